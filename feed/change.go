@@ -1,0 +1,60 @@
+package feed
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Op is what happened to an item.
+type Op int
+
+const (
+	// Upsert is a write of which latest version mode doesn't tell whether it
+	// created or replaced the item.
+	Upsert Op = iota
+	// Create, Replace and Delete are told apart in all versions and deletes mode.
+	Create
+	Replace
+	Delete
+)
+
+// String names the operation as the protocol does.
+func (o Op) String() string {
+	switch o {
+	case Create:
+		return "create"
+	case Replace:
+		return "replace"
+	case Delete:
+		return "delete"
+	case Upsert:
+	}
+	return "upsert"
+}
+
+// Change is one entry of a change feed.
+//
+// Current and Previous are slices of the one buffer of the page they came with.
+// They must not be written to. The buffer is never used again, so a handler may
+// keep them, and by that keeps the whole page alive.
+type Change struct {
+	// Op is Upsert in latest version mode.
+	Op Op
+	// LSN is the position of the transaction that made the change: positive,
+	// rising within a partition and across its ancestors, not to be compared
+	// between partitions. All changes of one transaction share it.
+	LSN int64
+	// Time is the time of the write, in UTC and whole seconds (_ts).
+	Time time.Time
+	// Current is the item after the change, system properties included. It is
+	// nil for a delete.
+	Current json.RawMessage
+	// Previous is the item before the change, where the engine keeps it (all
+	// versions and deletes mode only).
+	Previous json.RawMessage
+	// Expired tells that the delete was made by the item's time to live.
+	Expired bool
+	// DeletedID and DeletedKey name the item of a delete.
+	DeletedID  string
+	DeletedKey PartitionKey
+}

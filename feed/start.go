@@ -1,0 +1,65 @@
+package feed
+
+import "time"
+
+// Continuation is a position in a feed: everything up to and including it was
+// read. It is opaque, and compared as text only. On Cosmos DB it is the ETag of
+// the read that returned it; the embedded store writes the same form, a decimal
+// LSN in double quotes. The empty Continuation is no position at all.
+type Continuation string
+
+// StartKind tells the kinds of [Start] apart.
+type StartKind int
+
+// The kinds of Start.
+const (
+	StartNow StartKind = iota
+	StartBeginning
+	StartTime
+	StartContinuation
+)
+
+// Start is where to begin to read a feed. Its zero value is [Now].
+type Start struct {
+	kind  StartKind
+	at    time.Time
+	after Continuation
+}
+
+// Now starts with the first change committed after the request was served.
+func Now() Start { return Start{} }
+
+// Beginning starts with the first change that the container still has.
+func Beginning() Start { return Start{kind: StartBeginning} }
+
+// At starts with the changes whose timestamp (_ts, whole seconds) is at or after
+// t's second. A time before the container was made is the beginning.
+func At(t time.Time) Start {
+	return Start{kind: StartTime, at: t.UTC().Truncate(time.Second)}
+}
+
+// After starts behind c.
+func After(c Continuation) Start { return Start{kind: StartContinuation, after: c} }
+
+// Kind tells which kind of start this is.
+func (s Start) Kind() StartKind { return s.kind }
+
+// Time is the time of an [At] start, in UTC and whole seconds.
+func (s Start) Time() time.Time { return s.at }
+
+// Continuation is the position of an [After] start.
+func (s Start) Continuation() Continuation { return s.after }
+
+// String describes the start for messages.
+func (s Start) String() string {
+	switch s.kind {
+	case StartBeginning:
+		return "beginning"
+	case StartTime:
+		return s.at.Format(time.RFC3339)
+	case StartContinuation:
+		return "continuation " + string(s.after)
+	case StartNow:
+	}
+	return "now"
+}
