@@ -16,6 +16,9 @@ type Reading struct {
 type Terms struct {
 	// Expiration (E) is how long a lease stays live after its owner's last write.
 	Expiration time.Duration
+	// Acquire is the time between two regular looks at the leases. A gap counts
+	// only while listings are at most two of them apart.
+	Acquire time.Duration
 }
 
 // Margin (M) is how much earlier than the expiration an owner stops to trust its

@@ -1,0 +1,35 @@
+package lease
+
+import "fmt"
+
+// NewOwner makes the owner text of one run of a host: the instance name, "/" and
+// 8 lower-case hex digits. The caller draws run at random, once per run, so that
+// Owner == mine proves that a lease is this run's, also where two hosts have one name.
+func NewOwner(instance string, run uint32) string {
+	return fmt.Sprintf("%s/%08x", instance, run)
+}
+
+const ownerSuffix = 1 + 8 // "/" and the digits
+
+// Ours reports whether owner is a host of this implementation, which obeys a
+// wanted mark. Any other owner is foreign.
+func Ours(owner string) bool {
+	at := len(owner) - ownerSuffix
+	if at < 0 || owner[at] != '/' {
+		return false
+	}
+	for _, c := range []byte(owner[at+1:]) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// Instance is owner for display: without the suffix of the run.
+func Instance(owner string) string {
+	if Ours(owner) {
+		return owner[:len(owner)-ownerSuffix]
+	}
+	return owner
+}

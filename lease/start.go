@@ -1,0 +1,64 @@
+package lease
+
+import (
+	"maps"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+const startBeginning = "beginning"
+
+// Start is where to read the lease from: behind its continuation; without one
+// from the start in its properties; without that from configured. What can't be
+// understood there (another implementation wrote it) counts as absent.
+func (l Lease) Start(configured feed.Start) feed.Start {
+	if l.Continuation != "" {
+		return feed.After(l.Continuation)
+	}
+	switch s := l.Properties[PropertyStart]; s {
+	case "":
+	case startBeginning:
+		return feed.Beginning()
+	default:
+		if t, err := time.Parse(time.RFC3339, s); err == nil {
+			return feed.At(t)
+		}
+	}
+	return configured
+}
+
+// StartingAt is l with s stored in it. Now can't be stored: it is resolved to a
+// continuation first, and changes nothing here.
+func (l Lease) StartingAt(s feed.Start) Lease {
+	switch s.Kind() {
+	case feed.StartContinuation:
+		l.Continuation = s.Continuation()
+	case feed.StartBeginning:
+		l = l.with(PropertyStart, startBeginning)
+	case feed.StartTime:
+		l = l.with(PropertyStart, s.Time().Format(time.RFC3339))
+	case feed.StartNow:
+	}
+	return l
+}
+
+// with is l with one property more; without, with one less. The map is copied,
+// because other values share it.
+func (l Lease) with(key, value string) Lease {
+	properties := make(map[string]string, len(l.Properties)+1)
+	maps.Copy(properties, l.Properties)
+	properties[key] = value
+	l.Properties = properties
+	return l
+}
+
+func (l Lease) without(key string) Lease {
+	if _, ok := l.Properties[key]; !ok {
+		return l
+	}
+	properties := maps.Clone(l.Properties)
+	delete(properties, key)
+	l.Properties = properties
+	return l
+}
