@@ -1,0 +1,154 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Container is a handle to a container. It stays valid until the container is
+// deleted; then its methods return errors that wrap feed.ErrNotFound.
+type Container struct{}
+
+// Properties are the container's, as they are now.
+func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) { panic("to do") }
+
+// Identity names the container, for leases.
+func (c *Container) Identity() feed.Identity { panic("to do") }
+
+// Item is a document as the store returns it.
+type Item struct {
+	// Body is the document with its system properties _rid, _self, _etag,
+	// _attachments and _ts. It belongs to the caller.
+	Body json.RawMessage
+	// ETag names this version, quotes included.
+	ETag string
+	// Modified is _ts.
+	Modified time.Time
+	// LSN is the position of the write in the partition's feed.
+	LSN int64
+}
+
+// Result is the answer to an operation on one item.
+type Result struct {
+	// Item is the item after the operation; of a delete only LSN is set.
+	Item
+	// Created tells an upsert that created from one that replaced.
+	Created bool
+	// Partition is the ID of the physical partition that served the operation,
+	// and End its last LSN: what a session token is made of.
+	Partition string
+	End       int64
+	// Charge is what the operation cost in request units (RU).
+	Charge float64
+}
+
+// WriteOptions are the conditions of a write.
+type WriteOptions struct {
+	// IfMatch is an ETag: the write is done only if the item has it, else
+	// [ErrPreconditionFailed]. "*": any.
+	IfMatch string
+	// IfNoneMatch "*": the write is done only if there is no item.
+	IfNoneMatch string
+}
+
+// ReadOptions are the conditions of a read.
+type ReadOptions struct {
+	// IfNoneMatch is an ETag: the read returns [ErrNotModified] if the item still has it.
+	IfNoneMatch string
+}
+
+// Create writes a new item. key is the logical partition key; nil: it is taken
+// from the body, else the two must agree. [ErrConflict]: the id exists in
+// the logical partition. *[BadRequestError]: body, id, key or ttl are not valid.
+// *feed.ThrottledError: the provisioned throughput is used up.
+func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
+	panic("to do")
+}
+
+// Upsert creates or replaces an item.
+func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
+	panic("to do")
+}
+
+// Replace replaces the item id; an error that wraps feed.ErrNotFound: there is none.
+func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o WriteOptions) (Result, error) {
+	panic("to do")
+}
+
+// Delete deletes the item id; an error that wraps feed.ErrNotFound: there is none.
+func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o WriteOptions) (Result, error) {
+	panic("to do")
+}
+
+// Read returns the item id; an error that wraps feed.ErrNotFound: there is none.
+func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, o ReadOptions) (Result, error) {
+	panic("to do")
+}
+
+// OpKind tells the operations of a batch apart.
+type OpKind int
+
+// The operations of a batch.
+const (
+	OpCreate OpKind = iota
+	OpUpsert
+	OpReplace
+	OpDelete
+	OpRead
+	// OpChange replaces an item by what [Operation.Change] makes of it.
+	OpChange
+)
+
+// Operation is one of a batch.
+type Operation struct {
+	Kind OpKind
+	// ID is the item's; not looked at for OpCreate and OpUpsert, which take it from the body.
+	ID string
+	// Body is the document of OpCreate, OpUpsert and OpReplace.
+	Body []byte
+	// Change makes the new document from the old one (system properties
+	// included, as [Item.Body]), for OpChange. It runs while all writes
+	// wait, so it must be quick and must not call the store. Its error fails the
+	// operation and is returned as it is. It must not keep old.
+	Change func(old []byte) ([]byte, error)
+	// IfMatch and IfNoneMatch are as in WriteOptions and ReadOptions.
+	IfMatch, IfNoneMatch string
+}
+
+// Batch carries out up to 100 operations on one logical partition, all or
+// none. All their writes share one LSN. Each operation sees what the earlier
+// ones did. *[BatchError] names the operation that failed.
+func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
+	panic("to do")
+}
+
+// ItemsRequest asks for a page of a container's items.
+type ItemsRequest struct {
+	// Key narrows to one logical partition key, or to a prefix of a hierarchical one.
+	Key feed.PartitionKey
+	// Range narrows to a range of effective partition keys, Partition to a
+	// physical partition (*feed.GoneError: it is retired).
+	Range     feed.Range
+	Partition string
+	// Continuation is that of the page before; empty: from the start.
+	Continuation string
+	// MaxItems is how many items to return at most. Default: 100.
+	MaxItems int
+}
+
+// ItemsPage is a page of a container's items, in the order of (effective
+// partition key, id).
+type ItemsPage struct {
+	Items []Item
+	// Continuation is empty when there are no more items.
+	Continuation string
+	Charge       float64
+}
+
+// Items reads all items of a container, page by page (the read feed). An item
+// that exists from the first page to the last is returned exactly once,
+// whatever is written meanwhile.
+func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error) { panic("to do") }
