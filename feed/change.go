@@ -2,6 +2,8 @@ package feed
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -54,7 +56,31 @@ type Change struct {
 	Previous json.RawMessage
 	// Expired tells that the delete was made by the item's time to live.
 	Expired bool
-	// DeletedID and DeletedKey name the item of a delete.
+	// DeletedID and DeletedKey name the item of a delete. They are set on
+	// nothing else: what still has a Current carries both in it.
 	DeletedID  string
 	DeletedKey PartitionKey
+}
+
+// ErrNoID is returned by [Change.ID] when the change names no item: its JSON has
+// no member "id" that is a string.
+var ErrNoID = errors.New("the change has no id")
+
+// ID returns the id of the item that changed. It is found by a scan of Current
+// at each call, because most handlers don't need it and those that decode the
+// item have it anyway. For a delete it is DeletedID, or else what Previous says.
+// The error wraps [ErrNoID].
+func (c Change) ID() (string, error) {
+	if c.Current == nil && c.DeletedID != "" {
+		return c.DeletedID, nil
+	}
+	item := c.Current
+	if item == nil {
+		item = c.Previous
+	}
+	id, err := topLevelString(item, "id")
+	if err != nil {
+		return "", fmt.Errorf("%w: %w (LSN %d)", ErrNoID, err, c.LSN)
+	}
+	return id, nil
 }

@@ -33,11 +33,15 @@ func (k PartitionKey) String() string {
 
 var errPartitionKey = errors.New("a partition key is a JSON array of strings, numbers, true, false, null or {}")
 
-// ParsePartitionKey reads what [PartitionKey.String] writes.
+// ParsePartitionKey reads what [PartitionKey.String] writes; every number
+// becomes a float64.
 func ParsePartitionKey(s string) (PartitionKey, error) {
 	var parts []any
 	if err := json.Unmarshal([]byte(s), &parts); err != nil {
 		return nil, fmt.Errorf("%w: %w", errPartitionKey, err)
+	}
+	if parts == nil { // the text null
+		return nil, errPartitionKey
 	}
 	key := make(PartitionKey, len(parts))
 	for i, p := range parts {
