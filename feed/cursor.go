@@ -1,0 +1,166 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+)
+
+// begin makes the cursors and, for a start at now, gives each its place before
+// anything is read: else a change in a part whose turn comes late would be older
+// than that part's now. What it has done when it fails is kept for the next call.
+func (r *Reader) begin(ctx context.Context) error {
+	if r.begun {
+		return nil
+	}
+	if err := r.identify(ctx); err != nil {
+		return err
+	}
+	if err := r.place(ctx); err != nil {
+		return err
+	}
+	reroutes := 0
+	for i := 0; i < len(r.cursors); {
+		if r.cursors[i].from.Kind() != StartNow {
+			i++
+			continue
+		}
+		// MaxItems and Wait stay zero: nothing is to be found.
+		page, err := r.source.Read(ctx, Request{
+			Partition: r.cursors[i].partition,
+			Range:     r.request(r.cursors[i]).Range,
+			Key:       r.cfg.Key,
+			From:      Now(),
+			Mode:      r.cfg.Mode,
+		})
+		var gone *GoneError
+		switch {
+		case errors.As(err, &gone) && reroutes < maxReroutes:
+			reroutes++
+			if err := r.reroute(ctx, i, gone); err != nil {
+				return err
+			}
+		case err != nil:
+			return fmt.Errorf("find now in range %s: %w", r.cursors[i].rng, err)
+		case len(page.Changes) > 0:
+			return fmt.Errorf("find now in range %s: the source answered with %d changes from before", r.cursors[i].rng, len(page.Changes))
+		default:
+			r.cursors[i].from = After(page.Continuation)
+			i++
+		}
+	}
+	r.begun = true
+	return nil
+}
+
+// identify asks which container this is, and refuses one that the position
+// wasn't made for.
+func (r *Reader) identify(ctx context.Context) error {
+	if r.identity.ContainerRID != "" && r.cfg.Position == "" {
+		return nil
+	}
+	id, err := r.source.Identity(ctx)
+	if err != nil {
+		return fmt.Errorf("identify the container: %w", err)
+	}
+	if r.cfg.Position != "" && id.ContainerRID != r.identity.ContainerRID {
+		return &PositionError{Made: r.identity.ContainerRID, Read: id.ContainerRID}
+	}
+	r.identity = id
+	return nil
+}
+
+// place makes the first cursors, or finds the partitions of restored ones.
+func (r *Reader) place(ctx context.Context) error {
+	if len(r.cursors) == 0 {
+		r.cursors = []cursor{{rng: r.cfg.Range.OrFull(), from: r.cfg.Start}}
+	}
+	if r.byKey() {
+		return nil
+	}
+	partitions, err := r.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	var placed []cursor
+	for _, c := range r.cursors {
+		if c.partition.ID != "" { // by an earlier call that failed later
+			placed = append(placed, c)
+			continue
+		}
+		pieces, err := c.cut(c.rng, partitions)
+		if err != nil {
+			return err
+		}
+		placed = append(placed, pieces...)
+	}
+	r.cursors = placed
+	return nil
+}
+
+// byKey reports whether there is but one cursor, which names no range: the
+// source finds the partition by the key.
+func (r *Reader) byKey() bool {
+	return r.cfg.Key != nil && len(r.cursors) == 1 &&
+		r.cursors[0].partition.ID == "" && r.cursors[0].rng == Full()
+}
+
+// reroute replaces the i-th cursor, whose partition is gone, by pieces that lie
+// in the partitions which are there now, at the same place.
+func (r *Reader) reroute(ctx context.Context, i int, gone *GoneError) error {
+	partitions, err := r.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	c := r.cursors[i]
+	scope := c.rng
+	if c.partition.ID == "" && !gone.Range.IsZero() {
+		// The prefix of a key lies in several partitions; only the source knows
+		// which keys that prefix has.
+		scope = c.rng.Intersect(gone.Range)
+	}
+	pieces, err := c.cut(scope, partitions)
+	if err != nil {
+		return err
+	}
+	cursors := make([]cursor, 0, len(r.cursors)+len(pieces)-1)
+	cursors = append(cursors, r.cursors[:i]...)
+	cursors = append(cursors, pieces...)
+	cursors = append(cursors, r.cursors[i+1:]...)
+	r.cursors, r.quiet = cursors, 0
+	return nil
+}
+
+// partitions asks for the partitions, in the order of their ranges.
+func (r *Reader) partitions(ctx context.Context) ([]Partition, error) {
+	partitions, err := r.source.Partitions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list partitions: %w", err)
+	}
+	sorted := append([]Partition(nil), partitions...)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i].Range.Min < sorted[j].Range.Min })
+	return sorted, nil
+}
+
+// cut divides scope, a part of c's range, among the partitions (in order). A part
+// that no partition holds is an error: to go on without it would lose its changes.
+func (c cursor) cut(scope Range, partitions []Partition) ([]cursor, error) {
+	var pieces []cursor
+	covered := scope.Min
+	for _, p := range partitions {
+		if !p.Range.Overlaps(scope) {
+			continue
+		}
+		piece := p.Range.Intersect(scope)
+		if piece.Min != covered {
+			break
+		}
+		pieces = append(pieces, cursor{partition: p, rng: piece, from: c.from})
+		covered = piece.Max
+	}
+	if covered != scope.Max {
+		return nil, fmt.Errorf("no partition holds the range %s", Range{Min: covered, Max: scope.Max})
+	}
+	return pieces, nil
+}

@@ -1,0 +1,192 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"time"
+)
+
+// PositionError tells that the position given to a [Reader] belongs to another
+// container. It stays so: a container that was deleted and made anew under the
+// same name is another one too.
+type PositionError struct {
+	// Made is the rid of the container that the position was made for, Read that
+	// of the source's.
+	Made, Read string
+}
+
+func (e *PositionError) Error() string {
+	return fmt.Sprintf("the position belongs to container %q, and this is container %q", e.Made, e.Read)
+}
+
+// positionVersion is the version of the position's form. A text of a later one
+// is refused, not guessed at.
+const positionVersion = 1
+
+// position is the JSON form of a reader's place.
+type position struct {
+	Version int             `json:"version"`
+	RID     string          `json:"rid"`
+	Mode    string          `json:"mode"`
+	Key     json.RawMessage `json:"key,omitempty"`
+	Range   positionRange   `json:"range"`
+	Cursors []positionPlace `json:"cursors"`
+}
+
+type positionRange struct {
+	Min string `json:"min"`
+	Max string `json:"max"`
+}
+
+// positionPlace is the place in one part of the range: either a continuation, or
+// a start that was not read from yet.
+type positionPlace struct {
+	positionRange
+	Continuation Continuation `json:"continuation,omitempty"`
+	Start        string       `json:"start,omitempty"`
+}
+
+// startBeginning is the text of a start at the beginning. The other text is a
+// time; now is never written, because it is resolved before.
+const startBeginning = "beginning"
+
+// Position returns the reader's place behind all pages it has returned, as a
+// text to give to [ReaderConfig.Position] later: JSON, with its version, the
+// container's rid, and a continuation for each part of the range. Partitions
+// may be split and merged in between. Before the first Next it asks the source
+// what Next would ask it first, so that it fixes a start at now.
+func (r *Reader) Position(ctx context.Context) (string, error) {
+	if err := r.begin(ctx); err != nil {
+		return "", err
+	}
+	p := position{
+		Version: positionVersion,
+		RID:     r.identity.ContainerRID,
+		Mode:    r.cfg.Mode.String(),
+		Range:   positionRange(r.cfg.Range.OrFull()),
+	}
+	if r.cfg.Key != nil {
+		p.Key = json.RawMessage(r.cfg.Key.String())
+	}
+	for _, c := range r.cursors {
+		place := positionPlace{positionRange: positionRange(c.rng)}
+		switch c.from.Kind() {
+		case StartContinuation:
+			place.Continuation = c.from.Continuation()
+		case StartBeginning:
+			place.Start = startBeginning
+		case StartTime:
+			place.Start = c.from.Time().Format(time.RFC3339)
+		case StartNow: // begin has replaced it
+		}
+		p.Cursors = append(p.Cursors, place)
+	}
+	sort.Slice(p.Cursors, func(i, j int) bool { return p.Cursors[i].Min < p.Cursors[j].Min })
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "", fmt.Errorf("write position: %w", err)
+	}
+	return string(text), nil
+}
+
+// restore sets the reader to a text of Position.
+func (r *Reader) restore(text string) error {
+	p, err := parsePosition(text)
+	if err != nil {
+		return err
+	}
+	mode := LatestVersion
+	if p.Mode == AllVersionsAndDeletes.String() {
+		mode = AllVersionsAndDeletes
+	}
+	if r.cfg.Mode != LatestVersion && r.cfg.Mode != mode {
+		return fmt.Errorf("it is one of %s mode, not of %s", mode, r.cfg.Mode)
+	}
+	r.cfg.Mode = mode
+	if rng := Range(p.Range); !r.cfg.Range.IsZero() && r.cfg.Range != rng {
+		return fmt.Errorf("it is one of range %s, not of %s", rng, r.cfg.Range)
+	}
+	r.cfg.Range = Range(p.Range)
+	var key PartitionKey
+	if p.Key != nil {
+		if key, err = ParsePartitionKey(string(p.Key)); err != nil {
+			return err
+		}
+	}
+	if r.cfg.Key != nil && r.cfg.Key.String() != key.String() {
+		return fmt.Errorf("it is one of key %s, not of %s", key, r.cfg.Key)
+	}
+	r.cfg.Key = key
+	r.identity.ContainerRID = p.RID
+	for _, place := range p.Cursors {
+		from, err := place.start()
+		if err != nil {
+			return err
+		}
+		r.cursors = append(r.cursors, cursor{rng: Range(place.positionRange), from: from})
+	}
+	return nil
+}
+
+// parsePosition reads a text of Position and checks what the rest relies on:
+// the version, the mode, and that the places tile the range. With a key they
+// may leave parts of the range out, those where no such key lies.
+func parsePosition(text string) (position, error) {
+	var p position
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	if err := d.Decode(&p); err != nil {
+		return position{}, fmt.Errorf("it is not a reader's position: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return position{}, errors.New("it is not a reader's position: something follows it")
+	}
+	if p.Version != positionVersion {
+		return position{}, fmt.Errorf("it has version %d; version %d is understood", p.Version, positionVersion)
+	}
+	if p.RID == "" {
+		return position{}, errors.New("it names no container")
+	}
+	if p.Mode != LatestVersion.String() && p.Mode != AllVersionsAndDeletes.String() {
+		return position{}, fmt.Errorf("it has an unknown mode %q", p.Mode)
+	}
+	if len(p.Cursors) == 0 {
+		return position{}, errors.New("it has no place")
+	}
+	covered := p.Range.Min
+	for _, place := range p.Cursors {
+		gap := place.Min != covered
+		if p.Key != nil {
+			gap = place.Min < covered
+		}
+		if gap || Range(place.positionRange).IsEmpty() {
+			return position{}, fmt.Errorf("its places don't tile the range %s", Range(p.Range))
+		}
+		covered = place.Max
+	}
+	if covered > p.Range.Max || covered != p.Range.Max && p.Key == nil {
+		return position{}, fmt.Errorf("its places don't tile the range %s", Range(p.Range))
+	}
+	return p, nil
+}
+
+// start is the place as a Start.
+func (p positionPlace) start() (Start, error) {
+	switch {
+	case p.Continuation != "" && p.Start == "":
+		return After(p.Continuation), nil
+	case p.Start == startBeginning && p.Continuation == "":
+		return Beginning(), nil
+	case p.Start != "" && p.Continuation == "":
+		t, err := time.Parse(time.RFC3339, p.Start)
+		if err != nil {
+			return Start{}, fmt.Errorf("its start %q is neither %q nor a time", p.Start, startBeginning)
+		}
+		return At(t), nil
+	}
+	return Start{}, fmt.Errorf("its place in range %s is neither a continuation nor a start", Range(p.positionRange))
+}

@@ -1,0 +1,199 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Reader follows a range of a container's feed, alone and without leases: the
+// pull model. It asks the source which partitions hold the range, keeps one
+// cursor for each of them and reads them in turn. When a partition is split or
+// merged, its cursor is cut at the borders of the partitions that took over, and
+// the pieces go on at the same continuation: nothing is lost, nothing repeated.
+//
+// A Reader is a loop around [Reader.Next]. An error never moves it: the caller
+// may call Next again after any error. Nothing runs between two calls. A Reader
+// may not be used by several goroutines at a time.
+type Reader struct {
+	source Source
+	cfg    ReaderConfig
+
+	// begun is set once the cursors stand for the whole range and, when the start
+	// is now, all of them have their place.
+	begun bool
+	// identity is the container's, asked for by begin.
+	identity Identity
+	// cursors tile the range that is followed, in no particular order. turn is
+	// the next one to read.
+	cursors []cursor
+	turn    int
+	// quiet counts the reads since the last one that found something: when every
+	// cursor was empty in a row, the reader is drained.
+	quiet int
+}
+
+// ReaderConfig says what a [Reader] follows. The zero value follows the whole
+// container, in latest version mode, from now.
+type ReaderConfig struct {
+	// Range is the range of keys to follow. Default: everything.
+	Range Range
+	// Key narrows the feed to one logical partition key, or to a prefix of a
+	// hierarchical one. Default: all keys.
+	Key PartitionKey
+	// Start is where to begin. A continuation ([After]) is taken as the position
+	// of every partition, which is right only where it was read from the same
+	// partition or one LSN counts the whole container, as in the embedded store.
+	// Default: now.
+	Start Start
+	// Position is a text of [Reader.Position] to go on from. With it Start is not
+	// looked at, and Range, Key and Mode may be left zero; if they are set, they
+	// must be what the text was made with.
+	Position string
+	// Mode is latest version (default) or all versions and deletes.
+	Mode Mode
+	// MaxItems is a hint of how many changes a page should hold. Default: the
+	// source's, 100.
+	MaxItems int
+	// Wait is how long Next holds the answer when the end of the feed is reached
+	// and nothing new comes, at most. It is divided among the cursors: while one
+	// is being held, a change in another is found at the next call. Default: 0,
+	// Next answers at once.
+	Wait time.Duration
+}
+
+// cursor is the place in a part of the range that one partition holds.
+type cursor struct {
+	// partition is to be read; without an ID, the source finds it (by the key).
+	partition Partition
+	// rng is the cursor's part of the range that is followed.
+	rng Range
+	// from is where the next read starts.
+	from Start
+}
+
+// maxReroutes bounds how often one call of Next follows splits and merges before
+// it gives the error back: a source that goes on answering gone without showing
+// the replacements would otherwise keep it for ever.
+const maxReroutes = 8
+
+// NewReader returns a reader of s. It asks the source for nothing yet; its
+// errors are those of the configuration.
+func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
+	r := &Reader{source: s, cfg: cfg}
+	if s == nil {
+		return nil, errors.New("reader: Source is required")
+	}
+	if cfg.MaxItems < 0 {
+		return nil, fmt.Errorf("reader: MaxItems is %d; it can't be negative", cfg.MaxItems)
+	}
+	if cfg.Wait < 0 {
+		return nil, fmt.Errorf("reader: Wait is %s; it can't be negative", cfg.Wait)
+	}
+	if !cfg.Range.IsZero() && cfg.Range.IsEmpty() {
+		return nil, fmt.Errorf("reader: Range %s holds no key", cfg.Range)
+	}
+	if cfg.Position != "" {
+		if err := r.restore(cfg.Position); err != nil {
+			return nil, fmt.Errorf("reader: Position: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// Next reads one page of one part of the range and returns it together with that
+// part. The page may be empty; its continuation is that of the part alone, and
+// [Reader.Position] the one of everything. At the end of the feed Next holds the
+// answer for a while if the configuration says so.
+//
+// Its errors are those of [Source.Read], ctx's, and errors that wrap a
+// *GoneError when partitions change faster than they can be followed. None of
+// them moves the reader; the next call goes on with the next part.
+func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
+	if err := r.begin(ctx); err != nil {
+		return Page{}, Range{}, err
+	}
+	var err error
+	for range maxReroutes {
+		if err = ctx.Err(); err != nil {
+			return Page{}, Range{}, err
+		}
+		r.turn %= len(r.cursors)
+		c := r.cursors[r.turn]
+		var page Page
+		page, err = r.read(ctx, c)
+		var gone *GoneError
+		switch {
+		case err == nil:
+			r.advance(page)
+			return page, c.rng, nil
+		case !errors.As(err, &gone):
+			r.turn, r.quiet = r.turn+1, 0
+			return Page{}, c.rng, fmt.Errorf("read range %s: %w", c.rng, err)
+		}
+		if rerouteErr := r.reroute(ctx, r.turn, gone); rerouteErr != nil {
+			r.turn, r.quiet = r.turn+1, 0
+			return Page{}, c.rng, rerouteErr
+		}
+	}
+	return Page{}, Range{}, fmt.Errorf("the partitions keep changing: %w", err)
+}
+
+// Drained reports whether the reader has come to the end of the feed: each of
+// its parts in turn was read and had nothing new. It is true until the next page
+// with changes, error, split or merge.
+func (r *Reader) Drained() bool { return r.begun && r.quiet >= len(r.cursors) }
+
+// read asks for the next page of c, and at the end of the feed holds the answer
+// for c's share of the wait, also where the source can't.
+func (r *Reader) read(ctx context.Context, c cursor) (Page, error) {
+	req := r.request(c)
+	if !r.Drained() || r.cfg.Wait == 0 {
+		return r.source.Read(ctx, req)
+	}
+	req.Wait = max(r.cfg.Wait/time.Duration(len(r.cursors)), 1)
+	began := time.Now()
+	page, err := r.source.Read(ctx, req)
+	if left := req.Wait - time.Since(began); err == nil && len(page.Changes) == 0 && left > 0 {
+		pause := time.NewTimer(left)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-ctx.Done(): // the page stands; the next call tells of ctx
+		}
+	}
+	return page, err
+}
+
+// request is the request for the next page of c.
+func (r *Reader) request(c cursor) Request {
+	req := Request{
+		Partition: c.partition,
+		Key:       r.cfg.Key,
+		From:      c.from,
+		Mode:      r.cfg.Mode,
+		MaxItems:  r.cfg.MaxItems,
+	}
+	if c.partition.ID != "" && c.rng != c.partition.Range {
+		req.Range = c.rng
+	}
+	return req
+}
+
+// advance moves the cursor whose turn it is behind page, and gives the turn to
+// the next one.
+func (r *Reader) advance(page Page) {
+	c := &r.cursors[r.turn]
+	before := c.from
+	c.from = After(page.Continuation)
+	// A source may answer a read of a part that had nothing with an empty page
+	// from the middle of the feed, where it knows that there is more.
+	behind := page.LSN >= 0 && page.End >= 0 && page.LSN < page.End && c.from != before
+	if len(page.Changes) > 0 || behind {
+		r.quiet = 0
+	} else {
+		r.quiet++
+	}
+	r.turn++
+}
