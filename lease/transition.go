@@ -2,27 +2,52 @@ package lease
 
 import "github.com/changefeed-go/changefeed/feed"
 
-// The transitions return the document to write; the caller performs the write by compare-and-set.
+// The transitions return the document to write; the caller performs the write by
+// compare-and-set, and only when the protocol allows it: acquire what Decide says,
+// everything else while the lease is trusted. None changes l or its map.
 
 // Acquired is l taken by owner: the wanted mark goes, the rest stays as listed.
-func (l Lease) Acquired(owner string) Lease { panic("to do") }
+func (l Lease) Acquired(owner string) Lease {
+	l = l.without(PropertyWanted)
+	l.Owner = owner
+	return l
+}
 
-// Asked is l marked as wanted by owner.
-func (l Lease) Asked(owner string) Lease { panic("to do") }
+// Asked is l marked as wanted by owner. Nobody's trust changes; whoever holds the
+// lease hands it over when the batch in hand is done.
+func (l Lease) Asked(owner string) Lease { return l.with(PropertyWanted, owner) }
 
-// At is l with the position c: a renewal or a checkpoint, which are one write.
-func (l Lease) At(c feed.Continuation) Lease { panic("to do") }
+// At is l with the position c: a renewal or a checkpoint, which are one write. An
+// empty c, which is no position, leaves the one that l has.
+func (l Lease) At(c feed.Continuation) Lease {
+	if c != "" {
+		l.Continuation = c
+	}
+	return l
+}
 
-// Released is l without an owner, at position c; a mark stays.
-func (l Lease) Released(c feed.Continuation) Lease { panic("to do") }
+// Released is l without an owner, at position c (empty: the one that l has). A mark
+// stays: it reserves the lease for the host that asked.
+func (l Lease) Released(c feed.Continuation) Lease {
+	l = l.At(c)
+	l.Owner = ""
+	return l
+}
 
 // PutBack is the document to create when l, which its owner still trusts, was
 // deleted: the same owner and durable position, no mark.
-func (l Lease) PutBack() Lease { panic("to do") }
+func (l Lease) PutBack() Lease {
+	l = l.without(PropertyWanted)
+	l.ETag = ""
+	return l
+}
 
-// Pieces returns the leases that take over from a gone lease, given fresh partitions, each
-// at the gone lease's durable position, free and without a mark. same reports that the one piece is the lease
-// itself (read on). No partition at all is an error.
-func Pieces(gone Lease, partitions []feed.Partition) (pieces []Lease, same bool, err error) {
-	panic("to do")
+// wholePartition and partOf are new leases without a position: of a whole
+// physical partition (a PK-range lease), and of a range of keys (an EPK lease).
+func wholePartition(p feed.Partition) Lease {
+	return Lease{Token: p.ID, PartitionID: p.ID, Range: p.Range}
+}
+
+func partOf(r feed.Range) Lease {
+	return Lease{Token: r.String(), Range: r}
 }

@@ -1,0 +1,83 @@
+package lease
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Pieces returns the leases that take over from a gone lease, given fresh
+// partitions, each at the gone lease's durable position, free and without a mark,
+// in the order of their ranges. same reports that the one piece is the lease
+// itself: read on. Partitions that don't cover the lease's range are an error, to
+// be retried: what no piece covered would be lost.
+//
+// The pieces are named as the .NET library names them, so that both create the
+// same ids:
+//
+//	gone      partitions over its range            pieces
+//	PK-range  several, all inside                  PK-range lease of each
+//	PK-range  one (merge, or split and merge)      EPK lease of the old range
+//	PK-range  several, one reaches beyond          PK-range leases of those inside, EPK lease of the rest
+//	EPK       several                              EPK leases, cut at the borders
+//	EPK       one                                  itself
+//
+// In the third row .NET gives the one that reaches beyond a PK-range lease. It
+// would skip what the neighbour's lease had not delivered yet; so it is cut here.
+func Pieces(gone Lease, partitions []feed.Partition) (pieces []Lease, same bool, err error) {
+	if gone.Range.IsZero() {
+		return nil, false, fmt.Errorf("split lease %s: its document has no range, and none can be derived", gone.Token)
+	}
+	over := overlapping(partitions, gone.Range)
+	if !tiles(over, gone.Range) {
+		return nil, false, fmt.Errorf("split lease %s: the %d partitions over range %s don't cover it", gone.Token, len(over), gone.Range)
+	}
+	single := len(over) == 1
+	if single && (gone.PartitionID == "" || gone.PartitionID == over[0].ID) {
+		return []Lease{gone}, true, nil
+	}
+	for _, p := range over {
+		piece := partOf(p.Range.Intersect(gone.Range))
+		if gone.PartitionID != "" && !single && gone.Range.Contains(p.Range) {
+			piece = wholePartition(p)
+		}
+		pieces = append(pieces, gone.child(piece))
+	}
+	return pieces, false, nil
+}
+
+// child gives piece what it inherits from l: position, mode, and the properties
+// but for the mark, which asked for l alone.
+func (l Lease) child(piece Lease) Lease {
+	piece.Continuation = l.Continuation
+	piece.Mode = l.Mode
+	piece.Properties = l.without(PropertyWanted).Properties
+	return piece
+}
+
+// overlapping are the partitions with keys in r, in the order of their ranges.
+func overlapping(partitions []feed.Partition, r feed.Range) []feed.Partition {
+	var over []feed.Partition
+	for _, p := range partitions {
+		if p.Range.Overlaps(r) {
+			over = append(over, p)
+		}
+	}
+	slices.SortFunc(over, func(a, b feed.Partition) int { return cmp.Compare(a.Range.Min, b.Range.Min) })
+	return over
+}
+
+// tiles reports whether sorted partitions cover r without gap and overlap.
+func tiles(sorted []feed.Partition, r feed.Range) bool {
+	if len(sorted) == 0 || sorted[0].Range.Min > r.Min || sorted[len(sorted)-1].Range.Max < r.Max {
+		return false
+	}
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i].Range.Min != sorted[i-1].Range.Max {
+			return false
+		}
+	}
+	return true
+}
