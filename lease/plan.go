@@ -6,32 +6,15 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// MoveKind tells what a [Move] is.
-type MoveKind int
-
-// The kinds of Move.
-const (
-	// MoveNone: there is nothing to do.
-	MoveNone MoveKind = iota
-	// MoveAcquire: Update with [Lease.Acquired].
-	MoveAcquire
-	// MoveAsk: Update with [Lease.Asked].
-	MoveAsk
-)
-
-// Move is the next write that a host should make to come nearer to balance.
-type Move struct {
-	Kind MoveKind
-	// Lease is as the listing shows it; its ETag is the write's condition.
-	Lease Lease
-}
-
 // Host is what [NewPlan] needs to know of the host that plans. All but Owner is
 // the same on all hosts of a processor.
 type Host struct {
 	// Owner is the host's owner text, made by [NewOwner].
 	Owner string
-	// Min and Max bound how many leases the host wants; 0: no bound.
+	// Min and Max bound how many leases the host wants; 0: no bound. A host takes
+	// up to Min of what is free or what hosts with more than Min have, so a host
+	// that comes when all others have Min or less stands by. It never takes more
+	// than Max.
 	Min, Max int
 	// Terms are the times.
 	Terms Terms
@@ -43,62 +26,157 @@ type Host struct {
 	Mode  feed.Mode
 }
 
-// Memory is what a host remembers from one listing to the next: since when each
-// lease has shown its ETag (for stores without a clock), which leases the last
-// regular cycle showed free, and which gaps were seen. The zero Memory
-// remembers nothing. It is a value, never changed once made.
-type Memory struct {
-	// fields are unexported
-}
-
-// Plan judges one listing. It is made per listing by [NewPlan], and kept up to
-// date by Amend and Remove while the host carries out what Decide returns. Not safe for
-// concurrent use.
+// Plan judges one listing: who should own what ([Plan.Decide]), what is missing
+// ([Plan.Missing]), and what must not be run ([Plan.Shadowed]). It is made per
+// listing by [NewPlan], and kept up to date by Amend, Skip and Remove while the host
+// carries out what Decide returns. Not safe for concurrent use.
+//
+// Making it is O(n) for a listing whose ranges are those of the one before, else
+// O(n log n). Decide costs O(hosts), Amend O(log n).
 type Plan struct {
-	// fields are unexported
+	host    Host
+	listing Listing
+	mono    time.Duration
+	now     time.Time // Listing.Now, or mono as a time where the store has no clock
+	regular bool
+	running func(id string) bool
+	before  Memory
+	seen    map[string]sighting // stores without a clock only; by ID
+
+	places  *places
+	gaps    []gap
+	index   map[string]int32 // ID to place in the listing; made when first needed
+	freeNow map[string]string // as Memory.free, of this listing
+	amended map[int32]Lease
+	skipped map[int32]bool // removed, or left out of what Decide proposes
+	removed map[int32]bool
+
+	usable  int
+	marks   int // marks of mine on leases that others still own
+	me      int32
+	names   []string // hosts seen, me first; the slices below go with it
+	number  map[string]int32
+	have    []int // usable leases counted as this host's
+	reasons []int  // why it counts as a host: leases it owns live, marks of it that count
+	free    []heap // free leases by whom they are reserved for; 0 (me) holds those for me
+	nobodys heap   // free leases that nobody asked for
+	left    heap   // free leases that nobody took for an interval
+	victims map[int32]*victim
 }
 
 // NewPlan judges l, received at mono (the host's monotonic clock), by what the
-// host remembers. running reports whether the host has a worker for the lease of that ID
-// (such a lease is never acquired). regular tells a cycle of the acquire interval from a quick one between.
+// host remembers. running reports whether the host has a worker for the lease of
+// that ID (such a lease is never acquired). regular tells a cycle of the acquire
+// interval from a quick one between.
 func NewPlan(h Host, l Listing, m Memory, mono time.Duration, regular bool, running func(id string) bool) *Plan {
-	panic("to do")
+	p := &Plan{
+		host: h, listing: l, mono: mono, now: l.Now, regular: regular, running: running, before: m,
+		number: map[string]int32{},
+	}
+	if l.Now.IsZero() {
+		p.now = time.Unix(0, 0).Add(mono)
+		p.seen = m.sightings(l.Leases, mono)
+	}
+	p.places = m.places.of(l.Leases, h.Range.OrFull())
+	p.gaps = m.gapsNow(p)
+	p.usable = len(l.Leases) - len(p.places.shadowed)
+	p.me = p.hostNumber(h.Owner)
+	p.reasons[p.me]++
+	for i := range l.Leases {
+		lease := &l.Leases[i]
+		s := p.stand(lease)
+		p.count(lease, s, 1)
+		if s.live {
+			continue
+		}
+		p.offer(int32(i), lease, s)
+		if regular {
+			p.freeNow = remember(p.freeNow, lease)
+		}
+	}
+	return p
 }
 
-// Decide returns the next write, or a Move of MoveNone. It returns the same Move
-// again until the lease was amended or removed.
-func (p *Plan) Decide() Move { panic("to do") }
-
 // Amend puts l, the answer to a write or the Current of a conflict, in the
-// listing's place of it. A lease that the listing doesn't show is left to the next listing.
-func (p *Plan) Amend(l Lease) { panic("to do") }
+// listing's place of it. A lease that the listing doesn't show is left to the
+// next listing.
+func (p *Plan) Amend(l Lease) {
+	i, ok := p.find(l.ID)
+	if !ok || p.removed[i] {
+		return
+	}
+	old := p.lease(i)
+	p.count(old, p.stand(old), -1)
+	if p.amended == nil {
+		p.amended = map[int32]Lease{}
+	}
+	if p.seen != nil {
+		p.seen[l.ID] = sighting{etag: l.ETag, since: p.mono, changed: true}
+	}
+	p.amended[i] = l
+	s := p.stand(&l)
+	p.count(&l, s, 1)
+	p.offer(i, &l, s)
+	p.suggest(i, &l)
+}
+
+// Skip leaves the lease out of what Decide proposes until the next listing: a
+// write of it failed, or its outcome is unknown.
+func (p *Plan) Skip(id string) {
+	if i, ok := p.find(id); ok {
+		if p.skipped == nil {
+			p.skipped = map[int32]bool{}
+		}
+		p.skipped[i] = true
+	}
+}
 
 // Remove takes a lease that was found to be absent out of the listing. What it
 // shadowed stays shadowed until the next listing.
-func (p *Plan) Remove(id string) { panic("to do") }
+func (p *Plan) Remove(id string) {
+	i, ok := p.find(id)
+	if !ok || p.removed[i] {
+		return
+	}
+	old := p.lease(i)
+	p.count(old, p.stand(old), -1)
+	if !p.shadowed(id) {
+		p.usable--
+	}
+	if p.removed == nil {
+		p.removed = map[int32]bool{}
+	}
+	p.removed[i] = true
+	p.Skip(id)
+}
+
+// Shadowed reports whether the listing shows an ancestor of the lease: such a
+// lease is neither acquired nor run.
+func (p *Plan) Shadowed(id string) bool { return p.shadowed(id) }
 
 // MarksOut reports whether a mark of this host is outstanding: on a lease that
 // another host still owns.
-func (p *Plan) MarksOut() bool { panic("to do") }
+func (p *Plan) MarksOut() bool { return p.marks > 0 }
 
-// Shadowed reports whether the listing shows an ancestor of the lease: such a lease is
-// neither acquired nor run.
-func (p *Plan) Shadowed(id string) bool { panic("to do") }
+func (p *Plan) shadowed(id string) bool {
+	_, ok := p.places.shadowed[id]
+	return ok
+}
 
-// Due reports whether there is a gap to be closed now, so that Missing, and the
-// partitions it needs, are worth asking for: at bootstrap (the listing has no marker) any gap,
-// afterwards one that was seen for long enough (healing).
-func (p *Plan) Due() bool { panic("to do") }
+func (p *Plan) find(id string) (int32, bool) {
+	if p.index == nil {
+		p.index = make(map[string]int32, len(p.listing.Leases))
+		for i := range p.listing.Leases {
+			p.index[p.listing.Leases[i].ID] = int32(i)
+		}
+	}
+	i, ok := p.index[id]
+	return i, ok
+}
 
-// Complete reports whether the marker should be made: the listing has none, and no gap.
-func (p *Plan) Complete() bool { panic("to do") }
-
-// Missing returns the leases to create for the gaps that are due, cut at the borders of the
-// partitions. Each carries its start (continuation or [PropertyStart]), except one whose start
-// is now: Lease.Start(feed.Now()) of it is now, and the caller stores a continuation in it, that of
-// a read made before the marker was found absent, or, when it heals (all versions and deletes), of
-// a new one, and tells the user that versions were lost.
-func (p *Plan) Missing(partitions []feed.Partition) []Lease { panic("to do") }
-
-// Memory returns what to remember for the next listing.
-func (p *Plan) Memory() Memory { panic("to do") }
+func (p *Plan) lease(i int32) *Lease {
+	if l, ok := p.amended[i]; ok {
+		return &l
+	}
+	return &p.listing.Leases[i]
+}

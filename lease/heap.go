@@ -1,0 +1,84 @@
+package lease
+
+// entry is a lease's place in a listing, or a host's number, with its rank in the
+// order of the host that plans.
+type entry struct {
+	order uint64
+	place int32
+}
+
+func (e entry) before(o entry) bool {
+	return e.order < o.order || e.order == o.order && e.place < o.place
+}
+
+// heap is a binary heap of entries, the first on top.
+type heap []entry
+
+func (h *heap) push(e entry) {
+	*h = append(*h, e)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !s[i].before(s[up]) {
+			break
+		}
+		s[i], s[up] = s[up], s[i]
+		i = up
+	}
+}
+
+func (h heap) init() {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
+}
+
+// top drops entries until the first one is valid, and returns it without taking
+// it out.
+func (h *heap) top(valid func(entry) bool) (entry, bool) {
+	for len(*h) > 0 {
+		s := *h
+		if valid(s[0]) {
+			return s[0], true
+		}
+		last := len(s) - 1
+		s[0] = s[last]
+		*h = s[:last]
+		(*h).down(0)
+	}
+	return entry{}, false
+}
+
+func (h heap) down(i int) {
+	for {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(h); c++ {
+			if h[c].before(h[least]) {
+				least = c
+			}
+		}
+		if least == i {
+			return
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+}
+
+// order ranks the lease (or host) named what for a host: another order for every
+// host, the same on every run. FNV-1a over both texts, then a mixing step (the
+// finaliser of MurmurHash3), because FNV alone ranks similar texts alike.
+func order(host, what string) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(host) {
+		h = (h ^ uint64(host[i])) * prime
+	}
+	h = (h ^ 0xff) * prime // no text holds this byte: "a"+"bc" is not "ab"+"c"
+	for i := range len(what) {
+		h = (h ^ uint64(what[i])) * prime
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}

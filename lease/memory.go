@@ -1,0 +1,107 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Memory is what a host remembers from one listing to the next: since when each
+// lease has shown its ETag (for stores without a clock), which leases the last
+// regular cycle showed free, and which gaps were seen. The zero Memory
+// remembers nothing. It is a value, never changed once made.
+type Memory struct {
+	listed bool          // there was a listing
+	mono   time.Duration // when, by the host's monotonic clock
+	now    time.Time     // and by the store's
+	gaps   []gap
+	free   map[string]string // of the last regular cycle: ID to ETag
+	seen   map[string]sighting
+	places *places
+}
+
+// sighting is since when a host has seen a lease with this ETag, and whether it
+// had seen another ETag before.
+type sighting struct {
+	etag    string
+	since   time.Duration
+	changed bool
+}
+
+// Memory returns what to remember for the next listing: what this listing showed,
+// not what was written since.
+func (p *Plan) Memory() Memory {
+	m := Memory{listed: true, mono: p.mono, now: p.now, free: p.before.free, seen: p.seen, places: p.places}
+	if p.regular {
+		m.free = p.freeNow
+	}
+	if !p.listing.Initialized.IsZero() {
+		m.gaps = p.gaps // before the marker exists no gap counts
+	}
+	return m
+}
+
+// remember notes that a listing shows the lease free.
+func remember(free map[string]string, l *Lease) map[string]string {
+	if free == nil {
+		free = map[string]string{}
+	}
+	free[l.ID] = l.ETag
+	return free
+}
+
+// sightings carries what was seen over to a new listing.
+func (m Memory) sightings(leases []Lease, mono time.Duration) map[string]sighting {
+	seen := make(map[string]sighting, len(leases))
+	for i := range leases {
+		l := &leases[i]
+		s, known := m.seen[l.ID]
+		if !known || s.etag != l.ETag {
+			s = sighting{etag: l.ETag, since: mono, changed: known}
+		}
+		seen[l.ID] = s
+	}
+	return seen
+}
+
+// gap is a part of the processor's range that no lease of a listing covers.
+type gap struct {
+	feed.Range
+	// since is when it was seen the second time in a row, by the store's clock;
+	// zero: it was seen once. The first listing may be torn by a split under way.
+	since time.Time
+}
+
+// gapsNow are the gaps of p's listing with what is remembered of them. A part of
+// a gap that is new starts anew. Nothing counts from before a pause between two
+// listings, by either clock: who knows what was there meanwhile.
+func (m Memory) gapsNow(p *Plan) []gap {
+	if len(p.places.gaps) == 0 {
+		return nil
+	}
+	pause := 2 * p.host.Terms.Acquire
+	known := m.listed && p.mono-m.mono <= pause && p.now.Sub(m.now) <= pause
+	var gaps []gap
+	for _, r := range p.places.gaps {
+		rest := r
+		for _, old := range m.gaps {
+			if !known || !old.Overlaps(rest) {
+				continue
+			}
+			both := old.Intersect(rest)
+			if rest.Min < both.Min {
+				gaps = append(gaps, gap{Range: feed.Range{Min: rest.Min, Max: both.Min}})
+			}
+			since := old.since
+			if since.IsZero() {
+				since = p.now
+			}
+			gaps = append(gaps, gap{Range: both, since: since})
+			rest.Min = both.Max
+		}
+		if !rest.IsEmpty() {
+			gaps = append(gaps, gap{Range: rest})
+		}
+	}
+	return gaps
+}
