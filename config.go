@@ -1,7 +1,9 @@
 package changefeed
 
 import (
+	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -10,7 +12,7 @@ import (
 
 // Config says what a [Processor] reads, where its leases are, and what it does
 // with the changes. Zero is the default of every field; -1 switches off what
-// can be switched off.
+// can be switched off. [New] copies it.
 type Config struct {
 	// Processor names the deployment unit: hosts of the same name share the
 	// work, processors of different names each get every change. Required.
@@ -26,65 +28,225 @@ type Config struct {
 
 	// Handler gets the changes of all leases. Either it or Observer is required.
 	Handler Handler
-	// Observer makes one observer per lease instead.
+	// Observer makes one observer per lease instead, each time work on the lease
+	// begins. Its error is retried like that of a handler.
 	Observer func(lease.Lease) (Observer, error)
 
 	// Start is where to start when the leases are made for the first time;
-	// afterwards it is not looked at. Default: now.
+	// afterwards it is not looked at. Default: now. A continuation can start one
+	// lease only. All versions and deletes can't start at the beginning or at a
+	// time.
 	Start feed.Start
-	// Mode is latest version (default) or all versions and deletes.
+	// Mode is latest version (default) or all versions and deletes. It is fixed
+	// for the life of the leases.
 	Mode feed.Mode
 	// Range limits the processor to a part of the container; the same on all
 	// its hosts. Default: everything.
 	Range feed.Range
-	// MaxItems is how many changes a page should hold. Default: 100.
+	// MaxItems is how many changes a page should hold; a transaction is never
+	// cut. Default: 100.
 	MaxItems int
-	// PollInterval is the pause after a read that found nothing. Default: 5 s, shorter while changes come.
+	// PollInterval is the pause after a read that found nothing. Just after
+	// changes it is shorter: an eighth, doubled with each empty read. A source
+	// that can wait for a change holds the read that long instead. Default: 5 s.
 	PollInterval time.Duration
 	// ReadAhead is how many bytes per lease may be read before the handler has
-	// taken them. Default: 4 MiB; -1: none, a page is read when the handler is free.
+	// taken them: no read starts while that many wait. Default: 4 MiB; -1: none,
+	// a page is read when the handler is free.
 	ReadAhead int
 
-	// AcquireInterval is the time between two looks at the leases, +- 10 %. Default: 17 s.
+	// AcquireInterval is the time between two looks at the leases, +- 10 %; the
+	// same on all hosts. Default: 17 s.
 	AcquireInterval time.Duration
-	// RenewInterval is the time after which an owned lease is written again. Default: 13 s.
+	// RenewInterval is the time, up to 10 % less, after which an owned lease is
+	// written again. Default: 13 s.
 	RenewInterval time.Duration
 	// ExpirationInterval is how long a lease stays with a host that no longer
 	// writes it; the same on all hosts. Default: 60 s.
 	ExpirationInterval time.Duration
-	// RequestTimeout bounds one request to the source or to the lease store. Default: 10 s.
+	// RequestTimeout bounds one request to the source or to the lease store.
+	// Default: 10 s. RenewInterval, RequestTimeout and a margin (a tenth of
+	// ExpirationInterval, at least 2 s) together must stay below
+	// ExpirationInterval.
 	RequestTimeout time.Duration
-	// DrainTimeout bounds how long a stop waits for handlers. Default: 30 s.
+	// DrainTimeout bounds how long a stop waits for handlers before it ends
+	// their context. Default: 30 s; -1: it ends at once.
 	DrainTimeout time.Duration
 	// MinLeases and MaxLeases bound how many leases this host wants. Default: no bound.
 	MinLeases, MaxLeases int
 	// DiscardLeases starts over: existing leases are deleted when Run begins.
+	// Run fails when another host holds one: stop the others first, and discard
+	// on one host.
 	DiscardLeases bool
 
 	// Checkpoint says when positions are written. Default: after every batch.
 	Checkpoint Checkpointing
 	// Filter passes only the changes for which it returns true to the handler;
-	// checkpoints advance over the others.
+	// checkpoints advance over the others. It is called for several leases at
+	// the same time. A panic in it is a [HandlerError].
 	Filter func(feed.Change) bool
-	// OnHistoryLost chooses to go on at the oldest position (return true) when the feed no
-	// longer reaches back to the lease's. Default: never; the lease is kept, the
-	// read retried, and an error notified.
+	// OnHistoryLost chooses to go on at the oldest position (return true) when
+	// the feed no longer reaches back to the lease's. It is called for several
+	// leases at the same time. Default: never; the lease is kept, the read
+	// retried, and an error notified.
 	OnHistoryLost func(lease.Lease, *feed.HistoryLostError) bool
-	// Notify is told of leases acquired and released, and of errors. It is called from
-	// several goroutines and must return soon.
+	// Notify is told of leases acquired and released, and of errors. It is
+	// called from several goroutines and must return soon: the lease waits for it.
 	Notify func(Notification)
-	// Logger gets what happens. Default: none.
+	// Logger gets what happens: leases at level info, errors at warn. Default: none.
 	Logger *slog.Logger
-	// Seed makes jitter reproducible; 0: random.
+	// Seed makes jitter and the suffix of the instance's name reproducible, for
+	// simulations. Two runs that share a lease container must not share it.
+	// 0: random.
 	Seed uint64
 }
 
-// Checkpointing says when positions are written.
+// Checkpointing says when positions are written. A renewal of the lease writes
+// the position too, whatever is said here.
 type Checkpointing struct {
-	// Manual leaves it to the handler: [Batch.Checkpoint].
+	// Manual leaves it to the handler: [Batch.Checkpoint]. Changes and Interval
+	// must be 0 then.
 	Manual bool
-	// Changes and Interval: at most every that many changes, and at most that often;
-	// whichever is reached first. Both 0: after every batch.
+	// Changes and Interval put off the write until that many changes were
+	// handled or that much time has passed since the last one, whichever comes
+	// first. Both 0: after every batch, and the handler never runs more than one
+	// batch ahead of what was written.
 	Changes  int
 	Interval time.Duration
+}
+
+// everyBatch reports whether each batch is followed by its checkpoint.
+func (c Checkpointing) everyBatch() bool { return !c.Manual && c.Changes == 0 && c.Interval == 0 }
+
+// The defaults. The intervals are those that the original library documents; its
+// code has acquire and renew the other way round.
+const (
+	defaultMaxItems   = 100
+	defaultPoll       = 5 * time.Second
+	defaultReadAhead  = 4 << 20
+	defaultAcquire    = 17 * time.Second
+	defaultRenew      = 13 * time.Second
+	defaultExpiration = 60 * time.Second
+	defaultRequest    = 10 * time.Second
+	defaultDrain      = 30 * time.Second
+)
+
+// off is the value of a field that switches it off.
+const off = -1
+
+func (c Config) withDefaults() Config {
+	if c.Instance == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			name = "host"
+		}
+		c.Instance = fmt.Sprintf("%s-%d", name, os.Getpid())
+	}
+	setDefault(&c.MaxItems, defaultMaxItems)
+	setDefault(&c.PollInterval, defaultPoll)
+	setDefault(&c.ReadAhead, defaultReadAhead)
+	setDefault(&c.AcquireInterval, defaultAcquire)
+	setDefault(&c.RenewInterval, defaultRenew)
+	setDefault(&c.ExpirationInterval, defaultExpiration)
+	setDefault(&c.RequestTimeout, defaultRequest)
+	setDefault(&c.DrainTimeout, defaultDrain)
+	c.Range = c.Range.OrFull()
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func setDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// validate checks a Config that has its defaults.
+func (c Config) validate() error {
+	switch {
+	case c.Processor == "":
+		return &ConfigError{"Processor", "is required: the name that the hosts of this processor share"}
+	case c.Source == nil:
+		return &ConfigError{"Source", "is required"}
+	case c.Leases == nil:
+		return &ConfigError{"Leases", "is required"}
+	case c.Handler == nil && c.Observer == nil:
+		return &ConfigError{"Handler", "is required, or Observer"}
+	case c.Handler != nil && c.Observer != nil:
+		return &ConfigError{"Handler", "and Observer exclude each other"}
+	case c.Mode != feed.LatestVersion && c.Mode != feed.AllVersionsAndDeletes:
+		return &ConfigError{"Mode", fmt.Sprintf("%d is no mode", c.Mode)}
+	case c.Range.IsEmpty() || !feed.Full().Contains(c.Range):
+		return &ConfigError{"Range", fmt.Sprintf("%s holds no key", c.Range)}
+	}
+	if err := c.validateNumbers(); err != nil {
+		return err
+	}
+	if err := c.validateStart(); err != nil {
+		return err
+	}
+	return c.validateTerms()
+}
+
+func (c Config) validateNumbers() error {
+	for _, f := range []struct {
+		name    string
+		value   int64
+		canBoff bool
+	}{
+		{"MaxItems", int64(c.MaxItems), false},
+		{"PollInterval", int64(c.PollInterval), false},
+		{"ReadAhead", int64(c.ReadAhead), true},
+		{"AcquireInterval", int64(c.AcquireInterval), false},
+		{"RenewInterval", int64(c.RenewInterval), false},
+		{"ExpirationInterval", int64(c.ExpirationInterval), false},
+		{"RequestTimeout", int64(c.RequestTimeout), false},
+		{"DrainTimeout", int64(c.DrainTimeout), true},
+		{"MinLeases", int64(c.MinLeases), false},
+		{"MaxLeases", int64(c.MaxLeases), false},
+		{"Checkpoint.Changes", int64(c.Checkpoint.Changes), false},
+		{"Checkpoint.Interval", int64(c.Checkpoint.Interval), false},
+	} {
+		if f.value < 0 && !(f.canBoff && f.value == off) {
+			return &ConfigError{f.name, "is negative"}
+		}
+	}
+	switch {
+	case c.MaxLeases > 0 && c.MinLeases > c.MaxLeases:
+		return &ConfigError{"MinLeases", fmt.Sprintf("(%d) is more than MaxLeases (%d)", c.MinLeases, c.MaxLeases)}
+	case c.Checkpoint.Manual && (c.Checkpoint.Changes != 0 || c.Checkpoint.Interval != 0):
+		return &ConfigError{"Checkpoint.Manual", "excludes Changes and Interval"}
+	}
+	return nil
+}
+
+func (c Config) validateStart() error {
+	kind := c.Start.Kind()
+	switch {
+	case kind == feed.StartContinuation && c.Start.Continuation() == "":
+		return &ConfigError{"Start", "is an empty continuation"}
+	case c.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime):
+		return &ConfigError{"Start", c.Start.String() + " is not possible with all versions and deletes, which starts now or after a continuation"}
+	}
+	return nil
+}
+
+// validateTerms refuses terms under which a lease could not be kept: a renewal
+// that is due after renew, and takes the whole request timeout, must be answered
+// before trust in the lease ends.
+func (c Config) validateTerms() error {
+	margin := c.terms().Margin()
+	if need := c.RenewInterval + c.RequestTimeout + margin; need >= c.ExpirationInterval {
+		return &ConfigError{"ExpirationInterval", fmt.Sprintf(
+			"(%s) must be more than RenewInterval (%s), RequestTimeout (%s) and the margin (%s) together (%s)",
+			c.ExpirationInterval, c.RenewInterval, c.RequestTimeout, margin, need)}
+	}
+	return nil
+}
+
+// terms are the times that the hosts of the processor agree on.
+func (c Config) terms() lease.Terms {
+	return lease.Terms{Expiration: c.ExpirationInterval, Acquire: c.AcquireInterval}
 }

@@ -13,13 +13,26 @@ const (
 	Lost
 	// Gone: the partition was split or merged; other leases took over.
 	Gone
-	// Shadowed: an ancestor of the lease exists.
+	// Shadowed: a lease of a range that holds this one's exists, whose owner has
+	// yet to finish a split.
 	Shadowed
 )
 
 // String names the reason for messages.
 func (r Reason) String() string {
-	return [...]string{"shutdown", "handed over", "lost", "gone", "shadowed"}[r]
+	switch r {
+	case Shutdown:
+		return "shutdown"
+	case HandedOver:
+		return "handed over"
+	case Lost:
+		return "lost"
+	case Gone:
+		return "gone"
+	case Shadowed:
+		return "shadowed"
+	}
+	return "unknown"
 }
 
 // Event tells what a [Notification] is about.
@@ -35,6 +48,19 @@ const (
 	Failed
 )
 
+// String names the event for messages.
+func (e Event) String() string {
+	switch e {
+	case Acquired:
+		return "acquired"
+	case Released:
+		return "released"
+	case Failed:
+		return "failed"
+	}
+	return "unknown"
+}
+
 // Notification tells of a lease acquired or released, or of an error. Losing a
 // lease to balancing is not an error.
 type Notification struct {
@@ -43,6 +69,7 @@ type Notification struct {
 	LeaseToken string
 	// Reason is set with Released.
 	Reason Reason
-	// Err is set with Failed: a *HandlerError, *SourceError or *LeaseStoreError tells whose it is.
+	// Err is set with Failed: a *HandlerError, *SourceError or *LeaseStoreError
+	// tells whose it is.
 	Err error
 }
