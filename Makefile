@@ -1,0 +1,67 @@
+# Everything is plain `go`; the targets only remember the flags.
+# CI (.ci/run, .github/workflows/ci.yml) calls the same ones.
+
+GO            ?= go
+BIN           := $(CURDIR)/bin
+GOLANGCI      := v2.15.0
+GOLANGCI_BIN  := $(BIN)/golangci-lint-$(GOLANGCI)
+
+SEEDS         ?= 100000
+SEED          ?=
+N             ?= 1000
+FUZZTIME      ?= 5s
+PKG           ?= ./...
+
+.PHONY: build test race vet lint fmt bench ratios fuzz sim mutate crash memory demo check clean
+
+## build: compile everything; the command goes to bin/
+build:
+	$(GO) build ./...
+	$(GO) build -o $(BIN)/changefeed ./cmd/changefeed
+
+## test: the whole suite, 5,000 simulation seeds included (8 minutes on 2 cores)
+test:
+	$(GO) test ./...
+
+## race: the whole suite under the race detector, with 300 seeds
+race:
+	$(GO) test -race ./...
+
+vet:
+	$(GO) vet ./...
+
+## lint: golangci-lint in the pinned version, kept in bin/ and out of go.mod
+lint: $(GOLANGCI_BIN)
+	$(GOLANGCI_BIN) run
+
+## fmt: format as lint wants it
+fmt: $(GOLANGCI_BIN)
+	$(GOLANGCI_BIN) fmt
+
+$(GOLANGCI_BIN):
+	mkdir -p $(BIN)
+	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	mv $(BIN)/golangci-lint $(GOLANGCI_BIN)
+
+## bench: every benchmark once, to see that it runs; PKG=./store for one package
+bench:
+	$(GO) test -run '^$$' -bench . -benchtime 1x -benchmem $(PKG)
+
+## fuzz: every fuzz target for FUZZTIME
+fuzz:
+	GO=$(GO) .ci/fuzz $(FUZZTIME)
+
+## sim: SEEDS=n seeds of the simulation; SEED=n replays one with its trace
+sim:
+ifeq ($(SEED),)
+	$(GO) test ./changefeedtest -run '^TestSimulation$$' -timeout 0 -v -sim.seeds=$(SEEDS)
+else
+	$(GO) test ./changefeedtest -run '^TestSimulation$$' -timeout 0 -v -sim.seed=$(SEED) -sim.trace
+endif
+
+## demo: the 20,000 flights moved to another partition key; SEED=n varies what happens
+demo:
+	$(GO) run ./cmd/changefeed demo $(if $(SEED),--seed $(SEED))
+
+clean:
+	rm -rf $(BIN)
