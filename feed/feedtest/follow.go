@@ -1,0 +1,316 @@
+package feedtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// followCases are those of readers at work while others write, split and merge.
+func followCases() []testCase {
+	both := needs{split: true, merge: true}
+	return []testCase{
+		{name: "writes of many writers are shown in LSN order", container: onePartition, run: manyWriters},
+		{name: "a following reader loses and repeats nothing", container: fourPartitions, run: followLatest},
+		{name: "a following reader over splits and merges loses and repeats nothing", container: fourPartitions, needs: both, run: followLatest},
+		{name: "a following reader gets every version once", container: allVersionsOf(fourPartitions), run: followVersions},
+		{name: "a following reader over splits and merges gets every version once", container: allVersionsOf(fourPartitions), needs: both, run: followVersions},
+		{name: "a reader resumes from its position over a split and a merge", container: fourPartitions, needs: both, run: resumeReader},
+		{name: "a reader follows one key over a split", container: onePartition, needs: needs{split: true}, run: followKey},
+		{name: "a reader follows a sub-range over a split and a merge", container: onePartition, needs: both, run: followRange},
+		{name: "a position of another container is refused", container: onePartition, run: positionRefused},
+	}
+}
+
+func allVersionsOf(c Container) Container {
+	c.AllVersions = true
+	return c
+}
+
+// follow reads with a new reader to the end of the feed.
+func (s *suite) follow(cfg feed.ReaderConfig) []feed.Change {
+	s.Helper()
+	return s.readOn(s.reader(cfg))
+}
+
+func (s *suite) reader(cfg feed.ReaderConfig) *feed.Reader {
+	s.Helper()
+	r, err := feed.NewReader(s.Source, cfg)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return r
+}
+
+// fullTurn is more reads than a reader of any case here has parts to read in turn.
+const fullTurn = 32
+
+// readOn reads with r to the end of the feed. A reader may have been drained
+// before the last write, so every part is read once more.
+func (s *suite) readOn(r *feed.Reader) []feed.Change {
+	s.Helper()
+	var all []feed.Change
+	empty := 0
+	for range 10_000 {
+		page, _, err := r.Next(s.ctx)
+		if err != nil {
+			s.Fatalf("next: %v", err)
+		}
+		all = append(all, page.Changes...)
+		if empty++; len(page.Changes) > 0 {
+			empty = 0
+		}
+		if empty >= fullTurn {
+			if !r.Drained() {
+				s.Fatalf("%d empty reads in a row, and the reader isn't drained", empty)
+			}
+			return all
+		}
+	}
+	s.Fatal("the reader is never drained")
+	return nil
+}
+
+// position is the reader's, as a text.
+func (s *suite) position(r *feed.Reader) string {
+	s.Helper()
+	text, err := r.Position(s.ctx)
+	if err != nil {
+		s.Fatalf("position: %v", err)
+	}
+	return text
+}
+
+// writers and rounds are the load of the cases below: each writer owns four
+// items of one key of its own and writes each of them rounds times.
+const (
+	writers = 4
+	rounds  = 25
+)
+
+// load starts the writers and returns what waits for them.
+func (s *suite) load() (wait func()) {
+	var all sync.WaitGroup
+	failed := make(chan error, writers)
+	for w := range writers {
+		all.Go(func() {
+			for n := 1; n <= rounds; n++ {
+				for i := range 4 {
+					id := fmt.Sprintf("writer-%d-item-%d", w, i)
+					if err := s.Upsert(s.ctx, s.key(w), doc(s.key(w)[0], id, n)); err != nil {
+						failed <- fmt.Errorf("upsert %s: %w", id, err)
+						return
+					}
+				}
+			}
+		})
+	}
+	return func() {
+		all.Wait()
+		close(failed)
+		for err := range failed {
+			s.Error(err)
+		}
+	}
+}
+
+// manyWriters: no LSN appears behind a higher one that was read before.
+func manyWriters(s *suite) {
+	r := feed.Request{Partition: s.only(), From: feed.Beginning(), MaxItems: 7}
+	wait := s.load()
+	finished := make(chan struct{})
+	go func() { defer close(finished); wait() }()
+	last, versions := int64(0), map[string]int{}
+	for done := false; ; {
+		select {
+		case <-finished:
+			done = true // what is read from here on is all there is
+		default:
+		}
+		page := s.page(r)
+		for i, c := range s.decode(page.Changes) {
+			if c.lsn <= last && i == 0 {
+				s.Fatalf("LSN %d was read after %d", c.lsn, last)
+			}
+			if c.n <= versions[c.id] {
+				s.Fatalf("%s was read at version %d after %d", c.id, c.n, versions[c.id])
+			}
+			last, versions[c.id] = c.lsn, c.n
+		}
+		r.From = feed.After(page.Continuation)
+		if done && len(page.Changes) == 0 {
+			break
+		}
+	}
+	s.checkFinal(versions)
+}
+
+// checkFinal wants every writer's items at their last version.
+func (s *suite) checkFinal(versions map[string]int) {
+	s.Helper()
+	if len(versions) != writers*4 {
+		s.Errorf("%d items were read; want %d", len(versions), writers*4)
+	}
+	for id, n := range versions {
+		if n != rounds {
+			s.Errorf("%s was last read at version %d; want %d", id, n, rounds)
+		}
+	}
+}
+
+// reshape splits and merges while the load runs, if the fixture can; the cases
+// that must have it say so in their needs.
+func (s *suite) reshape() {
+	if s.Split == nil || s.Merge == nil {
+		return
+	}
+	for i := range 3 {
+		p := s.partitions()
+		if err := s.Split(s.ctx, p[i%len(p)].ID); err != nil {
+			s.Errorf("split: %v", err)
+			return
+		}
+		p = s.partitions()
+		if err := s.Merge(s.ctx, p[i].ID, p[i+1].ID); err != nil {
+			s.Errorf("merge: %v", err)
+			return
+		}
+	}
+}
+
+// followLoad runs the load, splits and merges beside a reader, and returns what
+// the reader got.
+func (s *suite) followLoad(cfg feed.ReaderConfig) []feed.Change {
+	s.Helper()
+	r := s.reader(cfg)
+	s.position(r) // now is found before the first write
+	wait := s.load()
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		s.reshape()
+		wait()
+	}()
+	var all []feed.Change
+	for done := false; !done; {
+		select {
+		case <-finished:
+			done = true
+		default:
+		}
+		page, _, err := r.Next(s.ctx)
+		if err != nil {
+			var gone *feed.GoneError
+			if errors.As(err, &gone) {
+				continue // splits overtook the reader; its place stands
+			}
+			s.Fatalf("next: %v", err)
+		}
+		all = append(all, page.Changes...)
+	}
+	return append(all, s.readOn(r)...)
+}
+
+func followLatest(s *suite) {
+	versions := map[string]int{}
+	for _, c := range s.decode(s.followLoad(feed.ReaderConfig{Start: feed.Now(), MaxItems: 5})) {
+		if c.n <= versions[c.id] {
+			s.Fatalf("%s was read at version %d after %d", c.id, c.n, versions[c.id])
+		}
+		versions[c.id] = c.n
+	}
+	s.checkFinal(versions)
+}
+
+func followVersions(s *suite) {
+	versions := map[string]int{}
+	cfg := feed.ReaderConfig{Start: feed.Now(), Mode: feed.AllVersionsAndDeletes, MaxItems: 5}
+	for _, c := range s.decode(s.followLoad(cfg)) {
+		if c.n != versions[c.id]+1 {
+			s.Fatalf("%s was read at version %d after %d", c.id, c.n, versions[c.id])
+		}
+		versions[c.id] = c.n
+	}
+	s.checkFinal(versions)
+}
+
+func resumeReader(s *suite) {
+	s.writeMany(0, 40, 1)
+	r := s.reader(feed.ReaderConfig{Start: feed.Beginning(), MaxItems: 3})
+	var all []feed.Change
+	for range 6 {
+		page, _, err := r.Next(s.ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, page.Changes...)
+	}
+	p := s.partitions()
+	s.split(p[0])
+	s.merge(p[2], p[3])
+	r = s.reader(feed.ReaderConfig{Position: s.position(r), MaxItems: 3})
+	s.writeMany(40, 60, 1)
+	all = append(all, s.readOn(r)...)
+	s.wantItems("before and after the position", all, 0, 60, 1)
+	r = s.reader(feed.ReaderConfig{Position: s.position(r)})
+	s.want("from the position at the end", s.readOn(r), "")
+}
+
+func followKey(s *suite) {
+	key := s.key(5)
+	r := s.reader(feed.ReaderConfig{Key: key, Start: feed.Beginning(), MaxItems: 2})
+	s.writeMany(0, 48, 1)
+	s.want("one key", s.readOn(r), "item-005=1 item-021=1 item-037=1")
+	s.split(s.only())
+	s.writeMany(0, 32, 2)
+	s.want("one key after a split", s.readOn(r), "item-005=2 item-021=2")
+	r = s.reader(feed.ReaderConfig{Position: s.position(r)})
+	s.writeMany(0, 16, 3)
+	s.want("one key, resumed", s.readOn(r), "item-005=3")
+}
+
+func followRange(s *suite) {
+	// A border that no split will choose: the sub-range is cut by one.
+	low, high := feed.Range{Max: "0A"}, feed.Range{Min: "0A", Max: feed.MaxEPK}
+	a := s.reader(feed.ReaderConfig{Range: low, Start: feed.Beginning(), MaxItems: 4})
+	b := s.reader(feed.ReaderConfig{Range: high, Start: feed.Beginning(), MaxItems: 4})
+	s.writeMany(0, 32, 1)
+	all := append(s.readOn(a), s.readOn(b)...)
+	children := s.split(s.only())
+	s.writeMany(32, 64, 1)
+	all = append(append(all, s.readOn(a)...), s.readOn(b)...)
+	s.merge(children[0], children[1])
+	s.writeMany(64, 80, 1)
+	all = append(append(all, s.readOn(a)...), s.readOn(b)...)
+	s.wantItems("two sub-ranges over a split and a merge", all, 0, 80, 1)
+}
+
+func positionRefused(s *suite) {
+	s.writeMany(0, 3, 1)
+	r := s.reader(feed.ReaderConfig{Start: feed.Beginning()})
+	s.readOn(r)
+	other := feed.Identity{}
+	if id, err := s.Source.Identity(s.ctx); err == nil {
+		other = id
+	}
+	other.ContainerRID += "x"
+	moved, err := feed.NewReader(renamed{s.Source, other}, feed.ReaderConfig{Position: s.position(r)})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var refused *feed.PositionError
+	if _, _, err := moved.Next(s.ctx); !errors.As(err, &refused) || refused.Read != other.ContainerRID {
+		s.Fatalf("a position in a container of another rid: %v; want *feed.PositionError", err)
+	}
+}
+
+// renamed is a source that is another container.
+type renamed struct {
+	feed.Source
+	identity feed.Identity
+}
+
+func (r renamed) Identity(context.Context) (feed.Identity, error) { return r.identity, nil }

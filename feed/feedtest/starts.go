@@ -1,0 +1,163 @@
+package feedtest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// startCases are those of the kinds of start.
+func startCases() []testCase {
+	advance := needs{advance: true}
+	return []testCase{
+		{name: "from the beginning shows everything", container: onePartition, run: fromBeginning},
+		{name: "from now shows only what comes later", container: onePartition, run: fromNow},
+		{name: "from now is a place in every scope", container: fourPartitions, run: fromNowScopes},
+		{name: "from a time shows that second and what follows", container: onePartition, needs: advance, run: fromTime},
+		{name: "from before the container was made is the beginning", container: onePartition, run: fromLongAgo},
+		{name: "from a time in a sub-range and in a key", container: onePartition, needs: advance, run: fromTimeScopes},
+		{name: "from a time across a split", container: onePartition, needs: needs{advance: true, split: true}, run: fromTimeSplit},
+	}
+}
+
+// unmarshal decodes an item.
+func (s *suite) unmarshal(item json.RawMessage, into any) {
+	s.Helper()
+	if err := json.Unmarshal(item, into); err != nil {
+		s.Fatalf("decode %s: %v", item, err)
+	}
+}
+
+// someTime is a time that any container knows: that of an hour ago.
+func (s *suite) someTime() time.Time { return time.Now().Add(-time.Hour) }
+
+func fromBeginning(s *suite) {
+	p := s.only()
+	s.writeMany(0, 10, 1)
+	changes, _ := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
+	s.wantItems("from the beginning", changes, 0, 10, 1)
+}
+
+func fromNow(s *suite) {
+	p := s.only()
+	s.writeMany(0, 10, 1)
+	page := s.page(feed.Request{Partition: p, From: feed.Now()})
+	s.want("a read from now", page.Changes, "")
+	s.writeMany(8, 12, 2)
+	changes, _ := s.drain(feed.Request{Partition: p, From: feed.After(page.Continuation)})
+	s.wantItems("what came after now", changes, 8, 12, 2)
+}
+
+func fromNowScopes(s *suite) {
+	s.writeMany(0, 32, 1)
+	var requests []feed.Request
+	for _, p := range s.partitions() {
+		requests = append(requests, feed.Request{Partition: p}, feed.Request{Range: p.Range})
+	}
+	for i := range 16 {
+		requests = append(requests, feed.Request{Key: s.key(i)})
+	}
+	for i := range requests {
+		page := s.page(requests[i])
+		s.want("now of "+where(requests[i]), page.Changes, "")
+		requests[i].From = feed.After(page.Continuation)
+	}
+	s.writeMany(16, 48, 2)
+	byPartition, byRange, byKey := s.collect(requests)
+	s.wantItems("partitions, from now", byPartition, 16, 48, 2)
+	s.wantItems("ranges, from now", byRange, 16, 48, 2)
+	s.wantItems("keys, from now", byKey, 16, 48, 2)
+}
+
+// collect drains requests, sorted by what they address.
+func (s *suite) collect(requests []feed.Request) (byPartition, byRange, byKey []feed.Change) {
+	s.Helper()
+	for _, r := range requests {
+		changes, _ := s.drain(r)
+		switch {
+		case r.Key != nil:
+			byKey = append(byKey, changes...)
+		case r.Partition.ID == "":
+			byRange = append(byRange, changes...)
+		default:
+			byPartition = append(byPartition, changes...)
+		}
+	}
+	return byPartition, byRange, byKey
+}
+
+// writeTimed writes a, b and c, two seconds between any two, and returns the
+// time of b.
+func (s *suite) writeTimed(a, b, c feed.PartitionKey) time.Time {
+	s.Helper()
+	s.write(a, "a", 1)
+	s.Advance(2 * time.Second)
+	s.write(b, "b", 2)
+	changes, _ := s.drain(feed.Request{Key: b, From: feed.Beginning()})
+	at := changes[len(changes)-1].Time
+	s.Advance(2 * time.Second)
+	s.write(c, "c", 3)
+	return at
+}
+
+func fromTime(s *suite) {
+	p := s.only()
+	at := s.writeTimed(s.key(1), s.key(2), s.key(3))
+	for _, c := range []struct {
+		from time.Time
+		want string
+	}{
+		{at.Add(-2 * time.Second), "a=1 b=2 c=3"},
+		{at.Add(-time.Second), "b=2 c=3"},
+		{at, "b=2 c=3"},
+		{at.Add(999 * time.Millisecond), "b=2 c=3"},
+		{at.Add(time.Second), "c=3"},
+	} {
+		changes, end := s.drain(feed.Request{Partition: p, From: feed.At(c.from)})
+		s.want("b is of "+at.String()+"; from "+c.from.String(), changes, c.want)
+		again, _ := s.drain(feed.Request{Partition: p, From: feed.After(end)})
+		s.want("behind the end", again, "")
+	}
+	s.Advance(2 * time.Second)
+	late := s.page(feed.Request{Partition: p, From: feed.At(at.Add(3 * time.Second))})
+	s.want("from a time after the last write", late.Changes, "")
+	s.write(s.key(1), "d", 4)
+	changes, _ := s.drain(feed.Request{Partition: p, From: feed.After(late.Continuation)})
+	s.want("what came later", changes, "d=4")
+}
+
+func fromLongAgo(s *suite) {
+	p := s.only()
+	s.writeMany(0, 10, 1)
+	changes, _ := s.drain(feed.Request{Partition: p, From: feed.At(time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC))})
+	s.wantItems("from the year 2001", changes, 0, 10, 1)
+}
+
+func fromTimeScopes(s *suite) {
+	key := s.key(5)
+	at := s.writeTimed(key, key, key)
+	s.write(s.key(6), "other", 4)
+	changes, _ := s.drain(feed.Request{Key: key, From: feed.At(at)})
+	s.want("one key from a time", changes, "b=2 c=3")
+	changes, _ = s.drain(feed.Request{Range: feed.Full(), From: feed.At(at)})
+	s.want("a range from a time", changes, "b=2 c=3 other=4")
+}
+
+func fromTimeSplit(s *suite) {
+	at := s.writeTimed(s.key(1), s.key(2), s.key(3))
+	s.split(s.only())
+	var changes []feed.Change
+	for _, p := range s.partitions() {
+		part, _ := s.drain(feed.Request{Partition: p, From: feed.At(at)})
+		changes = append(changes, part...)
+	}
+	if got := len(changes); got != 2 {
+		s.Fatalf("the pieces show [%s] from the time of b; want b and c", s.text(changes))
+	}
+	for _, c := range s.decode(changes) {
+		if c.id == "a" {
+			s.Fatalf("the pieces show [%s] from the time of b; want b and c", s.text(changes))
+		}
+	}
+}

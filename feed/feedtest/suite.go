@@ -1,0 +1,279 @@
+package feedtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// suite is one case at work. Everything that fails ends the case.
+type suite struct {
+	*testing.T
+	Fixture
+	ctx       context.Context //nolint:containedctx // a suite lives as long as one test, whose context this is
+	container Container
+	bubble    bool
+}
+
+func newSuite(t *testing.T, f Fixture, c Container, bubble bool) *suite {
+	return &suite{T: t, Fixture: f, ctx: t.Context(), container: c, bubble: bubble}
+}
+
+// seen is what a case compares of a change.
+type seen struct {
+	op  feed.Op
+	id  string
+	n   int
+	lsn int64
+}
+
+// key is the partition key of the document of that number: 16 keys in all.
+func (s *suite) key(i int) feed.PartitionKey {
+	return feed.PartitionKey{fmt.Sprintf("key-%d", i%16)}
+}
+
+// doc is a document with the version n in it. more are further members, as name
+// and JSON value in turn.
+func doc(key any, id string, n int, more ...string) json.RawMessage {
+	k, err := json.Marshal(key)
+	if err != nil {
+		panic(err) // a key of the suite's own
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"pk":%s,"id":%q,"n":%d`, k, id, n)
+	for i := 0; i+1 < len(more); i += 2 {
+		fmt.Fprintf(&b, `,%q:%s`, more[i], more[i+1])
+	}
+	b.WriteString("}")
+	return json.RawMessage(b.String())
+}
+
+// write upserts version n of an item.
+func (s *suite) write(key feed.PartitionKey, id string, n int, more ...string) {
+	s.Helper()
+	if err := s.Upsert(s.ctx, key, doc(key[0], id, n, more...)); err != nil {
+		s.Fatalf("upsert %s: %v", id, err)
+	}
+}
+
+// writeMany upserts the items from-to, one of each number, spread over 16 keys.
+func (s *suite) writeMany(from, to, n int) {
+	s.Helper()
+	for i := from; i < to; i++ {
+		s.write(s.key(i), itemID(i), n)
+	}
+}
+
+func itemID(i int) string { return fmt.Sprintf("item-%03d", i) }
+
+// remove deletes an item.
+func (s *suite) remove(key feed.PartitionKey, id string) {
+	s.Helper()
+	if err := s.Fixture.Delete(s.ctx, key, id); err != nil {
+		s.Fatalf("delete %s: %v", id, err)
+	}
+}
+
+// partitions are the live ones.
+func (s *suite) partitions() []feed.Partition {
+	s.Helper()
+	p, err := s.Source.Partitions(s.ctx)
+	if err != nil {
+		s.Fatalf("partitions: %v", err)
+	}
+	return p
+}
+
+// only is the one partition of the container.
+func (s *suite) only() feed.Partition {
+	s.Helper()
+	p := s.partitions()
+	if len(p) != 1 {
+		s.Fatalf("the container has %d partitions; want 1", len(p))
+	}
+	return p[0]
+}
+
+// mode is that of the container that the case asked for.
+func (s *suite) mode() feed.Mode {
+	if s.container.AllVersions {
+		return feed.AllVersionsAndDeletes
+	}
+	return feed.LatestVersion
+}
+
+// page reads once.
+func (s *suite) page(r feed.Request) feed.Page {
+	s.Helper()
+	page, err := s.Source.Read(s.ctx, r)
+	if err != nil {
+		s.Fatalf("read %s from %s: %v", where(r), r.From, err)
+	}
+	s.checkPage(r, page)
+	return page
+}
+
+// where names the scope of a request.
+func where(r feed.Request) string {
+	text := "partition " + r.Partition.ID
+	if r.Partition.ID == "" {
+		text = "no partition"
+	}
+	if !r.Range.IsZero() {
+		text += ", range " + r.Range.String()
+	}
+	if r.Key != nil {
+		text += ", key " + r.Key.String()
+	}
+	return text
+}
+
+// checkPage checks what holds for every page of every source.
+func (s *suite) checkPage(r feed.Request, page feed.Page) {
+	s.Helper()
+	if page.Continuation == "" {
+		s.Fatalf("the page of %s from %s has no continuation", where(r), r.From)
+	}
+	last, size := int64(0), 0
+	for _, c := range page.Changes {
+		if c.LSN <= 0 {
+			s.Fatalf("LSN %d; want a positive one", c.LSN)
+		}
+		if c.LSN < last {
+			s.Fatalf("LSN %d after %d on one page", c.LSN, last)
+		}
+		if c.Time.IsZero() || !c.Time.Equal(c.Time.Truncate(1e9)) || c.Time.Location() != c.Time.UTC().Location() {
+			s.Fatalf("time %s; want whole seconds in UTC", c.Time)
+		}
+		last, size = c.LSN, size+len(c.Current)
+		s.checkChange(r.Mode, c)
+	}
+	if page.LSN < -1 || page.End < -1 {
+		s.Fatalf("LSN %d, End %d; want -1 where the source can't tell", page.LSN, page.End)
+	}
+	if page.LSN >= 0 && page.LSN < last {
+		s.Fatalf("the page stands for LSN %d and holds %d", page.LSN, last)
+	}
+	if page.LSN >= 0 && page.End >= 0 && page.End < last {
+		s.Fatalf("the partition ends at LSN %d and its page holds %d", page.End, last)
+	}
+	if page.Bytes < size {
+		s.Fatalf("the page has a buffer of %d bytes and items of %d", page.Bytes, size)
+	}
+	if page.Charge < 0 {
+		s.Fatalf("the page costs %f RU", page.Charge)
+	}
+}
+
+// checkChange checks what holds for every change of its mode.
+func (s *suite) checkChange(m feed.Mode, c feed.Change) {
+	s.Helper()
+	if _, err := c.ID(); err != nil {
+		s.Fatalf("a change names no item: %v", err)
+	}
+	if c.Current != nil && !json.Valid(c.Current) {
+		s.Fatalf("an item isn't JSON: %s", c.Current)
+	}
+	if m == feed.LatestVersion {
+		if c.Op != feed.Upsert || c.Current == nil || c.Previous != nil || c.Expired || c.DeletedID != "" || c.DeletedKey != nil {
+			s.Fatalf("a change of latest version mode is no plain upsert: %+v", c)
+		}
+		return
+	}
+	switch c.Op {
+	case feed.Create, feed.Replace:
+		if c.Current == nil || c.DeletedID != "" || c.DeletedKey != nil || c.Expired {
+			s.Fatalf("a %s without its item, or with a delete's fields: %+v", c.Op, c)
+		}
+	case feed.Delete:
+		if c.Current != nil || c.DeletedID == "" || c.DeletedKey == nil {
+			s.Fatalf("a delete with an item, or without the deleted one's id and key: %+v", c)
+		}
+	case feed.Upsert:
+		s.Fatal("an upsert in all versions and deletes mode; want create or replace")
+	}
+}
+
+// drain reads from r.From to the end of the feed, and returns the changes and
+// the position there.
+func (s *suite) drain(r feed.Request) ([]feed.Change, feed.Continuation) {
+	s.Helper()
+	var changes []feed.Change
+	for range 10_000 {
+		page := s.page(r)
+		before := r.From
+		r.From = feed.After(page.Continuation)
+		if n := len(changes); n > 0 && len(page.Changes) > 0 && page.Changes[0].LSN <= changes[n-1].LSN {
+			s.Fatalf("a page begins with LSN %d, and the one before ended with %d", page.Changes[0].LSN, changes[n-1].LSN)
+		}
+		changes = append(changes, page.Changes...)
+		if len(page.Changes) == 0 && (page.LSN >= page.End || r.From == before) {
+			return changes, page.Continuation
+		}
+	}
+	s.Fatalf("the feed of %s has no end", where(r))
+	return nil, ""
+}
+
+// decode is what a case compares of changes.
+func (s *suite) decode(changes []feed.Change) []seen {
+	s.Helper()
+	out := make([]seen, 0, len(changes))
+	for _, c := range changes {
+		id, err := c.ID()
+		if err != nil {
+			s.Fatal(err)
+		}
+		var item struct {
+			N int `json:"n"`
+		}
+		if c.Current != nil {
+			if err := json.Unmarshal(c.Current, &item); err != nil {
+				s.Fatalf("decode %s: %v", id, err)
+			}
+		}
+		out = append(out, seen{op: c.Op, id: id, n: item.N, lsn: c.LSN})
+	}
+	return out
+}
+
+// text writes changes as "id=n", in order; deletes as "-id".
+func (s *suite) text(changes []feed.Change) string {
+	s.Helper()
+	words := make([]string, 0, len(changes))
+	for _, c := range s.decode(changes) {
+		if c.op == feed.Delete {
+			words = append(words, "-"+c.id)
+			continue
+		}
+		words = append(words, fmt.Sprintf("%s=%d", c.id, c.n))
+	}
+	return strings.Join(words, " ")
+}
+
+// want compares changes, in order, with what text writes.
+func (s *suite) want(what string, changes []feed.Change, want string) {
+	s.Helper()
+	if got := s.text(changes); got != want {
+		s.Fatalf("%s: read [%s]; want [%s]", what, got, want)
+	}
+}
+
+// wantItems wants exactly the items from-to at version n, in any order.
+func (s *suite) wantItems(what string, changes []feed.Change, from, to, n int) {
+	s.Helper()
+	words := strings.Fields(s.text(changes))
+	slices.Sort(words)
+	var want []string
+	for i := from; i < to; i++ {
+		want = append(want, fmt.Sprintf("%s=%d", itemID(i), n))
+	}
+	if !slices.Equal(words, want) {
+		s.Fatalf("%s: read %v; want %v", what, words, want)
+	}
+}
