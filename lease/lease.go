@@ -39,9 +39,8 @@ type Lease struct {
 	// ETag is that of the last answer.
 	ETag string
 
-	// document is what the lease was read from, so that fields unknown to us
-	// are written back.
-	document []byte
+	// document is what the document has besides, so that it is written back.
+	document document
 }
 
 // The properties that the protocol uses.

@@ -45,7 +45,7 @@ type Plan struct {
 
 	places  *places
 	gaps    []gap
-	index   map[string]int32 // ID to place in the listing; made when first needed
+	index   map[string]int32  // ID to place in the listing; made when first needed
 	freeNow map[string]string // as Memory.free, of this listing
 	amended map[int32]Lease
 	skipped map[int32]bool // removed, or left out of what Decide proposes
@@ -56,7 +56,7 @@ type Plan struct {
 	me      int32
 	names   []string // hosts seen, me first; the slices below go with it
 	number  map[string]int32
-	have    []int // usable leases counted as this host's
+	have    []int  // usable leases counted as this host's
 	reasons []int  // why it counts as a host: leases it owns live, marks of it that count
 	free    []heap // free leases by whom they are reserved for; 0 (me) holds those for me
 	nobodys heap   // free leases that nobody asked for
