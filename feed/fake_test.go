@@ -1,0 +1,175 @@
+package feed_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// fakeSource is a container in memory whose documents carry their effective
+// partition key as they like. It is as plain as a source can be, and can be told
+// to fail. It isn't for concurrent use, but for a read that is being held.
+type fakeSource struct {
+	identity   feed.Identity
+	partitions []feed.Partition
+	nextID     int
+	log        []fakeChange
+	requests   []feed.Request
+
+	// fail is asked before each read; its error is the answer.
+	fail func(feed.Request) error
+	// after is called behind each read.
+	after func(feed.Request)
+	// sparse makes a read with MaxItems 1 look at one entry of the log, whatever
+	// its range: an empty page from the middle of the feed.
+	sparse bool
+	// waits makes reads that find nothing last for their Wait.
+	waits bool
+	// listed replaces the answer of Partitions.
+	listed func() ([]feed.Partition, error)
+}
+
+type fakeChange struct {
+	lsn     int64
+	epk, id string
+	key     feed.PartitionKey
+}
+
+// newFake returns a container with one partition for each border and what is
+// above it.
+func newFake(borders ...string) *fakeSource {
+	s := &fakeSource{identity: feed.Identity{
+		AccountHost: "localhost", Database: "db", DatabaseRID: "AAAA", Container: "c", ContainerRID: "AAAAAAAA=",
+	}}
+	low := feed.MinEPK
+	for _, high := range append(borders, feed.MaxEPK) {
+		s.partitions = append(s.partitions, s.partition(feed.Range{Min: low, Max: high}))
+		low = high
+	}
+	return s
+}
+
+func (s *fakeSource) partition(r feed.Range, parents ...string) feed.Partition {
+	s.nextID++
+	return feed.Partition{ID: strconv.Itoa(s.nextID - 1), Range: r, Parents: parents}
+}
+
+func (s *fakeSource) write(epk, id string) {
+	s.log = append(s.log, fakeChange{lsn: int64(len(s.log) + 1), epk: epk, id: id, key: feed.PartitionKey{id[:1], id}})
+}
+
+func (s *fakeSource) split(i int, at string) {
+	p := s.partitions[i]
+	s.replace(i, i+1, s.partition(feed.Range{Min: p.Range.Min, Max: at}, p.ID), s.partition(feed.Range{Min: at, Max: p.Range.Max}, p.ID))
+}
+
+func (s *fakeSource) merge(i int) {
+	a, b := s.partitions[i], s.partitions[i+1]
+	s.replace(i, i+2, s.partition(feed.Range{Min: a.Range.Min, Max: b.Range.Max}, a.ID, b.ID))
+}
+
+func (s *fakeSource) replace(from, to int, by ...feed.Partition) {
+	rest := append(by, s.partitions[to:]...)
+	s.partitions = append(s.partitions[:from:from], rest...)
+}
+
+func (s *fakeSource) Identity(ctx context.Context) (feed.Identity, error) {
+	return s.identity, ctx.Err()
+}
+
+func (s *fakeSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	if s.listed != nil {
+		return s.listed()
+	}
+	return s.partitions, ctx.Err()
+}
+
+func (s *fakeSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	s.requests = append(s.requests, r)
+	if s.after != nil {
+		defer s.after(r)
+	}
+	if err := ctx.Err(); err != nil {
+		return feed.Page{}, err
+	}
+	if s.fail != nil {
+		if err := s.fail(r); err != nil {
+			return feed.Page{}, err
+		}
+	}
+	scope, err := s.scope(r)
+	if err != nil {
+		return feed.Page{}, err
+	}
+	end := int64(len(s.log))
+	page := feed.Page{LSN: end, End: end}
+	for _, c := range s.log[s.place(r.From):] {
+		if scope.Holds(c.epk) && matches(r.Key, c.key) {
+			page.Changes = append(page.Changes, feed.Change{LSN: c.lsn, Current: json.RawMessage(fmt.Sprintf(`{"id":%q}`, c.id))})
+		}
+		if r.MaxItems > 0 && len(page.Changes) >= r.MaxItems || s.sparse {
+			page.LSN = c.lsn
+			break
+		}
+	}
+	if len(page.Changes) == 0 && s.waits {
+		hold := time.NewTimer(r.Wait)
+		defer hold.Stop()
+		<-hold.C
+	}
+	page.Continuation = feed.Continuation(strconv.Quote(strconv.FormatInt(page.LSN, 10)))
+	return page, nil
+}
+
+// scope is the range that r reads.
+func (s *fakeSource) scope(r feed.Request) (feed.Range, error) {
+	if r.Partition.ID == "" {
+		rng := r.Range.OrFull()
+		if len(r.Key) == 1 { // a prefix: its keys lie in [10,D0)
+			rng = feed.Range{Min: "10", Max: "D0"}
+		} else if r.Key != nil {
+			return rng, nil
+		}
+		for _, p := range s.partitions {
+			if p.Range.Contains(rng) {
+				return rng, nil
+			}
+		}
+		return feed.Range{}, &feed.GoneError{Range: rng}
+	}
+	for _, p := range s.partitions {
+		if p.ID == r.Partition.ID {
+			return p.Range.Intersect(r.Range.OrFull()), nil
+		}
+	}
+	return feed.Range{}, &feed.GoneError{Partition: r.Partition.ID}
+}
+
+func (s *fakeSource) place(from feed.Start) int {
+	switch from.Kind() {
+	case feed.StartContinuation:
+		n, err := strconv.Atoi(strings.Trim(string(from.Continuation()), `"`))
+		if err != nil {
+			panic(err) // a test's own continuation
+		}
+		return n
+	case feed.StartNow:
+		return len(s.log)
+	case feed.StartBeginning, feed.StartTime:
+	}
+	return 0
+}
+
+func matches(prefix, key feed.PartitionKey) bool {
+	for i := range prefix {
+		if prefix[i] != key[i] {
+			return false
+		}
+	}
+	return true
+}
