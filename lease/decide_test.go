@@ -1,0 +1,262 @@
+package lease
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// literal is Decide as the protocol states it, line by line, without any of the
+// plan's bookkeeping: it counts everything anew for each decision.
+type literal struct {
+	host    Host
+	leases  []Lease
+	now     time.Time
+	regular bool
+	before  map[string]string // free one interval ago: ID to ETag
+	running map[string]bool
+	barred  map[string]bool // had an ancestor in the listing
+	skipped map[string]bool
+}
+
+func (d *literal) live(l Lease) bool {
+	return l.Owner != "" && d.now.Sub(l.Modified) < d.host.Terms.Expiration+time.Second
+}
+
+func (d *literal) marked(l Lease) bool {
+	return l.Wanted() != "" && (l.Owner == "" || d.live(l) && Ours(l.Owner))
+}
+
+func (d *literal) counted(l Lease) string {
+	switch {
+	case d.marked(l):
+		return l.Wanted()
+	case d.live(l):
+		return l.Owner
+	}
+	return ""
+}
+
+func (d *literal) decide() Move {
+	me := d.host.Owner
+	hosts := map[string]bool{me: true}
+	have := map[string]int{}
+	usable := 0
+	for _, l := range d.leases {
+		if d.live(l) {
+			hosts[l.Owner] = true
+		}
+		if d.marked(l) {
+			hosts[l.Wanted()] = true
+		}
+		if d.barred[l.ID] {
+			continue
+		}
+		usable++
+		if c := d.counted(l); c != "" {
+			have[c]++
+		}
+	}
+	bound := func(n int) int {
+		n = max(n, d.host.Min)
+		if d.host.Max > 0 {
+			n = min(n, d.host.Max)
+		}
+		return n
+	}
+	floor, ceil := bound(usable/len(hosts)), bound((usable+len(hosts)-1)/len(hosts))
+
+	var take *Lease
+	for i := range d.leases {
+		l := &d.leases[i]
+		if d.barred[l.ID] || d.live(*l) || d.running[l.ID] || d.skipped[l.ID] {
+			continue
+		}
+		wanted := ""
+		if d.marked(*l) {
+			wanted = l.Wanted()
+		}
+		etag, was := d.before[l.ID]
+		ok := d.regular && was && etag == l.ETag && (d.host.Max == 0 || have[me] < d.host.Max)
+		ok = ok || wanted == me && have[me] <= ceil
+		ok = ok || have[me] < ceil && (wanted == "" || have[wanted] > ceil)
+		if ok && (take == nil || order(me, l.ID) < order(me, take.ID)) {
+			take = l
+		}
+	}
+	if take != nil {
+		return Move{Kind: MoveAcquire, Lease: *take}
+	}
+	if have[me] >= ceil {
+		return Move{}
+	}
+	last := map[string]*Lease{} // of each host that can be asked
+	for i := range d.leases {
+		l := &d.leases[i]
+		young := d.now.Sub(l.Modified) < d.host.Terms.Expiration/2
+		if d.barred[l.ID] || !d.live(*l) || !young || l.Wanted() != "" || !Ours(l.Owner) || l.Owner == me || d.skipped[l.ID] {
+			continue
+		}
+		if o := last[l.Owner]; o == nil || order(me, l.ID) > order(me, o.ID) {
+			last[l.Owner] = l
+		}
+	}
+	victim := ""
+	for v := range last {
+		if have[v] <= ceil && (have[me] >= floor || have[v] <= floor) {
+			continue
+		}
+		if victim == "" || have[v] > have[victim] || have[v] == have[victim] && order(me, v) < order(me, victim) {
+			victim = v
+		}
+	}
+	if victim == "" {
+		return Move{}
+	}
+	return Move{Kind: MoveAsk, Lease: *last[victim]}
+}
+
+var times = Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
+
+func nobodyRuns(string) bool { return false }
+
+// TestDecideIsWhatTheProtocolStates compares the plan, with all its bookkeeping,
+// with the literal rule on random listings, over whole cycles with successes,
+// conflicts, vanished leases and failures.
+func TestDecideIsWhatTheProtocolStates(t *testing.T) {
+	rounds := 4000
+	if testing.Short() {
+		rounds = 400
+	}
+	var acquired, asked, bounded int
+	for seed := range rounds {
+		rnd := rand.New(rand.NewPCG(uint64(seed), 7))
+		d := randomListing(rnd)
+		if d.host.Min > 0 || d.host.Max > 0 {
+			bounded++
+		}
+		p := NewPlan(d.host, Listing{Leases: append([]Lease(nil), d.leases...), Now: d.now},
+			Memory{free: d.before}, 0, d.regular, func(id string) bool { return d.running[id] })
+		for step := range 60 {
+			got, want := p.Decide(), d.decide()
+			if got.Kind != want.Kind || got.Lease.ID != want.Lease.ID || got.Lease.ETag != want.Lease.ETag {
+				t.Fatalf("seed %d, step %d: %v of %q, want %v of %q", seed, step, got.Kind, got.Lease.ID, want.Kind, want.Lease.ID)
+			}
+			switch got.Kind {
+			case MoveNone:
+			case MoveAcquire:
+				acquired++
+			case MoveAsk:
+				asked++
+			}
+			if got.Kind == MoveNone {
+				break
+			}
+			answer(rnd, p, d, got)
+		}
+	}
+	if acquired < rounds || asked < rounds/4 || bounded < rounds/10 {
+		t.Errorf("too little happened: %d acquired, %d asked, %d with bounds", acquired, asked, bounded)
+	}
+}
+
+// answer gives one write an answer, to the plan and to the literal rule.
+func answer(rnd *rand.Rand, p *Plan, d *literal, m Move) {
+	at := 0
+	for d.leases[at].ID != m.Lease.ID {
+		at++
+	}
+	l := m.Lease
+	l.ETag += "+"
+	l.Modified = d.now.Add(time.Duration(rnd.IntN(3)) * time.Second)
+	switch n := rnd.IntN(20); {
+	case n == 0:
+		p.Remove(l.ID)
+		d.leases = append(d.leases[:at], d.leases[at+1:]...)
+		return
+	case n == 1:
+		p.Skip(l.ID)
+		d.skipped[l.ID] = true
+		return
+	case n < 7: // a conflict: somebody else wrote
+		l.Owner = randomOwner(rnd)
+		l.Properties = nil
+		if rnd.IntN(2) == 0 {
+			l = l.Asked(fmt.Sprintf("host%d/0000000%d", rnd.IntN(9), rnd.IntN(2)))
+		}
+	case m.Kind == MoveAcquire:
+		l = l.Acquired(d.host.Owner)
+	default:
+		l = l.Asked(d.host.Owner)
+	}
+	p.Amend(l)
+	d.leases[at] = l
+}
+
+func randomOwner(rnd *rand.Rand) string {
+	switch rnd.IntN(8) {
+	case 0:
+		return ""
+	case 1:
+		return "foreign" + fmt.Sprint(rnd.IntN(2))
+	}
+	return NewOwner("host"+fmt.Sprint(rnd.IntN(6)), 0)
+}
+
+func randomListing(rnd *rand.Rand) *literal {
+	d := &literal{
+		host: Host{Owner: NewOwner("host0", 0), Terms: times}, now: time.Unix(1_800_000_000, 0), regular: rnd.IntN(2) == 0,
+		before: map[string]string{}, running: map[string]bool{}, barred: map[string]bool{}, skipped: map[string]bool{},
+	}
+	if rnd.IntN(4) == 0 {
+		d.host.Min = rnd.IntN(10)
+	}
+	if rnd.IntN(4) == 0 {
+		d.host.Max = d.host.Min + 1 + rnd.IntN(10)
+	}
+	idle := rnd.IntN(3)       // how much is free
+	busy := rnd.IntN(2) == 0  // nothing is, and few hosts own all
+	owners := 1 + rnd.IntN(5) // of a busy listing
+	for i := range 1 + rnd.IntN(60) {
+		border := func(n int) string { return fmt.Sprintf("%04X", n*256) }
+		l := Lease{ID: fmt.Sprint("lease", i), ETag: fmt.Sprint(i), Range: feed.Range{Min: border(i), Max: border(i + 1)}, PartitionID: fmt.Sprint(i)}
+		if rnd.IntN(15) == 0 {
+			l.Range.Max = border(i + 2) // shadows the next one, if it stays within this
+		}
+		l.Owner = randomOwner(rnd)
+		if rnd.IntN(4) < idle {
+			l.Owner = ""
+		}
+		l.Modified = d.now.Add(-time.Duration(rnd.IntN(20)) * time.Second)
+		switch {
+		case busy:
+			l.Owner = NewOwner(fmt.Sprint("host", rnd.IntN(owners+1)), 0)
+			l.Modified = d.now.Add(-time.Duration(rnd.IntN(35)) * time.Second)
+		case rnd.IntN(6) == 0:
+			l.Modified = d.now.Add(-time.Duration(rnd.IntN(90)) * time.Second)
+		}
+		if rnd.IntN(4) == 0 && (!busy || rnd.IntN(4) == 0) {
+			l = l.Asked(randomOwner(rnd))
+		}
+		if rnd.IntN(6) == 0 {
+			d.running[l.ID] = true
+		}
+		if rnd.IntN(3) == 0 {
+			d.before[l.ID] = l.ETag
+		} else if rnd.IntN(3) == 0 {
+			d.before[l.ID] = "other"
+		}
+		d.leases = append(d.leases, l)
+	}
+	for _, x := range d.leases {
+		for _, a := range d.leases {
+			if a.AncestorOf(x) {
+				d.barred[x.ID] = true
+			}
+		}
+	}
+	return d
+}
