@@ -1,0 +1,266 @@
+package changefeedtest
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// applied is told of a host's write in the moment in which the lease store
+// carried it out; answer is what the store holds now.
+func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
+	now := c.world.engine.now().Truncate(time.Second)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, existed := c.docs[w.lease.Token]
+	w.before = before
+	c.cost.wrote(w)
+	switch w.op {
+	case opCreate:
+		if existed {
+			c.violate(6, "%s: creates lease %s, which exists", w.host.id, w.lease.Token)
+		}
+		c.created(w.host, answer)
+	case opUpdate:
+		w.age = now.Sub(before.Modified)
+		c.updated(w, before, answer)
+	case opDelete:
+		c.deleted(w.host, before)
+		return
+	}
+	c.docs[answer.Token] = answer
+	if answer.Owner != "" && answer.Owner == w.host.text() {
+		c.lastWrite[answer.Token] = time.Now()
+	}
+}
+
+// created judges a new document.
+func (c *checker) created(h *host, l lease.Lease) {
+	if l.Owner != "" {
+		c.putBack(h, l)
+	}
+	if l.Wanted() != "" {
+		c.violate(6, "%s: creates lease %s with a mark", h.id, l.Token)
+	}
+	c.history[l.Token] = append(c.history[l.Token], l)
+	if c.marker && !c.shadowed(l) {
+		c.covered(h, l, c.promised())
+	}
+	c.changedAt = time.Now()
+}
+
+// putBack judges a lease that is recreated by its owner: at its durable position.
+func (c *checker) putBack(h *host, l lease.Lease) {
+	c.learn(h, l.Owner)
+	old := c.history[l.Token]
+	if len(old) == 0 {
+		c.violate(6, "%s: creates lease %s as its owner", h.id, l.Token)
+		return
+	}
+	// It may be behind what was applied: an answer may have been lost.
+	if last := old[len(old)-1]; c.lsn(l) > c.lsn(last) {
+		c.violate(8, "%s: puts lease %s back at %q, it was at %q", h.id, l.Token, l.Continuation, last.Continuation)
+	}
+}
+
+// covered judges that nothing between from and a lease's position was skipped.
+// In all versions and deletes mode a healed lease begins anew.
+func (c *checker) covered(h *host, l lease.Lease, from int64) {
+	if c.world.mode == feed.AllVersionsAndDeletes && !c.deletedAt.IsZero() {
+		return
+	}
+	if e, skipped := c.world.journal.skipped(l.Range.OrFull(), from, c.lsn(l)); skipped {
+		c.violate(2, "%s: lease %s stands at %q, but nobody acknowledged %s", h.id, l.Token, l.Continuation, e)
+	}
+}
+
+// updated judges a replaced document.
+func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
+	h := w.host
+	expired := before.Owner != "" && w.age >= c.world.terms.Takeover()
+	switch {
+	case after.Owner == before.Owner && after.Owner != "" && after.Owner != h.text():
+		c.asked(w, before, after)
+		return
+	case after.Owner == "" && (before.Owner == "" || before.Owner != h.text()):
+		c.violate(6, "%s: frees lease %s of %q", h.id, after.Token, before.Owner)
+	case after.Owner != "" && after.Owner != before.Owner:
+		c.learn(h, after.Owner)
+		c.acquired(w, before, after, expired)
+	case expired && after.Owner == h.text() && before.Wanted() != "" && after.Wanted() == "":
+		// Its own lease of before, acquired anew.
+	case after.Wanted() != before.Wanted():
+		c.violate(6, "%s: changes the mark of lease %s from %q to %q", h.id, after.Token, before.Wanted(), after.Wanted())
+	}
+	if !maps.Equal(otherProperties(before), otherProperties(after)) {
+		c.violate(6, "%s: changes the properties of lease %s from %v to %v", h.id, after.Token, before.Properties, after.Properties)
+	}
+	if after.Owner != before.Owner || after.Wanted() != before.Wanted() {
+		c.changedAt = time.Now()
+	}
+	c.history[after.Token] = append(c.history[after.Token][:max(0, len(c.history[after.Token])-1)], after)
+	if after.Continuation == before.Continuation {
+		return
+	}
+	from, to := c.lsn(before), c.lsn(after)
+	if to < from {
+		c.violate(5, "%s: lease %s falls from %q to %q", h.id, after.Token, before.Continuation, after.Continuation)
+	}
+	if !c.shadowed(after) {
+		c.covered(h, after, from)
+	}
+}
+
+// acquired judges a change of the owner to another one.
+func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired bool) {
+	h := w.host
+	c.moves++
+	if before.Owner != "" && !expired {
+		c.violate(6, "%s: takes lease %s from %q at age %s", h.id, after.Token, before.Owner, w.age)
+	}
+	if after.Wanted() != "" {
+		c.violate(6, "%s: acquires lease %s and keeps the mark %q", h.id, after.Token, after.Wanted())
+	}
+	if after.Continuation != before.Continuation {
+		c.violate(5, "%s: acquires lease %s and moves it from %q to %q", h.id, after.Token, before.Continuation, after.Continuation)
+	}
+	h.mu.Lock()
+	listing := h.listing
+	h.mu.Unlock()
+	for _, a := range listing.Leases {
+		if ancestor(a, after) {
+			c.violate(9, "%s: acquires lease %s, though its listing shows %s", h.id, after.Token, a.Token)
+		}
+	}
+	if expired && c.world.punctual() {
+		c.takenInTime(h, after)
+	}
+}
+
+// takenInTime judges how long an expired lease stayed without a living owner,
+// where nothing but crashes hindered anybody.
+func (c *checker) takenInTime(h *host, l lease.Lease) {
+	last, ok := c.lastWrite[l.Token]
+	if !ok || !c.world.servedSince(last) {
+		return
+	}
+	t := c.world.times
+	limit := 2*t.expiration + 2*t.acquire + t.acquire/5 + t.timeout
+	if silent := time.Since(last); silent > limit {
+		c.violate(15, "%s: acquires lease %s %s after its owner's last write", h.id, l.Token, silent)
+	}
+}
+
+// asked judges a write to a lease of another host: it sets a mark, and nothing else.
+func (c *checker) asked(w *leaseWrite, before, after lease.Lease) {
+	h := w.host
+	wanted := after.Wanted()
+	if wanted == "" || before.Wanted() != "" || before.Owner == "" ||
+		before.Continuation != after.Continuation || !maps.Equal(otherProperties(before), otherProperties(after)) {
+		c.violate(6, "%s: writes lease %s of %q: mark %q to %q, position %q to %q", h.id, after.Token,
+			before.Owner, before.Wanted(), wanted, before.Continuation, after.Continuation)
+		return
+	}
+	c.learn(h, wanted)
+	if wanted != h.text() {
+		c.violate(6, "%s: asks for lease %s in the name of %q", h.id, after.Token, wanted)
+	}
+	if w.age >= c.world.terms.Takeover() {
+		c.violate(6, "%s: asks for the expired lease %s", h.id, after.Token)
+	}
+	c.changedAt = time.Now()
+	c.cost.asks++
+}
+
+// deleted judges that a host removes a document: a gone lease, whose pieces all
+// exist or once existed.
+func (c *checker) deleted(h *host, l lease.Lease) {
+	delete(c.docs, l.Token)
+	c.changedAt = time.Now()
+	if l.Owner != "" && l.Owner != h.text() {
+		c.violate(6, "%s: deletes lease %s of %q", h.id, l.Token, l.Owner)
+	}
+	parts := c.world.engine.partitions()
+	if l.PartitionID != "" && !isGone(parts, l.PartitionID, l.Range) {
+		c.violate(8, "%s: deletes lease %s, whose partition is not gone", h.id, l.Token)
+	}
+	var pieces []feed.Range
+	for _, made := range c.history {
+		if piece := made[len(made)-1]; ancestor(l, piece) {
+			pieces = append(pieces, piece.Range)
+		}
+	}
+	if gap, ok := uncovered(l.Range.OrFull(), pieces); ok {
+		c.violate(8, "%s: deletes lease %s, of which %s has no lease", h.id, l.Token, gap)
+	}
+	c.unshadow(h, l)
+}
+
+// unshadow judges the positions of leases that came out of a shadow.
+func (c *checker) unshadow(h *host, gone lease.Lease) {
+	if !c.marker {
+		return
+	}
+	for _, l := range c.docs {
+		if ancestor(gone, l) && !c.shadowed(l) {
+			c.covered(h, l, c.promised())
+		}
+	}
+}
+
+// operatorDeletes is told that somebody deleted a document by hand. Exclusive use
+// can break when that happens during the first start, at the moment of a create,
+// or twice within the expiration (the mending of the first one included).
+func (c *checker) operatorDeletes(l lease.Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	mending := 2*c.world.terms.Expiration + 4*c.world.times.acquire
+	if !c.marker || c.creates > 0 || !c.deletedAt.IsZero() && time.Since(c.deletedAt) < mending {
+		c.exclusive = false
+	}
+	c.deletedAt = time.Now()
+	c.changedAt = c.deletedAt
+	delete(c.docs, l.Token)
+}
+
+// operatorWrites is told that somebody edited the properties of a document.
+func (c *checker) operatorWrites(l lease.Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.docs[l.Token] = l
+}
+
+// uncovered returns a part of r that none of the ranges holds.
+func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
+	at := r.Min
+	for at < r.Max {
+		next := at
+		for _, piece := range ranges {
+			if piece.Min <= at && piece.Max > next {
+				next = piece.Max
+			}
+		}
+		if next == at {
+			end := r.Max
+			for _, piece := range ranges {
+				if piece.Min > at && piece.Min < end {
+					end = piece.Min
+				}
+			}
+			return feed.Range{Min: at, Max: end}, true
+		}
+		at = next
+	}
+	return feed.Range{}, false
+}
+
+func conflictWith(err error) (lease.Lease, bool) {
+	var conflict *lease.ConflictError
+	if errors.As(err, &conflict) {
+		return conflict.Current, true
+	}
+	return lease.Lease{}, false
+}

@@ -1,0 +1,360 @@
+package changefeedtest
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// checker judges every step of a simulation by the invariants of the lease
+// protocol. It keeps a copy of the lease documents, made from the writes that it
+// saw applied, and what each host was told. The numbers are:
+//
+//	 1 exclusive use         no two workers use overlapping ranges
+//	 2 no skip               a position has only acknowledged changes behind it
+//	 3 promise               what was written after the marker is handled
+//	 4 order                 a worker's run goes up, without gaps
+//	 5 forward               a position never falls
+//	 6 owners                who may change Owner, marks and properties
+//	 7 trust                 no use after a release, a delete, or the end of trust;
+//	                         no new batch once a mark was seen
+//	 8 gone leases           deleted only when their pieces exist, at their position
+//	 9 shadowed leases       not acquired
+//	10 free leases           their last owner has no worker (part of 7)
+//	11 coverage, 12 stillness, 13 cost at rest: rest.go
+//	14 one write             per lease and host at a time
+//	15 moves                 redeliver nothing; an expired lease is taken in time
+//
+// Exclusive use is switched off by what the protocol says can break it, and by
+// nothing else: see operatorDeletes.
+type checker struct {
+	world *world
+
+	mu        sync.Mutex // guards what follows; held for lookups only
+	exclusive bool
+	docs      map[string]lease.Lease // by token, as last applied
+	history   map[string][]lease.Lease
+	marker    bool
+	floor     int64 // what was written behind it is promised
+	tenures   map[tenureKey]*tenure
+	inFlight  map[tenureKey]int
+	acquiring map[tenureKey]time.Time // first attempt of an acquire without an answer
+	creates   int                     // under way
+	uses      []*use
+	lastRead  map[string]time.Time
+	lastWrite map[string]time.Time // of an owner, by token
+	deletedAt time.Time            // by hand
+	changedAt time.Time            // the last change of any Owner or mark
+	moves     int
+	found     []violation
+	cost      costs
+}
+
+// violation is an invariant that did not hold.
+type violation struct {
+	invariant int
+	at        time.Duration
+	text      string
+}
+
+func (v violation) String() string {
+	return fmt.Sprintf("invariant %d at %.6f s: %s", v.invariant, v.at.Seconds(), v.text)
+}
+
+func newChecker(w *world) *checker {
+	return &checker{
+		world: w, exclusive: true,
+		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
+		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]time.Time{},
+		lastRead: map[string]time.Time{}, lastWrite: map[string]time.Time{},
+		cost: newCosts(),
+	}
+}
+
+// violate records that an invariant did not hold. The caller holds c.mu.
+func (c *checker) violate(invariant int, format string, args ...any) {
+	if len(c.found) < 20 {
+		c.found = append(c.found, violation{
+			invariant: invariant, at: time.Since(c.world.trace.origin), text: fmt.Sprintf(format, args...),
+		})
+	}
+}
+
+// fail is violate for callers that don't hold c.mu.
+func (c *checker) fail(invariant int, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.violate(invariant, format, args...)
+}
+
+func (c *checker) violations() []violation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]violation(nil), c.found...)
+}
+
+func (c *checker) failed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.found) > 0
+}
+
+// leaseWrite is one write of a host to the lease store.
+type leaseWrite struct {
+	host   *host
+	op     string
+	lease  lease.Lease
+	start  time.Time
+	before lease.Lease // what it replaced, once it was applied
+	age    time.Duration
+}
+
+// sent is told of a write before it leaves the host.
+func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
+	w := &leaseWrite{host: h, op: op, lease: l, start: time.Now()}
+	if h.crashed() {
+		return w
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := tenureKey{h, l.Token}
+	c.inFlight[key]++
+	if c.inFlight[key] > 1 {
+		c.violate(14, "%s: %d writes of lease %s at a time", h.id, c.inFlight[key], l.Token)
+	}
+	t := c.tenures[key]
+	mine := h.text() != "" && l.Owner == h.text()
+	switch op {
+	case opCreate:
+		c.creates++
+		if mine && !c.trusted(t) {
+			c.violate(6, "%s: puts lease %s back, which it doesn't trust", h.id, l.Token)
+		}
+		c.childSent(h, l)
+	case opDelete:
+		c.givesUp(h, t, l.Token, "delete")
+	case opUpdate:
+		switch {
+		case l.Owner == "":
+			c.givesUp(h, t, l.Token, "release")
+		case mine && t != nil && !t.givenUp && !c.trusted(t) && !c.seenExpired(h, l):
+			c.violate(7, "%s: writes lease %s after trust ended", h.id, l.Token)
+		}
+	}
+	return w
+}
+
+// seenExpired reports whether the host's last listing shows the lease as free or
+// expired, so that it may acquire it.
+func (c *checker) seenExpired(h *host, l lease.Lease) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, seen := range h.listing.Leases {
+		if seen.Token == l.Token {
+			return seen.Owner == "" || h.listing.Now.IsZero() ||
+				h.listing.Now.Sub(seen.Modified) >= c.world.terms.Takeover()
+		}
+	}
+	return false
+}
+
+// givesUp judges a release or a delete that is sent: the worker has stopped, and
+// the first attempt is made in trust.
+func (c *checker) givesUp(h *host, t *tenure, token, what string) {
+	if t != nil && !t.givenUp && !c.trusted(t) {
+		c.violate(7, "%s: sends a %s of lease %s after trust ended", h.id, what, token)
+	}
+	for _, u := range c.uses {
+		if u.host == h && u.token == token && u.ctx.Err() == nil {
+			c.violate(7, "%s: sends a %s of lease %s during a %s", h.id, what, token, u.what)
+		}
+	}
+	if t != nil {
+		t.givenUp = true
+	}
+}
+
+// childSent judges the create of a child: its maker holds the ancestor, in trust.
+func (c *checker) childSent(h *host, l lease.Lease) {
+	if !c.marker || l.Owner != "" || h.text() == "" {
+		return
+	}
+	for _, a := range c.docs {
+		if !ancestor(a, l) || a.Owner != h.text() {
+			continue
+		}
+		if t := c.tenures[tenureKey{h, a.Token}]; t != nil && !c.trusted(t) {
+			c.violate(7, "%s: creates child %s of lease %s after trust ended", h.id, l.Token, a.Token)
+		}
+		if l.Continuation != a.Continuation || l.Properties[lease.PropertyStart] != a.Properties[lease.PropertyStart] {
+			c.violate(8, "%s: creates child %s at %q, lease %s is at %q",
+				h.id, l.Token, l.Continuation, a.Token, a.Continuation)
+		}
+	}
+}
+
+// answered is told what the host got for a write.
+func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
+	if w.host.crashed() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := tenureKey{w.host, w.lease.Token}
+	if c.inFlight[key] > 0 {
+		c.inFlight[key]--
+	}
+	if w.op == opCreate {
+		c.creates--
+	}
+	owner := w.host.text()
+	if err == nil {
+		delete(c.acquiring, key)
+		c.succeeded(w, key, answer, owner)
+		return
+	}
+	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
+		if since, pending := c.acquiring[key]; pending && c.tenures[key] == nil {
+			c.tenures[key] = &tenure{attempt: since}
+		}
+		c.sawMark(c.tenures[key], current)
+		return
+	}
+	if w.op == opUpdate && w.lease.Owner != "" && owner != "" && w.lease.Owner == owner && c.tenures[key] == nil {
+		if _, pending := c.acquiring[key]; !pending {
+			c.acquiring[key] = w.start
+		}
+	}
+}
+
+// succeeded gives the host what a successful write gives it.
+func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, owner string) {
+	t := c.tenures[key]
+	switch {
+	case w.op == opDelete || w.op == opUpdate && w.lease.Owner == "":
+		delete(c.tenures, key)
+	case owner == "" || w.lease.Owner != owner:
+		// An ask, a child, or a lease made free: nobody's trust changes.
+	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.terms.Takeover()):
+		c.tenures[key] = &tenure{attempt: w.start}
+	case t == nil:
+		c.tenures[key] = &tenure{attempt: w.start}
+	case c.trusted(t):
+		t.attempt = w.start
+	}
+	if owner != "" && answer.Owner == owner {
+		c.sawMark(c.tenures[key], answer)
+	}
+}
+
+func (c *checker) sawMark(t *tenure, l lease.Lease) {
+	if t != nil && t.askedAt.IsZero() && l.Wanted() != "" {
+		t.askedAt = time.Now()
+	}
+}
+
+// listed is told of a listing that a host got.
+func (c *checker) listed(h *host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cost.lists[h]++
+}
+
+// marked is told that the marker was made or removed.
+func (c *checker) marked(initialised bool) {
+	last := c.world.engine.lastLSN()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if initialised && !c.marker && c.world.start.Kind() == feed.StartNow {
+		c.floor = last
+	}
+	c.marker = initialised
+}
+
+// ancestor reports whether a shadows l.
+func ancestor(a, l lease.Lease) bool {
+	if a.Token == l.Token {
+		return false
+	}
+	if a.Range == l.Range {
+		return a.PartitionID != "" && l.PartitionID == ""
+	}
+	return a.Range.Contains(l.Range)
+}
+
+// shadowed reports whether the store holds an ancestor of l. The caller holds c.mu.
+func (c *checker) shadowed(l lease.Lease) bool {
+	for _, a := range c.docs {
+		if ancestor(a, l) {
+			return true
+		}
+	}
+	return false
+}
+
+// lsn is the position that a lease stands for.
+func (c *checker) lsn(l lease.Lease) int64 {
+	if l.Continuation != "" {
+		n, err := parsePosition(l.Continuation)
+		if err != nil {
+			c.violate(2, "lease %s has position %q", l.Token, l.Continuation)
+		}
+		return n
+	}
+	switch start := l.Start(feed.Now()); start.Kind() {
+	case feed.StartBeginning:
+		return 0
+	case feed.StartTime:
+		return c.world.journal.before(start.Time())
+	case feed.StartContinuation, feed.StartNow:
+		c.violate(2, "lease %s has no position and no start", l.Token)
+	}
+	return c.promised()
+}
+
+// promised is the position behind which every change is to be delivered: that of
+// the marker, or of the configured start.
+func (c *checker) promised() int64 {
+	if c.world.start.Kind() == feed.StartTime {
+		return c.world.journal.before(c.world.start.Time())
+	}
+	return c.floor
+}
+
+// otherProperties are a lease's properties but the mark.
+func otherProperties(l lease.Lease) map[string]string {
+	p := maps.Clone(l.Properties)
+	delete(p, lease.PropertyWanted)
+	return p
+}
+
+// learn remembers a host's owner text, and judges it: it is the host's own, and
+// nobody has it too.
+func (c *checker) learn(h *host, text string) {
+	if h.text() == text {
+		return
+	}
+	if h.text() != "" || !lease.Ours(text) || !strings.HasPrefix(text, h.instance+"/") {
+		c.violate(6, "%s: writes the owner text %q", h.id, text)
+		return
+	}
+	for _, other := range c.world.everyHost() {
+		if other != h && other.text() == text {
+			c.violate(6, "%s: has the owner text %q of %s", h.id, text, other.id)
+		}
+	}
+	h.mu.Lock()
+	h.owner = text
+	h.mu.Unlock()
+}
+
+func (h *host) text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.owner
+}

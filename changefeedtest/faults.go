@@ -1,0 +1,158 @@
+package changefeedtest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// What goes wrong in a rough run.
+
+var (
+	errRetryWith  = errors.New("retry with (449)")
+	errConnection = errors.New("connection reset")
+	errInternal   = errors.New("internal server error (500)")
+)
+
+// faults draws the faults of requests.
+func (r *run) faults(c call, d *draw, f *fault) {
+	now := time.Since(r.world.trace.origin)
+	switch {
+	case isLeaseOp(c.op) && now < r.down(&r.leasesDown), !isLeaseOp(c.op) && now < r.down(&r.sourceDown):
+		r.world.inject()
+		outage(d, f)
+		return
+	case !d.chance(r.scenario.odds.request * 4):
+		return
+	}
+	r.world.inject()
+	t := r.scenario.times.timeout
+	switch p := d.intn(10); {
+	case p < 3: // slow: up to the request timeout
+		f.there = d.span(0, t/2)
+		f.back = d.span(0, t/2)
+	case p < 4:
+		f.refusal = &feed.ThrottledError{RetryAfter: d.span(10*time.Millisecond, t/2)}
+	case p < 5:
+		f.refusal = []error{errUnavailable, errRetryWith, errConnection, errInternal}[d.intn(4)]
+	case p < 6:
+		f.lost = true
+	case c.op == opRead && p < 7:
+		f.refusal = &feed.GoneError{Partition: c.key}
+	case !c.write:
+		f.refusal = errConnection
+	case p < 7:
+		f.instead = []error{errUnavailable, errRetryWith, errConnection, errInternal}[d.intn(4)]
+	case p < 8:
+		f.silent = true
+	case p < 9:
+		f.late = d.span(time.Millisecond, t)
+	default:
+		f.again = true
+	}
+}
+
+// down is the end of an outage.
+func (r *run) down(until *time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return *until
+}
+
+// outage is a service that is down: it refuses, or swallows.
+func outage(d *draw, f *fault) {
+	switch d.intn(3) {
+	case 0:
+		f.lost = true
+	case 1:
+		f.refusal = &feed.ThrottledError{RetryAfter: d.span(100*time.Millisecond, 5*time.Second)}
+	default:
+		f.refusal = errUnavailable
+	}
+}
+
+func isLeaseOp(op string) bool {
+	switch op {
+	case opOpen, opList, opMark, opCreate, opUpdate, opDelete:
+		return true
+	}
+	return false
+}
+
+// torn draws whether a listing is made of two looks.
+func (r *run) torn(host string, n int) (time.Duration, bool) {
+	d := newDraw(r.scenario.seed, uint64(n), "torn", host)
+	if !d.chance(r.scenario.odds.torn) {
+		return 0, false
+	}
+	r.world.inject()
+	return d.span(time.Millisecond, r.scenario.times.timeout/4), true
+}
+
+// handle draws what a batch meets in its handler.
+func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling {
+	odds := r.scenario.odds
+	d := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN)<<8+uint64(attempt), "handling", o.host.id, o.lease.Token)
+	does := handling{takes: d.span(100*time.Microsecond, 15*time.Millisecond)}
+	does.checkpoint = d.chance(odds.manual) || r.world.isCalm()
+	if r.world.isCalm() {
+		return does
+	}
+	switch {
+	case d.chance(odds.panics):
+		does.panics = true
+	case d.chance(odds.fails):
+		does.err = errHandler
+	case d.chance(odds.slow):
+		// It ends with the time in which things go wrong.
+		does.takes = min(d.span(time.Second, 2*r.scenario.times.expiration), time.Until(r.calmAt)-does.takes)
+		does.deaf = d.chance(odds.deaf)
+	default:
+		return does
+	}
+	r.world.inject()
+	return does
+}
+
+// poke writes a property that nobody knows to a lease, as a third party may.
+func (r *run) poke(ctx context.Context, n int) {
+	l, ok := r.pickLease(ctx, n)
+	if !ok {
+		return
+	}
+	properties := map[string]string{"note": "kept"}
+	for k, v := range l.Properties {
+		properties[k] = v
+	}
+	l.Properties = properties
+	if stored, err := r.operator.Update(ctx, l); err == nil {
+		r.world.inject()
+		r.world.check.operatorWrites(stored)
+		r.world.trace.add("operator", "poke", l.Token, "", 0)
+	}
+}
+
+// deleteLease deletes a lease by hand.
+func (r *run) deleteLease(ctx context.Context, n int) {
+	l, ok := r.pickLease(ctx, n)
+	if !ok {
+		return
+	}
+	if err := r.operator.Delete(ctx, l); err == nil {
+		r.world.inject()
+		r.world.check.operatorDeletes(l)
+		r.world.trace.add("operator", "delete", l.Token, "", 0)
+	}
+}
+
+func (r *run) pickLease(ctx context.Context, n int) (lease.Lease, bool) {
+	listing, err := r.operator.List(ctx)
+	if err != nil || len(listing.Leases) == 0 {
+		return lease.Lease{}, false
+	}
+	return listing.Leases[n%len(listing.Leases)], true
+}

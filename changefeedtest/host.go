@@ -1,0 +1,245 @@
+package changefeedtest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// host is one simulated host: a processor whose every call goes over a link.
+//
+// A crash is final: from that moment no call of the host reaches the engine, no
+// answer reaches the host, and nothing its handlers do counts. Its goroutines
+// are told to end, because a test has to end, and nobody looks at what they do.
+type host struct {
+	world    *world
+	id       string // unique in the run
+	instance string // may be another host's too
+	joined   time.Time
+
+	cancel context.CancelFunc
+	dead   chan struct{} // closed by the crash
+	done   chan struct{} // closed when Run has returned
+	err    error         // of Run; read after done
+
+	mu      sync.Mutex // guards what follows
+	calls   map[callName]int
+	writes  int
+	isDead  bool
+	leaving bool
+	gate    chan struct{} // closed when the pause ends; nil: no pause
+	crashAt int           // the lease write at which the host dies; 0: none
+	after   bool          // ... once it was applied
+	owner   string        // its owner text, once it was seen
+	listing lease.Listing // the last that it got
+	runs    int           // workers begun
+}
+
+type callName struct{ op, key string }
+
+// count numbers the calls of one name, from 1.
+func (h *host) count(op, key string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls[callName{op, key}]++
+	return h.calls[callName{op, key}]
+}
+
+func (h *host) crashed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.isDead
+}
+
+func (h *host) closedGate() chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.gate
+}
+
+// alive reports whether the host works and is meant to.
+func (h *host) alive() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.isDead && !h.leaving
+}
+
+// crash ends the host without a word to anybody.
+func (h *host) crash() {
+	h.mu.Lock()
+	if h.isDead {
+		h.mu.Unlock()
+		return
+	}
+	h.isDead = true
+	h.mu.Unlock()
+	h.world.trace.add(h.id, "crash", "", "", 0)
+	h.world.check.buried(h)
+	close(h.dead)
+	h.cancel()
+}
+
+// leave asks the host to stop; Run then releases its leases.
+func (h *host) leave() {
+	h.mu.Lock()
+	h.leaving = true
+	h.mu.Unlock()
+	h.world.trace.add(h.id, "leave", "", "", 0)
+	h.cancel()
+}
+
+// pause closes the host's gate, resume opens it.
+func (h *host) pause() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gate == nil {
+		h.gate = make(chan struct{})
+	}
+}
+
+func (h *host) resume() {
+	h.mu.Lock()
+	gate := h.gate
+	h.gate = nil
+	h.mu.Unlock()
+	if gate != nil {
+		close(gate)
+	}
+}
+
+// run is the host's only goroutine of ours; the world waits for it.
+func (h *host) run(ctx context.Context, cfg changefeed.Config) {
+	defer close(h.done)
+	p, err := changefeed.New(cfg)
+	if err == nil {
+		err = p.Run(ctx)
+	}
+	h.err = err
+	h.world.trace.add(h.id, "returned", "", outcome(err), 0)
+	h.world.check.returned(h, err)
+}
+
+// hostSource is the monitored container as a host sees it.
+type hostSource struct {
+	host  *host
+	inner feed.Source
+	waits bool
+}
+
+// Identity implements [feed.Source].
+func (s *hostSource) Identity(ctx context.Context) (feed.Identity, error) {
+	return send(ctx, call{host: s.host, op: opIdentity}, s.inner.Identity)
+}
+
+// Partitions implements [feed.Source].
+func (s *hostSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	return send(ctx, call{host: s.host, op: opPartitions}, s.inner.Partitions)
+}
+
+// Read implements [feed.Source].
+func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	token := r.Partition.ID
+	if token == "" {
+		token = r.Range.String()
+	}
+	c := call{host: s.host, op: opRead, key: token}
+	if r.From.Kind() == feed.StartNow {
+		c.op = opNow
+	} else {
+		u := s.host.world.check.readBegins(ctx, s.host, token, r)
+		defer s.host.world.check.ends(u)
+	}
+	if !s.waits {
+		r.Wait = 0
+	}
+	return send(ctx, c, func(ctx context.Context) (feed.Page, error) { return s.inner.Read(ctx, r) })
+}
+
+// hostContainer is the lease container as a host sees it.
+type hostContainer struct {
+	host  *host
+	inner lease.Container
+}
+
+// Open implements [lease.Container].
+func (c *hostContainer) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	return send(ctx, call{host: c.host, op: opOpen}, func(ctx context.Context) (lease.Store, error) {
+		inner, err := c.inner.Open(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		return &hostStore{host: c.host, inner: inner}, nil
+	})
+}
+
+// hostStore is the leases as a host sees them. Every write is shown to the
+// checker three times: when it is sent, when it is carried out, when the host
+// gets the answer.
+type hostStore struct {
+	host  *host
+	inner lease.Store
+}
+
+// List implements [lease.Store].
+func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {
+	l, err := send(ctx, call{host: s.host, op: opList}, s.host.world.lister(s.host, s.inner))
+	if err == nil {
+		s.host.mu.Lock()
+		s.host.listing = l
+		s.host.mu.Unlock()
+		s.host.world.check.listed(s.host)
+	}
+	return l, err
+}
+
+// Mark implements [lease.Store].
+func (s *hostStore) Mark(ctx context.Context, initialised bool) error {
+	check := s.host.world.check
+	_, err := send(ctx, call{host: s.host, op: opMark, write: true}, func(ctx context.Context) (struct{}, error) {
+		err := s.inner.Mark(ctx, initialised)
+		if err == nil {
+			check.marked(initialised)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// Create implements [lease.Store].
+func (s *hostStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.write(ctx, opCreate, l, func(ctx context.Context) (lease.Lease, error) { return s.inner.Create(ctx, l) })
+}
+
+// Update implements [lease.Store].
+func (s *hostStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.write(ctx, opUpdate, l, func(ctx context.Context) (lease.Lease, error) { return s.inner.Update(ctx, l) })
+}
+
+// Delete implements [lease.Store].
+func (s *hostStore) Delete(ctx context.Context, l lease.Lease) error {
+	_, err := s.write(ctx, opDelete, l, func(ctx context.Context) (lease.Lease, error) {
+		return lease.Lease{}, s.inner.Delete(ctx, l)
+	})
+	return err
+}
+
+func (s *hostStore) write(ctx context.Context, op string, l lease.Lease,
+	carry func(context.Context) (lease.Lease, error),
+) (lease.Lease, error) {
+	check := s.host.world.check
+	w := check.sent(s.host, op, l)
+	answer, err := send(ctx, call{host: s.host, op: op, key: l.Token, write: true},
+		func(ctx context.Context) (lease.Lease, error) {
+			answer, err := carry(ctx)
+			if err == nil {
+				check.applied(w, answer)
+			}
+			return answer, err
+		})
+	check.answered(w, answer, err)
+	return answer, err
+}

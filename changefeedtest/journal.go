@@ -1,0 +1,163 @@
+package changefeedtest
+
+import (
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// journal is what was written to the monitored container, kept apart from the
+// engine under test, and what became of each change.
+type journal struct {
+	mode   feed.Mode
+	passes func(id string) bool // the filter; nil: everything
+
+	mu      sync.Mutex // guards what follows
+	entries []record
+	newest  map[string]int // item -> its newest entry
+	lastLSN int64
+	// redelivered counts changes handled again after they had been.
+	redelivered int
+}
+
+// record is one change and its fate.
+type record struct {
+	lsn    int64
+	epk    string
+	item   string
+	id     string
+	at     time.Time // _ts
+	delete bool
+	// acked: the handler returned nil (manual checkpoints: the user's checkpoint
+	// was called for it). handled: the handler returned nil.
+	acked, handled bool
+}
+
+func newJournal(mode feed.Mode, passes func(id string) bool) *journal {
+	return &journal{mode: mode, passes: passes, newest: map[string]int{}}
+}
+
+// wrote adds a transaction.
+func (j *journal) wrote(lsn int64, at time.Time, epk string, writes []memWrite) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, w := range writes {
+		item := w.key.String() + "/" + w.id
+		j.newest[item] = len(j.entries)
+		j.entries = append(j.entries, record{
+			lsn: lsn, epk: epk, item: item, id: w.id, at: at, delete: w.document == nil,
+		})
+	}
+	j.lastLSN = max(j.lastLSN, lsn)
+}
+
+// after is the index of the first entry behind lsn.
+func (j *journal) after(lsn int64) int {
+	return sort.Search(len(j.entries), func(i int) bool { return j.entries[i].lsn > lsn })
+}
+
+// visible reports whether somebody who reads now is handed the entry.
+func (j *journal) visible(i int) bool {
+	e := &j.entries[i]
+	if j.passes != nil && !j.passes(e.id) {
+		return false
+	}
+	return j.mode == feed.AllVersionsAndDeletes || !e.delete && j.newest[e.item] == i
+}
+
+// before is the position behind which the changes of time t and later begin.
+func (j *journal) before(t time.Time) int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	i := sort.Search(len(j.entries), func(i int) bool { return !j.entries[i].at.Before(t) })
+	if i == len(j.entries) {
+		return j.lastLSN
+	}
+	return j.entries[i].lsn - 1
+}
+
+// skipped returns the first change of a range behind from and up to to that
+// nobody acknowledged, and that no later version replaces.
+func (j *journal) skipped(r feed.Range, from, to int64) (record, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := j.after(from); i < len(j.entries) && j.entries[i].lsn <= to; i++ {
+		e := &j.entries[i]
+		if !e.acked && r.Holds(e.epk) && j.visible(i) {
+			return *e, true
+		}
+	}
+	return record{}, false
+}
+
+// unhandled returns the changes behind from that no handler ever took.
+func (j *journal) unhandled(from int64) []record {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var missing []record
+	for i := j.after(from); i < len(j.entries); i++ {
+		if !j.entries[i].handled && j.visible(i) {
+			missing = append(missing, j.entries[i])
+		}
+	}
+	return missing
+}
+
+// settle marks entries as handled, and as acknowledged.
+func (j *journal) settle(entries []int, handled, acked bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, i := range entries {
+		e := &j.entries[i]
+		if handled && e.handled {
+			j.redelivered++
+		}
+		e.handled = e.handled || handled
+		e.acked = e.acked || acked
+	}
+}
+
+// match finds the entries of a batch's changes, in a range behind from. It
+// returns a text that says what is wrong: a change that was never written, or
+// isn't in the range, or one that is missing between from and the last change.
+func (j *journal) match(r feed.Range, from int64, changes []feed.Change, ids []string) (entries []int, wrong string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	next := 0
+	for i := j.after(from); i < len(j.entries) && next < len(changes); i++ {
+		e := &j.entries[i]
+		if e.lsn > changes[len(changes)-1].LSN {
+			break
+		}
+		if !r.Holds(e.epk) {
+			continue
+		}
+		if e.lsn == changes[next].LSN && e.id == ids[next] && e.delete == (changes[next].Op == feed.Delete) {
+			entries = append(entries, i)
+			next++
+			continue
+		}
+		if j.visible(i) {
+			return entries, "left out " + e.String()
+		}
+	}
+	if next < len(changes) {
+		return entries, "handed out what was not written there, or not behind the last batch: " + changeText(changes[next], ids[next])
+	}
+	last := changes[len(changes)-1].LSN
+	for i := j.after(last) - 1; i >= 0 && j.entries[i].lsn == last; i-- {
+		if len(entries) > 0 && i > entries[len(entries)-1] && r.Holds(j.entries[i].epk) && j.visible(i) {
+			return entries, "cut a transaction before " + j.entries[i].String()
+		}
+	}
+	return entries, ""
+}
+
+// counts returns the number of changes, and of redeliveries.
+func (j *journal) counts() (changes, redelivered int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.entries), j.redelivered
+}

@@ -1,0 +1,209 @@
+package changefeedtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// handling is what a batch meets in a simulated handler.
+type handling struct {
+	takes time.Duration
+	// deaf: the handler doesn't look at its context.
+	deaf bool
+	// err and panics: the batch is not handled.
+	err    error
+	panics bool
+	// checkpoint: with manual checkpoints, the user checkpoints this batch.
+	checkpoint bool
+	// call, when set, is run with the batch in the middle of the handling.
+	call func(ctx context.Context, b *changefeed.Batch) error
+}
+
+// simObserver is a worker's handler: one run of one lease on one host. What the
+// run may be handed is known from the lease that it was made with.
+type simObserver struct {
+	world *world
+	host  *host
+	lease lease.Lease
+	run   int
+
+	// The processor calls one observer's methods one after another, so these
+	// need no guard.
+	position int64 // behind the last batch that was handled
+	first    bool  // nothing was handled yet
+	failed   []int // the batch that failed last
+	attempt  int
+	handed   []int // handled, not yet acknowledged (manual checkpoints)
+	closed   bool
+}
+
+// observe makes the observer of a worker that begins.
+func (w *world) observe(h *host, l lease.Lease) *simObserver {
+	h.mu.Lock()
+	h.runs++
+	run := h.runs
+	h.mu.Unlock()
+	o := &simObserver{world: w, host: h, lease: l, run: run, first: true}
+	w.check.mu.Lock()
+	o.position = w.check.lsn(l)
+	w.check.mu.Unlock()
+	w.trace.add(h.id, "begin", l.Token, string(l.Continuation), 0)
+	return o
+}
+
+// Open implements [changefeed.Observer].
+func (o *simObserver) Open(ctx context.Context, l lease.Lease) error {
+	if l.Token != o.lease.Token {
+		o.world.check.fail(4, "%s: observer of lease %s opened for %s", o.host.id, o.lease.Token, l.Token)
+	}
+	return o.host.pass(ctx)
+}
+
+// Close implements [changefeed.Observer].
+func (o *simObserver) Close(_ context.Context, r changefeed.Reason) error {
+	if o.closed {
+		o.world.check.fail(4, "%s: observer of lease %s closed twice", o.host.id, o.lease.Token)
+	}
+	o.closed = true
+	o.world.trace.add(o.host.id, "close", o.lease.Token, r.String(), 0)
+	return nil
+}
+
+var errHandler = errors.New("the handler failed")
+
+// Handle implements [changefeed.Observer].
+func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
+	w := o.world
+	w.pending.Add(1)
+	defer w.pending.Done()
+	if err := o.host.pass(ctx); err != nil {
+		return err
+	}
+	u, entries := o.begins(ctx, b)
+	o.attempt++
+	does := handling{takes: o.base(b)}
+	if w.handle != nil {
+		does = w.handle(o, b, o.attempt)
+	}
+	err := o.works(ctx, b, does)
+	w.check.ends(u)
+	if o.host.crashed() {
+		return errCrashed
+	}
+	w.trace.add(o.host.id, "handled", o.lease.Token, outcome(err), b.Changes[0].LSN)
+	if err != nil {
+		o.failed = entries
+		if does.panics {
+			panic(fmt.Sprintf("a handler's panic on lease %s", o.lease.Token))
+		}
+		return err
+	}
+	o.failed, o.attempt, o.first = nil, 0, false
+	o.position = b.Changes[len(b.Changes)-1].LSN
+	w.journal.settle(entries, true, !w.checkpoint.Manual)
+	if w.checkpoint.Manual {
+		o.handed = append(o.handed, entries...)
+		if does.checkpoint {
+			return o.acknowledge(ctx, b)
+		}
+	}
+	return nil
+}
+
+// acknowledge is the user's checkpoint. Its failure is not the batch's: what was
+// handed out stays handled.
+func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) error {
+	o.world.journal.settle(o.handed, false, true)
+	o.handed = nil
+	if err := b.Checkpoint(ctx); err != nil {
+		o.world.trace.add(o.host.id, "checkpoint", o.lease.Token, outcome(err), 0)
+	}
+	return nil
+}
+
+// base is how long a handler takes when nothing is special.
+func (o *simObserver) base(b *changefeed.Batch) time.Duration {
+	d := newDraw(o.world.seed, uint64(b.Changes[0].LSN), "handler", o.host.id, o.lease.Token)
+	return d.span(100*time.Microsecond, 20*time.Millisecond)
+}
+
+// works is the time in the handler.
+func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, does handling) error {
+	wait := ctx
+	if does.deaf {
+		wait = context.WithoutCancel(ctx)
+	}
+	if err := o.host.sleep(wait, does.takes); err != nil {
+		return err
+	}
+	if does.call != nil {
+		if err := does.call(ctx, b); err != nil {
+			return err
+		}
+	}
+	if does.panics {
+		return errHandler
+	}
+	return does.err
+}
+
+// begins registers a batch and judges it: it is the one that is due.
+func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch) (*use, []int) {
+	w, c := o.world, o.world.check
+	ids := make([]string, len(b.Changes))
+	for i := range b.Changes {
+		id, err := b.Changes[i].ID()
+		if err != nil {
+			c.fail(4, "%s: lease %s: a change has no id: %v", o.host.id, o.lease.Token, err)
+		}
+		ids[i] = id
+	}
+	r := o.lease.Range.OrFull()
+	entries, wrong := w.journal.match(r, o.position, b.Changes, ids)
+	if wrong != "" {
+		c.fail(4, "%s: lease %s, behind %d: the batch %s", o.host.id, o.lease.Token, o.position, wrong)
+	}
+	if o.failed != nil && !sameEntries(o.failed, entries) {
+		c.fail(4, "%s: lease %s: another batch than the one that failed", o.host.id, o.lease.Token)
+	}
+	if o.closed {
+		c.fail(4, "%s: lease %s: a batch after the close", o.host.id, o.lease.Token)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.failed == nil {
+		if t := c.tenures[tenureKey{o.host, o.lease.Token}]; t != nil && !t.askedAt.IsZero() && time.Since(t.askedAt) > 0 {
+			c.violate(7, "%s: lease %s: a new batch %s after the answer that showed a mark",
+				o.host.id, o.lease.Token, time.Since(t.askedAt))
+		}
+	}
+	c.cost.batches[o.lease.Token]++
+	return c.begin(&use{host: o.host, token: o.lease.Token, r: r, what: "batch", ctx: ctx}), entries
+}
+
+func sameEntries(a, b []int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// String names a change for messages.
+func (r record) String() string {
+	return fmt.Sprintf("change %d of item %s", r.lsn, r.item)
+}
+
+func changeText(c feed.Change, id string) string {
+	return fmt.Sprintf("change %d of item %s", c.LSN, id)
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package changefeedtest
+
+const raceEnabled = true

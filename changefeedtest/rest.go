@@ -1,0 +1,228 @@
+package changefeedtest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// What can only be judged when everything has come to rest: coverage, stillness,
+// and what it costs.
+
+// costs are requests since the last reset. They are guarded by checker.mu.
+type costs struct {
+	since   time.Time
+	lists   map[*host]int
+	updates map[string]int // by token
+	others  int            // creates, deletes
+	batches map[string]int
+	asks    int
+}
+
+func newCosts() costs {
+	return costs{
+		since: time.Now(), lists: map[*host]int{}, updates: map[string]int{}, batches: map[string]int{},
+	}
+}
+
+func (c *costs) wrote(w *leaseWrite) {
+	if w.op == opUpdate {
+		c.updates[w.lease.Token]++
+		return
+	}
+	c.others++
+}
+
+// unshadowed returns the leases that may be run. The caller holds c.mu.
+func (c *checker) unshadowed() []lease.Lease {
+	var leases []lease.Lease
+	for _, l := range c.docs {
+		if !c.shadowed(l) {
+			leases = append(leases, l)
+		}
+	}
+	return leases
+}
+
+// covers judges coverage: the leases tile the key space, none is gone, each is
+// owned by a living host.
+func (c *checker) covers() {
+	parts := c.world.engine.partitions()
+	owners := map[string]*host{}
+	for _, h := range c.world.living() {
+		owners[h.text()] = h
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.marker {
+		c.violate(11, "there is no marker")
+	}
+	leases := c.unshadowed()
+	ranges := make([]feed.Range, len(leases))
+	for i, l := range leases {
+		ranges[i] = l.Range.OrFull()
+		for _, other := range leases[:i] {
+			if other.Range.OrFull().Overlaps(ranges[i]) {
+				c.violate(11, "leases %s and %s overlap", other.Token, l.Token)
+			}
+		}
+		if isGone(parts, l.PartitionID, l.Range) {
+			c.violate(11, "lease %s is gone and still there", l.Token)
+		}
+		if l.Owner == "" || owners[l.Owner] == nil {
+			c.violate(11, "lease %s is owned by %q, which is no living host", l.Token, l.Owner)
+		}
+	}
+	if gap, ok := uncovered(feed.Full(), ranges); ok {
+		c.violate(11, "no lease covers %s", gap)
+	}
+	for _, u := range c.uses {
+		l, ok := c.docs[u.token]
+		if ok && u.ctx.Err() == nil && c.shadowed(l) {
+			c.violate(11, "%s: a %s of the shadowed lease %s", u.host.id, u.what, u.token)
+		}
+	}
+}
+
+// wasRead judges that every lease was read since t.
+func (c *checker) wasRead(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.unshadowed() {
+		if c.lastRead[l.Token].Before(t) {
+			c.violate(11, "lease %s was not read for %s", l.Token, time.Since(c.lastRead[l.Token]))
+		}
+	}
+}
+
+// balanced judges that every living host has floor or ceil of the leases.
+func (c *checker) balanced() {
+	hosts := c.world.living()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have := map[string]int{}
+	leases := c.unshadowed()
+	for _, l := range leases {
+		have[l.Owner]++
+		if l.Wanted() != "" {
+			c.violate(12, "lease %s is still marked by %q", l.Token, l.Wanted())
+		}
+	}
+	if len(hosts) == 0 {
+		return
+	}
+	low, high := len(leases)/len(hosts), (len(leases)+len(hosts)-1)/len(hosts)
+	for _, h := range hosts {
+		if n := have[h.text()]; n < low || n > high {
+			c.violate(12, "%s owns %d of %d leases on %d hosts", h.id, n, len(leases), len(hosts))
+		}
+	}
+}
+
+// still judges that no Owner and no mark changed since t.
+func (c *checker) still(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changedAt.After(t) {
+		c.violate(12, "an owner, a mark or a document changed %s after everything had come to rest", c.changedAt.Sub(t))
+	}
+}
+
+// resetCosts begins to count requests anew.
+func (c *checker) resetCosts() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cost = newCosts()
+}
+
+// frugal judges the requests since resetCosts, at rest: one listing per host and
+// interval, one write per checkpoint, one per renewal, nothing else.
+func (c *checker) frugal() {
+	hosts := c.world.living()
+	t := c.world.times
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	span := time.Since(c.cost.since)
+	for _, h := range hosts {
+		least, most := int(span/(t.acquire+t.acquire/10+t.timeout))-1, int(span/(t.acquire-t.acquire/10))+1
+		if n := c.cost.lists[h]; n < least || n > most {
+			c.violate(13, "%s: %d listings in %s, where %d to %d are due", h.id, n, span, least, most)
+		}
+	}
+	for _, l := range c.unshadowed() {
+		most := int(span/t.renew) + 1 + c.cost.batches[l.Token]
+		least := int(span/(t.renew+t.timeout)) - 1
+		if n := c.cost.updates[l.Token]; n > most || n < least {
+			c.violate(13, "lease %s: %d writes in %s with %d batches, where %d to %d are due",
+				l.Token, n, span, c.cost.batches[l.Token], least, most)
+		}
+	}
+	if c.cost.others > 0 || c.cost.asks > 0 {
+		c.violate(13, "%d creates and deletes, %d asks at rest", c.cost.others, c.cost.asks)
+	}
+}
+
+// kept judges the promise: every change behind the marker was handled.
+func (c *checker) kept() {
+	c.mu.Lock()
+	floor := c.promised()
+	lost := c.world.mode == feed.AllVersionsAndDeletes && !c.deletedAt.IsZero()
+	c.mu.Unlock()
+	if lost {
+		return
+	}
+	for i, e := range c.world.journal.unhandled(floor) {
+		if i == 3 {
+			break
+		}
+		c.fail(3, "nobody handled %s, though it was written after the marker", e)
+	}
+}
+
+// allFree judges that hosts that left released what they had.
+func (c *checker) allFree() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.unshadowed() {
+		if l.Owner != "" {
+			c.violate(11, "lease %s is still owned by %q after all hosts left", l.Token, l.Owner)
+		}
+	}
+}
+
+// returned judges what Run returned. A host that is told to stop and whose
+// handlers end returns nil.
+func (c *checker) returned(h *host, err error) {
+	if h.crashed() {
+		return
+	}
+	h.mu.Lock()
+	leaving := h.leaving
+	h.mu.Unlock()
+	switch {
+	case !leaving:
+		c.fail(11, "%s: Run returned by itself: %v", h.id, err)
+	case err != nil && !c.world.deaf:
+		c.fail(11, "%s: Run returned %v", h.id, err)
+	}
+}
+
+// summary is what a run contained.
+type summary struct {
+	seed                                 uint64
+	hosts, partitions, changes, topology int
+	crashes, faults, redelivered, moves  int
+	leases                               int
+	onStore                              bool
+	simulated                            time.Duration
+	hash                                 uint64
+	violations                           []violation
+	trace                                string
+}
+
+func (s summary) String() string {
+	return fmt.Sprintf("%d hosts, %d partitions, %d changes, %d splits and merges, %d crashes, %d faults",
+		s.hosts, s.partitions, s.changes, s.topology, s.crashes, s.faults)
+}

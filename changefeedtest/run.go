@@ -1,0 +1,294 @@
+package changefeedtest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// run carries out a scenario.
+type run struct {
+	scenario *scenario
+	world    *world
+	operator lease.Store // somebody with a tool
+	calmAt   time.Time
+
+	// Only the run's own goroutine uses these.
+	writes   draw
+	items    []memWrite // that exist
+	nextItem int
+	crashed  int
+	topology int
+
+	mu                     sync.Mutex    // guards what follows
+	leasesDown, sourceDown time.Duration // the ends of outages
+}
+
+// simulate runs a scenario in the current bubble and returns what it contained.
+func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summary {
+	if mem, ok := e.(*memEngine); ok {
+		mem.docs.clockless = s.clockless
+	}
+	w := s.world(e, keepTrace)
+	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes")}
+	r.calmAt = time.Now().Add(s.active)
+	w.faults, w.handle = r.faults, r.handle
+	if s.odds.torn > 0 {
+		w.torn = r.torn
+	}
+	if err := r.open(ctx); err != nil {
+		w.check.fail(11, "open the leases: %v", err)
+	}
+	r.prepare(ctx)
+	r.act(ctx)
+	if !w.check.failed() {
+		r.rest(ctx)
+	}
+	r.end()
+	return r.summary()
+}
+
+// open gives the operator the leases.
+func (r *run) open(ctx context.Context) error {
+	id, err := r.world.engine.source().Identity(ctx)
+	if err != nil {
+		return err
+	}
+	r.operator, err = r.world.engine.leases().Open(ctx, lease.Key{Processor: "sim", Identity: id, Mode: r.world.mode})
+	return err
+}
+
+// prepare writes what is there before the first host comes.
+func (r *run) prepare(ctx context.Context) {
+	for range 20 {
+		r.write(ctx)
+	}
+}
+
+// act lets the scenario's events happen.
+func (r *run) act(ctx context.Context) {
+	for i, e := range r.scenario.events {
+		// An offset of its own, so that no event meets another thing at one instant.
+		d := newDraw(r.scenario.seed, uint64(i), "event")
+		sleepUntil(r.world.trace.origin.Add(e.at + d.span(0, time.Microsecond)))
+		if r.world.check.failed() {
+			return
+		}
+		r.happen(ctx, e)
+	}
+	sleepUntil(r.calmAt)
+}
+
+func sleepUntil(t time.Time) { time.Sleep(time.Until(t)) }
+
+// happen carries out one event.
+func (r *run) happen(ctx context.Context, e event) {
+	w := r.world
+	switch e.kind {
+	case eventWrite:
+		r.write(ctx)
+	case eventJoin:
+		r.join(e.n)
+	case eventLeave:
+		if hosts := w.living(); len(hosts) > 1 {
+			hosts[e.n%len(hosts)].leave()
+		}
+	case eventCrash, eventCrashWrite, eventCrashAnswer:
+		r.crash(e)
+	case eventPause:
+		if hosts := w.living(); len(hosts) > 0 {
+			h := hosts[e.n%len(hosts)]
+			w.inject()
+			w.trace.add(h.id, "pause", "", "", int64(e.d))
+			h.pause()
+			w.later(e.d, h.resume)
+		}
+	case eventSplit:
+		parts := w.engine.partitions()
+		r.changed(w.engine.split(ctx, parts[e.n%len(parts)].ID))
+	case eventMerge:
+		if parts := w.engine.partitions(); len(parts) > 1 {
+			i := e.n % (len(parts) - 1)
+			r.changed(w.engine.merge(ctx, parts[i].ID, parts[i+1].ID))
+		}
+	case eventDeleteLease:
+		r.deleteLease(ctx, e.n)
+	case eventPoke:
+		r.poke(ctx, e.n)
+	case eventLeaseOutage:
+		r.fallsOut(&r.leasesDown, e.at+e.d)
+	case eventSourceOutage:
+		r.fallsOut(&r.sourceDown, e.at+e.d)
+	case eventRestart:
+	}
+}
+
+// fallsOut begins an outage.
+func (r *run) fallsOut(what *time.Duration, until time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*what = until
+}
+
+func (r *run) changed(err error) {
+	if err != nil {
+		r.world.check.fail(11, "split or merge: %v", err)
+		return
+	}
+	r.topology++
+	r.world.trace.add("operator", "topology", strconv.Itoa(len(r.world.engine.partitions())), "", 0)
+}
+
+// join starts a host. Some have the name of another one.
+func (r *run) join(n int) {
+	name := fmt.Sprintf("host-%d", len(r.world.everyHost())+1)
+	if n%5 == 0 {
+		name = "host"
+	}
+	r.world.join(name)
+}
+
+// crash kills a host: now, or at one of its next writes. Another one comes some
+// time later, so that somebody is there in the end.
+func (r *run) crash(e event) {
+	hosts := r.world.living()
+	if len(hosts) == 0 {
+		return
+	}
+	h := hosts[e.n%len(hosts)]
+	r.crashed++
+	switch e.kind {
+	case eventCrashWrite, eventCrashAnswer:
+		h.mu.Lock()
+		h.crashAt, h.after = h.writes+1+e.n%12, e.kind == eventCrashAnswer
+		h.mu.Unlock()
+	default:
+		h.crash()
+	}
+	back := e.d / 2
+	if e.at+back < r.scenario.active*95/100 && (e.n%3 > 0 || len(hosts) == 1) {
+		name := h.instance
+		r.world.later(back, func() { r.world.join(name) })
+	}
+}
+
+// write commits one transaction: new items, new versions of old ones, deletes.
+func (r *run) write(ctx context.Context) {
+	d := &r.writes
+	key := feed.PartitionKey{fmt.Sprintf("k%d", d.intn(60))}
+	n := 1
+	if d.chance(0.5) {
+		n = d.between(2, 9)
+	}
+	var writes []memWrite
+	taken := map[string]bool{}
+	for range n {
+		w := r.operation(d, key)
+		if !taken[w.id] {
+			taken[w.id] = true
+			writes = append(writes, w)
+		}
+	}
+	if err := r.world.write(ctx, writes...); err != nil {
+		r.world.check.fail(11, "write: %v", err)
+	}
+}
+
+// operation draws one operation on a partition key.
+func (r *run) operation(d *draw, key feed.PartitionKey) memWrite {
+	if old := len(r.items); old > 0 && d.chance(0.3) {
+		i := d.intn(old)
+		if w := r.items[i]; w.key.String() == key.String() {
+			if d.chance(0.2) {
+				r.items[i] = r.items[old-1]
+				r.items = r.items[:old-1]
+				w.document = nil
+			}
+			return w
+		}
+	}
+	r.nextItem++
+	id := "i" + strconv.Itoa(r.nextItem)
+	w := memWrite{key: key, id: id, document: map[string]any{"id": id, "pk": key[0]}}
+	r.items = append(r.items, w)
+	return w
+}
+
+// rest lets everything come to rest, and judges it.
+func (r *run) rest(ctx context.Context) {
+	w, check := r.world, r.world.check
+	w.calm()
+	if len(w.living()) == 0 {
+		w.join("host-last")
+	}
+	time.Sleep(w.times.settle())
+	check.covers()
+	since := time.Now()
+	time.Sleep(w.times.expiration + time.Second)
+	check.wasRead(since)
+	check.resetCosts()
+	time.Sleep(r.scenario.still)
+	check.still(since)
+	check.balanced()
+	check.frugal()
+	for range 10 {
+		r.write(ctx)
+	}
+	time.Sleep(w.times.poll + 2*w.times.timeout)
+	check.frugal()
+	check.still(since)
+	check.covers()
+	check.kept()
+	if check.failed() {
+		return
+	}
+	for _, h := range w.living() {
+		h.leave()
+	}
+	r.await()
+	check.allFree()
+}
+
+// end stops whoever still works and waits for every goroutine.
+func (r *run) end() {
+	for _, h := range r.world.everyHost() {
+		if r.world.check.failed() {
+			h.crash()
+		}
+		h.resume()
+		h.cancel()
+	}
+	r.await()
+	r.world.pending.Wait()
+	if err := r.world.engine.close(); err != nil {
+		r.world.check.fail(11, "close: %v", err)
+	}
+}
+
+func (r *run) await() {
+	for _, h := range r.world.everyHost() {
+		<-h.done
+	}
+}
+
+func (r *run) summary() summary {
+	changes, again := r.world.journal.counts()
+	s := summary{
+		seed: r.scenario.seed, hosts: len(r.world.everyHost()), partitions: r.scenario.partitions,
+		changes: changes, redelivered: again, topology: r.topology, crashes: r.crashed,
+		simulated: time.Since(r.world.trace.origin), hash: r.world.trace.hash(),
+		violations: r.world.check.violations(),
+	}
+	r.world.mu.Lock()
+	s.faults = r.world.injected
+	r.world.mu.Unlock()
+	if r.world.trace.keep {
+		s.trace = r.world.trace.String()
+	}
+	return s
+}

@@ -1,0 +1,225 @@
+package changefeedtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// scenario is what a seed stands for: how everything is configured, and what
+// happens when.
+type scenario struct {
+	seed       uint64
+	times      times
+	partitions int
+	offset     time.Duration
+	rate       float64
+	clockless  bool
+	mode       feed.Mode
+	start      feed.StartKind
+	startAfter time.Duration // of a start time, from the beginning of the run
+	checkpoint changefeed.Checkpointing
+	filter     bool
+	waits      bool
+	maxItems   int
+	readAhead  int
+	// active is how long things happen, before everything comes to rest.
+	active time.Duration
+	events []event
+	odds   odds
+	still  time.Duration // how long rest is watched
+}
+
+// odds are the probabilities of faults, for one call or one batch.
+type odds struct {
+	request float64 // of a source's or a lease store's request
+	torn    float64
+	fails   float64
+	panics  float64
+	slow    float64
+	deaf    float64 // of a slow handler
+	manual  float64 // of a checkpoint, with manual checkpoints
+}
+
+// event is something that happens at a moment of the run.
+type event struct {
+	at   time.Duration
+	kind eventKind
+	n    int
+	d    time.Duration
+}
+
+type eventKind int
+
+const (
+	eventWrite eventKind = iota
+	eventJoin
+	eventLeave
+	eventCrash       // at once
+	eventCrashWrite  // at the n-th lease write from now, before it
+	eventCrashAnswer // ... after it was applied
+	eventPause
+	eventSplit
+	eventMerge
+	eventDeleteLease
+	eventPoke // a third party writes a property
+	eventLeaseOutage
+	eventSourceOutage
+	eventRestart // of the engine
+)
+
+// temper is the kind of run.
+type temper int
+
+const (
+	calm    temper = iota // nobody fails; hosts come and go, partitions split
+	crashes               // hosts crash, and nothing else goes wrong
+	rough                 // everything
+)
+
+// newScenario draws a seed's scenario.
+func newScenario(seed uint64) *scenario {
+	d := newDraw(seed, 0, "scenario")
+	s := &scenario{seed: seed, times: drawTimes(&d)}
+	kind := rough
+	switch p := d.float(); {
+	case p < 0.08:
+		kind = calm
+	case p < 0.2:
+		kind = crashes
+	}
+	t := s.times
+	s.partitions = 1 + d.intn(7)
+	s.offset = d.span(-10*time.Minute, 10*time.Minute)
+	margin := max(t.expiration/10, 2*time.Second)
+	s.rate = (2*d.float() - 1) * 0.95 * float64(margin) / float64(t.expiration)
+	s.clockless = d.chance(0.05)
+	if d.chance(0.25) {
+		s.mode = feed.AllVersionsAndDeletes
+	}
+	s.start = feed.StartNow
+	if s.mode == feed.LatestVersion {
+		s.start = []feed.StartKind{feed.StartNow, feed.StartNow, feed.StartBeginning, feed.StartTime}[d.intn(4)]
+	}
+	s.startAfter = d.span(-5*time.Second, 30*time.Second)
+	switch {
+	case d.chance(0.25):
+		s.checkpoint.Manual = true
+	case d.chance(0.2):
+		s.checkpoint = changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
+	}
+	s.filter = d.chance(0.15)
+	s.waits = d.chance(0.3)
+	s.maxItems = []int{0, 1, 5, 20, 100}[d.intn(5)]
+	s.readAhead = []int{-1, 0, 200, 2000}[d.intn(4)]
+	s.active = t.expiration * time.Duration(d.between(6, 10))
+	s.still = 6 * t.acquire
+	s.odds = drawOdds(&d, kind)
+	s.events = drawEvents(&d, s, kind)
+	return s
+}
+
+func drawTimes(d *draw) times {
+	all := []times{
+		defaultTimes(),
+		{acquire: 6 * time.Second, renew: 5 * time.Second, expiration: 20 * time.Second, timeout: 4 * time.Second},
+		{acquire: 4 * time.Second, renew: 2 * time.Second, expiration: 10 * time.Second, timeout: 3 * time.Second},
+		{acquire: 10 * time.Second, renew: 8 * time.Second, expiration: 30 * time.Second, timeout: 5 * time.Second},
+	}
+	t := all[d.intn(len(all))]
+	t.drain = d.span(t.expiration/10, t.expiration/2)
+	t.poll = d.span(t.expiration/20, t.expiration/8)
+	return t
+}
+
+func drawOdds(d *draw, kind temper) odds {
+	o := odds{manual: 0.3 + 0.6*d.float()}
+	if kind != rough {
+		return o
+	}
+	o.request = 0.03 * d.float() * d.float() * 2
+	o.torn = 0.1 * d.float()
+	if d.chance(0.7) {
+		o.fails, o.panics = 0.05*d.float(), 0.01*d.float()
+	}
+	if d.chance(0.5) {
+		o.slow, o.deaf = 0.03*d.float(), 0.4*d.float()
+	}
+	return o
+}
+
+func drawEvents(d *draw, s *scenario, kind temper) []event {
+	var events []event
+	add := func(n int, k eventKind, from, to float64) {
+		for range n {
+			span := float64(s.active)
+			events = append(events, event{
+				at:   d.span(time.Duration(from*span), time.Duration(to*span)+1),
+				kind: k, n: int(d.next() >> 33), d: d.span(s.times.expiration/10, 2*s.times.expiration),
+			})
+		}
+	}
+	add(1+d.intn(3), eventJoin, 0, 0.02)
+	add(d.intn(4), eventJoin, 0, 0.8)
+	add(d.intn(3), eventLeave, 0.1, 0.9)
+	add(d.between(100, 420), eventWrite, 0, 1)
+	add(d.intn(3), eventSplit, 0, 0.95)
+	add(d.intn(2), eventMerge, 0, 0.95)
+	if kind == calm {
+		return sorted(events)
+	}
+	add(d.intn(2), eventCrash, 0, 0.95)
+	add(1+d.intn(2), eventCrashWrite, 0, 0.95)
+	add(d.between(0, 2), eventCrashAnswer, 0, 0.95)
+	if kind == crashes {
+		return sorted(events)
+	}
+	add(d.intn(4), eventPause, 0, 0.95)
+	add(d.intn(3), eventPoke, 0, 0.95)
+	if d.chance(0.3) {
+		add(1, eventLeaseOutage, 0, 0.8)
+	}
+	if d.chance(0.3) {
+		add(1, eventSourceOutage, 0, 0.8)
+	}
+	if s.mode == feed.LatestVersion && d.chance(0.35) {
+		add(1, eventDeleteLease, 0, 0.9)
+	}
+	return sorted(events)
+}
+
+func sorted(events []event) []event {
+	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
+	return events
+}
+
+// world makes the scenario's world on an engine. It is called in the bubble.
+func (s *scenario) world(e engine, keepTrace bool) *world {
+	c := worldConfig{
+		seed: s.seed, times: s.times, engine: e, mode: s.mode, checkpoint: s.checkpoint,
+		maxItems: s.maxItems, readAhead: s.readAhead, waits: s.waits, trace: keepTrace,
+	}
+	switch s.start {
+	case feed.StartNow, feed.StartContinuation:
+	case feed.StartBeginning:
+		c.start = feed.Beginning()
+	case feed.StartTime:
+		c.start = feed.At(e.now().Add(s.startAfter))
+	}
+	if s.filter {
+		c.passes = func(id string) bool { return hashText(id)%4 != 0 }
+	}
+	w := newWorld(c)
+	w.deaf = s.odds.deaf > 0
+	w.clean = s.odds == odds{manual: s.odds.manual}
+	return w
+}
+
+// String says how a seed is configured.
+func (s *scenario) String() string {
+	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, start %v, manual %t, filter %t, waits %t, clock %+.3f, clockless %t",
+		s.seed, s.partitions, s.times.expiration, s.mode, s.start, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless)
+}

@@ -1,0 +1,132 @@
+package changefeedtest
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	simSeeds = flag.Int("sim.seeds", 0, "simulation seeds to run (default 5000; 300 with -short or -race)")
+	simFirst = flag.Uint64("sim.first", 1, "the first seed")
+	simSeed  = flag.Uint64("sim.seed", 0, "run this seed alone")
+	simTrace = flag.Bool("sim.trace", false, "print the trace of the seed")
+)
+
+// seeds is how many seeds a test runs that would run all of them by default.
+func seeds() int {
+	switch {
+	case *simSeeds > 0:
+		return *simSeeds
+	case testing.Short() || raceEnabled:
+		return 300
+	}
+	return 5000
+}
+
+// TestSimulation runs the processor under everything that can happen to it, and
+// asserts the invariants of the lease protocol in every seed.
+func TestSimulation(t *testing.T) {
+	if *simSeed != 0 {
+		s := runSeed(t, *simSeed, true)
+		if *simTrace {
+			t.Logf("%s", s.trace)
+		}
+		t.Logf("%s\n%s", newScenario(*simSeed), s)
+		for _, v := range s.violations {
+			t.Errorf("seed %d: %s", *simSeed, v)
+		}
+		return
+	}
+	total := &totals{}
+	var next atomic.Uint64
+	next.Store(*simFirst)
+	end := *simFirst + uint64(seeds())
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed := next.Add(1) - 1; seed < end && !total.failed(); seed = next.Add(1) - 1 {
+				total.add(runSeed(t, seed, false))
+			}
+		})
+	}
+	wg.Wait()
+	t.Log(total)
+	if f := total.failure; f != nil {
+		replay(t, f.seed)
+	}
+}
+
+// replay runs a failed seed again, and prints what happened before it failed.
+func replay(t *testing.T, seed uint64) {
+	s := runSeed(t, seed, true)
+	const most = 60_000
+	text := s.trace
+	if len(text) > most {
+		text = "...\n" + text[len(text)-most:]
+	}
+	t.Errorf("%s\n%s\nreplay: go test ./changefeedtest -run 'TestSimulation$' -sim.seed=%d -sim.trace", newScenario(seed), text, seed)
+	for _, v := range s.violations {
+		t.Errorf("seed %d: %s", seed, v)
+	}
+}
+
+// runSeed runs one seed in a bubble of its own.
+func runSeed(t *testing.T, seed uint64, keepTrace bool) (s summary) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := newScenario(seed)
+		e := newMemEngine(newStoreClock(sc.offset, sc.rate), sc.partitions)
+		s = sc.simulate(t.Context(), e, keepTrace)
+	})
+	return s
+}
+
+// totals adds up what the seeds contained.
+type totals struct {
+	mu                                                    sync.Mutex // guards what follows
+	seeds                                                 int
+	hosts, partitions, changes, topology, crashes, faults int
+	redelivered, moves, onStore                           int
+	simulated                                             time.Duration
+	failure                                               *summary
+}
+
+func (t *totals) add(s summary) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seeds++
+	t.hosts += s.hosts
+	t.partitions += s.partitions
+	t.changes += s.changes
+	t.topology += s.topology
+	t.crashes += s.crashes
+	t.faults += s.faults
+	t.redelivered += s.redelivered
+	t.moves += s.moves
+	t.simulated += s.simulated
+	if s.onStore {
+		t.onStore++
+	}
+	if len(s.violations) > 0 && (t.failure == nil || s.seed < t.failure.seed) {
+		t.failure = &s
+	}
+}
+
+func (t *totals) failed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failure != nil
+}
+
+func (t *totals) String() string {
+	n := float64(max(t.seeds, 1))
+	return fmt.Sprintf("%d seeds (%d on the store), %s of simulated time; on average %.1f hosts, %.1f partitions, %.0f changes, "+
+		"%.1f splits and merges, %.1f crashes, %.0f faults, %.1f lease moves, %.0f redeliveries",
+		t.seeds, t.onStore, t.simulated.Round(time.Minute), float64(t.hosts)/n, float64(t.partitions)/n, float64(t.changes)/n,
+		float64(t.topology)/n, float64(t.crashes)/n, float64(t.faults)/n, float64(t.moves)/n, float64(t.redelivered)/n)
+}

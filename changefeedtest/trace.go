@@ -1,0 +1,79 @@
+package changefeedtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// trace is what happened in one run of a seed.
+//
+// Its hash doesn't hang on the order in which entries of one instant arrive:
+// testing/synctest runs goroutines of one instant in any order, and nothing that
+// they do in it can be told apart by anybody. Entries are kept as text only when
+// the seed is replayed.
+type trace struct {
+	origin time.Time
+	keep   bool
+
+	mu      sync.Mutex // guards what follows
+	sum     uint64
+	entries []traceEntry
+}
+
+type traceEntry struct {
+	at    time.Duration
+	actor string
+	text  string
+}
+
+func newTrace(keep bool) *trace { return &trace{origin: time.Now(), keep: keep} }
+
+// add records that actor did verb to object, with the outcome n.
+func (t *trace) add(actor, verb, object, outcome string, n int64) {
+	at := time.Since(t.origin)
+	h := mix(uint64(at) ^ mix(hashText(actor)))
+	h = mix(h ^ hashText(verb))
+	h = mix(h ^ hashText(object))
+	h = mix(h ^ hashText(outcome) ^ uint64(n)*0x9e3779b97f4a7c15)
+	var text string
+	if t.keep {
+		text = fmt.Sprintf("%-9s %-10s %-24s %s", actor, verb, object, outcome)
+		if n != 0 {
+			text += fmt.Sprintf(" %d", n)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum += h
+	if t.keep {
+		t.entries = append(t.entries, traceEntry{at: at, actor: actor, text: text})
+	}
+}
+
+// hash is the fingerprint of everything recorded so far.
+func (t *trace) hash() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sum
+}
+
+// String lists the entries that were kept, in the order of their time.
+func (t *trace) String() string {
+	t.mu.Lock()
+	entries := slices.Clone(t.entries)
+	t.mu.Unlock()
+	slices.SortStableFunc(entries, func(a, b traceEntry) int {
+		if a.at != b.at {
+			return int(a.at - b.at)
+		}
+		return strings.Compare(a.actor, b.actor)
+	})
+	var b strings.Builder
+	for _, e := range entries {
+		fmt.Fprintf(&b, "%14.6f %s\n", e.at.Seconds(), e.text)
+	}
+	return b.String()
+}

@@ -1,0 +1,112 @@
+package changefeedtest
+
+import (
+	"context"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// use is one worker's hold on a range: a read under way, or a batch in a handler.
+// It is over when the context that came with it ends.
+type use struct {
+	host  *host
+	token string
+	r     feed.Range
+	what  string
+	ctx   context.Context //nolint:containedctx // judged, not passed on
+}
+
+// tenure is what the simulation knows of a host's right to a lease: the same
+// that the host may conclude from the answers it got, and nothing else.
+type tenure struct {
+	// attempt is when the last write that was answered with success was started.
+	attempt time.Time
+	// givenUp: a release or a delete was sent. repeats of it are no news.
+	givenUp bool
+	// askedAt is when an answer first showed a mark; zero: none did.
+	askedAt time.Time
+}
+
+type tenureKey struct {
+	host  *host
+	token string
+}
+
+// trusted reports whether the host may still use its lease.
+func (c *checker) trusted(t *tenure) bool {
+	terms := c.world.terms
+	return t != nil && time.Since(t.attempt) < terms.Expiration-terms.Margin()
+}
+
+// readBegins is told of a read that a worker sends. A gone lease isn't used:
+// reading it only says so.
+func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.Request) *use {
+	parts := c.world.engine.partitions()
+	if h.crashed() || isGone(parts, r.Partition.ID, r.Range) {
+		return nil
+	}
+	scope := r.Range.OrFull()
+	for _, p := range parts {
+		if p.ID == r.Partition.ID {
+			scope = scope.Intersect(p.Range)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastRead[token] = time.Now()
+	return c.begin(&use{host: h, token: token, r: scope, what: "read", ctx: ctx})
+}
+
+// begin registers a use and judges it. The caller holds c.mu.
+func (c *checker) begin(u *use) *use {
+	t := c.tenures[tenureKey{u.host, u.token}]
+	switch {
+	case t == nil:
+		c.violate(7, "%s: a %s of lease %s, which it doesn't hold", u.host.id, u.what, u.token)
+	case t.givenUp:
+		c.violate(7, "%s: a %s of lease %s after its release or delete was sent", u.host.id, u.what, u.token)
+	case !c.trusted(t):
+		c.violate(7, "%s: a %s of lease %s after trust ended", u.host.id, u.what, u.token)
+	}
+	for _, other := range c.uses {
+		if other.host == u.host && other.token == u.token && other.what != u.what {
+			continue // the same worker reads ahead of its handler
+		}
+		if other.ctx.Err() == nil && other.r.Overlaps(u.r) && c.exclusive {
+			c.violate(1, "%s: a %s of lease %s (%s) during a %s of lease %s (%s) by %s",
+				u.host.id, u.what, u.token, u.r, other.what, other.token, other.r, other.host.id)
+		}
+	}
+	c.uses = append(c.uses, u)
+	return u
+}
+
+// ends is told that a use is over.
+func (c *checker) ends(u *use) {
+	if u == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, other := range c.uses {
+		if other == u {
+			c.uses = append(c.uses[:i], c.uses[i+1:]...)
+			return
+		}
+	}
+}
+
+// buried forgets what a crashed host was doing.
+func (c *checker) buried(h *host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := c.uses[:0]
+	for _, u := range c.uses {
+		if u.host != h {
+			kept = append(kept, u)
+		}
+	}
+	clear(c.uses[len(kept):])
+	c.uses = kept
+}

@@ -1,0 +1,279 @@
+package changefeedtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// times are the intervals that all hosts of a simulation are configured with.
+type times struct {
+	acquire, renew, expiration, timeout, drain, poll time.Duration
+}
+
+func defaultTimes() times {
+	return times{
+		acquire: 17 * time.Second, renew: 13 * time.Second, expiration: time.Minute,
+		timeout: 10 * time.Second, drain: 30 * time.Second, poll: 5 * time.Second,
+	}
+}
+
+// settle is how long after the last fault everything is to be covered again.
+func (t times) settle() time.Duration {
+	return 2*t.expiration + time.Second + 4*t.acquire + 4*t.acquire/10 + t.drain
+}
+
+// world is one simulation: an engine, the hosts on it, and who judges them. It
+// lives in one testing/synctest bubble.
+type world struct {
+	seed       uint64
+	times      times
+	terms      lease.Terms
+	start      feed.Start
+	mode       feed.Mode
+	checkpoint changefeed.Checkpointing
+	maxItems   int
+	readAhead  int
+	waits      bool // the source can hold a read
+	engine     engine
+	trace      *trace
+	journal    *journal
+	check      *checker
+	// faults decides what befalls a call, beside what hosts have in store for
+	// themselves; nil: base delays only.
+	faults func(c call, d *draw, f *fault)
+	// handle is what a batch meets in a handler; nil: a few milliseconds.
+	handle func(o *simObserver, b *changefeed.Batch, attempt int) handling
+	// torn answers listings made of two looks.
+	torn func(host string, n int) (time.Duration, bool)
+	// adjust changes a host's configuration before it starts.
+	adjust func(h *host, cfg *changefeed.Config)
+
+	pending sync.WaitGroup // late requests and handlers, which outlive their callers
+
+	mu       sync.Mutex // guards what follows
+	hosts    []*host
+	calmFrom time.Time // from then on nothing goes wrong; zero: not yet known
+	injected int
+	clean    bool // nothing but crashes befalls anybody
+	// deaf: handlers may outlast a stop, so Run may return an error.
+	deaf bool
+}
+
+// worldConfig is what a world is made of.
+type worldConfig struct {
+	seed       uint64
+	times      times
+	engine     engine
+	start      feed.Start
+	mode       feed.Mode
+	checkpoint changefeed.Checkpointing
+	maxItems   int
+	readAhead  int
+	waits      bool
+	passes     func(id string) bool
+	trace      bool
+}
+
+func newWorld(c worldConfig) *world {
+	w := &world{
+		seed: c.seed, times: c.times, terms: lease.Terms{Expiration: c.times.expiration},
+		start: c.start, mode: c.mode, checkpoint: c.checkpoint, maxItems: c.maxItems,
+		readAhead: c.readAhead, waits: c.waits, engine: c.engine,
+		trace: newTrace(c.trace), journal: newJournal(c.mode, c.passes),
+	}
+	w.check = newChecker(w)
+	return w
+}
+
+// join starts a host. Config.Seed and the owner text come from the seed.
+func (w *world) join(instance string) *host {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.mu.Lock()
+	h := &host{
+		world: w, id: fmt.Sprintf("h%d", len(w.hosts)+1), instance: instance, joined: time.Now(),
+		cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
+	}
+	w.hosts = append(w.hosts, h)
+	w.mu.Unlock()
+	cfg := changefeed.Config{
+		Processor: "sim", Instance: instance,
+		Source: &hostSource{host: h, inner: w.engine.source(), waits: w.waits},
+		Leases: &hostContainer{host: h, inner: w.engine.leases()},
+		Observer: func(l lease.Lease) (changefeed.Observer, error) {
+			return w.observe(h, l), nil
+		},
+		Start: w.start, Mode: w.mode, MaxItems: w.maxItems, ReadAhead: w.readAhead, Checkpoint: w.checkpoint,
+		PollInterval: w.times.poll, AcquireInterval: w.times.acquire, RenewInterval: w.times.renew,
+		ExpirationInterval: w.times.expiration, RequestTimeout: w.times.timeout, DrainTimeout: w.times.drain,
+		Seed: newDrawPointer(w.seed, h.id).next() | 1,
+	}
+	if w.journal.passes != nil {
+		cfg.Filter = w.filter
+	}
+	if w.adjust != nil {
+		w.adjust(h, &cfg)
+	}
+	w.trace.add(h.id, "join", instance, "", 0)
+	go h.run(ctx, cfg)
+	return h
+}
+
+func newDrawPointer(seed uint64, name string) *draw {
+	d := newDraw(seed, 0, "host", name)
+	return &d
+}
+
+// filter is the journal's as a processor's filter.
+func (w *world) filter(c feed.Change) bool {
+	id, err := c.ID()
+	if err != nil {
+		return true
+	}
+	return w.journal.passes(id)
+}
+
+// everyHost returns all hosts that ever joined.
+func (w *world) everyHost() []*host {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.hosts)
+}
+
+// living returns the hosts that work and are meant to.
+func (w *world) living() []*host {
+	return slices.DeleteFunc(w.everyHost(), func(h *host) bool { return !h.alive() })
+}
+
+// servedSince reports whether one host has worked since t without a break.
+func (w *world) servedSince(t time.Time) bool {
+	for _, h := range w.living() {
+		if !h.joined.After(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// punctual reports whether nothing but crashes befalls anybody in this run.
+func (w *world) punctual() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clean
+}
+
+// calm ends all faults: from now on requests arrive, answers come, handlers work.
+func (w *world) calm() {
+	w.mu.Lock()
+	w.calmFrom = time.Now()
+	w.mu.Unlock()
+	for _, h := range w.everyHost() {
+		h.resume()
+	}
+}
+
+func (w *world) isCalm() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.calmFrom.IsZero()
+}
+
+// write commits a transaction and enters it in the journal.
+func (w *world) write(ctx context.Context, writes ...memWrite) error {
+	at := w.engine.now().Truncate(time.Second)
+	lsn, err := w.engine.commit(ctx, writes...)
+	if err != nil {
+		return err
+	}
+	w.journal.wrote(lsn, at, w.engine.epk(writes[0].key), writes)
+	w.trace.add("writer", "commit", writes[0].key.String(), "", lsn)
+	return nil
+}
+
+// later runs f after d, for a request that arrives when its caller is gone.
+func (w *world) later(d time.Duration, f func()) {
+	w.pending.Add(1)
+	go func() {
+		defer w.pending.Done()
+		time.Sleep(d)
+		f()
+	}()
+}
+
+// befall draws what befalls a call.
+func (w *world) befall(c call) fault {
+	d := newDraw(w.seed, uint64(c.n), c.host.id, c.op, c.key)
+	f := fault{
+		there: d.span(200*time.Microsecond, 6*time.Millisecond),
+		back:  d.span(200*time.Microsecond, 6*time.Millisecond),
+	}
+	if c.write {
+		c.host.mu.Lock()
+		c.host.writes++
+		if c.host.crashAt > 0 && c.host.writes == c.host.crashAt {
+			f.crash = crashBefore
+			if c.host.after {
+				f.crash = crashAfter
+			}
+		}
+		c.host.mu.Unlock()
+	}
+	if w.faults != nil && !w.isCalm() {
+		w.faults(c, &d, &f)
+	}
+	return f
+}
+
+// inject counts a fault.
+func (w *world) inject() {
+	w.mu.Lock()
+	w.injected++
+	w.mu.Unlock()
+}
+
+// lister lists the leases, in two looks where the world says so: half of them as
+// they were at first, the others as they are some time later.
+func (w *world) lister(h *host, store lease.Store) func(context.Context) (lease.Listing, error) {
+	return func(ctx context.Context) (lease.Listing, error) {
+		first, err := store.List(ctx)
+		if err != nil || w.torn == nil || w.isCalm() {
+			return first, err
+		}
+		pause, tear := w.torn(h.id, h.count("torn", ""))
+		if !tear {
+			return first, nil
+		}
+		time.Sleep(pause)
+		second, err := store.List(ctx)
+		if err != nil {
+			return second, err
+		}
+		return tearListing(first, second), nil
+	}
+}
+
+// tearListing is what somebody sees who reads the leases one after another while
+// they change. The clock and the marker are those of the first look.
+func tearListing(first, second lease.Listing) lease.Listing {
+	torn := lease.Listing{Initialized: first.Initialized, Now: first.Now}
+	early := func(token string) bool { return hashText(token)%2 == 0 }
+	for _, l := range first.Leases {
+		if early(l.Token) {
+			torn.Leases = append(torn.Leases, l)
+		}
+	}
+	for _, l := range second.Leases {
+		if !early(l.Token) {
+			torn.Leases = append(torn.Leases, l)
+		}
+	}
+	slices.SortFunc(torn.Leases, func(a, b lease.Lease) int { return strings.Compare(a.ID, b.ID) })
+	return torn
+}
