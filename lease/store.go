@@ -26,21 +26,29 @@ type Container interface {
 }
 
 // Store holds the leases of one processor. Values go in and come out; every
-// write is compare-and-set. Its methods may be called concurrently.
+// write is compare-and-set. Its methods may be called concurrently, and several
+// hosts hold a Store of the same leases.
+//
+// The answer to a write is the lease as it is stored: what was given, with ID, a
+// new ETag (that the document, or an earlier one of its id, never had) and
+// Modified, which the store stamps. Properties, and whatever else a document
+// has, are kept as they were found.
 //
 // Errors of the writes: *ConflictError when another document is there than the
-// one expected, and here it is (an adapter whose service doesn't send the document reads it, and
-// answers feed.ErrNotFound, or the read's error, when that fails);
-// feed.ErrNotFound when there is none; *feed.ThrottledError when the write was
-// refused and not applied. After any other error the outcome is unknown: the caller writes the
-// same again with the same ETag and recognises its own earlier write in Current.
+// one expected, and here it is (an adapter whose service doesn't send the
+// document reads it, and answers feed.ErrNotFound, or the read's error, when that
+// fails); feed.ErrNotFound when there is none; *feed.ThrottledError when the write
+// was refused and not applied. After any other error the outcome is unknown: the
+// caller writes the same again with the same ETag and recognises its own earlier
+// write in Current.
 type Store interface {
-	// List returns all leases, and whether the store is initialised.
+	// List returns all leases in any order, and whether the store is initialised.
 	List(ctx context.Context) (Listing, error)
-	// Mark makes the marker (.info) or removes it. That it is so already is fine.
+	// Mark makes the marker (.info) or removes it. That it is so already is fine,
+	// and leaves the marker as it is, its time included.
 	Mark(ctx context.Context, initialised bool) error
-	// Create makes a lease document; *ConflictError if it exists. The result
-	// carries ID, ETag and Modified, as that of Update does.
+	// Create makes a lease document; *ConflictError if it exists. l's ID, ETag and
+	// Modified don't matter: Token names the lease.
 	Create(ctx context.Context, l Lease) (Lease, error)
 	// Update replaces the document if its ETag still is l.ETag.
 	Update(ctx context.Context, l Lease) (Lease, error)
@@ -50,9 +58,11 @@ type Store interface {
 
 // Listing is what a Store holds at one moment.
 type Listing struct {
+	// Leases are all leases of the processor; the marker is none.
 	Leases []Lease
 	// Initialized is the marker's time (_ts); zero: there is no marker.
 	Initialized time.Time
-	// Now is the store's clock; zero: it has none.
+	// Now is the store's clock, the one that stamps Modified, when the listing was
+	// made or before; zero: it has none.
 	Now time.Time
 }

@@ -1,0 +1,65 @@
+package leasetest_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/lease/leasetest"
+)
+
+func fixture(t *testing.T) leasetest.Fixture {
+	d := newDocuments(t, os.Getenv(defectVariable))
+	return leasetest.Fixture{Container: d, Document: d.document, Replace: d.replace}
+}
+
+func TestDocumentsInMemoryConform(t *testing.T) {
+	leasetest.Run(t, func(t *testing.T) leasetest.Fixture {
+		f := fixture(t)
+		d := f.Container.(*documents)
+		var mu sync.Mutex // guards passed
+		var passed time.Duration
+		d.clock = func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Add(passed)
+		}
+		f.Advance = func(by time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			passed += by
+		}
+		return f
+	})
+}
+
+func TestDocumentsInMemoryConformInBubble(t *testing.T) { leasetest.RunInBubble(t, fixture) }
+
+// defectVariable gives a run of this test binary a container with a defect.
+const defectVariable = "LEASETEST_DEFECT"
+
+// TestSuiteFindsEveryDefect runs the suite, in a process of its own, over a
+// container that breaks one sentence of the contract, which must fail it.
+func TestSuiteFindsEveryDefect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs the suite once per defect")
+	}
+	for _, defect := range defects {
+		t.Run(defect, func(t *testing.T) {
+			c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDocumentsInMemoryConformInBubble$", "-test.failfast")
+			c.Env = append(os.Environ(), defectVariable+"="+defect)
+			out, err := c.CombinedOutput()
+			if err == nil {
+				t.Fatalf("the suite passes it")
+			}
+			var failed *exec.ExitError
+			if !errors.As(err, &failed) || !bytes.Contains(out, []byte("--- FAIL")) || bytes.Contains(out, []byte("panic:")) {
+				t.Fatalf("%v: %s", err, out)
+			}
+		})
+	}
+}

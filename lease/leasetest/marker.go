@@ -1,0 +1,74 @@
+package leasetest
+
+import "time"
+
+// markerCases are those of the marker.
+func markerCases() []testCase {
+	return []testCase{
+		{name: "the marker is made and shown", run: markerShown},
+		{name: "a marker that is there stays as it is", needs: needs{advance: true}, run: markerStays},
+		{name: "the marker is removed", run: markerRemoved},
+		{name: "marker and leases leave each other alone", run: markerApart},
+	}
+}
+
+func (s *suite) mark(initialised bool) {
+	s.Helper()
+	if err := s.store.Mark(s.ctx, initialised); err != nil {
+		s.Fatalf("mark %t: %v", initialised, err)
+	}
+}
+
+func markerShown(s *suite) {
+	s.mark(true)
+	made := s.list().Initialized
+	if made.IsZero() {
+		s.Fatal("there is no marker")
+	}
+	if !made.Equal(made.Truncate(time.Second)) {
+		s.Errorf("the marker's time is %v; want whole seconds", made)
+	}
+	s.mark(true)
+	if again := s.list().Initialized; again.IsZero() {
+		s.Error("to mark again has removed the marker")
+	}
+}
+
+// markerStays: what now meant at bootstrap is read from it for ever.
+func markerStays(s *suite) {
+	s.mark(true)
+	made := s.list().Initialized
+	s.Advance(90 * time.Second)
+	s.mark(true)
+	if again := s.list().Initialized; !again.Equal(made) {
+		s.Errorf("to mark again has moved the marker from %v to %v", made, again)
+	}
+}
+
+func markerRemoved(s *suite) {
+	s.mark(false) // there is none: fine
+	s.mark(true)
+	s.mark(false)
+	if l := s.list(); !l.Initialized.IsZero() {
+		s.Errorf("the removed marker is still there: %v", l.Initialized)
+	}
+	s.mark(false)
+	s.mark(true)
+	if s.list().Initialized.IsZero() {
+		s.Error("a marker can't be made again")
+	}
+}
+
+func markerApart(s *suite) {
+	a := s.create(partitionLease("0"))
+	b := s.create(epkLease("05C1", "0BF3"))
+	s.mark(true)
+	s.wantListed(a, b)
+	a = s.update(a.Acquired(owner(1)))
+	s.delete(b)
+	if s.list().Initialized.IsZero() {
+		s.Error("writes of leases have removed the marker")
+	}
+	s.mark(false)
+	s.wantListed(a)
+}

@@ -1,0 +1,106 @@
+package leasetest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// sharingCases are those of several hosts, and of several processors, in one lease
+// container.
+func sharingCases() []testCase {
+	return []testCase{
+		{name: "hosts of one processor see one another's writes", run: hostsShare},
+		{name: "processors don't see one another", run: processorsApart},
+		{name: "the leases of a container made anew are others", run: containerAnew},
+		{name: "one key names the same leases each time, whatever the host's case", run: hostCase},
+	}
+}
+
+func hostsShare(s *suite) {
+	other := s.open(key("projector"))
+	l := s.create(partitionLease("0"))
+	s.mark(true)
+	seen := s.listOf(other)
+	if len(seen.Leases) != 1 || !seen.Initialized.Equal(s.list().Initialized) {
+		s.Fatalf("another host sees %d leases and a marker of %v", len(seen.Leases), seen.Initialized)
+	}
+	s.wantSame("the lease that another host sees", seen.Leases[0], l)
+	theirs, err := other.Update(s.ctx, seen.Leases[0].Acquired(owner(2)))
+	if err != nil {
+		s.Fatalf("update by another host: %v", err)
+	}
+	_, err = s.store.Update(s.ctx, l.Acquired(owner(1)))
+	s.wantConflict("update after another host's", err, theirs)
+	s.wantListed(theirs)
+}
+
+// processorsApart: names that begin with one another, as ids are made of them.
+func processorsApart(s *suite) {
+	names := []string{"projector", "project", "projector2", "", "."}
+	stores := map[string]lease.Store{}
+	for i, name := range names {
+		stores[name] = s.open(key(name))
+		if _, err := stores[name].Create(s.ctx, partitionLease("0").Acquired(owner(uint32(i)))); err != nil {
+			s.Fatalf("create a lease of processor %q beside others: %v", name, err)
+		}
+	}
+	if err := stores["project"].Mark(s.ctx, true); err != nil {
+		s.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for i, name := range names {
+		l := s.listOf(stores[name])
+		if len(l.Leases) != 1 || l.Leases[0].Owner != owner(uint32(i)) {
+			s.Fatalf("processor %q sees %+v; want its one lease", name, l.Leases)
+		}
+		if marked := !l.Initialized.IsZero(); marked != (name == "project") {
+			s.Errorf("processor %q sees a marker: %t", name, marked)
+		}
+		if ids[l.Leases[0].ID] {
+			s.Errorf("two processors have a document %s", l.Leases[0].ID)
+		}
+		ids[l.Leases[0].ID] = true
+	}
+	if err := stores["projector"].Delete(s.ctx, s.listOf(stores["projector"]).Leases[0]); err != nil {
+		s.Fatal(err)
+	}
+	for _, name := range names[1:] {
+		if n := len(s.listOf(stores[name]).Leases); n != 1 {
+			s.Errorf("after another processor's delete %q sees %d leases", name, n)
+		}
+	}
+}
+
+// containerAnew: positions in a container that was deleted mean nothing in the one
+// made in its place.
+func containerAnew(s *suite) {
+	s.create(partitionLease("0").At(`"4711"`))
+	s.mark(true)
+	anew := key("projector")
+	anew.Identity.ContainerRID = "O7RwAPcSxoI="
+	if l := s.listOf(s.open(anew)); len(l.Leases) != 0 || !l.Initialized.IsZero() {
+		s.Errorf("the container made anew has %d leases and a marker of %v", len(l.Leases), l.Initialized)
+	}
+	elsewhere := key("projector")
+	elsewhere.Identity.AccountHost = "other.example.com"
+	if l := s.listOf(s.open(elsewhere)); len(l.Leases) != 0 {
+		s.Errorf("the container of another account has %d leases", len(l.Leases))
+	}
+}
+
+// hostCase: a dialect may see one host or two, but must say the same each time.
+func hostCase(s *suite) {
+	upper := key("projector")
+	upper.Identity.AccountHost = strings.ToUpper(upper.Identity.AccountHost)
+	s.create(partitionLease("0"))
+	first, second := s.listOf(s.open(upper)).Leases, s.listOf(s.open(upper)).Leases
+	same := func(a, b lease.Lease) bool { return a.ID == b.ID && a.ETag == b.ETag }
+	if !slices.EqualFunc(first, second, same) {
+		s.Errorf("the same key has leases %+v, then %+v", first, second)
+	}
+	if len(first) == 1 && first[0].ID != s.list().Leases[0].ID {
+		s.Errorf("one lease has the ids %s and %s", first[0].ID, s.list().Leases[0].ID)
+	}
+}

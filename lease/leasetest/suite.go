@@ -1,0 +1,179 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// suite is one case under way, with the store of one processor opened.
+type suite struct {
+	*testing.T
+	Fixture
+	ctx   context.Context
+	store lease.Store
+}
+
+// key names the leases of a processor of that name.
+func key(processor string) lease.Key {
+	return lease.Key{Processor: processor, Identity: feed.Identity{
+		AccountHost: "account.example.com",
+		Database:    "db", DatabaseRID: "O7RwAA==", Container: "items", ContainerRID: "O7RwAKylJbY=",
+	}}
+}
+
+// owner is the owner text of one of the hosts of a case.
+func owner(n uint32) string { return lease.NewOwner("host", n) }
+
+// partitionLease is a new lease of a whole partition, epkLease one of a range.
+func partitionLease(id string) lease.Lease {
+	return lease.Lease{Token: id, PartitionID: id, Range: feed.Full()}
+}
+
+func epkLease(from, to string) lease.Lease {
+	r := feed.Range{Min: from, Max: to}
+	return lease.Lease{Token: r.String(), Range: r}
+}
+
+func (s *suite) open(k lease.Key) lease.Store {
+	s.Helper()
+	store, err := s.Container.Open(s.ctx, k)
+	if err != nil {
+		s.Fatalf("open the leases of %q: %v", k.Processor, err)
+	}
+	return store
+}
+
+func (s *suite) list() lease.Listing {
+	s.Helper()
+	return s.listOf(s.store)
+}
+
+// listOf lists and checks what holds for every listing.
+func (s *suite) listOf(store lease.Store) lease.Listing {
+	s.Helper()
+	l, err := store.List(s.ctx)
+	if err != nil {
+		s.Fatalf("list: %v", err)
+	}
+	ids, tokens := map[string]bool{}, map[string]bool{}
+	for _, x := range l.Leases {
+		if x.ID == "" || x.Token == "" || x.ETag == "" {
+			s.Fatalf("a listing shows a lease without ID, Token or ETag: %+v", x)
+		}
+		if ids[x.ID] || tokens[x.Token] {
+			s.Fatalf("a listing shows lease %s twice", x.Token)
+		}
+		ids[x.ID], tokens[x.Token] = true, true
+	}
+	slices.SortFunc(l.Leases, func(a, b lease.Lease) int { return strings.Compare(a.Token, b.Token) })
+	return l
+}
+
+// find is the lease of that token as the listing shows it.
+func (s *suite) find(token string) lease.Lease {
+	s.Helper()
+	for _, l := range s.list().Leases {
+		if l.Token == token {
+			return l
+		}
+	}
+	s.Fatalf("the listing doesn't show lease %s", token)
+	return lease.Lease{}
+}
+
+func (s *suite) create(l lease.Lease) lease.Lease {
+	s.Helper()
+	made, err := s.store.Create(s.ctx, l)
+	if err != nil {
+		s.Fatalf("create lease %s: %v", l.Token, err)
+	}
+	s.checkAnswer(l, made)
+	return made
+}
+
+func (s *suite) update(l lease.Lease) lease.Lease {
+	s.Helper()
+	written, err := s.store.Update(s.ctx, l)
+	if err != nil {
+		s.Fatalf("update lease %s: %v", l.Token, err)
+	}
+	s.checkAnswer(l, written)
+	if written.ETag == l.ETag {
+		s.Fatalf("an update of lease %s left its ETag %s", l.Token, l.ETag)
+	}
+	if written.ID != l.ID {
+		s.Fatalf("an update turned lease %s into %s", l.ID, written.ID)
+	}
+	return written
+}
+
+func (s *suite) delete(l lease.Lease) {
+	s.Helper()
+	if err := s.store.Delete(s.ctx, l); err != nil {
+		s.Fatalf("delete lease %s: %v", l.Token, err)
+	}
+}
+
+// checkAnswer checks the answer to a write: what was given, and what the store adds.
+func (s *suite) checkAnswer(given, answer lease.Lease) {
+	s.Helper()
+	if answer.ID == "" || answer.ETag == "" {
+		s.Fatalf("the answer has ID %q and ETag %q", answer.ID, answer.ETag)
+	}
+	if given.ID == "" {
+		given.ID = answer.ID
+	}
+	given.ETag, given.Modified = answer.ETag, answer.Modified
+	s.wantSame("the answer to a write", answer, given)
+}
+
+// wantSame compares all that a caller sees of two leases. A dialect may keep fewer
+// digits of Timestamp, which nothing rests on.
+func (s *suite) wantSame(what string, got, want lease.Lease) {
+	s.Helper()
+	near := got.Timestamp.Sub(want.Timestamp).Abs() <= time.Millisecond
+	if got.ID != want.ID || got.Token != want.Token || got.PartitionID != want.PartitionID ||
+		got.Range != want.Range || got.Owner != want.Owner || got.Continuation != want.Continuation ||
+		got.Mode != want.Mode || !maps.Equal(got.Properties, want.Properties) || !near ||
+		!got.Modified.Equal(want.Modified) || got.ETag != want.ETag {
+		s.Errorf("%s is\n%+v; want\n%+v", what, got, want)
+	}
+}
+
+// wantListed checks that a new listing shows exactly these leases.
+func (s *suite) wantListed(want ...lease.Lease) {
+	s.Helper()
+	got := s.list().Leases
+	if len(got) != len(want) {
+		s.Fatalf("the listing shows %d leases; want %d", len(got), len(want))
+	}
+	slices.SortFunc(want, func(a, b lease.Lease) int { return strings.Compare(a.Token, b.Token) })
+	for i := range got {
+		s.wantSame("the listed lease", got[i], want[i])
+	}
+}
+
+// wantConflict checks that err is a conflict and carries current.
+func (s *suite) wantConflict(what string, err error, current lease.Lease) {
+	s.Helper()
+	var conflict *lease.ConflictError
+	if !errors.As(err, &conflict) {
+		s.Fatalf("%s: %v; want a *lease.ConflictError", what, err)
+	}
+	s.wantSame(what+": Current", conflict.Current, current)
+}
+
+func (s *suite) wantNotFound(what string, err error) {
+	s.Helper()
+	if !errors.Is(err, feed.ErrNotFound) {
+		s.Fatalf("%s: %v; want feed.ErrNotFound", what, err)
+	}
+}

@@ -1,0 +1,169 @@
+package leasetest
+
+import (
+	"errors"
+
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// writeCases are those of compare-and-set: what each write does and answers.
+func writeCases() []testCase {
+	return []testCase{
+		{name: "a new store is empty", run: newStoreEmpty},
+		{name: "a created lease is listed", run: createdListed},
+		{name: "create of an existing lease is a conflict", run: createExisting},
+		{name: "an update is listed and has a new ETag", run: updateListed},
+		{name: "an update that changes nothing has a new ETag", run: idleUpdate},
+		{name: "an update with an old ETag is a conflict", run: updateOld},
+		{name: "an update of an absent lease is not found", run: updateAbsent},
+		{name: "a deleted lease is not listed", run: deletedUnlisted},
+		{name: "a delete with an old ETag is a conflict", run: deleteOld},
+		{name: "an ETag never comes back with a lease made anew", run: etagNeverBack},
+		{name: "the same write sent twice is recognised as mine", run: sentTwice},
+		{name: "a lease put back has its owner and position", run: putBack},
+	}
+}
+
+func newStoreEmpty(s *suite) {
+	l := s.list()
+	if len(l.Leases) != 0 || !l.Initialized.IsZero() {
+		s.Fatalf("a new store shows %d leases and a marker of %v", len(l.Leases), l.Initialized)
+	}
+}
+
+func createdListed(s *suite) {
+	a := s.create(partitionLease("0"))
+	b := s.create(epkLease("05C1", "0BF3"))
+	if a.ID == b.ID {
+		s.Fatalf("two leases have the id %s", a.ID)
+	}
+	s.wantListed(a, b)
+}
+
+func createExisting(s *suite) {
+	first := s.create(partitionLease("0").At(`"1"`))
+	_, err := s.store.Create(s.ctx, partitionLease("0").At(`"2"`))
+	s.wantConflict("create of an existing lease", err, first)
+	s.wantListed(first)
+	mine := first.Acquired(owner(1))
+	mine = s.update(mine)
+	_, err = s.store.Create(s.ctx, mine.PutBack())
+	s.wantConflict("put back of a lease that is there", err, mine)
+	s.wantListed(mine)
+}
+
+func updateListed(s *suite) {
+	other := s.create(partitionLease("1"))
+	l := s.create(partitionLease("0"))
+	for _, next := range []func(lease.Lease) lease.Lease{
+		func(l lease.Lease) lease.Lease { return l.Acquired(owner(1)) },
+		func(l lease.Lease) lease.Lease { return l.At(`"24"`) },
+		func(l lease.Lease) lease.Lease { return l.Asked(owner(2)) },
+		func(l lease.Lease) lease.Lease { return l.Released(`"25"`) },
+		func(l lease.Lease) lease.Lease { return l.Acquired(owner(2)) },
+	} {
+		l = s.update(next(l))
+		s.wantListed(l, other)
+	}
+	if l.Owner != owner(2) || l.Continuation != `"25"` || l.Wanted() != "" {
+		s.Errorf("after five updates the lease is %+v", l)
+	}
+}
+
+// idleUpdate: a renewal writes nothing new, and must fail whoever read before it.
+func idleUpdate(s *suite) {
+	l := s.create(partitionLease("0"))
+	seen := map[string]bool{l.ETag: true}
+	old := l
+	for range 5 {
+		l = s.update(l)
+		if seen[l.ETag] {
+			s.Fatalf("ETag %s came back", l.ETag)
+		}
+		seen[l.ETag] = true
+	}
+	_, err := s.store.Update(s.ctx, old)
+	s.wantConflict("update with the ETag of the create", err, l)
+}
+
+func updateOld(s *suite) {
+	created := s.create(partitionLease("0"))
+	mine := s.update(created.Acquired(owner(1)).At(`"3"`))
+	_, err := s.store.Update(s.ctx, created.Acquired(owner(2)))
+	s.wantConflict("acquire with an old ETag", err, mine)
+	s.wantListed(mine)
+	never := mine
+	never.ETag = `"never"`
+	_, err = s.store.Update(s.ctx, never.At(`"4"`))
+	s.wantConflict("update with an ETag that never was", err, mine)
+	s.wantListed(mine)
+	var conflict *lease.ConflictError
+	if errors.As(err, &conflict) {
+		mine = s.update(conflict.Current.At(`"5"`)) // Current is the base of the next write
+	}
+	s.wantListed(mine)
+}
+
+func updateAbsent(s *suite) {
+	l := s.create(partitionLease("0"))
+	s.delete(l)
+	_, err := s.store.Update(s.ctx, l.At(`"1"`))
+	s.wantNotFound("update of a deleted lease", err)
+	s.wantListed()
+}
+
+func deletedUnlisted(s *suite) {
+	a, b := s.create(partitionLease("0")), s.create(partitionLease("1"))
+	s.delete(a)
+	s.wantListed(b)
+	s.wantNotFound("delete of a deleted lease", s.store.Delete(s.ctx, a))
+	s.wantListed(b)
+}
+
+func deleteOld(s *suite) {
+	created := s.create(partitionLease("0"))
+	mine := s.update(created.Acquired(owner(1)))
+	s.wantConflict("delete with an old ETag", s.store.Delete(s.ctx, created), mine)
+	s.wantListed(mine)
+	s.delete(mine)
+	s.wantListed()
+}
+
+func etagNeverBack(s *suite) {
+	first := s.create(partitionLease("0"))
+	s.delete(first)
+	second := s.create(partitionLease("0"))
+	if second.ETag == first.ETag {
+		s.Fatalf("the lease made anew has the ETag %s of the deleted one", first.ETag)
+	}
+	_, err := s.store.Update(s.ctx, first.Acquired(owner(1)))
+	s.wantConflict("update with the ETag of a deleted lease", err, second)
+	s.wantConflict("delete with the ETag of a deleted lease", s.store.Delete(s.ctx, first), second)
+	s.wantListed(second)
+}
+
+// sentTwice: the answer to a checkpoint was lost, so it is sent again.
+func sentTwice(s *suite) {
+	l := s.update(s.create(partitionLease("0")).Acquired(owner(1)).At(`"7"`))
+	sent := l.At(`"8"`)
+	s.update(sent)
+	_, err := s.store.Update(s.ctx, sent)
+	var conflict *lease.ConflictError
+	if !errors.As(err, &conflict) {
+		s.Fatalf("the same write again: %v; want a conflict", err)
+	}
+	if v := lease.Judge(conflict.Current, owner(1), l.Continuation, sent.Continuation); v != lease.Mine {
+		s.Errorf("my own earlier write is judged as %v", v)
+	}
+}
+
+func putBack(s *suite) {
+	l := s.update(s.create(partitionLease("0")).Acquired(owner(1)).At(`"9"`))
+	marked := s.update(l.Asked(owner(2)))
+	s.delete(marked)
+	back := s.create(marked.PutBack())
+	if back.ID != l.ID || back.Owner != owner(1) || back.Continuation != `"9"` || back.Wanted() != "" {
+		s.Errorf("put back, it is %+v; want the owner and position of %+v", back, l)
+	}
+	s.wantListed(back)
+}
