@@ -1,0 +1,146 @@
+package changefeedtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+)
+
+// intervals is how long balance may take: three and a half acquire intervals,
+// the jitter of a tenth included.
+func (t times) intervals() time.Duration { return 3*t.acquire + t.acquire/2 }
+
+// wantBalance checks that everything is at rest since a moment and stays so for
+// a number of cycles.
+func (s *scene) wantBalance(cycles int) {
+	s.t.Helper()
+	since := time.Now()
+	s.check.covers()
+	s.check.balanced()
+	s.sleep(time.Duration(cycles) * s.times.acquire)
+	s.check.still(since)
+	s.check.balanced()
+}
+
+// TestSixtyFourLeasesOverEightHostsComeToRest: joins, leaves and a death bring 64
+// leases to floor or ceil within three and a half acquire intervals of the last
+// join, leave or expiry; then no lease moves for 100 cycles, and nothing was
+// delivered twice by a planned move.
+func TestSixtyFourLeasesOverEightHostsComeToRest(t *testing.T) {
+	play(t, func(s *scene) {
+		var hosts []*host
+		for range 3 {
+			hosts = append(hosts, s.join("host"))
+			s.sleep(time.Second)
+		}
+		s.sleep(s.times.intervals())
+		s.wantBalance(2)
+		for range 5 {
+			s.add(40)
+			hosts = append(hosts, s.join("host"))
+			s.sleep(3 * time.Second)
+		}
+		s.sleep(s.times.intervals())
+		s.add(100)
+		s.wantBalance(100)
+		hosts[0].leave()
+		hosts[4].leave()
+		s.add(100)
+		s.sleep(s.times.intervals())
+		s.wantBalance(100)
+		if n := s.redelivered(); n > 0 {
+			t.Errorf("planned moves delivered %d changes twice", n)
+		}
+		hosts[1].crash()
+		s.sleep(s.times.renew + s.times.expiration + time.Second)
+		s.sleep(s.times.intervals())
+		s.wantBalance(100)
+	}, partitions(64))
+}
+
+// More hosts than leases: the surplus hosts stand by, ask for nothing, and take over.
+func TestSurplusHostsStandByAndTakeOver(t *testing.T) {
+	play(t, func(s *scene) {
+		var hosts []*host
+		for range 5 {
+			hosts = append(hosts, s.join("host"))
+			s.sleep(2 * time.Second)
+		}
+		s.sleep(s.times.intervals())
+		s.wantBalance(20)
+		owning := 0
+		for _, h := range hosts {
+			if s.owned(h) > 1 {
+				t.Errorf("%s owns %d of 3 leases on 5 hosts", h.id, s.owned(h))
+			}
+			if s.owned(h) > 0 {
+				owning++
+				h.crash()
+			}
+		}
+		if owning != 3 {
+			t.Fatalf("%d hosts own 3 leases", owning)
+		}
+		s.add(30)
+		s.sleep(s.times.renew + s.times.expiration + time.Second + s.times.intervals())
+		s.wantBalance(20)
+		if n := s.missing(); n > 0 {
+			t.Errorf("%d changes missing", n)
+		}
+	}, partitions(3))
+}
+
+// A host that owns its maximum leaves the rest to others; one with a minimum
+// takes so many though others would have fewer.
+func TestMinAndMaxLeasesBoundAHostsShare(t *testing.T) {
+	play(t, func(s *scene) {
+		adjust := s.adjust
+		s.adjust = func(h *host, cfg *changefeed.Config) {
+			adjust(h, cfg)
+			switch h.instance {
+			case "small":
+				cfg.MaxLeases = 1
+			case "large":
+				cfg.MinLeases = 6
+			}
+		}
+		small, middle, large := s.join("small"), s.join("middle"), s.join("large")
+		s.sleep(2 * s.times.intervals())
+		since := time.Now()
+		if a, b, c := s.owned(small), s.owned(middle), s.owned(large); a != 1 || b != 3 || c != 6 {
+			t.Errorf("small, middle and large own %d, %d and %d of 10 leases; want 1, 3 and 6", a, b, c)
+		}
+		s.sleep(20 * s.times.acquire)
+		s.check.still(since)
+	}, partitions(10))
+}
+
+// A lease that was asked for is handed over when its handler is done, and not
+// before: until then its owner renews it and works on.
+func TestHandOverWaitsForTheHandler(t *testing.T) {
+	play(t, func(s *scene) {
+		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+			if o.host.instance == "first" && !s.isCalm() {
+				return handling{takes: 10 * time.Minute}
+			}
+			return handling{takes: time.Millisecond}
+		}
+		first := s.join("first")
+		s.initialised()
+		s.add(40)
+		s.sleep(30 * time.Second)
+		second := s.join("second")
+		s.sleep(5 * time.Minute)
+		if s.owned(first) != 4 {
+			t.Errorf("the first host owns %d of 4 leases while its handlers work; want all", s.owned(first))
+		}
+		s.sleep(8 * time.Minute)
+		if s.owned(first) != 2 || s.owned(second) != 2 {
+			t.Errorf("the hosts own %d and %d of 4 leases after the handlers; want 2 and 2", s.owned(first), s.owned(second))
+		}
+		if n := s.redelivered(); n > 0 {
+			t.Errorf("%d changes delivered twice", n)
+		}
+	}, partitions(4))
+}

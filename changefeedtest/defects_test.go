@@ -1,0 +1,530 @@
+package changefeedtest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// The defects of other processors, each as a script that would show it. The
+// checker's invariants hold in every moment of every one of them.
+
+// The .NET processor leaves a lease without a position until its first batch is
+// checkpointed, and finds a new "now" after a restart (azure-cosmos-dotnet-v3#5268).
+func TestFirstBatchThatFailsOnAFreshLeaseIsNotSkipped(t *testing.T) {
+	play(t, func(s *scene) {
+		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+			if o.host.instance == "first" {
+				return handling{err: errHandler}
+			}
+			return handling{}
+		}
+		first := s.join("first")
+		s.initialised()
+		s.add(20)
+		s.sleep(time.Minute)
+		if n := s.missing(); n != 20 {
+			t.Errorf("%d of 20 changes are unhandled; want all", n)
+		}
+		first.leave()
+		<-first.done
+		s.sleep(10 * time.Minute)
+		s.join("second")
+		s.sleep(time.Minute)
+		if n := s.missing(); n > 0 {
+			t.Errorf("%d changes were skipped after the first batch had failed", n)
+		}
+	})
+}
+
+func TestHostThatDiesBetweenNowAndTheFirstChangeLosesNothing(t *testing.T) {
+	play(t, func(s *scene) {
+		s.add(5)
+		h := s.join("first")
+		s.initialised()
+		h.crash()
+		s.add(20)
+		s.sleep(time.Hour)
+		s.join("second")
+		s.sleep(3 * time.Minute)
+		if n := s.missing(); n != 5 {
+			t.Errorf("%d changes unhandled; want the 5 written before the start", n)
+		}
+	})
+}
+
+// A read that finds nothing moves the position too, at no request of its own;
+// else a restart begins at an old one, or at a new "now" (dotnet-v3#2667).
+func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
+	play(t, func(s *scene) {
+		h := s.join("first")
+		s.initialised()
+		idle, busy := s.lease("0"), s.keyIn(s.lease("1").Range)
+		s.check.resetCosts()
+		for range 60 {
+			s.addTo(busy)
+			s.sleep(time.Minute)
+		}
+		s.check.frugal()
+		later := s.lease("0")
+		was, err := parsePosition(idle.Continuation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := parsePosition(later.Continuation)
+		if err != nil || is < was+55 {
+			t.Errorf("the idle lease stood at %d and stands at %d, %v; want it to follow the container", was, is, err)
+		}
+		h.leave()
+		<-h.done
+		s.addTo(s.keyIn(idle.Range))
+		s.sleep(time.Hour)
+		s.join("second")
+		s.sleep(time.Minute)
+		if n := s.missing() + s.redelivered(); n > 0 {
+			t.Errorf("%d changes missing, %d redelivered after the restart", s.missing(), s.redelivered())
+		}
+	})
+}
+
+// The .NET processor gives the children the last position that was read, and
+// loses what was handed out and not checkpointed.
+func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
+	play(t, func(s *scene) {
+		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+			return handling{checkpoint: o.lease.PartitionID != "0"}
+		}
+		s.join("first")
+		s.initialised()
+		s.add(50)
+		s.sleep(30 * time.Second)
+		if e, skipped := s.journal.skipped(feed.Full(), 0, 1e9); !skipped {
+			t.Fatalf("all changes are acknowledged before the split: %v", e)
+		}
+		s.split("0")
+		s.sleep(2 * time.Minute)
+		if e, skipped := s.journal.skipped(feed.Full(), 0, 1e9); skipped {
+			t.Errorf("%s was handed out before the split without a checkpoint, and not again after it", e)
+		}
+	}, partitions(1), manual())
+}
+
+// A crash at any write of a split leaves a state that the next owner finishes.
+func TestCrashAtEveryWriteOfASplitLosesNothing(t *testing.T) {
+	points := []struct {
+		op    string
+		n     int
+		point crashPoint
+	}{
+		{opCreate, 1, crashBefore}, {opCreate, 1, crashAfter},
+		{opCreate, 2, crashBefore}, {opCreate, 2, crashAfter},
+		{opDelete, 1, crashBefore}, {opDelete, 1, crashAfter},
+	}
+	for _, p := range points {
+		name := p.op + " " + string(rune('0'+p.n)) + map[crashPoint]string{crashBefore: " not sent", crashAfter: " applied"}[p.point]
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				h := s.join("first")
+				s.initialised()
+				s.add(30)
+				due := nth(p.n)
+				s.faults = func(c call, _ *draw, f *fault) {
+					if c.host == h && c.op == p.op && due() {
+						f.crash = p.point
+					}
+				}
+				s.split("0")
+				s.add(30)
+				s.sleep(time.Minute)
+				if !h.crashed() {
+					t.Fatalf("the host never came to %s", name)
+				}
+				s.add(30)
+				s.join("second")
+				s.sleep(5 * time.Minute)
+				if tokens := s.tokens(); tokens != "1 2" {
+					t.Errorf("leases %s after the split; want 1 2", tokens)
+				}
+				if n := s.missing(); n > 0 {
+					t.Errorf("%d changes missing", n)
+				}
+			}, partitions(1))
+		})
+	}
+}
+
+func TestLeaseDeletedByHandIsPutBackByItsOwner(t *testing.T) {
+	play(t, func(s *scene) {
+		h := s.join("first")
+		s.join("second")
+		s.initialised()
+		s.add(30)
+		s.sleep(2 * time.Minute)
+		owner := s.lease("0").Owner
+		s.deleteByHand("0")
+		s.add(30)
+		s.sleep(s.times.renew + 5*time.Second)
+		if l := s.lease("0"); l.Owner != owner {
+			t.Errorf("lease 0 is owned by %q after it was put back; want %q", l.Owner, owner)
+		}
+		s.sleep(2 * time.Minute)
+		if n := s.missing() + s.redelivered(); n > 0 {
+			t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
+		}
+		_ = h
+	})
+}
+
+// Lease deleted while nobody owns it: healed after a while, from where the
+// marker was made, not from a new "now".
+func TestLeaseDeletedWhileNobodyOwnsItIsHealedFromTheMarker(t *testing.T) {
+	play(t, func(s *scene) {
+		h := s.join("first")
+		s.initialised()
+		h.leave()
+		<-h.done
+		s.add(30)
+		s.sleep(time.Minute)
+		s.deleteByHand("1")
+		s.sleep(time.Minute)
+		s.join("second")
+		s.sleep(5 * time.Minute)
+		if n := s.missing(); n > 0 {
+			t.Errorf("%d changes missing", n)
+		}
+	})
+}
+
+func TestHostsOfOneNameShareTheLeases(t *testing.T) {
+	play(t, func(s *scene) {
+		a, b := s.join("same"), s.join("same")
+		s.initialised()
+		s.add(40)
+		s.sleep(3 * time.Minute)
+		if s.owned(a) != 2 || s.owned(b) != 2 {
+			t.Errorf("two hosts of one name own %d and %d of 4 leases", s.owned(a), s.owned(b))
+		}
+	}, partitions(4))
+}
+
+// Every judgement is made on one clock, so it doesn't matter how wrong it is.
+func TestClockSkewOfMinutesMovesNoLease(t *testing.T) {
+	for _, skew := range []time.Duration{-7 * time.Minute, 7 * time.Minute} {
+		t.Run(skew.String(), func(t *testing.T) {
+			play(t, func(s *scene) {
+				s.join("first")
+				s.join("second")
+				s.sleep(3 * time.Minute)
+				since := time.Now()
+				s.add(40)
+				s.sleep(10 * time.Minute)
+				s.check.still(since)
+				if n := s.redelivered(); n > 0 {
+					t.Errorf("%d changes redelivered", n)
+				}
+			}, partitions(4), offset(skew))
+		})
+	}
+}
+
+func TestLostResponseToAnUpdateThatAppliedIsRecognised(t *testing.T) {
+	play(t, func(s *scene) {
+		s.join("first")
+		s.initialised()
+		since := time.Now()
+		due := nth(3)
+		s.faults = func(c call, _ *draw, f *fault) {
+			if c.op == opUpdate && due() {
+				f.silent = true
+			}
+		}
+		for range 20 {
+			s.add(3)
+			s.sleep(10 * time.Second)
+		}
+		s.check.still(since)
+		if n := s.missing() + s.redelivered(); n > 0 {
+			t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
+		}
+	})
+}
+
+func TestThrottledLeaseContainerMovesNoLease(t *testing.T) {
+	play(t, func(s *scene) {
+		s.join("first")
+		s.join("second")
+		s.sleep(2 * time.Minute)
+		since := time.Now()
+		s.faults = func(c call, d *draw, f *fault) {
+			if isLeaseOp(c.op) && d.chance(0.6) {
+				f.refusal = &feed.ThrottledError{RetryAfter: d.span(100*time.Millisecond, 2*time.Second)}
+			}
+		}
+		for range 30 {
+			s.add(3)
+			s.sleep(10 * time.Second)
+		}
+		s.check.still(since)
+		if n := s.missing() + s.redelivered(); n > 0 {
+			t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
+		}
+	}, partitions(4))
+}
+
+func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
+	play(t, func(s *scene) {
+		h := s.join("first")
+		s.initialised()
+		s.handle = func(o *simObserver, b *changefeed.Batch, _ int) handling {
+			return handling{takes: time.Second, call: func(context.Context, *changefeed.Batch) error {
+				o.host.leave()
+				return nil
+			}}
+		}
+		s.addTo(s.keyIn(s.lease("0").Range))
+		s.sleep(20 * time.Second)
+		select {
+		case <-h.done:
+		default:
+			t.Fatal("Run still works after a stop from inside its handler")
+		}
+		if l := s.lease("0"); !l.Free() || l.Continuation != memContinuation(1) {
+			t.Errorf("lease 0 is owned by %q at %q; want it free, behind the batch that stopped the host", l.Owner, l.Continuation)
+		}
+		s.handle = nil
+	})
+}
+
+// A handler that doesn't return keeps its lease from being released: somebody
+// else would work beside it. Run says so, and the lease expires.
+func TestHandlerThatIgnoresItsContextKeepsItsLeaseUntilItExpires(t *testing.T) {
+	play(t, func(s *scene) {
+		s.deaf = true
+		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+			if o.host.instance == "first" {
+				return handling{takes: time.Hour, deaf: true}
+			}
+			return handling{}
+		}
+		h := s.join("first")
+		s.initialised()
+		s.addTo(s.keyIn(s.lease("0").Range))
+		s.sleep(20 * time.Second)
+		left := time.Now()
+		h.leave()
+		<-h.done
+		if took, most := time.Since(left), s.times.drain+2*s.times.timeout; took > most {
+			t.Errorf("Run returned after %s; want at most %s", took, most)
+		}
+		if h.err == nil || !strings.Contains(h.err.Error(), "0") {
+			t.Errorf("Run returned %v; want an error that names lease 0", h.err)
+		}
+		if zero, one := s.lease("0"), s.lease("1"); zero.Free() || !one.Free() {
+			t.Errorf("lease 0 is owned by %q, lease 1 by %q; want the first one kept, the other released", zero.Owner, one.Owner)
+		}
+		s.join("second")
+		s.sleep(3 * time.Minute)
+		if n := s.missing(); n > 0 {
+			t.Errorf("%d changes missing", n)
+		}
+	})
+}
+
+// The first read of a fresh lease says gone: the children begin where the lease
+// would have, not at the beginning and not at a new "now" (azure-sdk-for-java#45363).
+func TestSplitOnTheVeryFirstReadKeepsTheStart(t *testing.T) {
+	for _, start := range []feed.Start{feed.Now(), feed.Beginning()} {
+		t.Run(start.String(), func(t *testing.T) {
+			play(t, func(s *scene) {
+				s.add(10)
+				due := nth(1)
+				s.faults = func(c call, _ *draw, _ *fault) {
+					if c.op == opRead && due() {
+						s.split("0")
+						s.add(10)
+					}
+				}
+				s.join("first")
+				s.sleep(3 * time.Minute)
+				want := 10
+				if start.Kind() == feed.StartBeginning {
+					want = 0
+				}
+				if n := s.missing(); n != want {
+					t.Errorf("%d changes unhandled; want %d", n, want)
+				}
+				if n := s.redelivered(); n > 0 {
+					t.Errorf("%d changes delivered twice", n)
+				}
+			}, partitions(1), from(start))
+		})
+	}
+}
+
+// Azure Cosmos DB refuses a start time on a merged partition. Nothing may be
+// lost by it, and what was written before the time may come too.
+func TestMergeThenStartTimeLosesNothing(t *testing.T) {
+	for name, refuses := range map[string]bool{"served": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				s.mem.feed.refuseTimes = refuses
+				s.add(10)
+				s.sleep(time.Hour)
+				s.merge("0", "1")
+				s.add(10)
+				s.join("first")
+				s.sleep(2 * time.Minute)
+				want := 10
+				if refuses {
+					want = 0
+				}
+				if n := s.missing(); n != want {
+					t.Errorf("%d changes unhandled; want %d", n, want)
+				}
+			}, partitions(2), func(c *worldConfig, _ *setting) {
+				c.start = feed.At(time.Now().Add(30 * time.Minute))
+			})
+		})
+	}
+}
+
+// A third party writes a property between the end of the work and the release:
+// the release is repeated, because the lease is still the host's.
+func TestReleaseRefusedByAPropertyWriteIsRepeated(t *testing.T) {
+	play(t, func(s *scene) {
+		h := s.join("first")
+		s.initialised()
+		s.add(10)
+		s.sleep(time.Minute)
+		due := nth(1)
+		s.faults = func(c call, _ *draw, _ *fault) {
+			if c.op == opUpdate && due() {
+				s.note(c.key, "between stop and release")
+			}
+		}
+		h.leave()
+		<-h.done
+		for _, l := range s.list().Leases {
+			if !l.Free() {
+				t.Errorf("lease %s is still owned by %q", l.Token, l.Owner)
+			}
+		}
+	})
+}
+
+// The create of a healed lease arrives after both owners have put their leases
+// back: they find themselves shadowed, stop, and the range is delivered once more.
+func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
+	play(t, func(s *scene) {
+		s.join("first")
+		s.initialised()
+		s.add(10)
+		s.sleep(time.Minute)
+		s.merge("0", "1")
+		s.sleep(2 * time.Minute)
+		if n := len(s.list().Leases); n != 2 {
+			t.Fatalf("%d leases after the merge; want the two old ranges", n)
+		}
+		// What somebody who waited would create for both ranges at once, late.
+		parts := s.engine.partitions()
+		made, err := s.operator.Create(t.Context(), lease.Lease{
+			Token: parts[0].ID, PartitionID: parts[0].ID, Range: parts[0].Range, Continuation: memContinuation(0),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.check.exclusive = false
+		s.check.operatorWrites(made)
+		s.sleep(5 * time.Minute)
+		for _, l := range s.list().Leases {
+			if l.Token != made.Token && !l.Free() {
+				t.Errorf("lease %s is shadowed and still owned by %q", l.Token, l.Owner)
+			}
+			if l.Token == made.Token && l.Free() {
+				t.Errorf("lease %s is owned by nobody", l.Token)
+			}
+		}
+	})
+}
+
+func TestLeaseStoreDownForLongerThanTheExpirationLosesNothing(t *testing.T) {
+	for _, length := range []time.Duration{20 * time.Second, 5 * time.Minute, 2 * time.Hour} {
+		t.Run(length.String(), func(t *testing.T) {
+			play(t, func(s *scene) {
+				h := s.join("first")
+				s.initialised()
+				s.add(10)
+				s.sleep(time.Minute)
+				down := time.Now().Add(length)
+				s.faults = func(c call, d *draw, f *fault) {
+					if isLeaseOp(c.op) && time.Now().Before(down) {
+						outage(d, f)
+					}
+				}
+				since := time.Now()
+				s.add(10)
+				s.sleep(length)
+				s.add(10)
+				s.sleep(3 * time.Minute)
+				if n := s.missing(); n > 0 {
+					t.Errorf("%d changes missing", n)
+				}
+				if length < s.times.expiration/2 {
+					s.check.still(since)
+				}
+				s.wantError(h, func(err error) bool {
+					var e *changefeed.LeaseStoreError
+					return errors.As(err, &e)
+				})
+			})
+		})
+	}
+}
+
+func TestSourceDownForAnyTimeKeepsTheLease(t *testing.T) {
+	for _, length := range []time.Duration{30 * time.Second, 2 * time.Hour} {
+		t.Run(length.String(), func(t *testing.T) {
+			play(t, func(s *scene) {
+				h := s.join("first")
+				s.initialised()
+				s.add(10)
+				s.sleep(time.Minute)
+				down := time.Now().Add(length)
+				s.faults = func(c call, d *draw, f *fault) {
+					if !isLeaseOp(c.op) && time.Now().Before(down) {
+						outage(d, f)
+					}
+				}
+				since := time.Now()
+				s.add(10)
+				s.sleep(length)
+				s.sleep(time.Minute)
+				if n := s.missing() + s.redelivered(); n > 0 {
+					t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
+				}
+				s.check.still(since)
+				s.wantError(h, func(err error) bool {
+					var e *changefeed.SourceError
+					return errors.As(err, &e)
+				})
+			})
+		})
+	}
+}
+
+// wantError checks that a host was notified of such an error.
+func (s *scene) wantError(h *host, is func(error) bool) {
+	s.t.Helper()
+	for _, n := range s.notesOf(h) {
+		if n.Event == changefeed.Failed && is(n.Err) {
+			return
+		}
+	}
+	s.t.Errorf("%s was not notified of the error; its notifications: %v", h.id, s.notesOf(h))
+}

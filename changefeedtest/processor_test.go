@@ -1,0 +1,368 @@
+package changefeedtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// What a processor does for one user, on the pair in memory without faults. The
+// tests that need hosts, crashes and lost answers are scenes.
+
+// desk is a container, a lease container, and the processors of one test.
+type desk struct {
+	t      *testing.T
+	engine *memEngine
+	next   int
+	stops  []func() error
+}
+
+func atDesk(t *testing.T, partitions int, script func(d *desk)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{t: t, engine: newMemEngine(newStoreClock(0, 0), partitions)}
+		defer d.stop()
+		script(d)
+	})
+}
+
+// start runs a processor, which is stopped at the latest at the end of the test.
+func (d *desk) start(cfg changefeed.Config) (stop func() error) {
+	d.t.Helper()
+	cfg.Source, cfg.Leases = d.engine.source(), d.engine.leases()
+	if cfg.Processor == "" {
+		cfg.Processor = "desk"
+	}
+	cfg.Seed = uint64(len(d.stops) + 1)
+	p, err := changefeed.New(cfg)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-done })
+	d.stops = append(d.stops, stop)
+	return stop
+}
+
+func (d *desk) stop() {
+	for _, stop := range d.stops {
+		if err := stop(); err != nil {
+			d.t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+func (d *desk) add(n int) {
+	d.t.Helper()
+	for range n {
+		d.next++
+		id := strconv.Itoa(d.next)
+		_, err := d.engine.feed.commit(memWrite{key: feed.PartitionKey{id}, id: id, document: map[string]any{"id": id}})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// seen collects the ids that handlers were given.
+type seen struct {
+	mu  sync.Mutex // guards ids
+	ids []string
+}
+
+func (s *seen) Handle(_ context.Context, b *changefeed.Batch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range b.Changes {
+		id, err := b.Changes[i].ID()
+		if err != nil {
+			return err
+		}
+		s.ids = append(s.ids, id)
+	}
+	return nil
+}
+
+// sorted returns the ids in order, repetitions included.
+func (s *seen) sorted() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := slices.Clone(s.ids)
+	sort.Slice(ids, func(i, j int) bool {
+		a, _ := strconv.Atoi(ids[i])
+		b, _ := strconv.Atoi(ids[j])
+		return a < b
+	})
+	return ids
+}
+
+// numbers returns the ids from low to high.
+func numbers(low, high int) []string {
+	var ids []string
+	for i := low; i <= high; i++ {
+		ids = append(ids, strconv.Itoa(i))
+	}
+	return ids
+}
+
+func want(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s got %v; want %v", what, got, want)
+	}
+}
+
+// Two processors of different names in one lease container, in one program: each
+// gets every change, and neither sees the other's leases.
+func TestTwoProcessorsInOneLeaseContainerEachGetEverything(t *testing.T) {
+	atDesk(t, 3, func(d *desk) {
+		var a, b seen
+		d.add(10)
+		d.start(changefeed.Config{Processor: "a", Handler: &a, Start: feed.Beginning()})
+		stop := d.start(changefeed.Config{Processor: "b", Handler: &b, Start: feed.Beginning()})
+		sleep(30 * time.Second)
+		if err := stop(); err != nil {
+			t.Errorf("stop of one processor: %v", err)
+		}
+		d.add(10)
+		sleep(30 * time.Second)
+		want(t, "a, which works on,", a.sorted(), numbers(1, 20))
+		want(t, "b, which was stopped,", b.sorted(), numbers(1, 10))
+	})
+}
+
+// A processor of one feed range gets the changes of that range, and its leases
+// cover no more; another one takes the rest.
+func TestFeedRangeLimitsAProcessor(t *testing.T) {
+	atDesk(t, 2, func(d *desk) {
+		middle := memMiddle(feed.Range{Min: "", Max: "4000000000000000"})
+		low := feed.Range{Min: "", Max: middle}
+		var a, b seen
+		d.add(40)
+		d.start(changefeed.Config{Processor: "low", Handler: &a, Start: feed.Beginning(), Range: low})
+		d.start(changefeed.Config{Processor: "high", Handler: &b, Start: feed.Beginning(), Range: feed.Range{Min: middle, Max: feed.MaxEPK}})
+		sleep(time.Minute)
+		for _, id := range a.sorted() {
+			if !low.Holds(memEPK(feed.PartitionKey{id})) {
+				t.Errorf("item %s lies outside of range %s", id, low)
+			}
+		}
+		if len(a.ids) == 0 || len(b.ids) == 0 {
+			t.Errorf("the ranges got %d and %d of 40 changes", len(a.ids), len(b.ids))
+		}
+		all := &seen{ids: append(a.sorted(), b.sorted()...)}
+		want(t, "both ranges", all.sorted(), numbers(1, 40))
+	})
+}
+
+// Discard starts over: what was delivered comes again from the start, once.
+func TestDiscardStartsOver(t *testing.T) {
+	atDesk(t, 2, func(d *desk) {
+		var first, second, third seen
+		d.add(10)
+		stop := d.start(changefeed.Config{Handler: &first, Start: feed.Beginning()})
+		sleep(30 * time.Second)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		stop = d.start(changefeed.Config{Handler: &second, Start: feed.Beginning()})
+		sleep(30 * time.Second)
+		want(t, "a restart", second.sorted(), nil)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		d.start(changefeed.Config{Handler: &third, Start: feed.Beginning(), DiscardLeases: true})
+		sleep(30 * time.Second)
+		want(t, "a start over", third.sorted(), numbers(1, 10))
+	})
+}
+
+// Discard under a live owner would be undone by it: Run says whose leases they are.
+func TestDiscardUnderALiveOwnerIsRefused(t *testing.T) {
+	atDesk(t, 2, func(d *desk) {
+		var a seen
+		d.start(changefeed.Config{Handler: &a, Instance: "worker-7"})
+		sleep(30 * time.Second)
+		p, err := changefeed.New(changefeed.Config{
+			Processor: "desk", Source: d.engine.source(), Leases: d.engine.leases(), Handler: &a, DiscardLeases: true, Seed: 99,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := p.Run(ctx); err == nil || !strings.Contains(err.Error(), "worker-7") {
+			t.Errorf("Run returned %v; want an error that names worker-7", err)
+		}
+		d.add(5)
+		sleep(30 * time.Second)
+		want(t, "the live owner", a.sorted(), numbers(1, 5))
+	})
+}
+
+// A filter hides changes from the handler; positions advance over them, so that
+// a restart doesn't read them again.
+func TestFilterHidesChangesAndPositionsAdvance(t *testing.T) {
+	atDesk(t, 1, func(d *desk) {
+		var s seen
+		d.start(changefeed.Config{Handler: &s, Start: feed.Beginning(), Filter: func(c feed.Change) bool {
+			id, err := c.ID()
+			n, _ := strconv.Atoi(id)
+			return err == nil && n <= 3
+		}})
+		d.add(50)
+		sleep(2 * time.Minute)
+		want(t, "the handler", s.sorted(), numbers(1, 3))
+		if l := d.leases(); len(l) != 1 || l[0].Continuation != memContinuation(50) {
+			t.Errorf("leases %v; want one that stands behind the last of 50 changes", l)
+		}
+	})
+}
+
+// leases are the documents of the processor "desk".
+func (d *desk) leases() []lease.Lease {
+	d.t.Helper()
+	id, err := d.engine.source().Identity(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	store, err := d.engine.leases().Open(d.t.Context(), lease.Key{Processor: "desk", Identity: id})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	l, err := store.List(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return l.Leases
+}
+
+// Notifications: each lease is acquired before anything of it is handled, and
+// released with the reason at the end; a failing handler is told with its error.
+func TestNotificationsTellWhatHappensToALease(t *testing.T) {
+	atDesk(t, 1, func(d *desk) {
+		var mu sync.Mutex
+		var notes []string
+		note := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+		cause := errors.New("the sink is closed")
+		calls := 0
+		stop := d.start(changefeed.Config{
+			Start: feed.Beginning(),
+			Handler: changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error {
+				calls++
+				note("handle")
+				if calls == 1 {
+					return cause
+				}
+				return nil
+			}),
+			Notify: func(n changefeed.Notification) {
+				switch n.Event {
+				case changefeed.Acquired:
+					note("acquired %s", n.LeaseToken)
+				case changefeed.Released:
+					note("released %s: %s", n.LeaseToken, n.Reason)
+				case changefeed.Failed:
+					var h *changefeed.HandlerError
+					note("failed %s: handler %t, cause %t", n.LeaseToken, errors.As(n.Err, &h), errors.Is(n.Err, cause))
+				}
+			},
+		})
+		d.add(1)
+		sleep(30 * time.Second)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "the notifications", notes,
+			[]string{"acquired 0", "handle", "failed 0: handler true, cause true", "handle", "released 0: shutdown"})
+	})
+}
+
+// counting counts the bytes of pages that were read.
+type counting struct {
+	feed.Source
+	mu    sync.Mutex // guards bytes
+	bytes int
+}
+
+func (c *counting) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	p, err := c.Source.Read(ctx, r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += p.Bytes
+	return p, err
+}
+
+func (c *counting) read() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
+}
+
+// While a handler is busy, no more than ReadAhead bytes and one page are read.
+func TestReadAheadIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newMemEngine(newStoreClock(0, 0), 1)
+		d := &desk{t: t, engine: e}
+		d.add(2000)
+		all, err := e.feed.Read(t.Context(), feed.Request{Range: feed.Full(), From: feed.Beginning(), MaxItems: 5000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := all.Bytes / 200 // of 10 items, about
+		for _, ahead := range []int{-1, 10 * page} {
+			source := &counting{Source: e.source()}
+			hold := make(chan struct{})
+			p, err := changefeed.New(changefeed.Config{
+				Processor: "ahead" + strconv.Itoa(ahead), Source: source, Leases: e.leases(), Start: feed.Beginning(),
+				MaxItems: 10, ReadAhead: ahead, Seed: 5,
+				Handler: changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { <-hold; return nil }),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- p.Run(ctx) }()
+			sleep(5 * time.Minute)
+			// The batch in the handler, what may wait, and the page that was under way.
+			most := page*12/10*2 + max(ahead, 0)
+			least := max(ahead, 1)
+			if got := source.read(); got > most || got < least {
+				t.Errorf("read ahead %d: %d bytes read while the handler is busy; want %d to %d", ahead, got, least, most)
+			}
+			close(hold)
+			sleep(5 * time.Minute)
+			if got := source.read(); got != all.Bytes {
+				t.Errorf("read ahead %d: %d of %d bytes read in the end", ahead, got, all.Bytes)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,298 @@
+package changefeedtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// scene is a world with a script: the named tests say what happens when. The
+// checker judges every step of it, as in the seeds.
+type scene struct {
+	*world
+	t        *testing.T
+	mem      *memEngine
+	operator lease.Store
+	next     int
+
+	noteMu sync.Mutex // guards notes
+	notes  map[*host][]changefeed.Notification
+}
+
+// option changes how a scene is made.
+type option func(*worldConfig, *setting)
+
+// setting is what a scene's engine is made of.
+type setting struct {
+	partitions int
+	offset     time.Duration
+	rate       float64
+	clockless  bool
+}
+
+func partitions(n int) option       { return func(_ *worldConfig, s *setting) { s.partitions = n } }
+func offset(d time.Duration) option { return func(_ *worldConfig, s *setting) { s.offset = d } }
+func from(s feed.Start) option      { return func(c *worldConfig, _ *setting) { c.start = s } }
+func pages(items int) option        { return func(c *worldConfig, _ *setting) { c.maxItems = items } }
+func allVersions() option {
+	return func(c *worldConfig, _ *setting) { c.mode = feed.AllVersionsAndDeletes }
+}
+func manual() option             { return func(c *worldConfig, _ *setting) { c.checkpoint.Manual = true } }
+func readAhead(bytes int) option { return func(c *worldConfig, _ *setting) { c.readAhead = bytes } }
+func filtered(p func(string) bool) option {
+	return func(c *worldConfig, _ *setting) { c.passes = p }
+}
+
+// play runs a script in a bubble. When it returns, every change is delivered,
+// the hosts are gone, and the checker has found nothing.
+func play(t *testing.T, script func(s *scene), options ...option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := worldConfig{seed: 7, times: defaultTimes(), trace: true}
+		set := setting{partitions: 2}
+		for _, o := range options {
+			o(&c, &set)
+		}
+		e := newMemEngine(newStoreClock(set.offset, set.rate), set.partitions)
+		e.docs.clockless = set.clockless
+		c.engine = e
+		s := &scene{world: newWorld(c), t: t, mem: e, notes: map[*host][]changefeed.Notification{}}
+		s.adjust = func(h *host, cfg *changefeed.Config) { cfg.Notify = s.noted(h) }
+		s.handle = func(*simObserver, *changefeed.Batch, int) handling {
+			return handling{takes: time.Millisecond, checkpoint: true}
+		}
+		s.open()
+		defer s.judge()
+		script(s)
+		s.finish()
+	})
+}
+
+func (s *scene) open() {
+	id, err := s.engine.source().Identity(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.operator, err = s.engine.leases().Open(s.t.Context(), lease.Key{Processor: "sim", Identity: id, Mode: s.mode})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// noted keeps a host's notifications.
+func (s *scene) noted(h *host) func(changefeed.Notification) {
+	return func(n changefeed.Notification) {
+		s.noteMu.Lock()
+		defer s.noteMu.Unlock()
+		s.notes[h] = append(s.notes[h], n)
+	}
+}
+
+func (s *scene) notesOf(h *host) []changefeed.Notification {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	return slices.Clone(s.notes[h])
+}
+
+// judge reports what the checker found, with the trace.
+func (s *scene) judge() {
+	s.t.Helper()
+	for _, h := range s.everyHost() {
+		h.resume()
+		h.crash()
+		<-h.done
+	}
+	s.pending.Wait()
+	for _, v := range s.check.violations() {
+		s.t.Error(v)
+	}
+	if s.t.Failed() {
+		text := s.trace.String()
+		if over := len(text) - 30_000; over > 0 {
+			text = "...\n" + text[over:]
+		}
+		s.t.Log("\n" + text)
+	}
+}
+
+// finish lets the scene come to rest: all is covered and delivered, then the
+// hosts leave and release what they have.
+func (s *scene) finish() {
+	s.t.Helper()
+	s.calm()
+	if len(s.living()) == 0 {
+		s.join("last")
+	}
+	s.sleep(s.times.settle())
+	s.check.covers()
+	s.check.kept()
+	for _, h := range s.living() {
+		h.leave()
+		<-h.done
+	}
+	s.check.allFree()
+}
+
+func (s *scene) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// add writes n new items, one transaction each, spread over the keys.
+func (s *scene) add(n int) {
+	s.t.Helper()
+	for range n {
+		s.next++
+		s.addTo(fmt.Sprintf("k%d", s.next))
+	}
+}
+
+// addTo writes one new item of a key.
+func (s *scene) addTo(key string) {
+	s.t.Helper()
+	s.next++
+	id := "item-" + strconv.Itoa(s.next)
+	err := s.write(s.t.Context(), memWrite{key: feed.PartitionKey{key}, id: id, document: map[string]any{"id": id, "pk": key}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// keyIn returns a key whose items lie in a range.
+func (s *scene) keyIn(r feed.Range) string {
+	for i := 0; ; i++ {
+		if key := "key" + strconv.Itoa(i); r.Holds(s.engine.epk(feed.PartitionKey{key})) {
+			return key
+		}
+	}
+}
+
+// list is the lease store as it is.
+func (s *scene) list() lease.Listing {
+	s.t.Helper()
+	l, err := s.operator.List(context.Background())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+// lease is a lease as it is.
+func (s *scene) lease(token string) lease.Lease {
+	s.t.Helper()
+	for _, l := range s.list().Leases {
+		if l.Token == token {
+			return l
+		}
+	}
+	s.t.Fatalf("there is no lease %s", token)
+	return lease.Lease{}
+}
+
+func (s *scene) tokens() string {
+	var tokens []string
+	for _, l := range s.list().Leases {
+		tokens = append(tokens, l.Token)
+	}
+	return strings.Join(tokens, " ")
+}
+
+// deleteByHand deletes a lease document.
+func (s *scene) deleteByHand(token string) {
+	s.t.Helper()
+	l := s.lease(token)
+	if err := s.operator.Delete(context.Background(), l); err != nil {
+		s.t.Fatal(err)
+	}
+	s.check.operatorDeletes(l)
+	s.trace.add("operator", "delete", token, "", 0)
+}
+
+// note writes a property that nobody knows to a lease.
+func (s *scene) note(token, value string) {
+	s.t.Helper()
+	l := s.lease(token)
+	properties := map[string]string{"note": value}
+	for k, v := range l.Properties {
+		if k != "note" {
+			properties[k] = v
+		}
+	}
+	l.Properties = properties
+	stored, err := s.operator.Update(context.Background(), l)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.check.operatorWrites(stored)
+}
+
+// owned is how many leases each host of the given ones owns.
+func (s *scene) owned(h *host) int {
+	n := 0
+	for _, l := range s.list().Leases {
+		if l.Owner != "" && l.Owner == h.text() {
+			n++
+		}
+	}
+	return n
+}
+
+// redelivered is how many changes were handled again.
+func (s *scene) redelivered() int {
+	_, n := s.journal.counts()
+	return n
+}
+
+// delivered reports what is not yet handled, of everything ever written.
+func (s *scene) missing() int { return len(s.journal.unhandled(0)) }
+
+func (s *scene) split(partition string) {
+	s.t.Helper()
+	if err := s.engine.split(context.Background(), partition); err != nil {
+		s.t.Fatal(err)
+	}
+	s.trace.add("operator", "split", partition, "", 0)
+}
+
+func (s *scene) merge(left, right string) {
+	s.t.Helper()
+	if err := s.engine.merge(context.Background(), left, right); err != nil {
+		s.t.Fatal(err)
+	}
+	s.trace.add("operator", "merge", left+" "+right, "", 0)
+}
+
+// initialised waits until the marker is there and every lease is owned.
+func (s *scene) initialised() {
+	s.t.Helper()
+	for range 100 {
+		l := s.list()
+		if !l.Initialized.IsZero() && !slices.ContainsFunc(l.Leases, lease.Lease.Free) {
+			return
+		}
+		s.sleep(time.Second)
+	}
+	s.t.Fatal("the processor is not initialised")
+}
+
+// once returns a function that is true at its n-th call.
+func nth(n int) func() bool {
+	var mu sync.Mutex
+	calls := 0
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		return calls == n
+	}
+}
