@@ -192,9 +192,9 @@ func (c Config) validate() error {
 
 func (c Config) validateNumbers() error {
 	for _, f := range []struct {
-		name    string
-		value   int64
-		canBoff bool
+		name  string
+		value int64
+		orOff bool
 	}{
 		{"MaxItems", int64(c.MaxItems), false},
 		{"PollInterval", int64(c.PollInterval), false},
@@ -209,7 +209,7 @@ func (c Config) validateNumbers() error {
 		{"Checkpoint.Changes", int64(c.Checkpoint.Changes), false},
 		{"Checkpoint.Interval", int64(c.Checkpoint.Interval), false},
 	} {
-		if f.value < 0 && !(f.canBoff && f.value == off) {
+		if f.value < 0 && !(f.orOff && f.value == off) {
 			return &ConfigError{f.name, "is negative"}
 		}
 	}

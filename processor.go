@@ -1,18 +1,97 @@
-// Package changefeed is a change feed processor: hosts share the partitions of a
-// monitored container through leases, and hand every change to a handler at least once.
 package changefeed
 
-import "context"
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
 
 // Processor reads a monitored container's change feed together with the other
-// hosts of its name.
+// hosts of its name. It is made by [New] and of single use.
 type Processor struct {
-	cfg Config
+	cfg  Config
+	used atomic.Bool
 }
 
-// New checks cfg and returns a processor; it does no I/O.
-func New(cfg Config) (*Processor, error) { panic("to do") }
+// New checks cfg and returns a processor; it does no I/O. Its error is a
+// [*ConfigError].
+func New(cfg Config) (*Processor, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Processor{cfg: cfg}, nil
+}
 
-// Run works until ctx ends. It may be called once. It returns nil when ctx ended and every handler
-// had returned; else an error that names the leases whose handlers still run.
-func (p *Processor) Run(ctx context.Context) error { panic("to do") }
+// Run works until ctx ends. It may be called once; a second call returns
+// [ErrUsed].
+//
+// When ctx ends, from wherever (a handler may end it), no new batch is handed
+// out; handlers may finish within [Config.DrainTimeout]; then their context ends.
+// Each lease is released with its position. Run returns nil when every handler
+// had returned, else, one request timeout later, a [*StillRunningError] that names
+// the leases whose handlers still run; those leases are left to expire.
+//
+// Before that Run returns only when it can't begin: the monitored or the lease
+// container doesn't exist ([feed.ErrNotFound]), the leases are of another kind
+// ([*lease.DialectError]), or the configuration doesn't fit what is stored
+// ([*ConfigError]). Whatever else goes wrong is notified and tried again.
+func (p *Processor) Run(ctx context.Context) error {
+	if p.used.Swap(true) {
+		return ErrUsed
+	}
+	h := newHost(p.cfg)
+	if err := h.open(ctx); err != nil {
+		return unlessOver(ctx, err)
+	}
+	if p.cfg.DiscardLeases {
+		if err := h.discard(ctx); err != nil {
+			return unlessOver(ctx, err)
+		}
+	}
+	return newSupervisor(h).run(ctx)
+}
+
+// unlessOver returns err, or nil when it came from the end of ctx.
+func unlessOver(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// open finds out who the monitored container is, and opens its leases.
+func (h *host) open(ctx context.Context) error {
+	var identity feed.Identity
+	err := retry(ctx, backoff{jitter: newJitter(h.seed, "identity")}, func() (err error) {
+		ctx, cancel := h.request(ctx)
+		defer cancel()
+		identity, err = h.cfg.Source.Identity(ctx)
+		return err
+	}, hopeless, func(err error) { h.fail("", &SourceError{Op: "identify the monitored container", Err: err}) })
+	if err != nil {
+		return &SourceError{Op: "identify the monitored container", Err: err}
+	}
+	key := lease.Key{Processor: h.cfg.Processor, Identity: identity, Mode: h.cfg.Mode}
+	err = retry(ctx, backoff{jitter: newJitter(h.seed, "open")}, func() (err error) {
+		ctx, cancel := h.request(ctx)
+		defer cancel()
+		h.store, err = h.cfg.Leases.Open(ctx, key)
+		return err
+	}, hopeless, func(err error) { h.fail("", &LeaseStoreError{Op: "open the lease container", Err: err}) })
+	if err != nil {
+		return &LeaseStoreError{Op: "open the lease container", Err: err}
+	}
+	return nil
+}
+
+// hopeless tells the errors after which a start is not tried again.
+func hopeless(err error) bool {
+	if _, ok := errors.AsType[*lease.DialectError](err); ok {
+		return true
+	}
+	return errors.Is(err, feed.ErrNotFound) || errors.Is(err, feed.ErrUnsupported)
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/feed/feedtest"
+	"github.com/changefeed-go/changefeed/lease/leasetest"
 )
 
 func TestMemorySourceConforms(t *testing.T) { feedtest.Run(t, newMemFixture) }
@@ -55,5 +56,20 @@ func newMemFixture(t *testing.T, c feedtest.Container) feedtest.Fixture {
 			return err
 		},
 		Advance: func(d time.Duration) { advanced += d },
+	}
+}
+
+func TestMemoryLeasesConform(t *testing.T) { leasetest.Run(t, newMemLeaseFixture) }
+
+func TestMemoryLeasesConformInABubble(t *testing.T) { leasetest.RunInBubble(t, newMemLeaseFixture) }
+
+// A drifting store is a store like any other.
+func newMemLeaseFixture(*testing.T) leasetest.Fixture {
+	clock := newStoreClock(-7*time.Minute, 0.05)
+	var advanced time.Duration
+	clock.advanced = func() time.Duration { return advanced }
+	return leasetest.Fixture{
+		Container: newMemLeases(clock),
+		Advance:   func(d time.Duration) { advanced += d },
 	}
 }

@@ -1,22 +1,37 @@
 package store
 
 import (
-	"context"
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
 // Container is a handle to a container. It stays valid until the container is
-// deleted; then its methods return errors that wrap feed.ErrNotFound.
-type Container struct{}
+// deleted; then its methods return errors that wrap feed.ErrNotFound. All
+// handles to one container are the same pointer.
+type Container struct {
+	db *DB
+	// number is the container's, slot its place in views and among ledgers.
+	number uint32
+	slot   int
 
-// Properties are the container's, as they are now.
-func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) { panic("to do") }
+	database     uint32
+	databaseName string
+	name         string
 
-// Identity names the container, for leases.
-func (c *Container) Identity() feed.Identity { panic("to do") }
+	paths keyPaths
+	hash  epk.Hash
+	tail  *tailFormat
+
+	bucket bucket
+	// useTTL tells that the container has a time to live, for checks outside of the sequencer.
+	useTTL atomic.Bool
+	// change is the mean size of a change, in bytes, to make a page's buffer by.
+	change atomic.Int64
+}
 
 // Item is a document as the store returns it.
 type Item struct {
@@ -56,36 +71,11 @@ type WriteOptions struct {
 
 // ReadOptions are the conditions of a read.
 type ReadOptions struct {
+	// IfMatch is an ETag: the read returns [ErrPreconditionFailed] unless the item
+	// has it.
+	IfMatch string
 	// IfNoneMatch is an ETag: the read returns [ErrNotModified] if the item still has it.
 	IfNoneMatch string
-}
-
-// Create writes a new item. key is the logical partition key; nil: it is taken
-// from the body, else the two must agree. [ErrConflict]: the id exists in
-// the logical partition. *[BadRequestError]: body, id, key or ttl are not valid.
-// *feed.ThrottledError: the provisioned throughput is used up.
-func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
-	panic("to do")
-}
-
-// Upsert creates or replaces an item.
-func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
-	panic("to do")
-}
-
-// Replace replaces the item id; an error that wraps feed.ErrNotFound: there is none.
-func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o WriteOptions) (Result, error) {
-	panic("to do")
-}
-
-// Delete deletes the item id; an error that wraps feed.ErrNotFound: there is none.
-func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o WriteOptions) (Result, error) {
-	panic("to do")
-}
-
-// Read returns the item id; an error that wraps feed.ErrNotFound: there is none.
-func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, o ReadOptions) (Result, error) {
-	panic("to do")
 }
 
 // OpKind tells the operations of a batch apart.
@@ -118,13 +108,6 @@ type Operation struct {
 	IfMatch, IfNoneMatch string
 }
 
-// Batch carries out up to 100 operations on one logical partition, all or
-// none. All their writes share one LSN. Each operation sees what the earlier
-// ones did. *[BatchError] names the operation that failed.
-func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
-	panic("to do")
-}
-
 // ItemsRequest asks for a page of a container's items.
 type ItemsRequest struct {
 	// Key narrows to one logical partition key, or to a prefix of a hierarchical one.
@@ -147,8 +130,3 @@ type ItemsPage struct {
 	Continuation string
 	Charge       float64
 }
-
-// Items reads all items of a container, page by page (the read feed). An item
-// that exists from the first page to the last is returned exactly once,
-// whatever is written meanwhile.
-func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error) { panic("to do") }

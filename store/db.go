@@ -1,10 +1,12 @@
 package store
 
 import (
-	"context"
+	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -25,32 +27,105 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// The defaults and the floor of Options.
+const (
+	defaultMemory       = 128 << 20
+	defaultMemoryInRAM  = 16 << 20
+	minMemory           = 4 << 20
+	defaultPurge        = time.Second
+	maxMemTable         = 32 << 20
+	minMemTable         = 1 << 20
+	memTables           = 4 // writes stall when so many wait to be flushed
+	memTableShare       = 4 // a memtable is at most this part of the memory
+	baseLevelSize       = 64 << 20
+	firstLevelFile      = 4 << 20
+	bloomBits           = 10
+	compactAtL0, stopL0 = 4, 24
+)
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Memory == 0 {
+		o.Memory = defaultMemory
+	}
+	o.Memory = max(o.Memory, minMemory)
+	if o.PurgeInterval == 0 {
+		o.PurgeInterval = defaultPurge
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
 // DB is an open store. Its methods may be called concurrently.
-type DB struct{}
+type DB struct {
+	dir     string // empty in memory
+	options Options
+	pebble  *pebble.DB
+	lock    *pebble.Lock
+	clock   clock
+	queue   queue
 
-// Open opens the store in the directory dir, and makes it if there is none.
-//
-// Errors: *[LockedError] names the process that has it open; *[FormatError]
-// tells that a newer version of this package wrote it; *[CorruptError] that a
-// file is damaged or missing.
-func Open(dir string, o Options) (*DB, error) { panic("to do") }
+	// closing is closed when Close begins, for those who wait.
+	closing    chan struct{}
+	background sync.WaitGroup // sequencer and janitor
+	views      sync.WaitGroup // views whose snapshots are open
+	kick       chan struct{}  // of capacity 1: the janitor looks at the containers again
+	requests   sync.Pool      // *request; per store, since a channel belongs to its synctest bubble
 
-// OpenMemory opens a new, empty store in memory. What it holds ends with Close.
-func OpenMemory(o Options) (*DB, error) { panic("to do") }
+	mu      sync.Mutex // guards current and closed
+	current *view
+	closed  bool
 
-// Close ends all background work, waits for writes that are under way, and
+	// The rest is the sequencer's own. A ledger stands at its container's slot; nil: free.
+	ledgers []*ledger
+	numbers numbersRecord
+	failed  error
+}
+
+// Close ends all background work, waits for writes and reads that are under way, and
 // closes the files. Reads that wait for a change return [ErrClosed], as does
 // every later call. The second Close does nothing.
-func (db *DB) Close() error { panic("to do") }
+func (db *DB) Close() error {
+	db.mu.Lock()
+	if db.closed {
+		db.mu.Unlock()
+		return nil
+	}
+	db.closed = true
+	db.mu.Unlock()
 
-// Check verifies every invariant of the store: that index and logs agree in both
-// directions, that LSNs are unique and in order, that no counter is behind, that
-// partitions tile the key space and list every segment, that every document
-// lies in its partition and parses. It reads the whole store, from one snapshot,
-// and may run beside writers. The error joins what was found (the first 20).
-func (db *DB) Check(ctx context.Context) error { panic("to do") }
+	close(db.closing)
+	db.queue.close()
+	db.background.Wait()
+	db.current.release()
+	db.views.Wait()
+	err := db.pebble.Close()
+	return errors.Join(err, unlockDirectory(db.options.FS, db.path(), db.lock))
+}
 
 // Now is the store's clock: the wall clock when the store was opened, or the
 // last _ts written if that is later, plus the monotonic time since. It stamps
 // _ts and decides what has expired. It never goes back, not over a restart either.
-func (db *DB) Now() time.Time { panic("to do") }
+func (db *DB) Now() time.Time { return db.clock.now() }
+
+// memoryDir is the directory of a store in memory.
+const memoryDir = "store"
+
+func (db *DB) path() string {
+	if db.dir == "" {
+		return memoryDir
+	}
+	return db.dir
+}
+
+// ledger returns c's; nil: it was deleted. For the sequencer alone.
+func (db *DB) ledger(c *Container) *ledger {
+	if l := db.ledgers[c.slot]; l != nil && l.c == c {
+		return l
+	}
+	return nil
+}

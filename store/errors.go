@@ -172,7 +172,3 @@ func (e *CorruptError) Error() string {
 
 // Unwrap returns the error underneath.
 func (e *CorruptError) Unwrap() error { return e.Err }
-
-func corrupt(format string, args ...any) error {
-	return &CorruptError{Detail: fmt.Sprintf(format, args...)}
-}

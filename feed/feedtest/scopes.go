@@ -102,7 +102,7 @@ func keyScope(s *suite) {
 		r := feed.Request{Key: s.key(i), From: feed.Beginning(), MaxItems: 2}
 		changes, at := s.drain(r)
 		s.want(where(r), changes, fmt.Sprintf("%s=1 %s=1 %s=1 %s=1", itemID(i), itemID(i+16), itemID(i+32), itemID(i+48)))
-		s.write(s.key(i+1), itemID(i+1), 2)
+		s.write(feed.PartitionKey{"another key"}, itemID(i), 2)
 		s.write(s.key(i), itemID(i), 3)
 		r.From = feed.After(at)
 		changes, _ = s.drain(r)

@@ -1,0 +1,95 @@
+package changefeed
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// The pauses between attempts: 1 s doubling to 30 s, +- 20 %.
+const (
+	backoffFirst  = time.Second
+	backoffMost   = 30 * time.Second
+	backoffSpread = 0.2
+)
+
+// jitter spreads what several leases and hosts do in the same rhythm. There is no
+// shared stream of random numbers: every number hangs on the seed, on what it is
+// for, and on how often that asked before. So a simulated run can be repeated,
+// and concurrent goroutines don't disturb each other's numbers.
+type jitter struct {
+	seed uint64
+	n    uint64
+}
+
+// newJitter makes the numbers of the thing that words name.
+func newJitter(seed uint64, words ...string) jitter {
+	for _, w := range words {
+		seed = hashWord(seed, w)
+	}
+	return jitter{seed: seed}
+}
+
+// next returns the next number in [0, 1).
+func (j *jitter) next() float64 {
+	j.n++
+	return float64(scramble(j.seed+j.n*0x9e3779b97f4a7c15)>>11) / (1 << 53)
+}
+
+// spread returns d, more or less by the part of it.
+func (j *jitter) spread(d time.Duration, part float64) time.Duration {
+	return d + time.Duration(float64(d)*part*(2*j.next()-1))
+}
+
+// less returns d, or less by up to the part of it.
+func (j *jitter) less(d time.Duration, part float64) time.Duration {
+	return d - time.Duration(float64(d)*part*j.next())
+}
+
+// hashWord is FNV-1a over w, mixed into seed.
+func hashWord(seed uint64, w string) uint64 {
+	h := seed ^ 14695981039346656037
+	for i := range len(w) {
+		h = (h ^ uint64(w[i])) * 1099511628211
+	}
+	return scramble(h)
+}
+
+// scramble is the finalizer of SplitMix64.
+func scramble(z uint64) uint64 {
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
+	return z ^ (z >> 31)
+}
+
+// backoff is the pauses between the attempts at one thing.
+type backoff struct {
+	// first and most bound the pauses; zero: the defaults.
+	first, most time.Duration
+	jitter      jitter
+	failures    int
+}
+
+// after returns the pause after an attempt that failed with err: what the service
+// asked for when it throttled, and up to a fifth more; else a pause that doubles
+// with each failure.
+func (b *backoff) after(err error) time.Duration {
+	if throttled, ok := errors.AsType[*feed.ThrottledError](err); ok && throttled.RetryAfter > 0 {
+		return throttled.RetryAfter + b.jitter.less(throttled.RetryAfter/5, 1)
+	}
+	first, most := b.first, b.most
+	if first == 0 {
+		first = backoffFirst
+	}
+	if most == 0 {
+		most = backoffMost
+	}
+	pause := min(float64(first)*math.Pow(2, float64(min(b.failures, 32))), float64(most))
+	b.failures++
+	return b.jitter.spread(time.Duration(pause), backoffSpread)
+}
+
+// done forgets the failures: an attempt succeeded.
+func (b *backoff) done() { b.failures = 0 }

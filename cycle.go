@@ -1,0 +1,283 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// cycle is one look at the leases: list them, make what is missing, and carry out
+// what the plan decides, write by write. It runs on a goroutine of its own, so a
+// slow store holds up nobody, and tells the supervisor of each lease it acquired
+// at once, because trust in it is already running.
+//
+// Its reads end with Run's context. A write that is under way is waited for: an
+// acquire that arrived must be released.
+type cycle struct {
+	*host
+	// ctx is Run's; base carries its values and never ends.
+	ctx, base context.Context
+	regular   bool
+	memory    lease.Memory
+	// running are the leases, by ID, that this host has a worker for.
+	running map[string]bool
+	// acquired is told of each lease acquired. It returns when the supervisor has
+	// it.
+	acquired func(l lease.Lease, attempt lease.Reading)
+	starts   *starts
+	first    bool
+
+	out cycleResult
+}
+
+// cycleResult is what came of a cycle.
+type cycleResult struct {
+	lease.Cycle
+	// memory is what to remember for the next listing.
+	memory lease.Memory
+	// shadowed are the running leases that the listing shows an ancestor of.
+	shadowed []string
+	// listed: there was a listing.
+	listed bool
+	// err ended the cycle early; it was notified. fatal ends Run.
+	err, fatal error
+}
+
+func (c *cycle) run() cycleResult {
+	c.out.Regular, c.out.memory = c.regular, c.memory
+	plan, err := c.plan()
+	if plan != nil {
+		c.out.memory = plan.Memory()
+		for id := range c.running {
+			if plan.Shadowed(id) {
+				c.out.shadowed = append(c.out.shadowed, id)
+			}
+		}
+	}
+	slices.Sort(c.out.shadowed)
+	if plan != nil && c.out.fatal == nil {
+		c.balance(plan)
+		c.out.MarksOut = plan.MarksOut()
+	}
+	c.out.err = err
+	return c.out
+}
+
+// plan lists the leases, and makes what is missing, until there is nothing to
+// make. The plan that it returns is that of the last listing; nil: there is none.
+func (c *cycle) plan() (*lease.Plan, error) {
+	// A first start takes three listings: one that shows the gap, one after the
+	// start was resolved and the partitions asked for, one that shows no gap.
+	const most = 6
+	var partitions []feed.Partition
+	var plan *lease.Plan
+	memory, regular := c.memory, c.regular
+	for range most {
+		listing, err := c.list()
+		if err != nil {
+			return plan, err
+		}
+		if listing.Rangeless() {
+			if partitions == nil {
+				if partitions, err = c.partitions(); err != nil {
+					return plan, err
+				}
+			}
+			listing = listing.WithRanges(partitions)
+		}
+		if err := c.checkModes(listing); err != nil {
+			return nil, err
+		}
+		plan = lease.NewPlan(c.asHost(), listing, memory, c.read().Mono, regular, func(id string) bool { return c.running[id] })
+		memory, regular = plan.Memory(), false
+		marked := !listing.Initialized.IsZero()
+		if marked {
+			c.starts.forget()
+		}
+		if plan.Complete() {
+			return plan, c.mark()
+		}
+		if !plan.Due() {
+			return plan, nil
+		}
+		if partitions == nil || !marked && !c.starts.resolved() {
+			if partitions, err = c.prepare(marked); err != nil {
+				return plan, err
+			}
+			continue
+		}
+		missing := plan.Missing(partitions)
+		partitions = nil
+		if err := c.create(missing, marked); err != nil {
+			return plan, err
+		}
+	}
+	return plan, nil
+}
+
+func (c *cycle) asHost() lease.Host {
+	return lease.Host{
+		Owner: c.owner, Min: c.cfg.MinLeases, Max: c.cfg.MaxLeases, Terms: c.terms,
+		Range: c.cfg.Range, Start: c.cfg.Start, Mode: c.cfg.Mode,
+	}
+}
+
+func (c *cycle) list() (lease.Listing, error) {
+	ctx, cancel := c.request(c.ctx)
+	defer cancel()
+	listing, err := c.store.List(ctx)
+	if err != nil {
+		return listing, c.failed(&LeaseStoreError{Op: "list leases", Err: err})
+	}
+	c.out.listed = true
+	return listing, nil
+}
+
+func (c *cycle) partitions() ([]feed.Partition, error) {
+	ctx, cancel := c.request(c.ctx)
+	defer cancel()
+	partitions, err := c.cfg.Source.Partitions(ctx)
+	if err != nil {
+		return nil, c.failed(&SourceError{Op: "list partitions", Err: err})
+	}
+	return partitions, nil
+}
+
+func (c *cycle) mark() error {
+	ctx, cancel := c.request(c.base)
+	defer cancel()
+	if err := c.store.Mark(ctx, true); err != nil {
+		return c.failed(&LeaseStoreError{Op: "mark the leases as initialised", Err: err})
+	}
+	return nil
+}
+
+// checkModes refuses leases that were made for another mode. A position of one
+// mode means nothing in the other.
+func (c *cycle) checkModes(listing lease.Listing) error {
+	for i := range listing.Leases {
+		if l := &listing.Leases[i]; l.Mode != c.cfg.Mode {
+			err := &ConfigError{"Mode", fmt.Sprintf("is %s, but lease %s was made for %s; use another processor name, or discard the leases",
+				c.cfg.Mode, l.Token, l.Mode)}
+			if c.first {
+				c.out.fatal = err
+			}
+			return c.failed(err)
+		}
+	}
+	return nil
+}
+
+// failed notifies an error, unless it came from the end of Run.
+func (c *cycle) failed(err error) error {
+	if c.ctx.Err() == nil {
+		c.fail("", err)
+	}
+	return err
+}
+
+// balance carries out what the plan decides. Many conflicts say that the listing
+// is too old to go on with.
+func (c *cycle) balance(plan *lease.Plan) {
+	for c.out.Conflicts < lease.MaxConflicts && c.ctx.Err() == nil {
+		move := plan.Decide()
+		switch move.Kind {
+		case lease.MoveAcquire:
+			c.acquire(plan, move.Lease)
+		case lease.MoveAsk:
+			c.ask(plan, move.Lease)
+		case lease.MoveNone:
+			return
+		}
+	}
+}
+
+// acquire takes a lease. An attempt whose outcome is unknown is repeated while the
+// trust that it would have begun still holds; a conflict then shows whether it had
+// arrived, and trust counts from the first attempt whose outcome isn't known.
+func (c *cycle) acquire(plan *lease.Plan, l lease.Lease) {
+	take := l.Acquired(c.owner)
+	take.Timestamp = c.read().Wall.UTC()
+	var inDoubt *lease.Reading
+	pause := c.writeBackoff(l, "acquire")
+	for {
+		attempt := c.read()
+		got, err := c.update(take)
+		switch o, current := judge(err, c.owner, l.Continuation, l.Continuation); o {
+		case applied:
+			c.took(plan, got, attempt)
+			return
+		case mine:
+			if inDoubt != nil {
+				c.took(plan, current, *inDoubt)
+				return
+			}
+			fallthrough
+		case moved, taken:
+			c.conflict(plan, err)
+			return
+		case absent:
+			plan.Remove(l.ID)
+			return
+		case unknown:
+			if inDoubt == nil {
+				inDoubt = &attempt
+			}
+		case refused:
+		}
+		err = c.failed(&LeaseStoreError{Op: "acquire " + l.Token, Err: err})
+		began := attempt
+		if inDoubt != nil {
+			began = *inDoubt
+		}
+		if !sleep(c.ctx, pause.after(err)) || !c.terms.Trusted(began, c.read()) {
+			plan.Skip(l.ID)
+			return
+		}
+	}
+}
+
+// took says that a lease was acquired.
+func (c *cycle) took(plan *lease.Plan, l lease.Lease, attempt lease.Reading) {
+	c.out.Acquired++
+	plan.Amend(l)
+	c.acquired(l, attempt)
+}
+
+// conflict puts the document that a conflict showed into the listing.
+func (c *cycle) conflict(plan *lease.Plan, err error) {
+	c.out.Conflicts++
+	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
+		plan.Amend(conflict.Current)
+	}
+}
+
+// ask marks a lease as wanted. When the outcome is unknown the next listing tells.
+func (c *cycle) ask(plan *lease.Plan, l lease.Lease) {
+	asked := l.Asked(c.owner)
+	asked.Timestamp = c.read().Wall.UTC()
+	marked, err := c.update(asked)
+	switch o, _ := judge(err, c.owner, "", ""); o {
+	case applied:
+		c.out.Asked++
+		plan.Amend(marked)
+	case mine, moved, taken:
+		c.conflict(plan, err)
+	case absent:
+		plan.Remove(l.ID)
+	case refused, unknown:
+		_ = c.failed(&LeaseStoreError{Op: "ask for " + l.Token, Err: err})
+		c.out.Asked++ // it may have arrived: look again soon
+		plan.Skip(l.ID)
+	}
+}
+
+func (c *cycle) update(l lease.Lease) (lease.Lease, error) {
+	ctx, cancel := c.request(c.base)
+	defer cancel()
+	return c.store.Update(ctx, l)
+}

@@ -1,0 +1,232 @@
+package changefeed
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// deliverer hands a lease's pages to its handler, one at a time and in order. A
+// batch whose handler failed is handed out again, after a pause, until the handler
+// returns nil: whatever comes after it waits. All of the user's code that belongs
+// to the lease (handler, observer, filter) runs in its lane.
+//
+// A batch is handed out only
+//   - while the position that it would be read again from is durable. A start at
+//     the beginning or at a time is, because the document or the configuration
+//     holds it; a "now" is durable when the store has it as a continuation;
+//   - with a checkpoint after every batch, while at most one batch before it is
+//     not covered by the store. So a crash redelivers two batches at most, and the
+//     handler need not wait for the checkpoint of the batch before.
+type deliverer struct {
+	w        *worker
+	lane     *lane
+	observer Observer
+	opened   bool
+	closed   bool
+
+	// hand is the page that the handler has, or gets again; nil: none.
+	hand      *parcel
+	notBefore time.Duration
+	pause     backoff
+}
+
+func newDeliverer(w *worker, l lease.Lease) deliverer {
+	d := deliverer{w: w, lane: newLane(), pause: w.backoff(l, "handle")}
+	if w.cfg.Handler != nil {
+		d.observer, d.opened, d.closed = plainObserver{w.cfg.Handler}, true, true
+	}
+	return d
+}
+
+// step opens the observer, or hands out the next batch, when it is time.
+func (d *deliverer) step() {
+	w := d.w
+	if d.lane.busy || !w.working() {
+		return
+	}
+	if d.opened && d.hand == nil && !d.takeNext() {
+		return
+	}
+	if w.now.Mono < d.notBefore {
+		w.wake(d.notBefore)
+		return
+	}
+	if !d.opened {
+		d.open()
+		return
+	}
+	d.handle()
+}
+
+// takeNext takes the next page with changes into the hand. Pages without pass.
+func (d *deliverer) takeNext() bool {
+	w := d.w
+	for len(w.reader.queue) > 0 {
+		if next := w.reader.queue[0]; len(next.Changes) > 0 && !d.mayHandOut() {
+			return false
+		}
+		p := w.reader.take()
+		if len(p.Changes) > 0 {
+			d.hand = p
+			return true
+		}
+		w.keeper.places.pass(p.place)
+	}
+	return false
+}
+
+// mayHandOut reports whether the durable position is recent enough.
+func (d *deliverer) mayHandOut() bool {
+	const most = 1
+	k := &d.w.keeper
+	return k.anchored && (!d.w.cfg.Checkpoint.everyBatch() || len(k.unsaved) <= most)
+}
+
+// open makes the observer, if that was not done yet, and opens it.
+func (d *deliverer) open() {
+	w, doc := d.w, d.w.keeper.doc
+	observer := d.observer
+	d.lane.start(func() func() {
+		err := guard("open", nil, func() (err error) {
+			if observer == nil {
+				if observer, err = w.cfg.Observer(doc); err != nil {
+					return err
+				}
+			}
+			return observer.Open(w.trust.ctx, doc)
+		})
+		return func() {
+			d.observer = observer
+			d.opened = err == nil
+			d.returned(err)
+		}
+	})
+}
+
+// handle hands out the batch.
+func (d *deliverer) handle() {
+	w, p := d.w, d.hand
+	batch := &Batch{
+		LeaseToken: w.keeper.doc.Token, Range: w.keeper.doc.Range, Mode: w.cfg.Mode,
+		Charge: p.Charge, SessionToken: p.SessionToken, Diagnostics: p.Diagnostics,
+		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, p.place) },
+	}
+	observer, since := d.observer, w.reader.since
+	d.lane.start(func() func() {
+		err := guard("filter", p, func() error { w.sift(p, since); return nil })
+		if err == nil && len(p.Changes) > 0 {
+			batch.Changes = p.Changes
+			err = guard("handle", p, func() error { return observer.Handle(w.trust.ctx, batch) })
+		}
+		return func() { d.handled(p, err) }
+	})
+}
+
+// sift leaves the changes that the handler wants in a page. It runs on the lane.
+func (h *host) sift(p *parcel, since time.Time) {
+	if p.sifted {
+		return
+	}
+	changes := p.Changes
+	if !since.IsZero() {
+		changes = keep(changes, func(c feed.Change) bool { return !c.Time.Before(since) })
+	}
+	if h.cfg.Filter != nil {
+		changes = keep(changes, h.cfg.Filter)
+	}
+	p.Changes, p.sifted = changes, true
+}
+
+// keep returns the changes for which wanted is true; the same slice when that is
+// all of them. The page's own slice stays as it is.
+func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
+	for i := range changes {
+		if wanted(changes[i]) {
+			continue
+		}
+		kept := append(make([]feed.Change, 0, len(changes)-1), changes[:i]...)
+		for _, c := range changes[i+1:] {
+			if wanted(c) {
+				kept = append(kept, c)
+			}
+		}
+		return kept
+	}
+	return changes
+}
+
+// handled takes the handler's result.
+func (d *deliverer) handled(p *parcel, err error) {
+	d.returned(err)
+	if err != nil {
+		return
+	}
+	k := &d.w.keeper
+	d.hand = nil
+	if len(p.Changes) == 0 {
+		k.places.pass(p.place)
+		return
+	}
+	k.places.handedOut(p.page)
+	if d.w.cfg.Checkpoint.Manual {
+		return
+	}
+	k.handled(p.place, len(p.Changes))
+}
+
+// returned deals with the result of a call that is repeated when it failed. What a
+// call returns because its context ended is no failure of the user's.
+func (d *deliverer) returned(err error) {
+	w := d.w
+	if err == nil {
+		d.pause.done()
+		d.notBefore = 0
+		return
+	}
+	if w.trust.ctx.Err() == nil {
+		w.fail(w.keeper.doc.Token, err)
+	}
+	d.notBefore = w.now.Mono + d.pause.after(err)
+}
+
+// close tells the observer that the work is over.
+func (d *deliverer) close(r Reason) {
+	w, observer := d.w, d.observer
+	d.lane.start(func() func() {
+		err := guard("close", nil, func() error { return observer.Close(w.trust.ctx, r) })
+		return func() {
+			d.closed = true
+			if err != nil {
+				w.fail(w.keeper.doc.Token, err)
+			}
+		}
+	})
+}
+
+// guard calls the user's code and returns its failure as a *HandlerError, a panic
+// with its stack.
+func guard(op string, p *parcel, call func() error) (err error) {
+	failure := &HandlerError{Op: op}
+	if p != nil && len(p.Changes) > 0 {
+		failure.FirstLSN, failure.LastLSN = p.Changes[0].LSN, p.Changes[len(p.Changes)-1].LSN
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			failure.Stack = debug.Stack()
+			failure.Err = fmt.Errorf("panic: %v", v)
+			if cause, ok := v.(error); ok {
+				failure.Err = fmt.Errorf("panic: %w", cause)
+			}
+			err = failure
+		}
+	}()
+	if failure.Err = call(); failure.Err != nil {
+		return failure
+	}
+	return nil
+}

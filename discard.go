@@ -1,0 +1,80 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// inUseError ends a discard: another host holds a lease.
+type inUseError struct{ owner string }
+
+func (e *inUseError) Error() string { return e.owner + " holds a lease" }
+
+// discard deletes what leases there are, so that the processor starts over: the
+// marker first, so that a crash in between leaves a store that is not initialised
+// and gets new leases where they are missing, then the leases by compare-and-set.
+// It refuses to begin while a lease is held: its owner would put it back.
+func (h *host) discard(ctx context.Context) error {
+	final := func(err error) bool {
+		_, inUse := errors.AsType[*inUseError](err)
+		return inUse || hopeless(err)
+	}
+	err := retry(ctx, backoff{jitter: newJitter(h.seed, "discard")}, func() error { return h.discardOnce(ctx) }, final,
+		func(err error) { h.fail("", &LeaseStoreError{Op: "discard the leases", Err: err}) })
+	if inUse, ok := errors.AsType[*inUseError](err); ok {
+		return &ConfigError{"DiscardLeases", fmt.Sprintf("%s; stop the other hosts first, and discard on one", inUse)}
+	}
+	if err != nil {
+		return &LeaseStoreError{Op: "discard the leases", Err: err}
+	}
+	return nil
+}
+
+func (h *host) discardOnce(ctx context.Context) error {
+	listCtx, cancel := h.request(ctx)
+	listing, err := h.store.List(listCtx)
+	cancel()
+	if err != nil {
+		return err
+	}
+	for _, l := range listing.Leases {
+		if h.held(l, listing) {
+			return &inUseError{l.Owner}
+		}
+	}
+	markCtx, cancel := h.request(ctx)
+	err = h.store.Mark(markCtx, false)
+	cancel()
+	if err != nil {
+		return err
+	}
+	for _, l := range listing.Leases {
+		if err := h.discardLease(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// held reports whether somebody may be working on a lease. A store without a
+// clock can't tell a dead owner from a living one.
+func (h *host) held(l lease.Lease, listing lease.Listing) bool {
+	return !l.Free() && (listing.Now.IsZero() || listing.Now.Sub(l.Modified) < h.terms.Takeover())
+}
+
+func (h *host) discardLease(ctx context.Context, l lease.Lease) error {
+	ctx, cancel := h.request(ctx)
+	defer cancel()
+	err := h.store.Delete(ctx, l)
+	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok && !conflict.Current.Free() {
+		return &inUseError{conflict.Current.Owner}
+	}
+	if errors.Is(err, feed.ErrNotFound) {
+		return nil
+	}
+	return err
+}

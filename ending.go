@@ -1,0 +1,202 @@
+package changefeed
+
+import (
+	"time"
+)
+
+// ending winds a worker down, for whatever reason, in this order:
+//
+//  1. no read and no new batch; the batch in hand may finish (the lease is renewed
+//     meanwhile), or fail: it is not handed out again;
+//  2. the observer is closed;
+//  3. the outcome of the last write is learned;
+//  4. trust is given up, then
+//  5. the lease is released, with the position that is due, in one write; a gone
+//     lease is deleted instead. A lost lease is not written at all.
+//
+// A handover waits for the handler however long it takes. A stop waits for the
+// drain timeout, then ends the handler's context, and one request timeout later
+// leaves the lease to expire: while a handler runs, nobody else may begin.
+//
+//	answer to the release   what is done
+//	success                 over
+//	mine                    sent again, with the new ETag
+//	unknown, throttled      the same again, until the drain timeout or E is over
+//	taken, absent, moved    over
+type ending struct {
+	w      *worker
+	begun  bool
+	reason Reason
+	// stopping: Run's context has ended; the two moments are then set.
+	stopping           bool
+	drained, abandonAt time.Duration
+	drainOver          bool
+
+	// sending: trust was given up, and the last write is being made, until giveUp.
+	sending   bool
+	giveUp    time.Duration
+	over      bool
+	notBefore time.Duration
+	pause     backoff
+}
+
+// begin ends the work. The first reason counts, except that a loss overrides it.
+func (e *ending) begin(r Reason) {
+	if e.begun {
+		return
+	}
+	e.begun, e.reason = true, r
+	e.w.reader.cancel()
+}
+
+// lose ends the work because the lease is no longer ours. Nothing is written any
+// more.
+func (e *ending) lose() {
+	if e.sending {
+		return
+	}
+	e.begin(Lost)
+	e.reason = Lost
+	e.w.trust.giveUp()
+}
+
+// wanted obeys a mark. A worker whose lease is gone goes on with the split.
+func (w *worker) wanted() {
+	if w.working() {
+		w.ending.begin(HandedOver)
+	}
+}
+
+// look notices what nobody tells: that Run's context has ended, and that trust
+// has.
+func (e *ending) look() {
+	w := e.w
+	if !e.stopping && w.stop.Err() != nil {
+		e.stopping = true
+		e.drained = w.now.Mono + max(0, w.cfg.DrainTimeout)
+		e.abandonAt = e.drained + w.cfg.RequestTimeout
+		e.begin(Shutdown)
+		if e.sending {
+			e.giveUp = min(e.giveUp, e.abandonAt)
+		}
+	}
+	if !e.sending && e.reason != Lost && !w.trust.holds(w.now) {
+		e.lose()
+	}
+	if w.trust.held {
+		w.wake(w.trust.end())
+	}
+}
+
+// step takes the next step of the end. It reports whether the worker is over.
+func (e *ending) step() bool {
+	w := e.w
+	switch {
+	case e.over:
+		return true
+	case !e.begun:
+		return false
+	case w.deliver.lane.busy:
+		return e.drain()
+	case w.deliver.opened && !w.deliver.closed:
+		w.deliver.close(e.reason)
+		return e.drain()
+	case w.reader.lane.busy || w.keeper.lane.busy:
+		return false
+	case e.reason == Lost:
+		return true
+	case !w.keeper.settled():
+		return e.doubt()
+	}
+	if !e.sending {
+		e.sending = true
+		w.trust.giveUp()
+		e.giveUp = w.now.Mono + w.terms.Expiration
+		if e.stopping {
+			e.giveUp = min(e.giveUp, e.abandonAt)
+		}
+	}
+	if w.now.Mono < e.notBefore {
+		w.wake(e.notBefore)
+		return false
+	}
+	e.send()
+	return false
+}
+
+// drain waits for the handler. It reports whether to wait no longer.
+func (e *ending) drain() bool {
+	w := e.w
+	if !e.stopping {
+		return false
+	}
+	if !e.drainOver && w.now.Mono >= e.drained {
+		e.drainOver = true
+		w.trust.cancel(errDrained)
+	}
+	if w.now.Mono >= e.abandonAt && !w.reader.lane.busy && !w.keeper.lane.busy {
+		return true
+	}
+	switch {
+	case !e.drainOver:
+		w.wake(e.drained)
+	case w.now.Mono < e.abandonAt:
+		w.wake(e.abandonAt)
+	}
+	return false
+}
+
+// doubt waits until the keeper knows what became of its last write: it goes on
+// sending it. It reports whether to wait no longer.
+func (e *ending) doubt() bool {
+	if !e.stopping {
+		return false
+	}
+	e.w.wake(e.abandonAt)
+	return e.w.now.Mono >= e.abandonAt
+}
+
+// send releases the lease, or deletes it when it is gone.
+func (e *ending) send() {
+	w, doc, at := e.w, e.w.keeper.doc, e.w.keeper.places.due
+	release := doc.Released(at.at)
+	release.Timestamp = w.now.Wall.UTC()
+	w.keeper.lane.start(func() func() {
+		ctx, cancel := w.request(w.base)
+		defer cancel()
+		var err error
+		if e.reason == Gone {
+			err = w.store.Delete(ctx, doc)
+		} else {
+			_, err = w.store.Update(ctx, release)
+		}
+		return func() { e.answered(at, err) }
+	})
+}
+
+func (e *ending) answered(at place, err error) {
+	w := e.w
+	k := &w.keeper
+	o, current := judge(err, w.owner, k.places.durable.at, at.at)
+	switch o {
+	case applied:
+		if e.reason != Gone {
+			k.places.stored(at)
+		}
+		e.over = true
+	case mine:
+		k.doc = current
+		e.notBefore = 0
+		e.over = w.now.Mono >= e.giveUp
+	case moved, taken, absent:
+		e.over = true
+	case refused, unknown:
+		op := "release "
+		if e.reason == Gone {
+			op = "delete gone lease "
+		}
+		w.fail(k.doc.Token, &LeaseStoreError{Op: op + k.doc.Token, Err: err})
+		e.notBefore = w.now.Mono + e.pause.after(err)
+		e.over = e.notBefore >= e.giveUp
+	}
+}

@@ -1,0 +1,101 @@
+package changefeed
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// host is one run of a processor: what the supervisor, its cycles and its workers
+// share. Nothing in it changes once the supervisor runs, so all of them read it.
+type host struct {
+	cfg   Config
+	terms lease.Terms
+	seed  uint64
+	// owner is the text that marks a lease as held by this run.
+	owner string
+	store lease.Store
+	// origin is where the monotonic clock counts from.
+	origin time.Time
+}
+
+func newHost(cfg Config) *host {
+	seed := cfg.Seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	return &host{
+		cfg:    cfg,
+		terms:  cfg.terms(),
+		seed:   seed,
+		owner:  lease.NewOwner(cfg.Instance, uint32(hashWord(seed, "owner"))),
+		origin: time.Now(),
+	}
+}
+
+// read looks at the two clocks.
+func (h *host) read() lease.Reading {
+	now := time.Now()
+	return lease.Reading{Mono: now.Sub(h.origin), Wall: now.Round(0)}
+}
+
+// request bounds one request to the source or the store.
+func (h *host) request(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, h.cfg.RequestTimeout)
+}
+
+// notify tells the user.
+func (h *host) notify(n Notification) {
+	level, attrs := slog.LevelInfo, []slog.Attr{slog.String("processor", h.cfg.Processor), slog.String("instance", h.owner)}
+	if n.LeaseToken != "" {
+		attrs = append(attrs, slog.String("lease", n.LeaseToken))
+	}
+	switch n.Event {
+	case Failed:
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.Any("error", n.Err))
+	case Released:
+		attrs = append(attrs, slog.String("reason", n.Reason.String()))
+	case Acquired:
+	}
+	h.cfg.Logger.LogAttrs(context.Background(), level, "lease "+n.Event.String(), attrs...)
+	if h.cfg.Notify != nil {
+		h.cfg.Notify(n)
+	}
+}
+
+// fail tells the user of an error; token names the lease that it concerns, or is
+// empty.
+func (h *host) fail(token string, err error) {
+	h.notify(Notification{Event: Failed, LeaseToken: token, Err: err})
+}
+
+// sleep waits for d; it returns early, with false, when ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// retry tries do until it succeeds, ctx ends or final says that trying again is
+// of no use. It returns do's last error. failed is told of each failure.
+func retry(ctx context.Context, b backoff, do func() error, final func(error) bool, failed func(error)) error {
+	for {
+		err := do()
+		if err == nil || ctx.Err() != nil || final(err) {
+			return err
+		}
+		failed(err)
+		if !sleep(ctx, b.after(err)) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package changefeed
+
+import (
+	"context"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// keeper keeps a lease's document while the worker works: it renews it, moves its
+// position, and puts it back when somebody deleted it. A renewal and a checkpoint
+// are one write, so a checkpoint puts the next renewal off, and a renewal carries
+// whatever position is due at no extra request.
+//
+// One write is under way at a time. While the outcome of a write is unknown the
+// same write is sent again, with the same ETag and position: either it arrives, or
+// a conflict shows that an earlier attempt did. A newer position waits.
+type keeper struct {
+	w    *worker
+	lane *lane
+
+	// doc is the document as last answered. Its continuation is the durable
+	// position, its ETag the condition of the next write.
+	doc    lease.Lease
+	places progress
+	// sent is the place in the last write sent.
+	sent place
+	// inDoubt: the outcome of the last write is unknown. vanished: the store
+	// answered that there is no document. again: a conflict was recognised as
+	// ours; the write is made again at once.
+	inDoubt, vanished, again bool
+
+	renewAt   time.Duration
+	notBefore time.Duration
+	pause     backoff
+	jitter    jitter
+
+	// anchored: the store, or the configuration, has a position to read again
+	// from. It hasn't while a "now" was not stored as a continuation.
+	anchored bool
+	// unsaved are the batches handled whose position the store doesn't have,
+	// changes how many changes they hold, since when the position was written last.
+	unsaved []handledBatch
+	changes int
+	since   time.Duration
+	// asks are the user's checkpoints that wait for their position.
+	asks []*checkpointAsk
+}
+
+type handledBatch struct {
+	page    int64
+	changes int
+}
+
+func newKeeper(w *worker, l lease.Lease, attempt lease.Reading) keeper {
+	k := keeper{
+		w: w, lane: newLane(), doc: l, places: newProgress(l.Continuation),
+		pause:    w.writeBackoff(l, "write"),
+		jitter:   newJitter(w.seed, l.ID, "renew"),
+		since:    w.now.Mono,
+		anchored: l.Start(w.cfg.Start).Kind() != feed.StartNow,
+	}
+	k.sent = k.places.durable
+	k.renewed(attempt.Mono)
+	return k
+}
+
+// renewed sets the next renewal.
+func (k *keeper) renewed(attempt time.Duration) {
+	const spread = 0.1
+	k.renewAt = attempt + k.jitter.less(k.w.cfg.RenewInterval, spread)
+}
+
+// handled says that the handler returned nil for a batch, which acknowledges it.
+func (k *keeper) handled(at place, changes int) {
+	k.places.acknowledge(at)
+	k.unsaved = append(k.unsaved, handledBatch{at.page, changes})
+	k.changes += changes
+}
+
+// step writes the document when a write is due.
+func (k *keeper) step() {
+	w := k.w
+	if k.lane.busy || !w.trust.holds(w.now) {
+		return
+	}
+	if !k.inDoubt && !k.vanished && !k.again && !k.positionDue() && w.now.Mono < k.renewAt {
+		w.wake(k.renewAt)
+		return
+	}
+	if w.now.Mono < k.notBefore {
+		w.wake(k.notBefore)
+		return
+	}
+	k.write()
+}
+
+// positionDue reports whether the due position is to be written now, and not just
+// to be carried by the next renewal.
+func (k *keeper) positionDue() bool {
+	w, every := k.w, k.w.cfg.Checkpoint
+	switch {
+	case !k.places.behind() || w.split.cutting():
+		return false
+	case !k.anchored || w.split.gone || len(k.asks) > 0:
+		return true
+	case len(k.unsaved) == 0:
+		return false // nothing but idle pages, or manual
+	case every.everyBatch() || every.Changes > 0 && k.changes >= every.Changes:
+		return true
+	case every.Interval > 0:
+		if w.now.Mono >= k.since+every.Interval {
+			return true
+		}
+		w.wake(k.since + every.Interval)
+	}
+	return false
+}
+
+// write sends the document with the position that is due.
+func (k *keeper) write() {
+	w, attempt := k.w, k.w.now
+	at, doc := k.places.due, k.doc
+	switch {
+	case k.vanished || w.split.cutting():
+		// What is put back is the document as it was; and children that are being
+		// made take over the position that the gone lease keeps.
+		at = k.places.durable
+	case k.inDoubt:
+		at = k.sent
+	}
+	send, op := w.store.Update, "renew "+doc.Token
+	if k.vanished {
+		doc, send, op = doc.PutBack(), w.store.Create, "put back "+doc.Token
+	}
+	doc = doc.At(at.at)
+	doc.Timestamp = attempt.Wall.UTC()
+	k.sent, k.again = at, false
+	k.lane.start(func() func() {
+		ctx, cancel := w.request(w.base)
+		defer cancel()
+		answer, err := send(ctx, doc)
+		return func() { k.answered(op, attempt, at, answer, err) }
+	})
+}
+
+// answered takes the answer to a write.
+func (k *keeper) answered(op string, attempt lease.Reading, at place, doc lease.Lease, err error) {
+	w := k.w
+	if !w.trust.holds(w.now) {
+		return // lapsed is lost: a late success is ignored
+	}
+	o, current := judge(err, w.owner, k.places.durable.at, at.at)
+	switch o {
+	case applied:
+		k.doc = doc
+		w.trust.renewed(attempt, w.now)
+		k.renewed(attempt.Mono)
+		k.known(at)
+	case mine:
+		k.doc, k.again = current, true
+		if current.Continuation != at.at {
+			at = k.places.durable
+		}
+		k.known(at)
+		if mark := current.Wanted(); mark != "" && mark != w.owner {
+			w.wanted()
+		}
+	case moved, taken:
+		w.ending.lose()
+	case absent:
+		k.vanished, k.inDoubt, k.notBefore = true, false, 0
+	case refused:
+		k.failed(op, err)
+	case unknown:
+		k.inDoubt = true
+		k.failed(op, err)
+	}
+}
+
+// failed puts the next attempt off.
+func (k *keeper) failed(op string, err error) {
+	k.w.fail(k.doc.Token, &LeaseStoreError{Op: op, Err: err})
+	k.notBefore = k.w.now.Mono + k.pause.after(err)
+}
+
+// known says that the store is known to have a position.
+func (k *keeper) known(at place) {
+	if at.page > k.places.durable.page {
+		k.since = k.w.now.Mono
+	}
+	k.places.stored(at)
+	k.anchored = k.anchored || at.at != ""
+	for len(k.unsaved) > 0 && k.unsaved[0].page <= at.page {
+		k.changes -= k.unsaved[0].changes
+		k.unsaved = k.unsaved[1:]
+	}
+	k.inDoubt, k.vanished, k.notBefore = false, false, 0
+	k.pause.done()
+	rest := k.asks[:0]
+	for _, ask := range k.asks {
+		if ask.at.page > k.places.durable.page {
+			rest = append(rest, ask)
+			continue
+		}
+		ask.reply <- nil
+	}
+	clear(k.asks[len(rest):])
+	k.asks = rest
+}
+
+// settled reports whether the document is known: no write is under way, and none
+// in doubt.
+func (k *keeper) settled() bool { return !k.lane.busy && !k.inDoubt && !k.vanished }
+
+// checkpointAsk is a user's wish to have a position made durable.
+type checkpointAsk struct {
+	at    place
+	reply chan error // of capacity 1
+}
+
+// checkpoint asks the worker to make a position durable, and waits. It is called
+// from the user's goroutines.
+func (w *worker) checkpoint(ctx context.Context, at place) error {
+	ask := &checkpointAsk{at: at, reply: make(chan error, 1)}
+	select {
+	case w.asks <- ask:
+	case <-w.done:
+		return w.afterwards(at)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-ask.reply:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// afterwards answers a checkpoint that comes when the worker is over.
+func (w *worker) afterwards(at place) error {
+	if at.page <= w.finished {
+		return nil
+	}
+	return lease.ErrLost
+}
+
+// asked takes a user's checkpoint. While children of a gone lease are being made,
+// and after trust ended, the position can't move any more; the ask is answered in
+// the end.
+func (k *keeper) asked(ask *checkpointAsk) {
+	if ask.at.page <= k.places.durable.page {
+		ask.reply <- nil
+		return
+	}
+	if !k.w.trust.holds(k.w.now) {
+		ask.reply <- lease.ErrLost
+		return
+	}
+	if !k.w.split.cutting() {
+		k.places.acknowledge(ask.at)
+	}
+	k.asks = append(k.asks, ask)
+}
+
+// settle answers what still waits when the worker is over.
+func (k *keeper) settle() {
+	for _, ask := range k.asks {
+		if ask.at.page <= k.places.durable.page {
+			ask.reply <- nil
+		} else {
+			ask.reply <- lease.ErrLost
+		}
+	}
+	k.asks = nil
+}

@@ -1,0 +1,210 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// reader reads a lease's feed ahead of the handler: page after page while less
+// than Config.ReadAhead bytes wait to be handed out. A read that fails is tried
+// again in place, after a pause, for ever; the lease is kept.
+type reader struct {
+	w    *worker
+	lane *lane
+
+	// from is where the next read starts; unresolved says that it is "now" and
+	// not yet a position.
+	from       feed.Start
+	unresolved bool
+	// since is the configured start time, when the source refused it and the feed
+	// is read from the beginning: what is older is dropped. Zero: nothing is.
+	since time.Time
+
+	// queue holds what was read and not yet taken, queued its bytes. read counts
+	// the pages.
+	queue  []*parcel
+	queued int
+	read   int64
+
+	notBefore time.Duration
+	pause     backoff
+	// calm counts the reads since the last change.
+	calm int
+
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// parcel is a page on its way to the handler.
+type parcel struct {
+	place
+	feed.Page
+	// sifted says that the filter has been applied to the page's changes.
+	sifted bool
+}
+
+func newReader(w *worker, l lease.Lease) reader {
+	r := reader{w: w, lane: newLane(), pause: w.backoff(l, "read"), from: l.Start(w.cfg.Start)}
+	r.unresolved = r.from.Kind() == feed.StartNow
+	r.ctx, r.cancel = context.WithCancel(w.base)
+	return r
+}
+
+// step starts a read when one is due.
+func (r *reader) step() {
+	w := r.w
+	if r.lane.busy || !w.working() || !r.wanted() {
+		return
+	}
+	if w.now.Mono < r.notBefore {
+		w.wake(r.notBefore)
+		return
+	}
+	request, doc, started := r.request(), w.keeper.doc, w.now.Mono
+	r.lane.start(func() func() {
+		ctx, cancel := context.WithTimeout(r.ctx, w.cfg.RequestTimeout+request.Wait)
+		defer cancel()
+		page, err := w.cfg.Source.Read(ctx, request)
+		skip := w.skips(doc, request.From, err)
+		return func() { r.answered(started, page, err, skip) }
+	})
+}
+
+// wanted reports whether there is room for another page.
+func (r *reader) wanted() bool {
+	if r.w.cfg.ReadAhead < 0 {
+		return len(r.queue) == 0 && r.w.deliver.hand == nil
+	}
+	return r.queued < r.w.cfg.ReadAhead
+}
+
+// request asks for the next page of a lease: a PK-range lease reads its
+// partition, an EPK lease its range, wherever that lies.
+func (r *reader) request() feed.Request {
+	request := r.w.requestFor(r.w.keeper.doc)
+	request.From = r.from
+	request.MaxItems = r.w.cfg.MaxItems
+	if !r.unresolved {
+		request.Wait = r.w.cfg.PollInterval
+	}
+	return request
+}
+
+// requestFor is a request for the range of a lease, without start.
+func (h *host) requestFor(l lease.Lease) feed.Request {
+	request := feed.Request{Mode: h.cfg.Mode}
+	if l.PartitionID != "" {
+		request.Partition = feed.Partition{ID: l.PartitionID, Range: l.Range}
+		return request
+	}
+	request.Range = l.Range
+	return request
+}
+
+var errNoContinuation = errors.New("the source returned a page without a continuation")
+
+// answered takes what a read returned. oldest is where to go on when the user chose to skip what is lost.
+func (r *reader) answered(started time.Duration, page feed.Page, err error, oldest feed.Continuation) {
+	if !r.w.working() {
+		return
+	}
+	if err == nil && page.Continuation == "" {
+		err = errNoContinuation
+	}
+	if oldest != "" {
+		r.w.fail(r.w.keeper.doc.Token, &SourceError{Op: "read " + r.w.keeper.doc.Token, Err: err})
+		page, err = feed.Page{Continuation: oldest}, nil
+	}
+	if err != nil {
+		r.failed(err)
+		return
+	}
+	r.pause.done()
+	r.push(page)
+	wasNow := r.unresolved
+	r.from, r.unresolved = feed.After(page.Continuation), false
+	switch {
+	case len(page.Changes) > 0:
+		r.calm, r.notBefore = 0, 0
+	case wasNow:
+		r.notBefore = 0
+	default:
+		r.notBefore = started + r.poll()
+		r.calm++
+	}
+}
+
+// poll is the time from one read that found nothing to the next: an eighth of the
+// poll interval after changes, then twice as long each time. What a source that
+// waits has waited is part of it.
+func (r *reader) poll() time.Duration {
+	const steps = 3
+	return r.w.cfg.PollInterval >> max(0, steps-r.calm)
+}
+
+// push queues a page. A page without changes replaces one of its kind in front of
+// it: only the later position matters.
+func (r *reader) push(page feed.Page) {
+	r.read++
+	p := &parcel{place: place{page: r.read, at: page.Continuation}, Page: page}
+	if p.Bytes == 0 {
+		for i := range p.Changes {
+			p.Bytes += len(p.Changes[i].Current) + len(p.Changes[i].Previous)
+		}
+	}
+	if n := len(r.queue); n > 0 && len(p.Changes) == 0 && len(r.queue[n-1].Changes) == 0 {
+		r.queue[n-1] = p
+		return
+	}
+	r.queue = append(r.queue, p)
+	r.queued += p.Bytes
+}
+
+// take removes the first page of the queue, or returns nil.
+func (r *reader) take() *parcel {
+	if len(r.queue) == 0 {
+		return nil
+	}
+	p := r.queue[0]
+	r.queue[0] = nil
+	r.queue = r.queue[1:]
+	r.queued -= p.Bytes
+	return p
+}
+
+// failed deals with an error of a read.
+func (r *reader) failed(err error) {
+	w := r.w
+	if gone, ok := errors.AsType[*feed.GoneError](err); ok {
+		w.split.begin(gone)
+		return
+	}
+	if errors.Is(err, feed.ErrUnsupported) && r.from.Kind() == feed.StartTime {
+		// Merged partitions may know no start time. From the beginning nothing is
+		// missed. What is older is dropped only where the user gave the time: that
+		// of a healed lease comes from another clock.
+		r.from = feed.Beginning()
+		r.since = w.cfg.Start.Time()
+		return
+	}
+	w.fail(w.keeper.doc.Token, &SourceError{Op: "read " + w.keeper.doc.Token, Err: err})
+	r.notBefore = w.now.Mono + r.pause.after(err)
+}
+
+// skips asks the user whether to go on at the oldest position, when a read from a
+// position found that the feed no longer reaches back to it. It is called on the
+// lane, because it is the user's code.
+func (h *host) skips(l lease.Lease, from feed.Start, err error) (oldest feed.Continuation) {
+	lost, ok := errors.AsType[*feed.HistoryLostError](err)
+	if !ok || h.cfg.OnHistoryLost == nil || lost.Oldest == "" || from == feed.After(lost.Oldest) {
+		return ""
+	}
+	if !h.cfg.OnHistoryLost(l, lost) {
+		return ""
+	}
+	return lost.Oldest
+}

@@ -1,0 +1,163 @@
+package changefeed
+
+import (
+	"context"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// splitter replaces a lease whose partition was split or merged by leases of what
+// took its place. Each step may be the last one before a crash; then the next
+// owner of the gone lease reads "gone" as well and goes on:
+//
+//	step                                           a crash right after it leaves
+//	1 no read and no new batch any more; the       the lease as it was
+//	  batch in hand may finish; its position,
+//	  P, is made durable
+//	2 fresh partitions are asked for, and cut      the lease as it was
+//	  into pieces. One piece that is the lease
+//	  itself: read on, done
+//	3 a child is created for each piece at P;      some children, which nobody acquires while
+//	  that one exists is fine                      the gone lease, their ancestor, exists
+//	4 trust is given up (ending)                   all children; the next owner only deletes
+//	5 the gone lease is deleted (ending)           the children, free for anybody
+//
+// P is the durable position and never the last one read: with manual checkpoints
+// changes may have been read and handed out that the user has not acknowledged.
+// From step 3 on the gone lease is renewed at P, whatever the user acknowledges.
+//
+// What was read ahead is dropped; the children read it again.
+type splitter struct {
+	w *worker
+	// gone: reading the lease says that its partition is gone.
+	gone bool
+	// pieces are the children to make, made how many exist.
+	pieces []lease.Lease
+	made   int
+
+	notBefore time.Duration
+	pause     backoff
+}
+
+// begin says that a read was answered with "gone".
+func (s *splitter) begin(gone *feed.GoneError) {
+	s.w.cfg.Logger.Info("partition is gone", "processor", s.w.cfg.Processor, "lease", s.w.keeper.doc.Token, "reason", gone.Error())
+	s.gone = true
+}
+
+// cutting reports whether the children's position has been decided on.
+func (s *splitter) cutting() bool { return s.pieces != nil }
+
+// step takes the next step.
+func (s *splitter) step() {
+	w := s.w
+	if !s.gone || w.ending.begun || w.deliver.lane.busy || w.reader.lane.busy || w.keeper.lane.busy {
+		return
+	}
+	if w.now.Mono < s.notBefore {
+		w.wake(s.notBefore)
+		return
+	}
+	switch {
+	case !s.cutting():
+		if w.keeper.settled() && !w.keeper.places.behind() {
+			s.cut()
+		}
+	case s.made < len(s.pieces):
+		s.create()
+	default:
+		w.ending.begin(Gone)
+		w.wake(w.now.Mono)
+	}
+}
+
+// cut asks what took the partition's place.
+func (s *splitter) cut() {
+	w, doc := s.w, s.w.keeper.doc
+	if start := doc.Start(w.cfg.Start); doc.Continuation == "" {
+		doc = doc.StartingAt(start)
+	}
+	w.reader.lane.start(func() func() {
+		pieces, same, err := w.pieces(doc)
+		return func() { s.answered(pieces, same, err) }
+	})
+}
+
+// pieces cuts a gone lease. A lease that was to start now, and is gone at its very
+// first read, has no position yet: each piece gets its own.
+func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err error) {
+	ctx, cancel := w.request(w.reader.ctx)
+	defer cancel()
+	partitions, err := w.cfg.Source.Partitions(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	pieces, same, err = lease.Pieces(gone, partitions)
+	if err != nil || same || gone.Start(w.cfg.Start).Kind() != feed.StartNow {
+		return pieces, same, err
+	}
+	for i := range pieces {
+		if pieces[i].Continuation, err = w.resolveNow(w.reader.ctx, w.requestFor(pieces[i])); err != nil {
+			return nil, false, err
+		}
+	}
+	return pieces, same, nil
+}
+
+// resolveNow reads the position that "now" is.
+func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Continuation, error) {
+	ctx, cancel := h.request(ctx)
+	defer cancel()
+	request.From, request.MaxItems = feed.Now(), h.cfg.MaxItems
+	page, err := h.cfg.Source.Read(ctx, request)
+	if err == nil && page.Continuation == "" {
+		err = errNoContinuation
+	}
+	return page.Continuation, err
+}
+
+// answered takes the pieces.
+func (s *splitter) answered(pieces []lease.Lease, same bool, err error) {
+	w := s.w
+	switch {
+	case w.ending.begun:
+	case err != nil:
+		w.fail(w.keeper.doc.Token, &SourceError{Op: "find what replaced the partition of lease " + w.keeper.doc.Token, Err: err})
+		s.notBefore = w.now.Mono + s.pause.after(err)
+	case same:
+		// A source that says gone and shows the same partition again is asked
+		// with the pauses of a failure.
+		s.gone = false
+		w.reader.notBefore = w.now.Mono + w.reader.pause.after(nil)
+	default:
+		s.pieces = pieces
+	}
+}
+
+// create makes the next child. Whoever made it first, it is there, and it is left
+// as it is.
+func (s *splitter) create() {
+	w, child := s.w, s.pieces[s.made]
+	child.Timestamp = w.now.Wall.UTC()
+	w.keeper.lane.start(func() func() {
+		ctx, cancel := w.request(w.base)
+		defer cancel()
+		_, err := w.store.Create(ctx, child)
+		return func() { s.created(child, err) }
+	})
+}
+
+func (s *splitter) created(child lease.Lease, err error) {
+	w := s.w
+	switch o, _ := judge(err, w.owner, "", ""); o {
+	case applied, mine, moved, taken:
+		s.made++
+		s.notBefore = 0
+		s.pause.done()
+	case absent, refused, unknown:
+		w.fail(w.keeper.doc.Token, &LeaseStoreError{Op: "create child " + child.Token, Err: err})
+		s.notBefore = w.now.Mono + s.pause.after(err)
+	}
+}

@@ -1,0 +1,197 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// supervisor runs a host: a balance cycle every acquire interval, quick ones
+// between while leases move, and a worker for each lease that a cycle acquired.
+// Its goroutine alone starts and stops workers and owns all of its state. It never
+// does I/O; cycles and workers run on goroutines of their own and answer through
+// its inbox, once each.
+//
+// A lease gets a worker when the cycle has acquired it, also when Run is already
+// ending: its worker then releases it at once. While a worker is not over, its
+// lease is not acquired again, so a handler never runs twice for one lease.
+type supervisor struct {
+	*host
+	workers map[string]*worker // by lease ID
+	inbox   chan func()
+
+	// cycling: a cycle is under way.
+	cycling bool
+	memory  lease.Memory
+	pace    lease.Pace
+	starts  *starts
+	// listed: a cycle has succeeded.
+	listed bool
+	// regularAt and quickAt are when the next cycles are due; a quick one never
+	// is later than the next regular one.
+	regularAt, quickAt time.Duration
+	failure            backoff
+	jitter             jitter
+
+	// again asks for a cycle at once.
+	again bool
+
+	// group are the cycle and the workers.
+	group sync.WaitGroup
+	// stillRunning are the leases whose handlers had not returned in time.
+	stillRunning []string
+	// fatal ends the run.
+	fatal error
+}
+
+const never = time.Duration(math.MaxInt64)
+
+func newSupervisor(h *host) *supervisor {
+	return &supervisor{
+		host:    h,
+		workers: map[string]*worker{},
+		inbox:   make(chan func()),
+		starts:  &starts{plain: h.cfg.Start.Kind() != feed.StartNow},
+		quickAt: never,
+		failure: backoff{jitter: newJitter(h.seed, "list"), first: min(backoffFirst, h.cfg.AcquireInterval/4), most: h.cfg.AcquireInterval},
+		jitter:  newJitter(h.seed, "cycle"),
+	}
+}
+
+// run supervises until ctx has ended and everything is over.
+func (s *supervisor) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	stopped := ctx.Done()
+	for {
+		if s.fatal != nil {
+			cancel()
+		}
+		if due := s.step(ctx); due != never {
+			timer.Reset(due)
+		}
+		if ctx.Err() != nil && !s.cycling && len(s.workers) == 0 {
+			break
+		}
+		select {
+		case answer := <-s.inbox:
+			answer()
+		case <-timer.C:
+		case <-stopped:
+			stopped = nil
+		}
+	}
+	s.group.Wait()
+	if len(s.stillRunning) > 0 {
+		slices.Sort(s.stillRunning)
+		return errors.Join(&StillRunningError{LeaseTokens: s.stillRunning}, s.fatal)
+	}
+	return s.fatal
+}
+
+// step starts a cycle when one is due, and returns the time until the next.
+func (s *supervisor) step(ctx context.Context) time.Duration {
+	if s.cycling || ctx.Err() != nil {
+		return never
+	}
+	now := s.read().Mono
+	if due := min(s.regularAt, s.quickAt); now < due && !s.again {
+		return due - now
+	}
+	c := &cycle{
+		host: s.host, ctx: ctx, base: context.WithoutCancel(ctx),
+		regular: now >= s.regularAt, memory: s.memory, running: map[string]bool{},
+		starts: s.starts, first: !s.listed,
+		acquired: func(l lease.Lease, attempt lease.Reading) {
+			s.inbox <- func() { s.start(ctx, l, attempt) }
+		},
+	}
+	for id := range s.workers {
+		c.running[id] = true
+	}
+	if c.regular {
+		const spread = 0.1
+		s.regularAt = now + s.jitter.spread(s.cfg.AcquireInterval, spread)
+	}
+	s.quickAt, s.again, s.cycling = never, false, true
+	s.group.Go(func() {
+		out := c.run()
+		s.inbox <- func() { s.cycled(out) }
+	})
+	return never
+}
+
+// cycled takes what came of a cycle, and sets the time of the next one.
+func (s *supervisor) cycled(out cycleResult) {
+	s.cycling = false
+	s.memory, s.fatal = out.memory, out.fatal
+	for _, id := range out.shadowed {
+		if w := s.workers[id]; w != nil {
+			select {
+			case w.shadowed <- struct{}{}:
+			default: // it knows
+			}
+		}
+	}
+	now := s.read().Mono
+	if out.err != nil {
+		retry := now + s.failure.after(out.err)
+		if out.Regular && !out.listed {
+			s.regularAt = min(s.regularAt, retry)
+		} else {
+			s.quickAt = retry
+		}
+		return
+	}
+	s.listed = true
+	s.failure.done()
+	pace, pause, quick := s.pace.After(out.Cycle)
+	if s.pace = pace; quick {
+		const spread = 0.1
+		s.quickAt = now + s.jitter.spread(s.scaled(pause), spread)
+	}
+}
+
+// scaled is a pause between quick cycles, which are measured for the default
+// acquire interval, as part of a shorter one.
+func (s *supervisor) scaled(pause time.Duration) time.Duration {
+	if s.cfg.AcquireInterval >= defaultAcquire {
+		return pause
+	}
+	return time.Duration(float64(pause) * float64(s.cfg.AcquireInterval) / float64(defaultAcquire))
+}
+
+// start makes a worker for a lease that was acquired.
+func (s *supervisor) start(ctx context.Context, l lease.Lease, attempt lease.Reading) {
+	w := newWorker(ctx, s.host, l, attempt)
+	s.workers[l.ID] = w
+	s.group.Go(func() {
+		r := w.run()
+		s.inbox <- func() { s.ended(l, r) }
+	})
+}
+
+// ended takes a worker's result.
+func (s *supervisor) ended(l lease.Lease, r result) {
+	delete(s.workers, l.ID)
+	if r.stillRunning {
+		s.stillRunning = append(s.stillRunning, l.Token)
+	}
+	switch r.reason {
+	case Gone:
+		// The children are acquired through a listing, like any lease, and there
+		// is no reason to let them wait.
+		s.again = s.again || r.children > 0
+	case HandedOver, Lost, Shadowed:
+		// The next listing shows what became of it.
+	case Shutdown:
+	}
+}

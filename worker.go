@@ -1,0 +1,184 @@
+package changefeed
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// worker works on one lease from the moment it was acquired to the moment it is
+// released, lost or gone. It is a state machine on one goroutine. What blocks (a
+// read, the handler, a write of the document) goes through three lanes, each
+// carrying one call at a time; answers, and alarms of one timer, wake the worker,
+// which then looks at everything and starts what is due:
+//
+//	reader     reads ahead of the handler                          reader.go
+//	deliverer  hands batches to the handler, again until handled   deliver.go
+//	keeper     keeps the document: renewals, checkpoints           keeper.go
+//	splitter   when the partition is gone: makes the children      split.go
+//	ending     winds down and releases                             ending.go
+//
+// States:
+//
+//	working                    reads, delivers, renews
+//	  -> gone                  no read, no new batch; children are made; -> working when the lease turns out to live on
+//	  -> ending(reason)        no read, no new batch; the batch in hand may finish, renewed meanwhile
+//	       -> released         trust given up, release (or, gone, delete) being sent
+//	            -> over
+//	any but released -> ending(Lost) when trust ends or a write finds the lease taken; then nothing more is written
+//
+// Authority: the worker alone writes the document, and tests its trust in the
+// lease before it starts anything at all. It alone decides that it ends; the
+// supervisor learns from the result. Run's context and the shadowed channel tell
+// it to.
+//
+// When several things happen at the same instant, what is started does not hang
+// on the order in which the worker hears of them: each step looks at everything
+// that is known, Run's context included.
+type worker struct {
+	*host
+	// stop is Run's context: it says when to stop, and is no request's context.
+	stop context.Context
+	// base carries the values of Run's context and never ends.
+	base  context.Context
+	trust *trust
+
+	reader  reader
+	deliver deliverer
+	keeper  keeper
+	split   splitter
+	ending  ending
+
+	inbox    chan answer
+	asks     chan *checkpointAsk
+	shadowed chan struct{}
+	// done is closed when the worker is over; finished tells how far it got.
+	done     chan struct{}
+	finished int64
+
+	now   lease.Reading
+	alarm time.Duration
+	timer *time.Timer
+}
+
+const lanes = 3
+
+// newWorker makes the worker of a lease whose acquire was started at attempt.
+func newWorker(ctx context.Context, h *host, l lease.Lease, attempt lease.Reading) *worker {
+	w := &worker{
+		host: h, stop: ctx, base: context.WithoutCancel(ctx),
+		inbox:    make(chan answer, lanes),
+		asks:     make(chan *checkpointAsk),
+		shadowed: make(chan struct{}, 1),
+		done:     make(chan struct{}),
+		now:      h.read(),
+	}
+	w.trust = newTrust(w.base, h.terms, attempt, w.now)
+	w.keeper = newKeeper(w, l, attempt)
+	w.reader = newReader(w, l)
+	w.deliver = newDeliverer(w, l)
+	w.split = splitter{w: w, pause: w.backoff(l, "split")}
+	w.ending = ending{w: w, pause: w.writeBackoff(l, "release")}
+	return w
+}
+
+// backoff makes the pauses of one kind of attempts for a lease.
+func (h *host) backoff(l lease.Lease, what string) backoff {
+	return backoff{jitter: newJitter(h.seed, l.ID, what)}
+}
+
+// writeBackoff makes the pauses between attempts to write a lease. They are short
+// against the expiration: there must be several attempts while trust lasts.
+func (h *host) writeBackoff(l lease.Lease, what string) backoff {
+	b := h.backoff(l, what)
+	b.first = min(backoffFirst, h.terms.Expiration/50)
+	b.most = min(backoffMost, h.terms.Expiration/10)
+	return b
+}
+
+// result is the only answer a worker gives, once.
+type result struct {
+	reason Reason
+	// children counts the leases that took over from a gone one.
+	children int
+	// stillRunning: the handler had not returned in time.
+	stillRunning bool
+}
+
+// run works until the worker is over.
+func (w *worker) run() result {
+	defer close(w.done)
+	w.notify(Notification{Event: Acquired, LeaseToken: w.keeper.doc.Token})
+	for _, l := range []*lane{w.reader.lane, w.deliver.lane, w.keeper.lane} {
+		l.open(w.inbox)
+	}
+	w.timer = time.NewTimer(math.MaxInt64)
+	defer w.timer.Stop()
+	stopped := w.stop.Done()
+	for !w.step() {
+		select {
+		case a := <-w.inbox:
+			w.now = w.read()
+			a.lane.busy = false
+			a.then()
+		case ask := <-w.asks:
+			w.now = w.read()
+			w.keeper.asked(ask)
+		case <-w.shadowed:
+			w.ending.begin(Shadowed)
+		case <-stopped:
+			stopped = nil
+		case <-w.timer.C:
+		}
+	}
+	return w.finish()
+}
+
+// step starts everything that is due, and sets the timer to what is due next. It
+// reports whether the worker is over.
+func (w *worker) step() bool {
+	w.now = w.read()
+	w.alarm = math.MaxInt64
+	w.ending.look()
+	w.deliver.step()
+	if w.ending.step() {
+		return true
+	}
+	w.keeper.step()
+	w.split.step()
+	w.reader.step()
+	if w.alarm != math.MaxInt64 {
+		w.timer.Reset(w.alarm - w.now.Mono)
+	}
+	return false
+}
+
+// wake asks for a step at a moment of the monotonic clock, at the latest.
+func (w *worker) wake(at time.Duration) { w.alarm = min(w.alarm, at) }
+
+// working reports whether reads and new batches are allowed: the worker neither
+// ends nor has found its partition gone.
+func (w *worker) working() bool { return !w.ending.begun && !w.split.gone }
+
+// finish closes everything. The handler's goroutine is not waited for when its
+// call did not return in time: it is the one that nobody waits for.
+func (w *worker) finish() result {
+	w.trust.giveUp()
+	w.reader.cancel()
+	w.keeper.settle()
+	w.finished = w.keeper.places.durable.page
+	for _, l := range []*lane{w.reader.lane, w.keeper.lane, w.deliver.lane} {
+		l.close()
+		if !l.busy {
+			l.done.Wait()
+		}
+	}
+	r := result{reason: w.ending.reason, stillRunning: w.deliver.lane.busy}
+	if r.reason == Gone {
+		r.children = len(w.split.pieces)
+	}
+	w.notify(Notification{Event: Released, LeaseToken: w.keeper.doc.Token, Reason: r.reason})
+	return r
+}
