@@ -1,0 +1,112 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/feed/feedtest"
+	"github.com/changefeed-go/changefeed/lease/leasetest"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+func TestSourceConforms(t *testing.T)          { feedtest.Run(t, newFeedFixture) }
+func TestSourceConformsInBubble(t *testing.T)  { feedtest.RunInBubble(t, newFeedFixture) }
+func TestLeasesConform(t *testing.T)           { leasetest.Run(t, newLeaseFixture("/id")) }
+func TestLeasesConformInBubble(t *testing.T)   { leasetest.RunInBubble(t, newLeaseFixture("/id")) }
+func TestLeasesConformByKeyField(t *testing.T) { leasetest.Run(t, newLeaseFixture("/partitionKey")) }
+
+// openForTest opens a store in memory with one database, and checks and closes
+// it when the test ends.
+func openForTest(t *testing.T) *store.DB {
+	t.Helper()
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The test's own context has ended by now.
+		if err := db.Check(context.Background()); err != nil {
+			t.Errorf("check: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func newFeedFixture(t *testing.T, want feedtest.Container) feedtest.Fixture {
+	db := openForTest(t)
+	p := store.ContainerProperties{ID: "items", KeyPaths: want.KeyPaths, Partitions: want.Partitions}
+	if len(want.KeyPaths) > 1 {
+		p.KeyVersion = store.MultiHash
+	}
+	if want.AllVersions {
+		p.Retention = time.Hour
+	}
+	if want.TimeToLive {
+		p.DefaultTTL = -1
+	}
+	c, err := db.CreateContainer(t.Context(), "db", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return feedtest.Fixture{
+		Source: db.Source(c),
+		Upsert: func(ctx context.Context, key feed.PartitionKey, doc json.RawMessage) error {
+			_, err := c.Upsert(ctx, key, doc, store.WriteOptions{})
+			return err
+		},
+		Transaction: func(ctx context.Context, key feed.PartitionKey, docs []json.RawMessage) error {
+			ops := make([]store.Operation, 0, len(docs))
+			for _, doc := range docs {
+				ops = append(ops, store.Operation{Kind: store.OpUpsert, Body: doc})
+			}
+			_, err := c.Batch(ctx, key, ops)
+			return err
+		},
+		Delete: func(ctx context.Context, key feed.PartitionKey, id string) error {
+			_, err := c.Delete(ctx, key, id, store.WriteOptions{})
+			return err
+		},
+		Split: func(ctx context.Context, partition string) error {
+			_, err := c.Split(ctx, partition, "")
+			return err
+		},
+		Merge: func(ctx context.Context, a, b string) error {
+			_, err := c.Merge(ctx, a, b)
+			return err
+		},
+		Drop: func(ctx context.Context) error { return db.DeleteContainer(ctx, "db", "items") },
+	}
+}
+
+// newLeaseFixture makes lease containers partitioned by path, in which other
+// documents lie too.
+func newLeaseFixture(path string) leasetest.New {
+	return func(t *testing.T) leasetest.Fixture {
+		db := openForTest(t)
+		c, err := db.CreateContainer(t.Context(), "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := func(id string) feed.PartitionKey { return feed.PartitionKey{id} }
+		return leasetest.Fixture{
+			Container: db.Leases(c),
+			Document: func(ctx context.Context, id string) ([]byte, error) {
+				res, err := c.Read(ctx, key(id), id, store.ReadOptions{})
+				return res.Body, err
+			},
+			Replace: func(ctx context.Context, id string, document []byte) error {
+				_, err := c.Upsert(ctx, key(id), document, store.WriteOptions{})
+				return err
+			},
+		}
+	}
+}
