@@ -60,15 +60,10 @@ func (e *ending) lose() {
 	e.w.trust.giveUp()
 }
 
-// wanted obeys a mark. A worker whose lease is gone goes on with the split.
-func (w *worker) wanted() {
-	if w.working() {
-		w.ending.begin(HandedOver)
-	}
-}
-
-// look notices what nobody tells: that Run's context has ended, and that trust
-// has.
+// look notices what nobody tells: that Run's context has ended, that trust has,
+// that another host asks for the lease. A worker whose partition is gone ignores
+// the mark and goes on with the split; should the lease turn out to live on, it
+// hands over then.
 func (e *ending) look() {
 	w := e.w
 	if !e.stopping && w.stop.Err() != nil {
@@ -82,6 +77,9 @@ func (e *ending) look() {
 	}
 	if !e.sending && e.reason != Lost && !w.trust.holds(w.now) {
 		e.lose()
+	}
+	if w.working() && w.keeper.marked() {
+		e.begin(HandedOver)
 	}
 	if w.trust.held {
 		w.wake(w.trust.end())

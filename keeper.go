@@ -164,9 +164,6 @@ func (k *keeper) answered(op string, attempt lease.Reading, at place, doc lease.
 			at = k.places.durable
 		}
 		k.known(at)
-		if mark := current.Wanted(); mark != "" && mark != w.owner {
-			w.wanted()
-		}
 	case moved, taken:
 		w.ending.lose()
 	case absent:
@@ -208,6 +205,13 @@ func (k *keeper) known(at place) {
 	}
 	clear(k.asks[len(rest):])
 	k.asks = rest
+}
+
+// marked reports whether another host asks for the lease. A mark shows in a
+// conflict, and stays in the document until somebody acquires it.
+func (k *keeper) marked() bool {
+	mark := k.doc.Wanted()
+	return mark != "" && mark != k.w.owner
 }
 
 // settled reports whether the document is known: no write is under way, and none
