@@ -152,7 +152,8 @@ func (c *checker) frugal() {
 		}
 	}
 	for _, l := range c.unshadowed() {
-		most := int(span/t.renew) + 1 + c.cost.batches[l.Token]
+		// A renewal comes up to a tenth of the interval early.
+		most := int(span/(t.renew-t.renew/10)) + 1 + c.cost.batches[l.Token]
 		least := int(span/(t.renew+t.timeout)) - 1
 		if n := c.cost.updates[l.Token]; n > most || n < least {
 			c.violate(13, "lease %s: %d writes in %s with %d batches, where %d to %d are due",
