@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/demo"
+)
+
+func demoCommand() *cobra.Command {
+	var cfg demo.Config
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Move 20,000 flights to another partition key, live",
+		Long: `Writes records to a container while hosts copy every change to a second
+container that is keyed by another field. Hosts join, a partition is split, one
+host crashes without releasing its leases, and a quarter of the records is
+updated. At the end both containers are compared document by document; the exit
+status is 1 unless nothing is missing and nothing wrong.
+
+Without --input the records are 20,000 flights, moved from the key origin to the
+key destination. Records of your own are objects of a JSON array, or one per line:
+
+  changefeed demo --input orders.ndjson --id number --key customer --new-key product
+
+A record keeps its two keys and its id for ever here: the latest version feed
+doesn't tell which copy a changed key leaves behind.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("records") && cfg.Records < 1 {
+				return &usageError{fmt.Errorf("--records is %d: it must be at least 1", cfg.Records)}
+			}
+			if cmd.Flags().Changed("hosts") && cfg.Hosts < 1 {
+				return &usageError{fmt.Errorf("--hosts is %d: it must be at least 1", cfg.Hosts)}
+			}
+			return runDemo(cmd.Context(), cfg, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.Input, "input", "", "`file` of records: a JSON array, or one object per line (default: the flights)")
+	flags.IntVar(&cfg.Records, "records", 0, "how many records to take (default: all)")
+	flags.StringVar(&cfg.ID, "id", "", "`field` that names a record (default: id where the records have it, else the row number)")
+	flags.StringVar(&cfg.Key, "key", "", "`field` that the first container is keyed by (needed with --input)")
+	flags.StringVar(&cfg.NewKey, "new-key", "", "`field` that the copy is keyed by (default: the id)")
+	flags.IntVar(&cfg.Hosts, "hosts", 3, "how many hosts share the work")
+	flags.StringVar(&cfg.Data, "data", "", "`directory` of the store, which is kept (default: a temporary one, removed at the end)")
+	flags.Uint64Var(&cfg.Seed, "seed", 1, "`number` that decides what happens when")
+	return cmd
+}
+
+// runDemo runs the demo with the view that fits out, and prints the report.
+func runDemo(ctx context.Context, cfg demo.Config, in io.Reader, out io.Writer) error {
+	ctx, interrupt := context.WithCancel(ctx)
+	defer interrupt()
+	endView := func() error { return nil }
+	if terminal(in) && terminal(out) {
+		live := demo.NewLive(ctx, in, out, interrupt)
+		cfg.View, endView = live, live.Close
+	} else {
+		cfg.View = demo.NewPlain(out)
+	}
+	report, err := demo.Run(ctx, cfg)
+	if err := errors.Join(err, endView()); err != nil {
+		var config *demo.ConfigError
+		if errors.As(err, &config) {
+			return &usageError{err}
+		}
+		return err
+	}
+	if err := report.Write(out); err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	if !report.OK() {
+		return errReported
+	}
+	return nil
+}
+
+// terminal reports whether f is one.
+func terminal(f any) bool {
+	file, ok := f.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}

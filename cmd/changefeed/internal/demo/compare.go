@@ -1,0 +1,117 @@
+package demo
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// verdict is what the comparison of two containers found.
+type verdict struct {
+	compared, missing, wrong int
+	// examples name the first findings.
+	examples []string
+}
+
+// maxExamples is how many findings are named.
+const maxExamples = 5
+
+func (v *verdict) find(count *int, format string, args ...any) {
+	*count++
+	if len(v.examples) < maxExamples {
+		v.examples = append(v.examples, fmt.Sprintf(format, args...))
+	}
+}
+
+// compare reads both containers to their ends and holds each document of source
+// against its copy, whatever the tally says. Nobody writes meanwhile.
+func compare(ctx context.Context, d dataset, source, target place) (verdict, error) {
+	var v verdict
+	originals, err := digests(ctx, source, func(id string) {
+		v.find(&v.wrong, "document %s is in %s more than once", id, source.name)
+	})
+	if err != nil {
+		return v, err
+	}
+	copies, err := digests(ctx, target, func(id string) {
+		v.find(&v.wrong, "document %s is in %s more than once", id, target.name)
+	})
+	if err != nil {
+		return v, err
+	}
+	for _, r := range d.records {
+		if _, has := originals[r.id]; !has {
+			v.find(&v.missing, "record %s is not in %s", r.id, source.name)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(originals)) {
+		v.compared++
+		switch twin, has := copies[id]; {
+		case !has:
+			v.find(&v.missing, "document %s is not in %s", id, target.name)
+		case twin != originals[id]:
+			v.find(&v.wrong, "document %s is another in %s", id, target.name)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(copies)) {
+		if _, has := originals[id]; !has {
+			v.find(&v.wrong, "document %s of %s is not in %s", id, target.name, source.name)
+		}
+	}
+	return v, nil
+}
+
+// digest stands for a document's content.
+type digest [sha256.Size]byte
+
+// digests reads a container to its end. twice is called with each id that comes
+// again, under another key.
+func digests(ctx context.Context, c place, twice func(id string)) (map[string]digest, error) {
+	found := make(map[string]digest)
+	request := store.ItemsRequest{MaxItems: 1000}
+	for {
+		page, err := c.Items(ctx, request)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", c.name, err)
+		}
+		for _, item := range page.Items {
+			id, sum, err := digestOf(item.Body)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", c.name, err)
+			}
+			if _, has := found[id]; has {
+				twice(id)
+			}
+			found[id] = sum
+		}
+		if page.Continuation == "" {
+			return found, nil
+		}
+		request.Continuation = page.Continuation
+	}
+}
+
+// digestOf is a document's id and the digest of what its user wrote: all members
+// but the store's own, in the order of their names.
+func digestOf(body []byte) (id string, sum digest, err error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(body, &object); err != nil {
+		return "", sum, err
+	}
+	for _, own := range []string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"} {
+		delete(object, own)
+	}
+	if err := json.Unmarshal(object["id"], &id); err != nil {
+		return "", sum, err
+	}
+	content, err := json.Marshal(object)
+	if err != nil {
+		return "", sum, err
+	}
+	return id, sha256.Sum256(content), nil
+}

@@ -1,0 +1,160 @@
+// Package demo moves a data set to another partition key while it is being
+// written: the work of `changefeed demo`.
+//
+// Writers put records into one container. Hosts, each a processor of its own,
+// copy every change into a second container that is keyed by another field. In
+// the meantime hosts join, a partition is split, one host crashes in the middle
+// of a batch without releasing its leases, and a second wave updates a quarter of the
+// records. At the end both containers are compared document by document.
+//
+// The hosts live in one program, but share nothing besides the containers: what
+// one knows of another it has from the lease container. A crash is a [gate] that
+// shuts: from then on none of the host's calls is carried out or answered.
+//
+// Nothing of a run is kept outside the store, so a run that was killed is
+// finished by the next one on the same directory.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// The intervals of the demo's processors. The defaults would take over a minute to
+// notice the crash.
+const (
+	acquireInterval = time.Second
+	renewInterval   = time.Second
+	requestTimeout  = time.Second
+	expiration      = 5 * time.Second
+)
+
+// Config says what to move and how.
+type Config struct {
+	// Input is a file of records: a JSON array, or one JSON object per line.
+	// Default: the 20,000 flights that are built in.
+	Input string
+	// Records is how many records of the input to take. Default: all.
+	Records int
+	// ID is the field that names a record. Default: "id" where the first record
+	// has it, else the row number, counted from 1.
+	ID string
+	// Key is the field that the records' container is keyed by. Required with
+	// Input; default for the flights: origin.
+	Key string
+	// NewKey is the field that the copy is keyed by. Default: the id; for the
+	// flights: destination.
+	NewKey string
+	// Hosts is how many hosts share the work. Default: 3.
+	Hosts int
+	// Data is the store's directory, which is kept. Default: a temporary one,
+	// removed at the end.
+	Data string
+	// Seed decides what happens when: which partition is split, which host
+	// crashes, which records are updated.
+	Seed uint64
+	// View is told what happens. Required.
+	View View
+}
+
+// Run moves the records. It returns when everything was copied and compared,
+// when ctx ends (with ctx's error), or when the copy has stood still for too
+// long; then the report says what is missing.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return Report{}, err
+	}
+	data, err := load(cfg)
+	if err != nil {
+		return Report{}, err
+	}
+	dir, remove, err := directory(cfg.Data)
+	if err != nil {
+		return Report{}, err
+	}
+	db, err := store.Open(dir, store.Options{})
+	if err != nil {
+		return Report{}, errors.Join(err, remove())
+	}
+	report, err := move(ctx, cfg, data, db)
+	if closeErr := db.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
+	}
+	return report, errors.Join(err, remove())
+}
+
+// move runs the demo on an open store.
+func move(ctx context.Context, cfg Config, data dataset, db *store.DB) (Report, error) {
+	at, err := prepare(ctx, db, data)
+	if err != nil {
+		return Report{}, err
+	}
+	began := time.Now()
+	count := newTally(began)
+	direct := &director{cfg: cfg, data: data, at: at, tally: count, began: began}
+	if err := direct.run(ctx); err != nil {
+		return Report{}, err
+	}
+	direct.say("comparing %s and %s document by document", at.source.name, at.target.name)
+	verdict, err := compare(ctx, data, at.source, at.target)
+	if err != nil {
+		return Report{}, err
+	}
+	report := count.report()
+	report.verdict = verdict
+	report.Missing, report.Wrong = verdict.missing, verdict.wrong
+	return report, nil
+}
+
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Hosts == 0:
+		c.Hosts = 3
+	case c.Hosts < 0 || c.Hosts > maxHosts:
+		return c, configError("--hosts is %d: it must be from 1 to %d", c.Hosts, maxHosts)
+	}
+	if c.Records < 0 {
+		return c, configError("--records is %d: it can't be negative", c.Records)
+	}
+	if c.Input == "" {
+		if c.ID != "" || c.Key != "" || c.NewKey != "" {
+			return c, configError("--id, --key and --new-key name fields of --input, which is missing")
+		}
+		c.Key, c.NewKey = "origin", "destination"
+		return c, nil
+	}
+	if c.Key == "" {
+		return c, configError("--key is missing: it names the field of --input that the records' container is keyed by")
+	}
+	return c, nil
+}
+
+// ConfigError tells that a run was asked for that can't be: it names the flag.
+type ConfigError struct{ text string }
+
+func (e *ConfigError) Error() string { return e.text }
+
+func configError(format string, args ...any) error {
+	return &ConfigError{fmt.Sprintf(format, args...)}
+}
+
+// maxHosts keeps a run within its minute: one host joins after the other.
+const maxHosts = 16
+
+// directory returns the store's directory and what removes it.
+func directory(data string) (dir string, remove func() error, err error) {
+	if data != "" {
+		return data, func() error { return nil }, nil
+	}
+	dir, err = os.MkdirTemp("", "changefeed-demo-*")
+	if err != nil {
+		return "", nil, fmt.Errorf("make a temporary directory: %w", err)
+	}
+	return dir, func() error { return os.RemoveAll(dir) }, nil
+}

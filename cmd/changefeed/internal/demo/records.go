@@ -1,0 +1,273 @@
+package demo
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	_ "embed" // the flights
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// flights are 20,000 US domestic flights of 2001: date, delay, distance, origin
+// and destination. Source: US Bureau of Transportation Statistics (public
+// domain), as packaged in vega-datasets 3.2.1.
+//
+//go:embed flights-20k.json.gz
+var flights []byte
+
+// revision is the field that the demo adds to every record: 1 at first, and one
+// more with each update.
+const revision = "demo_revision"
+
+// record is one document to move.
+type record struct {
+	id   string
+	body []byte
+}
+
+// dataset is what is moved, and from which key to which.
+type dataset struct {
+	name        string
+	records     []record
+	key, newKey string
+	ids         string // where the ids come from, for people
+}
+
+// load reads cfg's records and checks them.
+func load(cfg Config) (dataset, error) {
+	d := dataset{name: "flights", key: cfg.Key, newKey: cfg.NewKey}
+	var in io.Reader
+	if cfg.Input == "" {
+		unpacked, err := gzip.NewReader(bytes.NewReader(flights))
+		if err != nil {
+			return d, fmt.Errorf("unpack the flights: %w", err)
+		}
+		in = unpacked
+	} else {
+		file, err := os.Open(cfg.Input)
+		if err != nil {
+			return d, fmt.Errorf("--input: %w", err)
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		in = file
+		d.name = containerName(cfg.Input)
+	}
+	read := reader{cfg: cfg, seen: make(map[string]int)}
+	if err := eachObject(in, read.add); err != nil && !errors.Is(err, errEnough) {
+		return d, fmt.Errorf("%s: %w", sourceName(cfg), err)
+	}
+	d.records = read.records
+	if len(d.records) == 0 {
+		return d, fmt.Errorf("%s: there is no record in it", sourceName(cfg))
+	}
+	if cfg.Records > len(d.records) {
+		return d, fmt.Errorf("--records is %d: there are only %d in %s", cfg.Records, len(d.records), sourceName(cfg))
+	}
+	d.ids = read.idField
+	if d.ids == "" {
+		d.ids = "row number"
+	}
+	if d.newKey == "" {
+		d.newKey = "id"
+	}
+	return d, nil
+}
+
+func sourceName(cfg Config) string {
+	if cfg.Input == "" {
+		return "the flights"
+	}
+	return "--input " + cfg.Input
+}
+
+// containerName makes a container's name of a file's.
+func containerName(path string) string {
+	base := filepath.Base(path)
+	base = strings.TrimSuffix(base, filepath.Ext(base))
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/\?#`, r) || r < ' ' {
+			return '-'
+		}
+		return r
+	}, base)
+	if name = strings.TrimSpace(name); name == "" {
+		return "records"
+	}
+	return name
+}
+
+// reader turns objects into records.
+type reader struct {
+	cfg     Config
+	records []record
+	// idField is the field that names the records; empty: the row number.
+	idField string
+	// seen holds the row of each id.
+	seen map[string]int
+}
+
+// errEnough ends the reading after --records.
+var errEnough = errors.New("enough records")
+
+func (r *reader) add(object map[string]json.RawMessage) error {
+	row := len(r.records) + 1
+	if row == 1 {
+		r.idField = r.cfg.ID
+		if _, has := object["id"]; has && r.idField == "" {
+			r.idField = "id"
+		}
+	}
+	if _, has := object[revision]; has {
+		return fmt.Errorf("record %d has a field %s, which the demo adds itself", row, revision)
+	}
+	id, err := r.identify(object, row)
+	if err != nil {
+		return err
+	}
+	if first, has := r.seen[id]; has {
+		return fmt.Errorf("records %d and %d have the same id %q", first, row, id)
+	}
+	r.seen[id] = row
+	for _, f := range []struct{ field, flag string }{{r.cfg.Key, "--key"}, {r.cfg.NewKey, "--new-key"}} {
+		if err := checkKey(object, f.field, f.flag, row); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("record %d: %w", row, err)
+	}
+	r.records = append(r.records, record{id: id, body: body})
+	if row == r.cfg.Records {
+		return errEnough
+	}
+	return nil
+}
+
+// identify finds the record's id and puts it into the object, with the revision.
+func (r *reader) identify(object map[string]json.RawMessage, row int) (string, error) {
+	id := strconv.Itoa(row)
+	if r.idField != "" {
+		raw, has := object[r.idField]
+		if !has {
+			return "", fmt.Errorf("record %d has no field %q, which names the others (--id)", row, r.idField)
+		}
+		var err error
+		if id, err = idOf(raw); err != nil {
+			return "", fmt.Errorf("record %d: %s is %s: %w", row, r.idField, shorten(raw), err)
+		}
+	}
+	if _, has := object["id"]; has && r.idField != "id" {
+		return "", fmt.Errorf("record %d has a field \"id\" as well: use --id id", row)
+	}
+	quoted, err := json.Marshal(id)
+	if err != nil {
+		return "", fmt.Errorf("record %d: %w", row, err)
+	}
+	object["id"], object[revision] = quoted, json.RawMessage("1")
+	return id, nil
+}
+
+// idOf makes a document id of a field: a text, or a whole number.
+func idOf(raw json.RawMessage) (string, error) {
+	var value any
+	decode := json.NewDecoder(bytes.NewReader(raw))
+	decode.UseNumber()
+	if err := decode.Decode(&value); err != nil {
+		return "", err
+	}
+	var id string
+	switch v := value.(type) {
+	case string:
+		id = v
+	case json.Number:
+		id = v.String()
+	default:
+		return "", errors.New("an id is a text or a number")
+	}
+	if id == "" || len(id) > 1023 || strings.ContainsAny(id, `/\?#`) {
+		return "", errors.New(`an id has 1 to 1023 bytes and none of / \ ? #`)
+	}
+	return id, nil
+}
+
+// checkKey refuses what can't be a partition key.
+func checkKey(object map[string]json.RawMessage, field, flag string, row int) error {
+	if field == "" {
+		return nil
+	}
+	value, has := object[field]
+	if !has {
+		return fmt.Errorf("record %d has no field %q (%s)", row, field, flag)
+	}
+	if value[0] == '{' || value[0] == '[' {
+		return fmt.Errorf("record %d: %s is %s (%s): a partition key is a text, a number, true, false or null",
+			row, field, shorten(value), flag)
+	}
+	return nil
+}
+
+func shorten(raw json.RawMessage) string {
+	if len(raw) > 40 {
+		return string(raw[:40]) + "..."
+	}
+	return string(raw)
+}
+
+// eachObject calls do for each object of a JSON array, or of a text of one
+// object per line. It stops at the first error.
+func eachObject(in io.Reader, do func(map[string]json.RawMessage) error) error {
+	buffered := bufio.NewReaderSize(in, 1<<16)
+	decode := json.NewDecoder(buffered)
+	array, err := beginsArray(buffered)
+	if err != nil {
+		return err
+	}
+	if array {
+		if _, err := decode.Token(); err != nil {
+			return err
+		}
+	}
+	for row := 1; !array || decode.More(); row++ {
+		var object map[string]json.RawMessage
+		err := decode.Decode(&object)
+		switch {
+		case errors.Is(err, io.EOF) && !array:
+			return nil
+		case err != nil:
+			return fmt.Errorf("record %d is not a JSON object: %w", row, err)
+		case object == nil:
+			return fmt.Errorf("record %d is null, not a JSON object", row)
+		}
+		if err := do(object); err != nil {
+			return err
+		}
+	}
+	if _, err := decode.Token(); err != nil {
+		return fmt.Errorf("the array doesn't end: %w", err)
+	}
+	return nil
+}
+
+// beginsArray looks at the first byte that is no space.
+func beginsArray(in *bufio.Reader) (bool, error) {
+	for {
+		b, err := in.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case err != nil:
+			return false, err
+		case strings.IndexByte(" \t\r\n", b) >= 0:
+			continue
+		}
+		return b == '[', in.UnreadByte()
+	}
+}

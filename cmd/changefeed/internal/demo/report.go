@@ -1,0 +1,71 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Report is the account of a run.
+type Report struct {
+	// Written is how many writes were acknowledged in this run: records and updates.
+	Written int
+	// Delivered is how many changes came to a handler. A record that was updated
+	// before it was read comes once, with its last revision.
+	Delivered int
+	// Redelivered is how many of them came again, as after a crash.
+	Redelivered int
+	// Missing is how many documents are not where they should be: records that
+	// are not in the first container, and documents of it that have no copy.
+	Missing int
+	// Wrong is how many copies differ from their document, or have none.
+	Wrong int
+	// LeaseMoves is how often a lease went from one host to another.
+	LeaseMoves int
+	// LongestPause is the longest time for which a partition had a change that
+	// no host took up, and LongestPauseIn that partition's range.
+	LongestPause   time.Duration
+	LongestPauseIn feed.Range
+	// PerSecond is how many changes were delivered in a second, from the first to
+	// the last; the writers set the pace.
+	PerSecond float64
+	// Elapsed is how long the run took, without the comparison.
+	Elapsed time.Duration
+
+	verdict verdict
+}
+
+// OK reports whether everything was copied.
+func (r Report) OK() bool { return r.Missing == 0 && r.Wrong == 0 }
+
+// Write writes the account as a table, and what is wrong below it.
+func (r Report) Write(w io.Writer) error {
+	pause := fmt.Sprintf("%.1f s", r.LongestPause.Seconds())
+	if r.LongestPause > 0 {
+		pause += " (keys " + rangeName(r.LongestPauseIn) + ")"
+	}
+	var b strings.Builder
+	b.WriteByte('\n')
+	for _, row := range [][2]string{
+		{"written", thousands(r.Written)},
+		{"delivered", thousands(r.Delivered)},
+		{"redelivered", thousands(r.Redelivered)},
+		{"missing", thousands(r.Missing)},
+		{"wrong", thousands(r.Wrong)},
+		{"lease moves", thousands(r.LeaseMoves)},
+		{"longest pause", pause},
+		{"changes/s", thousands(int(r.PerSecond))},
+	} {
+		fmt.Fprintf(&b, "  %-14s %s\n", row[0], row[1])
+	}
+	fmt.Fprintf(&b, "\n%s documents compared with their copies, %.1f s in all\n",
+		thousands(r.verdict.compared), r.Elapsed.Seconds())
+	for _, e := range r.verdict.examples {
+		b.WriteString("  " + e + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,142 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// writers is how many goroutines write. Each waits for the disk; the store takes
+// those that wait together.
+const writers = 16
+
+// wave is one pass over the records by all writers, spread over a time.
+type wave struct {
+	data  dataset
+	to    place
+	tally *tally
+	// lasts is how long the wave takes at least.
+	lasts time.Duration
+	// rows are the places in data.records of what is written; write writes one.
+	rows  []int
+	write func(ctx context.Context, w *wave, r record) error
+	// done counts the rows dealt with.
+	done atomic.Int64
+}
+
+// share is how much of the wave is done, from 0 to 1.
+func (w *wave) share() float64 { return float64(w.done.Load()) / float64(max(len(w.rows), 1)) }
+
+// run writes all rows, each at its time, and returns when every writer has ended.
+func (w *wave) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		all   sync.WaitGroup
+		next  atomic.Int64
+		began = time.Now()
+	)
+	for range writers {
+		all.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(w.rows) {
+					return
+				}
+				due := began.Add(w.lasts * time.Duration(i) / time.Duration(len(w.rows)))
+				err := pause(ctx, time.Until(due))
+				if err == nil {
+					err = w.write(ctx, w, w.data.records[w.rows[i]])
+				}
+				if err != nil {
+					cancel(fmt.Errorf("write record %d: %w", w.rows[i]+1, err))
+					return
+				}
+				w.done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// pause waits for d, or for the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// insert writes a record for the first time. One that is there already was written by a
+// run before this one, and is left as it is.
+func insert(ctx context.Context, w *wave, r record) error {
+	res, err := w.to.Create(ctx, nil, r.body, store.WriteOptions{})
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return nil
+	case err != nil:
+		return err
+	}
+	w.tally.wrote(r.id, res.LSN)
+	return nil
+}
+
+// update gives a record its next revision. The record is the one that is there now;
+// nobody else writes it, and If-Match says so.
+func update(ctx context.Context, w *wave, r record) error {
+	key, err := keyOf(r.body, w.data.key)
+	if err != nil {
+		return err
+	}
+	now, err := w.to.Read(ctx, key, r.id, store.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	body, err := nextRevision(now.Body)
+	if err != nil {
+		return err
+	}
+	return w.replace(ctx, key, r.id, body, now.ETag)
+}
+
+func (w *wave) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) error {
+	res, err := w.to.Replace(ctx, key, id, body, store.WriteOptions{IfMatch: etag})
+	if err != nil {
+		return err
+	}
+	w.tally.wrote(id, res.LSN)
+	return nil
+}
+
+// nextRevision is a document with its revision counted up.
+func nextRevision(body []byte) ([]byte, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(body, &object); err != nil {
+		return nil, err
+	}
+	var n int
+	if err := json.Unmarshal(object[revision], &n); err != nil {
+		return nil, fmt.Errorf("its %s is %s: %w", revision, object[revision], err)
+	}
+	next, err := json.Marshal(n + 1)
+	if err != nil {
+		return nil, err
+	}
+	object[revision] = next
+	return json.Marshal(object)
+}

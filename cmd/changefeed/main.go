@@ -1,0 +1,98 @@
+// Command changefeed shows and inspects change feeds: `changefeed demo` moves
+// real records to another partition key, live, and `changefeed tail` prints the
+// feed of a container.
+//
+// It exits with 0 when all went well, 1 when it did not, 2 when it was called
+// wrongly, and 130 when a signal ended it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	// The first signal ends the work in good order. After it the signals have
+	// their usual effect again, so a second one ends the process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run executes the command and returns its exit code. What the command has to
+// say goes to out, what went wrong to errOut.
+func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	root := &cobra.Command{
+		Use:           "changefeed",
+		Short:         "A change feed processor, and a change feed to run it on",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(demoCommand(), tailCommand(), versionCommand())
+	cmd, err := root.ExecuteContextC(ctx)
+	return exit(ctx, cmd, err, errOut)
+}
+
+// exit tells of err, if there is one, and returns the exit code.
+func exit(ctx context.Context, cmd *cobra.Command, err error, errOut io.Writer) int {
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errReported):
+		return exitFailed
+	case errors.As(err, &usage):
+		fmt.Fprintf(errOut, "changefeed: %v\nRun '%s --help' for what it takes.\n", err, cmd.CommandPath())
+		return exitUsage
+	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+		fmt.Fprintln(errOut, "changefeed: interrupted")
+		return exitInterrupted
+	}
+	fmt.Fprintf(errOut, "changefeed: %v\n", err)
+	return exitFailed
+}
+
+// usageError tells that the command was called wrongly.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error underneath.
+func (e *usageError) Unwrap() error { return e.err }
+
+// errReported tells that the command has said itself what went wrong.
+var errReported = errors.New("reported")
+
+// usageArgs makes check's errors usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &usageError{err}
+		}
+		return nil
+	}
+}

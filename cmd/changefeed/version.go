@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// release is the version of this source tree. A build of a tagged module knows its
+// own version; a build of a work tree doesn't.
+const release = "v0.1.0"
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info, _ := debug.ReadBuildInfo()
+			return printVersion(cmd.OutOrStdout(), info)
+		},
+	}
+}
+
+// printVersion writes the version, the commit it was built from where that is
+// known, and the Go release. info may be nil.
+func printVersion(w io.Writer, info *debug.BuildInfo) error {
+	version, commit := release, ""
+	if info != nil {
+		// A build of a work tree says (devel), or a pseudo-version made of the commit.
+		if v := info.Main.Version; v != "" && v != "(devel)" {
+			version = v
+		}
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision" && len(s.Value) >= 12:
+				commit = " " + s.Value[:12] + commit
+			case s.Key == "vcs.modified" && s.Value == "true":
+				commit += " (modified)"
+			}
+		}
+	}
+	_, err := fmt.Fprintf(w, "changefeed %s%s %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
