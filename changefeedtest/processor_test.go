@@ -208,7 +208,7 @@ func TestDiscardUnderALiveOwnerIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 		defer cancel()
 		if err := p.Run(ctx); err == nil || !strings.Contains(err.Error(), "worker-7") {
 			t.Errorf("Run returned %v; want an error that names worker-7", err)

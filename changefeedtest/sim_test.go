@@ -70,7 +70,8 @@ func replay(t *testing.T, seed uint64) {
 	if len(text) > most {
 		text = "...\n" + text[len(text)-most:]
 	}
-	t.Errorf("%s\n%s\nreplay: go test ./changefeedtest -run 'TestSimulation$' -sim.seed=%d -sim.trace", newScenario(seed), text, seed)
+	t.Logf("\n%s", text)
+	t.Errorf("%s\nreplay: go test ./changefeedtest -run 'TestSimulation$' -sim.seed=%d -sim.trace", newScenario(seed), seed)
 	for _, v := range s.violations {
 		t.Errorf("seed %d: %s", seed, v)
 	}

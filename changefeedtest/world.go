@@ -175,6 +175,9 @@ func (w *world) calm() {
 	w.calmFrom = time.Now()
 	w.mu.Unlock()
 	for _, h := range w.everyHost() {
+		h.mu.Lock()
+		h.crashAt = 0
+		h.mu.Unlock()
 		h.resume()
 	}
 }
