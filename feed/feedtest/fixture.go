@@ -77,29 +77,29 @@ type testCase struct {
 }
 
 // Run runs every case in a subtest of its own.
-func Run(t *testing.T, make New) {
+func Run(t *testing.T, create New) {
 	t.Helper()
 	for _, c := range cases() {
-		t.Run(c.name, func(t *testing.T) { c.try(t, make, false) })
+		t.Run(c.name, func(t *testing.T) { c.try(t, create, false) })
 	}
 }
 
 // RunInBubble runs every case in a subtest and a synctest bubble of its own.
-func RunInBubble(t *testing.T, make New) {
+func RunInBubble(t *testing.T, create New) {
 	t.Helper()
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.try(t, make, true) })
+			synctest.Test(t, func(t *testing.T) { c.try(t, create, true) })
 		})
 	}
 }
 
 // try runs the case on a new container, or skips it by what is missing.
-func (c testCase) try(t *testing.T, make New, bubble bool) {
+func (c testCase) try(t *testing.T, create New, bubble bool) {
 	if c.needs.bubble && !bubble {
 		t.Skip("it measures time, and runs in a bubble only")
 	}
-	f := make(t, c.container)
+	f := create(t, c.container)
 	if f.Source == nil || f.Upsert == nil {
 		t.Fatal("a Fixture needs a Source and Upsert")
 	}

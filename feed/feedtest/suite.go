@@ -15,7 +15,7 @@ import (
 type suite struct {
 	*testing.T
 	Fixture
-	ctx       context.Context //nolint:containedctx // a suite lives as long as one test, whose context this is
+	ctx       context.Context
 	container Container
 	bubble    bool
 }

@@ -1,0 +1,287 @@
+package feedtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// defective is a source that breaks one sentence of the contract.
+type defective struct {
+	feed.Source
+	defect string
+
+	mu     sync.Mutex // guards what follows
+	first  []feed.Partition
+	calls  int
+	buffer []byte
+}
+
+// defects are the defects, each with the case that must find it.
+var defects = []struct{ name, caught string }{
+	{"the identity changes", "identity names the container and stays"},
+	{"the identity has a port", "identity names the container and stays"},
+	{"an ended context is ignored", "an ended context ends every call"},
+	{"partitions come from a cache", "a split partition is gone and its children are there"},
+	{"partitions leave a gap", "partitions tile the key space in order"},
+	{"only direct parents are named", "children of children name all their ancestors"},
+	{"a retired partition answers an empty page", "a split partition is gone and its children are there"},
+	{"gone is not typed", "a partition that never was is gone"},
+	{"a range over two partitions reads the first", "a range over two partitions is gone"},
+	{"the sub-range is ignored", "sub-ranges of a partition share its feed without overlap"},
+	{"the key is ignored", "keys of other types are other keys"},
+	{"an empty page has no continuation", "an empty page has a continuation"},
+	{"the continuation is inclusive", "a continuation is exclusive and can be read twice"},
+	{"a page cuts a transaction", "a transaction has one LSN and is never cut"},
+	{"a page forgets its last change", "a page holds what was asked for"},
+	{"MaxItems is ignored", "a page holds what was asked for"},
+	{"the default page is larger", "a page holds 100 changes when nothing is asked for"},
+	{"changes come in reverse", "every write is shown in order"},
+	{"an item is shown twice", "an item is shown once, at its last write"},
+	{"latest version tells creates", "every write is shown in order"},
+	{"the time is local", "every write is shown in order"},
+	{"LSNs are zero", "every write is shown in order"},
+	{"the buffer is used again", "a page's buffer is never used again"},
+	{"the end is the page's", "LSN tells the place and End the end"},
+	{"now is the beginning", "from now shows only what comes later"},
+	{"the beginning is now", "from the beginning shows everything"},
+	{"a start time is exclusive", "from a time shows that second and what follows"},
+	{"all versions from the beginning starts at now", "what is not supported is named"},
+	{"what isn't supported has no name", "what is not supported is named"},
+	{"a delete says no key", "every version and every delete is shown"},
+	{"a delete is forgotten", "every version and every delete is shown"},
+	{"an expired delete doesn't say so", "an expired item is a delete that says so"},
+	{"the previous image is the current one", "a previous image is the version before"},
+	{"a held read never ends", "a held read ends with its wait"},
+	{"a read that finds something is held", "a read that finds something is not held"},
+	{"a merged partition starts where its first parent was read", "continuations of both go on in a merged partition"},
+}
+
+func (d *defective) is(name string) bool { return d.defect == name }
+
+func (d *defective) Identity(ctx context.Context) (feed.Identity, error) {
+	id, err := d.Source.Identity(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls++
+	if d.is("the identity changes") {
+		id.ContainerRID += fmt.Sprint(d.calls)
+	}
+	if d.is("the identity has a port") {
+		id.AccountHost += ":8081"
+	}
+	return id, err
+}
+
+func (d *defective) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	if d.is("an ended context is ignored") {
+		ctx = context.WithoutCancel(ctx)
+	}
+	p, err := d.Source.Partitions(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.first == nil {
+		d.first = p
+	}
+	switch d.defect {
+	case "partitions come from a cache":
+		return slices.Clone(d.first), err
+	case "partitions leave a gap":
+		return p[1:], err
+	case "only direct parents are named":
+		for i := range p {
+			p[i].Parents = p[i].Parents[max(len(p[i].Parents)-1, 0):]
+		}
+	}
+	return p, err
+}
+
+func (d *defective) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	if d.is("an ended context is ignored") {
+		ctx = context.WithoutCancel(ctx)
+	}
+	if d.is("a range over two partitions reads the first") && r.Partition.ID == "" && r.Key == nil {
+		p, err := d.Source.Partitions(ctx)
+		if err != nil {
+			return feed.Page{}, err
+		}
+		i := slices.IndexFunc(p, func(p feed.Partition) bool { return p.Range.Overlaps(r.Range) })
+		r.Range = r.Range.Intersect(p[i].Range)
+	}
+	page, err := d.Source.Read(ctx, d.request(r))
+	if err != nil {
+		return d.failed(r, page, err)
+	}
+	return d.page(ctx, r, page), nil
+}
+
+// request is what the defect makes of a request.
+func (d *defective) request(r feed.Request) feed.Request {
+	switch d.defect {
+	case "the sub-range is ignored":
+		if r.Partition.ID != "" {
+			r.Range = feed.Range{}
+		}
+	case "the key is ignored":
+		if r.Partition.ID != "" {
+			r.Key = nil
+		}
+	case "the continuation is inclusive":
+		if n := lsnOf(r.From.Continuation()); n > 1 {
+			r.From = feed.After(continuation(n - 1))
+		}
+	case "MaxItems is ignored":
+		r.MaxItems = 1000
+	case "the default page is larger":
+		if r.MaxItems == 0 {
+			r.MaxItems = 1000
+		}
+	case "now is the beginning":
+		if r.From.Kind() == feed.StartNow {
+			r.From = feed.Beginning()
+		}
+	case "the beginning is now":
+		if r.From.Kind() == feed.StartBeginning {
+			r.From = feed.Now()
+		}
+	case "a start time is exclusive":
+		if r.From.Kind() == feed.StartTime {
+			r.From = feed.At(r.From.Time().Add(time.Second))
+		}
+	case "all versions from the beginning starts at now":
+		if r.Mode == feed.AllVersionsAndDeletes && r.From.Kind() == feed.StartBeginning {
+			r.From = feed.Now()
+		}
+	case "a merged partition starts where its first parent was read":
+		if len(r.Partition.Parents) > 2 && !r.Range.IsZero() && r.Range.Min == "" {
+			d.mu.Lock()
+			d.calls = lsnOf(r.From.Continuation())
+			d.mu.Unlock()
+		} else if len(r.Partition.Parents) > 2 && r.Range.Max == feed.MaxEPK {
+			d.mu.Lock()
+			r.From = feed.After(continuation(d.calls))
+			d.mu.Unlock()
+		}
+	case "a held read never ends":
+		if r.Wait > 0 {
+			r.Wait = 24 * time.Hour
+		}
+	}
+	return r
+}
+
+// failed is what the defect makes of an error.
+func (d *defective) failed(r feed.Request, page feed.Page, err error) (feed.Page, error) {
+	var gone *feed.GoneError
+	switch d.defect {
+	case "a retired partition answers an empty page":
+		if errors.As(err, &gone) && gone.Partition != "" {
+			return feed.Page{Continuation: `"1"`, LSN: 1, End: 1}, nil
+		}
+	case "gone is not typed":
+		if errors.As(err, &gone) {
+			return page, errors.New(err.Error())
+		}
+	case "what isn't supported has no name":
+		if errors.Is(err, feed.ErrUnsupported) {
+			return page, feed.ErrUnsupported
+		}
+	}
+	return page, err
+}
+
+// page is what the defect makes of a page.
+func (d *defective) page(ctx context.Context, r feed.Request, p feed.Page) feed.Page {
+	n := len(p.Changes)
+	switch d.defect {
+	case "an empty page has no continuation":
+		if n == 0 {
+			p.Continuation = ""
+		}
+	case "a page cuts a transaction":
+		if r.MaxItems > 0 && n > r.MaxItems {
+			p.Changes = p.Changes[:r.MaxItems]
+		}
+	case "a page forgets its last change":
+		if n > 1 {
+			p.Changes = p.Changes[:n-1]
+		}
+	case "changes come in reverse":
+		slices.Reverse(p.Changes)
+	case "an item is shown twice":
+		if n > 0 {
+			p.Changes = append(p.Changes, p.Changes[n-1])
+		}
+	case "the end is the page's":
+		p.End = p.LSN
+	case "the buffer is used again":
+		d.reuse(p)
+	case "a read that finds something is held":
+		if n > 0 && r.Wait > 0 {
+			hold := time.NewTimer(r.Wait)
+			defer hold.Stop()
+			select {
+			case <-hold.C:
+			case <-ctx.Done():
+			}
+		}
+	case "a delete is forgotten":
+		p.Changes = slices.DeleteFunc(p.Changes, func(c feed.Change) bool { return c.Op == feed.Delete })
+	}
+	for i := range p.Changes {
+		d.change(&p.Changes[i])
+	}
+	return p
+}
+
+// change is what the defect makes of a change.
+func (d *defective) change(c *feed.Change) {
+	switch d.defect {
+	case "latest version tells creates":
+		c.Op = feed.Create
+	case "the time is local":
+		c.Time = c.Time.In(time.FixedZone("", 3600)).Add(500 * time.Millisecond)
+	case "LSNs are zero":
+		c.LSN = 0
+	case "a delete says no key":
+		c.DeletedKey = nil
+	case "an expired delete doesn't say so":
+		c.Expired = false
+	case "the previous image is the current one":
+		if c.Previous != nil && c.Current != nil {
+			c.Previous = c.Current
+		}
+	}
+}
+
+// reuse puts the items of every page into one buffer.
+func (d *defective) reuse(p feed.Page) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.buffer = d.buffer[:0]
+	if cap(d.buffer) == 0 {
+		d.buffer = make([]byte, 0, 1<<20)
+	}
+	for i, c := range p.Changes {
+		at := len(d.buffer)
+		d.buffer = append(d.buffer, c.Current...)
+		p.Changes[i].Current = json.RawMessage(d.buffer[at:len(d.buffer):len(d.buffer)])
+	}
+}
+
+func lsnOf(c feed.Continuation) int {
+	n := 0
+	if _, err := fmt.Sscanf(strings.Trim(string(c), `"`), "%d", &n); err != nil {
+		return 0
+	}
+	return n
+}
+
+func continuation(lsn int) feed.Continuation { return feed.Continuation(fmt.Sprintf(`"%d"`, lsn)) }
