@@ -14,9 +14,12 @@ const (
 	// Upsert is a write of which latest version mode doesn't tell whether it
 	// created or replaced the item.
 	Upsert Op = iota
-	// Create, Replace and Delete are told apart in all versions and deletes mode.
+	// Create made the item. It, Replace and Delete are those of all versions and
+	// deletes mode.
 	Create
+	// Replace wrote an item that was there.
 	Replace
+	// Delete deleted the item, or its time to live did.
 	Delete
 )
 

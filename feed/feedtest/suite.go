@@ -74,7 +74,7 @@ func itemID(i int) string { return fmt.Sprintf("item-%03d", i) }
 // remove deletes an item.
 func (s *suite) remove(key feed.PartitionKey, id string) {
 	s.Helper()
-	if err := s.Fixture.Delete(s.ctx, key, id); err != nil {
+	if err := s.Delete(s.ctx, key, id); err != nil {
 		s.Fatalf("delete %s: %v", id, err)
 	}
 }
