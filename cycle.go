@@ -197,43 +197,41 @@ func (c *cycle) balance(plan *lease.Plan) {
 }
 
 // acquire takes a lease. An attempt whose outcome is unknown is repeated while the
-// trust that it would have begun still holds; a conflict then shows whether it had
-// arrived, and trust counts from the first attempt whose outcome isn't known.
+// trust that it would have begun still holds; when a conflict then shows that it
+// had arrived, the document is written once more, so that trust always begins with
+// a write that was answered.
 func (c *cycle) acquire(plan *lease.Plan, l lease.Lease) {
-	take := l.Acquired(c.owner)
-	take.Timestamp = c.read().Wall.UTC()
-	var inDoubt *lease.Reading
+	take, began, inDoubt := l.Acquired(c.owner), c.read(), false
 	pause := c.writeBackoff(l, "acquire")
 	for {
 		attempt := c.read()
+		take.Timestamp = attempt.Wall.UTC()
 		got, err := c.update(take)
 		switch o, current := judge(err, c.owner, l.Continuation, l.Continuation); o {
 		case applied:
 			c.took(plan, got, attempt)
 			return
 		case mine:
-			if inDoubt != nil {
-				c.took(plan, current, *inDoubt)
+			if !inDoubt {
+				c.conflict(plan, err)
 				return
 			}
-			fallthrough
+			take, inDoubt = current, false
+			continue
 		case moved, taken:
 			c.conflict(plan, err)
 			return
 		case absent:
 			plan.Remove(l.ID)
 			return
-		case unknown:
-			if inDoubt == nil {
-				inDoubt = &attempt
-			}
 		case refused:
+			if !inDoubt {
+				began = attempt
+			}
+		case unknown:
+			inDoubt = true
 		}
 		err = c.failed(&LeaseStoreError{Op: "acquire " + l.Token, Err: err})
-		began := attempt
-		if inDoubt != nil {
-			began = *inDoubt
-		}
 		if !sleep(c.ctx, pause.after(err)) || !c.terms.Trusted(began, c.read()) {
 			plan.Skip(l.ID)
 			return
