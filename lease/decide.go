@@ -64,7 +64,7 @@ func (p *Plan) Decide() Move {
 func (p *Plan) toAcquire(ceil int) (int32, bool) {
 	mine := p.have[p.me]
 	best, found := entry{}, false
-	consider := func(h *heap, reserved string, left bool) {
+	consider := func(h *ranked, reserved string, left bool) {
 		e, ok := h.top(func(e entry) bool { return p.offered(e.place, reserved, left) })
 		if ok && (!found || e.before(best)) {
 			best, found = e, true
@@ -162,7 +162,7 @@ func (p *Plan) toAsk(floor, ceil int) (int32, bool) {
 // victim holds the leases of one host that may be asked for.
 type victim struct {
 	places []int32 // as found; moved into order when it is first looked at
-	order  heap
+	order  ranked
 }
 
 // lastOf finds, in this host's order, the last lease of v that may be asked for.

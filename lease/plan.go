@@ -56,11 +56,11 @@ type Plan struct {
 	me      int32
 	names   []string // hosts seen, me first; the slices below go with it
 	number  map[string]int32
-	have    []int  // usable leases counted as this host's
-	reasons []int  // why it counts as a host: leases it owns live, marks of it that count
-	free    []heap // free leases by whom they are reserved for; 0 (me) holds those for me
-	nobodys heap   // free leases that nobody asked for
-	left    heap   // free leases that nobody took for an interval
+	have    []int    // usable leases counted as this host's
+	reasons []int    // why it counts as a host: leases it owns live, marks of it that count
+	free    []ranked // free leases by whom they are reserved for; 0 (me) holds those for me
+	nobodys ranked   // free leases that nobody asked for
+	left    ranked   // free leases that nobody took for an interval
 	victims map[int32]*victim
 }
 

@@ -74,7 +74,7 @@ func (p *Plan) hostNumber(owner string) int32 {
 	p.names = append(p.names, owner)
 	p.have = append(p.have, 0)
 	p.reasons = append(p.reasons, 0)
-	p.free = append(p.free, heap{})
+	p.free = append(p.free, ranked{})
 	return n
 }
 

@@ -57,6 +57,10 @@ func (l Lease) without(key string) Lease {
 	if _, ok := l.Properties[key]; !ok {
 		return l
 	}
+	if len(l.Properties) == 1 {
+		l.Properties = nil
+		return l
+	}
 	properties := maps.Clone(l.Properties)
 	delete(properties, key)
 	l.Properties = properties

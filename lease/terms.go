@@ -8,7 +8,7 @@ import "time"
 type Reading struct {
 	// Mono is the monotonic clock, counted from any fixed moment of the process.
 	Mono time.Duration
-	// Wall is the wall clock.
+	// Wall is the wall clock. Its monotonic part, if it has one, is not looked at.
 	Wall time.Time
 }
 
@@ -30,7 +30,8 @@ func (t Terms) Margin() time.Duration { return max(t.Expiration/10, 2*time.Secon
 // when the last successful write was started: less than E - M later by both clocks.
 func (t Terms) Trusted(attempt, now Reading) bool {
 	span := t.Expiration - t.Margin()
-	return now.Mono-attempt.Mono < span && now.Wall.Sub(attempt.Wall) < span
+	// Round strips the monotonic part, by which Sub would count otherwise.
+	return now.Mono-attempt.Mono < span && now.Wall.Round(0).Sub(attempt.Wall.Round(0)) < span
 }
 
 // Takeover is the age at which a lease is expired, by the store's clock:

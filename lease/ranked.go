@@ -11,10 +11,10 @@ func (e entry) before(o entry) bool {
 	return e.order < o.order || e.order == o.order && e.place < o.place
 }
 
-// heap is a binary heap of entries, the first on top.
-type heap []entry
+// ranked is a binary heap of entries, the first on top.
+type ranked []entry
 
-func (h *heap) push(e entry) {
+func (h *ranked) push(e entry) {
 	*h = append(*h, e)
 	s := *h
 	for i := len(s) - 1; i > 0; {
@@ -27,7 +27,7 @@ func (h *heap) push(e entry) {
 	}
 }
 
-func (h heap) init() {
+func (h ranked) init() {
 	for i := len(h)/2 - 1; i >= 0; i-- {
 		h.down(i)
 	}
@@ -35,7 +35,7 @@ func (h heap) init() {
 
 // top drops entries until the first one is valid, and returns it without taking
 // it out.
-func (h *heap) top(valid func(entry) bool) (entry, bool) {
+func (h *ranked) top(valid func(entry) bool) (entry, bool) {
 	for len(*h) > 0 {
 		s := *h
 		if valid(s[0]) {
@@ -49,7 +49,7 @@ func (h *heap) top(valid func(entry) bool) (entry, bool) {
 	return entry{}, false
 }
 
-func (h heap) down(i int) {
+func (h ranked) down(i int) {
 	for {
 		least := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(h); c++ {
