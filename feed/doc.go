@@ -10,5 +10,6 @@
 // Positions are [Continuation] texts. They are opaque: whoever holds one may
 // store it, compare it for equality and hand it back, and nothing else.
 //
-// Everything here is a value; nothing in this package starts a goroutine.
+// Apart from the Reader everything here is a value; nothing in this package
+// starts a goroutine.
 package feed
