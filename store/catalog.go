@@ -203,6 +203,7 @@ func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
 		return err
 	}
 	m.props.Modified = unixTime(g.ts)
+	m.revision++
 	l.replace(g, m, l.ends)
 	c.settle(m)
 	return nil

@@ -1,12 +1,42 @@
 package store
 
-import "github.com/changefeed-go/changefeed/feed"
+import (
+	"context"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// source is a container's change feed.
+type source struct{ c *Container }
 
 // Source is the change feed of a container.
 //
 // Its continuations are a decimal LSN in double quotes; one of any partition of
-// the container can be given to any other. A start in the future is
-// now. It can wait: a read with Wait is answered when the first change comes.
-// In all versions and deletes mode a start from the beginning or a time is
-// refused (feed.ErrUnsupported), and so is a container without Retention.
-func (db *DB) Source(c *Container) feed.Source { panic("to do") }
+// the container can be given to any other. A start at a time in the future is
+// now. It can wait: a read with Wait is answered when the first change comes, or with
+// [ErrClosed] when the store is closed. In all versions and deletes mode a start
+// from the beginning or a time is refused (feed.ErrUnsupported), and so is a
+// container without Retention. A position past the retention is answered with
+// *feed.HistoryLostError, and Oldest is where it can go on.
+func (db *DB) Source(c *Container) feed.Source { return source{c} }
+
+// Identity implements [feed.Source].
+func (s source) Identity(ctx context.Context) (feed.Identity, error) {
+	if err := ctx.Err(); err != nil {
+		return feed.Identity{}, err
+	}
+	v, _, err := s.c.open()
+	if err != nil {
+		return feed.Identity{}, err
+	}
+	v.release()
+	return s.c.Identity(), nil
+}
+
+// Partitions implements [feed.Source].
+func (s source) Partitions(ctx context.Context) ([]feed.Partition, error) { return s.c.Partitions(ctx) }
+
+// Read implements [feed.Source].
+func (s source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	return s.c.readFeed(ctx, r)
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// meta is all that is known of a container besides its documents. It is
+// immutable: a change makes a new one, which the sequencer publishes together
+// with the snapshot that goes with it.
+type meta struct {
+	props    ContainerProperties
+	revision uint64 // counts the changes of props, for the ETag
+	next     uint32 // the number of the next partition
+	// partitions are the live ones, in the order of their ranges; they tile the
+	// key space.
+	partitions []*partition
+	// segments are the logs that live partitions read.
+	segments map[uint32]segment
+}
+
+// partition is a physical partition. It writes to a log segment of its own,
+// which has its number, and reads the segments of its ancestors too, as far as
+// they hold keys in its range. So a split or a merge moves no documents.
+type partition struct {
+	number uint32
+	id     string
+	keys   feed.Range
+	// lower and upper are the borders of keys in binary.
+	lower, upper []byte
+	// segments are the partition's own and its ancestors', in the order of their
+	// first LSN.
+	segments []uint32
+	parents  []string
+	changed  *signal
+}
+
+// segment is a log: the one partition that wrote it is live, or was split or
+// merged.
+type segment struct {
+	// From is the last LSN of the partition's parents when it was made; To is its
+	// own last one when it was retired, 0 while it is live. The segment holds LSNs
+	// with From < LSN <= To.
+	From int64 `json:"from"`
+	To   int64 `json:"to,omitempty"`
+	// Trimmed is the LSN up to which the versions log was cut off.
+	Trimmed int64 `json:"trimmed,omitempty"`
+}
+
+// last is the highest LSN that the segment can hold.
+func (s segment) last() int64 {
+	if s.To > 0 {
+		return s.To
+	}
+	return maxLSN
+}
+
+func newPartition(number uint32, keys feed.Range, segments []uint32, parents []string) (*partition, error) {
+	lower, upper, err := binaryRange(keys)
+	if err != nil {
+		return nil, err
+	}
+	return &partition{
+		number: number, id: strconv.FormatUint(uint64(number), 10), keys: keys, lower: lower, upper: upper,
+		segments: segments, parents: parents, changed: new(signal),
+	}, nil
+}
+
+func (p *partition) public() feed.Partition {
+	return feed.Partition{ID: p.id, Range: p.keys, Parents: slices.Clone(p.parents)}
+}
+
+// binaryRange converts a range to binary borders. Half a byte at the end of a
+// border is filled up with a zero, which leaves its order among points as it is.
+func binaryRange(r feed.Range) (lower, upper []byte, err error) {
+	if lower, err = epk.ParseHex(evenHex(r.Min)); err == nil {
+		upper, err = epk.ParseHex(evenHex(r.Max))
+	}
+	if err != nil {
+		return nil, nil, badRequest(BadRange, "%v", err)
+	}
+	return lower, upper, nil
+}
+
+func evenHex(s string) string {
+	if len(s)%2 == 1 {
+		return s + "0"
+	}
+	return s
+}
+
+// find returns the index of the partition that holds an EPK.
+func (m *meta) find(key []byte) int {
+	return sort.Search(len(m.partitions), func(i int) bool {
+		return string(key) < string(m.partitions[i].upper)
+	})
+}
+
+// byID returns the index of a live partition, -1 if there is none.
+func (m *meta) byID(id string) int {
+	return slices.IndexFunc(m.partitions, func(p *partition) bool { return p.id == id })
+}
+
+// change returns a copy to be changed; the partitions' slice and the segments
+// are its own.
+func (m *meta) change() *meta {
+	c := *m
+	c.partitions = slices.Clone(m.partitions)
+	c.segments = make(map[uint32]segment, len(m.segments)+2)
+	for n, s := range m.segments {
+		c.segments[n] = s
+	}
+	return &c
+}
+
+// etag names the revision of a database or container.
+func etagOf(number uint32, revision uint64, modified int64) string {
+	return fmt.Sprintf("\"%08x-%04x-%04x-0000-%012x\"", number, revision>>16&0xffff, revision&0xffff, modified)
+}
+
+// The records of catalog entries, as they are stored.
+type (
+	databaseRecord struct {
+		ID       string `json:"id"`
+		Modified int64  `json:"modified"`
+	}
+	numbersRecord struct {
+		Database  uint32 `json:"database"`
+		Container uint32 `json:"container"`
+	}
+	containerRecord struct {
+		Database   uint32             `json:"database"`
+		ID         string             `json:"id"`
+		KeyPaths   []string           `json:"keyPaths"`
+		Hash       epk.Hash           `json:"hash"`
+		DefaultTTL int                `json:"defaultTtl,omitempty"`
+		Retention  time.Duration      `json:"retention,omitempty"` // nanoseconds
+		Throughput int                `json:"throughput,omitempty"`
+		Modified   int64              `json:"modified"`
+		Revision   uint64             `json:"revision"`
+		Next       uint32             `json:"next"`
+		Partitions []partitionRecord  `json:"partitions"`
+		Segments   map[uint32]segment `json:"segments"`
+	}
+	partitionRecord struct {
+		Number   uint32   `json:"number"`
+		Min      string   `json:"min"`
+		Max      string   `json:"max"`
+		Segments []uint32 `json:"segments"`
+		Parents  []string `json:"parents,omitempty"`
+	}
+)
+
+// record is m as it is stored.
+func (m *meta) record(c *Container) ([]byte, error) {
+	r := containerRecord{
+		Database: c.database, ID: m.props.ID, KeyPaths: m.props.KeyPaths, Hash: c.hash,
+		DefaultTTL: m.props.DefaultTTL, Retention: m.props.Retention, Throughput: m.props.Throughput,
+		Modified: m.props.Modified.Unix(), Revision: m.revision, Next: m.next, Segments: m.segments,
+	}
+	for _, p := range m.partitions {
+		r.Partitions = append(r.Partitions, partitionRecord{
+			Number: p.number, Min: p.keys.Min, Max: p.keys.Max, Segments: p.segments, Parents: p.parents,
+		})
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode container %s: %w", m.props.ID, err)
+	}
+	return b, nil
+}
+
+// load is the reverse of record.
+func (r *containerRecord) load(number uint32) (*meta, error) {
+	m := &meta{revision: r.Revision, next: r.Next, segments: r.Segments}
+	m.props = ContainerProperties{
+		ID: r.ID, KeyPaths: r.KeyPaths, KeyVersion: KeyVersion(r.Hash), DefaultTTL: r.DefaultTTL,
+		Retention: r.Retention, Throughput: r.Throughput, Modified: time.Unix(r.Modified, 0).UTC(),
+	}
+	for _, p := range r.Partitions {
+		part, err := newPartition(p.Number, feed.Range{Min: p.Min, Max: p.Max}, p.Segments, p.Parents)
+		if err != nil {
+			return nil, corrupt("container %d: partition %d: %v", number, p.Number, err)
+		}
+		m.partitions = append(m.partitions, part)
+	}
+	return m, nil
+}

@@ -1,0 +1,279 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// Open opens the store in the directory dir, and makes it if there is none.
+//
+// Errors: *[LockedError] names the process that has it open; *[FormatError]
+// tells that a newer release wrote it; *[CorruptError] that a file is damaged or
+// missing.
+func Open(dir string, o Options) (*DB, error) {
+	o = o.withDefaults()
+	if o.FS == vfs.Default {
+		// One name for one directory: the lock within a process goes by the name.
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, fmt.Errorf("open store %s: %w", dir, err)
+		}
+		dir = abs
+	}
+	return open(&DB{dir: dir, options: o})
+}
+
+// OpenMemory opens a new, empty store in memory. What it holds ends with Close.
+func OpenMemory(o Options) (*DB, error) {
+	if o.Memory == 0 {
+		o.Memory = defaultMemoryInRAM
+	}
+	o.FS = vfs.NewMem()
+	return open(&DB{options: o.withDefaults()})
+}
+
+func open(db *DB) (*DB, error) {
+	fs, dir := db.options.FS, db.path()
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	lock, err := lockDirectory(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	db.lock = lock
+	if err := db.start(); err != nil {
+		return nil, errors.Join(err, unlockDirectory(fs, dir, lock))
+	}
+	return db, nil
+}
+
+// start opens the files of a locked directory and starts the sequencer.
+func (db *DB) start() error {
+	if err := checkFormat(db.options.FS, db.path()); err != nil {
+		return err
+	}
+	p, err := pebble.Open(db.path(), db.pebbleOptions())
+	if err != nil {
+		return db.openFault(err)
+	}
+	db.pebble = p
+	db.closing = make(chan struct{})
+	db.kick = make(chan struct{}, 1)
+	db.queue.wake = make(chan struct{}, 1)
+	if err := db.load(); err != nil {
+		return errors.Join(db.fault(err), p.Close())
+	}
+	db.background.Add(2)
+	go db.sequence()
+	go db.clean()
+	return nil
+}
+
+// openFault is fault for an error of opening: what isn't the system's refusal is
+// damage, and so is a file that is missing.
+func (db *DB) openFault(err error) error {
+	var refused syscall.Errno
+	if errors.As(err, &refused) && refused != syscall.ENOENT {
+		return fmt.Errorf("open store %s: %w", db.path(), err)
+	}
+	return &CorruptError{Dir: db.dir, Detail: "it can't be opened", Err: err}
+}
+
+// pebbleOptions are what a log-shaped load was measured to be fast with. Memtables count towards
+// the cache's size, so that Memory bounds both.
+func (db *DB) pebbleOptions() *pebble.Options {
+	o := &pebble.Options{
+		FS:                          db.options.FS,
+		Lock:                        db.lock,
+		FormatMajorVersion:          pebbleFormat,
+		CacheSize:                   db.options.Memory,
+		MemTableSize:                uint64(min(max(db.options.Memory/memTableShare, minMemTable), maxMemTable)),
+		MemTableStopWritesThreshold: memTables,
+		L0CompactionThreshold:       compactAtL0,
+		L0StopWritesThreshold:       stopL0,
+		LBaseMaxBytes:               baseLevelSize,
+		CompactionConcurrencyRange:  func() (lower, upper int) { return 1, 2 },
+		Logger:                      pebbleLogger{db.options.Logger},
+	}
+	o.TargetFileSizes[0] = firstLevelFile
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
+		o.Levels[i].Compression = func() *block.CompressionProfile { return block.SnappyCompression }
+	}
+	return o
+}
+
+// load reads catalog and counters, and makes the first view.
+func (db *DB) load() error {
+	v := &view{db: db, snap: db.pebble.NewSnapshot(), catalog: &catalog{
+		databases: map[string]*database{}, containers: map[containerName]*Container{},
+	}}
+	last, err := db.loadCatalog(v)
+	if err != nil {
+		return errors.Join(err, v.snap.Close())
+	}
+	db.clock = newClock(last)
+	for _, l := range db.ledgers {
+		v.states = append(v.states, l.state())
+		for i, p := range l.meta.partitions {
+			p.changed.advance(l.ends[i])
+		}
+		l.c.settle(l.meta)
+	}
+	db.publish(v)
+	return nil
+}
+
+// loadCatalog fills v's catalog and the ledgers; last is the last _ts written.
+func (db *DB) loadCatalog(v *view) (last int64, err error) {
+	if err := getJSON(v.snap, []byte{spaceNumbers}, &db.numbers); err != nil {
+		return 0, err
+	}
+	names := map[uint32]string{}
+	err = eachKey(v.snap, []byte{spaceDatabase}, func(key, value []byte) error {
+		var r databaseRecord
+		if err := json.Unmarshal(value, &r); err != nil || len(key) != containerKeySize {
+			return corrupt("database record %x: %v", key, err)
+		}
+		number := binary.BigEndian.Uint32(key[1:])
+		names[number] = r.ID
+		v.catalog.databases[r.ID] = &database{number: number, id: r.ID, modified: r.Modified}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = eachKey(v.snap, []byte{spaceContainer}, func(key, value []byte) error {
+		var r containerRecord
+		if err := json.Unmarshal(value, &r); err != nil || len(key) != containerKeySize {
+			return corrupt("container record %x: %v", key, err)
+		}
+		c, l, err := db.loadContainer(v, binary.BigEndian.Uint32(key[1:]), &r, names[r.Database])
+		if err != nil {
+			return err
+		}
+		v.catalog.containers[containerName{r.Database, r.ID}] = c
+		for i, p := range l.meta.partitions {
+			n, err := loadCounters(v.snap, c, p)
+			if err != nil {
+				return err
+			}
+			l.ends[i], l.lsn, l.docs, last = n.lsn, max(l.lsn, n.lsn), max(l.docs, n.docs), max(last, n.ts)
+		}
+		return nil
+	})
+	return last, err
+}
+
+func (db *DB) loadContainer(v *view, number uint32, r *containerRecord, databaseName string) (*Container, *ledger, error) {
+	paths, err := parseKeyPaths(r.KeyPaths)
+	if err != nil || databaseName == "" {
+		return nil, nil, corrupt("container %d: database %d (%q), key paths %v: %v", number, r.Database, databaseName, r.KeyPaths, err)
+	}
+	m, err := r.load(number)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := db.newContainer(number, r.Database, databaseName, r.ID, paths, r.Hash)
+	l := &ledger{c: c, meta: m, ends: make([]int64, len(m.partitions))}
+	db.seat(l)
+	return c, l, nil
+}
+
+func (db *DB) newContainer(number, database uint32, databaseName, id string, paths keyPaths, hash epk.Hash) *Container {
+	return &Container{
+		db: db, number: number, database: database, databaseName: databaseName, name: id,
+		paths: paths, hash: hash, tail: newTailFormat(database, number),
+	}
+}
+
+// seat gives a ledger's container a slot.
+func (db *DB) seat(l *ledger) {
+	for i, other := range db.ledgers {
+		if other == nil {
+			l.c.slot = i
+			db.ledgers[i] = l
+			return
+		}
+	}
+	l.c.slot = len(db.ledgers)
+	db.ledgers = append(db.ledgers, l)
+}
+
+func loadCounters(r pebble.Reader, c *Container, p *partition) (n counters, err error) {
+	b, closer, err := r.Get(partitionKeyOf(c.number, p.number))
+	if err != nil {
+		if ignoreNotFound(err) == nil {
+			return n, corrupt("partition %s of container %d has no counters", p.id, c.number)
+		}
+		return n, err
+	}
+	n, err = decodeCounters(b)
+	return n, errors.Join(err, closer.Close())
+}
+
+// getJSON reads a value; v stays as it is when there is none.
+func getJSON(r pebble.Reader, key []byte, v any) error {
+	b, closer, err := r.Get(key)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return errors.Join(corrupt("record %x: %v", key, err), closer.Close())
+	}
+	return closer.Close()
+}
+
+// eachKey calls f for each key that begins with prefix. What f gets is valid
+// during the call only.
+func eachKey(r pebble.Reader, prefix []byte, f func(key, value []byte) error) (err error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = f(it.Key(), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// pebbleLogger hands Pebble's messages to the store's logger.
+type pebbleLogger struct{ l *slog.Logger }
+
+func (p pebbleLogger) Infof(format string, args ...any) {
+	if p.l.Enabled(context.Background(), slog.LevelDebug) {
+		p.l.Debug(fmt.Sprintf(format, args...))
+	}
+}
+
+func (p pebbleLogger) Errorf(format string, args ...any) { p.l.Error(fmt.Sprintf(format, args...)) }
+
+// Fatalf must not return: Pebble calls it when it can't vouch for what is on
+// disk any more, a failed sync for instance. Nothing after that may be
+// acknowledged.
+func (p pebbleLogger) Fatalf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	p.l.Error(text)
+	panic("store: the files can't be written any more: " + text)
+}

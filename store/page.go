@@ -1,0 +1,67 @@
+package store
+
+import "slices"
+
+// A page has one buffer, which its changes are slices of and which the reader may keep. How
+// large it will be is not known before, so it is guessed from the mean change of
+// the container, and made anew when the guess was wrong.
+
+// slack is how much of a buffer may stay unused: a reader that keeps a page should
+// not keep much more than the page.
+const slack = 4 // a fourth
+
+// minBuffer is the smallest buffer worth to be cut down.
+const minBuffer = 4 << 10
+
+// append copies b to the page's buffer.
+func (w *walk) append(b []byte) {
+	if len(w.buf)+len(b) > cap(w.buf) {
+		w.grow(len(b))
+	}
+	w.buf = append(w.buf, b...)
+}
+
+// grow makes room for n bytes more at least, and moves what is there.
+func (w *walk) grow(n int) {
+	size := 2 * cap(w.buf)
+	if w.buf == nil {
+		mean := int(w.c.change.Load())
+		size = (mean + mean/16) * w.room
+		w.changes = slices.Grow(w.changes, w.room)
+	}
+	// The page ends behind maxPageBytes, but for a transaction that reaches beyond it.
+	size = max(min(size, maxPageBytes+n), len(w.buf)+n)
+	w.move(make([]byte, 0, size))
+}
+
+// fit ends the page: a buffer that is mostly empty is replaced.
+func (w *walk) fit() {
+	if len(w.changes) == 0 {
+		w.buf = nil
+		return
+	}
+	w.c.change.Store(int64(len(w.buf) / len(w.changes)))
+	if unused := cap(w.buf) - len(w.buf); cap(w.buf) > minBuffer && unused > cap(w.buf)/slack {
+		w.move(make([]byte, 0, len(w.buf)))
+	}
+}
+
+// move copies the page to another buffer.
+func (w *walk) move(buf []byte) {
+	w.buf = append(buf, w.buf...)
+	at := 0
+	take := func(n int) []byte {
+		b := w.buf[at : at+n : at+n]
+		at += n
+		return b
+	}
+	for i := range w.changes {
+		c := &w.changes[i]
+		if c.Current != nil {
+			c.Current = take(len(c.Current))
+		}
+		if c.Previous != nil {
+			c.Previous = take(len(c.Previous))
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package store
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// maxGroupBytes bounds the documents of one group; what waits beyond it goes
+// into the next one.
+const maxGroupBytes = 8 << 20
+
+// request is something for the sequencer to do: a transaction on one logical
+// partition, or a change to the store itself.
+type request struct {
+	c   *Container
+	ops []operation
+	one [1]operation // ops of a single write, so that it needs no memory of its own
+	// batch tells that errors are to name the operation.
+	batch bool
+	// control changes catalog, topology or settings, or purges. It must leave the group as
+	// it was when it returns an error.
+	control func(*group) error
+
+	// The answer, valid after done.
+	err       error
+	lsn, end  int64
+	partition string
+	done      chan struct{} // of capacity 1
+}
+
+// bytes is what the request adds to a group, roughly.
+func (r *request) bytes() int {
+	n := 0
+	for i := range r.ops {
+		n += len(r.ops[i].doc.body)
+	}
+	return n
+}
+
+// queue is what waits for the sequencer.
+type queue struct {
+	mu      sync.Mutex // guards waiting and closed
+	waiting []*request
+	closed  bool
+	wake    chan struct{} // of capacity 1: something waits, or closed
+}
+
+// submit hands r to the sequencer and waits until it is carried out and durable.
+func (db *DB) submit(r *request) error {
+	q := &db.queue
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return ErrClosed
+	}
+	q.waiting = append(q.waiting, r)
+	first := len(q.waiting) == 1
+	q.mu.Unlock()
+	if first {
+		select {
+		case q.wake <- struct{}{}:
+		default: // it is awake
+		}
+	}
+	<-r.done
+	return r.err
+}
+
+// do carries out a change to the store itself.
+func (db *DB) do(control func(*group) error) error {
+	return db.submit(&request{control: control, done: make(chan struct{}, 1)})
+}
+
+// take moves waiting requests to dst, up to a group's size; open is false when
+// the queue is closed and empty.
+func (q *queue) take(dst []*request) (requests []*request, open bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(q.waiting) && (n == 0 || bytes < maxGroupBytes) {
+		bytes += q.waiting[n].bytes()
+		n++
+	}
+	dst = append(dst, q.waiting[:n]...)
+	rest := copy(q.waiting, q.waiting[n:])
+	clear(q.waiting[rest:])
+	q.waiting = q.waiting[:rest]
+	return dst, rest > 0 || n > 0 || !q.closed
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// sequence is the sequencer: the one goroutine that writes. It takes all
+// requests that wait, carries them out one after the other into one batch,
+// applies it, takes the snapshot, waits for the sync, publishes the snapshot and
+// answers them all: also those that failed, since what they were judged by
+// must be durable before anybody hears of it.
+//
+// There is never more than one group under way: the next one is the larger for
+// it, and one sync serves them all.
+func (db *DB) sequence() {
+	defer db.background.Done()
+	g := newGroup(db)
+	var requests []*request
+	for open := true; open; {
+		requests, open = db.queue.take(requests[:0])
+		if len(requests) == 0 {
+			if open {
+				<-db.queue.wake
+				// Writers that were answered together come back together: to let them
+				// queue up first nearly doubles the group.
+				runtime.Gosched()
+			}
+			continue
+		}
+		db.carryOut(g, requests)
+		for i, r := range requests {
+			requests[i] = nil
+			r.done <- struct{}{}
+		}
+		runtime.Gosched()
+	}
+}
+
+// carryOut is one group, from its requests to their answers.
+func (db *DB) carryOut(g *group, requests []*request) {
+	if db.failed != nil {
+		for _, r := range requests {
+			r.err = db.failed
+		}
+		return
+	}
+	g.begin()
+	for _, r := range requests {
+		if r.control != nil {
+			r.err = r.control(g)
+		} else {
+			r.err = g.transact(r)
+		}
+	}
+	if err := g.commit(); err != nil {
+		// What was applied to memory is not on disk: nothing can be written any more.
+		db.failed = db.fault(err)
+		for _, r := range requests {
+			r.err = db.failed
+		}
+	}
+}
+
+// group is the sequencer's working memory, for one group at a time.
+type group struct {
+	db    *DB
+	batch *pebble.Batch
+	// ts is the store's clock when the group began: the _ts of all its writes.
+	ts int64
+	// written has the items that the group wrote, by index key: they are not in
+	// the database yet.
+	written map[string]version
+	// dirty are the ledgers that the group wrote to.
+	dirty []*ledger
+	// effects are what the transaction at hand is going to do.
+	effects []effect
+	// scratch is for a key, and images for the previous images of the transaction at hand.
+	scratch, images []byte
+	// broken tells that the batch can't be applied.
+	broken error
+	// catalog is set when the group changed it.
+	catalog *catalog
+	// retired are the signals of partitions that the group retired.
+	retired []*signal
+}
+
+func newGroup(db *DB) *group { return &group{db: db, written: map[string]version{}} }
+
+func (g *group) begin() {
+	g.ts = g.db.clock.seconds()
+	g.batch = g.db.pebble.NewBatch()
+	g.dirty = g.dirty[:0]
+	g.catalog = nil
+	g.retired = g.retired[:0]
+}
+
+// commit makes the group durable and then visible. A group that changed nothing
+// costs nothing.
+func (g *group) commit() error {
+	db := g.db
+	defer func() {
+		_ = g.batch.Close() // reports only that it was closed before
+		g.batch = nil
+		// While the store is idle it should not hold on to the last documents.
+		clear(g.written)
+		clear(g.effects[:cap(g.effects)])
+	}()
+	for _, l := range g.dirty {
+		if err := l.flush(g); err != nil {
+			return err
+		}
+	}
+	if g.broken != nil {
+		return g.broken
+	}
+	if g.batch.Empty() {
+		return nil
+	}
+	if err := db.pebble.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
+		return err
+	}
+	snap := db.pebble.NewSnapshot()
+	if err := g.batch.SyncWait(); err != nil {
+		_ = snap.Close()
+		return err
+	}
+	db.publish(g.view(snap))
+	for _, l := range g.dirty {
+		l.announce()
+	}
+	for _, s := range g.retired {
+		s.retire()
+	}
+	return nil
+}
+
+// view makes the view that the group ends with.
+func (g *group) view(snap *pebble.Snapshot) *view {
+	db := g.db
+	// current is written by this goroutine alone, so it can be read without the lock.
+	v := &view{db: db, snap: snap, catalog: db.current.catalog}
+	if g.catalog != nil {
+		v.catalog = g.catalog
+	}
+	v.states = make([]*state, len(db.ledgers))
+	copy(v.states, db.current.states)
+	for _, l := range g.dirty {
+		if db.ledgers[l.c.slot] == l {
+			v.states[l.c.slot] = l.state()
+		}
+	}
+	for i, l := range db.ledgers {
+		if l == nil {
+			v.states[i] = nil
+		}
+	}
+	return v
+}
