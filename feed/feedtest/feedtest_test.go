@@ -37,28 +37,48 @@ func TestDefective(t *testing.T) {
 
 // TestSuiteFindsEveryDefect runs the case that is made for it, in a process of
 // its own, over a source that breaks one sentence of the contract: the case must
-// fail, and pass over the source without the defect.
+// fail. All of them must pass over the source without a defect.
 func TestSuiteFindsEveryDefect(t *testing.T) {
+	caught := make([]string, 0, len(defects))
+	for _, d := range defects {
+		caught = append(caught, d.caught)
+	}
+	out, err := runCases(t, "none", caught...)
+	if err != nil {
+		t.Fatalf("without a defect: %v\n%s", err, out)
+	}
+	for _, d := range defects {
+		if !bytes.Contains(out, []byte("--- PASS: TestDefective/"+caseName(d.caught)+" ")) {
+			t.Fatalf("the case %q doesn't exist, or was skipped:\n%s", d.caught, out)
+		}
+	}
 	for _, d := range defects {
 		t.Run(d.name, func(t *testing.T) {
-			for _, defect := range []string{"none", d.name} {
-				name := strings.ReplaceAll(d.caught, " ", "_")
-				run := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestDefective$/^"+regexp.QuoteMeta(name)+"$")
-				run.Env = append(os.Environ(), defectVariable+"="+defect)
-				out, err := run.CombinedOutput()
-				if !bytes.Contains(out, []byte("=== RUN   TestDefective/"+name)) {
-					t.Fatalf("there is no case %q:\n%s", d.caught, out)
-				}
-				if bytes.Contains(out, []byte("panic:")) || bytes.Contains(out, []byte("--- SKIP")) {
-					t.Fatalf("the case panicked or was skipped:\n%s", out)
-				}
-				if failed := err != nil; failed != (defect != "none") {
-					t.Fatalf("with defect %q the case %q failed: %t\n%s", defect, d.caught, failed, out)
-				}
+			t.Parallel()
+			out, err := runCases(t, d.name, d.caught)
+			if err == nil || !bytes.Contains(out, []byte("--- FAIL: TestDefective/"+caseName(d.caught)+" ")) {
+				t.Fatalf("the case %q passes: %v\n%s", d.caught, err, out)
+			}
+			if bytes.Contains(out, []byte("panic:")) || bytes.Contains(out, []byte("DATA RACE")) {
+				t.Fatalf("the case %q fails in another way than by its own judgement:\n%s", d.caught, out)
 			}
 		})
 	}
 }
+
+// runCases runs cases of this test binary over a source with a defect.
+func runCases(t *testing.T, defect string, cases ...string) ([]byte, error) {
+	names := make([]string, 0, len(cases))
+	for _, c := range cases {
+		names = append(names, regexp.QuoteMeta(caseName(c)))
+	}
+	run := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestDefective$/^("+strings.Join(names, "|")+")$")
+	run.Env = append(os.Environ(), defectVariable+"="+defect)
+	return run.CombinedOutput()
+}
+
+// caseName is the name of a case as the testing package writes it.
+func caseName(s string) string { return strings.ReplaceAll(s, " ", "_") }
 
 // newFixture makes a container of the embedded store, seen through a defect.
 func newFixture(t *testing.T, want feedtest.Container, defect string) feedtest.Fixture {
