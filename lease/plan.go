@@ -111,7 +111,9 @@ func (p *Plan) Amend(l Lease) {
 		p.amended = map[int32]Lease{}
 	}
 	if p.seen != nil {
-		p.seen[l.ID] = sighting{etag: l.ETag, since: p.mono, changed: true}
+		// It was written some time after p.mono, nobody knows when: its age counts
+		// from the next listing, which finds another ETag than none.
+		p.seen[l.ID] = sighting{since: p.mono, changed: true}
 	}
 	p.amended[i] = l
 	s := p.stand(&l)
