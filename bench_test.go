@@ -1,0 +1,200 @@
+package changefeed
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// pagesSource answers every read at once with the next of a fixed number of
+// pages, which share their changes: what is measured over it is the processor.
+type pagesSource struct {
+	*fakeSource
+	page  []feed.Change
+	pages int64
+}
+
+func (s *pagesSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	var at int64
+	if r.From.Kind() == feed.StartContinuation {
+		if _, err := fmt.Sscan(string(r.From.Continuation()), &at); err != nil {
+			return feed.Page{}, err
+		}
+	}
+	if at >= s.pages {
+		if !sleep(ctx, r.Wait) {
+			return feed.Page{}, ctx.Err()
+		}
+		return feed.Page{Continuation: position(at)}, nil
+	}
+	return feed.Page{Changes: s.page, Continuation: position(at + 1), Bytes: 1024 * len(s.page)}, nil
+}
+
+// consume runs a processor whose handler does nothing until it has had n changes,
+// and reports changes/s and allocations per change.
+func consume(b *testing.B, cfg Config, n int64) {
+	b.Helper()
+	var handled atomic.Int64
+	done := make(chan struct{})
+	var once sync.Once
+	cfg.Handler = HandlerFunc(func(_ context.Context, batch *Batch) error {
+		if handled.Add(int64(len(batch.Changes))) >= n {
+			once.Do(func() { close(done) })
+		}
+		return nil
+	})
+	p, err := New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b.StartTimer()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	<-done
+	b.StopTimer()
+	runtime.ReadMemStats(&after)
+	stop()
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(n), "allocs/change")
+}
+
+func perSecond(b *testing.B, n int64) {
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "changes/s")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/change")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkProcessor measures the processor alone, over a source and leases that
+// cost nothing.
+func BenchmarkProcessor(b *testing.B) {
+	const partitions, changes = 4, 2_000_000
+	for _, items := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("page=%d", items), func(b *testing.B) {
+			source := &pagesSource{fakeSource: newFakeSource("0", "1", "2", "3"), page: make([]feed.Change, items)}
+			source.pages = changes / partitions / int64(items)
+			b.StopTimer()
+			for range b.N {
+				consume(b, Config{
+					Processor: "bench", Source: source, Leases: newFakeStore(), Start: feed.Beginning(),
+					MaxItems: items, Checkpoint: Checkpointing{Interval: time.Second},
+				}, changes)
+			}
+			perSecond(b, changes)
+		})
+	}
+}
+
+// BenchmarkProcessorOverStore is the whole path: documents of 1 KB in 4
+// partitions of the embedded store, written before and warm in its cache, the
+// leases in the same store. GOMAXPROCS=1 (-cpu 1) gives the figure for one core.
+func BenchmarkProcessorOverStore(b *testing.B) {
+	const documents = 100_000
+	db, source := loadedStore(b, documents)
+	run := 0
+	for _, c := range []struct {
+		name  string
+		items int
+		every Checkpointing
+	}{
+		{"page=1000/checkpoint=1s", 1000, Checkpointing{Interval: time.Second}},
+		{"page=100/checkpoint=batch", 100, Checkpointing{}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			leases, err := db.Container(b.Context(), "bench", "leases")
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.StopTimer()
+			for range b.N {
+				run++
+				consume(b, Config{
+					Processor: fmt.Sprintf("bench-%d", run), Source: source, Leases: db.Leases(leases),
+					Start: feed.Beginning(), MaxItems: c.items, Checkpoint: c.every,
+				}, documents)
+			}
+			perSecond(b, documents)
+		})
+	}
+}
+
+// loadedStore is a store with documents that have been read once.
+func loadedStore(b *testing.B, documents int) (*store.DB, feed.Source) {
+	b.Helper()
+	db, err := store.Open(b.TempDir(), store.Options{Memory: 512 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	ctx := b.Context()
+	if _, err := db.CreateDatabase(ctx, "bench"); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := db.CreateContainer(ctx, "bench", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}); err != nil {
+		b.Fatal(err)
+	}
+	items, err := db.CreateContainer(ctx, "bench", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 4})
+	if err != nil {
+		b.Fatal(err)
+	}
+	load(b, items, documents)
+	source := db.Source(items)
+	partitions, err := source.Partitions(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, p := range partitions {
+		warm(b, source, p)
+	}
+	return db, source
+}
+
+func load(b *testing.B, items *store.Container, documents int) {
+	b.Helper()
+	padding := fmt.Sprintf("%0850d", 0)
+	var next atomic.Int64
+	var writers sync.WaitGroup
+	for range 64 {
+		writers.Go(func() {
+			for n := next.Add(1); n <= int64(documents); n = next.Add(1) {
+				doc := fmt.Appendf(nil, `{"id":"%d","padding":"%s"}`, n, padding)
+				if _, err := items.Upsert(b.Context(), nil, doc, store.WriteOptions{}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+}
+
+func warm(b *testing.B, source feed.Source, p feed.Partition) {
+	b.Helper()
+	from := feed.Beginning()
+	for {
+		page, err := source.Read(b.Context(), feed.Request{Partition: p, From: from, MaxItems: 1000})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(page.Changes) == 0 {
+			return
+		}
+		from = feed.After(page.Continuation)
+	}
+}

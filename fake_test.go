@@ -1,0 +1,251 @@
+package changefeed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// fakeSource is a feed in memory: partitions that share one log, in which LSNs
+// rise by one. Each call takes a millisecond.
+type fakeSource struct {
+	mu         sync.Mutex // guards what follows; held for lookups only
+	partitions []feed.Partition
+	logs       map[string][]feed.Change // by partition ID
+	reads      []feed.Request
+	// fail answers a read instead, when it returns an error.
+	fail func(n int, r feed.Request) error
+}
+
+func newFakeSource(ids ...string) *fakeSource {
+	s := &fakeSource{logs: map[string][]feed.Change{}}
+	for i, id := range ids {
+		r := feed.Range{Min: border(i, len(ids)), Max: border(i+1, len(ids))}
+		s.partitions = append(s.partitions, feed.Partition{ID: id, Range: r})
+	}
+	return s
+}
+
+// border is the i-th of n+1 borders that cut the key space into equal parts.
+func border(i, n int) string {
+	switch i {
+	case 0:
+		return feed.MinEPK
+	case n:
+		return feed.MaxEPK
+	}
+	return fmt.Sprintf("%02X", i*0x80/n)
+}
+
+// write appends n changes to a partition.
+func (s *fakeSource) write(id string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range n {
+		lsn := int64(len(s.logs[id]) + 1)
+		s.logs[id] = append(s.logs[id], feed.Change{
+			LSN: lsn, Time: time.Now().UTC().Truncate(time.Second),
+			Current: fmt.Appendf(nil, `{"id":"%s-%d","n":%d}`, id, lsn, lsn),
+		})
+	}
+}
+
+func (s *fakeSource) Identity(context.Context) (feed.Identity, error) {
+	return feed.Identity{AccountHost: "localhost", Database: "d", DatabaseRID: "dr", Container: "c", ContainerRID: "cr"}, nil
+}
+
+func (s *fakeSource) Partitions(context.Context) ([]feed.Partition, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.partitions), nil
+}
+
+func position(lsn int64) feed.Continuation { return feed.Continuation(strconv.FormatInt(lsn, 10)) }
+
+func (s *fakeSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	if !sleep(ctx, time.Millisecond) {
+		return feed.Page{}, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads = append(s.reads, r)
+	if s.fail != nil {
+		if err := s.fail(len(s.reads), r); err != nil {
+			return feed.Page{}, err
+		}
+	}
+	log := s.logs[r.Partition.ID]
+	from := int64(len(log))
+	switch r.From.Kind() {
+	case feed.StartBeginning:
+		from = 0
+	case feed.StartContinuation:
+		from, _ = strconv.ParseInt(string(r.From.Continuation()), 10, 64)
+	case feed.StartTime:
+		from = int64(slices.IndexFunc(log, func(c feed.Change) bool { return !c.Time.Before(r.From.Time()) }))
+		if from < 0 {
+			from = int64(len(log))
+		}
+	case feed.StartNow:
+	}
+	end := min(from+int64(r.MaxItems), int64(len(log)))
+	page := feed.Page{Changes: log[from:end:end], Continuation: position(end), LSN: end, End: int64(len(log)), Charge: 2}
+	for _, c := range page.Changes {
+		page.Bytes += len(c.Current)
+	}
+	return page, nil
+}
+
+func (s *fakeSource) requests() []feed.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.reads)
+}
+
+// fakeStore is a lease container in memory. Each call takes a millisecond.
+type fakeStore struct {
+	mu     sync.Mutex // guards what follows; held for lookups only
+	docs   map[string]lease.Lease
+	marker time.Time
+	etag   int
+	lists  int
+	// writes are those that were sent, in their order.
+	writes []fakeWrite
+	// before answers a write instead of carrying it out, after one carried out.
+	before, after func(w fakeWrite) error
+}
+
+type fakeWrite struct {
+	op    string
+	lease lease.Lease
+	at    time.Time
+}
+
+func newFakeStore() *fakeStore { return &fakeStore{docs: map[string]lease.Lease{}} }
+
+func (s *fakeStore) Open(context.Context, lease.Key) (lease.Store, error) { return s, nil }
+
+func (s *fakeStore) List(context.Context) (lease.Listing, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists++
+	l := lease.Listing{Initialized: s.marker, Now: time.Now().UTC()}
+	for _, doc := range s.docs {
+		l.Leases = append(l.Leases, doc)
+	}
+	slices.SortFunc(l.Leases, func(a, b lease.Lease) int { return slices.Compare([]string{a.ID}, []string{b.ID}) })
+	return l, nil
+}
+
+func (s *fakeStore) Mark(_ context.Context, initialised bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marker = time.Time{}
+	if initialised {
+		s.marker = time.Now().UTC().Truncate(time.Second)
+	}
+	return nil
+}
+
+// write carries out a write under the hooks.
+func (s *fakeStore) write(ctx context.Context, op string, l lease.Lease, carry func() (lease.Lease, error)) (lease.Lease, error) {
+	if !sleep(ctx, time.Millisecond) {
+		return l, ctx.Err()
+	}
+	w := fakeWrite{op, l, time.Now()}
+	s.mu.Lock()
+	s.writes = append(s.writes, w)
+	before, after := s.before, s.after
+	s.mu.Unlock()
+	if before != nil {
+		if err := before(w); err != nil {
+			return l, err
+		}
+	}
+	s.mu.Lock()
+	l, err := carry()
+	s.mu.Unlock()
+	if after != nil && err == nil {
+		if err := after(w); err != nil {
+			return l, err
+		}
+	}
+	return l, err
+}
+
+func (s *fakeStore) put(l lease.Lease) lease.Lease {
+	s.etag++
+	l.ETag, l.Modified = strconv.Itoa(s.etag), time.Now().UTC().Truncate(time.Second)
+	s.docs[l.ID] = l
+	return l
+}
+
+func (s *fakeStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	l.ID = "lease-" + l.Token
+	return s.write(ctx, "create", l, func() (lease.Lease, error) {
+		if doc, ok := s.docs[l.ID]; ok {
+			return l, &lease.ConflictError{Current: doc}
+		}
+		return s.put(l), nil
+	})
+}
+
+func (s *fakeStore) match(l lease.Lease) error {
+	doc, ok := s.docs[l.ID]
+	switch {
+	case !ok:
+		return feed.ErrNotFound
+	case doc.ETag != l.ETag:
+		return &lease.ConflictError{Current: doc}
+	}
+	return nil
+}
+
+func (s *fakeStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.write(ctx, "update", l, func() (lease.Lease, error) {
+		if err := s.match(l); err != nil {
+			return l, err
+		}
+		return s.put(l), nil
+	})
+}
+
+func (s *fakeStore) Delete(ctx context.Context, l lease.Lease) error {
+	_, err := s.write(ctx, "delete", l, func() (lease.Lease, error) {
+		if err := s.match(l); err != nil {
+			return l, err
+		}
+		delete(s.docs, l.ID)
+		return l, nil
+	})
+	return err
+}
+
+// doc is the document of a lease.
+func (s *fakeStore) doc(token string) lease.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.docs["lease-"+token]
+}
+
+// edit changes the document of a lease, as an operator or another host would.
+func (s *fakeStore) edit(token string, change func(*lease.Lease)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	doc := s.docs["lease-"+token]
+	change(&doc)
+	s.put(doc)
+}
+
+// sent are the writes so far.
+func (s *fakeStore) sent() []fakeWrite {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.writes)
+}
