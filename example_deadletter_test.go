@@ -1,0 +1,93 @@
+package changefeed_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// A change that can't be handled would be delivered again and again, and hold up
+// the changes behind it. This handler puts such a change into a second container,
+// together with the reason, and goes on. An error of the second container is
+// returned: then the batch comes again, so nothing is lost between the two.
+func Example_deadLetters() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	s := openShop(ctx, store.ContainerProperties{ID: "orders"}, store.ContainerProperties{ID: "dead-letters"})
+	defer s.Close()
+	s.write(ctx, "orders",
+		`{"id":"1","customer":"ada","total":12}`,
+		`{"id":"2","customer":"bob","total":"a lot"}`,
+		`{"id":"3","customer":"eve","total":-7}`,
+		`{"id":"4","customer":"ada","total":30}`,
+	)
+
+	ship := func(order json.RawMessage) error {
+		var o struct{ Total float64 }
+		if err := json.Unmarshal(order, &o); err != nil {
+			return err
+		}
+		if o.Total < 0 {
+			return errors.New("negative total")
+		}
+		return nil
+	}
+	run(ctx, changefeed.Config{
+		Processor: "shipping",
+		Source:    s.source("orders"),
+		Leases:    s.leases(),
+		Start:     feed.Beginning(),
+		Handler: changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
+			for _, change := range b.Changes {
+				id, err := change.ID()
+				if err != nil {
+					return err
+				}
+				if err := ship(change.Current); err != nil {
+					var order struct{ Customer string }
+					_ = json.Unmarshal(change.Current, &order) // without a customer it is filed under none
+					letter, err := json.Marshal(map[string]any{
+						"id": id, "customer": order.Customer, "lsn": change.LSN, "reason": err.Error(), "order": change.Current,
+					})
+					if err != nil {
+						return err
+					}
+					if _, err := s.containers["dead-letters"].Upsert(ctx, nil, letter, store.WriteOptions{}); err != nil {
+						return err
+					}
+				} else {
+					fmt.Println("shipped", id)
+				}
+				if id == "4" {
+					stop()
+				}
+			}
+			return nil
+		}),
+	})
+
+	letters, err := s.containers["dead-letters"].Items(context.Background(), store.ItemsRequest{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, letter := range letters.Items {
+		var l struct {
+			ID, Reason string
+		}
+		if err := json.Unmarshal(letter.Body, &l); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("dead letter %s: %s\n", l.ID, l.Reason)
+	}
+	// Unordered output:
+	// shipped 1
+	// shipped 4
+	// dead letter 2: json: cannot unmarshal string into Go struct field .Total of type float64
+	// dead letter 3: negative total
+}

@@ -1,0 +1,132 @@
+package changefeed_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// account is the running total of one customer. LSN is that of the last payment
+// that is in Total: kept beside it, and written with it.
+type account struct {
+	ID       string  `json:"id"`
+	Customer string  `json:"customer"`
+	Total    float64 `json:"total"`
+	LSN      int64   `json:"lsn"`
+}
+
+// add adds the payments of one batch to the totals of their customers. A payment
+// whose LSN is in the total already is left out. That is safe because LSNs rise
+// within a partition key, over splits and merges too, and because a page never
+// cuts a transaction: all payments of one LSN and customer are in one batch.
+func add(ctx context.Context, accounts *store.Container, changes []feed.Change) error {
+	type payments struct{ of []feed.Change }
+	byCustomer := map[string]*payments{}
+	for _, change := range changes {
+		var payment struct{ Customer string }
+		if err := json.Unmarshal(change.Current, &payment); err != nil {
+			return err
+		}
+		if byCustomer[payment.Customer] == nil {
+			byCustomer[payment.Customer] = &payments{}
+		}
+		p := byCustomer[payment.Customer]
+		p.of = append(p.of, change)
+	}
+	for customer, p := range byCustomer {
+		if err := addTo(ctx, accounts, customer, p.of); err != nil {
+			return err // the batch comes again, and what was added already is left out
+		}
+	}
+	return nil
+}
+
+func addTo(ctx context.Context, accounts *store.Container, customer string, payments []feed.Change) error {
+	a, condition := account{ID: "total", Customer: customer}, store.WriteOptions{IfNoneMatch: "*"}
+	old, err := accounts.Read(ctx, feed.PartitionKey{customer}, a.ID, store.ReadOptions{})
+	switch {
+	case err == nil:
+		condition = store.WriteOptions{IfMatch: old.ETag}
+		if err := json.Unmarshal(old.Body, &a); err != nil {
+			return err
+		}
+	case !errors.Is(err, feed.ErrNotFound):
+		return err
+	}
+	included := a.LSN
+	for _, change := range payments {
+		if change.LSN <= included {
+			continue
+		}
+		var payment struct{ Amount float64 }
+		if err := json.Unmarshal(change.Current, &payment); err != nil {
+			return err
+		}
+		a.Total += payment.Amount
+		a.LSN = change.LSN
+	}
+	if a.LSN == included {
+		return nil
+	}
+	body, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	// The condition refuses the write of a host that lost its lease meanwhile.
+	_, err = accounts.Upsert(ctx, feed.PartitionKey{customer}, body, condition)
+	return err
+}
+
+// Every change is delivered at least once, so a handler that adds would add twice
+// now and then. This one keeps the last LSN beside the total, and can get the same
+// batch as often as it likes.
+func Example_runningTotal() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	s := openShop(ctx, store.ContainerProperties{ID: "payments"}, store.ContainerProperties{ID: "accounts"})
+	defer s.Close()
+	s.write(ctx, "payments",
+		`{"id":"1","customer":"ada","amount":10}`,
+		`{"id":"2","customer":"bob","amount":5}`,
+		`{"id":"3","customer":"ada","amount":2.5}`,
+		`{"id":"last","customer":"bob","amount":1}`,
+	)
+	run(ctx, changefeed.Config{
+		Processor: "totals",
+		Source:    s.source("payments"),
+		Leases:    s.leases(),
+		Start:     feed.Beginning(),
+		MaxItems:  2,
+		Handler: changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
+			for range 3 { // as if it was delivered three times
+				if err := add(ctx, s.containers["accounts"], b.Changes); err != nil {
+					return err
+				}
+			}
+			if id, err := b.Changes[len(b.Changes)-1].ID(); err == nil && id == "last" {
+				stop()
+			}
+			return nil
+		}),
+	})
+	for _, customer := range []string{"ada", "bob"} {
+		item, err := s.containers["accounts"].Read(context.Background(), feed.PartitionKey{customer}, "total", store.ReadOptions{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		var a account
+		if err := json.Unmarshal(item.Body, &a); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(a.Customer, a.Total)
+	}
+	// Output:
+	// ada 12.5
+	// bob 6
+}
