@@ -43,16 +43,24 @@ type checker struct {
 	floor     int64 // what was written behind it is promised
 	tenures   map[tenureKey]*tenure
 	inFlight  map[tenureKey]int
-	acquiring map[tenureKey]time.Time // first attempt of an acquire without an answer
-	creates   int                     // under way
+	acquiring map[tenureKey]attempt
+	creates   int // under way
 	uses      []*use
 	lastRead  map[string]time.Time
 	lastWrite map[string]time.Time // of an owner, by token
+	writtenAt map[string]time.Time // of anybody
 	deletedAt time.Time            // by hand
 	changedAt time.Time            // the last change of any Owner or mark
 	moves     int
 	found     []violation
 	cost      costs
+}
+
+// attempt is the first try of an acquire whose answer didn't come. A repetition
+// has the same ETag.
+type attempt struct {
+	since time.Time
+	etag  string
 }
 
 // violation is an invariant that did not hold.
@@ -70,8 +78,8 @@ func newChecker(w *world) *checker {
 	return &checker{
 		world: w, exclusive: true,
 		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
-		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]time.Time{},
-		lastRead: map[string]time.Time{}, lastWrite: map[string]time.Time{},
+		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{},
+		lastRead: map[string]time.Time{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
 		cost: newCosts(),
 	}
 }
@@ -112,6 +120,8 @@ type leaseWrite struct {
 	start  time.Time
 	before lease.Lease // what it replaced, once it was applied
 	age    time.Duration
+	// acquires: the host takes the lease, as its listing allows.
+	acquires bool
 }
 
 // sent is told of a write before it leaves the host.
@@ -129,6 +139,7 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	}
 	t := c.tenures[key]
 	mine := h.text() != "" && l.Owner == h.text()
+	w.acquires = mine && !c.trusted(t) && c.seenExpired(h, l)
 	switch op {
 	case opCreate:
 		c.creates++
@@ -142,7 +153,7 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 		switch {
 		case l.Owner == "":
 			c.givesUp(h, t, l.Token, "release")
-		case mine && t != nil && !t.givenUp && !c.trusted(t) && !c.seenExpired(h, l):
+		case mine && t != nil && !t.givenUp && !c.trusted(t) && !w.acquires:
 			c.violate(7, "%s: writes lease %s after trust ended", h.id, l.Token)
 		}
 	}
@@ -219,16 +230,14 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 		return
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
-		if since, pending := c.acquiring[key]; pending && c.tenures[key] == nil {
-			c.tenures[key] = &tenure{attempt: since}
+		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.trusted(c.tenures[key]) {
+			c.tenures[key] = &tenure{attempt: first.since}
 		}
 		c.sawMark(c.tenures[key], current)
 		return
 	}
-	if w.op == opUpdate && w.lease.Owner != "" && owner != "" && w.lease.Owner == owner && c.tenures[key] == nil {
-		if _, pending := c.acquiring[key]; !pending {
-			c.acquiring[key] = w.start
-		}
+	if w.acquires && c.acquiring[key].etag != w.lease.ETag {
+		c.acquiring[key] = attempt{since: w.start, etag: w.lease.ETag}
 	}
 }
 

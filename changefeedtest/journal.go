@@ -122,7 +122,8 @@ func (j *journal) settle(entries []int, handled, acked bool) {
 // match finds the entries of a batch's changes, in a range behind from. It
 // returns a text that says what is wrong: a change that was never written, or
 // isn't in the range, or one that is missing between from and the last change.
-func (j *journal) match(r feed.Range, from int64, changes []feed.Change, ids []string) (entries []int, wrong string) {
+// What was written before since may be missing.
+func (j *journal) match(r feed.Range, from int64, since time.Time, changes []feed.Change, ids []string) (entries []int, wrong string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	next := 0
@@ -139,7 +140,7 @@ func (j *journal) match(r feed.Range, from int64, changes []feed.Change, ids []s
 			next++
 			continue
 		}
-		if j.visible(i) {
+		if j.visible(i) && !e.at.Before(since) {
 			return entries, "left out " + e.String()
 		}
 	}

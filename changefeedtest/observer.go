@@ -165,7 +165,11 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch) (*use, []
 		ids[i] = id
 	}
 	r := o.lease.Range.OrFull()
-	entries, wrong := w.journal.match(r, o.position, b.Changes, ids)
+	var since time.Time
+	if start := o.lease.Start(feed.Now()); o.first && start.Kind() == feed.StartTime {
+		since = start.Time() // it may have been still to come when the run began
+	}
+	entries, wrong := w.journal.match(r, o.position, since, b.Changes, ids)
 	if wrong != "" {
 		c.fail(4, "%s: lease %s, behind %d: the batch %s", o.host.id, o.lease.Token, o.position, wrong)
 	}

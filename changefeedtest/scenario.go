@@ -200,7 +200,7 @@ func sorted(events []event) []event {
 func (s *scenario) world(e engine, keepTrace bool) *world {
 	c := worldConfig{
 		seed: s.seed, times: s.times, engine: e, mode: s.mode, checkpoint: s.checkpoint,
-		maxItems: s.maxItems, readAhead: s.readAhead, waits: s.waits, trace: keepTrace,
+		maxItems: s.maxItems, readAhead: s.readAhead, waits: s.waits, clockless: s.clockless, trace: keepTrace,
 	}
 	switch s.start {
 	case feed.StartNow, feed.StartContinuation:

@@ -42,6 +42,7 @@ type world struct {
 	maxItems   int
 	readAhead  int
 	waits      bool // the source can hold a read
+	clockless  bool // the lease store can't tell its clock
 	engine     engine
 	trace      *trace
 	journal    *journal
@@ -78,6 +79,7 @@ type worldConfig struct {
 	maxItems   int
 	readAhead  int
 	waits      bool
+	clockless  bool
 	passes     func(id string) bool
 	trace      bool
 }
@@ -86,7 +88,7 @@ func newWorld(c worldConfig) *world {
 	w := &world{
 		seed: c.seed, times: c.times, terms: lease.Terms{Expiration: c.times.expiration},
 		start: c.start, mode: c.mode, checkpoint: c.checkpoint, maxItems: c.maxItems,
-		readAhead: c.readAhead, waits: c.waits, engine: c.engine,
+		readAhead: c.readAhead, waits: c.waits, clockless: c.clockless, engine: c.engine,
 		trace: newTrace(c.trace), journal: newJournal(c.mode, c.passes),
 	}
 	w.check = newChecker(w)
