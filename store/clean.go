@@ -292,15 +292,14 @@ func (m *meta) without(empty []uint32) *meta {
 	for i, p := range m.partitions {
 		q := *p
 		q.segments = nil
-		own := m.segments[p.number]
 		for _, n := range p.segments {
 			if slices.Contains(empty, n) {
-				own.Trimmed = max(own.Trimmed, m.segments[n].Trimmed)
+				s := m.segments[n]
+				q.losses = addLoss(q.losses, s.keys().Intersect(p.keys), s.Trimmed)
 			} else {
 				q.segments = append(q.segments, n)
 			}
 		}
-		m.segments[p.number] = own
 		m.partitions[i] = &q
 	}
 	for _, n := range empty {

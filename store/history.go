@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -13,16 +14,67 @@ import (
 // cutoff is the first second that a container's retention still covers.
 func (p *ContainerProperties) cutoff(now int64) int64 { return now - int64(p.Retention/time.Second) }
 
-// trimmed is the LSN up to which versions may be missing from the partition's
-// segments; nothing is missing in latest version mode.
+// trimmed is the LSN up to which versions may be missing from the scope; nothing is
+// missing in latest version mode. What is missing elsewhere in the partition doesn't
+// count: after a merge, who follows the range of one of the two may be at an LSN
+// that is long past in the other.
 func (w *walk) trimmed() int64 {
 	lsn := int64(0)
-	if w.space == spaceVersions {
-		for _, n := range w.part.segments {
-			lsn = max(lsn, w.meta.segments[n].Trimmed)
+	if w.space != spaceVersions {
+		return lsn
+	}
+	for _, n := range w.part.segments {
+		if s := w.meta.segments[n]; s.keys().Overlaps(w.scope.keys) {
+			lsn = max(lsn, s.Trimmed)
+		}
+	}
+	for _, l := range w.part.losses {
+		if l.keys().Overlaps(w.scope.keys) {
+			lsn = max(lsn, l.LSN)
 		}
 	}
 	return lsn
+}
+
+// loss says that versions up to an LSN were cut off in a range of keys.
+type loss struct {
+	Min string `json:"min"`
+	Max string `json:"max"`
+	LSN int64  `json:"lsn"`
+}
+
+func (l loss) keys() feed.Range { return feed.Range{Min: l.Min, Max: l.Max} }
+
+// addLoss adds a loss to others. They stay disjoint and in the order of their
+// ranges, and neighbours with one LSN become one, so that they don't grow with every split.
+func addLoss(losses []loss, keys feed.Range, lsn int64) []loss {
+	if keys.IsEmpty() || lsn == 0 {
+		return losses
+	}
+	losses = append(slices.Clone(losses), loss{keys.Min, keys.Max, lsn})
+	var borders []string
+	for _, l := range losses {
+		borders = append(borders, l.Min, l.Max)
+	}
+	slices.Sort(borders)
+	borders = slices.Compact(borders)
+	var out []loss
+	for i, from := range borders[:len(borders)-1] {
+		piece := loss{Min: from, Max: borders[i+1]}
+		for _, l := range losses {
+			if l.keys().Holds(from) {
+				piece.LSN = max(piece.LSN, l.LSN)
+			}
+		}
+		switch n := len(out); {
+		case piece.LSN == 0:
+		case n > 0 && out[n-1].Max == piece.Min && out[n-1].LSN == piece.LSN:
+			out[n-1].Max = piece.Max
+		default:
+			out = append(out, piece)
+		}
+	}
+	return out
 }
 
 // historyLost tells that the position is past the retention, and where the

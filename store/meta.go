@@ -39,7 +39,10 @@ type partition struct {
 	// first LSN.
 	segments []uint32
 	parents  []string
-	changed  *signal
+	// losses are the versions that were cut off in segments that are not listed
+	// any more.
+	losses  []loss
+	changed *signal
 }
 
 // segment is a log: the one partition that wrote it is live, or was split or
@@ -52,7 +55,13 @@ type segment struct {
 	To   int64 `json:"to,omitempty"`
 	// Trimmed is the LSN up to which the versions log was cut off.
 	Trimmed int64 `json:"trimmed,omitempty"`
+	// Min and Max are the range of the partition that wrote the segment.
+	Min string `json:"min"`
+	Max string `json:"max"`
 }
+
+// keys is the range that all keys of the segment lie in.
+func (s segment) keys() feed.Range { return feed.Range{Min: s.Min, Max: s.Max} }
 
 // last is the highest LSN that the segment can hold.
 func (s segment) last() int64 {
@@ -155,6 +164,7 @@ type (
 		Max      string   `json:"max"`
 		Segments []uint32 `json:"segments"`
 		Parents  []string `json:"parents,omitempty"`
+		Losses   []loss   `json:"losses,omitempty"`
 	}
 )
 
@@ -167,7 +177,7 @@ func (m *meta) record(c *Container) ([]byte, error) {
 	}
 	for _, p := range m.partitions {
 		r.Partitions = append(r.Partitions, partitionRecord{
-			Number: p.number, Min: p.keys.Min, Max: p.keys.Max, Segments: p.segments, Parents: p.parents,
+			Number: p.number, Min: p.keys.Min, Max: p.keys.Max, Segments: p.segments, Parents: p.parents, Losses: p.losses,
 		})
 	}
 	b, err := json.Marshal(r)
@@ -189,6 +199,7 @@ func (r *containerRecord) load(number uint32) (*meta, error) {
 		if err != nil {
 			return nil, corrupt("container %d: partition %d: %v", number, p.Number, err)
 		}
+		part.losses = p.Losses
 		m.partitions = append(m.partitions, part)
 	}
 	return m, nil

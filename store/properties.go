@@ -134,7 +134,7 @@ func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
 			return nil, err
 		}
 		m.partitions = append(m.partitions, part)
-		m.segments[number] = segment{}
+		m.segments[number] = segment{Min: lower, Max: upper}
 		lower = upper
 	}
 	return m, nil

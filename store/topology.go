@@ -124,7 +124,7 @@ func (g *group) rearrange(l *ledger, place, n int, ranges []feed.Range) ([]*part
 	m := l.meta.change()
 	old := l.meta.partitions[place : place+n]
 	end := slices.Max(l.ends[place : place+n])
-	segments, parents, trimmed := m.retire(old, l.ends[place:place+n])
+	segments, parents, losses := m.retire(old, l.ends[place:place+n])
 	made := make([]*partition, len(ranges))
 	ends := make([]int64, len(ranges))
 	for i, keys := range ranges {
@@ -137,7 +137,10 @@ func (g *group) rearrange(l *ledger, place, n int, ranges []feed.Range) ([]*part
 		// The new partitions begin where the old ones ended, so that no counter goes back.
 		p.changed.advance(end)
 		made[i], ends[i] = p, end
-		m.segments[own] = segment{From: end, Trimmed: trimmed}
+		for _, lost := range losses {
+			p.losses = addLoss(p.losses, lost.keys().Intersect(keys), lost.LSN)
+		}
+		m.segments[own] = segment{From: end, Min: keys.Min, Max: keys.Max}
 	}
 	for _, p := range old {
 		if err := g.batch.Delete(partitionKeyOf(l.c.number, p.number), nil); err != nil {
@@ -152,13 +155,14 @@ func (g *group) rearrange(l *ledger, place, n int, ranges []feed.Range) ([]*part
 
 // retire closes the segments of partitions that are replaced, and returns what their
 // successors inherit: the segments to read, in the order of their first LSN, the
-// ancestors, and up to where versions are lost in segments that are not passed on.
-// A segment that nothing was written to is not.
-func (m *meta) retire(old []*partition, ends []int64) (segments []uint32, parents []string, trimmed int64) {
+// ancestors, and what was lost in segments that are not passed on. A segment that
+// nothing was written to is not.
+func (m *meta) retire(old []*partition, ends []int64) (segments []uint32, parents []string, losses []loss) {
 	for i, p := range old {
+		losses = append(losses, p.losses...) // of neighbours, in the order of their ranges
 		own := m.segments[p.number]
 		if own.To = ends[i]; own.To == own.From {
-			trimmed = max(trimmed, own.Trimmed)
+			losses = addLoss(losses, own.keys(), own.Trimmed)
 			delete(m.segments, p.number)
 		} else {
 			m.segments[p.number] = own
@@ -175,7 +179,7 @@ func (m *meta) retire(old []*partition, ends []int64) (segments []uint32, parent
 		}
 	}
 	slices.SortStableFunc(segments, func(a, b uint32) int { return int(m.segments[a].From - m.segments[b].From) })
-	return segments, parents, trimmed
+	return segments, parents, losses
 }
 
 // isHex reports whether s is upper-case hexadecimal.
