@@ -1,0 +1,709 @@
+package store_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// The model test drives a store and a model of it in memory with the same
+// random operations, on fake time, and compares every answer. Properties:
+//
+//   - Create, upsert, replace, delete, read, batches and their conditions answer what the
+//     model says, and a failed batch leaves nothing.
+//   - An expired item is invisible at once, purged or not; a purge shows in all versions
+//     mode only, as one delete that is marked.
+//   - A page of a feed holds exactly what the model holds between its two
+//     positions, in LSN order, byte for byte, and cuts no transaction: by
+//     partition, by range of keys, by key and by prefix, in both modes, from every kind of start.
+//   - A reader that follows its range through splits and merges loses nothing and
+//     sees nothing twice.
+//   - All of that holds after the store was closed and opened again, and Check finds nothing.
+
+var (
+	modelSeeds = flag.Int("model.seeds", 0, "how many seeds the model test runs (0: 60, or 10 with -short)")
+	modelSeed  = flag.Uint64("model.seed", 0, "the one seed that the model test runs (0: -model.seeds)")
+)
+
+const modelSteps = 250
+
+func TestModel(t *testing.T) {
+	seeds := *modelSeeds
+	if seeds == 0 {
+		seeds = 60
+		if testing.Short() {
+			seeds = 10
+		}
+	}
+	first := uint64(1)
+	if *modelSeed != 0 {
+		first, seeds = *modelSeed, 1
+	}
+	for seed := first; seed < first+uint64(seeds); seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { runModel(t, seed) })
+		})
+	}
+}
+
+func runModel(t *testing.T, seed uint64) {
+	w := newWorld(t, seed)
+	defer func() {
+		if t.Failed() {
+			t.Logf("replay with -run TestModel -model.seed=%d; the last steps:\n%s", seed, strings.Join(w.steps, "\n"))
+		}
+		_ = w.db.Close()
+	}()
+	for range modelSteps {
+		w.step()
+		synctest.Wait()
+		w.audit()
+	}
+	w.finish()
+}
+
+// itemID names an item: its key as text, and its id.
+type itemID struct{ key, id string }
+
+// modelItem is an item as it should be in the store.
+type modelItem struct {
+	key  feed.PartitionKey
+	body []byte // as a point read shows it
+	etag string
+	ts   int64
+	lsn  int64
+	ttl  int
+}
+
+// stored is the item as a feed shows it.
+func (i *modelItem) stored() []byte {
+	return fmt.Appendf(slices.Clone(i.body[:len(i.body)-1]), `,"_lsn":%d}`, i.lsn)
+}
+
+// event is one write, as all versions mode shows it.
+type event struct {
+	op                feed.Op
+	id                itemID
+	key               feed.PartitionKey
+	point             string
+	lsn, ts           int64
+	current, previous []byte
+	expired           bool
+}
+
+// world is a store and the model of it.
+type world struct {
+	t     *testing.T
+	rng   *rand.Rand
+	fs    vfs.FS
+	o     store.Options
+	db    *store.DB
+	c     *store.Container
+	src   feed.Source
+	hash  epk.Hash
+	paths []string
+	props store.ContainerProperties
+
+	keys   []feed.PartitionKey
+	items  map[itemID]*modelItem
+	events []event
+	// auditor follows the whole container in all versions mode, if it has that.
+	auditor   *follower
+	followers []*follower
+	value     int
+	steps     []string
+}
+
+// logf notes what is done, for the report of a failure.
+func (w *world) logf(format string, args ...any) {
+	w.steps = append(w.steps, fmt.Sprintf(format, args...))
+	if len(w.steps) > 40 {
+		w.steps = w.steps[1:]
+	}
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fs: vfs.NewMem(), items: map[itemID]*modelItem{}}
+	w.o = store.Options{FS: w.fs, Memory: 4 << 20}
+	if w.rng.IntN(4) == 0 {
+		w.o.PurgeInterval = -1
+	}
+	w.paths = [][]string{{"/pk"}, {"/pk"}, {"/a/b", "/c"}, {"/a/b", "/a/c", "/d"}}[w.rng.IntN(4)]
+	w.props = store.ContainerProperties{ID: "c", KeyPaths: w.paths, Partitions: 1 + w.rng.IntN(3)}
+	versions := []store.KeyVersion{store.HashV1, store.HashV2, store.DefaultHash}
+	if len(w.paths) > 1 {
+		versions = append(versions, store.MultiHash)
+	}
+	w.props.KeyVersion = versions[w.rng.IntN(len(versions))]
+	switch {
+	case w.props.KeyVersion == store.HashV1:
+		w.hash = epk.V1
+	case len(w.paths) > 1 && w.props.KeyVersion != store.HashV2:
+		w.hash = epk.MultiHash
+	default:
+		w.hash = epk.V2
+	}
+	w.props.DefaultTTL = []int{0, -1, 5, 30}[w.rng.IntN(4)]
+	w.props.Retention = []time.Duration{0, time.Hour, 2 * time.Minute}[w.rng.IntN(3)]
+	w.open()
+	if _, err := w.db.CreateDatabase(t.Context(), "db"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.db.CreateContainer(t.Context(), "db", w.props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.use(c)
+	w.makeKeys()
+	if w.props.Retention > 0 {
+		w.auditor = w.follow(feed.AllVersionsAndDeletes, feed.Full(), nil, feed.Now())
+	}
+	return w
+}
+
+func (w *world) open() {
+	db, err := store.Open("db", w.o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.db = db
+}
+
+func (w *world) use(c *store.Container) { w.c, w.src = c, w.db.Source(c) }
+
+// makeKeys makes a few logical keys: of every type, and with long strings that
+// share an effective partition key under Hash V1.
+func (w *world) makeKeys() {
+	long := strings.Repeat("é", 100)
+	pool := []any{"a", "b", "ключ", long + "1", long + "2", 0.0, 7.0, -1.5, true, false, nil, feed.Undefined}
+	for len(w.keys) < 8 {
+		key := feed.PartitionKey{}
+		for range w.paths {
+			key = append(key, pool[w.rng.IntN(len(pool))])
+		}
+		if !slices.ContainsFunc(w.keys, func(k feed.PartitionKey) bool { return k.String() == key.String() }) {
+			w.keys = append(w.keys, key)
+		}
+	}
+}
+
+func components(key feed.PartitionKey) []epk.Component {
+	var out []epk.Component
+	for _, v := range key {
+		switch v := v.(type) {
+		case nil:
+			out = append(out, epk.Component{Kind: epk.Null})
+		case bool:
+			out = append(out, epk.OfBool(v))
+		case float64:
+			out = append(out, epk.OfNumber(v))
+		case string:
+			out = append(out, epk.OfString(v))
+		default:
+			out = append(out, epk.Component{})
+		}
+	}
+	return out
+}
+
+func (w *world) point(key feed.PartitionKey) string {
+	return epk.Hex(w.hash.Append(nil, components(key)))
+}
+
+func (w *world) someKey() feed.PartitionKey { return w.keys[w.rng.IntN(len(w.keys))] }
+func (w *world) someID() string             { return fmt.Sprintf("i%d", w.rng.IntN(5)) }
+
+// now is the store's clock. It stands still while a step runs, because time in a
+// bubble passes only when everybody waits.
+func (w *world) now() int64 { return w.db.Now().Unix() }
+
+// expired reports whether an item is past its time to live.
+func (w *world) expired(i *modelItem) bool {
+	ttl := i.ttl
+	if ttl == 0 {
+		ttl = w.props.DefaultTTL
+	}
+	return w.props.DefaultTTL != 0 && ttl > 0 && i.ts+int64(ttl) <= w.now()
+}
+
+// visible returns an item that exists and isn't expired.
+func (w *world) visible(id itemID) *modelItem {
+	if i := w.items[id]; i != nil && !w.expired(i) {
+		return i
+	}
+	return nil
+}
+
+// body makes a document of a key and an id, with the key where the paths lead.
+func (w *world) body(key feed.PartitionKey, id string) (body []byte, ttl int) {
+	w.value++
+	doc := map[string]any{"id": id, "v": w.value, "text": strings.Repeat("x", w.rng.IntN(40))}
+	nested := map[string]any{}
+	for i, path := range w.paths {
+		if key[i] == any(feed.Undefined) {
+			continue
+		}
+		if name, ok := strings.CutPrefix(path, "/a/"); ok {
+			nested[name] = key[i]
+			doc["a"] = nested
+		} else {
+			doc[path[1:]] = key[i]
+		}
+	}
+	if w.rng.IntN(3) == 0 {
+		ttl = []int{-1, 1, 3, 20}[w.rng.IntN(4)]
+		doc["ttl"] = ttl
+	}
+	if w.rng.IntN(4) == 0 {
+		doc["_ts"], doc["_etag"] = 1, "x"
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return body, ttl
+}
+
+// step does one random thing.
+func (w *world) step() {
+	switch n := w.rng.IntN(100); {
+	case n < 40:
+		w.stepWrite()
+	case n < 50:
+		w.stepBatch()
+	case n < 58:
+		w.stepRead()
+	case n < 61:
+		w.stepItems()
+	case n < 65:
+		w.stepTime()
+	case n < 70:
+		w.stepTopology()
+	case n < 73:
+		w.newFollower()
+	case n < 97:
+		if len(w.followers) > 0 {
+			w.followers[w.rng.IntN(len(w.followers))].step()
+		}
+	case n < 98:
+		w.stepReopen()
+	case n < 99:
+		w.stepTTL()
+	default:
+		w.check()
+	}
+}
+
+// conditions draws the conditions of a write on an item.
+func (w *world) conditions(i *modelItem) (match, none string) {
+	switch w.rng.IntN(12) {
+	case 0:
+		match = "*"
+	case 1:
+		match = `"another"`
+	case 2, 3:
+		match = `"none"`
+		if i != nil {
+			match = i.etag
+		}
+	case 4:
+		none = "*"
+	}
+	return match, none
+}
+
+// expect is the model's judgement of an operation: the error, and whether it
+// creates.
+func expect(kind store.OpKind, i *modelItem, match, none string) (want error) {
+	switch {
+	case kind == store.OpCreate && i != nil:
+		return store.ErrConflict
+	case kind != store.OpCreate && kind != store.OpUpsert && i == nil:
+		return feed.ErrNotFound
+	case match != "" && (i == nil || match != "*" && match != i.etag):
+		return store.ErrPreconditionFailed
+	case none != "" && i != nil && (none == "*" || none == i.etag):
+		if kind == store.OpRead {
+			return store.ErrNotModified
+		}
+		return store.ErrPreconditionFailed
+	}
+	return nil
+}
+
+func (w *world) stepWrite() {
+	key, id := w.someKey(), w.someID()
+	kind := []store.OpKind{store.OpCreate, store.OpUpsert, store.OpUpsert, store.OpReplace, store.OpDelete}[w.rng.IntN(5)]
+	at := itemID{key.String(), id}
+	match, none := w.conditions(w.visible(at))
+	want := expect(kind, w.visible(at), match, none)
+	body, ttl := w.body(key, id)
+	o := store.WriteOptions{IfMatch: match, IfNoneMatch: none}
+	given := key
+	if kind != store.OpDelete && w.rng.IntN(2) == 0 {
+		given = nil
+	}
+	var res store.Result
+	var err error
+	switch kind {
+	case store.OpCreate:
+		res, err = w.c.Create(w.t.Context(), given, body, o)
+	case store.OpUpsert:
+		res, err = w.c.Upsert(w.t.Context(), given, body, o)
+	case store.OpReplace:
+		res, err = w.c.Replace(w.t.Context(), given, id, body, o)
+	case store.OpDelete:
+		res, err = w.c.Delete(w.t.Context(), key, id, o)
+	case store.OpRead, store.OpChange:
+	}
+	w.logf("op %d %v match=%q none=%q: lsn %d, %v", kind, at, match, none, res.LSN, err)
+	if !errors.Is(err, want) || want == nil && err != nil {
+		w.t.Fatalf("operation %d on %v: %v, want %v", kind, at, err, want)
+	}
+	if err == nil {
+		w.apply(kind, key, id, res, body, ttl)
+	}
+}
+
+// apply notes a write that succeeded, and judges its answer.
+func (w *world) apply(kind store.OpKind, key feed.PartitionKey, id string, res store.Result, body []byte, ttl int) {
+	at := itemID{key.String(), id}
+	old := w.visible(at)
+	e := event{op: feed.Create, id: at, key: key, point: w.point(key), lsn: res.LSN, ts: w.now()}
+	if n := len(w.events); n > 0 && (e.lsn < w.events[n-1].lsn || e.ts < w.events[n-1].ts) {
+		w.t.Fatalf("LSN %d, _ts %d after LSN %d, _ts %d", e.lsn, e.ts, w.events[n-1].lsn, w.events[n-1].ts)
+	}
+	if stale := w.items[at]; stale != nil && old == nil {
+		w.events = append(w.events, event{
+			op: feed.Delete, id: at, key: key, point: e.point, lsn: res.LSN, ts: e.ts, previous: stale.stored(), expired: true,
+		})
+	}
+	if old != nil {
+		e.op, e.previous = feed.Replace, old.stored()
+	}
+	if kind == store.OpDelete {
+		e.op = feed.Delete
+		delete(w.items, at)
+		w.events = append(w.events, e)
+		return
+	}
+	if res.Created != (old == nil) {
+		w.t.Fatalf("%v: created %v, and there was %v", at, res.Created, old)
+	}
+	i := &modelItem{key: key, body: slices.Clone(res.Body), etag: res.ETag, ts: e.ts, lsn: res.LSN, ttl: ttl}
+	if res.Modified.Unix() != e.ts {
+		w.t.Fatalf("%v was written at %v, and the clock says %d", at, res.Modified, e.ts)
+	}
+	w.checkBody(i, body)
+	if old != nil && !bytes.Equal(property(w.t, old.body, "_rid"), property(w.t, i.body, "_rid")) {
+		w.t.Fatalf("%v: the replace changed _rid", at)
+	}
+	w.items[at] = i
+	e.current = i.stored()
+	w.events = append(w.events, e)
+}
+
+func property(t *testing.T, body []byte, name string) json.RawMessage {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(body, &m); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return m[name]
+}
+
+// checkBody compares a written item with what was sent.
+func (w *world) checkBody(i *modelItem, sent []byte) {
+	var got, want map[string]any
+	if err := errors.Join(json.Unmarshal(i.body, &got), json.Unmarshal(sent, &want)); err != nil {
+		w.t.Fatal(err)
+	}
+	if got["_etag"] != i.etag || got["_ts"] != float64(i.ts) || got["_lsn"] != nil {
+		w.t.Fatalf("system properties: %s", i.body)
+	}
+	for _, m := range []map[string]any{got, want} {
+		for _, name := range []string{"_rid", "_self", "_etag", "_attachments", "_ts"} {
+			delete(m, name)
+		}
+	}
+	g, _ := json.Marshal(got)
+	s, _ := json.Marshal(want)
+	if !bytes.Equal(g, s) {
+		w.t.Fatalf("sent %s, stored %s", s, g)
+	}
+}
+
+// stepBatch sends a batch to one key and carries it out on a copy of the model.
+func (w *world) stepBatch() {
+	key := w.someKey()
+	shadow := &world{t: w.t, rng: w.rng, items: maps.Clone(w.items), events: w.events, props: w.props, paths: w.paths, hash: w.hash, db: w.db, value: w.value}
+	var ops []store.Operation
+	var ttls []int
+	failsAt, want := -1, error(nil)
+	touched := map[string]bool{}
+	for n := range 1 + w.rng.IntN(6) {
+		id := w.someID()
+		for touched[id] && w.rng.IntN(3) > 0 {
+			id = w.someID()
+		}
+		kinds := []store.OpKind{store.OpCreate, store.OpUpsert, store.OpUpsert, store.OpReplace, store.OpDelete, store.OpRead, store.OpChange}
+		op := store.Operation{Kind: kinds[w.rng.IntN(len(kinds))], ID: id}
+		i := shadow.visible(itemID{key.String(), id})
+		// The etag of a version that the batch itself makes isn't known before.
+		if !touched[id] {
+			op.IfMatch, op.IfNoneMatch = w.conditions(i)
+		}
+		body, ttl := w.body(key, id)
+		switch op.Kind {
+		case store.OpCreate, store.OpUpsert, store.OpReplace:
+			op.Body = body
+		case store.OpChange:
+			op.Change = func([]byte) ([]byte, error) { return body, nil }
+		case store.OpDelete, store.OpRead:
+		}
+		ops, ttls = append(ops, op), append(ttls, ttl)
+		if failsAt < 0 {
+			if want = expect(op.Kind, i, op.IfMatch, op.IfNoneMatch); want != nil {
+				failsAt = n
+			}
+		}
+		touched[id] = true
+		switch op.Kind {
+		case store.OpDelete:
+			delete(shadow.items, itemID{key.String(), id})
+		case store.OpRead:
+		default:
+			shadow.items[itemID{key.String(), id}] = &modelItem{ts: w.now()}
+		}
+	}
+	results, err := w.c.Batch(w.t.Context(), key, ops)
+	w.logf("batch of %d on %s: %v", len(ops), key, err)
+	w.judgeBatch(key, ops, ttls, results, err, failsAt, want)
+}
+
+func (w *world) judgeBatch(key feed.PartitionKey, ops []store.Operation, ttls []int, results []store.Result, err error, failsAt int, want error) {
+	if failsAt >= 0 {
+		var batch *store.BatchError
+		if !errors.As(err, &batch) || batch.Index != failsAt || !errors.Is(err, want) {
+			w.t.Fatalf("batch: %v, want operation %d to fail with %v", err, failsAt, want)
+		}
+		return
+	}
+	if err != nil || len(results) != len(ops) {
+		w.t.Fatalf("batch of %d: %d results, %v", len(ops), len(results), err)
+	}
+	lsn := int64(0)
+	for n, op := range ops {
+		if op.Kind == store.OpRead {
+			i := w.visible(itemID{key.String(), op.ID})
+			if !bytes.Equal(results[n].Body, i.body) || results[n].ETag != i.etag {
+				w.t.Fatalf("operation %d of the batch read %s, want %s", n, results[n].Body, i.body)
+			}
+			continue
+		}
+		if lsn != 0 && results[n].LSN != lsn {
+			w.t.Fatalf("operation %d of the batch has LSN %d, another one %d", n, results[n].LSN, lsn)
+		}
+		lsn = results[n].LSN
+		body := op.Body
+		if op.Kind == store.OpChange {
+			body, _ = op.Change(nil)
+		}
+		w.apply(op.Kind, key, op.ID, results[n], body, ttls[n])
+	}
+}
+
+func (w *world) stepRead() {
+	key, id := w.someKey(), w.someID()
+	i := w.visible(itemID{key.String(), id})
+	none := ""
+	if i != nil && w.rng.IntN(3) == 0 {
+		none = i.etag
+	}
+	res, err := w.c.Read(w.t.Context(), key, id, store.ReadOptions{IfNoneMatch: none})
+	want := expect(store.OpRead, i, "", none)
+	if !errors.Is(err, want) || want == nil && err != nil {
+		w.t.Fatalf("read %s %q: %v, want %v", key, id, err, want)
+	}
+	if err == nil && (!bytes.Equal(res.Body, i.body) || res.ETag != i.etag || res.LSN != i.lsn || res.Modified.Unix() != i.ts) {
+		w.t.Fatalf("read %s %q: %+v, want %+v", key, id, res, i)
+	}
+}
+
+// stepItems reads all items of a scope and compares them with the model's.
+func (w *world) stepItems() {
+	s := w.someScope()
+	var got []string
+	var token string
+	for pages := 0; ; pages++ {
+		r := store.ItemsRequest{Key: s.key, Range: s.rng, Continuation: token, MaxItems: 1 + w.rng.IntN(7)}
+		page, err := w.c.Items(w.t.Context(), r)
+		if err != nil || len(page.Items) > r.MaxItems || pages > 100 {
+			w.t.Fatalf("items of %v: page %d of %d items, %v", s, pages, len(page.Items), err)
+		}
+		for _, i := range page.Items {
+			got = append(got, string(i.Body))
+		}
+		if token = page.Continuation; token == "" {
+			break
+		}
+	}
+	var want []string
+	for id, i := range w.items {
+		if w.visible(id) != nil && s.holds(w, i.key) {
+			want = append(want, string(i.body))
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		w.t.Fatalf("items of %v: got\n%s\nwant\n%s", s, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func (w *world) stepTime() {
+	d := time.Duration(w.rng.Int64N(int64(6 * time.Second)))
+	if w.rng.IntN(5) == 0 {
+		d = time.Duration(w.rng.Int64N(int64(90 * time.Second)))
+	}
+	time.Sleep(d)
+	w.logf("%v pass; it is %d", d, w.now())
+}
+
+func (w *world) partitions() []feed.Partition {
+	ps, err := w.src.Partitions(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	at := feed.MinEPK
+	for _, p := range ps {
+		if p.Range.Min != at || p.Range.IsEmpty() {
+			w.t.Fatalf("partitions don't tile the key space: %v", ps)
+		}
+		at = p.Range.Max
+	}
+	if at != feed.MaxEPK {
+		w.t.Fatalf("partitions don't tile the key space: %v", ps)
+	}
+	return ps
+}
+
+// stepTopology splits a partition, in the middle or at the point of a key, or
+// merges two.
+func (w *world) stepTopology() {
+	ps := w.partitions()
+	n := w.rng.IntN(len(ps))
+	if len(ps) > 1 && (len(ps) > 6 || w.rng.IntN(3) == 0) {
+		n = w.rng.IntN(len(ps) - 1)
+		merged, err := w.c.Merge(w.t.Context(), ps[n].ID, ps[n+1].ID)
+		w.logf("merge %s and %s: %v, %v", ps[n].ID, ps[n+1].ID, merged, err)
+		if err != nil || merged.Range != (feed.Range{Min: ps[n].Range.Min, Max: ps[n+1].Range.Max}) {
+			w.t.Fatalf("merge %v and %v: %v, %v", ps[n], ps[n+1], merged, err)
+		}
+		w.checkParents(merged, ps[n], ps[n+1])
+		return
+	}
+	at := ""
+	if w.rng.IntN(2) == 0 {
+		at = w.point(w.someKey())
+		n = slices.IndexFunc(ps, func(p feed.Partition) bool { return p.Range.Holds(at) })
+		if at == ps[n].Range.Min {
+			at = ""
+		}
+	}
+	children, err := w.c.Split(w.t.Context(), ps[n].ID, at)
+	w.logf("split %v at %q: %v, %v", ps[n], at, children, err)
+	if err != nil || len(children) != 2 || at != "" && children[1].Range.Min != at {
+		w.t.Fatalf("split %v at %q: %v, %v", ps[n], at, children, err)
+	}
+	for _, child := range children {
+		w.checkParents(child, ps[n])
+	}
+}
+
+// checkParents: a new partition names all ancestors, and its ID is new.
+func (w *world) checkParents(p feed.Partition, from ...feed.Partition) {
+	for _, f := range from {
+		for _, id := range append(slices.Clone(f.Parents), f.ID) {
+			if !slices.Contains(p.Parents, id) || p.ID == id {
+				w.t.Fatalf("%v came out of %v, and does not name %s as its ancestor", p, from, id)
+			}
+		}
+	}
+	if !slices.ContainsFunc(w.partitions(), func(q feed.Partition) bool { return q.ID == p.ID && q.Range == p.Range }) {
+		w.t.Fatalf("%v is new, and not listed", p)
+	}
+	_, err := w.src.Read(w.t.Context(), feed.Request{Partition: from[0], From: feed.Beginning()})
+	var gone *feed.GoneError
+	if !errors.As(err, &gone) {
+		w.t.Fatalf("a read of the retired %v: %v", from[0], err)
+	}
+}
+
+func (w *world) stepReopen() {
+	w.logf("reopen")
+	if err := w.db.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.open()
+	c, err := w.db.Container(w.t.Context(), "db", "c")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.use(c)
+}
+
+// stepTTL changes the container's time to live, when nothing that is expired waits for
+// its purge: a longer one could bring it back.
+func (w *world) stepTTL() {
+	for _, i := range w.items {
+		if w.expired(i) {
+			return
+		}
+	}
+	p := w.props
+	p.DefaultTTL = []int{0, -1, 5, 30}[w.rng.IntN(4)]
+	c, err := w.db.ReplaceContainer(w.t.Context(), "db", p)
+	w.logf("default ttl %d: %v", p.DefaultTTL, err)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.props = p
+	w.use(c)
+}
+
+func (w *world) check() {
+	if err := w.db.Check(w.t.Context()); err != nil {
+		w.t.Fatalf("Check: %v", err)
+	}
+}
+
+// finish lets every reader come to the end, and compares what each has seen in
+// all its life.
+func (w *world) finish() {
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+	w.audit()
+	for _, f := range w.followers {
+		f.drain()
+	}
+	w.check()
+	if err := w.db.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+}
