@@ -32,15 +32,11 @@ func (v *verdict) find(count *int, format string, args ...any) {
 // against its copy, whatever the tally says. Nobody writes meanwhile.
 func compare(ctx context.Context, d dataset, source, target place) (verdict, error) {
 	var v verdict
-	originals, err := digests(ctx, source, func(id string) {
-		v.find(&v.wrong, "document %s is in %s more than once", id, source.name)
-	})
+	originals, err := digests(ctx, source)
 	if err != nil {
 		return v, err
 	}
-	copies, err := digests(ctx, target, func(id string) {
-		v.find(&v.wrong, "document %s is in %s more than once", id, target.name)
-	})
+	copies, err := digests(ctx, target)
 	if err != nil {
 		return v, err
 	}
@@ -51,10 +47,15 @@ func compare(ctx context.Context, d dataset, source, target place) (verdict, err
 	}
 	for _, id := range slices.Sorted(maps.Keys(originals)) {
 		v.compared++
-		switch twin, has := copies[id]; {
-		case !has:
+		original, twin := originals[id], copies[id]
+		switch {
+		case original.times > 1:
+			v.find(&v.wrong, "document %s is in %s %d times", id, source.name, original.times)
+		case twin.times == 0:
 			v.find(&v.missing, "document %s is not in %s", id, target.name)
-		case twin != originals[id]:
+		case twin.times > 1:
+			v.find(&v.wrong, "document %s is in %s %d times", id, target.name, twin.times)
+		case twin.sum != original.sum:
 			v.find(&v.wrong, "document %s is another in %s", id, target.name)
 		}
 	}
@@ -66,12 +67,15 @@ func compare(ctx context.Context, d dataset, source, target place) (verdict, err
 	return v, nil
 }
 
-// digest stands for a document's content.
-type digest [sha256.Size]byte
+// digest stands for a document's content, and says under how many keys its id
+// was found.
+type digest struct {
+	sum   [sha256.Size]byte
+	times int
+}
 
-// digests reads a container to its end. twice is called with each id that comes
-// again, under another key.
-func digests(ctx context.Context, c place, twice func(id string)) (map[string]digest, error) {
+// digests reads a container to its end.
+func digests(ctx context.Context, c place) (map[string]digest, error) {
 	found := make(map[string]digest)
 	request := store.ItemsRequest{MaxItems: 1000}
 	for {
@@ -84,10 +88,7 @@ func digests(ctx context.Context, c place, twice func(id string)) (map[string]di
 			if err != nil {
 				return nil, fmt.Errorf("read %s: %w", c.name, err)
 			}
-			if _, has := found[id]; has {
-				twice(id)
-			}
-			found[id] = sum
+			found[id] = digest{sum: sum, times: found[id].times + 1}
 		}
 		if page.Continuation == "" {
 			return found, nil
@@ -98,7 +99,7 @@ func digests(ctx context.Context, c place, twice func(id string)) (map[string]di
 
 // digestOf is a document's id and the digest of what its user wrote: all members
 // but the store's own, in the order of their names.
-func digestOf(body []byte) (id string, sum digest, err error) {
+func digestOf(body []byte) (id string, sum [sha256.Size]byte, err error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(body, &object); err != nil {
 		return "", sum, err

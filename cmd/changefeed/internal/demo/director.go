@@ -37,8 +37,8 @@ const (
 	// patience is how long the copy may stand still before the run is judged as
 	// it is: several times what a takeover needs.
 	patience = 30 * time.Second
-	// lastBatch is how long a host that is to crash may wait for a batch to do it in.
-	lastBatch = 3 * time.Second
+	// lastWait is how long a host that is to crash may wait for a batch to do it in.
+	lastWait = 3 * time.Second
 )
 
 // say tells people what happens.
@@ -194,7 +194,7 @@ func (d *director) crash(ctx context.Context) error {
 	victim.doomed.Store(true)
 	waited := time.Now()
 	if err := d.until(ctx, func() bool {
-		return victim.gate.crashed() || time.Since(waited) > lastBatch
+		return victim.gate.crashed() || time.Since(waited) > lastWait
 	}); err != nil {
 		return err
 	}

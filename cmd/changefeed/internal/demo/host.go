@@ -101,6 +101,9 @@ func (h *host) notify(n changefeed.Notification) {
 	}
 }
 
+// lastBatch is how many changes the batch at least has in whose middle a host crashes.
+const lastBatch = 4
+
 // copiers is how many documents of a batch are written at a time: each waits for
 // the disk, and the store takes those that wait together.
 const copiers = 16
@@ -115,7 +118,7 @@ func (h *host) Handle(ctx context.Context, b *changefeed.Batch) error {
 	if err := h.tally.deliver(h.name, b); err != nil {
 		return err
 	}
-	if h.doomed.Load() {
+	if h.doomed.Load() && len(b.Changes) >= lastBatch {
 		half := b.Changes[:len(b.Changes)/2]
 		if err := h.copy(ctx, half); err != nil {
 			return err

@@ -97,9 +97,10 @@ var (
 // View implements tea.Model.
 func (s screen) View() tea.View {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  written %s  delivered %s  redelivered %s  %s changes/s\n\n",
+	b.WriteString(s.fit(fmt.Sprintf("%s  written %s  delivered %s  redelivered %s  %s changes/s\n",
 		bold.Render(clock(s.shown.Elapsed)), thousands(s.shown.Written), thousands(s.shown.Delivered),
-		thousands(s.shown.Redelivered), thousands(int(s.rate)))
+		thousands(s.shown.Redelivered), thousands(int(s.rate)))))
+	b.WriteByte('\n')
 	s.viewHosts(&b)
 	s.viewParts(&b)
 	for _, l := range s.lines {
@@ -124,7 +125,7 @@ func (s screen) viewHosts(b *strings.Builder) {
 }
 
 func (s screen) viewParts(b *strings.Builder) {
-	b.WriteString(bold.Render(fmt.Sprintf("%-10s %-20s %-9s %10s %10s", "partition", "keys", "owner", "position", "end")) + "\n")
+	b.WriteString(bold.Render(fmt.Sprintf("%-9s %-17s %-8s %8s %8s", "partition", "keys", "owner", "position", "end")) + "\n")
 	for _, p := range s.shown.parts {
 		owner := p.host
 		if owner == "" {
@@ -134,7 +135,7 @@ func (s screen) viewParts(b *strings.Builder) {
 		if p.behind {
 			state = bar(p.position, p.end)
 		}
-		b.WriteString(s.fit(fmt.Sprintf("%-10s %-20s %-9s %10s %10s  %s\n",
+		b.WriteString(s.fit(fmt.Sprintf("%-9s %-17s %-8s %8s %8s  %s\n",
 			p.token, rangeName(p.rng), owner, lsn(p.position), lsn(p.end), state)))
 	}
 	b.WriteByte('\n')

@@ -68,14 +68,15 @@ func (p *progress) look(ctx context.Context) (parts []part, caughtUp bool, err e
 func (p *progress) part(ctx context.Context, l lease.Lease) (part, error) {
 	host, _, _ := strings.Cut(l.Owner, "/") // the random suffix of its run goes
 	seen := part{token: l.Token, rng: l.Range, host: host, position: -1, end: -1, behind: true}
+	from := feed.After(l.Continuation)
 	if l.Continuation == "" {
-		return seen, nil
+		from = feed.Beginning() // where the demo's processors start
 	}
 	// The embedded store's continuation is an LSN in quotes.
 	if n, err := strconv.ParseInt(strings.Trim(string(l.Continuation), `"`), 10, 64); err == nil {
 		seen.position = n
 	}
-	request := feed.Request{From: feed.After(l.Continuation), MaxItems: 1}
+	request := feed.Request{From: from, MaxItems: 1}
 	if request.Partition.ID = l.PartitionID; l.PartitionID == "" {
 		request.Range = l.Range
 	}

@@ -44,7 +44,7 @@ func (r Report) OK() bool { return r.Missing == 0 && r.Wrong == 0 }
 // Write writes the account as a table, and what is wrong below it.
 func (r Report) Write(w io.Writer) error {
 	pause := fmt.Sprintf("%.1f s", r.LongestPause.Seconds())
-	if r.LongestPause > 0 {
+	if r.LongestPause >= 100*time.Millisecond {
 		pause += " (keys " + rangeName(r.LongestPauseIn) + ")"
 	}
 	var b strings.Builder

@@ -15,7 +15,11 @@ import (
 
 // writers is how many goroutines write. Each waits for the disk; the store takes
 // those that wait together.
-const writers = 16
+const writers = 64
+
+// burst is how far apart the writes come in heaps: load comes so, and batches of more than
+// one change come of it.
+const burst = 100 * time.Millisecond
 
 // wave is one pass over the records by all writers, spread over a time.
 type wave struct {
@@ -50,8 +54,8 @@ func (w *wave) run(ctx context.Context) error {
 				if i >= len(w.rows) {
 					return
 				}
-				due := began.Add(w.lasts * time.Duration(i) / time.Duration(len(w.rows)))
-				err := pause(ctx, time.Until(due))
+				due := (w.lasts * time.Duration(i) / time.Duration(len(w.rows))).Truncate(burst)
+				err := pause(ctx, time.Until(began.Add(due)))
 				if err == nil {
 					err = w.write(ctx, w, w.data.records[w.rows[i]])
 				}

@@ -1,0 +1,188 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// play runs a demo in a bubble, on a store in memory that is checked at the end.
+func play(t *testing.T, cfg Config) (Report, string) {
+	t.Helper()
+	var (
+		report Report
+		said   bytes.Buffer
+	)
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		db, err := store.OpenMemory(store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		cfg.View = NewPlain(&said)
+		cfg := mustDefaults(t, cfg)
+		data, err := load(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report, err = move(ctx, cfg, data, db); err != nil {
+			t.Fatalf("%v\n%s", err, said.String())
+		}
+		if err := db.Check(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	return report, said.String()
+}
+
+func TestEverySeedCopiesEverythingThroughJoinsASplitAndACrash(t *testing.T) {
+	redelivered := make(chan int, 8)
+	t.Run("seeds", func(t *testing.T) {
+		for seed := range uint64(cap(redelivered)) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				r, said := play(t, Config{Records: 2_000, Seed: seed})
+				redelivered <- r.Redelivered
+				if !r.OK() || r.verdict.compared != 2_000 {
+					t.Errorf("missing %d, wrong %d of %d compared: %v\n%s", r.Missing, r.Wrong, r.verdict.compared, r.verdict.examples, said)
+				}
+				// Each record once and a quarter again; what was read before its
+				// update is delivered twice.
+				if r.Written < 2_300 || r.Delivered < 2_000 || r.Delivered > r.Written+r.Redelivered {
+					t.Errorf("written %d, delivered %d, redelivered %d", r.Written, r.Delivered, r.Redelivered)
+				}
+				// The crashed host's leases move at least.
+				if r.LeaseMoves == 0 || r.LongestPause < time.Second {
+					t.Errorf("%d lease moves, longest pause %s\n%s", r.LeaseMoves, r.LongestPause, said)
+				}
+				if r.Elapsed > time.Minute {
+					t.Errorf("the run takes %s", r.Elapsed)
+				}
+				for _, want := range []string{"host-2 joins", "host-3 joins", "is split into 4 and 5", "crashes in the middle of a batch", "expiration 5s"} {
+					if !strings.Contains(said, want) {
+						t.Errorf("nobody was told of %q\n%s", want, said)
+					}
+				}
+			})
+		}
+	})
+	close(redelivered)
+	sum := 0
+	for n := range redelivered {
+		sum += n
+	}
+	// A crash in the middle of a batch delivers that batch again.
+	if sum == 0 {
+		t.Error("no seed has delivered anything twice: the crashes do nothing")
+	}
+}
+
+func TestOneHostAloneIsReplacedAfterItsCrash(t *testing.T) {
+	r, said := play(t, Config{Records: 300, Seed: 3, Hosts: 1})
+	if !r.OK() || r.LeaseMoves < 4 || !strings.Contains(said, "host-2 joins") {
+		t.Errorf("%+v\n%s", r, said)
+	}
+}
+
+func TestMoreHostsThanPartitions(t *testing.T) {
+	r, said := play(t, Config{Records: 300, Seed: 4, Hosts: 9})
+	if !r.OK() || !strings.Contains(said, "host-9 joins") {
+		t.Errorf("%+v\n%s", r, said)
+	}
+}
+
+func TestAFewRecordsOfOnesOwnByTheirOwnFields(t *testing.T) {
+	in := file(t, "odd name?.ndjson", `{"no":1,"a/b":"x","new key":null}
+{"no":2,"a/b":true,"new key":"y"}
+{"no":3,"a/b":4.5,"new key":"y"}`)
+	r, said := play(t, Config{Input: in, ID: "no", Key: "a/b", NewKey: "new key"})
+	if !r.OK() || r.verdict.compared != 3 {
+		t.Errorf("%+v\n%s", r, said)
+	}
+}
+
+// A source that nobody reads must not pass for a copied one.
+func TestACopyThatStandsStillIsGivenUpAndReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, at, data := places3(t)
+		defer closeStore(t, db)
+		var said bytes.Buffer
+		began := time.Now()
+		d := &director{cfg: Config{Hosts: 1, View: NewPlain(&said)}, data: data, at: at, tally: newTally(began), began: began}
+		d.prepareWaves()
+		var err error
+		if d.progress, err = newProgress(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.first.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(said.String(), "giving up") {
+			t.Errorf("said only: %s", said.String())
+		}
+		v, err := compare(t.Context(), data, at.source, at.target)
+		if err != nil || v.missing != len(data.records) {
+			t.Errorf("missing %d of %d, %v", v.missing, len(data.records), err)
+		}
+	})
+}
+
+func TestAnInterruptedRunEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, at, data := places3(t)
+		defer closeStore(t, db)
+		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		d := &director{cfg: Config{Hosts: 2, View: NewPlain(new(bytes.Buffer))}, data: data, at: at, tally: newTally(began), began: began}
+		if err := d.run(ctx); err == nil || ctx.Err() == nil {
+			t.Errorf("run returned %v, its context is %v", err, ctx.Err())
+		}
+		for _, h := range d.hosts {
+			<-h.done // else the bubble would never end
+		}
+	})
+}
+
+// places3 makes the containers of a data set of three records.
+func places3(t *testing.T) (*store.DB, places, dataset) {
+	t.Helper()
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := mustDefaults(t, Config{Input: file(t, "in.json", `{"k":1,"n":"a"}{"k":2,"n":"b"}{"k":3,"n":"c"}`), Key: "k", NewKey: "n"})
+	data, err := load(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := prepare(t.Context(), db, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, at, data
+}
+
+func closeStore(t *testing.T, db *store.DB) {
+	t.Helper()
+	if err := db.Check(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}

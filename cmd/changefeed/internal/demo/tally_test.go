@@ -1,0 +1,127 @@
+package demo
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+func batch(r feed.Range, lsns ...int64) *changefeed.Batch {
+	b := &changefeed.Batch{Range: r}
+	for _, lsn := range lsns {
+		b.Changes = append(b.Changes, feed.Change{LSN: lsn, Current: fmt.Appendf(nil, `{"id":"%d"}`, lsn)})
+	}
+	return b
+}
+
+func deliver(t *testing.T, c *tally, b *changefeed.Batch) {
+	t.Helper()
+	if err := c.deliver("h", b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTallyTellsRedeliveriesFromUpdates(t *testing.T) {
+	c := newTally(time.Now())
+	whole := feed.Full()
+	deliver(t, c, batch(whole, 1, 2, 3))
+	deliver(t, c, batch(whole, 2, 3, 4)) // two of them again
+	update := batch(whole, 9)
+	update.Changes[0].Current = []byte(`{"id":"1"}`)
+	deliver(t, c, update)
+	if r := c.report(); r.Delivered != 7 || r.Redelivered != 2 {
+		t.Errorf("delivered %d, redelivered %d, want 7 and 2", r.Delivered, r.Redelivered)
+	}
+}
+
+func TestTallyMeasuresAPauseFromTheWriteOrTheLastWork(t *testing.T) {
+	left, right := feed.Range{Min: "", Max: "80"}, feed.Range{Min: "80", Max: "FF"}
+	for _, c := range []struct {
+		name string
+		play func(t *testing.T, c *tally)
+		want time.Duration
+	}{
+		{"an idle partition doesn't stand still", func(t *testing.T, c *tally) {
+			deliver(t, c, batch(left, 1))
+			time.Sleep(time.Hour)
+			c.wrote("2", 2)
+			time.Sleep(time.Second)
+			deliver(t, c, batch(left, 2))
+		}, time.Second},
+		{"a change that waits since the last work", func(t *testing.T, c *tally) {
+			c.wrote("1", 1)
+			c.wrote("2", 2)
+			deliver(t, c, batch(left, 1))
+			time.Sleep(3 * time.Second) // the handler works
+			c.handled(batch(left, 1))
+			time.Sleep(2 * time.Second)
+			deliver(t, c, batch(left, 2))
+		}, 2 * time.Second},
+		{"a redelivery after a crash", func(t *testing.T, c *tally) {
+			c.wrote("1", 1)
+			deliver(t, c, batch(left, 1))
+			time.Sleep(6 * time.Second)
+			deliver(t, c, batch(left, 1))
+		}, 6 * time.Second},
+		{"a change that comes before its writer's answer", func(t *testing.T, c *tally) {
+			deliver(t, c, batch(left, 1))
+			time.Sleep(time.Hour)
+			deliver(t, c, batch(left, 2))
+			c.wrote("2", 2)
+			time.Sleep(time.Hour)
+			deliver(t, c, batch(left, 3))
+			c.wrote("3", 3)
+		}, 0},
+		{"each range for itself", func(t *testing.T, c *tally) {
+			c.wrote("1", 1)
+			for range 5 {
+				time.Sleep(time.Second)
+				c.wrote("2", 2)
+				deliver(t, c, batch(right, 2))
+			}
+			deliver(t, c, batch(left, 1))
+		}, 5 * time.Second},
+		{"a part of a split range goes on from the whole", func(t *testing.T, c *tally) {
+			c.wrote("1", 1)
+			c.wrote("2", 2)
+			time.Sleep(time.Second)
+			deliver(t, c, batch(feed.Full(), 1))
+			time.Sleep(2 * time.Second)
+			deliver(t, c, batch(left, 2))
+		}, 2 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				count := newTally(time.Now())
+				c.play(t, count)
+				if got := count.report().LongestPause; got != c.want {
+					t.Errorf("the longest pause is %s, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestTallyCountsALeaseMoveWhenAnotherHostHasIt(t *testing.T) {
+	c := newTally(time.Now())
+	c.acquired("a", "0")
+	c.acquired("a", "1")
+	c.released("a", "0")
+	if c.holds("a") != true || c.holds("b") {
+		t.Error("a has a lease, and b none")
+	}
+	c.acquired("a", "0") // back again
+	c.acquired("b", "1") // after a crash, nobody releases
+	c.released("a", "1") // too late to matter
+	c.released("a", "0")
+	if got := c.report().LeaseMoves; got != 1 {
+		t.Errorf("%d moves, want 1", got)
+	}
+	if c.holds("a") || !c.holds("b") {
+		t.Error("b has a lease, and a none")
+	}
+}
