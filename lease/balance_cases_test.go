@@ -1,0 +1,200 @@
+package lease
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// balanced is a world in balance.
+func balanced(t *testing.T, seed uint64, leases, hosts int) *world {
+	t.Helper()
+	w := newWorld(seed, leases)
+	happens(t, w, starts(hosts)[0], 3)
+	return w
+}
+
+// TestBalanceEveryHostReplaced: a rolling deployment, a new host and the stop of an
+// old one every 5 s.
+func TestBalanceEveryHostReplaced(t *testing.T) {
+	for _, size := range []struct{ leases, hosts int }{{4, 3}, {10, 4}, {64, 8}, {33, 33}, {101, 40}} {
+		w := balanced(t, 1, size.leases, size.hosts)
+		happens(t, w, happening{"every host is replaced", func(w *world) time.Duration {
+			for _, old := range w.living() {
+				w.join(0, Host{})
+				w.run(w.now + 5*time.Second)
+				w.stop(old)
+			}
+			return w.now
+		}}, 100)
+	}
+}
+
+// TestBalanceRequesterDies (row 27): a host comes, asks and dies, while three
+// handlers take 30 minutes. Those leases stay counted for the dead requester; the
+// others must be read all the same, and when the handlers return there is balance.
+func TestBalanceRequesterDies(t *testing.T) {
+	for _, size := range []struct{ leases, hosts int }{{4, 2}, {10, 4}, {64, 8}, {100, 33}, {101, 40}} {
+		for seed := range uint64(5) {
+			w := balanced(t, seed, size.leases, size.hosts)
+			slow := w.now + 30*time.Minute
+			for i := range 3 {
+				w.slow[i*size.leases/3] = slow
+			}
+			happens(t, w, happening{"requester dies", func(w *world) time.Duration {
+				requester := w.join(0, Host{})
+				w.run(w.now + 300*time.Millisecond) // it has listed, and asked for a lease or more
+				w.crash(requester)
+				for w.now < slow {
+					w.run(w.now + times.Acquire/2)
+					if d := w.longestSilence(); d > 2*times.Acquire*11/10 {
+						t.Fatalf("%dx%d, seed %d: a lease has had no owner for %v", size.leases, size.hosts, seed, d)
+					}
+				}
+				return slow + renewInterval
+			}}, 100)
+		}
+	}
+}
+
+// TestBalanceStandbyTakesOver: more hosts than leases; the surplus ones own
+// nothing, write nothing, and take over from one that dies.
+func TestBalanceStandbyTakesOver(t *testing.T) {
+	w := balanced(t, 3, 4, 9)
+	for range 4 {
+		have, _ := w.have()
+		var busy *host
+		for _, h := range w.living() {
+			if have[h] > 0 {
+				busy = h
+			}
+		}
+		happens(t, w, happening{"the owner of a lease crashes", func(w *world) time.Duration {
+			w.crash(busy)
+			return w.settleDead()
+		}}, 100)
+		if w.moves > 1 {
+			t.Errorf("%d leases moved; want the dead host's", w.moves)
+		}
+	}
+}
+
+// TestBalanceAStoreWithoutClock: expiry and youth by what each host has seen.
+func TestBalanceAStoreWithoutClock(t *testing.T) {
+	w := newWorld(5, 20)
+	w.clockless = true
+	// A host that comes asks only for what it has seen renewed: an interval later.
+	slower := func(h happening, by time.Duration) happening {
+		return happening{h.name, func(w *world) time.Duration { return h.do(w) + by }}
+	}
+	happens(t, w, starts(6)[0], 20)
+	for _, h := range laters() {
+		// Of a dead owner's renewal others know a listing later.
+		happens(t, w, slower(h, 2*times.Acquire), 20)
+	}
+}
+
+// TestBalanceWithBounds: what minimum and maximum come to. What a host with a
+// maximum leaves is taken by whoever is first, one host or several.
+func TestBalanceWithBounds(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		leases  int
+		hosts   []Host
+		want    []int // least that each has, and most
+		free    int
+		already bool // the hosts come one after another
+	}{
+		{"one has a maximum", 20, []Host{{Max: 2}, {}, {}, {}, {}}, []int{2, 2, 4, 6, 4, 6, 4, 6, 4, 6}, 0, false},
+		{"all have one: the rest stays free", 20, []Host{{Max: 3}, {Max: 3}, {Max: 3}}, []int{3, 3, 3, 3, 3, 3}, 11, false},
+		{"a host that comes stands by while others have their minimum", 20, []Host{{Min: 10}, {Min: 10}, {Min: 10}}, []int{10, 10, 10, 10, 0, 0}, 0, true},
+		{"a host that comes takes what is above it", 25, []Host{{Min: 10}, {Min: 10}, {Min: 10}}, []int{10, 10, 10, 10, 5, 5}, 0, true},
+	} {
+		for seed := range uint64(10) {
+			w := newWorld(seed, c.leases)
+			for i, h := range c.hosts {
+				after := w.uniform(times.Acquire)
+				if c.already {
+					after = time.Duration(i) * 5 * times.Acquire
+				}
+				w.join(after, h)
+			}
+			w.run(time.Duration(len(c.hosts)) * 5 * times.Acquire)
+			settled := w.lastMove
+			w.run(w.now + 100*times.Acquire)
+			if w.lastMove != settled {
+				t.Errorf("%s, seed %d: something moved in still intervals", c.name, seed)
+			}
+			have, free := w.have()
+			if free != c.free {
+				t.Errorf("%s, seed %d: %d leases are free; want %d", c.name, seed, free, c.free)
+			}
+			for i, h := range w.hosts {
+				if n := have[h]; n < c.want[2*i] || n > c.want[2*i+1] {
+					t.Errorf("%s, seed %d: host %d has %d leases; want %d to %d", c.name, seed, i, n, c.want[2*i], c.want[2*i+1])
+				}
+			}
+		}
+	}
+}
+
+// TestBalanceBesideAForeignHost: ours neither ask a live foreign owner nor take from
+// it; they take what is free, up to a share in which it counts as a host.
+func TestBalanceBesideAForeignHost(t *testing.T) {
+	w := newWorld(7, 30)
+	for i := range 20 {
+		w.leases[i].Owner = "WORKER-7"
+		if i%3 == 0 {
+			w.leases[i].Lease = w.leases[i].Asked(NewOwner("long gone", 1)) // kept by an implementation that doesn't know it
+		}
+	}
+	for range 2 {
+		w.join(w.uniform(times.Acquire), Host{})
+	}
+	w.run(100 * times.Acquire)
+	have, foreign := w.have()
+	if foreign != 20 {
+		t.Errorf("the foreign host has %d leases left of 20", foreign)
+	}
+	if a, b := have[w.hosts[0]], have[w.hosts[1]]; a+b != 10 || max(a, b) > 30/2 {
+		t.Errorf("ours have %d and %d leases; want the 10 that were free", a, b)
+	}
+	if at := intervals(w.lastMove); at > bound+1 {
+		t.Errorf("something moved %.1f intervals after the start", at)
+	}
+	for i := range w.leases {
+		if owner := w.leases[i].Owner; owner == "WORKER-7" && (i%3 == 0) != (w.leases[i].Wanted() != "") {
+			t.Errorf("lease %d: the foreign host's lease was written", i)
+		}
+	}
+}
+
+// TestBalanceDeadOwnersLeaseLivesAtMostTwice (rows 21 and 22): asks put off the
+// expiry of a dead owner's lease, but once only, and not late in its life.
+func TestBalanceDeadOwnersLeaseLivesAtMostTwice(t *testing.T) {
+	for seed := range uint64(30) {
+		w := balanced(t, seed, 6, 2)
+		dead := w.living()[0]
+		w.crash(dead)
+		died := w.now
+		for i := range 8 { // hosts that are short of leases and would ask for them
+			w.join(time.Duration(i)*7*time.Second, Host{})
+		}
+		taken := w.settleDead() // panics beyond 2 E
+		w.run(taken + 2*times.Acquire*11/10)
+		for i := range w.leases {
+			if w.leases[i].Owner == dead.Owner {
+				t.Fatalf("seed %d: a lease of the host that died %v ago is not taken", seed, w.now-died)
+			}
+		}
+	}
+}
+
+func ExampleInstance() {
+	owner := NewOwner("billing-7", 0xc0ffee)
+	fmt.Println(owner, Ours(owner), Instance(owner))
+	fmt.Println(Instance("WORKER-7"), Ours("WORKER-7"))
+	// Output:
+	// billing-7/00c0ffee true billing-7
+	// WORKER-7 false
+}

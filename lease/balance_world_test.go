@@ -1,0 +1,383 @@
+package lease
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// world is a lease store and hosts that balance it, on virtual time: the
+// processor's supervisor reduced to what Decide is about. Listings are 50 to 150 ms
+// old when they are judged, a write takes 2 ms, and an owner that is asked hands
+// over within a renew interval, or when its handler returns.
+type world struct {
+	rnd    *rand.Rand
+	now    time.Duration
+	events queue
+	seq    int
+
+	leases []held
+	places map[string]int // lease ID to place
+	hosts  []*host
+	byText map[string]*host // owner text to host
+
+	shared    Listing // a listing may serve several hosts
+	sharedAt  time.Duration
+	freshness time.Duration         // for how long
+	clockless bool                  // the store has no clock
+	slow      map[int]time.Duration // leases whose handler is busy until then
+
+	lastMove  time.Duration // last change of any Owner or mark
+	moves     int           // changes of Owner
+	writes    int
+	conflicts int
+	silent    time.Duration // longest time that a lease was without a living owner, once it had one
+}
+
+// held is a lease as the store has it. Renewals are not events: what they have
+// done is worked out when somebody looks.
+type held struct {
+	Lease
+	version  int           // of its ETag
+	written  time.Duration // the last write but renewals
+	orphan   time.Duration // since when nobody alive owns it
+	wasOwned bool
+}
+
+type host struct {
+	Host
+	alive   bool
+	crashed time.Duration
+	memory  Memory
+	pace    Pace
+	plan    *Plan
+	listing Listing
+	regular time.Duration // when the next regular cycle is due
+	cycle   Cycle
+	running map[string]bool
+	turn    int // of its timers: a later one cancels those before
+}
+
+const (
+	renewInterval  = 13 * time.Second
+	listingAge     = 50 * time.Millisecond
+	writeTime      = 2 * time.Millisecond
+	epoch          = 1_800_000_000
+	timerTolerance = 0.1
+)
+
+// etags are made once: worlds write millions of times.
+var etags = func() (all [1 << 14]string) {
+	for i := range all {
+		all[i] = strconv.Quote(strconv.Itoa(i))
+	}
+	return all
+}()
+
+type event struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+
+type queue []event
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *queue) Pop() any {
+	s := *q
+	last := s[len(s)-1]
+	*q = s[:len(s)-1]
+	return last
+}
+
+func newWorld(seed uint64, leases int) *world {
+	w := &world{
+		rnd: rand.New(rand.NewPCG(seed, uint64(leases))), places: map[string]int{}, byText: map[string]*host{},
+		freshness: 100 * time.Millisecond, slow: map[int]time.Duration{}, sharedAt: -time.Hour,
+	}
+	for i := range leases {
+		border := func(n int) string { return fmt.Sprintf("%05X", n) }
+		l := Lease{ID: fmt.Sprintf("prefix..%d", i), Token: strconv.Itoa(i), PartitionID: strconv.Itoa(i), Range: feed.Range{Min: border(i), Max: border(i + 1)}}
+		w.places[l.ID] = i
+		w.leases = append(w.leases, held{Lease: l})
+	}
+	return w
+}
+
+func (w *world) after(d time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.events, event{at: w.now + d, seq: w.seq, do: do})
+}
+
+func (w *world) jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 - timerTolerance + 2*timerTolerance*w.rnd.Float64()))
+}
+
+func (w *world) uniform(d time.Duration) time.Duration { return time.Duration(w.rnd.Int64N(int64(d))) }
+
+// run lets the world go on until then.
+func (w *world) run(until time.Duration) {
+	for len(w.events) > 0 && w.events[0].at <= until {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+	}
+	w.now = until
+}
+
+// stamp is the store's clock, and its cut to seconds.
+func stamp(d time.Duration) time.Time   { return time.Unix(epoch, 0).Add(d) }
+func seconds(d time.Duration) time.Time { return stamp(d.Truncate(time.Second)) }
+
+// renewed is when the lease was last written, renewals included, and its version then.
+func (w *world) renewed(l *held) (time.Duration, int) {
+	if l.Owner == "" {
+		return l.written, l.version
+	}
+	end := w.now
+	if h := w.byText[l.Owner]; h != nil && !h.alive {
+		end = max(min(end, h.crashed), l.written)
+	}
+	n := (end - l.written) / renewInterval
+	return l.written + n*renewInterval, l.version + int(n)
+}
+
+// list is the store's List.
+func (w *world) list() Listing {
+	if w.now-w.sharedAt <= w.freshness {
+		return w.shared
+	}
+	leases := make([]Lease, len(w.leases))
+	for i := range w.leases {
+		l := &w.leases[i]
+		at, version := w.renewed(l)
+		leases[i] = l.Lease
+		leases[i].Modified = seconds(at)
+		leases[i].ETag = etags[version%len(etags)]
+	}
+	w.shared, w.sharedAt = Listing{Leases: leases, Initialized: stamp(0), Now: stamp(w.now)}, w.now
+	if w.clockless {
+		w.shared.Now = time.Time{}
+	}
+	return w.shared
+}
+
+// current is one lease as it is now.
+func (w *world) current(i int) Lease {
+	at, version := w.renewed(&w.leases[i])
+	l := w.leases[i].Lease
+	l.Modified, l.ETag = seconds(at), etags[version%len(etags)]
+	return l
+}
+
+// update is the store's Update: ok tells whether the ETag still was l's.
+func (w *world) update(l Lease) (answer Lease, ok bool) {
+	i := w.places[l.ID]
+	w.writes++
+	now := w.current(i)
+	if now.ETag != l.ETag {
+		w.conflicts++
+		return now, false
+	}
+	at := &w.leases[i]
+	_, version := w.renewed(at)
+	if at.Owner != l.Owner || at.Wanted() != l.Wanted() {
+		w.lastMove = w.now
+		w.sharedAt = -time.Hour
+	}
+	if at.Owner != l.Owner {
+		w.moves++
+		w.owned(at, l.Owner)
+	}
+	at.Lease, at.version, at.written = l, version+1, w.now
+	return w.current(i), true
+}
+
+// owned keeps account of how long a lease was silent.
+func (w *world) owned(l *held, owner string) {
+	if owner == "" {
+		l.orphan = w.now
+		return
+	}
+	if l.wasOwned {
+		since := l.orphan
+		if h := w.byText[l.Owner]; h != nil && !h.alive {
+			since = h.crashed
+		}
+		w.silent = max(w.silent, w.now-since)
+	}
+	l.wasOwned = true
+}
+
+// join starts a host after a while.
+func (w *world) join(after time.Duration, bounds Host) *host {
+	bounds.Owner = NewOwner("host"+strconv.Itoa(len(w.hosts)), w.rnd.Uint32())
+	bounds.Terms = times
+	h := &host{Host: bounds, alive: true, running: map[string]bool{}}
+	w.hosts = append(w.hosts, h)
+	w.byText[h.Owner] = h
+	w.after(after, func() { w.begin(h, true) })
+	return h
+}
+
+// begin starts a cycle of h: its listing.
+func (w *world) begin(h *host, regular bool) {
+	if !h.alive {
+		return
+	}
+	if regular {
+		h.regular = w.now + w.jitter(times.Acquire)
+	}
+	h.cycle = Cycle{Regular: regular}
+	h.listing = w.list()
+	w.after(listingAge, func() {
+		if !h.alive {
+			return
+		}
+		h.plan = NewPlan(h.Host, h.listing, h.memory, w.now, regular, func(id string) bool { return h.running[id] })
+		h.memory = h.plan.Memory()
+		w.step(h)
+	})
+}
+
+// step writes what Decide says next, or ends the cycle.
+func (w *world) step(h *host) {
+	if !h.alive {
+		return
+	}
+	move := h.plan.Decide()
+	if move.Kind == MoveNone || h.cycle.Conflicts == MaxConflicts {
+		w.end(h)
+		return
+	}
+	want := move.Lease.Acquired(h.Owner)
+	if move.Kind == MoveAsk {
+		want = move.Lease.Asked(h.Owner)
+	}
+	answer, ok := w.update(want)
+	switch {
+	case !ok:
+		h.cycle.Conflicts++
+	case move.Kind == MoveAcquire:
+		h.cycle.Acquired++
+		h.running[answer.ID] = true
+	default:
+		h.cycle.Asked++
+		w.handOver(answer)
+	}
+	h.plan.Amend(answer)
+	w.after(writeTime, func() { w.step(h) })
+}
+
+// end plans the next cycle.
+func (w *world) end(h *host) {
+	h.cycle.MarksOut = h.plan.MarksOut()
+	h.plan, h.listing = nil, Listing{}
+	next, pause, quick := h.pace.After(h.cycle)
+	h.pace = next
+	at := w.now + w.jitter(pause)
+	if !quick || at >= h.regular {
+		w.after(h.regular-w.now, func() { w.begin(h, true) })
+		return
+	}
+	w.after(at-w.now, func() { w.begin(h, false) })
+}
+
+// handOver lets the owner of a lease that was asked for release it, when it has
+// seen the mark and its handler has returned.
+func (w *world) handOver(l Lease) {
+	i := w.places[l.ID]
+	h := w.byText[l.Owner]
+	if h == nil {
+		return
+	}
+	d := w.uniform(renewInterval)
+	if until := w.slow[i]; until > w.now {
+		d += until - w.now
+	}
+	w.after(d, func() {
+		if h.alive {
+			w.release(h, l.ID)
+		}
+	})
+}
+
+func (w *world) release(h *host, id string) {
+	now := w.current(w.places[id])
+	if now.Owner != h.Owner {
+		return
+	}
+	w.update(now.Released(""))
+	delete(h.running, id)
+}
+
+// stop lets h release its leases and end.
+func (w *world) stop(h *host) {
+	for i := range w.leases {
+		w.release(h, w.leases[i].ID)
+	}
+	h.alive, h.crashed = false, w.now
+}
+
+// crash ends h where it is, with its leases.
+func (w *world) crash(h *host) {
+	h.alive, h.crashed = false, w.now
+	w.sharedAt = -time.Hour
+}
+
+// expiry is when the last lease of a dead host has expired.
+func (w *world) expiry() time.Duration {
+	var last time.Duration
+	for i := range w.leases {
+		l := &w.leases[i]
+		if h := w.byText[l.Owner]; h != nil && !h.alive {
+			at, _ := w.renewed(l)
+			last = max(last, at.Truncate(time.Second)+times.Takeover())
+		}
+	}
+	return last
+}
+
+// longestSilence is how long a lease that had an owner has had none by now.
+func (w *world) longestSilence() time.Duration {
+	var longest time.Duration
+	for i := range w.leases {
+		if l := &w.leases[i]; l.Owner == "" && l.wasOwned {
+			longest = max(longest, w.now-l.orphan)
+		}
+	}
+	return longest
+}
+
+// living are the hosts that work.
+func (w *world) living() []*host {
+	var all []*host
+	for _, h := range w.hosts {
+		if h.alive {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// have counts the leases of each living host; orphans are those of nobody alive.
+func (w *world) have() (have map[*host]int, orphans int) {
+	have = map[*host]int{}
+	for i := range w.leases {
+		if h := w.byText[w.leases[i].Owner]; h != nil && h.alive {
+			have[h]++
+		} else {
+			orphans++
+		}
+	}
+	return have, orphans
+}
