@@ -1,0 +1,127 @@
+package changefeed
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// running is a processor that runs in a test's bubble.
+type running struct {
+	t     *testing.T
+	stop  context.CancelFunc
+	ended chan error
+	once  sync.Once
+	err   error
+}
+
+// start runs a processor over a source and a store; the other fields of cfg that
+// are required get a value. It is stopped at the end of the test at the latest.
+func start(t *testing.T, cfg Config) *running {
+	t.Helper()
+	if cfg.Processor == "" {
+		cfg.Processor = "test"
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = 1
+	}
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{t: t, stop: stop, ended: make(chan error, 1)}
+	go func() { r.ended <- p.Run(ctx) }()
+	t.Cleanup(func() { _ = r.end() })
+	return r
+}
+
+// end stops the processor and returns Run's result.
+func (r *running) end() error {
+	r.once.Do(func() {
+		r.stop()
+		r.err = <-r.ended
+	})
+	return r.err
+}
+
+// collector is a handler that keeps the LSNs it was given.
+type collector struct {
+	mu   sync.Mutex // guards what follows
+	lsns []int64
+	// took is how long a call takes; fails, how many of the next calls fail.
+	took  time.Duration
+	fails []error
+}
+
+func (c *collector) Handle(ctx context.Context, b *Batch) error {
+	if c.took > 0 && !sleep(ctx, c.took) {
+		return context.Cause(ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.fails) > 0 {
+		err := c.fails[0]
+		c.fails = c.fails[1:]
+		return err
+	}
+	for _, change := range b.Changes {
+		c.lsns = append(c.lsns, change.LSN)
+	}
+	return nil
+}
+
+func (c *collector) got() []int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]int64(nil), c.lsns...)
+}
+
+// to is the LSNs from 1 to n.
+func to(n int64) []int64 {
+	var lsns []int64
+	for i := int64(1); i <= n; i++ {
+		lsns = append(lsns, i)
+	}
+	return lsns
+}
+
+// notes keeps notifications.
+type notes struct {
+	mu  sync.Mutex // guards all
+	all []Notification
+}
+
+func (n *notes) add(note Notification) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, note)
+}
+
+func (n *notes) of(e Event) []Notification {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var of []Notification
+	for _, note := range n.all {
+		if note.Event == e {
+			of = append(of, note)
+		}
+	}
+	return of
+}
+
+// onePartition is a source with n changes in partition 0.
+func onePartition(n int) *fakeSource {
+	s := newFakeSource("0")
+	s.write("0", n)
+	return s
+}
+
+var fromBeginning = feed.Beginning()
