@@ -97,7 +97,7 @@ func (db *DB) openFault(err error) error {
 // the cache's size, so that Memory bounds both.
 func (db *DB) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
-		FS:                          db.options.FS,
+		FS:                          orderedFS{db.options.FS},
 		Lock:                        db.lock,
 		FormatMajorVersion:          pebbleFormat,
 		CacheSize:                   db.options.Memory,
