@@ -73,7 +73,7 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	var none T
 	h := c.host
 	c.n = h.count(c.op, c.key)
-	if err := h.pass(ctx); err != nil {
+	if err := h.pass(ctx, nil); err != nil {
 		return none, err
 	}
 	f := h.world.befall(c)
@@ -163,18 +163,21 @@ func (h *host) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// pass waits at the host's gate, which is closed while the host is paused.
-func (h *host) pass(ctx context.Context) error {
+// pass waits at the host's gate, which is closed while the host is paused. A
+// request waits there beyond its deadline, as one of a frozen machine does; a
+// handler (until) only as long as its context.
+func (h *host) pass(ctx context.Context, until <-chan struct{}) error {
 	for {
 		if h.crashed() {
 			return errCrashed
 		}
 		gate := h.closedGate()
-		if gate == nil {
+		if gate == nil || until != nil && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		select {
 		case <-gate:
+		case <-until:
 		case <-h.dead:
 		}
 	}

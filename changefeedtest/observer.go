@@ -62,7 +62,7 @@ func (o *simObserver) Open(ctx context.Context, l lease.Lease) error {
 	if l.Token != o.lease.Token {
 		o.world.check.fail(4, "%s: observer of lease %s opened for %s", o.host.id, o.lease.Token, l.Token)
 	}
-	return o.host.pass(ctx)
+	return o.host.pass(ctx, ctx.Done())
 }
 
 // Close implements [changefeed.Observer].
@@ -82,7 +82,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	w := o.world
 	w.pending.Add(1)
 	defer w.pending.Done()
-	if err := o.host.pass(ctx); err != nil {
+	if err := o.host.pass(ctx, ctx.Done()); err != nil {
 		return err
 	}
 	u, entries := o.begins(ctx, b)

@@ -92,7 +92,7 @@ func newScenario(seed uint64) *scenario {
 		kind = crashes
 	}
 	t := s.times
-	s.partitions = 1 + d.intn(7)
+	s.partitions = 1 + d.intn(8)
 	s.offset = d.span(-10*time.Minute, 10*time.Minute)
 	margin := max(t.expiration/10, 2*time.Second)
 	s.rate = (2*d.float() - 1) * 0.95 * float64(margin) / float64(t.expiration)
@@ -165,7 +165,7 @@ func drawEvents(d *draw, s *scenario, kind temper) []event {
 	add(1+d.intn(3), eventJoin, 0, 0.02)
 	add(d.intn(4), eventJoin, 0, 0.8)
 	add(d.intn(3), eventLeave, 0.1, 0.9)
-	add(d.between(100, 420), eventWrite, 0, 1)
+	add(d.between(120, 460), eventWrite, 0, 1)
 	add(d.intn(3), eventSplit, 0, 0.95)
 	add(d.intn(2), eventMerge, 0, 0.95)
 	if kind == calm {
