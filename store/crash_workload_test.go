@@ -1,0 +1,507 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// The load of the crash tests. Several writers own some items each and write
+// their versions 1, 2, 3...; what a version is (an upsert, a delete, part of a batch) follows from
+// its number, so that after a crash the state of an item tells which of its
+// versions was the last, and only the last acknowledged one and the next are possible. Beside
+// them, partitions are split and merged, items with a time to live come and go,
+// and a reader of each container follows what it is shown.
+
+const (
+	crashWriters = 4
+	crashKeys    = 3 // of each writer
+	crashIDs     = 3 // of each key
+	// crashDelete says which versions are deletes: its multiples.
+	crashDelete = 6
+)
+
+// crashContainers are the containers: one for latest versions, one for all.
+var crashContainers = []store.ContainerProperties{
+	{ID: "latest", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1},
+	{ID: "versions", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1, Retention: time.Hour},
+}
+
+// crashItem names an item: its container by place, its key and its id.
+type crashItem struct {
+	container int
+	key, id   string
+}
+
+func (i crashItem) String() string { return fmt.Sprintf("%d/%s/%s", i.container, i.key, i.id) }
+
+func parseCrashItem(s string) (crashItem, error) {
+	p := strings.Split(s, "/")
+	if len(p) != 3 {
+		return crashItem{}, fmt.Errorf("item %q", s)
+	}
+	c, err := strconv.Atoi(p[0])
+	return crashItem{c, p[1], p[2]}, err
+}
+
+// known is what somebody outside of the store knows of its content.
+type known struct {
+	// acked has the last version of each item that was acknowledged.
+	acked map[crashItem]int
+	// delivered has the last version of each item that a reader was shown, and
+	// its LSN; a delete is not shown by the feed of latest versions.
+	delivered map[crashItem]delivery
+	// tried is what each writer has sent last: the versions that its items get.
+	tried map[int]map[crashItem]int
+	// partitions are the IDs, with the container's place before them, of which a
+	// split or merge was acknowledged.
+	partitions map[string]bool
+}
+
+type delivery struct {
+	version int
+	lsn     int64
+}
+
+func newKnown() *known {
+	return &known{
+		acked: map[crashItem]int{}, delivered: map[crashItem]delivery{}, tried: map[int]map[crashItem]int{}, partitions: map[string]bool{},
+	}
+}
+
+func (k *known) clone() *known {
+	return &known{maps.Clone(k.acked), maps.Clone(k.delivered), maps.Clone(k.tried), maps.Clone(k.partitions)}
+}
+
+// deliver notes what a reader was shown. Who reads a partition anew is shown old
+// versions again.
+func (k *known) deliver(i crashItem, d delivery) {
+	if d.version >= k.delivered[i].version {
+		k.delivered[i] = d
+	}
+}
+
+// witness is told what is asked of the store, and what it has promised.
+type witness interface {
+	try(writer int, versions map[crashItem]int)
+	ack(i crashItem, version int)
+	deliver(i crashItem, d delivery)
+	divide(container int, partition string)
+}
+
+// crashLoad drives a store.
+type crashLoad struct {
+	db         *store.DB
+	containers []*store.Container
+	w          witness
+	// versions are the last version of each item at the start.
+	versions map[crashItem]int
+	stop     atomic.Bool
+}
+
+// setUp makes or opens the containers.
+func (l *crashLoad) setUp(ctx context.Context) error {
+	if _, err := l.db.CreateDatabase(ctx, "db"); err != nil && !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	l.containers = nil
+	for _, p := range crashContainers {
+		c, err := l.db.CreateContainer(ctx, "db", p)
+		if errors.Is(err, store.ErrConflict) {
+			c, err = l.db.Container(ctx, "db", p.ID)
+		}
+		if err != nil {
+			return err
+		}
+		l.containers = append(l.containers, c)
+	}
+	return nil
+}
+
+// run drives the store until stop, or until something fails.
+func (l *crashLoad) run(ctx context.Context, seed uint64) error {
+	errs := make([]error, crashWriters)
+	var wg sync.WaitGroup
+	for n := range crashWriters {
+		w := &crashWriter{crashLoad: l, number: n, rng: rand.New(rand.NewPCG(seed, uint64(n))), last: maps.Clone(l.versions)}
+		for place, c := range l.containers {
+			w.readers = append(w.readers, &crashReader{l: l, container: place, src: l.db.Source(c), at: map[string]feed.Continuation{}})
+		}
+		wg.Go(func() {
+			for errs[n] == nil && !l.stop.Load() {
+				errs[n] = w.step(ctx)
+			}
+			if errs[n] != nil {
+				l.stop.Store(true)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// crashWriter writes some of the items, and reads all.
+type crashWriter struct {
+	*crashLoad
+	number  int
+	rng     *rand.Rand
+	last    map[crashItem]int // the last version of each item that was acknowledged
+	readers []*crashReader
+}
+
+func (w *crashWriter) step(ctx context.Context) error {
+	switch n := w.rng.IntN(100); {
+	case n < 1:
+		return w.divide(ctx)
+	case n < 15:
+		return w.readers[w.rng.IntN(len(w.readers))].read(ctx)
+	}
+	return w.write(ctx)
+}
+
+func crashBody(i crashItem, version, ttl int) []byte {
+	b := fmt.Appendf(nil, `{"id":%q,"pk":%q,"n":%d,"text":%q`, i.id, i.key, version, strings.Repeat("x", version*37%300))
+	if ttl != 0 {
+		b = fmt.Appendf(b, `,"ttl":%d`, ttl)
+	}
+	return append(b, '}')
+}
+
+// crashDoc is what crashBody says.
+type crashDoc struct {
+	id, key string
+	version int
+}
+
+// readCrashDoc reads what crashBody wrote. A JSON decoder would take most of the
+// time of the tests.
+func readCrashDoc(body []byte) (d crashDoc, err error) {
+	rest, ok := strings.CutPrefix(string(body), `{"id":"`)
+	if ok {
+		d.id, rest, ok = strings.Cut(rest, `","pk":"`)
+	}
+	if ok {
+		d.key, rest, ok = strings.Cut(rest, `","n":`)
+	}
+	if ok {
+		rest, _, ok = strings.Cut(rest, ",")
+	}
+	if !ok {
+		return d, fmt.Errorf("document %s", body)
+	}
+	d.version, err = strconv.Atoi(rest)
+	return d, err
+}
+
+// write writes the next version of one item or, in a batch, of all items of a
+// key, or an item that will soon expire.
+func (w *crashWriter) write(ctx context.Context) error {
+	container := w.rng.IntN(len(w.containers))
+	c := w.containers[container]
+	key := fmt.Sprintf("w%dk%d", w.number, w.rng.IntN(crashKeys))
+	kind := w.rng.IntN(8)
+	if kind == 0 {
+		i := crashItem{container, key, fmt.Sprintf("t%d", w.rng.IntN(3))}
+		_, err := c.Upsert(ctx, nil, crashBody(i, 1, 1), store.WriteOptions{})
+		return err
+	}
+	tried := map[crashItem]int{}
+	var ops []store.Operation
+	for n := range crashIDs {
+		if kind > 2 && n != kind%crashIDs {
+			continue // a single write, of this one item
+		}
+		i := crashItem{container, key, fmt.Sprintf("i%d", n)}
+		tried[i] = w.last[i] + 1
+		ops = append(ops, operationOf(i, tried[i]))
+	}
+	w.w.try(w.number, tried)
+	var err error
+	switch {
+	case len(ops) > 1:
+		_, err = c.Batch(ctx, feed.PartitionKey{key}, ops)
+	case ops[0].Kind == store.OpDelete:
+		_, err = c.Delete(ctx, feed.PartitionKey{key}, ops[0].ID, store.WriteOptions{})
+	default:
+		_, err = c.Upsert(ctx, nil, ops[0].Body, store.WriteOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("write %v: %w", tried, err)
+	}
+	for i, v := range tried {
+		w.last[i] = v
+		w.w.ack(i, v)
+	}
+	return nil
+}
+
+func operationOf(i crashItem, version int) store.Operation {
+	if version%crashDelete == 0 {
+		return store.Operation{Kind: store.OpDelete, ID: i.id}
+	}
+	return store.Operation{Kind: store.OpUpsert, ID: i.id, Body: crashBody(i, version, 0)}
+}
+
+// divide splits or merges. That another writer was faster is fine.
+func (w *crashWriter) divide(ctx context.Context) error {
+	container := w.rng.IntN(len(w.containers))
+	c := w.containers[container]
+	ps, err := c.Partitions(ctx)
+	if err != nil {
+		return err
+	}
+	n := w.rng.IntN(len(ps))
+	var made []feed.Partition
+	if len(ps) > 5 || len(ps) > 1 && w.rng.IntN(2) == 0 {
+		n = min(n, len(ps)-2)
+		var p feed.Partition
+		p, err = c.Merge(ctx, ps[n].ID, ps[n+1].ID)
+		made = append(made, p)
+	} else {
+		made, err = c.Split(ctx, ps[n].ID, "")
+	}
+	var gone *feed.GoneError
+	if errors.As(err, &gone) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("split or merge: %w", err)
+	}
+	for _, p := range made {
+		w.w.divide(container, p.ID)
+	}
+	return nil
+}
+
+// crashReader follows all partitions of a container.
+type crashReader struct {
+	l         *crashLoad
+	container int
+	src       feed.Source
+	// at has the position in each partition, by ID.
+	at map[string]feed.Continuation
+}
+
+func (r *crashReader) read(ctx context.Context) error {
+	ps, err := r.src.Partitions(ctx)
+	if err != nil {
+		return err
+	}
+	mode := feed.LatestVersion
+	if crashContainers[r.container].Retention > 0 {
+		mode = feed.AllVersionsAndDeletes
+	}
+	for _, p := range ps {
+		from, ok := r.at[p.ID]
+		if !ok {
+			from = `"0"`
+		}
+		page, err := r.src.Read(ctx, feed.Request{Partition: p, From: feed.After(from), Mode: mode, MaxItems: 50})
+		var gone *feed.GoneError
+		if errors.As(err, &gone) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		for _, c := range page.Changes {
+			i, d, err := deliveryOf(r.container, c)
+			if err != nil {
+				return err
+			}
+			if d.version > 0 && i.id[0] == 'i' {
+				r.l.w.deliver(i, d)
+			}
+		}
+		r.at[p.ID] = page.Continuation
+	}
+	return nil
+}
+
+// deliveryOf reads a change. A delete is the version after its previous image's.
+func deliveryOf(container int, c feed.Change) (crashItem, delivery, error) {
+	body := c.Current
+	if body == nil {
+		body = c.Previous
+	}
+	doc, err := readCrashDoc(body)
+	if err != nil {
+		return crashItem{}, delivery{}, fmt.Errorf("change at LSN %d: %w", c.LSN, err)
+	}
+	if c.Op == feed.Delete {
+		doc.version++
+	}
+	return crashItem{container, doc.key, doc.id}, delivery{doc.version, c.LSN}, nil
+}
+
+// verifyCrash compares a store that was opened after a crash with what was known
+// before. It returns the version that each item has.
+func verifyCrash(t *testing.T, db *store.DB, k *known) map[crashItem]int {
+	t.Helper()
+	ctx := t.Context()
+	if err := db.Check(ctx); err != nil {
+		t.Fatalf("Check after the crash: %v", err)
+	}
+	versions := map[crashItem]int{}
+	for n, p := range crashContainers {
+		c, err := db.Container(ctx, "db", p.ID)
+		if errors.Is(err, feed.ErrNotFound) && len(k.acked) == 0 {
+			continue // the crash came before the container was made
+		}
+		if err != nil {
+			t.Fatalf("container %s: %v", p.ID, err)
+		}
+		verifyItems(t, c, n, k, versions)
+		verifyPartitions(t, c, n, k)
+		if p.Retention > 0 {
+			verifyVersions(t, db.Source(c), c, n, k, versions)
+		}
+	}
+	verifyTransactions(t, k, versions)
+	return versions
+}
+
+// verifyTransactions: of what was under way, all is there or nothing, and nothing
+// else is newer than what was acknowledged.
+func verifyTransactions(t *testing.T, k *known, versions map[crashItem]int) {
+	t.Helper()
+	tried := map[crashItem]bool{}
+	for _, items := range k.tried {
+		applied := 0
+		for i, v := range items {
+			tried[i] = true
+			if versions[i] == v {
+				applied++
+			}
+		}
+		if applied != 0 && applied != len(items) {
+			t.Fatalf("of the transaction %v, %d of %d writes are there", items, applied, len(items))
+		}
+	}
+	for i, v := range versions {
+		if v > k.acked[i] && !tried[i] {
+			t.Fatalf("%v: version %d is there, and nobody was about to write it", i, v)
+		}
+	}
+}
+
+// verifyItems: every item is at its last acknowledged version or at the one that
+// was under way, and not before a version that a reader was shown.
+func verifyItems(t *testing.T, c *store.Container, n int, k *known, versions map[crashItem]int) {
+	t.Helper()
+	for w := range crashWriters {
+		for key := range crashKeys {
+			for id := range crashIDs {
+				i := crashItem{n, fmt.Sprintf("w%dk%d", w, key), fmt.Sprintf("i%d", id)}
+				res, err := c.Read(t.Context(), feed.PartitionKey{i.key}, i.id, store.ReadOptions{})
+				v, acked := 0, k.acked[i]
+				switch {
+				case err == nil:
+					doc, err := readCrashDoc(res.Body)
+					if err != nil {
+						t.Fatal(err)
+					}
+					v = doc.version
+				case !errors.Is(err, feed.ErrNotFound):
+					t.Fatalf("read %v: %v", i, err)
+				case (acked+1)%crashDelete == 0:
+					v = acked + 1
+				case acked%crashDelete == 0:
+					v = acked
+				}
+				if v != acked && v != acked+1 {
+					t.Fatalf("%v: version %d was acknowledged, and version %d is there (0: none)", i, acked, v)
+				}
+				if d := k.delivered[i]; v < d.version || err == nil && v == d.version && res.LSN != d.lsn {
+					t.Fatalf("%v: version %d at LSN %d was delivered, and version %d at LSN %d is there", i, d.version, d.lsn, v, res.LSN)
+				}
+				versions[i] = v
+			}
+		}
+	}
+}
+
+// verifyPartitions: what came of an acknowledged split or merge is live, or was divided
+// since.
+func verifyPartitions(t *testing.T, c *store.Container, n int, k *known) {
+	t.Helper()
+	ps, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, p := range ps {
+		for _, id := range append(slices.Clone(p.Parents), p.ID) {
+			have[fmt.Sprintf("%d/%s", n, id)] = true
+		}
+	}
+	for id := range k.partitions {
+		if strings.HasPrefix(id, fmt.Sprintf("%d/", n)) && !have[id] {
+			t.Fatalf("partition %s was acknowledged and is not there: %v", id, ps)
+		}
+	}
+}
+
+// verifyVersions: the feed of all versions has each version of each item once, in order, up
+// to the one that is there, and what was delivered at the LSN it was delivered at.
+func verifyVersions(t *testing.T, src feed.Source, c *store.Container, n int, k *known, versions map[crashItem]int) {
+	t.Helper()
+	ps, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := map[crashItem]delivery{}
+	lsns := map[crashItem]int64{}
+	for _, p := range ps {
+		from := feed.Continuation(`"0"`)
+		for {
+			page, err := src.Read(t.Context(), feed.Request{Partition: p, From: feed.After(from), Mode: feed.AllVersionsAndDeletes, MaxItems: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page.Changes) == 0 {
+				break
+			}
+			for _, ch := range page.Changes {
+				i, d, err := deliveryOf(n, ch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if i.id[0] != 'i' {
+					continue
+				}
+				if d.version != last[i].version+1 {
+					t.Fatalf("%v: version %d at LSN %d follows version %d", i, d.version, d.lsn, last[i].version)
+				}
+				last[i] = d
+				if d.version == k.delivered[i].version {
+					lsns[i] = d.lsn
+				}
+			}
+			from = page.Continuation
+		}
+	}
+	for i, v := range versions {
+		if i.container != n {
+			continue
+		}
+		if last[i].version != v {
+			t.Fatalf("%v: the feed ends at version %d, and the item has %d", i, last[i].version, v)
+		}
+		if d := k.delivered[i]; d.version > 0 && lsns[i] != d.lsn {
+			t.Fatalf("%v: version %d was delivered at LSN %d, and is at %d", i, d.version, d.lsn, lsns[i])
+		}
+	}
+}
