@@ -36,6 +36,7 @@ var defects = []struct{ name, caught string }{
 	{"gone is not typed", "a partition that never was is gone"},
 	{"a range over two partitions reads the first", "a range over two partitions is gone"},
 	{"the sub-range is ignored", "sub-ranges of a partition share its feed without overlap"},
+	{"a key's continuation is its last change's", "a key's continuation fits its partition, and the other way round"},
 	{"the key is ignored", "keys of other types are other keys"},
 	{"an empty page has no continuation", "an empty page has a continuation"},
 	{"the continuation is inclusive", "a continuation is exclusive and can be read twice"},
@@ -208,6 +209,13 @@ func (d *defective) page(ctx context.Context, r feed.Request, p feed.Page) feed.
 	case "a page cuts a transaction":
 		if r.MaxItems > 0 && n > r.MaxItems {
 			p.Changes = p.Changes[:r.MaxItems]
+		}
+	case "a key's continuation is its last change's":
+		if r.Key != nil && n > 0 {
+			p.LSN, p.End = p.Changes[n-1].LSN, p.Changes[n-1].LSN
+			p.Continuation = continuation(int(p.LSN))
+		} else if r.Key != nil && r.From.Kind() == feed.StartContinuation {
+			p.LSN, p.Continuation = p.End, r.From.Continuation()
 		}
 	case "a page forgets its last change":
 		if n > 1 {

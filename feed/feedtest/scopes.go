@@ -12,6 +12,7 @@ func scopeCases() []testCase {
 	return []testCase{
 		{name: "sub-ranges of a partition share its feed without overlap", container: onePartition, run: subRanges},
 		{name: "a continuation of the partition fits its sub-ranges", container: onePartition, run: subRangeContinuation},
+		{name: "a key's continuation fits its partition, and the other way round", container: onePartition, run: keyContinuation},
 		{name: "a range inside one partition finds it", container: fourPartitions, run: rangeFindsPartition},
 		{name: "a range over two partitions is gone", container: fourPartitions, run: rangeOverTwo},
 		{name: "a key shows its own changes, wherever it lies", container: fourPartitions, run: keyScope},
@@ -66,6 +67,20 @@ func subRangeContinuation(s *suite) {
 		all = append(all, changes...)
 	}
 	s.wantItems("a page of the partition, then its sub-ranges", all, 0, 80, 1)
+}
+
+// keyContinuation: one LSN counts all scopes, so a position of one is a position
+// of the other.
+func keyContinuation(s *suite) {
+	p, key := s.only(), s.key(5)
+	s.writeMany(0, 32, 1)
+	_, keyEnd := s.drain(feed.Request{Key: key, From: feed.Beginning()})
+	_, end := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
+	s.writeMany(32, 64, 1)
+	changes, _ := s.drain(feed.Request{Partition: p, From: feed.After(keyEnd)})
+	s.wantItems("the partition from a key's end", changes, 32, 64, 1)
+	changes, _ = s.drain(feed.Request{Key: key, From: feed.After(end)})
+	s.want("the key from its partition's end", changes, "item-037=1 item-053=1")
 }
 
 func rangeFindsPartition(s *suite) {
