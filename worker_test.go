@@ -1,0 +1,348 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+func TestChangesAreDeliveredCheckpointedAndReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(250), newFakeStore(), &collector{}
+		r := start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning})
+		time.Sleep(time.Second)
+		source.write("0", 7)
+		time.Sleep(10 * time.Second)
+		if got := h.got(); !slices.Equal(got, to(257)) {
+			t.Errorf("got %v", got)
+		}
+		if doc := leases.doc("0"); doc.Continuation != "257" || doc.Owner == "" {
+			t.Errorf("%+v", doc)
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if doc := leases.doc("0"); doc.Continuation != "257" || doc.Owner != "" {
+			t.Errorf("after the stop: %+v", doc)
+		}
+	})
+}
+
+func TestHostDiesBetweenNowAndTheFirstChangeAndNothingIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(5), newFakeStore()
+		r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}})
+		time.Sleep(time.Second)
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		source.write("0", 3) // while nobody runs
+		h := &collector{}
+		start(t, Config{Source: source, Leases: leases, Handler: h})
+		time.Sleep(10 * time.Second)
+		if got := h.got(); !slices.Equal(got, []int64{6, 7, 8}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// A lease that another implementation made has no position at all: null means the
+// configured start. If that is now, nothing may be delivered before it is stored.
+func TestNowOfALeaseWithoutPositionIsStoredBeforeTheFirstBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(5), newFakeStore()
+		leases.marker = time.Now()
+		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full()})
+		stored := true
+		leases.before = func(w fakeWrite) error {
+			if w.lease.Continuation == "5" && stored {
+				source.write("0", 3)
+				stored = false
+				return errors.New("503")
+			}
+			return nil
+		}
+		handled := HandlerFunc(func(_ context.Context, b *Batch) error {
+			if doc := leases.doc("0"); doc.Continuation != "5" {
+				t.Errorf("delivered before a position was stored: %q", doc.Continuation)
+			}
+			if b.Changes[0].LSN != 6 {
+				t.Errorf("began at %d", b.Changes[0].LSN)
+			}
+			stored = true
+			return nil
+		})
+		start(t, Config{Source: source, Leases: leases, Handler: handled})
+		time.Sleep(10 * time.Second)
+		if !stored {
+			t.Error("nothing was delivered")
+		}
+	})
+}
+
+func TestFailingHandlerGetsTheSameBatchAgainInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, said := onePartition(20), newFakeStore(), &notes{}
+		h := &collector{fails: []error{errors.New("no"), errors.New("still no")}}
+		panicked := false
+		handler := HandlerFunc(func(ctx context.Context, b *Batch) error {
+			if !panicked {
+				panicked = true
+				panic(fmt.Errorf("bad: %w", feed.ErrNoID))
+			}
+			return h.Handle(ctx, b)
+		})
+		start(t, Config{Source: source, Leases: leases, Handler: handler, MaxItems: 10, Start: fromBeginning, Notify: said.add})
+		time.Sleep(20 * time.Second)
+		if got := h.got(); !slices.Equal(got, to(20)) {
+			t.Errorf("got %v", got)
+		}
+		failures := said.of(Failed)
+		if len(failures) != 3 {
+			t.Fatalf("%d errors", len(failures))
+		}
+		for i, note := range failures {
+			failure, ok := errors.AsType[*HandlerError](note.Err)
+			if !ok || note.LeaseToken != "0" || failure.FirstLSN != 1 || failure.LastLSN != 10 || failure.Op != "handle" {
+				t.Errorf("%v", note.Err)
+			}
+			if panic := i == 0; panic != (failure.Stack != nil) || panic != errors.Is(note.Err, feed.ErrNoID) {
+				t.Errorf("%v: stack %d bytes", note.Err, len(failure.Stack))
+			}
+		}
+		if len(said.of(Acquired)) != 1 || len(said.of(Released)) != 0 {
+			t.Error("the lease moved because of a handler's error")
+		}
+	})
+}
+
+func TestOneWritePerCheckpointAndPerRenewalAndOneListingPerInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(0), newFakeStore(), &collector{}
+		start(t, Config{Source: source, Leases: leases, Handler: h, PollInterval: time.Second})
+		time.Sleep(5 * time.Minute)
+		rest := len(leases.sent())
+		lists := leases.lists
+		time.Sleep(10 * time.Minute) // idle
+		writes := len(leases.sent()) - rest
+		if writes < 45 || writes > 52 { // 600 s at 11.7 to 13 s each
+			t.Errorf("%d renewals in 10 minutes", writes)
+		}
+		if n := leases.lists - lists; n < 31 || n > 40 { // at 17 s +- 10 %
+			t.Errorf("%d listings in 10 minutes", n)
+		}
+		rest = len(leases.sent())
+		for range 600 { // busy: a batch each second
+			source.write("0", 1)
+			time.Sleep(time.Second)
+		}
+		if n := len(leases.sent()) - rest; n < 595 || n > 601 {
+			t.Errorf("%d writes for 600 batches", n)
+		}
+		if got := h.got(); !slices.Equal(got, to(600)) {
+			t.Errorf("%d changes", len(got))
+		}
+	})
+}
+
+func TestIdleRangeAdvancesWithTheNextRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		filter := func(feed.Change) bool { return false }
+		start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Filter: filter})
+		time.Sleep(time.Second)
+		source.write("0", 9) // all filtered: as good as idle
+		before := len(leases.sent())
+		time.Sleep(20 * time.Second)
+		if doc := leases.doc("0"); doc.Continuation != "9" {
+			t.Errorf("at %q", doc.Continuation)
+		}
+		if n := len(leases.sent()) - before; n > 2 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
+func TestFilterPassesOnlyWhatIsWantedAndTheSameOnRedelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(30), newFakeStore()
+		h := &collector{fails: []error{errors.New("once")}}
+		calls := 0
+		filter := func(c feed.Change) bool {
+			calls++
+			if calls == 3 {
+				panic("filter")
+			}
+			return c.LSN%3 == 0
+		}
+		said := &notes{}
+		start(t, Config{Source: source, Leases: leases, Handler: h, Filter: filter, Start: fromBeginning, Notify: said.add})
+		time.Sleep(20 * time.Second)
+		if got := h.got(); !slices.Equal(got, []int64{3, 6, 9, 12, 15, 18, 21, 24, 27, 30}) {
+			t.Errorf("got %v", got)
+		}
+		if doc := leases.doc("0"); doc.Continuation != "30" {
+			t.Errorf("at %q", doc.Continuation)
+		}
+		if calls != 33 || len(said.of(Failed)) != 2 {
+			t.Errorf("the filter was called %d times, %d errors", calls, len(said.of(Failed)))
+		}
+	})
+}
+
+func TestCheckpointByChangesAndByInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			every    Checkpointing
+			min, max int
+		}{
+			{Checkpointing{Changes: 50}, 6, 10},              // 300 changes
+			{Checkpointing{Interval: 5 * time.Second}, 5, 8}, // 30 s
+			{Checkpointing{Changes: 50, Interval: 5 * time.Second}, 6, 13},
+		} {
+			source, leases, h := newFakeSource("0"), newFakeStore(), &collector{}
+			r := start(t, Config{
+				Source: source, Leases: leases, Handler: h, Checkpoint: c.every, PollInterval: 100 * time.Millisecond,
+				RenewInterval: 40 * time.Second,
+			})
+			time.Sleep(time.Second)
+			before := len(leases.sent())
+			for range 30 {
+				source.write("0", 10)
+				time.Sleep(time.Second)
+			}
+			if n := len(leases.sent()) - before; n < c.min || n > c.max {
+				t.Errorf("%+v: %d writes", c.every, n)
+			}
+			if err := r.end(); err != nil {
+				t.Error(err)
+			}
+			if doc := leases.doc("0"); doc.Continuation != "300" || len(h.got()) != 300 {
+				t.Errorf("%+v: released at %q after %d changes", c.every, doc.Continuation, len(h.got()))
+			}
+		}
+	})
+}
+
+func TestReadsRunAheadOfASlowHandlerByABoundedNumberOfBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct{ ahead, most int }{{-1, 1}, {1, 2}, {700, 5}} {
+			source, leases := onePartition(1000), newFakeStore()
+			h := &collector{took: time.Minute}
+			start(t, Config{Source: source, Leases: leases, Handler: h, MaxItems: 10, ReadAhead: c.ahead, Start: fromBeginning})
+			time.Sleep(30 * time.Second)
+			if n := len(source.requests()); n < c.most || n > c.most+1 { // 10 changes are some 200 bytes
+				t.Errorf("ReadAhead %d: %d pages read while the first is handled", c.ahead, n)
+			}
+		}
+	})
+}
+
+func TestPollingIsQuickAfterChangesAndSlowAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := onePartition(10)
+		start(t, Config{Source: source, Leases: newFakeStore(), Handler: &collector{}, Start: fromBeginning, PollInterval: 8 * time.Second})
+		time.Sleep(10 * time.Second)
+		first := len(source.requests())
+		if first < 4 || first > 6 { // at 0, 0, 1, 3, 7 s
+			t.Errorf("%d reads in the first 10 s", first)
+		}
+		time.Sleep(80 * time.Second)
+		if n := len(source.requests()) - first; n < 9 || n > 11 {
+			t.Errorf("%d reads in 80 s at rest", n)
+		}
+	})
+}
+
+func TestReadErrorIsRetriedInPlaceAndTheLeaseKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, said, h := onePartition(10), newFakeStore(), &notes{}, &collector{}
+		began := time.Now()
+		source.fail = func(int, feed.Request) error {
+			switch d := time.Since(began); {
+			case d < time.Minute:
+				return errors.New("503")
+			case d < 2*time.Minute:
+				return &feed.ThrottledError{RetryAfter: 50 * time.Second}
+			}
+			return nil
+		}
+		start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning, Notify: said.add})
+		time.Sleep(3 * time.Minute)
+		if got := h.got(); !slices.Equal(got, to(10)) {
+			t.Errorf("got %v", got)
+		}
+		if n := len(said.of(Failed)); n < 5 || n > 9 { // 0, 1, 3, 7, 15, 31 s, then once or twice
+			t.Errorf("%d errors", n)
+		}
+		for _, note := range said.of(Failed) {
+			if _, ok := errors.AsType[*SourceError](note.Err); !ok {
+				t.Errorf("%v", note.Err)
+			}
+		}
+		if len(said.of(Acquired)) != 1 || len(said.of(Released)) != 0 {
+			t.Error("the lease moved because of the source")
+		}
+	})
+}
+
+func TestHistoryLostIsNeverSkippedInSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, skip := range []bool{false, true} {
+			source, leases, said, h := onePartition(10), newFakeStore(), &notes{}, &collector{}
+			source.fail = func(_ int, r feed.Request) error {
+				if r.From.Kind() == feed.StartBeginning {
+					return &feed.HistoryLostError{Reason: "past the retention", Oldest: "4"}
+				}
+				return nil
+			}
+			cfg := Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning, Notify: said.add}
+			if skip {
+				cfg.OnHistoryLost = func(l lease.Lease, lost *feed.HistoryLostError) bool {
+					return l.Token == "0" && lost.Oldest == "4"
+				}
+			}
+			r := start(t, cfg)
+			time.Sleep(time.Minute)
+			if err := r.end(); err != nil {
+				t.Error(err)
+			}
+			want := []int64{5, 6, 7, 8, 9, 10}
+			if !skip {
+				want = nil
+			}
+			if got := h.got(); !slices.Equal(got, want) {
+				t.Errorf("skip %v: got %v", skip, got)
+			}
+			if len(said.of(Failed)) == 0 {
+				t.Errorf("skip %v: the user was not told", skip)
+			}
+		}
+	})
+}
+
+func TestRefusedStartTimeFallsBackToTheBeginningWithoutOlderChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(10), newFakeStore(), &collector{}
+		time.Sleep(time.Hour)
+		source.write("0", 5)
+		source.fail = func(_ int, r feed.Request) error {
+			if r.From.Kind() == feed.StartTime {
+				return fmt.Errorf("start time on a merged partition: %w", feed.ErrUnsupported)
+			}
+			return nil
+		}
+		start(t, Config{Source: source, Leases: leases, Handler: h, Start: feed.At(time.Now().Add(-time.Minute))})
+		time.Sleep(10 * time.Second)
+		if got := h.got(); !slices.Equal(got, []int64{11, 12, 13, 14, 15}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
