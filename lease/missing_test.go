@@ -1,0 +1,259 @@
+package lease
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// healer is a host that lists now and then.
+type healer struct {
+	host   Host
+	memory Memory
+	marker time.Time
+}
+
+// look lists leases at so many seconds after noon.
+func (h *healer) look(seconds float64, leases ...Lease) *Plan {
+	at := time.Duration(seconds * float64(time.Second))
+	h.host.Owner, h.host.Terms = me, times
+	p := NewPlan(h.host, Listing{Leases: leases, Initialized: h.marker, Now: noon.Add(at)}, h.memory, at, true, nobodyRuns)
+	h.memory = p.Memory()
+	return p
+}
+
+var halves = []feed.Partition{partition("1", "", "55", "0"), partition("2", "55", "FF", "0")}
+
+func half(n int) Lease {
+	l := wholePartition(halves[n-1])
+	l.ID = "id" + l.Token
+	return l
+}
+
+func wantMissing(t *testing.T, what string, p *Plan, partitions []feed.Partition, want string) {
+	t.Helper()
+	if got := describe(p.Missing(partitions)); got != want || p.Due() != (want != "") {
+		t.Errorf("%s: missing %q, due %t; want %q", what, got, p.Due(), want)
+	}
+}
+
+func TestMissingAtBootstrapIsMadeAtOnce(t *testing.T) {
+	h := healer{}
+	p := h.look(0)
+	wantMissing(t, "nothing there", p, halves, "partition 1, partition 2")
+	if p.Complete() {
+		t.Error("nothing is there, and the marker would be made")
+	}
+	p = h.look(1, half(2))
+	wantMissing(t, "half there", p, halves, "partition 1")
+	wantMissing(t, "the partitions have merged meanwhile", p, []feed.Partition{partition("3", "", "FF")}, "-55")
+	p = h.look(2, half(1), half(2))
+	wantMissing(t, "all there", p, halves, "")
+	if !p.Complete() {
+		t.Error("all is there, and the marker isn't made")
+	}
+	h.marker = noon
+	if h.look(3, half(1), half(2)).Complete() {
+		t.Error("the marker is there, and is made again")
+	}
+}
+
+// Row 14: the owner of a deleted lease still uses it, and will put it back.
+func TestMissingRow14HealingWaitsForTheExpiration(t *testing.T) {
+	h := healer{marker: noon.Add(-time.Hour)}
+	h.look(0, half(1), half(2))
+	for s := 10.0; s < 81; s += 10 { // the second listing that shows it is that of second 20
+		wantMissing(t, fmt.Sprint(s), h.look(s, half(1)), halves, "")
+	}
+	wantMissing(t, "81", h.look(81, half(1)), halves, "partition 2")
+}
+
+// Row 15: a listing may be torn by a split under way; and who hasn't looked for a
+// while doesn't know what was there.
+func TestMissingRow15AGapCountsOnlyOverCloseListings(t *testing.T) {
+	h := healer{marker: noon.Add(-time.Hour)}
+	h.look(0, half(1))
+	h.look(20, half(1))
+	wantMissing(t, "after a pause", h.look(100, half(1)), halves, "")
+	for s := 120.0; s < 181; s += 20 {
+		wantMissing(t, fmt.Sprint(s), h.look(s, half(1)), halves, "")
+	}
+	wantMissing(t, "181", h.look(181, half(1)), halves, "partition 2")
+
+	h = healer{marker: noon.Add(-time.Hour)}
+	for s := 0.0; s < 200; s += 10 {
+		there := []Lease{half(1)}
+		if int(s)%50 == 0 {
+			there = append(there, half(2)) // it comes back again and again
+		}
+		wantMissing(t, fmt.Sprint(s), h.look(s, there...), halves, "")
+	}
+}
+
+func TestMissingRow15ListingsFromBeforeTheMarkerDoNotCount(t *testing.T) {
+	h := healer{}
+	h.look(0)
+	h.look(10)
+	h.marker = noon.Add(15 * time.Second)
+	for s := 20.0; s < 90; s += 10 { // as if seen first at 20
+		wantMissing(t, fmt.Sprint(s), h.look(s), halves, "")
+	}
+	wantMissing(t, "91", h.look(91), halves, "partition 1, partition 2")
+}
+
+// A suspend stops the monotonic clock, and a clock set by hand is as bad.
+func TestMissingAPauseByEitherClockCounts(t *testing.T) {
+	h := healer{marker: noon.Add(-time.Hour), host: Host{Owner: me, Terms: times}}
+	look := func(mono, now float64) *Plan {
+		l := Listing{Leases: []Lease{half(1)}, Initialized: h.marker, Now: noon.Add(time.Duration(now * float64(time.Second)))}
+		p := NewPlan(h.host, l, h.memory, time.Duration(mono*float64(time.Second)), true, nobodyRuns)
+		h.memory = p.Memory()
+		return p
+	}
+	look(0, 0)
+	look(10, 10)
+	wantMissing(t, "the host slept", look(20, 1000), halves, "")
+	look(30, 1010)
+	wantMissing(t, "the listing took long", look(300, 1020), halves, "")
+}
+
+func TestMissingOnlyThePartThatWasSeenLongEnough(t *testing.T) {
+	h := healer{marker: noon.Add(-time.Hour)}
+	quarter := partOf(feed.Range{Min: "55", Max: "AA"})
+	quarter.ID = "idq"
+	for s := 0.0; s <= 40; s += 10 {
+		h.look(s, half(1), quarter)
+	}
+	for s := 50.0; s < 71; s += 10 {
+		wantMissing(t, fmt.Sprint(s), h.look(s, half(1)), halves, "")
+	}
+	wantMissing(t, "71", h.look(71, half(1)), halves, "AA-FF")
+	wantMissing(t, "all of it", h.look(100, half(1)), halves, "AA-FF")
+	wantMissing(t, "both parts, in two pieces as they were seen", h.look(121, half(1)), halves, "55-AA, AA-FF")
+}
+
+// Row 16: a lease healed at today's now would lose what was written since.
+func TestMissingRow16HealingStartsWhereTheMarkerWasMade(t *testing.T) {
+	marker := time.Date(2026, 11, 21, 11, 30, 30, 0, time.UTC)
+	atMarker := feed.At(marker.Add(-time.Second))
+	time1 := feed.At(noon.Add(-24 * time.Hour))
+	for _, c := range []struct {
+		start feed.Start
+		mode  feed.Mode
+		boot  feed.Start // of a lease made at bootstrap
+		heal  feed.Start
+	}{
+		{feed.Now(), feed.LatestVersion, feed.Now(), atMarker},
+		{feed.Beginning(), feed.LatestVersion, feed.Beginning(), feed.Beginning()},
+		{time1, feed.LatestVersion, time1, time1},
+		{feed.After(`"5"`), feed.LatestVersion, feed.After(`"5"`), feed.After(`"5"`)},
+		{feed.Now(), feed.AllVersionsAndDeletes, feed.Now(), feed.Now()},
+	} {
+		h := healer{host: Host{Start: c.start, Mode: c.mode}}
+		check := func(what string, p *Plan, want feed.Start) {
+			t.Helper()
+			missing := p.Missing(halves)
+			if len(missing) != 2 {
+				t.Fatalf("%s from %s: %d missing", what, c.start, len(missing))
+			}
+			for _, l := range missing {
+				if got := l.Start(feed.Now()); got != want || l.Mode != c.mode || l.Owner != "" || l.Wanted() != "" {
+					t.Errorf("%s from %s, %s: %+v starts at %s; want %s", what, c.start, c.mode, l, got, want)
+				}
+			}
+		}
+		check("bootstrap", h.look(0), c.boot)
+		h.marker = marker
+		for s := 10.0; s < 90; s += 10 {
+			h.look(s)
+		}
+		check("healing", h.look(91), c.heal)
+	}
+}
+
+func TestMissingOnlyOfTheConfiguredRange(t *testing.T) {
+	h := healer{host: Host{Range: feed.Range{Min: "22", Max: "AA"}}}
+	wantMissing(t, "nothing there", h.look(0), halves, "22-55, 55-AA")
+	wantMissing(t, "within one partition", h.look(0, half(2)), halves, "22-55")
+	h.host.Range = feed.Range{Min: "55", Max: "FF"}
+	wantMissing(t, "a whole partition", h.look(0), halves, "partition 2")
+	if !h.look(1, half(2)).Complete() {
+		t.Error("the range is covered, and the marker isn't made")
+	}
+}
+
+func TestMissingALeaseOfUnknownRangeCoversEverything(t *testing.T) {
+	h := healer{}
+	old := Lease{ID: "id9", Token: "9", PartitionID: "9"}
+	p := h.look(0, old)
+	wantMissing(t, "only an old lease", p, halves, "")
+	if p.Shadowed("id9") {
+		t.Error("it is shadowed")
+	}
+	if h.look(0, old, half(1)).Shadowed("id1") {
+		t.Error("it shadows others")
+	}
+}
+
+// TestPlacesOfRandomListings compares the sweep with the definitions: what is an
+// ancestor, and what no lease covers; and with what is remembered from others.
+func TestPlacesOfRandomListings(t *testing.T) {
+	borders := []string{"", "11", "22", "33", "44", "55", "66", "FF"}
+	gaps, shadows := 0, 0
+	memory := Memory{}
+	for seed := range uint64(5000) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		var leases []Lease
+		for i := range rnd.IntN(8) {
+			a, b := rnd.IntN(len(borders)), rnd.IntN(len(borders))
+			if a == b {
+				continue
+			}
+			r := feed.Range{Min: borders[min(a, b)], Max: borders[max(a, b)]}
+			l := partOf(r)
+			if rnd.IntN(2) == 0 {
+				l = wholePartition(feed.Partition{ID: fmt.Sprint(i), Range: r})
+			}
+			l.ID = fmt.Sprint(i, l.Token)
+			leases = append(leases, l)
+		}
+		host := Host{Owner: me, Terms: times}
+		if rnd.IntN(4) == 0 {
+			host.Range = feed.Range{Min: "11", Max: "55"}
+		}
+		listing := Listing{Leases: leases, Now: noon}
+		p := NewPlan(host, listing, memory, 0, true, nobodyRuns)
+		again := NewPlan(host, listing, p.Memory(), 0, true, nobodyRuns)
+		if again.places != p.places {
+			t.Fatalf("seed %d: the same listing is surveyed again", seed)
+		}
+		memory = p.Memory()
+		for _, l := range leases {
+			want := slices.ContainsFunc(leases, func(a Lease) bool { return a.AncestorOf(l) })
+			if p.Shadowed(l.ID) != want {
+				t.Fatalf("seed %d: %s in %s: shadowed is %t", seed, l.Token, describe(leases), !want)
+			}
+			if want {
+				shadows++
+			}
+		}
+		for i := range len(borders) - 1 {
+			cell := feed.Range{Min: borders[i], Max: borders[i+1]}
+			want := host.Range.OrFull().Contains(cell) && !slices.ContainsFunc(leases, func(l Lease) bool { return l.Range.Contains(cell) })
+			got := slices.ContainsFunc(p.gaps, func(g gap) bool { return g.Contains(cell) })
+			if got != want {
+				t.Fatalf("seed %d: %s is a gap in %s: %t", seed, cell, describe(leases), got)
+			}
+			if want {
+				gaps++
+			}
+		}
+	}
+	if gaps < 1000 || shadows < 1000 {
+		t.Errorf("%d gaps, %d shadowed leases", gaps, shadows)
+	}
+}

@@ -1,0 +1,242 @@
+package lease
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+func partition(id, from, to string, parents ...string) feed.Partition {
+	return feed.Partition{ID: id, Range: feed.Range{Min: from, Max: to}, Parents: parents}
+}
+
+// describe writes leases as "3" (a whole partition) or "05C1-FF" (a range).
+func describe(leases []Lease) string {
+	var out []string
+	for _, l := range leases {
+		text := l.Token
+		if l.PartitionID != "" {
+			text = "partition " + text
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestPiecesOfAGoneLease(t *testing.T) {
+	whole := func(id, from, to string) Lease { return wholePartition(partition(id, from, to)) }
+	split := []feed.Partition{partition("1", "", "55", "0"), partition("2", "55", "FF", "0")}
+	for _, c := range []struct {
+		name       string
+		gone       Lease
+		partitions []feed.Partition
+		want       string
+		same       bool
+	}{
+		{"split in two", whole("0", "", "FF"), split, "partition 1, partition 2", false},
+		{"split twice", whole("0", "", "FF"), []feed.Partition{partition("3", "AA", "FF"), split[0], partition("4", "55", "AA")}, "partition 1, partition 4, partition 3", false},
+		{"a part of the container", whole("1", "", "55"), []feed.Partition{partition("5", "", "22"), partition("6", "22", "55"), split[1]}, "partition 5, partition 6", false},
+		{"merged", whole("1", "", "55"), []feed.Partition{partition("3", "", "FF", "1", "2")}, "-55", false},
+		{"split and merged back", whole("0", "", "FF"), []feed.Partition{partition("3", "", "FF", "0", "1", "2")}, "-FF", false},
+		// Row 13: a PK-range lease of the neighbour's keys would skip what its lease has not delivered.
+		{"split, then merged with a neighbour", whole("1", "", "55"), []feed.Partition{partition("3", "", "22"), partition("4", "22", "AA"), partition("5", "AA", "FF")}, "partition 3, 22-55", false},
+		{"both ends reach beyond", whole("1", "22", "55"), []feed.Partition{partition("3", "", "33"), partition("4", "33", "44"), partition("5", "44", "FF")}, "22-33, partition 4, 44-55", false},
+		{"EPK over one", partOf(feed.Range{Min: "11", Max: "33"}), split, "11-33", true},
+		{"EPK equal to one", partOf(feed.Range{Max: "55"}), split, "-55", true},
+		{"EPK over two", partOf(feed.Range{Min: "AA", Max: "EE"}), []feed.Partition{partition("1", "", "BB"), partition("2", "BB", "DD"), partition("3", "DD", "FF")}, "AA-BB, BB-DD, DD-EE", false},
+		{"the partition lives after all", whole("1", "", "55"), split, "partition 1", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			gone := c.gone.At(`"41"`).with("colour", "blue").Acquired(me).Asked(other)
+			gone.ID, gone.ETag, gone.Mode = "id", "7", feed.AllVersionsAndDeletes
+			pieces, same, err := Pieces(gone, c.partitions)
+			if err != nil || same != c.same || describe(pieces) != c.want {
+				t.Fatalf("got %s, same %t, %v; want %s, %t", describe(pieces), same, err, c.want, c.same)
+			}
+			if same {
+				if !equal(pieces[0], gone) {
+					t.Errorf("the lease itself is given as %+v", pieces[0])
+				}
+				return
+			}
+			for _, p := range pieces {
+				if p.Owner != "" || p.Wanted() != "" || p.Continuation != `"41"` || p.Mode != gone.Mode || p.Properties["colour"] != "blue" || p.ETag != "" {
+					t.Errorf("piece %s is %+v", p.Token, p)
+				}
+			}
+		})
+	}
+}
+
+func TestPiecesInheritTheStartOfALeaseWithoutPosition(t *testing.T) {
+	gone := wholePartition(partition("0", "", "FF")).StartingAt(feed.At(noon))
+	pieces, _, err := Pieces(gone, []feed.Partition{partition("1", "", "55"), partition("2", "55", "FF")})
+	if err != nil || len(pieces) != 2 || pieces[0].Start(feed.Now()) != feed.At(noon) || pieces[1].Start(feed.Now()) != feed.At(noon) {
+		t.Errorf("%+v, %v", pieces, err)
+	}
+}
+
+func TestPiecesRefusePartitionsThatDoNotCoverTheLease(t *testing.T) {
+	gone := wholePartition(partition("0", "11", "EE"))
+	for name, partitions := range map[string][]feed.Partition{
+		"none":      nil,
+		"elsewhere": {partition("1", "", "11"), partition("2", "EE", "FF")},
+		"no start":  {partition("1", "22", "FF")},
+		"no end":    {partition("1", "", "DD")},
+		"a hole":    {partition("1", "", "55"), partition("2", "66", "FF")},
+		"overlap":   {partition("1", "", "66"), partition("2", "55", "FF")},
+	} {
+		if pieces, _, err := Pieces(gone, partitions); err == nil {
+			t.Errorf("%s: %s", name, describe(pieces))
+		}
+	}
+	if _, _, err := Pieces(Lease{Token: "0", PartitionID: "0"}, []feed.Partition{partition("1", "", "FF")}); err == nil {
+		t.Error("a lease without a range has pieces")
+	}
+}
+
+// TestPiecesTileTheLeaseThroughRandomSplitsAndMerges follows random leases through
+// random histories: whatever happened between two looks, the pieces cover each
+// lease's range exactly, never reach beyond, and are in the end on live partitions.
+func TestPiecesTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
+	for seed := range uint64(500) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		history := newTopology()
+		leases := []Lease{wholePartition(history.live[0])}
+		for range 12 {
+			for range 1 + rnd.IntN(5) {
+				history.change(rnd)
+			}
+			var next []Lease
+			for _, l := range leases {
+				if rnd.IntN(3) == 0 {
+					next = append(next, l) // its owner doesn't look this time
+					continue
+				}
+				pieces, _, err := Pieces(l, history.live)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				slices.SortFunc(pieces, func(a, b Lease) int { return strings.Compare(a.Range.Min, b.Range.Min) })
+				at := l.Range.Min
+				for _, p := range pieces {
+					if p.Range.Min != at || p.Range.IsEmpty() {
+						t.Fatalf("seed %d: %s turned into %s", seed, l.Token, describe(pieces))
+					}
+					at = p.Range.Max
+					if p.PartitionID == "" && p.Token != p.Range.String() {
+						t.Fatalf("seed %d: the lease of %s is called %s", seed, p.Range, p.Token)
+					}
+				}
+				if at != l.Range.Max {
+					t.Fatalf("seed %d: %s turned into %s", seed, l.Token, describe(pieces))
+				}
+				next = append(next, pieces...)
+			}
+			leases = next
+		}
+	}
+}
+
+// topology is a container whose partitions split and merge.
+type topology struct {
+	live []feed.Partition // in order
+	next int
+}
+
+func newTopology() *topology {
+	return &topology{live: []feed.Partition{partition("0", "", "FF")}, next: 1}
+}
+
+func (h *topology) id() string {
+	h.next++
+	return fmt.Sprint(h.next - 1)
+}
+
+// border is a text between two others.
+func border(rnd *rand.Rand, r feed.Range) (string, bool) {
+	for range 20 {
+		if b := fmt.Sprintf("%04X", rnd.IntN(0xFF00)); r.Min < b && b < r.Max {
+			return b, true
+		}
+	}
+	return "", false
+}
+
+func (h *topology) change(rnd *rand.Rand) {
+	i := rnd.IntN(len(h.live))
+	p := h.live[i]
+	if rnd.IntN(2) == 0 && i+1 < len(h.live) {
+		h.merge(i)
+		return
+	}
+	if b, ok := border(rnd, p.Range); ok {
+		h.split(i, b)
+	}
+}
+
+func (h *topology) split(i int, at string) {
+	p := h.live[i]
+	parents := append(slices.Clone(p.Parents), p.ID)
+	left, right := partition(h.id(), p.Range.Min, at, parents...), partition(h.id(), at, p.Range.Max, parents...)
+	h.live = slices.Replace(h.live, i, i+1, left, right)
+}
+
+func (h *topology) merge(i int) {
+	a, b := h.live[i], h.live[i+1]
+	parents := append(append(slices.Clone(a.Parents), b.Parents...), a.ID, b.ID)
+	slices.Sort(parents)
+	h.live = slices.Replace(h.live, i, i+2, partition(h.id(), a.Range.Min, b.Range.Max, slices.Compact(parents)...))
+}
+
+// TestRangesOfOldLeasesAreNeverGuessedWrong: a lease without a range gets the
+// range that its partition had, through any splits, or none; never another.
+func TestRangesOfOldLeasesAreNeverGuessedWrong(t *testing.T) {
+	found, unknown := 0, 0
+	for seed := range uint64(2000) {
+		rnd := rand.New(rand.NewPCG(seed, 4))
+		h := newTopology()
+		was := map[string]feed.Range{}
+		for range 1 + rnd.IntN(8) {
+			for _, p := range h.live {
+				was[p.ID] = p.Range
+			}
+			h.change(rnd)
+		}
+		var l Listing
+		for id := range was {
+			l.Leases = append(l.Leases, Lease{Token: id, PartitionID: id})
+		}
+		if !l.Rangeless() {
+			t.Fatal("leases without ranges are not seen as such")
+		}
+		for _, x := range l.WithRanges(h.live).Leases {
+			switch {
+			case x.Range.IsZero():
+				unknown++
+			case x.Range != was[x.Token]:
+				t.Fatalf("seed %d: partition %s had range %s, the lease gets %s; live are %+v", seed, x.Token, was[x.Token], x.Range, h.live)
+			default:
+				found++
+			}
+		}
+		if !l.Rangeless() {
+			t.Fatal("WithRanges has changed the listing it was given")
+		}
+	}
+	if found < 1000 || unknown < 100 {
+		t.Errorf("%d ranges found, %d left unknown", found, unknown)
+	}
+}
+
+func TestRangesOfOldLeasesOfSplitPartitions(t *testing.T) {
+	l := Listing{Leases: []Lease{{Token: "0", PartitionID: "0"}, {Token: "2", PartitionID: "2"}, {Token: "9", PartitionID: "9"}, partOf(feed.Range{Min: "A", Max: "B"})}}
+	got := l.WithRanges([]feed.Partition{partition("1", "", "55", "0"), partition("3", "55", "AA", "0", "2"), partition("4", "AA", "FF", "0", "2")}).Leases
+	if got[0].Range != feed.Full() || got[1].Range != (feed.Range{Min: "55", Max: "FF"}) || !got[2].Range.IsZero() || got[3].Token != "A-B" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,229 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// The rules of the protocol that concern values alone, each as a test of the trace
+// that shows why it is there.
+
+var (
+	me    = NewOwner("me", 0x11111111)
+	other = NewOwner("other", 0x22222222)
+	third = NewOwner("third", 0x33333333)
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+// aged is lease n of a row of equal ranges, owned by owner and written that long ago.
+func aged(n int, owner string, age time.Duration) Lease {
+	border := string(rune('A' + n))
+	return Lease{
+		ID: "id" + border, Token: border, PartitionID: border, ETag: "1", Owner: owner, Modified: noon.Add(-age),
+		Range: feed.Range{Min: border, Max: string(rune('A' + n + 1))},
+	}
+}
+
+func planFor(h Host, m Memory, regular bool, leases ...Lease) *Plan {
+	h.Terms = times
+	if h.Owner == "" {
+		h.Owner = me
+	}
+	return NewPlan(h, Listing{Leases: leases, Initialized: noon.Add(-time.Hour), Now: noon}, m, time.Hour, regular, nobodyRuns)
+}
+
+func wantMove(t *testing.T, what string, p *Plan, kind MoveKind, ids ...string) {
+	t.Helper()
+	m := p.Decide()
+	ok := m.Kind == kind && len(ids) == 0
+	for _, id := range ids {
+		ok = ok || m.Kind == kind && m.Lease.ID == id
+	}
+	if !ok {
+		t.Errorf("%s: %v of %q; want %v of one of %q", what, m.Kind, m.Lease.ID, kind, ids)
+	}
+}
+
+func TestDecideTakesAnExpiredLeaseNotAMomentTooEarly(t *testing.T) {
+	wantMove(t, "at E + 1 s", planFor(Host{}, Memory{}, true, aged(0, other, 61*time.Second)), MoveAcquire, "idA")
+	wantMove(t, "just before", planFor(Host{}, Memory{}, true, aged(0, other, 61*time.Second-1)), MoveNone)
+	wantMove(t, "my own old name", planFor(Host{}, Memory{}, true, aged(0, me, 60*time.Second)), MoveNone)
+	wantMove(t, "my own, expired", planFor(Host{}, Memory{}, true, aged(0, me, 61*time.Second)), MoveAcquire, "idA")
+	wantMove(t, "a foreign owner's", planFor(Host{}, Memory{}, true, aged(0, "WORKER-7", 61*time.Second)), MoveAcquire, "idA")
+}
+
+func TestDecideNeverTakesALiveLease(t *testing.T) {
+	p := planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0), aged(2, other, 0), aged(3, "WORKER-7", 0))
+	for range 10 {
+		m := p.Decide()
+		if m.Kind == MoveAcquire {
+			t.Fatalf("it takes %+v", m.Lease)
+		}
+		if m.Kind == MoveNone {
+			return
+		}
+		if m.Lease.Owner != other {
+			t.Fatalf("it asks %s", m.Lease.Owner)
+		}
+		p.Amend(m.Lease.Asked(me))
+	}
+	t.Error("it asks for ever")
+}
+
+func TestDecideNeverAcquiresWhatTheHostRuns(t *testing.T) {
+	l := Listing{Leases: []Lease{aged(0, "", 0), aged(1, other, time.Hour)}, Now: noon, Initialized: noon}
+	p := NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, 0, true, func(id string) bool { return id == "idA" })
+	wantMove(t, "one of two", p, MoveAcquire, "idB")
+	p.Amend(aged(1, me, 0))
+	wantMove(t, "the other is run", p, MoveNone)
+}
+
+// Row 18: a healed lease was created late, after both owners had put theirs back.
+func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
+	whole := Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1"}
+	left, right := aged(0, me, 0), aged(1, "", 0)
+	left.PartitionID, right.PartitionID = "", ""
+	p := planFor(Host{}, Memory{}, true, left, whole, right)
+	if !p.Shadowed("idA") || !p.Shadowed("idB") || p.Shadowed("id3") {
+		t.Errorf("shadowed: %t, %t, and the ancestor %t", p.Shadowed("idA"), p.Shadowed("idB"), p.Shadowed("id3"))
+	}
+	wantMove(t, "only the ancestor is taken", p, MoveAcquire, "id3")
+	p.Remove("id3")
+	wantMove(t, "what it shadowed waits for the next listing", p, MoveNone)
+}
+
+// Row 21: somebody asks again and again for a dead owner's lease.
+func TestDecideRow21AMarkedLeaseIsNotAskedForAgain(t *testing.T) {
+	wantMove(t, "no mark", planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0)), MoveAsk)
+	wantMove(t, "marks of a third", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(third), aged(1, other, 0).Asked(third)), MoveNone)
+	wantMove(t, "marks of mine", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(me), aged(1, other, 0).Asked(me)), MoveNone)
+}
+
+// Row 22: an ask just before E would keep a dead owner's lease for nearly 2 E.
+func TestDecideRow22OnlyTheYoungAreAskedFor(t *testing.T) {
+	for age := time.Duration(0); age < 61*time.Second; age += time.Second / 2 {
+		kind := MoveNone
+		if age < 30*time.Second {
+			kind = MoveAsk
+		}
+		wantMove(t, age.String(), planFor(Host{}, Memory{}, true, aged(0, other, age), aged(1, other, age)), kind)
+	}
+}
+
+// Row 23: the new owner of a lease would find the mark and give it up again.
+func TestRow23AcquireRemovesTheMark(t *testing.T) {
+	marked := aged(0, other, time.Hour).Asked(third).with("colour", "blue")
+	m := planFor(Host{}, Memory{}, true, marked).Decide()
+	if m.Kind != MoveAcquire {
+		t.Fatalf("%v", m.Kind)
+	}
+	got := m.Lease.Acquired(me)
+	if got.Wanted() != "" || got.Owner != me || got.Properties["colour"] != "blue" || marked.Wanted() != third {
+		t.Errorf("acquired, it is %+v (before: %+v)", got, marked)
+	}
+}
+
+// Row 24: a third party wrote a property between stop and release; the release is
+// refused, and is sent again on top of it.
+func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
+	held := aged(0, me, 0).At(`"5"`)
+	release := held.Released(`"6"`)
+	current := held.with("command", "0 1 pause")
+	current.ETag = "2"
+	if v := Judge(current, me, held.Continuation, release.Continuation); v != Mine {
+		t.Fatalf("the conflict is judged as %v", v)
+	}
+	again := current.Released(release.Continuation)
+	if again.ETag != "2" || again.Owner != "" || again.Continuation != `"6"` || again.Properties["command"] == "" {
+		t.Errorf("sent again is %+v", again)
+	}
+	if v := Judge(aged(0, other, 0), me, `"5"`, `"6"`); v != Lost {
+		t.Errorf("with another owner it is judged as %v", v)
+	}
+}
+
+// Row 25: C, at floor, would take what A handed over to B, and B were short again.
+func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
+	reserved := aged(4, "", 0).Asked(third)
+	leases := []Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}
+	wantMove(t, "a host at floor", planFor(Host{}, Memory{}, true, leases...), MoveNone)
+	wantMove(t, "the requester", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveAcquire, "idE")
+}
+
+// Row 26: B asked for many while it was alone; then hosts came, and what B no
+// longer takes is for who is short.
+func TestDecideRow26ReservedForWhoHasEnoughIsTaken(t *testing.T) {
+	leases := []Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), aged(4, "", 0).Asked(third), aged(5, "", 0).Asked(third)}
+	wantMove(t, "a host without leases", planFor(Host{}, Memory{}, true, leases...), MoveAcquire, "idE", "idF")
+	wantMove(t, "the requester, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
+}
+
+// Row 27: the requester died; the others are at ceil, because it is counted.
+func TestDecideRow27LeftForAnIntervalAnybodyTakes(t *testing.T) {
+	reserved := aged(2, "", 0).Asked(third)
+	leases := []Lease{aged(0, me, 0), aged(1, other, 0), reserved}
+	first := planFor(Host{}, Memory{}, true, leases...)
+	wantMove(t, "just released", first, MoveNone)
+	wantMove(t, "a quick cycle later", planFor(Host{}, first.Memory(), false, leases...), MoveNone)
+	quick := planFor(Host{}, first.Memory(), false, leases...)
+	wantMove(t, "an interval later", planFor(Host{}, quick.Memory(), true, leases...), MoveAcquire, "idC")
+	wantMove(t, "an interval later, but I may have no more", planFor(Host{Max: 1}, first.Memory(), true, leases...), MoveNone)
+	leases[2].ETag = "2"
+	wantMove(t, "released anew meanwhile", planFor(Host{}, first.Memory(), true, leases...), MoveNone)
+}
+
+func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
+	// With the mark counted I would have 1 of 2, and be content.
+	wantMove(t, "kept by a foreign owner", planFor(Host{}, Memory{}, true, aged(0, "WORKER-7", 0).Asked(me), aged(1, "", 0)), MoveAcquire, "idB")
+	wantMove(t, "on an expired lease", planFor(Host{}, Memory{}, true, aged(0, other, time.Hour).Asked(third)), MoveAcquire, "idA")
+}
+
+func TestDecideAsksTheMostLoadedForTwoLessOrMore(t *testing.T) {
+	leases := []Lease{aged(0, me, 0), aged(1, other, 0), aged(2, other, 0), aged(3, third, 0), aged(4, third, 0), aged(5, third, 0)}
+	wantMove(t, "1, 2, 3", planFor(Host{}, Memory{}, true, leases...), MoveAsk, "idD", "idE", "idF")
+	wantMove(t, "1, 2, 2", planFor(Host{}, Memory{}, true, leases[:5]...), MoveNone)
+	if p := planFor(Host{}, Memory{}, true, leases...); p.MarksOut() {
+		t.Error("a mark is outstanding before the ask")
+	} else {
+		p.Amend(p.Decide().Lease.Asked(me))
+		wantMove(t, "then 2, 2, 2", p, MoveNone)
+		if !p.MarksOut() {
+			t.Error("no mark is outstanding after the ask")
+		}
+	}
+}
+
+func TestDecideStoreWithoutClockCountsFromTheFirstSight(t *testing.T) {
+	host := Host{Owner: me, Terms: times}
+	leases := []Lease{aged(0, other, time.Hour), aged(1, other, time.Hour)}
+	plan := func(m Memory, at time.Duration) *Plan {
+		return NewPlan(host, Listing{Leases: leases, Initialized: noon}, m, at, true, nobodyRuns)
+	}
+	p := plan(Memory{}, 0)
+	wantMove(t, "seen for the first time: neither expired nor young", p, MoveNone)
+	p = plan(p.Memory(), 61*time.Second-1)
+	wantMove(t, "not yet", p, MoveNone)
+	wantMove(t, "unchanged for E + 1 s", plan(p.Memory(), 61*time.Second), MoveAcquire)
+	leases[0].ETag, leases[1].ETag = "2", "2"
+	p = plan(p.Memory(), 61*time.Second)
+	wantMove(t, "changed: its owner lives, and can be asked", p, MoveAsk)
+	wantMove(t, "no longer young", plan(p.Memory(), 91*time.Second), MoveNone)
+	wantMove(t, "still young", plan(p.Memory(), 90*time.Second), MoveAsk)
+}
+
+func TestOwnersOfOurKind(t *testing.T) {
+	for text, ours := range map[string]bool{
+		NewOwner("host", 0): true, NewOwner("", 0xffffffff): true, "a/b/0123cdef": true, "/01234567": true,
+		"": false, "host": false, "host/0123456": false, "host/012345678": false, "host/0123456G": false, "host/0123CDEF": false,
+		"host-01234567": false, "01234567": false,
+	} {
+		if Ours(text) != ours {
+			t.Errorf("Ours(%q) is %t", text, !ours)
+		}
+		if want := text; !ours && Instance(text) != want {
+			t.Errorf("Instance(%q) is %q", text, Instance(text))
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+func TestTransitionsChangeWhatTheyNameAndNothingElse(t *testing.T) {
+	base := Lease{
+		ID: "id", Token: "3", PartitionID: "3", Range: feed.Full(), Owner: other, Continuation: `"5"`, Mode: feed.AllVersionsAndDeletes,
+		Properties: map[string]string{PropertyWanted: third, "colour": "blue"}, Timestamp: noon, Modified: noon, ETag: "1",
+		document: document{unknown: `"x":1`, partitionKey: "k", partitionID: true},
+	}
+	blue := map[string]string{"colour": "blue"}
+	for _, c := range []struct {
+		name   string
+		got    Lease
+		change func(l *Lease)
+	}{
+		{"acquired", base.Acquired(me), func(l *Lease) { l.Owner, l.Properties = me, blue }},
+		{"asked", base.Asked(me), func(l *Lease) { l.Properties = map[string]string{PropertyWanted: me, "colour": "blue"} }},
+		{"checkpointed", base.At(`"6"`), func(l *Lease) { l.Continuation = `"6"` }},
+		{"renewed without a position", base.At(""), func(*Lease) {}},
+		{"released", base.Released(`"6"`), func(l *Lease) { l.Owner, l.Continuation = "", `"6"` }},
+		{"released without a position", base.Released(""), func(l *Lease) { l.Owner = "" }},
+		{"put back", base.PutBack(), func(l *Lease) { l.Properties, l.ETag = blue, "" }},
+	} {
+		want := base
+		c.change(&want)
+		if !equal(c.got, want) || c.got.document != base.document {
+			t.Errorf("%s it is %+v; want %+v", c.name, c.got, want)
+		}
+	}
+	if len(base.Properties) != 2 || base.Wanted() != third {
+		t.Errorf("a transition has changed the map of the lease it was made from: %v", base.Properties)
+	}
+	if only := (Lease{}).Asked(me).Acquired(other); only.Properties != nil {
+		t.Errorf("without its only property the lease has %v", only.Properties)
+	}
+}
+
+func TestStartOfALease(t *testing.T) {
+	at := time.Date(2026, 11, 21, 11, 30, 30, 500, time.FixedZone("", 3600))
+	for _, c := range []struct {
+		name string
+		l    Lease
+		want feed.Start
+	}{
+		{"none stored", Lease{}, feed.After("configured")},
+		{"beginning", Lease{}.StartingAt(feed.Beginning()), feed.Beginning()},
+		{"a time", Lease{}.StartingAt(feed.At(at)), feed.At(at)},
+		{"a continuation", Lease{}.StartingAt(feed.After(`"5"`)), feed.After(`"5"`)},
+		{"a position goes before a start", Lease{}.StartingAt(feed.Beginning()).At(`"5"`), feed.After(`"5"`)},
+		{"now is not stored", Lease{}.StartingAt(feed.Now()), feed.After("configured")},
+		{"not understood", Lease{Properties: map[string]string{PropertyStart: "soon"}}, feed.After("configured")},
+	} {
+		if got := c.l.Start(feed.After("configured")); got != c.want {
+			t.Errorf("%s: %s; want %s", c.name, got, c.want)
+		}
+	}
+	if got := (Lease{}).StartingAt(feed.At(at)).Properties[PropertyStart]; got != "2026-11-21T10:30:30Z" {
+		t.Errorf("the time is stored as %s", got)
+	}
+}
