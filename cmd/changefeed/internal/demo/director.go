@@ -95,13 +95,13 @@ func (d *director) prepareWaves() {
 
 // introduce says what will be done and by which rules.
 func (d *director) introduce() {
-	d.say("%s records (id: %s) go to container %s (key %s, %d partitions); hosts copy it to %s (key %s)",
-		thousands(len(d.data.records)), d.data.ids, d.at.source.name, keyPath(d.data.key), partitions,
-		d.at.target.name, keyPath(d.data.newKey))
-	d.say("acquire, renew and request timeout %s, expiration %s (the defaults would take over a minute to notice a crash); seed %d",
-		acquireInterval, expiration, d.cfg.Seed)
+	d.say("%s records (id: %s) are written to %s, key %s, %d partitions",
+		thousands(len(d.data.records)), d.data.ids, d.at.source.name, keyPath(d.data.key), partitions)
+	d.say("meanwhile hosts copy them to %s, key %s; seed %d", d.at.target.name, keyPath(d.data.newKey), d.cfg.Seed)
+	d.say("acquire, renew and request timeout are %s, expiration is %s:", acquireInterval, expiration)
+	d.say("the defaults would need over a minute to notice a crash")
 	if d.cfg.Data != "" {
-		d.say("data in %s, kept: a run that is killed is finished by the next one", d.cfg.Data)
+		d.say("the store in %s is kept: a run that is killed is finished by the next", d.cfg.Data)
 	}
 }
 

@@ -80,7 +80,7 @@ func (h *host) end() error {
 func (h *host) crash(how string, args ...any) {
 	h.fell.Do(func() {
 		h.gate.crash()
-		h.say("%s crashes "+how+"; its leases are not released", append([]any{h.name}, args...)...)
+		h.say("%s crashes "+how+", its leases not released", append([]any{h.name}, args...)...)
 	})
 }
 
@@ -123,7 +123,7 @@ func (h *host) Handle(ctx context.Context, b *changefeed.Batch) error {
 		if err := h.copy(ctx, half); err != nil {
 			return err
 		}
-		h.crash("in the middle of a batch, with %d of %d changes copied", len(half), len(b.Changes))
+		h.crash("with %d of %d changes of a batch copied", len(half), len(b.Changes))
 		return h.gate.hang(ctx)
 	}
 	if err := h.copy(ctx, b.Changes); err != nil {

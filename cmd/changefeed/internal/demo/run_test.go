@@ -69,7 +69,7 @@ func TestEverySeedCopiesEverythingThroughJoinsASplitAndACrash(t *testing.T) {
 				if r.Elapsed > time.Minute {
 					t.Errorf("the run takes %s", r.Elapsed)
 				}
-				for _, want := range []string{"host-2 joins", "host-3 joins", "is split into 4 and 5", "crashes in the middle of a batch", "expiration 5s"} {
+				for _, want := range []string{"host-2 joins", "host-3 joins", "is split into 4 and 5", "changes of a batch copied, its leases not released", "expiration is 5s"} {
 					if !strings.Contains(said, want) {
 						t.Errorf("nobody was told of %q\n%s", want, said)
 					}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// The tests run this binary again as the command, to kill it and to see how it
+// ends.
+const asCommand = "CHANGEFEED_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func process(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+t.TempDir())
+	return cmd
+}
+
+// finishDemo runs the demo on dir to its end, in a bubble: its real seconds
+// would be many.
+func finishDemo(t *testing.T, dir string, args ...string) (code int, out string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var errOut string
+		code, out, errOut = command(t, append([]string{"demo", "--data", dir, "--records", "1000"}, args...)...)
+		out += errOut
+	})
+	return code, out
+}
+
+func TestDemoKilledAtAnyMomentIsFinishedByTheNextRun(t *testing.T) {
+	// Each run is killed when it says so much; the next takes it up. One of them
+	// is killed before it has written anything.
+	dir := filepath.Join(t.TempDir(), "data")
+	for i, until := range []string{"host-1 joins", "is split into", "crashes", "a second wave"} {
+		cmd := process(t, "demo", "--data", dir, "--records", "1000", "--seed", fmt.Sprint(i))
+		said, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for lines := bufio.NewScanner(said); !found && lines.Scan(); {
+			found = strings.Contains(lines.Text(), until)
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		err = cmd.Wait()
+		var killed *exec.ExitError
+		if !found || !errors.As(err, &killed) || killed.Exited() {
+			t.Fatalf("the run was to be killed at %q (found: %t), but: %v", until, found, err)
+		}
+	}
+	code, out := finishDemo(t, dir)
+	if code != exitOK || row(t, out, "missing") != "0" || row(t, out, "wrong") != "0" || !strings.Contains(out, "1,000 documents compared") {
+		t.Errorf("status %d:\n%s", code, out)
+	}
+	checkStore(t, dir, func(*store.DB) {})
+}
+
+func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if code, out := finishDemo(t, dir); code != exitOK {
+		t.Fatalf("status %d:\n%s", code, out)
+	}
+	// A copy is lost, and one is changed, behind the processor's back. What the
+	// next run's second wave updates would be copied again; these two it doesn't.
+	lost, spoilt := "", ""
+	checkStore(t, dir, func(db *store.DB) {
+		c, err := db.Container(t.Context(), "demo", "flights-by-destination")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := c.Items(t.Context(), store.ItemsRequest{MaxItems: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := regexp.MustCompile(`"demo_revision":1,"destination":"(\w+)".*"id":"(\d+)"`)
+		for _, item := range page.Items {
+			m := key.FindSubmatch(item.Body) // revision 1: not updated by this seed
+			switch {
+			case m == nil:
+			case lost == "":
+				lost = string(m[2])
+				_, err = c.Delete(t.Context(), feed.PartitionKey{string(m[1])}, lost, store.WriteOptions{})
+			case spoilt == "":
+				spoilt = string(m[2])
+				_, err = c.Upsert(t.Context(), nil, []byte(strings.Replace(string(item.Body), `"delay"`, `"delayed"`, 1)), store.WriteOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	code, out := finishDemo(t, dir)
+	if code != exitFailed || row(t, out, "missing") != "1" || row(t, out, "wrong") != "1" {
+		t.Errorf("status %d:\n%s", code, out)
+	}
+	for _, want := range []string{"document " + lost + " is not in", "document " + spoilt + " is another"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("nobody says %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		cmd := process(t, "demo", "--records", "500")
+		temporary := ""
+		for _, v := range cmd.Env {
+			if dir, is := strings.CutPrefix(v, "TMPDIR="); is {
+				temporary = dir // the last one counts
+			}
+		}
+		var errOut strings.Builder
+		cmd.Stderr = &errOut
+		said, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(said); lines.Scan(); {
+			if strings.Contains(lines.Text(), "host-1 joins") {
+				if made, err := os.ReadDir(temporary); err != nil || len(made) != 1 {
+					t.Errorf("the store should be in %s: %v, %v", temporary, made, err)
+				}
+				if err := cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		err = cmd.Wait()
+		if cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(errOut.String(), "interrupted") {
+			t.Errorf("%v: %v, %s", signal, err, errOut.String())
+		}
+		if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
+			t.Errorf("%v: left behind: %v, %v", signal, left, err)
+		}
+	}
+}
+
+// row is the value of a row of the demo's last table.
+func row(t *testing.T, out, name string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^  ` + name + ` +(\S+)$`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("there is no row %q in:\n%s", name, out)
+	}
+	return m[1]
+}
+
+// checkStore opens the store in dir, checks it and lets do use it.
+func checkStore(t *testing.T, dir string, do func(db *store.DB)) {
+	t.Helper()
+	db, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(db)
+	if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// command runs the command in this process.
+func command(t *testing.T, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
+	tail := []string{"tail", "--data", "d", "--database", "b", "--container", "c"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"nonsense"}, `unknown command "nonsense"`},
+		{[]string{"demo", "surplus"}, "surplus"},
+		{[]string{"demo", "--nonsense"}, "--nonsense"},
+		{[]string{"demo", "--records", "0"}, "--records is 0"},
+		{[]string{"demo", "--records", "many"}, "many"},
+		{[]string{"demo", "--hosts", "0"}, "--hosts is 0"},
+		{[]string{"demo", "--hosts", "99"}, "--hosts is 99"},
+		{[]string{"demo", "--key", "k"}, "--input, which is missing"},
+		{[]string{"demo", "--input", "x"}, "--key is missing"},
+		{[]string{"tail"}, "--data is missing"},
+		{[]string{"tail", "--data", "d"}, "--database is missing"},
+		{[]string{"tail", "--data", "d", "--database", "b"}, "--container is missing"},
+		{append(tail, "--mode", "some"), `--mode is "some"`},
+		{append(tail, "--from", "yesterday"), `--from is "yesterday"`},
+		{append(tail, "--from", "after:-1"), "an LSN is a whole number"},
+		{append(tail, "--from", "2999-01-01"), "it is in the future"},
+		{append(tail, "--mode", "all-versions"), "after:0 is all that is retained"},
+		{append(tail, "--mode", "all-versions", "--from", "2020-01-01"), "after:0 is all that is retained"},
+		{[]string{"version", "surplus"}, "surplus"},
+	} {
+		code, out, errOut := command(t, c.args...)
+		if code != exitUsage || !strings.Contains(errOut, c.want) || out != "" {
+			t.Errorf("%v: status %d, %q on the error output, %q on the other; want %q", c.args, code, errOut, out, c.want)
+		}
+		if !strings.Contains(errOut, "--help") {
+			t.Errorf("%v: nobody says where help is: %q", c.args, errOut)
+		}
+	}
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	for _, args := range [][]string{nil, {"--help"}, {"demo", "--help"}, {"tail", "-h"}} {
+		code, out, errOut := command(t, args...)
+		if code != exitOK || !strings.Contains(out, "Usage:") || errOut != "" {
+			t.Errorf("%v: status %d, output %q, error output %q", args, code, out, errOut)
+		}
+	}
+}
+
+func TestABadInputFailsWithStatusOneAndNamesTheRecord(t *testing.T) {
+	in := t.TempDir() + "/in.json"
+	write(t, in, `[{"k":1},{"j":1}]`)
+	code, _, errOut := command(t, "demo", "--input", in, "--key", "k")
+	if code != exitFailed || !strings.Contains(errOut, in) || !strings.Contains(errOut, `record 2 has no field "k"`) {
+		t.Errorf("status %d: %s", code, errOut)
+	}
+}
+
+func TestVersionSaysTheReleaseAndTheCommit(t *testing.T) {
+	code, out, _ := command(t, "version")
+	if code != exitOK || !strings.HasPrefix(out, "changefeed v0.1.0") {
+		t.Errorf("status %d: %s", code, out)
+	}
+	for _, c := range []struct {
+		info *debug.BuildInfo
+		want string
+	}{
+		{nil, "changefeed v0.1.0 go"},
+		{&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "changefeed v0.1.0 go"},
+		{&debug.BuildInfo{Main: debug.Module{Version: "v0.1.7"}}, "changefeed v0.1.7 go"},
+		{&debug.BuildInfo{Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"},
+		}}, "changefeed v0.1.0 0123456789ab (modified) go"},
+	} {
+		var b bytes.Buffer
+		if err := printVersion(&b, c.info); err != nil || !strings.HasPrefix(b.String(), c.want) {
+			t.Errorf("got %q, want it to begin with %q (%v)", b.String(), c.want, err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// shop makes a store with a container of two orders, one of them written twice
+// and one deleted.
+func shop(t *testing.T, retention time.Duration) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	checkStore(t, dir, func(db *store.DB) {
+		ctx := t.Context()
+		if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+			t.Fatal(err)
+		}
+		c, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{
+			ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 3, Retention: retention,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, body := range []string{
+			`{"id":"1","customer":"ada","n":1}`,
+			"{\n  \"id\": \"2\",\n  \"customer\": \"bob\"\n}",
+			`{"id":"3","customer":"ada"}`,
+			`{"id":"1","customer":"ada","n":2}`,
+		} {
+			if _, err := c.Upsert(ctx, nil, []byte(body), store.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.Delete(ctx, feed.PartitionKey{"ada"}, "3", store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return dir
+}
+
+func tailOf(dir string, more ...string) []string {
+	return append([]string{"tail", "--data", dir, "--database", "shop", "--container", "orders"}, more...)
+}
+
+func TestTailPrintsEachDocumentOnALineOfItsOwn(t *testing.T) {
+	dir := shop(t, 0)
+	code, out, errOut := command(t, tailOf(dir)...)
+	if code != exitOK || errOut != "" {
+		t.Fatalf("status %d: %s", code, errOut)
+	}
+	found := map[string]float64{}
+	for line := range strings.Lines(out) {
+		var doc struct {
+			ID  string
+			N   float64
+			LSN int64 `json:"_lsn"`
+		}
+		if err := json.Unmarshal([]byte(line), &doc); err != nil || doc.LSN == 0 {
+			t.Errorf("%q: %v", line, err)
+		}
+		found[doc.ID] = doc.N
+	}
+	if fmt.Sprint(found) != "map[1:2 2:0]" {
+		t.Errorf("the feed is %v:\n%s", found, out)
+	}
+	for from, want := range map[string]int{
+		"now": 0, "2001-01-01": 2, time.Now().Add(-time.Hour).Format(time.RFC3339): 2, "after:0": 2, "after:3": 1, "after:99": 0,
+	} {
+		if code, out, errOut := command(t, tailOf(dir, "--from", from)...); code != exitOK || strings.Count(out, "\n") != want {
+			t.Errorf("from %s: status %d, want %d lines: %s%s", from, code, want, out, errOut)
+		}
+	}
+}
+
+func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
+	dir := shop(t, time.Hour)
+	code, out, errOut := command(t, tailOf(dir, "--mode", "all-versions", "--from", "after:0")...)
+	if code != exitOK {
+		t.Fatalf("status %d: %s", code, errOut)
+	}
+	var got []string
+	for line := range strings.Lines(out) {
+		var v struct {
+			Current, Previous struct {
+				ID string
+				N  int
+			}
+			Metadata struct {
+				OperationType string
+				LSN           int64
+				Crts          int64
+				ID            string
+				PartitionKey  map[string]string
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &v); err != nil || v.Metadata.LSN == 0 || v.Metadata.Crts == 0 {
+			t.Errorf("%q: %v", line, err)
+		}
+		if v.Current.ID != "2" { // of another partition
+			got = append(got, fmt.Sprint(v.Metadata.OperationType, v.Current.ID, v.Current.N, v.Previous.N, v.Metadata.ID, v.Metadata.PartitionKey["customer"]))
+		}
+	}
+	if want := "create11 0, create30 0, replace12 1, delete0 03ada"; strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+	code, _, errOut = command(t, tailOf(shop(t, 0), "--mode", "all-versions", "--from", "now")...)
+	if code != exitFailed || errOut == "" {
+		t.Errorf("a container without all versions: status %d: %s", code, errOut)
+	}
+}
+
+func TestTailFollowsUntilInterrupted(t *testing.T) {
+	dir := shop(t, 0)
+	cmd := process(t, tailOf(dir, "--follow")...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := json.NewDecoder(out)
+	for range 2 {
+		if err := lines.Decode(&struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// While it follows, the store is its own; a second one is told whose it is.
+	code, _, errOut := command(t, tailOf(dir)...)
+	if want := fmt.Sprintf("in use by process %d", cmd.Process.Pid); code != exitFailed || !strings.Contains(errOut, want) {
+		t.Errorf("a second tail: status %d, %q, want %q", code, errOut, want)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+func TestTailNamesWhatIsThereWhenTheContainerIsNot(t *testing.T) {
+	dir := shop(t, 0)
+	code, _, errOut := command(t, "tail", "--data", dir, "--database", "shop", "--container", "order")
+	if code != exitFailed || !strings.Contains(errOut, "no container shop/order; there are shop/orders") {
+		t.Errorf("status %d: %s", code, errOut)
+	}
+}
+
+func TestTailMakesNoStoreOfAMistypedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	code, _, errOut := command(t, tailOf(dir)...)
+	if code != exitFailed || !strings.Contains(errOut, "there is no store in "+dir) {
+		t.Errorf("status %d: %s", code, errOut)
+	}
+	if made, err := os.ReadDir(dir); err != nil || len(made) != 0 {
+		t.Errorf("it made %v, %v", made, err)
+	}
+}
