@@ -61,6 +61,11 @@ type ReaderConfig struct {
 	// is being held, a change in another is found at the next call. Default: 0,
 	// Next answers at once.
 	Wait time.Duration
+	// OnHistoryLost chooses to go on at the oldest position (return true) when the
+	// feed of a part of the range no longer reaches back to the reader's place: the
+	// changes between the two are lost. Default: never; Next returns the error and
+	// the place stands.
+	OnHistoryLost func(Range, *HistoryLostError) bool
 }
 
 // cursor is the place in a part of the range that one partition holds.
@@ -109,7 +114,7 @@ func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
 //
 // Its errors are those of [Source.Read], ctx's, and errors that wrap a
 // *GoneError when partitions change faster than they can be followed. None of
-// them moves the reader; the next call goes on with the next part.
+// them moves the reader, and the next call goes on with the next part.
 func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 	if err := r.begin(ctx); err != nil {
 		return Page{}, Range{}, err
@@ -128,6 +133,8 @@ func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 		case err == nil:
 			r.advance(page)
 			return page, c.rng, nil
+		case r.skip(err):
+			continue
 		case !errors.As(err, &gone):
 			r.turn, r.quiet = r.turn+1, 0
 			return Page{}, c.rng, fmt.Errorf("read range %s: %w", c.rng, err)
@@ -137,7 +144,7 @@ func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 			return Page{}, c.rng, rerouteErr
 		}
 	}
-	return Page{}, Range{}, fmt.Errorf("the partitions keep changing: %w", err)
+	return Page{}, Range{}, fmt.Errorf("gave up after %d attempts: %w", maxReroutes, err)
 }
 
 // Drained reports whether the reader has come to the end of the feed: each of
@@ -164,6 +171,20 @@ func (r *Reader) read(ctx context.Context, c cursor) (Page, error) {
 		}
 	}
 	return page, err
+}
+
+// skip moves the cursor whose turn it is over lost history, if the user chooses so.
+func (r *Reader) skip(err error) bool {
+	var lost *HistoryLostError
+	if r.cfg.OnHistoryLost == nil || !errors.As(err, &lost) || lost.Oldest == "" {
+		return false
+	}
+	c := &r.cursors[r.turn]
+	if c.from == After(lost.Oldest) || !r.cfg.OnHistoryLost(c.rng, lost) {
+		return false
+	}
+	c.from = After(lost.Oldest)
+	return true
 }
 
 // request is the request for the next page of c.

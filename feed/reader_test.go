@@ -185,6 +185,51 @@ func TestReaderErrorMovesNothingAndDoesNotHoldUpTheOtherRanges(t *testing.T) {
 	}
 }
 
+func TestReaderSkipsLostHistoryOnlyWhenItIsTold(t *testing.T) {
+	s := newFake("40")
+	for i := range 3 {
+		s.write("10", fmt.Sprint("a", i))
+		s.write("50", fmt.Sprint("b", i))
+	}
+	lost := &feed.HistoryLostError{Reason: "past the retention", Oldest: `"3"`}
+	s.fail = func(r feed.Request) error {
+		if r.Partition.ID == "0" && s.place(r.From) < 3 {
+			return lost
+		}
+		return nil
+	}
+	asked, answer := 0, false
+	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), OnHistoryLost: func(rng feed.Range, e *feed.HistoryLostError) bool {
+		asked++
+		if rng.Max != "40" || e != lost {
+			t.Errorf("asked about range %s, %v", rng, e)
+		}
+		return answer
+	}})
+	var told *feed.HistoryLostError
+	if _, _, err := r.Next(t.Context()); !errors.As(err, &told) || asked != 1 {
+		t.Fatalf("told not to skip: %v, asked %d times; want the error", err, asked)
+	}
+	answer = true
+	if got := readAll(t, r); got != "a2 b0 b1 b2" || asked != 2 {
+		t.Errorf("told to skip, read [%s], asked %d times; want a2 and all of b, asked twice", got, asked)
+	}
+}
+
+func TestReaderGivesUpWhenTheOldestPositionIsLostToo(t *testing.T) {
+	s := newFake()
+	s.fail = func(feed.Request) error { return &feed.HistoryLostError{Reason: "gone", Oldest: `"0"`} }
+	asked := 0
+	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), OnHistoryLost: func(feed.Range, *feed.HistoryLostError) bool {
+		asked++
+		return true
+	}})
+	var lost *feed.HistoryLostError
+	if _, _, err := r.Next(t.Context()); !errors.As(err, &lost) || asked != 1 {
+		t.Errorf("next: %v, asked %d times; want the error after one skip", err, asked)
+	}
+}
+
 func TestReaderGivesUpOnASourceThatNeverShowsTheReplacements(t *testing.T) {
 	s := newFake()
 	s.write("10", "a")

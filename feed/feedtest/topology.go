@@ -20,6 +20,7 @@ func topologyCases() []testCase {
 		{name: "continuations of both go on in a merged partition", container: onePartition, needs: both, run: mergeContinuation},
 		{name: "a parent's continuation goes on over a split and a merge", container: onePartition, needs: both, run: splitMergeContinuation},
 		{name: "all versions go on over a split and a merge", container: versioned, needs: both, run: versionsOverSplitAndMerge},
+		{name: "a partition that is gone is no longer listed", container: fourPartitions, needs: both, run: goneIsUnlisted},
 		{name: "a partition id is never used again", container: onePartition, needs: both, run: idsNeverAgain},
 	}
 }
@@ -257,6 +258,36 @@ func idsNeverAgain(s *suite) {
 	for id := range used {
 		if id != s.only().ID {
 			s.wantGone(feed.Partition{ID: id}, feed.Beginning())
+		}
+	}
+}
+
+// goneIsUnlisted: replacements are shown before the old partition is refused.
+// Else whoever asks again at once, as SDKs do, is sent in circles.
+func goneIsUnlisted(s *suite) {
+	s.writeMany(0, 20, 1)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for range 5 {
+			s.reshape()
+		}
+	}()
+	for done := false; !done; {
+		select {
+		case <-finished:
+			done = true
+		default:
+		}
+		for _, p := range s.partitions() {
+			_, err := s.Source.Read(s.ctx, feed.Request{Partition: p, From: feed.Beginning()})
+			var gone *feed.GoneError
+			if err != nil && !errors.As(err, &gone) {
+				s.Fatal(err)
+			}
+			if err != nil && slices.ContainsFunc(s.partitions(), func(q feed.Partition) bool { return q.ID == p.ID }) {
+				s.Fatalf("partition %s was gone, and is listed after that", p.ID)
+			}
 		}
 	}
 }
