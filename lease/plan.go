@@ -41,7 +41,8 @@ type Plan struct {
 	regular bool
 	running func(id string) bool
 	before  Memory
-	seen    map[string]sighting // stores without a clock only; by ID
+	seen    map[string]sighting // stores without a clock only; by ID; shared with Memory
+	fresh   map[string]bool     // of these, amended: written after the listing, nobody knows when
 
 	places  *places
 	gaps    []gap
@@ -111,9 +112,10 @@ func (p *Plan) Amend(l Lease) {
 		p.amended = map[int32]Lease{}
 	}
 	if p.seen != nil {
-		// It was written some time after p.mono, nobody knows when: its age counts
-		// from the next listing, which finds another ETag than none.
-		p.seen[l.ID] = sighting{since: p.mono, changed: true}
+		if p.fresh == nil {
+			p.fresh = map[string]bool{}
+		}
+		p.fresh[l.ID] = true
 	}
 	p.amended[i] = l
 	s := p.stand(&l)

@@ -213,6 +213,24 @@ func TestDecideStoreWithoutClockCountsFromTheFirstSight(t *testing.T) {
 	wantMove(t, "still young", plan(p.Memory(), 90*time.Second), MoveAsk)
 }
 
+// What a cycle writes comes after its listing: counted from that, a lease would
+// expire too early (seed 187 of the simulation).
+func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testing.T) {
+	host := Host{Owner: me, Terms: times}
+	plan := func(l Lease, m Memory, at time.Duration) *Plan {
+		return NewPlan(host, Listing{Leases: []Lease{l}, Initialized: noon}, m, at, true, nobodyRuns)
+	}
+	l := aged(0, other, time.Hour)
+	p := plan(l, Memory{}, 0)
+	memory := p.Memory()
+	l.ETag = "2"
+	p.Amend(l) // the Current of a conflict, some time after the listing
+	p = plan(l, memory, 10*time.Second)
+	p = plan(l, p.Memory(), 61*time.Second)
+	wantMove(t, "61 s after the listing before the write", p, MoveNone)
+	wantMove(t, "61 s after the one that shows it", plan(l, p.Memory(), 71*time.Second), MoveAcquire)
+}
+
 func TestOwnersOfOurKind(t *testing.T) {
 	for text, ours := range map[string]bool{
 		NewOwner("host", 0): true, NewOwner("", 0xffffffff): true, "a/b/0123cdef": true, "/01234567": true,

@@ -32,6 +32,9 @@ func (p *Plan) stand(l *Lease) standing {
 // hasn't seen change, nobody knows whether its owner lives, so it isn't young.
 func (p *Plan) age(l *Lease) (age time.Duration, young bool) {
 	if p.seen != nil {
+		if p.fresh[l.ID] {
+			return 0, true // the next listing, which shows another ETag, starts the count
+		}
 		s := p.seen[l.ID]
 		age = p.mono - s.since
 		return age, s.changed && age < p.host.Terms.Young()

@@ -1,0 +1,77 @@
+package lease
+
+import (
+	"testing"
+	"time"
+)
+
+// balancedListing is 10,000 leases in balance on 200 hosts, as host 0 lists them.
+func balancedListing(b *testing.B) (Host, Listing, Memory) {
+	b.Helper()
+	w := newWorld(1, 10_000)
+	for range 200 {
+		w.join(0, Host{})
+	}
+	for i := range w.leases {
+		w.leases[i].Owner = w.hosts[i%200].Owner
+	}
+	h := w.hosts[0].Host
+	p := NewPlan(h, w.list(), Memory{}, 0, true, nobodyRuns)
+	return h, w.list(), p.Memory()
+}
+
+// BenchmarkPlanAtRest is a cycle of a host in a balanced fleet: 10,000 leases, 200
+// hosts, nothing to do.
+func BenchmarkPlanAtRest(b *testing.B) {
+	h, l, m := balancedListing(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if NewPlan(h, l, m, time.Second, true, nobodyRuns).Decide().Kind != MoveNone {
+			b.Fatal("something is to be done")
+		}
+	}
+}
+
+// BenchmarkPlanFirstListing is the same without a memory: ranges are surveyed.
+func BenchmarkPlanFirstListing(b *testing.B) {
+	h, l, _ := balancedListing(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		NewPlan(h, l, Memory{}, time.Second, true, nobodyRuns).Decide()
+	}
+}
+
+// BenchmarkPlanJoins is the first cycle of a host that comes: it asks for its share
+// of 50 leases.
+func BenchmarkPlanJoins(b *testing.B) {
+	h, l, m := balancedListing(b)
+	h.Owner = NewOwner("newcomer", 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		p := NewPlan(h, l, m, time.Second, true, nobodyRuns)
+		asked := 0
+		for move := p.Decide(); move.Kind == MoveAsk; move = p.Decide() {
+			p.Amend(move.Lease.Asked(h.Owner))
+			asked++
+		}
+		if asked < 49 || asked > 50 {
+			b.Fatalf("it asks for %d leases", asked)
+		}
+	}
+}
+
+// BenchmarkPlanStartsAlone is the first cycle of a first host: it takes all 10,000.
+func BenchmarkPlanStartsAlone(b *testing.B) {
+	h, l, m := balancedListing(b)
+	free := Listing{Now: l.Now, Initialized: l.Initialized, Leases: append([]Lease(nil), l.Leases...)}
+	for i := range free.Leases {
+		free.Leases[i].Owner = ""
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p := NewPlan(h, free, m, time.Second, true, nobodyRuns)
+		for move := p.Decide(); move.Kind == MoveAcquire; move = p.Decide() {
+			p.Amend(move.Lease.Acquired(h.Owner))
+		}
+	}
+}
