@@ -1,0 +1,109 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// Documents are JSON objects with an id, in logical partitions that a container's
+// key paths name.
+func Example() {
+	ctx := context.Background()
+	db, err := store.OpenMemory(store.Options{}) // or store.Open("directory", ...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+		log.Fatal(err)
+	}
+	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{
+		ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 4,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// The key comes from the document, or is given and must agree.
+	ada := feed.PartitionKey{"ada"}
+	created, err := orders.Create(ctx, nil, []byte(`{"id":"1","customer":"ada","total":12}`), store.WriteOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// A write can depend on the version that was read.
+	changed := []byte(`{"id":"1","customer":"ada","total":15}`)
+	if _, err := orders.Replace(ctx, ada, "1", changed, store.WriteOptions{IfMatch: created.ETag}); err != nil {
+		log.Fatal(err)
+	}
+	_, err = orders.Replace(ctx, ada, "1", changed, store.WriteOptions{IfMatch: created.ETag})
+	fmt.Println("the old version is refused:", errors.Is(err, store.ErrPreconditionFailed))
+
+	read, err := orders.Read(ctx, ada, "1", store.ReadOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var order struct{ Total float64 }
+	if err := json.Unmarshal(read.Body, &order); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("total:", order.Total)
+	// Output:
+	// the old version is refused: true
+	// total: 15
+}
+
+// A batch writes several items of one logical partition, all or none. An
+// operation may be a function of the old document.
+func ExampleContainer_Batch() {
+	ctx := context.Background()
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+		log.Fatal(err)
+	}
+	stock, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "stock", KeyPaths: []string{"/shelf"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	shelf := feed.PartitionKey{"A"}
+	if _, err := stock.Create(ctx, shelf, []byte(`{"id":"lamp","shelf":"A","count":3}`), store.WriteOptions{}); err != nil {
+		log.Fatal(err)
+	}
+
+	take := func(n int) error {
+		_, err := stock.Batch(ctx, shelf, []store.Operation{
+			{Kind: store.OpUpsert, Body: fmt.Appendf(nil, `{"id":"order","shelf":"A","lamps":%d}`, n)},
+			{Kind: store.OpChange, ID: "lamp", Change: func(old []byte) ([]byte, error) {
+				var item struct {
+					ID    string `json:"id"`
+					Shelf string `json:"shelf"`
+					Count int    `json:"count"`
+				}
+				if err := json.Unmarshal(old, &item); err != nil {
+					return nil, err
+				}
+				if item.Count < n {
+					return nil, errors.New("not enough lamps")
+				}
+				item.Count -= n
+				return json.Marshal(item)
+			}},
+		})
+		return err
+	}
+	fmt.Println("two lamps:", take(2))
+	fmt.Println("two more:", take(2))
+	// Output:
+	// two lamps: <nil>
+	// two more: operation 1 of the batch: not enough lamps
+}
