@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -104,7 +105,13 @@ func (c *crasher) divide(container int, partition string) {
 
 // before is called ahead of every operation on the files. What was known before
 // the files are taken must be in them.
-func (c *crasher) before(fileOp) {
+func (c *crasher) before(op fileOp) {
+	if op.kind == "sync" {
+		// Readers get a chance to see what isn't durable yet, if they are let.
+		for range 20 {
+			runtime.Gosched()
+		}
+	}
 	if c.countdown.Add(-1) != 0 {
 		return
 	}

@@ -132,16 +132,21 @@ func (l *crashLoad) setUp(ctx context.Context) error {
 
 // run drives the store until stop, or until something fails.
 func (l *crashLoad) run(ctx context.Context, seed uint64) error {
-	errs := make([]error, crashWriters)
-	var wg sync.WaitGroup
+	var steps []func(context.Context) error
 	for n := range crashWriters {
 		w := &crashWriter{crashLoad: l, number: n, rng: rand.New(rand.NewPCG(seed, uint64(n))), last: maps.Clone(l.versions)}
-		for place, c := range l.containers {
-			w.readers = append(w.readers, &crashReader{l: l, container: place, src: l.db.Source(c), at: map[string]feed.Continuation{}})
-		}
+		steps = append(steps, w.step)
+	}
+	for place, c := range l.containers {
+		r := &crashReader{l: l, container: place, src: l.db.Source(c), at: map[string]feed.Continuation{}}
+		steps = append(steps, r.step)
+	}
+	errs := make([]error, len(steps))
+	var wg sync.WaitGroup
+	for n, step := range steps {
 		wg.Go(func() {
 			for errs[n] == nil && !l.stop.Load() {
-				errs[n] = w.step(ctx)
+				errs[n] = step(ctx)
 			}
 			if errs[n] != nil {
 				l.stop.Store(true)
@@ -152,21 +157,17 @@ func (l *crashLoad) run(ctx context.Context, seed uint64) error {
 	return errors.Join(errs...)
 }
 
-// crashWriter writes some of the items, and reads all.
+// crashWriter writes some of the items.
 type crashWriter struct {
 	*crashLoad
-	number  int
-	rng     *rand.Rand
-	last    map[crashItem]int // the last version of each item that was acknowledged
-	readers []*crashReader
+	number int
+	rng    *rand.Rand
+	last   map[crashItem]int // the last version of each item that was acknowledged
 }
 
 func (w *crashWriter) step(ctx context.Context) error {
-	switch n := w.rng.IntN(100); {
-	case n < 1:
+	if w.rng.IntN(100) == 0 {
 		return w.divide(ctx)
-	case n < 15:
-		return w.readers[w.rng.IntN(len(w.readers))].read(ctx)
 	}
 	return w.write(ctx)
 }
@@ -294,10 +295,20 @@ type crashReader struct {
 	at map[string]feed.Continuation
 }
 
-func (r *crashReader) read(ctx context.Context) error {
+// step reads a page of each partition. With nothing new in all of them, it waits in
+// one for what comes next: a waiting reader is the first to see a write.
+func (r *crashReader) step(ctx context.Context) error {
+	fresh, err := r.read(ctx, 0)
+	if err == nil && !fresh {
+		_, err = r.read(ctx, time.Millisecond)
+	}
+	return err
+}
+
+func (r *crashReader) read(ctx context.Context, wait time.Duration) (fresh bool, err error) {
 	ps, err := r.src.Partitions(ctx)
 	if err != nil {
-		return err
+		return fresh, err
 	}
 	mode := feed.LatestVersion
 	if crashContainers[r.container].Retention > 0 {
@@ -308,26 +319,27 @@ func (r *crashReader) read(ctx context.Context) error {
 		if !ok {
 			from = `"0"`
 		}
-		page, err := r.src.Read(ctx, feed.Request{Partition: p, From: feed.After(from), Mode: mode, MaxItems: 50})
+		page, err := r.src.Read(ctx, feed.Request{Partition: p, From: feed.After(from), Mode: mode, MaxItems: 50, Wait: wait})
 		var gone *feed.GoneError
 		if errors.As(err, &gone) {
-			return nil
+			return fresh, nil
 		}
 		if err != nil {
-			return fmt.Errorf("read: %w", err)
+			return fresh, fmt.Errorf("read: %w", err)
 		}
 		for _, c := range page.Changes {
 			i, d, err := deliveryOf(r.container, c)
 			if err != nil {
-				return err
+				return fresh, err
 			}
 			if d.version > 0 && i.id[0] == 'i' {
 				r.l.w.deliver(i, d)
 			}
 		}
+		fresh = fresh || len(page.Changes) > 0
 		r.at[p.ID] = page.Continuation
 	}
-	return nil
+	return fresh, nil
 }
 
 // deliveryOf reads a change. A delete is the version after its previous image's.
