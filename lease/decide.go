@@ -204,9 +204,11 @@ func (p *Plan) suggest(i int32, l *Lease) {
 }
 
 // askable reports whether a lease may be asked for: live and young, its owner of
-// our kind and not this host, without a mark and without an ancestor.
+// our kind and not this host, without a mark and without an ancestor. One that
+// this host has a worker for, whose release isn't answered yet, may already be
+// another's: it is left alone, because a host writes a lease once at a time.
 func (p *Plan) askable(i int32, l *Lease) bool {
-	if l.Owner == "" || l.Owner == p.host.Owner || l.Wanted() != "" || p.skipped[i] {
+	if l.Owner == "" || l.Owner == p.host.Owner || l.Wanted() != "" || p.skipped[i] || p.running(l.ID) {
 		return false
 	}
 	return p.stand(l).young && Ours(l.Owner) && !p.shadowed(l.ID)

@@ -97,7 +97,7 @@ func (d *literal) decide() Move {
 	for i := range d.leases {
 		l := &d.leases[i]
 		young := d.now.Sub(l.Modified) < d.host.Terms.Expiration/2
-		if d.barred[l.ID] || !d.live(*l) || !young || l.Wanted() != "" || !Ours(l.Owner) || l.Owner == me || d.skipped[l.ID] {
+		if d.barred[l.ID] || !d.live(*l) || !young || l.Wanted() != "" || !Ours(l.Owner) || l.Owner == me || d.skipped[l.ID] || d.running[l.ID] {
 			continue
 		}
 		if o := last[l.Owner]; o == nil || order(me, l.ID) > order(me, o.ID) {

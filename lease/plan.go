@@ -67,7 +67,7 @@ type Plan struct {
 
 // NewPlan judges l, received at mono (the host's monotonic clock), by what the
 // host remembers. running reports whether the host has a worker for the lease of
-// that ID (such a lease is never acquired). regular tells a cycle of the acquire
+// that ID (such a lease is neither acquired nor asked for). regular tells a cycle of the acquire
 // interval from a quick one between.
 func NewPlan(h Host, l Listing, m Memory, mono time.Duration, regular bool, running func(id string) bool) *Plan {
 	p := &Plan{
