@@ -12,7 +12,7 @@ N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
 
-.PHONY: build test race vet lint fmt bench ratios fuzz sim mutate crash memory demo check clean
+.PHONY: build test race vet lint fmt bench ratios fuzz sim model mutate crash memory demo check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -58,6 +58,18 @@ ifeq ($(SEED),)
 else
 	$(GO) test ./changefeedtest -run '^TestSimulation$$' -timeout 0 -v -sim.seed=$(SEED) -sim.trace
 endif
+
+## crash: N kills of a writing process, and N*20 power losses in memory
+crash:
+	$(GO) test ./store -run '^(TestKilledProcessKeepsEveryAcknowledgement|TestPowerLossKeepsEveryAcknowledgement)$$' -timeout 0 -v -crash.n=$(N) -crash.points=$$(( $(N) * 20 ))
+
+## model: SEEDS=n seeds of the store's model test
+model:
+	$(GO) test ./store -run '^TestModel$$' -timeout 0 -v -model.seeds=$(SEEDS)
+
+## ratios: the store's speed as ratios to raw Pebble, beside their bars
+ratios:
+	$(GO) test ./store -run '^TestRatio' -timeout 0 -v -ratios
 
 ## demo: the 20,000 flights moved to another partition key; SEED=n varies what happens
 demo:

@@ -1,0 +1,128 @@
+package changefeed_test
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// goFiles are the module's Go files, by their paths from its root.
+func goFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != "." && (strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata" || e.Name() == "bin"):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, ".go"):
+			files = append(files, filepath.ToSlash(path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestReadmesExampleRuns(t *testing.T) {
+	m := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(document(t, "README.md"))
+	if m == nil {
+		t.Fatal("README.md has no example")
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(m[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "run", file).CombinedOutput()
+	if err != nil || string(out) != "ada ordered for 12\n" {
+		t.Errorf("it prints %q (%v)", out, err)
+	}
+}
+
+// A claim that names a test which is gone is a claim without a test.
+func TestDocumentsNameTestsThatExist(t *testing.T) {
+	have := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`)
+	for _, file := range goFiles(t) {
+		for _, m := range function.FindAllStringSubmatch(document(t, file), -1) {
+			have[m[1]] = true
+		}
+	}
+	named := regexp.MustCompile("`((?:Test|Example|Fuzz|Benchmark)[A-Z_]\\w*)`")
+	for _, page := range []string{"README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md", "store/FORMAT.md"} {
+		for _, m := range named.FindAllStringSubmatch(document(t, page), -1) {
+			if !have[m[1]] {
+				t.Errorf("%s names %s, which there is not", page, m[1])
+			}
+		}
+	}
+}
+
+func TestDocumentsLinksLeadSomewhere(t *testing.T) {
+	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	for _, page := range []string{"README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md"} {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(document(t, page), ""), -1) {
+			if _, err := os.Stat(m[1]); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
+
+// A stranger finds the room of any function by the File Map, so each file is in it,
+// and none that is not there. Test files stand beside what they test.
+func TestFileMapNamesEveryFile(t *testing.T) {
+	_, fileMap, found := strings.Cut(document(t, "DESIGN.md"), "\n## 10. File Map\n")
+	if !found {
+		t.Fatal("DESIGN.md has no section 10, File Map")
+	}
+	var there []string
+	for _, file := range goFiles(t) {
+		if !strings.HasSuffix(file, "_test.go") {
+			there = append(there, file)
+		}
+	}
+	var named []string
+	room := ""
+	heading := regexp.MustCompile("^### `([^`]*)`")
+	row := regexp.MustCompile("^\\| `([^`]*\\.go)` \\|")
+	for line := range strings.Lines(fileMap) {
+		if m := heading.FindStringSubmatch(line); m != nil {
+			room = strings.TrimPrefix(m[1], "./")
+		}
+		if m := row.FindStringSubmatch(line); m != nil {
+			named = append(named, room+m[1])
+		}
+	}
+	for _, file := range there {
+		if !slices.Contains(named, file) {
+			t.Errorf("%s is not in the File Map", file)
+		}
+	}
+	for _, file := range named {
+		if !slices.Contains(there, file) {
+			t.Errorf("the File Map names %s, which there is not", file)
+		}
+	}
+	if len(named) != len(slices.Compact(slices.Sorted(slices.Values(named)))) {
+		t.Error("the File Map names a file twice")
+	}
+}
