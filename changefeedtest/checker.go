@@ -139,7 +139,7 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	}
 	t := c.tenures[key]
 	mine := h.text() != "" && l.Owner == h.text()
-	w.acquires = mine && !c.trusted(t) && c.seenExpired(h, l)
+	w.acquires = mine && !c.holds(t) && c.seenExpired(h, l)
 	switch op {
 	case opCreate:
 		c.creates++
@@ -230,7 +230,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 		return
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
-		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.trusted(c.tenures[key]) {
+		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
 			c.tenures[key] = &tenure{attempt: first.since}
 		}
 		c.sawMark(c.tenures[key], current)
@@ -251,7 +251,7 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 		// An ask, a child, or a lease made free: nobody's trust changes.
 	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.terms.Takeover()):
 		c.tenures[key] = &tenure{attempt: w.start}
-	case t == nil:
+	case t == nil || t.givenUp:
 		c.tenures[key] = &tenure{attempt: w.start}
 	case c.trusted(t):
 		t.attempt = w.start

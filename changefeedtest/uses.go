@@ -39,6 +39,9 @@ func (c *checker) trusted(t *tenure) bool {
 	return t != nil && time.Since(t.attempt) < terms.Expiration-terms.Margin()
 }
 
+// holds reports whether the host may go on to use its lease.
+func (c *checker) holds(t *tenure) bool { return c.trusted(t) && !t.givenUp }
+
 // readBegins is told of a read that a worker sends. A gone lease isn't used:
 // reading it only says so.
 func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.Request) *use {
