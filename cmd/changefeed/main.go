@@ -9,7 +9,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -52,13 +51,13 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetOut(out)
 	root.SetErr(errOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(demoCommand(), tailCommand(), versionCommand())
+	root.AddCommand(demoCommand(), tailCommand(), versionCommand()) //nolint:contextcheck // cobra hands each command the context of ExecuteContextC
 	cmd, err := root.ExecuteContextC(ctx)
-	return exit(ctx, cmd, err, errOut)
+	return exit(ctx, cmd, err)
 }
 
 // exit tells of err, if there is one, and returns the exit code.
-func exit(ctx context.Context, cmd *cobra.Command, err error, errOut io.Writer) int {
+func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	var usage *usageError
 	switch {
 	case err == nil:
@@ -66,13 +65,13 @@ func exit(ctx context.Context, cmd *cobra.Command, err error, errOut io.Writer) 
 	case errors.Is(err, errReported):
 		return exitFailed
 	case errors.As(err, &usage):
-		fmt.Fprintf(errOut, "changefeed: %v\nRun '%s --help' for what it takes.\n", err, cmd.CommandPath())
+		cmd.PrintErrf("changefeed: %v\nRun '%s --help' for what it takes.\n", err, cmd.CommandPath())
 		return exitUsage
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
-		fmt.Fprintln(errOut, "changefeed: interrupted")
+		cmd.PrintErrln("changefeed: interrupted")
 		return exitInterrupted
 	}
-	fmt.Fprintf(errOut, "changefeed: %v\n", err)
+	cmd.PrintErrf("changefeed: %v\n", err)
 	return exitFailed
 }
 
