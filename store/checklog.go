@@ -272,6 +272,9 @@ func (k *containerCheck) compareVersion(at logPosition, v versionEntry, id strin
 		return k.complain("item %q is at LSN %d in the index, and its last version is a %s at LSN %d", id, e.lsn, v.op, at.lsn)
 	}
 	stored, err := k.c.fetch(k.v.snap, nil, e, at.point)
+	if errors.As(err, new(*CorruptError)) {
+		return nil // found before, when the index was held against the log
+	}
 	if err == nil && !bytes.Equal(stored, v.images[:v.current]) {
 		err = k.complain("item %q is not its last version, at LSN %d", id, at.lsn)
 	}
