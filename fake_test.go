@@ -227,11 +227,37 @@ func (s *fakeStore) Delete(ctx context.Context, l lease.Lease) error {
 	return err
 }
 
+// setBefore sets the hook while a host runs.
+func (s *fakeStore) setBefore(hook func(w fakeWrite) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = hook
+}
+
 // doc is the document of a lease.
 func (s *fakeStore) doc(token string) lease.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.docs["lease-"+token]
+}
+
+// listings counts the listings, size the documents.
+func (s *fakeStore) listings() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lists
+}
+
+func (s *fakeStore) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.docs)
+}
+
+func (s *fakeStore) marked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.marker.IsZero()
 }
 
 // edit changes the document of a lease, as an operator or another host would.

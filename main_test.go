@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -31,6 +32,9 @@ func start(t *testing.T, cfg Config) *running {
 	}
 	if cfg.Seed == 0 {
 		cfg.Seed = 1
+	}
+	if cfg.Instance == "" {
+		cfg.Instance = "host"
 	}
 	p, err := New(cfg)
 	if err != nil {
@@ -82,6 +86,12 @@ func (c *collector) got() []int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]int64(nil), c.lsns...)
+}
+
+// pause lets d pass in the bubble, and everything that is due by then happen.
+func pause(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // to is the LSNs from 1 to n.

@@ -69,4 +69,3 @@ func TestIdlePageBehindUnacknowledgedBatchCountsOnceThatIsAcknowledged(t *testin
 		t.Fatal("behind, though stored")
 	}
 }
-

@@ -17,9 +17,9 @@ func TestChangesAreDeliveredCheckpointedAndReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(250), newFakeStore(), &collector{}
 		r := start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning})
-		time.Sleep(time.Second)
+		pause(time.Second)
 		source.write("0", 7)
-		time.Sleep(10 * time.Second)
+		pause(10 * time.Second)
 		if got := h.got(); !slices.Equal(got, to(257)) {
 			t.Errorf("got %v", got)
 		}
@@ -39,14 +39,14 @@ func TestHostDiesBetweenNowAndTheFirstChangeAndNothingIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := onePartition(5), newFakeStore()
 		r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}})
-		time.Sleep(time.Second)
+		pause(time.Second)
 		if err := r.end(); err != nil {
 			t.Fatal(err)
 		}
 		source.write("0", 3) // while nobody runs
 		h := &collector{}
 		start(t, Config{Source: source, Leases: leases, Handler: h})
-		time.Sleep(10 * time.Second)
+		pause(10 * time.Second)
 		if got := h.got(); !slices.Equal(got, []int64{6, 7, 8}) {
 			t.Errorf("got %v", got)
 		}
@@ -80,7 +80,7 @@ func TestNowOfALeaseWithoutPositionIsStoredBeforeTheFirstBatch(t *testing.T) {
 			return nil
 		})
 		start(t, Config{Source: source, Leases: leases, Handler: handled})
-		time.Sleep(10 * time.Second)
+		pause(10 * time.Second)
 		if !stored {
 			t.Error("nothing was delivered")
 		}
@@ -100,7 +100,7 @@ func TestFailingHandlerGetsTheSameBatchAgainInPlace(t *testing.T) {
 			return h.Handle(ctx, b)
 		})
 		start(t, Config{Source: source, Leases: leases, Handler: handler, MaxItems: 10, Start: fromBeginning, Notify: said.add})
-		time.Sleep(20 * time.Second)
+		pause(20 * time.Second)
 		if got := h.got(); !slices.Equal(got, to(20)) {
 			t.Errorf("got %v", got)
 		}
@@ -127,21 +127,21 @@ func TestOneWritePerCheckpointAndPerRenewalAndOneListingPerInterval(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(0), newFakeStore(), &collector{}
 		start(t, Config{Source: source, Leases: leases, Handler: h, PollInterval: time.Second})
-		time.Sleep(5 * time.Minute)
+		pause(5 * time.Minute)
 		rest := len(leases.sent())
-		lists := leases.lists
-		time.Sleep(10 * time.Minute) // idle
+		lists := leases.listings()
+		pause(10 * time.Minute) // idle
 		writes := len(leases.sent()) - rest
 		if writes < 45 || writes > 52 { // 600 s at 11.7 to 13 s each
 			t.Errorf("%d renewals in 10 minutes", writes)
 		}
-		if n := leases.lists - lists; n < 31 || n > 40 { // at 17 s +- 10 %
+		if n := leases.listings() - lists; n < 31 || n > 40 { // at 17 s +- 10 %
 			t.Errorf("%d listings in 10 minutes", n)
 		}
 		rest = len(leases.sent())
 		for range 600 { // busy: a batch each second
 			source.write("0", 1)
-			time.Sleep(time.Second)
+			pause(time.Second)
 		}
 		if n := len(leases.sent()) - rest; n < 595 || n > 601 {
 			t.Errorf("%d writes for 600 batches", n)
@@ -157,10 +157,10 @@ func TestIdleRangeAdvancesWithTheNextRenewal(t *testing.T) {
 		source, leases := newFakeSource("0"), newFakeStore()
 		filter := func(feed.Change) bool { return false }
 		start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Filter: filter})
-		time.Sleep(time.Second)
+		pause(time.Second)
 		source.write("0", 9) // all filtered: as good as idle
 		before := len(leases.sent())
-		time.Sleep(20 * time.Second)
+		pause(20 * time.Second)
 		if doc := leases.doc("0"); doc.Continuation != "9" {
 			t.Errorf("at %q", doc.Continuation)
 		}
@@ -184,7 +184,7 @@ func TestFilterPassesOnlyWhatIsWantedAndTheSameOnRedelivery(t *testing.T) {
 		}
 		said := &notes{}
 		start(t, Config{Source: source, Leases: leases, Handler: h, Filter: filter, Start: fromBeginning, Notify: said.add})
-		time.Sleep(20 * time.Second)
+		pause(20 * time.Second)
 		if got := h.got(); !slices.Equal(got, []int64{3, 6, 9, 12, 15, 18, 21, 24, 27, 30}) {
 			t.Errorf("got %v", got)
 		}
@@ -212,11 +212,11 @@ func TestCheckpointByChangesAndByInterval(t *testing.T) {
 				Source: source, Leases: leases, Handler: h, Checkpoint: c.every, PollInterval: 100 * time.Millisecond,
 				RenewInterval: 40 * time.Second,
 			})
-			time.Sleep(time.Second)
+			pause(time.Second)
 			before := len(leases.sent())
 			for range 30 {
 				source.write("0", 10)
-				time.Sleep(time.Second)
+				pause(time.Second)
 			}
 			if n := len(leases.sent()) - before; n < c.min || n > c.max {
 				t.Errorf("%+v: %d writes", c.every, n)
@@ -237,7 +237,7 @@ func TestReadsRunAheadOfASlowHandlerByABoundedNumberOfBytes(t *testing.T) {
 			source, leases := onePartition(1000), newFakeStore()
 			h := &collector{took: time.Minute}
 			start(t, Config{Source: source, Leases: leases, Handler: h, MaxItems: 10, ReadAhead: c.ahead, Start: fromBeginning})
-			time.Sleep(30 * time.Second)
+			pause(30 * time.Second)
 			if n := len(source.requests()); n < c.most || n > c.most+1 { // 10 changes are some 200 bytes
 				t.Errorf("ReadAhead %d: %d pages read while the first is handled", c.ahead, n)
 			}
@@ -249,12 +249,12 @@ func TestPollingIsQuickAfterChangesAndSlowAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := onePartition(10)
 		start(t, Config{Source: source, Leases: newFakeStore(), Handler: &collector{}, Start: fromBeginning, PollInterval: 8 * time.Second})
-		time.Sleep(10 * time.Second)
+		pause(10 * time.Second)
 		first := len(source.requests())
 		if first < 4 || first > 6 { // at 0, 0, 1, 3, 7 s
 			t.Errorf("%d reads in the first 10 s", first)
 		}
-		time.Sleep(80 * time.Second)
+		pause(80 * time.Second)
 		if n := len(source.requests()) - first; n < 9 || n > 11 {
 			t.Errorf("%d reads in 80 s at rest", n)
 		}
@@ -275,7 +275,7 @@ func TestReadErrorIsRetriedInPlaceAndTheLeaseKept(t *testing.T) {
 			return nil
 		}
 		start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning, Notify: said.add})
-		time.Sleep(3 * time.Minute)
+		pause(3 * time.Minute)
 		if got := h.got(); !slices.Equal(got, to(10)) {
 			t.Errorf("got %v", got)
 		}
@@ -310,7 +310,7 @@ func TestHistoryLostIsNeverSkippedInSilence(t *testing.T) {
 				}
 			}
 			r := start(t, cfg)
-			time.Sleep(time.Minute)
+			pause(time.Minute)
 			if err := r.end(); err != nil {
 				t.Error(err)
 			}
@@ -331,7 +331,7 @@ func TestHistoryLostIsNeverSkippedInSilence(t *testing.T) {
 func TestRefusedStartTimeFallsBackToTheBeginningWithoutOlderChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(10), newFakeStore(), &collector{}
-		time.Sleep(time.Hour)
+		pause(time.Hour)
 		source.write("0", 5)
 		source.fail = func(_ int, r feed.Request) error {
 			if r.From.Kind() == feed.StartTime {
@@ -340,7 +340,7 @@ func TestRefusedStartTimeFallsBackToTheBeginningWithoutOlderChanges(t *testing.T
 			return nil
 		}
 		start(t, Config{Source: source, Leases: leases, Handler: h, Start: feed.At(time.Now().Add(-time.Minute))})
-		time.Sleep(10 * time.Second)
+		pause(10 * time.Second)
 		if got := h.got(); !slices.Equal(got, []int64{11, 12, 13, 14, 15}) {
 			t.Errorf("got %v", got)
 		}

@@ -1,0 +1,262 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// diary is an observer that writes down what it is told.
+type diary struct {
+	mu      sync.Mutex // guards entries
+	entries []string
+	leases  *fakeStore
+	fail    func(entry string) error
+}
+
+func (d *diary) note(format string, args ...any) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	entry := fmt.Sprintf(format, args...)
+	d.entries = append(d.entries, entry)
+	if d.fail != nil {
+		return d.fail(entry)
+	}
+	return nil
+}
+
+func (d *diary) Open(_ context.Context, l lease.Lease) error { return d.note("open %s", l.Token) }
+func (d *diary) Handle(_ context.Context, b *Batch) error {
+	return d.note("handle %d", b.Changes[0].LSN)
+}
+func (d *diary) Close(_ context.Context, r Reason) error {
+	held := d.leases.doc("0").Owner != ""
+	return d.note("close %s, held %v", r, held)
+}
+
+func (d *diary) String() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Join(d.entries, "; ")
+}
+
+func TestObserverIsOpenedBeforeAndClosedAfterItsBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, source := newFakeStore(), onePartition(2)
+		d := &diary{leases: leases}
+		made, failed := 0, false
+		d.fail = func(entry string) error {
+			if entry == "open 0" && !failed {
+				failed = true
+				return errors.New("not yet")
+			}
+			return nil
+		}
+		observer := func(l lease.Lease) (Observer, error) {
+			if made++; made == 1 {
+				return nil, errors.New("no observer yet")
+			}
+			return d, nil
+		}
+		r, said := idle(t, leases, Config{Source: source, Observer: observer, Start: fromBeginning, MaxItems: 1})
+		pause(20 * time.Second)
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		want := "open 0; open 0; handle 1; handle 2; close shutdown, held true"
+		if d.String() != want || made != 2 {
+			t.Errorf("%d made: %s", made, d)
+		}
+		if n := len(said.of(Failed)); n != 2 {
+			t.Errorf("%d errors", n)
+		}
+		if leases.doc("0").Owner != "" {
+			t.Error("not released")
+		}
+	})
+}
+
+func TestObserverLearnsWhyItIsClosed(t *testing.T) {
+	for want, event := range map[string]func(*fakeSource, *fakeStore){
+		"lost, held true": func(_ *fakeSource, leases *fakeStore) {
+			leases.edit("0", func(l *lease.Lease) { l.Owner = "thief" })
+		},
+		"handed over, held true": func(_ *fakeSource, leases *fakeStore) { leases.edit("0", mark) },
+		"gone, held true":        func(s *fakeSource, _ *fakeStore) { s.split("0", "1", "2") },
+		"shadowed, held true": func(_ *fakeSource, leases *fakeStore) {
+			leases.edit("0", func(l *lease.Lease) { l.PartitionID, l.Token = "", "-FF" })
+			leases.mu.Lock()
+			defer leases.mu.Unlock()
+			leases.put(lease.Lease{ID: "lease-9", Token: "9", PartitionID: "9", Range: feed.Full()})
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				leases, source := newFakeStore(), newFakeSource("0")
+				d := &diary{leases: leases}
+				observer := func(l lease.Lease) (Observer, error) {
+					if l.Token != "0" {
+						return &diary{leases: leases}, nil
+					}
+					return d, nil
+				}
+				idle(t, leases, Config{Source: source, Observer: observer})
+				event(source, leases)
+				pause(20 * time.Second)
+				if d.String() != "open 0; close "+want {
+					t.Error(d)
+				}
+			})
+		})
+	}
+}
+
+// split retires a partition; its log goes to the first of the two that follow.
+func (s *fakeSource) split(id, low, high string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.partitions, func(p feed.Partition) bool { return p.ID == id })
+	old := s.partitions[i]
+	s.partitions = slices.Replace(s.partitions, i, i+1,
+		feed.Partition{ID: low, Range: feed.Range{Min: old.Range.Min, Max: "40"}, Parents: []string{id}},
+		feed.Partition{ID: high, Range: feed.Range{Min: "40", Max: old.Range.Max}, Parents: []string{id}})
+	s.logs[low] = s.logs[id]
+	s.logs[high] = slices.Clone(s.logs[id][:0])
+	s.fail = func(_ int, r feed.Request) error {
+		if r.Partition.ID == id {
+			return &feed.GoneError{Partition: id}
+		}
+		return nil
+	}
+}
+
+func TestSplitOnTheVeryFirstReadOfALeaseThatStartsNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(5), newFakeStore(), &collector{}
+		source.split("0", "1", "2")
+		leases.marker = time.Now()
+		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full()})
+		start(t, Config{Source: source, Leases: leases, Handler: h})
+		pause(5 * time.Second)
+		if doc := leases.doc("1"); doc.Continuation != "5" || leases.doc("0").ID != "" {
+			t.Errorf("%+v", leases.sent())
+		}
+		source.write("1", 2)
+		pause(10 * time.Second)
+		if got := h.got(); !slices.Equal(got, []int64{6, 7}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestStopCalledInsideTheHandlerDoesNotDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(4), newFakeStore()
+		type key struct{}
+		ctx, stop := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
+		calls := 0
+		h := HandlerFunc(func(handler context.Context, _ *Batch) error {
+			calls++
+			stop()
+			if handler.Err() != nil || handler.Value(key{}) != "kept" {
+				t.Errorf("%v %v", handler.Err(), handler.Value(key{}))
+			}
+			return nil
+		})
+		p, err := New(Config{Processor: "p", Source: source, Leases: leases, Handler: h, Start: fromBeginning, MaxItems: 1, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if doc := leases.doc("0"); calls != 1 || doc.Owner != "" || doc.Continuation != "1" {
+			t.Errorf("%d calls, %+v", calls, doc)
+		}
+		if err := p.Run(t.Context()); !errors.Is(err, ErrUsed) {
+			t.Errorf("a second Run: %v", err)
+		}
+	})
+}
+
+func TestHandlerMayFinishWithinTheDrainTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(1), newFakeStore(), &collector{took: 29 * time.Second}
+		r, _ := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning})
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if doc := leases.doc("0"); doc.Owner != "" || doc.Continuation != "1" {
+			t.Errorf("%+v", doc)
+		}
+	})
+}
+
+func TestHandlersContextEndsWithTheDrainTimeoutAndTheLeaseIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, drain := range []time.Duration{0, -1, time.Second} {
+			source, leases, h := onePartition(1), newFakeStore(), &collector{took: time.Hour}
+			r, said := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, DrainTimeout: drain})
+			began := time.Now()
+			if err := r.end(); err != nil {
+				t.Error(err)
+			}
+			want := map[time.Duration]time.Duration{0: 30 * time.Second, -1: 0, time.Second: time.Second}[drain]
+			if took := time.Since(began); took < want || took > want+time.Second {
+				t.Errorf("drain %s: %s", drain, took)
+			}
+			if doc := leases.doc("0"); doc.Owner != "" || doc.Continuation != "" || len(said.of(Failed)) != 0 {
+				t.Errorf("drain %s: %+v", drain, doc)
+			}
+		}
+	})
+}
+
+func TestHandlerThatIgnoresItsContextIsNamedAndItsLeaseLeftToExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0", "1"), newFakeStore()
+		source.write("0", 1)
+		release := make(chan struct{})
+		h := HandlerFunc(func(context.Context, *Batch) error { <-release; return nil })
+		r, _ := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning})
+		pause(5 * time.Second)
+		began := time.Now()
+		err := r.end()
+		running, ok := errors.AsType[*StillRunningError](err)
+		if !ok || !slices.Equal(running.LeaseTokens, []string{"0"}) || !strings.Contains(err.Error(), "0") {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 40*time.Second || took > 41*time.Second {
+			t.Errorf("Run returned %s after the stop", took)
+		}
+		if leases.doc("0").Owner == "" || leases.doc("1").Owner != "" {
+			t.Errorf("%+v", leases.sent())
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
+
+func TestStopDuringAnOutageOfTheLeaseStoreIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		r, _ := idle(t, leases, Config{})
+		leases.setBefore(func(fakeWrite) error { return errors.New("503") })
+		began := time.Now()
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 41*time.Second {
+			t.Errorf("Run returned %s after the stop", took)
+		}
+	})
+}

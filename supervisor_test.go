@@ -1,0 +1,280 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// runOnce runs a processor until it returns by itself.
+func runOnce(t *testing.T, cfg Config) error {
+	t.Helper()
+	cfg.Processor, cfg.Seed, cfg.Handler = "test", 1, &collector{}
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+	defer stop()
+	err = p.Run(ctx)
+	if ctx.Err() != nil {
+		t.Error("Run did not return by itself")
+	}
+	return err
+}
+
+func TestRunReturnsWhenTheConfigurationDoesNotFitWhatIsStored(t *testing.T) {
+	for _, c := range []struct {
+		name, field string
+		cfg         Config
+		prepare     func(*fakeStore)
+	}{
+		{"one continuation for two leases", "Start", Config{Start: feed.After("7")}, func(*fakeStore) {}},
+		{"leases of another mode", "Mode", Config{Mode: feed.AllVersionsAndDeletes}, func(s *fakeStore) {
+			s.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: "3"})
+		}},
+		{"discard under a live owner", "DiscardLeases", Config{DiscardLeases: true}, func(s *fakeStore) {
+			s.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Owner: "somebody/00000000"})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				leases := newFakeStore()
+				c.prepare(leases)
+				before := leases.size()
+				c.cfg.Source, c.cfg.Leases = newFakeSource("0", "1"), leases
+				refusal, ok := errors.AsType[*ConfigError](runOnce(t, c.cfg))
+				if !ok || refusal.Field != c.field {
+					t.Error(refusal)
+				}
+				if leases.size() != before || len(leases.sent()) != 0 {
+					t.Errorf("%+v was written", leases.sent())
+				}
+			})
+		})
+	}
+}
+
+func TestContinuationStartsOneLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &collector{}
+		start(t, Config{Source: onePartition(10), Leases: newFakeStore(), Handler: h, Start: feed.After("7")})
+		pause(10 * time.Second)
+		if got := h.got(); !slices.Equal(got, []int64{8, 9, 10}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestStartIsHonouredOnlyWhenLeasesAreFirstMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(10), newFakeStore()
+		first, second := &collector{}, &collector{}
+		r := start(t, Config{Source: source, Leases: leases, Handler: first, Start: fromBeginning})
+		pause(10 * time.Second)
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		source.write("0", 2)
+		r = start(t, Config{Source: source, Leases: leases, Handler: second, Start: fromBeginning})
+		pause(10 * time.Second)
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if len(first.got()) != 10 || !slices.Equal(second.got(), []int64{11, 12}) {
+			t.Errorf("%v %v", first.got(), second.got())
+		}
+	})
+}
+
+func TestDiscardStartsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(10), newFakeStore()
+		leases.marker = time.Now()
+		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: "8", Owner: "dead/00000000"})
+		pause(61 * time.Second)
+		h := &collector{}
+		failed := false
+		leases.before = func(w fakeWrite) error {
+			if w.op == "delete" && !failed {
+				failed = true
+				return errors.New("503")
+			}
+			return nil
+		}
+		start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning, DiscardLeases: true})
+		pause(10 * time.Second)
+		if got := h.got(); !slices.Equal(got, to(10)) {
+			t.Errorf("got %v", got)
+		}
+		if !leases.marked() {
+			t.Error("not initialised anew")
+		}
+	})
+}
+
+func TestMarkerComesAfterEveryLeaseAndNowBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := newFakeSource("0", "1", "2"), newFakeStore(), &collector{}
+		source.write("1", 4)
+		failures := 0
+		leases.before = func(w fakeWrite) error {
+			if w.op == "create" && w.lease.Token == "1" && failures < 2 {
+				failures++
+				if leases.marked() {
+					t.Error("marked before every lease exists")
+				}
+				source.write("1", 1) // after the start was resolved: is delivered
+				return errors.New("503")
+			}
+			return nil
+		}
+		start(t, Config{Source: source, Leases: leases, Handler: h})
+		pause(20 * time.Second)
+		if !leases.marked() || leases.size() != 3 {
+			t.Errorf("%+v", leases.sent())
+		}
+		if got := h.got(); !slices.Equal(got, []int64{5, 6}) {
+			t.Errorf("got %v", got)
+		}
+		for _, w := range leases.sent() {
+			if w.op == "create" && w.lease.Continuation == "" {
+				t.Errorf("%s was created without a position", w.lease.Token)
+			}
+		}
+	})
+}
+
+func TestHealingAllVersionsTellsTheUserWhatWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0", "1"), newFakeStore()
+		source.write("1", 3)
+		leases.marker = time.Now()
+		leases.put(lease.Lease{
+			ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Range{Max: "40"},
+			Mode: feed.AllVersionsAndDeletes, Continuation: "0",
+		})
+		said := &notes{}
+		start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Mode: feed.AllVersionsAndDeletes, Notify: said.add})
+		pause(50 * time.Second)
+		if leases.doc("1").ID != "" {
+			t.Fatal("healed before the expiration was over")
+		}
+		pause(60 * time.Second)
+		if doc := leases.doc("1"); doc.Continuation != "3" || doc.Owner == "" {
+			t.Errorf("%+v", doc)
+		}
+		failures := said.of(Failed)
+		if len(failures) != 1 || failures[0].LeaseToken != "1" || !strings.Contains(failures[0].Err.Error(), "40-FF") {
+			t.Fatalf("%+v", failures)
+		}
+		if _, ok := errors.AsType[*feed.HistoryLostError](failures[0].Err); !ok {
+			t.Errorf("%v", failures[0].Err)
+		}
+	})
+}
+
+func TestStartIsRetriedUnlessThatIsHopeless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			err   error
+			fatal bool
+		}{
+			{errors.New("503"), false},
+			{&feed.ThrottledError{RetryAfter: time.Second}, false},
+			{feed.ErrNotFound, true},
+			{&lease.DialectError{Found: "partitioned by /x", Remedy: "make one partitioned by /id"}, true},
+		} {
+			failures := 3
+			leases := &failingContainer{newFakeStore(), &failures, c.err}
+			if c.fatal {
+				if err := runOnce(t, Config{Source: onePartition(1), Leases: leases}); !errors.Is(err, c.err) {
+					t.Errorf("%v", err)
+				}
+				continue
+			}
+			h, said := &collector{}, &notes{}
+			r := start(t, Config{Source: onePartition(1), Leases: leases, Handler: h, Start: fromBeginning, Notify: said.add})
+			pause(20 * time.Second)
+			if err := r.end(); err != nil || len(h.got()) != 1 || len(said.of(Failed)) != 3 {
+				t.Errorf("%v, %v, %d errors", err, h.got(), len(said.of(Failed)))
+			}
+		}
+	})
+}
+
+type failingContainer struct {
+	*fakeStore
+	failures *int
+	err      error
+}
+
+func (f *failingContainer) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	if *f.failures > 0 {
+		*f.failures--
+		return nil, f.err
+	}
+	return f.fakeStore.Open(ctx, k)
+}
+
+func TestAcquireWhoseAnswerWasLostNeedsNoExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(5), newFakeStore(), &collector{}
+		lost := 0
+		leases.after = func(w fakeWrite) error {
+			if w.op == "update" && lost < 1 {
+				lost++
+				return errors.New("connection reset")
+			}
+			return nil
+		}
+		start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning})
+		pause(5 * time.Second)
+		if lost != 1 || len(h.got()) != 5 {
+			t.Errorf("%d lost, %v", lost, h.got())
+		}
+	})
+}
+
+func TestSlowLeaseStoreHoldsUpNoWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := newFakeSource("0", "1"), newFakeStore(), &collector{}
+		leases.before = func(w fakeWrite) error {
+			if w.op == "update" && w.lease.Token == "1" {
+				time.Sleep(9 * time.Second) // the cycle acquires 1, or tries to
+				return errors.New("503")
+			}
+			return nil
+		}
+		start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning, PollInterval: time.Second})
+		pause(15 * time.Second)
+		if leases.doc("0").Owner == "" {
+			t.Fatal("lease 1 came first: the order hangs on the seed")
+		}
+		source.write("0", 3)
+		pause(2 * time.Second)
+		if len(h.got()) != 3 {
+			t.Errorf("got %v while the cycle waits for the store", h.got())
+		}
+	})
+}
+
+func TestTwoProcessorsOfDifferentNamesEachGetEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := onePartition(10)
+		one, two := &collector{}, &collector{}
+		start(t, Config{Processor: "one", Source: source, Leases: newFakeStore(), Handler: one, Start: fromBeginning})
+		start(t, Config{Processor: "two", Source: source, Leases: newFakeStore(), Handler: two, Start: fromBeginning, Seed: 2})
+		pause(10 * time.Second)
+		if len(one.got()) != 10 || len(two.got()) != 10 {
+			t.Errorf("%v %v", one.got(), two.got())
+		}
+	})
+}
