@@ -231,7 +231,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
 		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
-			c.tenures[key] = &tenure{attempt: first.since}
+			c.tenures[key] = &tenure{attempt: first.since, unproven: true}
 		}
 		c.sawMark(c.tenures[key], current)
 		return
@@ -251,7 +251,7 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 		// An ask, a child, or a lease made free: nobody's trust changes.
 	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.terms.Takeover()):
 		c.tenures[key] = &tenure{attempt: w.start}
-	case t == nil || t.givenUp:
+	case t == nil || t.givenUp || t.unproven:
 		c.tenures[key] = &tenure{attempt: w.start}
 	case c.trusted(t):
 		t.attempt = w.start

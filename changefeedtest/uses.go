@@ -22,6 +22,9 @@ type use struct {
 type tenure struct {
 	// attempt is when the last write that was answered with success was started.
 	attempt time.Time
+	// unproven: it rests on a conflict that showed an acquire as arrived. The next
+	// write that is answered with success begins the tenure, whenever it comes.
+	unproven bool
 	// givenUp: a release or a delete was sent. repeats of it are no news.
 	givenUp bool
 	// askedAt is when an answer first showed a mark; zero: none did.
