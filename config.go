@@ -96,8 +96,7 @@ type Config struct {
 	// Logger gets what happens: leases at level info, errors at warn. Default: none.
 	Logger *slog.Logger
 	// Seed makes jitter and the suffix of the instance's name reproducible, for
-	// simulations. Two runs that share a lease container must not share it.
-	// 0: random.
+	// simulations. Two runs of one instance name must not share it. 0: random.
 	Seed uint64
 }
 

@@ -38,6 +38,7 @@ func (d *diary) Open(_ context.Context, l lease.Lease) error { return d.note("op
 func (d *diary) Handle(_ context.Context, b *Batch) error {
 	return d.note("handle %d", b.Changes[0].LSN)
 }
+
 func (d *diary) Close(_ context.Context, r Reason) error {
 	held := d.leases.doc("0").Owner != ""
 	return d.note("close %s, held %v", r, held)

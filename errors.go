@@ -87,9 +87,18 @@ func (e *ConfigError) Error() string { return "changefeed: Config." + e.Field + 
 type StillRunningError struct {
 	// LeaseTokens name the leases, sorted.
 	LeaseTokens []string
+	// Err is what ended the run, when that was not its context; else nil.
+	Err error
 }
 
 // Error names the leases.
 func (e *StillRunningError) Error() string {
-	return "changefeed: handlers still run for the leases " + strings.Join(e.LeaseTokens, ", ")
+	text := "changefeed: handlers still run for the leases " + strings.Join(e.LeaseTokens, ", ")
+	if e.Err != nil {
+		text += ", after: " + e.Err.Error()
+	}
+	return text
 }
+
+// Unwrap returns Err.
+func (e *StillRunningError) Unwrap() error { return e.Err }

@@ -2,7 +2,6 @@ package changefeed
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -49,19 +48,18 @@ func (h *host) request(ctx context.Context) (context.Context, context.CancelFunc
 
 // notify tells the user.
 func (h *host) notify(n Notification) {
-	level, attrs := slog.LevelInfo, []slog.Attr{slog.String("processor", h.cfg.Processor), slog.String("instance", h.owner)}
+	log := h.cfg.Logger.With("processor", h.cfg.Processor, "instance", h.owner)
 	if n.LeaseToken != "" {
-		attrs = append(attrs, slog.String("lease", n.LeaseToken))
+		log = log.With("lease", n.LeaseToken)
 	}
 	switch n.Event {
-	case Failed:
-		level = slog.LevelWarn
-		attrs = append(attrs, slog.Any("error", n.Err))
-	case Released:
-		attrs = append(attrs, slog.String("reason", n.Reason.String()))
 	case Acquired:
+		log.Info("lease acquired")
+	case Released:
+		log.Info("lease released", "reason", n.Reason.String())
+	case Failed:
+		log.Warn("something failed and is tried again", "error", n.Err)
 	}
-	h.cfg.Logger.LogAttrs(context.Background(), level, "lease "+n.Event.String(), attrs...)
 	if h.cfg.Notify != nil {
 		h.cfg.Notify(n)
 	}

@@ -2,7 +2,6 @@ package changefeed
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -92,7 +91,7 @@ func (s *supervisor) run(ctx context.Context) error {
 	s.group.Wait()
 	if len(s.stillRunning) > 0 {
 		slices.Sort(s.stillRunning)
-		return errors.Join(&StillRunningError{LeaseTokens: s.stillRunning}, s.fatal)
+		return &StillRunningError{LeaseTokens: s.stillRunning, Err: s.fatal}
 	}
 	return s.fatal
 }
@@ -122,7 +121,7 @@ func (s *supervisor) step(ctx context.Context) time.Duration {
 		s.regularAt = now + s.jitter.spread(s.cfg.AcquireInterval, spread)
 	}
 	s.quickAt, s.again, s.cycling = never, false, true
-	s.group.Go(func() {
+	s.group.Go(func() { //nolint:contextcheck // a cycle carries Run's context, for reads, and one that never ends, for writes
 		out := c.run()
 		s.inbox <- func() { s.cycled(out) }
 	})
@@ -173,7 +172,7 @@ func (s *supervisor) scaled(pause time.Duration) time.Duration {
 func (s *supervisor) start(ctx context.Context, l lease.Lease, attempt lease.Reading) {
 	w := newWorker(ctx, s.host, l, attempt)
 	s.workers[l.ID] = w
-	s.group.Go(func() {
+	s.group.Go(func() { //nolint:contextcheck // a worker carries Run's context as the word to stop; its writes outlive it
 		r := w.run()
 		s.inbox <- func() { s.ended(l, r) }
 	})

@@ -67,15 +67,16 @@ const lanes = 3
 
 // newWorker makes the worker of a lease whose acquire was started at attempt.
 func newWorker(ctx context.Context, h *host, l lease.Lease, attempt lease.Reading) *worker {
+	base := context.WithoutCancel(ctx)
 	w := &worker{
-		host: h, stop: ctx, base: context.WithoutCancel(ctx),
+		host: h, stop: ctx, base: base,
 		inbox:    make(chan answer, lanes),
 		asks:     make(chan *checkpointAsk),
 		shadowed: make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		now:      h.read(),
 	}
-	w.trust = newTrust(w.base, h.terms, attempt, w.now)
+	w.trust = newTrust(base, h.terms, attempt, w.now)
 	w.keeper = newKeeper(w, l, attempt)
 	w.reader = newReader(w, l)
 	w.deliver = newDeliverer(w, l)
