@@ -106,6 +106,13 @@ func (c *checker) violations() []violation {
 	return append([]violation(nil), c.found...)
 }
 
+// moved is how often a lease came to another owner.
+func (c *checker) moved() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moves
+}
+
 func (c *checker) failed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 type engine interface {
 	source() feed.Source
 	leases() lease.Container
-	// commit writes a transaction and returns its LSN.
-	commit(ctx context.Context, writes ...memWrite) (int64, error)
+	// commit writes a transaction and returns its LSN and _ts.
+	commit(ctx context.Context, writes ...memWrite) (int64, time.Time, error)
 	// lastLSN is the LSN of the last commit.
 	lastLSN() int64
 	partitions() []feed.Partition
@@ -25,6 +25,8 @@ type engine interface {
 	epk(key feed.PartitionKey) string
 	// now is the service's clock, finer than a listing shows it.
 	now() time.Time
+	// powerLoss takes everything from the service that it had not synced.
+	powerLoss(ctx context.Context) error
 	close() error
 }
 
@@ -44,8 +46,9 @@ func newMemEngine(clock *storeClock, partitions int) *memEngine {
 func (e *memEngine) source() feed.Source     { return e.feed }
 func (e *memEngine) leases() lease.Container { return e.docs }
 
-func (e *memEngine) commit(_ context.Context, writes ...memWrite) (int64, error) {
-	return e.feed.commit(writes...)
+func (e *memEngine) commit(_ context.Context, writes ...memWrite) (int64, time.Time, error) {
+	lsn, err := e.feed.commit(writes...)
+	return lsn, e.clock.stamp(), err
 }
 
 func (e *memEngine) lastLSN() int64 {
@@ -75,6 +78,9 @@ func (e *memEngine) merge(_ context.Context, left, right string) error {
 func (e *memEngine) epk(key feed.PartitionKey) string { return memEPK(key) }
 func (e *memEngine) now() time.Time                   { return e.clock.now() }
 func (e *memEngine) close() error                     { return nil }
+
+// powerLoss does nothing: what is in memory needs no sync.
+func (e *memEngine) powerLoss(context.Context) error { return nil }
 
 // isGone reports whether reading a lease would be answered with GoneError, and
 // over which live partitions its range lies.

@@ -31,9 +31,6 @@ type run struct {
 
 // simulate runs a scenario in the current bubble and returns what it contained.
 func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summary {
-	if mem, ok := e.(*memEngine); ok {
-		mem.docs.clockless = s.clockless
-	}
 	w := s.world(e, keepTrace)
 	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes")}
 	r.calmAt = time.Now().Add(s.active)
@@ -124,7 +121,11 @@ func (r *run) happen(ctx context.Context, e event) {
 		r.fallsOut(&r.leasesDown, e.at+e.d)
 	case eventSourceOutage:
 		r.fallsOut(&r.sourceDown, e.at+e.d)
-	case eventRestart:
+	case eventPowerLoss:
+		if err := w.engine.powerLoss(ctx); err != nil {
+			w.check.fail(11, "%v", err)
+		}
+		w.trace.add("operator", "power loss", "", "", 0)
 	}
 }
 
@@ -278,7 +279,9 @@ func (r *run) await() {
 
 func (r *run) summary() summary {
 	changes, again := r.world.journal.counts()
+	_, onStore := r.world.engine.(*storeEngine)
 	s := summary{
+		onStore: onStore, moves: r.world.check.moved(),
 		seed: r.scenario.seed, hosts: len(r.world.everyHost()), partitions: r.scenario.partitions,
 		changes: changes, redelivered: again, topology: r.topology, crashes: r.crashed,
 		simulated: time.Since(r.world.trace.origin), hash: r.world.trace.hash(),

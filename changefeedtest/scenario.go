@@ -1,6 +1,7 @@
 package changefeedtest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -68,7 +69,7 @@ const (
 	eventPoke // a third party writes a property
 	eventLeaseOutage
 	eventSourceOutage
-	eventRestart // of the engine
+	eventPowerLoss // of the engine, which loses what isn't synced
 )
 
 // temper is the kind of run.
@@ -185,6 +186,7 @@ func drawEvents(d *draw, s *scenario, kind temper) []event {
 	if d.chance(0.3) {
 		add(1, eventSourceOutage, 0, 0.8)
 	}
+	add(d.intn(3), eventPowerLoss, 0, 0.95)
 	if s.mode == feed.LatestVersion && d.chance(0.35) {
 		add(1, eventDeleteLease, 0, 0.9)
 	}
@@ -194,6 +196,21 @@ func drawEvents(d *draw, s *scenario, kind temper) []event {
 func sorted(events []event) []event {
 	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
 	return events
+}
+
+// storeEvery is how many seeds there are to one that runs on the embedded store.
+const storeEvery = 20
+
+// engine makes the scenario's engine: the pair in memory, and the embedded store
+// for every twentieth seed. The store tells the right time.
+func (s *scenario) engine(ctx context.Context) (engine, error) {
+	if s.seed%storeEvery == 0 {
+		s.offset, s.rate, s.clockless = 0, 0, false
+		return newStoreEngine(ctx, s.partitions, s.mode)
+	}
+	e := newMemEngine(newStoreClock(s.offset, s.rate), s.partitions)
+	e.docs.clockless = s.clockless
+	return e, nil
 }
 
 // world makes the scenario's world on an engine. It is called in the bubble.

@@ -81,7 +81,11 @@ func replay(t *testing.T, seed uint64) {
 func runSeed(t *testing.T, seed uint64, keepTrace bool) (s summary) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := newScenario(seed)
-		e := newMemEngine(newStoreClock(sc.offset, sc.rate), sc.partitions)
+		e, err := sc.engine(t.Context())
+		if err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+			return
+		}
 		s = sc.simulate(t.Context(), e, keepTrace)
 	})
 	return s
@@ -130,4 +134,26 @@ func (t *totals) String() string {
 		"%.1f splits and merges, %.1f crashes, %.0f faults, %.1f lease moves, %.0f redeliveries",
 		t.seeds, t.onStore, t.simulated.Round(time.Minute), float64(t.hosts)/n, float64(t.partitions)/n, float64(t.changes)/n,
 		float64(t.topology)/n, float64(t.crashes)/n, float64(t.faults)/n, float64(t.moves)/n, float64(t.redelivered)/n)
+}
+
+// TestSeedRepeatsItself: a seed stands for one run, to the nanosecond, else a
+// failing one could not be replayed.
+func TestSeedRepeatsItself(t *testing.T) {
+	const seeds, times = 50, 5
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed := next.Add(1); seed <= seeds; seed = next.Add(1) {
+				first := runSeed(t, seed, false)
+				for range times - 1 {
+					if again := runSeed(t, seed, false); again.hash != first.hash {
+						t.Errorf("seed %d ran differently a second time (%s, then %s)", seed, first, again)
+						break
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -192,8 +192,7 @@ func (w *world) isCalm() bool {
 
 // write commits a transaction and enters it in the journal.
 func (w *world) write(ctx context.Context, writes ...memWrite) error {
-	at := w.engine.now().Truncate(time.Second)
-	lsn, err := w.engine.commit(ctx, writes...)
+	lsn, at, err := w.engine.commit(ctx, writes...)
 	if err != nil {
 		return err
 	}

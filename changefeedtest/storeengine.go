@@ -1,0 +1,300 @@
+package changefeedtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// storeEngine is the embedded store over a file system in memory that can lose
+// power: what was not synced is gone then, and the store is opened again from
+// what is left. Both happen in one moment of fake time, so to the hosts it looks
+// like a service that fails over: waiting reads fail, nothing that was answered
+// is taken back.
+type storeEngine struct {
+	avad bool
+
+	mu         sync.Mutex // guards what follows
+	fs         *vfs.MemFS
+	db         *store.DB
+	items      *store.Container
+	documents  *store.Container
+	generation int
+	last       int64
+}
+
+var _ engine = (*storeEngine)(nil)
+
+const (
+	storeDirectory = "data"
+	storeDatabase  = "sim"
+	storeRetention = 240 * time.Hour
+)
+
+func newStoreEngine(ctx context.Context, partitions int, mode feed.Mode) (*storeEngine, error) {
+	e := &storeEngine{fs: vfs.NewCrashableMem(), avad: mode == feed.AllVersionsAndDeletes}
+	db, err := store.Open(storeDirectory, e.options(e.fs))
+	if err != nil {
+		return nil, err
+	}
+	items := store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: partitions}
+	if e.avad {
+		items.Retention = storeRetention
+	}
+	_, err = db.CreateDatabase(ctx, storeDatabase)
+	if err == nil {
+		_, err = db.CreateContainer(ctx, storeDatabase, items)
+	}
+	if err == nil {
+		_, err = db.CreateContainer(ctx, storeDatabase, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	}
+	if err == nil {
+		err = e.use(ctx, e.fs, db)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return e, nil
+}
+
+// options leaves out the background work: nothing expires here, and a timer that
+// fires every second of fake time is most of what a quiet store costs.
+func (e *storeEngine) options(fs vfs.FS) store.Options {
+	return store.Options{FS: fs, Memory: 4 << 20, PurgeInterval: -1}
+}
+
+// use makes db the engine's store.
+func (e *storeEngine) use(ctx context.Context, fs *vfs.MemFS, db *store.DB) error {
+	items, err := db.Container(ctx, storeDatabase, "items")
+	if err != nil {
+		return err
+	}
+	documents, err := db.Container(ctx, storeDatabase, "leases")
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fs, e.db, e.items, e.documents = fs, db, items, documents
+	e.generation++
+	return nil
+}
+
+// powerLoss drops what was not synced, and opens the store again.
+func (e *storeEngine) powerLoss(ctx context.Context) error {
+	e.mu.Lock()
+	fs, old := e.fs, e.db
+	e.mu.Unlock()
+	left := fs.CrashClone(vfs.CrashCloneCfg{})
+	if err := old.Close(); err != nil {
+		return fmt.Errorf("close the store that lost power: %w", err)
+	}
+	db, err := store.Open(storeDirectory, e.options(left))
+	if err != nil {
+		return fmt.Errorf("open the store after a power loss: %w", err)
+	}
+	if err := db.Check(ctx); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return e.use(ctx, left, db)
+}
+
+func (e *storeEngine) container() *store.Container {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.items
+}
+
+func (e *storeEngine) source() feed.Source     { return movingSource{e} }
+func (e *storeEngine) leases() lease.Container { return movingContainer{e} }
+
+func (e *storeEngine) commit(ctx context.Context, writes ...memWrite) (int64, time.Time, error) {
+	ops := make([]store.Operation, len(writes))
+	for i, w := range writes {
+		if w.document == nil {
+			ops[i] = store.Operation{Kind: store.OpDelete, ID: w.id}
+			continue
+		}
+		body, err := json.Marshal(w.document)
+		if err != nil {
+			return 0, time.Time{}, err
+		}
+		ops[i] = store.Operation{Kind: store.OpUpsert, Body: body}
+	}
+	results, err := e.container().Batch(ctx, writes[0].key, ops)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	at := e.now().Truncate(time.Second)
+	for _, r := range results {
+		if !r.Modified.IsZero() {
+			at = r.Modified
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last = results[0].LSN
+	return e.last, at, nil
+}
+
+func (e *storeEngine) lastLSN() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last
+}
+
+func (e *storeEngine) partitions() []feed.Partition {
+	p, err := e.container().Partitions(context.Background())
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+func (e *storeEngine) split(ctx context.Context, id string) error {
+	_, err := e.container().Split(ctx, id, "")
+	return err
+}
+
+func (e *storeEngine) merge(ctx context.Context, left, right string) error {
+	_, err := e.container().Merge(ctx, left, right)
+	return err
+}
+
+// epk is that of a key of one text, which is all that simulations write.
+func (e *storeEngine) epk(key feed.PartitionKey) string {
+	text, _ := key[0].(string)
+	return epk.Hex(epk.V2.EPK(epk.V2.AppendPoint(nil, []epk.Component{epk.OfString(text)})))
+}
+
+func (e *storeEngine) now() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.db.Now()
+}
+
+func (e *storeEngine) close() error {
+	e.mu.Lock()
+	db := e.db
+	e.mu.Unlock()
+	return errors.Join(db.Check(context.Background()), db.Close())
+}
+
+// movingSource is the change feed of whatever store is open.
+type movingSource struct{ e *storeEngine }
+
+func (s movingSource) current() feed.Source {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	return s.e.db.Source(s.e.items)
+}
+
+// Identity implements [feed.Source].
+func (s movingSource) Identity(ctx context.Context) (feed.Identity, error) {
+	return s.current().Identity(ctx)
+}
+
+// Partitions implements [feed.Source].
+func (s movingSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	return s.current().Partitions(ctx)
+}
+
+// Read implements [feed.Source].
+func (s movingSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	return s.current().Read(ctx, r)
+}
+
+// movingContainer is the lease container of whatever store is open.
+type movingContainer struct{ e *storeEngine }
+
+// Open implements [lease.Container].
+func (c movingContainer) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	s := &movingStore{e: c.e, key: k}
+	_, err := s.current(ctx)
+	return s, err
+}
+
+// movingStore is the leases of one processor in whatever store is open.
+type movingStore struct {
+	e   *storeEngine
+	key lease.Key
+
+	mu         sync.Mutex // guards what follows
+	generation int
+	open       lease.Store
+}
+
+func (s *movingStore) current(ctx context.Context) (lease.Store, error) {
+	s.e.mu.Lock()
+	generation, container := s.e.generation, s.e.db.Leases(s.e.documents)
+	s.e.mu.Unlock()
+	s.mu.Lock()
+	open, known := s.open, s.generation
+	s.mu.Unlock()
+	if known == generation {
+		return open, nil
+	}
+	open, err := container.Open(ctx, s.key)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open, s.generation = open, generation
+	return open, nil
+}
+
+// List implements [lease.Store].
+func (s *movingStore) List(ctx context.Context) (lease.Listing, error) {
+	open, err := s.current(ctx)
+	if err != nil {
+		return lease.Listing{}, err
+	}
+	return open.List(ctx)
+}
+
+// Mark implements [lease.Store].
+func (s *movingStore) Mark(ctx context.Context, initialised bool) error {
+	open, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+	return open.Mark(ctx, initialised)
+}
+
+// Create implements [lease.Store].
+func (s *movingStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	open, err := s.current(ctx)
+	if err != nil {
+		return lease.Lease{}, err
+	}
+	return open.Create(ctx, l)
+}
+
+// Update implements [lease.Store].
+func (s *movingStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	open, err := s.current(ctx)
+	if err != nil {
+		return lease.Lease{}, err
+	}
+	return open.Update(ctx, l)
+}
+
+// Delete implements [lease.Store].
+func (s *movingStore) Delete(ctx context.Context, l lease.Lease) error {
+	open, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+	return open.Delete(ctx, l)
+}
