@@ -109,6 +109,11 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		CompactionConcurrencyRange:  func() (lower, upper int) { return 1, 2 },
 		Logger:                      pebbleLogger{db.options.Logger},
 	}
+	// Without this, a damaged table that background work comes upon would end the process. Who
+	// reads it gets a *CorruptError; the rest of the store stays readable.
+	o.EventListener = &pebble.EventListener{DataCorruption: func(i pebble.DataCorruptionInfo) {
+		db.options.Logger.Error("a file of the store is damaged", slog.String("path", i.Path), slog.Any("error", i.Details))
+	}}
 	o.TargetFileSizes[0] = firstLevelFile
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
