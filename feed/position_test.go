@@ -118,6 +118,8 @@ func TestPositionIsRefusedWhenItIsNotOne(t *testing.T) {
 		{head + `[{"min":"40","max":"FF","continuation":"1"}]}`, "tile"},
 		{head + `[{"min":"","max":"60","continuation":"1"},{"min":"40","max":"FF","continuation":"1"}]}`, "tile"},
 		{head + `[{"min":"","max":"","continuation":"1"},{"min":"","max":"FF","continuation":"1"}]}`, "tile"},
+		{strings.Replace(head, `"range"`, `"key":["a"],"range"`, 1) +
+			`[{"min":"10","max":"60","continuation":"1"},{"min":"40","max":"50","continuation":"1"}]}`, "tile"},
 		{strings.Replace(head, `"range"`, `"key":7,"range"`, 1) + `[{"min":"","max":"FF","continuation":"1"}]}`, "partition key"},
 	} {
 		if _, err := feed.NewReader(newFake(), feed.ReaderConfig{Position: c.text}); err == nil || !strings.Contains(err.Error(), c.why) {
@@ -141,7 +143,7 @@ func TestPositionIsRefusedForAnotherScope(t *testing.T) {
 	if again, err := same.Position(t.Context()); err != nil || again != text {
 		t.Errorf("the position came back as %s, %v; want %s", again, err, text)
 	}
-	next(t, same)
+	next(t, newReader(t, s, feed.ReaderConfig{Position: text}))
 	if req := s.requests[len(s.requests)-1]; req.Mode != feed.AllVersionsAndDeletes || req.Key.String() != `["a"]` || req.Range.Min != "10" {
 		t.Errorf("the resumed reader asks for %+v", req)
 	}

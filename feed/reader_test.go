@@ -248,6 +248,37 @@ func TestReaderGivesUpOnASourceThatNeverShowsTheReplacements(t *testing.T) {
 	}
 }
 
+func TestReaderGivesUpOnNowWhenTheReplacementsAreNeverShown(t *testing.T) {
+	s := newFake()
+	s.fail = func(r feed.Request) error {
+		if len(s.requests) > 100 {
+			t.Fatal("it never gives up")
+		}
+		return &feed.GoneError{Partition: r.Partition.ID}
+	}
+	var gone *feed.GoneError
+	if _, _, err := newReader(t, s, feed.ReaderConfig{}).Next(t.Context()); !errors.As(err, &gone) {
+		t.Errorf("next: %v; want a GoneError in the end", err)
+	}
+}
+
+// A source that answers a read from now with what was there before would have its
+// changes dropped, or delivered against the wish of the user.
+func TestReaderRefusesANowThatShowsThePast(t *testing.T) {
+	s := newFake()
+	s.write("10", "old")
+	if _, _, err := newReader(t, nowIsTheBeginning{s}, feed.ReaderConfig{}).Next(t.Context()); err == nil || !strings.Contains(err.Error(), "now") {
+		t.Errorf("next: %v; want an error", err)
+	}
+}
+
+type nowIsTheBeginning struct{ *fakeSource }
+
+func (s nowIsTheBeginning) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	r.From = feed.Beginning()
+	return s.fakeSource.Read(ctx, r)
+}
+
 func TestReaderRefusesPartitionsThatLeaveAGap(t *testing.T) {
 	s := newFake("40", "80")
 	s.write("50", "b")
@@ -305,6 +336,20 @@ func TestReaderDrainedMeansEveryRangeWasEmptyInARow(t *testing.T) {
 	}
 }
 
+func TestReaderIsNotDrainedBeforeItReadEveryPieceOfASplit(t *testing.T) {
+	s := newFake()
+	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning()})
+	readAll(t, r)
+	s.split(0, "80")
+	s.write("90", "b")
+	if got := next(t, r); got != "" || r.Drained() {
+		t.Fatalf("the first piece gave [%s], drained %t; the second was not read yet", got, r.Drained())
+	}
+	if got := readAll(t, r); got != "b" {
+		t.Errorf("read [%s]; want b", got)
+	}
+}
+
 func TestReaderTakesAnEmptyPageFromTheMiddleForNoEnd(t *testing.T) {
 	s := newFake("40")
 	s.sparse = true
@@ -316,6 +361,24 @@ func TestReaderTakesAnEmptyPageFromTheMiddleForNoEnd(t *testing.T) {
 	if got := readAll(t, r); got != "b" {
 		t.Errorf("read [%s] to the end; want b, behind five empty pages", got)
 	}
+}
+
+// A source may count an End that a sub-range never comes to stand for.
+func TestReaderIsDrainedWhereTheContinuationNoLongerMoves(t *testing.T) {
+	s := newFake()
+	s.write("10", "a")
+	r := newReader(t, endIsFurther{s}, feed.ReaderConfig{Start: feed.Beginning()})
+	if got := readAll(t, r); got != "a" {
+		t.Errorf("read [%s]; want a", got)
+	}
+}
+
+type endIsFurther struct{ *fakeSource }
+
+func (s endIsFurther) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	page, err := s.fakeSource.Read(ctx, r)
+	page.End++
+	return page, err
 }
 
 func TestReaderHoldsTheAnswerOnlyAtTheEnd(t *testing.T) {
@@ -366,6 +429,11 @@ func TestReaderFollowsAPrefixOverSeveralPartitions(t *testing.T) {
 	r := newReader(t, s, feed.ReaderConfig{Key: feed.PartitionKey{"k"}, Start: feed.Beginning()})
 	if got := readAll(t, r); got != "k18 k50 k90" {
 		t.Errorf("read [%s]; want k18 k50 k90", got)
+	}
+	for range 3 {
+		if _, rng, err := r.Next(t.Context()); err != nil || !(feed.Range{Min: "10", Max: "D0"}).Contains(rng) {
+			t.Errorf("it reads range %s, %v; the prefix has only 10-D0", rng, err)
+		}
 	}
 	text, err := r.Position(t.Context())
 	if err != nil {

@@ -115,6 +115,25 @@ func TestFeedRefusesAContinuationThatIsNotItsOwn(t *testing.T) {
 	}
 }
 
+// A listing is a read, and is paid for like one.
+func TestListingsUseUpThroughput(t *testing.T) {
+	db := openForTest(t)
+	c := newContainer(t, db, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 5})
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var throttled *feed.ThrottledError
+	for range 1000 {
+		if _, err = s.List(t.Context()); err != nil {
+			break
+		}
+	}
+	if !errors.As(err, &throttled) {
+		t.Errorf("1000 listings on 5 RU/s: %v; want them throttled", err)
+	}
+}
+
 // A lease container with too little throughput refuses writes and listings with
 // the time to wait, and does nothing: the processor then knows that to try again
 // is safe.

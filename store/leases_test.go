@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -194,6 +196,107 @@ func TestListingRefusesADamagedLease(t *testing.T) {
 	}
 	if _, err := s.List(t.Context()); err == nil || !strings.Contains(err.Error(), l.ID) {
 		t.Errorf("list: %v; want an error that names %s", err, l.ID)
+	}
+}
+
+// Age is judged by the listing's clock, which must be the one that stamps _ts.
+func TestListingTellsTheClockThatStampsLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openForTest(t)
+		c := newContainer(t, db, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+		s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(90 * time.Second)
+		l, err := s.List(t.Context())
+		if age := l.Now.Sub(made.Modified).Truncate(time.Second); err != nil || age != 90*time.Second {
+			t.Errorf("a lease written 90 s ago has age %s, %v", age, err)
+		}
+	})
+}
+
+// What has expired is not there, purged or not: not for a listing either.
+func TestListingShowsNothingExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := store.OpenMemory(store.Options{PurgeInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+			t.Fatal(err)
+		}
+		c := newContainer(t, db, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
+		s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		marker := strings.TrimSuffix(l.ID, "..0") + ".info"
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q,"ttl":60}`, marker), store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.List(t.Context()); err != nil || got.Initialized.IsZero() {
+			t.Fatalf("before the marker expires: %v, %v", got.Initialized, err)
+		}
+		time.Sleep(time.Minute)
+		if got, err := s.List(t.Context()); err != nil || !got.Initialized.IsZero() || len(got.Leases) != 1 {
+			t.Errorf("after the marker has expired: initialised %v, %d leases, %v", got.Initialized, len(got.Leases), err)
+		}
+	})
+}
+
+// .NET wrote random partition keys into leases before version 3.59; such a lease
+// is written and deleted under the key it has.
+func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
+	db := openForTest(t)
+	c := newContainer(t, db, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/partitionKey"}})
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	const random = "7d0a3e7c-5c1e-4b52-9a0b-0d8f6f1f2c11"
+	doc := fmt.Appendf(nil, `{"id":%q,"partitionKey":%q,"version":0,"LeaseToken":"0","Owner":"dotnet","properties":{}}`, made.ID, random)
+	if _, err := c.Create(t.Context(), nil, doc, store.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.List(t.Context())
+	if err != nil || len(l.Leases) != 1 {
+		t.Fatalf("%d leases, %v", len(l.Leases), err)
+	}
+	old := l.Leases[0]
+	written, err := s.Update(t.Context(), old.At(`"7"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conflict *lease.ConflictError
+	if err := s.Delete(t.Context(), old); !errors.As(err, &conflict) || conflict.Current.ETag != written.ETag {
+		t.Errorf("a stale delete: %v; want a conflict with the current document", err)
+	}
+	if _, err := c.Read(t.Context(), feed.PartitionKey{random}, made.ID, store.ReadOptions{}); err != nil {
+		t.Errorf("after an update the document has left its key: %v", err)
+	}
+	if err := s.Delete(t.Context(), written); err != nil {
+		t.Error(err)
 	}
 }
 
