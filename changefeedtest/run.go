@@ -238,6 +238,8 @@ func (r *run) rest(ctx context.Context) {
 	check.balanced()
 	check.frugal()
 	for range 10 {
+		// Apart in time, because a waiting read is woken by the first one.
+		time.Sleep(r.writes.span(time.Millisecond, 20*time.Millisecond))
 		r.write(ctx)
 	}
 	time.Sleep(w.times.poll + 2*w.times.timeout)
