@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"unicode/utf8"
 )
 
 // The reasons why topLevelString finds nothing.
@@ -68,11 +69,25 @@ func isText(quoted []byte, text string) bool {
 
 // unquote decodes a JSON string, quotes included.
 func unquote(quoted []byte) (string, error) {
+	if text := quoted[1 : len(quoted)-1]; isPlain(text) {
+		return string(text), nil
+	}
 	var s string
 	if err := json.Unmarshal(quoted, &s); err != nil {
 		return "", errNotAString
 	}
 	return s, nil
+}
+
+// isPlain reports whether a string stands for itself: ASCII without escapes and
+// control characters, as nearly all ids are.
+func isPlain(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // skipSpace returns the index of the first byte at or after i that isn't white space.
