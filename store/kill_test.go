@@ -22,7 +22,7 @@ import (
 // and delivered, and is killed (SIGKILL) at a random moment. The properties are
 // those of crash_test.go; here files, locks and the operating system are real.
 
-var crashKills = flag.Int("crash.n", 0, "how often the kill test kills the writing process (0: 50, or 5 with -short)")
+var crashKills = flag.Int("crash.n", 0, "how often the kill test kills the writing process (0: 50, or 5 with -short or -race)")
 
 const (
 	killDirEnv  = "CHANGEFEED_KILL_DIR"
@@ -33,7 +33,7 @@ func TestKilledProcessKeepsEveryAcknowledgement(t *testing.T) {
 	kills := *crashKills
 	if kills == 0 {
 		kills = 50
-		if testing.Short() {
+		if testing.Short() || raceDetector {
 			kills = 5
 		}
 	}

@@ -24,7 +24,7 @@ import (
 // counts, loads documents of 1 KB with 64 writers and then opens the store again and reads them all,
 // as a feed and item by item; its greatest resident size is judged.
 
-var memoryDocuments = flag.Int("memory.documents", 0, "how many documents of 1 KB the memory test loads (0: 40000, or none with -short)")
+var memoryDocuments = flag.Int("memory.documents", 0, "how many documents of 1 KB the memory test loads (0: 40000, or none with -short or -race)")
 
 const (
 	memoryDirEnv  = "CHANGEFEED_MEMORY_DIR"
@@ -53,8 +53,8 @@ type memoryReport struct {
 func TestMemoryStaysBounded(t *testing.T) {
 	documents := *memoryDocuments
 	if documents == 0 {
-		if testing.Short() {
-			t.Skip("loads 40,000 documents")
+		if testing.Short() || raceDetector {
+			t.Skip("loads 40,000 documents; the race detector takes memory too")
 		}
 		documents = 40_000
 	}

@@ -36,7 +36,7 @@ import (
 //   - All of that holds after the store was closed and opened again, and Check finds nothing.
 
 var (
-	modelSeeds = flag.Int("model.seeds", 0, "how many seeds the model test runs (0: 60, or 10 with -short)")
+	modelSeeds = flag.Int("model.seeds", 0, "how many seeds the model test runs (0: 60, or 10 with -short or -race)")
 	modelSeed  = flag.Uint64("model.seed", 0, "the one seed that the model test runs (0: -model.seeds)")
 )
 
@@ -46,7 +46,7 @@ func TestModel(t *testing.T) {
 	seeds := *modelSeeds
 	if seeds == 0 {
 		seeds = 60
-		if testing.Short() {
+		if testing.Short() || raceDetector {
 			seeds = 10
 		}
 	}
