@@ -99,6 +99,9 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	d := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN)<<8+uint64(attempt), "handling", o.host.id, o.lease.Token)
 	does := handling{takes: d.span(100*time.Microsecond, 15*time.Millisecond)}
 	does.checkpoint = d.chance(odds.manual) || r.world.isCalm()
+	if r.scenario.handler != nil {
+		does.call, does.checkpoint = r.theirs(o.host).Handle, false
+	}
 	if r.world.isCalm() {
 		return does
 	}

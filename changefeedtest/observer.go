@@ -91,7 +91,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	if w.handle != nil {
 		does = w.handle(o, b, o.attempt)
 	}
-	err := o.works(ctx, b, does)
+	panicked, err := o.works(ctx, b, entries, does)
 	w.check.ends(u)
 	if o.host.crashed() {
 		return errCrashed
@@ -99,14 +99,16 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	w.trace.add(o.host.id, "handled", o.lease.Token, outcome(err), b.Changes[0].LSN)
 	if err != nil {
 		o.failed = entries
-		if does.panics {
-			panic(fmt.Sprintf("a handler's panic on lease %s", o.lease.Token))
+		if panicked != nil {
+			panic(panicked)
 		}
 		return err
 	}
 	o.failed, o.attempt, o.first = nil, 0, false
 	o.position = b.Changes[len(b.Changes)-1].LSN
-	w.journal.settle(entries, true, !w.checkpoint.Manual)
+	if does.call == nil || !w.checkpoint.Manual {
+		w.journal.settle(entries, true, !w.checkpoint.Manual)
+	}
 	if w.checkpoint.Manual {
 		o.handed = append(o.handed, entries...)
 		if does.checkpoint {
@@ -133,8 +135,18 @@ func (o *simObserver) base(b *changefeed.Batch) time.Duration {
 	return d.span(100*time.Microsecond, 20*time.Millisecond)
 }
 
-// works is the time in the handler.
-func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, does handling) error {
+// works is the time in the handler. A panic is caught, to be raised again when it
+// has been recorded.
+func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, entries []int, does handling) (panicked any, err error) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			err = errHandler
+		}
+	}()
+	return nil, o.handles(ctx, b, entries, does)
+}
+
+func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
 	wait := ctx
 	if does.deaf {
 		wait = context.WithoutCancel(ctx)
@@ -143,14 +155,28 @@ func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, does handl
 		return err
 	}
 	if does.call != nil {
-		if err := does.call(ctx, b); err != nil {
+		if err := o.calls(ctx, b, entries, does); err != nil {
 			return err
 		}
 	}
 	if does.panics {
-		return errHandler
+		panic(fmt.Sprintf("a handler's panic on lease %s", o.lease.Token))
 	}
 	return does.err
+}
+
+// calls runs a handler of somebody else. With manual checkpoints it may checkpoint
+// the batch at any moment, and the answer may be lost, or its host die in that
+// moment: only the handler itself knows then that it has handled the batch. So all
+// that is judged in that mode is that no position is ahead of what was handed out.
+func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
+	if !o.world.checkpoint.Manual {
+		return does.call(ctx, b)
+	}
+	o.world.journal.settle(entries, false, true)
+	err := does.call(ctx, b)
+	o.world.journal.settle(entries, true, true)
+	return err
 }
 
 // begins registers a batch and judges it: it is the one that is due.

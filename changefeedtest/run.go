@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -17,6 +18,8 @@ type run struct {
 	world    *world
 	operator lease.Store // somebody with a tool
 	calmAt   time.Time
+
+	handlers map[*host]changefeed.Handler // a user's; guarded by mu
 
 	// Only the run's own goroutine uses these.
 	writes   draw
@@ -180,6 +183,10 @@ func (r *run) crash(e event) {
 
 // write commits one transaction: new items, new versions of old ones, deletes.
 func (r *run) write(ctx context.Context) {
+	if r.scenario.document != nil {
+		r.writeTheirs(ctx)
+		return
+	}
 	d := &r.writes
 	key := feed.PartitionKey{fmt.Sprintf("k%d", d.intn(60))}
 	n := 1
@@ -198,6 +205,29 @@ func (r *run) write(ctx context.Context) {
 	if err := r.world.write(ctx, writes...); err != nil {
 		r.world.check.fail(11, "write: %v", err)
 	}
+}
+
+// writeTheirs commits the next document of the user.
+func (r *run) writeTheirs(ctx context.Context) {
+	r.nextItem++
+	key, document := r.scenario.document(r.nextItem)
+	id, _ := document["id"].(string)
+	if err := r.world.write(ctx, memWrite{key: key, id: id, document: document}); err != nil {
+		r.world.check.fail(11, "write document %d: %v", r.nextItem, err)
+	}
+}
+
+// theirs is the user's handler of a host.
+func (r *run) theirs(h *host) changefeed.Handler {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.handlers[h] == nil {
+		if r.handlers == nil {
+			r.handlers = map[*host]changefeed.Handler{}
+		}
+		r.handlers[h] = r.scenario.handler(h.id)
+	}
+	return r.handlers[h]
 }
 
 // operation draws one operation on a partition key.

@@ -32,6 +32,10 @@ type scenario struct {
 	events []event
 	odds   odds
 	still  time.Duration // how long rest is watched
+
+	// A user's own: the documents that are written, and the handler of each host.
+	document func(n int) (feed.PartitionKey, map[string]any)
+	handler  func(host string) changefeed.Handler
 }
 
 // odds are the probabilities of faults, for one call or one batch.

@@ -65,12 +65,7 @@ func TestSimulation(t *testing.T) {
 // replay runs a failed seed again, and prints what happened before it failed.
 func replay(t *testing.T, seed uint64) {
 	s := runSeed(t, seed, true)
-	const most = 60_000
-	text := s.trace
-	if len(text) > most {
-		text = "...\n" + text[len(text)-most:]
-	}
-	t.Logf("\n%s", text)
+	t.Logf("\n%s", tail(s.trace))
 	t.Errorf("%s\nreplay: go test ./changefeedtest -run 'TestSimulation$' -sim.seed=%d -sim.trace", newScenario(seed), seed)
 	for _, v := range s.violations {
 		t.Errorf("seed %d: %s", seed, v)

@@ -1,0 +1,196 @@
+package changefeedtest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// projection is a handler as users write it: it keeps the newest version of each
+// item, and recognises a redelivery by the LSN beside it.
+type projection struct {
+	mu    sync.Mutex // guards items
+	items map[string]int64
+	older int
+}
+
+func (p *projection) Handle(_ context.Context, b *changefeed.Batch) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range b.Changes {
+		id, err := b.Changes[i].ID()
+		if err != nil {
+			return err
+		}
+		if b.Changes[i].LSN <= p.items[id] {
+			p.older++
+			continue
+		}
+		p.items[id] = b.Changes[i].LSN
+	}
+	return nil
+}
+
+func TestSimulateDeliversEveryDocumentToTheUsersHandler(t *testing.T) {
+	for seed := range uint64(20) {
+		p := &projection{items: map[string]int64{}}
+		written := map[string]bool{}
+		report := changefeedtest.Simulate(t, changefeedtest.Simulation{
+			Seed:    seed,
+			Handler: func(string) changefeed.Handler { return p },
+			Document: func(n int) (feed.PartitionKey, map[string]any) {
+				id := fmt.Sprint("order-", n%200)
+				written[id] = true
+				customer := fmt.Sprint("customer-", n%7)
+				return feed.PartitionKey{customer}, map[string]any{"id": id, "pk": customer, "total": n}
+			},
+		})
+		for id := range written {
+			if p.items[id] == 0 {
+				t.Errorf("seed %d: item %s never came", seed, id)
+			}
+		}
+		if report.Redelivered > 0 && p.older == 0 {
+			t.Errorf("seed %d: %d redeliveries, and the handler saw none", seed, report.Redelivered)
+		}
+	}
+}
+
+func TestSimulateRunsManualCheckpoints(t *testing.T) {
+	for seed := range uint64(20) {
+		p := &projection{items: map[string]int64{}}
+		changefeedtest.Simulate(t, changefeedtest.Simulation{
+			Seed: seed, Checkpoint: changefeed.Checkpointing{Manual: true}, Mode: feed.Mode(seed % 2),
+			Handler: func(string) changefeed.Handler {
+				return changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
+					if err := p.Handle(ctx, b); err != nil {
+						return err
+					}
+					return b.Checkpoint(ctx)
+				})
+			},
+		})
+		if len(p.items) == 0 {
+			t.Errorf("seed %d: nothing came", seed)
+		}
+	}
+}
+
+// A processor on a store in memory, whose partition is split while it works.
+func ExampleNewStore() {
+	_ = func(t *testing.T) {
+		db := changefeedtest.NewStore(t)
+		orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+		leases := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+		got := make(chan feed.Change)
+		p, err := changefeed.New(changefeed.Config{
+			Processor: "test", Source: db.Source(orders), Leases: db.Leases(leases), Start: feed.Beginning(),
+			Handler: changefeed.HandlerFunc(func(_ context.Context, b *changefeed.Batch) error {
+				for _, change := range b.Changes {
+					got <- change
+				}
+				return nil
+			}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+
+		for _, order := range []string{`{"id":"1","customer":"ada"}`, `{"id":"2","customer":"bob"}`} {
+			if _, err := orders.Upsert(ctx, nil, []byte(order), store.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			<-got
+			if _, err := orders.Split(ctx, firstPartition(t, orders), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A handler of one's own, under a hundred seeds of crashes, splits and lost answers.
+func ExampleSimulate() {
+	_ = func(t *testing.T) {
+		for seed := range uint64(100) {
+			seen := &projection{items: map[string]int64{}}
+			report := changefeedtest.Simulate(t, changefeedtest.Simulation{
+				Seed:    seed,
+				Handler: func(string) changefeed.Handler { return seen },
+			})
+			if len(seen.items) == 0 {
+				t.Errorf("seed %d: nothing of %d changes came", seed, report.Changes)
+			}
+		}
+	}
+}
+
+func firstPartition(t *testing.T, c *store.Container) string {
+	t.Helper()
+	partitions, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return partitions[0].ID
+}
+
+// What the example shows, run: splits on demand lose nothing, and the store is
+// sound in the end.
+func TestStoreForUsersTestsSplitsOnDemand(t *testing.T) {
+	db := changefeedtest.NewStore(t)
+	orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	leases := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	got := make(chan string, 100)
+	p, err := changefeed.New(changefeed.Config{
+		Processor: "test", Source: db.Source(orders), Leases: db.Leases(leases), Start: feed.Beginning(),
+		PollInterval: 20 * time.Millisecond,
+		Handler: changefeed.HandlerFunc(func(_ context.Context, b *changefeed.Batch) error {
+			for i := range b.Changes {
+				id, err := b.Changes[i].ID()
+				if err != nil {
+					return err
+				}
+				got <- id
+			}
+			return nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	for n := range 6 {
+		id := fmt.Sprint(n)
+		order := fmt.Sprintf(`{"id":%q,"customer":%q}`, id, id)
+		if _, err := orders.Upsert(ctx, nil, []byte(order), store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if came := <-got; came != id {
+			t.Errorf("order %s came; want %s", came, id)
+		}
+		if n%2 == 0 {
+			if _, err := orders.Split(ctx, firstPartition(t, orders), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
