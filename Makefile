@@ -12,7 +12,7 @@ N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
 
-.PHONY: build test race vet lint fmt bench ratios fuzz sim model mutate crash memory demo check clean
+.PHONY: build test race vet lint fmt bench ratios fuzz sim model mutate crash memory balance demo check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -66,6 +66,14 @@ crash:
 ## model: SEEDS=n seeds of the store's model test
 model:
 	$(GO) test ./store -run '^TestModel$$' -timeout 0 -v -model.seeds=$(SEEDS)
+
+## memory: a million documents of 1 KB within 512 MiB
+memory:
+	$(GO) test ./store -run '^TestMemory' -timeout 0 -v -memory.documents=1000000
+
+## balance: the convergence of leases in every size, ten times the seeds (half an hour)
+balance:
+	$(GO) test ./lease -run '^TestBalance' -timeout 0 -v -balance.full -balance.report
 
 ## ratios: the store's speed as ratios to raw Pebble, beside their bars
 ratios:
