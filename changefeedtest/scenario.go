@@ -212,9 +212,14 @@ func (s *scenario) engine(ctx context.Context) (engine, error) {
 		s.offset, s.rate, s.clockless = 0, 0, false
 		return newStoreEngine(ctx, s.partitions, s.mode)
 	}
+	return s.memory(), nil
+}
+
+// memory makes the scenario's pair in memory.
+func (s *scenario) memory() *memEngine {
 	e := newMemEngine(newStoreClock(s.offset, s.rate), s.partitions)
 	e.docs.clockless = s.clockless
-	return e, nil
+	return e
 }
 
 // world makes the scenario's world on an engine. It is called in the bubble.

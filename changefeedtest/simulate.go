@@ -78,7 +78,7 @@ func Simulate(t *testing.T, s Simulation) Report {
 	}
 	var r summary
 	synctest.Test(t, func(t *testing.T) {
-		r = sc.simulate(t.Context(), newMemEngine(newStoreClock(sc.offset, sc.rate), sc.partitions), true)
+		r = sc.simulate(t.Context(), sc.memory(), true)
 	})
 	if len(r.violations) > 0 {
 		t.Logf("\n%s", tail(r.trace))
