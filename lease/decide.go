@@ -137,7 +137,7 @@ func (p *Plan) toAsk(floor, ceil int) (int32, bool) {
 	var best entry
 	most, found := 0, false
 	for v := range p.names {
-		if int32(v) == p.me || p.have[v] < most || !Ours(p.names[v]) {
+		if int32(v) == p.me || p.have[v] < most {
 			continue
 		}
 		if p.have[v] <= ceil && (mine >= floor || p.have[v] <= floor) {

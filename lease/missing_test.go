@@ -119,6 +119,10 @@ func TestMissingAPauseByEitherClockCounts(t *testing.T) {
 	wantMissing(t, "the host slept", look(20, 1000), halves, "")
 	look(30, 1010)
 	wantMissing(t, "the listing took long", look(300, 1020), halves, "")
+	for s := 10.0; s <= 60; s += 10 { // the second from here on is that of second 1030
+		wantMissing(t, "after that", look(300+s, 1020+s), halves, "")
+	}
+	wantMissing(t, "at last", look(371, 1091), halves, "partition 2")
 }
 
 func TestMissingOnlyThePartThatWasSeenLongEnough(t *testing.T) {

@@ -67,8 +67,8 @@ type Plan struct {
 
 // NewPlan judges l, received at mono (the host's monotonic clock), by what the
 // host remembers. running reports whether the host has a worker for the lease of
-// that ID (such a lease is neither acquired nor asked for). regular tells a cycle of the acquire
-// interval from a quick one between.
+// that ID (such a lease is neither acquired nor asked for). regular tells a cycle
+// of the acquire interval from a quick one between.
 func NewPlan(h Host, l Listing, m Memory, mono time.Duration, regular bool, running func(id string) bool) *Plan {
 	p := &Plan{
 		host: h, listing: l, mono: mono, now: l.Now, regular: regular, running: running, before: m,

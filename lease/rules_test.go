@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -92,6 +93,50 @@ func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
 	wantMove(t, "only the ancestor is taken", p, MoveAcquire, "id3")
 	p.Remove("id3")
 	wantMove(t, "what it shadowed waits for the next listing", p, MoveNone)
+}
+
+func TestDecideCountsUsableLeasesOnly(t *testing.T) {
+	whole := Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Modified: noon}
+	leases := []Lease{aged(0, "", 0), aged(1, "", 0), whole, aged(2, other, 0), aged(3, other, 0), aged(4, "", 0)}
+	// 4 are usable, so each of two hosts should have 2.
+	p := planFor(Host{}, Memory{}, true, leases...)
+	for _, gone := range []string{"idA", "idA", "unknown"} {
+		p.Remove(gone) // counts for nothing
+	}
+	for range 2 {
+		m := p.Decide()
+		if m.Kind != MoveAcquire {
+			t.Fatalf("%v of %q; want 2 acquired", m.Kind, m.Lease.ID)
+		}
+		p.Amend(m.Lease.Acquired(me))
+	}
+	wantMove(t, "2 of 4", p, MoveNone)
+	p.Remove("idC")
+	wantMove(t, "2 of 3", p, MoveNone)
+	p.Remove("idD")
+	p.Amend(p.lease(p.index["id3"]).Released(""))
+	wantMove(t, "all others are gone, and I have 1 of 2", p, MoveAcquire, "id3")
+}
+
+// TestOrderIsAnotherOneForEveryHost: or all would meet at the same lease.
+func TestOrderIsAnotherOneForEveryHost(t *testing.T) {
+	const leases = 400
+	first := map[int]int{}
+	for n := range 200 {
+		host := NewOwner("host", uint32(n))
+		least := 0
+		for i := range leases {
+			if order(host, fmt.Sprint("prefix..", i)) < order(host, fmt.Sprint("prefix..", least)) {
+				least = i
+			}
+		}
+		first[least]++
+	}
+	for i, n := range first {
+		if n > 6 { // at random more than 6 of 200 in one of 400 places: one run in 10,000
+			t.Errorf("%d of 200 hosts begin with lease %d", n, i)
+		}
+	}
 }
 
 // Row 21: somebody asks again and again for a dead owner's lease.
