@@ -158,8 +158,8 @@ func decodeDotNet(doc []byte) (Lease, error) {
 	var l Lease
 	var version int
 	var v2Token, mode string
-	err := scan(doc, func(name string, m member) (err error) {
-		switch name {
+	err := scan(doc, func(m member) (err error) {
+		switch string(m.key()) {
 		case "id":
 			l.ID, err = m.text()
 		case "partitionKey":
@@ -195,7 +195,7 @@ func decodeDotNet(doc []byte) (Lease, error) {
 			l.document.unknown = m.appendTo(l.document.unknown)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", m.key(), err)
 		}
 		return nil
 	})

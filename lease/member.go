@@ -20,14 +20,19 @@ type member struct {
 
 var errNoObject = errors.New("it is not a JSON object")
 
-// scan calls each member of the object doc with its name. A listing decodes
-// thousands of documents, most of whose members are short texts; so the text is
-// validated once and then cut, and nothing is built that isn't used.
-func scan(doc []byte, each func(name string, m member) error) error {
+// scan calls each with every member of the object doc, in their order. A listing
+// decodes thousands of documents, most of whose members are short texts; so the
+// text is validated once and then cut, and nothing is built that isn't used.
+func scan(doc []byte, each func(m member) error) error {
 	if !json.Valid(doc) {
 		// Unmarshal finds it invalid too, and says where.
 		return json.Unmarshal(doc, new(json.RawMessage))
 	}
+	return members(doc, each)
+}
+
+// members does what scan does, for text that is known to be valid.
+func members(doc []byte, each func(m member) error) error {
 	rest := bytes.TrimLeft(doc, blanks)
 	if rest[0] != '{' {
 		return errNoObject
@@ -39,16 +44,16 @@ func scan(doc []byte, each func(name string, m member) error) error {
 		rest = bytes.TrimLeft(rest, blanks+":")
 		m.value, rest = cut(rest)
 		rest = bytes.TrimLeft(rest, blanks+",")
-		name, err := unquote(m.name)
-		if err != nil {
-			return err
-		}
-		if err := each(name, m); err != nil {
+		if err := each(m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// key is the member's name without quotes. One with escapes in it is none of those
+// that we look for, and is kept like others.
+func (m member) key() []byte { return m.name[1 : len(m.name)-1] }
 
 const blanks = " \t\r\n"
 
@@ -136,27 +141,43 @@ func (m member) feedRange() (r feed.Range, other string, err error) {
 	if m.null() {
 		return r, "", nil
 	}
-	var doc struct {
-		Range *struct {
-			Min, Max       *string
-			IsMinInclusive *bool `json:"isMinInclusive"`
-			IsMaxInclusive *bool `json:"isMaxInclusive"`
+	found := false
+	err = members(m.value, func(outer member) error {
+		if string(outer.key()) != "Range" {
+			return nil
 		}
-	}
-	if err := json.Unmarshal(m.value, &doc); err != nil {
-		return r, "", err
-	}
-	d := doc.Range
-	if d == nil {
+		found = true
+		return members(outer.value, func(inner member) (err error) {
+			switch string(inner.key()) {
+			case "min":
+				r.Min, err = inner.text()
+			case "max":
+				r.Max, err = inner.text()
+			case "isMinInclusive":
+				err = inner.want("true")
+			case "isMaxInclusive":
+				err = inner.want("false")
+			}
+			return err
+		})
+	})
+	switch {
+	case err != nil:
+		return feed.Range{}, "", err
+	case !found:
 		return r, string(m.value), nil
+	case r.IsEmpty():
+		return feed.Range{}, "", fmt.Errorf("%s is no range of keys", m.value)
 	}
-	if d.Min == nil || d.Max == nil || *d.Min >= *d.Max {
-		return r, "", fmt.Errorf("%s is no range of keys", m.value)
+	return r, "", nil
+}
+
+// want refuses a value that is understood and not supported.
+func (m member) want(value string) error {
+	if string(m.value) != value {
+		return fmt.Errorf("%s is %s: only ranges [min, max) are understood", m.key(), m.value)
 	}
-	if d.IsMinInclusive != nil && !*d.IsMinInclusive || d.IsMaxInclusive != nil && *d.IsMaxInclusive {
-		return r, "", fmt.Errorf("%s: only [min, max) is understood", m.value)
-	}
-	return feed.Range{Min: *d.Min, Max: *d.Max}, "", nil
+	return nil
 }
 
 // appendTo adds the member's text, blanks between name and value cut, to others.
