@@ -59,7 +59,6 @@ type host struct {
 	regular time.Duration // when the next regular cycle is due
 	cycle   Cycle
 	running map[string]bool
-	turn    int // of its timers: a later one cancels those before
 }
 
 const (

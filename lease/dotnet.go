@@ -219,7 +219,7 @@ func (l *Lease) settle(version int, v2Token, mode string) error {
 	case fullFidelity:
 		l.Mode = feed.AllVersionsAndDeletes
 	default:
-		return fmt.Errorf("Mode: %q is unknown", mode)
+		return fmt.Errorf("field Mode: %q is unknown", mode)
 	}
 	switch version {
 	case versionPartition:
