@@ -42,7 +42,7 @@ var errEnough = errors.New("enough found")
 type checker struct {
 	db    *DB
 	v     *view
-	ctx   context.Context //nolint:containedctx // the checker lives as long as one call of Check
+	ctx   context.Context // of the one call of Check that the checker lives for
 	known map[uint32]*state
 	found []error
 	n     int

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -412,4 +413,66 @@ func TestClockNeverGoesBackOverARestart(t *testing.T) {
 			t.Errorf("the clock stands still at %s", db.Now())
 		}
 	})
+}
+
+// What a page costs besides its changes must not grow with their number.
+func TestPageTakesAHandfulOfAllocations(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{PurgeInterval: -1}), ContainerProperties{})
+	for i := range 1000 {
+		upsert(t, c, fmt.Sprint(i), "p", i)
+	}
+	src := c.db.Source(c)
+	for _, n := range []int{10, 1000} {
+		r := feed.Request{From: feed.Beginning(), MaxItems: n}
+		allocs := testing.AllocsPerRun(20, func() {
+			if p, err := src.Read(t.Context(), r); err != nil || len(p.Changes) != n {
+				t.Fatalf("%d changes, %v", len(p.Changes), err)
+			}
+		})
+		if allocs > 30 {
+			t.Errorf("a page of %d takes %.0f allocations", n, allocs)
+		}
+	}
+}
+
+// A group larger than a memtable takes another way through Pebble.
+func TestWritesLargerThanTheMemtable(t *testing.T) {
+	fs := vfs.NewMem()
+	db, err := Open("data", Options{FS: fs, Memory: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
+	text := strings.Repeat("x", MaxDocumentSize-100)
+	done := make(chan error)
+	for i := range 6 {
+		go func() {
+			var err error
+			for range 2 {
+				_, e := c.Upsert(context.Background(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"p","s":"%s"}`, i, text), WriteOptions{})
+				err = errors.Join(err, e)
+			}
+			done <- err
+		}()
+	}
+	for range 6 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	closeChecked(t, db)
+	if db, err = Open("data", Options{FS: fs, Memory: 1}); err != nil {
+		t.Fatal(err)
+	}
+	defer closeChecked(t, db)
+	if c, err = db.Container(t.Context(), "db", "c"); err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.Items(t.Context(), ItemsRequest{})
+	if n := len(page.Items); err != nil || n != 2 || page.Continuation == "" {
+		t.Errorf("a page of %d items of 2 MB, %v", n, err)
+	}
 }

@@ -43,6 +43,9 @@ func isLocked(err error) bool {
 // unlockDirectory is the end of lockDirectory.
 func unlockDirectory(fs vfs.FS, dir string, lock *pebble.Lock) error {
 	err := fs.Remove(fs.PathJoin(dir, pidFile))
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil // somebody tidied up
+	}
 	return errors.Join(err, lock.Close())
 }
 
