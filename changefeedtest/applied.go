@@ -18,6 +18,9 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 	before, existed := c.docs[w.lease.Token]
 	w.before = before
 	c.cost.wrote(w)
+	if w.op != opCreate && w.lease.ETag != before.ETag {
+		c.violate(6, "%s: an %s of lease %s was carried out though the document had changed", w.host.id, w.op, w.lease.Token)
+	}
 	switch w.op {
 	case opCreate:
 		if existed {
@@ -90,7 +93,7 @@ func (c *checker) covered(h *host, l lease.Lease, from int64) {
 // updated judges a replaced document.
 func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	h := w.host
-	expired := before.Owner != "" && w.age >= c.world.terms.Takeover()
+	expired := before.Owner != "" && w.age >= c.world.times.takeover()
 	switch {
 	case after.Owner == before.Owner && after.Owner != "" && after.Owner != h.text():
 		c.asked(w, before, after)
@@ -226,7 +229,7 @@ func (c *checker) unshadow(h *host, gone lease.Lease) {
 func (c *checker) operatorDeletes(l lease.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	mending := 2*c.world.terms.Expiration + 4*c.world.times.acquire
+	mending := 2*c.world.times.expiration + 4*c.world.times.acquire
 	if !c.marker || c.creates > 0 || !c.deletedAt.IsZero() && time.Since(c.deletedAt) < mending {
 		c.exclusive = false
 	}

@@ -175,7 +175,7 @@ func (c *checker) seenExpired(h *host, l lease.Lease) bool {
 	for _, seen := range h.listing.Leases {
 		if seen.Token == l.Token {
 			return seen.Owner == "" || h.listing.Now.IsZero() ||
-				h.listing.Now.Sub(seen.Modified) >= c.world.terms.Takeover()
+				h.listing.Now.Sub(seen.Modified) >= c.world.times.takeover()
 		}
 	}
 	return false
@@ -256,7 +256,7 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 		delete(c.tenures, key)
 	case owner == "" || w.lease.Owner != owner:
 		// An ask, a child, or a lease made free: nobody's trust changes.
-	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.terms.Takeover()):
+	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.times.takeover()):
 		c.tenures[key] = &tenure{attempt: w.start}
 	case t == nil || t.givenUp || t.unproven:
 		c.tenures[key] = &tenure{attempt: w.start}

@@ -280,6 +280,9 @@ func (r *run) rest(ctx context.Context) {
 	if check.failed() {
 		return
 	}
+	if _, again := w.journal.counts(); again > 0 && r.scenario.temper == calm && !w.checkpoint.Manual {
+		check.fail(15, "planned moves delivered %d changes twice", again)
+	}
 	for _, h := range w.living() {
 		h.leave()
 	}

@@ -31,6 +31,7 @@ type scenario struct {
 	active time.Duration
 	events []event
 	odds   odds
+	temper temper
 	still  time.Duration // how long rest is watched
 
 	// A user's own: the documents that are written, and the handler of each host.
@@ -96,6 +97,7 @@ func newScenario(seed uint64) *scenario {
 	case p < 0.2:
 		kind = crashes
 	}
+	s.temper = kind
 	t := s.times
 	s.partitions = 1 + d.intn(8)
 	s.offset = d.span(-10*time.Minute, 10*time.Minute)

@@ -38,8 +38,7 @@ type tenureKey struct {
 
 // trusted reports whether the host may still use its lease.
 func (c *checker) trusted(t *tenure) bool {
-	terms := c.world.terms
-	return t != nil && time.Since(t.attempt) < terms.Expiration-terms.Margin()
+	return t != nil && time.Since(t.attempt) < c.world.times.trust()
 }
 
 // holds reports whether the host may go on to use its lease.

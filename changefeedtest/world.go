@@ -25,6 +25,15 @@ func defaultTimes() times {
 	}
 }
 
+// trust is how long a host may use a lease after the start of its last successful
+// write, and takeover the age at which another one may take it. The rules of the
+// protocol are stated here once more, because those of the processor are on trial.
+func (t times) trust() time.Duration {
+	return t.expiration - max(t.expiration/10, 2*time.Second)
+}
+
+func (t times) takeover() time.Duration { return t.expiration + time.Second }
+
 // settle is how long after the last fault everything is to be covered again.
 func (t times) settle() time.Duration {
 	return 2*t.expiration + time.Second + 4*t.acquire + 4*t.acquire/10 + t.drain
@@ -35,7 +44,6 @@ func (t times) settle() time.Duration {
 type world struct {
 	seed       uint64
 	times      times
-	terms      lease.Terms
 	start      feed.Start
 	mode       feed.Mode
 	checkpoint changefeed.Checkpointing
@@ -86,7 +94,7 @@ type worldConfig struct {
 
 func newWorld(c worldConfig) *world {
 	w := &world{
-		seed: c.seed, times: c.times, terms: lease.Terms{Expiration: c.times.expiration},
+		seed: c.seed, times: c.times,
 		start: c.start, mode: c.mode, checkpoint: c.checkpoint, maxItems: c.maxItems,
 		readAhead: c.readAhead, waits: c.waits, clockless: c.clockless, engine: c.engine,
 		trace: newTrace(c.trace), journal: newJournal(c.mode, c.passes),
