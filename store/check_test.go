@@ -33,7 +33,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		if err != nil {
 			t.Fatalf("key %x: %v", key, err)
 		}
-		defer closer.Close()
+		defer func() { _ = closer.Close() }()
 		return append([]byte(nil), b...)
 	}
 	// The container has a (LSN 1) and b (LSN 3, its second version) in partition
@@ -155,7 +155,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer db.Close()
+			defer func() { _ = db.Close() }()
 			if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
 				t.Fatal(err)
 			}
