@@ -56,6 +56,40 @@ func TestReadmesExampleRuns(t *testing.T) {
 	}
 }
 
+// CI takes the test command from the README.
+func TestReadmesTwoCommandsAreThoseOfCI(t *testing.T) {
+	readme, ci := document(t, "README.md"), document(t, ".ci/run")
+	for _, command := range []string{"go test ./...", "go run ./cmd/changefeed demo"} {
+		if strings.Count(readme, "\n    "+command+"\n") != 1 {
+			t.Errorf("README.md doesn't have %q on a line of its own, once", command)
+		}
+	}
+	for _, want := range []string{"README.md", "go run ./cmd/changefeed demo", "make race", "make lint", "make fuzz", "make bench"} {
+		if !strings.Contains(ci, want) {
+			t.Errorf(".ci/run has no %q", want)
+		}
+	}
+}
+
+// A flag that no test has makes its target fail on the day it is needed.
+func TestMakefilesFlagsAndTestsExist(t *testing.T) {
+	makefile := document(t, "Makefile")
+	var code strings.Builder
+	for _, file := range goFiles(t) {
+		code.WriteString(document(t, file))
+	}
+	for _, m := range regexp.MustCompile(` -([a-z]+\.[a-z]+|ratios)\b`).FindAllStringSubmatch(makefile, -1) {
+		if !regexp.MustCompile(`flag\.\w+\("` + regexp.QuoteMeta(m[1]) + `"`).MatchString(code.String()) {
+			t.Errorf("the Makefile gives -%s, which no test takes", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`Test[A-Z]\w*`).FindAllString(makefile, -1) {
+		if !strings.Contains(code.String(), "func "+m) {
+			t.Errorf("the Makefile runs %s, which there is not", m)
+		}
+	}
+}
+
 // A claim that names a test which is gone is a claim without a test.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	have := map[string]bool{}
