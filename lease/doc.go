@@ -4,4 +4,59 @@
 //
 // Apart from the two interfaces everything here is pure: values in, values out,
 // no I/O, no clock, no goroutine. The processor performs what is decided here.
+//
+// # The idea
+//
+// A lease document is changed only by compare-and-set on its ETag. A host uses a
+// range (reads it, has a batch of it in a handler) only while it trusts the lease
+// ([Terms.Trusted]): from the start of its last successful write, for the expiration
+// less a margin. It gives its trust up before it sends the write that lets somebody
+// else in. Nobody takes a live lease: a host that needs one marks it as wanted, and
+// its owner finishes what it has in hand and releases it. Nobody takes an expired
+// lease before its owner has stopped trusting it. A position only moves to what was
+// delivered; children and healed leases are created only where nobody can hold a
+// newer one. Everything else (a crash, a lost answer, a stale listing) is repaired
+// by the next host that looks. There is no lock, no leader, and no owner table.
+//
+// So, by compare-and-set alone, no change is skipped, no position is ahead of
+// delivery, and every range is owned again in the end. Given clocks whose drift
+// stays within the margin, no two hosts use one key at a time.
+//
+// # States and transitions
+//
+// A document is absent, free (nobody owns it) or owned; live and expired are what a
+// reader computes from its age, by the store's clock.
+//
+//	transition   who may                          written                          value
+//	bootstrap    any host, no marker yet          Create: free, start resolved     [Plan.Missing]
+//	heal         any host, gap seen for E + 1 s   Create: free, from the marker    [Plan.Missing]
+//	acquire      any host: free or expired        Update: owner, mark removed      [Lease.Acquired]
+//	ask          a host short of leases           Update: mark                     [Lease.Asked]
+//	renew        the owner, while it trusts       Update: position                 [Lease.At]
+//	release      the owner, trust given up        Update: no owner, position       [Lease.Released]
+//	put back     the owner, while it trusts       Create: owner, durable position  [Lease.PutBack]
+//	split        the holder of a gone lease       Create children, then Delete     [Pieces]
+//
+// What to acquire and whom to ask is [Plan.Decide]'s to say, and what an answer of
+// conflict means to an owner is [Judge]'s.
+//
+// # A host's cycle
+//
+// Every acquire interval, and after each [Pace] between, a host lists, makes a
+// [Plan] of the listing with what it remembers of those before ([Memory]), creates
+// what is missing, stops workers of leases that are shadowed, and then writes what
+// Decide returns, amending the plan with each answer, until it returns nothing:
+//
+//	plan := lease.NewPlan(host, listing, memory, mono, regular, running)
+//	memory = plan.Memory()
+//	for move := plan.Decide(); move.Kind != lease.MoveNone; move = plan.Decide() {
+//		// write move.Lease.Acquired(me) or .Asked(me), and then
+//		plan.Amend(answer) // or the conflict's Current
+//	}
+//
+// # Documents
+//
+// [DotNet] is the codec of the documents that the .NET processor writes, for
+// adapters whose store keeps JSON documents. Package leasetest is the conformance
+// suite of [Container] and [Store].
 package lease
