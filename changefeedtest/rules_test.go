@@ -1,0 +1,253 @@
+package changefeedtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Rules of the lease protocol whose removal needs a rare coincidence to show:
+// each test is the shortest trace that shows it. The seeds find the others.
+
+// A's trust lapses while its writes are lost; B takes the lease; the document is
+// deleted; A's next write would find nothing there. It must not put it back.
+func TestLeaseIsNotPutBackWithoutTrust(t *testing.T) {
+	play(t, func(s *scene) {
+		a := s.join("a")
+		s.initialised()
+		s.add(5)
+		s.sleep(time.Minute)
+		cut := true
+		s.faults = func(c call, _ *draw, f *fault) {
+			if c.host == a && isLeaseOp(c.op) && cut {
+				f.refusal = errUnavailable
+			}
+		}
+		s.sleep(20 * time.Second)
+		b := s.join("b")
+		for range 200 {
+			if s.lease("0").Owner == b.text() && b.text() != "" {
+				break
+			}
+			s.sleep(time.Second)
+		}
+		s.deleteByHand("0")
+		cut = false
+		s.add(5)
+		s.sleep(3 * time.Minute)
+		if n := s.missing(); n > 0 {
+			t.Errorf("%d changes missing", n)
+		}
+	}, partitions(1))
+}
+
+// B lists before the first lease exists, and then not for a while; meanwhile A
+// bootstraps and works. The lease is deleted under A: what B saw long ago is no
+// reason to make it anew at once, because A still trusts it.
+func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
+	play(t, func(s *scene) {
+		b := s.join("b")
+		pause := nth(1)
+		s.faults = func(c call, _ *draw, f *fault) {
+			if c.host == b && c.op == opPartitions && pause() {
+				f.lost = true
+				b.pause()
+			}
+		}
+		s.sleep(time.Second)
+		a := s.join("a")
+		s.sleep(3 * time.Minute)
+		if s.owned(a) != 1 {
+			t.Fatalf("host a owns %d leases; want the only one", s.owned(a))
+		}
+		// A writes once more, and then B's listing comes right after the deletion.
+		s.add(5)
+		s.sleep(2 * time.Second)
+		slow := true
+		s.faults = func(c call, _ *draw, f *fault) {
+			if c.host == a && slow && c.write {
+				f.there = 9 * time.Second // its next write finds the deletion late
+			}
+		}
+		s.deleteByHand("0")
+		b.resume()
+		s.sleep(20 * time.Second)
+		slow = false
+		s.sleep(3 * time.Minute)
+		if n := s.missing(); n > 0 {
+			t.Errorf("%d changes missing", n)
+		}
+	}, partitions(1))
+}
+
+// A start at "now" is resolved before the marker is found absent. Here the order
+// matters: A lists partition 0, which splits; B lists the children, and no marker; A
+// makes the lease of 0 and the marker; a change is written; B makes the lease of a child. It
+// must not begin behind the change.
+func TestNowIsResolvedBeforeTheMarkerIsFoundAbsent(t *testing.T) {
+	play(t, func(s *scene) {
+		a := s.join("a")
+		s.faults = func(c call, _ *draw, f *fault) {
+			switch {
+			case c.host == a && c.op == opCreate:
+				f.there = 3 * time.Second
+			case c.host.instance == "b" && (c.op == opCreate || c.op == opNow && time.Since(s.trace.origin) > 1200*time.Millisecond):
+				f.there = 5 * time.Second
+			}
+		}
+		s.sleep(time.Second)
+		s.split("0")
+		s.join("b")
+		s.sleep(2500 * time.Millisecond)
+		for range 20 {
+			if !s.list().Initialized.IsZero() {
+				break
+			}
+			s.sleep(500 * time.Millisecond)
+		}
+		s.add(20)
+		s.sleep(3 * time.Minute)
+		if n := s.missing(); n > 0 {
+			t.Errorf("%d changes written after the marker are missing", n)
+		}
+	}, partitions(1))
+}
+
+// A handler that is still busy when trust ends learns it from its context, before
+// anybody else may begin.
+func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
+	play(t, func(s *scene) {
+		a := s.join("a")
+		s.initialised()
+		s.sleep(30 * time.Second)
+		var cause error
+		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+			if o.host != a {
+				return handling{takes: 30 * time.Second}
+			}
+			return handling{call: func(ctx context.Context, _ *changefeed.Batch) error {
+				select {
+				case <-ctx.Done():
+					cause = context.Cause(ctx)
+				case <-time.After(5 * time.Minute):
+				}
+				return ctx.Err()
+			}}
+		}
+		s.faults = func(c call, _ *draw, f *fault) {
+			if c.host == a && isLeaseOp(c.op) {
+				f.lost = true
+			}
+		}
+		s.add(3)
+		s.sleep(20 * time.Second)
+		s.join("b")
+		s.sleep(4 * time.Minute)
+		if !isLost(cause) {
+			t.Errorf("the handler's context ended with %v; want it lost", cause)
+		}
+		if n := s.missing(); n > 0 {
+			t.Errorf("%d changes missing", n)
+		}
+	}, partitions(1))
+}
+
+// A requester dies after its ask: what was handed over for it is taken by somebody
+// who has his share already, one interval later.
+func TestLeaseOfADeadRequesterIsTaken(t *testing.T) {
+	play(t, func(s *scene) {
+		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+			if o.lease.Token == "0" && !s.isCalm() {
+				return handling{takes: 40 * time.Minute}
+			}
+			return handling{takes: time.Millisecond}
+		}
+		s.join("a")
+		s.initialised()
+		s.add(60)
+		s.sleep(30 * time.Second)
+		asked := nth(3)
+		s.faults = func(c call, _ *draw, f *fault) {
+			if c.host.instance == "b" && c.op == opUpdate && asked() {
+				f.crash = crashAfter
+			}
+		}
+		s.join("b")
+		s.sleep(s.times.expiration + 4*s.times.acquire)
+		for _, l := range s.list().Leases {
+			if l.Owner == "" {
+				t.Errorf("lease %s is nobody's; its requester is dead", l.Token)
+			}
+		}
+		s.sleep(45 * time.Minute)
+	}, partitions(6))
+}
+
+// While an ancestor exists, a child is nobody's: the ancestor's next owner may
+// find other pieces. Here the first child is made, its maker dies, and both halves
+// merge before anybody goes on.
+func TestChildOfAnUnfinishedSplitIsNotRun(t *testing.T) {
+	play(t, func(s *scene) {
+		a := s.join("a")
+		s.initialised()
+		s.add(20)
+		s.sleep(time.Minute)
+		s.faults = func(c call, _ *draw, f *fault) {
+			if c.host == a && c.op == opCreate {
+				f.crash = crashAfter
+			}
+		}
+		s.split("0")
+		s.sleep(30 * time.Second)
+		s.add(20)
+		s.join("b")
+		s.sleep(30 * time.Second)
+		s.merge("1", "2")
+		s.add(20)
+		s.sleep(3 * time.Minute)
+		if n := s.missing() + s.redelivered(); n > 0 {
+			t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
+		}
+	}, partitions(1))
+}
+
+// A split and then a merge with a neighbour, before the owner reads: the piece that
+// reaches beyond the old range is cut, because the neighbour's lease stands elsewhere.
+func TestPieceThatReachesBeyondTheOldRangeIsCut(t *testing.T) {
+	play(t, func(s *scene) {
+		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+			if o.lease.Token == "1" && !s.isCalm() {
+				return handling{takes: 10 * time.Minute} // the neighbour is behind
+			}
+			return handling{takes: time.Millisecond}
+		}
+		s.join("a")
+		s.initialised()
+		s.add(40)
+		s.sleep(time.Minute)
+		hold := true
+		s.faults = func(c call, _ *draw, f *fault) {
+			if c.op == opRead && hold {
+				f.refusal = errUnavailable
+			}
+		}
+		s.split("0")
+		parts := s.engine.partitions()
+		s.merge(parts[1].ID, parts[2].ID)
+		s.add(40)
+		s.sleep(20 * time.Second)
+		hold = false
+		s.sleep(15 * time.Minute)
+		if n := s.missing() + s.redelivered(); n > 0 {
+			t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
+		}
+	}, partitions(2))
+}
+
+func isLost(err error) bool {
+	return errors.Is(err, lease.ErrLost)
+}
