@@ -94,8 +94,11 @@ func (s *fakeSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 		}
 	case feed.StartNow:
 	}
-	end := min(from+int64(r.MaxItems), int64(len(log)))
-	page := feed.Page{Changes: log[from:end:end], Continuation: position(end), LSN: end, End: int64(len(log)), Charge: 2}
+	end := max(from, min(from+int64(r.MaxItems), int64(len(log))))
+	page := feed.Page{Continuation: position(end), LSN: end, End: int64(len(log)), Charge: 2}
+	if end > from {
+		page.Changes = log[from:end:end]
+	}
 	for _, c := range page.Changes {
 		page.Bytes += len(c.Current)
 	}

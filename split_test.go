@@ -1,0 +1,111 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+func TestBatchInHandIsFinishedAndCheckpointedBeforeASplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(20), newFakeStore(), &collector{took: 20 * time.Second}
+		idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, MaxItems: 10})
+		source.split("0", "1", "2")
+		pause(2 * time.Minute)
+		if got := h.got(); !slices.Equal(got, to(20)) {
+			t.Errorf("got %v", got)
+		}
+		for _, w := range leases.sent() {
+			if w.op == "create" && w.lease.Token != "0" && w.lease.Continuation != "10" {
+				t.Errorf("child %s was made at %q", w.lease.Token, w.lease.Continuation)
+			}
+		}
+	})
+}
+
+func TestGoneLeaseIsDeletedOnlyWhenEveryChildExists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(5), newFakeStore()
+		failures := 5
+		leases.before = func(w fakeWrite) error {
+			switch {
+			case w.op == "create" && w.lease.Token == "2" && failures > 0:
+				failures--
+				return errors.New("503")
+			case w.op == "delete":
+				if w.lease.Token != "0" || leases.doc("1").ID == "" || leases.doc("2").ID == "" {
+					t.Errorf("lease %s is deleted too early", w.lease.Token)
+				}
+			}
+			return nil
+		}
+		_, said := idle(t, leases, Config{Source: source, Start: fromBeginning, Handler: &collector{}})
+		source.split("0", "1", "2")
+		pause(2 * time.Minute)
+		if leases.size() != 2 || leases.doc("1").Owner == "" || leases.doc("2").Owner == "" || failures != 0 {
+			t.Errorf("%+v", leases.sent())
+		}
+		if released := said.of(Released); len(released) != 1 || released[0].Reason != Gone {
+			t.Errorf("%+v", released)
+		}
+	})
+}
+
+func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := onePartition(20), newFakeStore()
+		batches := make(chan *Batch, 100)
+		h := HandlerFunc(func(_ context.Context, b *Batch) error { batches <- b; return nil })
+		idle(t, leases, Config{
+			Source: source, Handler: h, Start: fromBeginning, MaxItems: 10, Checkpoint: Checkpointing{Manual: true}, PollInterval: time.Second,
+		})
+		first, second := <-batches, <-batches
+		if err := first.Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		source.split("0", "1", "2")
+		pause(10 * time.Second)
+		if child := leases.doc("1"); child.Continuation != "10" {
+			t.Errorf("the child begins at %q", child.Continuation)
+		}
+		if err := second.Checkpoint(t.Context()); !errors.Is(err, lease.ErrLost) {
+			t.Errorf("a checkpoint for the gone lease: %v", err)
+		}
+		again := <-batches
+		if again.LeaseToken != "1" || again.Changes[0].LSN != 11 {
+			t.Errorf("%s from %d", again.LeaseToken, again.Changes[0].LSN)
+		}
+	})
+}
+
+// An EPK lease whose partition was replaced by one that holds its whole range
+// lives on: it is asked for its mark, read on, and nothing is created.
+func TestLeaseThatLivesOnIsReadOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := newFakeSource("0"), newFakeStore(), &collector{}
+		source.logs[""] = nil // the fake finds an EPK lease's changes here
+		leases.marker = time.Now()
+		leases.put(lease.Lease{ID: "lease--FF", Token: "-FF", Range: feed.Full(), Continuation: "0"})
+		failures := 3
+		source.fail = func(int, feed.Request) error {
+			if failures > 0 {
+				failures--
+				return &feed.GoneError{Range: feed.Full()}
+			}
+			return nil
+		}
+		start(t, Config{Source: source, Leases: leases, Handler: h})
+		pause(30 * time.Second)
+		source.write("", 4)
+		pause(10 * time.Second)
+		if got := h.got(); !slices.Equal(got, to(4)) || leases.size() != 1 || failures != 0 {
+			t.Errorf("got %v, %d leases", got, leases.size())
+		}
+	})
+}

@@ -1,0 +1,195 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// waiting is a handler that waits for the end of its context.
+type waiting struct {
+	ctx   chan context.Context
+	ended chan time.Time
+}
+
+func newWaiting() *waiting {
+	return &waiting{ctx: make(chan context.Context, 1), ended: make(chan time.Time, 1)}
+}
+
+func (w *waiting) Handle(ctx context.Context, _ *Batch) error {
+	w.ctx <- ctx
+	<-ctx.Done()
+	w.ended <- time.Now()
+	return ctx.Err()
+}
+
+// The store may have stamped the document when the attempt began: counted from
+// its answer, trust would outlast the lease.
+func TestTrustCountsFromTheStartOfTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, h := newFakeStore(), newWaiting()
+		var sent time.Time
+		leases.after = func(w fakeWrite) error {
+			if w.op == "update" && !sent.IsZero() {
+				return nil
+			}
+			if w.op == "update" && w.lease.ETag != "1" { // the first renewal
+				sent = w.at
+				time.Sleep(8 * time.Second)
+				leases.setBefore(func(fakeWrite) error { return errors.New("503") })
+			}
+			return nil
+		}
+		idle(t, leases, Config{Source: onePartition(1), Handler: h, Start: fromBeginning})
+		ended := <-h.ended
+		if trust := ended.Sub(sent); trust < 53*time.Second || trust > 54*time.Second {
+			t.Errorf("trusted for %s after the attempt that was answered late", trust)
+		}
+	})
+}
+
+func TestRenewalsAreCountedFromTheStartOfTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		idle(t, leases, Config{AcquireInterval: time.Hour})
+		before := len(leases.sent())
+		leases.setBefore(func(fakeWrite) error { time.Sleep(8 * time.Second); return nil })
+		pause(10 * time.Minute)
+		if n := len(leases.sent()) - before; n < 45 {
+			t.Errorf("%d renewals in 10 minutes of slow answers", n)
+		}
+	})
+}
+
+// Somebody else may begin as soon as the release arrives.
+func TestTrustIsGivenUpBeforeTheReleaseIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		contexts := make(chan context.Context, 1)
+		h := HandlerFunc(func(ctx context.Context, _ *Batch) error { contexts <- ctx; return nil })
+		r, _ := idle(t, leases, Config{Source: onePartition(1), Handler: h, Start: fromBeginning})
+		ctx, released := <-contexts, false
+		leases.setBefore(func(w fakeWrite) error {
+			if w.lease.Owner == "" {
+				released = true
+				if !errors.Is(context.Cause(ctx), lease.ErrLost) {
+					t.Error("the lease is released, and the handler's context lives")
+				}
+			} else if ctx.Err() != nil {
+				t.Error("the handler's context ended before the release")
+			}
+			return nil
+		})
+		if err := r.end(); err != nil || !released {
+			t.Error(released, err)
+		}
+	})
+}
+
+// Whatever holds up the worker, here the user's function, must not prolong the use
+// of the lease.
+func TestHandlersContextEndsInTimeThoughTheWorkerIsHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, h, block := newFakeStore(), newWaiting(), make(chan struct{})
+		p, err := New(Config{
+			Processor: "p", Source: onePartition(1), Leases: leases, Handler: h, Start: fromBeginning, Seed: 1,
+			Notify: func(n Notification) {
+				if n.Event == Failed {
+					<-block
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		pause(time.Second)
+		leases.setBefore(func(fakeWrite) error { return errors.New("503") })
+		began := time.Now()
+		over := <-h.ended
+		if took := over.Sub(began); took > 54*time.Second {
+			t.Errorf("after %s", took)
+		}
+		close(block)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// With a short expiration there must still be several attempts while trust lasts.
+func TestShortOutageDoesNotCostALeaseOfShortExpiration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		_, said := idle(t, leases, Config{
+			AcquireInterval: time.Second, RenewInterval: time.Second, RequestTimeout: time.Second, ExpirationInterval: 5 * time.Second,
+		})
+		for range 20 {
+			leases.setBefore(func(fakeWrite) error { return errors.New("503") })
+			pause(1700 * time.Millisecond)
+			leases.setBefore(nil)
+			pause(5 * time.Second)
+		}
+		if released := said.of(Released); len(released) != 0 {
+			t.Errorf("%+v", released)
+		}
+	})
+}
+
+func TestAtMostTwoBatchesAreNotCoveredByTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, h := newFakeStore(), &collector{}
+		leases.before = func(w fakeWrite) error {
+			if w.lease.Continuation != "" {
+				return &feed.ThrottledError{RetryAfter: 3 * time.Second}
+			}
+			return nil
+		}
+		idle(t, leases, Config{Source: onePartition(100), Handler: h, Start: fromBeginning, MaxItems: 10})
+		pause(30 * time.Second)
+		if n := len(h.got()); n != 20 {
+			t.Errorf("%d changes handled while no checkpoint is possible", n)
+		}
+		leases.setBefore(nil)
+		pause(10 * time.Second)
+		if n := len(h.got()); n != 100 {
+			t.Errorf("%d changes handled", n)
+		}
+	})
+}
+
+// A stop while the outcome of a checkpoint is unknown: the release must not be
+// refused because the position is one that nobody remembers to have sent.
+func TestStopLearnsTheOutcomeOfTheLastWriteBeforeItReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := newFakeSource("0"), newFakeStore(), &collector{}
+		leases.after = func(w fakeWrite) error {
+			if w.lease.Continuation == "1" {
+				return errors.New("connection reset")
+			}
+			return nil
+		}
+		r, _ := idle(t, leases, Config{Source: source, Handler: h, PollInterval: 80 * time.Millisecond})
+		source.write("0", 1)
+		pause(200 * time.Millisecond)
+		source.write("0", 1)
+		pause(200 * time.Millisecond)
+		if doc := leases.doc("0"); len(h.got()) != 2 || doc.Continuation != "1" {
+			t.Fatalf("%v, %+v", h.got(), doc)
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if doc := leases.doc("0"); doc.Owner != "" || doc.Continuation != "2" {
+			t.Errorf("%+v", doc)
+		}
+	})
+}
