@@ -3,6 +3,7 @@ package changefeedtest
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -181,6 +182,18 @@ func (c *checker) seenExpired(h *host, l lease.Lease) bool {
 	return false
 }
 
+// sees amends the host's listing with the document that a conflict showed.
+func (h *host) sees(l lease.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listing.Leases = slices.Clone(h.listing.Leases)
+	for i := range h.listing.Leases {
+		if h.listing.Leases[i].Token == l.Token {
+			h.listing.Leases[i] = l
+		}
+	}
+}
+
 // givesUp judges a release or a delete that is sent: the worker has stopped, and
 // the first attempt is made in trust.
 func (c *checker) givesUp(h *host, t *tenure, token, what string) {
@@ -235,6 +248,9 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 		delete(c.acquiring, key)
 		c.succeeded(w, key, answer, owner)
 		return
+	}
+	if current, ok := conflictWith(err); ok {
+		w.host.sees(current)
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
 		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
