@@ -148,6 +148,9 @@ func (w *world) newFollower() {
 			from = feed.Beginning()
 		case 1:
 			from = feed.At(w.db.Now().Add(-time.Duration(w.rng.Int64N(int64(60 * time.Second)))))
+			if n := len(w.events); n > 0 && w.rng.IntN(2) == 0 {
+				from = feed.At(time.Unix(w.events[w.rng.IntN(n)].ts, 0)) // the very second counts
+			}
 		}
 	}
 	s := w.someScope()

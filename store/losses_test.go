@@ -1,0 +1,182 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// lossesStore is a store with a container of two partitions that keeps versions
+// for a minute, and keys that lie in the one and the other.
+type lossesStore struct {
+	t           *testing.T
+	db          *store.DB
+	c           *store.Container
+	src         feed.Source
+	left, right feed.PartitionKey
+}
+
+func newLossesStore(t *testing.T) *lossesStore {
+	t.Helper()
+	s := &lossesStore{t: t}
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.db = db
+	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+		t.Fatal(err)
+	}
+	p := store.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2, Retention: time.Minute}
+	if s.c, err = db.CreateContainer(t.Context(), "db", p); err != nil {
+		t.Fatal(err)
+	}
+	s.src = db.Source(s.c)
+	border := s.partitions()[0].Range.Max
+	for n := 0; s.left == nil || s.right == nil; n++ {
+		key := feed.PartitionKey{fmt.Sprint(n)}
+		if epk.Hex(epk.V2.Append(nil, components(key))) < border {
+			s.left = key
+		} else {
+			s.right = key
+		}
+	}
+	return s
+}
+
+func (s *lossesStore) close() {
+	s.t.Helper()
+	if err := errors.Join(s.db.Check(s.t.Context()), s.db.Close()); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *lossesStore) partitions() []feed.Partition {
+	s.t.Helper()
+	ps, err := s.src.Partitions(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return ps
+}
+
+func (s *lossesStore) upsert(key feed.PartitionKey) {
+	s.t.Helper()
+	if _, err := s.c.Upsert(s.t.Context(), nil, fmt.Appendf(nil, `{"id":"a","pk":%q}`, key[0]), store.WriteOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// read reads the versions of a range behind a position.
+func (s *lossesStore) read(keys feed.Range, after feed.Continuation) (feed.Page, error) {
+	return s.src.Read(s.t.Context(), feed.Request{Range: keys, From: feed.After(after), Mode: feed.AllVersionsAndDeletes})
+}
+
+func TestMergeLosesNoHistoryOfARangeThatWasQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLossesStore(t)
+		defer s.close()
+		ps := s.partitions()
+		s.upsert(s.left)
+		page, err := s.read(ps[0].Range, `"0"`)
+		if err != nil || len(page.Changes) != 1 {
+			t.Fatalf("%d changes, %v", len(page.Changes), err)
+		}
+		position := page.Continuation
+		// The neighbour goes on, and its versions pass their retention. Ours is quiet; who
+		// follows it stays at its last LSN.
+		for range 10 {
+			s.upsert(s.right)
+			time.Sleep(20 * time.Second)
+			if page, err = s.read(ps[0].Range, position); err != nil || page.Continuation != position {
+				t.Fatalf("quiet range: %q, %v", page.Continuation, err)
+			}
+		}
+		merged, err := s.c.Merge(t.Context(), ps[0].ID, ps[1].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if page, err = s.read(ps[0].Range, position); err != nil {
+				t.Errorf("who has read all of its range is told after the merge: %v", err)
+			}
+			var lost *feed.HistoryLostError
+			if _, err := s.read(ps[1].Range, `"1"`); !errors.As(err, &lost) {
+				t.Errorf("what the neighbour has lost was not said: %v", err)
+			}
+			// Once more when the segments of the two are gone.
+			s.upsert(s.left)
+			s.upsert(s.right)
+			time.Sleep(5 * time.Minute)
+			position = page.Continuation
+			if page, err = s.read(ps[0].Range, position); !errors.As(err, &lost) {
+				t.Errorf("after five minutes without a read: %v", err)
+			} else {
+				position = lost.Oldest
+			}
+			s.upsert(s.left)
+			if page, err = s.read(ps[0].Range, position); err != nil || len(page.Changes) != 1 {
+				t.Errorf("from the oldest position: %d changes, %v", len(page.Changes), err)
+			}
+			position = page.Continuation
+		}
+		if ps = s.partitions(); len(ps) != 1 || ps[0].ID != merged.ID {
+			t.Errorf("partitions %v", ps)
+		}
+	})
+}
+
+// A segment whose versions are all past their retention is forgotten; that there was
+// something is not, over any number of splits and merges, nor when the store is
+// opened again.
+func TestLostHistoryIsSaidAfterItsSegmentIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLossesStore(t)
+		defer s.close()
+		ps := s.partitions()
+		s.upsert(s.left)
+		if _, err := s.c.Split(t.Context(), ps[0].ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.c.Delete(t.Context(), s.left, "a", store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		lost := func(what string) {
+			t.Helper()
+			var e *feed.HistoryLostError
+			_, err := s.src.Read(t.Context(), feed.Request{Key: s.left, From: feed.After(`"0"`), Mode: feed.AllVersionsAndDeletes})
+			if !errors.As(err, &e) {
+				t.Errorf("%s: a position before everything that is lost: %v", what, err)
+			}
+			if _, err := s.read(ps[1].Range, `"0"`); err != nil {
+				t.Errorf("%s: a range that has lost nothing: %v", what, err)
+			}
+		}
+		lost("split once")
+		for range 3 {
+			point := epk.Hex(epk.V2.Append(nil, components(s.left)))
+			for _, p := range s.partitions() {
+				if p.Range.Holds(point) {
+					if _, err := s.c.Split(t.Context(), p.ID, ""); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			time.Sleep(5 * time.Minute)
+			lost("split again")
+		}
+		for ps := s.partitions(); len(ps) > 2; ps = s.partitions() {
+			if _, err := s.c.Merge(t.Context(), ps[0].ID, ps[1].ID); err != nil {
+				t.Fatal(err)
+			}
+			lost("merged")
+		}
+	})
+}
