@@ -15,6 +15,14 @@ import (
 func TestBatchInHandIsFinishedAndCheckpointedBeforeASplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(20), newFakeStore(), &collector{took: 20 * time.Second}
+		failed := false
+		leases.before = func(w fakeWrite) error {
+			if w.lease.Token == "0" && w.lease.Continuation == "10" && !failed {
+				failed = true
+				return errors.New("503") // the children wait for the checkpoint
+			}
+			return nil
+		}
 		idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, MaxItems: 10})
 		source.split("0", "1", "2")
 		pause(2 * time.Minute)
