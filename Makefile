@@ -59,6 +59,10 @@ else
 	$(GO) test ./changefeedtest -run '^TestSimulation$$' -timeout 0 -v -sim.seed=$(SEED) -sim.trace
 endif
 
+## mutate: every deliberate breakage must be found; MUTANT=regexp picks some
+mutate:
+	$(GO) run ./changefeedtest/internal/mutate -seeds 500 $(if $(MUTANT),-run '$(MUTANT)')
+
 ## crash: N kills of a writing process, and N*20 power losses in memory
 crash:
 	$(GO) test ./store -run '^(TestKilledProcessKeepsEveryAcknowledgement|TestPowerLossKeepsEveryAcknowledgement)$$' -timeout 0 -v -crash.n=$(N) -crash.points=$$(( $(N) * 20 ))
