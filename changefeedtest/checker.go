@@ -229,6 +229,16 @@ func (c *checker) childSent(h *host, l lease.Lease) {
 	}
 }
 
+// underWay counts creates that arrive after their caller gave up.
+func (c *checker) underWay(which call, by int) {
+	if which.op != opCreate {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.creates += by
+}
+
 // answered is told what the host got for a write.
 func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	if w.host.crashed() {

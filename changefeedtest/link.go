@@ -90,9 +90,11 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	case f.refusal != nil:
 		return none, f.refusal
 	case f.late > 0:
+		h.world.check.underWay(c, 1)
 		err := h.silence(ctx)
 		h.world.later(f.late, func() {
 			_, lateErr := carry(context.WithoutCancel(ctx))
+			h.world.check.underWay(c, -1)
 			h.world.trace.add(h.id, "late "+c.op, c.key, outcome(lateErr), int64(c.n))
 		})
 		return none, err
