@@ -415,26 +415,6 @@ func TestClockNeverGoesBackOverARestart(t *testing.T) {
 	})
 }
 
-// What a page costs besides its changes must not grow with their number.
-func TestPageTakesAHandfulOfAllocations(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{PurgeInterval: -1}), ContainerProperties{})
-	for i := range 1000 {
-		upsert(t, c, fmt.Sprint(i), "p", i)
-	}
-	src := c.db.Source(c)
-	for _, n := range []int{10, 1000} {
-		r := feed.Request{From: feed.Beginning(), MaxItems: n}
-		allocs := testing.AllocsPerRun(20, func() {
-			if p, err := src.Read(t.Context(), r); err != nil || len(p.Changes) != n {
-				t.Fatalf("%d changes, %v", len(p.Changes), err)
-			}
-		})
-		if allocs > 30 {
-			t.Errorf("a page of %d takes %.0f allocations", n, allocs)
-		}
-	}
-}
-
 // A group larger than a memtable takes another way through Pebble.
 func TestWritesLargerThanTheMemtable(t *testing.T) {
 	fs := vfs.NewMem()
@@ -446,9 +426,9 @@ func TestWritesLargerThanTheMemtable(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
-	text := strings.Repeat("x", MaxDocumentSize-100)
+	text := strings.Repeat("x", 700<<10) // a memtable has 1 MiB, and takes half of it at once
 	done := make(chan error)
-	for i := range 6 {
+	for i := range 4 {
 		go func() {
 			var err error
 			for range 2 {
@@ -458,7 +438,7 @@ func TestWritesLargerThanTheMemtable(t *testing.T) {
 			done <- err
 		}()
 	}
-	for range 6 {
+	for range 4 {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -471,8 +451,7 @@ func TestWritesLargerThanTheMemtable(t *testing.T) {
 	if c, err = db.Container(t.Context(), "db", "c"); err != nil {
 		t.Fatal(err)
 	}
-	page, err := c.Items(t.Context(), ItemsRequest{})
-	if n := len(page.Items); err != nil || n != 2 || page.Continuation == "" {
-		t.Errorf("a page of %d items of 2 MB, %v", n, err)
+	if p := readPage(t, c, feed.Request{From: feed.Beginning()}); len(p.Changes) != 4 || p.End != 8 {
+		t.Errorf("%d changes, end %d", len(p.Changes), p.End)
 	}
 }
