@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -244,6 +245,16 @@ func TestLockedDirectoryNamesItsUser(t *testing.T) {
 	var locked *store.LockedError
 	if _, err := store.Open(dir, store.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
 		t.Errorf("open in this process: %v", err)
+	}
+	// By another name too: two stores on the same files would destroy them.
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Log(err) // not every system lets everybody make one
+	} else if second, err := store.Open(link, store.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
+		t.Errorf("open in this process by a symbolic link: %v", err)
+		if err == nil {
+			_ = second.Close()
+		}
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -222,11 +223,42 @@ func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
 	if all != "a:1" {
 		t.Errorf("the partitions have %s together", all)
 	}
-	for _, bad := range []feed.Range{{Min: "XY", Max: "FF"}, {Min: "20", Max: "10"}} {
+	// "1f" sorts behind "1FFF…" as text and before it as a key; who is told that "FFFF" is gone would
+	// look for the partitions of its range for ever.
+	for _, bad := range []feed.Range{{Min: "XY", Max: "FF"}, {Min: "20", Max: "10"}, {Max: "1f"}, {Max: "FFFF"}} {
 		var refused *BadRequestError
 		if _, err := src.Read(t.Context(), feed.Request{Range: bad}); !errors.As(err, &refused) || refused.Kind != BadRange {
 			t.Errorf("range %s: %v", bad, err)
 		}
+		if _, err := c.Items(t.Context(), ItemsRequest{Range: bad}); !errors.As(err, &refused) || refused.Kind != BadRange {
+			t.Errorf("items in range %s: %v", bad, err)
+		}
+	}
+}
+
+// How many items may be on a page is the caller's to say, and no reason to make room for them
+// before they are there: a feed of many updates has many LSNs and few changes.
+func TestPageTakesNoMemoryForWhatItDoesNotHold(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	upsert(t, c, "1", "p", 0)
+	page := func() feed.Page {
+		return readPage(t, c, feed.Request{From: feed.Beginning(), MaxItems: math.MaxInt32})
+	}
+	first := page()
+	v, s, err := c.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.release()
+	w := newWalk(&feedRead{c: c, r: feed.Request{MaxItems: math.MaxInt32}}, v, s, s.meta.partitions[0])
+	if n := w.expect(math.MaxInt64); n > maxPageBytes/len(first.Changes[0].Current)+1 {
+		t.Errorf("room is made for %d changes of %d bytes", n, len(first.Changes[0].Current))
+	}
+	for i := range 2000 {
+		upsert(t, c, "1", "p", i)
+	}
+	if p := page(); len(p.Changes) != 1 || cap(p.Changes) > 2*defaultMaxItems {
+		t.Errorf("a page of %d changes has room for %d", len(p.Changes), cap(p.Changes))
 	}
 }
 
@@ -262,6 +294,16 @@ func TestSplitAndMergeRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 	if _, err := c.Split(ctx, "3", ""); !errors.As(err, &gone) {
 		t.Errorf("split of a retired partition: %v", err)
+	}
+	// Half a byte is filled up, else the two could not be halved again.
+	odd, err := c.Split(ctx, "4", "2")
+	if err != nil || odd[0].Range.Max != "20" {
+		t.Fatalf("split at half a byte: %+v, %v", odd, err)
+	}
+	for _, p := range odd {
+		if _, err := c.Split(ctx, p.ID, ""); err != nil {
+			t.Errorf("split of %s: %v", p.Range, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -26,14 +27,28 @@ import (
 func Open(dir string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	if o.FS == vfs.Default {
-		// One name for one directory: the lock within a process goes by the name.
-		abs, err := filepath.Abs(dir)
+		// One name for one directory: the lock within a process goes by the name, so that a
+		// second open by way of a symbolic link would get in.
+		name, err := realDirectory(dir)
 		if err != nil {
 			return nil, fmt.Errorf("open store %s: %w", dir, err)
 		}
-		dir = abs
+		dir = name
 	}
 	return open(&DB{dir: dir, options: o})
+}
+
+// realDirectory makes the directory dir if there is none, and returns its absolute name without
+// symbolic links.
+func realDirectory(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(abs, 0o755); err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
 }
 
 // OpenMemory opens a new, empty store in memory. What it holds ends with Close.

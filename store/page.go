@@ -1,6 +1,10 @@
 package store
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
 
 // A page has one buffer, which its changes are slices of and which the reader may keep. How
 // large it will be is not known before, so it is guessed from the mean change of
@@ -12,6 +16,14 @@ const slack = 4 // a fourth
 
 // minBuffer is the smallest buffer worth to be cut down.
 const minBuffer = 4 << 10
+
+// expect guesses how many changes a page will have: never more than were asked for, than there are
+// LSNs, or than fit into its bytes. The number asked for may be anything, and LSNs
+// without a change are what updates leave behind.
+func (w *walk) expect(end int64) int {
+	mean := max(w.c.change.Load(), int64(w.c.tail.fixedSize()))
+	return int(min(int64(w.max), end-w.position, maxPageBytes/mean+1))
+}
 
 // append copies b to the page's buffer.
 func (w *walk) append(b []byte) {
@@ -41,6 +53,9 @@ func (w *walk) fit() {
 		return
 	}
 	w.c.change.Store(int64(len(w.buf) / len(w.changes)))
+	if unused := cap(w.changes) - len(w.changes); unused > defaultMaxItems && unused > cap(w.changes)/slack {
+		w.changes = append(make([]feed.Change, 0, len(w.changes)), w.changes...)
+	}
 	if unused := cap(w.buf) - len(w.buf); cap(w.buf) > minBuffer && unused > cap(w.buf)/slack {
 		w.move(make([]byte, 0, len(w.buf)))
 	}

@@ -35,6 +35,11 @@ func (c *Container) newScope(keys feed.Range, key feed.PartitionKey) (scope, err
 	if s.keys.IsEmpty() {
 		return s, badRequest(BadRange, "%s holds no key", s.keys)
 	}
+	// Borders are compared as text too, where lower case would sort differently; and what
+	// reaches beyond all partitions would look as if it lay in several.
+	if !isHex(s.keys.Min) || !isHex(s.keys.Max) || s.keys.Max > feed.MaxEPK {
+		return s, badRequest(BadRange, "%s is no range of upper-case hexadecimal keys up to %s", s.keys, feed.MaxEPK)
+	}
 	if len(key) > 0 {
 		components, err := keyComponents(key)
 		if err != nil {

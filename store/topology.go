@@ -74,6 +74,7 @@ func (g *group) split(c *Container, id, at string) ([]*partition, error) {
 		}
 		at = mid
 	}
+	at = evenHex(at) // whole bytes, so that the new ranges can be halved again
 	if !isHex(at) || at <= old.keys.Min || at >= old.keys.Max {
 		return nil, badRequest(BadRange, "%q is no upper-case hexadecimal key inside %s", at, old.keys)
 	}

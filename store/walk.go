@@ -90,7 +90,7 @@ func (w *walk) run(ctx context.Context, end int64) (err error) {
 	if w.position >= end {
 		return nil // a position beyond the end, after a restore for instance, stays
 	}
-	w.room = int(min(int64(w.max), end-w.position))
+	w.room = w.expect(end)
 	for _, n := range w.part.segments {
 		if w.meta.segments[n].last() > w.position {
 			w.pending = append(w.pending, n)
