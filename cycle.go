@@ -202,7 +202,8 @@ func (c *cycle) balance(plan *lease.Plan) {
 // a write that was answered.
 func (c *cycle) acquire(plan *lease.Plan, l lease.Lease) {
 	take, began, inDoubt := l.Acquired(c.owner), c.read(), false
-	pause := c.writeBackoff(l, "acquire")
+	// inDoubt: an attempt may have arrived.
+	first, pause := began.Mono, c.writeBackoff(l, "acquire")
 	for {
 		attempt := c.read()
 		take.Timestamp = attempt.Wall.UTC()
@@ -216,7 +217,7 @@ func (c *cycle) acquire(plan *lease.Plan, l lease.Lease) {
 				c.conflict(plan, err)
 				return
 			}
-			take, inDoubt = current, false
+			take = current
 			continue
 		case moved, taken:
 			c.conflict(plan, err)
@@ -232,7 +233,12 @@ func (c *cycle) acquire(plan *lease.Plan, l lease.Lease) {
 			inDoubt = true
 		}
 		err = c.failed(&LeaseStoreError{Op: "acquire " + l.Token, Err: err})
-		if !sleep(c.ctx, pause.after(err)) || !c.terms.Trusted(began, c.read()) {
+		running := sleep(c.ctx, pause.after(err))
+		now := c.read()
+		// Other leases wait for this one; a store that throttles it for long is
+		// asked again in the next cycle.
+		throttled := !inDoubt && now.Mono-first > c.cfg.AcquireInterval
+		if !running || throttled || !c.terms.Trusted(began, now) {
 			plan.Skip(l.ID)
 			return
 		}

@@ -278,3 +278,27 @@ func TestTwoProcessorsOfDifferentNamesEachGetEverything(t *testing.T) {
 		}
 	})
 }
+
+func TestLeaseThatIsThrottledForLongHoldsUpNoOtherAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		leases.before = func(w fakeWrite) error {
+			if w.op == "update" && w.lease.Token == "0" {
+				return &feed.ThrottledError{RetryAfter: 4 * time.Second}
+			}
+			return nil
+		}
+		start(t, Config{Source: newFakeSource("0", "1", "2", "3"), Leases: leases, Handler: &collector{}})
+		pause(time.Minute)
+		for _, token := range []string{"1", "2", "3"} {
+			if leases.doc(token).Owner == "" {
+				t.Errorf("lease %s was not acquired", token)
+			}
+		}
+		leases.setBefore(nil)
+		pause(30 * time.Second)
+		if leases.doc("0").Owner == "" {
+			t.Error("lease 0 was not acquired once the store let it")
+		}
+	})
+}

@@ -73,7 +73,7 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	var none T
 	h := c.host
 	c.n = h.count(c.op, c.key)
-	if err := h.pass(ctx, nil); err != nil {
+	if err := h.pass(ctx, nil, newDraw(h.world.seed, uint64(c.n), h.id, "resume", c.op, c.key)); err != nil {
 		return none, err
 	}
 	f := h.world.befall(c)
@@ -167,14 +167,22 @@ func (h *host) sleep(ctx context.Context, d time.Duration) error {
 
 // pass waits at the host's gate, which is closed while the host is paused. A
 // request waits there beyond its deadline, as one of a frozen machine does; a
-// handler (until) only as long as its context.
-func (h *host) pass(ctx context.Context, until <-chan struct{}) error {
-	for {
-		if h.crashed() {
-			return errCrashed
-		}
+// handler (until) only as long as its context. Those who waited go on one after
+// the other (d), in an order that hangs on their names: else everything that the
+// host does next would hang on the scheduler.
+func (h *host) pass(ctx context.Context, until <-chan struct{}, d draw) error {
+	for waited := false; ; waited = true {
 		gate := h.closedGate()
-		if gate == nil || until != nil && ctx.Err() != nil {
+		switch {
+		case h.crashed():
+			return errCrashed
+		case gate == nil && waited:
+			_ = h.sleep(context.WithoutCancel(ctx), d.span(1, 2*time.Millisecond))
+			fallthrough
+		case gate == nil || until != nil && ctx.Err() != nil:
+			if h.crashed() {
+				return errCrashed
+			}
 			return ctx.Err()
 		}
 		select {

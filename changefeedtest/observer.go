@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/changefeed-go/changefeed"
@@ -62,7 +63,12 @@ func (o *simObserver) Open(ctx context.Context, l lease.Lease) error {
 	if l.Token != o.lease.Token {
 		o.world.check.fail(4, "%s: observer of lease %s opened for %s", o.host.id, o.lease.Token, l.Token)
 	}
-	return o.host.pass(ctx, ctx.Done())
+	return o.pass(ctx, 0)
+}
+
+// pass waits at the gate of a paused host.
+func (o *simObserver) pass(ctx context.Context, call int64) error {
+	return o.host.pass(ctx, ctx.Done(), newDraw(o.world.seed, uint64(call), o.host.id, "resume", o.lease.Token, strconv.Itoa(o.run)))
 }
 
 // Close implements [changefeed.Observer].
@@ -82,7 +88,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	w := o.world
 	w.pending.Add(1)
 	defer w.pending.Done()
-	if err := o.host.pass(ctx, ctx.Done()); err != nil {
+	if err := o.pass(ctx, b.Changes[0].LSN); err != nil {
 		return err
 	}
 	u, entries := o.begins(ctx, b)
