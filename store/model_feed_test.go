@@ -73,16 +73,14 @@ type follower struct {
 	mode    feed.Mode
 	scope   scope
 	cursors []*cursor
-	// since is how many events there were when it started, and all tells that it
-	// wants the earlier ones too, from the second or LSN named.
-	since      int
-	sinceTS    int64
-	sinceLSN   int64
-	positional bool
+	// since is how many events there were when it started; it wants the earlier
+	// ones too from this second on, or behind this LSN.
+	since    int
+	sinceTS  int64
+	sinceLSN int64
 	// seen has every change that was delivered, by item and version.
-	seen      map[string]int
-	delivered []feed.Change
-	lost      bool // its history was lost once
+	seen map[string]int
+	lost bool // its history was lost once
 }
 
 // follow makes a follower that starts now, at the beginning, at a time or
