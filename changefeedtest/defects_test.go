@@ -122,9 +122,12 @@ func TestCrashAtEveryWriteOfASplitLosesNothing(t *testing.T) {
 		n     int
 		point crashPoint
 	}{
-		{opCreate, 1, crashBefore}, {opCreate, 1, crashAfter},
-		{opCreate, 2, crashBefore}, {opCreate, 2, crashAfter},
-		{opDelete, 1, crashBefore}, {opDelete, 1, crashAfter},
+		{opCreate, 1, crashBefore},
+		{opCreate, 1, crashAfter},
+		{opCreate, 2, crashBefore},
+		{opCreate, 2, crashAfter},
+		{opDelete, 1, crashBefore},
+		{opDelete, 1, crashAfter},
 	}
 	for _, p := range points {
 		name := p.op + " " + string(rune('0'+p.n)) + map[crashPoint]string{crashBefore: " not sent", crashAfter: " applied"}[p.point]

@@ -15,7 +15,7 @@ import (
 type draw struct{ state uint64 }
 
 // newDraw makes the stream of the thing that words and n name.
-func newDraw(seed uint64, n uint64, words ...string) draw {
+func newDraw(seed, n uint64, words ...string) draw {
 	h := mix(seed ^ mix(n+0x9e3779b97f4a7c15))
 	for _, w := range words {
 		h = mix(h ^ hashText(w))

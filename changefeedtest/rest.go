@@ -215,7 +215,6 @@ type summary struct {
 	seed                                 uint64
 	hosts, partitions, changes, topology int
 	crashes, faults, redelivered, moves  int
-	leases                               int
 	onStore                              bool
 	simulated                            time.Duration
 	hash                                 uint64

@@ -93,13 +93,13 @@ func (r *run) happen(ctx context.Context, e event) {
 	case eventWrite:
 		r.write(ctx)
 	case eventJoin:
-		r.join(e.n)
+		r.join(e.n) //nolint:contextcheck // a host's life is its own: it ends by a crash or a leave, not with what started it
 	case eventLeave:
 		if hosts := w.living(); len(hosts) > 1 {
 			hosts[e.n%len(hosts)].leave()
 		}
 	case eventCrash, eventCrashWrite, eventCrashAnswer:
-		r.crash(e)
+		r.crash(e) //nolint:contextcheck // a host's life is its own: it ends by a crash or a leave, not with what started it
 	case eventPause:
 		if hosts := w.living(); len(hosts) > 0 {
 			h := hosts[e.n%len(hosts)]
@@ -255,7 +255,7 @@ func (r *run) rest(ctx context.Context) {
 	w, check := r.world, r.world.check
 	w.calm()
 	if len(w.living()) == 0 {
-		w.join("host-last")
+		w.join("host-last") //nolint:contextcheck // a host's life is its own: it ends by a crash or a leave, not with what started it
 	}
 	time.Sleep(w.times.settle())
 	check.covers()

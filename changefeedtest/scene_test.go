@@ -43,15 +43,7 @@ type setting struct {
 func partitions(n int) option       { return func(_ *worldConfig, s *setting) { s.partitions = n } }
 func offset(d time.Duration) option { return func(_ *worldConfig, s *setting) { s.offset = d } }
 func from(s feed.Start) option      { return func(c *worldConfig, _ *setting) { c.start = s } }
-func pages(items int) option        { return func(c *worldConfig, _ *setting) { c.maxItems = items } }
-func allVersions() option {
-	return func(c *worldConfig, _ *setting) { c.mode = feed.AllVersionsAndDeletes }
-}
-func manual() option             { return func(c *worldConfig, _ *setting) { c.checkpoint.Manual = true } }
-func readAhead(bytes int) option { return func(c *worldConfig, _ *setting) { c.readAhead = bytes } }
-func filtered(p func(string) bool) option {
-	return func(c *worldConfig, _ *setting) { c.passes = p }
-}
+func manual() option                { return func(c *worldConfig, _ *setting) { c.checkpoint.Manual = true } }
 
 // play runs a script in a bubble. When it returns, every change is delivered,
 // the hosts are gone, and the checker has found nothing.
