@@ -132,6 +132,11 @@ type leaseWrite struct {
 	acquires bool
 }
 
+// tenure is the right to a lease that began with an attempt.
+func (w *leaseWrite) tenure(attempt time.Time) *tenure {
+	return &tenure{attempt: attempt, id: w.lease.PartitionID, r: w.lease.Range.OrFull()}
+}
+
 // sent is told of a write before it leaves the host.
 func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	w := &leaseWrite{host: h, op: op, lease: l, start: time.Now()}
@@ -264,10 +269,13 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
 		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
-			c.tenures[key] = &tenure{attempt: first.since, unproven: true}
+			c.tenures[key] = w.tenure(first.since)
+			c.tenures[key].unproven = true
 		}
 		c.sawMark(c.tenures[key], current)
 		return
+	} else if ok && owner != "" {
+		delete(c.tenures, key) // it is another's, and the host knows
 	}
 	if w.acquires && c.acquiring[key].etag != w.lease.ETag {
 		c.acquiring[key] = attempt{since: w.start, etag: w.lease.ETag}
@@ -283,9 +291,9 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 	case owner == "" || w.lease.Owner != owner:
 		// An ask, a child, or a lease made free: nobody's trust changes.
 	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.times.takeover()):
-		c.tenures[key] = &tenure{attempt: w.start}
+		c.tenures[key] = w.tenure(w.start)
 	case t == nil || t.givenUp || t.unproven:
-		c.tenures[key] = &tenure{attempt: w.start}
+		c.tenures[key] = w.tenure(w.start)
 	case c.trusted(t):
 		t.attempt = w.start
 	}

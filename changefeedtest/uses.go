@@ -20,6 +20,9 @@ type use struct {
 // tenure is what the simulation knows of a host's right to a lease: the same
 // that the host may conclude from the answers it got, and nothing else.
 type tenure struct {
+	// id and r tell what the lease is of: a partition, or a range.
+	id string
+	r  feed.Range
 	// attempt is when the last write that was answered with success was started.
 	attempt time.Time
 	// unproven: it rests on a conflict that showed an acquire as arrived. The next
@@ -84,7 +87,24 @@ func (c *checker) begin(u *use) *use {
 		}
 	}
 	c.uses = append(c.uses, u)
+	c.trustedByOthers(u)
 	return u
+}
+
+// trustedByOthers judges a use by who else may begin one at any moment: no other
+// host trusts a lease of the same keys. A gone lease is not used, so trust in it
+// harms nobody.
+func (c *checker) trustedByOthers(u *use) {
+	if !c.exclusive {
+		return
+	}
+	for key, t := range c.tenures {
+		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
+			continue
+		}
+		c.violate(1, "%s: a %s of lease %s (%s) while %s trusts lease %s (%s)",
+			u.host.id, u.what, u.token, u.r, key.host.id, key.token, t.r)
+	}
 }
 
 // ends is told that a use is over.
@@ -114,4 +134,9 @@ func (c *checker) buried(h *host) {
 	}
 	clear(c.uses[len(kept):])
 	c.uses = kept
+	for key := range c.tenures {
+		if key.host == h {
+			delete(c.tenures, key)
+		}
+	}
 }
