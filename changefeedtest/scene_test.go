@@ -248,6 +248,13 @@ func (s *scene) redelivered() int {
 // delivered reports what is not yet handled, of everything ever written.
 func (s *scene) missing() int { return len(s.journal.unhandled(0)) }
 
+// made is how many calls of an operation without an object the host has made.
+func (h *host) made(op string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.calls[callName{op: op}]
+}
+
 func (s *scene) split(partition string) {
 	s.t.Helper()
 	if err := s.engine.split(context.Background(), partition); err != nil {
