@@ -129,6 +129,17 @@ func TestDemoExitsWithOneWhenSomethingIsMissingOrWrong(t *testing.T) {
 	}
 }
 
+func TestDemoNamesTheProcessThatUsesItsDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	checkStore(t, dir, func(*store.DB) {
+		code, _, errOut := command(t, "demo", "--data", dir)
+		want := fmt.Sprintf("in use by process %d; wait for its end", os.Getpid())
+		if code != exitFailed || !strings.Contains(errOut, want) {
+			t.Errorf("status %d, %q; want %q", code, errOut, want)
+		}
+	})
+}
+
 func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		cmd := process(t, "demo", "--records", "500")

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // The exit codes.
@@ -71,7 +73,12 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 		cmd.PrintErrln("changefeed: interrupted")
 		return exitInterrupted
 	}
-	cmd.PrintErrf("changefeed: %v\n", err)
+	advice := ""
+	var locked *store.LockedError
+	if errors.As(err, &locked) {
+		advice = "; wait for its end, or stop it"
+	}
+	cmd.PrintErrf("changefeed: %v%s\n", err, advice)
 	return exitFailed
 }
 

@@ -169,12 +169,7 @@ func openExisting(dir string) (*store.DB, error) {
 		}
 		return nil, err
 	}
-	db, err := store.Open(dir, store.Options{})
-	var locked *store.LockedError
-	if errors.As(err, &locked) {
-		return nil, fmt.Errorf("%w; wait for its end, or stop it", err)
-	}
-	return db, err
+	return store.Open(dir, store.Options{})
 }
 
 // findContainer returns a container, or an error that says which there are.
