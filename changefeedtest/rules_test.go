@@ -93,9 +93,11 @@ func TestNowIsResolvedBeforeTheMarkerIsFoundAbsent(t *testing.T) {
 		a := s.join("a")
 		s.faults = func(c call, _ *draw, f *fault) {
 			switch {
-			case c.host == a && c.op == opCreate:
+			case c.host == a && c.op == opCreate && c.key == "0":
 				f.there = 3 * time.Second
-			case c.host.instance == "b" && (c.op == opCreate || c.op == opNow && c.host.made(opList) > 1):
+			case c.host == a && c.op == opCreate:
+				f.there = 9 * time.Second
+			case c.host.instance == "b" && c.op == opNow && c.host.made(opList) > 1:
 				f.there = 5 * time.Second
 			}
 		}
