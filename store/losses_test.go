@@ -180,3 +180,37 @@ func TestLostHistoryIsSaidAfterItsSegmentIsGone(t *testing.T) {
 		}
 	})
 }
+
+// What is past the retention is lost from that second on, whenever it is removed.
+func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := store.OpenMemory(store.Options{PurgeInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &lossesStore{t: t, db: db}
+		defer s.close()
+		if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+			t.Fatal(err)
+		}
+		p := store.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Retention: time.Minute}
+		if s.c, err = db.CreateContainer(t.Context(), "db", p); err != nil {
+			t.Fatal(err)
+		}
+		s.src = db.Source(s.c)
+		s.upsert(feed.PartitionKey{"p"})
+		time.Sleep(time.Minute)
+		s.upsert(feed.PartitionKey{"p"})
+		if page, err := s.read(feed.Full(), `"0"`); err != nil || len(page.Changes) != 2 {
+			t.Errorf("within the retention: %d changes, %v", len(page.Changes), err)
+		}
+		time.Sleep(time.Second)
+		var lost *feed.HistoryLostError
+		if page, err := s.read(feed.Full(), `"0"`); !errors.As(err, &lost) || lost.Oldest != `"1"` {
+			t.Fatalf("a second later: %d changes, %v", len(page.Changes), err)
+		}
+		if page, err := s.read(feed.Full(), lost.Oldest); err != nil || len(page.Changes) != 1 {
+			t.Errorf("from the oldest: %d changes, %v", len(page.Changes), err)
+		}
+	})
+}

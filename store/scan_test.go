@@ -224,6 +224,24 @@ func TestDocumentLimits(t *testing.T) {
 	}
 }
 
+// The other tests of limits ask for one more than the constant says; this one holds the constants to what
+// is promised, and a change of one is a change of what users can store.
+func TestLimitsAreThePromisedOnes(t *testing.T) {
+	for name, limit := range map[string][2]int{
+		"operations of a batch":   {MaxBatchOperations, 100},
+		"bytes of a document":     {MaxDocumentSize, 2 * 1024 * 1024},
+		"bytes of an id":          {MaxIDSize, 1023},
+		"bytes of a key":          {MaxKeySize, 2 * 1024},
+		"partition key paths":     {MaxKeyPaths, 3},
+		"bytes to end a page at":  {maxPageBytes, 4 * 1024 * 1024},
+		"items of a page, if any": {defaultMaxItems, 100},
+	} {
+		if limit[0] != limit[1] {
+			t.Errorf("%s: %d, and %d is promised", name, limit[0], limit[1])
+		}
+	}
+}
+
 func TestParseDocumentAllocatesForIDAndKeyOnly(t *testing.T) {
 	body, paths := benchmarkBody(), mustPaths(t, "/origin")
 	if n := testing.AllocsPerRun(100, func() {
