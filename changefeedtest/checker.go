@@ -51,7 +51,7 @@ type checker struct {
 	lastWrite map[string]time.Time // of an owner, by token
 	writtenAt map[string]time.Time // of anybody
 	deletedAt time.Time            // by hand
-	changedAt time.Time            // the last change of any Owner or mark
+	changedAt time.Time            // the last change of any Owner or mark, or begin of a worker
 	moves     int
 	found     []violation
 	cost      costs

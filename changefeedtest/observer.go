@@ -53,6 +53,7 @@ func (w *world) observe(h *host, l lease.Lease) *simObserver {
 	o := &simObserver{world: w, host: h, lease: l, run: run, first: true}
 	w.check.mu.Lock()
 	o.position = w.check.lsn(l)
+	w.check.changedAt = time.Now() // somebody begins anew, perhaps on a lease of its own
 	w.check.mu.Unlock()
 	w.trace.add(h.id, "begin", l.Token, string(l.Continuation), 0)
 	return o

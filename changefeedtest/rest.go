@@ -126,7 +126,7 @@ func (c *checker) still(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changedAt.After(t) {
-		c.violate(12, "an owner, a mark or a document changed %s after everything had come to rest", c.changedAt.Sub(t))
+		c.violate(12, "an owner, a mark, a document or a worker changed %s after everything had come to rest", c.changedAt.Sub(t))
 	}
 }
 

@@ -1,0 +1,227 @@
+// Command mutate breaks the rules of this module on purpose, one at a time, and
+// fails when no test notices.
+//
+//	go run ./changefeedtest/internal/mutate [-run REGEXP] [-seeds N] [-v]
+//
+// A mutant is a patch under changefeedtest/testdata/mutants. Its head says which
+// rule it removes and which test must fail:
+//
+//	rule: a lease is released only when nothing of it is used any more
+//	test: ./changefeedtest -run ^TestSimulation$
+//	diff --git a/ending.go b/ending.go
+//	...
+//
+// Each is applied to one copy of the tree, its test is run (with as many seeds as
+// -seeds says, where the test has seeds), and the patch is taken back. A mutant that
+// doesn't apply, doesn't compile, or survives is a failure.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	only := flag.String("run", "", "only mutants whose name matches this regular expression")
+	seeds := flag.Int("seeds", 500, "seeds for tests that have seeds")
+	verbose := flag.Bool("v", false, "print what each test printed")
+	flag.Parse()
+	if err := run(context.Background(), *only, *seeds, *verbose); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+const mutantDirectory = "changefeedtest/testdata/mutants"
+
+func run(ctx context.Context, only string, seeds int, verbose bool) error {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	mutants, err := load(root, pattern)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	if err := copyTree(root, work); err != nil {
+		return err
+	}
+	var bad []string
+	for _, m := range mutants {
+		begin := time.Now()
+		err := m.try(ctx, work, seeds, verbose)
+		took := time.Since(begin).Round(100 * time.Millisecond)
+		if err != nil {
+			bad = append(bad, m.name)
+			fmt.Printf("FAILED %-44s %8s  %v\n", m.name, took, err)
+			continue
+		}
+		fmt.Printf("killed %-44s %8s  %s\n", m.name, took, m.rule)
+	}
+	fmt.Printf("%d mutants, %d killed\n", len(mutants), len(mutants)-len(bad))
+	if len(bad) > 0 {
+		return fmt.Errorf("not killed: %s", strings.Join(bad, ", "))
+	}
+	return nil
+}
+
+// mutant is one patch.
+type mutant struct {
+	name, file string
+	rule       string
+	test       []string // arguments of go test
+}
+
+// load reads the heads of the patches, in the order of their names.
+func load(root string, pattern *regexp.Regexp) ([]mutant, error) {
+	files, err := filepath.Glob(filepath.Join(root, mutantDirectory, "*.patch"))
+	if err != nil {
+		return nil, err
+	}
+	var mutants []mutant
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".patch")
+		if !pattern.MatchString(name) {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		m := mutant{name: name, file: file}
+		for line := range strings.Lines(string(text)) {
+			if rule, ok := strings.CutPrefix(line, "rule: "); ok {
+				m.rule = strings.TrimSpace(rule)
+			}
+			if test, ok := strings.CutPrefix(line, "test: "); ok {
+				m.test = strings.Fields(test)
+			}
+			if strings.HasPrefix(line, "diff ") {
+				break
+			}
+		}
+		if m.rule == "" || len(m.test) == 0 {
+			return nil, fmt.Errorf("mutant %s doesn't say its rule and its test", name)
+		}
+		mutants = append(mutants, m)
+	}
+	if len(mutants) == 0 {
+		return nil, errors.New("no mutant of that name")
+	}
+	return mutants, nil
+}
+
+// The ways of a mutant not to be killed.
+var (
+	errApply    = errors.New("does not apply")
+	errCompile  = errors.New("does not compile")
+	errSurvived = errors.New("survived")
+	errRevert   = errors.New("can't be taken back")
+)
+
+// try applies the mutant in dir, expects its test to fail, and takes it back.
+func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (err error) {
+	if out, err := command(ctx, dir, "git", "apply", "-p1", m.file); err != nil {
+		return fmt.Errorf("%w: %s", errApply, strings.TrimSpace(out))
+	}
+	defer func() {
+		if out, undo := command(ctx, dir, "git", "apply", "-R", "-p1", m.file); undo != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %s", errRevert, strings.TrimSpace(out)))
+		}
+	}()
+	if out, err := command(ctx, dir, "go", "vet", m.test[0]); err != nil {
+		return fmt.Errorf("%w: %s", errCompile, strings.TrimSpace(out))
+	}
+	args := append([]string{"test", "-count=1", "-timeout=5m"}, m.test...)
+	switch m.test[0] {
+	case "./changefeedtest":
+		args = append(args, "-sim.seeds="+strconv.Itoa(seeds))
+	case "./store":
+		args = append(args, "-model.seeds="+strconv.Itoa(seeds))
+	}
+	out, err := command(ctx, dir, "go", args...)
+	if verbose {
+		fmt.Print(out)
+	}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return errSurvived
+	case !errors.As(err, &exit):
+		return err
+	case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
+		return fmt.Errorf("%w: %s", errCompile, out)
+	}
+	return nil
+}
+
+func command(ctx context.Context, dir, name string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = dir
+	// A repository above the copy must not make git look for its index.
+	c.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+// moduleRoot is the directory of go.mod, at or above the current one.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if filepath.Dir(dir) == dir {
+			return "", errors.New("not in a Go module")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// copyTree copies the module, without what a test doesn't need.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		switch {
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "bin"):
+			return filepath.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, 0o644)
+	})
+}
