@@ -77,12 +77,12 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 		return none, err
 	}
 	f := h.world.befall(c)
-	if f.crash == crashBefore {
-		h.crash()
-		return none, errCrashed
-	}
 	if err := h.sleep(ctx, f.there); err != nil {
 		return none, err
+	}
+	if f.crash == crashBefore { // at a moment of its own, too
+		h.crash()
+		return none, errCrashed
 	}
 	switch {
 	case f.lost:
