@@ -24,7 +24,7 @@ import (
 //   - The store opens, Check finds nothing, and it can be written on and crash again, also
 //     while it recovers.
 
-var crashPoints = flag.Int("crash.points", 0, "how many power losses the crash test simulates (0: 1000, or 100 with -short or -race)")
+var crashPoints = flag.Int("crash.points", 0, "how many power losses the crash test simulates (0: 1000, 100 with -short, 40 with -race)")
 
 // crashLife is after how many crashes a store is given up for a new one, so
 // that it stays small.
@@ -34,7 +34,10 @@ func TestPowerLossKeepsEveryAcknowledgement(t *testing.T) {
 	points := *crashPoints
 	if points == 0 {
 		points = 1000
-		if testing.Short() || raceDetector {
+		switch {
+		case raceDetector:
+			points = 40
+		case testing.Short():
 			points = 100
 		}
 	}
