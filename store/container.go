@@ -56,7 +56,10 @@ type Result struct {
 	// and End its last LSN: what a session token is made of.
 	Partition string
 	End       int64
-	// Charge is what the operation cost in request units (RU).
+	// Charge is what the operation cost in request units (RU). A read costs 1 RU, and 1/11 RU
+	// for each KB of the stored item beyond the first; a write costs five times
+	// that, by the larger of the item's versions before and after it. A page, of items or of a
+	// feed, costs one read of all its bytes.
 	Charge float64
 }
 

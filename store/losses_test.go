@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
 	"github.com/changefeed-go/changefeed/store"
@@ -16,6 +18,7 @@ import (
 // for a minute, and keys that lie in the one and the other.
 type lossesStore struct {
 	t           *testing.T
+	fs          vfs.FS
 	db          *store.DB
 	c           *store.Container
 	src         feed.Source
@@ -24,8 +27,8 @@ type lossesStore struct {
 
 func newLossesStore(t *testing.T) *lossesStore {
 	t.Helper()
-	s := &lossesStore{t: t}
-	db, err := store.OpenMemory(store.Options{})
+	s := &lossesStore{t: t, fs: vfs.NewMem()}
+	db, err := store.Open("db", store.Options{FS: s.fs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +58,20 @@ func (s *lossesStore) close() {
 	if err := errors.Join(s.db.Check(s.t.Context()), s.db.Close()); err != nil {
 		s.t.Error(err)
 	}
+}
+
+// reopen closes the store and opens it again.
+func (s *lossesStore) reopen() {
+	s.t.Helper()
+	s.close()
+	var err error
+	if s.db, err = store.Open("db", store.Options{FS: s.fs}); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.c, err = s.db.Container(s.t.Context(), "db", "c"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.src = s.db.Source(s.c)
 }
 
 func (s *lossesStore) partitions() []feed.Partition {
@@ -171,12 +188,16 @@ func TestLostHistoryIsSaidAfterItsSegmentIsGone(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute)
 			lost("split again")
+			s.reopen()
+			lost("opened again")
 		}
 		for ps := s.partitions(); len(ps) > 2; ps = s.partitions() {
 			if _, err := s.c.Merge(t.Context(), ps[0].ID, ps[1].ID); err != nil {
 				t.Fatal(err)
 			}
 			lost("merged")
+			s.reopen()
+			lost("merged and opened again")
 		}
 	})
 }

@@ -24,6 +24,10 @@ import (
 // Errors: *[LockedError] names the process that has it open; *[FormatError]
 // tells that a newer release wrote it; *[CorruptError] that a file is damaged or
 // missing.
+//
+// When the disk refuses a write later on (it is full, or fails), that write and all
+// after it return the disk's error until the store is opened again; reads go on. One case ends the
+// process: no new log file can be made, since Pebble panics there.
 func Open(dir string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	if o.FS == vfs.Default {
