@@ -103,8 +103,8 @@ func TestWriteThatTheDiskRefusesIsNeverAcknowledgedNorShown(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			fs.write.Store(want == syscall.ENOSPC)
-			fs.sync.Store(want == syscall.EIO)
+			fs.write.Store(errors.Is(want, syscall.ENOSPC))
+			fs.sync.Store(errors.Is(want, syscall.EIO))
 			if err := write(c, writes); !errors.Is(err, want) {
 				t.Errorf("the disk is %s: %v", name, err)
 			}
