@@ -286,7 +286,9 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	} else if ok && owner != "" {
 		delete(c.tenures, key) // it is another's, and the host knows
 	}
-	if w.acquires && c.acquiring[key].etag != w.lease.ETag {
+	// Attempts at the same document are one acquire as long as the trust that the
+	// first would have begun lasts; after that the host has begun a new one.
+	if first := c.acquiring[key]; w.acquires && (first.etag != w.lease.ETag || w.start.Sub(first.since) >= c.world.times.trust()) {
 		c.acquiring[key] = attempt{since: w.start, etag: w.lease.ETag}
 	}
 }
