@@ -247,10 +247,11 @@ func TestLostResponseToAnUpdateThatAppliedIsRecognised(t *testing.T) {
 				f.silent = true
 			}
 		}
-		for range 20 {
-			s.add(3)
-			s.sleep(10 * time.Second)
+		for range 60 {
+			s.add(3) // more comes while the outcome is unknown
+			s.sleep(3 * time.Second)
 		}
+		s.sleep(10 * time.Second)
 		s.check.still(since)
 		if n := s.missing() + s.redelivered(); n > 0 {
 			t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
