@@ -42,6 +42,7 @@ type simObserver struct {
 	attempt  int
 	handed   []int // handled, not yet acknowledged (manual checkpoints)
 	closed   bool
+	older    *changefeed.Batch // checkpointed before (manual checkpoints)
 }
 
 // observe makes the observer of a worker that begins.
@@ -125,13 +126,22 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// acknowledge is the user's checkpoint. Its failure is not the batch's: what was
-// handed out stays handled.
+// acknowledge is the user's checkpoint, and then that of an older batch, which
+// does nothing. Its failure is not the batch's: what was handed out stays handled.
 func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) error {
 	o.world.journal.settle(o.handed, false, true)
 	o.handed = nil
-	if err := b.Checkpoint(ctx); err != nil {
+	err := b.Checkpoint(ctx)
+	if err != nil {
 		o.world.trace.add(o.host.id, "checkpoint", o.lease.Token, outcome(err), 0)
+	}
+	older := o.older
+	o.older = b
+	if err != nil || older == nil {
+		return nil
+	}
+	if err := older.Checkpoint(ctx); err != nil {
+		o.world.check.fail(5, "%s: an older checkpoint of lease %s after a newer one: %v", o.host.id, o.lease.Token, err)
 	}
 	return nil
 }

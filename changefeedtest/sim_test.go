@@ -59,6 +59,35 @@ func TestSimulation(t *testing.T) {
 	t.Log(total)
 	if f := total.failure; f != nil {
 		replay(t, f.seed)
+		return
+	}
+	total.contains(t)
+}
+
+// contains checks that the seeds are worth their time.
+func (t *totals) contains(test *testing.T) {
+	const enough = 300 // fewer seeds say nothing about their average
+	if t.seeds < enough {
+		return
+	}
+	for _, c := range []struct {
+		what         string
+		sum, atLeast int
+	}{
+		{"hosts", t.hosts, 3},
+		{"partitions", t.partitions, 4},
+		{"changes", t.changes, 1000},
+		{"splits and merges", t.topology, 1},
+		{"crashes", t.crashes, 2},
+		{"faults", t.faults, 20},
+		{"lease moves", t.moves, 3},
+	} {
+		if c.sum < c.atLeast*t.seeds {
+			test.Errorf("%d seeds contained %d %s; want at least %d a seed", t.seeds, c.sum, c.what, c.atLeast)
+		}
+	}
+	if t.onStore == 0 {
+		test.Error("no seed ran on the store")
 	}
 }
 
