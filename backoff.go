@@ -68,8 +68,11 @@ func scramble(z uint64) uint64 {
 type backoff struct {
 	// first and most bound the pauses; zero: the defaults.
 	first, most time.Duration
-	jitter      jitter
-	failures    int
+	// yields: the pause doubles also while a service throttles. Of those that ask
+	// again and again for more than there is, these leave it to the others.
+	yields   bool
+	jitter   jitter
+	failures int
 }
 
 // after returns the pause after an attempt that failed with err: what the service
@@ -77,18 +80,29 @@ type backoff struct {
 // with each failure.
 func (b *backoff) after(err error) time.Duration {
 	if throttled, ok := errors.AsType[*feed.ThrottledError](err); ok && throttled.RetryAfter > 0 {
-		return throttled.RetryAfter + b.jitter.less(throttled.RetryAfter/5, 1)
+		pause := throttled.RetryAfter
+		if b.yields {
+			pause = max(pause, b.doubled(pause))
+		}
+		return pause + b.jitter.less(pause/5, 1)
 	}
-	first, most := b.first, b.most
+	first := b.first
 	if first == 0 {
 		first = backoffFirst
 	}
+	return b.jitter.spread(b.doubled(first), backoffSpread)
+}
+
+// doubled counts a failure, and returns first doubled with each one before it, up
+// to the most.
+func (b *backoff) doubled(first time.Duration) time.Duration {
+	most := b.most
 	if most == 0 {
 		most = backoffMost
 	}
 	pause := min(float64(first)*math.Pow(2, float64(min(b.failures, 32))), float64(most))
 	b.failures++
-	return b.jitter.spread(time.Duration(pause), backoffSpread)
+	return time.Duration(pause)
 }
 
 // done forgets the failures: an attempt succeeded.

@@ -42,6 +42,21 @@ func TestBackoffHonoursRetryAfter(t *testing.T) {
 	}
 }
 
+// Listings that come back after exactly what the service says would leave nothing
+// to the writes.
+func TestBackoffOfWhatYieldsGrowsWhileTheServiceThrottles(t *testing.T) {
+	b := backoff{jitter: newJitter(7, "test"), most: time.Second, yields: true}
+	for _, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+		want *= time.Millisecond
+		if got := b.after(&feed.ThrottledError{RetryAfter: 100 * time.Millisecond}); got < want || got > want*12/10 {
+			t.Errorf("pause %s, want %s and up to a fifth more", got, want)
+		}
+	}
+	if got := b.after(&feed.ThrottledError{RetryAfter: time.Minute}); got < time.Minute || got > 72*time.Second {
+		t.Errorf("pause %s, asked for 1m", got)
+	}
+}
+
 // Hosts and leases must not do things in one rhythm, and a simulated run must be
 // repeatable.
 func TestJitterDiffersByNameAndRepeatsBySeed(t *testing.T) {

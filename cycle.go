@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -31,7 +32,8 @@ type cycle struct {
 	starts   *starts
 	first    bool
 
-	out cycleResult
+	began time.Duration
+	out   cycleResult
 }
 
 // cycleResult is what came of a cycle.
@@ -48,6 +50,7 @@ type cycleResult struct {
 }
 
 func (c *cycle) run() cycleResult {
+	c.began = c.read().Mono
 	c.out.Regular, c.out.memory = c.regular, c.memory
 	plan, err := c.plan()
 	if plan != nil {
@@ -148,12 +151,36 @@ func (c *cycle) partitions() ([]feed.Partition, error) {
 }
 
 func (c *cycle) mark() error {
-	ctx, cancel := c.request(c.base)
-	defer cancel()
-	if err := c.store.Mark(ctx, true); err != nil {
-		return c.failed(&LeaseStoreError{Op: "mark the leases as initialised", Err: err})
+	const op = "mark the leases as initialised"
+	err := c.insist(op, func(ctx context.Context) error { return c.store.Mark(ctx, true) })
+	if err != nil {
+		return c.failed(&LeaseStoreError{Op: op, Err: err})
 	}
 	return nil
+}
+
+// insist carries out a write, and again when the store throttles it, which means
+// that it was not applied. To begin with a listing again would take more of what
+// is short than the write does, and no write might ever come through. After an
+// acquire interval it is left to the next cycle.
+func (c *cycle) insist(op string, write func(ctx context.Context) error) error {
+	pause := backoff{jitter: newJitter(c.seed, op)}
+	for {
+		ctx, cancel := c.request(c.base)
+		err := write(ctx)
+		cancel()
+		if _, throttled := errors.AsType[*feed.ThrottledError](err); !throttled {
+			return err
+		}
+		wait := pause.after(err)
+		if c.read().Mono-c.began+wait > c.cfg.AcquireInterval || c.ctx.Err() != nil {
+			return err
+		}
+		err = c.failed(&LeaseStoreError{Op: op, Err: err})
+		if !sleep(c.ctx, wait) {
+			return err
+		}
+	}
 }
 
 // checkModes refuses leases that were made for another mode. A position of one
@@ -264,7 +291,12 @@ func (c *cycle) conflict(plan *lease.Plan, err error) {
 func (c *cycle) ask(plan *lease.Plan, l lease.Lease) {
 	asked := l.Asked(c.owner)
 	asked.Timestamp = c.read().Wall.UTC()
-	marked, err := c.update(asked)
+	op := "ask for " + l.Token
+	var marked lease.Lease
+	err := c.insist(op, func(ctx context.Context) (err error) {
+		marked, err = c.store.Update(ctx, asked)
+		return err
+	})
 	switch o, _ := judge(err, c.owner, "", ""); o {
 	case applied:
 		c.out.Asked++
@@ -274,7 +306,7 @@ func (c *cycle) ask(plan *lease.Plan, l lease.Lease) {
 	case absent:
 		plan.Remove(l.ID)
 	case refused, unknown:
-		_ = c.failed(&LeaseStoreError{Op: "ask for " + l.Token, Err: err})
+		_ = c.failed(&LeaseStoreError{Op: op, Err: err})
 		c.out.Asked++ // it may have arrived: look again soon
 		plan.Skip(l.ID)
 	}

@@ -1,6 +1,7 @@
 package changefeed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -141,13 +142,15 @@ func (c *cycle) started(l lease.Lease, marked bool) (lease.Lease, error) {
 }
 
 func (c *cycle) createOne(l lease.Lease) error {
-	ctx, cancel := c.request(c.base)
-	defer cancel()
-	_, err := c.store.Create(ctx, l)
+	op := "create " + l.Token
+	err := c.insist(op, func(ctx context.Context) error {
+		_, err := c.store.Create(ctx, l)
+		return err
+	})
 	switch o, _ := judge(err, c.owner, "", ""); o {
 	case applied, mine, moved, taken:
 		return nil
 	case absent, refused, unknown:
 	}
-	return c.failed(&LeaseStoreError{Op: "create " + l.Token, Err: err})
+	return c.failed(&LeaseStoreError{Op: op, Err: err})
 }

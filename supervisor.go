@@ -58,8 +58,11 @@ func newSupervisor(h *host) *supervisor {
 		inbox:   make(chan func()),
 		starts:  &starts{plain: h.cfg.Start.Kind() != feed.StartNow},
 		quickAt: never,
-		failure: backoff{jitter: newJitter(h.seed, "list"), first: min(backoffFirst, h.cfg.AcquireInterval/4), most: h.cfg.AcquireInterval},
-		jitter:  newJitter(h.seed, "cycle"),
+		failure: backoff{
+			jitter: newJitter(h.seed, "list"), yields: true,
+			first: min(backoffFirst, h.cfg.AcquireInterval/4), most: h.cfg.AcquireInterval,
+		},
+		jitter: newJitter(h.seed, "cycle"),
 	}
 }
 

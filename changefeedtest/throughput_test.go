@@ -1,0 +1,95 @@
+package changefeedtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// Hosts whose start together asks for more request units than the lease container
+// has must not keep each other out by asking again and again: the leases are
+// shared out, and what is needed at rest is nearly all that is used.
+func TestHostsOnATightLeaseContainerComeToRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts, partitions = 3, 4
+		ctx, stop := context.WithCancel(context.Background())
+		db := NewStore(t)
+		items := NewContainer(t, db, "shop", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: partitions})
+		leases := NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 20})
+		var throttled atomic.Int64
+		var held [hosts]atomic.Int64
+		ended := make(chan error, hosts)
+		for i := range hosts {
+			p, err := changefeed.New(changefeed.Config{
+				Processor: "tight", Instance: fmt.Sprintf("host-%d", i), Seed: uint64(i) + 1,
+				Source: db.Source(items), Leases: db.Leases(leases),
+				Handler: changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return nil }),
+				Notify: func(n changefeed.Notification) {
+					if _, ok := errors.AsType[*feed.ThrottledError](n.Err); ok {
+						throttled.Add(1)
+					}
+					switch n.Event {
+					case changefeed.Acquired:
+						held[i].Add(1)
+					case changefeed.Released:
+						held[i].Add(-1)
+						if n.Reason == changefeed.Lost {
+							t.Errorf("lease %s is lost", n.LeaseToken)
+						}
+					case changefeed.Failed:
+					}
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { ended <- p.Run(ctx) }()
+		}
+		sleep(10 * time.Minute)
+		for i := range held {
+			if n := held[i].Load(); n < partitions/hosts || n > (partitions+hosts-1)/hosts {
+				t.Errorf("host %d has %d of %d leases", i, n, partitions)
+			}
+		}
+		stop()
+		for range hosts {
+			if err := <-ended; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		}
+		if !initialised(t, db.Source(items), db.Leases(leases)) {
+			t.Error("the leases were never marked as initialised")
+		}
+		if n := throttled.Load(); n > 500 {
+			t.Errorf("%d requests were throttled in 10 minutes", n)
+		}
+	})
+}
+
+// initialised lists the leases of the test above, when there is throughput for it.
+func initialised(t *testing.T, source feed.Source, leases lease.Container) bool {
+	t.Helper()
+	sleep(time.Minute)
+	identity, err := source.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := leases.Open(t.Context(), lease.Key{Processor: "tight", Identity: identity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listing, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !listing.Initialized.IsZero()
+}
