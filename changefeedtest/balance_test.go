@@ -95,12 +95,12 @@ func TestSurplusHostsStandByAndTakeOver(t *testing.T) {
 func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 	play(t, func(s *scene) {
 		adjust := s.adjust
-		s.adjust = func(h *host, cfg *changefeed.Config) {
+		s.setAdjust(func(h *host, cfg *changefeed.Config) {
 			adjust(h, cfg)
 			if h.instance == "small" {
 				cfg.MaxLeases = 1
 			}
-		}
+		})
 		small, one, two := s.join("small"), s.join("one"), s.join("two")
 		s.sleep(2 * s.times.intervals())
 		since := time.Now()
@@ -125,12 +125,12 @@ func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 // before: until then its owner renews it and works on.
 func TestHandOverWaitsForTheHandler(t *testing.T) {
 	play(t, func(s *scene) {
-		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.host.instance == "first" && !s.isCalm() {
 				return handling{takes: 10 * time.Minute}
 			}
 			return handling{takes: time.Millisecond}
-		}
+		})
 		first := s.join("first")
 		s.initialised()
 		s.add(40)

@@ -19,12 +19,12 @@ import (
 // checkpointed, and finds a new "now" after a restart (azure-cosmos-dotnet-v3#5268).
 func TestFirstBatchThatFailsOnAFreshLeaseIsNotSkipped(t *testing.T) {
 	play(t, func(s *scene) {
-		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.host.instance == "first" {
 				return handling{err: errHandler}
 			}
 			return handling{}
-		}
+		})
 		first := s.join("first")
 		s.initialised()
 		s.add(20)
@@ -97,9 +97,9 @@ func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
 // loses what was handed out and not checkpointed.
 func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 	play(t, func(s *scene) {
-		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			return handling{checkpoint: o.lease.PartitionID != "0"}
-		}
+		})
 		s.join("first")
 		s.initialised()
 		s.add(50)
@@ -137,11 +137,11 @@ func TestCrashAtEveryWriteOfASplitLosesNothing(t *testing.T) {
 				s.initialised()
 				s.add(30)
 				due := nth(p.n)
-				s.faults = func(c call, _ *draw, f *fault) {
+				s.setFaults(func(c call, _ *draw, f *fault) {
 					if c.host == h && c.op == p.op && due() {
 						f.crash = p.point
 					}
-				}
+				})
 				s.split("0")
 				s.add(30)
 				s.sleep(time.Minute)
@@ -242,11 +242,11 @@ func TestLostResponseToAnUpdateThatAppliedIsRecognised(t *testing.T) {
 		s.initialised()
 		since := time.Now()
 		due := nth(3)
-		s.faults = func(c call, _ *draw, f *fault) {
+		s.setFaults(func(c call, _ *draw, f *fault) {
 			if c.op == opUpdate && due() {
 				f.silent = true
 			}
-		}
+		})
 		for range 60 {
 			s.add(3) // more comes while the outcome is unknown
 			s.sleep(3 * time.Second)
@@ -265,11 +265,11 @@ func TestThrottledLeaseContainerMovesNoLease(t *testing.T) {
 		s.join("second")
 		s.sleep(2 * time.Minute)
 		since := time.Now()
-		s.faults = func(c call, d *draw, f *fault) {
+		s.setFaults(func(c call, d *draw, f *fault) {
 			if isLeaseOp(c.op) && d.chance(0.6) {
 				f.refusal = &feed.ThrottledError{RetryAfter: d.span(100*time.Millisecond, 2*time.Second)}
 			}
-		}
+		})
 		for range 30 {
 			s.add(3)
 			s.sleep(10 * time.Second)
@@ -285,12 +285,12 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("first")
 		s.initialised()
-		s.handle = func(o *simObserver, b *changefeed.Batch, _ int) handling {
+		s.setHandle(func(o *simObserver, b *changefeed.Batch, _ int) handling {
 			return handling{takes: time.Second, call: func(context.Context, *changefeed.Batch) error {
 				o.host.leave()
 				return nil
 			}}
-		}
+		})
 		s.addTo(s.keyIn(s.lease("0").Range))
 		s.sleep(20 * time.Second)
 		select {
@@ -301,7 +301,7 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 		if l := s.lease("0"); !l.Free() || l.Continuation != memContinuation(1) {
 			t.Errorf("lease 0 is owned by %q at %q; want it free, behind the batch that stopped the host", l.Owner, l.Continuation)
 		}
-		s.handle = nil
+		s.setHandle(nil)
 	})
 }
 
@@ -309,13 +309,13 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 // else would work beside it. Run says so, and the lease expires.
 func TestHandlerThatIgnoresItsContextKeepsItsLeaseUntilItExpires(t *testing.T) {
 	play(t, func(s *scene) {
-		s.deaf = true
-		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+		s.allowDeaf()
+		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.host.instance == "first" {
 				return handling{takes: time.Hour, deaf: true}
 			}
 			return handling{}
-		}
+		})
 		h := s.join("first")
 		s.initialised()
 		s.addTo(s.keyIn(s.lease("0").Range))
@@ -348,12 +348,12 @@ func TestSplitOnTheVeryFirstReadKeepsTheStart(t *testing.T) {
 			play(t, func(s *scene) {
 				s.add(10)
 				due := nth(1)
-				s.faults = func(c call, _ *draw, _ *fault) {
+				s.setFaults(func(c call, _ *draw, _ *fault) {
 					if c.op == opRead && due() {
 						s.split("0")
 						s.add(10)
 					}
-				}
+				})
 				s.join("first")
 				s.sleep(3 * time.Minute)
 				want := 10
@@ -403,11 +403,11 @@ func TestReleaseRefusedByAPropertyWriteIsRepeated(t *testing.T) {
 		s.add(10)
 		s.sleep(time.Minute)
 		due := nth(1)
-		s.faults = func(c call, _ *draw, _ *fault) {
+		s.setFaults(func(c call, _ *draw, _ *fault) {
 			if c.op == opUpdate && due() {
 				s.note(c.key, "between stop and release")
 			}
-		}
+		})
 		h.leave()
 		<-h.done
 		for _, l := range s.list().Leases {
@@ -439,7 +439,7 @@ func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.check.exclusive = false
+		s.check.tolerate()
 		s.check.operatorWrites(made)
 		s.sleep(5 * time.Minute)
 		for _, l := range s.list().Leases {
@@ -462,11 +462,11 @@ func TestLeaseStoreDownForLongerThanTheExpirationLosesNothing(t *testing.T) {
 				s.add(10)
 				s.sleep(time.Minute)
 				down := time.Now().Add(length)
-				s.faults = func(c call, d *draw, f *fault) {
+				s.setFaults(func(c call, d *draw, f *fault) {
 					if isLeaseOp(c.op) && time.Now().Before(down) {
 						outage(d, f)
 					}
-				}
+				})
 				since := time.Now()
 				s.add(10)
 				s.sleep(length)
@@ -496,11 +496,11 @@ func TestSourceDownForAnyTimeKeepsTheLease(t *testing.T) {
 				s.add(10)
 				s.sleep(time.Minute)
 				down := time.Now().Add(length)
-				s.faults = func(c call, d *draw, f *fault) {
+				s.setFaults(func(c call, d *draw, f *fault) {
 					if !isLeaseOp(c.op) && time.Now().Before(down) {
 						outage(d, f)
 					}
-				}
+				})
 				since := time.Now()
 				s.add(10)
 				s.sleep(length)

@@ -96,8 +96,11 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	u, entries := o.begins(ctx, b)
 	o.attempt++
 	does := handling{takes: o.base(b)}
-	if w.handle != nil {
-		does = w.handle(o, b, o.attempt)
+	w.mu.Lock()
+	handle := w.handle
+	w.mu.Unlock()
+	if handle != nil {
+		does = handle(o, b, o.attempt)
 	}
 	panicked, err := o.works(ctx, b, entries, does)
 	w.check.ends(u)

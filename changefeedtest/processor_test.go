@@ -166,8 +166,8 @@ func TestFeedRangeLimitsAProcessor(t *testing.T) {
 				t.Errorf("item %s lies outside of range %s", id, low)
 			}
 		}
-		if len(a.ids) == 0 || len(b.ids) == 0 {
-			t.Errorf("the ranges got %d and %d of 40 changes", len(a.ids), len(b.ids))
+		if len(a.sorted()) == 0 || len(b.sorted()) == 0 {
+			t.Errorf("the ranges got %d and %d of 40 changes", len(a.sorted()), len(b.sorted()))
 		}
 		all := &seen{ids: append(a.sorted(), b.sorted()...)}
 		want(t, "both ranges", all.sorted(), numbers(1, 40))

@@ -205,7 +205,7 @@ func (c *checker) returned(h *host, err error) {
 	switch {
 	case !leaving:
 		c.fail(11, "%s: Run returned by itself: %v", h.id, err)
-	case err != nil && !c.world.deaf:
+	case err != nil && !c.world.mayOutlast():
 		c.fail(11, "%s: Run returned %v", h.id, err)
 	}
 }

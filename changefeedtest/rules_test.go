@@ -3,6 +3,7 @@ package changefeedtest
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,12 +22,13 @@ func TestLeaseIsNotPutBackWithoutTrust(t *testing.T) {
 		s.initialised()
 		s.add(5)
 		s.sleep(time.Minute)
-		cut := true
-		s.faults = func(c call, _ *draw, f *fault) {
-			if c.host == a && isLeaseOp(c.op) && cut {
+		var cut atomic.Bool
+		cut.Store(true)
+		s.setFaults(func(c call, _ *draw, f *fault) {
+			if c.host == a && isLeaseOp(c.op) && cut.Load() {
 				f.refusal = errUnavailable
 			}
-		}
+		})
 		s.sleep(20 * time.Second)
 		b := s.join("b")
 		for range 200 {
@@ -36,7 +38,7 @@ func TestLeaseIsNotPutBackWithoutTrust(t *testing.T) {
 			s.sleep(time.Second)
 		}
 		s.deleteByHand("0")
-		cut = false
+		cut.Store(false)
 		s.add(5)
 		s.sleep(3 * time.Minute)
 		if n := s.missing(); n > 0 {
@@ -52,12 +54,12 @@ func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 	play(t, func(s *scene) {
 		b := s.join("b")
 		pause := nth(1)
-		s.faults = func(c call, _ *draw, f *fault) {
+		s.setFaults(func(c call, _ *draw, f *fault) {
 			if c.host == b && c.op == opPartitions && pause() {
 				f.lost = true
 				b.pause()
 			}
-		}
+		})
 		s.sleep(time.Second)
 		a := s.join("a")
 		s.sleep(3 * time.Minute)
@@ -67,16 +69,17 @@ func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 		// A writes once more, and then B's listing comes right after the deletion.
 		s.add(5)
 		s.sleep(2 * time.Second)
-		slow := true
-		s.faults = func(c call, _ *draw, f *fault) {
-			if c.host == a && slow && c.write {
+		var slow atomic.Bool
+		slow.Store(true)
+		s.setFaults(func(c call, _ *draw, f *fault) {
+			if c.host == a && slow.Load() && c.write {
 				f.there = 9 * time.Second // its next write finds the deletion late
 			}
-		}
+		})
 		s.deleteByHand("0")
 		b.resume()
 		s.sleep(20 * time.Second)
-		slow = false
+		slow.Store(false)
 		s.sleep(3 * time.Minute)
 		if n := s.missing(); n > 0 {
 			t.Errorf("%d changes missing", n)
@@ -91,7 +94,7 @@ func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 func TestNowIsResolvedBeforeTheMarkerIsFoundAbsent(t *testing.T) {
 	play(t, func(s *scene) {
 		a := s.join("a")
-		s.faults = func(c call, _ *draw, f *fault) {
+		s.setFaults(func(c call, _ *draw, f *fault) {
 			switch {
 			case c.host == a && c.op == opCreate && c.key == "0":
 				f.there = 3 * time.Second
@@ -100,7 +103,7 @@ func TestNowIsResolvedBeforeTheMarkerIsFoundAbsent(t *testing.T) {
 			case c.host.instance == "b" && c.op == opNow && c.host.made(opList) > 1:
 				f.there = 5 * time.Second
 			}
-		}
+		})
 		s.sleep(time.Second)
 		s.split("0")
 		s.join("b")
@@ -126,31 +129,31 @@ func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 		a := s.join("a")
 		s.initialised()
 		s.sleep(30 * time.Second)
-		var cause error
-		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+		var cause atomic.Value
+		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.host != a {
 				return handling{takes: 30 * time.Second}
 			}
 			return handling{call: func(ctx context.Context, _ *changefeed.Batch) error {
 				select {
 				case <-ctx.Done():
-					cause = context.Cause(ctx)
+					cause.Store(context.Cause(ctx))
 				case <-time.After(5 * time.Minute):
 				}
 				return ctx.Err()
 			}}
-		}
-		s.faults = func(c call, _ *draw, f *fault) {
+		})
+		s.setFaults(func(c call, _ *draw, f *fault) {
 			if c.host == a && isLeaseOp(c.op) {
 				f.lost = true
 			}
-		}
+		})
 		s.add(3)
 		s.sleep(20 * time.Second)
 		s.join("b")
 		s.sleep(4 * time.Minute)
-		if !isLost(cause) {
-			t.Errorf("the handler's context ended with %v; want it lost", cause)
+		if ended, ok := cause.Load().(error); !ok || !errors.Is(ended, lease.ErrLost) {
+			t.Errorf("the handler's context ended with %v; want it lost", ended)
 		}
 		if n := s.missing(); n > 0 {
 			t.Errorf("%d changes missing", n)
@@ -162,22 +165,22 @@ func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 // who has his share already, one interval later.
 func TestLeaseOfADeadRequesterIsTaken(t *testing.T) {
 	play(t, func(s *scene) {
-		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.lease.Token == "0" && !s.isCalm() {
 				return handling{takes: 40 * time.Minute}
 			}
 			return handling{takes: time.Millisecond}
-		}
+		})
 		s.join("a")
 		s.initialised()
 		s.add(60)
 		s.sleep(30 * time.Second)
 		asked := nth(3)
-		s.faults = func(c call, _ *draw, f *fault) {
+		s.setFaults(func(c call, _ *draw, f *fault) {
 			if c.host.instance == "b" && c.op == opUpdate && asked() {
 				f.crash = crashAfter
 			}
-		}
+		})
 		s.join("b")
 		s.sleep(s.times.expiration + 4*s.times.acquire)
 		for _, l := range s.list().Leases {
@@ -198,11 +201,11 @@ func TestChildOfAnUnfinishedSplitIsNotRun(t *testing.T) {
 		s.initialised()
 		s.add(20)
 		s.sleep(time.Minute)
-		s.faults = func(c call, _ *draw, f *fault) {
+		s.setFaults(func(c call, _ *draw, f *fault) {
 			if c.host == a && c.op == opCreate {
 				f.crash = crashAfter
 			}
-		}
+		})
 		s.split("0")
 		s.sleep(30 * time.Second)
 		s.add(20)
@@ -221,35 +224,32 @@ func TestChildOfAnUnfinishedSplitIsNotRun(t *testing.T) {
 // reaches beyond the old range is cut, because the neighbour's lease stands elsewhere.
 func TestPieceThatReachesBeyondTheOldRangeIsCut(t *testing.T) {
 	play(t, func(s *scene) {
-		s.handle = func(o *simObserver, _ *changefeed.Batch, _ int) handling {
+		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.lease.Token == "1" && !s.isCalm() {
 				return handling{takes: 10 * time.Minute} // the neighbour is behind
 			}
 			return handling{takes: time.Millisecond}
-		}
+		})
 		s.join("a")
 		s.initialised()
 		s.add(40)
 		s.sleep(time.Minute)
-		hold := true
-		s.faults = func(c call, _ *draw, f *fault) {
-			if c.op == opRead && hold {
+		var hold atomic.Bool
+		hold.Store(true)
+		s.setFaults(func(c call, _ *draw, f *fault) {
+			if c.op == opRead && hold.Load() {
 				f.refusal = errUnavailable
 			}
-		}
+		})
 		s.split("0")
 		parts := s.engine.partitions()
 		s.merge(parts[1].ID, parts[2].ID)
 		s.add(40)
 		s.sleep(20 * time.Second)
-		hold = false
+		hold.Store(false)
 		s.sleep(15 * time.Minute)
 		if n := s.missing() + s.redelivered(); n > 0 {
 			t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 		}
 	}, partitions(2))
-}
-
-func isLost(err error) bool {
-	return errors.Is(err, lease.ErrLost)
 }

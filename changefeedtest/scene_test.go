@@ -59,15 +59,47 @@ func play(t *testing.T, script func(s *scene), options ...option) {
 		e.docs.clockless = set.clockless
 		c.engine = e
 		s := &scene{world: newWorld(c), t: t, mem: e, notes: map[*host][]changefeed.Notification{}}
-		s.adjust = func(h *host, cfg *changefeed.Config) { cfg.Notify = s.noted(h) }
-		s.handle = func(*simObserver, *changefeed.Batch, int) handling {
+		s.setAdjust(func(h *host, cfg *changefeed.Config) { cfg.Notify = s.noted(h) })
+		s.setHandle(func(*simObserver, *changefeed.Batch, int) handling {
 			return handling{takes: time.Millisecond, checkpoint: true}
-		}
+		})
 		s.open()
 		defer s.judge()
 		script(s)
 		s.finish()
 	})
+}
+
+// The setters are for scripts, whose hosts are at work already.
+func (s *scene) setFaults(f func(c call, d *draw, f *fault)) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.faults = f
+}
+
+func (s *scene) setHandle(f func(o *simObserver, b *changefeed.Batch, attempt int) handling) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.handle = f
+}
+
+func (s *scene) setAdjust(f func(h *host, cfg *changefeed.Config)) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.adjust = f
+}
+
+func (s *scene) allowDeaf() {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.deaf = true
+}
+
+// tolerate switches exclusive use off, for what may break it.
+func (c *checker) tolerate() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.exclusive = false
 }
 
 func (s *scene) open() {

@@ -55,6 +55,15 @@ type world struct {
 	trace      *trace
 	journal    *journal
 	check      *checker
+	pending    sync.WaitGroup // late requests and handlers, which outlive their callers
+
+	mu       sync.Mutex // guards what follows
+	hosts    []*host
+	calmFrom time.Time // from then on nothing goes wrong; zero: not yet known
+	injected int
+	clean    bool // nothing but crashes befalls anybody
+	// deaf: handlers may outlast a stop, so Run may return an error.
+	deaf bool
 	// faults decides what befalls a call, beside what hosts have in store for
 	// themselves; nil: base delays only.
 	faults func(c call, d *draw, f *fault)
@@ -64,16 +73,6 @@ type world struct {
 	torn func(host string, n int) (time.Duration, bool)
 	// adjust changes a host's configuration before it starts.
 	adjust func(h *host, cfg *changefeed.Config)
-
-	pending sync.WaitGroup // late requests and handlers, which outlive their callers
-
-	mu       sync.Mutex // guards what follows
-	hosts    []*host
-	calmFrom time.Time // from then on nothing goes wrong; zero: not yet known
-	injected int
-	clean    bool // nothing but crashes befalls anybody
-	// deaf: handlers may outlast a stop, so Run may return an error.
-	deaf bool
 }
 
 // worldConfig is what a world is made of.
@@ -128,8 +127,11 @@ func (w *world) join(instance string) *host {
 	if w.journal.passes != nil {
 		cfg.Filter = w.filter
 	}
-	if w.adjust != nil {
-		w.adjust(h, &cfg)
+	w.mu.Lock()
+	adjust := w.adjust
+	w.mu.Unlock()
+	if adjust != nil {
+		adjust(h, &cfg)
 	}
 	w.trace.add(h.id, "join", instance, "", 0)
 	go h.run(ctx, cfg)
@@ -177,6 +179,13 @@ func (w *world) punctual() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.clean
+}
+
+// mayOutlast reports whether handlers may outlast a stop.
+func (w *world) mayOutlast() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deaf
 }
 
 // calm ends all faults: from now on requests arrive, answers come, handlers work.
@@ -237,8 +246,11 @@ func (w *world) befall(c call) fault {
 		}
 		c.host.mu.Unlock()
 	}
-	if w.faults != nil && !w.isCalm() {
-		w.faults(c, &d, &f)
+	w.mu.Lock()
+	faults, rough := w.faults, w.calmFrom.IsZero()
+	w.mu.Unlock()
+	if faults != nil && rough {
+		faults(c, &d, &f)
 	}
 	return f
 }
@@ -255,10 +267,13 @@ func (w *world) inject() {
 func (w *world) lister(h *host, store lease.Store) func(context.Context) (lease.Listing, error) {
 	return func(ctx context.Context) (lease.Listing, error) {
 		first, err := store.List(ctx)
-		if err != nil || w.torn == nil || w.isCalm() {
+		w.mu.Lock()
+		torn, rough := w.torn, w.calmFrom.IsZero()
+		w.mu.Unlock()
+		if err != nil || torn == nil || !rough {
 			return first, err
 		}
-		pause, tear := w.torn(h.id, h.count("torn", ""))
+		pause, tear := torn(h.id, h.count("torn", ""))
 		if !tear {
 			return first, nil
 		}
