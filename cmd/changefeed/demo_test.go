@@ -141,14 +141,9 @@ func TestDemoNamesTheProcessThatUsesItsDirectory(t *testing.T) {
 }
 
 func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		cmd := process(t, "demo", "--records", "500")
-		temporary := ""
-		for _, v := range cmd.Env {
-			if dir, is := strings.CutPrefix(v, "TMPDIR="); is {
-				temporary = dir // the last one counts
-			}
-		}
+		temporary := temporaryOf(cmd)
 		var errOut strings.Builder
 		cmd.Stderr = &errOut
 		said, err := cmd.StdoutPipe()
@@ -176,6 +171,42 @@ func TestDemoOnASignalLeavesNothingBehind(t *testing.T) {
 			t.Errorf("%v: left behind: %v, %v", signal, left, err)
 		}
 	}
+}
+
+// "changefeed demo | head" is no reason to leave a store behind.
+func TestDemoThatNobodyReadsLeavesNothingBehind(t *testing.T) {
+	cmd := process(t, "demo", "--records", "500")
+	temporary := temporaryOf(cmd)
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(said)
+	for lines.Scan() && !strings.Contains(lines.Text(), "host-1 joins") {
+	}
+	if err := said.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted && code != exitUnread {
+		t.Errorf("ended with %v", err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// temporaryOf is the directory that a process makes its temporary ones in.
+func temporaryOf(cmd *exec.Cmd) (dir string) {
+	for _, v := range cmd.Env {
+		if d, is := strings.CutPrefix(v, "TMPDIR="); is {
+			dir = d // the last one counts
+		}
+	}
+	return dir
 }
 
 // row is the value of a row of the demo's last table.

@@ -3,7 +3,7 @@
 // feed of a container.
 //
 // It exits with 0 when all went well, 1 when it did not, 2 when it was called
-// wrongly, and 130 when a signal ended it.
+// wrongly, 130 when a signal ended it, and 141 when nobody reads its output.
 package main
 
 import (
@@ -25,16 +25,30 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitInterrupted = 130
+	exitUnread      = 141 // what a shell says of a program that SIGPIPE ended
 )
 
 func main() {
 	// The first signal ends the work in good order. After it the signals have
 	// their usual effect again, so a second one ends the process at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := run(endWithReader(ctx), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// endWithReader makes a context that ends when nobody reads the output any more.
+// The process isn't killed by that, then and later: it has to tidy up.
+func endWithReader(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	go func() { // until the process ends
+		<-unread
+		cancel()
+	}()
+	return ctx
 }
 
 // run executes the command and returns its exit code. What the command has to
@@ -66,6 +80,8 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 		return exitOK
 	case errors.Is(err, errReported):
 		return exitFailed
+	case errors.Is(err, syscall.EPIPE):
+		return exitUnread
 	case errors.As(err, &usage):
 		cmd.PrintErrf("changefeed: %v\nRun '%s --help' for what it takes.\n", err, cmd.CommandPath())
 		return exitUsage

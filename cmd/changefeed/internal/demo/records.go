@@ -225,6 +225,12 @@ func shorten(raw json.RawMessage) string {
 // object per line. It stops at the first error.
 func eachObject(in io.Reader, do func(map[string]json.RawMessage) error) error {
 	buffered := bufio.NewReaderSize(in, 1<<16)
+	const mark = "\ufeff" // some programs begin every file with a byte order mark
+	if begin, err := buffered.Peek(len(mark)); err == nil && string(begin) == mark {
+		if _, err := buffered.Discard(len(mark)); err != nil {
+			return err
+		}
+	}
 	decode := json.NewDecoder(buffered)
 	array, err := beginsArray(buffered)
 	if err != nil {

@@ -44,6 +44,7 @@ func TestRecordsOfBothFormsAndOfEveryWayToNameThem(t *testing.T) {
 	}{
 		{"array with ids", `[{"id":"a","k":1},{"id":"b","k":2}]`, "", []string{"a", "b"}},
 		{"one per line with ids", "{\"id\":\"a\",\"k\":1}\n{\"id\":\"b\",\"k\":2}\n", "", []string{"a", "b"}},
+		{"a byte order mark", "\ufeff{\"id\":\"a\",\"k\":1}\r\n{\"id\":\"b\",\"k\":2}\r\n", "", []string{"a", "b"}},
 		{"no id: the row", "{\"k\":1}\n\n{\"k\":2}", "", []string{"1", "2"}},
 		{"numbers as ids", ` [ {"id":17,"k":1}, {"id":1e3,"k":1} ] `, "", []string{"17", "1e3"}},
 		{"a field of another name", `{"no":"x","k":1}{"no":"y","k":1}`, "no", []string{"x", "y"}},
