@@ -117,9 +117,7 @@ func (db *DB) sequence() {
 		if len(requests) == 0 {
 			if open {
 				<-db.queue.wake
-				// Writers that were answered together come back together: to let them
-				// queue up first nearly doubles the group.
-				runtime.Gosched()
+				letWritersQueue()
 			}
 			continue
 		}
@@ -128,6 +126,18 @@ func (db *DB) sequence() {
 			requests[i] = nil
 			r.done <- struct{}{}
 		}
+		letWritersQueue()
+	}
+}
+
+// letWritersQueue lets the writers that were answered together, and come back
+// together, queue up before the next group is taken. That nearly doubles the
+// group. One turn of the scheduler is not enough where the writers share two
+// cores with Pebble's goroutines; four were measured to be (groups of 55 of 64 writers,
+// instead of 45), and cost one writer alone nothing that could be measured.
+func letWritersQueue() {
+	const turns = 4
+	for range turns {
 		runtime.Gosched()
 	}
 }
