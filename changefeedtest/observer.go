@@ -90,10 +90,11 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	w := o.world
 	w.pending.Add(1)
 	defer w.pending.Done()
+	handed := time.Now()
 	if err := o.pass(ctx, b.Changes[0].LSN); err != nil {
 		return err
 	}
-	u, entries := o.begins(ctx, b)
+	u, entries := o.begins(ctx, b, handed)
 	o.attempt++
 	does := handling{takes: o.base(b)}
 	w.mu.Lock()
@@ -199,8 +200,9 @@ func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []
 	return err
 }
 
-// begins registers a batch and judges it: it is the one that is due.
-func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch) (*use, []int) {
+// begins registers a batch and judges it: it is the one that is due. It was handed
+// out before the host's gate, where it may have waited.
+func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed time.Time) (*use, []int) {
 	w, c := o.world, o.world.check
 	ids := make([]string, len(b.Changes))
 	for i := range b.Changes {
@@ -228,9 +230,9 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch) (*use, []
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if o.failed == nil {
-		if t := c.tenures[tenureKey{o.host, o.lease.Token}]; t != nil && !t.askedAt.IsZero() && time.Since(t.askedAt) > 0 {
+		if t := c.tenures[tenureKey{o.host, o.lease.Token}]; t != nil && !t.askedAt.IsZero() && handed.After(t.askedAt) {
 			c.violate(7, "%s: lease %s: a new batch %s after the answer that showed a mark",
-				o.host.id, o.lease.Token, time.Since(t.askedAt))
+				o.host.id, o.lease.Token, handed.Sub(t.askedAt))
 		}
 	}
 	c.cost.batches[o.lease.Token]++

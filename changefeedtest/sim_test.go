@@ -163,7 +163,10 @@ func (t *totals) String() string {
 // TestSeedRepeatsItself: a seed stands for one run, to the nanosecond, else a
 // failing one could not be replayed.
 func TestSeedRepeatsItself(t *testing.T) {
-	const seeds, times = 50, 5
+	seeds, times := uint64(50), 5
+	if testing.Short() || raceEnabled {
+		seeds, times = 10, 3
+	}
 	var next atomic.Uint64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
