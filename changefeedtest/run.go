@@ -254,6 +254,7 @@ func (r *run) operation(d *draw, key feed.PartitionKey) memWrite {
 func (r *run) rest(ctx context.Context) {
 	w, check := r.world, r.world.check
 	w.calm()
+	time.Sleep(w.times.timeout) // a write that is under way may still be a host's last
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host's life is its own: it ends by a crash or a leave, not with what started it
 	}
