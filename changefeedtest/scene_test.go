@@ -72,26 +72,26 @@ func play(t *testing.T, script func(s *scene), options ...option) {
 
 // The setters are for scripts, whose hosts are at work already.
 func (s *scene) setFaults(f func(c call, d *draw, f *fault)) {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.faults = f
 }
 
 func (s *scene) setHandle(f func(o *simObserver, b *changefeed.Batch, attempt int) handling) {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.handle = f
 }
 
 func (s *scene) setAdjust(f func(h *host, cfg *changefeed.Config)) {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.adjust = f
 }
 
 func (s *scene) allowDeaf() {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.deaf = true
 }
 
