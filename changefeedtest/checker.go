@@ -229,8 +229,11 @@ func (c *checker) childSent(h *host, l lease.Lease) {
 	if !c.marker || l.Owner != "" || h.text() == "" {
 		return
 	}
+	parts := c.world.engine.partitions()
 	for _, a := range c.docs {
-		if !ancestor(a, l) || a.Owner != h.text() {
+		// Who replaces a gone lease may also hold the lease of a partition that came to
+		// have the same range (by a split and a merge). That one is no parent.
+		if !ancestor(a, l) || a.Owner != h.text() || !isGone(parts, a.PartitionID, a.Range.OrFull()) {
 			continue
 		}
 		if t := c.tenures[tenureKey{h, a.Token}]; t != nil && !c.trusted(t) {
