@@ -35,7 +35,7 @@ type Config struct {
 	// Start is where to start when the leases are made for the first time;
 	// afterwards it is not looked at. Default: now. A continuation can start one
 	// lease only. All versions and deletes can't start at the beginning or at a
-	// time.
+	// time. A time in the future may be taken for now.
 	Start feed.Start
 	// Mode is latest version (default) or all versions and deletes. It is fixed
 	// for the life of the leases.
@@ -76,7 +76,8 @@ type Config struct {
 	MinLeases, MaxLeases int
 	// DiscardLeases starts over: existing leases are deleted when Run begins.
 	// Run fails when another host holds one: stop the others first, and discard
-	// on one host.
+	// on one host. They are deleted before Start is tried; if that turns out to
+	// be impossible, the old positions are gone all the same.
 	DiscardLeases bool
 
 	// Checkpoint says when positions are written. Default: after every batch.
@@ -88,10 +89,11 @@ type Config struct {
 	// OnHistoryLost chooses to go on at the oldest position (return true) when
 	// the feed no longer reaches back to the lease's. It is called for several
 	// leases at the same time. Default: never; the lease is kept, the read
-	// retried, and an error notified.
+	// retried, and an error notified. A panic in it is not caught.
 	OnHistoryLost func(lease.Lease, *feed.HistoryLostError) bool
 	// Notify is told of leases acquired and released, and of errors. It is
 	// called from several goroutines and must return soon: the lease waits for it.
+	// A panic in it is not caught.
 	Notify func(Notification)
 	// Logger gets what happens: leases at level info, errors at warn. Default: none.
 	Logger *slog.Logger

@@ -34,6 +34,8 @@ func Beginning() Start { return Start{kind: StartBeginning} }
 
 // At starts with the changes whose timestamp (_ts, whole seconds) is at or after
 // t's second. A time before the container was made is the beginning.
+// A time in the future may be taken for now: a position can hold a place in the feed,
+// and no time.
 func At(t time.Time) Start {
 	return Start{kind: StartTime, at: t.UTC().Truncate(time.Second)}
 }
