@@ -231,9 +231,11 @@ func TestFilterHidesChangesAndPositionsAdvance(t *testing.T) {
 		}})
 		d.add(50)
 		sleep(2 * time.Minute)
+		d.add(20) // a page of which nothing is left
+		sleep(2 * time.Minute)
 		want(t, "the handler", s.sorted(), numbers(1, 3))
-		if l := d.leases(); len(l) != 1 || l[0].Continuation != memContinuation(50) {
-			t.Errorf("leases %v; want one that stands behind the last of 50 changes", l)
+		if l := d.leases(); len(l) != 1 || l[0].Continuation != memContinuation(70) {
+			t.Errorf("leases %v; want one that stands behind the last of 70 changes", l)
 		}
 	})
 }
