@@ -168,10 +168,12 @@ func TestSeedRepeatsItself(t *testing.T) {
 		seeds, times = 10, 3
 	}
 	var next atomic.Uint64
+	next.Store(*simFirst)
+	end := *simFirst + seeds
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for seed := next.Add(1); seed <= seeds; seed = next.Add(1) {
+			for seed := next.Add(1) - 1; seed < end; seed = next.Add(1) - 1 {
 				first := runSeed(t, seed, false)
 				for range times - 1 {
 					if again := runSeed(t, seed, false); again.hash != first.hash {
