@@ -164,6 +164,25 @@ func TestPositionIsRefusedForAnotherScope(t *testing.T) {
 	}
 }
 
+// A time whose year, in UTC, RFC 3339 can't write made a position that NewReader
+// refused.
+func TestPositionOfATimeOutsideTheCalendarIsReadBack(t *testing.T) {
+	for _, at := range []time.Time{
+		time.Date(0, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)),
+		time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3*3600)),
+	} {
+		s := newFake()
+		first, err := newReader(t, s, feed.ReaderConfig{Start: feed.At(at)}).Position(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := newReader(t, s, feed.ReaderConfig{Position: first}).Position(t.Context())
+		if err != nil || second != first {
+			t.Errorf("the position of a start at %s came back as %s, %v; want %s", at, second, err, first)
+		}
+	}
+}
+
 // FuzzPosition: a text is refused, or it is a position that comes back the same
 // after a second reading.
 func FuzzPosition(f *testing.F) {

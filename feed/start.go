@@ -35,10 +35,23 @@ func Beginning() Start { return Start{kind: StartBeginning} }
 // At starts with the changes whose timestamp (_ts, whole seconds) is at or after
 // t's second. A time before the container was made is the beginning.
 // A time in the future may be taken for now: a position can hold a place in the feed,
-// and no time.
+// and no time. A time that RFC 3339 can't write, because its year in UTC isn't 0 to
+// 9999, is the nearest that it can.
 func At(t time.Time) Start {
-	return Start{kind: StartTime, at: t.UTC().Truncate(time.Second)}
+	t = t.UTC().Truncate(time.Second)
+	if t.Before(earliest) {
+		t = earliest
+	} else if t.After(latest) {
+		t = latest
+	}
+	return Start{kind: StartTime, at: t}
 }
+
+// The first and last time of [At], those that RFC 3339 can write.
+var (
+	earliest = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	latest   = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+)
 
 // After starts behind c.
 func After(c Continuation) Start { return Start{kind: StartContinuation, after: c} }
