@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Path is the path of a request: pairs of a resource type and an id, with the
+// last id missing when a feed is addressed.
+type Path struct {
+	// Types and IDs are the pairs; IDs may be one shorter. Types are in lower
+	// case, ids percent-decoded.
+	Types, IDs []string
+	// raw has the segments as they came.
+	raw []string
+}
+
+// types are the resource types of the protocol.
+var types = []string{
+	"dbs", "colls", "docs", "pkranges", "offers", "sprocs", "triggers", "udfs", "users", "permissions", "conflicts",
+	"clientencryptionkeys", "attachments",
+}
+
+// ParsePath reads an escaped path. A slash at the end is ignored; SDKs differ in it.
+func ParsePath(escaped string) (Path, error) {
+	var p Path
+	escaped = strings.Trim(escaped, "/")
+	if escaped == "" {
+		return p, nil
+	}
+	p.raw = strings.Split(escaped, "/")
+	for i, segment := range p.raw {
+		text, err := url.PathUnescape(segment)
+		if err != nil {
+			return Path{}, fmt.Errorf("segment %.60q of the path is not properly escaped", segment)
+		}
+		if i%2 == 1 {
+			if text == "" {
+				return Path{}, fmt.Errorf("segment %d of the path is empty", i+1)
+			}
+			p.IDs = append(p.IDs, text)
+			continue
+		}
+		if text = strings.ToLower(text); !slices.Contains(types, text) {
+			return Path{}, fmt.Errorf("%.60q is no type of resource", segment)
+		}
+		p.Types = append(p.Types, text)
+	}
+	return p, nil
+}
+
+// Type is the type of the resource, or of the resources of the feed, that is
+// addressed; empty for the account.
+func (p Path) Type() string {
+	if len(p.Types) == 0 {
+		return ""
+	}
+	return p.Types[len(p.Types)-1]
+}
+
+// IsFeed reports whether a feed is addressed, and not one resource.
+func (p Path) IsFeed() bool { return len(p.Types) > len(p.IDs) }
+
+// Shape is the path with every id replaced by "*": /dbs/*/colls.
+func (p Path) Shape() string {
+	if len(p.Types) == 0 {
+		return "/"
+	}
+	var b strings.Builder
+	for i, t := range p.Types {
+		b.WriteString("/" + t)
+		if i < len(p.IDs) {
+			b.WriteString("/*")
+		}
+	}
+	return b.String()
+}
+
+// Links are the resource links that a signature of the path may cover, the
+// one that SDKs sign first. By name it is the path with decoded ids (without the type of
+// a feed); by rid it is the last rid alone, in lower case. Some clients sign the
+// path as they sent it.
+func (p Path) Links() []string {
+	if len(p.IDs) == 0 {
+		return []string{""}
+	}
+	var decoded, sent []string
+	for i := range p.IDs {
+		decoded = append(decoded, p.Types[i], p.IDs[i])
+		sent = append(sent, p.raw[2*i], p.raw[2*i+1])
+	}
+	links := []string{strings.Join(decoded, "/")}
+	if link := strings.Join(sent, "/"); link != links[0] {
+		links = append(links, link)
+	}
+	return append(links, strings.ToLower(p.IDs[len(p.IDs)-1]))
+}

@@ -1,0 +1,134 @@
+package wire_test
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+const vectorKey = "dGhpcy1pcy1hLW1hZGUtdXAta2V5LWZvci12ZWN0b3Jz"
+
+// The signatures are those that the JavaScript SDK makes.
+func TestSignaturesAreTheOnesOfTheSDKs(t *testing.T) {
+	key, err := wire.ParseKey(vectorKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const date = "Thu, 15 Jan 2026 09:30:00 GMT"
+	for _, c := range []struct{ verb, path, want string }{
+		{"get", "/", "/Suoex7aHNtcx5UtRC1AvMGB3q38LbyrEIJ74M4Rsog="},
+		{"post", "/dbs", "qjM2uhblysZybIcW2rWpYeKZ3GIDGVzVwYS0Ymrp1tU="},
+		{"get", "/dbs/shop/colls/orders/docs", "mNAiu2GV8tck8MwaThqIUZebS0t/G6/T1tBb607cIYg="},
+		{"put", "/dbs/Shop/colls/orders/docs/o%201+%25%C3%A9", "ZJCWvQzCFIiLVHWtgYQxLLC5M8MbX4vK9Dac7uELzHo="},
+		{"get", "/dbs/Gis8AQ==/colls/Gis8AYAAAAE=/pkranges", "Y2khdWR4jYqm9yv1KDWvWxvdx8L9LrJpKj1TipseAJg="},
+		{"post", "/offers", "rmXP3qcKeYAhwTEbY9jjPl51aTL4vLb8gFnRZkqqZmE="},
+	} {
+		p, err := wire.ParsePath(c.path)
+		if err != nil {
+			t.Errorf("%s: %v", c.path, err)
+			continue
+		}
+		found := false
+		for _, link := range p.Links() {
+			sig := key.Sign(wire.Payload(c.verb, p.Type(), link, date, "ignored"))
+			found = found || base64.StdEncoding.EncodeToString(sig) == c.want
+		}
+		if !found {
+			t.Errorf("%s %s: none of the links %q is signed as %s", c.verb, c.path, p.Links(), c.want)
+		}
+	}
+}
+
+func TestAuthorizationIsReadInEveryFormThatSDKsWrite(t *testing.T) {
+	const want = "a+b/c=="
+	for _, header := range []string{
+		"type%3Dmaster%26ver%3D1.0%26sig%3Da%2Bb%2Fc%3D%3D",
+		"type%3dmaster%26ver%3d1.0%26sig%3da%2bb%2fc%3d%3d",
+		"type%3Dmaster%26ver%3D1.0%26sig%3Da+b%2Fc%3D%3D",
+		"type=master&ver=1.0&sig=a+b/c==",
+	} {
+		token, err := wire.ParseAuthorization(header)
+		if err != nil || token != (wire.Token{Type: "master", Version: "1.0", Signature: want}) {
+			t.Errorf("%s is read as %+v, %v", header, token, err)
+		}
+	}
+	for _, header := range []string{"", "Bearer x", "type%3Dmaster", "%zz", strings.Repeat("x", 17<<10)} {
+		if token, err := wire.ParseAuthorization(header); err == nil {
+			t.Errorf("%.40q is read as %+v", header, token)
+		}
+	}
+}
+
+func TestTimesAreReadWithGMTAndWithUTC(t *testing.T) {
+	want := time.Date(2026, 11, 20, 18, 45, 41, 0, time.UTC)
+	for _, s := range []string{"Fri, 20 Nov 2026 18:45:41 GMT", "Fri, 20 Nov 2026 18:45:41 UTC"} {
+		if got, err := wire.ParseTime(s); err != nil || !got.Equal(want) {
+			t.Errorf("%q is read as %s, %v", s, got, err)
+		}
+	}
+	if _, err := wire.ParseTime("yesterday"); err == nil {
+		t.Error(`"yesterday" was taken for a time`)
+	}
+}
+
+func TestSessionLSNIsFoundInEveryForm(t *testing.T) {
+	for _, c := range []struct {
+		token string
+		lsn   int64
+		ok    bool
+	}{
+		{wire.SessionToken("0", 42), 42, true},
+		{"0:0#42#0=-1", 42, true},
+		{"1:-1#7,0:-1#42", 42, true},
+		{"0:42", 42, true},
+		{"1:-1#7", 0, false},
+		{"nonsense", 0, false},
+	} {
+		if lsn, ok := wire.SessionLSN(c.token, "0"); lsn != c.lsn || ok != c.ok {
+			t.Errorf("%q: LSN %d, %v; want %d, %v", c.token, lsn, ok, c.lsn, c.ok)
+		}
+	}
+}
+
+func TestPathsAreDecodedByTheRulesOfPaths(t *testing.T) {
+	p, err := wire.ParsePath("/dbs/shop/colls/a%2Fb/docs/o%201+%25%C3%A9/")
+	if err != nil || p.Shape() != "/dbs/*/colls/*/docs/*" || p.IDs[1] != "a/b" || p.IDs[2] != "o 1+%é" {
+		t.Errorf("the path is read as %+v, %v", p, err)
+	}
+	for _, bad := range []string{"/dbs//colls", "/nothing", "/dbs/%zz"} {
+		if p, err := wire.ParsePath(bad); err == nil {
+			t.Errorf("%q is read as %+v", bad, p)
+		}
+	}
+}
+
+func FuzzPath(f *testing.F) {
+	f.Add("/dbs/shop/colls/orders/docs/o%201+%25%C3%A9")
+	f.Add("/")
+	f.Fuzz(func(t *testing.T, escaped string) {
+		p, err := wire.ParsePath(escaped)
+		if err != nil {
+			return
+		}
+		if n := len(p.Types) - len(p.IDs); n != 0 && n != 1 {
+			t.Errorf("%q has %d types and %d ids", escaped, len(p.Types), len(p.IDs))
+		}
+		if len(p.Links()) == 0 || p.Shape() == "" {
+			t.Errorf("%q has no link or no shape", escaped)
+		}
+	})
+}
+
+func FuzzAuthorization(f *testing.F) {
+	f.Add("type%3Dmaster%26ver%3D1.0%26sig%3Da%2Bb%2Fc%3D%3D")
+	f.Add("type=aad&ver=1.0&sig=a.b.c")
+	f.Fuzz(func(t *testing.T, header string) {
+		token, err := wire.ParseAuthorization(header)
+		if err == nil && (token.Type == "" || token.Signature == "") {
+			t.Errorf("%q is read as %+v", header, token)
+		}
+	})
+}
