@@ -1,0 +1,110 @@
+package server
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// grant is what a key may do.
+type grant int
+
+const (
+	readOnly grant = iota + 1
+	readWrite
+)
+
+type grantedKey struct {
+	key   wire.Key
+	grant grant
+}
+
+func grantKeys(keys, readers []string) ([]grantedKey, error) {
+	var all []grantedKey
+	for _, text := range keys {
+		key, err := wire.ParseKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("a key can't be used: %w", err)
+		}
+		all = append(all, grantedKey{key, readWrite})
+	}
+	for _, text := range readers {
+		key, err := wire.ParseKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("a read-only key can't be used: %w", err)
+		}
+		all = append(all, grantedKey{key, readOnly})
+	}
+	return all, nil
+}
+
+// clockWindow is how far the date of a request may be from the server's clock.
+const clockWindow = 15 * time.Minute
+
+// authorize checks the signature and the date of a request, and tells what its key may do.
+func (s *Server) authorize(x *exchange) (grant, error) {
+	header := x.header("Authorization")
+	if header == "" {
+		return 0, unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
+	}
+	token, err := wire.ParseAuthorization(header)
+	if err != nil {
+		return 0, unauthorized("The authorization header can't be read: %v.", err)
+	}
+	date := x.header(wire.HeaderDate)
+	if date == "" {
+		date = x.header("Date")
+	}
+	if date == "" {
+		return 0, unauthorized("The request has no date. Send the time in the header x-ms-date.")
+	}
+	at, err := wire.ParseTime(date)
+	if err != nil {
+		return 0, unauthorized("The date of the request can't be read: %v.", err)
+	}
+	var g grant
+	switch token.Type {
+	case "master":
+		g, err = s.authorizeKey(x, token)
+	default:
+		return 0, unauthorized("Authorization of type %q is not known to this server: sign with an account key.", token.Type)
+	}
+	if err != nil {
+		return 0, err
+	}
+	// Only now: a stranger learns nothing of the clock.
+	if now := s.db.Now(); at.Before(now.Add(-clockWindow)) || at.After(now.Add(clockWindow)) {
+		return 0, forbidden("The authorization token is not valid at the current time. Token time: %s, server time: %s; they may be %s apart.",
+			wire.FormatTime(at), wire.FormatTime(now), clockWindow)
+	}
+	return g, nil
+}
+
+// authorizeKey looks for the key, and the form of the link, that a signature was made with. All are
+// tried, whichever fits, each compared in constant time.
+func (s *Server) authorizeKey(x *exchange, token wire.Token) (grant, error) {
+	sig, err := base64.StdEncoding.DecodeString(token.Signature)
+	if err != nil {
+		return 0, unauthorized("The signature is no base64.")
+	}
+	links := x.path.Links()
+	var g grant
+	for _, link := range links {
+		payload := wire.Payload(x.r.Method, x.path.Type(), link, x.header(wire.HeaderDate), x.header("Date"))
+		for _, k := range s.keys {
+			if hmac.Equal(k.key.Sign(payload), sig) {
+				g = max(g, k.grant)
+			}
+		}
+	}
+	if g == 0 {
+		payload := wire.Payload(x.r.Method, x.path.Type(), links[0], x.header(wire.HeaderDate), x.header("Date"))
+		return 0, unauthorized("The input authorization token can't serve the request. The wrong key is being used or the expected payload is not built "+
+			"as per the protocol. Server used the following payload to sign: '%s'", strings.ReplaceAll(payload, "\n", `\n`))
+	}
+	return g, nil
+}

@@ -1,0 +1,155 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// statusError is an error of the protocol: what the answer says.
+type statusError struct {
+	status, substatus int
+	// code is the word of the body; empty: the status's.
+	code    string
+	message string
+	// retryAfter is told where it isn't 0.
+	retryAfter time.Duration
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%d/%d: %s", e.status, e.substatus, e.message)
+}
+
+// failure makes a statusError.
+func failure(status, substatus int, format string, args ...any) error {
+	return &statusError{status: status, substatus: substatus, message: fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) error {
+	return failure(http.StatusBadRequest, wire.SubNone, format, args...)
+}
+
+func forbidden(format string, args ...any) error {
+	return failure(http.StatusForbidden, wire.SubNone, format, args...)
+}
+
+func unauthorized(format string, args ...any) error {
+	return failure(http.StatusUnauthorized, wire.SubNone, format, args...)
+}
+
+func tooLarge(format string, args ...any) error {
+	return failure(http.StatusRequestEntityTooLarge, wire.SubNone, format, args...)
+}
+
+// unsupported refuses what the server doesn't do, by its name.
+func unsupported(what string) error {
+	return failure(http.StatusBadRequest, wire.SubNone, "%s is not supported by this server", what)
+}
+
+// ownerNotFound tells that what is above the addressed resource is missing.
+func ownerNotFound(err error) error {
+	return &statusError{status: http.StatusNotFound, substatus: wire.SubOwnerNotFound, message: "Owner resource does not exist: " + err.Error()}
+}
+
+// errInternal is what a panic is answered with.
+var errInternal = failure(http.StatusInternalServerError, wire.SubNone, "the server failed at this request; its log says how, under the activity id")
+
+// statusClientClosed is nobody's to read: the client is gone.
+const statusClientClosed = 499
+
+// answerTo is the one table from errors to statuses.
+func answerTo(err error) statusError {
+	a := statusOf(err)
+	if a.message == "" {
+		a.message = err.Error()
+	}
+	if a.code == "" {
+		a.code = codeOf(a.status)
+	}
+	return a
+}
+
+func statusOf(err error) statusError {
+	var (
+		status    *statusError
+		bad       *store.BadRequestError
+		large     *store.TooLargeError
+		throttled *feed.ThrottledError
+		gone      *feed.GoneError
+		lost      *feed.HistoryLostError
+	)
+	switch {
+	case errors.As(err, &status):
+		return *status
+	case errors.As(err, &bad):
+		if bad.Kind == store.KeyMismatch {
+			return statusError{status: http.StatusBadRequest, substatus: wire.SubPartitionKeyMismatch}
+		}
+		return statusError{status: http.StatusBadRequest}
+	case errors.As(err, &large):
+		return statusError{status: http.StatusRequestEntityTooLarge}
+	case errors.As(err, &throttled):
+		return statusError{
+			status: http.StatusTooManyRequests, substatus: wire.SubThroughput, retryAfter: throttled.RetryAfter,
+			message: "Request rate is large. The provisioned throughput is used up; try again after the time in x-ms-retry-after-ms.",
+		}
+	case errors.As(err, &gone):
+		return statusError{status: http.StatusGone, substatus: wire.SubPartitionGone}
+	case errors.As(err, &lost):
+		return statusError{status: http.StatusBadRequest}
+	case errors.Is(err, store.ErrConflict):
+		return statusError{status: http.StatusConflict}
+	case errors.Is(err, store.ErrPreconditionFailed):
+		return statusError{status: http.StatusPreconditionFailed}
+	case errors.Is(err, store.ErrNotModified):
+		return statusError{status: http.StatusNotModified}
+	case errors.Is(err, feed.ErrNotFound):
+		return statusError{status: http.StatusNotFound}
+	case errors.Is(err, feed.ErrUnsupported):
+		return statusError{status: http.StatusBadRequest}
+	case errors.Is(err, store.ErrClosed):
+		return statusError{status: http.StatusServiceUnavailable}
+	case errors.Is(err, context.Canceled):
+		return statusError{status: statusClientClosed}
+	case errors.Is(err, context.DeadlineExceeded):
+		return statusError{status: http.StatusRequestTimeout}
+	}
+	return statusError{status: http.StatusInternalServerError}
+}
+
+// codeOf is the word that the service writes for a status.
+func codeOf(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return "BadRequest"
+	case http.StatusUnauthorized:
+		return "Unauthorized"
+	case http.StatusForbidden:
+		return "Forbidden"
+	case http.StatusNotFound:
+		return "NotFound"
+	case http.StatusMethodNotAllowed:
+		return "MethodNotAllowed"
+	case http.StatusRequestTimeout:
+		return "RequestTimeout"
+	case http.StatusConflict:
+		return "Conflict"
+	case http.StatusGone:
+		return "Gone"
+	case http.StatusPreconditionFailed:
+		return "PreconditionFailed"
+	case http.StatusRequestEntityTooLarge:
+		return "RequestEntityTooLarge"
+	case http.StatusTooManyRequests:
+		return "TooManyRequests"
+	case http.StatusServiceUnavailable:
+		return "ServiceUnavailable"
+	}
+	return "InternalServerError"
+}

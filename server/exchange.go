@@ -1,0 +1,237 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// exchange is one request and what its answer will say. It belongs to the
+// goroutine that serves the request.
+type exchange struct {
+	s        *Server
+	w        http.ResponseWriter
+	r        *http.Request
+	began    time.Time
+	activity string
+	path     wire.Path
+	// op is the operation's name, once it is known.
+	op string
+
+	// What goes into the headers of the answer. session is a session token, lsn is
+	// left out when negative, count (of a page's items) likewise.
+	charge  float64
+	session string
+	lsn     int64
+	etag    string
+	// alt and content are the owner's path by names and its rid.
+	alt, content string
+
+	// The answer's status, once it has begun; for log and metrics.
+	status, substatus int
+}
+
+func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{s: s, w: w, r: r, began: time.Now(), activity: r.Header.Get(wire.HeaderActivityID), lsn: -1}
+	if !plainID(x.activity) {
+		x.activity = newGUID()
+	}
+	return x
+}
+
+// plainID reports whether an activity id of a client can be given back: a GUID, or
+// something as harmless.
+func plainID(id string) bool {
+	if id == "" || len(id) > 64 {
+		return false
+	}
+	return strings.IndexFunc(id, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-'
+	}) < 0
+}
+
+// newGUID makes a random GUID (version 4).
+func newGUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// header is a header of the request.
+func (x *exchange) header(name string) string { return x.r.Header.Get(name) }
+
+// flag reports whether a header of the request says true; SDKs differ in its case.
+func (x *exchange) flag(name string) bool { return strings.EqualFold(x.header(name), "true") }
+
+// body reads the body of the request, of up to limit bytes.
+func (x *exchange) body(limit int64) ([]byte, error) {
+	if x.r.ContentLength > limit {
+		return nil, tooLarge("the body of the request has %d bytes; at most %d are taken", x.r.ContentLength, limit)
+	}
+	// One allocation where the client says the size.
+	buf := make([]byte, 0, max(x.r.ContentLength, 0)+512)
+	body := http.MaxBytesReader(x.w, x.r.Body, limit)
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if errors.Is(err, io.EOF) {
+			return buf, nil
+		}
+		if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
+			return nil, tooLarge("the body of the request has more than %d bytes", limit)
+		}
+		if err != nil {
+			return nil, badRequest("the body of the request can't be read: %v", err)
+		}
+	}
+}
+
+// maxItems is the page size that the request asks for; 0: the server's choice.
+func (x *exchange) maxItems() (int, error) {
+	text := x.header(wire.HeaderMaxItemCount)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n == 0 || n < -1 {
+		return 0, badRequest("the header x-ms-max-item-count is %.40q; it is a positive number, or -1 for the server's choice", text)
+	}
+	return max(n, 0), nil
+}
+
+// partitionKey is the logical partition key of the request; nil: it has none.
+func (x *exchange) partitionKey() (feed.PartitionKey, error) {
+	text := x.header(wire.HeaderPartitionKey)
+	if text == "" {
+		return nil, nil
+	}
+	key, err := feed.ParsePartitionKey(text)
+	if err != nil {
+		return nil, badRequest("the header x-ms-documentdb-partitionkey is no partition key: %v", err)
+	}
+	return key, nil
+}
+
+// took notes what an operation on an item cost and which partition served it.
+func (x *exchange) took(r store.Result) {
+	x.charge += r.Charge
+	x.etag = r.ETag
+	x.served(r.Partition, r.End)
+}
+
+// served notes which partition answered, and its last LSN.
+func (x *exchange) served(partition string, end int64) {
+	if partition != "" {
+		x.session, x.lsn = wire.SessionToken(partition, end), end
+	}
+}
+
+// minimal reports whether the client wants no body back.
+func (x *exchange) minimal() bool {
+	return strings.EqualFold(strings.ReplaceAll(x.header("Prefer"), " ", ""), "return=minimal")
+}
+
+// start writes the headers of the answer. size is its length; -1: it has no body.
+func (x *exchange) start(status, size int) {
+	h := x.w.Header()
+	h.Set("Date", wire.FormatTime(x.s.db.Now()))
+	h.Set(wire.HeaderActivityID, x.activity)
+	h.Set(wire.HeaderRequestCharge, strconv.FormatFloat(x.charge, 'f', -1, 64))
+	h.Set(wire.HeaderServiceVersion, "version=2.14.0.0")
+	h.Set(wire.HeaderGatewayVersion, "version=2.14.0")
+	if x.session != "" {
+		h.Set(wire.HeaderSessionToken, x.session)
+	}
+	if x.lsn >= 0 {
+		h.Set(wire.HeaderLSN, strconv.FormatInt(x.lsn, 10))
+	}
+	if x.etag != "" {
+		h.Set("Etag", x.etag)
+	}
+	if x.alt != "" {
+		h.Set(wire.HeaderAltContentPath, escapeHeader(x.alt))
+		h.Set(wire.HeaderContentPath, x.content)
+	}
+	if size >= 0 {
+		h.Set("Content-Type", "application/json")
+		h.Set("Content-Length", strconv.Itoa(size))
+	}
+	x.status = status
+	x.w.WriteHeader(status)
+}
+
+// escapeHeader percent-encodes what a header can't hold: names may be any Unicode.
+func escapeHeader(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// send answers with a body. What goes wrong while it is written is the
+// connection's end, and nobody is left to be told.
+func (x *exchange) send(status int, body []byte) error {
+	x.start(status, len(body))
+	_, _ = x.w.Write(body)
+	return nil
+}
+
+// sendJSON answers with v as JSON.
+func (x *exchange) sendJSON(status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return x.send(status, body)
+}
+
+// sendEmpty answers without a body: 204, 304, and writes whose body isn't wanted.
+func (x *exchange) sendEmpty(status int) error {
+	x.start(status, -1)
+	return nil
+}
+
+// fail answers with an error.
+func (x *exchange) fail(err error) {
+	a := answerTo(err)
+	if a.status >= http.StatusInternalServerError {
+		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
+	}
+	h := x.w.Header()
+	if a.substatus != 0 {
+		h.Set(wire.HeaderSubStatus, strconv.Itoa(a.substatus))
+	}
+	if a.retryAfter > 0 {
+		h.Set(wire.HeaderRetryAfter, strconv.FormatInt(max(a.retryAfter.Milliseconds(), 1), 10))
+	}
+	x.substatus = a.substatus
+	if a.status == http.StatusNotModified {
+		x.start(a.status, -1)
+		return
+	}
+	body := wire.ErrorBody{Code: a.code, Message: a.message + "\nActivityId: " + x.activity}.JSON()
+	x.start(a.status, len(body))
+	_, _ = x.w.Write(body)
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// route is one operation of the protocol.
+type route struct {
+	method string
+	// shape is the path, with "*" for each id.
+	shape string
+	// when tells operations of one method and path apart; nil: any request. The
+	// first of the table that fits is taken.
+	when func(*exchange) bool
+	// op names the operation in logs, metrics, faults and the table of what is
+	// supported.
+	op string
+	// writes tells that a read-only key may not do it.
+	writes bool
+	serve  func(*exchange) error
+}
+
+// table is every operation that the server knows, and those that it refuses by
+// name.
+func (s *Server) table() []route {
+	return []route{
+		{http.MethodGet, "/", nil, "read account", false, s.readAccount},
+	}
+}
+
+// refusal makes the operation that refuses something by name.
+func refusal(what string) func(*exchange) error {
+	return func(*exchange) error { return unsupported(what) }
+}
+
+// Conditions of routes. A POST to docs is, in this order, a batch, a query plan,
+// a query, an upsert or a create: SDKs send the plan with different content
+// types, and mark queries in three ways.
+
+func isBatch(x *exchange) bool { return x.flag(wire.HeaderBatch) }
+
+func isPlan(x *exchange) bool { return x.flag(wire.HeaderQueryPlan) }
+
+func isQuery(x *exchange) bool {
+	return strings.HasPrefix(strings.ToLower(x.header("Content-Type")), wire.ContentTypeQuery) ||
+		x.flag(wire.HeaderIsQuery) || x.flag(wire.HeaderIsQueryGo)
+}
+
+func isUpsert(x *exchange) bool { return x.flag(wire.HeaderUpsert) }
+
+func isChangeFeed(x *exchange) bool { return x.header(wire.HeaderAIM) != "" }
+
+// routeIndex is the table, by path.
+type routeIndex map[string][]route
+
+// indexRoutes makes an index of a table. Error: a route that can never be reached.
+func indexRoutes(table []route) (routeIndex, error) {
+	index := routeIndex{}
+	for _, r := range table {
+		for _, before := range index[r.shape] {
+			if before.method == r.method && before.when == nil {
+				return nil, fmt.Errorf("route %s is hidden by route %s", r.op, before.op)
+			}
+		}
+		index[r.shape] = append(index[r.shape], r)
+	}
+	return index, nil
+}
+
+// find returns the operation that a request asks for.
+func (index routeIndex) find(x *exchange) (route, error) {
+	routes := index[x.path.Shape()]
+	if len(routes) == 0 {
+		return route{}, failure(http.StatusNotFound, wire.SubNone, "there is nothing at %s", x.path.Shape())
+	}
+	var allowed []string
+	for _, r := range routes {
+		if r.method == x.r.Method && (r.when == nil || r.when(x)) {
+			return r, nil
+		}
+		if !slices.Contains(allowed, r.method) {
+			allowed = append(allowed, r.method)
+		}
+	}
+	x.w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return route{}, failure(http.StatusMethodNotAllowed, wire.SubNone, "%s takes %s, not %s", x.path.Shape(), strings.Join(allowed, ", "), x.r.Method)
+}

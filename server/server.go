@@ -1,0 +1,135 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// Options say how the server behaves. The zero value of a field is its default.
+type Options struct {
+	// Keys are the account keys (base64), of which each may read and write. Default:
+	// the well-known key of the local emulators, which is no secret.
+	Keys []string
+	// ReadOnlyKeys are account keys (base64) that may read only. Default: none.
+	ReadOnlyKeys []string
+	// PublicEndpoint is the URL that the account document tells clients to use.
+	// Default: made from each request's Host header, so that it is one
+	// that the client can reach.
+	PublicEndpoint string
+	// Partitions is how many physical partitions a new container has at least.
+	// Default: 1.
+	Partitions int
+	// EnforceThroughput answers 429 when a container's provisioned throughput is used up. The
+	// store must have been opened to enforce it, too. Default: throughput is kept and shown, and
+	// bounds nothing.
+	EnforceThroughput bool
+	// Logger gets a line per request at debug level, and what goes wrong at error
+	// level. Default: none.
+	Logger *slog.Logger
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() Options {
+	if len(o.Keys) == 0 {
+		o.Keys = []string{wire.EmulatorKey}
+	}
+	if o.Partitions == 0 {
+		o.Partitions = 1
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Server is the protocol over one store. It serves until the store is closed;
+// whoever made the store closes it.
+type Server struct {
+	db     *store.DB
+	o      Options
+	keys   []grantedKey
+	routes routeIndex
+}
+
+// New makes a server over db. Errors: a key that is no base64, an endpoint
+// that is no absolute URL, a number of partitions that no container can have.
+func New(db *store.DB, o Options) (*Server, error) {
+	o = o.withDefaults()
+	s := &Server{db: db, o: o}
+	if o.Partitions < 0 || o.Partitions > store.MaxPartitions {
+		return nil, fmt.Errorf("server: Partitions is %d; it can be 1 to %d", o.Partitions, store.MaxPartitions)
+	}
+	if o.PublicEndpoint != "" {
+		u, err := url.Parse(o.PublicEndpoint)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("server: PublicEndpoint %q is no URL of the form https://host:port/", o.PublicEndpoint)
+		}
+	}
+	var err error
+	if s.keys, err = grantKeys(o.Keys, o.ReadOnlyKeys); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	if s.routes, err = indexRoutes(s.table()); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	return s, nil
+}
+
+// ServeHTTP carries out one request. A panic in an operation is answered with
+// 500 and the request's activity id, logged with its stack, and ends nothing else.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := newExchange(s, w, r)
+	defer func() {
+		if p := recover(); p != nil {
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(p) // the connection is to be dropped
+			}
+			s.o.Logger.ErrorContext(r.Context(), "request panicked", "activity", x.activity, "operation", x.op,
+				"panic", p, "stack", string(debug.Stack()))
+			if x.status != 0 {
+				// A part of the answer is out: only the end of the connection can tell the client.
+				panic(http.ErrAbortHandler)
+			}
+			x.fail(errInternal)
+		}
+	}()
+	if err := s.serve(x); err != nil {
+		x.fail(err)
+	}
+	s.o.Logger.DebugContext(r.Context(), "request", "operation", x.op, "method", r.Method, "path", r.URL.EscapedPath(),
+		"status", x.status, "substatus", x.substatus, "charge", x.charge, "activity", x.activity, "elapsed", time.Since(x.began))
+}
+
+// serve finds the operation and calls it.
+func (s *Server) serve(x *exchange) error {
+	path, err := wire.ParsePath(x.r.URL.EscapedPath())
+	if err != nil {
+		return badRequest("%v", err)
+	}
+	x.path = path
+	route, err := s.routes.find(x)
+	if err != nil {
+		// Whoever can't sign is told so first, whatever he asked for.
+		if _, denied := s.authorize(x); denied != nil {
+			return denied
+		}
+		return err
+	}
+	x.op = route.op
+	grant, err := s.authorize(x)
+	if err != nil {
+		return err
+	}
+	if route.writes && grant != readWrite {
+		return forbidden("the key that signed the request may only read; %s writes", route.op)
+	}
+	return route.serve(x)
+}
