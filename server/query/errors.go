@@ -1,0 +1,108 @@
+package query
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// The codes by which the service names what is wrong with a query. Others may
+// be added.
+const (
+	// CodeSyntax: the text is not of the grammar.
+	CodeSyntax = "SC1001"
+	// CodeIdentifier: a name that is neither the collection's alias nor a function's.
+	CodeIdentifier = "SC2001"
+	// CodeFunction: no built-in function has that name.
+	CodeFunction = "SC2005"
+	// CodeDuplicate: two members of a select list or of an object have the same name.
+	CodeDuplicate = "SC2022"
+	// CodeArguments: a function has another number of arguments.
+	CodeArguments = "SC2050"
+	// CodeTop, CodeLimit and CodeOffset: the count is not an integer from 0 to 2147483647.
+	CodeTop    = "SC2060"
+	CodeLimit  = "SC2061"
+	CodeOffset = "SC2062"
+	// CodeTooComplex: the text is longer or nested deeper than is read here.
+	CodeTooComplex = "SC3001"
+)
+
+// SyntaxError says what is wrong with a query's text, and where. It is what a
+// client did wrong: 400.
+type SyntaxError struct {
+	// Code is one of the constants above.
+	Code string
+	// Message is the service's sentence.
+	Message string
+	// Near is the text at fault, as it was written; empty at the end of the text.
+	Near string
+	// Offset and End are the byte positions in the text of what is at fault: [Offset, End).
+	Offset, End int
+	// Line and Column count from 1; Column counts bytes.
+	Line, Column int
+}
+
+// Error returns the message with its place.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("%s (%s, line %d, column %d)", e.Message, e.Code, e.Line, e.Column)
+}
+
+// ServiceMessage returns the error as the service puts it into the message of
+// its answer: {"errors":[{"severity":"Error","location":{...},"code":...,"message":...}]}.
+func (e *SyntaxError) ServiceMessage() string {
+	type location struct {
+		Start int `json:"start"`
+		End   int `json:"end"`
+	}
+	type entry struct {
+		Severity string   `json:"severity"`
+		Location location `json:"location"`
+		Code     string   `json:"code"`
+		Message  string   `json:"message"`
+	}
+	b, err := json.Marshal(map[string][]entry{"errors": {{
+		Severity: "Error", Location: location{e.Offset, e.End}, Code: e.Code, Message: e.Message,
+	}}})
+	if err != nil {
+		return e.Message
+	}
+	return string(b)
+}
+
+// UnsupportedError names a part of the language, or a function, that is right
+// in the service and isn't evaluated here: 400. Nothing of the query was run.
+type UnsupportedError struct {
+	// What is the feature's name, such as "JOIN" or "the function ST_DISTANCE".
+	What string
+}
+
+// Error names the feature.
+func (e *UnsupportedError) Error() string {
+	return e.What + " is not supported by this server"
+}
+
+// ParameterError says that a parameter of the query has no value, or one that
+// its place doesn't take: 400.
+type ParameterError struct {
+	// Name is the parameter's, with its @.
+	Name string
+	// Reason says what is wrong with it.
+	Reason string
+}
+
+// Error names the parameter and what is wrong.
+func (e *ParameterError) Error() string {
+	return fmt.Sprintf("the query's parameter %s %s", e.Name, e.Reason)
+}
+
+// CrossPartitionError says that a query can't be answered by putting the rows
+// of several ranges behind each other: 400, unless one partition key or range
+// is asked. See [Shape.NeedsOneRange].
+type CrossPartitionError struct {
+	// What is the clause, such as "ORDER BY".
+	What string
+}
+
+// Error names the clause.
+func (e *CrossPartitionError) Error() string {
+	return e.What + " needs a partition key or a partition key range"
+}

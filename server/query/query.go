@@ -1,0 +1,101 @@
+package query
+
+import (
+	"encoding/json"
+)
+
+// MaxText is the longest text that [Parse] reads, in bytes: the service's limit
+// of 256 KiB.
+const MaxText = 256 << 10
+
+// Query is a text that was read and understood. It doesn't change and may be
+// used by any number of goroutines; a server may keep it for the next request
+// with the same text.
+type Query struct {
+	q *selectQuery
+}
+
+// Parse reads a query. The error is a *[SyntaxError] or an *[UnsupportedError].
+// It takes time in proportion to the text, whose length and nesting are bounded.
+func Parse(text string) (*Query, error) {
+	q, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(q); err != nil {
+		return nil, err
+	}
+	return &Query{q: q}, nil
+}
+
+// String returns the query in the service's own spelling, one clause a line.
+// Parse reads it back as the same query.
+func (q *Query) String() string { return printQuery(q.q) }
+
+// Bind gives the parameters their values. The names of params have their @, as
+// in a request's body; values that the query doesn't use are ignored. The error
+// is a *[ParameterError] or a *[SyntaxError] (a TOP, OFFSET or LIMIT that is no
+// count). params isn't kept, its values are.
+func (q *Query) Bind(params map[string]json.RawMessage) (*Bound, error) {
+	return bind(q.q, params)
+}
+
+// Bound is a query with its parameters' values, ready to run. It doesn't change
+// and may be used by any number of goroutines; each takes [Rows] of its own.
+type Bound struct {
+	q      *selectQuery
+	params map[string]value
+	shape  Shape
+	prog   *program
+}
+
+// Shape says what of a query concerns several documents at once. Whoever reads
+// the documents has to see to Top, Offset, Limit and OrderBy; [Rows] sees to the
+// rest.
+type Shape struct {
+	// Top is the count of TOP, nil without the clause. Zero is a count.
+	Top *int64
+	// Offset and Limit are the counts of OFFSET LIMIT, both nil without the clause.
+	Offset, Limit *int64
+	// OrderBy has an entry for each sort key.
+	OrderBy []SortKey
+	// Distinct and GroupBy: always false for now, such queries are refused by Parse.
+	Distinct, GroupBy bool
+	// Aggregates are the aggregate functions of the select list, as a plan names
+	// them: "Count". With any, [Rows.Total] has the query's only row.
+	Aggregates []string
+	// SelectValue: the rows are bare values (SELECT VALUE).
+	SelectValue bool
+	// SelectAll: the rows are the documents' own bytes (SELECT *).
+	SelectAll bool
+}
+
+// SortKey is one key of ORDER BY.
+type SortKey struct {
+	// Path is the expression as the service writes it: c.x, c["a b"].
+	Path string
+	// Descending is set by DESC.
+	Descending bool
+}
+
+// NeedsOneRange names the clause because of which the rows of several ranges
+// can't be put behind each other, such as "ORDER BY"; it is empty when they can
+// be (TOP can be: the client or the server trims).
+func (s Shape) NeedsOneRange() string {
+	switch {
+	case s.GroupBy:
+		return "GROUP BY"
+	case len(s.Aggregates) > 0:
+		return "an aggregate"
+	case s.Distinct:
+		return "DISTINCT"
+	case len(s.OrderBy) > 0:
+		return "ORDER BY"
+	case s.Limit != nil:
+		return "OFFSET LIMIT"
+	}
+	return ""
+}
+
+// Shape returns what of the query concerns several documents at once.
+func (b *Bound) Shape() Shape { return b.shape }
