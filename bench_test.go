@@ -143,7 +143,7 @@ func loadedStore(b *testing.B, documents int) (*store.DB, feed.Source) {
 		}
 	})
 	ctx := b.Context()
-	if _, err := db.CreateDatabase(ctx, "bench"); err != nil {
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "bench"}); err != nil {
 		b.Fatal(err)
 	}
 	if _, err := db.CreateContainer(ctx, "bench", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}); err != nil {

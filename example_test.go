@@ -22,7 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
 	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
@@ -86,7 +86,7 @@ func openShop(ctx context.Context, containers ...store.ContainerProperties) shop
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
 	s := shop{DB: db, containers: map[string]*store.Container{}}

@@ -37,7 +37,7 @@ func NewContainer(t testing.TB, db *store.DB, database string, p store.Container
 	t.Helper()
 	ctx := context.Background()
 	if _, err := db.Database(ctx, database); err != nil {
-		if _, err := db.CreateDatabase(ctx, database); err != nil {
+		if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: database}); err != nil {
 			t.Fatalf("create database %s: %v", database, err)
 		}
 	}

@@ -51,7 +51,7 @@ func newStoreEngine(ctx context.Context, partitions int, mode feed.Mode) (*store
 	if e.avad {
 		items.Retention = storeRetention
 	}
-	_, err = db.CreateDatabase(ctx, storeDatabase)
+	_, err = db.CreateDatabase(ctx, store.DatabaseProperties{ID: storeDatabase})
 	if err == nil {
 		_, err = db.CreateContainer(ctx, storeDatabase, items)
 	}

@@ -20,7 +20,7 @@ func ExampleReader() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
 	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
@@ -83,7 +83,7 @@ func ExampleReader_allVersionsAndDeletes() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
 	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{

@@ -9,17 +9,31 @@ import (
 	"strings"
 )
 
-// CreateDatabase makes a database. [ErrConflict]: it exists.
-func (db *DB) CreateDatabase(ctx context.Context, id string) (DatabaseProperties, error) {
+// CreateDatabase makes a database; of p, ID and Extra are looked at. Errors:
+// [ErrConflict], when it exists; *[BadRequestError]; *[TooLargeError], when Extra is.
+func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
+	return db.putDatabase(ctx, p, (*group).createDatabase)
+}
+
+// ReplaceDatabase changes what can be changed of a database, its Extra. Errors: one that
+// wraps feed.ErrNotFound; [ErrPreconditionFailed], when p.ETag is neither empty nor "*" and isn't
+// the database's any more; *[TooLargeError]; *[BadRequestError].
+func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
+	return db.putDatabase(ctx, p, (*group).replaceDatabase)
+}
+
+// putDatabase has the sequencer make a database of p, new or in the place of another.
+func (db *DB) putDatabase(ctx context.Context, p DatabaseProperties, put func(*group, DatabaseProperties) (*database, error)) (DatabaseProperties, error) {
 	if err := ctx.Err(); err != nil {
 		return DatabaseProperties{}, err
 	}
-	if err := checkName(id); err != nil {
+	if err := p.validate(); err != nil {
 		return DatabaseProperties{}, err
 	}
+	p.Extra = slices.Clone(p.Extra)
 	var d *database
 	err := db.do(func(g *group) (err error) {
-		d, err = g.createDatabase(id)
+		d, err = put(g, p)
 		return err
 	})
 	if err != nil {
@@ -28,24 +42,41 @@ func (db *DB) CreateDatabase(ctx context.Context, id string) (DatabaseProperties
 	return d.properties(), nil
 }
 
-func (g *group) createDatabase(id string) (*database, error) {
-	if g.currentCatalog().databases[id] != nil {
-		return nil, fmt.Errorf("database %q: %w", id, ErrConflict)
+func (g *group) createDatabase(p DatabaseProperties) (*database, error) {
+	if g.currentCatalog().databases[p.ID] != nil {
+		return nil, fmt.Errorf("database %q: %w", p.ID, ErrConflict)
 	}
-	d := &database{number: g.db.numbers.Database + 1, id: id, modified: g.ts}
-	record, err := json.Marshal(databaseRecord{ID: id, Modified: g.ts})
-	if err != nil {
-		return nil, fmt.Errorf("encode database %q: %w", id, err)
-	}
+	d := &database{number: g.db.numbers.Database + 1, id: p.ID, modified: g.ts, revision: 1, extra: p.Extra}
 	g.db.numbers.Database = d.number
 	if err := g.putNumbers(); err != nil {
 		return nil, err
 	}
-	if err := g.batch.Set(databaseKey(d.number), record, nil); err != nil {
-		return nil, err
+	return d, g.setDatabase(d)
+}
+
+func (g *group) replaceDatabase(p DatabaseProperties) (*database, error) {
+	old := g.currentCatalog().databases[p.ID]
+	if old == nil {
+		return nil, notFound("database %q", p.ID)
 	}
-	g.changeCatalog().databases[id] = d
-	return d, nil
+	if p.ETag != "" && p.ETag != "*" && p.ETag != old.properties().ETag {
+		return nil, fmt.Errorf("database %q: %w", p.ID, ErrPreconditionFailed)
+	}
+	d := &database{number: old.number, id: old.id, modified: g.ts, revision: old.revision + 1, extra: p.Extra}
+	return d, g.setDatabase(d)
+}
+
+// setDatabase writes a database's record and puts it into the catalog.
+func (g *group) setDatabase(d *database) error {
+	record, err := d.record()
+	if err != nil {
+		return err
+	}
+	if err := g.batch.Set(databaseKey(d.number), record, nil); err != nil {
+		return err
+	}
+	g.changeCatalog().databases[d.id] = d
+	return nil
 }
 
 // Database returns a database, or an error that wraps feed.ErrNotFound.
@@ -170,7 +201,7 @@ func (db *DB) Containers(ctx context.Context, database string) ([]*Container, er
 }
 
 // ReplaceContainer changes what can be changed of a container: DefaultTTL,
-// Retention and Throughput. Versions kept so far are dropped when Retention
+// Retention, Throughput and Extra. Versions kept so far are dropped when Retention
 // becomes 0; when it becomes positive, they are kept from then on.
 // [ErrPreconditionFailed]: p.ETag isn't the container's any more.
 func (db *DB) ReplaceContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
@@ -199,6 +230,7 @@ func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
 	}
 	m := l.meta.change()
 	m.props.DefaultTTL, m.props.Throughput = p.DefaultTTL, p.Throughput
+	m.props.Extra = slices.Clone(p.Extra)
 	if err := g.setRetention(l, m, p.Retention); err != nil {
 		return err
 	}

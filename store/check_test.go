@@ -156,7 +156,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = db.Close() }()
-			if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+			if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 				t.Fatal(err)
 			}
 			c := newContainer(t, db, ContainerProperties{Retention: time.Hour})

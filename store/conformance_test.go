@@ -35,7 +35,7 @@ func openForTest(t *testing.T) *store.DB {
 			t.Errorf("close: %v", err)
 		}
 	})
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	return db

@@ -111,7 +111,7 @@ type crashLoad struct {
 
 // setUp makes or opens the containers.
 func (l *crashLoad) setUp(ctx context.Context) error {
-	if _, err := l.db.CreateDatabase(ctx, "db"); err != nil && !errors.Is(err, store.ErrConflict) {
+	if _, err := l.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, store.ErrConflict) {
 		return err
 	}
 	l.containers = nil

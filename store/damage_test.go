@@ -76,7 +76,7 @@ func makeDamageStore(t *testing.T) *vfs.MemFS {
 			t.Fatal(err)
 		}
 		if half == 0 {
-			if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+			if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := db.CreateContainer(t.Context(), "db", crashContainers[1]); err != nil {
@@ -225,13 +225,13 @@ func TestNewerFormatIsRefusedByItsOwnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := readFile(t, fs, "db/FORMAT")
-	newer := strings.Replace(string(good), "1", "2", 1)
+	newer := strings.Replace(string(good), "2", "3", 1)
 	if newer == string(good) {
 		t.Fatalf("FORMAT says %q", good)
 	}
 	writeFile(t, fs, "db/FORMAT", []byte(newer))
 	var format *store.FormatError
-	if err := open(); !errors.As(err, &format) || format.Found != 2 || format.Known != 1 || format.Dir != "db" {
+	if err := open(); !errors.As(err, &format) || format.Found != 3 || format.Known != 2 || format.Dir != "db" {
 		t.Errorf("a newer format: %v", err)
 	}
 	writeFile(t, fs, "db/FORMAT", good)

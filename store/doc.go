@@ -3,7 +3,7 @@
 // partition a log of its changes, durable on disk (on Pebble) or in memory.
 //
 //	db, err := store.Open("data", store.Options{})
-//	_, err = db.CreateDatabase(ctx, "shop")
+//	_, err = db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"})
 //	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 4})
 //	_, err = orders.Upsert(ctx, nil, []byte(`{"id":"1","customer":"ada"}`), store.WriteOptions{})
 //	page, err := db.Source(orders).Read(ctx, feed.Request{Partition: feed.Partition{ID: "0"}, From: feed.Beginning()})

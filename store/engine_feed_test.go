@@ -428,7 +428,7 @@ func TestClockNeverGoesBackOverARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
 		last = upsert(t, newContainer(t, db, ContainerProperties{}), "a", "p", 1).Modified
@@ -464,7 +464,7 @@ func TestWritesLargerThanTheMemtable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})

@@ -21,7 +21,7 @@ func openEngine(t *testing.T, o Options) *DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeChecked(t, db) })
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	return db
@@ -352,7 +352,7 @@ func TestStoreComesBackAsItWas(t *testing.T) {
 		return db
 	}
 	db := open()
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	c := newContainer(t, db, ContainerProperties{Partitions: 2, KeyPaths: []string{"/pk", "/id"}, DefaultTTL: 1000, Retention: 1 << 40, Throughput: 1_000_000})
@@ -461,7 +461,7 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	c := newContainer(t, db, ContainerProperties{})

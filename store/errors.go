@@ -92,7 +92,7 @@ func badRequest(kind BadRequestKind, format string, args ...any) error {
 
 // TooLargeError tells that something exceeds a limit of the store.
 type TooLargeError struct {
-	// What is "document", "partition key" or "batch".
+	// What is "document", "partition key", "batch" or "extra properties".
 	What string
 	// Size is what it has and Limit what it may have, in bytes; for a batch that
 	// is too long, in operations.

@@ -20,7 +20,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
 	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{
@@ -68,7 +68,7 @@ func ExampleContainer_Batch() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
 		log.Fatal(err)
 	}
 	stock, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "stock", KeyPaths: []string{"/shelf"}})

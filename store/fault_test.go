@@ -80,7 +80,7 @@ func TestWriteThatTheDiskRefusesIsNeverAcknowledgedNorShown(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.CreateDatabase(ctx, "db"); err != nil {
+			if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "db"}); err != nil {
 				t.Fatal(err)
 			}
 			c, err := db.CreateContainer(ctx, "db", store.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})

@@ -12,7 +12,7 @@ import (
 )
 
 // formatVersion is the format that this release writes. FORMAT.md describes it.
-const formatVersion = 1
+const formatVersion = 2
 
 // pebbleFormat is the format of the files underneath. It is pinned: Pebble raises it when
 // asked to and can't go back, so that a raise is a new format of the store.
@@ -25,8 +25,8 @@ const formatFile = "FORMAT"
 const formatPrefix = "changefeed store format "
 
 // checkFormat reads the format of a directory, or writes it when the directory
-// has no store in it. The file is made complete under another name first, so that it is there whole or
-// not at all.
+// has no store in it. A directory of an older format becomes one of this release's, so that an older
+// release refuses it from then on: what format 1 says is format 2 too, and needs no change.
 func checkFormat(fs vfs.FS, dir string) error {
 	name := fs.PathJoin(dir, formatFile)
 	text, err := readFile(fs, name)
@@ -37,6 +37,10 @@ func checkFormat(fs vfs.FS, dir string) error {
 			return &CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s says %.40q", formatFile, text)}
 		case found > formatVersion:
 			return &FormatError{Dir: dir, Found: found, Known: formatVersion}
+		case found < formatVersion:
+			if err := writeFormat(fs, dir); err != nil {
+				return fmt.Errorf("upgrade store %s from format %d: %w", dir, found, err)
+			}
 		}
 		return nil
 	}
@@ -50,14 +54,21 @@ func checkFormat(fs vfs.FS, dir string) error {
 	if desc.Exists {
 		return &CorruptError{Dir: dir, Detail: "the file " + formatFile + " is missing"}
 	}
-	temporary := name + ".new"
-	if err := writeFile(fs, temporary, formatPrefix+strconv.Itoa(formatVersion)+"\n"); err != nil {
-		return fmt.Errorf("create store %s: %w", dir, err)
-	}
-	if err := errors.Join(fs.Rename(temporary, name), syncDir(fs, dir)); err != nil {
+	if err := writeFormat(fs, dir); err != nil {
 		return fmt.Errorf("create store %s: %w", dir, err)
 	}
 	return nil
+}
+
+// writeFormat writes the format of this release. The file is made complete under another name first, so
+// that it is there whole or not at all.
+func writeFormat(fs vfs.FS, dir string) error {
+	name := fs.PathJoin(dir, formatFile)
+	temporary := name + ".new"
+	if err := writeFile(fs, temporary, formatPrefix+strconv.Itoa(formatVersion)+"\n"); err != nil {
+		return err
+	}
+	return errors.Join(fs.Rename(temporary, name), syncDir(fs, dir))
 }
 
 func syncDir(fs vfs.FS, dir string) error {

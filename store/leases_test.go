@@ -232,7 +232,7 @@ func TestListingShowsNothingExpired(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
 		c := newContainer(t, db, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
@@ -334,7 +334,7 @@ func benchmarkLeases(b *testing.B, n int) (lease.Store, lease.Lease) {
 			b.Error(err)
 		}
 	})
-	if _, err := db.CreateDatabase(b.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(b.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
 		b.Fatal(err)
 	}
 	c := newContainer(b, db, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})

@@ -33,7 +33,7 @@ func newLossesStore(t *testing.T) *lossesStore {
 		t.Fatal(err)
 	}
 	s.db = db
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	p := store.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2, Retention: time.Minute}
@@ -211,7 +211,7 @@ func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
 		}
 		s := &lossesStore{t: t, db: db}
 		defer s.close()
-		if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
 		p := store.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Retention: time.Minute}

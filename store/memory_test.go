@@ -146,7 +146,7 @@ func loadMemory(ctx context.Context, dir string, o store.Options, documents int)
 	if err != nil {
 		return err
 	}
-	if _, err = db.CreateDatabase(ctx, "db"); err != nil {
+	if _, err = db.CreateDatabase(ctx, store.DatabaseProperties{ID: "db"}); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	c, err := db.CreateContainer(ctx, "db", store.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: 4})

@@ -139,6 +139,11 @@ type (
 	databaseRecord struct {
 		ID       string `json:"id"`
 		Modified int64  `json:"modified"`
+		// Revision is 0, for 1, until the database is first replaced.
+		Revision uint64 `json:"revision,omitempty"`
+		// Extra is a []byte, here and below, so that it is stored as base64: as JSON in JSON it
+		// would come back with other white space and escapes.
+		Extra []byte `json:"extra,omitempty"`
 	}
 	numbersRecord struct {
 		Database  uint32 `json:"database"`
@@ -152,6 +157,7 @@ type (
 		DefaultTTL int                `json:"defaultTtl,omitempty"`
 		Retention  time.Duration      `json:"retention,omitempty"` // nanoseconds
 		Throughput int                `json:"throughput,omitempty"`
+		Extra      []byte             `json:"extra,omitempty"`
 		Modified   int64              `json:"modified"`
 		Revision   uint64             `json:"revision"`
 		Next       uint32             `json:"next"`
@@ -173,7 +179,7 @@ func (m *meta) record(c *Container) ([]byte, error) {
 	r := containerRecord{
 		Database: c.database, ID: m.props.ID, KeyPaths: m.props.KeyPaths, Hash: c.hash,
 		DefaultTTL: m.props.DefaultTTL, Retention: m.props.Retention, Throughput: m.props.Throughput,
-		Modified: m.props.Modified.Unix(), Revision: m.revision, Next: m.next, Segments: m.segments,
+		Extra: m.props.Extra, Modified: m.props.Modified.Unix(), Revision: m.revision, Next: m.next, Segments: m.segments,
 	}
 	for _, p := range m.partitions {
 		r.Partitions = append(r.Partitions, partitionRecord{
@@ -187,12 +193,26 @@ func (m *meta) record(c *Container) ([]byte, error) {
 	return b, nil
 }
 
+// record is d as it is stored.
+func (d *database) record() ([]byte, error) {
+	b, err := json.Marshal(databaseRecord{ID: d.id, Modified: d.modified, Revision: d.revision, Extra: d.extra})
+	if err != nil {
+		return nil, fmt.Errorf("encode database %q: %w", d.id, err)
+	}
+	return b, nil
+}
+
+// load is the reverse of record.
+func (r *databaseRecord) load(number uint32) *database {
+	return &database{number: number, id: r.ID, modified: r.Modified, revision: max(r.Revision, 1), extra: r.Extra}
+}
+
 // load is the reverse of record.
 func (r *containerRecord) load(number uint32) (*meta, error) {
 	m := &meta{revision: r.Revision, next: r.Next, segments: r.Segments}
 	m.props = ContainerProperties{
 		ID: r.ID, KeyPaths: r.KeyPaths, KeyVersion: KeyVersion(r.Hash), DefaultTTL: r.DefaultTTL,
-		Retention: r.Retention, Throughput: r.Throughput, Modified: time.Unix(r.Modified, 0).UTC(),
+		Retention: r.Retention, Throughput: r.Throughput, Extra: r.Extra, Modified: time.Unix(r.Modified, 0).UTC(),
 	}
 	for _, p := range r.Partitions {
 		part, err := newPartition(p.Number, feed.Range{Min: p.Min, Max: p.Max}, p.Segments, p.Parents)

@@ -160,7 +160,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.props.DefaultTTL = []int{0, -1, 5, 30}[w.rng.IntN(4)]
 	w.props.Retention = []time.Duration{0, time.Hour, 2 * time.Minute}[w.rng.IntN(3)]
 	w.open()
-	if _, err := w.db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := w.db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := w.db.CreateContainer(t.Context(), "db", w.props)

@@ -175,7 +175,7 @@ func (db *DB) loadCatalog(v *view) (last int64, err error) {
 		}
 		number := binary.BigEndian.Uint32(key[1:])
 		names[number] = r.ID
-		v.catalog.databases[r.ID] = &database{number: number, id: r.ID, modified: r.Modified}
+		v.catalog.databases[r.ID] = r.load(number)
 		return nil
 	})
 	if err != nil {

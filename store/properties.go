@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ type DatabaseProperties struct {
 	// Modified its time.
 	ID, RID, ETag string
 	Modified      time.Time
+	// Extra is the caller's own, see [ContainerProperties].
+	Extra json.RawMessage
 }
 
 // KeyVersion is how a container's partition keys are hashed.
@@ -56,6 +59,10 @@ type ContainerProperties struct {
 	// Partitions is how many physical partitions to create. Default: 1. Not
 	// looked at by ReplaceContainer.
 	Partitions int
+	// Extra is the caller's own, for settings that the store knows nothing of: any JSON
+	// text, at most [MaxExtraSize] bytes, or nil. It is kept with the properties and returned
+	// byte for byte. ReplaceContainer puts it in the place of the old one, nil too.
+	Extra json.RawMessage
 
 	// RID, ETag and Modified are the store's; they are not looked at when the
 	// properties come in (ReplaceContainer: a non-empty ETag is a condition).
@@ -69,6 +76,8 @@ const (
 	MaxNameSize = 255
 	// MaxPartitions is how many physical partitions a container can be made with.
 	MaxPartitions = 10_000
+	// MaxExtraSize is the size of the Extra of a database or container in bytes.
+	MaxExtraSize = 256 << 10
 )
 
 // checkName judges the name of a database or container.
@@ -116,6 +125,25 @@ func (p ContainerProperties) validateSettings() error {
 	if p.Throughput < 0 {
 		return badRequest(BadProperties, "the throughput is negative: %d RU/s", p.Throughput)
 	}
+	return checkExtra(p.Extra)
+}
+
+// validate judges the properties of a database.
+func (p DatabaseProperties) validate() error {
+	if err := checkName(p.ID); err != nil {
+		return err
+	}
+	return checkExtra(p.Extra)
+}
+
+// checkExtra judges the caller's own part of properties.
+func checkExtra(extra json.RawMessage) error {
+	if len(extra) > MaxExtraSize {
+		return &TooLargeError{What: "extra properties", Size: len(extra), Limit: MaxExtraSize}
+	}
+	if extra != nil && !json.Valid(extra) {
+		return badRequest(BadProperties, "the extra properties are no JSON: %.60q", extra)
+	}
 	return nil
 }
 
@@ -123,7 +151,7 @@ func (p ContainerProperties) validateSettings() error {
 func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
 	n := max(p.Partitions, 1)
 	p.Partitions, p.KeyVersion, p.Modified = 0, KeyVersion(c.hash), unixTime(ts)
-	p.KeyPaths = slices.Clone(p.KeyPaths)
+	p.KeyPaths, p.Extra = slices.Clone(p.KeyPaths), slices.Clone(p.Extra)
 	m := &meta{props: p, revision: 1, next: uint32(n), segments: map[uint32]segment{}}
 	bounds := append(c.hash.Bounds(n), feed.MaxEPK)
 	lower := feed.MinEPK
@@ -142,14 +170,15 @@ func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
 
 func (d *database) properties() DatabaseProperties {
 	return DatabaseProperties{
-		ID: d.id, RID: databaseRID(d.number), ETag: etagOf(d.number, 1, d.modified), Modified: unixTime(d.modified),
+		ID: d.id, RID: databaseRID(d.number), ETag: etagOf(d.number, d.revision, d.modified), Modified: unixTime(d.modified),
+		Extra: slices.Clone(d.extra),
 	}
 }
 
 // properties are m's, with what the store makes of them.
 func (c *Container) properties(m *meta) ContainerProperties {
 	p := m.props
-	p.KeyPaths = slices.Clone(p.KeyPaths)
+	p.KeyPaths, p.Extra = slices.Clone(p.KeyPaths), slices.Clone(p.Extra)
 	p.Partitions = len(m.partitions)
 	p.RID = containerRID(c.database, c.number)
 	p.ETag = etagOf(c.number, m.revision, p.Modified.Unix())

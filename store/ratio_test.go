@@ -123,7 +123,7 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 		t.Fatal(err)
 	}
 	s.db = db
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	s.c, err = db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 4, Retention: retention})
@@ -256,7 +256,7 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 			t.Error(err)
 		}
 	})
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	s.c, err = db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Retention: retention})
@@ -420,7 +420,7 @@ func BenchmarkUpsert(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.CreateDatabase(b.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(b.Context(), DatabaseProperties{ID: "db"}); err != nil {
 		b.Fatal(err)
 	}
 	c, err := db.CreateContainer(b.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})

@@ -39,10 +39,13 @@ type catalog struct {
 	containers map[containerName]*Container
 }
 
+// database is immutable; a change of its properties makes a new one.
 type database struct {
 	number   uint32
 	id       string
 	modified int64
+	revision uint64 // counts the changes of extra, for the ETag
+	extra    []byte
 }
 
 type containerName struct {

@@ -20,7 +20,7 @@ func shop(t *testing.T, retention time.Duration) string {
 	dir := filepath.Join(t.TempDir(), "data")
 	checkStore(t, dir, func(db *store.DB) {
 		ctx := t.Context()
-		if _, err := db.CreateDatabase(ctx, "shop"); err != nil {
+		if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
 			t.Fatal(err)
 		}
 		c, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{

@@ -91,7 +91,7 @@ func newFixture(t *testing.T, want feedtest.Container, defect string) feedtest.F
 			t.Errorf("close: %v", err)
 		}
 	})
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	p := store.ContainerProperties{ID: "items", KeyPaths: want.KeyPaths, Partitions: want.Partitions}

@@ -37,7 +37,7 @@ type places struct {
 // prepare makes the database and the containers that are not there yet: a run
 // that was killed is taken up wherever it was.
 func prepare(ctx context.Context, db *store.DB, d dataset) (places, error) {
-	if _, err := db.CreateDatabase(ctx, database); err != nil && !errors.Is(err, store.ErrConflict) {
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: database}); err != nil && !errors.Is(err, store.ErrConflict) {
 		return places{}, fmt.Errorf("make the database: %w", err)
 	}
 	at := places{db: db}
