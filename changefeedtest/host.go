@@ -68,6 +68,14 @@ func (h *host) alive() bool {
 	return !h.isDead && !h.leaving
 }
 
+// starting reports whether no listing has shown the marker to the host yet: it may
+// still create the leases that were missing when it looked.
+func (h *host) starting() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.listing.Initialized.IsZero()
+}
+
 // crash ends the host without a word to anybody.
 func (h *host) crash() {
 	h.mu.Lock()
