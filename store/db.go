@@ -23,6 +23,9 @@ type Options struct {
 	// removes expired items and versions past their retention. Neither is ever
 	// shown, purged or not. Default: 1 s; -1: no background work.
 	PurgeInterval time.Duration
+	// IgnoreThroughput says that the throughput of containers is recorded, and not enforced: no
+	// request is ever answered with *feed.ThrottledError.
+	IgnoreThroughput bool
 	// Logger gets what happens in the background. Default: none.
 	Logger *slog.Logger
 }

@@ -54,7 +54,8 @@ type ContainerProperties struct {
 	// Retention is for how long the container keeps all versions and deletes;
 	// 0: it doesn't, and has a latest version feed only.
 	Retention time.Duration
-	// Throughput is provisioned, in request units per second; 0: unlimited.
+	// Throughput is provisioned, in request units per second; 0: unlimited. Requests beyond it are
+	// answered with *feed.ThrottledError, unless [Options].IgnoreThroughput is set.
 	Throughput int
 	// Partitions is how many physical partitions to create. Default: 1. Not
 	// looked at by ReplaceContainer.
@@ -189,7 +190,11 @@ func (c *Container) properties(m *meta) ContainerProperties {
 // opening.
 func (c *Container) settle(m *meta) {
 	c.useTTL.Store(m.props.DefaultTTL != ttlOff)
-	c.bucket.provision(m.props.Throughput, c.db.clock.now())
+	rate := m.props.Throughput
+	if c.db.options.IgnoreThroughput {
+		rate = 0
+	}
+	c.bucket.provision(rate, c.db.clock.now())
 }
 
 // Properties are the container's, as they are now; Partitions is how many live
