@@ -1,0 +1,229 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testServer is a server over a store in memory, and a client that signs its
+// requests and needs no connection.
+type testServer struct {
+	*Server
+	t  testing.TB
+	db *store.DB
+	// key signs the requests; the account key at first.
+	key wire.Key
+}
+
+// newTestServer makes a server over an empty store. At the end of the test the store is checked and
+// closed. It may be made inside a synctest bubble.
+func newTestServer(t testing.TB, o Options) *testServer {
+	t.Helper()
+	return newTestServerOver(t, store.Options{IgnoreThroughput: !o.EnforceThroughput}, o)
+}
+
+// newTestServerOver is newTestServer with a store opened in another way.
+func newTestServerOver(t testing.TB, so store.Options, o Options) *testServer {
+	t.Helper()
+	db, err := store.OpenMemory(so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Check(context.Background()); err != nil {
+			t.Errorf("the store is damaged after the test: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Errorf("close the store: %v", err)
+		}
+	})
+	s, err := New(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testServer{Server: s, t: t, db: db, key: s.keys[0].key}
+}
+
+// headers are those of a request, by any spelling of their names.
+type headers map[string]string
+
+// with returns the headers and one more.
+func (h headers) with(name, value string) headers {
+	h = maps.Clone(h)
+	if h == nil {
+		h = headers{}
+	}
+	h[name] = value
+	return h
+}
+
+// pk is the header of a partition key, a JSON array.
+func pk(array string) headers { return headers{wire.HeaderPartitionKey: array} }
+
+// query is the header of a query.
+func queryHeaders() headers { return headers{"Content-Type": wire.ContentTypeQuery} }
+
+// request makes a signed request of an escaped path. A header of the name
+// "Authorization" or "x-ms-date" takes the place of the right one; an empty one is left out.
+func (ts *testServer) request(method, path string, h headers, body string) *http.Request {
+	ts.t.Helper()
+	r := httptest.NewRequestWithContext(ts.t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set(wire.HeaderDate, wire.FormatTime(ts.db.Now()))
+	for name, value := range h {
+		r.Header.Set(name, value)
+	}
+	if _, given := h["Authorization"]; !given {
+		p, err := wire.ParsePath(r.URL.EscapedPath())
+		if err != nil {
+			ts.t.Fatal(err)
+		}
+		payload := wire.Payload(method, p.Type(), p.Links()[0], r.Header.Get(wire.HeaderDate), r.Header.Get("Date"))
+		r.Header.Set("Authorization", wire.Authorization(ts.key.Sign(payload)))
+	}
+	for name, value := range h {
+		if value == "" {
+			r.Header.Del(name)
+		}
+	}
+	return r
+}
+
+// do sends a signed request of an escaped path, and returns its answer.
+func (ts *testServer) do(method, path string, h headers, body string) response {
+	ts.t.Helper()
+	w := httptest.NewRecorder()
+	ts.ServeHTTP(w, ts.request(method, path, h, body))
+	a := response{t: ts.t, what: method + " " + path, status: w.Code, header: w.Header(), body: w.Body.Bytes()}
+	a.checkRules()
+	return a
+}
+
+// must is do, of a request that sets the stage: another status than 2xx fails the test.
+func (ts *testServer) must(method, path string, h headers, body string) response {
+	ts.t.Helper()
+	a := ts.do(method, path, h, body)
+	if a.status/100 != 2 {
+		ts.t.Fatalf("%s: %d %s", a.what, a.status, a.body)
+	}
+	return a
+}
+
+// orders is the container that most tests work on.
+const orders = "/dbs/shop/colls/orders"
+
+// withOrders makes the database shop and the container orders, partitioned by /pk.
+func (ts *testServer) withOrders() *testServer {
+	ts.t.Helper()
+	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
+	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"orders","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"defaultTtl":-1}`)
+	return ts
+}
+
+// response is an answer of the server.
+type response struct {
+	t      testing.TB
+	what   string
+	status int
+	header http.Header
+	body   []byte
+}
+
+// checkRules checks what holds for every answer.
+func (a response) checkRules() {
+	a.t.Helper()
+	if a.header.Get(wire.HeaderActivityID) == "" {
+		a.t.Errorf("%s: the answer has no activity id", a.what)
+	}
+	if _, err := strconv.ParseFloat(a.header.Get(wire.HeaderRequestCharge), 64); err != nil {
+		a.t.Errorf("%s: request charge: %v", a.what, err)
+	}
+	if a.status == http.StatusNoContent || a.status == http.StatusNotModified {
+		if len(a.body) != 0 || a.header.Get("Content-Length") != "" {
+			a.t.Errorf("%s: %d has a body: %s", a.what, a.status, a.body)
+		}
+		return
+	}
+	if got := a.header.Get("Content-Length"); got != strconv.Itoa(len(a.body)) {
+		a.t.Errorf("%s: Content-Length %q, of a body of %d", a.what, got, len(a.body))
+	}
+	if a.header.Get("Content-Type") != "application/json" {
+		a.t.Errorf("%s: Content-Type %q", a.what, a.header.Get("Content-Type"))
+	}
+	if len(a.body) > 0 && !json.Valid(a.body) {
+		a.t.Errorf("%s: the body is no JSON: %s", a.what, a.body)
+	}
+	if a.status >= 400 {
+		var e wire.ErrorBody
+		if err := json.Unmarshal(a.body, &e); err != nil || e.Code == "" || e.Message == "" {
+			a.t.Errorf("%s: %d has no error body: %s", a.what, a.status, a.body)
+		}
+	}
+}
+
+// sub is the sub-status.
+func (a response) sub() int {
+	n, _ := strconv.Atoi(a.header.Get(wire.HeaderSubStatus))
+	return n
+}
+
+// want fails the test unless the answer has the status, and the sub-status if one is given.
+func (a response) want(status int, sub ...int) response {
+	a.t.Helper()
+	wantSub := 0
+	if len(sub) > 0 {
+		wantSub = sub[0]
+	}
+	if a.status != status || a.sub() != wantSub {
+		a.t.Fatalf("%s: %d/%d, want %d/%d: %s", a.what, a.status, a.sub(), status, wantSub, a.body)
+	}
+	return a
+}
+
+// wantBody fails the test unless the body has the text.
+func (a response) wantBody(text string) response {
+	a.t.Helper()
+	if !bytes.Contains(a.body, []byte(text)) {
+		a.t.Fatalf("%s: the body hasn't %q: %s", a.what, text, a.body)
+	}
+	return a
+}
+
+// wantHeader fails the test unless a header has the value.
+func (a response) wantHeader(name, value string) response {
+	a.t.Helper()
+	if got := a.header.Get(name); got != value {
+		a.t.Fatalf("%s: header %s is %q, want %q", a.what, name, got, value)
+	}
+	return a
+}
+
+// decode reads the body.
+func (a response) decode(v any) response {
+	a.t.Helper()
+	if err := json.Unmarshal(a.body, v); err != nil {
+		a.t.Fatalf("%s: %v: %s", a.what, err, a.body)
+	}
+	return a
+}
+
+// object is the body, an object.
+func (a response) object() map[string]any {
+	a.t.Helper()
+	var m map[string]any
+	a.decode(&m)
+	return m
+}
