@@ -269,6 +269,7 @@ func (g *group) deleteContainer(c *Container) error {
 	for _, p := range l.meta.partitions {
 		g.retired = append(g.retired, p.changed)
 	}
+	g.retired = append(g.retired, &c.changed)
 	g.db.ledgers[c.slot] = nil
 	delete(g.changeCatalog().containers, containerName{c.database, c.name})
 	return nil

@@ -27,6 +27,8 @@ type Container struct {
 	tail  *tailFormat
 
 	bucket bucket
+	// changed wakes readers that wait for several partitions: its end is the container's last LSN.
+	changed signal
 	// useTTL tells that the container has a time to live, for checks outside of the sequencer.
 	useTTL atomic.Bool
 	// change is the mean size of a change, in bytes, to make a page's buffer by.

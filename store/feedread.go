@@ -23,34 +23,37 @@ type feedRead struct {
 	c     *Container
 	r     feed.Request
 	scope scope
+	// spans tells that a scope may lie in several partitions; else that is answered with
+	// *feed.GoneError.
+	spans bool
 	// after is the LSN behind which to read. It is known once resolved is set; a
 	// read that waits goes on from there, whatever the request's start.
 	after    int64
 	resolved bool
 }
 
-// readFeed returns one page of the container's feed.
-func (c *Container) readFeed(ctx context.Context, r feed.Request) (feed.Page, error) {
+// readFeed returns one page of the container's feed, and what it was read from.
+func (c *Container) readFeed(ctx context.Context, r feed.Request, spans bool) (feed.Page, span, error) {
 	start := time.Now()
 	if err := c.admit(ctx); err != nil {
-		return feed.Page{}, err
+		return feed.Page{}, span{}, err
 	}
-	f := feedRead{c: c, r: r}
+	f := feedRead{c: c, r: r, spans: spans}
 	var err error
 	if f.scope, err = c.newScope(r.Range, r.Key); err != nil {
-		return feed.Page{}, err
+		return feed.Page{}, span{}, err
 	}
 	for {
-		page, part, err := f.once(ctx)
+		page, sp, err := f.once(ctx)
 		if err != nil {
-			return feed.Page{}, err
+			return feed.Page{}, span{}, err
 		}
 		if len(page.Changes) == 0 {
 			left := r.Wait - time.Since(start)
 			if left > 0 {
-				changed, err := c.db.await(ctx, part.changed, page.End, left)
+				changed, err := c.db.await(ctx, sp.changed, sp.known, left)
 				if err != nil {
-					return feed.Page{}, err
+					return feed.Page{}, span{}, err
 				}
 				if changed {
 					continue
@@ -60,42 +63,42 @@ func (c *Container) readFeed(ctx context.Context, r feed.Request) (feed.Page, er
 		page.Charge = pageCharge(page.Bytes)
 		c.bucket.spend(page.Charge)
 		page.Diagnostics.Elapsed = time.Since(start)
-		return page, nil
+		return page, sp, nil
 	}
 }
 
 // once reads one page from the current view.
-func (f *feedRead) once(ctx context.Context) (feed.Page, *partition, error) {
+func (f *feedRead) once(ctx context.Context) (feed.Page, span, error) {
 	v, s, err := f.c.open()
 	if err != nil {
-		return feed.Page{}, nil, err
+		return feed.Page{}, span{}, err
 	}
 	defer v.release()
-	place, err := f.scope.partitionIn(s.meta, f.r.Partition.ID)
+	sp, err := f.scope.spanIn(s, f.r.Partition.ID, f.spans)
 	if err != nil {
-		return feed.Page{}, nil, err
+		return feed.Page{}, span{}, err
 	}
-	part, end := s.meta.partitions[place], s.ends[place]
-	if err := f.resolve(v, s, part, end); err != nil {
-		return feed.Page{}, nil, err
+	if err := f.resolve(v, s, sp.part, sp.end); err != nil {
+		return feed.Page{}, span{}, err
 	}
-	w := newWalk(f, v, s, part)
+	w := newWalk(f, v, s, sp.part)
 	if w.trimmed() <= w.position {
-		err = w.run(ctx, end)
+		w.part = sp.behind(w.position)
+		err = w.run(ctx, sp.end)
 	} else {
 		w.lost = true
 	}
 	if err == nil && w.lost {
-		err = w.historyLost(end)
+		w.part = sp.part
+		err = w.historyLost(sp.end)
 	}
 	if err != nil {
-		return feed.Page{}, nil, err
+		return feed.Page{}, span{}, err
 	}
 	f.after = w.position
-	return feed.Page{
-		Changes: w.changes, Continuation: continuation(w.position), LSN: w.position, End: end,
-		Bytes: len(w.buf), SessionToken: part.id + ":-1#" + strconv.FormatInt(end, 10),
-	}, part, nil
+	page := sp.page(w.position)
+	page.Changes, page.Bytes = w.changes, len(w.buf)
+	return page, sp, nil
 }
 
 // resolve finds the LSN behind which the request starts.

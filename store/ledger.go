@@ -77,6 +77,7 @@ func (l *ledger) state() *state {
 
 // announce wakes the readers that wait for what was published.
 func (l *ledger) announce() {
+	l.c.changed.advance(l.lsn)
 	for _, place := range l.touched {
 		l.meta.partitions[place].changed.advance(l.ends[place])
 	}

@@ -26,8 +26,8 @@ func (s *scope) holds(point []byte) bool {
 	return bytes.Compare(key, s.lower) >= 0 && bytes.Compare(key, s.upper) < 0
 }
 
-// contains reports whether all of a partition lies in the scope.
-func (s *scope) contains(p *partition) bool { return s.point == nil && s.keys.Contains(p.keys) }
+// contains reports whether all of a range lies in the scope.
+func (s *scope) contains(keys feed.Range) bool { return s.point == nil && s.keys.Contains(keys) }
 
 // newScope makes the scope of a request: a range of keys, and a logical key or a prefix of one.
 func (c *Container) newScope(keys feed.Range, key feed.PartitionKey) (scope, error) {

@@ -38,5 +38,6 @@ func (s source) Partitions(ctx context.Context) ([]feed.Partition, error) { retu
 
 // Read implements [feed.Source].
 func (s source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
-	return s.c.readFeed(ctx, r)
+	page, _, err := s.c.readFeed(ctx, r, false)
+	return page, err
 }

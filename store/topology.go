@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -179,8 +180,13 @@ func (m *meta) retire(old []*partition, ends []int64) (segments []uint32, parent
 			}
 		}
 	}
-	slices.SortStableFunc(segments, func(a, b uint32) int { return int(m.segments[a].From - m.segments[b].From) })
+	m.sortSegments(segments)
 	return segments, parents, losses
+}
+
+// sortSegments puts segments in the order of their first LSN.
+func (m *meta) sortSegments(segments []uint32) {
+	slices.SortStableFunc(segments, func(a, b uint32) int { return cmp.Compare(m.segments[a].From, m.segments[b].From) })
 }
 
 // isHex reports whether s is upper-case hexadecimal.

@@ -23,10 +23,8 @@ type walk struct {
 	v    *view
 	meta *meta
 	part *partition
-	// scope is the request's, within the partition; all tells that it is the whole
-	// partition.
+	// scope is the request's, within the partition.
 	scope scope
-	all   bool
 	space byte
 	max   int
 
@@ -69,7 +67,7 @@ const checkEvery = 1024
 
 func newWalk(f *feedRead, v *view, s *state, part *partition) *walk {
 	w := &walk{
-		feedRead: f, v: v, meta: s.meta, part: part, scope: f.scope, all: f.scope.contains(part),
+		feedRead: f, v: v, meta: s.meta, part: part, scope: f.scope,
 		space: spaceLog, position: f.after, max: f.r.MaxItems,
 		ttl: int32(s.meta.props.DefaultTTL), now: f.c.db.clock.seconds(),
 	}
@@ -163,8 +161,9 @@ func (w *walk) openNext() error {
 	if !it.First() {
 		return errors.Join(it.Error(), it.Close())
 	}
-	// The partition's own segment has only keys of its range; an ancestor's has others too.
-	whole := w.all && n == w.part.number
+	// The partition's own segment has only keys of its range, and so has one of a partition that was
+	// merged into it; another ancestor's has others too.
+	whole := w.scope.contains(w.meta.segments[n].keys())
 	w.cursors = append(w.cursors, cursor{it: it, lsn: logLSN(it.Key()), whole: whole})
 	return nil
 }
