@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,11 @@ type exchange struct {
 	session string
 	lsn     int64
 	etag    string
+	// partition is the one that served the request; count the number of items on
+	// a page; continuation what the next page is asked for with, empty behind the last.
+	partition    string
+	count        int
+	continuation string
 	// alt and content are the owner's path by names and its rid.
 	alt, content string
 
@@ -42,7 +48,7 @@ type exchange struct {
 }
 
 func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{s: s, w: w, r: r, began: time.Now(), activity: r.Header.Get(wire.HeaderActivityID), lsn: -1}
+	x := &exchange{s: s, w: w, r: r, began: time.Now(), activity: r.Header.Get(wire.HeaderActivityID), lsn: -1, count: -1}
 	if !plainID(x.activity) {
 		x.activity = newGUID()
 	}
@@ -79,12 +85,13 @@ func (x *exchange) body(limit int64) ([]byte, error) {
 	if x.r.ContentLength > limit {
 		return nil, tooLarge("the body of the request has %d bytes; at most %d are taken", x.r.ContentLength, limit)
 	}
-	// One allocation where the client says the size.
-	buf := make([]byte, 0, max(x.r.ContentLength, 0)+512)
+	// One allocation where the client says a size that is usual. More is given only to what has
+	// come: a client that says much and sends nothing must not cost much.
+	buf := make([]byte, 0, min(max(x.r.ContentLength, 0), 64<<10)+512)
 	body := http.MaxBytesReader(x.w, x.r.Body, limit)
 	for {
 		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
+			buf = slices.Grow(buf, max(cap(buf), 512))
 		}
 		n, err := body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -123,6 +130,10 @@ func (x *exchange) partitionKey() (feed.PartitionKey, error) {
 	if err != nil {
 		return nil, badRequest("the header x-ms-documentdb-partitionkey is no partition key: %v", err)
 	}
+	if len(key) == 0 {
+		// What SDKs write for "no key" where the container was once made without one.
+		key = feed.PartitionKey{feed.Undefined}
+	}
 	return key, nil
 }
 
@@ -136,7 +147,7 @@ func (x *exchange) took(r store.Result) {
 // served notes which partition answered, and its last LSN.
 func (x *exchange) served(partition string, end int64) {
 	if partition != "" {
-		x.session, x.lsn = wire.SessionToken(partition, end), end
+		x.session, x.lsn, x.partition = wire.SessionToken(partition, end), end, partition
 	}
 }
 
@@ -162,12 +173,24 @@ func (x *exchange) start(status, size int) {
 	if x.etag != "" {
 		h.Set("Etag", x.etag)
 	}
+	if x.partition != "" {
+		// The true id, always: SDKs that expected another one read their map of the partitions again.
+		h.Set(wire.HeaderPartitionID, x.partition)
+	}
+	if x.count >= 0 {
+		h.Set(wire.HeaderItemCount, strconv.Itoa(x.count))
+	}
+	if x.continuation != "" {
+		h.Set(wire.HeaderContinuation, x.continuation)
+	}
 	if x.alt != "" {
 		h.Set(wire.HeaderAltContentPath, escapeHeader(x.alt))
 		h.Set(wire.HeaderContentPath, x.content)
 	}
-	if size >= 0 {
+	if size > 0 {
 		h.Set("Content-Type", "application/json")
+	}
+	if size >= 0 {
 		h.Set("Content-Length", strconv.Itoa(size))
 	}
 	x.status = status
@@ -207,9 +230,14 @@ func (x *exchange) sendJSON(status int, v any) error {
 	return x.send(status, body)
 }
 
-// sendEmpty answers without a body: 204, 304, and writes whose body isn't wanted.
+// sendEmpty answers without a body: 204, 304, and writes whose body isn't wanted. The latter say
+// so by a length of 0, which 204 and 304 must not have.
 func (x *exchange) sendEmpty(status int) error {
-	x.start(status, -1)
+	size := 0
+	if status == http.StatusNoContent || status == http.StatusNotModified {
+		size = -1
+	}
+	x.start(status, size)
 	return nil
 }
 

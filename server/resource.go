@@ -3,7 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"net/http"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -18,28 +18,42 @@ import (
 func (x *exchange) database() (store.DatabaseProperties, error) {
 	d, err := x.s.db.Database(x.r.Context(), x.path.IDs[0])
 	if errors.Is(err, feed.ErrNotFound) {
-		all, listErr := x.s.db.Databases(x.r.Context())
-		if i := slices.IndexFunc(all, func(d store.DatabaseProperties) bool { return d.RID == x.path.IDs[0] }); listErr == nil && i >= 0 {
-			return all[i], nil
+		if byRID, ridErr := x.s.db.DatabaseByRID(x.r.Context(), x.path.IDs[0]); ridErr == nil {
+			return byRID, nil
 		}
 	}
 	return d, err
 }
 
-// container finds the container of the path, and notes it as the owner of what is answered.
+// container finds the container of the path.
 func (x *exchange) container() (*store.Container, error) {
 	d, err := x.database()
 	if err != nil {
-		return nil, ownerNotFound(err)
+		return nil, above(err)
 	}
 	c, err := x.s.db.Container(x.r.Context(), d.ID, x.path.IDs[1])
 	if errors.Is(err, feed.ErrNotFound) {
-		all, listErr := x.s.db.Containers(x.r.Context(), d.ID)
-		if i := slices.IndexFunc(all, func(c *store.Container) bool { return c.Identity().ContainerRID == x.path.IDs[1] }); listErr == nil && i >= 0 {
-			return all[i], nil
+		if byRID, ridErr := x.s.db.ContainerByRID(x.r.Context(), x.path.IDs[1]); ridErr == nil && byRID.Identity().DatabaseRID == d.RID {
+			return byRID, nil
 		}
 	}
 	return c, err
+}
+
+// above makes the error of a resource that was looked for the error of an owner
+// that isn't there.
+func above(err error) error {
+	var status *statusError
+	if errors.Is(err, feed.ErrNotFound) && !errors.As(err, &status) {
+		return ownerNotFound(err)
+	}
+	return err
+}
+
+// byRID reports whether the path addresses the container by its rid, and not by its name.
+func (x *exchange) byRID(c *store.Container) bool {
+	id := c.Identity()
+	return x.path.IDs[1] == id.ContainerRID && x.path.IDs[1] != id.Container
 }
 
 // owner finds the container that owns what the path addresses, checks that it is the one the
@@ -47,15 +61,11 @@ func (x *exchange) container() (*store.Container, error) {
 func (x *exchange) owner() (*store.Container, error) {
 	c, err := x.container()
 	if err != nil {
-		var status *statusError
-		if errors.As(err, &status) || !errors.Is(err, feed.ErrNotFound) {
-			return nil, err
-		}
-		return nil, ownerNotFound(err)
+		return nil, above(err)
 	}
 	id := c.Identity()
 	if want := x.header(wire.HeaderIntendedContainer); want != "" && want != id.ContainerRID {
-		return nil, failure(400, wire.SubIncorrectContainer, "container %s has the rid %s now, not %.40q: it was deleted and made anew",
+		return nil, failure(http.StatusBadRequest, wire.SubIncorrectContainer, "container %s has the rid %s now, not %.40q: it was deleted and made anew",
 			id.Container, id.ContainerRID, want)
 	}
 	x.alt = fmt.Sprintf("dbs/%s/colls/%s", id.Database, id.Container)
