@@ -30,6 +30,9 @@ type route struct {
 func (s *Server) table() []route {
 	return []route{
 		{http.MethodGet, "/", nil, "read account", false, s.readAccount},
+
+		{http.MethodGet, "/dbs/*/colls/*/pkranges", nil, "read partition key ranges", false, s.readKeyRanges},
+		{http.MethodGet, "/dbs/*/colls/*/docs", isChangeFeed, "read change feed", false, s.readChangeFeed},
 	}
 }
 

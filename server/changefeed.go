@@ -1,0 +1,189 @@
+package server
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// GET docs with A-IM: the change feed.
+//
+// Supported: latest version mode and all versions and deletes mode; from the beginning, from now (*), from a time, from an
+// etag; of a partition, a range of effective partition keys, a logical key, a prefix of a hierarchical one, or all of the
+// container, in any combination; the form {current, metadata} in both modes; the old form of a start from a time
+// (x-ms-version 2016-07-11). Not supported: a query over the feed.
+//
+// The etag is the position behind the page, the decimal LSN in quotes; it is in every answer, 304 included, because a client
+// without one begins anew. It fits every range of the container, so that of a parent partition
+// is good for its children, and those of two children for what they are merged into.
+
+// wireFormat is the form of changes as {current, previous, metadata}.
+const wireFormat = "2021-09-15"
+
+// lastTimeless is the last version of the REST API in which a start from a time is answered with a position and no
+// documents.
+const lastTimeless = "2016-07-11"
+
+func (s *Server) readChangeFeed(x *exchange) error {
+	c, err := x.owner()
+	if err != nil {
+		return err
+	}
+	r, err := x.feedRequest(c)
+	if err != nil {
+		return err
+	}
+	if since, asked, err := x.timeless(); err != nil {
+		return err
+	} else if asked && r.Mode == feed.LatestVersion {
+		page, err := c.FeedBefore(x.r.Context(), r, since)
+		if err != nil {
+			return feedFailure(c, err)
+		}
+		x.feedPosition(page)
+		return x.sendNoPage()
+	}
+	page, err := c.Feed(x.r.Context(), r)
+	if err != nil {
+		return feedFailure(c, err)
+	}
+	x.feedPosition(page)
+	if len(page.Changes) == 0 {
+		return x.sendNoPage()
+	}
+	if r.Mode == feed.AllVersionsAndDeletes {
+		props, err := c.Properties(x.r.Context())
+		if err != nil {
+			return ownerNotFound(err)
+		}
+		return x.sendPage(len(page.Changes), versions(page.Changes, keyNames(props.KeyPaths)))
+	}
+	if x.header(wire.HeaderWireFormat) != "" {
+		return x.sendPage(len(page.Changes), currents(page.Changes))
+	}
+	return x.sendPage(len(page.Changes), documents(page.Changes))
+}
+
+// feedPosition notes what the headers of an answer say: the position, and the highest LSN of what was asked, which
+// clients take their lag from.
+func (x *exchange) feedPosition(page store.FeedPage) {
+	x.etag, x.charge = string(page.Continuation), page.Charge
+	x.session, x.lsn = page.SessionToken, page.End
+}
+
+// documents are the changes of latest version mode: the documents as they are stored.
+func documents(changes []feed.Change) pieces {
+	return func(emit func([]byte)) {
+		for i := range changes {
+			if i > 0 {
+				emit(comma)
+			}
+			emit(changes[i].Current)
+		}
+	}
+}
+
+var comma = []byte(",")
+
+// feedRequest reads what is asked for.
+func (x *exchange) feedRequest(c *store.Container) (r feed.Request, err error) {
+	s, err := x.scope(c)
+	if err != nil {
+		return r, err
+	}
+	r.Partition.ID, r.Range, r.Key = s.partition, s.keys, s.key
+	if r.Mode, err = x.feedMode(); err != nil {
+		return r, err
+	}
+	if r.MaxItems, err = x.maxItems(); err != nil {
+		return r, err
+	}
+	r.From, err = x.feedStart(r.Mode)
+	return r, err
+}
+
+// feedMode is the mode of the request. SDKs write it in different cases.
+func (x *exchange) feedMode() (feed.Mode, error) {
+	if v := x.header(wire.HeaderWireFormat); v != "" && v != wireFormat {
+		return 0, badRequest("the header x-ms-cosmos-changefeed-wire-format-version is %.40q; this server writes %s", v, wireFormat)
+	}
+	mode := strings.Join(strings.Fields(x.header(wire.HeaderAIM)), " ")
+	switch {
+	case strings.EqualFold(mode, wire.AIMIncremental):
+		return feed.LatestVersion, nil
+	case strings.EqualFold(mode, wire.AIMFullFidelity), strings.EqualFold(mode, "Incremental "+wire.AIMFullFidelity):
+		return feed.AllVersionsAndDeletes, nil
+	}
+	return 0, badRequest("the header A-IM is %.40q; it is %q or %q", mode, wire.AIMIncremental, wire.AIMFullFidelity)
+}
+
+// feedStart is where the request begins. An etag, and *, decide even if there is a time: SDKs repeat the time they
+// started from with every page, and the etag of the first answer is past all that it skipped.
+func (x *exchange) feedStart(mode feed.Mode) (feed.Start, error) {
+	tag, since := strings.TrimSpace(x.header("If-None-Match")), x.header("If-Modified-Since")
+	switch {
+	case tag == "*":
+		return feed.Now(), nil
+	case tag != "":
+		return feed.After(feed.Continuation(quoted(tag))), nil
+	case mode == feed.AllVersionsAndDeletes && since != "":
+		return feed.Start{}, badRequest("all versions and deletes mode can't start from a time: " + startVersions)
+	case mode == feed.AllVersionsAndDeletes:
+		return feed.Start{}, badRequest("all versions and deletes mode can't start from the beginning: " + startVersions)
+	case since == "":
+		return feed.Beginning(), nil
+	}
+	at, err := x.modifiedSince()
+	// The service shows what is later than the second, and the store what is of it too.
+	return feed.At(at.Add(time.Second)), err
+}
+
+const startVersions = "send If-None-Match: * to start now, or the etag of an earlier answer to go on from there"
+
+// modifiedSince is the time of the header If-Modified-Since.
+func (x *exchange) modifiedSince() (time.Time, error) {
+	at, err := wire.ParseTime(x.header("If-Modified-Since"))
+	if err != nil {
+		return at, badRequest("the header If-Modified-Since can't be read: %v", err)
+	}
+	return at, nil
+}
+
+// quoted puts an etag of digits alone into quotes: some clients strip them.
+func quoted(tag string) string {
+	if tag != "" && strings.Trim(tag, "0123456789") == "" {
+		return `"` + tag + `"`
+	}
+	return tag
+}
+
+// feedFailure makes errors of the store those of a feed.
+func feedFailure(c *store.Container, err error) error {
+	var lost *feed.HistoryLostError
+	switch {
+	case errors.As(err, &lost):
+		return badRequest("the position is older than the container's history: %s. Go on from the etag %s, or from now (If-None-Match: *), and "+
+			"read what is there in latest version mode", lost.Reason, lost.Oldest)
+	case errors.Is(err, feed.ErrUnsupported):
+		return badRequest("container %s keeps no versions: set changeFeedPolicy.retentionDuration (minutes) in its properties to read it in all versions "+
+			"and deletes mode", c.Identity().Container)
+	case errors.Is(err, feed.ErrNotFound):
+		return ownerNotFound(err)
+	}
+	return err
+}
+
+// timeless reports whether the request starts from a time in the way of the old REST API, which answers the position
+// before that second and no documents.
+func (x *exchange) timeless() (since time.Time, asked bool, err error) {
+	version := x.header(wire.HeaderVersion)
+	if version == "" || version > lastTimeless || x.header("If-Modified-Since") == "" || x.header("If-None-Match") != "" {
+		return since, false, nil
+	}
+	since, err = x.modifiedSince()
+	return since, true, err
+}

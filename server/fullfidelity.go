@@ -1,0 +1,138 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Changes as {current, metadata, previous}: all of all versions and deletes mode, and those of latest version mode for clients
+// that ask for the form. The images are the stored bytes; what stands around them is written by hand.
+
+// The parts of a change.
+var (
+	beginChange     = []byte(`{"current":`)
+	noImage         = []byte(`{}`)
+	beginPrevious   = []byte(`,"previous":`)
+	endChange       = []byte(`}`)
+	versionsWritten = map[feed.Op]string{feed.Create: "create", feed.Replace: "replace", feed.Delete: "delete", feed.Upsert: "replace"}
+)
+
+// currents are changes of latest version mode. Which operation made them isn't known in this mode, and isn't told.
+func currents(changes []feed.Change) pieces {
+	return func(emit func([]byte)) {
+		var space [96]byte
+		for i := range changes {
+			c := &changes[i]
+			if i > 0 {
+				emit(comma)
+			}
+			emit(beginChange)
+			emit(c.Current)
+			b := append(space[:0], `,"metadata":{"lsn":`...)
+			b = strconv.AppendInt(b, c.LSN, 10)
+			b = append(b, `,"crts":`...)
+			b = strconv.AppendInt(b, c.Time.Unix(), 10)
+			emit(append(b, `}}`...))
+		}
+	}
+}
+
+// versions are changes of all versions and deletes mode. keys are the names of the container's key paths.
+func versions(changes []feed.Change, keys []string) pieces {
+	return func(emit func([]byte)) {
+		var space [512]byte
+		for i := range changes {
+			c := &changes[i]
+			if i > 0 {
+				emit(comma)
+			}
+			emit(beginChange)
+			if c.Current != nil {
+				emit(c.Current)
+			} else {
+				emit(noImage)
+			}
+			emit(appendMetadata(space[:0], c, keys))
+			if c.Previous != nil {
+				emit(beginPrevious)
+				emit(c.Previous)
+			}
+			emit(endChange)
+		}
+	}
+}
+
+// appendMetadata writes a version's metadata. crts is the time of the commit in seconds, which .NET insists on.
+func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
+	b = append(b, `,"metadata":{"operationType":"`...)
+	b = append(b, versionsWritten[c.Op]...)
+	b = append(b, `","lsn":`...)
+	b = strconv.AppendInt(b, c.LSN, 10)
+	b = append(b, `,"crts":`...)
+	b = strconv.AppendInt(b, c.Time.Unix(), 10)
+	b = append(b, `,"previousImageLSN":`...)
+	b = strconv.AppendInt(b, lastLSN(c.Previous), 10)
+	b = append(b, `,"timeToLiveExpired":`...)
+	b = strconv.AppendBool(b, c.Expired)
+	if c.Op == feed.Delete {
+		b = append(b, `,"id":`...)
+		b = appendJSON(b, c.DeletedID)
+		b = append(b, `,"partitionKey":{`...)
+		first := true
+		for i, name := range keys {
+			// A component that the document doesn't have isn't named.
+			if i >= len(c.DeletedKey) || c.DeletedKey[i] == any(feed.Undefined) {
+				continue
+			}
+			if !first {
+				b = append(b, ',')
+			}
+			first = false
+			b = append(appendJSON(b, name), ':')
+			b = appendJSON(b, c.DeletedKey[i])
+		}
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// lastLSN is the _lsn of a stored document, which is its very last member; 0: there is no document.
+func lastLSN(image []byte) int64 {
+	digits := bytes.TrimSuffix(image, endChange)
+	digits = digits[bytes.LastIndexByte(digits, ':')+1:]
+	n, err := strconv.ParseInt(string(digits), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// appendJSON appends a string, a number, true, false or null.
+func appendJSON(b []byte, v any) []byte {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return append(b, `null`...) // none of these values fails
+	}
+	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
+}
+
+// keyNames are the names of key paths in metadata: without the slash in front, nor quotes around a name.
+func keyNames(paths []string) []string {
+	names := slices.Clone(paths)
+	for i, path := range paths {
+		name := strings.TrimPrefix(path, "/")
+		var plain string
+		if json.Unmarshal([]byte(name), &plain) == nil {
+			name = plain
+		}
+		names[i] = name
+	}
+	return names
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// GET pkranges: the live partitions of a container, by name or by rid. It is what SDKs route by, and what they
+// read again after a 410.
+//
+// Supported: the whole list, always in one page; the incremental form (If-None-Match), which is answered with
+// what was made since, or 304. Not supported: pages (x-ms-max-item-count is ignored, as the service does).
+//
+// The list is taken from the store's current view, as is the decision that a partition is gone, so
+// whoever was answered 410 finds the successors here at once. SDKs that refresh and repeat without a
+// pause rely on it.
+
+// keyRange is a partition as the protocol shows it.
+type keyRange struct {
+	RID          string   `json:"_rid"`
+	ID           string   `json:"id"`
+	ETag         string   `json:"_etag"`
+	MinInclusive string   `json:"minInclusive"`
+	MaxExclusive string   `json:"maxExclusive"`
+	RIDPrefix    int      `json:"ridPrefix"`
+	Self         string   `json:"_self"`
+	Fraction     float64  `json:"throughputFraction"`
+	Status       string   `json:"status"`
+	Parents      []string `json:"parents"`
+	Archived     []string `json:"ownedArchivalPKRangeIds"`
+	Timestamp    int64    `json:"_ts"`
+}
+
+type keyRanges struct {
+	RID    string     `json:"_rid"`
+	Ranges []keyRange `json:"PartitionKeyRanges"`
+	Count  int        `json:"_count"`
+}
+
+func (s *Server) readKeyRanges(x *exchange) error {
+	c, err := x.owner()
+	if err != nil {
+		return err
+	}
+	props, err := c.Properties(x.r.Context())
+	if err != nil {
+		return ownerNotFound(err)
+	}
+	live, err := c.Partitions(x.r.Context())
+	if err != nil {
+		return ownerNotFound(err)
+	}
+	next, err := nextPartition(live)
+	if err != nil {
+		return err
+	}
+	x.etag = keyRangesTag(next, props.RID)
+	x.charge = 1
+	since := keyRangesSince(x.header("If-None-Match"), next, props.RID)
+	if since == next {
+		x.w.Header().Set(wire.HeaderItemCount, "0")
+		return x.sendEmpty(http.StatusNotModified)
+	}
+	answer := keyRanges{RID: props.RID, Ranges: []keyRange{}}
+	for _, p := range live {
+		number, err := partitionNumber(p)
+		if err != nil {
+			return err
+		}
+		if number < since {
+			continue
+		}
+		r, err := newKeyRange(p, number, c.Identity())
+		if err != nil {
+			return err
+		}
+		r.Fraction, r.Timestamp = 1/float64(len(live)), props.Modified.Unix()
+		answer.Ranges = append(answer.Ranges, r)
+	}
+	answer.Count = len(answer.Ranges)
+	x.w.Header().Set(wire.HeaderItemCount, strconv.Itoa(answer.Count))
+	return x.sendJSON(http.StatusOK, answer)
+}
+
+func newKeyRange(p feed.Partition, number uint32, id feed.Identity) (keyRange, error) {
+	rid, err := keyRangeRID(id.ContainerRID, number)
+	if err != nil {
+		return keyRange{}, err
+	}
+	r := keyRange{
+		RID: rid, ID: p.ID, ETag: fmt.Sprintf(`"%08x-0000-0000-0000-000000000000"`, number+1),
+		MinInclusive: p.Range.Min, MaxExclusive: p.Range.Max, RIDPrefix: int(number),
+		Self:   fmt.Sprintf("dbs/%s/colls/%s/pkranges/%s/", id.DatabaseRID, id.ContainerRID, rid),
+		Status: "online", Parents: p.Parents, Archived: []string{},
+	}
+	if r.Parents == nil {
+		r.Parents = []string{}
+	}
+	return r, nil
+}
+
+// partitionNumber is the number that a partition's id is. They rise, and none is given twice.
+func partitionNumber(p feed.Partition) (uint32, error) {
+	n, err := strconv.ParseUint(p.ID, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("the id of partition %q is no number: %w", p.ID, err)
+	}
+	return uint32(n), nil
+}
+
+// nextPartition is the number that the next partition will get. Every split and every merge makes
+// partitions, of which all are live until the next one, so it says which of the container's sets of partitions this is.
+func nextPartition(live []feed.Partition) (uint32, error) {
+	next := uint32(0)
+	for _, p := range live {
+		n, err := partitionNumber(p)
+		if err != nil {
+			return 0, err
+		}
+		next = max(next, n+1)
+	}
+	return next, nil
+}
+
+// keyRangesTag is the etag of a set of partitions. It stays the same between changes, or azcosmos for Go,
+// and .NET, would read for ever; and it has the container's rid, so that the tag of a container that was deleted
+// doesn't fit the one of its name.
+func keyRangesTag(next uint32, rid string) string { return fmt.Sprintf(`"%d.%s"`, next, rid) }
+
+// keyRangesSince is the number of the first partition that a reader with this etag doesn't know yet. A tag of something else,
+// or of a set that never was, knows none.
+func keyRangesSince(tag string, next uint32, rid string) uint32 {
+	digits, owner, _ := strings.Cut(strings.Trim(tag, `"`), ".")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || owner != rid || uint32(n) > next {
+		return 0
+	}
+	return uint32(n)
+}
+
+// The rid of a partition: its container's 8 bytes, a number, and a byte that says that it is one. .NET and Java take
+// rids apart.
+const (
+	keyRangeMark = 0x50
+	// firstKeyRange is the number in the rid of partition 0, which is no zero.
+	firstKeyRange = 2
+)
+
+var ridEncoding = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-")
+
+func keyRangeRID(container string, number uint32) (string, error) {
+	b, err := ridEncoding.DecodeString(container)
+	if err != nil {
+		return "", fmt.Errorf("the rid %q of the container: %w", container, err)
+	}
+	b = binary.LittleEndian.AppendUint32(b, number+firstKeyRange)
+	return ridEncoding.EncodeToString(append(b, 0, 0, 0, keyRangeMark)), nil
+}
