@@ -1,0 +1,121 @@
+package serve
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// banner is what a client has to know, as text: names and values, a line to paste
+// for each SDK, and "ready" as its last line, for scripts to wait for.
+type banner struct {
+	Config
+	address     net.Addr
+	certificate string
+}
+
+func (b banner) endpoint() string {
+	if b.PublicEndpoint != "" {
+		return strings.TrimSuffix(b.PublicEndpoint, "/") + "/"
+	}
+	scheme := "https"
+	if b.TLS == plain {
+		scheme = "http"
+	}
+	host, _, _ := net.SplitHostPort(b.Listen) // validated
+	tcp, ok := b.address.(*net.TCPAddr)
+	if !ok {
+		return scheme + "://" + b.address.String() + "/"
+	}
+	if host == "" || tcp.IP.IsUnspecified() {
+		host = "127.0.0.1" // the name that others have for this machine is theirs to know
+	}
+	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(tcp.Port)) + "/"
+}
+
+func (b banner) write(w io.Writer) error {
+	var t strings.Builder
+	where := "in memory (everything is gone at its end; --data DIR keeps it)"
+	if b.Data != "" {
+		where = "from " + b.Data
+	}
+	fmt.Fprintf(&t, "changefeed %s serves %s\n\n", b.Version, where)
+	endpoint, key := b.endpoint(), b.keys()[0]
+	connection := "AccountEndpoint=" + endpoint + ";AccountKey=" + key + ";"
+	row := func(name, value string) { fmt.Fprintf(&t, "%-18s %s\n", name, value) }
+	row("endpoint", endpoint)
+	for _, k := range b.keys() {
+		row("key", k)
+	}
+	for _, k := range b.ReadOnlyKeys {
+		row("read-only key", k)
+	}
+	row("connection string", connection)
+	if b.certificate != "" {
+		row("certificate", b.certificate)
+	}
+	t.WriteString("\nOne of these lines, with the official SDK of its language:\n\n")
+	for _, sdk := range b.sdks(endpoint, key, connection) {
+		fmt.Fprintf(&t, "%-11s %s\n", sdk.name, sdk.line)
+		if sdk.trust != "" && b.certificate != "" {
+			fmt.Fprintf(&t, "%-11s   started with  %s\n", "", sdk.trust)
+		}
+		if sdk.plain != "" && b.TLS == plain {
+			fmt.Fprintf(&t, "%-11s   started with  %s\n", "", sdk.plain)
+		}
+	}
+	t.WriteString("\nready\n")
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// sdkLine is how an SDK gets a client: the line to paste, and what its program is started with so
+// that it trusts the certificate, or goes without TLS.
+type sdkLine struct{ name, line, trust, plain string }
+
+func (b banner) sdks(endpoint, key, connection string) []sdkLine {
+	q := strconv.Quote
+	verify := ""
+	dotnet := connection
+	if b.certificate != "" {
+		verify = ", connection_verify=" + q(b.certificate)
+		dotnet += "DisableServerCertificateValidation=True;"
+	}
+	return []sdkLine{
+		{
+			name:  "Go",
+			line:  fmt.Sprintf("client, err := azcosmos.NewClientFromConnectionString(%s, nil)", q(connection)),
+			trust: "SSL_CERT_FILE=" + shellQuote(b.certificate),
+		},
+		{
+			name:  "JavaScript",
+			line:  fmt.Sprintf("const client = new CosmosClient(%s)", q(connection)),
+			trust: "NODE_EXTRA_CA_CERTS=" + shellQuote(b.certificate),
+		},
+		{
+			name: "Java",
+			line: fmt.Sprintf("CosmosClient client = new CosmosClientBuilder().endpoint(%s).key(%s).gatewayMode().buildClient();", q(endpoint), q(key)),
+			trust: "-Djavax.net.ssl.trustStore=changefeed.p12 -Djavax.net.ssl.trustStorePassword=changeit   (made by: keytool -importcert -noprompt -alias changefeed" +
+				" -storetype PKCS12 -storepass changeit -keystore changefeed.p12 -file " + shellQuote(b.certificate) + ")",
+			plain: "-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true",
+		},
+		{
+			name: ".NET",
+			line: fmt.Sprintf("var client = new CosmosClient(%s, new CosmosClientOptions { ConnectionMode = ConnectionMode.Gateway });", q(dotnet)),
+		},
+		{
+			name: "Python",
+			line: fmt.Sprintf("client = CosmosClient(%s, %s%s)", q(endpoint), q(key), verify),
+		},
+	}
+}
+
+// shellQuote quotes a word for a shell where it needs to be.
+func shellQuote(s string) string {
+	if !strings.ContainsAny(s, " '\"$`\\!*?;&|<>()#~[]{}\t") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,183 @@
+// Package serve is the work of `changefeed serve`: a listener, its certificate,
+// the server over a store, and their end in good order.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// Config says what is served, where, and to whom.
+type Config struct {
+	// Listen is the address, host:port. Port 0 is a free one.
+	Listen string
+	// Data is the directory of the store; empty: the store is in memory.
+	Data string
+	// TLS is "self-signed", "off", or the paths of a certificate and its key in
+	// PEM with a comma between them.
+	TLS string
+	// Keys and ReadOnlyKeys are account keys in base64. Without Keys it is the well-known
+	// one of the local emulators.
+	Keys, ReadOnlyKeys []string
+	// AllowWellKnownKey allows that key on an address that other machines can reach.
+	AllowWellKnownKey bool
+	// PublicEndpoint is the URL that clients reach the server by, where that isn't
+	// the address it listens on. Default: what each client asked for.
+	PublicEndpoint string
+	// Partitions is how many physical partitions a new container has at least.
+	Partitions int
+	// EnforceThroughput answers 429 when a container's throughput is used up.
+	EnforceThroughput bool
+	// Drain is how long requests that are under way may take when the server ends.
+	Drain time.Duration
+	// LogLevel is the least level that is written to Log.
+	LogLevel slog.Level
+	// Version is shown when the server starts.
+	Version string
+	// Out gets what there is to know for clients, Log everything else.
+	Out, Log io.Writer
+}
+
+// The transports of Config.TLS that are no pair of files.
+const (
+	selfSigned = "self-signed"
+	plain      = "off"
+)
+
+// ConfigError tells that a Config can't be served as it is.
+type ConfigError struct{ reason string }
+
+func (e *ConfigError) Error() string { return e.reason }
+
+func refuse(format string, args ...any) error {
+	return &ConfigError{reason: fmt.Sprintf(format, args...)}
+}
+
+// validate judges what can be judged without looking at the machine.
+func (c Config) validate() error {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return refuse("--listen is %q: it is host:port, as in 127.0.0.1:8081", c.Listen)
+	}
+	if cert, key, pair := strings.Cut(c.TLS, ","); c.TLS != selfSigned && c.TLS != plain && (!pair || cert == "" || key == "") {
+		return refuse("--tls is %q: it is self-signed, off, or CERT,KEY (two files)", c.TLS)
+	}
+	for flag, keys := range map[string][]string{"--key": c.Keys, "--read-only-key": c.ReadOnlyKeys} {
+		for _, key := range keys {
+			if _, err := wire.ParseKey(key); err != nil {
+				return refuse("%s can't be used: %v", flag, err)
+			}
+		}
+	}
+	for _, key := range c.ReadOnlyKeys {
+		if slices.Contains(c.keys(), key) {
+			return refuse("--read-only-key is a key that may write, too")
+		}
+	}
+	if c.Partitions < 1 || c.Partitions > store.MaxPartitions {
+		return refuse("--partitions is %d: it is 1 to %d", c.Partitions, store.MaxPartitions)
+	}
+	if c.PublicEndpoint != "" {
+		u, err := url.Parse(c.PublicEndpoint)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
+			return refuse("--public-endpoint is %q: it is a URL of the form https://host:port/", c.PublicEndpoint)
+		}
+	}
+	if c.Drain < 0 {
+		return refuse("--drain is negative")
+	}
+	return nil
+}
+
+// keys are those that may read and write.
+func (c Config) keys() []string {
+	if len(c.Keys) == 0 {
+		return []string{wire.EmulatorKey}
+	}
+	return c.Keys
+}
+
+// Run serves until ctx ends, and returns nil when all requests were answered and the
+// store was closed. Errors: *[ConfigError]; what the operating system says of the address;
+// those of [store.Open].
+func Run(ctx context.Context, c Config) (err error) {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	logger := slog.New(slog.NewTextHandler(c.Log, &slog.HandlerOptions{Level: c.LogLevel}))
+	// The address comes first: what most often fails is told before a directory is made.
+	listener, err := listen(ctx, "--listen", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }() // closed by Serve, but where it isn't reached
+	if slices.Contains(c.keys(), wire.EmulatorKey) && !loopback(listener.Addr()) && !c.AllowWellKnownKey {
+		return refuse("--listen %s can be reached from other machines, and the key is the well-known one, which everybody has: "+
+			"give a --key (as from `openssl rand -base64 64`), listen on 127.0.0.1, or say --allow-well-known-key", c.Listen)
+	}
+	db, err := c.open(logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	handler, err := server.New(db, server.Options{
+		Keys: c.keys(), ReadOnlyKeys: c.ReadOnlyKeys, PublicEndpoint: c.PublicEndpoint,
+		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Logger: logger,
+	})
+	if err != nil {
+		return err
+	}
+	b := banner{Config: c, address: listener.Addr()}
+	if c.TLS != plain {
+		identity, err := c.identity()
+		if err != nil {
+			return err
+		}
+		b.certificate = identity.path
+		listener = identity.listener(listener)
+	}
+	if err := b.write(c.Out); err != nil {
+		return fmt.Errorf("print the endpoint: %w", err)
+	}
+	return serveHTTP(ctx, listener, handler, c.Drain, logger)
+}
+
+// open opens the store.
+func (c Config) open(logger *slog.Logger) (*store.DB, error) {
+	o := store.Options{IgnoreThroughput: !c.EnforceThroughput, Logger: logger}
+	if c.Data == "" {
+		return store.OpenMemory(o)
+	}
+	return store.Open(c.Data, o)
+}
+
+// listen listens on an address that a flag says.
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("another program listens on %s: end it, or choose another address with %s (port 0 is a free one)", address, flag)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// loopback reports whether only this machine can reach an address.
+func loopback(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}

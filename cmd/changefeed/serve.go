@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/serve"
+)
+
+func serveCommand() *cobra.Command {
+	var (
+		cfg    serve.Config
+		memory bool
+		level  string
+	)
+	cmd := &cobra.Command{
+		Use:   "serve [--data DIR | --memory]",
+		Short: "Serve the Cosmos DB REST protocol over a store, for the official SDKs",
+		Long: `Serves an embedded store to the official SDKs of Azure Cosmos DB: databases,
+containers, documents, queries, change feed. Prints the endpoint, the key, a line
+to paste for each SDK, and then "ready". SIGTERM or Ctrl-C ends it: requests that
+are under way are answered first; a second signal ends it at once.
+
+Without --key the key is the well-known one of the local emulators, which is
+no secret, so only this machine may reach the server then.
+
+Clients have to trust the certificate, which is made once, kept in the data
+directory (with --memory: in your cache directory) and printed; or use --tls off.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if memory && cfg.Data != "" {
+				return &usageError{errors.New("--memory and --data exclude each other")}
+			}
+			if err := cfg.LogLevel.UnmarshalText([]byte(level)); err != nil {
+				return &usageError{fmt.Errorf("--log-level is %q: it is debug, info, warn or error", level)}
+			}
+			info, _ := debug.ReadBuildInfo()
+			var version strings.Builder
+			_ = printVersion(&version, info) // a strings.Builder takes everything
+			_, rest, _ := strings.Cut(version.String(), " ")
+			cfg.Version, _, _ = strings.Cut(rest, " ")
+			cfg.Out, cfg.Log = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			err := serve.Run(cmd.Context(), cfg)
+			var config *serve.ConfigError
+			if errors.As(err, &config) {
+				return &usageError{err}
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.Listen, "listen", "127.0.0.1:8081", "`address` to listen on; port 0 is a free one")
+	flags.StringVar(&cfg.Data, "data", "", "`directory` of the store")
+	flags.BoolVar(&memory, "memory", false, "keep the store in memory (default without --data)")
+	flags.StringVar(&cfg.TLS, "tls", "self-signed", "`how` to encrypt: self-signed, off, or CERT,KEY (two files in PEM)")
+	flags.StringArrayVar(&cfg.Keys, "key", nil, "account `key` in base64; may be repeated (default: the emulators' well-known key)")
+	flags.StringArrayVar(&cfg.ReadOnlyKeys, "read-only-key", nil, "account `key` in base64 that may read only; may be repeated")
+	flags.BoolVar(&cfg.AllowWellKnownKey, "allow-well-known-key", false, "let other machines reach the server though its key is the well-known one")
+	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` that clients reach the server by (default: the one they asked for)")
+	flags.IntVar(&cfg.Partitions, "partitions", 1, "physical partitions of a new container, at least")
+	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's throughput is used up")
+	flags.DurationVar(&cfg.Drain, "drain", 10*time.Second, "`time` that requests under way may take when the server ends")
+	flags.StringVar(&level, "log-level", slog.LevelInfo.String(), "`level` of the log: debug (each request), info, warn, error")
+	return cmd
+}
