@@ -1,0 +1,33 @@
+package changefeed;
+
+import com.azure.cosmos.CosmosClientBuilder;
+
+/** What a run of the suite is given, by environment variables; see interop/README.md. */
+record Env(String endpoint, String key, String readOnlyKey, String report) {
+
+    static Env read() {
+        return new Env(need("CHANGEFEED_ENDPOINT"), need("CHANGEFEED_KEY"), need("CHANGEFEED_READONLY_KEY"),
+            System.getenv("CHANGEFEED_REPORT"));
+    }
+
+    private static String need(String name) {
+        String value = System.getenv(name);
+        if (value == null || value.isEmpty()) {
+            throw new IllegalStateException(name + " is not set: the suite runs against a server, see interop/README.md");
+        }
+        return value;
+    }
+
+    /** A client as a user builds one: endpoint, key, gateway mode. */
+    CosmosClientBuilder client() {
+        return client(key);
+    }
+
+    CosmosClientBuilder client(String anyKey) {
+        return new CosmosClientBuilder()
+            .endpoint(endpoint)
+            .key(anyKey)
+            .gatewayMode()
+            .contentResponseOnWriteEnabled(true);
+    }
+}

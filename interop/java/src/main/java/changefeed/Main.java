@@ -1,0 +1,47 @@
+package changefeed;
+
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * The program of the suite. Without arguments it runs every scenario, with names those. It also is the processes that scenarios start:
+ * {@code resume} goes on with a change feed, {@code host} is a host of the change feed processor.
+ */
+public final class Main {
+
+    private Main() {
+    }
+
+    /**
+     * Runs the suite, or one of its child processes.
+     *
+     * @param args names of scenarios, or a child's name and its arguments
+     * @throws Exception when the suite can't be run at all
+     */
+    public static void main(String[] args) throws Exception {
+        List<String> rest = Arrays.asList(args);
+        if (args.length > 0 && args[0].equals("resume")) {
+            Resume.main(rest.subList(1, rest.size()));
+            System.exit(0);
+        }
+        if (args.length > 0 && args[0].equals("host")) {
+            ProcessorHost.main(rest.subList(1, rest.size()));
+            System.exit(0);
+        }
+        int failed;
+        try (Suite suite = new Suite(Env.read())) {
+            Lifecycle.add(suite);
+            Items.add(suite);
+            Writes.add(suite);
+            Queries.add(suite);
+            Throughput.add(suite);
+            Feeds.add(suite);
+            Topology.add(suite);
+            Access.add(suite);
+            Processors.add(suite);
+            failed = suite.run(rest);
+        }
+        // Threads of the SDK may outlive its clients.
+        System.exit(failed == 0 ? 0 : 1);
+    }
+}
