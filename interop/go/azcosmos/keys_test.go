@@ -1,0 +1,95 @@
+package azcosmos
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+)
+
+// Every third write is throttled, and told to wait 5 ms: the SDK's own retries bring
+// all of them home. (Three retries each are the SDK's default.)
+func TestThrottledWritesAllArrive(t *testing.T) {
+	env.Scenario(t, "throttling", func(t *testing.T) {
+		c := container(t)
+		ok(t, admin(t).Throttle(t.Context(), databaseOf(c), c.ID(), 40, 5*time.Millisecond))
+		t.Cleanup(func() { ok(t, admin(t).ClearFaults(context.WithoutCancel(t.Context()))) })
+		requests := &counter{}
+		throttled, err := newClient(env.Key, azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{PerRetryPolicies: []policy.Policy{requests}}})
+		ok(t, err)
+		defer throttled.Close()
+		writer, err := throttled.NewContainer(databaseOf(c), c.ID())
+		ok(t, err)
+		var all sync.WaitGroup
+		errs := make([]error, 4)
+		for w := range errs {
+			all.Go(func() {
+				for n := range 20 {
+					i := item{fmt.Sprintf("%d-%d", w, n), fmt.Sprintf("key %d", n), n}
+					if _, err := writer.CreateItem(t.Context(), pk(i.PK), i.json(), nil); err != nil {
+						errs[w] = err
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		for _, err := range errs {
+			ok(t, err)
+		}
+		equal(t, len(newFeed(t, c, azcosmos.ChangeFeedOptions{FeedRange: everything()}).drain(t)), 80, "items written")
+		if sent := requests.requests.Load(); sent < 120 {
+			t.Errorf("%d requests for 80 writes of which 40 were throttled", sent)
+		}
+	})
+}
+
+func TestWrongKeyIsRefusedAtOnce(t *testing.T) {
+	env.Scenario(t, "wrong-key", func(t *testing.T) {
+		for _, key := range []string{"d3Jvbmc=", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="} {
+			requests := &counter{}
+			c, err := newClient(key, azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{PerRetryPolicies: []policy.Policy{requests}}})
+			ok(t, err)
+			_, err = c.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "never"}, nil)
+			refused(t, err, 401)
+			if n := requests.requests.Load(); n > 4 {
+				t.Errorf("%d requests until the refusal came through", n)
+			}
+			c.Close()
+		}
+	})
+}
+
+func TestReadOnlyKey(t *testing.T) {
+	env.Scenario(t, "read-only-key", func(t *testing.T) {
+		c, ctx := container(t), t.Context()
+		upsert(t, c, spread(10, 1)...)
+		account, err := newClient(env.ReadOnlyKey, azcosmos.ClientOptions{})
+		ok(t, err)
+		defer account.Close()
+		reading, err := account.NewContainer(databaseOf(c), c.ID())
+		ok(t, err)
+		_, err = reading.ReadItem(ctx, pk("key 3"), "3", nil)
+		ok(t, err)
+		equal(t, len(queried[item](t, reading.NewQueryItemsPager("SELECT * FROM c", azcosmos.NewPartitionKey(), nil))), 10, "items queried")
+		equal(t, len(newFeed(t, reading, azcosmos.ChangeFeedOptions{FeedRange: everything()}).drain(t)), 10, "changes read")
+		_, err = reading.UpsertItem(ctx, pk("key 3"), item{"3", "key 3", 2}.json(), nil)
+		refused(t, err, 403)
+		_, err = reading.DeleteItem(ctx, pk("key 3"), "3", nil)
+		refused(t, err, 403)
+		batch := reading.NewTransactionalBatch(pk("key 3"))
+		batch.DeleteItem("3", nil)
+		done, err := reading.ExecuteTransactionalBatch(ctx, batch, nil)
+		if err == nil && done.Success {
+			t.Error("a batch by the read-only key")
+		}
+		_, err = account.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: "never"}, nil)
+		refused(t, err, 403)
+	})
+}

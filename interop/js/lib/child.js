@@ -1,0 +1,13 @@
+// A process that knows nothing but a continuation: it reads what is new and prints it.
+import { ChangeFeedStartFrom, CosmosClient } from "@azure/cosmos";
+
+import { drain } from "./feed.js";
+
+const [database, container, continuation, changeFeedMode] = process.argv.slice(2);
+const client = new CosmosClient({ endpoint: process.env.CHANGEFEED_ENDPOINT, key: process.env.CHANGEFEED_KEY });
+const iterator = client.database(database).container(container).items.getChangeFeedIterator({
+  maxItemCount: 5,
+  changeFeedStartFrom: ChangeFeedStartFrom.Continuation(continuation),
+  ...(changeFeedMode && { changeFeedMode }),
+});
+process.stdout.write(JSON.stringify(await drain(iterator)));
