@@ -20,6 +20,8 @@ import (
 //   - In latest version mode an item's versions only ever rise, none is shown twice, and
 //     in the end the last one was shown.
 //   - A transaction comes whole, on one page.
+//   - All of that for readers of one partition after the other, and for readers of
+//     the whole container at once, on whose pages the LSNs rise from page to page too.
 
 const (
 	liveWriters  = 4
@@ -80,7 +82,8 @@ func runLive(t *testing.T, seed uint64) {
 		}
 	})
 	for _, mode := range []feed.Mode{feed.LatestVersion, feed.AllVersionsAndDeletes} {
-		others.Go(func() { followLive(t, db.Source(c), mode, done) })
+		others.Go(func() { followLive(t, mode, partByPart(t, db.Source(c), mode), done) })
+		others.Go(func() { followLive(t, mode, allAtOnce(t, c, mode), done) })
 	}
 	writers.Wait()
 	close(done)
@@ -108,18 +111,41 @@ func writeLive(t *testing.T, c *store.Container, writer int) {
 	}
 }
 
-// followLive reads to the end, which is when the writers are done and everything of
-// theirs was shown.
-func followLive(t *testing.T, src feed.Source, mode feed.Mode, done <-chan struct{}) {
-	start := feed.Beginning()
-	if mode == feed.AllVersionsAndDeletes {
-		start = feed.After(`"0"`)
-	}
-	r, err := feed.NewReader(src, feed.ReaderConfig{Start: start, Mode: mode, MaxItems: 7, Wait: time.Millisecond})
+// partByPart is a reader of one partition after the other.
+func partByPart(t *testing.T, src feed.Source, mode feed.Mode) func() (feed.Page, error) {
+	r, err := feed.NewReader(src, feed.ReaderConfig{Start: feed.After(`"0"`), Mode: mode, MaxItems: 7, Wait: time.Millisecond})
 	if err != nil {
 		t.Error(err)
-		return
 	}
+	return func() (feed.Page, error) {
+		page, _, err := r.Next(t.Context())
+		return page, err
+	}
+}
+
+// allAtOnce is a reader of the whole container.
+func allAtOnce(t *testing.T, c *store.Container, mode feed.Mode) func() (feed.Page, error) {
+	r := feed.Request{From: feed.After(`"0"`), Mode: mode, MaxItems: 7, Wait: time.Millisecond}
+	var last int64
+	return func() (feed.Page, error) {
+		page, err := c.Feed(t.Context(), r)
+		if errors.As(err, new(*feed.GoneError)) {
+			err = fmt.Errorf("the whole container: %w", errors.New(err.Error())) // nothing to go on after
+		}
+		for _, ch := range page.Changes {
+			if ch.LSN < last || ch.LSN > page.LSN || page.LSN > page.End {
+				err = errors.Join(err, fmt.Errorf("LSN %d behind %d, on a page up to %d of %d", ch.LSN, last, page.LSN, page.End))
+			}
+			last = ch.LSN
+		}
+		last, r.From = page.LSN+1, feed.After(page.Continuation)
+		return page.Page, err
+	}
+}
+
+// followLive reads to the end, which is when the writers are done and everything of
+// theirs was shown.
+func followLive(t *testing.T, mode feed.Mode, next func() (feed.Page, error), done <-chan struct{}) {
 	last := map[crashItem]int{}
 	// What it has drained before the end says nothing of the last writes, so it
 	// reads every part once more: there are fewer than fifty.
@@ -129,7 +155,7 @@ func followLive(t *testing.T, src feed.Source, mode feed.Mode, done <-chan struc
 			quiet++
 		default:
 		}
-		page, _, err := r.Next(t.Context())
+		page, err := next()
 		var gone *feed.GoneError
 		if errors.As(err, &gone) {
 			continue // partitions change faster than it can follow

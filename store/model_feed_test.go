@@ -69,9 +69,11 @@ type cursor struct {
 
 // follower reads a scope to its end, page by page, through splits and merges.
 type follower struct {
-	w       *world
-	mode    feed.Mode
-	scope   scope
+	w     *world
+	mode  feed.Mode
+	scope scope
+	// spans tells that it reads all of its scope at once, over all partitions.
+	spans   bool
 	cursors []*cursor
 	// since is how many events there were when it started; it wants the earlier
 	// ones too from this second on, or behind this LSN.
@@ -85,8 +87,8 @@ type follower struct {
 
 // follow makes a follower that starts now, at the beginning, at a time or
 // behind a continuation.
-func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, from feed.Start) *follower {
-	f := &follower{w: w, mode: mode, scope: scope{rng, key}, seen: map[string]int{}, since: len(w.events)}
+func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, from feed.Start, spans bool) *follower {
+	f := &follower{w: w, mode: mode, scope: scope{rng, key}, spans: spans, seen: map[string]int{}, since: len(w.events)}
 	polled := w.now()
 	switch from.Kind() {
 	case feed.StartNow:
@@ -159,8 +161,29 @@ func (w *world) newFollower() {
 			from = feed.After(feed.Continuation(strconv.Quote(strconv.FormatInt(c.after, 10))))
 		}
 	}
-	w.logf("follower %d: %v of %v from %v", len(w.followers), mode, s, from)
-	w.followers = append(w.followers, w.follow(mode, s.rng, s.key, from))
+	if from.Kind() == feed.StartTime {
+		w.checkBefore(s, from.Time())
+	}
+	spans := w.rng.IntN(3) == 0
+	w.logf("follower %d: %v of %v from %v, spans %v", len(w.followers), mode, s, from, spans)
+	w.followers = append(w.followers, w.follow(mode, s.rng, s.key, from, spans))
+}
+
+// checkBefore compares the position before a time with the model: what was written from that second on
+// lies behind it, and nothing else does.
+func (w *world) checkBefore(s scope, at time.Time) {
+	page, err := w.c.FeedBefore(w.t.Context(), feed.Request{Range: s.rng, Key: s.key}, at)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if page.LSN != lsnOf(w, page.Continuation) || page.LSN > page.End || len(page.Changes) > 0 {
+		w.t.Fatalf("before %d: %+v", at.Unix(), page)
+	}
+	for id, i := range w.items {
+		if w.visible(id) != nil && s.holds(w, i.key) && (i.ts >= at.Unix()) != (i.lsn > page.LSN) {
+			w.t.Fatalf("before %d of %v the position is %d, and %v has the LSN %d and the time %d", at.Unix(), s, page.LSN, id, i.lsn, i.ts)
+		}
+	}
 }
 
 // step reads one page of a random part.
@@ -177,10 +200,12 @@ func (f *follower) page(c *cursor) bool {
 	if r.Partition.ID == "" && r.Range.IsZero() && r.Key == nil {
 		r.Range = feed.Full()
 	}
-	page, err := w.src.Read(w.t.Context(), r)
+	page, err := f.read(r)
 	var gone *feed.GoneError
 	var history *feed.HistoryLostError
 	switch {
+	case f.spans && errors.As(err, &gone):
+		w.t.Fatalf("read %+v: %v", r, err)
 	case errors.As(err, &gone):
 		f.divide(c)
 		return true
@@ -203,6 +228,37 @@ func (f *follower) page(c *cursor) bool {
 		c.polled = page.Changes[n-1].Time.Unix()
 	}
 	return len(page.Changes) > 0
+}
+
+// read reads a page of one partition, or of all that the request's scope lies in.
+func (f *follower) read(r feed.Request) (feed.Page, error) {
+	w := f.w
+	if !f.spans {
+		return w.src.Read(w.t.Context(), r)
+	}
+	page, err := w.c.Feed(w.t.Context(), r)
+	if err != nil {
+		return feed.Page{}, err
+	}
+	served, tokens := map[string]bool{}, []string{}
+	end := int64(0)
+	for _, p := range page.Served {
+		served[p.ID] = true
+		tokens = append(tokens, fmt.Sprintf("%s:-1#%d", p.ID, p.End))
+		end = max(end, p.End)
+	}
+	if page.SessionToken != strings.Join(tokens, ",") || page.End != end {
+		w.t.Fatalf("read %+v: session token %s and end %d of %v", r, page.SessionToken, page.End, page.Served)
+	}
+	for _, p := range w.partitions() {
+		s := scope{r.Range, r.Key}
+		for _, e := range w.events {
+			if !served[p.ID] && p.Range.Holds(e.point) && s.holds(w, e.key) {
+				w.t.Fatalf("read %+v: %v has keys of it, and only %v served", r, p, page.Served)
+			}
+		}
+	}
+	return page.Page, nil
 }
 
 // divide puts cursors on the partitions that now hold c's range in its place.

@@ -29,8 +29,11 @@ import (
 //   - A page of a feed holds exactly what the model holds between its two
 //     positions, in LSN order, byte for byte, and cuts no transaction: by
 //     partition, by range of keys, by key and by prefix, in both modes, from every kind of start.
+//   - The same holds for one page over all partitions that a range lies in, which is never gone, and
+//     whose continuation is right for all of them.
 //   - A reader that follows its range through splits and merges loses nothing and
 //     sees nothing twice.
+//   - Behind a position before a time there is exactly what was written from its second on.
 //   - All of that holds after the store was closed and opened again, and Check finds nothing.
 
 var (
@@ -170,7 +173,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.use(c)
 	w.makeKeys()
 	if w.props.Retention > 0 {
-		w.auditor = w.follow(feed.AllVersionsAndDeletes, feed.Full(), nil, feed.Now())
+		w.auditor = w.follow(feed.AllVersionsAndDeletes, feed.Full(), nil, feed.Now(), false)
 	}
 	return w
 }
