@@ -73,6 +73,9 @@ func (s *Server) readChangeFeed(x *exchange) error {
 func (x *exchange) feedPosition(page store.FeedPage) {
 	x.etag, x.charge = string(page.Continuation), page.Charge
 	x.session, x.lsn = page.SessionToken, page.End
+	if len(page.Served) == 1 {
+		x.partition = page.Served[0].ID
+	}
 }
 
 // documents are the changes of latest version mode: the documents as they are stored.

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-
-	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // A page of documents, of a feed or a query, is written from the bytes that the store or the query
@@ -22,7 +20,7 @@ func (x *exchange) sendPage(count int, documents pieces) error {
 	tail := `],"_count":` + strconv.Itoa(count) + `}`
 	size := len(head) + len(tail)
 	documents(func(b []byte) { size += len(b) })
-	x.w.Header().Set(wire.HeaderItemCount, strconv.Itoa(count))
+	x.count = count
 	x.start(http.StatusOK, size)
 	p := pageWriter{w: x.w, buf: pageBuffers.Get().(*[pageBufferSize]byte)} //nolint:errcheck // the pool holds nothing else
 	defer pageBuffers.Put(p.buf)
@@ -35,7 +33,7 @@ func (x *exchange) sendPage(count int, documents pieces) error {
 
 // sendNoPage answers that there is nothing new: 304, with the position and a count, which SDKs read here too.
 func (x *exchange) sendNoPage() error {
-	x.w.Header().Set(wire.HeaderItemCount, "0")
+	x.count = 0
 	return x.sendEmpty(http.StatusNotModified)
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // GET pkranges: the live partitions of a container, by name or by rid. It is what SDKs route by, and what they
@@ -65,8 +64,7 @@ func (s *Server) readKeyRanges(x *exchange) error {
 	x.charge = 1
 	since := keyRangesSince(x.header("If-None-Match"), next, props.RID)
 	if since == next {
-		x.w.Header().Set(wire.HeaderItemCount, "0")
-		return x.sendEmpty(http.StatusNotModified)
+		return x.sendNoPage()
 	}
 	answer := keyRanges{RID: props.RID, Ranges: []keyRange{}}
 	for _, p := range live {
@@ -85,7 +83,7 @@ func (s *Server) readKeyRanges(x *exchange) error {
 		answer.Ranges = append(answer.Ranges, r)
 	}
 	answer.Count = len(answer.Ranges)
-	x.w.Header().Set(wire.HeaderItemCount, strconv.Itoa(answer.Count))
+	x.count = answer.Count
 	return x.sendJSON(http.StatusOK, answer)
 }
 

@@ -1,0 +1,398 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// latest are the headers of a read in latest version mode, with others.
+func latest(more ...headers) headers {
+	h := headers{"A-IM": "Incremental Feed"}
+	for _, m := range more {
+		maps.Copy(h, m)
+	}
+	return h
+}
+
+// after is the header of a read behind an etag, and inRange that of a partition.
+func after(etag string) headers { return headers{"If-None-Match": etag} }
+func inRange(id string) headers { return headers{"x-ms-documentdb-partitionkeyrangeid": id} }
+func items(n int) headers       { return headers{"x-ms-max-item-count": strconv.Itoa(n)} }
+
+// read reads a page of the feed of orders.
+func (ts *testServer) read(h ...headers) response {
+	ts.t.Helper()
+	return ts.do("GET", orders+"/docs", latest(h...), "")
+}
+
+// feedItem is what tests look at of a document in a feed or a query.
+type feedItem struct {
+	ID  string `json:"id"`
+	V   int    `json:"v"`
+	TS  int64  `json:"_ts"`
+	LSN int64  `json:"_lsn"`
+}
+
+// page checks the frame of a page and returns its documents.
+func (a response) page() []feedItem {
+	a.t.Helper()
+	if a.status == 304 {
+		a.wantHeader("x-ms-item-count", "0")
+		if a.header.Get("Etag") == "" {
+			a.t.Errorf("%s: 304 without an etag", a.what)
+		}
+		return nil
+	}
+	a.want(200)
+	var body struct {
+		RID       string     `json:"_rid"`
+		Documents []feedItem `json:"Documents"`
+		Count     int        `json:"_count"`
+	}
+	a.decode(&body)
+	if body.Count != len(body.Documents) || a.header.Get("x-ms-item-count") != strconv.Itoa(body.Count) || body.RID != a.header.Get("x-ms-content-path") {
+		a.t.Errorf("%s: frame %q %d %s, header %v", a.what, body.RID, body.Count, a.header.Get("x-ms-item-count"), a.header)
+	}
+	return body.Documents
+}
+
+// names are the ids of documents.
+func names(items []feedItem) string {
+	ids := make([]string, len(items))
+	for i, item := range items {
+		ids[i] = item.ID
+	}
+	return strings.Join(ids, " ")
+}
+
+// drain reads a feed to its end, page by page, as every SDK does.
+func (ts *testServer) drain(h ...headers) (all []feedItem, etag string) {
+	ts.t.Helper()
+	for range 1000 {
+		a := ts.read(h...)
+		page := a.page()
+		etag = a.header.Get("Etag")
+		all = append(all, page...)
+		if len(page) == 0 {
+			return all, etag
+		}
+		h = append(slices.Clone(h), after(etag))
+	}
+	ts.t.Fatal("the feed doesn't end")
+	return nil, ""
+}
+
+func TestAFeedPageHasTheStoredBytesAndAllHeaders(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	put(t, c, `{"id":"1","pk":"a","v": 1.50, "x":"é<&>\u00fc"}`)
+	last := put(t, c, `{"id":"2","pk":"b","v":2}`)
+	a := ts.read().want(200)
+	a.wantBody(`{"_rid":"` + c.Identity().ContainerRID + `","Documents":[{"id":"1","pk":"a","v": 1.50, "x":"é<&>\u00fc",`)
+	a.wantBody(fmt.Sprintf(`"_lsn":%d}],"_count":2}`, last.LSN))
+	a.wantHeader("Etag", fmt.Sprintf(`"%d"`, last.LSN)).wantHeader("x-ms-item-count", "2")
+	a.wantHeader("x-ms-session-token", fmt.Sprintf("0:-1#%d", last.LSN)).wantHeader("lsn", fmt.Sprint(last.LSN))
+	a.wantHeader("x-ms-alt-content-path", "dbs/shop/colls/orders").wantHeader("x-ms-content-path", c.Identity().ContainerRID)
+	a.wantHeader("x-ms-continuation", "").wantHeader("x-ms-documentdb-partitionkeyrangeid", "0")
+	again := ts.read(after(a.header.Get("Etag"))).want(304)
+	again.wantHeader("Etag", a.header.Get("Etag")).wantHeader("x-ms-item-count", "0").wantHeader("x-ms-session-token", fmt.Sprintf("0:-1#%d", last.LSN))
+}
+
+func TestTheModeIsReadWithoutRegardToCase(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	put(t, ts.made(store.ContainerProperties{ID: "orders"}), `{"id":"1","pk":"a"}`)
+	for _, mode := range []string{"Incremental Feed", "Incremental feed", "incremental feed", " INCREMENTAL  FEED "} {
+		ts.read(headers{"A-IM": mode}).want(200)
+	}
+	ts.read(headers{"A-IM": "Feed"}).want(400).wantBody("A-IM")
+	ts.read(headers{"x-ms-cosmos-changefeed-wire-format-version": "2031-01-01"}).want(400).wantBody("2021-09-15")
+}
+
+func TestAnEmptyFeedIs304WithAPosition(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	for _, start := range []headers{nil, after("*"), {"If-Modified-Since": "Fri, 20 Nov 2020 18:45:41 GMT"}} {
+		etag := ts.read(start).want(304).header.Get("Etag")
+		if etag == "" {
+			t.Errorf("start %v: no etag", start)
+		}
+	}
+	etag := ts.read().header.Get("Etag")
+	put(t, c, `{"id":"1","pk":"a"}`)
+	if got := names(ts.read(after(etag)).page()); got != "1" {
+		t.Errorf("behind the etag of 304: %q", got)
+	}
+}
+
+func TestStartNowIsTheRequestAndNotTheFirstChange(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	put(t, c, `{"id":"1","pk":"a"}`)
+	for _, scope := range []headers{nil, inRange("0"), inRange("1"), pk(`["b"]`), {"x-ms-start-epk": "10", "x-ms-end-epk": "30"}} {
+		etag := ts.read(after("*"), scope).want(304).header.Get("Etag")
+		if got := ts.read(after(etag), scope).want(304).header.Get("Etag"); got != etag {
+			t.Errorf("%v: position %s became %s without a change", scope, etag, got)
+		}
+	}
+	etag := ts.read(after("*")).want(304).header.Get("Etag")
+	put(t, c, `{"id":"2","pk":"b"}`)
+	put(t, c, `{"id":"3","pk":"a"}`)
+	if got := names(ts.read(after(etag)).page()); got != "2 3" {
+		t.Errorf("after now: %q", got)
+	}
+}
+
+func TestPagesHaveTheSizeThatWasAskedForAndLoseNothing(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 3})
+	for i := range 250 {
+		put(t, c, `{"id":"%d","pk":"k%d","v":%d}`, i, i%17, i)
+	}
+	if got := len(ts.read().page()); got != 100 {
+		t.Errorf("the server's own page size is %d", got)
+	}
+	if got := len(ts.read(items(-1)).page()); got != 100 {
+		t.Errorf("page size -1 gives %d", got)
+	}
+	ts.read(items(0)).want(400)
+	ts.read(headers{"x-ms-max-item-count": "many"}).want(400).wantBody("x-ms-max-item-count")
+	for _, n := range []int{1, 7, 100, 1000} {
+		all, _ := ts.drain(items(n))
+		for i, item := range all {
+			if item.V != i {
+				t.Fatalf("page size %d: place %d has document %d", n, i, item.V)
+			}
+		}
+		if len(all) != 250 {
+			t.Errorf("page size %d: %d documents", n, len(all))
+		}
+	}
+	var apart []feedItem
+	for _, id := range []string{"0", "1", "2"} {
+		part, _ := ts.drain(items(10), inRange(id))
+		apart = append(apart, part...)
+	}
+	slices.SortFunc(apart, func(a, b feedItem) int { return a.V - b.V })
+	for i, item := range apart {
+		if item.V != i {
+			t.Fatalf("by partition, document %d is at place %d", item.V, i)
+		}
+	}
+	if len(apart) != 250 {
+		t.Errorf("by partition: %d documents", len(apart))
+	}
+}
+
+func TestATransactionIsNeverCut(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	ops := make([]store.Operation, 5)
+	for i := range ops {
+		ops[i] = store.Operation{Kind: store.OpCreate, Body: fmt.Appendf(nil, `{"id":"%d","pk":"a"}`, i)}
+	}
+	if _, err := c.Batch(t.Context(), feed.PartitionKey{"a"}, ops); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(ts.read(items(2)).page()); got != "0 1 2 3 4" {
+		t.Errorf("page: %q", got)
+	}
+}
+
+// An SDK repeats the time with every page, and sends "UTC" for "GMT" (Go). The second itself is not shown.
+func TestAStartFromATimeIsAfterThatSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{})
+		c := ts.made(store.ContainerProperties{ID: "orders"})
+		put(t, c, `{"id":"before","pk":"a"}`)
+		time.Sleep(10 * time.Second)
+		at := ts.db.Now()
+		put(t, c, `{"id":"within","pk":"a"}`)
+		time.Sleep(time.Second)
+		put(t, c, `{"id":"after","pk":"a"}`)
+		for _, text := range []string{wire.FormatTime(at), strings.Replace(wire.FormatTime(at), "GMT", "UTC", 1)} {
+			since := headers{"If-Modified-Since": text}
+			a := ts.read(since)
+			if got := names(a.page()); got != "after" {
+				t.Errorf("since %s: %q", text, got)
+			}
+			if got := names(ts.read(since, after(`"0"`)).page()); got != "before within after" {
+				t.Errorf("the etag doesn't decide: %q", got)
+			}
+			ts.read(since, after(a.header.Get("Etag"))).want(304)
+			ts.read(since, after("*")).want(304)
+		}
+		if got := names(ts.read(headers{"If-Modified-Since": "Fri, 01 Jan 1999 00:00:00 GMT"}).page()); got != "before within after" {
+			t.Errorf("since before the container was made: %q", got)
+		}
+		ts.read(headers{"If-Modified-Since": "yesterday"}).want(400).wantBody("If-Modified-Since")
+	})
+}
+
+// The REST API of 2016 answers a time with a position. It must not be that of now: what was written from that second on would be
+// lost to a client written to it.
+func TestTheOldRestApiAnswersATimeWithThePositionBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{})
+		c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+		old := headers{"x-ms-version": "2016-07-11"}
+		put(t, c, `{"id":"before","pk":"a"}`)
+		time.Sleep(10 * time.Second)
+		since := headers{"If-Modified-Since": wire.FormatTime(ts.db.Now())}
+		put(t, c, `{"id":"within","pk":"a"}`)
+		put(t, c, `{"id":"other","pk":"b"}`)
+		time.Sleep(time.Second)
+		put(t, c, `{"id":"after","pk":"a"}`)
+		etag := ts.read(old, since).want(304).wantHeader("x-ms-item-count", "0").header.Get("Etag")
+		if got := names(ts.read(old, after(etag)).page()); got != "within other after" {
+			t.Errorf("behind the position: %q", got)
+		}
+		if got := names(ts.read(old, since, after(etag)).page()); got != "within other after" {
+			t.Errorf("behind the position, with the time: %q", got)
+		}
+		var apart []string
+		for _, id := range []string{"0", "1"} {
+			etag := ts.read(old, since, inRange(id)).want(304).header.Get("Etag")
+			page, _ := ts.drain(old, inRange(id), after(etag))
+			apart = append(apart, names(page))
+		}
+		slices.Sort(apart)
+		if got := strings.Join(apart, ","); got != "other,within after" {
+			t.Errorf("by partition: %q", got)
+		}
+		if got := names(ts.read(old).page()); got != "before within other after" {
+			t.Errorf("the old version from the beginning: %q", got)
+		}
+		if got := names(ts.read(headers{"x-ms-version": "2017-02-22"}, since).page()); got != "after" {
+			t.Errorf("a later version: %q", got)
+		}
+		ts.read(old, headers{"If-Modified-Since": "yesterday"}).want(400)
+	})
+}
+
+func TestEtagsThatAreNoPositionAreRefused(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	put(t, c, `{"id":"1","pk":"a"}`)
+	for _, tag := range []string{`"x"`, `"00000000-0000-0000-0000-000000000000"`, `"-1"`, `"1e3"`, `"99999999999999999999"`, `W/"1"`} {
+		ts.read(after(tag)).want(400).wantBody("continuation")
+	}
+	// A client that strips the quotes means the same.
+	if got := names(ts.read(after("0")).page()); got != "1" {
+		t.Errorf("an etag without quotes: %q", got)
+	}
+	// After a restore a client may be ahead.
+	ts.read(after(`"1000"`)).want(304).wantHeader("Etag", `"1000"`)
+}
+
+func TestAFeedOfARangeThatIsGone(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	rid := c.Identity().ContainerRID
+	put(t, c, `{"id":"1","pk":"a"}`)
+	ts.read(inRange(rid + ",0")).want(200)
+	ts.read(inRange("AAAAAYAAAAk=,0")).want(410, wire.SubNameCacheStale)
+	ts.read(headers{"x-ms-cosmos-intended-collection-rid": "AAAAAYAAAAk="}).want(400, wire.SubIncorrectContainer)
+	ts.read(inRange("7")).want(410, wire.SubPartitionGone)
+	split(t, c, "0")
+	ts.read(inRange("0")).want(410, wire.SubPartitionGone)
+	ts.read(inRange(rid + ",0")).want(410, wire.SubPartitionGone)
+	ts.do("GET", "/dbs/shop/colls/none/docs", latest(), "").want(404, wire.SubOwnerNotFound)
+}
+
+func TestFeedsOfKeysPrefixesAndRangesOfKeys(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/t", "/u"}, Partitions: 2})
+	put(t, c, `{"id":"1","t":"t1","u":"u1"}`)
+	put(t, c, `{"id":"2","t":"t1","u":"u2"}`)
+	put(t, c, `{"id":"3","t":"t2","u":"u1"}`)
+	// What the JavaScript SDK sends for the prefix t1.
+	prefix := headers{
+		"x-ms-start-epk": "3D48BB14DA9D090D22112C96695028B6", "x-ms-end-epk": "3D48BB14DA9D090D22112C96695028B6FF",
+		"x-ms-read-key-type": "EffectivePartitionKeyRange",
+	}
+	for name, tc := range map[string]struct {
+		h    headers
+		want string
+	}{
+		"key":                     {pk(`["t1","u1"]`), "1"},
+		"prefix by header":        {pk(`["t1"]`), "1 2"},
+		"prefix by range":         {prefix, "1 2"},
+		"prefix and partition":    {latest(prefix, inRange("1")), "1 2"},
+		"prefix, other partition": {latest(prefix, inRange("0")), ""},
+		"lower case":              {headers{"x-ms-start-epk": "3d48bb14da9d090d22112c96695028b6", "x-ms-end-epk": "3d48bb14da9d090d22112c96695028b6ff"}, "1 2"},
+		"key and partition":       {latest(pk(`["t1","u2"]`), inRange("1")), "2"},
+		"start alone":             {headers{"x-ms-start-epk": "3D48BB14DA9D090D22112C96695028B6"}, "1 2"},
+		"several partitions":      {headers{"x-ms-start-epk": "", "x-ms-end-epk": "FF"}, "1 2 3"},
+		"another key":             {pk(`["t1","u3"]`), ""},
+		"all":                     {nil, "1 2 3"},
+	} {
+		if got := names(ts.read(tc.h).page()); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	ts.read(headers{"x-ms-start-epk": "30", "x-ms-end-epk": "20"}).want(400)
+	ts.read(headers{"x-ms-start-epk": "XY", "x-ms-end-epk": "YZ"}).want(400)
+	ts.read(pk(`["a","b","c"]`)).want(400, wire.SubPartitionKeyMismatch)
+	ts.read(pk(`a`)).want(400)
+}
+
+func TestTheSessionTokenIsThatOfTheAddressedRange(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	ends := map[string]int64{}
+	for i := range 20 {
+		r := put(t, c, `{"id":"%d","pk":"k%d"}`, i, i)
+		ends[r.Partition] = r.LSN
+	}
+	for id, end := range ends {
+		a := ts.read(inRange(id), items(1)).want(200)
+		a.wantHeader("x-ms-session-token", wire.SessionToken(id, end)).wantHeader("lsn", fmt.Sprint(end))
+		// What .NET and Java take their lag from.
+		lsn, ok := wire.SessionLSN(a.header.Get("x-ms-session-token"), id)
+		if !ok || lsn != end {
+			t.Errorf("partition %s: token %q", id, a.header.Get("x-ms-session-token"))
+		}
+	}
+}
+
+func TestTheWireFormatInLatestVersionMode(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	r := put(t, c, `{"id":"1","pk":"a","v":1}`)
+	a := ts.read(headers{"x-ms-cosmos-changefeed-wire-format-version": "2021-09-15"}).want(200)
+	var body struct{ Documents []version }
+	a.decode(&body)
+	if len(body.Documents) != 1 {
+		t.Fatalf("%s", a.body)
+	}
+	v := body.Documents[0]
+	if v.Current.ID != "1" || v.Current.LSN != r.LSN || v.Metadata.LSN != r.LSN || v.Metadata.CRTS != v.Current.TS || v.Metadata.CRTS == 0 {
+		t.Errorf("%s", a.body)
+	}
+}
+
+// version is a change in the form of all versions and deletes mode.
+type version struct {
+	Current  feedItem        `json:"current"`
+	Previous json.RawMessage `json:"previous"`
+	Metadata struct {
+		Operation string         `json:"operationType"`
+		LSN       int64          `json:"lsn"`
+		CRTS      int64          `json:"crts"`
+		Previous  int64          `json:"previousImageLSN"`
+		Expired   bool           `json:"timeToLiveExpired"`
+		ID        string         `json:"id"`
+		Key       map[string]any `json:"partitionKey"`
+	} `json:"metadata"`
+}
