@@ -13,7 +13,7 @@ func Condition(text string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(q); err != nil {
+	if err := check(text, q); err != nil {
 		return nil, err
 	}
 	b, err := bind(q, nil)

@@ -22,6 +22,8 @@ const (
 	CodeTop    = "SC2060"
 	CodeLimit  = "SC2061"
 	CodeOffset = "SC2062"
+	// CodeOrderBy: a sort key that is no path.
+	CodeOrderBy = "2206"
 	// CodeTooComplex: the text is longer or nested deeper than is read here.
 	CodeTooComplex = "SC3001"
 )

@@ -51,10 +51,57 @@ type Plan struct {
 	QueryRanges []Range `json:"queryRanges"`
 }
 
+// planVersion is what the service writes today; no SDK looks at it.
+const planVersion = 2
+
 // Plan returns the query's plan: which ranges to ask, and what the client does
 // with their rows. A query that needs one range ([Shape.NeedsOneRange]) has a
 // plan only when a full partition key makes its range a point, which no split
-// can divide; otherwise the error is a *[CrossPartitionError].
+// can divide; otherwise the error is a *[CrossPartitionError]. The plan of a
+// point leaves everything to the server: the client sends the text as it is to
+// the range that has the point, and passes its rows on.
+//
+// Other errors are those of k.EPK.
 func (b *Bound) Plan(k Keys) (Plan, error) {
-	return Plan{}, &UnsupportedError{What: "a query plan"}
+	ranges, point, err := b.ranges(k)
+	if err != nil {
+		return Plan{}, err
+	}
+	what := b.shape.NeedsOneRange()
+	if what != "" && !point {
+		return Plan{}, &CrossPartitionError{What: what}
+	}
+	return Plan{
+		Version: planVersion,
+		QueryInfo: Info{
+			DistinctType:                "None",
+			Top:                         b.shape.Top,
+			OrderBy:                     []string{},
+			OrderByExpressions:          []string{},
+			GroupByExpressions:          []string{},
+			GroupByAliases:              []string{},
+			Aggregates:                  []string{},
+			GroupByAliasToAggregateType: map[string]*string{},
+			HasSelectValue:              b.shape.SelectValue,
+		},
+		QueryRanges: ranges,
+	}, nil
+}
+
+// ranges returns where the query has to be asked, sorted and apart. A point is
+// right because the documents of a partition key are those whose values it is
+// made of, and the condition asks for just these values.
+func (b *Bound) ranges(k Keys) (ranges []Range, point bool, err error) {
+	epk := k.Point
+	if epk == "" && k.EPK != nil {
+		if key, ok := b.KeyFilter(k.Paths); ok {
+			if epk, err = k.EPK(key); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	if epk == "" {
+		return []Range{{Min: "", Max: "FF", IsMinInclusive: true}}, false, nil
+	}
+	return []Range{{Min: epk, Max: epk, IsMinInclusive: true, IsMaxInclusive: true}}, true, nil
 }

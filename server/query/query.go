@@ -22,7 +22,7 @@ func Parse(text string) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(q); err != nil {
+	if err := check(text, q); err != nil {
 		return nil, err
 	}
 	return &Query{q: q}, nil

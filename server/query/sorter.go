@@ -1,5 +1,11 @@
 package query
 
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
 // Position is a place in the order of a query's rows: a row's sort key and the
 // number of its document, which tells rows with equal keys apart.
 type Position struct {
@@ -17,29 +23,83 @@ type SortedRow struct {
 }
 
 // Sorter keeps the first rows, in the order of a query's ORDER BY, of all that
-// it is shown. Its memory is that of the rows it keeps, so a page costs a scan of the
-// partition key or range and no more memory than the page.
+// it is shown. It holds at most twice the rows it keeps, so a page costs a scan of
+// the partition key or range, and the memory of two pages.
+//
+// A page's continuation is the Position of its last row, and the next page is
+// what a sorter keeps that begins after it: nothing is returned twice or left
+// out when documents come and go between the pages. A row skipped by OFFSET is
+// one that was kept and not returned.
 type Sorter struct {
 	keep       int
 	after      *Position
 	descending bool
 	rows       []SortedRow
+	// full is set once more than keep rows were seen; limit is then the last of
+	// those kept when it was last looked.
+	full  bool
+	limit Position
 }
 
 // NewSorter returns a sorter that keeps at most keep rows: those that come first
 // after the position, or of all when after is nil. Rows with equal keys come in
 // the order of their documents' numbers, in the direction of the first sort key.
 func (b *Bound) NewSorter(keep int, after *Position) *Sorter {
-	s := &Sorter{keep: keep, after: after}
+	s := &Sorter{keep: max(keep, 0), after: after}
 	if o := b.shape.OrderBy; len(o) > 0 {
 		s.descending = o[0].Descending
 	}
 	return s
 }
 
-// Add shows the sorter a row. It copies what it keeps.
-func (s *Sorter) Add(p Position, row []byte) {
+// Compare returns the order of two positions: negative when a comes first.
+func (s *Sorter) Compare(a, b Position) int {
+	if c := bytes.Compare(a.Key, b.Key); c != 0 {
+		return c
+	}
+	if s.descending {
+		return cmp.Compare(b.Tie, a.Tie)
+	}
+	return cmp.Compare(a.Tie, b.Tie)
 }
 
-// Rows returns the rows kept, in their order, and leaves the sorter empty.
-func (s *Sorter) Rows() []SortedRow { return nil }
+// Wants says whether a row at p would be kept so far. A caller may ask before it
+// builds the row.
+func (s *Sorter) Wants(p Position) bool {
+	return s.keep > 0 &&
+		(s.after == nil || s.Compare(p, *s.after) > 0) &&
+		(!s.full || s.Compare(p, s.limit) < 0)
+}
+
+// Add shows the sorter a row. It copies what it keeps.
+func (s *Sorter) Add(p Position, row []byte) {
+	if !s.Wants(p) {
+		return
+	}
+	p.Key = bytes.Clone(p.Key)
+	s.rows = append(s.rows, SortedRow{Position: p, Row: bytes.Clone(row)})
+	if len(s.rows) >= 2*s.keep && len(s.rows) > s.keep {
+		s.cut()
+	}
+}
+
+// cut sorts and drops what is too much. It is done once in keep rows, so a row
+// costs the logarithm of keep.
+func (s *Sorter) cut() {
+	slices.SortFunc(s.rows, func(a, b SortedRow) int { return s.Compare(a.Position, b.Position) })
+	if len(s.rows) <= s.keep {
+		return
+	}
+	clear(s.rows[s.keep:])
+	s.rows = s.rows[:s.keep]
+	s.full, s.limit = true, s.rows[s.keep-1].Position
+}
+
+// Rows returns the rows kept, in their order, and leaves the sorter as it was
+// before the first.
+func (s *Sorter) Rows() []SortedRow {
+	s.cut()
+	rows := s.rows
+	s.rows, s.full = nil, false
+	return rows
+}

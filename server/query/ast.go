@@ -1,0 +1,175 @@
+package query
+
+// The tree of a query as it was written. It carries the whole language, also
+// what [check] refuses for now: only the evaluator knows less than the grammar.
+
+// selectQuery is one SELECT, the outermost or a subquery.
+type selectQuery struct {
+	deep
+	distinct bool
+	top      *count
+	star     bool       // SELECT *
+	value    expr       // SELECT VALUE value
+	items    []selected // SELECT items
+	from     *source    // nil without FROM
+	where    expr       // nil without WHERE
+	groupBy  []expr
+	orderBy  []orderItem
+	rank     bool // ORDER BY RANK
+	offset   *count
+	limit    *count
+	alias    string // what the documents are called in expressions; set by check
+	// condition marks the form of a patch's condition, which has no SELECT.
+	condition bool
+}
+
+// count is the number of TOP, OFFSET or LIMIT: a literal or a parameter.
+type count struct {
+	tok   token
+	param string // with its @; empty for a literal
+	n     int64
+}
+
+// selected is an item of a select list; name is empty without AS.
+type selected struct {
+	e    expr
+	name string
+	tok  token
+}
+
+type orderItem struct {
+	e     expr
+	order string // "", "ASC" or "DESC", as written
+	desc  bool
+}
+
+// source is what FROM names: a collection or a path in it, or a subquery, each
+// element of it with IN, joined to others.
+type source struct {
+	collection expr         // an ident or a member chain
+	subquery   *selectQuery // instead of collection
+	alias      string
+	in         bool
+	joins      []*source
+}
+
+// expr is an expression. Its depth is bounded, so that whoever walks it may
+// recurse.
+type expr interface {
+	depth() int
+}
+
+// deep is an expression's height above its deepest leaf.
+type deep int
+
+func (d deep) depth() int { return int(d) }
+
+// above returns the depth of a node over children; nil ones don't count.
+func above(children ...expr) deep {
+	d := 0
+	for _, c := range children {
+		if c != nil {
+			d = max(d, c.depth())
+		}
+	}
+	return deep(d + 1)
+}
+
+type (
+	// literal is a constant.
+	literal struct {
+		deep
+		v value
+	}
+	// param is @name.
+	param struct {
+		deep
+		name string // with its @
+		tok  token
+	}
+	// ident is a bare name: the alias of the documents.
+	ident struct {
+		deep
+		name string
+		tok  token
+	}
+	// member is base.name, base["name"] or base[index].
+	member struct {
+		deep
+		base  expr
+		name  string // for the first two
+		dot   bool
+		index expr // for the third
+	}
+	// unary is an operator before its operand: - + ~ NOT.
+	unary struct {
+		deep
+		op string
+		x  expr
+	}
+	// binaryOp is every operator between two operands but AND and OR.
+	binaryOp struct {
+		deep
+		op   string
+		l, r expr
+	}
+	// logical is AND or OR over two or more terms: a chain is one node, because
+	// SDKs write a thousand terms for a thousand items to be read.
+	logical struct {
+		deep
+		op    string
+		terms []expr
+		// closed is set by parentheses: a further term is not of this chain.
+		closed bool
+	}
+	// inList is x [NOT] IN (list).
+	inList struct {
+		deep
+		x    expr
+		list []expr
+		not  bool
+	}
+	// between is x [NOT] BETWEEN lo AND hi.
+	between struct {
+		deep
+		x, lo, hi expr
+		not       bool
+	}
+	// like is x [NOT] LIKE pattern [ESCAPE escape].
+	like struct {
+		deep
+		x, pattern expr
+		escape     string
+		hasEscape  bool
+		not        bool
+	}
+	// conditional is test ? then : otherwise.
+	conditional struct {
+		deep
+		test, then, otherwise expr
+	}
+	// call is name(args), or udf.name(args).
+	call struct {
+		deep
+		name string // as it was written
+		udf  bool
+		args []expr
+		tok  token
+	}
+	// array is [elements].
+	array struct {
+		deep
+		elements []expr
+	}
+	// object is {"name": value}.
+	object struct {
+		deep
+		members []selected
+	}
+	// subquery is (SELECT ...), or EXISTS, ARRAY, ALL, FIRST or LAST of one.
+	subquery struct {
+		deep
+		kind string // "", or the word
+		q    *selectQuery
+	}
+)

@@ -1,0 +1,98 @@
+package query
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// bind gives a checked query its parameters.
+func bind(q *selectQuery, given map[string]json.RawMessage) (*Bound, error) {
+	b := &Bound{q: q, params: map[string]value{}}
+	var err error
+	walkQuery(q, func(e expr) {
+		if err == nil {
+			err = b.take(e, given)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := b.describe(given); err != nil {
+		return nil, err
+	}
+	b.prog = compile(q, b.params)
+	return b, nil
+}
+
+// take decodes the parameters in an expression.
+func (b *Bound) take(e expr, given map[string]json.RawMessage) error {
+	if p, ok := e.(*param); ok {
+		if _, have := b.params[p.name]; have {
+			return nil
+		}
+		v, err := parameter(p.name, given)
+		if err != nil {
+			return err
+		}
+		b.params[p.name] = v
+	}
+	for _, child := range children(e) {
+		if err := b.take(child, given); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parameter(name string, given map[string]json.RawMessage) (value, error) {
+	raw, ok := given[name]
+	if !ok {
+		return value{}, &ParameterError{Name: name, Reason: "is not among the request's parameters"}
+	}
+	raw = bytes.TrimSpace(raw)
+	if !jsontext.Value(raw).IsValid() {
+		return value{}, &ParameterError{Name: name, Reason: "is no JSON value"}
+	}
+	return decode(bytes.Clone(raw)), nil
+}
+
+// describe makes the query's shape.
+func (b *Bound) describe(given map[string]json.RawMessage) error {
+	q, s := b.q, &b.shape
+	s.SelectAll, s.SelectValue = q.star, q.value != nil
+	for _, n := range []struct {
+		count *count
+		to    **int64
+		what  string
+	}{{q.top, &s.Top, "TOP"}, {q.offset, &s.Offset, "OFFSET"}, {q.limit, &s.Limit, "LIMIT"}} {
+		if n.count == nil {
+			continue
+		}
+		c := n.count.n
+		if name := n.count.param; name != "" {
+			v, err := parameter(name, given)
+			if err != nil {
+				return err
+			}
+			if v.kind != kindNumber || v.num != math.Trunc(v.num) || v.num < 0 || v.num > math.MaxInt32 {
+				return &ParameterError{Name: name, Reason: fmt.Sprintf(
+					"is the count of %s and has to be an integer from 0 to %d", n.what, math.MaxInt32)}
+			}
+			c = int64(v.num)
+		}
+		*n.to = &c
+	}
+	for _, o := range q.orderBy {
+		s.OrderBy = append(s.OrderBy, SortKey{Path: printExpr(o.e), Descending: o.desc})
+	}
+	for _, e := range append([]expr{q.value}, children(&object{members: q.items})...) {
+		if _, ok := aggregateOf(e); ok {
+			s.Aggregates = append(s.Aggregates, aggregates[aggregateCount])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package query
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// checker says what is wrong with a tree that the grammar let through, or isn't
+// evaluated yet.
+type checker struct {
+	text string
+	q    *selectQuery
+}
+
+// check looks at a query, sets its alias, and makes its counts numbers.
+func check(text string, q *selectQuery) error {
+	c := &checker{text: text, q: q}
+	for _, step := range []func() error{c.clauses, c.source, c.counts, c.names, c.expressions, c.order} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *checker) fail(t token, code, message string) error {
+	return errorAt(c.text, t.start, t.end, code, t.text, message)
+}
+
+// clauses refuses what concerns several documents and isn't done yet.
+func (c *checker) clauses() error {
+	q := c.q
+	switch {
+	case q.distinct:
+		return &UnsupportedError{What: "DISTINCT"}
+	case len(q.groupBy) > 0:
+		return &UnsupportedError{What: "GROUP BY"}
+	case q.rank:
+		return &UnsupportedError{What: "ORDER BY RANK"}
+	case q.top != nil && q.limit != nil:
+		return &UnsupportedError{What: "TOP together with OFFSET LIMIT"}
+	}
+	return nil
+}
+
+func (c *checker) source() error {
+	from := c.q.from
+	switch {
+	case from == nil:
+		return &UnsupportedError{What: "a query without FROM"}
+	case len(from.joins) > 0:
+		return &UnsupportedError{What: "JOIN"}
+	case from.subquery != nil:
+		return &UnsupportedError{What: "a subquery in FROM"}
+	case from.in:
+		return &UnsupportedError{What: "IN in FROM"}
+	}
+	name, ok := from.collection.(*ident)
+	if !ok {
+		return &UnsupportedError{What: "a path in FROM"}
+	}
+	if c.q.alias = from.alias; from.alias == "" {
+		c.q.alias = name.name
+	}
+	return nil
+}
+
+func (c *checker) counts() error {
+	for _, n := range []struct {
+		count *count
+		what  string
+		code  string
+	}{{c.q.top, "TOP", CodeTop}, {c.q.limit, "LIMIT", CodeLimit}, {c.q.offset, "OFFSET", CodeOffset}} {
+		if n.count == nil || n.count.param != "" {
+			continue
+		}
+		f := n.count.tok.num
+		if f != math.Trunc(f) || f > math.MaxInt32 {
+			return c.fail(n.count.tok, n.code, fmt.Sprintf("The %s count has to be an integer from 0 to %d.", n.what, math.MaxInt32))
+		}
+		n.count.n = int64(f)
+	}
+	return nil
+}
+
+// names refuses two members of one name.
+func (c *checker) names() error {
+	seen := map[string]bool{}
+	for i, name := range outputNames(c.q.items) {
+		if seen[name] {
+			return c.fail(c.q.items[i].tok, CodeDuplicate, fmt.Sprintf("The select list has two items of the name '%s'.", name))
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// outputNames are the names of a select list's members: what AS says, else the
+// last name of a path, else $1, $2... in the order of those.
+func outputNames(items []selected) []string {
+	names := make([]string, 0, len(items))
+	unnamed := 0
+	for _, it := range items {
+		name := it.name
+		if name == "" {
+			switch e := it.e.(type) {
+			case *ident:
+				name = e.name
+			case *member:
+				name = e.name
+			}
+			if m, ok := it.e.(*member); name == "" && (!ok || m.index != nil) {
+				unnamed++
+				name = fmt.Sprintf("$%d", unnamed)
+			}
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// aggregateOf returns the argument of an aggregate that is a whole item.
+func aggregateOf(e expr) (arg expr, ok bool) {
+	c, ok := e.(*call)
+	if !ok || c.udf || !strings.EqualFold(c.name, aggregateCount) || len(c.args) != 1 {
+		return nil, false
+	}
+	return c.args[0], true
+}
+
+func (c *checker) expressions() error {
+	selectList := c.q.items
+	if c.q.value != nil {
+		selectList = []selected{{e: c.q.value}}
+	}
+	counted := 0
+	for _, it := range selectList {
+		e := it.e
+		if arg, ok := aggregateOf(e); ok {
+			counted++
+			e = arg
+		}
+		if err := c.expr(e); err != nil {
+			return err
+		}
+	}
+	if counted > 0 && counted < len(selectList) {
+		return &UnsupportedError{What: "an aggregate beside other items of the SELECT"}
+	}
+	if counted > 0 && (len(c.q.orderBy) > 0 || c.q.top != nil || c.q.limit != nil) {
+		return &UnsupportedError{What: "an aggregate with TOP, ORDER BY or OFFSET LIMIT"}
+	}
+	if c.q.where != nil {
+		return c.expr(c.q.where)
+	}
+	return nil
+}
+
+// expr looks into an expression. Its depth is bounded by the parser.
+func (c *checker) expr(e expr) error {
+	switch e := e.(type) {
+	case *ident:
+		if e.name != c.q.alias {
+			return c.fail(e.tok, CodeIdentifier, fmt.Sprintf("Identifier '%s' could not be resolved.", e.name))
+		}
+	case *call:
+		if err := c.checkCall(e); err != nil {
+			return err
+		}
+	case *like:
+		return &UnsupportedError{What: "LIKE"}
+	case *subquery:
+		return &UnsupportedError{What: strings.TrimSpace(e.kind + " (a subquery)")}
+	case *object:
+		seen := map[string]bool{}
+		for _, m := range e.members {
+			if seen[m.name] {
+				return c.fail(m.tok, CodeDuplicate, fmt.Sprintf("The object has two members of the name '%s'.", m.name))
+			}
+			seen[m.name] = true
+		}
+	}
+	for _, child := range children(e) {
+		if err := c.expr(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// order takes paths as sort keys, as the service does.
+func (c *checker) order() error {
+	for _, o := range c.q.orderBy {
+		if err := c.expr(o.e); err != nil {
+			return err
+		}
+		if path, ok := staticPath(o.e, nil); !ok || len(path) == 0 {
+			return errorAt(c.text, 0, len(c.text), CodeOrderBy, "",
+				"Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
+		}
+	}
+	return nil
+}
+
+// children are the expressions in an expression; not those of subqueries.
+func children(e expr) []expr {
+	switch e := e.(type) {
+	case *member:
+		if e.index != nil {
+			return []expr{e.base, e.index}
+		}
+		return []expr{e.base}
+	case *unary:
+		return []expr{e.x}
+	case *binaryOp:
+		return []expr{e.l, e.r}
+	case *logical:
+		return e.terms
+	case *inList:
+		return append([]expr{e.x}, e.list...)
+	case *between:
+		return []expr{e.x, e.lo, e.hi}
+	case *like:
+		return []expr{e.x, e.pattern}
+	case *conditional:
+		return []expr{e.test, e.then, e.otherwise}
+	case *call:
+		return e.args
+	case *array:
+		return e.elements
+	case *object:
+		list := make([]expr, len(e.members))
+		for i, m := range e.members {
+			list[i] = m.e
+		}
+		return list
+	}
+	return nil
+}
+
+// step is one step of a path: a member's name, or an element's index when name
+// is nil.
+type step struct {
+	name  []byte
+	index int
+}
+
+// staticPath returns the steps of a path below the documents, which are the same
+// for every document; ok is false for any other expression.
+func staticPath(e expr, params map[string]value) (path []step, ok bool) {
+	for {
+		switch m := e.(type) {
+		case *ident:
+			for i, j := 0, len(path)-1; i < j; i, j = i+1, j-1 {
+				path[i], path[j] = path[j], path[i]
+			}
+			return path, true
+		case *member:
+			s := step{name: []byte(m.name)}
+			if m.index != nil {
+				v, ok := constant(m.index, params)
+				if !ok {
+					return nil, false
+				}
+				if s, ok = stepOf(v); !ok {
+					return nil, false
+				}
+			}
+			path = append(path, s)
+			e = m.base
+		default:
+			return nil, false
+		}
+	}
+}
+
+// stepOf returns the step that an index in brackets is.
+func stepOf(v value) (step, bool) {
+	switch {
+	case v.kind == kindString:
+		return step{name: v.b}, true
+	case v.kind == kindNumber && v.num >= 0 && v.num == math.Trunc(v.num) && v.num <= math.MaxInt32:
+		return step{index: int(v.num)}, true
+	}
+	return step{}, false
+}
+
+// constant returns the value of a literal or a parameter.
+func constant(e expr, params map[string]value) (value, bool) {
+	switch e := e.(type) {
+	case *literal:
+		return e.v, true
+	case *param:
+		v, ok := params[e.name]
+		return v, ok
+	}
+	return value{}, false
+}

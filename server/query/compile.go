@@ -1,0 +1,281 @@
+package query
+
+import (
+	"strings"
+)
+
+// frame is what expressions are evaluated in: one document.
+type frame struct {
+	extractor
+	args []value // a stack of arguments of the calls under way
+}
+
+// evaluator computes an expression's value for the document of a frame.
+type evaluator func(f *frame) value
+
+// emitter appends an expression's JSON; false, and dst as it was, for undefined.
+type emitter func(f *frame, dst []byte) ([]byte, bool)
+
+// program is a bound query as functions.
+type program struct {
+	root   *node
+	slots  int
+	star   bool
+	where  evaluator // nil without a condition
+	row    emitter   // nil for SELECT * and for aggregates
+	keys   []evaluator
+	desc   []bool
+	counts []evaluator                 // the arguments of COUNT
+	total  func(counts []int64) []byte // the row of aggregates
+}
+
+// compiler makes a program.
+type compiler struct {
+	params map[string]value
+	root   *node
+	slots  int
+}
+
+func compile(q *selectQuery, params map[string]value) *program {
+	c := &compiler{params: params, root: newNode()}
+	p := &program{root: c.root, star: q.star}
+	if q.where != nil {
+		p.where, _ = c.expr(q.where)
+	}
+	for _, o := range q.orderBy {
+		key, _ := c.expr(o.e)
+		p.keys, p.desc = append(p.keys, key), append(p.desc, o.desc)
+	}
+	c.selection(p, q)
+	p.slots = c.slots
+	return p
+}
+
+// selection compiles what SELECT says. Aggregates and other items never meet.
+func (c *compiler) selection(p *program, q *selectQuery) {
+	switch {
+	case q.value != nil:
+		if arg, ok := aggregateOf(q.value); ok {
+			count, _ := c.expr(arg)
+			p.counts = []evaluator{count}
+			p.total = func(n []int64) []byte { return appendNumber(nil, float64(n[0])) }
+			return
+		}
+		p.row, _ = c.emit(q.value)
+	case len(q.items) > 0:
+		names := outputNames(q.items)
+		members := make([]selected, len(names))
+		for i, it := range q.items {
+			members[i] = selected{e: it.e, name: names[i]}
+			if arg, ok := aggregateOf(it.e); ok {
+				count, _ := c.expr(arg)
+				p.counts = append(p.counts, count)
+			}
+		}
+		if len(p.counts) == 0 {
+			p.row, _ = c.emitObject(members)
+			return
+		}
+		p.total = func(n []int64) []byte {
+			b := []byte{'{'}
+			for i, name := range names {
+				b = appendString(b, []byte(name))
+				b = appendNumber(append(b, ':'), float64(n[i]))
+				b = append(b, ',')
+			}
+			b[len(b)-1] = '}'
+			return b
+		}
+	}
+}
+
+// slot returns the slot of a path, and marks it as wanted.
+func (c *compiler) slot(path []step) int {
+	n := c.root.place(path)
+	if n.slot == noSlot {
+		n.slot = c.slots
+		c.slots++
+	}
+	return n.slot
+}
+
+// fold makes an expression of constants a constant.
+func fold(e evaluator, constant bool) (evaluator, bool) {
+	if !constant {
+		return e, false
+	}
+	v := e(&frame{})
+	return func(*frame) value { return v }, true
+}
+
+// expr compiles an expression and says whether its value is the same for every
+// document.
+func (c *compiler) expr(e expr) (evaluator, bool) {
+	if v, ok := constant(e, c.params); ok {
+		return func(*frame) value { return v }, true
+	}
+	if path, ok := staticPath(e, c.params); ok {
+		slot := c.slot(path)
+		return func(f *frame) value { return decode(f.slots[slot]) }, false
+	}
+	switch e := e.(type) {
+	case *member:
+		return fold(c.member(e))
+	case *unary:
+		return fold(c.unary(e))
+	case *binaryOp:
+		return fold(c.binary(e))
+	case *logical:
+		return fold(c.logical(e))
+	case *inList:
+		return fold(c.in(e))
+	case *between:
+		return fold(c.between(e))
+	case *conditional:
+		return fold(c.conditional(e))
+	case *call:
+		return fold(c.call(e))
+	case *array, *object:
+		return fold(c.constructed(e))
+	}
+	return func(*frame) value { return value{} }, true
+}
+
+// all compiles several expressions.
+func (c *compiler) all(list []expr) (evs []evaluator, constant bool) {
+	evs, constant = make([]evaluator, len(list)), true
+	for i, e := range list {
+		ev, same := c.expr(e)
+		evs[i], constant = ev, constant && same
+	}
+	return evs, constant
+}
+
+// member is a path that isn't the same for every document, or doesn't begin at
+// the document.
+func (c *compiler) member(e *member) (evaluator, bool) {
+	base, constBase := c.expr(e.base)
+	if e.index == nil {
+		s := step{name: []byte(e.name)}
+		return func(f *frame) value { return at(base(f), s) }, constBase
+	}
+	index, constIndex := c.expr(e.index)
+	return func(f *frame) value {
+		s, ok := stepOf(index(f))
+		if !ok {
+			return value{}
+		}
+		return at(base(f), s)
+	}, constBase && constIndex
+}
+
+func (c *compiler) conditional(e *conditional) (evaluator, bool) {
+	evs, constant := c.all([]expr{e.test, e.then, e.otherwise})
+	return func(f *frame) value {
+		if evs[0](f).kind == kindTrue {
+			return evs[1](f)
+		}
+		return evs[2](f)
+	}, constant
+}
+
+func (c *compiler) call(e *call) (evaluator, bool) {
+	args, constant := c.all(e.args)
+	fn := functions[strings.ToUpper(e.name)].eval
+	return func(f *frame) value {
+		base := len(f.args)
+		for _, arg := range args {
+			v := arg(f)
+			f.args = append(f.args, v)
+		}
+		v := fn(f.args[base:])
+		f.args = f.args[:base]
+		return v
+	}, constant
+}
+
+// constructed is an array or object written in the query.
+func (c *compiler) constructed(e expr) (evaluator, bool) {
+	emit, constant := c.emit(e)
+	return func(f *frame) value {
+		b, _ := emit(f, nil)
+		return decode(b)
+	}, constant
+}
+
+// emit compiles an expression whose JSON is wanted. A path's is copied as it is
+// stored: a number keeps its digits.
+func (c *compiler) emit(e expr) (emitter, bool) {
+	switch e := e.(type) {
+	case *array:
+		return c.emitArray(e)
+	case *object:
+		return c.emitObject(e.members)
+	}
+	if path, ok := staticPath(e, c.params); ok {
+		slot := c.slot(path)
+		return func(f *frame, dst []byte) ([]byte, bool) {
+			return append(dst, f.slots[slot]...), f.slots[slot] != nil
+		}, false
+	}
+	ev, constant := c.expr(e)
+	return func(f *frame, dst []byte) ([]byte, bool) {
+		v := ev(f)
+		return v.appendJSON(dst), v.kind != kindUndefined
+	}, constant
+}
+
+// emitArray leaves undefined elements out, as the service does.
+func (c *compiler) emitArray(e *array) (emitter, bool) {
+	elements, constant := make([]emitter, len(e.elements)), true
+	for i, x := range e.elements {
+		emit, same := c.emit(x)
+		elements[i], constant = emit, constant && same
+	}
+	return func(f *frame, dst []byte) ([]byte, bool) {
+		dst = append(dst, '[')
+		first := true
+		for _, emit := range elements {
+			mark := len(dst)
+			if !first {
+				dst = append(dst, ',')
+			}
+			var ok bool
+			if dst, ok = emit(f, dst); !ok {
+				dst = dst[:mark]
+				continue
+			}
+			first = false
+		}
+		return append(dst, ']'), true
+	}, constant
+}
+
+// emitObject leaves undefined members out.
+func (c *compiler) emitObject(members []selected) (emitter, bool) {
+	names := make([][]byte, len(members))
+	values, constant := make([]emitter, len(members)), true
+	for i, m := range members {
+		emit, same := c.emit(m.e)
+		names[i] = append(appendString(nil, []byte(m.name)), ':')
+		values[i], constant = emit, constant && same
+	}
+	return func(f *frame, dst []byte) ([]byte, bool) {
+		dst = append(dst, '{')
+		first := true
+		for i, emit := range values {
+			mark := len(dst)
+			if !first {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, names[i]...)
+			var ok bool
+			if dst, ok = emit(f, dst); !ok {
+				dst = dst[:mark]
+				continue
+			}
+			first = false
+		}
+		return append(dst, '}'), true
+	}, constant
+}

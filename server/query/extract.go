@@ -1,0 +1,220 @@
+package query
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// errNotObject is the error of a document that is no JSON object.
+var errNotObject = errors.New("the document is no JSON object")
+
+// noSlot marks a node whose own value nobody wants.
+const noSlot = -1
+
+// node is a place in documents. The tree of nodes holds the paths of a query, so
+// that one walk over a document finds what all of them name and decodes nothing
+// else.
+type node struct {
+	slot     int // where the value goes
+	members  []edge
+	byName   map[string]*node // instead of a search of members, when they are many
+	elements map[int]*node
+}
+
+type edge struct {
+	name []byte
+	to   *node
+}
+
+// manyMembers is where a map is faster than looking through a list.
+const manyMembers = 8
+
+func newNode() *node { return &node{slot: noSlot} }
+
+// place returns the node at a path, made if need be.
+func (n *node) place(path []step) *node {
+	for _, s := range path {
+		next := n.next(s)
+		if next == nil {
+			next = newNode()
+			n.link(s, next)
+		}
+		n = next
+	}
+	return n
+}
+
+func (n *node) next(s step) *node {
+	if s.name != nil {
+		return n.member(s.name)
+	}
+	return n.elements[s.index]
+}
+
+func (n *node) link(s step, to *node) {
+	if s.name == nil {
+		if n.elements == nil {
+			n.elements = map[int]*node{}
+		}
+		n.elements[s.index] = to
+		return
+	}
+	n.members = append(n.members, edge{s.name, to})
+	switch {
+	case n.byName != nil:
+		n.byName[string(s.name)] = to
+	case len(n.members) > manyMembers:
+		n.byName = map[string]*node{}
+		for _, e := range n.members {
+			n.byName[string(e.name)] = e.to
+		}
+	}
+}
+
+func (n *node) member(name []byte) *node {
+	if n.byName != nil {
+		return n.byName[string(name)]
+	}
+	for i := range n.members {
+		if bytes.Equal(n.members[i].name, name) {
+			return n.members[i].to
+		}
+	}
+	return nil
+}
+
+// leaf says that nothing below the node is wanted.
+func (n *node) leaf() bool { return len(n.members) == 0 && len(n.elements) == 0 }
+
+// extractor fills slots with the values at a tree's nodes: parts of the
+// document's bytes, nil for what isn't there.
+type extractor struct {
+	slots [][]byte
+	left  int // slots that are still empty
+	buf   bytes.Buffer
+	dec   jsontext.Decoder
+}
+
+// extract walks over a document.
+func (x *extractor) extract(root *node, doc []byte) error {
+	clear(x.slots)
+	x.left = len(x.slots)
+	doc = bytes.TrimLeft(doc, " \t\r\n")
+	if root.slot != noSlot {
+		x.fill(root.slot, doc)
+	}
+	if root.leaf() || x.left == 0 {
+		if len(doc) == 0 || doc[0] != '{' {
+			return errNotObject
+		}
+		return nil
+	}
+	x.buf = *bytes.NewBuffer(doc)
+	x.dec.Reset(&x.buf, lenient...)
+	if x.dec.PeekKind() != jsontext.KindBeginObject {
+		return errNotObject
+	}
+	if err := x.descend(root, &x.dec); err != nil {
+		if errors.Is(err, io.EOF) {
+			return errNotObject
+		}
+		return err
+	}
+	return nil
+}
+
+func (x *extractor) fill(slot int, raw []byte) {
+	if x.slots[slot] == nil {
+		x.slots[slot] = raw
+		x.left--
+	}
+}
+
+// descend reads the object or array that the decoder is before. It stops in the
+// middle when nothing more is wanted. Depth is bounded by that of the query.
+func (x *extractor) descend(n *node, d *jsontext.Decoder) error {
+	begin, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	inObject := begin.Kind() == jsontext.KindBeginObject
+	for i := 0; ; i++ {
+		if k := d.PeekKind(); k == jsontext.KindEndObject || k == jsontext.KindEndArray {
+			_, err := d.ReadToken()
+			return err
+		}
+		var next *node
+		if inObject {
+			name, err := d.ReadValue()
+			if err != nil {
+				return err
+			}
+			next = n.member(unquote(name))
+		} else {
+			next = n.elements[i]
+		}
+		if next == nil {
+			err = d.SkipValue()
+		} else {
+			err = x.visit(next, d)
+		}
+		if err != nil || x.left == 0 {
+			return err
+		}
+	}
+}
+
+// visit reads the value of a wanted node.
+func (x *extractor) visit(n *node, d *jsontext.Decoder) error {
+	if n.slot == noSlot {
+		if k := d.PeekKind(); k == jsontext.KindBeginObject || k == jsontext.KindBeginArray {
+			return x.descend(n, d)
+		}
+		return d.SkipValue()
+	}
+	raw, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	x.fill(n.slot, raw)
+	if n.leaf() || x.left == 0 || raw[0] != '{' && raw[0] != '[' {
+		return nil
+	}
+	// Both the value and something in it are wanted: it is read once more.
+	return x.descend(n, decoderOf(raw))
+}
+
+// lookup returns the member of an object; of two with one name the first.
+func lookup(object, name []byte) value {
+	var found value
+	eachMember(object, func(n, raw []byte) bool {
+		if !bytes.Equal(n, name) {
+			return true
+		}
+		found = decode(raw)
+		return false
+	})
+	return found
+}
+
+// at returns what a step leads to in a value.
+func at(v value, s step) value {
+	switch {
+	case v.kind == kindObject && s.name != nil:
+		return lookup(v.b, s.name)
+	case v.kind == kindArray && s.name == nil:
+		var found value
+		eachElement(v.b, func(i int, raw []byte) bool {
+			if i < s.index {
+				return true
+			}
+			found = decode(raw)
+			return false
+		})
+		return found
+	}
+	return value{}
+}

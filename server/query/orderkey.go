@@ -1,0 +1,134 @@
+package query
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A key is a value as bytes whose order is that of the values: first the type,
+// then
+//
+//	number   8 bytes, big-endian, the sign bit turned over (all bits of a
+//	         negative one)
+//	string   its UTF-8, each 0x00 followed by 0xFF, then 0x00 0x00
+//	array    the keys of its elements, then 0x00
+//	object   for each member in the order of names: 0x01, the name as a string,
+//	         the key of its value; then 0x00
+//
+// No key is the beginning of another, so keys can be put behind each other and
+// turned over for a descending order. Equal values have equal keys, which is how
+// arrays and objects are compared.
+
+// appendKey appends the key of a value.
+func appendKey(dst []byte, v value) []byte {
+	dst = append(dst, byte(v.kind)+1)
+	switch v.kind {
+	case kindNumber:
+		return appendNumberKey(dst, v.num)
+	case kindString:
+		return appendStringKey(dst, v.b)
+	case kindArray:
+		return appendArrayKey(dst, v.b)
+	case kindObject:
+		return appendObjectKey(dst, v.b)
+	case kindUndefined, kindNull, kindFalse, kindTrue:
+	}
+	return dst
+}
+
+func appendNumberKey(dst []byte, f float64) []byte {
+	bits := math.Float64bits(f)
+	switch {
+	case f == 0:
+		bits = 1 << 63 // -0 is 0
+	case f < 0:
+		bits = ^bits
+	default:
+		bits |= 1 << 63
+	}
+	return binary.BigEndian.AppendUint64(dst, bits)
+}
+
+func appendStringKey(dst, s []byte) []byte {
+	for {
+		i := bytes.IndexByte(s, 0)
+		if i < 0 {
+			dst = append(dst, s...)
+			return append(dst, 0, 0)
+		}
+		dst = append(dst, s[:i+1]...)
+		dst = append(dst, 0xFF)
+		s = s[i+1:]
+	}
+}
+
+func appendArrayKey(dst, raw []byte) []byte {
+	eachElement(raw, func(_ int, e []byte) bool {
+		dst = appendKey(dst, decode(e))
+		return true
+	})
+	return append(dst, 0)
+}
+
+func appendObjectKey(dst, raw []byte) []byte {
+	type entry struct{ name, value []byte }
+	var entries []entry
+	eachMember(raw, func(name, v []byte) bool {
+		entries = append(entries, entry{appendStringKey(nil, name), v})
+		return true
+	})
+	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.name, b.name) })
+	for _, e := range entries {
+		dst = append(dst, 1)
+		dst = append(dst, e.name...)
+		dst = appendKey(dst, decode(e.value))
+	}
+	return append(dst, 0)
+}
+
+// eachElement calls f with the elements of an array until it returns false.
+func eachElement(raw []byte, f func(i int, element []byte) bool) {
+	d := decoderOf(raw)
+	if _, err := d.ReadToken(); err != nil {
+		return
+	}
+	for i := 0; d.PeekKind() != jsontext.KindEndArray; i++ {
+		v, err := d.ReadValue()
+		if err != nil || !f(i, v) {
+			return
+		}
+	}
+}
+
+// eachMember calls f with the members of an object until it returns false.
+func eachMember(raw []byte, f func(name, v []byte) bool) {
+	d := decoderOf(raw)
+	if _, err := d.ReadToken(); err != nil {
+		return
+	}
+	for d.PeekKind() != jsontext.KindEndObject {
+		name, err := d.ReadValue()
+		if err != nil {
+			return
+		}
+		key := unquote(name)
+		v, err := d.ReadValue()
+		if err != nil || !f(key, v) {
+			return
+		}
+	}
+}
+
+// Documents were checked when they were stored, so names aren't compared and
+// UTF-8 isn't checked again.
+var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
+// decoderOf reads raw in place: a decoder over a bytes.Buffer copies nothing, so
+// what it returns is part of raw.
+func decoderOf(raw []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(raw), lenient...)
+}
