@@ -9,7 +9,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-func everything() *azcosmos.FeedRange { return &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"} }
+func everything() *azcosmos.FeedRange {
+	return &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
+}
 
 // feed reads a change feed as a user's loop does: options, then the continuation of each answer.
 type feed struct {

@@ -1,0 +1,116 @@
+// Package interop_test holds the suites against the list of scenarios, without a server.
+package interop_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// suites are the directories of the suites and the endings of their sources.
+var suites = map[string]struct{ directory, ending string }{
+	"go":   {"go/azcosmos", "_test.go"},
+	"raw":  {"go/raw", "_test.go"},
+	"js":   {"js/test", ".test.js"},
+	"java": {"java/src", ".java"},
+}
+
+type scenario struct {
+	Name, Asserts string
+	Suites        []string
+}
+
+func catalogue(t *testing.T) []scenario {
+	t.Helper()
+	var file struct{ Scenarios []scenario }
+	decode(t, "scenarios.json", &file)
+	return file.Scenarios
+}
+
+func decode(t *testing.T, path string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func TestScenariosAreNamedOnceAndExplained(t *testing.T) {
+	var names []string
+	for _, s := range catalogue(t) {
+		if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(s.Name) {
+			t.Errorf("%q is no name for a scenario", s.Name)
+		}
+		if len(s.Suites) == 0 || !strings.HasSuffix(s.Asserts, ".") {
+			t.Errorf("%s: no suite, or not said what it asserts", s.Name)
+		}
+		for _, suite := range s.Suites {
+			if _, known := suites[suite]; !known {
+				t.Errorf("%s: no suite %q", s.Name, suite)
+			}
+		}
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	if len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("a name twice in %q", names)
+	}
+}
+
+// Each suite has each of its scenarios in its sources, or says in missing.json why not. What
+// splits and merges is made of two words there.
+func TestEachSuiteHasItsScenariosOrSaysWhyNot(t *testing.T) {
+	literal := regexp.MustCompile("[\"'`]([a-z0-9]+(?:-[a-z0-9]+)*)[\"'`]|^  ([a-z]+): \\{")
+	for suite, at := range suites {
+		var words []string
+		err := filepath.WalkDir(at.directory, func(path string, e os.DirEntry, err error) error {
+			if err != nil || e.IsDir() || !strings.HasSuffix(path, at.ending) {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for line := range strings.Lines(string(text)) {
+				for _, m := range literal.FindAllStringSubmatch(line, -1) {
+					words = append(words, m[1]+m[2])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := map[string]string{}
+		path := filepath.Join(strings.TrimSuffix(strings.TrimSuffix(at.directory, "/test"), "/src"), "missing.json")
+		decode(t, path, &missing)
+		known := map[string]bool{}
+		for _, s := range catalogue(t) {
+			if !slices.Contains(s.Suites, suite) {
+				continue
+			}
+			known[s.Name] = true
+			first, second, _ := strings.Cut(s.Name, "-")
+			whole := slices.Contains(words, s.Name)
+			halves := (first == "split" || first == "merge") && slices.Contains(words, second)
+			reason, lacks := missing[s.Name]
+			switch {
+			case lacks && len(reason) < 20:
+				t.Errorf("%s: no reason why %s is missing", path, s.Name)
+			case lacks && whole:
+				t.Errorf("%s: %s is in the suite", path, s.Name)
+			case !lacks && !whole && !halves:
+				t.Errorf("%s has no %s, and %s doesn't say why", at.directory, s.Name, path)
+			}
+		}
+		for name := range missing {
+			if !known[name] {
+				t.Errorf("%s: %s is no scenario of that suite", path, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// An attempt is one suite over one transport, against a server of its own.
+type attempt struct {
+	suite, directory, transport string
+	binary, work                string
+	verbose                     bool
+	timeout                     time.Duration
+}
+
+// run returns what the suite reported, by scenario. The error is about the run as a
+// whole: a server that would not start or end, a suite that exited other than 0.
+func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, error) {
+	if err := os.MkdirAll(a.work, 0o700); err != nil {
+		return nil, err
+	}
+	server := server{binary: a.binary, work: a.work, tls: a.transport == "tls", key: newKey(), readOnlyKey: newKey()}
+	if err := server.start(ctx); err != nil {
+		return nil, fmt.Errorf("start the server: %w", err)
+	}
+	report, err := filepath.Abs(filepath.Join(a.work, "report"))
+	if err != nil {
+		return nil, errors.Join(err, server.stop())
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("the suite ran for more than %s", a.timeout))
+	defer cancel()
+	var output bytes.Buffer
+	failed := command(limited, &output, a.directory, []string{
+		"CHANGEFEED_ENDPOINT=" + server.endpoint,
+		"CHANGEFEED_KEY=" + server.key,
+		"CHANGEFEED_READONLY_KEY=" + server.readOnlyKey,
+		"CHANGEFEED_CA=" + server.certificate,
+		"CHANGEFEED_REPORT=" + report,
+	}, "./run")
+	if failed != nil {
+		failed = fmt.Errorf("the suite: %w", errors.Join(failed, context.Cause(limited)))
+	}
+	stopped := server.stop()
+	if failed != nil || stopped != nil || a.verbose {
+		writef(out, "--- output of %s over %s\n%s--- end of it\n", a.suite, a.transport, output.Bytes())
+	}
+	reported, err := readReport(report)
+	return reported, errors.Join(failed, stopped, err)
+}
+
+// readReport reads the lines that a suite appended: name, tab, "ok" or "failed". A scenario
+// that failed once has failed.
+func readReport(path string) (map[string]string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errors.New("the suite reported nothing")
+	}
+	if err != nil {
+		return nil, err
+	}
+	reported := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, verdict, found := strings.Cut(strings.TrimRight(line, "\r\n"), "\t")
+		if !found || !strings.HasPrefix(verdict, "ok") && !strings.HasPrefix(verdict, "failed") {
+			return nil, fmt.Errorf("a line of the report that says neither ok nor failed: %q", line)
+		}
+		if !strings.HasPrefix(reported[name], "failed") {
+			reported[name] = verdict
+		}
+	}
+	return reported, nil
+}
+
+// newKey is an account key as the service makes them: 64 random bytes in base64.
+func newKey() string {
+	secret := make([]byte, 64)
+	_, _ = rand.Read(secret) // never fails
+	return base64.StdEncoding.EncodeToString(secret)
+}

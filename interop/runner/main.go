@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Each suite's directory, under interop/. The order is the one they run in: the fast ones first.
+var directories = map[string]string{"raw": "go/raw", "go": "go/azcosmos", "js": "js", "java": "java"}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "interop:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("runner", flag.ContinueOnError)
+	suites := flags.String("suites", "raw,go,js,java", "which suites, with commas")
+	transports := flags.String("transports", "tls,plain", "over what, with commas")
+	verbose := flags.Bool("v", false, "show the output of suites that pass, too")
+	timeout := flags.Duration("timeout", 5*time.Minute, "how long a suite may run over one transport")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	catalogue, err := readCatalogue("interop/scenarios.json")
+	if err != nil {
+		return fmt.Errorf("run it from the repository's root: %w", err)
+	}
+	work, err := os.MkdirTemp("", "changefeed-interop-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // a directory of the system's own for such things
+
+	binary := filepath.Join(work, "changefeed")
+	if err := command(ctx, out, ".", nil, "go", "build", "-o", binary, "./cmd/changefeed"); err != nil {
+		return fmt.Errorf("build changefeed: %w", err)
+	}
+	table := newTable(catalogue)
+	for _, suite := range strings.Split(*suites, ",") {
+		directory, known := directories[suite]
+		if !known {
+			return fmt.Errorf("no suite %q; there are raw, go, js and java", suite)
+		}
+		directory = filepath.Join("interop", directory)
+		missing, err := readMissing(filepath.Join(directory, "missing.json"))
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := prepare(ctx, directory, work, suite); err != nil {
+			return fmt.Errorf("prepare %s: %w", suite, err)
+		}
+		writef(out, "%s: prepared in %d s\n", suite, int(time.Since(began).Seconds()))
+		for _, transport := range strings.Split(*transports, ",") {
+			one := attempt{
+				suite: suite, directory: directory, transport: transport, binary: binary,
+				work: filepath.Join(work, suite+"-"+transport), verbose: *verbose, timeout: *timeout,
+			}
+			began := time.Now()
+			reported, err := one.run(ctx, out)
+			table.add(suite, transport, reported, missing, err)
+			verdict := "as it should"
+			if err != nil {
+				verdict = err.Error()
+			}
+			writef(out, "%s over %s: %d scenarios in %d s, ended %s\n", suite, transport, len(reported), int(time.Since(began).Seconds()), verdict)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return table.print(out)
+}
+
+// prepare installs and compiles what a suite needs; its output shows only if that fails.
+func prepare(ctx context.Context, directory, work, suite string) error {
+	log, err := os.Create(filepath.Join(work, suite+"-prepare.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // it is read back by name
+	if err := command(ctx, log, directory, nil, "./run", "prepare"); err != nil {
+		text, readErr := os.ReadFile(log.Name())
+		return errors.Join(fmt.Errorf("%w\n%s", err, text), readErr)
+	}
+	return nil
+}
+
+// command runs a program to its end. A context that ends sends it SIGTERM, and SIGKILL ten seconds later.
+func command(ctx context.Context, out io.Writer, directory string, environment []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = directory, append(os.Environ(), environment...), out, out
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd.Run()
+}
+
+// writef prints to a terminal or a pipe; who closed it doesn't read.
+func writef(out io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(out, format, args...)
+}

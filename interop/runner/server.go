@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// starting is how long a server may take until it says "ready"; stopping, how long from
+// SIGTERM until its process is gone.
+const (
+	starting = 30 * time.Second
+	stopping = 30 * time.Second
+)
+
+// A server is a `changefeed serve` of a suite's own. Over TLS its store is in a directory,
+// where the certificate is too; over plain HTTP it is in memory.
+type server struct {
+	binary, work     string
+	tls              bool
+	key, readOnlyKey string
+
+	// endpoint and certificate are what it printed.
+	endpoint, certificate string
+
+	cmd    *exec.Cmd
+	log    bytes.Buffer
+	exited chan error
+}
+
+// start returns when the server has said that it is ready.
+func (s *server) start(ctx context.Context) error {
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--key", s.key, "--read-only-key", s.readOnlyKey}
+	if s.tls {
+		args = append(args, "--tls", "self-signed", "--data", filepath.Join(s.work, "data"))
+	} else {
+		args = append(args, "--tls", "off", "--memory")
+	}
+	// It outlives ctx, so that it is always ended in good order.
+	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.binary, args...)
+	s.cmd.Stderr = &s.log
+	banner, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	ready := make(chan error, 1)
+	var reader sync.WaitGroup
+	reader.Go(func() { ready <- s.readBanner(banner) })
+	s.exited = make(chan error, 1)
+	go func() { // ends with the process, which stop waits for
+		reader.Wait()
+		s.exited <- s.cmd.Wait()
+	}()
+	select {
+	case err = <-ready:
+	case <-time.After(starting):
+		err = fmt.Errorf("not ready after %s", starting)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, s.stop())
+	}
+	return nil
+}
+
+// readBanner takes endpoint and certificate from what the server prints, and returns at "ready".
+func (s *server) readBanner(banner io.Reader) error {
+	for lines := bufio.NewScanner(banner); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		switch name {
+		case "endpoint":
+			s.endpoint = strings.TrimSpace(value)
+		case "certificate":
+			s.certificate = strings.TrimSpace(value)
+		case "ready":
+			if s.endpoint == "" || s.tls != (s.certificate != "") {
+				return errors.New("the banner names no endpoint, or no certificate")
+			}
+			return nil
+		}
+	}
+	return errors.New("it ended before it was ready")
+}
+
+// stop ends the server by SIGTERM. An exit status other than 0 is an error, and shows the server's log.
+func (s *server) stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return errors.Join(fmt.Errorf("the server: %w", err), <-s.exited)
+	}
+	select {
+	case err := <-s.exited:
+		if err != nil {
+			return fmt.Errorf("the server: %w\n%s", err, s.log.Bytes())
+		}
+		return nil
+	case <-time.After(stopping):
+		killed := s.cmd.Process.Kill()
+		<-s.exited
+		return errors.Join(fmt.Errorf("the server had not ended %s after SIGTERM", stopping), killed)
+	}
+}
