@@ -306,7 +306,7 @@ func TestAFeedOfARangeThatIsGone(t *testing.T) {
 	ts.read(inRange("7")).want(410, wire.SubPartitionGone)
 	split(t, c, "0")
 	ts.read(inRange("0")).want(410, wire.SubPartitionGone)
-	ts.read(inRange(rid + ",0")).want(410, wire.SubPartitionGone)
+	ts.read(inRange(rid+",0")).want(410, wire.SubPartitionGone)
 	ts.do("GET", "/dbs/shop/colls/none/docs", latest(), "").want(404, wire.SubOwnerNotFound)
 }
 
