@@ -91,10 +91,10 @@ func (s *Server) authorizeKey(x *exchange, token wire.Token) (grant, error) {
 	if err != nil {
 		return 0, unauthorized("The signature is no base64.")
 	}
-	links := x.path.Links()
+	kind, links := x.signed()
 	var g grant
 	for _, link := range links {
-		payload := wire.Payload(x.r.Method, x.path.Type(), link, x.header(wire.HeaderDate), x.header("Date"))
+		payload := wire.Payload(x.r.Method, kind, link, x.header(wire.HeaderDate), x.header("Date"))
 		for _, k := range s.keys {
 			if hmac.Equal(k.key.Sign(payload), sig) {
 				g = max(g, k.grant)
@@ -102,9 +102,17 @@ func (s *Server) authorizeKey(x *exchange, token wire.Token) (grant, error) {
 		}
 	}
 	if g == 0 {
-		payload := wire.Payload(x.r.Method, x.path.Type(), links[0], x.header(wire.HeaderDate), x.header("Date"))
+		payload := wire.Payload(x.r.Method, kind, links[0], x.header(wire.HeaderDate), x.header("Date"))
 		return 0, unauthorized("The input authorization token can't serve the request. The wrong key is being used or the expected payload is not built "+
 			"as per the protocol. Server used the following payload to sign: '%s'", strings.ReplaceAll(payload, "\n", `\n`))
 	}
 	return g, nil
+}
+
+// signed is the resource type of a request, and the links that its signature may cover.
+func (x *exchange) signed() (kind string, links []string) {
+	if x.kind != "" {
+		return x.kind, x.links
+	}
+	return x.path.Type(), x.path.Links()
 }

@@ -26,6 +26,10 @@ type exchange struct {
 	began    time.Time
 	activity string
 	path     wire.Path
+	// kind and links are the resource type and the links that a signature may cover, where they
+	// aren't the path's.
+	kind  string
+	links []string
 	// op is the operation's name, once it is known.
 	op string
 

@@ -110,6 +110,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve finds the operation and calls it.
 func (s *Server) serve(x *exchange) error {
+	if rest, ok := adminPath(x.r.URL.EscapedPath()); ok {
+		return s.serveAdmin(x, rest)
+	}
 	path, err := wire.ParsePath(x.r.URL.EscapedPath())
 	if err != nil {
 		return badRequest("%v", err)

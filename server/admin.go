@@ -1,0 +1,245 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// The admin API: what can be done to a server that Azure Cosmos DB offers nobody.
+// It lies under one prefix on the server's own listener, and requests are signed with the
+// account's keys: resource type "_changefeed", resource link the rest of the
+// path. docs/admin.md describes it for users.
+//
+// Injected faults and frozen partitions don't touch it.
+
+// adminPrefix is the first segment of the admin API's paths. No resource of the protocol has it.
+const adminPrefix = "_changefeed"
+
+// maxAdminBody bounds a request's body: a fault is the largest.
+const maxAdminBody = 64 << 10
+
+// adminRoute is one operation of the admin API.
+type adminRoute struct {
+	method string
+	// pattern is the path behind the prefix, with "*" for what varies.
+	pattern string
+	op      string
+	writes  bool
+	serve   func(x *exchange, vars []string) error
+}
+
+func (s *Server) adminTable() []adminRoute {
+	const partitions = "dbs/*/colls/*/partitions"
+	return []adminRoute{
+		{http.MethodGet, partitions, "admin list partitions", false, s.adminPartitions},
+		{http.MethodPost, partitions + "/*/split", "admin split partition", true, s.adminSplit},
+		{http.MethodPost, partitions + "/*/merge", "admin merge partitions", true, s.adminMerge},
+	}
+}
+
+// adminPath returns what is behind the admin API's prefix, as it was sent.
+func adminPath(escaped string) (rest string, ok bool) {
+	first, rest, _ := strings.Cut(strings.Trim(escaped, "/"), "/")
+	return rest, first == adminPrefix
+}
+
+// serveAdmin carries out a request of the admin API.
+func (s *Server) serveAdmin(x *exchange, rest string) error {
+	segments := []string{}
+	if rest != "" {
+		segments = strings.Split(rest, "/")
+	}
+	for i, segment := range segments {
+		var err error
+		if segments[i], err = url.PathUnescape(segment); err != nil {
+			return badRequest("segment %.60q of the path is not properly escaped", segment)
+		}
+	}
+	x.kind, x.links = adminPrefix, []string{strings.Join(segments, "/"), rest}
+	g, err := s.authorize(x)
+	if err != nil {
+		return err
+	}
+	var allowed []string
+	for _, r := range s.adminTable() {
+		vars, fits := matchPattern(r.pattern, segments)
+		if !fits {
+			continue
+		}
+		if r.method != x.r.Method {
+			allowed = append(allowed, r.method)
+			continue
+		}
+		x.op = r.op
+		if r.writes && g != readWrite {
+			return forbidden("the key that signed the request may only read; %s changes something", r.op)
+		}
+		return r.serve(x, vars)
+	}
+	if len(allowed) > 0 {
+		x.w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return failure(http.StatusMethodNotAllowed, wire.SubNone, "/%s/%s takes %s, not %s", adminPrefix, rest, strings.Join(allowed, ", "), x.r.Method)
+	}
+	return failure(http.StatusNotFound, wire.SubNone, "the admin API has nothing at /%s/%.200s", adminPrefix, rest)
+}
+
+// matchPattern matches a path with a pattern, and returns what its stars stand for.
+func matchPattern(pattern string, segments []string) (vars []string, fits bool) {
+	parts := strings.Split(pattern, "/")
+	if len(parts) != len(segments) {
+		return nil, false
+	}
+	for i, part := range parts {
+		switch {
+		case part == "*" && segments[i] != "":
+			vars = append(vars, segments[i])
+		case part != segments[i]:
+			return nil, false
+		}
+	}
+	return vars, true
+}
+
+// adminBody reads the body of a request into v; there may be none. A member that isn't known is
+// an error: a mistyped one would change what the request means.
+func (x *exchange) adminBody(v any) error {
+	body, err := x.body(maxAdminBody)
+	if err != nil || len(bytes.TrimSpace(body)) == 0 {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return badRequest("the body can't be read: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return badRequest("the body is more than one JSON value")
+	}
+	return nil
+}
+
+// adminContainer finds the container that a path of the admin API begins with.
+func (x *exchange) adminContainer(vars []string) (*store.Container, error) {
+	x.path = wire.Path{Types: []string{"dbs", "colls"}, IDs: vars[:2]}
+	return x.container()
+}
+
+// adminPartition is a live partition, as the admin API shows it.
+type adminPartition struct {
+	ID      string   `json:"id"`
+	Min     string   `json:"min"`
+	Max     string   `json:"max"`
+	Parents []string `json:"parents"`
+}
+
+func newAdminPartition(p feed.Partition) adminPartition {
+	return adminPartition{ID: p.ID, Min: p.Range.Min, Max: p.Range.Max, Parents: slices.Concat([]string{}, p.Parents)}
+}
+
+type adminPartitionList struct {
+	Partitions []adminPartition `json:"partitions"`
+}
+
+func (x *exchange) sendPartitions(all ...feed.Partition) error {
+	answer := adminPartitionList{Partitions: []adminPartition{}}
+	for _, p := range all {
+		answer.Partitions = append(answer.Partitions, newAdminPartition(p))
+	}
+	return x.sendJSON(http.StatusOK, answer)
+}
+
+// adminPartitions lists the live partitions of a container, in the order of their ranges.
+func (s *Server) adminPartitions(x *exchange, vars []string) error {
+	c, err := x.adminContainer(vars)
+	if err != nil {
+		return err
+	}
+	all, err := c.Partitions(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return x.sendPartitions(all...)
+}
+
+// adminSplit splits a partition, in the middle or at a given key, and answers with its two children.
+func (s *Server) adminSplit(x *exchange, vars []string) error {
+	var body struct {
+		At string `json:"at"`
+	}
+	if err := x.adminBody(&body); err != nil {
+		return err
+	}
+	c, err := x.adminContainer(vars)
+	if err != nil {
+		return err
+	}
+	made, err := c.Split(x.r.Context(), vars[2], strings.ToUpper(body.At))
+	if err != nil {
+		return s.adminGone(x, c, err)
+	}
+	return x.sendPartitions(made...)
+}
+
+// adminMerge merges a partition with a neighbour, the next one if none is named, and answers with what
+// is made of the two.
+func (s *Server) adminMerge(x *exchange, vars []string) error {
+	var body struct {
+		With string `json:"with"`
+	}
+	if err := x.adminBody(&body); err != nil {
+		return err
+	}
+	c, err := x.adminContainer(vars)
+	if err != nil {
+		return err
+	}
+	if body.With == "" {
+		all, err := c.Partitions(x.r.Context())
+		if err != nil {
+			return err
+		}
+		place := slices.IndexFunc(all, func(p feed.Partition) bool { return p.ID == vars[2] })
+		switch {
+		case len(all) == 1 && place == 0:
+			return badRequest("container %s has one partition only, which has no neighbour to be merged with", vars[1])
+		case place < 0: // Merge says so
+		case place == len(all)-1:
+			body.With = all[place-1].ID
+		default:
+			body.With = all[place+1].ID
+		}
+	}
+	made, err := c.Merge(x.r.Context(), vars[2], body.With)
+	if err != nil {
+		return s.adminGone(x, c, err)
+	}
+	return x.sendPartitions(made)
+}
+
+// adminGone tells of a partition that isn't there, and which are. It is the addressed thing that is missing
+// here, so 404, and not the 410 that clients of the protocol refresh their maps on.
+func (s *Server) adminGone(x *exchange, c *store.Container, err error) error {
+	var gone *feed.GoneError
+	if !errors.As(err, &gone) {
+		return err
+	}
+	all, listErr := c.Partitions(x.r.Context())
+	if listErr != nil {
+		return err
+	}
+	ids := make([]string, len(all))
+	for i, p := range all {
+		ids[i] = p.ID
+	}
+	return failure(http.StatusNotFound, wire.SubNone, "there is no partition %.40q now; there are %s", gone.Partition, strings.Join(ids, ", "))
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// admin sends a signed request of the admin API; path is what is behind the prefix, escaped, and
+// signed is its link.
+func (ts *testServer) admin(method, path, link, body string) response {
+	ts.t.Helper()
+	r := httptest.NewRequestWithContext(ts.t.Context(), method, "/_changefeed/"+path, strings.NewReader(body))
+	date := wire.FormatTime(ts.db.Now())
+	r.Header.Set(wire.HeaderDate, date)
+	r.Header.Set("Authorization", wire.Authorization(ts.key.Sign(wire.Payload(method, "_changefeed", link, date, ""))))
+	w := httptest.NewRecorder()
+	ts.ServeHTTP(w, r)
+	a := response{t: ts.t, what: method + " " + path, status: w.Code, header: w.Header(), body: w.Body.Bytes()}
+	a.checkRules()
+	return a
+}
+
+// plainAdmin is admin of a path without escapes.
+func (ts *testServer) plainAdmin(method, path, body string) response {
+	ts.t.Helper()
+	return ts.admin(method, path, path, body)
+}
+
+const orderPartitions = "dbs/shop/colls/orders/partitions"
+
+// withPartitions makes the container shop/orders in the store.
+func (ts *testServer) withPartitions(n int) *store.Container {
+	ts.t.Helper()
+	ctx := ts.t.Context()
+	if _, err := ts.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		ts.t.Fatal(err)
+	}
+	c, err := ts.db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}, Partitions: n})
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+	return c
+}
+
+// listed are the ids and ranges of an answer's partitions.
+func (a response) listed() string {
+	a.t.Helper()
+	var l struct{ Partitions []adminPartition }
+	a.decode(&l)
+	var b strings.Builder
+	for _, p := range l.Partitions {
+		b.WriteString(p.ID + "[" + p.Min + "-" + p.Max + ")" + strings.Join(p.Parents, ",") + " ")
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (a response) wantPartitions(want string) {
+	a.t.Helper()
+	if got := a.want(http.StatusOK).listed(); got != want {
+		a.t.Errorf("%s: %s, want %s", a.what, got, want)
+	}
+}
+
+func TestAdminSplitsAndMergesAndListsWhatIsThere(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withPartitions(1)
+	const half = "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"
+	ts.plainAdmin("GET", orderPartitions, "").wantPartitions("0[-FF)")
+	ts.plainAdmin("POST", orderPartitions+"/0/split", "").wantPartitions("1[-" + half + ")0 2[" + half + "-FF)0")
+	ts.plainAdmin("POST", orderPartitions+"/2/split", `{"at":"2f"}`).wantPartitions("3[" + half + "-2F)0,2 4[2F-FF)0,2")
+	ts.plainAdmin("GET", orderPartitions, "").wantPartitions("1[-" + half + ")0 3[" + half + "-2F)0,2 4[2F-FF)0,2")
+	ts.plainAdmin("POST", orderPartitions+"/4/merge", "").wantPartitions("5[" + half + "-FF)0,2,3,4")
+	ts.plainAdmin("POST", orderPartitions+"/5/merge", `{"with":"1"}`).wantPartitions("6[-FF)0,1,2,3,4,5")
+}
+
+func TestAdminTellsOfAPartitionThatIsNotThereWhichAre(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withPartitions(2)
+	ts.plainAdmin("POST", orderPartitions+"/7/split", "").want(http.StatusNotFound).wantBody("there is no partition \\\"7\\\" now; there are 0, 1")
+	ts.plainAdmin("POST", orderPartitions+"/7/merge", "").want(http.StatusNotFound).wantBody("there are 0, 1")
+	ts.plainAdmin("POST", orderPartitions+"/0/split", `{"at":"FE"}`).want(http.StatusBadRequest).wantBody("inside")
+	ts.plainAdmin("POST", orderPartitions+"/0/split", `{"att":"1F"}`).want(http.StatusBadRequest).wantBody("att")
+	ts.plainAdmin("POST", orderPartitions+"/0/split", `{}{}`).want(http.StatusBadRequest)
+	ts.plainAdmin("POST", orderPartitions+"/0/merge", "").wantPartitions("2[-FF)0,1")
+	ts.plainAdmin("POST", orderPartitions+"/2/merge", "").want(http.StatusBadRequest).wantBody("no neighbour")
+	ts.plainAdmin("GET", "dbs/shop/colls/order/partitions", "").want(http.StatusNotFound)
+	ts.plainAdmin("GET", "dbs/shops/colls/orders/partitions", "").want(http.StatusNotFound, wire.SubOwnerNotFound)
+	ts.plainAdmin("GET", "nonsense", "").want(http.StatusNotFound)
+	ts.plainAdmin("DELETE", orderPartitions, "").want(http.StatusMethodNotAllowed).wantHeader("Allow", "GET")
+}
+
+func TestAdminRefusesWhoeverDoesNotSignOrMayOnlyRead(t *testing.T) {
+	reader := "cmVhZGVy"
+	ts := newTestServer(t, Options{ReadOnlyKeys: []string{reader}})
+	ts.withPartitions(1)
+	for _, path := range []string{"", "nonsense", orderPartitions, orderPartitions + "/0/split"} {
+		ts.admin("GET", path, "other", "").want(http.StatusUnauthorized)
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/_changefeed/"+path, nil)
+		w := httptest.NewRecorder()
+		ts.ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized {
+			t.Errorf("%q without a signature: %d", path, w.Code)
+		}
+	}
+	var err error
+	if ts.key, err = wire.ParseKey(reader); err != nil {
+		t.Fatal(err)
+	}
+	ts.plainAdmin("POST", orderPartitions+"/0/split", "").want(http.StatusForbidden)
+	ts.plainAdmin("GET", orderPartitions, "").wantPartitions("0[-FF)")
+}
+
+func TestAdminTakesNamesOfAnyKindAndRIDs(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ctx := t.Context()
+	if _, err := ts.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "a b"}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := ts.db.CreateContainer(ctx, "a b", store.ContainerProperties{ID: "ü+%", KeyPaths: []string{"/pk"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := "dbs/a%20b/colls/%C3%BC+%25/partitions"
+	ts.admin("GET", sent, "dbs/a b/colls/ü+%/partitions", "").wantPartitions("0[-FF)")
+	ts.admin("GET", sent, sent, "").wantPartitions("0[-FF)")
+	id := c.Identity()
+	ts.plainAdmin("GET", "dbs/"+id.DatabaseRID+"/colls/"+id.ContainerRID+"/partitions", "").wantPartitions("0[-FF)")
+}
