@@ -19,7 +19,7 @@ const maxFindings = 20
 // Check verifies every invariant of the store: that index and logs agree in both
 // directions, that LSNs and rids are unique and in order, that no counter is behind, that
 // partitions tile the key space and list every segment, that every document
-// lies in its partition and parses, and that versions logs agree with the index. It reads
+// lies in its partition and parses, that versions logs agree with the index, and statistics with both. It reads
 // the whole store, from one snapshot, and may run beside writers. The error joins what
 // was found (the first 20), each a *[CorruptError].
 func (db *DB) Check(ctx context.Context) error {

@@ -44,12 +44,36 @@ func (k *containerCheck) run() error {
 	if err := k.checkIndex(); err != nil {
 		return err
 	}
+	if err := k.checkSizes(); err != nil {
+		return err
+	}
 	if k.s.meta.props.Retention == 0 {
 		return k.eachEntry(spaceVersions, func(logPosition, []byte) error {
 			return k.complain("it keeps no versions and has some")
 		})
 	}
 	return k.eachEntry(spaceVersions, k.checkVersion)
+}
+
+// checkSizes counts the partitions that were counted for statistics again.
+func (k *containerCheck) checkSizes() error {
+	for i, p := range k.s.meta.partitions {
+		size, known := p.size.get()
+		if !known {
+			continue
+		}
+		size.add(k.s.grown[i])
+		counted, err := k.c.countItems(k.ctx, k.v, p)
+		if err != nil {
+			return err
+		}
+		if counted != size {
+			if err := k.complain("partition %s has %+v, and statistics say %+v", p.id, counted, size); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (k *containerCheck) complain(format string, args ...any) error {

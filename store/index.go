@@ -44,12 +44,12 @@ func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, prefix st
 		}
 	}()
 	visited := 0
+	var i indexed // visit makes it escape: one for all
 	for ok := it.First(); ok; ok = it.Next() {
 		if visited++; visited%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		i, err := readIndexed(it)
-		if err != nil {
+		if i, err = readIndexed(it); err != nil {
 			return c.db.fault(err)
 		}
 		if bytes.Compare(c.hash.EPK(i.pointBytes()), sc.upper) >= 0 {

@@ -10,8 +10,9 @@ type ledger struct {
 	// lsn and docs are the last LSN and document number given in the container.
 	lsn  int64
 	docs uint32
-	// ends has the last LSN of each partition of meta.
-	ends []int64
+	// ends has the last LSN of each partition of meta, and grown what was added to each.
+	ends  []int64
+	grown []growth
 	// touched are the partitions written to since the last flush; changed tells that
 	// meta was. Both are of the group at hand; isDirty tells that the group lists the ledger.
 	touched []int
@@ -31,6 +32,7 @@ func (l *ledger) touch(g *group, place int, lsn int64) {
 
 // replace puts m in the place of l's meta; all partitions of m are written anew.
 func (l *ledger) replace(g *group, m *meta, ends []int64) {
+	l.grown = l.carry(m)
 	l.meta, l.ends, l.changed = m, ends, true
 	l.touched = l.touched[:0]
 	for i := range m.partitions {
@@ -72,7 +74,7 @@ func (l *ledger) flush(g *group) error {
 
 // state is what readers get to see of the ledger.
 func (l *ledger) state() *state {
-	return &state{c: l.c, meta: l.meta, ends: slices.Clone(l.ends)}
+	return &state{c: l.c, meta: l.meta, ends: slices.Clone(l.ends), grown: slices.Clone(l.grown)}
 }
 
 // announce wakes the readers that wait for what was published.

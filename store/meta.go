@@ -43,6 +43,7 @@ type partition struct {
 	// any more.
 	losses  []loss
 	changed *signal
+	size    *tally
 }
 
 // segment is a log: the one partition that wrote it is live, or was split or
@@ -78,7 +79,7 @@ func newPartition(number uint32, keys feed.Range, segments []uint32, parents []s
 	}
 	return &partition{
 		number: number, id: strconv.FormatUint(uint64(number), 10), keys: keys, lower: lower, upper: upper,
-		segments: segments, parents: parents, changed: new(signal),
+		segments: segments, parents: parents, changed: new(signal), size: new(tally),
 	}, nil
 }
 

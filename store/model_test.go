@@ -290,8 +290,10 @@ func (w *world) step() {
 		w.stepBatch()
 	case n < 58:
 		w.stepRead()
-	case n < 61:
+	case n < 60:
 		w.stepItems()
+	case n < 61:
+		w.stepStats()
 	case n < 65:
 		w.stepTime()
 	case n < 70:

@@ -278,3 +278,30 @@ func (w *world) stepItems() {
 		w.t.Fatalf("items of %v: got\n%s\nwant\n%s", s, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// stepStats compares the sizes of partitions with the model. What is expired may be purged or not; Check
+// counts exactly.
+func (w *world) stepStats() {
+	stats, err := w.c.PartitionStats(w.t.Context())
+	parts := w.partitions()
+	if err != nil || len(stats) != len(parts) {
+		w.t.Fatalf("statistics of %d partitions, %v; there are %d", len(stats), err, len(parts))
+	}
+	for n, p := range parts {
+		var least, most int64
+		end := int64(0)
+		for id, i := range w.items {
+			if p.Range.Holds(w.point(i.key)) {
+				most++
+				end = max(end, i.lsn)
+				if w.visible(id) != nil {
+					least++
+				}
+			}
+		}
+		s := stats[n]
+		if s.ID != p.ID || s.Range != p.Range || s.Items < least || s.Items > most || s.LSN < end || (s.Bytes > 0) != (s.Items > 0) {
+			w.t.Fatalf("statistics of %v: %+v; there are %d to %d items up to LSN %d", p, s, least, most, end)
+		}
+	}
+}

@@ -213,7 +213,7 @@ func (db *DB) loadContainer(v *view, number uint32, r *containerRecord, database
 		return nil, nil, err
 	}
 	c := db.newContainer(number, r.Database, databaseName, r.ID, paths, r.Hash)
-	l := &ledger{c: c, meta: m, ends: make([]int64, len(m.partitions))}
+	l := &ledger{c: c, meta: m, ends: make([]int64, len(m.partitions)), grown: make([]growth, len(m.partitions))}
 	db.seat(l)
 	return c, l, nil
 }

@@ -162,6 +162,7 @@ func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
 		if err != nil {
 			return nil, err
 		}
+		part.size.set(growth{}) // nothing has been written yet
 		m.partitions = append(m.partitions, part)
 		m.segments[number] = segment{Min: lower, Max: upper}
 		lower = upper

@@ -29,8 +29,9 @@ type view struct {
 type state struct {
 	c    *Container
 	meta *meta
-	// ends has the last LSN of each partition of meta.
-	ends []int64
+	// ends has the last LSN of each partition of meta, and grown what was added to each.
+	ends  []int64
+	grown []growth
 }
 
 // catalog is what databases and containers there are, by name.

@@ -296,6 +296,7 @@ func (t *transaction) perform(place int) {
 			t.broken = errors.Join(t.broken, t.putVersion(e, segment))
 		}
 		t.broken = errors.Join(t.broken, t.put(e, segment))
+		t.l.grown[place].add(e.growth(t.l))
 	}
 	t.l.docs = t.docs
 	t.l.touch(t.group, place, t.lsn)
