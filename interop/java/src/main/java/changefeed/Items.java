@@ -2,6 +2,7 @@ package changefeed;
 
 import com.azure.cosmos.CosmosContainer;
 import com.azure.cosmos.models.CosmosContainerProperties;
+import com.azure.cosmos.models.CosmosItemIdentity;
 import com.azure.cosmos.models.CosmosItemRequestOptions;
 import com.azure.cosmos.models.CosmosItemResponse;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
@@ -20,6 +21,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.stream.IntStream;
 
 /** Items by odd ids and keys, hierarchical keys, and ETags. */
 final class Items {
@@ -92,6 +94,9 @@ final class Items {
                 Check.equal(e.getValue().path("n"), found.get(0).path("n"), "the item found under " + e.getKey());
             }
         }
+        List<CosmosItemIdentity> many = items.keySet().stream().filter(k -> k != PartitionKey.NONE).map(k -> new CosmosItemIdentity(k, "same")).toList();
+        List<Integer> numbers = container.readMany(many, JsonNode.class).getResults().stream().map(i -> i.path("n").asInt()).toList();
+        Check.eachOnce(IntStream.range(0, many.size()).boxed().toList(), numbers, "items read by readMany");
         Check.refused(404, "read under a key that has no item", () -> container.readItem("same", new PartitionKey("other"), JsonNode.class));
         Check.refused(400, "create under a key that is not the item's",
             () -> container.createItem(Json.item("wrong", "p", 1), new PartitionKey("q"), PLAIN));

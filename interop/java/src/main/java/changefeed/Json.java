@@ -17,7 +17,7 @@ final class Json {
 
     /** An item with the id, the partition key and a number. */
     static ObjectNode item(String id, String pk, long n) {
-        return object().put("id", id).put("pk", pk).put("n", n);
+        return object().put("id", id).put("pk", pk).put("n", Math.toIntExact(n));
     }
 
     static String id(JsonNode item) {

@@ -13,6 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * A host of the change feed processor: a process of its own that runs one processor for each mode under its name, and prints each change
@@ -70,7 +71,7 @@ final class ProcessorHost {
             case "latest" -> builder.handleLatestVersionChanges((List<ChangeFeedProcessorItem> items) ->
                 items.forEach(i -> change(mode, "", i.getCurrent()))).buildChangeFeedProcessor();
             case "versions" -> builder.handleAllVersionsAndDeletesChanges((List<ChangeFeedProcessorItem> items) -> items.forEach(i -> {
-                String operation = i.getChangeFeedMetaData().getOperationType().toString();
+                String operation = i.getChangeFeedMetaData().getOperationType().name().toLowerCase(Locale.ROOT);
                 change(mode, operation, operation.equals("delete") ? i.toJsonNode().path("metadata") : i.getCurrent());
             })).buildChangeFeedProcessor();
             default -> throw new IllegalArgumentException(mode);

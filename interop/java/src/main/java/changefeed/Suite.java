@@ -35,7 +35,7 @@ final class Suite implements AutoCloseable {
         String name = "java-" + UUID.randomUUID();
         client.createDatabase(name);
         this.database = client.getDatabase(name);
-        this.admin = new Admin(env);
+        this.admin = new Admin(env, name);
     }
 
     void add(String name, Scenario scenario) {
