@@ -27,7 +27,7 @@ func newFeed(t *testing.T, c *azcosmos.ContainerClient, o azcosmos.ChangeFeedOpt
 // page reads once. An empty page means that every range had nothing new.
 func (f *feed) page(t *testing.T) []item {
 	t.Helper()
-	page, err := f.container.ReadChangeFeed(t.Context(), f.options)
+	page, err := f.container.ReadChangeFeed(t.Context(), &f.options)
 	ok(t, err)
 	if page.ContinuationToken == "" {
 		t.Fatal("a page without a continuation")

@@ -37,7 +37,7 @@ func child(token string) int {
 			return err
 		}
 		for {
-			page, err := container.ReadChangeFeed(ctx, azcosmos.ChangeFeedOptions{Continuation: &token, MaxItemCount: 5})
+			page, err := container.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{Continuation: &token, MaxItemCount: 5})
 			if err != nil || len(page.Items) == 0 {
 				return err
 			}

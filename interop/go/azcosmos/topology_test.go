@@ -183,7 +183,7 @@ func prefixSurvives(t *testing.T, change topology) {
 	f := newFeed(t, c, azcosmos.ChangeFeedOptions{FeedRange: everything(), PartitionKey: &prefix, MaxItemCount: 3})
 	seen := map[string]int{}
 	read := func() int {
-		page, err := c.ReadChangeFeed(t.Context(), f.options)
+		page, err := c.ReadChangeFeed(t.Context(), &f.options)
 		ok(t, err)
 		f.options.Continuation = &page.ContinuationToken
 		for _, b := range page.Items {
