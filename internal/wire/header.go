@@ -41,11 +41,18 @@ const (
 	// HeaderOfferAutopilot does so with a maximum (JSON).
 	HeaderOfferThroughput = "X-Ms-Offer-Throughput"
 	HeaderOfferAutopilot  = "X-Ms-Cosmos-Offer-Autopilot-Settings"
+	// HeaderOfferToAutopilot and HeaderOfferToManual change the kind of an offer when
+	// it is replaced.
+	HeaderOfferToAutopilot = "X-Ms-Cosmos-Migrate-Offer-To-Autopilot"
+	HeaderOfferToManual    = "X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput"
 	// HeaderPartitionKey is the logical partition key: a JSON array.
 	HeaderPartitionKey = "X-Ms-Documentdb-Partitionkey"
 	// HeaderPartitionID names a physical partition: its id, perhaps with the
 	// container's rid and a comma in front.
 	HeaderPartitionID = "X-Ms-Documentdb-Partitionkeyrangeid"
+	// HeaderPreTriggers and HeaderPostTriggers name triggers to run around a write.
+	HeaderPreTriggers  = "X-Ms-Documentdb-Pre-Trigger-Include"
+	HeaderPostTriggers = "X-Ms-Documentdb-Post-Trigger-Include"
 	// HeaderQueryPlan asks for the plan of a query; HeaderQueryFeatures lists what
 	// the client can do.
 	HeaderQueryPlan     = "X-Ms-Cosmos-Is-Query-Plan-Request"

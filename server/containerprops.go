@@ -1,0 +1,237 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// What a container's body means to the store, and what the store's properties look like in a body.
+
+// keyDefinition is the member partitionKey.
+type keyDefinition struct {
+	Paths   []string `json:"paths"`
+	Kind    string   `json:"kind"`
+	Version *int     `json:"version"`
+}
+
+// newContainer reads the body of a new container, and completes its partition key.
+func newContainer(m members) (store.ContainerProperties, error) {
+	var (
+		p   store.ContainerProperties
+		err error
+	)
+	if p.ID, err = m.id(); err != nil {
+		return p, err
+	}
+	if m.get("partitionKey") == nil {
+		return p, badRequest(`the container has no partition key: send "partitionKey":{"paths":["/name"],"kind":"Hash","version":2}`)
+	}
+	def, hash, err := readKeyDefinition(m.get("partitionKey"))
+	if err != nil {
+		return p, err
+	}
+	p.KeyPaths, p.KeyVersion = def.Paths, hash
+	m.set("partitionKey", completeKey(m.get("partitionKey"), hash))
+	return p, readSettings(m, &p)
+}
+
+// readKeyDefinition reads a partition key. A definition without version is of version 2, though the service makes version 1 of it: every
+// SDK takes the version from the answer, and not all of them agree on version 1.
+func readKeyDefinition(v jsontext.Value) (keyDefinition, store.KeyVersion, error) {
+	var def keyDefinition
+	if err := json.Unmarshal(v, &def); err != nil {
+		return def, 0, badRequest("the partition key of the container can't be read: %v", err)
+	}
+	if len(def.Paths) == 0 {
+		return def, 0, badRequest("the partition key of the container has no paths")
+	}
+	version := 2
+	if def.Version != nil {
+		version = *def.Version
+	}
+	switch {
+	case def.Kind == "MultiHash" && version == 2:
+		return def, store.MultiHash, nil
+	case def.Kind == "MultiHash":
+		return def, 0, badRequest("a partition key of the kind MultiHash has version 2, not %d", version)
+	case def.Kind != "" && def.Kind != "Hash":
+		return def, 0, badRequest("the kind of a partition key is Hash or MultiHash, not %.40q", def.Kind)
+	case version == 1:
+		return def, store.HashV1, nil
+	case version == 2:
+		return def, store.HashV2, nil
+	}
+	return def, 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
+}
+
+// completeKey adds what a definition leaves out: SDKs that find no version take different ones.
+func completeKey(v jsontext.Value, hash store.KeyVersion) jsontext.Value {
+	m, err := parseMembers(v)
+	if err != nil {
+		return v // it was read before
+	}
+	kind, version := kindOf(hash)
+	m.setDefault("kind", strconv.Quote(kind))
+	m.setDefault("version", strconv.Itoa(version))
+	return m.json()
+}
+
+func kindOf(hash store.KeyVersion) (kind string, version int) {
+	switch hash {
+	case store.MultiHash:
+		return "MultiHash", 2
+	case store.HashV1:
+		return "Hash", 1
+	case store.HashV2, store.DefaultHash:
+	}
+	return "Hash", 2
+}
+
+// readSettings reads what can be changed of a container.
+func readSettings(m members, p *store.ContainerProperties) error {
+	p.DefaultTTL, p.Retention = 0, 0
+	if v := m.get("defaultTtl"); v != nil {
+		if err := json.Unmarshal(v, &p.DefaultTTL); err != nil || p.DefaultTTL == 0 {
+			return badRequest("defaultTtl is %.40s; it is a number of seconds, or -1: items don't expire by default", v)
+		}
+	}
+	retention, _, err := readRetention(m.get("changeFeedPolicy"))
+	p.Retention = retention
+	return err
+}
+
+// readRetention reads for how long all versions are kept. JavaScript's users who pass a plain object send the duration as
+// an object; plain is the policy with a number, as all other SDKs expect it.
+func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value, err error) {
+	if policy == nil {
+		return 0, nil, nil
+	}
+	m, err := parseMembers(policy)
+	if err != nil {
+		return 0, nil, badRequest("changeFeedPolicy is no object")
+	}
+	v := m.get("retentionDuration")
+	if v == nil {
+		return 0, policy, nil
+	}
+	if v.Kind() == '{' {
+		var o struct {
+			Minutes json.RawMessage `json:"retentionInMinutes"`
+		}
+		if err := json.Unmarshal(v, &o); err == nil {
+			v = jsontext.Value(o.Minutes)
+			m.set("retentionDuration", v)
+		}
+	}
+	minutes, err := strconv.ParseInt(string(v), 10, 32)
+	if err != nil || minutes < 0 {
+		return 0, nil, badRequest("changeFeedPolicy.retentionDuration is %.60s; it is a whole number of minutes", m.get("retentionDuration"))
+	}
+	return time.Duration(minutes) * time.Minute, m.json(), nil
+}
+
+// replaceProperties puts what a body says in the place of the properties of a container. Its name and its partition key
+// stay.
+func replaceProperties(p *store.ContainerProperties, m members) error {
+	id, err := m.id()
+	if err != nil {
+		return err
+	}
+	if id != p.ID {
+		return badRequest("the id of a container can't be changed: it is %q, not %.300q", p.ID, id)
+	}
+	m = slices.Clone(m)
+	if v := m.get("partitionKey"); v != nil {
+		if err := sameKey(v, *p); err != nil {
+			return err
+		}
+	}
+	e := readExtra(p.Extra)
+	m.set("partitionKey", keyOf(*p, e))
+	if err := readSettings(m, p); err != nil {
+		return err
+	}
+	e.Resource = kept(m)
+	p.Extra, err = e.json()
+	return err
+}
+
+// sameKey checks that a definition is that of the container. What it leaves out isn't a change.
+func sameKey(v jsontext.Value, p store.ContainerProperties) error {
+	var def keyDefinition
+	if err := json.Unmarshal(v, &def); err != nil {
+		return badRequest("the partition key of the container can't be read: %v", err)
+	}
+	kind, version := kindOf(p.KeyVersion)
+	if !slices.Equal(def.Paths, p.KeyPaths) || def.Kind != "" && def.Kind != kind || def.Version != nil && *def.Version != version {
+		return badRequest("the partition key of a container can't be changed: it is %s", keyOf(p, readExtra(p.Extra)))
+	}
+	return nil
+}
+
+// keyOf is the partition key as it was sent, or what it would be.
+func keyOf(p store.ContainerProperties, e extra) jsontext.Value {
+	if m, err := parseMembers(e.Resource); err == nil && m.get("partitionKey") != nil {
+		return m.get("partitionKey")
+	}
+	paths, err := json.Marshal(p.KeyPaths)
+	if err != nil {
+		panic(err) // strings can always be written
+	}
+	kind, version := kindOf(p.KeyVersion)
+	return jsontext.Value(fmt.Sprintf(`{"paths":%s,"kind":%q,"version":%d}`, paths, kind, version))
+}
+
+// The policies of a container that was made without.
+const (
+	defaultIndexing  = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
+	defaultConflicts = `{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`
+	defaultGeography = `{"type":"Geography"}`
+)
+
+// containerBody is a container as the protocol shows it: what the client sent, with what it left out, and with what the
+// store knows better, since a container can be made and changed without the server.
+func containerBody(database string, p store.ContainerProperties) []byte {
+	e := readExtra(p.Extra)
+	m := members{{"id", text(p.ID)}}
+	if sent, err := parseMembers(e.Resource); err == nil {
+		for _, s := range sent {
+			if s.value.Kind() != 'n' && s.name != "defaultTtl" && s.name != "changeFeedPolicy" {
+				m = append(m, s)
+			}
+		}
+		m.setRetention(sent.get("changeFeedPolicy"), p.Retention)
+	} else {
+		m.setRetention(nil, p.Retention)
+	}
+	m.set("partitionKey", keyOf(p, e))
+	m.setDefault("indexingPolicy", defaultIndexing)
+	m.setDefault("conflictResolutionPolicy", defaultConflicts)
+	m.setDefault("geospatialConfig", defaultGeography)
+	if p.DefaultTTL != 0 {
+		m.set("defaultTtl", number(p.DefaultTTL))
+	}
+	m.setSystem(p.RID, containerSelf(database, p.RID), p.ETag, p.Modified.Unix())
+	for _, link := range []string{"docs", "sprocs", "triggers", "udfs", "conflicts"} {
+		m.set("_"+link, text(link+"/"))
+	}
+	return m.json()
+}
+
+// setRetention sets the change feed policy: the one that was sent, if it still says what holds.
+func (m *members) setRetention(sent jsontext.Value, retention time.Duration) {
+	was, plain, err := readRetention(sent)
+	switch {
+	case err == nil && plain != nil && was == retention:
+		m.set("changeFeedPolicy", plain)
+	case retention > 0:
+		m.set("changeFeedPolicy", jsontext.Value(fmt.Sprintf(`{"retentionDuration":%d}`, int64((retention+time.Minute-1)/time.Minute))))
+	}
+}

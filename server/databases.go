@@ -1,0 +1,188 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see offers.go) that the
+// containers of the database would share: it is kept and shown, and bounds nothing. Users and permissions are
+// not supported.
+
+// Charges of operations on databases, containers and offers, in request units. The service doesn't count them
+// against any throughput; they are shown for the completeness of the answer.
+const (
+	metadataReadCharge  = 1
+	metadataWriteCharge = 5
+	listCharge          = 1
+)
+
+// maxMetadataBody bounds the body of a database, container or offer, in bytes.
+const maxMetadataBody = 1 << 20
+
+func (s *Server) createDatabase(x *exchange) error {
+	m, err := x.metadata()
+	if err != nil {
+		return err
+	}
+	id, err := m.id()
+	if err != nil {
+		return err
+	}
+	t, err := x.throughput()
+	if err != nil {
+		return err
+	}
+	e, err := extra{Throughput: t.rate, Autoscale: t.autoscale}.json()
+	if err != nil {
+		return err
+	}
+	d, err := s.db.CreateDatabase(x.r.Context(), store.DatabaseProperties{ID: id, Extra: e})
+	if err != nil {
+		return err
+	}
+	return x.sendDatabase(http.StatusCreated, metadataWriteCharge, d)
+}
+
+func (s *Server) readDatabase(x *exchange) error {
+	d, err := x.database()
+	if err != nil {
+		return err
+	}
+	if x.hasMatch(d.ETag) {
+		x.etag = d.ETag
+		return store.ErrNotModified
+	}
+	return x.sendDatabase(http.StatusOK, metadataReadCharge, d)
+}
+
+func (s *Server) listDatabases(x *exchange) error {
+	all, err := s.allDatabases(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return x.sendList("", "Databases", all)
+}
+
+func (s *Server) deleteDatabase(x *exchange) error {
+	d, err := x.database()
+	if err != nil {
+		return err
+	}
+	if err := x.mayDelete(d.ETag); err != nil {
+		return err
+	}
+	if err := s.db.DeleteDatabase(x.r.Context(), d.ID); err != nil {
+		return err
+	}
+	x.charge = metadataWriteCharge
+	return x.sendEmpty(http.StatusNoContent)
+}
+
+// allDatabases are all databases, by name.
+func (s *Server) allDatabases(ctx context.Context) ([]resource, error) {
+	all, err := s.db.Databases(ctx)
+	list := make([]resource, len(all))
+	for i, d := range all {
+		list[i] = resource{d.ID, databaseBody(d)}
+	}
+	return list, err
+}
+
+func (x *exchange) sendDatabase(status int, charge float64, d store.DatabaseProperties) error {
+	x.charge, x.etag = charge, d.ETag
+	return x.send(status, databaseBody(d))
+}
+
+// databaseBody is a database as the protocol shows it.
+func databaseBody(d store.DatabaseProperties) []byte {
+	m := members{{"id", text(d.ID)}}
+	m.setSystem(d.RID, databaseSelf(d.RID), d.ETag, d.Modified.Unix())
+	m.set("_colls", text("colls/"))
+	m.set("_users", text("users/"))
+	return m.json()
+}
+
+func databaseSelf(rid string) string { return "dbs/" + rid + "/" }
+
+// setSystem sets the system properties that every resource has.
+func (m *members) setSystem(rid, self, etag string, modified int64) {
+	m.set("_rid", text(rid))
+	m.set("_self", text(self))
+	m.set("_etag", text(etag))
+	m.set("_ts", jsontext.Value(fmt.Sprint(modified)))
+}
+
+// metadata reads the body of a database, container or offer.
+func (x *exchange) metadata() (members, error) {
+	body, err := x.body(maxMetadataBody)
+	if err != nil {
+		return nil, err
+	}
+	return parseMembers(body)
+}
+
+// id is the resource's name. What a name may be is the store's to say.
+func (m members) id() (string, error) {
+	var id string
+	if v := m.get("id"); v == nil || json.Unmarshal(v, &id) != nil {
+		return "", badRequest("the resource has no id, or one that is no string")
+	}
+	return id, nil
+}
+
+// hasMatch reports whether If-None-Match names the version that is there.
+func (x *exchange) hasMatch(etag string) bool {
+	tag := x.header("If-None-Match")
+	return tag == "*" || tag == etag
+}
+
+// mayDelete judges If-Match. The store deletes databases and containers without condition, so a
+// replacement between the two isn't seen.
+func (x *exchange) mayDelete(etag string) error {
+	if tag := x.header("If-Match"); tag != "" && tag != "*" && tag != etag {
+		return fmt.Errorf("delete: %w", store.ErrPreconditionFailed)
+	}
+	return nil
+}
+
+// extra is what the server keeps with a database or container, beyond what the store knows of.
+type extra struct {
+	// Resource is the container as the client sent it, without its id and system properties.
+	Resource json.RawMessage `json:"resource,omitempty"`
+	// Throughput is a database's; a container's is known to the store. 0: none.
+	Throughput int `json:"throughput,omitempty"`
+	// Autoscale are the settings of an offer with a maximum, as the client sent them; nil: the offer is
+	// manual.
+	Autoscale json.RawMessage `json:"autoscale,omitempty"`
+}
+
+// json writes e; nil when there is nothing to keep.
+func (e extra) json() (json.RawMessage, error) {
+	if e.Resource == nil && e.Throughput == 0 && e.Autoscale == nil {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	w := json.NewEncoder(&b)
+	w.SetEscapeHTML(false) // it is given back as it came
+	if err := w.Encode(e); err != nil {
+		return nil, fmt.Errorf("keep the properties: %w", err)
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// readExtra reads what the server keeps. What another program kept there is none of ours.
+func readExtra(kept json.RawMessage) extra {
+	var e extra
+	if kept == nil || json.Unmarshal(kept, &e) != nil {
+		return extra{}
+	}
+	return e
+}

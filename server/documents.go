@@ -1,0 +1,215 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// POST docs (create, upsert), GET, PUT and DELETE docs/<id>: one document.
+//
+// Supported: the partition key from its header, or (create, upsert, replace) from the document; If-Match and
+// If-None-Match; Prefer: return=minimal; a document without id gets one; documents by rid in containers by rid.
+// Not supported: triggers, which are refused; x-ms-indexing-directive and x-ms-consistency-level are taken and have no effect, since
+// there is no index to leave out and every answer is strongly consistent.
+//
+// A session token in a request is not looked at. There is one replica, which never answers from the past; a token
+// ahead of it comes from before a restore of the data directory, and to refuse it would only make the client
+// repeat the request until it gives up.
+
+// maxDocumentBody bounds the body of a request that brings a document. The store refuses what is
+// larger than a document may be, by its own message; this is the point at which reading ends.
+const maxDocumentBody = store.MaxDocumentSize + 64<<10
+
+// Charges of operations that failed, in request units: what the store takes for them.
+const (
+	failedReadCharge  = 1
+	failedWriteCharge = 5
+)
+
+// write is an operation of the store that brings a document.
+type write func(ctx context.Context, key feed.PartitionKey, body []byte, o store.WriteOptions) (store.Result, error)
+
+func (s *Server) createDocument(x *exchange) error {
+	return x.postDocument(func(c *store.Container) write { return c.Create })
+}
+
+func (s *Server) upsertDocument(x *exchange) error {
+	return x.postDocument(func(c *store.Container) write { return c.Upsert })
+}
+
+func (x *exchange) postDocument(of func(*store.Container) write) error {
+	c, key, err := x.documentWrite()
+	if err != nil {
+		return err
+	}
+	body, err := x.body(maxDocumentBody)
+	if err != nil {
+		return err
+	}
+	do, o := of(c), x.writeOptions()
+	r, err := do(x.r.Context(), key, body, o)
+	if bad := (*store.BadRequestError)(nil); errors.As(err, &bad) && bad.Kind == store.BadID {
+		// Looked for only now: nearly every document has one.
+		if with, missing := withID(body); missing {
+			r, err = do(x.r.Context(), key, with, o)
+		}
+	}
+	return x.sendWritten(r, err)
+}
+
+// withID returns the document with a new id, if it has none; missing is false if it has one, or is no object.
+func withID(body []byte) (with []byte, missing bool) {
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return nil, false
+	}
+	at, empty := d.InputOffset(), true
+	for d.PeekKind() == '"' {
+		empty = false
+		name, err := d.ReadToken()
+		if err != nil || name.String() == "id" {
+			return nil, false
+		}
+		if err := d.SkipValue(); err != nil {
+			return nil, false
+		}
+	}
+	with = append(bytes.Clone(body[:at]), `"id":"`+newGUID()+`"`...)
+	if !empty {
+		with = append(with, ',')
+	}
+	return append(with, body[at:]...), true
+}
+
+func (s *Server) readDocument(x *exchange) error {
+	c, key, err := x.documentKey()
+	if err != nil {
+		return err
+	}
+	o := store.ReadOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match")}
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
+		return c.Read(x.r.Context(), key, id, o)
+	})
+	if err != nil {
+		if errors.Is(err, store.ErrNotModified) && o.IfNoneMatch != "*" {
+			x.etag = o.IfNoneMatch
+		}
+		return x.documentFailure(err, failedReadCharge)
+	}
+	x.took(r)
+	return x.send(http.StatusOK, r.Body)
+}
+
+func (s *Server) replaceDocument(x *exchange) error {
+	c, key, err := x.documentWrite()
+	if err != nil {
+		return err
+	}
+	body, err := x.body(maxDocumentBody)
+	if err != nil {
+		return err
+	}
+	o := x.writeOptions()
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
+		return c.Replace(x.r.Context(), key, id, body, o)
+	})
+	return x.sendWritten(r, err)
+}
+
+func (s *Server) deleteDocument(x *exchange) error {
+	c, key, err := x.documentKey()
+	if err != nil {
+		return err
+	}
+	o := x.writeOptions()
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
+		return c.Delete(x.r.Context(), key, id, o)
+	})
+	if err != nil {
+		return x.documentFailure(err, failedWriteCharge)
+	}
+	x.took(r)
+	return x.sendEmpty(http.StatusNoContent)
+}
+
+// documentWrite is the beginning of every operation that brings or changes a document: its container, and its
+// key, which may be in the document only (nil).
+func (x *exchange) documentWrite() (*store.Container, feed.PartitionKey, error) {
+	if x.header(wire.HeaderPreTriggers) != "" || x.header(wire.HeaderPostTriggers) != "" {
+		return nil, nil, unsupported("a trigger")
+	}
+	c, err := x.owner()
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := x.partitionKey()
+	return c, key, err
+}
+
+// documentKey is documentWrite for an operation that brings no document to take the key from.
+func (x *exchange) documentKey() (*store.Container, feed.PartitionKey, error) {
+	c, key, err := x.documentWrite()
+	if err == nil && key == nil && !x.byRID(c) {
+		err = badRequest("The partition key must be given for this operation: send it as a JSON array in the header x-ms-documentdb-partitionkey")
+	}
+	return c, key, err
+}
+
+func (x *exchange) writeOptions() store.WriteOptions {
+	return store.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match")}
+}
+
+// onDocument does something to the document of the path. In a container that is addressed by its rid the document may be
+// too, unless there is one whose id looks like that.
+func (x *exchange) onDocument(c *store.Container, key feed.PartitionKey,
+	do func(key feed.PartitionKey, id string) (store.Result, error),
+) (store.Result, error) {
+	ctx, id := x.r.Context(), x.path.IDs[2]
+	if !x.byRID(c) {
+		return do(key, id)
+	}
+	if key != nil {
+		if _, err := c.Read(ctx, key, id, store.ReadOptions{}); err == nil {
+			return do(key, id)
+		}
+	}
+	found, err := c.ItemByRID(ctx, key, id)
+	if err != nil {
+		return store.Result{}, err
+	}
+	return do(found.Key, found.ID)
+}
+
+// sendWritten answers a write that leaves a document.
+func (x *exchange) sendWritten(r store.Result, err error) error {
+	if err != nil {
+		return x.documentFailure(err, failedWriteCharge)
+	}
+	x.took(r)
+	status := http.StatusOK
+	if r.Created {
+		status = http.StatusCreated
+	}
+	if x.minimal() {
+		return x.sendEmpty(status)
+	}
+	return x.send(status, r.Body)
+}
+
+// documentFailure notes what an operation that failed cost. It costs something whatever it failed of: the
+// document had to be looked for.
+func (x *exchange) documentFailure(err error, charge float64) error {
+	if errors.Is(err, feed.ErrNotFound) || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrPreconditionFailed) ||
+		errors.Is(err, store.ErrNotModified) {
+		x.charge += charge
+	}
+	return err
+}

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// member is a name and a value, as the value came.
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+// members are a JSON object taken apart, in its order, so that what nobody here knows is given back as it came.
+type members []member
+
+// parseMembers takes an object apart. Errors are those of a client: no JSON, no object, a name twice.
+func parseMembers(body []byte) (members, error) {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, badRequest("the request has no body; it needs a JSON object")
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	var m members
+	t, err := d.ReadToken()
+	if err == nil && t.Kind() != '{' {
+		return nil, badRequest("the body of the request is JSON, but no object")
+	}
+	for err == nil && d.PeekKind() == '"' {
+		var name jsontext.Token
+		if name, err = d.ReadToken(); err != nil {
+			break
+		}
+		key := name.String()
+		var value jsontext.Value
+		value, err = d.ReadValue()
+		m = append(m, member{key, value.Clone()})
+	}
+	if err == nil {
+		_, err = d.ReadToken() // the brace
+	}
+	if err == nil {
+		if _, err = d.ReadToken(); errors.Is(err, io.EOF) {
+			return m, nil
+		}
+		if err == nil {
+			err = errors.New("something follows the object")
+		}
+	}
+	return nil, badRequest("the body of the request is no JSON object: %v", err)
+}
+
+// get is the value of a member; nil: there is none, or it is null.
+func (m members) get(name string) jsontext.Value {
+	for _, e := range m {
+		if e.name == name && e.value.Kind() != 'n' {
+			return e.value
+		}
+	}
+	return nil
+}
+
+// set puts a member in the place of the one of its name, or behind all.
+func (m *members) set(name string, value jsontext.Value) {
+	for i := range *m {
+		if (*m)[i].name == name {
+			(*m)[i].value = value
+			return
+		}
+	}
+	*m = append(*m, member{name, value})
+}
+
+// setDefault is set, where there is no such member.
+func (m *members) setDefault(name, value string) {
+	if m.get(name) == nil {
+		m.set(name, jsontext.Value(value))
+	}
+}
+
+// text is a string as a JSON value.
+func text(s string) jsontext.Value {
+	b, err := jsontext.AppendQuote(nil, s)
+	if err != nil {
+		// Only bytes that are no UTF-8; they were replaced.
+		return b
+	}
+	return b
+}
+
+// json writes the object.
+func (m members) json() []byte {
+	b := []byte{'{'}
+	for i, e := range m {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, text(e.name)...)
+		b = append(b, ':')
+		b = append(b, e.value...)
+	}
+	return append(b, '}')
+}

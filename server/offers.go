@@ -1,0 +1,258 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// /offers and /offers/<rid>: the throughput of databases and containers that were made with one: list, read, replace.
+//
+// A replacement takes effect at once, and doesn't change the number of partitions. The kind (manual, autoscale) is that of
+// the content that is sent; the headers by which some SDKs ask for the other kind are honoured too. Offers are made and
+// deleted with what they belong to: POST and DELETE are not supported. A container's throughput is enforced where the
+// server was told to; a database's never is.
+
+// offer is the throughput of a database or container.
+type offer struct {
+	throughput
+	// rid is the offer's own; owner and self are those of what it belongs to.
+	rid, owner, self string
+	etag             string
+	modified         int64
+	// database is set for a database's, container for a container's.
+	database  *store.DatabaseProperties
+	container *store.Container
+}
+
+// offerRIDs is how rids are written.
+var offerRIDs = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-")
+
+// offerRID makes the rid of the offer of a database or container from its rid. An offer has three bytes, too few
+// for a rid of its own beside its owner's: they are the owner's number in the store, and its kind. Past
+// eight million containers ever made it has six.
+func offerRID(owner string) (string, error) {
+	b, err := offerRIDs.DecodeString(owner)
+	if err != nil || len(b) != 4 && len(b) != 8 {
+		return "", fmt.Errorf("rid %q is neither a database's nor a container's", owner)
+	}
+	n, kind := uint64(binary.BigEndian.Uint32(b)), uint64(0)
+	if len(b) == 8 {
+		n, kind = uint64(binary.BigEndian.Uint32(b[4:])&^(1<<31)), 1
+	}
+	size := 3
+	if n >= 1<<23 {
+		size = 6
+	}
+	b = binary.BigEndian.AppendUint64(nil, n<<1|kind)
+	return offerRIDs.EncodeToString(b[8-size:]), nil
+}
+
+func databaseOffer(d store.DatabaseProperties) (offer, bool, error) {
+	e := readExtra(d.Extra)
+	if e.Throughput == 0 {
+		return offer{}, false, nil
+	}
+	rid, err := offerRID(d.RID)
+	return offer{
+		throughput: throughput{e.Throughput, e.Autoscale}, rid: rid, owner: d.RID, self: databaseSelf(d.RID),
+		etag: d.ETag, modified: d.Modified.Unix(), database: &d,
+	}, true, err
+}
+
+func containerOffer(ctx context.Context, c *store.Container) (offer, bool, error) {
+	p, err := c.Properties(ctx)
+	if err != nil || p.Throughput == 0 {
+		return offer{}, false, err
+	}
+	rid, err := offerRID(p.RID)
+	return offer{
+		throughput: throughput{p.Throughput, readExtra(p.Extra).Autoscale}, rid: rid, owner: p.RID,
+		self: containerSelf(c.Identity().DatabaseRID, p.RID), etag: p.ETag, modified: p.Modified.Unix(), container: c,
+	}, true, err
+}
+
+// body is the offer as the protocol shows it.
+func (o offer) body() []byte {
+	m := members{{"id", text(o.rid)}}
+	m.setSystem(o.rid, "offers/"+o.rid+"/", o.etag, o.modified)
+	m.set("offerVersion", text("V2"))
+	m.set("offerType", text("Invalid"))
+	m.set("resource", text(o.self))
+	m.set("offerResourceId", text(o.owner))
+	m.set("content", o.content())
+	return m.json()
+}
+
+// allOffers are the offers of all databases and containers, by rid.
+func (s *Server) allOffers(ctx context.Context) ([]offer, error) {
+	databases, err := s.db.Databases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []offer
+	add := func(o offer, has bool, err error) error {
+		if errors.Is(err, feed.ErrNotFound) {
+			return nil // deleted since
+		}
+		if has && err == nil {
+			all = append(all, o)
+		}
+		return err
+	}
+	for _, d := range databases {
+		containers, err := s.db.Containers(ctx, d.ID)
+		if err != nil && !errors.Is(err, feed.ErrNotFound) {
+			return nil, err
+		}
+		err = add(databaseOffer(d))
+		for _, c := range containers {
+			err = errors.Join(err, add(containerOffer(ctx, c)))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b offer) int { return strings.Compare(a.rid, b.rid) })
+	return all, nil
+}
+
+// offerList is allOffers as a list.
+func (s *Server) offerList(ctx context.Context) ([]resource, error) {
+	all, err := s.allOffers(ctx)
+	list := make([]resource, len(all))
+	for i, o := range all {
+		list[i] = resource{o.rid, o.body()}
+	}
+	return list, err
+}
+
+func (s *Server) listOffers(x *exchange) error {
+	all, err := s.offerList(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return x.sendList("", "Offers", all)
+}
+
+// offer finds the offer of the path.
+func (x *exchange) offer() (offer, error) {
+	all, err := x.s.allOffers(x.r.Context())
+	if err != nil {
+		return offer{}, err
+	}
+	i := slices.IndexFunc(all, func(o offer) bool { return o.rid == x.path.IDs[0] })
+	if i < 0 {
+		return offer{}, failure(http.StatusNotFound, wire.SubNone, "there is no offer %.60q", x.path.IDs[0])
+	}
+	return all[i], nil
+}
+
+func (s *Server) readOffer(x *exchange) error {
+	o, err := x.offer()
+	if err != nil {
+		return err
+	}
+	if x.hasMatch(o.etag) {
+		x.etag = o.etag
+		return store.ErrNotModified
+	}
+	return x.sendOffer(o, metadataReadCharge)
+}
+
+func (s *Server) replaceOffer(x *exchange) error {
+	o, err := x.offer()
+	if err != nil {
+		return err
+	}
+	m, err := x.metadata()
+	if err != nil {
+		return err
+	}
+	t, err := x.replacement(o, m)
+	if err != nil {
+		return err
+	}
+	if o.database != nil {
+		err = x.changeDatabase(*o.database, t)
+	} else {
+		err = x.changeContainer(o.container, x.header("If-Match"), func(p *store.ContainerProperties) error {
+			e := readExtra(p.Extra)
+			e.Autoscale, p.Throughput = t.autoscale, t.rate
+			p.Extra, err = e.json()
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if o, err = x.offer(); err != nil {
+		return err
+	}
+	return x.sendOffer(o, metadataWriteCharge)
+}
+
+// replacement is the throughput that the body of a replaced offer asks for.
+func (x *exchange) replacement(old offer, m members) (throughput, error) {
+	if v := m.get("offerResourceId"); v != nil && string(v) != string(text(old.owner)) {
+		return throughput{}, badRequest("an offer can't be given to another resource: it belongs to %s", old.owner)
+	}
+	var content struct {
+		Throughput int             `json:"offerThroughput"`
+		Autoscale  json.RawMessage `json:"offerAutopilotSettings"`
+	}
+	if v := m.get("content"); v == nil || json.Unmarshal(v, &content) != nil {
+		return throughput{}, badRequest(`the offer has no content of the form {"offerThroughput":400} or {"offerAutopilotSettings":{"maxThroughput":4000}}`)
+	}
+	settings := content.Autoscale
+	if string(settings) == "null" {
+		settings = nil
+	}
+	switch {
+	case x.flag(wire.HeaderOfferToManual):
+		if content.Throughput <= 0 || content.Throughput == old.rate/10 && old.autoscale != nil {
+			content.Throughput = old.rate // what it could be so far
+		}
+		return manually(content.Throughput)
+	case settings != nil:
+		return autoscaled(settings)
+	case x.flag(wire.HeaderOfferToAutopilot):
+		most := (old.rate + autoscaleStep - 1) / autoscaleStep * autoscaleStep
+		return autoscaled(json.RawMessage(fmt.Sprintf(`{"maxThroughput":%d}`, most)))
+	}
+	return manually(content.Throughput)
+}
+
+// changeDatabase replaces the throughput of a database.
+func (x *exchange) changeDatabase(d store.DatabaseProperties, t throughput) error {
+	if tag := x.header("If-Match"); tag != "" && tag != "*" {
+		d.ETag = tag
+	}
+	e := readExtra(d.Extra)
+	e.Throughput, e.Autoscale = t.rate, t.autoscale
+	var err error
+	if d.Extra, err = e.json(); err != nil {
+		return err
+	}
+	_, err = x.s.db.ReplaceDatabase(x.r.Context(), d)
+	return err
+}
+
+func (x *exchange) sendOffer(o offer, charge float64) error {
+	x.charge, x.etag = charge, o.etag
+	h := x.w.Header()
+	h.Set(wire.HeaderMinThroughput, strconv.Itoa(o.least()))
+	h.Set(wire.HeaderOfferReplacePending, "false")
+	return x.send(http.StatusOK, o.body())
+}
