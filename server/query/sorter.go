@@ -39,7 +39,11 @@ type Sorter struct {
 	// those kept when it was last looked.
 	full  bool
 	limit Position
+	size  int
 }
+
+// rowOverhead is what a row costs beside its bytes.
+const rowOverhead = 64
 
 // NewSorter returns a sorter that keeps at most keep rows: those that come first
 // after the position, or of all when after is nil. Rows with equal keys come in
@@ -78,6 +82,7 @@ func (s *Sorter) Add(p Position, row []byte) {
 	}
 	p.Key = bytes.Clone(p.Key)
 	s.rows = append(s.rows, SortedRow{Position: p, Row: bytes.Clone(row)})
+	s.size += rowOverhead + len(p.Key) + len(row)
 	if len(s.rows) >= 2*s.keep && len(s.rows) > s.keep {
 		s.cut()
 	}
@@ -90,9 +95,30 @@ func (s *Sorter) cut() {
 	if len(s.rows) <= s.keep {
 		return
 	}
+	for _, row := range s.rows[s.keep:] {
+		s.size -= rowOverhead + len(row.Key) + len(row.Row)
+	}
 	clear(s.rows[s.keep:])
 	s.rows = s.rows[:s.keep]
 	s.full, s.limit = true, s.rows[s.keep-1].Position
+}
+
+// Size is how much memory the sorter holds, in bytes.
+func (s *Sorter) Size() int { return s.size }
+
+// Shrink makes the sorter keep fewer rows from now on, so that those it holds take at most size bytes, if one
+// row does. It is for whoever can do with fewer rows than were asked for, because they are large.
+func (s *Sorter) Shrink(size int) {
+	s.cut()
+	n, held := len(s.rows), s.size
+	for n > 1 && held > size {
+		n--
+		held -= rowOverhead + len(s.rows[n].Key) + len(s.rows[n].Row)
+	}
+	if n < len(s.rows) {
+		s.keep = n
+		s.cut()
+	}
 }
 
 // Rows returns the rows kept, in their order, and leaves the sorter as it was
@@ -100,6 +126,6 @@ func (s *Sorter) cut() {
 func (s *Sorter) Rows() []SortedRow {
 	s.cut()
 	rows := s.rows
-	s.rows, s.full = nil, false
+	s.rows, s.full, s.size = nil, false, 0
 	return rows
 }
