@@ -67,17 +67,44 @@ func (a *Admin) first(ctx context.Context, database, container, verb string, wan
 	return err
 }
 
-// Throttle makes the server refuse the next count creates in a container with 429 and a time to wait.
-func (a *Admin) Throttle(ctx context.Context, database, container string, count int, wait time.Duration) error {
-	return a.call(ctx, http.MethodPost, map[string]any{
-		"operation": "create document", "database": database, "container": container, "count": count,
-		"status": http.StatusTooManyRequests, "subStatus": 3200, "retryAfterMs": wait.Milliseconds(),
-	}, nil, "faults")
+// fault is a fault as the admin API takes and shows it.
+type fault struct {
+	ID           string  `json:"id,omitempty"`
+	Hits         int     `json:"hits,omitempty"`
+	Operation    string  `json:"operation"`
+	Database     string  `json:"database"`
+	Container    string  `json:"container"`
+	Probability  float64 `json:"probability"`
+	Status       int     `json:"status"`
+	SubStatus    int     `json:"subStatus"`
+	RetryAfterMS int64   `json:"retryAfterMs"`
 }
 
-// ClearFaults ends all faults.
-func (a *Admin) ClearFaults(ctx context.Context) error {
-	return a.call(ctx, http.MethodDelete, nil, nil, "faults")
+// Throttle makes the server refuse three of ten creates in a container with 429 and a time to wait. The
+// function it returns ends that and says how many it refused.
+func (a *Admin) Throttle(ctx context.Context, database, container string, wait time.Duration) (func(context.Context) (int, error), error) {
+	var set fault
+	err := a.call(ctx, http.MethodPost, fault{
+		Operation: "create document", Database: database, Container: container, Probability: 0.3,
+		Status: http.StatusTooManyRequests, SubStatus: 3200, RetryAfterMS: wait.Milliseconds(),
+	}, &set, "faults")
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (int, error) {
+		var all struct {
+			Faults []fault `json:"faults"`
+		}
+		if err := a.call(ctx, http.MethodGet, nil, &all, "faults"); err != nil {
+			return 0, err
+		}
+		for _, f := range all.Faults {
+			if f.ID == set.ID {
+				return f.Hits, a.call(ctx, http.MethodDelete, nil, nil, "faults", set.ID)
+			}
+		}
+		return 0, fmt.Errorf("fault %s is gone", set.ID)
+	}, nil
 }
 
 // call sends a request for the path of those segments and decodes the answer's JSON.

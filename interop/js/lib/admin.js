@@ -37,13 +37,19 @@ export async function mergeFirst(container) {
   assert.equal(made.partitions.length, 1);
 }
 
-/** Makes the server refuse the next creates in a container with 429 and a time to wait. */
-export function throttle(container, { count, retryAfterMilliseconds }) {
-  return call("POST", ["faults"], {
-    operation: "create document", database: container.database.id, container: container.id, count,
-    status: 429, subStatus: 3200, retryAfterMs: retryAfterMilliseconds,
+/**
+ * Makes the server refuse three of ten creates in a container with 429 and a time to wait. The function
+ * that it returns ends that and says how many it refused.
+ */
+export async function throttle(container, retryAfterMs) {
+  const { id } = await call("POST", ["faults"], {
+    operation: "create document", database: container.database.id, container: container.id, probability: 0.3,
+    status: 429, subStatus: 3200, retryAfterMs,
   });
+  return async () => {
+    const { faults } = await call("GET", ["faults"]);
+    const { hits } = faults.find((f) => f.id === id);
+    await call("DELETE", ["faults", id]);
+    return hits;
+  };
 }
-
-/** Ends all faults. */
-export const clearFaults = () => call("DELETE", ["faults"]);
