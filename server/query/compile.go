@@ -21,8 +21,10 @@ type program struct {
 	root   *node
 	slots  int
 	star   bool
-	where  evaluator // nil without a condition
-	row    emitter   // nil for SELECT * and for aggregates
+	where  evaluator       // nil without a condition
+	id     evaluator       // with ids
+	ids    map[string]bool // nil, or the only ids of which the condition can be true
+	row    emitter         // nil for SELECT * and for aggregates
 	keys   []evaluator
 	desc   []bool
 	counts []evaluator                 // the arguments of COUNT
@@ -41,6 +43,7 @@ func compile(q *selectQuery, params map[string]value) *program {
 	p := &program{root: c.root, star: q.star}
 	if q.where != nil {
 		p.where, _ = c.expr(q.where)
+		c.ids(p, q.where)
 	}
 	for _, o := range q.orderBy {
 		key, _ := c.expr(o.e)
@@ -49,6 +52,22 @@ func compile(q *selectQuery, params map[string]value) *program {
 	c.selection(p, q)
 	p.slots = c.slots
 	return p
+}
+
+// longList is the length of a list from which a set is made of it.
+const longList = 8
+
+// ids makes a set of the only ids of which the condition can be true.
+func (c *compiler) ids(p *program, where expr) {
+	list, ok := idsIn(where, c.params)
+	if !ok || len(list) < longList {
+		return
+	}
+	p.ids = make(map[string]bool, len(list))
+	for _, id := range list {
+		p.ids[id] = true
+	}
+	p.id, _ = c.expr(&member{base: &ident{}, name: idPath[0]})
 }
 
 // selection compiles what SELECT says. Aggregates and other items never meet.

@@ -30,7 +30,7 @@ func (b *Bound) equals(terms []expr, path []string) (any, bool) {
 		}
 		for _, side := range [][2]expr{{e.l, e.r}, {e.r, e.l}} {
 			v, ok := constant(side[1], b.params)
-			if !ok || !b.isPath(side[0], path) {
+			if !ok || !isPath(side[0], path, b.params) {
 				continue
 			}
 			switch v.kind {
@@ -49,21 +49,23 @@ func (b *Bound) equals(terms []expr, path []string) (any, bool) {
 	return nil, false
 }
 
+// idPath is where a document has its id.
+var idPath = []string{"id"}
+
 // IDFilter returns what a top-level conjunction says of the documents' id:
 // equal to id (exact), or beginning with it, in the same case. ok is false when
 // it says nothing of use. It is a hint for the scan; the documents are still
 // filtered.
 func (b *Bound) IDFilter() (id string, exact, ok bool) {
 	terms := conjunction(b.q.where, nil)
-	path := []string{"id"}
-	if v, ok := b.equals(terms, path); ok {
+	if v, ok := b.equals(terms, idPath); ok {
 		if s, ok := v.(string); ok {
 			return s, true, true
 		}
 	}
 	for _, t := range terms {
 		e, ok := t.(*call)
-		if !ok || e.udf || !bytes.EqualFold([]byte(e.name), []byte("STARTSWITH")) || !b.isPath(e.args[0], path) {
+		if !ok || e.udf || !bytes.EqualFold([]byte(e.name), []byte("STARTSWITH")) || !isPath(e.args[0], idPath, b.params) {
 			continue
 		}
 		if len(e.args) == 3 {
@@ -79,8 +81,8 @@ func (b *Bound) IDFilter() (id string, exact, ok bool) {
 }
 
 // isPath says whether an expression is a path of members below the documents.
-func (b *Bound) isPath(e expr, path []string) bool {
-	steps, ok := staticPath(e, b.params)
+func isPath(e expr, path []string, params map[string]value) bool {
+	steps, ok := staticPath(e, params)
 	if !ok || len(steps) != len(path) {
 		return false
 	}
@@ -105,4 +107,46 @@ func conjunction(e expr, terms []expr) []expr {
 		terms = conjunction(t, terms)
 	}
 	return terms
+}
+
+// idsIn returns the ids one of which a document has to have for e to be true; ok
+// is false when others may do. SDKs read many items by a query that is a chain
+// of (c.id = @id AND c.pk = @pk), and one look into a set then spares a document
+// the chain.
+func idsIn(e expr, params map[string]value) (ids []string, ok bool) {
+	take := func(of expr, values ...expr) bool {
+		if !isPath(of, idPath, params) {
+			return false
+		}
+		for _, x := range values {
+			v, ok := constant(x, params)
+			if !ok || v.kind != kindString {
+				return false
+			}
+			ids = append(ids, string(v.b))
+		}
+		return true
+	}
+	switch e := e.(type) {
+	case *binaryOp:
+		ok = e.op == "=" && (take(e.l, e.r) || take(e.r, e.l))
+	case *inList:
+		ok = !e.not && take(e.x, e.list...)
+	case *logical:
+		for _, t := range e.terms {
+			some, known := idsIn(t, params)
+			switch {
+			case e.op == "OR" && !known:
+				return nil, false
+			case e.op == "OR":
+				ids, ok = append(ids, some...), true
+			case known && (!ok || len(some) < len(ids)):
+				ids, ok = some, true
+			}
+		}
+	}
+	if !ok {
+		return nil, false
+	}
+	return ids, true
 }

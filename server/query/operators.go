@@ -161,9 +161,6 @@ func (c *compiler) between(e *between) (evaluator, bool) {
 	}, constant
 }
 
-// longList is the length of a list of constants from which a set is made of it.
-const longList = 8
-
 // in says whether x equals one of the list; an undefined one equals nothing.
 func (c *compiler) in(e *inList) (evaluator, bool) {
 	x, constX := c.expr(e.x)

@@ -32,6 +32,11 @@ func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 	if err := r.f.extract(p.root, doc); err != nil {
 		return nil, false, err
 	}
+	if p.ids != nil {
+		if id := p.id(&r.f); id.kind != kindString || !p.ids[string(id.b)] {
+			return nil, false, nil
+		}
+	}
 	if p.where != nil && p.where(&r.f).kind != kindTrue {
 		return nil, false, nil
 	}

@@ -1,0 +1,188 @@
+package query_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/server/query"
+)
+
+// keysOf describes a container whose keys' hashes can be read.
+func keysOf(paths ...string) query.Keys {
+	k := query.Keys{EPK: func(key []any) (string, error) { return fmt.Sprintf("E%v", key), nil }}
+	for _, p := range paths {
+		k.Paths = append(k.Paths, strings.Split(strings.TrimPrefix(p, "/"), "/"))
+	}
+	return k
+}
+
+func planOf(t *testing.T, text string, k query.Keys) (string, error) {
+	t.Helper()
+	p, err := bound(t, text, map[string]json.RawMessage{"@p": json.RawMessage(`3`), "@k": json.RawMessage(`"key"`)}).Plan(k)
+	if err != nil {
+		return "", err
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b), nil
+}
+
+const (
+	everywhere = `[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]`
+	planOfRest = `,"offset":null,"limit":null,"orderBy":[],"orderByExpressions":[],"groupByExpressions":[],"groupByAliases":[],"aggregates":[],` +
+		`"groupByAliasToAggregateType":{},"rewrittenQuery":"","hasSelectValue":%t,"dCountInfo":null,"hasNonStreamingOrderBy":false},"queryRanges":`
+)
+
+func wantPlan(top string, selectValue bool, ranges string) string {
+	return `{"partitionedQueryExecutionInfoVersion":2,"queryInfo":{"distinctType":"None","top":` + top + fmt.Sprintf(planOfRest, selectValue) + ranges + `}`
+}
+
+// Every field, in the service's order: JavaScript's SDK fails on a missing one.
+func TestPlansAreTheServices(t *testing.T) {
+	point := `[{"min":"E[key]","max":"E[key]","isMinInclusive":true,"isMaxInclusive":true}]`
+	for text, want := range map[string]string{
+		`SELECT * FROM c`:                      wantPlan(`null`, false, everywhere),
+		`SELECT c.a, c.b FROM c WHERE c.n > 3`: wantPlan(`null`, false, everywhere),
+		`SELECT VALUE c.a FROM c`:              wantPlan(`null`, true, everywhere),
+		`SELECT TOP 5 * FROM c`:                wantPlan(`5`, false, everywhere),
+		`SELECT TOP 0 * FROM c`:                wantPlan(`0`, false, everywhere),
+		`SELECT TOP @p * FROM c WHERE STARTSWITH(c.id, @k) AND c.ContinuationToken <> null`: wantPlan(`3`, false, everywhere),
+		`SELECT * FROM c WHERE c.pk = 'key'`:                                                wantPlan(`null`, false, point),
+		`SELECT * FROM c WHERE @k = c["pk"] AND c.n IN (1,2)`:                               wantPlan(`null`, false, point),
+		`SELECT * FROM c WHERE c.n = 1 AND (c.m = 2 AND c.pk = @k)`:                         wantPlan(`null`, false, point),
+		// Not narrowed: the condition doesn't ask for one key.
+		`SELECT * FROM c WHERE c.pk = 'key' OR c.n = 1`:    wantPlan(`null`, false, everywhere),
+		`SELECT * FROM c WHERE NOT (c.pk = 'key')`:         wantPlan(`null`, false, everywhere),
+		`SELECT * FROM c WHERE c.pk != 'key'`:              wantPlan(`null`, false, everywhere),
+		`SELECT * FROM c WHERE c.pk >= 'key'`:              wantPlan(`null`, false, everywhere),
+		`SELECT * FROM c WHERE c.pk = c.n`:                 wantPlan(`null`, false, everywhere),
+		`SELECT * FROM c WHERE c.pk = ['key']`:             wantPlan(`null`, false, everywhere),
+		`SELECT * FROM c WHERE c.pk = undefined`:           wantPlan(`null`, false, everywhere),
+		`SELECT * FROM c WHERE c.pk.deeper = 'key'`:        wantPlan(`null`, false, everywhere),
+		`SELECT * FROM c WHERE c.pk = 'key' ? true : true`: wantPlan(`null`, false, everywhere),
+		// What needs one range has a plan when the key makes it a point, and the
+		// client is then told of nothing that the range does.
+		`SELECT * FROM c WHERE c.pk = 'key' ORDER BY c.n`:       wantPlan(`null`, false, point),
+		`SELECT TOP 2 * FROM c WHERE c.pk = 'key' ORDER BY c.n`: wantPlan(`2`, false, point),
+		`SELECT * FROM c WHERE c.pk = 'key' OFFSET 1 LIMIT 2`:   wantPlan(`null`, false, point),
+		`SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'key'`:       wantPlan(`null`, true, point),
+	} {
+		t.Run(text, func(t *testing.T) {
+			got, err := planOf(t, text, keysOf("/pk"))
+			if err != nil || got != want {
+				t.Errorf("got  %s (%v)\nwant %s", got, err, want)
+			}
+		})
+	}
+}
+
+func TestPlansOfHierarchicalKeysNeedEveryPath(t *testing.T) {
+	k := keysOf("/tenant", "/a/b")
+	got, err := planOf(t, `SELECT * FROM c WHERE c.a.b = null AND c.tenant = 7`, k)
+	if want := wantPlan(`null`, false, `[{"min":"E[7 \u003cnil\u003e]","max":"E[7 \u003cnil\u003e]","isMinInclusive":true,"isMaxInclusive":true}]`); err != nil || got != want {
+		t.Errorf("got  %s (%v)\nwant %s", got, err, want)
+	}
+	got, err = planOf(t, `SELECT * FROM c WHERE c.tenant = 7`, k)
+	if want := wantPlan(`null`, false, everywhere); err != nil || got != want {
+		t.Errorf("a prefix: got %s (%v)", got, err)
+	}
+}
+
+// The key of the request's header does as well.
+func TestPlanOfAHeadersKeyIsAPoint(t *testing.T) {
+	k := keysOf("/pk")
+	k.Point = "0AFF"
+	got, err := planOf(t, `SELECT * FROM c ORDER BY c.n`, k)
+	if want := wantPlan(`null`, false, `[{"min":"0AFF","max":"0AFF","isMinInclusive":true,"isMaxInclusive":true}]`); err != nil || got != want {
+		t.Errorf("got  %s (%v)\nwant %s", got, err, want)
+	}
+}
+
+// A plan that lacks the rewriting would make clients return wrong rows.
+func TestNoPlanForWhatNeedsOneRange(t *testing.T) {
+	for text, what := range map[string]string{
+		`SELECT * FROM c ORDER BY c.n`:                   "ORDER BY",
+		`SELECT * FROM c WHERE c.n = 1 OFFSET 0 LIMIT 1`: "OFFSET LIMIT",
+		`SELECT * FROM c ORDER BY c.n OFFSET 0 LIMIT 1`:  "ORDER BY",
+		`SELECT VALUE COUNT(1) FROM c`:                   "an aggregate",
+		`SELECT COUNT(1) AS n FROM c WHERE c.pk > 'key'`: "an aggregate",
+	} {
+		_, err := planOf(t, text, keysOf("/pk"))
+		var e *query.CrossPartitionError
+		if !errors.As(err, &e) || e.What != what {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestPlanReportsWhatTheHashSays(t *testing.T) {
+	k := keysOf("/pk")
+	failure := errors.New("no such hash")
+	k.EPK = func([]any) (string, error) { return "", failure }
+	if _, err := planOf(t, `SELECT * FROM c WHERE c.pk = 1`, k); !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestKeyFilterIsWhatAConjunctionAsksFor(t *testing.T) {
+	for text, want := range map[string][]any{
+		`c.pk = 'x'`: {"x"}, `c.pk = 1.5 AND true`: {1.5}, `c.pk = true`: {true}, `c.pk = false`: {false}, `c.pk = null`: {nil},
+		`c.pk = @p`: {float64(3)}, `(c.a = 1 AND (c.b AND ('x' = c['pk'])))`: {"x"}, `c.pk = 'x' AND c.pk = 'y'`: {"x"},
+		`c.pk IN ('x')`: nil, `c.pk = {}`: nil, `c.pk = 'x' OR true`: nil, `c.a = 'x'`: nil, `IS_DEFINED(c.pk)`: nil, `c.pk[0] = 1`: nil,
+	} {
+		b := bound(t, `SELECT * FROM c WHERE `+text, map[string]json.RawMessage{"@p": json.RawMessage(`3`)})
+		got, ok := b.KeyFilter([][]string{{"pk"}})
+		if ok != (want != nil) || ok && !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, %v", text, got, ok)
+		}
+	}
+	if _, ok := bound(t, `SELECT * FROM c`, nil).KeyFilter([][]string{{"pk"}}); ok {
+		t.Error("a query without condition has a key")
+	}
+}
+
+func TestIDFilterIsWhatAConjunctionAsksFor(t *testing.T) {
+	for text, want := range map[string]string{
+		`c.id = 'x'`: "=x", `c.n = 1 AND 'x' = c["id"]`: "=x", `c.id = ''`: "=", `STARTSWITH(c.id, 'x..')`: "^x..", `startswith(c.id, @p, false) AND c.n`: "^pre",
+		`STARTSWITH(c.id, 'a') AND c.id = 'ab'`: "=ab",
+		`STARTSWITH(c.id, 'x', true)`:           "", `STARTSWITH(c.id, 'x', c.b)`: "", `STARTSWITH(c.id, '')`: "", `STARTSWITH(c.id, c.x)`: "", `STARTSWITH(c.x, 'x')`: "",
+		`NOT STARTSWITH(c.id, 'x')`: "", `c.id = 'x' OR c.n`: "", `c.id = 5`: "", `c.id >= 'x'`: "", `true`: "",
+	} {
+		id, exact, ok := bound(t, `SELECT * FROM c WHERE `+text, map[string]json.RawMessage{"@p": json.RawMessage(`"pre"`)}).IDFilter()
+		got := ""
+		switch {
+		case ok && exact:
+			got = "=" + id
+		case ok:
+			got = "^" + id
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestShapeSaysWhatConcernsSeveralDocuments(t *testing.T) {
+	params := map[string]json.RawMessage{"@t": json.RawMessage(`3`), "@o": json.RawMessage(`0`), "@l": json.RawMessage(`2147483647`)}
+	three, zero, most := int64(3), int64(0), int64(2147483647)
+	for text, want := range map[string]query.Shape{
+		`SELECT * FROM c`:                                           {SelectAll: true},
+		`SELECT VALUE c.a FROM c`:                                   {SelectValue: true},
+		`SELECT TOP 3 c.a FROM c`:                                   {Top: &three},
+		`SELECT TOP @t * FROM c`:                                    {Top: &three, SelectAll: true},
+		`SELECT * FROM c OFFSET @o LIMIT @l`:                        {Offset: &zero, Limit: &most, SelectAll: true},
+		`SELECT c.a FROM c ORDER BY c.x, c["a b"] DESC, c.l[0] ASC`: {OrderBy: []query.SortKey{{Path: "c.x"}, {Path: `c["a b"]`, Descending: true}, {Path: "c.l[0]"}}},
+		`SELECT VALUE COUNT(1) FROM c`:                              {SelectValue: true, Aggregates: []string{"Count"}},
+		`SELECT COUNT(1) AS a, COUNT(c.b) FROM c`:                   {Aggregates: []string{"Count", "Count"}},
+	} {
+		if got := bound(t, text, params).Shape(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	}
+}
