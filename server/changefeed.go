@@ -72,10 +72,21 @@ func (s *Server) readChangeFeed(x *exchange) error {
 // clients take their lag from.
 func (x *exchange) feedPosition(page store.FeedPage) {
 	x.etag, x.charge = string(page.Continuation), page.Charge
-	x.session, x.lsn = page.SessionToken, page.End
-	if len(page.Served) == 1 {
-		x.partition = page.Served[0].ID
+	x.servedBy(page.Served)
+}
+
+// servedBy notes which partitions answered: the session token has a part for each, and the LSN is the highest.
+func (x *exchange) servedBy(all []store.PartitionEnd) {
+	if len(all) == 1 {
+		x.served(all[0].ID, all[0].End)
+		return
 	}
+	tokens := make([]string, len(all))
+	for i, p := range all {
+		tokens[i] = wire.SessionToken(p.ID, p.End)
+		x.lsn = max(x.lsn, p.End)
+	}
+	x.session = strings.Join(tokens, ",")
 }
 
 // documents are the changes of latest version mode: the documents as they are stored.

@@ -49,6 +49,8 @@ func (s *Server) table() []route {
 		{http.MethodGet, "/dbs/*/colls/*/pkranges", nil, "read partition key ranges", false, s.readKeyRanges},
 		{http.MethodGet, "/dbs/*/colls/*/docs", isChangeFeed, "read change feed", false, s.readChangeFeed},
 		{http.MethodGet, "/dbs/*/colls/*/docs", nil, "read documents", false, s.readDocuments},
+		{http.MethodPost, "/dbs/*/colls/*/docs", isPlan, "plan query", false, s.planQuery},
+		{http.MethodPost, "/dbs/*/colls/*/docs", isQuery, "query documents", false, s.queryDocuments},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isUpsert, "upsert document", true, s.upsertDocument},
 		{http.MethodPost, "/dbs/*/colls/*/docs", nil, "create document", true, s.createDocument},
 		{http.MethodGet, "/dbs/*/colls/*/docs/*", nil, "read document", false, s.readDocument},

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// POST docs with a query: its rows, page by page.
+//
+// Supported: the language of server/query; parameters; the scopes of a feed (container, partition, range of effective partition keys,
+// logical key or a prefix of one), in any combination; continuations that survive writes, splits and merges. TOP
+// counts over all pages. Filters, projections and TOP work over any number of partitions.
+//
+// Refused for now: ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates over a whole container, however many partitions it
+// has at the moment. The refusal has no sub-status 1004 and no plan, which would send SDKs to merge what they can't.
+// They work within a partition key, in the header or as a condition, and within a partition or a range of keys.
+
+// maxQueryBody is the longest body of a query, text and parameters.
+const maxQueryBody = 2 << 20
+
+// querySpec is the body of a query.
+type querySpec struct {
+	Query      *string `json:"query"`
+	Parameters []struct {
+		Name  string          `json:"name"`
+		Value json.RawMessage `json:"value"`
+	} `json:"parameters"`
+	// ResumeFilter is sent by clients that merge a query themselves.
+	ResumeFilter json.RawMessage `json:"resumeFilter"`
+}
+
+// query reads the query of the request.
+func (x *exchange) query() (*query.Bound, error) {
+	body, err := x.body(maxQueryBody)
+	if err != nil {
+		return nil, err
+	}
+	var spec querySpec
+	if err := json.Unmarshal(body, &spec); err != nil {
+		return nil, badRequest("the body of a query is %s: %v", querySpecForm, err)
+	}
+	if spec.Query == nil {
+		return nil, badRequest("the body has no query: it is %s", querySpecForm)
+	}
+	if len(spec.ResumeFilter) > 0 {
+		return nil, unsupported("resumeFilter")
+	}
+	q, err := x.s.queries.parse(*spec.Query)
+	if err != nil {
+		return nil, queryFailure(err)
+	}
+	values := make(map[string]json.RawMessage, len(spec.Parameters))
+	for _, p := range spec.Parameters {
+		if p.Value == nil {
+			continue // a parameter without a value is one that isn't there
+		}
+		values[p.Name] = p.Value
+	}
+	b, err := q.Bind(values)
+	return b, queryFailure(err)
+}
+
+const querySpecForm = `{"query": text, "parameters": [{"name": "@name", "value": value}, ...]}`
+
+// crossPartition is the service's sentence about queries that one request can't serve.
+const crossPartition = "The provided cross partition query can not be directly served by the gateway."
+
+// queryFailure makes errors of the query those of a request.
+func queryFailure(err error) error {
+	var (
+		syntax *query.SyntaxError
+		cross  *query.CrossPartitionError
+	)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &syntax):
+		return badRequest("%s", syntax.ServiceMessage())
+	case errors.As(err, &cross):
+		return badRequest(crossPartition+" %s: name one, or leave %s out.", cross.Error(), cross.What)
+	}
+	// The others say all that there is to say: what isn't supported, which parameter is wrong.
+	return badRequest("%s", err.Error())
+}
+
+func (s *Server) queryDocuments(x *exchange) error {
+	c, err := x.owner()
+	if err != nil {
+		return err
+	}
+	run, err := x.newRun(c)
+	if err != nil {
+		return err
+	}
+	if len(run.shape.Aggregates) > 0 {
+		err = run.total(x.r.Context())
+	} else if len(run.shape.OrderBy) > 0 {
+		err = run.sorted(x.r.Context())
+	} else {
+		err = run.inOrder(x.r.Context())
+	}
+	x.charge = max(run.charge, 1)
+	if err != nil {
+		return above(err)
+	}
+	x.servedBy(run.served)
+	if run.more {
+		if x.continuation, err = run.next.token(c.Identity().ContainerRID); err != nil {
+			return err
+		}
+	}
+	return x.sendPage(run.count, func(emit func([]byte)) { emit(run.page) })
+}
+
+// newRun reads what is asked for, and refuses what can't be answered.
+func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
+	b, err := x.query()
+	if err != nil {
+		return nil, err
+	}
+	sc, err := x.scope(c)
+	if err != nil {
+		return nil, err
+	}
+	props, err := c.Properties(x.r.Context())
+	if err != nil {
+		return nil, above(err)
+	}
+	run := &queryRun{c: c, b: b, rows: b.Rows(), shape: b.Shape()}
+	if sc.key == nil {
+		sc.key = conditionKey(c, b, props.KeyPaths)
+	}
+	if what := run.shape.NeedsOneRange(); what != "" && sc.key == nil && sc.partition == "" && sc.keys.IsZero() {
+		return nil, queryFailure(&query.CrossPartitionError{What: what})
+	}
+	run.request = store.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
+	if run.max, err = x.maxRows(); err != nil {
+		return nil, err
+	}
+	run.position, err = x.queryPosition(c, run.shape)
+	return run, err
+}

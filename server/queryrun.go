@@ -1,0 +1,277 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// Bounds of a page of a query.
+const (
+	defaultRows = 100
+	// mostRows is the page that a client gets who leaves its size to the server (-1), as far as the bytes allow.
+	mostRows = 10_000
+	// maxRowBytes ends a page: no further row is taken in once it holds as much.
+	maxRowBytes = 4 << 20
+	// maxScan is how long a page is looked for. What was found until then is answered, with a
+	// continuation, also if it is nothing: clients wait a few seconds for an answer.
+	maxScan = 3 * time.Second
+	// maxPeek is how many documents are looked at behind a full page for one more row. Without any, the page is
+	// the last one and says so; if that stays open, the next page may be empty.
+	maxPeek = 1000
+)
+
+// queryRun is one page of a query: what is asked for, and what has come of it.
+type queryRun struct {
+	c       *store.Container
+	b       *query.Bound
+	rows    *query.Rows
+	shape   query.Shape
+	request store.ItemsRequest
+	// max is how many rows the page has at most.
+	max int
+	// unhurried tells that the scan can't be ended and resumed in the middle. shortened, that rows
+	// which had a place on the page were dropped for their size.
+	unhurried, shortened bool
+	position             queryPosition
+
+	// page are the rows, with commas between them.
+	page   []byte
+	count  int
+	charge float64
+	served []store.PartitionEnd
+	// more tells that there is a next page, which begins at next.
+	more bool
+	next queryPosition
+}
+
+// maxRows is the page size that the request asks for.
+func (x *exchange) maxRows() (int, error) {
+	n, err := x.maxItems()
+	switch {
+	case err != nil:
+		return 0, err
+	case n > 0:
+		return min(n, mostRows), nil
+	case x.header(wire.HeaderMaxItemCount) != "":
+		return mostRows, nil
+	}
+	return defaultRows, nil
+}
+
+// queryPosition is where the request begins: at its continuation, or with all that the query's clauses allow and
+// skip.
+func (x *exchange) queryPosition(c *store.Container, shape query.Shape) (queryPosition, error) {
+	ordered := len(shape.OrderBy) > 0
+	if text := x.header(wire.HeaderContinuation); text != "" {
+		return parseQueryToken(text, c.Identity().ContainerRID, ordered)
+	}
+	return startOf(shape), nil
+}
+
+// startOf is where a query begins.
+func startOf(shape query.Shape) queryPosition {
+	p := queryPosition{ordered: len(shape.OrderBy) > 0, left: -1}
+	if shape.Top != nil {
+		p.left = *shape.Top
+	}
+	if shape.Limit != nil && (p.left < 0 || *shape.Limit < p.left) {
+		p.left = *shape.Limit
+	}
+	if shape.Offset != nil {
+		p.skip = *shape.Offset
+	}
+	return p
+}
+
+// allowed is how many rows the page may have yet, by its size and by TOP and LIMIT.
+func (r *queryRun) allowed() int {
+	n := r.max - r.count
+	if r.position.left >= 0 {
+		n = int(min(int64(n), r.position.left-int64(r.count)))
+	}
+	return n
+}
+
+// take puts a row on the page.
+func (r *queryRun) take(row []byte) {
+	if r.count > 0 {
+		r.page = append(r.page, ',')
+	}
+	r.page = append(r.page, row...)
+	r.count++
+}
+
+// left is what TOP and LIMIT allow behind the page.
+func (r *queryRun) left() int64 {
+	if r.position.left < 0 {
+		return -1
+	}
+	return max(r.position.left-int64(r.count), 0)
+}
+
+// scan shows visit the documents of the request that the condition may be true of, in the order of (effective partition
+// key, id), until it returns false, the time is up, or none is left. after is the position behind the last one, empty when
+// none is left.
+func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (more bool, err error)) (after string, err error) {
+	request := r.request
+	if id, _, ok := r.b.IDFilter(); ok {
+		request.IDPrefix = id
+	}
+	request.Continuation = r.position.after
+	deadline := time.Now().Add(maxScan)
+	for {
+		stopped := false
+		page, err := r.c.VisitItems(ctx, request, func(item *store.VisitedItem) (bool, error) {
+			more, err := visit(item)
+			stopped = !more
+			return more, err
+		})
+		r.charge += page.Charge
+		if err != nil {
+			return "", err
+		}
+		if r.served == nil {
+			r.served = page.Served
+		}
+		if stopped || page.Continuation == "" || !r.unhurried && time.Now().After(deadline) {
+			return page.Continuation, nil
+		}
+		request.Continuation = page.Continuation
+	}
+}
+
+// inOrder answers a query whose rows come in the order of the documents. When the page is full it looks for one more row:
+// without any, this page is the last, and clients need not ask for an empty one.
+func (r *queryRun) inOrder(ctx context.Context) error {
+	if r.allowed() <= 0 {
+		return nil
+	}
+	var (
+		full string // the position behind a full page's last row
+		peek = maxPeek
+		skip = r.position.skip
+		next = false // there is a row behind the page
+	)
+	after, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
+		row, ok, err := r.rows.Eval(item.Body)
+		switch {
+		case err != nil:
+			return false, err
+		case full != "":
+			next = ok
+			peek--
+			return !ok && peek > 0, nil
+		case !ok:
+			return true, nil
+		case skip > 0:
+			skip--
+			return true, nil
+		}
+		r.take(row)
+		if r.left() == 0 {
+			return false, nil
+		}
+		if r.allowed() <= 0 || len(r.page) >= maxRowBytes {
+			full = item.Continuation()
+		}
+		return true, nil
+	})
+	if err != nil || after == "" && !next || r.left() == 0 {
+		return err
+	}
+	if next {
+		after = full
+	}
+	r.more = true
+	r.next = queryPosition{left: r.left(), skip: skip, after: after}
+	return nil
+}
+
+// total answers a query of aggregates. Its one row needs all documents, however long that takes.
+func (r *queryRun) total(ctx context.Context) error {
+	r.unhurried = true
+	_, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
+		_, _, err := r.rows.Eval(item.Body)
+		return true, err
+	})
+	if err != nil || r.position.skip > 0 || r.position.left == 0 {
+		return err
+	}
+	if row, ok := r.rows.Total(); ok {
+		r.take(row)
+	}
+	return nil
+}
+
+// maxSortMemory bounds what the rows of a page, and the keys of rows that are skipped, may take while they are sorted.
+const maxSortMemory = 32 << 20
+
+// sorted answers a query with ORDER BY: a page costs a scan of the range. The rows that OFFSET skips are counted in a scan of their own,
+// which keeps their keys only.
+func (r *queryRun) sorted(ctx context.Context) error {
+	r.unhurried = true
+	last := r.position.last
+	if r.position.skip > 0 && last == nil {
+		skipped, err := r.sort(ctx, int(min(r.position.skip, math.MaxInt32)), nil, false)
+		if err != nil || int64(len(skipped)) < r.position.skip {
+			return err
+		}
+		last = &skipped[len(skipped)-1].Position
+	}
+	n := r.allowed()
+	if n <= 0 {
+		return nil
+	}
+	rows, err := r.sort(ctx, n+1, last, true)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if i == n || len(r.page) >= maxRowBytes {
+			r.more = true
+			break
+		}
+		r.take(rows[i].Row)
+		last = &rows[i].Position
+	}
+	r.more = (r.more || r.shortened) && r.left() != 0
+	r.next = queryPosition{ordered: true, left: r.left(), last: last}
+	return nil
+}
+
+// sort returns the first rows behind a position, or only their places.
+func (r *queryRun) sort(ctx context.Context, keep int, last *query.Position, whole bool) ([]query.SortedRow, error) {
+	s := r.b.NewSorter(keep, last)
+	var key []byte
+	_, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
+		row, ok, err := r.rows.Eval(item.Body)
+		if err != nil || !ok {
+			return true, err
+		}
+		key = r.rows.OrderKey(key[:0])
+		if !whole {
+			row = nil
+		}
+		s.Add(query.Position{Key: key, Tie: documentNumber(item.Body)}, row)
+		if s.Size() <= maxSortMemory {
+			return true, nil
+		}
+		if !whole {
+			return false, badRequest("OFFSET %d skips rows whose sort keys take more than %d bytes of memory: go on from the continuation "+
+				"of a page instead (x-ms-continuation)", r.position.skip, maxSortMemory)
+		}
+		s.Shrink(maxSortMemory / 2)
+		r.shortened = true
+		return true, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sort: %w", err)
+	}
+	return s.Rows(), nil
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"strconv"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/server/query"
+)
+
+// The continuation of a query is a position among documents, and never a number of rows that were read: so it
+// is right after any write, and on the partitions that a split or a merge made. It has the container's rid, since positions of
+// another container mean nothing. It says nothing of the query's text: SDKs change the filter when they resume
+// a query of several partitions, and keep the position.
+//
+//	<kind>~<rid>~<left>~<skip>~<position>
+//
+// kind is s (in the order of the documents) or o (ORDER BY); left is how many rows TOP or LIMIT still allow, empty without
+// either; skip how many are still to be skipped by OFFSET.
+
+// queryPosition is where a page of a query begins.
+type queryPosition struct {
+	ordered bool
+	// left is -1 without TOP and LIMIT.
+	left, skip int64
+	// after is the position among documents; empty: from the first.
+	after string
+	// last is the row before the page, of an ordered query; nil: there is none.
+	last *query.Position
+}
+
+const (
+	tokenScan    = "s"
+	tokenOrdered = "o"
+	tokenParts   = 5
+)
+
+// maxSortKey is the longest sort key, in bytes, that a continuation can have: headers are bounded, by clients too.
+const maxSortKey = 2 << 10
+
+// token writes the position. Error: a sort key that is too long.
+func (p queryPosition) token(rid string) (string, error) {
+	left := ""
+	if p.left >= 0 {
+		left = strconv.FormatInt(p.left, 10)
+	}
+	kind, position := tokenScan, p.after
+	if p.ordered {
+		kind, position = tokenOrdered, ""
+		if p.last != nil {
+			if len(p.last.Key) > maxSortKey {
+				return "", badRequest("the value that the rows are sorted by has more than %d bytes, which is too much for a continuation: "+
+					"read all rows in one page (x-ms-max-item-count: -1), or sort by something shorter", maxSortKey)
+			}
+			b := binary.BigEndian.AppendUint64(nil, p.last.Tie)
+			position = base64.RawURLEncoding.EncodeToString(append(b, p.last.Key...))
+		}
+	}
+	return strings.Join([]string{kind, rid, left, strconv.FormatInt(p.skip, 10), position}, "~"), nil
+}
+
+// parseQueryToken is the reverse of token, for a query of the container that is ordered or not.
+func parseQueryToken(text, rid string, ordered bool) (p queryPosition, err error) {
+	bad := badRequest("the header x-ms-continuation is %.60q, which is no continuation of this query in this container: "+
+		"send what an earlier page of the same query was answered with, or nothing", text)
+	parts := strings.Split(text, "~")
+	if len(parts) != tokenParts || parts[1] != rid || (parts[0] == tokenOrdered) != ordered || (parts[0] == tokenScan) == ordered {
+		return p, bad
+	}
+	p.ordered = ordered
+	ok := true
+	p.left = -1
+	if parts[2] != "" {
+		p.left, ok = parseCount(parts[2])
+	}
+	skip, skipOK := parseCount(parts[3])
+	if p.skip = skip; !ok || !skipOK {
+		return queryPosition{}, bad
+	}
+	if !ordered {
+		p.after = parts[4]
+		return p, nil
+	}
+	if parts[4] == "" {
+		return p, nil
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(parts[4])
+	if err != nil || len(b) < 8 || len(b) > 8+maxSortKey {
+		return queryPosition{}, bad
+	}
+	p.last = &query.Position{Tie: binary.BigEndian.Uint64(b), Key: b[8:]}
+	return p, nil
+}
+
+// parseCount reads a number as token writes it.
+func parseCount(s string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && n >= 0 && strconv.FormatInt(n, 10) == s
+}
+
+// documentNumber is the number of a document in its container, which its rid has behind the container's. The rid is
+// among the document's last members.
+func documentNumber(body []byte) uint64 {
+	const mark, size = `"_rid":"`, 24
+	at := bytes.LastIndex(body, []byte(mark))
+	if at < 0 || at+len(mark)+size > len(body) {
+		return 0
+	}
+	var b [18]byte
+	if n, err := ridEncoding.Decode(b[:], body[at+len(mark):at+len(mark)+size]); err != nil || n != 16 {
+		return 0
+	}
+	return uint64(binary.BigEndian.Uint32(b[8:]))
+}
