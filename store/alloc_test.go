@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
@@ -34,5 +35,32 @@ func TestPageTakesAHandfulOfAllocations(t *testing.T) {
 		if allocs > 30 {
 			t.Errorf("a page of %d takes %.0f allocations", n, allocs)
 		}
+	}
+}
+
+// A filter over a container must not leave garbage behind for each document it passes.
+func TestVisitAllocatesNothingForAnItem(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector empties Pebble's pools at random")
+	}
+	c := newContainer(t, openForTest(t), store.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	const items = 2000
+	for i := range items {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d"}`, i), store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := 0
+	visit := func(*store.VisitedItem) (bool, error) {
+		count++
+		return true, nil
+	}
+	allocs := testing.AllocsPerRun(5, func() {
+		if _, err := c.VisitItems(t.Context(), store.ItemsRequest{MaxTime: time.Hour}, visit); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > items/20 || count < items {
+		t.Errorf("%v allocations for %d items", allocs, count)
 	}
 }

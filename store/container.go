@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
@@ -111,27 +110,4 @@ type Operation struct {
 	Change func(old []byte) ([]byte, error)
 	// IfMatch and IfNoneMatch are as in WriteOptions and ReadOptions.
 	IfMatch, IfNoneMatch string
-}
-
-// ItemsRequest asks for a page of a container's items.
-type ItemsRequest struct {
-	// Key narrows to one logical partition key, or to a prefix of a hierarchical one.
-	Key feed.PartitionKey
-	// Range narrows to a range of effective partition keys, Partition to a
-	// physical partition (*feed.GoneError: it is retired).
-	Range     feed.Range
-	Partition string
-	// Continuation is that of the page before; empty: from the start.
-	Continuation string
-	// MaxItems is how many items to return at most. Default: 100.
-	MaxItems int
-}
-
-// ItemsPage is a page of a container's items, in the order of (effective
-// partition key, id).
-type ItemsPage struct {
-	Items []Item
-	// Continuation is empty when there are no more items.
-	Continuation string
-	Charge       float64
 }

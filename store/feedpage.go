@@ -41,7 +41,7 @@ func (c *Container) Feed(ctx context.Context, r feed.Request) (FeedPage, error) 
 	if err != nil {
 		return FeedPage{}, err
 	}
-	return FeedPage{Page: page, Served: sp.served()}, nil
+	return FeedPage{Page: page, Served: served(sp.members, sp.ends)}, nil
 }
 
 // FeedBefore returns an empty page of the same part of the container as Feed would read, whose
@@ -73,7 +73,7 @@ func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time)
 	if err != nil {
 		return FeedPage{}, err
 	}
-	page := FeedPage{Page: sp.page(lsn), Served: sp.served()}
+	page := FeedPage{Page: sp.page(lsn), Served: served(sp.members, sp.ends)}
 	page.Charge = pageCharge(0)
 	c.bucket.spend(page.Charge)
 	page.Diagnostics.Elapsed = time.Since(start)

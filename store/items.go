@@ -4,20 +4,126 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
+	"time"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/changefeed-go/changefeed/feed"
 )
+
+// Limits of a page of items.
+const (
+	// maxVisitBytes bounds the documents that one VisitItems reads.
+	maxVisitBytes = 64 << 20
+	// maxItemsTime bounds how long one page is worked on: a view of the store is held for as long.
+	maxItemsTime = time.Second
+	// clockEvery is how many index entries are looked at between two looks at the clock.
+	clockEvery = 64
+)
+
+// ItemsRequest asks for a page of a container's items.
+type ItemsRequest struct {
+	// Key narrows to one logical partition key, or to a prefix of a hierarchical one.
+	Key feed.PartitionKey
+	// Range narrows to a range of effective partition keys, Partition to a
+	// physical partition (*feed.GoneError: it is retired).
+	Range     feed.Range
+	Partition string
+	// IDPrefix narrows to the items whose id begins with it. With a full Key only the index entries of
+	// those are looked at; else the index entries, some 100 bytes each, of all items that the other
+	// fields leave. No other item's document is read.
+	IDPrefix string
+	// Continuation is that of the page before, or of an item on it; empty: from the start.
+	Continuation string
+	// MaxItems is how many items to return at most. Default: 100; of VisitItems: unbounded.
+	MaxItems int
+	// MaxBytes is after how many bytes of documents the page ends, at the earliest after one item.
+	// Default: 4 MiB, and for VisitItems 64 MiB.
+	MaxBytes int
+	// MaxTime is after how much time the page ends. Default: 1 s.
+	MaxTime time.Duration
+}
+
+// ItemsPage is a page of a container's items, in the order of (effective
+// partition key, id).
+type ItemsPage struct {
+	// Items are empty on the page of VisitItems.
+	Items []Item
+	// Continuation is empty when there are no more items. A page that ended for its time may have one and no items.
+	Continuation string
+	// Charge is what the page cost, see [Result].
+	Charge float64
+	// Served are the physical partitions that the request lies in, in the order of their ranges.
+	Served []PartitionEnd
+
+	// positions are those of the items, one after the other; item i's ends at ends[i].
+	positions []byte
+	ends      []int
+}
+
+// ContinuationAfter is the position behind Items[i], from which to go on when the items after it were
+// not used. It is never empty.
+func (p ItemsPage) ContinuationAfter(i int) string {
+	from := 0
+	if i > 0 {
+		from = p.ends[i-1]
+	}
+	return encodePosition(p.positions[from:p.ends[i]])
+}
+
+// VisitedItem is an item during a visit. It, and all slices of it, are valid during the call only.
+type VisitedItem struct {
+	// Body is the document with its system properties _rid, _self, _etag,
+	// _attachments and _ts. It must not be changed.
+	Body []byte
+	// ID is the item's, in UTF-8.
+	ID []byte
+	// LSN is the position of the write in the partition's feed.
+	LSN int64
+
+	c        *Container
+	stamp    stamp
+	position []byte
+}
+
+// Item is a copy to be kept.
+func (v *VisitedItem) Item() Item {
+	return Item{Body: bytes.Clone(v.Body), ETag: v.c.tail.etag(v.stamp), Modified: unixTime(v.stamp.ts), LSN: v.LSN}
+}
+
+// Continuation is the position behind the item, as [ItemsPage].ContinuationAfter.
+func (v *VisitedItem) Continuation() string { return encodePosition(v.position) }
 
 // Items reads all items of a container, page by page (the read feed). An item
 // that exists from the first page to the last is returned exactly once,
-// whatever is written, split or merged meanwhile. A page has at most MaxItems
-// items, and no more after 4 MiB of them. Errors: *feed.GoneError, when
+// whatever is written, split or merged meanwhile; a page is as of one moment. Errors: *feed.GoneError, when
 // Partition isn't live; *[BadRequestError]; *feed.ThrottledError.
 func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error) {
+	if r.MaxItems <= 0 {
+		r.MaxItems = defaultMaxItems
+	}
+	if r.MaxBytes <= 0 {
+		r.MaxBytes = maxPageBytes
+	}
+	return c.readItems(ctx, r, nil)
+}
+
+// VisitItems calls visit for the items of a container, in the order of Items, until it returns false or an error, or
+// the page has its size; the next call goes on behind the last item visited. It allocates nothing for an item,
+// and so is made for filters. What visit gets is valid during the call only. It must not call the store
+// for long: a view is held open meanwhile. Its error is returned as it is.
+func (c *Container) VisitItems(ctx context.Context, r ItemsRequest, visit func(*VisitedItem) (more bool, err error)) (ItemsPage, error) {
+	if r.MaxBytes <= 0 {
+		r.MaxBytes = maxVisitBytes
+	}
+	return c.readItems(ctx, r, visit)
+}
+
+func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*VisitedItem) (bool, error)) (ItemsPage, error) {
 	if err := c.admit(ctx); err != nil {
 		return ItemsPage{}, err
+	}
+	if r.MaxTime <= 0 {
+		r.MaxTime = maxItemsTime
 	}
 	sc, err := c.newScope(r.Range, r.Key)
 	if err != nil {
@@ -32,102 +138,114 @@ func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error
 		return ItemsPage{}, err
 	}
 	defer v.release()
+	first, last, err := sc.partitionsIn(s.meta, r.Partition)
+	if err != nil {
+		return ItemsPage{}, err
+	}
 	if r.Partition != "" {
-		place, err := sc.partitionIn(s.meta, r.Partition)
-		if err != nil {
-			return ItemsPage{}, err
-		}
-		sc.narrow(s.meta.partitions[place])
+		sc.narrow(s.meta.partitions[first])
 	}
-	w := itemsWalk{c: c, v: v, s: s, scope: sc, max: r.MaxItems}
-	if w.max <= 0 {
-		w.max = defaultMaxItems
+	w := itemsWalk{
+		c: c, v: v, r: r, visit: visit, prefix: []byte(r.IDPrefix),
+		ttl: int32(s.meta.props.DefaultTTL), now: c.db.clock.seconds(), start: time.Now(),
 	}
-	if err := w.run(ctx, after); err != nil {
-		return ItemsPage{}, fmt.Errorf("read items: %w", err)
-	}
+	w.item.c = c
+	err = c.walkIndex(ctx, v, &sc, r.IDPrefix, after, w.look)
 	w.page.Charge = pageCharge(w.bytes)
 	c.bucket.spend(w.page.Charge)
+	switch {
+	case w.stopped != nil:
+		return ItemsPage{}, w.stopped
+	case err != nil:
+		return ItemsPage{}, fmt.Errorf("read items: %w", err)
+	}
+	w.page.Served = s.served(first, last)
 	return w.page, nil
 }
 
 // itemsWalk makes one page of items.
 type itemsWalk struct {
-	c     *Container
-	v     *view
-	s     *state
-	scope scope
-	max   int
-	page  ItemsPage
-	bytes int
+	c      *Container
+	v      *view
+	r      ItemsRequest
+	prefix []byte
+	ttl    int32 // the container's
+	now    int64
+	start  time.Time
+
+	visit func(*VisitedItem) (bool, error)
+	// stopped is visit's error.
+	stopped error
+	// item and buf are what visit gets.
+	item VisitedItem
+	buf  []byte
+	key  []byte // of the log
+
+	page ItemsPage
+	// looked counts index entries, and items and bytes documents.
+	looked, items, bytes int
+	// last is the position of the last entry that was looked at.
+	last []byte
 }
 
-// run walks along the index, from behind the key after.
-func (w *itemsWalk) run(ctx context.Context, after []byte) (err error) {
-	base := appendContainerKey(nil, spaceIndex, w.c.number)
-	lower := append(bytes.Clone(base), w.scope.lower...)
-	if len(after) > 0 {
-		if from := append(append(bytes.Clone(base), after...), 0); bytes.Compare(from, lower) > 0 {
-			lower = from
+// look takes one item into the page, unless it isn't asked for; more is false when the page is full.
+func (w *itemsWalk) look(i *indexed) (more bool, err error) {
+	if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
+		return w.end()
+	}
+	if bytes.HasPrefix(i.id(), w.prefix) && !expired(i.ts, w.ttl, i.ttl, w.now) {
+		if w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.items > 0 && w.bytes >= w.r.MaxBytes {
+			return w.end()
 		}
-	}
-	it, err := w.v.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: successor(base)})
-	if err != nil {
-		return w.c.db.fault(err)
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	now := w.c.db.clock.seconds()
-	var last []byte
-	for ok := it.First(); ok; ok = it.Next() {
-		if len(w.page.Items) >= w.max || w.bytes >= maxPageBytes {
-			w.page.Continuation = base64.RawURLEncoding.EncodeToString(last)
-			return nil
+		w.items++
+		more, err = w.take(i)
+		w.last = append(w.last[:0], i.rest...)
+		if err == nil && !more {
+			return w.end()
 		}
-		if more, err := w.visit(it, now); err != nil || !more {
-			return err
-		}
-		last = append(last[:0], it.Key()[containerKeySize:]...)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		return more, err
 	}
-	if err := it.Error(); err != nil {
-		return w.c.db.fault(err)
-	}
-	return nil
-}
-
-// visit takes one item into the page, unless it is out of scope or expired;
-// more is false behind the scope.
-func (w *itemsWalk) visit(it *pebble.Iterator, now int64) (more bool, err error) {
-	value, err := it.ValueAndErr()
-	if err != nil {
-		return false, w.c.db.fault(err)
-	}
-	e, err := decodeEntry(value)
-	if err != nil {
-		return false, w.c.db.fault(err)
-	}
-	rest := it.Key()[containerKeySize:]
-	if int(e.point) > len(rest) {
-		return false, w.c.db.fault(corrupt("index entry %x has a point of %d bytes", it.Key(), e.point))
-	}
-	point := rest[:e.point]
-	if bytes.Compare(w.c.hash.EPK(point), w.scope.upper) >= 0 {
-		return false, nil // points sort as their EPKs do
-	}
-	if !w.scope.holds(point) || expired(e.ts, int32(w.s.meta.props.DefaultTTL), e.ttl, now) {
-		return true, nil
-	}
-	stored, err := w.c.fetch(w.v.snap, make([]byte, 0, e.size), e, point)
-	if err != nil {
-		return false, w.c.db.fault(err)
-	}
-	item, err := w.c.item(stored, e.stamp)
-	if err != nil {
-		return false, err
-	}
-	w.page.Items = append(w.page.Items, item)
-	w.bytes += len(item.Body)
+	w.last = append(w.last[:0], i.rest...)
 	return true, nil
 }
+
+// end ends the page behind the last entry looked at.
+func (w *itemsWalk) end() (more bool, err error) {
+	w.page.Continuation = encodePosition(w.last)
+	return false, nil
+}
+
+// take reads an item's document, for the page or the visit.
+func (w *itemsWalk) take(i *indexed) (more bool, err error) {
+	if w.visit == nil {
+		w.buf = make([]byte, 0, i.size) // it goes to the caller
+	}
+	w.key = appendLogKey(w.key[:0], spaceLog, w.c.number, i.segment, i.lsn, i.ordinal)
+	w.key = append(w.key, i.pointBytes()...)
+	if w.buf, err = w.c.fetchKey(w.v.snap, w.buf[:0], w.key); err != nil {
+		return false, err
+	}
+	if w.visit == nil {
+		item, err := w.c.item(w.buf, i.stamp)
+		if err != nil {
+			return false, err
+		}
+		w.bytes += len(item.Body)
+		w.page.Items = append(w.page.Items, item)
+		w.page.positions = append(w.page.positions, i.rest...)
+		w.page.ends = append(w.page.ends, len(w.page.positions))
+		return true, nil
+	}
+	body, err := appendPublic(w.buf[:0], w.buf) // onto itself
+	if err != nil {
+		return false, w.c.db.fault(err)
+	}
+	w.bytes += len(body)
+	w.item.Body, w.item.ID, w.item.LSN = body, i.id(), i.lsn
+	w.item.stamp, w.item.position = i.stamp, i.rest
+	more, w.stopped = w.visit(&w.item)
+	return more && w.stopped == nil, nil
+}
+
+// encodePosition writes a position among items, a point and an id, as a text.
+func encodePosition(rest []byte) string { return base64.RawURLEncoding.EncodeToString(rest) }

@@ -31,6 +31,8 @@ import (
 //     partition, by range of keys, by key and by prefix, in both modes, from every kind of start.
 //   - The same holds for one page over all partitions that a range lies in, which is never gone, and
 //     whose continuation is right for all of them.
+//   - A reader of all items, by scope and prefix of the id, page by page or by visits, that goes on behind any
+//     item and through splits and merges, sees every item once that was there all the time.
 //   - A reader that follows its range through splits and merges loses nothing and
 //     sees nothing twice.
 //   - Behind a position before a time there is exactly what was written from its second on.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -245,37 +244,6 @@ func (w *world) stepRead() {
 	}
 	if err == nil && (!bytes.Equal(res.Body, i.body) || res.ETag != i.etag || res.LSN != i.lsn || res.Modified.Unix() != i.ts) {
 		w.t.Fatalf("read %s %q: %+v, want %+v", key, id, res, i)
-	}
-}
-
-// stepItems reads all items of a scope and compares them with the model's.
-func (w *world) stepItems() {
-	s := w.someScope()
-	var got []string
-	var token string
-	for pages := 0; ; pages++ {
-		r := store.ItemsRequest{Key: s.key, Range: s.rng, Continuation: token, MaxItems: 1 + w.rng.IntN(7)}
-		page, err := w.c.Items(w.t.Context(), r)
-		if err != nil || len(page.Items) > r.MaxItems || pages > 100 {
-			w.t.Fatalf("items of %v: page %d of %d items, %v", s, pages, len(page.Items), err)
-		}
-		for _, i := range page.Items {
-			got = append(got, string(i.Body))
-		}
-		if token = page.Continuation; token == "" {
-			break
-		}
-	}
-	var want []string
-	for id, i := range w.items {
-		if w.visible(id) != nil && s.holds(w, i.key) {
-			want = append(want, string(i.body))
-		}
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		w.t.Fatalf("items of %v: got\n%s\nwant\n%s", s, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -127,11 +127,15 @@ func lookup(r pebble.Reader, key []byte) (e entry, ok bool, err error) {
 func (c *Container) fetch(r pebble.Reader, dst []byte, e entry, point []byte) ([]byte, error) {
 	var space [logKeySize + 64]byte
 	key := appendLogKey(space[:0], spaceLog, c.number, e.segment, e.lsn, e.ordinal)
-	key = append(key, point...)
+	return c.fetchKey(r, dst, append(key, point...))
+}
+
+// fetchKey appends the stored document of a key of the log to dst.
+func (c *Container) fetchKey(r pebble.Reader, dst, key []byte) ([]byte, error) {
 	b, closer, err := r.Get(key)
 	if err != nil {
 		if ignoreNotFound(err) == nil {
-			return nil, corrupt("container %s: the index names a document at LSN %d of segment %d that is not in the log", c.name, e.lsn, e.segment)
+			return nil, corrupt("container %s: the index names the document %x at LSN %d, and it is not in the log", c.name, key, logLSN(key))
 		}
 		return nil, c.db.fault(err)
 	}

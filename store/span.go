@@ -28,20 +28,33 @@ type span struct {
 // spanIn finds what a scope lies in, or the partition that id names. *feed.GoneError: there is none of
 // that ID; or the scope lies in more than one, and spans is false.
 func (sc *scope) spanIn(s *state, id string, spans bool) (span, error) {
-	m := s.meta
-	if id != "" || !spans || sc.point != nil || sc.keys.IsEmpty() {
-		place, err := sc.partitionIn(m, id)
+	if !spans {
+		place, err := sc.partitionIn(s.meta, id)
 		if err != nil {
 			return span{}, err
 		}
 		return s.spanOf(place, place), nil
 	}
-	first := m.find(sc.lower)
-	last := first
+	first, last, err := sc.partitionsIn(s.meta, id)
+	if err != nil {
+		return span{}, err
+	}
+	return s.spanOf(first, last), nil
+}
+
+// partitionsIn finds the neighbours, by their places from first to last, that the scope lies in, or the partition that
+// id names. *feed.GoneError: there is none of that ID.
+func (sc *scope) partitionsIn(m *meta, id string) (first, last int, err error) {
+	if id != "" || sc.point != nil || sc.keys.IsEmpty() {
+		first, err = sc.partitionIn(m, id)
+		return first, first, err
+	}
+	first = m.find(sc.lower)
+	last = first
 	for last+1 < len(m.partitions) && bytes.Compare(sc.upper, m.partitions[last].upper) > 0 {
 		last++
 	}
-	return s.spanOf(first, last), nil
+	return first, last, nil
 }
 
 // spanOf makes a span of the partitions from first to last, by their places.
@@ -108,11 +121,15 @@ func (sp *span) page(lsn int64) feed.Page {
 	return feed.Page{Continuation: continuation(lsn), LSN: lsn, End: sp.end, SessionToken: token.String()}
 }
 
-// served are the span's partitions for callers.
-func (sp *span) served() []PartitionEnd {
-	all := make([]PartitionEnd, len(sp.members))
-	for i, p := range sp.members {
-		all[i] = PartitionEnd{ID: p.id, End: sp.ends[i]}
+// served are the partitions from first to last, by their places, for callers.
+func (s *state) served(first, last int) []PartitionEnd {
+	return served(s.meta.partitions[first:last+1], s.ends[first:last+1])
+}
+
+func served(parts []*partition, ends []int64) []PartitionEnd {
+	all := make([]PartitionEnd, len(parts))
+	for i, p := range parts {
+		all[i] = PartitionEnd{ID: p.id, End: ends[i]}
 	}
 	return all
 }

@@ -20,15 +20,14 @@ func TestStatisticsAreExact(t *testing.T) {
 		return db
 	}
 	db := open()
-	ctx := t.Context()
-	if _, err := db.CreateDatabase(ctx, DatabaseProperties{ID: "db"}); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	c := newContainer(t, db, ContainerProperties{Partitions: 2})
 	sizes := map[string]int64{}
 	total := func() (items, bytes int64) {
 		t.Helper()
-		stats, err := c.PartitionStats(ctx)
+		stats, err := c.PartitionStats(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +39,7 @@ func TestStatisticsAreExact(t *testing.T) {
 					s.ID, s.Items, s.Bytes, s.LSN, len(page.Changes), page.Bytes, page.End)
 			}
 		}
-		if err := db.Check(ctx); err != nil {
+		if err := db.Check(t.Context()); err != nil {
 			t.Error(err)
 		}
 		return items, bytes
@@ -63,16 +62,16 @@ func TestStatisticsAreExact(t *testing.T) {
 		}
 	}
 	want("after writes")
-	if _, err := c.Split(ctx, "1", ""); err != nil {
+	if _, err := c.Split(t.Context(), "1", ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Delete(ctx, feed.PartitionKey{"7"}, "7", WriteOptions{}); err != nil {
+	if _, err := c.Delete(t.Context(), feed.PartitionKey{"7"}, "7", WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	delete(sizes, "7")
 	want("after a split and a delete")
 	// Within one transaction an item comes, changes, goes and comes again.
-	r, err := c.Batch(ctx, nil, []Operation{
+	r, err := c.Batch(t.Context(), nil, []Operation{
 		{Kind: OpCreate, Body: body("x", "x", 1)},
 		{Kind: OpReplace, ID: "x", Body: body("x", "x", 22)},
 		{Kind: OpDelete, ID: "x"},
@@ -85,11 +84,11 @@ func TestStatisticsAreExact(t *testing.T) {
 	}
 	sizes["x"] = int64(len(r[3].Body) + len(tailLSN) + digitCount(r[3].LSN))
 	want("after a transaction")
-	if _, err := c.Batch(ctx, nil, []Operation{{Kind: OpCreate, Body: body("z", "z", 1)}, {Kind: OpDelete, ID: "none"}}); err == nil {
+	if _, err := c.Batch(t.Context(), nil, []Operation{{Kind: OpCreate, Body: body("z", "z", 1)}, {Kind: OpDelete, ID: "none"}}); err == nil {
 		t.Fatal("the delete of an item that isn't there")
 	}
 	want("after a failed transaction")
-	if _, err := c.Merge(ctx, "0", "2"); err != nil {
+	if _, err := c.Merge(t.Context(), "0", "2"); err != nil {
 		t.Fatal(err)
 	}
 	upsert(t, c, "after", "after", 1)
@@ -98,10 +97,10 @@ func TestStatisticsAreExact(t *testing.T) {
 	}
 	db = open()
 	defer closeChecked(t, db)
-	if c, err = db.Container(ctx, "db", "c"); err != nil {
+	if c, err = db.Container(t.Context(), "db", "c"); err != nil {
 		t.Fatal(err)
 	}
-	read, err := c.Read(ctx, feed.PartitionKey{"after"}, "after", ReadOptions{})
+	read, err := c.Read(t.Context(), feed.PartitionKey{"after"}, "after", ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
