@@ -18,13 +18,16 @@ type emitter func(f *frame, dst []byte) ([]byte, bool)
 
 // program is a bound query as functions.
 type program struct {
-	root   *node
-	slots  int
-	star   bool
-	where  evaluator       // nil without a condition
-	id     evaluator       // with ids
-	ids    map[string]bool // nil, or the only ids of which the condition can be true
-	row    emitter         // nil for SELECT * and for aggregates
+	root  *node
+	slots int
+	star  bool
+	where evaluator // nil without a condition
+	// With byID, the condition can only be true of documents of these ids, and is
+	// true when one of the id's evaluators is.
+	byID map[string][]evaluator
+	id   evaluator
+
+	row    emitter // nil for SELECT * and for aggregates
 	keys   []evaluator
 	desc   []bool
 	counts []evaluator                 // the arguments of COUNT
@@ -42,8 +45,7 @@ func compile(q *selectQuery, params map[string]value) *program {
 	c := &compiler{params: params, root: newNode()}
 	p := &program{root: c.root, star: q.star}
 	if q.where != nil {
-		p.where, _ = c.expr(q.where)
-		c.ids(p, q.where)
+		c.condition(p, q.where)
 	}
 	for _, o := range q.orderBy {
 		key, _ := c.expr(o.e)
@@ -54,20 +56,32 @@ func compile(q *selectQuery, params map[string]value) *program {
 	return p
 }
 
-// longList is the length of a list from which a set is made of it.
+// longList is the length of a list from which a map is made of it.
 const longList = 8
 
-// ids makes a set of the only ids of which the condition can be true.
-func (c *compiler) ids(p *program, where expr) {
-	list, ok := idsIn(where, c.params)
-	if !ok || len(list) < longList {
-		return
+// condition compiles WHERE. SDKs read many items by one long chain of
+// (c.id = @id AND c.pk = @pk), of which a document then needs only its own terms.
+func (c *compiler) condition(p *program, where expr) {
+	p.where, _ = c.expr(where)
+	terms := []expr{where}
+	if l, ok := where.(*logical); ok && l.op == "OR" {
+		terms = l.terms
 	}
-	p.ids = make(map[string]bool, len(list))
-	for _, id := range list {
-		p.ids[id] = true
+	byID := map[string][]evaluator{}
+	for _, t := range terms {
+		ids, ok := idsIn(t, c.params)
+		if !ok {
+			return
+		}
+		ev, _ := c.expr(t)
+		for _, id := range ids {
+			byID[id] = append(byID[id], ev)
+		}
 	}
-	p.id, _ = c.expr(&member{base: &ident{}, name: idPath[0]})
+	if len(byID) >= longList {
+		p.byID = byID
+		p.id, _ = c.expr(&member{base: &ident{}, name: idPath[0]})
+	}
 }
 
 // selection compiles what SELECT says. Aggregates and other items never meet.

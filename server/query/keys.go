@@ -110,9 +110,7 @@ func conjunction(e expr, terms []expr) []expr {
 }
 
 // idsIn returns the ids one of which a document has to have for e to be true; ok
-// is false when others may do. SDKs read many items by a query that is a chain
-// of (c.id = @id AND c.pk = @pk), and one look into a set then spares a document
-// the chain.
+// is false when others may do.
 func idsIn(e expr, params map[string]value) (ids []string, ok bool) {
 	take := func(of expr, values ...expr) bool {
 		if !isPath(of, idPath, params) {

@@ -186,7 +186,13 @@ func (p *printer) expr(e expr) {
 }
 
 func (p *printer) member(e *member) {
-	p.expr(e.base)
+	if l, ok := e.base.(*literal); ok && l.v.kind == kindNumber {
+		p.text("(") // 0.a would begin with the number 0.
+		p.expr(l)
+		p.text(")")
+	} else {
+		p.expr(e.base)
+	}
 	switch {
 	case e.dot:
 		p.text(".", e.name)

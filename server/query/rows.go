@@ -1,6 +1,9 @@
 package query
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Rows turns the documents of one scan into rows. It keeps memory from document
 // to document, so it serves one goroutine at a time.
@@ -32,12 +35,7 @@ func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 	if err := r.f.extract(p.root, doc); err != nil {
 		return nil, false, err
 	}
-	if p.ids != nil {
-		if id := p.id(&r.f); id.kind != kindString || !p.ids[string(id.b)] {
-			return nil, false, nil
-		}
-	}
-	if p.where != nil && p.where(&r.f).kind != kindTrue {
+	if !r.selected() {
 		return nil, false, nil
 	}
 	if p.counts != nil {
@@ -56,6 +54,18 @@ func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 		return nil, false, nil
 	}
 	return r.out, true, nil
+}
+
+// selected says whether the condition is true.
+func (r *Rows) selected() bool {
+	p := r.prog
+	if p.byID != nil {
+		id := p.id(&r.f)
+		return id.kind == kindString && slices.ContainsFunc(p.byID[string(id.b)], func(e evaluator) bool {
+			return e(&r.f).kind == kindTrue
+		})
+	}
+	return p.where == nil || p.where(&r.f).kind == kindTrue
 }
 
 // OrderKey appends to dst the sort key of the document that Eval returned a row
