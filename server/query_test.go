@@ -1,0 +1,463 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// queryBody is the body of a query; params are names and values in turn.
+func queryBody(t testing.TB, text string, params ...any) string {
+	t.Helper()
+	list := []map[string]any{}
+	for i := 0; i < len(params); i += 2 {
+		list = append(list, map[string]any{"name": params[i], "value": params[i+1]})
+	}
+	b, err := json.Marshal(map[string]any{"query": text, "parameters": list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// ask sends a query of orders.
+func (ts *testServer) ask(h headers, text string, params ...any) response {
+	ts.t.Helper()
+	all := headers{"Content-Type": wire.ContentTypeQuery}
+	maps.Copy(all, h)
+	return ts.do("POST", orders+"/docs", all, queryBody(ts.t, text, params...))
+}
+
+// rows are the rows of a page, as JSON texts.
+func (a response) rows() []string {
+	a.t.Helper()
+	var body struct {
+		RID       string `json:"_rid"`
+		Documents []json.RawMessage
+		Count     int `json:"_count"`
+	}
+	a.want(200).decode(&body)
+	if body.Count != len(body.Documents) || a.header.Get("x-ms-item-count") != fmt.Sprint(body.Count) || body.RID != a.header.Get("x-ms-content-path") {
+		a.t.Errorf("%s: frame %s %d, headers %v", a.what, body.RID, body.Count, a.header)
+	}
+	rows := make([]string, len(body.Documents))
+	for i, d := range body.Documents {
+		rows[i] = string(d)
+	}
+	return rows
+}
+
+// askAll reads a query to its end, page by page. between is called between the pages, which are counted.
+func (ts *testServer) askAll(h headers, between func(page int), text string, params ...any) (rows []string, pages int) {
+	ts.t.Helper()
+	h = maps.Clone(h)
+	if h == nil {
+		h = headers{}
+	}
+	for {
+		a := ts.ask(h, text, params...)
+		rows = append(rows, a.rows()...)
+		pages++
+		token := a.header.Get("x-ms-continuation")
+		if token == "" {
+			return rows, pages
+		}
+		if token == "null" || len(token) > 1024 || strings.IndexFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
+			ts.t.Fatalf("continuation %q", token)
+		}
+		h["x-ms-continuation"] = token
+		if between != nil {
+			between(pages)
+		}
+		if pages > 1000 {
+			ts.t.Fatal("the query doesn't end")
+		}
+	}
+}
+
+// withItems makes orders with n documents over k keys.
+func (ts *testServer) withItems(partitions, n, k int) *store.Container {
+	ts.t.Helper()
+	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: partitions})
+	for i := range n {
+		put(ts.t, c, `{"id":"%03d","pk":"k%d","v":%d,"odd":%t}`, i, i%k, i, i%2 == 1)
+	}
+	return c
+}
+
+func TestQueriesOfEveryScope(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withItems(2, 40, 8)
+	live, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "SELECT VALUE c.v FROM c WHERE c.v >= @low AND c.odd"
+	all := ts.ask(nil, text, "@low", 10).rows()
+	if len(all) != 15 {
+		t.Errorf("whole container: %v", all)
+	}
+	a := ts.ask(pk(`["k3"]`), text, "@low", 10)
+	if got := a.rows(); !slices.Equal(got, []string{"11", "19", "27", "35"}) {
+		t.Errorf("by key: %v", got)
+	}
+	if a.header.Get("x-ms-session-token") == "" || a.header.Get("x-ms-documentdb-partitionkeyrangeid") == "" {
+		t.Errorf("by key: headers %v", a.header)
+	}
+	var apart []string
+	for _, p := range live {
+		apart = append(apart, ts.ask(inRange(p.ID), text, "@low", 10).rows()...)
+		byRange := ts.ask(headers{"x-ms-start-epk": p.Range.Min, "x-ms-end-epk": p.Range.Max}, text, "@low", 10).rows()
+		if !slices.Equal(byRange, ts.ask(inRange(c.Identity().ContainerRID+","+p.ID), text, "@low", 10).rows()) {
+			t.Errorf("partition %s and its range of keys differ", p.ID)
+		}
+	}
+	if !slices.Equal(apart, all) {
+		t.Errorf("by partition %v, all %v", apart, all)
+	}
+	ts.ask(inRange("9"), text, "@low", 1).want(410, wire.SubPartitionGone)
+	ts.ask(inRange("AAAAAYAAAAk=,0"), text, "@low", 1).want(410, wire.SubNameCacheStale)
+}
+
+func TestQueriesAreRecognizedInEveryFormThatSDKsSend(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withItems(1, 3, 1)
+	for _, h := range []headers{
+		{"Content-Type": "application/query+json"},
+		{"Content-Type": "application/query+json; charset=utf-8"},
+		{"Content-Type": "application/query+json", "x-ms-documentdb-query": "True", "x-ms-documentdb-query-enablecrosspartition": "true"},
+		{"Content-Type": "application/json", "x-ms-documentdb-isquery": "True"},
+		{"Content-Type": "application/json", "x-ms-documentdb-query": "True"},
+	} {
+		got := ts.do("POST", orders+"/docs", h, `{"query":"SELECT * FROM c"}`).rows()
+		if len(got) != 3 {
+			t.Errorf("%v: %v", h, got)
+		}
+	}
+}
+
+// SELECT * is the document's own text, without _lsn, which belongs to feeds.
+func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	r := put(t, c, `{"id":"1","pk":"a","v": 1.50,"x":"é<&>\u00fc"}`)
+	if got := ts.ask(nil, "SELECT * FROM c").rows(); len(got) != 1 || got[0] != string(r.Body) {
+		t.Errorf("row %v, document %s", got, r.Body)
+	}
+}
+
+// What Java's processor asks of its lease container.
+func TestTheQueriesOfJavasLeaseStore(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3})
+	put(t, c, `{"id":"app..0","Owner":"h","ContinuationToken":"\"7\""}`)
+	put(t, c, `{"id":"app..1","Owner":"h","ContinuationToken":null}`)
+	put(t, c, `{"id":"app..2","Owner":"h"}`)
+	put(t, c, `{"id":"app.info"}`)
+	put(t, c, `{"id":"apple..3","ContinuationToken":"\"9\""}`)
+	list := ts.ask(nil, "SELECT * FROM c WHERE STARTSWITH(c.id, @PartitionLeasePrefix)", "@PartitionLeasePrefix", "app..").rows()
+	if len(list) != 3 {
+		t.Errorf("list: %v", list)
+	}
+	top := ts.ask(nil, "SELECT TOP @Top * FROM c WHERE STARTSWITH(c.id, @PartitionLeasePrefix) AND c.ContinuationToken <> null", "@PartitionLeasePrefix", "app..", "@Top", 1).rows()
+	if len(top) != 1 || !strings.HasPrefix(top[0], `{"id":"app..0"`) {
+		t.Errorf("top: %v", top)
+	}
+	plan := ts.ask(headers{"x-ms-cosmos-is-query-plan-request": "True"},
+		"SELECT TOP @Top * FROM c WHERE STARTSWITH(c.id, @PartitionLeasePrefix) AND c.ContinuationToken <> null", "@PartitionLeasePrefix", "app..", "@Top", 1)
+	plan.want(200).wantBody(`"top":1`).wantBody(`"queryRanges":[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]`)
+}
+
+func TestPagesOfAQueryHaveTheSizeAskedForAndEveryRowOnce(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withItems(3, 230, 7)
+	for text, want := range map[string]int{
+		"SELECT VALUE c.v FROM c":                            230,
+		"SELECT VALUE c.v FROM c WHERE c.odd":                115,
+		"SELECT TOP 50 VALUE c.v FROM c":                     50,
+		"SELECT TOP 0 VALUE c.v FROM c":                      0,
+		"SELECT VALUE c.v FROM c WHERE c.v = -1":             0,
+		"SELECT VALUE c.v FROM c WHERE STARTSWITH(c.id,'1')": 100,
+		"SELECT VALUE c.v FROM c WHERE c.id = '100'":         1,
+	} {
+		for _, n := range []int{1, 10, 50, 1000} {
+			rows, pages := ts.askAll(items(n), nil, text)
+			seen := map[string]bool{}
+			for _, row := range rows {
+				seen[row] = true
+			}
+			if len(rows) != want || len(seen) != want {
+				t.Errorf("%s in pages of %d: %d rows, %d distinct, want %d", text, n, len(rows), len(seen), want)
+			}
+			if wantPages := max((want+n-1)/n, 1); pages != wantPages {
+				t.Errorf("%s in pages of %d: %d pages, want %d", text, n, pages, wantPages)
+			}
+		}
+	}
+	if got := len(ts.ask(nil, "SELECT * FROM c").rows()); got != 100 {
+		t.Errorf("the server's own page has %d rows", got)
+	}
+	if got := len(ts.ask(items(-1), "SELECT * FROM c").rows()); got != 230 {
+		t.Errorf("a page of any size has %d rows", got)
+	}
+}
+
+func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	for i := range 60 {
+		// Ten of each value, and every sixth document without one.
+		if i%6 == 5 {
+			put(t, c, `{"id":"%03d","pk":"a","n":%d}`, i, i)
+		} else {
+			put(t, c, `{"id":"%03d","pk":"a","n":%d,"x":%d}`, i, i, (60-i)%5)
+		}
+		put(t, c, `{"id":"%03d","pk":"b","n":%d,"x":1}`, i, i)
+	}
+	key := pk(`["a"]`)
+	whole := ts.ask(items(-1), "SELECT VALUE [c.x, c.n] FROM c WHERE c.pk = 'a' ORDER BY c.x").rows()
+	for _, n := range []int{1, 7, 59, 60, 61} {
+		paged, _ := ts.askAll(latest(key, items(n)), nil, "SELECT VALUE [c.x, c.n] FROM c ORDER BY c.x")
+		if !slices.Equal(paged, whole) {
+			t.Errorf("pages of %d: %v, want %v", n, paged, whole)
+		}
+		desc, _ := ts.askAll(latest(key, items(n)), nil, "SELECT VALUE [c.x, c.n] FROM c ORDER BY c.x DESC")
+		slices.Reverse(desc)
+		if !slices.Equal(desc, whole) {
+			t.Errorf("descending, pages of %d: %v", n, desc)
+		}
+		part, _ := ts.askAll(latest(key, items(n)), nil, "SELECT VALUE [c.x, c.n] FROM c ORDER BY c.x OFFSET 13 LIMIT 21")
+		if !slices.Equal(part, whole[13:34]) {
+			t.Errorf("OFFSET 13 LIMIT 21, pages of %d: %v, want %v", n, part, whole[13:34])
+		}
+		top, _ := ts.askAll(latest(key, items(n)), nil, "SELECT TOP 9 VALUE [c.x, c.n] FROM c ORDER BY c.x")
+		if !slices.Equal(top, whole[:9]) {
+			t.Errorf("TOP 9, pages of %d: %v", n, top)
+		}
+		plain, _ := ts.askAll(latest(key, items(n)), nil, "SELECT VALUE c.n FROM c OFFSET 50 LIMIT 20")
+		if len(plain) != 10 || plain[0] != "50" {
+			t.Errorf("OFFSET 50 LIMIT 20, pages of %d: %v", n, plain)
+		}
+		for _, past := range []string{"SELECT * FROM c OFFSET 60 LIMIT 1", "SELECT * FROM c ORDER BY c.x OFFSET 60 LIMIT 1", "SELECT * FROM c ORDER BY c.x OFFSET 0 LIMIT 0"} {
+			if rows, pages := ts.askAll(latest(key, items(n)), nil, past); len(rows) != 0 || pages != 1 {
+				t.Errorf("%s: %v in %d pages", past, rows, pages)
+			}
+		}
+	}
+	for _, h := range []headers{key, inRange("0"), {"x-ms-start-epk": "", "x-ms-end-epk": "FF"}} {
+		want := "120"
+		if h[wire.HeaderPartitionKey] != "" {
+			want = "60"
+		}
+		if got := ts.ask(h, "SELECT VALUE COUNT(1) FROM c").rows(); !slices.Equal(got, []string{want}) {
+			t.Errorf("COUNT within %v: %v", h, got)
+		}
+	}
+	if got := ts.ask(nil, "SELECT COUNT(1) AS n FROM c WHERE c.pk = 'b' AND c.n < 10").rows(); !slices.Equal(got, []string{`{"n":10}`}) {
+		t.Errorf("COUNT of a key in the condition: %v", got)
+	}
+}
+
+// However many partitions there are: a client that was answered would be answered wrongly after a split. JavaScript and
+// Python would take a 1004, or a plan in the error, for an invitation to merge what isn't there.
+func TestWhatCantBeMergedIsRefusedOverAWholeContainer(t *testing.T) {
+	for _, partitions := range []int{1, 2} {
+		ts := newTestServer(t, Options{})
+		ts.withItems(partitions, 3, 3)
+		for _, text := range []string{
+			"SELECT * FROM c ORDER BY c.v", "SELECT * FROM c OFFSET 0 LIMIT 1", "SELECT VALUE COUNT(1) FROM c",
+			"SELECT TOP 1 * FROM c ORDER BY c.v DESC",
+		} {
+			for _, h := range []headers{nil, {"x-ms-cosmos-is-query-plan-request": "True"}} {
+				a := ts.ask(h, text).want(400)
+				a.wantBody("cross partition query can not be directly served by the gateway")
+				if strings.Contains(string(a.body), "additionalErrorInfo") || strings.Contains(string(a.body), "Cross partition query only supports") {
+					t.Errorf("%s: %s", text, a.body)
+				}
+			}
+		}
+		for _, text := range []string{"SELECT DISTINCT c.v FROM c", "SELECT c.v FROM c GROUP BY c.v", "SELECT VALUE SUM(c.v) FROM c"} {
+			for _, h := range []headers{nil, {"x-ms-cosmos-is-query-plan-request": "True"}} {
+				ts.ask(h, text).want(400)
+			}
+		}
+	}
+}
+
+func TestAPlanOfOneKeyLeavesEverythingToTheServer(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withItems(2, 30, 3)
+	planned := headers{"x-ms-cosmos-is-query-plan-request": "True", "x-ms-continuation": `{"of":"the client"}`, "x-ms-max-item-count": "-1"}
+	point := `"queryRanges":[{"min":"32E9366E637A71B4E710384B2F4970A0","max":"32E9366E637A71B4E710384B2F4970A0","isMinInclusive":true,"isMaxInclusive":true}]`
+	ts.ask(planned, "SELECT * FROM c WHERE c.pk = '' ORDER BY c.v").want(200).wantBody(point).wantBody(`"orderBy":[]`)
+	ts.ask(latest(planned, pk(`[""]`)), "SELECT VALUE COUNT(1) FROM c").want(200).wantBody(point).wantBody(`"aggregates":[]`)
+	ts.ask(latest(planned, headers{"Content-Type": "application/json"}), "SELECT c.v FROM c WHERE c.v > @x", "@x", 1).want(200).
+		wantBody(`"partitionedQueryExecutionInfoVersion":2`).wantBody(`"rewrittenQuery":""`)
+	// No document has such a key, and the query still has a plan.
+	ts.ask(planned, "SELECT * FROM c WHERE c.pk = @k", "@k", strings.Repeat("x", 5000)).want(200).wantBody(`"max":"FF"`)
+	ts.ask(nil, "SELECT * FROM c WHERE c.pk = @k", "@k", strings.Repeat("x", 5000)).want(200)
+}
+
+func TestPathsOfPartitionKeysAreTakenApart(t *testing.T) {
+	got := fmt.Sprintf("%q", pathNames([]string{"/pk", "/address/city", `/"a/b \"c"/d`, `/a"b`}))
+	if want := `[["pk"] ["address" "city"] ["a/b \"c" "d"] ["a\"b"]]`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestAWrongQueryIsToldInTheServicesWords(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withItems(1, 1, 1)
+	for _, h := range []headers{nil, {"x-ms-cosmos-is-query-plan-request": "True"}} {
+		ts.ask(h, "SELECT * FORM c").want(400).wantBody("Syntax error, incorrect syntax near 'FORM'.").wantBody("SC1001")
+		ts.ask(h, "SELECT * FROM c WHERE c.x = @none").want(400).wantBody("@none")
+		ts.ask(h, "SELECT * FROM c WHERE udf.f(c)").want(400).wantBody("not supported")
+		ts.ask(h, "SELECT * FROM c JOIN x IN c.xs").want(400).wantBody("JOIN")
+		ts.ask(h, "SELECT TOP @n * FROM c", "@n", "many").want(400)
+	}
+	for _, body := range []string{``, `[]`, `{}`, `{"query":1}`, `{"query":"SELECT * FROM c","parameters":{}}`, `{"query":null}`} {
+		ts.do("POST", orders+"/docs", queryHeaders(), body).want(400).wantBody("query")
+	}
+	ts.do("POST", orders+"/docs", queryHeaders(), `{"query":"SELECT * FROM c","resumeFilter":{}}`).want(400).wantBody("resumeFilter")
+	ts.do("POST", orders+"/docs", queryHeaders(), `{"query":"`+strings.Repeat(" ", maxQueryBody)+`"}`).want(413)
+	ts.do("POST", "/dbs/shop/colls/none/docs", queryHeaders(), `{"query":"SELECT * FROM c"}`).want(404, wire.SubOwnerNotFound)
+}
+
+func TestAContinuationOfSomethingElseIsRefused(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withItems(1, 10, 1)
+	key := pk(`["k0"]`)
+	scan := ts.ask(latest(key, items(2)), "SELECT * FROM c").header.Get("x-ms-continuation")
+	ordered := ts.ask(latest(key, items(2)), "SELECT * FROM c ORDER BY c.v").header.Get("x-ms-continuation")
+	if scan == "" || ordered == "" {
+		t.Fatal("no continuation")
+	}
+	refused := func(text, token string) {
+		t.Helper()
+		ts.ask(latest(key, headers{"x-ms-continuation": token}), text).want(400).wantBody("ontinuation")
+	}
+	refused("SELECT * FROM c ORDER BY c.v", scan)
+	refused("SELECT * FROM c", ordered)
+	for _, token := range []string{"x", "null", "~~~~", scan + "~", strings.Replace(scan, "~", "~x", 1), `{"token":1}`, scan[:len(scan)-1] + "!"} {
+		refused("SELECT * FROM c", token)
+	}
+	if err := ts.db.DeleteContainer(t.Context(), "shop", "orders"); err != nil {
+		t.Fatal(err)
+	}
+	ts.withItems(1, 10, 1)
+	refused("SELECT * FROM c", scan)
+	refused("SELECT * FROM c ORDER BY c.v", ordered)
+}
+
+// Positions are places among documents: whatever is written, split or merged between two pages, a document that stays is
+// returned once.
+func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
+	for _, text := range []string{
+		"SELECT VALUE c.v FROM c", "SELECT VALUE c.v FROM c WHERE NOT c.odd", "SELECT VALUE c.v FROM c WHERE c.pk = 'k1' ORDER BY c.w",
+		"SELECT VALUE c.v FROM c WHERE c.pk = 'k1' ORDER BY c.w DESC",
+	} {
+		ts := newTestServer(t, Options{})
+		c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+		r := rand.New(rand.NewPCG(7, uint64(len(text))))
+		for i := range 100 {
+			put(t, c, `{"id":"stays%03d","pk":"k%d","v":%d,"w":%d,"odd":%t}`, i, i%4, i, r.IntN(5), i%2 == 1)
+		}
+		before, _ := ts.askAll(nil, nil, text)
+		var want []string
+		for _, row := range before {
+			want = append(want, row)
+		}
+		change := func(page int) {
+			put(t, c, `{"id":"new%d","pk":"k%d","v":-1,"w":%d}`, page, page%4, page%5)
+			if page > 3 {
+				if _, err := c.Delete(t.Context(), []any{fmt.Sprintf("k%d", (page-3)%4)}, fmt.Sprintf("new%d", page-3), store.WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			live, err := c.Partitions(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page%2 == 0 {
+				split(t, c, live[page%len(live)].ID)
+			} else {
+				merge(t, c, live[0].ID, live[1].ID)
+			}
+		}
+		rows, pages := ts.askAll(items(3), change, text)
+		rows = slices.DeleteFunc(rows, func(row string) bool { return row == "-1" })
+		if !slices.Equal(rows, want) || pages < 5 {
+			t.Errorf("%s: %v in %d pages, want %v", text, rows, pages, want)
+		}
+	}
+}
+
+// A client follows a split as SDKs do: 410, the new ranges, and the parent's continuation for each child.
+func TestTheContinuationOfARangeIsGoodForItsChildren(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withItems(1, 90, 30)
+	a := ts.ask(latest(inRange("0"), items(20)), "SELECT VALUE c.v FROM c")
+	rows, token := a.rows(), a.header.Get("x-ms-continuation")
+	children := split(t, c, "0")
+	ts.ask(latest(inRange("0"), headers{"x-ms-continuation": token}), "SELECT VALUE c.v FROM c").want(410, wire.SubPartitionGone)
+	for _, child := range children {
+		more, _ := ts.askAll(latest(inRange(child.ID), items(7), headers{"x-ms-continuation": token}), nil, "SELECT VALUE c.v FROM c")
+		rows = append(rows, more...)
+	}
+	slices.Sort(rows)
+	if len(rows) != 90 || len(slices.Compact(rows)) != 90 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+func TestTheChargeOfAQueryGrowsWithTheDocumentsItLooksAt(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	for i := range 200 {
+		put(t, c, `{"id":"%d","pk":"k%d","x":"%s"}`, i, i%10, strings.Repeat("x", 1000))
+	}
+	charge := func(h headers, text string) (n float64) {
+		t.Helper()
+		if _, err := fmt.Sscan(ts.ask(h, text).want(200).header.Get("x-ms-request-charge"), &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	one, key, all := charge(pk(`["k1"]`), "SELECT * FROM c WHERE c.id = '1'"), charge(pk(`["k1"]`), "SELECT * FROM c WHERE c.y = 1"), charge(nil, "SELECT * FROM c WHERE c.y = 1")
+	if one < 1 || key <= one || all < 5*key {
+		t.Errorf("charges: one document %v, a key %v, all %v", one, key, all)
+	}
+}
+
+// A page of large rows ends early, instead of taking memory for as many as were asked for.
+func TestAPageOfLargeRowsIsShort(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	for i := range 30 {
+		put(t, c, `{"id":"%02d","pk":"a","v":%d,"x":"%s"}`, i, i, strings.Repeat("x", 1_000_000))
+	}
+	for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.v"} {
+		a := ts.ask(latest(pk(`["a"]`), items(-1)), text)
+		if n := len(a.rows()); n != 5 || len(a.body) > 6<<20 {
+			t.Errorf("%s: %d rows, %d bytes", text, n, len(a.body))
+		}
+		rows, _ := ts.askAll(latest(pk(`["a"]`), items(-1)), nil, text)
+		for i, row := range rows {
+			if !strings.HasPrefix(row, fmt.Sprintf(`{"id":"%02d"`, i)) {
+				t.Errorf("%s: row %d is %.20s", text, i, row)
+			}
+		}
+		if len(rows) != 30 {
+			t.Errorf("%s: %d rows", text, len(rows))
+		}
+	}
+	// A continuation can't hold such a key.
+	ts.ask(latest(pk(`["a"]`), items(2)), "SELECT c.id FROM c ORDER BY c.x").want(400).wantBody("sorted by")
+}
