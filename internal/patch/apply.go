@@ -1,0 +1,163 @@
+package patch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Apply returns the document after all operations, each done to what the one before left. doc is a JSON object; it
+// is neither changed nor kept. Errors are *[Error], and then nothing is done.
+func (p Patch) Apply(doc []byte) ([]byte, error) {
+	for i, op := range p.operations {
+		after, err := op.apply(doc)
+		if err != nil {
+			return nil, &Error{i, op.kind + ": " + err.Error()}
+		}
+		doc = after
+	}
+	return doc, nil
+}
+
+func (op operation) apply(doc []byte) ([]byte, error) {
+	if op.kind == "move" {
+		return op.move(doc)
+	}
+	t, err := find(doc, op.path)
+	if err != nil {
+		return nil, err
+	}
+	switch op.kind {
+	case "add":
+		return t.add(doc, op.value), nil
+	case "set":
+		return t.set(doc, op.value), nil
+	case "incr":
+		if !t.found {
+			return t.set(doc, op.value), nil
+		}
+		sum, err := plus(doc[t.value:t.end], op.value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", op.path, err)
+		}
+		return t.replace(doc, sum), nil
+	}
+	if !t.found {
+		return nil, fmt.Errorf("there is no %s", op.path)
+	}
+	if op.kind == "remove" {
+		return remove(doc, op.path, t)
+	}
+	return t.replace(doc, op.value), nil
+}
+
+// move takes a value out and adds it elsewhere: indexes of the new place count without it.
+func (op operation) move(doc []byte) ([]byte, error) {
+	from, err := find(doc, op.from)
+	if err != nil {
+		return nil, err
+	}
+	if !from.found {
+		return nil, fmt.Errorf("there is no %s", op.from)
+	}
+	if slices.Equal(op.from, op.path) {
+		return slices.Clone(doc), nil
+	}
+	value := slices.Clone(doc[from.value:from.end])
+	if doc, err = remove(doc, op.from, from); err != nil {
+		return nil, err
+	}
+	to, err := find(doc, op.path)
+	if err != nil {
+		return nil, err
+	}
+	return to.add(doc, value), nil
+}
+
+// add inserts an element, or puts a member in.
+func (t target) add(doc, value []byte) []byte {
+	if t.object || !t.found {
+		return t.set(doc, value)
+	}
+	return splice(doc, t.from, t.from, value, comma)
+}
+
+// set puts a value in the place of what is there, or else behind all else.
+func (t target) set(doc, value []byte) []byte {
+	if t.found {
+		return t.replace(doc, value)
+	}
+	var name []byte
+	if t.object {
+		// Only a name that is no UTF-8 is an error, and those were refused.
+		name, _ = jsontext.AppendQuote(nil, t.name)
+		name = append(name, ':')
+	}
+	if t.last == 0 {
+		return splice(doc, t.open, t.open, name, value)
+	}
+	return splice(doc, t.last, t.last, comma, name, value)
+}
+
+func (t target) replace(doc, value []byte) []byte { return splice(doc, t.value, t.end, value) }
+
+// remove takes out what is at t, which is found, with one of the commas beside it. A member whose name is there twice goes
+// twice: else the older one would come to light.
+func remove(doc []byte, path pointer, t target) ([]byte, error) {
+	for {
+		from, to := t.from, t.end
+		switch {
+		case t.before > 0:
+			from = t.before
+		case t.after > 0:
+			to = t.after
+		}
+		doc = splice(doc, from, to)
+		if !t.object {
+			return doc, nil
+		}
+		var err error
+		if t, err = find(doc, path); err != nil || !t.found {
+			return doc, err
+		}
+	}
+}
+
+var comma = []byte(",")
+
+// splice returns doc with the parts in the place of doc[from:to].
+func splice(doc []byte, from, to int, parts ...[]byte) []byte {
+	size := len(doc) - (to - from)
+	for _, p := range parts {
+		size += len(p)
+	}
+	out := append(make([]byte, 0, size), doc[:from]...)
+	for _, p := range parts {
+		out = append(out, p...)
+	}
+	return append(out, doc[to:]...)
+}
+
+// plus adds two numbers: integers as such, while they fit, everything else as the float64s that all readers take them for.
+func plus(old, by []byte) ([]byte, error) {
+	if k := jsontext.Value(old).Kind(); k != '0' {
+		return nil, fmt.Errorf("%.40s is no number", old)
+	}
+	a, errA := strconv.ParseInt(string(old), 10, 64)
+	b, errB := strconv.ParseInt(string(by), 10, 64)
+	if errA == nil && errB == nil && !(b > 0 && a > math.MaxInt64-b) && !(b < 0 && a < math.MinInt64-b) {
+		return strconv.AppendInt(nil, a+b, 10), nil
+	}
+	x, errX := strconv.ParseFloat(strings.TrimSpace(string(old)), 64)
+	y, errY := strconv.ParseFloat(string(by), 64)
+	if err := errors.Join(errX, errY); err != nil || math.IsInf(x+y, 0) {
+		return nil, errors.New("the sum is beyond the range of a float64")
+	}
+	return json.Marshal(x + y)
+}
