@@ -12,7 +12,7 @@ N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
 
-.PHONY: build test race vet lint fmt bench ratios fuzz sim model mutate crash memory balance demo check clean
+.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash memory balance demo check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -42,6 +42,10 @@ $(GOLANGCI_BIN):
 	mkdir -p $(BIN)
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	mv $(BIN)/golangci-lint $(GOLANGCI_BIN)
+
+## generate: the query parser from its grammar, by goyacc in the version that server/query/parse.go names
+generate:
+	$(GO) generate ./server/query
 
 ## bench: every benchmark once, to see that it runs; PKG=./store for one package
 bench:

@@ -3,6 +3,7 @@ package query
 import "fmt"
 
 //go:generate go run golang.org/x/tools/cmd/goyacc@v0.52.0 -l -v /dev/null -o grammar.go grammar.y
+//go:generate go test -run ^TestParserIsGeneratedFromTheGrammar$ -grammar.written
 
 // Nesting is bounded, so that whoever walks a tree may recurse. Both bounds are
 // far beyond what people and SDKs write: their long queries are lists and chains
