@@ -127,7 +127,7 @@ func (a *Admin) call(ctx context.Context, verb string, body, into any, segments 
 	}
 	date := time.Now().UTC().Format(http.TimeFormat)
 	r.Header.Set("X-Ms-Date", date)
-	r.Header.Set("Authorization", Authorization(a.env.Key, verb, "_changefeed", plain[1:], date))
+	r.Header.Set("Authorization", Authorization(a.env.Key, verb, "_changefeed", plain[1:], date, ""))
 	answer, err := a.client.Do(r)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", verb, plain, err)

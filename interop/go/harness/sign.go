@@ -11,15 +11,16 @@ import (
 )
 
 // Authorization returns the value of the Authorization header for a request, as the
-// REST API's page on access control describes it. The date is the text of x-ms-date.
-func Authorization(key, verb, resourceType, resourceLink, date string) string {
+// REST API's page on access control describes it. xMsDate and date are the texts of those headers; a
+// request has one of them.
+func Authorization(key, verb, resourceType, resourceLink, xMsDate, date string) string {
 	secret, err := base64.StdEncoding.DecodeString(key)
 	if err != nil {
 		secret = []byte(key) // a wrong key has to be sent all the same
 	}
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(strings.ToLower(verb) + "\n" + strings.ToLower(resourceType) + "\n" + resourceLink + "\n" +
-		strings.ToLower(date) + "\n\n"))
+		strings.ToLower(xMsDate) + "\n" + strings.ToLower(date) + "\n"))
 	return url.QueryEscape("type=master&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
@@ -52,5 +53,5 @@ func Sign(r *http.Request, key string, at time.Time) {
 	resourceType, link := Resource(r.URL.EscapedPath())
 	date := at.UTC().Format(http.TimeFormat)
 	r.Header.Set("X-Ms-Date", date)
-	r.Header.Set("Authorization", Authorization(key, r.Method, resourceType, link, date))
+	r.Header.Set("Authorization", Authorization(key, r.Method, resourceType, link, date, ""))
 }
