@@ -12,7 +12,7 @@ N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
 
-.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash memory balance demo check clean
+.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash memory balance demo interop interop-go interop-js interop-java interop-raw check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -30,9 +30,10 @@ race:
 vet:
 	$(GO) vet ./...
 
-## lint: golangci-lint in the pinned version, kept in bin/ and out of go.mod
+## lint: golangci-lint in the pinned version, kept in bin/ and out of go.mod; the interop suites are a module of their own
 lint: $(GOLANGCI_BIN)
 	$(GOLANGCI_BIN) run
+	cd interop/go && $(GOLANGCI_BIN) run
 
 ## fmt: format as lint wants it
 fmt: $(GOLANGCI_BIN)
@@ -90,6 +91,14 @@ ratios:
 ## demo: the 20,000 flights moved to another partition key; SEED=n varies what happens
 demo:
 	$(GO) run ./cmd/changefeed demo $(if $(SEED),--seed $(SEED))
+
+## interop: the official SDKs and raw HTTP against `changefeed serve`, over TLS and plain (needs Node 20, Java 17 and Maven)
+interop:
+	$(GO) run ./interop/runner
+
+## interop-go, interop-js, interop-java, interop-raw: one suite; TRANSPORTS=tls or plain for one transport
+interop-go interop-js interop-java interop-raw:
+	$(GO) run ./interop/runner -suites $(@:interop-%=%) $(if $(TRANSPORTS),-transports $(TRANSPORTS))
 
 clean:
 	rm -rf $(BIN)
