@@ -12,12 +12,16 @@ const (
 	MaxBatchOperations = 100
 	// MaxBatchSize is how many bytes the bodies of a batch have together at most.
 	MaxBatchSize = 2 << 20
+	// MaxBatchResult is how many bytes the documents that a batch's changes make and its reads return have
+	// together at most: four documents of the largest size.
+	MaxBatchResult = 4 * MaxDocumentSize
 )
 
 // Batch carries out up to 100 operations on one logical partition, all or
 // none. All their writes share one LSN. Each operation sees what the earlier
 // ones did. key may be nil when the first operation has a body to take it from.
-// *[BatchError] names the operation that failed.
+// *[BatchError] names the operation that failed. *[TooLargeError] with What "batch", alone or in a
+// *[BatchError]: the batch exceeds [MaxBatchOperations], [MaxBatchSize] or [MaxBatchResult].
 func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
 	if err := c.admit(ctx); err != nil {
 		return nil, err

@@ -47,7 +47,8 @@ type Item struct {
 	LSN int64
 }
 
-// Result is the answer to an operation on one item.
+// Result is the answer to an operation on one item. Beside an error, Partition, End and Charge may be set and
+// nothing else is: they are when the request came to a partition, and the item's state there is the error.
 type Result struct {
 	// Item is the item after the operation; of a delete only LSN is set.
 	Item

@@ -108,8 +108,13 @@ func (e *TooLargeError) Error() string {
 type BatchError struct {
 	// Index is the place of the operation in the batch, from 0.
 	Index int
-	// Err is what the operation failed with.
+	// Err is what the operation failed with: of an [OpChange] the very error that its function returned.
 	Err error
+	// Partition, End and Charge are as in [Result]; Partition is empty when the batch was refused
+	// before it reached one.
+	Partition string
+	End       int64
+	Charge    float64
 }
 
 func (e *BatchError) Error() string {

@@ -100,27 +100,23 @@ func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, er
 // replaced, so a conflict brings it without a second request.
 func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	var conflict *lease.ConflictError
-	results, err := s.c.Batch(ctx, s.key(l), []Operation{{
-		Kind: OpChange,
-		ID:   l.ID,
-		Change: func(old []byte) ([]byte, error) {
-			if etag, err := publicETag(old); err == nil && etag == l.ETag {
-				return s.codec.Encode(l), nil
-			}
-			current, err := s.codec.Decode(old)
-			if err != nil {
-				return nil, err
-			}
-			return nil, &lease.ConflictError{Current: current}
-		},
-	}})
+	res, err := s.c.Change(ctx, s.key(l), l.ID, func(old []byte) ([]byte, error) {
+		if etag, err := publicETag(old); err == nil && etag == l.ETag {
+			return s.codec.Encode(l), nil
+		}
+		current, err := s.codec.Decode(old)
+		if err != nil {
+			return nil, err
+		}
+		return nil, &lease.ConflictError{Current: current}
+	}, WriteOptions{})
 	switch {
 	case errors.As(err, &conflict):
 		return lease.Lease{}, conflict
 	case err != nil:
 		return lease.Lease{}, fmt.Errorf("update lease %s: %w", l.Token, err)
 	}
-	return written(l, results[0].Item), nil
+	return written(l, res.Item), nil
 }
 
 // Delete implements [lease.Store].

@@ -24,30 +24,31 @@ func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, 
 	}
 	defer v.release()
 	res, err := c.readOne(v, s, &op)
-	c.bucket.spend(max(res.Charge, readCharge(0)))
+	c.bucket.spend(res.Charge)
 	if err != nil {
-		return Result{}, fmt.Errorf("read: %w", err)
+		return res, fmt.Errorf("read: %w", err)
 	}
 	return res, nil
 }
 
 func (c *Container) readOne(v *view, s *state, op *operation) (Result, error) {
+	place := s.meta.find(c.hash.EPK(op.point))
+	res := Result{Partition: s.meta.partitions[place].id, End: s.ends[place], Charge: readCharge(0)}
 	e, ok, err := lookup(v.snap, op.key)
 	if err != nil {
-		return Result{}, c.db.fault(err)
+		return res, c.db.fault(err)
 	}
 	if !ok || expired(e.ts, int32(s.meta.props.DefaultTTL), e.ttl, c.db.clock.seconds()) {
-		return Result{}, notFound("item %q", op.id)
+		return res, notFound("item %q", op.id)
 	}
 	if err := c.checkETags(op, version{entry: e, exists: true}); err != nil {
-		return Result{}, err
+		return res, err
 	}
 	stored, err := c.fetch(v.snap, make([]byte, 0, e.size), e, op.point)
 	if err != nil {
-		return Result{}, c.db.fault(err)
+		return res, c.db.fault(err)
 	}
-	place := s.meta.find(c.hash.EPK(op.point))
-	res := Result{Partition: s.meta.partitions[place].id, End: s.ends[place], Charge: readCharge(len(stored))}
+	res.Charge = readCharge(len(stored))
 	res.Item, err = c.item(stored, e.stamp)
 	return res, err
 }

@@ -56,6 +56,8 @@ type transaction struct {
 	l    *ledger
 	lsn  int64
 	docs uint32
+	// made is how many bytes the transaction's changes have made and its reads have read so far.
+	made int
 }
 
 // transaction begins one on a container.
@@ -71,18 +73,19 @@ func (g *group) transact(r *request) error {
 	if l == nil {
 		return notFound("container %s", r.c.name)
 	}
+	place := l.meta.find(l.c.hash.EPK(r.ops[0].point))
+	r.partition, r.end = l.meta.partitions[place].id, l.ends[place] // also with an error
 	t := g.transaction(l)
 	for i := range r.ops {
 		if err := t.judge(&r.ops[i]); err != nil {
 			if r.batch {
-				return &BatchError{Index: i, Err: err}
+				return &BatchError{Index: i, Err: err, Partition: r.partition, End: r.end, Charge: writeCharge(0)}
 			}
 			return err
 		}
 	}
-	place := l.meta.find(l.c.hash.EPK(r.ops[0].point))
 	t.perform(place)
-	r.lsn, r.end, r.partition = l.lsn, l.ends[place], l.meta.partitions[place].id
+	r.lsn, r.end = l.lsn, l.ends[place]
 	return nil
 }
 
@@ -113,6 +116,9 @@ func (t *transaction) judge(op *operation) error {
 		op.stamp, err = t.add(effect{op: op, remove: true, old: old})
 		return err
 	case OpRead:
+		if err := t.produce(int(old.size)); err != nil {
+			return err
+		}
 		op.stamp = old.stamp
 		op.stored, err = t.appendDocument(nil, op, old)
 		return err
@@ -253,6 +259,9 @@ func (t *transaction) changed(op *operation, old version) (doc document, err err
 	if err != nil {
 		return doc, err
 	}
+	if err := t.produce(len(body)); err != nil {
+		return doc, err
+	}
 	c := t.l.c
 	doc, err = parseDocument(body, c.paths, t.l.meta.props.DefaultTTL != ttlOff)
 	if err != nil {
@@ -265,6 +274,15 @@ func (t *transaction) changed(op *operation, old version) (doc document, err err
 		return doc, badRequest(KeyMismatch, "a change can't give item %q another partition key", op.id)
 	}
 	return doc, nil
+}
+
+// produce counts bytes that a transaction makes of what is there. Its request doesn't bound them: a hundred small
+// changes may rewrite a hundred large documents, while all writers wait.
+func (t *transaction) produce(n int) error {
+	if t.made += n; t.made > MaxBatchResult {
+		return &TooLargeError{What: "batch", Size: t.made, Limit: MaxBatchResult}
+	}
+	return nil
 }
 
 var errNoChange = errors.New("an operation of kind OpChange has no function")

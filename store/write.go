@@ -35,6 +35,13 @@ func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string
 	return c.writeOne(ctx, key, Operation{Kind: OpDelete, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
 }
 
+// Change replaces the item id by what change makes of it, as [Operation].Change: atomically, since no other
+// write comes between the two. change is called once, or not at all. Errors: that of change, as it is; one that wraps
+// feed.ErrNotFound, when there is no such item; those of Replace.
+func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o WriteOptions) (Result, error) {
+	return c.writeOne(ctx, key, Operation{Kind: OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
+}
+
 func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Operation) (Result, error) {
 	if err := c.admit(ctx); err != nil {
 		return Result{}, err
@@ -48,7 +55,7 @@ func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Opera
 	}
 	if err := c.db.submit(r); err != nil {
 		c.bucket.spend(writeCharge(0))
-		return Result{}, err
+		return Result{Partition: r.partition, End: r.end, Charge: writeCharge(0)}, err
 	}
 	result, err := c.result(r, op)
 	c.bucket.spend(result.Charge)
