@@ -44,6 +44,12 @@ func (s *Server) adminTable() []adminRoute {
 		{http.MethodGet, partitions, "admin list partitions", false, s.adminPartitions},
 		{http.MethodPost, partitions + "/*/split", "admin split partition", true, s.adminSplit},
 		{http.MethodPost, partitions + "/*/merge", "admin merge partitions", true, s.adminMerge},
+		{http.MethodPost, partitions + "/*/freeze", "admin freeze partition", true, s.adminFreeze(true)},
+		{http.MethodPost, partitions + "/*/thaw", "admin thaw partition", true, s.adminFreeze(false)},
+		{http.MethodGet, "faults", "admin list faults", false, s.adminListFaults},
+		{http.MethodPost, "faults", "admin add fault", true, s.adminAddFault},
+		{http.MethodDelete, "faults", "admin clear faults", true, s.adminClearFaults},
+		{http.MethodDelete, "faults/*", "admin remove fault", true, s.adminRemoveFault},
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -57,13 +59,21 @@ type Server struct {
 	o      Options
 	keys   []grantedKey
 	routes routeIndex
+	// queries are those that were parsed.
+	queries queryCache
+
+	faults  Faults
+	freezes freezes
+	// draining is closed by Drain, once.
+	draining chan struct{}
+	drain    sync.Once
 }
 
 // New makes a server over db. Errors: a key that is no base64, an endpoint
 // that is no absolute URL, a number of partitions that no container can have.
 func New(db *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
-	s := &Server{db: db, o: o}
+	s := &Server{db: db, o: o, draining: make(chan struct{})}
 	if o.Partitions < 0 || o.Partitions > store.MaxPartitions {
 		return nil, fmt.Errorf("server: Partitions is %d; it can be 1 to %d", o.Partitions, store.MaxPartitions)
 	}
@@ -80,8 +90,28 @@ func New(db *store.DB, o Options) (*Server, error) {
 	if s.routes, err = indexRoutes(s.table()); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
+	s.faults.operations = s.Operations()
 	return s, nil
 }
+
+// Operations are the names of the protocol's operations that the server knows, as the log has them
+// and a [Fault] chooses by.
+func (s *Server) Operations() []string {
+	var names []string
+	for _, r := range s.table() {
+		if !slices.Contains(names, r.op) {
+			names = append(names, r.op)
+		}
+	}
+	return names
+}
+
+// Faults are the faults that the server injects; none at first.
+func (s *Server) Faults() *Faults { return &s.faults }
+
+// Drain lets go of the requests that a fault or a frozen partition holds, with 503, because the server is
+// to end. They would keep it from that, see [http.Server.RegisterOnShutdown].
+func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
 // ServeHTTP carries out one request. A panic in an operation is answered with
 // 500 and the request's activity id, logged with its stack, and ends nothing else.
@@ -134,5 +164,5 @@ func (s *Server) serve(x *exchange) error {
 	if route.writes && grant != readWrite {
 		return forbidden("the key that signed the request may only read; %s writes", route.op)
 	}
-	return route.serve(x)
+	return s.meet(x, route.serve)
 }

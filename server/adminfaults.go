@@ -1,0 +1,145 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// adminFault is a fault as the admin API takes and shows it: the fields of [Fault], durations in
+// milliseconds.
+type adminFault struct {
+	ID   string `json:"id,omitempty"`
+	Hits int    `json:"hits"`
+
+	Operation string          `json:"operation,omitempty"`
+	Database  string          `json:"database,omitempty"`
+	Container string          `json:"container,omitempty"`
+	Partition string          `json:"partition,omitempty"`
+	Min       string          `json:"min,omitempty"`
+	Max       string          `json:"max,omitempty"`
+	Key       json.RawMessage `json:"key,omitempty"`
+
+	Skip        int     `json:"skip,omitempty"`
+	Count       int     `json:"count,omitempty"`
+	Probability float64 `json:"probability,omitempty"`
+	Seed        uint64  `json:"seed,omitempty"`
+
+	DelayMS      int64  `json:"delayMs,omitempty"`
+	Status       int    `json:"status,omitempty"`
+	SubStatus    int    `json:"subStatus,omitempty"`
+	Message      string `json:"message,omitempty"`
+	RetryAfterMS int64  `json:"retryAfterMs,omitempty"`
+	Drop         bool   `json:"drop,omitempty"`
+	After        bool   `json:"after,omitempty"`
+}
+
+// fault reads what a client sent.
+func (a adminFault) fault() (Fault, error) {
+	f := Fault{
+		Operation: a.Operation, Database: a.Database, Container: a.Container, Partition: a.Partition,
+		Skip: a.Skip, Count: a.Count, Probability: a.Probability, Seed: a.Seed,
+		Status: a.Status, SubStatus: a.SubStatus, Message: a.Message, Drop: a.Drop, After: a.After,
+	}
+	if a.ID != "" || a.Hits != 0 {
+		return f, badRequest("id and hits are the server's to say")
+	}
+	const most = int64(MaxFaultDelay / time.Millisecond)
+	if a.DelayMS > most || a.RetryAfterMS > most {
+		return f, badRequest("delayMs and retryAfterMs are at most %d", most)
+	}
+	f.Delay, f.RetryAfter = time.Duration(a.DelayMS)*time.Millisecond, time.Duration(a.RetryAfterMS)*time.Millisecond
+	if a.Min != "" || a.Max != "" {
+		f.Range = feed.Range{Min: a.Min, Max: a.Max}
+		if a.Max == "" {
+			f.Range.Max = feed.MaxEPK
+		}
+	}
+	if len(a.Key) > 0 {
+		var err error
+		if f.Key, err = feed.ParsePartitionKey(string(a.Key)); err != nil {
+			return f, badRequest("key is no partition key, a JSON array: %v", err)
+		}
+	}
+	return f, nil
+}
+
+func newAdminFault(s FaultState) adminFault {
+	f := s.Fault
+	a := adminFault{
+		ID: s.ID, Hits: s.Hits,
+		Operation: f.Operation, Database: f.Database, Container: f.Container, Partition: f.Partition,
+		Min: f.Range.Min, Max: f.Range.Max,
+		Skip: f.Skip, Count: f.Count, Probability: f.Probability, Seed: f.Seed,
+		DelayMS: f.Delay.Milliseconds(), Status: f.Status, SubStatus: f.SubStatus, Message: f.Message,
+		RetryAfterMS: f.RetryAfter.Milliseconds(), Drop: f.Drop, After: f.After,
+	}
+	if len(f.Key) > 0 {
+		a.Key = json.RawMessage(f.Key.String())
+	}
+	return a
+}
+
+// adminListFaults lists the faults that are set, in the order in which they are tried.
+func (s *Server) adminListFaults(x *exchange, _ []string) error {
+	answer := struct {
+		Faults []adminFault `json:"faults"`
+	}{Faults: []adminFault{}}
+	for _, f := range s.faults.List() {
+		answer.Faults = append(answer.Faults, newAdminFault(f))
+	}
+	return x.sendJSON(http.StatusOK, answer)
+}
+
+// adminAddFault sets a fault, and answers with it and its id.
+func (s *Server) adminAddFault(x *exchange, _ []string) error {
+	var body adminFault
+	if err := x.adminBody(&body); err != nil {
+		return err
+	}
+	f, err := body.fault()
+	if err != nil {
+		return err
+	}
+	id, err := s.faults.Add(f)
+	if err != nil {
+		return badRequest("%v", err)
+	}
+	return x.sendJSON(http.StatusCreated, newAdminFault(FaultState{ID: id, Fault: f}))
+}
+
+// adminClearFaults ends all faults.
+func (s *Server) adminClearFaults(x *exchange, _ []string) error {
+	s.faults.Clear()
+	return x.sendEmpty(http.StatusNoContent)
+}
+
+// adminRemoveFault ends one fault.
+func (s *Server) adminRemoveFault(x *exchange, vars []string) error {
+	if !s.faults.Remove(vars[0]) {
+		return failure(http.StatusNotFound, wire.SubNone, "there is no fault %.40q", vars[0])
+	}
+	return x.sendEmpty(http.StatusNoContent)
+}
+
+// adminFreeze holds the requests of a partition, or lets them go on.
+func (s *Server) adminFreeze(freeze bool) func(*exchange, []string) error {
+	return func(x *exchange, vars []string) error {
+		c, err := x.adminContainer(vars)
+		if err != nil {
+			return err
+		}
+		if freeze {
+			err = s.Freeze(x.r.Context(), c, vars[2])
+		} else {
+			err = s.Thaw(x.r.Context(), c, vars[2])
+		}
+		if err != nil {
+			return s.adminGone(x, c, err)
+		}
+		return x.sendEmpty(http.StatusNoContent)
+	}
+}
