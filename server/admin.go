@@ -164,17 +164,35 @@ func (x *exchange) sendPartitions(all ...feed.Partition) error {
 	return x.sendJSON(http.StatusOK, answer)
 }
 
+// adminPartitionStats is a live partition with what is in it.
+type adminPartitionStats struct {
+	adminPartition
+	LSN       int64 `json:"lsn"`
+	Documents int64 `json:"documents"`
+	Bytes     int64 `json:"bytes"`
+	Frozen    bool  `json:"frozen"`
+}
+
 // adminPartitions lists the live partitions of a container, in the order of their ranges.
 func (s *Server) adminPartitions(x *exchange, vars []string) error {
 	c, err := x.adminContainer(vars)
 	if err != nil {
 		return err
 	}
-	all, err := c.Partitions(x.r.Context())
+	all, err := c.PartitionStats(x.r.Context())
 	if err != nil {
 		return err
 	}
-	return x.sendPartitions(all...)
+	answer := struct {
+		Partitions []adminPartitionStats `json:"partitions"`
+	}{Partitions: []adminPartitionStats{}}
+	for _, p := range all {
+		answer.Partitions = append(answer.Partitions, adminPartitionStats{
+			adminPartition: newAdminPartition(p.Partition),
+			LSN:            p.LSN, Documents: p.Items, Bytes: p.Bytes, Frozen: s.freezes.over(c, p.Range) != nil,
+		})
+	}
+	return x.sendJSON(http.StatusOK, answer)
 }
 
 // adminSplit splits a partition, in the middle or at a given key, and answers with its two children.

@@ -131,3 +131,25 @@ func TestAdminTakesNamesOfAnyKindAndRIDs(t *testing.T) {
 	id := c.Identity()
 	ts.plainAdmin("GET", "dbs/"+id.DatabaseRID+"/colls/"+id.ContainerRID+"/partitions", "").wantPartitions("0[-FF)")
 }
+
+func TestAdminListsTheDocumentsOfEachPartition(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withPartitions(2)
+	for _, body := range []string{`{"id":"1","pk":"ada"}`, `{"id":"2","pk":"ada"}`, `{"id":"2","pk":"bob"}`} {
+		if _, err := c.Upsert(t.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var l struct{ Partitions []adminPartitionStats }
+	ts.plainAdmin("GET", orderPartitions, "").want(http.StatusOK).decode(&l)
+	var documents, bytes int64
+	for _, p := range l.Partitions {
+		documents, bytes = documents+p.Documents, bytes+p.Bytes
+		if (p.LSN > 0) != (p.Documents > 0) || p.Frozen {
+			t.Errorf("%+v", p)
+		}
+	}
+	if documents != 3 || bytes < 3*100 {
+		t.Errorf("%d documents, %d bytes in %+v", documents, bytes, l)
+	}
+}

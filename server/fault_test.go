@@ -263,6 +263,7 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 		ts.withPartitions(2)
 		t.Cleanup(ts.Drain) // else a failed test waits for the held requests for ever
 		ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNoContent)
+		ts.plainAdmin("GET", orderPartitions, "").wantBody(`"frozen":true`).wantBody(`"frozen":false`)
 		var done atomic.Int32
 		for _, h := range []headers{{wire.HeaderPartitionID: "1"}, nil} {
 			go func() {
