@@ -107,8 +107,7 @@ func (s *server) stop() error {
 		}
 		return nil
 	case <-time.After(stopping):
-		killed := s.cmd.Process.Kill()
-		<-s.exited
-		return errors.Join(fmt.Errorf("the server had not ended %s after SIGTERM", stopping), killed)
+		late := fmt.Errorf("the server had not ended %s after SIGTERM", stopping)
+		return errors.Join(late, s.cmd.Process.Kill(), <-s.exited)
 	}
 }

@@ -233,8 +233,10 @@ func TestFeedOfAKey(t *testing.T) {
 			f := newFeed(t, c, azcosmos.ChangeFeedOptions{FeedRange: everything(), PartitionKey: &key, MaxItemCount: 3})
 			changes := f.drain(t)
 			equal(t, fmt.Sprint(changes), fmt.Sprint([]item{
-				{fmt.Sprint(n), fmt.Sprintf("key %d", n), 1}, {fmt.Sprint(n + 10), fmt.Sprintf("key %d", n), 1},
-				{fmt.Sprint(n + 20), fmt.Sprintf("key %d", n), 1}, {fmt.Sprint(n + 30), fmt.Sprintf("key %d", n), 1},
+				{fmt.Sprint(n), fmt.Sprintf("key %d", n), 1},
+				{fmt.Sprint(n + 10), fmt.Sprintf("key %d", n), 1},
+				{fmt.Sprint(n + 20), fmt.Sprintf("key %d", n), 1},
+				{fmt.Sprint(n + 30), fmt.Sprintf("key %d", n), 1},
 			}), "changes of a key")
 			upsert(t, c, item{"more", fmt.Sprintf("key %d", n), 9}, item{"more", "another", n})
 			equal(t, fmt.Sprint(f.drain(t)), fmt.Sprintf("[{more key %d 9}]", n), "further changes of a key")
