@@ -119,8 +119,6 @@ type (
 		deep
 		op    string
 		terms []expr
-		// closed is set by parentheses: a further term is not of this chain.
-		closed bool
 	}
 	// inList is x [NOT] IN (list).
 	inList struct {

@@ -1175,7 +1175,7 @@ yydefault:
 	case 101:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
-			yyVAL.e = closed(yyDollar[2].e)
+			yyVAL.e = yyDollar[2].e
 		}
 	case 102:
 		yyDollar = yyS[yypt-3 : yypt+1]

@@ -224,7 +224,7 @@ primary:
 |	tokUndefined                    { $$ = &literal{deep: 1} }
 |	'[' exprs_opt ']'               { $$ = tree(yylex).add(&array{deep: above($2...), elements: $2}) }
 |	'{' pairs_opt '}'               { $$ = tree(yylex).object($2) }
-|	'(' expr ')'                    { $$ = closed($2) }
+|	'(' expr ')'                    { $$ = $2 }
 |	'(' query ')'                   { $$ = tree(yylex).subquery("", $2) }
 |	tokExists '(' query ')'         { $$ = tree(yylex).subquery("EXISTS", $3) }
 |	tokArray '(' query ')'          { $$ = tree(yylex).subquery("ARRAY", $3) }

@@ -42,13 +42,10 @@ func appendKey(dst []byte, v value) []byte {
 
 func appendNumberKey(dst []byte, f float64) []byte {
 	bits := math.Float64bits(f)
-	switch {
-	case f == 0:
-		bits = 1 << 63 // -0 is 0
-	case f < 0:
+	if f < 0 {
 		bits = ^bits
-	default:
-		bits |= 1 << 63
+	} else {
+		bits |= 1 << 63 // -0 becomes 0 by it
 	}
 	return binary.BigEndian.AppendUint64(dst, bits)
 }

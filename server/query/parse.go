@@ -126,22 +126,15 @@ func (p *parser) unary(op string, x expr) expr {
 	return p.add(&unary{deep: above(x), op: op, x: x})
 }
 
-// chain adds a term to a chain of one operator, which is one node.
+// chain adds a term to a chain of one operator, which is one node. Parentheses
+// around the beginning of a chain change nothing.
 func (p *parser) chain(op string, l, r expr) expr {
-	if c, ok := l.(*logical); ok && c.op == op && !c.closed {
+	if c, ok := l.(*logical); ok && c.op == op {
 		c.terms = append(c.terms, r)
 		c.deep = max(c.deep, above(r))
 		return p.add(c)
 	}
 	return p.add(&logical{deep: above(l, r), op: op, terms: []expr{l, r}})
-}
-
-// closed is an expression in parentheses.
-func closed(e expr) expr {
-	if c, ok := e.(*logical); ok {
-		c.closed = true
-	}
-	return e
 }
 
 func (p *parser) in(x expr, list []expr, not bool) expr {

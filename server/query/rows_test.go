@@ -138,6 +138,25 @@ func TestWhatIsNoObjectIsAnError(t *testing.T) {
 	}
 }
 
+// More members than are looked for one by one, at two levels.
+func TestManyMembersAreFound(t *testing.T) {
+	doc, list, want := `{"o":{`, "SELECT ", "{"
+	for i := range 30 {
+		doc += fmt.Sprintf(`"n%d":%d,"x%d":0,`, i, i, i)
+		list += fmt.Sprintf(`c.o.n%d, `, i)
+		want += fmt.Sprintf(`"n%d":%d,`, i, i)
+	}
+	doc += `"end":1}`
+	for i := range 30 {
+		doc += fmt.Sprintf(`,"m%d":%d`, i, i)
+		list += fmt.Sprintf(`c.m%d, `, i)
+		want += fmt.Sprintf(`"m%d":%d,`, i, i)
+	}
+	if got, want := run(t, list+"c.o['end'] FROM c", nil, doc+"}"), "["+want+`"end":1}]`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 // Of a condition of a patch.
 func TestConditions(t *testing.T) {
 	for text, want := range map[string]bool{
