@@ -1,0 +1,116 @@
+package memnet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// Network connects those who dial an address with who listens on it. The zero
+// value is ready. Safe for concurrent use.
+type Network struct {
+	mu        sync.Mutex // guards listeners
+	listeners map[string]*listener
+}
+
+// backlog is how many connections wait to be accepted.
+const backlog = 128
+
+// Listen listens on an address, host:port, of any host. Error: somebody else
+// does.
+func (n *Network) Listen(address string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listeners[address] != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, syscall.EADDRINUSE)
+	}
+	if n.listeners == nil {
+		n.listeners = map[string]*listener{}
+	}
+	l := &listener{n: n, address: address, accept: make(chan net.Conn, backlog), closed: make(chan struct{})}
+	n.listeners[address] = l
+	return l, nil
+}
+
+// Dial connects to an address. It has the form of http.Transport.DialContext;
+// network isn't looked at. Errors: nobody listens there, or ctx ended before
+// there was room for one more connection.
+func (n *Network) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+	n.mu.Lock()
+	l := n.listeners[address]
+	n.mu.Unlock()
+	refused := &net.OpError{Op: "dial", Net: "mem", Addr: addr(address), Err: syscall.ECONNREFUSED}
+	if l == nil {
+		return nil, refused
+	}
+	client, server := pipe(addr("client"), addr(address))
+	select {
+	case <-l.closed:
+		return nil, refused
+	default:
+	}
+	select {
+	case l.accept <- server:
+		return client, nil
+	case <-l.closed:
+		return nil, refused
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// listener is a net.Listener.
+type listener struct {
+	n       *Network
+	address string
+	accept  chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case <-l.closed:
+		return nil, net.ErrClosed
+	default:
+	}
+	select {
+	case c := <-l.accept:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends listening. Connections that nobody has accepted are closed; the
+// others live on.
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		l.n.mu.Lock()
+		delete(l.n.listeners, l.address)
+		l.n.mu.Unlock()
+		close(l.closed)
+		for {
+			select {
+			case c := <-l.accept:
+				_ = c.Close() // of a pipe, never an error
+			default:
+				return
+			}
+		}
+	})
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return addr(l.address) }
+
+// addr is an address of the network.
+type addr string
+
+func (a addr) Network() string { return "mem" }
+func (a addr) String() string  { return string(a) }
