@@ -117,22 +117,33 @@ final class Deliveries {
         return longest;
     }
 
-    /** The longest time within the writes in which no change of some key was delivered, though each key is written all the time. */
+    /**
+     * The longest time that the deliveries of some partition stood still though a change was there to be delivered, in milliseconds. Keys stand
+     * for partitions: each is in one at any time, and each partition has several that are written all the time.
+     */
     synchronized long longestPause(List<Written> written) {
-        Map<String, String> keys = new HashMap<>();
-        written.forEach(w -> keys.put(named(w), w.pk()));
-        Map<String, List<Long>> times = new HashMap<>();
+        Map<String, Long> first = new HashMap<>();
         for (Delivered d : all) {
-            String key = keys.get(d.change());
-            if (key != null) {
-                times.computeIfAbsent(key, k -> new ArrayList<>()).add(d.at());
+            first.merge(d.change(), d.at(), Math::min);
+        }
+        Map<String, List<long[]>> keys = new HashMap<>(); // of each key: when delivered, when written
+        for (Written w : expected(written)) {
+            Long at = first.get(named(w));
+            if (at != null) {
+                keys.computeIfAbsent(w.pk(), k -> new ArrayList<>()).add(new long[] {at, w.at()});
             }
         }
         long longest = 0;
-        for (List<Long> of : times.values()) {
-            of.sort(null);
-            for (int i = 1; i < of.size(); i++) {
-                longest = Math.max(longest, of.get(i) - of.get(i - 1));
+        for (List<long[]> of : keys.values()) {
+            of.sort((x, y) -> Long.compare(x[0], y[0]));
+            long before = 0;
+            for (int i = 0; i < of.size(); i++) {
+                long pending = Long.MAX_VALUE; // the oldest change that waited for this delivery
+                for (int j = i; j < of.size(); j++) {
+                    pending = Math.min(pending, of.get(j)[1]);
+                }
+                longest = Math.max(longest, of.get(i)[0] - Math.max(before, pending));
+                before = of.get(i)[0];
             }
         }
         return longest;

@@ -29,7 +29,7 @@ final class Processors {
 
     private static final int PARTITIONS = 4;
     private static final int KEYS = 24;
-    private static final Duration DEADLINE = Duration.ofSeconds(60);
+    private static final Duration DEADLINE = Duration.ofSeconds(120);
     private static final String HOT = "hot-";
 
     private static Processors shared;
@@ -40,6 +40,7 @@ final class Processors {
     private final Map<String, Deliveries> deliveries = new HashMap<>();
     private final List<Deliveries.Written> written = new ArrayList<>();
     private final List<Host> hosts = new ArrayList<>();
+    private final long began = System.nanoTime();
     private volatile String phase = "start";
     private volatile boolean done;
     private volatile Exception failed;
@@ -126,7 +127,7 @@ final class Processors {
 
     private void phase(String name) {
         phase = name;
-        System.out.printf("    processor: %s%n", name);
+        System.out.printf("    %5.1f s  %s%n", (System.nanoTime() - began) / 1e9, name);
     }
 
     private void judge(String mode) {

@@ -2,6 +2,7 @@ package changefeed;
 
 import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosContainer;
+import com.azure.cosmos.CosmosException;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
 import com.azure.cosmos.models.FeedRange;
@@ -194,7 +195,8 @@ final class Queries {
         CosmosContainer c = data(suite);
         for (String text : List.of("SELECT * FROM c ORDER BY c.n", "SELECT DISTINCT c.pk FROM c", "SELECT c.pk FROM c GROUP BY c.pk",
             "SELECT * FROM c OFFSET 1 LIMIT 2", "SELECT VALUE COUNT(1) FROM c", "SELECT VALUE SUM(c.n) FROM c", "SELECT VALUE MAX(c.n) FROM c")) {
-            Check.refused(400, text, () -> c.queryItems(text, new CosmosQueryRequestOptions(), JsonNode.class).stream().toList());
+            CosmosException refusal = Check.refused(400, text, () -> c.queryItems(text, new CosmosQueryRequestOptions(), JsonNode.class).stream().toList());
+            Check.that(refusal.getMessage().contains("cross partition query can not be directly served by the gateway"), "%s is refused with: %s", text, refusal.getMessage());
         }
     }
 }
