@@ -94,7 +94,9 @@ func (s *Server) readDocument(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	o := store.ReadOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match")}
+	// If-Match is a condition of writes. Java's change feed processor sends it with the read that is to show who has
+	// changed a lease under it, and a 412 there costs it the lease.
+	o := store.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
 	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
 		return c.Read(x.r.Context(), key, id, o)
 	})

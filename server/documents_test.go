@@ -126,6 +126,16 @@ func TestConditionsOfReadsAndWrites(t *testing.T) {
 	ts.do("POST", orders+"/docs", h.with("x-ms-documentdb-is-upsert", "true").with("If-None-Match", "*"), `{"id":"1","pk":"p"}`).want(412)
 }
 
+// Java's change feed processor reads a lease with the options of the write that was just refused.
+func TestReadIgnoresIfMatch(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	h := pk(`["p"]`)
+	old := ts.must("POST", orders+"/docs", h, `{"id":"1","pk":"p"}`).header.Get("Etag")
+	now := ts.do("PUT", orders+"/docs/1", h, `{"id":"1","pk":"p","v":1}`).want(200).header.Get("Etag")
+	ts.do("GET", orders+"/docs/1", h.with("If-Match", old), "").want(200).wantHeader("Etag", now)
+	ts.do("GET", orders+"/docs/1", h.with("If-Match", old).with("If-None-Match", now), "").want(304)
+}
+
 func TestMinimalAnswersHaveHeadersAndNoBody(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	h := pk(`["p"]`).with("Prefer", "return=minimal")
