@@ -138,6 +138,33 @@ func TestWhatIsNoObjectIsAnError(t *testing.T) {
 	}
 }
 
+// A document that a condition selects without its id being named isn't passed
+// over because other terms name ids.
+func TestConditionsOnIDsAndOthersSelectBoth(t *testing.T) {
+	const ids = `c.id IN ('1','2','3','4','5','6','7','8','9')`
+	for condition, want := range map[string]bool{
+		ids: false, ids + ` AND c.n = 1`: false, `NOT ` + ids: false, `NOT (` + ids + `)`: true, `c.id NOT IN ('1','2','3','4','5','6','7','8')`: true,
+		ids + ` OR c.n = 1`: true, `(` + ids + ` OR c.n = 1) AND c.n > 0`: true, `c.n > 0 AND (c.n = 1 OR ` + ids + `)`: true,
+		`(` + ids + ` AND c.n = 1) OR (c.n = 1)`: true, ids + ` ? false : true`: true, `c.id IN ('1','2','3','4','5','6','7','8', c.id)`: true,
+		`c.id IN ('1','2','3','4','5','6','7','x')`: true, `c.n = 1 AND 'x' = c.id`: true,
+	} {
+		rows := bound(t, `SELECT * FROM c WHERE `+condition, nil).Rows()
+		if _, ok, err := rows.Eval([]byte(`{"id":"x","n":1}`)); err != nil || ok != want {
+			t.Errorf("%s: %v (%v), want %v", condition, ok, err, want)
+		}
+	}
+}
+
+// A request's buffer may be used again once its query is bound.
+func TestValuesOfParametersAreCopied(t *testing.T) {
+	raw := json.RawMessage(`"x"`)
+	b := bound(t, `SELECT VALUE c.n FROM c WHERE c.id = @id`, map[string]json.RawMessage{"@id": raw})
+	copy(raw, `"y"`)
+	if _, ok, err := b.Rows().Eval([]byte(sample)); err != nil || !ok {
+		t.Errorf("ok %v (%v)", ok, err)
+	}
+}
+
 // More members than are looked for one by one, at two levels.
 func TestManyMembersAreFound(t *testing.T) {
 	doc, list, want := `{"o":{`, "SELECT ", "{"
