@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,9 +17,23 @@ import (
 
 // keyDefinition is the member partitionKey.
 type keyDefinition struct {
-	Paths   []string `json:"paths"`
-	Kind    string   `json:"kind"`
-	Version *int     `json:"version"`
+	Paths   []string    `json:"paths"`
+	Kind    string      `json:"kind"`
+	Version *keyVersion `json:"version"`
+}
+
+// keyVersion is the version of a partition key: 1 or 2. Java's SDK writes the name of its constant, "V1" or "V2".
+type keyVersion int
+
+// UnmarshalJSON reads a number, as it is or as a text, with or without a V before it.
+func (v *keyVersion) UnmarshalJSON(text []byte) error {
+	plain := strings.TrimLeft(strings.Trim(string(text), `"`), "vV")
+	n, err := strconv.Atoi(plain)
+	if err != nil {
+		return fmt.Errorf("the version is 1 or 2, not %.40s", text)
+	}
+	*v = keyVersion(n)
+	return nil
 }
 
 // newContainer reads the body of a new container, and completes its partition key.
@@ -54,7 +69,7 @@ func readKeyDefinition(v jsontext.Value) (keyDefinition, store.KeyVersion, error
 	}
 	version := 2
 	if def.Version != nil {
-		version = *def.Version
+		version = int(*def.Version)
 	}
 	switch {
 	case def.Kind == "MultiHash" && version == 2:
@@ -71,7 +86,8 @@ func readKeyDefinition(v jsontext.Value) (keyDefinition, store.KeyVersion, error
 	return def, 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
 }
 
-// completeKey adds what a definition leaves out: SDKs that find no version take different ones.
+// completeKey adds what a definition leaves out: SDKs that find no version take different ones. The version is written as
+// a number, however it came.
 func completeKey(v jsontext.Value, hash store.KeyVersion) jsontext.Value {
 	m, err := parseMembers(v)
 	if err != nil {
@@ -79,7 +95,7 @@ func completeKey(v jsontext.Value, hash store.KeyVersion) jsontext.Value {
 	}
 	kind, version := kindOf(hash)
 	m.setDefault("kind", strconv.Quote(kind))
-	m.setDefault("version", strconv.Itoa(version))
+	m.set("version", []byte(strconv.Itoa(version)))
 	return m.json()
 }
 
@@ -170,7 +186,7 @@ func sameKey(v jsontext.Value, p store.ContainerProperties) error {
 		return badRequest("the partition key of the container can't be read: %v", err)
 	}
 	kind, version := kindOf(p.KeyVersion)
-	if !slices.Equal(def.Paths, p.KeyPaths) || def.Kind != "" && def.Kind != kind || def.Version != nil && *def.Version != version {
+	if !slices.Equal(def.Paths, p.KeyPaths) || def.Kind != "" && def.Kind != kind || def.Version != nil && int(*def.Version) != version {
 		return badRequest("the partition key of a container can't be changed: it is %s", keyOf(p, readExtra(p.Extra)))
 	}
 	return nil

@@ -54,12 +54,15 @@ func TestBodiesOfResourcesAreJudged(t *testing.T) {
 func TestContainersShowKindAndVersionOfTheirKey(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for sent, want := range map[string]string{
-		`{"paths":["/a"]}`:                                        `{"paths":["/a"],"kind":"Hash","version":2}`,
-		`{"paths":["/a"],"version":2}`:                            `{"paths":["/a"],"version":2,"kind":"Hash"}`,
-		`{"kind":"Hash","paths":["/a"]}`:                          `{"kind":"Hash","paths":["/a"],"version":2}`,
-		`{"paths":["/a"],"version":1}`:                            `{"paths":["/a"],"version":1,"kind":"Hash"}`,
-		`{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`:    `{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`,
-		`{"paths":["/t","/u"],"kind":"MultiHash"}`:                `{"paths":["/t","/u"],"kind":"MultiHash","version":2}`,
+		`{"paths":["/a"]}`:                                     `{"paths":["/a"],"kind":"Hash","version":2}`,
+		`{"paths":["/a"],"version":2}`:                         `{"paths":["/a"],"version":2,"kind":"Hash"}`,
+		`{"kind":"Hash","paths":["/a"]}`:                       `{"kind":"Hash","paths":["/a"],"version":2}`,
+		`{"paths":["/a"],"version":1}`:                         `{"paths":["/a"],"version":1,"kind":"Hash"}`,
+		`{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`: `{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`,
+		`{"paths":["/t","/u"],"kind":"MultiHash"}`:             `{"paths":["/t","/u"],"kind":"MultiHash","version":2}`,
+		// Java writes the name of its constant.
+		`{"paths":["/t","/u"],"version":"V2","kind":"MultiHash"}`: `{"paths":["/t","/u"],"version":2,"kind":"MultiHash"}`,
+		`{"paths":["/a"],"version":"V1"}`:                         `{"paths":["/a"],"version":1,"kind":"Hash"}`,
 		`{"paths":["/\"quoted name\"/x"],"kind":"Hash"}`:          `{"paths":["/\"quoted name\"/x"],"kind":"Hash","version":2}`,
 		`{"paths":["/_partitionKey"],"systemKey":true,"kind":""}`: `{"paths":["/_partitionKey"],"systemKey":true,"kind":""` + `,"version":2}`,
 	} {
