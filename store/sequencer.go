@@ -171,6 +171,8 @@ func (db *DB) carryOut(g *group, requests []*request) {
 type group struct {
 	db    *DB
 	batch *pebble.Batch
+	// index looks up what the groups before this one left in the database; nil until the first look.
+	index *pebble.Iterator
 	// ts is the store's clock when the group began: the _ts of all its writes.
 	ts int64
 	// written has the items that the group wrote, by index key: they are not in
@@ -207,6 +209,7 @@ func (g *group) commit() error {
 	defer func() {
 		_ = g.batch.Close() // reports only that it was closed before
 		g.batch = nil
+		g.closeIndex()
 		// While the store is idle it should not hold on to the last documents.
 		clear(g.written)
 		clear(g.effects[:cap(g.effects)])
@@ -238,6 +241,38 @@ func (g *group) commit() error {
 		s.retire()
 	}
 	return nil
+}
+
+// lookup reads an item's index entry as the groups before this one left it; ok is false when
+// there is none.
+//
+// One iterator serves the whole group, since nobody else writes, and it asks the filters of
+// all levels. Pebble's Get builds its iterators anew for each key, and never asks the filters of the
+// last level: for a key that isn't there, which is every new item's, it was measured to take four
+// times as long.
+func (g *group) lookup(key []byte) (e entry, ok bool, err error) {
+	if g.index == nil {
+		if g.index, err = g.db.pebble.NewIter(&pebble.IterOptions{UseL6Filters: true}); err != nil {
+			return e, false, err
+		}
+	}
+	if !g.index.SeekPrefixGE(key) {
+		return e, false, g.index.Error()
+	}
+	b, err := g.index.ValueAndErr()
+	if err == nil {
+		e, err = decodeEntry(b)
+	}
+	return e, err == nil, err
+}
+
+// closeIndex ends the lookups of the group: the iterator keeps old files and
+// memtables alive.
+func (g *group) closeIndex() {
+	if g.index != nil {
+		_ = g.index.Close() // reports only what the lookups have reported
+		g.index = nil
+	}
 }
 
 // view makes the view that the group ends with.

@@ -215,7 +215,7 @@ func (t *transaction) find(key []byte) (version, error) {
 	if v, ok := t.written[string(key)]; ok {
 		return v, nil
 	}
-	e, ok, err := lookup(t.db.pebble, key)
+	e, ok, err := t.lookup(key)
 	if err != nil {
 		return version{}, t.db.fault(err)
 	}
