@@ -87,6 +87,7 @@ type DB struct {
 	ledgers []*ledger
 	numbers numbersRecord
 	failed  error
+	busy    busySegments
 }
 
 // Close ends all background work, waits for writes and reads that are under way, and

@@ -134,6 +134,8 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		db.options.Logger.Error("a file of the store is damaged", slog.String("path", i.Path), slog.Any("error", i.Details))
 	}}
 	o.TargetFileSizes[0] = firstLevelFile
+	db.busy.window = int(o.MemTableSize) / 2
+	o.Experimental.SpanPolicyFunc = db.busy.span
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
 		o.Levels[i].Compression = func() *block.CompressionProfile { return block.SnappyCompression }

@@ -342,6 +342,7 @@ func (t *transaction) put(e *effect, segment uint32) error {
 	copy(d.Key[logKeySize:], e.op.point)
 	putLogHeader(d.Value, e.stamp.ts, e.ttl)
 	c.tail.appendStored(d.Value[:logHeaderSize], e.body, e.stamp)
+	t.db.busy.note(d.Key, len(d.Value))
 	if err := d.Finish(); err != nil {
 		return err
 	}

@@ -66,5 +66,6 @@ func (t *transaction) putVersion(e *effect, segment uint32) error {
 		t.l.c.tail.appendStored(d.Value[:versionHeaderSize], e.body, e.stamp)
 	}
 	copy(d.Value[versionHeaderSize+current:], e.previous)
+	t.db.busy.note(d.Key, len(d.Value))
 	return d.Finish()
 }
