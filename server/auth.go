@@ -81,6 +81,7 @@ func (s *Server) authorize(x *exchange) (grant, error) {
 		return 0, forbidden("The authorization token is not valid at the current time. Token time: %s, server time: %s; they may be %s apart.",
 			wire.FormatTime(at), wire.FormatTime(now), clockWindow)
 	}
+	x.grant = g
 	return g, nil
 }
 

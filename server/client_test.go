@@ -188,7 +188,7 @@ func (a response) want(status int, sub ...int) response {
 		wantSub = sub[0]
 	}
 	if a.status != status || a.sub() != wantSub {
-		a.t.Fatalf("%s: %d/%d, want %d/%d: %s", a.what, a.status, a.sub(), status, wantSub, a.body)
+		a.t.Fatalf("%s: %d/%d, want %d/%d: %.600s", a.what, a.status, a.sub(), status, wantSub, a.body)
 	}
 	return a
 }

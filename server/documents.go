@@ -71,22 +71,46 @@ func withID(body []byte) (with []byte, missing bool) {
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return nil, false
 	}
-	at, empty := d.InputOffset(), true
-	for d.PeekKind() == '"' {
-		empty = false
-		name, err := d.ReadToken()
-		if err != nil || name.String() == "id" {
-			return nil, false
-		}
-		if err := d.SkipValue(); err != nil {
-			return nil, false
-		}
+	at, empty := d.InputOffset(), d.PeekKind() == '}'
+	found, err := seek(d, "id")
+	if err != nil || found {
+		return nil, false
 	}
 	with = append(bytes.Clone(body[:at]), `"id":"`+newGUID()+`"`...)
 	if !empty {
 		with = append(with, ',')
 	}
 	return append(with, body[at:]...), true
+}
+
+// idOf is the id of a document; empty: it has none that is a string.
+func idOf(body []byte) string {
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return ""
+	}
+	if found, err := seek(d, "id"); err != nil || !found || d.PeekKind() != '"' {
+		return ""
+	}
+	t, err := d.ReadToken()
+	if err != nil {
+		return ""
+	}
+	return t.String()
+}
+
+// seek goes to the value of a member of the object that d is in.
+func seek(d *jsontext.Decoder, name string) (found bool, err error) {
+	for d.PeekKind() == '"' {
+		t, err := d.ReadToken()
+		if err != nil || t.String() == name {
+			return err == nil, err
+		}
+		if err := d.SkipValue(); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 func (s *Server) readDocument(x *exchange) error {

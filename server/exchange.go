@@ -32,6 +32,8 @@ type exchange struct {
 	links []string
 	// op is the operation's name, once it is known.
 	op string
+	// grant is what the key that signed the request may do, once it was checked.
+	grant grant
 
 	// What goes into the headers of the answer. session is a session token, lsn is
 	// left out when negative, count (of a page's items) likewise.
@@ -130,15 +132,21 @@ func (x *exchange) partitionKey() (feed.PartitionKey, error) {
 	if text == "" {
 		return nil, nil
 	}
-	key, err := feed.ParsePartitionKey(text)
+	key, err := parseKey(text)
 	if err != nil {
 		return nil, badRequest("the header x-ms-documentdb-partitionkey is no partition key: %v", err)
 	}
-	if len(key) == 0 {
+	return key, nil
+}
+
+// parseKey reads a partition key as the protocol writes it.
+func parseKey(text string) (feed.PartitionKey, error) {
+	key, err := feed.ParsePartitionKey(text)
+	if err == nil && len(key) == 0 {
 		// What SDKs write for "no key" where the container was once made without one.
 		key = feed.PartitionKey{feed.Undefined}
 	}
-	return key, nil
+	return key, err
 }
 
 // took notes what an operation on an item cost and which partition served it.

@@ -32,29 +32,34 @@ func (s *Server) table() []route {
 		{http.MethodGet, "/", nil, "read account", false, s.readAccount},
 
 		{http.MethodGet, "/dbs", nil, "list databases", false, s.listDatabases},
+		{http.MethodPost, "/dbs", isQuery, "query databases", false, s.queryDatabases},
 		{http.MethodPost, "/dbs", nil, "create database", true, s.createDatabase},
 		{http.MethodGet, "/dbs/*", nil, "read database", false, s.readDatabase},
 		{http.MethodDelete, "/dbs/*", nil, "delete database", true, s.deleteDatabase},
 
 		{http.MethodGet, "/dbs/*/colls", nil, "list containers", false, s.listContainers},
+		{http.MethodPost, "/dbs/*/colls", isQuery, "query containers", false, s.queryContainers},
 		{http.MethodPost, "/dbs/*/colls", nil, "create container", true, s.createContainer},
 		{http.MethodGet, "/dbs/*/colls/*", nil, "read container", false, s.readContainer},
 		{http.MethodPut, "/dbs/*/colls/*", nil, "replace container", true, s.replaceContainer},
 		{http.MethodDelete, "/dbs/*/colls/*", nil, "delete container", true, s.deleteContainer},
 
 		{http.MethodGet, "/offers", nil, "list offers", false, s.listOffers},
+		{http.MethodPost, "/offers", isQuery, "query offers", false, s.queryOffers},
 		{http.MethodGet, "/offers/*", nil, "read offer", false, s.readOffer},
 		{http.MethodPut, "/offers/*", nil, "replace offer", true, s.replaceOffer},
 
 		{http.MethodGet, "/dbs/*/colls/*/pkranges", nil, "read partition key ranges", false, s.readKeyRanges},
 		{http.MethodGet, "/dbs/*/colls/*/docs", isChangeFeed, "read change feed", false, s.readChangeFeed},
 		{http.MethodGet, "/dbs/*/colls/*/docs", nil, "read documents", false, s.readDocuments},
+		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, "batch", false, s.runBatch}, // one that only reads may be signed with a read-only key
 		{http.MethodPost, "/dbs/*/colls/*/docs", isPlan, "plan query", false, s.planQuery},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isQuery, "query documents", false, s.queryDocuments},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isUpsert, "upsert document", true, s.upsertDocument},
 		{http.MethodPost, "/dbs/*/colls/*/docs", nil, "create document", true, s.createDocument},
 		{http.MethodGet, "/dbs/*/colls/*/docs/*", nil, "read document", false, s.readDocument},
 		{http.MethodPut, "/dbs/*/colls/*/docs/*", nil, "replace document", true, s.replaceDocument},
+		{http.MethodPatch, "/dbs/*/colls/*/docs/*", nil, "patch document", true, s.patchDocument},
 		{http.MethodDelete, "/dbs/*/colls/*/docs/*", nil, "delete document", true, s.deleteDocument},
 	}
 }

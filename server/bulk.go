@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// A batch without x-ms-cosmos-batch-atomic is bulk: each operation for itself, each on the partition key that it names.
+//
+// The request names a physical partition, by which SDKs sort their operations. When it is gone the whole request is
+// answered with 410/1002, so that they sort anew; an operation whose key isn't in it is done all the same, since
+// here one server has all partitions. Operations on one item are done in their order; others beside each other, so that
+// they share the syncs of the store's log. Without x-ms-cosmos-batch-continue-on-error all are done in order, and none after
+// one that failed (424).
+
+// bulkWorkers is how many operations of one request are under way at a time.
+const bulkWorkers = 32
+
+func (x *exchange) bulk(c *store.Container, ops []batchOp) error {
+	if err := x.checkPartition(c); err != nil {
+		return err
+	}
+	key, err := x.partitionKey()
+	if err != nil {
+		return err
+	}
+	results := make([]batchResult, len(ops))
+	if !x.flag(wire.HeaderBatchContinueOnError) {
+		for i, o := range ops {
+			if i > 0 && results[i-1].err != nil {
+				results[i].err = errNotDone
+				continue
+			}
+			results[i] = x.bulkOne(c, key, o)
+		}
+		return x.sendBatch(ops, results)
+	}
+	var all sync.WaitGroup
+	chains := chainsOf(ops)
+	for n := range min(bulkWorkers, len(chains)) {
+		all.Go(func() {
+			for at := n; at < len(chains); at += bulkWorkers {
+				for _, i := range chains[at] {
+					results[i] = x.bulkOne(c, key, ops[i])
+				}
+			}
+		})
+	}
+	all.Wait()
+	return x.sendBatch(ops, results)
+}
+
+// checkPartition checks that the partition that the request names is live.
+func (x *exchange) checkPartition(c *store.Container) error {
+	id, err := x.partitionID(c)
+	if err != nil || id == "" {
+		return err
+	}
+	live, err := c.Partitions(x.r.Context())
+	if err != nil {
+		return above(err)
+	}
+	if !slices.ContainsFunc(live, func(p feed.Partition) bool { return p.ID == id }) {
+		return &feed.GoneError{Partition: id}
+	}
+	return nil
+}
+
+// chainsOf divides the operations into chains, by their places: each has those on items of one id, in order. Items of one id
+// and two keys are in one chain too, which costs a little time and nothing else.
+func chainsOf(ops []batchOp) [][]int {
+	var chains [][]int
+	of := map[string]int{}
+	for i, o := range ops {
+		id := o.ID
+		if o.Kind == store.OpCreate || o.Kind == store.OpUpsert {
+			id = idOf(o.Body)
+		}
+		at, known := of[id]
+		if !known || id == "" { // a document without id gets one that no other has
+			at = len(chains)
+			of[id] = at
+			chains = append(chains, nil)
+		}
+		chains[at] = append(chains[at], i)
+	}
+	return chains
+}
+
+// bulkOne does one operation.
+func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
+	defer func() {
+		// Nobody else would: this is not the goroutine of the request.
+		if p := recover(); p != nil {
+			x.s.o.Logger.ErrorContext(x.r.Context(), "request panicked", "activity", x.activity, "operation", x.op, "panic", p,
+				"stack", string(debug.Stack()))
+			r = batchResult{err: errInternal}
+		}
+	}()
+	if o.err != nil {
+		return batchResult{err: o.err}
+	}
+	if o.key != nil {
+		key = o.key
+	}
+	result, err := perform(x.r.Context(), c, key, o.Operation)
+	if giveID(&o.Operation, err) {
+		result, err = perform(x.r.Context(), c, key, o.Operation)
+	}
+	r = batchResult{Result: result, err: err}
+	if err != nil && !errors.As(err, new(*feed.ThrottledError)) {
+		r.Charge = failedWriteCharge
+		if o.Kind == store.OpRead {
+			r.Charge = failedReadCharge
+		}
+	}
+	return r
+}
+
+// perform does one operation for itself.
+func perform(ctx context.Context, c *store.Container, key feed.PartitionKey, o store.Operation) (store.Result, error) {
+	w := store.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch}
+	switch o.Kind {
+	case store.OpCreate:
+		return c.Create(ctx, key, o.Body, w)
+	case store.OpUpsert:
+		return c.Upsert(ctx, key, o.Body, w)
+	case store.OpReplace:
+		return c.Replace(ctx, key, o.ID, o.Body, w)
+	case store.OpDelete:
+		return c.Delete(ctx, key, o.ID, w)
+	case store.OpChange:
+		return c.Change(ctx, key, o.ID, o.Change, w)
+	case store.OpRead:
+	}
+	return c.Read(ctx, key, o.ID, store.ReadOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// A batch with x-ms-cosmos-batch-atomic: true is a transaction on one logical partition: all of it is done, in order
+// and at one LSN, or nothing. The operation that fails has its own status, all others 424.
+
+// errNotDone is what became of the operations beside the one that failed.
+var errNotDone = failure(http.StatusFailedDependency, 0, "not done, because another operation of the batch failed")
+
+func (x *exchange) transact(c *store.Container, ops []batchOp) error {
+	key, err := x.partitionKey()
+	if err != nil {
+		return err
+	}
+	prepared := make([]store.Operation, len(ops))
+	for i, o := range ops {
+		if o.err != nil {
+			return x.sendFailedBatch(ops, i, o.err)
+		}
+		prepared[i] = o.Operation
+		if key == nil {
+			key = o.key
+		}
+	}
+	results, err := c.Batch(x.r.Context(), key, prepared)
+	for {
+		failed := (*store.BatchError)(nil)
+		if !errors.As(err, &failed) {
+			break
+		}
+		// Documents without an id get one. Nothing was done yet: a bad id is found before anything is.
+		if !giveID(&prepared[failed.Index], failed.Err) {
+			return x.sendFailedBatch(ops, failed.Index, failed.Err)
+		}
+		results, err = c.Batch(x.r.Context(), key, prepared)
+	}
+	if err != nil {
+		return above(err)
+	}
+	done := make([]batchResult, len(results))
+	for i, r := range results {
+		done[i] = batchResult{Result: r}
+	}
+	return x.sendBatch(ops, done)
+}
+
+// giveID gives a new id to the document of a create or upsert that failed because it has none; false: that wasn't why.
+func giveID(o *store.Operation, err error) bool {
+	bad := (*store.BadRequestError)(nil)
+	if !errors.As(err, &bad) || bad.Kind != store.BadID || o.Kind != store.OpCreate && o.Kind != store.OpUpsert {
+		return false
+	}
+	with, missing := withID(o.Body)
+	if missing {
+		o.Body = with
+	}
+	return missing
+}
+
+// sendFailedBatch answers that nothing was done, because one operation failed.
+func (x *exchange) sendFailedBatch(ops []batchOp, index int, err error) error {
+	results := make([]batchResult, len(ops))
+	for i := range results {
+		results[i].err = errNotDone
+	}
+	results[index].err, results[index].Charge = err, failedWriteCharge
+	return x.sendBatch(ops, results)
+}
