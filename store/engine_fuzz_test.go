@@ -1,7 +1,13 @@
 package store
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -66,6 +72,66 @@ func FuzzContainerRecord(f *testing.F) {
 			if i := m.find([]byte(key)); i < 0 || i > len(m.partitions) {
 				t.Errorf("key %x is in partition %d of %d", key, i, len(m.partitions))
 			}
+		}
+	})
+}
+
+// A continuation of items from anywhere is refused, or is a place to go on from: what comes then is in the
+// scope and in order, and it is what lies behind that place.
+func FuzzItemsContinuation(f *testing.F) {
+	db, err := OpenMemory(Options{PurgeInterval: -1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = db.Close() })
+	if _, err := db.CreateDatabase(f.Context(), DatabaseProperties{ID: "db"}); err != nil {
+		f.Fatal(err)
+	}
+	c, err := db.CreateContainer(f.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for n := range 20 {
+		if _, err := c.Upsert(f.Context(), nil, body(fmt.Sprint(n), fmt.Sprint(n%4), n), WriteOptions{}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	all, err := c.Items(f.Context(), ItemsRequest{})
+	if err != nil || len(all.Items) != 20 {
+		f.Fatal(len(all.Items), err)
+	}
+	for i := range all.Items {
+		f.Add(all.ContinuationAfter(i), "3", "1")
+	}
+	f.Add("", "", "")
+	f.Add("_____w", "1", "")
+	f.Fuzz(func(t *testing.T, continuation, pk, prefix string) {
+		var key feed.PartitionKey
+		if pk != "" {
+			key = feed.PartitionKey{pk}
+		}
+		after, bad := base64.RawURLEncoding.DecodeString(continuation)
+		page, err := c.Items(t.Context(), ItemsRequest{Continuation: continuation, Key: key, IDPrefix: prefix})
+		if err != nil {
+			if !errors.As(err, new(*BadRequestError)) && !errors.As(err, new(*TooLargeError)) {
+				t.Fatal(err)
+			}
+			return
+		}
+		var want []string
+		for i, item := range all.Items {
+			at, _ := base64.RawURLEncoding.DecodeString(all.ContinuationAfter(i))
+			id, _ := field(t, item.Body, "id").(string)
+			if bytes.Compare(at, after) > 0 && strings.HasPrefix(id, prefix) && (pk == "" || field(t, item.Body, "pk") == pk) {
+				want = append(want, string(item.Body))
+			}
+		}
+		var got []string
+		for _, item := range page.Items {
+			got = append(got, string(item.Body))
+		}
+		if bad != nil || !slices.Equal(got, want) || page.Continuation != "" {
+			t.Errorf("after %q of %q with prefix %q: got %q, want %q", continuation, pk, prefix, got, want)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,4 +107,57 @@ func ExampleContainer_Batch() {
 	// Output:
 	// two lamps: <nil>
 	// two more: operation 1 of the batch: not enough lamps
+}
+
+// One page of the changes of a whole container, however many partitions it has, and a filter over its
+// items that copies nothing.
+func ExampleContainer_Feed() {
+	ctx := context.Background()
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 3})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for n, customer := range []string{"ada", "bob", "cyd"} {
+		if _, err := orders.Upsert(ctx, nil, fmt.Appendf(nil, `{"id":"%d","customer":%q}`, n, customer), store.WriteOptions{}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	page, err := orders.Feed(ctx, feed.Request{From: feed.Beginning(), MaxItems: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(page.Changes), "changes from", len(page.Served), "partitions, up to", page.Continuation)
+
+	if _, err := orders.Split(ctx, "1", ""); err != nil {
+		log.Fatal(err)
+	}
+	page, err = orders.Feed(ctx, feed.Request{From: feed.After(page.Continuation)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(page.Changes), "change from", len(page.Served), "partitions, up to", page.Continuation)
+
+	bobs := 0
+	_, err = orders.VisitItems(ctx, store.ItemsRequest{}, func(v *store.VisitedItem) (bool, error) {
+		if bytes.Contains(v.Body, []byte(`"customer":"bob"`)) {
+			bobs++
+		}
+		return true, nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("orders of bob:", bobs)
+	// Output:
+	// 2 changes from 3 partitions, up to "2"
+	// 1 change from 4 partitions, up to "3"
+	// orders of bob: 1
 }

@@ -37,7 +37,7 @@ type PartitionEnd struct {
 // n partitions a page may cost n seeks; those in which nothing has changed since the continuation
 // cost none.
 func (c *Container) Feed(ctx context.Context, r feed.Request) (FeedPage, error) {
-	page, sp, err := c.readFeed(ctx, r, true)
+	page, sp, err := c.readFeed(ctx, r, true, nil)
 	if err != nil {
 		return FeedPage{}, err
 	}

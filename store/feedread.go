@@ -26,19 +26,21 @@ type feedRead struct {
 	// spans tells that a scope may lie in several partitions; else that is answered with
 	// *feed.GoneError.
 	spans bool
+	// into is memory to make the page in; nil: each page gets its own.
+	into *PageBuffer
 	// after is the LSN behind which to read. It is known once resolved is set; a
 	// read that waits goes on from there, whatever the request's start.
 	after    int64
 	resolved bool
 }
 
-// readFeed returns one page of the container's feed, and what it was read from.
-func (c *Container) readFeed(ctx context.Context, r feed.Request, spans bool) (feed.Page, span, error) {
+// readFeed returns one page of the container's feed, and what it was read from. into may be nil.
+func (c *Container) readFeed(ctx context.Context, r feed.Request, spans bool, into *PageBuffer) (feed.Page, span, error) {
 	start := time.Now()
 	if err := c.admit(ctx); err != nil {
 		return feed.Page{}, span{}, err
 	}
-	f := feedRead{c: c, r: r, spans: spans}
+	f := feedRead{c: c, r: r, spans: spans, into: into}
 	var err error
 	if f.scope, err = c.newScope(r.Range, r.Key); err != nil {
 		return feed.Page{}, span{}, err
@@ -97,7 +99,7 @@ func (f *feedRead) once(ctx context.Context) (feed.Page, span, error) {
 	}
 	f.after = w.position
 	page := sp.page(w.position)
-	page.Changes, page.Bytes = w.changes, len(w.buf)
+	page.Changes, page.Bytes = w.changes, len(w.buf)-w.gap*max(len(w.changes)-1, 0)
 	return page, sp, nil
 }
 

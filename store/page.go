@@ -46,8 +46,12 @@ func (w *walk) grow(n int) {
 	w.move(make([]byte, 0, size))
 }
 
-// fit ends the page: a buffer that is mostly empty is replaced.
+// fit ends the page: a buffer that is mostly empty is replaced, unless it is used again.
 func (w *walk) fit() {
+	if w.into != nil {
+		w.into.bytes, w.into.changes = w.buf, w.changes
+		return
+	}
 	if len(w.changes) == 0 {
 		w.buf = nil
 		return
@@ -71,6 +75,9 @@ func (w *walk) move(buf []byte) {
 		return b
 	}
 	for i := range w.changes {
+		if i > 0 {
+			at += w.gap
+		}
 		c := &w.changes[i]
 		if c.Current != nil {
 			c.Current = take(len(c.Current))

@@ -38,6 +38,6 @@ func (s source) Partitions(ctx context.Context) ([]feed.Partition, error) { retu
 
 // Read implements [feed.Source].
 func (s source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
-	page, _, err := s.c.readFeed(ctx, r, false)
+	page, _, err := s.c.readFeed(ctx, r, false, nil)
 	return page, err
 }

@@ -44,8 +44,8 @@ type walk struct {
 	retention time.Duration
 	changes   []feed.Change
 	buf       []byte
-	// room is how many changes the page is expected to have.
-	room int
+	// room is how many changes the page is expected to have, and gap how many bytes stand between two of them.
+	room, gap int
 
 	ttl     int32 // the container's
 	now     int64
@@ -80,6 +80,7 @@ func newWalk(f *feedRead, v *view, s *state, part *partition) *walk {
 	if w.max <= 0 {
 		w.max = defaultMaxItems
 	}
+	w.begin()
 	return w
 }
 
@@ -227,6 +228,9 @@ func (w *walk) takeLatest(lsn int64, value []byte) error {
 			return nil
 		}
 	}
+	if w.gap > 0 && len(w.changes) > 0 {
+		w.append(comma)
+	}
 	n := len(w.buf)
 	w.append(value[logHeaderSize:])
 	change := w.extend()
@@ -239,7 +243,10 @@ func (w *walk) takeLatest(lsn int64, value []byte) error {
 func (w *walk) extend() *feed.Change {
 	n := len(w.changes)
 	if n < cap(w.changes) {
-		w.changes = w.changes[:n+1] // zero, since the memory is new
+		w.changes = w.changes[:n+1]
+		if w.into != nil {
+			w.changes[n] = feed.Change{} // else it is zero, since the memory is new
+		}
 	} else {
 		w.changes = append(w.changes, feed.Change{})
 	}
