@@ -3,7 +3,9 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
+	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server/query"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -50,7 +52,7 @@ func (x *exchange) query() (*query.Bound, error) {
 	}
 	q, err := x.s.queries.parse(*spec.Query)
 	if err != nil {
-		return nil, queryFailure(err)
+		return nil, x.combining(err)
 	}
 	values := make(map[string]json.RawMessage, len(spec.Parameters))
 	for _, p := range spec.Parameters {
@@ -61,6 +63,19 @@ func (x *exchange) query() (*query.Bound, error) {
 	}
 	b, err := q.Bind(values)
 	return b, queryFailure(err)
+}
+
+// combining makes an error of the parser that of a request. What combines rows of several partitions is refused over a container
+// by the service's sentence also where it is not supported within a key either: clients tell the two by it.
+func (x *exchange) combining(err error) error {
+	var no *query.UnsupportedError
+	if !errors.As(err, &no) || x.header(wire.HeaderPartitionKey) != "" || x.header(wire.HeaderPartitionID) != "" || x.header(wire.HeaderStartEPK) != "" {
+		return queryFailure(err)
+	}
+	if no.What == "DISTINCT" || no.What == "GROUP BY" || strings.Contains(no.What, "aggregate") {
+		return badRequest(crossPartition+" %v.", no)
+	}
+	return queryFailure(err)
 }
 
 const querySpecForm = `{"query": text, "parameters": [{"name": "@name", "value": value}, ...]}`
@@ -112,7 +127,8 @@ func (s *Server) queryDocuments(x *exchange) error {
 			return err
 		}
 	}
-	return x.sendPage(run.count, func(emit func([]byte)) { emit(run.page) })
+	x.sendText(run.count, run.page)
+	return nil
 }
 
 // newRun reads what is asked for, and refuses what can't be answered.

@@ -285,7 +285,10 @@ func TestWhatCantBeMergedIsRefusedOverAWholeContainer(t *testing.T) {
 		}
 		for _, text := range []string{"SELECT DISTINCT c.v FROM c", "SELECT c.v FROM c GROUP BY c.v", "SELECT VALUE SUM(c.v) FROM c"} {
 			for _, h := range []headers{nil, {"x-ms-cosmos-is-query-plan-request": "True"}} {
-				ts.ask(h, text).want(400)
+				ts.ask(h, text).want(400).wantBody("cross partition query can not be directly served by the gateway").wantBody("not supported")
+			}
+			if body := string(ts.ask(pk(`["a"]`), text).want(400).body); strings.Contains(body, "cross partition") {
+				t.Errorf("%s within a key: %s", text, body)
 			}
 		}
 	}
