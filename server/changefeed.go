@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -47,26 +48,45 @@ func (s *Server) readChangeFeed(x *exchange) error {
 		x.feedPosition(page)
 		return x.sendNoPage()
 	}
-	page, err := c.Feed(x.r.Context(), r)
+	return x.sendFeed(c, r)
+}
+
+// sendFeed answers with a page of the feed.
+func (x *exchange) sendFeed(c *store.Container, r feed.Request) error {
+	buffer := feedBuffers.Get().(*store.PageBuffer) //nolint:errcheck // the pool holds nothing else
+	page, err := c.FeedInto(x.r.Context(), r, buffer)
 	if err != nil {
 		return feedFailure(c, err)
 	}
 	x.feedPosition(page)
-	if len(page.Changes) == 0 {
-		return x.sendNoPage()
-	}
-	if r.Mode == feed.AllVersionsAndDeletes {
-		props, err := c.Properties(x.r.Context())
-		if err != nil {
-			return ownerNotFound(err)
+	n := len(page.Changes)
+	switch {
+	case n == 0:
+		err = x.sendNoPage()
+	case r.Mode == feed.AllVersionsAndDeletes:
+		props, failed := c.Properties(x.r.Context())
+		if failed != nil {
+			return ownerNotFound(failed)
 		}
-		return x.sendPage(len(page.Changes), versions(page.Changes, keyNames(props.KeyPaths)))
+		err = x.sendPage(n, versions(page.Changes, keyNames(props.KeyPaths)))
+	case x.header(wire.HeaderWireFormat) != "":
+		err = x.sendPage(n, currents(page.Changes))
+	default:
+		if !x.sendText(n, buffer.Text()) {
+			return nil // nobody is left to be told, and the buffer is not ours alone
+		}
 	}
-	if x.header(wire.HeaderWireFormat) != "" {
-		return x.sendPage(len(page.Changes), currents(page.Changes))
+	if err == nil && buffer.Size() <= maxKeptBuffer {
+		feedBuffers.Put(buffer)
 	}
-	return x.sendPage(len(page.Changes), documents(page.Changes))
+	return err
 }
+
+// feedBuffers are the memory of pages, which is used again: else to make and to collect it is most of what a page costs.
+var feedBuffers = sync.Pool{New: func() any { return new(store.PageBuffer) }}
+
+// maxKeptBuffer is the largest buffer that is kept. Larger ones held a transaction that is seldom seen.
+const maxKeptBuffer = 6 << 20
 
 // feedPosition notes what the headers of an answer say: the position, and the highest LSN of what was asked, which
 // clients take their lag from.
@@ -87,18 +107,6 @@ func (x *exchange) servedBy(all []store.PartitionEnd) {
 		x.lsn = max(x.lsn, p.End)
 	}
 	x.session = strings.Join(tokens, ",")
-}
-
-// documents are the changes of latest version mode: the documents as they are stored.
-func documents(changes []feed.Change) pieces {
-	return func(emit func([]byte)) {
-		for i := range changes {
-			if i > 0 {
-				emit(comma)
-			}
-			emit(changes[i].Current)
-		}
-	}
 }
 
 var comma = []byte(",")

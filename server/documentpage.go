@@ -14,10 +14,28 @@ import (
 // A part is used before the next one is asked for.
 type pieces func(emit func([]byte))
 
+// sendText answers with count documents that are one text already, with the commas between them. It is written as it is, which needs no
+// copy where it is large. written is false when the client is gone; the connection may be using the text yet.
+func (x *exchange) sendText(count int, documents []byte) (written bool) {
+	head, tail := x.frame(count)
+	x.count = count
+	x.start(http.StatusOK, len(head)+len(documents)+len(tail))
+	for _, part := range [][]byte{[]byte(head), documents, []byte(tail)} {
+		if _, err := x.w.Write(part); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// frame is what stands around the documents of a page.
+func (x *exchange) frame(count int) (head, tail string) {
+	return `{"_rid":"` + x.content + `","Documents":[`, `],"_count":` + strconv.Itoa(count) + `}`
+}
+
 // sendPage answers with count documents. It takes the rest of the answer's headers from x.
 func (x *exchange) sendPage(count int, documents pieces) error {
-	head := `{"_rid":"` + x.content + `","Documents":[`
-	tail := `],"_count":` + strconv.Itoa(count) + `}`
+	head, tail := x.frame(count)
 	size := len(head) + len(tail)
 	documents(func(b []byte) { size += len(b) })
 	x.count = count
