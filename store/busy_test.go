@@ -66,7 +66,7 @@ func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if _, err := db.CreateDatabase(t.Context(), "db"); err != nil {
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: 2})
