@@ -58,6 +58,7 @@ func FuzzDocument(f *testing.F) {
 	var rows []*Rows
 	for _, text := range []string{
 		`SELECT * FROM c WHERE c.a = c.b`,
+		`SELECT VALUE c = {"a": [1, {"b": 2}]} OR ARRAY_CONTAINS([{}], c, true) FROM c`,
 		`SELECT VALUE c.a.b["a b"][0] FROM c WHERE c.a != null OR NOT IS_DEFINED(c.b)`,
 		`SELECT c.a, c.b[1] AS x, c, c.a < c.b, c.a ?? c.b, [c.a, c.c] FROM c ORDER BY c.a, c.b DESC`,
 		`SELECT VALUE ARRAY_CONTAINS(c.a, c.b, true) FROM c WHERE c.c NOT IN (1, "x", null, c.a)`,
@@ -76,7 +77,7 @@ func FuzzDocument(f *testing.F) {
 	}
 	for _, doc := range []string{
 		`{}`, `{"id":"x","a":{"b":{"a b":[1]}},"b":[1,"two"],"c":-0.0}`, `{"a":[{"k":1,"l":2}],"b":{"k":1},"c":"x"}`,
-		` { "a" : 1e300 , "b" : "\u0000\ud83d\ude00" } `, `{"\u0061":1,"b":1.0}`,
+		`{"a":[1 2]}`, `{"a":{"b" 1}}`, ` { "a" : 1e300 , "b" : "\u0000\ud83d\ude00" } `, `{"\u0061":1,"b":1.0}`,
 	} {
 		f.Add([]byte(doc))
 	}

@@ -25,19 +25,17 @@ import (
 
 // appendKey appends the key of a value.
 func appendKey(dst []byte, v value) []byte {
-	dst = append(dst, byte(v.kind)+1)
 	switch v.kind {
 	case kindNumber:
-		return appendNumberKey(dst, v.num)
+		return appendNumberKey(append(dst, byte(v.kind)+1), v.num)
 	case kindString:
-		return appendStringKey(dst, v.b)
-	case kindArray:
-		return appendArrayKey(dst, v.b)
-	case kindObject:
-		return appendObjectKey(dst, v.b)
+		return appendStringKey(append(dst, byte(v.kind)+1), v.b)
+	case kindArray, kindObject:
+		key, _ := appendKeyFrom(dst, decoderOf(v.b))
+		return key
 	case kindUndefined, kindNull, kindFalse, kindTrue:
 	}
-	return dst
+	return append(dst, byte(v.kind)+1)
 }
 
 func appendNumberKey(dst []byte, f float64) []byte {
@@ -63,28 +61,58 @@ func appendStringKey(dst, s []byte) []byte {
 	}
 }
 
-func appendArrayKey(dst, raw []byte) []byte {
-	eachElement(raw, func(_ int, e []byte) bool {
-		dst = appendKey(dst, decode(e))
-		return true
-	})
-	return append(dst, 0)
+// appendKeyFrom appends the key of the value that the decoder is before. ok is
+// false when the bytes are no JSON: the key is then of what could be read.
+func appendKeyFrom(dst []byte, d *jsontext.Decoder) (key []byte, ok bool) {
+	switch d.PeekKind() {
+	case jsontext.KindBeginArray:
+		return appendArrayKey(append(dst, byte(kindArray)+1), d)
+	case jsontext.KindBeginObject:
+		return appendObjectKey(append(dst, byte(kindObject)+1), d)
+	default:
+		raw, err := d.ReadValue()
+		if err != nil {
+			return dst, false
+		}
+		return appendKey(dst, decode(raw)), true
+	}
 }
 
-func appendObjectKey(dst, raw []byte) []byte {
+func appendArrayKey(dst []byte, d *jsontext.Decoder) (key []byte, ok bool) {
+	_, err := d.ReadToken()
+	for ok = err == nil; ok && d.PeekKind() != jsontext.KindEndArray; {
+		dst, ok = appendKeyFrom(dst, d)
+	}
+	if ok {
+		_, err = d.ReadToken()
+	}
+	return append(dst, 0), ok && err == nil
+}
+
+func appendObjectKey(dst []byte, d *jsontext.Decoder) (key []byte, ok bool) {
 	type entry struct{ name, value []byte }
 	var entries []entry
-	eachMember(raw, func(name, v []byte) bool {
-		entries = append(entries, entry{appendStringKey(nil, name), v})
-		return true
-	})
+	_, err := d.ReadToken()
+	for ok = err == nil; ok && d.PeekKind() != jsontext.KindEndObject; {
+		name, err := d.ReadValue()
+		if err != nil {
+			ok = false
+			break
+		}
+		e := entry{name: appendStringKey(nil, unquote(name))}
+		e.value, ok = appendKeyFrom(nil, d)
+		entries = append(entries, e)
+	}
+	if ok {
+		_, err = d.ReadToken()
+	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.name, b.name) })
 	for _, e := range entries {
 		dst = append(dst, 1)
 		dst = append(dst, e.name...)
-		dst = appendKey(dst, decode(e.value))
+		dst = append(dst, e.value...)
 	}
-	return append(dst, 0)
+	return append(dst, 0), ok && err == nil
 }
 
 // eachElement calls f with the elements of an array until it returns false.
