@@ -28,7 +28,7 @@ type route struct {
 // table is every operation that the server knows, and those that it refuses by
 // name.
 func (s *Server) table() []route {
-	return []route{
+	return append(refused(), []route{
 		{http.MethodGet, "/", nil, "read account", false, s.readAccount},
 
 		{http.MethodGet, "/dbs", nil, "list databases", false, s.listDatabases},
@@ -61,12 +61,7 @@ func (s *Server) table() []route {
 		{http.MethodPut, "/dbs/*/colls/*/docs/*", nil, "replace document", true, s.replaceDocument},
 		{http.MethodPatch, "/dbs/*/colls/*/docs/*", nil, "patch document", true, s.patchDocument},
 		{http.MethodDelete, "/dbs/*/colls/*/docs/*", nil, "delete document", true, s.deleteDocument},
-	}
-}
-
-// refusal makes the operation that refuses something by name.
-func refusal(what string) func(*exchange) error {
-	return func(*exchange) error { return unsupported(what) }
+	}...)
 }
 
 // Conditions of routes. A POST to docs is, in this order, a batch, a query plan,

@@ -1,0 +1,18 @@
+package server
+
+import "testing"
+
+func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	for path, name := range map[string]string{
+		orders + "/sprocs": "a stored procedure", orders + "/sprocs/run": "a stored procedure", orders + "/triggers": "a trigger",
+		orders + "/udfs/f": "a user-defined function", orders + "/conflicts": "a feed of conflicts", "/dbs/shop/users": "a user",
+		"/dbs/shop/users/u/permissions": "a permission", "/dbs/shop/clientencryptionkeys/k": "client-side encryption",
+		orders + "/docs/1/attachments": "an attachment",
+	} {
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+			ts.do(method, path, nil, `{"id":"x"}`).want(400).wantBody(name + " is not supported by this server")
+		}
+		ts.do("POST", path, headers{"Authorization": "nonsense"}, ``).want(401)
+	}
+}
