@@ -16,7 +16,12 @@ import (
 // processors read.
 func NewStore(t testing.TB) *store.DB {
 	t.Helper()
-	db, err := store.OpenMemory(store.Options{})
+	return newStore(t, store.Options{})
+}
+
+func newStore(t testing.TB, o store.Options) *store.DB {
+	t.Helper()
+	db, err := store.OpenMemory(o)
 	if err != nil {
 		t.Fatalf("open a store in memory: %v", err)
 	}
