@@ -88,7 +88,7 @@ func (s *Server) serveAdmin(x *exchange, rest string) error {
 		}
 		x.op = r.op
 		if r.writes && g != readWrite {
-			return forbidden("the key that signed the request may only read; %s changes something", r.op)
+			return forbidden("%s needs a key that may write", r.op)
 		}
 		return r.serve(x, vars)
 	}

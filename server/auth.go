@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -15,8 +16,23 @@ type grant int
 
 const (
 	readOnly grant = iota + 1
+	// documentsOnly may write documents, and read everything.
+	documentsOnly
 	readWrite
 )
+
+// permits judges whether whoever signed a request may do an operation.
+func (g grant) permits(x *exchange, r route) error {
+	switch {
+	case !r.writes || g == readWrite:
+		return nil
+	case g == documentsOnly && x.path.Type() == "docs":
+		return nil
+	case g == documentsOnly:
+		return failure(http.StatusForbidden, wire.SubRBACDenied, "an AAD token may not %s: databases, containers and throughput are managed with the account key", r.op)
+	}
+	return forbidden("the key that signed the request may only read; %s writes", r.op)
+}
 
 type grantedKey struct {
 	key   wire.Key
@@ -45,7 +61,7 @@ func grantKeys(keys, readers []string) ([]grantedKey, error) {
 // clockWindow is how far the date of a request may be from the server's clock.
 const clockWindow = 15 * time.Minute
 
-// authorize checks the signature and the date of a request, and tells what its key may do.
+// authorize checks who sent a request, and tells what he may do.
 func (s *Server) authorize(x *exchange) (grant, error) {
 	header := x.header("Authorization")
 	if header == "" {
@@ -55,6 +71,24 @@ func (s *Server) authorize(x *exchange) (grant, error) {
 	if err != nil {
 		return 0, unauthorized("The authorization header can't be read: %v.", err)
 	}
+	var g grant
+	switch token.Type {
+	case "master":
+		g, err = s.authorizeSigned(x, token)
+	case "aad":
+		g, err = s.authorizeToken(token)
+	default:
+		return 0, unauthorized("Authorization of type %q is not known to this server: sign with an account key.", token.Type)
+	}
+	if err != nil {
+		return 0, err
+	}
+	x.grant = g
+	return g, nil
+}
+
+// authorizeSigned checks a signature, and the date that it covers.
+func (s *Server) authorizeSigned(x *exchange, token wire.Token) (grant, error) {
 	date := x.header(wire.HeaderDate)
 	if date == "" {
 		date = x.header("Date")
@@ -66,13 +100,7 @@ func (s *Server) authorize(x *exchange) (grant, error) {
 	if err != nil {
 		return 0, unauthorized("The date of the request can't be read: %v.", err)
 	}
-	var g grant
-	switch token.Type {
-	case "master":
-		g, err = s.authorizeKey(x, token)
-	default:
-		return 0, unauthorized("Authorization of type %q is not known to this server: sign with an account key.", token.Type)
-	}
+	g, err := s.authorizeKey(x, token)
 	if err != nil {
 		return 0, err
 	}
@@ -81,7 +109,6 @@ func (s *Server) authorize(x *exchange) (grant, error) {
 		return 0, forbidden("The authorization token is not valid at the current time. Token time: %s, server time: %s; they may be %s apart.",
 			wire.FormatTime(at), wire.FormatTime(now), clockWindow)
 	}
-	x.grant = g
 	return g, nil
 }
 

@@ -94,7 +94,7 @@ func (x *exchange) readBatch(c *store.Container, body []byte) ([]batchOp, error)
 		if !known {
 			return nil, badRequest("operation %d of the batch is %.40q; operations are Create, Upsert, Read, Replace, Delete and Patch", i, e.OperationType)
 		}
-		if kind != store.OpRead && x.grant != readWrite {
+		if kind != store.OpRead && x.grant == readOnly {
 			return nil, forbidden("the key that signed the request may only read; operation %d of the batch is %s", i, e.OperationType)
 		}
 		if kind == store.OpChange && paths == nil {

@@ -161,8 +161,8 @@ func (s *Server) serve(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if route.writes && grant != readWrite {
-		return forbidden("the key that signed the request may only read; %s writes", route.op)
+	if err := grant.permits(x, route); err != nil {
+		return err
 	}
 	return s.meet(x, route.serve)
 }

@@ -16,6 +16,7 @@ const (
 	SubCompletingMigration     = 1008 // with 410
 	SubThroughput              = 3200 // with 429: the provisioned throughput is used up
 	SubBatchResponseTooLarge   = 3402 // with 413
+	SubRBACDenied              = 5300 // with 403: an AAD principal lacks the permission
 )
 
 // ErrorBody is the body of every answer with a status of 400 and more. SDKs parse

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+const emulatorTokenHeader = `{"typ":"JWT","alg":"RS256","x5t":"CosmosEmulatorPrimaryMaster","kid":"CosmosEmulatorPrimaryMaster"}`
+
+// emulatorToken makes a token as the SDKs' test credentials do.
+func emulatorToken(e *base64.Encoding, header, claims, key string) string {
+	return e.EncodeToString([]byte(header)) + "." + e.EncodeToString([]byte(claims)) + "." + e.EncodeToString([]byte(key))
+}
+
+func claimsAt(from, until time.Time) string {
+	return fmt.Sprintf(`{"aud":"https://localhost.localhost","iss":"https://sts.fake-issuer.net/7b1999a1-dfd7-440e-8204-00170979b984",`+
+		`"iat":%d,"nbf":%d,"exp":%d,"appid":"localhost","scp":"user_impersonation"}`, from.Unix(), from.Unix(), until.Unix())
+}
+
+func (ts *testServer) withToken(method, path, authorization string, h headers, body string) response {
+	ts.t.Helper()
+	h = h.with("Authorization", authorization)
+	return ts.do(method, path, h, body)
+}
+
+func TestEmulatorTokensAreTakenInEveryFormThatSDKsWrite(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	now := ts.db.Now()
+	claims := claimsAt(now, now.Add(2*time.Hour))
+	for name, token := range map[string]string{
+		"Go, Python, Java": emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claims, wire.EmulatorKey),
+		".NET":             emulatorToken(base64.StdEncoding, emulatorTokenHeader, claims, wire.EmulatorKey),
+		"Rust":             emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claimsAt(now.Add(-5*time.Minute), now.Add(time.Hour)), wire.EmulatorKey),
+	} {
+		plain := "type=aad&ver=1.0&sig=" + token
+		for _, header := range []string{plain, url.QueryEscape(plain), strings.ReplaceAll(url.PathEscape(plain), "&", "%26")} {
+			if a := ts.withToken("GET", "/dbs", header, headers{wire.HeaderDate: ""}, ""); a.status != http.StatusOK {
+				t.Errorf("%s: %q is answered with %d %s", name, header, a.status, a.body)
+			}
+		}
+	}
+}
+
+func TestEmulatorTokensAreRefusedByName(t *testing.T) {
+	ts := newTestServer(t, Options{ReadOnlyKeys: []string{"cmVhZGVy"}})
+	now := ts.db.Now()
+	e, good := base64.RawURLEncoding, claimsAt(now, now.Add(time.Hour))
+	for want, token := range map[string]string{
+		"three parts":           "a.b",
+		"part 2 is no base64":   "e30.!.e30",
+		"header is no JSON":     emulatorToken(e, "x", good, wire.EmulatorKey),
+		"none of Entra ID":      emulatorToken(e, `{"typ":"JWT","alg":"RS256","kid":"abc"}`, good, wire.EmulatorKey),
+		"not the account's key": emulatorToken(e, emulatorTokenHeader, good, "b3RoZXI="),
+		"is not the account":    emulatorToken(e, emulatorTokenHeader, good, "cmVhZGVy"),
+		"claims are no JSON":    emulatorToken(e, emulatorTokenHeader, `{"nbf":"1"}`, wire.EmulatorKey),
+		"no exp":                emulatorToken(e, emulatorTokenHeader, `{}`, wire.EmulatorKey),
+		"valid from":            emulatorToken(e, emulatorTokenHeader, claimsAt(now.Add(time.Hour), now.Add(2*time.Hour)), wire.EmulatorKey),
+		"valid until":           emulatorToken(e, emulatorTokenHeader, claimsAt(now.Add(-2*time.Hour), now.Add(-time.Hour)), wire.EmulatorKey),
+		"server's time":         emulatorToken(e, emulatorTokenHeader, `{"nbf":1e300,"exp":1e300}`, wire.EmulatorKey),
+	} {
+		ts.withToken("GET", "/dbs", "type=aad&ver=1.0&sig="+token, nil, "").want(http.StatusUnauthorized).wantBody(want)
+	}
+	ts.withToken("GET", "/dbs", "type=resource&ver=1&sig=abc", nil, "").want(http.StatusUnauthorized).wantBody(`\"resource\"`)
+}
+
+func TestEmulatorTokenExpiresByTheStoresClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{})
+		now := ts.db.Now()
+		header := "type=aad&ver=1.0&sig=" + emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claimsAt(now, now.Add(time.Hour)), wire.EmulatorKey)
+		time.Sleep(time.Hour + tokenSlack - time.Second)
+		ts.withToken("GET", "/dbs", header, nil, "").want(http.StatusOK)
+		time.Sleep(2 * time.Second)
+		ts.withToken("GET", "/dbs", header, nil, "").want(http.StatusUnauthorized)
+	})
+}
+
+func TestEmulatorTokenWritesDocumentsAndManagesNothing(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	now := ts.db.Now()
+	header := "type=aad&ver=1.0&sig=" + emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claimsAt(now, now.Add(time.Hour)), wire.EmulatorKey)
+	ts.withToken("POST", orders+"/docs", header, pk(`["ada"]`), `{"id":"1","pk":"ada"}`).want(http.StatusCreated)
+	ts.withToken("GET", orders+"/docs/1", header, pk(`["ada"]`), "").want(http.StatusOK)
+	ts.withToken("POST", orders+"/docs", header, pk(`["ada"]`).with(wire.HeaderBatch, "true").with(wire.HeaderBatchAtomic, "true"),
+		`[{"operationType":"Upsert","resourceBody":{"id":"2","pk":"ada"}}]`).want(http.StatusOK)
+	ts.withToken("GET", orders, header, nil, "").want(http.StatusOK)
+	ts.withToken("POST", "/dbs", header, nil, `{"id":"other"}`).want(http.StatusForbidden, wire.SubRBACDenied)
+	ts.withToken("DELETE", orders, header, nil, "").want(http.StatusForbidden, wire.SubRBACDenied)
+}
+
+// Whatever is in the header, who hasn't the key gets nothing but 401.
+func FuzzAuthorizationWithoutTheKeyIsRefused(f *testing.F) {
+	ts := newTestServer(f, Options{})
+	now := ts.db.Now()
+	good := claimsAt(now, now.Add(time.Hour))
+	f.Add("type=aad&ver=1.0&sig=" + emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, good, "b3RoZXI="))
+	f.Add("type=aad&ver=1.0&sig=" + emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, good, ""))
+	f.Add("type%3Dmaster%26ver%3D1.0%26sig%3Da%2Bb%2Fc%3D%3D")
+	f.Add("type=master&ver=1.0&sig=")
+	f.Add("type=resource&ver=1&sig=a;b")
+	f.Add("%zz")
+	f.Fuzz(func(t *testing.T, header string) {
+		if strings.Contains(header, wire.EmulatorKey[:20]) {
+			t.Skip("it has the key")
+		}
+		r := ts.request("GET", "/dbs", headers{"Authorization": "x"}, "")
+		r.Header.Set("Authorization", header)
+		w := httptest.NewRecorder()
+		ts.ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized {
+			t.Errorf("%q is answered with %d", header, w.Code)
+		}
+	})
+}
