@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// follower reads a feed as SDKs do: a position for each range of keys, asked of the partition that has it. When that is gone it
+// reads the ranges anew. After a split each child gets its part and the parent's etag; after a merge the ranges stay
+// as they were, and are asked of the merged partition by their borders.
+type follower struct {
+	ts     *testServer
+	mode   headers
+	live   []keyRange
+	ranges []followed
+	// seen is what was read: the highest version of each document, and how often each version came.
+	seen map[string]int
+	got  map[string]int
+}
+
+type followed struct {
+	keys feed.Range
+	etag string
+}
+
+func newFollower(ts *testServer, mode headers) *follower {
+	f := &follower{ts: ts, mode: mode, seen: map[string]int{}, got: map[string]int{}}
+	f.refresh()
+	for _, r := range f.live {
+		keys := feed.Range{Min: r.MinInclusive, Max: r.MaxExclusive}
+		a := ts.read(mode, inRange(r.ID), after("*")).want(304)
+		f.ranges = append(f.ranges, followed{keys, a.header.Get("Etag")})
+	}
+	return f
+}
+
+func (f *follower) refresh() {
+	var list keyRanges
+	f.ts.do("GET", ordersRanges, nil, "").want(200).decode(&list)
+	f.live = list.Ranges
+}
+
+// step reads one page of one range; more is false when there was nothing new.
+func (f *follower) step(i int) (more bool) {
+	r := f.ranges[i]
+	var parts []followed
+	for _, p := range f.live {
+		keys := r.keys.Intersect(feed.Range{Min: p.MinInclusive, Max: p.MaxExclusive})
+		if !keys.IsEmpty() {
+			parts = append(parts, followed{keys, r.etag})
+		}
+	}
+	if len(parts) > 1 {
+		f.ranges = append(append(f.ranges[:i:i], parts...), f.ranges[i+1:]...)
+		return true
+	}
+	var id string
+	h := headers{}
+	for _, p := range f.live {
+		if whole := (feed.Range{Min: p.MinInclusive, Max: p.MaxExclusive}); whole.Contains(r.keys) {
+			id = p.ID
+			if whole != r.keys {
+				h = headers{"x-ms-start-epk": r.keys.Min, "x-ms-end-epk": r.keys.Max, "x-ms-read-key-type": "EffectivePartitionKeyRange"}
+			}
+		}
+	}
+	a := f.ts.read(f.mode, h, inRange(id), after(r.etag), items(5))
+	if a.status == 410 {
+		a.want(410, wire.SubPartitionGone)
+		f.refresh()
+		return true
+	}
+	f.ranges[i].etag = a.header.Get("Etag")
+	for _, item := range f.page(a) {
+		f.seen[item.ID] = max(f.seen[item.ID], item.V)
+		f.got[fmt.Sprintf("%s/%d", item.ID, item.V)]++
+	}
+	return a.status == 200
+}
+
+// page are the documents of a page of either mode.
+func (f *follower) page(a response) []feedItem {
+	if a.status == 304 || f.mode == nil {
+		return a.page()
+	}
+	var all []feedItem
+	for _, v := range a.versions() {
+		all = append(all, v.Current)
+	}
+	return all
+}
+
+// drain reads until no range has anything new.
+func (f *follower) drain() {
+	for idle := false; !idle; {
+		idle = true
+		for i := 0; i < len(f.ranges); i++ {
+			for f.step(i) {
+				idle = false
+			}
+		}
+	}
+}
+
+// Every change arrives, and none twice, while partitions are split and merged between any two pages, in both modes.
+func TestAReaderThatFollowsSplitsAndMergesMissesNothing(t *testing.T) {
+	for name, mode := range map[string]headers{
+		"latest":   nil,
+		"versions": {"A-IM": "Full-Fidelity Feed", "x-ms-cosmos-changefeed-wire-format-version": "2021-09-15"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ts := newTestServer(t, Options{})
+			c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2, Retention: 1 << 40})
+			f := newFollower(ts, mode)
+			r := rand.New(rand.NewPCG(3, uint64(len(name))))
+			last := map[string]int{}
+			for round := range 120 {
+				for range 1 + r.IntN(8) {
+					id := fmt.Sprint(r.IntN(60))
+					last[id]++
+					put(t, c, `{"id":"%s","pk":"k%s","v":%d}`, id, id, last[id])
+				}
+				for range r.IntN(4) {
+					f.step(r.IntN(len(f.ranges)))
+				}
+				live, err := c.Partitions(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := r.IntN(len(live))
+				switch {
+				case round%3 == 0 && len(live) < 8:
+					split(t, c, live[at].ID)
+				case round%3 == 1 && at+1 < len(live):
+					merge(t, c, live[at].ID, live[at+1].ID)
+				}
+			}
+			f.drain()
+			for id, v := range last {
+				if f.seen[id] != v {
+					t.Errorf("document %s: version %d of %d arrived", id, f.seen[id], v)
+				}
+				if mode == nil {
+					continue
+				}
+				for i := 1; i <= v; i++ {
+					if f.got[fmt.Sprintf("%s/%d", id, i)] != 1 {
+						t.Errorf("document %s: version %d arrived %d times", id, i, f.got[fmt.Sprintf("%s/%d", id, i)])
+					}
+				}
+			}
+			for version, n := range f.got {
+				if n != 1 {
+					t.Errorf("%s arrived %d times", strings.ReplaceAll(version, "/", ", version "), n)
+				}
+			}
+		})
+	}
+}
