@@ -34,6 +34,7 @@ final class Items {
     static void add(Suite suite) {
         suite.add("items-ids", Items::ids);
         suite.add("items-keys", Items::keys);
+        suite.add("read-many", Items::readMany);
         suite.add("items-hierarchical", Items::hierarchical);
         suite.add("etag-races", Items::etagRaces);
     }
@@ -94,15 +95,38 @@ final class Items {
                 Check.equal(e.getValue().path("n"), found.get(0).path("n"), "the item found under " + e.getKey());
             }
         }
-        List<CosmosItemIdentity> many = items.keySet().stream().filter(k -> k != PartitionKey.NONE).map(k -> new CosmosItemIdentity(k, "same")).toList();
-        List<Integer> numbers = container.readMany(many, JsonNode.class).getResults().stream().map(i -> i.path("n").asInt()).toList();
-        Check.eachOnce(IntStream.range(0, many.size()).boxed().toList(), numbers, "items read by readMany");
         Check.refused(404, "read under a key that has no item", () -> container.readItem("same", new PartitionKey("other"), JsonNode.class));
         Check.refused(400, "create under a key that is not the item's",
             () -> container.createItem(Json.item("wrong", "p", 1), new PartitionKey("q"), PLAIN));
         for (PartitionKey key : items.keySet()) {
             Check.equal(204, container.deleteItem("same", key, PLAIN).getStatusCode(), "the status of the delete under " + key);
         }
+    }
+
+    private static void readMany(Suite suite) {
+        CosmosContainer container = suite.container(new CosmosContainerProperties("read-many", "/pk"), 3);
+        List<CosmosItemIdentity> wanted = new ArrayList<>();
+        List<Integer> numbers = new ArrayList<>();
+        for (int i = 0; i < 60; i++) {
+            String pk = i % 7 == 0 ? "it's / \"k" + i + "\"" : "k" + i % 5;
+            container.createItem(Json.item("i" + i, pk, i));
+            if (i % 2 == 0) {
+                wanted.add(new CosmosItemIdentity(new PartitionKey(pk), "i" + i));
+                numbers.add(i);
+            }
+        }
+        wanted.add(new CosmosItemIdentity(new PartitionKey("k1"), "nothing"));
+        wanted.add(new CosmosItemIdentity(new PartitionKey("nothing"), "i1"));
+        Check.eachOnce(numbers, container.readMany(wanted, JsonNode.class).getResults().stream().map(i -> i.path("n").asInt()).toList(), "items read");
+
+        CosmosContainer byId = suite.container(new CosmosContainerProperties("read-many-ids", "/id"), 2);
+        List<CosmosItemIdentity> ids = new ArrayList<>();
+        for (int i = 0; i < 20; i++) {
+            byId.createItem(Json.item("i" + i, "p", i));
+            ids.add(new CosmosItemIdentity(new PartitionKey("i" + i * 2), "i" + i * 2));
+        }
+        Check.eachOnce(IntStream.range(0, 10).map(i -> i * 2).boxed().toList(),
+            byId.readMany(ids, JsonNode.class).getResults().stream().map(i -> i.path("n").asInt()).toList(), "items read of a container by id");
     }
 
     /** Container properties with the key /tenant, /user, /session. */

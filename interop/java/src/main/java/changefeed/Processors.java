@@ -69,9 +69,10 @@ final class Processors {
     private void run() throws Exception {
         Thread writer = new Thread(this::write, "writer");
         try {
+            // One after the other: of hosts that find no leases together, all but one wait for 15 s, for each mode.
             Host a = new Host("java-a");
-            Host b = new Host("java-b");
             a.started();
+            Host b = new Host("java-b");
             b.started();
             // All versions are read from now on: from when each lease has its first position.
             Check.eventually(DEADLINE, "every lease of all versions has a position", () -> {
@@ -86,6 +87,7 @@ final class Processors {
             phase("third joins");
             Host c = new Host("java-c");
             c.started();
+            phase("third started");
             Check.eventually(DEADLINE, "three hosts share the leases", () -> owners(Set.of("java-a", "java-b", "java-c")));
             Thread.sleep(1000);
 
