@@ -112,7 +112,9 @@ func FuzzAuthorizationWithoutTheKeyIsRefused(f *testing.F) {
 		if strings.Contains(header, wire.EmulatorKey[:20]) {
 			t.Skip("it has the key")
 		}
-		r := ts.request("GET", "/dbs", headers{"Authorization": "x"}, "")
+		inner := *ts
+		inner.t = t
+		r := inner.request("GET", "/dbs", headers{"Authorization": "x"}, "")
 		r.Header.Set("Authorization", header)
 		w := httptest.NewRecorder()
 		ts.ServeHTTP(w, r)
