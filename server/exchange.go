@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +78,14 @@ func newGUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	text := make([]byte, 0, 36)
+	for i, group := range [][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
+		if i > 0 {
+			text = append(text, '-')
+		}
+		text = hex.AppendEncode(text, group)
+	}
+	return string(text)
 }
 
 // header is a header of the request.
@@ -168,42 +176,54 @@ func (x *exchange) minimal() bool {
 	return strings.EqualFold(strings.ReplaceAll(x.header("Prefer"), " ", ""), "return=minimal")
 }
 
+// Headers that are the same in every answer. Nobody writes to the slices.
+var (
+	serviceVersion  = []string{"version=2.14.0.0"}
+	gatewayVersion  = []string{"version=2.14.0"}
+	jsonContentType = []string{"application/json"}
+)
+
 // start writes the headers of the answer. size is its length; -1: it has no body.
 func (x *exchange) start(status, size int) {
 	h := x.w.Header()
-	h.Set("Date", wire.FormatTime(x.s.db.Now()))
-	h.Set(wire.HeaderActivityID, x.activity)
-	h.Set(wire.HeaderRequestCharge, strconv.FormatFloat(x.charge, 'f', -1, 64))
-	h.Set(wire.HeaderServiceVersion, "version=2.14.0.0")
-	h.Set(wire.HeaderGatewayVersion, "version=2.14.0")
+	// One allocation for the values of all headers. Names are in canonical form.
+	values := make([]string, 0, 12)
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set("Date", wire.FormatTime(x.s.db.Now()))
+	set(wire.HeaderActivityID, x.activity)
+	set(wire.HeaderRequestCharge, strconv.FormatFloat(x.charge, 'f', -1, 64))
+	h[wire.HeaderServiceVersion], h[wire.HeaderGatewayVersion] = serviceVersion, gatewayVersion
 	if x.session != "" {
-		h.Set(wire.HeaderSessionToken, x.session)
+		set(wire.HeaderSessionToken, x.session)
 	}
 	if x.lsn >= 0 {
-		h.Set(wire.HeaderLSN, strconv.FormatInt(x.lsn, 10))
+		set(wire.HeaderLSN, strconv.FormatInt(x.lsn, 10))
 	}
 	if x.etag != "" {
-		h.Set("Etag", x.etag)
+		set("Etag", x.etag)
 	}
 	if x.partition != "" {
 		// The true id, always: SDKs that expected another one read their map of the partitions again.
-		h.Set(wire.HeaderPartitionID, x.partition)
+		set(wire.HeaderPartitionID, x.partition)
 	}
 	if x.count >= 0 {
-		h.Set(wire.HeaderItemCount, strconv.Itoa(x.count))
+		set(wire.HeaderItemCount, strconv.Itoa(x.count))
 	}
 	if x.continuation != "" {
-		h.Set(wire.HeaderContinuation, x.continuation)
+		set(wire.HeaderContinuation, x.continuation)
 	}
 	if x.alt != "" {
-		h.Set(wire.HeaderAltContentPath, escapeHeader(x.alt))
-		h.Set(wire.HeaderContentPath, x.content)
+		set(wire.HeaderAltContentPath, escapeHeader(x.alt))
+		set(wire.HeaderContentPath, x.content)
 	}
 	if size > 0 {
-		h.Set("Content-Type", "application/json")
+		h["Content-Type"] = jsonContentType
 	}
 	if size >= 0 {
-		h.Set("Content-Length", strconv.Itoa(size))
+		set("Content-Length", strconv.Itoa(size))
 	}
 	x.status = status
 	x.w.WriteHeader(status)

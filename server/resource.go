@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -53,7 +52,7 @@ func above(err error) error {
 // byRID reports whether the path addresses the container by its rid, and not by its name.
 func (x *exchange) byRID(c *store.Container) bool {
 	id := c.Identity()
-	return x.path.IDs[1] == id.ContainerRID && x.path.IDs[1] != id.Container
+	return x.path.IDs[1] != id.Container && x.path.IDs[1] == id.ContainerRID
 }
 
 // owner finds the container that owns what the path addresses, checks that it is the one the
@@ -68,7 +67,7 @@ func (x *exchange) owner() (*store.Container, error) {
 		return nil, failure(http.StatusBadRequest, wire.SubIncorrectContainer, "container %s has the rid %s now, not %.40q: it was deleted and made anew",
 			id.Container, id.ContainerRID, want)
 	}
-	x.alt = fmt.Sprintf("dbs/%s/colls/%s", id.Database, id.Container)
+	x.alt = "dbs/" + id.Database + "/colls/" + id.Container
 	x.content = id.ContainerRID
 	return c, nil
 }
