@@ -277,6 +277,11 @@ func TestReadFeedHasEveryDocumentOnceOverASplit(t *testing.T) {
 	ts.do("GET", orders+"/docs", headers{"x-ms-continuation": "%%"}, "").want(400)
 	ts.do("GET", orders+"/docs", headers{"x-ms-max-item-count": "0"}, "").want(400)
 	ts.do("GET", orders+"/docs", pk(`["a"]`), "").want(200).wantHeader(wire.HeaderItemCount, "1")
+	for _, token := range strings.Split(ts.do("GET", orders+"/docs", nil, "").want(200).header.Get(wire.HeaderSessionToken), ",") {
+		if id, _, ok := strings.Cut(token, ":-1#"); !ok || id == "1" {
+			t.Errorf("session token %q", token)
+		}
+	}
 }
 
 func TestThroughputIsEnforcedWhereItIsAskedFor(t *testing.T) {

@@ -29,6 +29,7 @@ func (s *Server) readDocuments(x *exchange) error {
 		return above(err)
 	}
 	x.charge, x.continuation = page.Charge, page.Continuation
+	x.servedBy(page.Served)
 	return x.sendPage(len(page.Items), func(emit func([]byte)) {
 		for i := range page.Items {
 			if i > 0 {
