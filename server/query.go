@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server/query"
@@ -122,6 +123,7 @@ func (s *Server) queryDocuments(x *exchange) error {
 		return above(err)
 	}
 	x.servedBy(run.served)
+	x.tellMetrics(run)
 	if run.more {
 		if x.continuation, err = run.next.token(c.Identity().ContainerRID); err != nil {
 			return err
@@ -145,7 +147,7 @@ func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
 	if err != nil {
 		return nil, above(err)
 	}
-	run := &queryRun{c: c, b: b, rows: b.Rows(), shape: b.Shape()}
+	run := &queryRun{c: c, b: b, rows: b.Rows(), shape: b.Shape(), metrics: queryMetrics{began: time.Now()}}
 	if sc.key == nil {
 		sc.key = conditionKey(c, b, props.KeyPaths)
 	}

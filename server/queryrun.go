@@ -39,6 +39,7 @@ type queryRun struct {
 	// which had a place on the page were dropped for their size.
 	unhurried, shortened bool
 	position             queryPosition
+	metrics              queryMetrics
 
 	// page are the rows, with commas between them.
 	page   []byte
@@ -124,6 +125,7 @@ func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (mor
 		request.IDPrefix = id
 	}
 	request.Continuation = r.position.after
+	visit = r.metrics.counting(visit)
 	deadline := time.Now().Add(maxScan)
 	for {
 		stopped := false

@@ -53,6 +53,12 @@ const (
 	// HeaderPreTriggers and HeaderPostTriggers name triggers to run around a write.
 	HeaderPreTriggers  = "X-Ms-Documentdb-Pre-Trigger-Include"
 	HeaderPostTriggers = "X-Ms-Documentdb-Post-Trigger-Include"
+	// HeaderPopulateQueryMetrics and HeaderPopulateIndexMetrics ask for metrics of a query,
+	// which HeaderQueryMetrics and HeaderIndexMetrics (base64) are.
+	HeaderPopulateQueryMetrics = "X-Ms-Documentdb-Populatequerymetrics"
+	HeaderPopulateIndexMetrics = "X-Ms-Cosmos-Populateindexmetrics"
+	HeaderQueryMetrics         = "X-Ms-Documentdb-Query-Metrics"
+	HeaderIndexMetrics         = "X-Ms-Cosmos-Index-Utilization"
 	// HeaderQueryPlan asks for the plan of a query; HeaderQueryFeatures lists what
 	// the client can do.
 	HeaderQueryPlan     = "X-Ms-Cosmos-Is-Query-Plan-Request"
