@@ -52,10 +52,17 @@ func (p pointer) String() string {
 	var b strings.Builder
 	for _, name := range p {
 		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+		b.WriteString(escapeName.Replace(name))
 	}
 	return b.String()
 }
+
+// Replacers are made once: to make one costs more than a whole patch.
+var (
+	escapeName     = strings.NewReplacer("~", "~0", "/", "~1")
+	unescapeName   = strings.NewReplacer("~1", "/", "~0", "~")
+	withoutEscapes = strings.NewReplacer("~0", "", "~1", "")
+)
 
 // parsePointer reads a JSON pointer to a part of a document.
 func parsePointer(text string) (pointer, error) {
@@ -64,10 +71,10 @@ func parsePointer(text string) (pointer, error) {
 	}
 	names := strings.Split(text[1:], "/")
 	for i, name := range names {
-		if strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(name), "~") {
+		if strings.Contains(withoutEscapes.Replace(name), "~") {
 			return nil, fmt.Errorf("the path %.100q has a tilde that is neither ~0 nor ~1", text)
 		}
-		names[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		names[i] = unescapeName.Replace(name)
 	}
 	return names, nil
 }
