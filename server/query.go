@@ -84,6 +84,10 @@ const querySpecForm = `{"query": text, "parameters": [{"name": "@name", "value":
 // crossPartition is the service's sentence about queries that one request can't serve.
 const crossPartition = "The provided cross partition query can not be directly served by the gateway."
 
+// crossPartitionDisabled is the service's sentence to a client that forgot the partition key, and didn't say that it wants all.
+const crossPartitionDisabled = "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
+	"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
+
 // queryFailure makes errors of the query those of a request.
 func queryFailure(err error) error {
 	var (
@@ -151,8 +155,13 @@ func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
 	if sc.key == nil {
 		sc.key = conditionKey(c, b, props.KeyPaths)
 	}
-	if what := run.shape.NeedsOneRange(); what != "" && sc.key == nil && sc.partition == "" && sc.keys.IsZero() {
-		return nil, queryFailure(&query.CrossPartitionError{What: what})
+	if sc.key == nil && sc.partition == "" && sc.keys.IsZero() {
+		if !x.flag(wire.HeaderCrossPartition) {
+			return nil, badRequest("%s", crossPartitionDisabled)
+		}
+		if what := run.shape.NeedsOneRange(); what != "" {
+			return nil, queryFailure(&query.CrossPartitionError{What: what})
+		}
 	}
 	run.request = store.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
 	if run.max, err = x.maxRows(); err != nil {

@@ -30,7 +30,7 @@ func queryBody(t testing.TB, text string, params ...any) string {
 // ask sends a query of orders.
 func (ts *testServer) ask(h headers, text string, params ...any) response {
 	ts.t.Helper()
-	all := headers{"Content-Type": wire.ContentTypeQuery}
+	all := headers{"Content-Type": wire.ContentTypeQuery, wire.HeaderCrossPartition: "True"}
 	maps.Copy(all, h)
 	return ts.do("POST", orders+"/docs", all, queryBody(ts.t, text, params...))
 }
@@ -130,11 +130,11 @@ func TestQueriesAreRecognizedInEveryFormThatSDKsSend(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(1, 3, 1)
 	for _, h := range []headers{
-		{"Content-Type": "application/query+json"},
-		{"Content-Type": "application/query+json; charset=utf-8"},
+		{"Content-Type": "application/query+json", "x-ms-documentdb-partitionkeyrangeid": "0"},
+		{"Content-Type": "application/query+json; charset=utf-8", "x-ms-documentdb-query-enablecrosspartition": "True"},
 		{"Content-Type": "application/query+json", "x-ms-documentdb-query": "True", "x-ms-documentdb-query-enablecrosspartition": "true"},
-		{"Content-Type": "application/json", "x-ms-documentdb-isquery": "True"},
-		{"Content-Type": "application/json", "x-ms-documentdb-query": "True"},
+		{"Content-Type": "application/json", "x-ms-documentdb-isquery": "True", "x-ms-documentdb-query-enablecrosspartition": "True"},
+		{"Content-Type": "application/json", "x-ms-documentdb-query": "True", "x-ms-documentdb-partitionkeyrangeid": "0"},
 	} {
 		got := ts.do("POST", orders+"/docs", h, `{"query":"SELECT * FROM c"}`).rows()
 		if len(got) != 3 {
@@ -262,6 +262,25 @@ func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
 	}
 	if got := ts.ask(nil, "SELECT COUNT(1) AS n FROM c WHERE c.pk = 'b' AND c.n < 10").rows(); !slices.Equal(got, []string{`{"n":10}`}) {
 		t.Errorf("COUNT of a key in the condition: %v", got)
+	}
+}
+
+// A client that forgot the partition key would read everything, and pay for it. The service, and the SDK's own tests,
+// want to be told that this is meant.
+func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
+	for _, partitions := range []int{1, 2} {
+		ts := newTestServer(t, Options{})
+		ts.withItems(partitions, 10, 5)
+		for _, h := range []headers{{wire.HeaderCrossPartition: ""}, {wire.HeaderCrossPartition: "false"}} {
+			ts.ask(h, "SELECT * FROM c").want(400).wantBody("Cross partition query is required but disabled")
+			if got := ts.ask(h, "SELECT VALUE c.id FROM c WHERE c.pk = 'k1'").rows(); len(got) != 2 {
+				t.Errorf("a key in the condition: %v", got)
+			}
+			if got := ts.ask(latest(h, pk(`["k1"]`)), "SELECT VALUE c.id FROM c").rows(); len(got) != 2 {
+				t.Errorf("a key in the header: %v", got)
+			}
+			ts.ask(latest(h, headers{wire.HeaderPartitionID: "0"}), "SELECT VALUE c.id FROM c").want(200)
+		}
 	}
 }
 

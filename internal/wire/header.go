@@ -53,6 +53,8 @@ const (
 	// HeaderPreTriggers and HeaderPostTriggers name triggers to run around a write.
 	HeaderPreTriggers  = "X-Ms-Documentdb-Pre-Trigger-Include"
 	HeaderPostTriggers = "X-Ms-Documentdb-Post-Trigger-Include"
+	// HeaderCrossPartition allows a query to look at all partitions.
+	HeaderCrossPartition = "X-Ms-Documentdb-Query-Enablecrosspartition"
 	// HeaderPopulateQueryMetrics and HeaderPopulateIndexMetrics ask for metrics of a query,
 	// which HeaderQueryMetrics and HeaderIndexMetrics (base64) are.
 	HeaderPopulateQueryMetrics = "X-Ms-Documentdb-Populatequerymetrics"
