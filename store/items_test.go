@@ -121,7 +121,7 @@ func BenchmarkItems(b *testing.B) {
 		}
 	}
 	b.Run("visit", func(b *testing.B) {
-		scan(b, ItemsRequest{}, func(r ItemsRequest) (n int, next string) {
+		scan(b, ItemsRequest{MaxItems: 1000}, func(r ItemsRequest) (n int, next string) {
 			page, err := c.VisitItems(b.Context(), r, func(*VisitedItem) (bool, error) {
 				n++
 				return true, nil
