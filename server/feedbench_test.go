@@ -128,7 +128,7 @@ func BenchmarkQueryFilter(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w := &discard{header: http.Header{}}
-		ts.ServeHTTP(w, ts.request("POST", orders+"/docs", headers{"Content-Type": wire.ContentTypeQuery}, body))
+		ts.ServeHTTP(w, ts.request("POST", orders+"/docs", headers{"Content-Type": wire.ContentTypeQuery, wire.HeaderCrossPartition: "True"}, body))
 		if w.status != http.StatusOK || w.header.Get("X-Ms-Item-Count") != "10" {
 			b.Fatal(w.status, w.header)
 		}
