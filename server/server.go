@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -36,6 +38,9 @@ type Options struct {
 	// Logger gets a line per request at debug level, and what goes wrong at error
 	// level. Default: none.
 	Logger *slog.Logger
+	// Metrics gets the server's metrics: requests by operation and status with their time, bytes
+	// and request units; documents and partitions of each container. Default: none.
+	Metrics metric.MeterProvider
 }
 
 // withDefaults fills in what was left out.
@@ -62,6 +67,7 @@ type Server struct {
 	// queries are those that were parsed.
 	queries queryCache
 
+	metrics *metrics
 	faults  Faults
 	freezes freezes
 	// draining is closed by Drain, once.
@@ -91,6 +97,9 @@ func New(db *store.DB, o Options) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s.faults.operations = s.Operations()
+	if s.metrics, err = newMetrics(o.Metrics, db); err != nil {
+		return nil, fmt.Errorf("server: metrics: %w", err)
+	}
 	return s, nil
 }
 
@@ -116,7 +125,9 @@ func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 // ServeHTTP carries out one request. A panic in an operation is answered with
 // 500 and the request's activity id, logged with its stack, and ends nothing else.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := newExchange(s, w, r)
+	counted := &countingWriter{ResponseWriter: w}
+	x := newExchange(s, counted, r)
+	defer func() { s.metrics.record(x, counted.n) }()
 	defer func() {
 		if p := recover(); p != nil {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {

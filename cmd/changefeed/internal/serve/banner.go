@@ -14,6 +14,8 @@ type banner struct {
 	Config
 	address     net.Addr
 	certificate string
+	// metrics is the URL of the Prometheus endpoint; empty: there is none.
+	metrics string
 }
 
 func (b banner) endpoint() string {
@@ -55,6 +57,9 @@ func (b banner) write(w io.Writer) error {
 	row("connection string", connection)
 	if b.certificate != "" {
 		row("certificate", b.certificate)
+	}
+	if b.metrics != "" {
+		row("metrics", b.metrics)
 	}
 	t.WriteString("\nOne of these lines, with the official SDK of its language:\n\n")
 	for _, sdk := range b.sdks(endpoint, key, connection) {

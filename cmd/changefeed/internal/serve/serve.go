@@ -41,6 +41,8 @@ type Config struct {
 	Partitions int
 	// EnforceThroughput answers 429 when a container's throughput is used up.
 	EnforceThroughput bool
+	// Metrics is the address of the Prometheus endpoint, host:port. Default: there is none.
+	Metrics string
 	// Drain is how long requests that are under way may take when the server ends.
 	Drain time.Duration
 	// LogLevel is the least level that is written to Log.
@@ -70,6 +72,9 @@ func refuse(format string, args ...any) error {
 func (c Config) validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return refuse("--listen is %q: it is host:port, as in 127.0.0.1:8081", c.Listen)
+	}
+	if _, _, err := net.SplitHostPort(c.Metrics); c.Metrics != "" && err != nil {
+		return refuse("--metrics is %q: it is host:port, as in 127.0.0.1:9081", c.Metrics)
 	}
 	if cert, key, pair := strings.Cut(c.TLS, ","); c.TLS != selfSigned && c.TLS != plain && (!pair || cert == "" || key == "") {
 		return refuse("--tls is %q: it is self-signed, off, or CERT,KEY (two files)", c.TLS)
@@ -123,23 +128,31 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer func() { _ = listener.Close() }() // closed by Serve, but where it isn't reached
-	if slices.Contains(c.keys(), wire.EmulatorKey) && !loopback(listener.Addr()) && !c.AllowWellKnownKey {
-		return refuse("--listen %s can be reached from other machines, and the key is the well-known one, which everybody has: "+
-			"give a --key (as from `openssl rand -base64 64`), listen on 127.0.0.1, or say --allow-well-known-key", c.Listen)
+	if err := c.exposed(listener.Addr()); err != nil {
+		return err
 	}
 	db, err := c.open(logger)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	handler, err := server.New(db, server.Options{
+	o := server.Options{
 		Keys: c.keys(), ReadOnlyKeys: c.ReadOnlyKeys, PublicEndpoint: c.PublicEndpoint,
 		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Logger: logger,
-	})
+	}
+	b := banner{Config: c, address: listener.Addr()}
+	m, err := newMetrics(ctx, c.Metrics)
 	if err != nil {
 		return err
 	}
-	b := banner{Config: c, address: listener.Addr()}
+	if m != nil {
+		o.Metrics, b.metrics = m.provider, m.url()
+		defer m.serve(logger)()
+	}
+	handler, err := server.New(db, o)
+	if err != nil {
+		return err
+	}
 	if c.TLS != plain {
 		identity, err := c.identity()
 		if err != nil {
@@ -174,6 +187,15 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
 	return l, nil
+}
+
+// exposed refuses the key that everybody has on an address that others can reach.
+func (c Config) exposed(a net.Addr) error {
+	if c.AllowWellKnownKey || loopback(a) || !slices.Contains(c.keys(), wire.EmulatorKey) {
+		return nil
+	}
+	return refuse("--listen %s can be reached from other machines, and the key is the well-known one, which everybody has: "+
+		"give a --key (as from `openssl rand -base64 64`), listen on 127.0.0.1, or say --allow-well-known-key", c.Listen)
 }
 
 // loopback reports whether only this machine can reach an address.

@@ -1,0 +1,113 @@
+package serve
+
+import (
+	"crypto/tls"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestCertificateIsReusedWhileItIsValidAndRenewedBeforeItsEnd(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "made", "localhost")
+	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	at := func(now time.Time, hosts ...string) *tls.Certificate {
+		t.Helper()
+		c, err := certificateIn(base, append(slices.Clone(localHosts), hosts...), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := at(now)
+	if !at(now.Add(certificateLife - renewBefore - time.Minute)).Leaf.Equal(first.Leaf) {
+		t.Error("it is made anew while it is valid")
+	}
+	for _, host := range localHosts {
+		if err := first.Leaf.VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
+	}
+	if first.Leaf.IsCA || !first.Leaf.NotBefore.Before(now) {
+		t.Errorf("it may sign others, or isn't valid yet: %+v", first.Leaf)
+	}
+	for _, suffix := range []string{".crt", ".key"} {
+		if info, err := os.Stat(base + suffix); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", suffix, info.Mode(), err)
+		}
+	}
+	second := at(now.Add(certificateLife - renewBefore + time.Minute))
+	if second.Leaf.Equal(first.Leaf) || second.Leaf.NotAfter.Before(first.Leaf.NotAfter) {
+		t.Error("it isn't renewed before its end")
+	}
+	third := at(now.Add(certificateLife), "shop.test", "192.0.2.7")
+	if third.Leaf.VerifyHostname("shop.test") != nil || third.Leaf.VerifyHostname("192.0.2.7") != nil {
+		t.Errorf("it isn't made for other names: %v", third.Leaf.DNSNames)
+	}
+	if !at(now.Add(-certificateLife)).Leaf.NotBefore.Before(now) {
+		t.Error("one of the future is used")
+	}
+	// A crash between the two files leaves a pair that doesn't fit.
+	if err := os.WriteFile(base+".key", []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := at(now).Leaf.VerifyHostname("localhost"); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(filepath.Dir(base))
+	if err != nil || len(left) != 2 {
+		t.Errorf("there are %v, %v", left, err)
+	}
+}
+
+func TestRunningServerRenewsItsCertificate(t *testing.T) {
+	c := Config{TLS: selfSigned, Data: t.TempDir(), Listen: "127.0.0.1:0"}
+	id, err := c.identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	first, err := id.get(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, err := id.get(now.Add(certificateLife - renewBefore + time.Hour))
+	if err != nil || later.Leaf.Equal(first.Leaf) {
+		t.Errorf("it isn't renewed (%v)", err)
+	}
+}
+
+func TestCertificateIsForEveryNameThatClientsUse(t *testing.T) {
+	for _, c := range []struct {
+		listen, public string
+		want           []string
+	}{
+		{"127.0.0.1:8081", "", nil},
+		{":8081", "", nil},
+		{"0.0.0.0:8081", "https://Shop.test:9000/", []string{"Shop.test"}},
+		{"192.0.2.7:8081", "https://shop.test/", []string{"192.0.2.7", "shop.test"}},
+	} {
+		hosts := Config{Listen: c.listen, PublicEndpoint: c.public}.hosts()
+		if !slices.Equal(hosts, append(slices.Clone(localHosts), c.want...)) {
+			t.Errorf("%s, %s: %v", c.listen, c.public, hosts)
+		}
+	}
+}
+
+func TestCertificateOfOnesOwnIsTakenOrRefusedByName(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "own")
+	if _, err := certificateIn(base, localHosts, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	id, err := Config{TLS: base + ".crt," + base + ".key"}.identity()
+	if err != nil || id.path != "" {
+		t.Fatalf("%+v, %v", id, err)
+	}
+	if _, err := id.get(time.Now().Add(certificateLife)); err != nil {
+		t.Errorf("it is not ours to renew: %v", err)
+	}
+	if _, err := (Config{TLS: base + ".crt," + base + ".crt"}).identity(); err == nil {
+		t.Error("a certificate is taken for a key")
+	}
+}

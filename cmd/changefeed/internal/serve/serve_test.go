@@ -1,0 +1,234 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// running is a server that Run serves.
+type running struct {
+	t      *testing.T
+	banner string
+	values map[string]string
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// start runs a server until the test ends, and waits until it is ready.
+func start(t *testing.T, c Config) *running {
+	t.Helper()
+	c.Listen, c.Partitions, c.Log = "127.0.0.1:0", max(c.Partitions, 1), io.Discard
+	if c.Drain == 0 {
+		c.Drain = 10 * time.Second
+	}
+	if c.Data == "" {
+		t.Setenv("XDG_CACHE_HOME", t.TempDir())
+		t.Setenv("HOME", t.TempDir())
+	}
+	out, in := io.Pipe()
+	c.Out = in
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{t: t, values: map[string]string{}, stop: stop, ended: make(chan error, 1)}
+	go func() {
+		err := Run(ctx, c)
+		r.ended <- errors.Join(err, in.CloseWithError(err))
+	}()
+	text := make([]byte, 1<<16)
+	for !strings.HasSuffix(r.banner, "\nready\n") {
+		n, err := out.Read(text)
+		if err != nil {
+			t.Fatalf("it ended before it was ready: %v", err)
+		}
+		r.banner += string(text[:n])
+	}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+(?: string)?) {2,}(\S.*)$`).FindAllStringSubmatch(r.banner, -1) {
+		r.values[m[1]] = m[2]
+	}
+	t.Cleanup(func() { r.end() })
+	return r
+}
+
+// end ends the server, and returns what Run did.
+func (r *running) end() error {
+	r.stop()
+	err := <-r.ended
+	r.ended <- err
+	return err
+}
+
+// client trusts the certificate that the banner names.
+func (r *running) client() *http.Client {
+	r.t.Helper()
+	transport := &http.Transport{}
+	r.t.Cleanup(transport.CloseIdleConnections)
+	if path := r.values["certificate"]; path != "" {
+		pem, err := os.ReadFile(path)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			r.t.Fatal("no certificate in " + path)
+		}
+	}
+	return &http.Client{Transport: transport}
+}
+
+// get reads the account with the key that the banner prints.
+func (r *running) get(endpoint string) (int, string) {
+	r.t.Helper()
+	key, err := wire.ParseKey(r.values["key"])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, endpoint, http.NoBody)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	date := wire.FormatTime(time.Now())
+	req.Header.Set(wire.HeaderDate, date)
+	req.Header.Set("Authorization", wire.Authorization(key.Sign(wire.Payload("GET", "", "", date, ""))))
+	a, err := r.client().Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	body, err := io.ReadAll(a.Body)
+	if err := errors.Join(err, a.Body.Close()); err != nil {
+		r.t.Fatal(err)
+	}
+	return a.StatusCode, string(body)
+}
+
+func TestServedEndpointKeyAndCertificateAreThoseOfTheBanner(t *testing.T) {
+	for name, c := range map[string]Config{
+		"TLS in memory":    {TLS: selfSigned},
+		"TLS from a store": {TLS: selfSigned, Data: t.TempDir()},
+		"plain":            {TLS: plain},
+		"own keys":         {TLS: plain, Keys: []string{"b3duIGtleQ=="}, ReadOnlyKeys: []string{"cmVhZGVy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, c)
+			endpoint := r.values["endpoint"]
+			if status, body := r.get(endpoint); status != http.StatusOK || !strings.Contains(body, endpoint) {
+				t.Errorf("%d %s", status, body)
+			}
+			u, err := url.Parse(endpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status, _ := r.get(u.Scheme + "://localhost:" + u.Port() + "/"); status != http.StatusOK {
+				t.Errorf("by its other name: %d", status)
+			}
+			if want := "AccountEndpoint=" + endpoint + ";AccountKey=" + r.values["key"] + ";"; r.values["connection string"] != want {
+				t.Errorf("connection string %q, want %q", r.values["connection string"], want)
+			}
+			for _, sdk := range []string{"Go ", "JavaScript ", "Java ", ".NET ", "Python "} {
+				if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(sdk) + `.*` + regexp.QuoteMeta(endpoint)).MatchString(r.banner) {
+					t.Errorf("no line for %s:\n%s", sdk, r.banner)
+				}
+			}
+			if err := r.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestServedDataStayAndBelongToOneProcess(t *testing.T) {
+	dir := t.TempDir()
+	r := start(t, Config{TLS: selfSigned, Data: dir})
+	pem, err := os.ReadFile(r.values["certificate"])
+	if err != nil || filepath.Dir(r.values["certificate"]) != dir {
+		t.Fatalf("%q: %v", r.values["certificate"], err)
+	}
+	second := Config{TLS: plain, Data: dir, Listen: "127.0.0.1:0", Partitions: 1, Out: io.Discard, Log: io.Discard}
+	if err := Run(t.Context(), second); !errors.As(err, new(*store.LockedError)) {
+		t.Errorf("a second server: %v", err)
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, Config{TLS: selfSigned, Data: dir})
+	if same, err := os.ReadFile(again.values["certificate"]); err != nil || string(same) != string(pem) {
+		t.Errorf("the certificate is another one (%v)", err)
+	}
+}
+
+func TestServedMetricsAreOnAListenerOfTheirOwn(t *testing.T) {
+	r := start(t, Config{TLS: plain, Metrics: "127.0.0.1:0"})
+	r.get(r.values["endpoint"])
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.values["metrics"], http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := r.client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(a.Body)
+	if err := errors.Join(err, a.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`changefeed_server_request_duration_seconds_count{operation="read account",status="200"} 1`,
+		`changefeed_server_sent_bytes_total{operation="read account"} `,
+		`go_goroutines `,
+	} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+}
+
+func TestAnAddressThatIsTakenSaysWhatToDo(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	dir := filepath.Join(t.TempDir(), "data")
+	err = Run(t.Context(), Config{Listen: l.Addr().String(), TLS: plain, Partitions: 1, Data: dir, Out: io.Discard, Log: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "another address with --listen") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a directory was made: %v", err)
+	}
+}
+
+func TestTheWellKnownKeyIsForThisMachineOnly(t *testing.T) {
+	everywhere := &net.TCPAddr{IP: net.IPv4zero, Port: 8081}
+	for _, c := range []struct {
+		config  Config
+		address net.Addr
+		refused bool
+	}{
+		{Config{}, everywhere, true},
+		{Config{Keys: []string{"b3duIGtleQ==", wire.EmulatorKey}}, everywhere, true},
+		{Config{}, &net.TCPAddr{IP: net.ParseIP("192.168.1.7")}, true},
+		{Config{}, &net.TCPAddr{IP: net.IPv6unspecified}, true},
+		{Config{AllowWellKnownKey: true}, everywhere, false},
+		{Config{Keys: []string{"b3duIGtleQ=="}}, everywhere, false},
+		{Config{}, &net.TCPAddr{IP: net.ParseIP("127.0.0.1")}, false},
+		{Config{}, &net.TCPAddr{IP: net.IPv6loopback}, false},
+	} {
+		if err := c.config.exposed(c.address); (err != nil) != c.refused {
+			t.Errorf("%+v on %s: %v", c.config, c.address, err)
+		}
+	}
+}

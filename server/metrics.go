@@ -1,0 +1,161 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// metrics are what the server tells of itself, in OpenTelemetry's instruments:
+//
+//	changefeed.server.request.duration   s    requests by operation and status (its count is their number)
+//	changefeed.server.received           By   bodies of requests, by operation
+//	changefeed.server.sent               By   bodies of answers, by operation
+//	changefeed.server.request_units      {RU} request units, by operation
+//	changefeed.store.documents           {document}   in each container
+//	changefeed.store.size                By           of the documents in each container
+//	changefeed.store.partitions          {partition}  of each container
+//
+// The status of a connection that was dropped without an answer is 0.
+type metrics struct {
+	duration       metric.Float64Histogram
+	received, sent metric.Int64Counter
+	units          metric.Float64Counter
+	// labels are the attributes of each outcome, made once: map[outcome]metric.MeasurementOption.
+	labels sync.Map
+}
+
+// outcome is what requests are counted by; status -1: by operation alone.
+type outcome struct {
+	op     string
+	status int
+}
+
+// durationBounds are the borders of the histogram, in seconds: from a read out of memory to what a client gives up on.
+var durationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60}
+
+// newMetrics makes the instruments; nil: there is no provider.
+func newMetrics(p metric.MeterProvider, db *store.DB) (*metrics, error) {
+	if p == nil {
+		return nil, nil //nolint:nilnil // no metrics is what was asked for
+	}
+	meter := p.Meter("github.com/changefeed-go/changefeed/server")
+	m := &metrics{}
+	var errs [5]error
+	m.duration, errs[0] = meter.Float64Histogram("changefeed.server.request.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time of requests, by operation and status."), metric.WithExplicitBucketBoundaries(durationBounds...))
+	m.received, errs[1] = meter.Int64Counter("changefeed.server.received", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of the bodies of requests."))
+	m.sent, errs[2] = meter.Int64Counter("changefeed.server.sent", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of the bodies of answers."))
+	m.units, errs[3] = meter.Float64Counter("changefeed.server.request_units", metric.WithUnit("{RU}"),
+		metric.WithDescription("Request units that requests have cost."))
+	errs[4] = observeContainers(meter, db)
+	return m, errors.Join(errs[:]...)
+}
+
+// observeContainers makes the instruments of the store's content, which is looked at when it is asked for.
+func observeContainers(meter metric.Meter, db *store.DB) error {
+	documents, err1 := meter.Int64ObservableGauge("changefeed.store.documents", metric.WithUnit("{document}"),
+		metric.WithDescription("Documents of each container."))
+	size, err2 := meter.Int64ObservableGauge("changefeed.store.size", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of the documents of each container, as they are stored."))
+	partitions, err3 := meter.Int64ObservableGauge("changefeed.store.partitions", metric.WithUnit("{partition}"),
+		metric.WithDescription("Physical partitions of each container."))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	_, err := meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		return eachContainer(ctx, db, func(c *store.Container) error {
+			stats, err := c.PartitionStats(ctx)
+			if err != nil {
+				return err
+			}
+			var items, bytes int64
+			for _, p := range stats {
+				items, bytes = items+p.Items, bytes+p.Bytes
+			}
+			id := c.Identity()
+			labels := metric.WithAttributes(attribute.String("database", id.Database), attribute.String("container", id.Container))
+			o.ObserveInt64(documents, items, labels)
+			o.ObserveInt64(size, bytes, labels)
+			o.ObserveInt64(partitions, int64(len(stats)), labels)
+			return nil
+		})
+	}, documents, size, partitions)
+	return err
+}
+
+// eachContainer visits every container. One that is deleted meanwhile is left out.
+func eachContainer(ctx context.Context, db *store.DB, visit func(*store.Container) error) error {
+	databases, err := db.Databases(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range databases {
+		containers, err := db.Containers(ctx, d.ID)
+		if err != nil && !errors.Is(err, feed.ErrNotFound) {
+			return err
+		}
+		for _, c := range containers {
+			if err := visit(c); err != nil && !errors.Is(err, feed.ErrNotFound) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// record counts a request that is over. m may be nil.
+func (m *metrics) record(x *exchange, sent int64) {
+	if m == nil {
+		return
+	}
+	op := x.op
+	if op == "" {
+		op = "unknown"
+	}
+	ctx := context.WithoutCancel(x.r.Context())
+	m.duration.Record(ctx, time.Since(x.began).Seconds(), m.label(outcome{op, x.status}))
+	byOp := m.label(outcome{op, -1})
+	m.received.Add(ctx, max(x.r.ContentLength, 0), byOp)
+	m.sent.Add(ctx, sent, byOp)
+	m.units.Add(ctx, x.charge, byOp)
+}
+
+// label returns the attributes of an outcome.
+func (m *metrics) label(o outcome) metric.MeasurementOption {
+	if l, ok := m.labels.Load(o); ok {
+		return l.(metric.MeasurementOption) //nolint:errcheck // the map holds nothing else
+	}
+	labels := []attribute.KeyValue{attribute.String("operation", o.op)}
+	if o.status >= 0 {
+		labels = append(labels, attribute.Int("status", o.status))
+	}
+	made := metric.WithAttributeSet(attribute.NewSet(labels...))
+	m.labels.Store(o, made)
+	return made
+}
+
+// countingWriter counts the bytes of an answer's body.
+type countingWriter struct {
+	http.ResponseWriter
+	n int64
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.n += int64(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
