@@ -101,7 +101,8 @@ func TestFaultChoosesByContainerRangePartitionAndKey(t *testing.T) {
 		{"a range", Fault{Range: ada}, []headers{nil, inHome, key}, []headers{inAway, pk(`["bob"]`)}},
 		{"a key", Fault{Key: feed.PartitionKey{"ada"}}, []headers{key}, []headers{nil, inHome, pk(`["bob"]`)}},
 		{
-			"whatever one likes", Fault{Match: func(r *http.Request) bool { return r.Header.Get(wire.HeaderPartitionID) == home }},
+			"whatever one likes",
+			Fault{Match: func(r *http.Request) bool { return r.Header.Get(wire.HeaderPartitionID) == home }},
 			[]headers{inHome},
 			[]headers{nil, inAway, key},
 		},
