@@ -140,7 +140,6 @@ func (c *Client) advise(err error) error {
 	var (
 		authority x509.UnknownAuthorityError
 		name      x509.HostnameError
-		record    tls.RecordHeaderError
 		dns       *net.DNSError
 	)
 	switch {
@@ -148,7 +147,7 @@ func (c *Client) advise(err error) error {
 		return fmt.Errorf("the certificate of %s is not trusted: give --certificate FILE, whose path the server prints when it starts", c.endpoint)
 	case errors.As(err, &name):
 		return fmt.Errorf("the certificate of %s is for another name: %w; use a name it has, or start the server with --public-endpoint", c.endpoint, err)
-	case errors.As(err, &record):
+	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s doesn't speak TLS: use http:// in --endpoint", c.endpoint)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("nobody listens at %s: start `changefeed serve`, or give its --endpoint", c.endpoint)
