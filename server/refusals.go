@@ -1,6 +1,9 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // What is refused by name: parts of the protocol that the server knows of and doesn't have. Whoever asks for
 // one is told which it is, with 400, so that no SDK repeats the request.
@@ -31,3 +34,15 @@ func refused() []route {
 func refusal(what string) func(*exchange) error {
 	return func(*exchange) error { return unsupported(what) }
 }
+
+// isAddresses reports whether a path asks for the addresses of replicas, as clients in direct mode do first of all.
+// It is the default mode of Java and .NET, so this is what most users meet who changed the endpoint and nothing else.
+func isAddresses(escaped string) bool {
+	first, _, _ := strings.Cut(strings.Trim(escaped, "/"), "/")
+	return first == "addresses"
+}
+
+// errDirectMode is the answer to them. It tells nothing of the account, so it needs no signature, which is made over a
+// link of its own in these requests.
+var errDirectMode = badRequest("the direct connection mode is not supported by this server. Build the client in gateway mode: " +
+	"gatewayMode() of Java's CosmosClientBuilder, ConnectionMode.Gateway in .NET's CosmosClientOptions")

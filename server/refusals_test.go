@@ -16,3 +16,10 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 		ts.do("POST", path, headers{"Authorization": "nonsense"}, ``).want(401)
 	}
 }
+
+func TestClientsInDirectModeAreToldToUseTheGateway(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	for _, path := range []string{"/addresses/?$resolveFor=dbs&$filter=protocol%20eq%20rntbd", "/addresses"} {
+		ts.do("GET", path, headers{"Authorization": "of a link of its own"}, "").want(400).wantBody("gateway mode")
+	}
+}

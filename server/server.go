@@ -154,6 +154,9 @@ func (s *Server) serve(x *exchange) error {
 	if rest, ok := adminPath(x.r.URL.EscapedPath()); ok {
 		return s.serveAdmin(x, rest)
 	}
+	if isAddresses(x.r.URL.EscapedPath()) {
+		return errDirectMode
+	}
 	path, err := wire.ParsePath(x.r.URL.EscapedPath())
 	if err != nil {
 		return badRequest("%v", err)
