@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/slowsync"
 )
 
 // The speed of the store as a ratio to raw Pebble: raw and ours alternate in one
@@ -55,46 +55,6 @@ func reportRatio(t *testing.T, bar float64, unit string, raw, ours []float64) {
 		t.Errorf("the ratio %.2f is below its bar %.2f", ratios[n/2], bar)
 	}
 }
-
-// slowSyncFS replaces every sync of the log by a fixed time. It wraps the files
-// that Pebble recycles too: its own wrapper does not.
-type slowSyncFS struct {
-	vfs.FS
-	sync time.Duration
-}
-
-func (s slowSyncFS) Unwrap() vfs.FS { return s.FS }
-
-func (s slowSyncFS) wrap(f vfs.File, name string, err error) (vfs.File, error) {
-	if err != nil || !strings.HasSuffix(name, ".log") {
-		return f, err
-	}
-	return slowSyncFile{f, s.sync}, nil
-}
-
-func (s slowSyncFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := s.FS.Create(name, c)
-	return s.wrap(f, name, err)
-}
-
-func (s slowSyncFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := s.FS.ReuseForWrite(old, name, c)
-	return s.wrap(f, name, err)
-}
-
-type slowSyncFile struct {
-	vfs.File
-	sync time.Duration
-}
-
-func (f slowSyncFile) wait() error {
-	time.Sleep(f.sync)
-	return nil
-}
-
-func (f slowSyncFile) Sync() error                { return f.wait() }
-func (f slowSyncFile) SyncData() error            { return f.wait() }
-func (f slowSyncFile) SyncTo(int64) (bool, error) { return true, f.wait() }
 
 // ratioBody is a document of 800 bytes of its own: about 1 KB stored.
 func ratioBody(b []byte, id uint64) []byte {
@@ -205,7 +165,7 @@ func TestRatioOfWrites(t *testing.T) {
 	if !*ratioRun {
 		t.Skip("run with -ratios")
 	}
-	slow := slowSyncFS{vfs.Default, time.Millisecond}
+	slow := slowsync.FS{FS: vfs.Default, Sync: time.Millisecond}
 	for _, c := range []struct {
 		name      string
 		fs        vfs.FS
@@ -248,7 +208,7 @@ const ratioDocuments = 60_000
 func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 	t.Helper()
 	s := &ratioStores{}
-	db, err := Open(t.TempDir(), Options{FS: slowSyncFS{vfs.Default, 0}, Memory: 512 << 20})
+	db, err := Open(t.TempDir(), Options{FS: slowsync.FS{FS: vfs.Default}, Memory: 512 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,54 @@
+// Package slowsync is a file system whose logs take a fixed time to sync, for measurements: what a disk
+// takes varies more than what is measured.
+package slowsync
+
+import (
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// FS replaces every sync of a log (*.log) in another file system by a fixed time. It wraps the files
+// that Pebble recycles too: its own wrapper does not.
+type FS struct {
+	vfs.FS
+	// Sync is how long a sync takes.
+	Sync time.Duration
+}
+
+// Unwrap returns the file system underneath.
+func (s FS) Unwrap() vfs.FS { return s.FS }
+
+func (s FS) wrap(f vfs.File, name string, err error) (vfs.File, error) {
+	if err != nil || !strings.HasSuffix(name, ".log") {
+		return f, err
+	}
+	return file{f, s.Sync}, nil
+}
+
+// Create makes a file.
+func (s FS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := s.FS.Create(name, c)
+	return s.wrap(f, name, err)
+}
+
+// ReuseForWrite makes a file of an old one.
+func (s FS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := s.FS.ReuseForWrite(old, name, c)
+	return s.wrap(f, name, err)
+}
+
+type file struct {
+	vfs.File
+	sync time.Duration
+}
+
+func (f file) wait() error {
+	time.Sleep(f.sync) //nolint:forbidigo // it is the time that a disk takes
+	return nil
+}
+
+func (f file) Sync() error                { return f.wait() }
+func (f file) SyncData() error            { return f.wait() }
+func (f file) SyncTo(int64) (bool, error) { return true, f.wait() }

@@ -1,0 +1,141 @@
+// Package wiretest is a client without an SDK, for tests and benchmarks that ask a running server and need to know each
+// request and connection: it signs, and does nothing else.
+package wiretest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// Client asks one server. Its methods may be called concurrently.
+type Client struct {
+	// Endpoint is the server's URL, without a slash at its end.
+	Endpoint string
+	// Key signs the requests.
+	Key wire.Key
+	// HTTP sends them. Default: http.DefaultClient.
+	HTTP *http.Client
+}
+
+// New makes a client of a server with the emulators' key, by an HTTP client.
+func New(endpoint string, by *http.Client) (*Client, error) {
+	key, err := wire.ParseKey(wire.EmulatorKey)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Endpoint: strings.TrimSuffix(endpoint, "/"), Key: key, HTTP: by}, nil
+}
+
+// Request makes a signed request of an escaped path. headers are names and values in turns. Errors: the path
+// is none of the protocol, or the headers are odd.
+func (c *Client) Request(ctx context.Context, method, path, body string, headers ...string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body == "" {
+		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
+	}
+	if len(headers)%2 != 0 {
+		return nil, fmt.Errorf("%d names and values of headers", len(headers))
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r, Sign(r, c.Key, time.Now())
+}
+
+// Sign dates and signs a request. Error: its path is none of the protocol.
+func Sign(r *http.Request, key wire.Key, at time.Time) error {
+	p, err := wire.ParsePath(r.URL.EscapedPath())
+	if err != nil {
+		return err
+	}
+	r.Header.Set(wire.HeaderDate, wire.FormatTime(at))
+	payload := wire.Payload(r.Method, p.Type(), p.Links()[0], r.Header.Get(wire.HeaderDate), "")
+	r.Header.Set("Authorization", wire.Authorization(key.Sign(payload)))
+	return nil
+}
+
+// Do sends a signed request and reads the whole answer. Errors: those of the connection; a status of 400 or above, with the
+// answer's text.
+func (c *Client) Do(ctx context.Context, method, path, body string, headers ...string) (http.Header, []byte, error) {
+	r, err := c.Request(ctx, method, path, body, headers...)
+	if err != nil {
+		return nil, nil, err
+	}
+	by := c.HTTP
+	if by == nil {
+		by = http.DefaultClient
+	}
+	a, err := by.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = a.Body.Close() }() // read to its end
+	var b bytes.Buffer
+	if _, err := io.Copy(&b, a.Body); err != nil {
+		return nil, nil, err
+	}
+	if a.StatusCode >= http.StatusBadRequest {
+		return a.Header, b.Bytes(), &StatusError{Status: a.StatusCode, Text: fmt.Sprintf("%s %s: %s %s", method, path, a.Status, b.Bytes())}
+	}
+	return a.Header, b.Bytes(), nil
+}
+
+// StatusError is an answer that refuses the request.
+type StatusError struct {
+	Status int
+	// Text tells the request and the answer.
+	Text string
+}
+
+func (e *StatusError) Error() string { return e.Text }
+
+// Put writes a document with the partition key of its member pk.
+func (c *Client) Put(ctx context.Context, container, pk, body string) error {
+	_, _, err := c.Do(ctx, http.MethodPost, container+"/docs", body,
+		wire.HeaderPartitionKey, `["`+pk+`"]`, wire.HeaderUpsert, "true", "Prefer", "return=minimal")
+	return err
+}
+
+// Make makes a database and a container in it, partitioned by /pk, and returns the container's path.
+func (c *Client) Make(ctx context.Context, database, container string) (path string, err error) {
+	if _, _, err := c.Do(ctx, http.MethodPost, "/dbs", fmt.Sprintf(`{"id":%q}`, database)); err != nil {
+		return "", err
+	}
+	path = "/dbs/" + url.PathEscape(database) + "/colls"
+	_, _, err = c.Do(ctx, http.MethodPost, path, fmt.Sprintf(`{"id":%q,"partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`, container))
+	return path + "/" + url.PathEscape(container), err
+}
+
+// Feed reads the change feed of a container from the beginning, in pages of at most size documents, and gives each page's text to page.
+func (c *Client) Feed(ctx context.Context, container string, size int, page func(text []byte) error) error {
+	for etag := ""; ; {
+		headers := []string{wire.HeaderAIM, wire.AIMIncremental, wire.HeaderMaxItemCount, fmt.Sprint(size)}
+		if etag != "" {
+			headers = append(headers, "If-None-Match", etag)
+		}
+		h, text, err := c.Do(ctx, http.MethodGet, container+"/docs", "", headers...)
+		if err != nil {
+			return err
+		}
+		if len(text) == 0 { // 304: there is nothing new
+			return nil
+		}
+		if etag = h.Get("Etag"); etag == "" {
+			return fmt.Errorf("a page of %s has no etag", container)
+		}
+		if err := page(text); err != nil {
+			return err
+		}
+	}
+}
