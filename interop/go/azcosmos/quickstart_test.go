@@ -21,8 +21,11 @@ type product struct {
 func TestQuickstart(t *testing.T) {
 	env.Scenario(t, "quickstart", func(t *testing.T) {
 		ctx := t.Context()
-		c := client(t)
-		_, err := c.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: "cosmicworks-go"}, nil)
+		// The line that the server prints for this SDK.
+		c, err := azcosmos.NewClientFromConnectionString("AccountEndpoint="+env.Endpoint+"/;AccountKey="+env.Key+";", nil)
+		ok(t, err)
+		defer c.Close()
+		_, err = c.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: "cosmicworks-go"}, nil)
 		ok(t, err)
 		db, err := c.NewDatabase("cosmicworks-go")
 		ok(t, err)

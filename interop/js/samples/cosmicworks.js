@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 
 import { CosmosClient } from "@azure/cosmos";
 
-const client = new CosmosClient({ endpoint: process.env.CHANGEFEED_ENDPOINT, key: process.env.CHANGEFEED_KEY });
+// The line that the server prints for this SDK.
+const client = new CosmosClient(`AccountEndpoint=${process.env.CHANGEFEED_ENDPOINT};AccountKey=${process.env.CHANGEFEED_KEY};`);
 
 const { database } = await client.databases.createIfNotExists({ id: "cosmicworks-js", throughput: 400 });
 const { container } = await database.containers.createIfNotExists({ id: "products", partitionKey: "/category" });
