@@ -234,19 +234,27 @@ func (x *exchange) replacement(old offer, m members) (throughput, error) {
 	return manually(content.Throughput)
 }
 
-// changeDatabase replaces the throughput of a database.
+// changeDatabase replaces the throughput of a database. Without a condition of the client it begins anew when the
+// database has been replaced in between.
 func (x *exchange) changeDatabase(d store.DatabaseProperties, t throughput) error {
-	if tag := x.header("If-Match"); tag != "" && tag != "*" {
-		d.ETag = tag
+	condition := x.header("If-Match")
+	for {
+		if condition != "" && condition != "*" && condition != d.ETag {
+			return fmt.Errorf("database %s: %w", d.ID, store.ErrPreconditionFailed)
+		}
+		e := readExtra(d.Extra)
+		e.Throughput, e.Autoscale = t.rate, t.autoscale
+		var err error
+		if d.Extra, err = e.json(); err != nil {
+			return err
+		}
+		if _, err = x.s.db.ReplaceDatabase(x.r.Context(), d); !errors.Is(err, store.ErrPreconditionFailed) {
+			return err
+		}
+		if d, err = x.s.db.Database(x.r.Context(), d.ID); err != nil {
+			return err
+		}
 	}
-	e := readExtra(d.Extra)
-	e.Throughput, e.Autoscale = t.rate, t.autoscale
-	var err error
-	if d.Extra, err = e.json(); err != nil {
-		return err
-	}
-	_, err = x.s.db.ReplaceDatabase(x.r.Context(), d)
-	return err
 }
 
 func (x *exchange) sendOffer(o offer, charge float64) error {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -127,5 +128,33 @@ func TestThroughputOfACreationIsJudged(t *testing.T) {
 		{"x-ms-offer-throughput": "400", "x-ms-cosmos-offer-autopilot-settings": `{"maxThroughput":1000}`},
 	} {
 		ts.do("POST", "/dbs", h, `{"id":"shop"}`).want(400)
+	}
+}
+
+func TestReplacementsAtOnceLoseNothingOfEachOther(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.must("POST", "/dbs", headers{"x-ms-offer-throughput": "1000"}, `{"id":"shop"}`)
+	ts.must("POST", "/dbs/shop/colls", headers{"x-ms-offer-throughput": "400"}, `{"id":"c","partitionKey":{"paths":["/pk"]}}`)
+	var page offersPage
+	ts.do("GET", "/offers", nil, "").want(200).decode(&page)
+	var all sync.WaitGroup
+	put := func(path, body string) {
+		all.Go(func() {
+			for range 20 {
+				if a := ts.do("PUT", path, nil, body); a.status != 200 {
+					t.Errorf("%s: %d %s", a.what, a.status, a.body)
+				}
+			}
+		})
+	}
+	for _, o := range page.Offers {
+		put("/"+o.Self, `{"content":{"offerThroughput":5000}}`)
+		put("/"+o.Self, `{"content":{"offerThroughput":5000}}`)
+	}
+	put("/dbs/shop/colls/c", `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":60,"mine":"yes"}`)
+	all.Wait()
+	ts.do("GET", "/dbs/shop/colls/c", nil, "").want(200).wantBody(`"defaultTtl":60`).wantBody(`"mine":"yes"`)
+	for _, o := range page.Offers {
+		ts.do("GET", "/"+o.Self, nil, "").want(200).wantBody(`"content":{"offerThroughput":5000}`)
 	}
 }
