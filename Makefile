@@ -12,7 +12,7 @@ N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
 
-.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash memory balance demo interop interop-go interop-js interop-java interop-raw check clean
+.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server memory balance demo interop interop-go interop-js interop-java interop-raw check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -71,6 +71,10 @@ mutate:
 ## crash: N kills of a writing process, and N*20 power losses in memory
 crash:
 	$(GO) test ./store -run '^(TestKilledProcessKeepsEveryAcknowledgement|TestPowerLossKeepsEveryAcknowledgement)$$' -timeout 0 -v -crash.n=$(N) -crash.points=$$(( $(N) * 20 ))
+
+## crash-server: N kills (kill -9) of a server that 32 connections write to
+crash-server:
+	$(GO) test ./cmd/changefeed -run '^TestKilledServerKeepsEveryAcknowledgedDocument$$' -timeout 0 -v -crash.server=$(N)
 
 ## model: SEEDS=n seeds of the store's model test
 model:
