@@ -164,14 +164,15 @@ func (x *exchange) sendBatch(ops []batchOp, results []batchResult) error {
 		if i > 0 {
 			body = append(body, ',')
 		}
+		x.charge += r.Charge
+		if r.Partition != "" {
+			ends[r.Partition] = max(ends[r.Partition], r.End)
+		}
 		if r.err != nil {
 			status = http.StatusMultiStatus
-			x.charge += r.Charge
 			body = appendFailure(body, answerTo(r.err), r.Charge)
 			continue
 		}
-		x.charge += r.Charge
-		ends[r.Partition] = max(ends[r.Partition], r.End)
 		body = ops[i].appendDone(body, r.Result)
 	}
 	var served []store.PartitionEnd

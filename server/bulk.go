@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -114,14 +113,7 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp)
 	if giveID(&o.Operation, err) {
 		result, err = perform(x.r.Context(), c, key, o.Operation)
 	}
-	r = batchResult{Result: result, err: err}
-	if err != nil && !errors.As(err, new(*feed.ThrottledError)) {
-		r.Charge = failedWriteCharge
-		if o.Kind == store.OpRead {
-			r.Charge = failedReadCharge
-		}
-	}
-	return r
+	return batchResult{Result: result, err: err}
 }
 
 // perform does one operation for itself.

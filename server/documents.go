@@ -28,12 +28,6 @@ import (
 // larger than a document may be, by its own message; this is the point at which reading ends.
 const maxDocumentBody = store.MaxDocumentSize + 64<<10
 
-// Charges of operations that failed, in request units: what the store takes for them.
-const (
-	failedReadCharge  = 1
-	failedWriteCharge = 5
-)
-
 // write is an operation of the store that brings a document.
 type write func(ctx context.Context, key feed.PartitionKey, body []byte, o store.WriteOptions) (store.Result, error)
 
@@ -128,7 +122,7 @@ func (s *Server) readDocument(x *exchange) error {
 		if errors.Is(err, store.ErrNotModified) && o.IfNoneMatch != "*" {
 			x.etag = o.IfNoneMatch
 		}
-		return x.documentFailure(err, failedReadCharge)
+		return x.failed(r, err)
 	}
 	x.took(r)
 	return x.send(http.StatusOK, r.Body)
@@ -160,7 +154,7 @@ func (s *Server) deleteDocument(x *exchange) error {
 		return c.Delete(x.r.Context(), key, id, o)
 	})
 	if err != nil {
-		return x.documentFailure(err, failedWriteCharge)
+		return x.failed(r, err)
 	}
 	x.took(r)
 	return x.sendEmpty(http.StatusNoContent)
@@ -217,7 +211,7 @@ func (x *exchange) onDocument(c *store.Container, key feed.PartitionKey,
 // sendWritten answers a write that leaves a document.
 func (x *exchange) sendWritten(r store.Result, err error) error {
 	if err != nil {
-		return x.documentFailure(err, failedWriteCharge)
+		return x.failed(r, err)
 	}
 	x.took(r)
 	status := http.StatusOK
@@ -230,12 +224,9 @@ func (x *exchange) sendWritten(r store.Result, err error) error {
 	return x.send(status, r.Body)
 }
 
-// documentFailure notes what an operation that failed cost. It costs something whatever it failed of: the
-// document had to be looked for.
-func (x *exchange) documentFailure(err error, charge float64) error {
-	if errors.Is(err, feed.ErrNotFound) || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrPreconditionFailed) ||
-		errors.Is(err, store.ErrNotModified) {
-		x.charge += charge
-	}
+// failed notes what an operation cost that failed, and where: SDKs take the session token of a 404, 409 or 412 too.
+func (x *exchange) failed(r store.Result, err error) error {
+	x.charge += r.Charge
+	x.served(r.Partition, r.End)
 	return err
 }

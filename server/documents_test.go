@@ -38,6 +38,24 @@ func TestCreateConflictsWithinItsPartitionKeyOnly(t *testing.T) {
 	ts.do("GET", orders+"/docs/1", pk(`["r"]`), "").want(404)
 }
 
+func TestFailuresTellPositionAndCharge(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	h := pk(`["p"]`)
+	etag := ts.must("POST", orders+"/docs", h, `{"id":"1","pk":"p"}`).header.Get("Etag")
+	for _, a := range []response{
+		ts.do("GET", orders+"/docs/2", h, "").want(404),
+		ts.do("GET", orders+"/docs/1", h.with("If-None-Match", etag), "").want(304),
+		ts.do("POST", orders+"/docs", h, `{"id":"1","pk":"p"}`).want(409),
+		ts.do("PUT", orders+"/docs/1", h.with("If-Match", `"other"`), `{"id":"1","pk":"p"}`).want(412),
+		ts.do("DELETE", orders+"/docs/2", h, "").want(404),
+	} {
+		a.wantHeader(wire.HeaderSessionToken, "0:-1#1")
+		if a.header.Get(wire.HeaderRequestCharge) == "0" {
+			t.Errorf("%s: %d cost nothing", a.what, a.status)
+		}
+	}
+}
+
 func TestUpsertAnswers201And200(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	upsert := pk(`["p"]`).with("x-ms-documentdb-is-upsert", "True")

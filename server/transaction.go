@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -21,7 +22,7 @@ func (x *exchange) transact(c *store.Container, ops []batchOp) error {
 	prepared := make([]store.Operation, len(ops))
 	for i, o := range ops {
 		if o.err != nil {
-			return x.sendFailedBatch(ops, i, o.err)
+			return x.sendFailedBatch(ops, i, batchResult{err: o.err})
 		}
 		prepared[i] = o.Operation
 		if key == nil {
@@ -36,7 +37,11 @@ func (x *exchange) transact(c *store.Container, ops []batchOp) error {
 		}
 		// Documents without an id get one. Nothing was done yet: a bad id is found before anything is.
 		if !giveID(&prepared[failed.Index], failed.Err) {
-			return x.sendFailedBatch(ops, failed.Index, failed.Err)
+			if large := (*store.TooLargeError)(nil); errors.As(failed.Err, &large) && large.What == "batch" {
+				return failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge, "%v", err)
+			}
+			at := store.Result{Partition: failed.Partition, End: failed.End, Charge: failed.Charge}
+			return x.sendFailedBatch(ops, failed.Index, batchResult{Result: at, err: failed.Err})
 		}
 		results, err = c.Batch(x.r.Context(), key, prepared)
 	}
@@ -64,11 +69,11 @@ func giveID(o *store.Operation, err error) bool {
 }
 
 // sendFailedBatch answers that nothing was done, because one operation failed.
-func (x *exchange) sendFailedBatch(ops []batchOp, index int, err error) error {
+func (x *exchange) sendFailedBatch(ops []batchOp, index int, failed batchResult) error {
 	results := make([]batchResult, len(ops))
 	for i := range results {
 		results[i].err = errNotDone
 	}
-	results[index].err, results[index].Charge = err, failedWriteCharge
+	results[index] = failed
 	return x.sendBatch(ops, results)
 }
