@@ -24,7 +24,7 @@ func collected(t *testing.T, r *metric.ManualReader) map[string]float64 {
 	set := func(name string, a attribute.Set, v float64) {
 		var labels []string
 		for _, kv := range a.ToSlice() {
-			labels = append(labels, fmt.Sprintf("%s=%s", kv.Key, kv.Value.Emit()))
+			labels = append(labels, fmt.Sprintf("%s=%s", kv.Key, kv.Value.String()))
 		}
 		slices.Sort(labels)
 		values[name+"{"+strings.Join(labels, ",")+"}"] = v
