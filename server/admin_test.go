@@ -153,3 +153,15 @@ func TestAdminListsTheDocumentsOfEachPartition(t *testing.T) {
 		t.Errorf("%d documents, %d bytes in %+v", documents, bytes, l)
 	}
 }
+
+// A path that can't be read can't be signed, and a stranger learns no more than of any other.
+func TestUnsignedRequestsAreRefusedWhateverTheirPath(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	for _, path := range []string{"/", "/dbs", "/nonsense", "/dbs//colls", "/dbs/a/nonsense/b", "/_changefeed/faults", "/dbs/a/colls/b/docs"} {
+		w := httptest.NewRecorder()
+		ts.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
+		if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "Required Header authorization is missing") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}

@@ -58,6 +58,9 @@ func grantKeys(keys, readers []string) ([]grantedKey, error) {
 	return all, nil
 }
 
+// errNoAuthorization is what an unsigned request is answered with.
+var errNoAuthorization = unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
+
 // clockWindow is how far the date of a request may be from the server's clock.
 const clockWindow = 15 * time.Minute
 
@@ -65,7 +68,7 @@ const clockWindow = 15 * time.Minute
 func (s *Server) authorize(x *exchange) (grant, error) {
 	header := x.header("Authorization")
 	if header == "" {
-		return 0, unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
+		return 0, errNoAuthorization
 	}
 	token, err := wire.ParseAuthorization(header)
 	if err != nil {

@@ -159,6 +159,10 @@ func (s *Server) serve(x *exchange) error {
 	}
 	path, err := wire.ParsePath(x.r.URL.EscapedPath())
 	if err != nil {
+		// What can't be read can't be signed either: a stranger is told that first.
+		if x.header("Authorization") == "" {
+			return errNoAuthorization
+		}
 		return badRequest("%v", err)
 	}
 	x.path = path

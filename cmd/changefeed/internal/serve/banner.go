@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -100,10 +101,9 @@ func (b banner) sdks(endpoint, key, connection string) []sdkLine {
 			trust: "NODE_EXTRA_CA_CERTS=" + shellQuote(b.certificate),
 		},
 		{
-			name: "Java",
-			line: fmt.Sprintf("CosmosClient client = new CosmosClientBuilder().endpoint(%s).key(%s).gatewayMode().buildClient();", q(endpoint), q(key)),
-			trust: "-Djavax.net.ssl.trustStore=changefeed.p12 -Djavax.net.ssl.trustStorePassword=changeit   (made by: keytool -importcert -noprompt -alias changefeed" +
-				" -storetype PKCS12 -storepass changeit -keystore changefeed.p12 -file " + shellQuote(b.certificate) + ")",
+			name:  "Java",
+			line:  fmt.Sprintf("CosmosClient client = new CosmosClientBuilder().endpoint(%s).key(%s).gatewayMode().buildClient();", q(endpoint), q(key)),
+			trust: javaTrust(endpoint, b.certificate),
 			plain: "-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true",
 		},
 		{
@@ -115,6 +115,16 @@ func (b banner) sdks(endpoint, key, connection string) []sdkLine {
 			line: fmt.Sprintf("client = CosmosClient(%s, %s%s)", q(endpoint), q(key), verify),
 		},
 	}
+}
+
+// javaTrust is what a JVM is started with. The SDK's own switch is for these two hosts only; for others the
+// certificate goes into a trust store.
+func javaTrust(endpoint, certificate string) string {
+	if u, err := url.Parse(endpoint); err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1") {
+		return "-DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true"
+	}
+	return "-Djavax.net.ssl.trustStore=changefeed.p12 -Djavax.net.ssl.trustStorePassword=changeit   (made by: keytool -importcert -noprompt" +
+		" -alias changefeed -storetype PKCS12 -storepass changeit -keystore changefeed.p12 -file " + shellQuote(certificate) + ")"
 }
 
 // shellQuote quotes a word for a shell where it needs to be.
