@@ -97,8 +97,9 @@ func (s *server) readBanner(banner io.Reader) error {
 
 // stop ends the server by SIGTERM. An exit status other than 0 is an error, and shows the server's log.
 func (s *server) stop() error {
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return errors.Join(fmt.Errorf("the server: %w", err), <-s.exited)
+	if s.cmd.Process.Signal(syscall.SIGTERM) != nil {
+		<-s.exited //nolint:errcheck // the state tells the same
+		return fmt.Errorf("the server had ended before it was told to: %s \n%s", s.cmd.ProcessState, s.log.Bytes())
 	}
 	select {
 	case err := <-s.exited:
