@@ -29,7 +29,10 @@ final class Lifecycle {
     static void add(Suite suite) {
         suite.add("quickstart", Lifecycle::quickstart);
         suite.add("database-lifecycle", Lifecycle::databases);
-        suite.add("container-lifecycle", Lifecycle::containers);
+        suite.add("container-lifecycle", s -> {
+            containers(s);
+            madeAnew(s);
+        });
     }
 
     /** A family of the quick start: a plain class that the SDK maps to JSON. */
@@ -133,5 +136,26 @@ final class Lifecycle {
         Check.refused(404, "create an item in a container that is not there", () -> database.getContainer("never").createItem(item));
         Check.refused(404, "read an item of a container that is not there",
             () -> database.getContainer("never").readItem("a", new PartitionKey("p"), JsonNode.class));
+    }
+
+    /** A client that knows a container's rid and partitions finds the one that another client makes anew under its name. */
+    private static void madeAnew(Suite suite) {
+        PartitionKey p = new PartitionKey("p");
+        try (CosmosClient other = suite.env.client().buildClient()) {
+            CosmosContainer known = other.getDatabase(suite.database.getId()).getContainer("made-anew");
+            for (int round = 0; round < 3; round++) {
+                String id = "i" + round;
+                CosmosContainer container = suite.container(new CosmosContainerProperties("made-anew", "/pk"), 1 + round);
+                container.createItem(Json.item(id, "p", round));
+                switch (round) { // whatever comes first after the change has to notice it
+                    case 0 -> Check.equal(round, known.readItem(id, p, JsonNode.class).getItem().path("n").asInt(), "the item");
+                    case 1 -> Check.equal(1L, known.queryItems("SELECT * FROM c", new CosmosQueryRequestOptions(), JsonNode.class).stream().count(), "items found");
+                    default -> Check.equal(201, known.upsertItem(Json.item("late", "p", round)).getStatusCode(), "the status of a write");
+                }
+                Pull pull = Pull.beginning(known);
+                Check.that(pull.ids(pull.drain()).contains(id), "the feed has %s", id);
+                container.delete();
+            }
+        }
     }
 }
