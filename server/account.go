@@ -66,7 +66,7 @@ func (s *Server) readAccount(x *exchange) error {
 	here := []location{{Name: "Local", Endpoint: s.endpoint(x.r)}}
 	return x.sendJSON(http.StatusOK, account{
 		ID: accountID, RID: accountID, Media: "//media/", Addresses: "//addresses/", DBs: "//dbs/",
-		WritableLocations: here, ReadableLocations: here,
+		WritableLocations: here, ReadableLocations: here, ContinuousBackupEnabled: s.o.Versions > 0,
 		UserReplicationPolicy:    userReplicationPolicy{replicationPolicy: replicas},
 		UserConsistencyPolicy:    consistencyPolicy{DefaultConsistencyLevel: "Session"},
 		SystemReplicationPolicy:  replicas,

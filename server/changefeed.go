@@ -192,7 +192,7 @@ func feedFailure(c *store.Container, err error) error {
 			"read what is there in latest version mode", lost.Reason, lost.Oldest)
 	case errors.Is(err, feed.ErrUnsupported):
 		return badRequest("container %s keeps no versions: set changeFeedPolicy.retentionDuration (minutes) in its properties to read it in all versions "+
-			"and deletes mode", c.Identity().Container)
+			"and deletes mode, or start the server with --keep-versions", c.Identity().Container)
 	case errors.Is(err, feed.ErrNotFound):
 		return ownerNotFound(err)
 	}

@@ -37,7 +37,7 @@ func (v *keyVersion) UnmarshalJSON(text []byte) error {
 }
 
 // newContainer reads the body of a new container, and completes its partition key.
-func newContainer(m members) (store.ContainerProperties, error) {
+func newContainer(m members, versions time.Duration) (store.ContainerProperties, error) {
 	var (
 		p   store.ContainerProperties
 		err error
@@ -54,7 +54,7 @@ func newContainer(m members) (store.ContainerProperties, error) {
 	}
 	p.KeyPaths, p.KeyVersion = def.Paths, hash
 	m.set("partitionKey", completeKey(m.get("partitionKey"), hash))
-	return p, readSettings(m, &p)
+	return p, readSettings(m, &p, versions)
 }
 
 // readKeyDefinition reads a partition key. A definition without version is of version 2, though the service makes version 1 of it: every
@@ -110,8 +110,9 @@ func kindOf(hash store.KeyVersion) (kind string, version int) {
 	return "Hash", 2
 }
 
-// readSettings reads what can be changed of a container.
-func readSettings(m members, p *store.ContainerProperties) error {
+// readSettings reads what can be changed of a container. versions is the retention of one that
+// doesn't name any.
+func readSettings(m members, p *store.ContainerProperties, versions time.Duration) error {
 	p.DefaultTTL, p.Retention = 0, 0
 	if v := m.get("defaultTtl"); v != nil {
 		if err := json.Unmarshal(v, &p.DefaultTTL); err != nil || p.DefaultTTL == 0 {
@@ -120,6 +121,9 @@ func readSettings(m members, p *store.ContainerProperties) error {
 	}
 	retention, _, err := readRetention(m.get("changeFeedPolicy"))
 	p.Retention = retention
+	if m.get("changeFeedPolicy") == nil {
+		p.Retention = versions
+	}
 	return err
 }
 
@@ -155,7 +159,7 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 
 // replaceProperties puts what a body says in the place of the properties of a container. Its name and its partition key
 // stay.
-func replaceProperties(p *store.ContainerProperties, m members) error {
+func replaceProperties(p *store.ContainerProperties, m members, versions time.Duration) error {
 	id, err := m.id()
 	if err != nil {
 		return err
@@ -171,7 +175,7 @@ func replaceProperties(p *store.ContainerProperties, m members) error {
 	}
 	e := readExtra(p.Extra)
 	m.set("partitionKey", keyOf(*p, e))
-	if err := readSettings(m, p); err != nil {
+	if err := readSettings(m, p, versions); err != nil {
 		return err
 	}
 	e.Resource = kept(m)

@@ -26,7 +26,7 @@ func (s *Server) createContainer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	p, err := newContainer(m)
+	p, err := newContainer(m, s.o.Versions)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Server) replaceContainer(x *exchange) error {
 		return err
 	}
 	err = x.changeContainer(c, x.header("If-Match"), func(p *store.ContainerProperties) error {
-		return replaceProperties(p, m)
+		return replaceProperties(p, m, s.o.Versions)
 	})
 	if err != nil {
 		return err

@@ -35,6 +35,10 @@ type Options struct {
 	// store must have been opened to enforce it, too. Default: throughput is kept and shown, and
 	// bounds nothing.
 	EnforceThroughput bool
+	// Versions is for how long a container keeps all versions whose properties don't say it: as in
+	// an account with continuous backup, where every container can be read in all versions and deletes
+	// mode. Whole minutes. Default: only those containers do that name a retention.
+	Versions time.Duration
 	// Logger gets a line per request at debug level, and what goes wrong at error
 	// level. Default: none.
 	Logger *slog.Logger
@@ -76,12 +80,16 @@ type Server struct {
 }
 
 // New makes a server over db. Errors: a key that is no base64, an endpoint
-// that is no absolute URL, a number of partitions that no container can have.
+// that is no absolute URL, a number of partitions that no container can have, a
+// retention that is no whole number of minutes.
 func New(db *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{db: db, o: o, draining: make(chan struct{})}
 	if o.Partitions < 0 || o.Partitions > store.MaxPartitions {
 		return nil, fmt.Errorf("server: Partitions is %d; it can be 1 to %d", o.Partitions, store.MaxPartitions)
+	}
+	if o.Versions < 0 || o.Versions%time.Minute != 0 {
+		return nil, fmt.Errorf("server: Versions is %s; it is a whole number of minutes", o.Versions)
 	}
 	if o.PublicEndpoint != "" {
 		u, err := url.Parse(o.PublicEndpoint)

@@ -70,6 +70,7 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` that clients reach the server by (default: the one they asked for)")
 	flags.IntVar(&cfg.Partitions, "partitions", 1, "physical partitions of a new container, at least")
 	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's throughput is used up")
+	flags.DurationVar(&cfg.Versions, "keep-versions", 0, "`time` (whole minutes) that containers keep all versions which don't say it: for all versions and deletes mode (default: none)")
 	flags.StringVar(&cfg.Metrics, "metrics", "", "`address` of a Prometheus endpoint, /metrics, for everybody who reaches it (default: none)")
 	flags.DurationVar(&cfg.Drain, "drain", 10*time.Second, "`time` that requests under way may take when the server ends")
 	flags.StringVar(&level, "log-level", slog.LevelInfo.String(), "`level` of the log: debug (each request), info, warn, error")

@@ -43,6 +43,8 @@ type Config struct {
 	EnforceThroughput bool
 	// Metrics is the address of the Prometheus endpoint, host:port. Default: there is none.
 	Metrics string
+	// Versions is how long a container keeps all versions that doesn't say it itself; 0: it keeps none.
+	Versions time.Duration
 	// Drain is how long requests that are under way may take when the server ends.
 	Drain time.Duration
 	// LogLevel is the least level that is written to Log.
@@ -100,6 +102,9 @@ func (c Config) validate() error {
 			return refuse("--public-endpoint is %q: it is a URL of the form https://host:port/", c.PublicEndpoint)
 		}
 	}
+	if c.Versions < 0 || c.Versions%time.Minute != 0 {
+		return refuse("--keep-versions is %s: it is whole minutes, as in 60m", c.Versions)
+	}
 	if c.Drain < 0 {
 		return refuse("--drain is negative")
 	}
@@ -138,7 +143,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	o := server.Options{
 		Keys: c.keys(), ReadOnlyKeys: c.ReadOnlyKeys, PublicEndpoint: c.PublicEndpoint,
-		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Logger: logger,
+		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Versions: c.Versions, Logger: logger,
 	}
 	b := banner{Config: c, address: listener.Addr()}
 	m, err := newMetrics(ctx, c.Metrics)

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// With continuous backup every container of an account can be read in all versions and deletes mode; the SDKs' samples
+// of it make containers that say nothing of a retention.
+func TestContainersKeepVersionsWithoutSayingItWhereTheServerIsToldTo(t *testing.T) {
+	for _, versions := range []time.Duration{0, 10 * time.Minute} {
+		ts := newTestServer(t, Options{Versions: versions})
+		var account struct{ ContinuousBackupEnabled bool }
+		ts.do("GET", "/", nil, "").want(200).decode(&account)
+		if account.ContinuousBackupEnabled != (versions > 0) {
+			t.Errorf("continuousBackupEnabled is %t with %s", account.ContinuousBackupEnabled, versions)
+		}
+		ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
+		ts.must("POST", "/dbs/shop/colls", nil, `{"id":"orders","partitionKey":{"paths":["/pk"]}}`)
+		want := 400
+		if versions > 0 {
+			want = 304
+		}
+		ts.readVersions(after("*")).want(want)
+		// One that says it keeps what it says, and a replace that doesn't say it takes nothing away.
+		ts.must("POST", "/dbs/shop/colls", nil, `{"id":"own","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":5}}`)
+		var own struct {
+			ChangeFeedPolicy struct{ RetentionDuration int }
+		}
+		ts.do("GET", "/dbs/shop/colls/own", nil, "").want(200).decode(&own)
+		if own.ChangeFeedPolicy.RetentionDuration != 5 {
+			t.Errorf("a retention of 5 minutes is shown as %d", own.ChangeFeedPolicy.RetentionDuration)
+		}
+		ts.must("PUT", orders, nil, `{"id":"orders","partitionKey":{"paths":["/pk"]},"defaultTtl":60}`)
+		ts.readVersions(after("*")).want(want)
+	}
+	for _, wrong := range []time.Duration{-time.Minute, time.Second} {
+		db, err := store.OpenMemory(store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(db, Options{Versions: wrong}); err == nil {
+			t.Errorf("Versions of %s is taken", wrong)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
