@@ -23,7 +23,8 @@ const (
 )
 
 // A server is a `changefeed serve` of a suite's own. Over TLS its store is in a directory,
-// where the certificate is too; over plain HTTP it is in memory.
+// where the certificate is too; over plain HTTP it is in memory. It keeps versions as an account with continuous
+// backup does, which the SDKs' samples of that mode take for granted.
 type server struct {
 	binary, work     string
 	tls              bool
@@ -39,7 +40,7 @@ type server struct {
 
 // start returns when the server has said that it is ready.
 func (s *server) start(ctx context.Context) error {
-	args := []string{"serve", "--listen", "127.0.0.1:0", "--key", s.key, "--read-only-key", s.readOnlyKey}
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--key", s.key, "--read-only-key", s.readOnlyKey, "--keep-versions", "10m"}
 	if s.tls {
 		args = append(args, "--tls", "self-signed", "--data", filepath.Join(s.work, "data"))
 	} else {
@@ -99,7 +100,7 @@ func (s *server) readBanner(banner io.Reader) error {
 func (s *server) stop() error {
 	if s.cmd.Process.Signal(syscall.SIGTERM) != nil {
 		<-s.exited //nolint:errcheck // the state tells the same
-		return fmt.Errorf("the server had ended before it was told to: %s \n%s", s.cmd.ProcessState, s.log.Bytes())
+		return fmt.Errorf("the server had ended before it was told to: %s\n%s", s.cmd.ProcessState, s.log.Bytes())
 	}
 	select {
 	case err := <-s.exited:

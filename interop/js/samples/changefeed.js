@@ -2,12 +2,12 @@
 // range, by key, and gone on with from a continuation.
 import assert from "node:assert/strict";
 
-import { ChangeFeedStartFrom, CosmosClient, StatusCodes } from "@azure/cosmos";
+import { ChangeFeedStartFrom, CosmosClient, PartitionKeyDefinitionVersion, StatusCodes } from "@azure/cosmos";
 
 const client = new CosmosClient({ endpoint: process.env.CHANGEFEED_ENDPOINT, key: process.env.CHANGEFEED_KEY });
 
 const { database } = await client.databases.createIfNotExists({ id: "changefeed-js" });
-const { container } = await database.containers.createIfNotExists({ id: "families", partitionKey: { paths: ["/name"] }, throughput: 11_000 });
+const { container } = await database.containers.createIfNotExists({ id: "families", partitionKey: { paths: ["/name"], version: PartitionKeyDefinitionVersion.V1 }, throughput: 11_000 });
 
 async function ingest(from, to) {
   for (let i = from; i <= to; i++) {

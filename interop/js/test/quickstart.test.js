@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { scenario } from "../lib/scenario.js";
 
 scenario("quickstart", async () => {
-  for (const sample of ["readme.js", "cosmicworks.js", "changefeed.js"]) {
+  for (const sample of ["readme.js", "cosmicworks.js", "changefeed.js", "versions.js"]) {
     const { stdout } = await promisify(execFile)(process.execPath, [fileURLToPath(new URL(`../samples/${sample}`, import.meta.url))]);
     assert.match(stdout, /\ndone\n$/, sample);
   }
