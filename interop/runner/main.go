@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	suites := flags.String("suites", "raw,go,js,java", "which suites, with commas")
 	transports := flags.String("transports", "tls,plain", "over what, with commas")
 	verbose := flags.Bool("v", false, "show the output of suites that pass, too")
-	timeout := flags.Duration("timeout", 5*time.Minute, "how long a suite may run over one transport")
+	timeout := flags.Duration("timeout", 10*time.Minute, "how long a suite may run over one transport")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
