@@ -115,29 +115,26 @@ func (s *Server) authorizeSigned(x *exchange, token wire.Token) (grant, error) {
 	return g, nil
 }
 
-// authorizeKey looks for the key, and the form of the link, that a signature was made with. All are
-// tried, whichever fits, each compared in constant time.
+// authorizeKey looks for the key, and the form of the link, that a signature was made with, each compared in constant
+// time. It ends with the first that fits, which tells whoever has signed nothing of a key that he doesn't have; all are
+// tried where none fits. Keys that may write come first.
 func (s *Server) authorizeKey(x *exchange, token wire.Token) (grant, error) {
 	sig, err := base64.StdEncoding.DecodeString(token.Signature)
 	if err != nil {
 		return 0, unauthorized("The signature is no base64.")
 	}
 	kind, links := x.signed()
-	var g grant
 	for _, link := range links {
 		payload := wire.Payload(x.r.Method, kind, link, x.header(wire.HeaderDate), x.header("Date"))
 		for _, k := range s.keys {
 			if hmac.Equal(k.key.Sign(payload), sig) {
-				g = max(g, k.grant)
+				return k.grant, nil
 			}
 		}
 	}
-	if g == 0 {
-		payload := wire.Payload(x.r.Method, kind, links[0], x.header(wire.HeaderDate), x.header("Date"))
-		return 0, unauthorized("The input authorization token can't serve the request. The wrong key is being used or the expected payload is not built "+
-			"as per the protocol. Server used the following payload to sign: '%s'", strings.ReplaceAll(payload, "\n", `\n`))
-	}
-	return g, nil
+	payload := wire.Payload(x.r.Method, kind, links[0], x.header(wire.HeaderDate), x.header("Date"))
+	return 0, unauthorized("The input authorization token can't serve the request. The wrong key is being used or the expected payload is not built "+
+		"as per the protocol. Server used the following payload to sign: '%s'", strings.ReplaceAll(payload, "\n", `\n`))
 }
 
 // signed is the resource type of a request, and the links that its signature may cover.

@@ -153,8 +153,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := s.serve(x); err != nil {
 		x.fail(err)
 	}
-	s.o.Logger.DebugContext(r.Context(), "request", "operation", x.op, "method", r.Method, "path", r.URL.EscapedPath(),
-		"status", x.status, "substatus", x.substatus, "charge", x.charge, "activity", x.activity, "elapsed", time.Since(x.began))
+	if s.o.Logger.Enabled(r.Context(), slog.LevelDebug) { // asked first: the values of the line are an allocation each
+		s.o.Logger.DebugContext(r.Context(), "request", "operation", x.op, "method", r.Method, "path", r.URL.EscapedPath(),
+			"status", x.status, "substatus", x.substatus, "charge", x.charge, "activity", x.activity, "elapsed", time.Since(x.began))
+	}
 }
 
 // serve finds the operation and calls it.

@@ -31,6 +31,8 @@ func ParsePath(escaped string) (Path, error) {
 		return p, nil
 	}
 	p.raw = strings.Split(escaped, "/")
+	both := make([]string, 0, len(p.raw)+1) // one allocation for both lists
+	p.Types, p.IDs = both[:0:(len(p.raw)+1)/2], both[(len(p.raw)+1)/2:(len(p.raw)+1)/2]
 	for i, segment := range p.raw {
 		text, err := url.PathUnescape(segment)
 		if err != nil {
@@ -86,14 +88,19 @@ func (p Path) Links() []string {
 	if len(p.IDs) == 0 {
 		return []string{""}
 	}
-	var decoded, sent []string
-	for i := range p.IDs {
-		decoded = append(decoded, p.Types[i], p.IDs[i])
-		sent = append(sent, p.raw[2*i], p.raw[2*i+1])
+	links := make([]string, 0, 3)
+	var decoded strings.Builder
+	for i, id := range p.IDs {
+		if i > 0 {
+			decoded.WriteByte('/')
+		}
+		decoded.WriteString(p.Types[i])
+		decoded.WriteByte('/')
+		decoded.WriteString(id)
 	}
-	links := []string{strings.Join(decoded, "/")}
-	if link := strings.Join(sent, "/"); link != links[0] {
-		links = append(links, link)
+	links = append(links, decoded.String())
+	if sent := strings.Join(p.raw[:2*len(p.IDs)], "/"); sent != links[0] {
+		links = append(links, sent)
 	}
 	return append(links, strings.ToLower(p.IDs[len(p.IDs)-1]))
 }

@@ -1,0 +1,437 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/slowsync"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
+	"github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// The speed of the server as a ratio to a handler of net/http that does next to nothing. Both are asked by the same client over the same kind of
+// connections of one process, in turns of a second; the figure is the median of the pairs' ratios. The client sends requests that are
+// signed already and only counts the bytes of the answers: what it takes, it takes of both, and would make them look more alike.
+
+var (
+	ratioRun    = flag.Bool("ratios", false, "measure the ratios to plain handlers (two minutes)")
+	ratioAssert = flag.Bool("ratios.assert", false, "fail when a ratio is below its bar")
+	ratioPairs  = flag.Int("ratios.pairs", 7, "how many pairs of turns are measured for each ratio")
+	ratioTurn   = flag.Duration("ratios.turn", time.Second, "how long a turn is")
+)
+
+// rated is a server under measurement.
+type rated struct {
+	address string
+	key     wire.Key
+	// buffer is that of a client's connection, in bytes.
+	buffer int
+}
+
+// rate serves a handler as `changefeed serve` does, or, plainly, with nothing but net/http.
+func rate(t testing.TB, h http.Handler, plainly bool) rated {
+	t.Helper()
+	l, err := listen(t.Context(), "--listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: headerTime}
+	go func() {
+		if plainly {
+			ended <- srv.Serve(l)
+			return
+		}
+		ended <- serveHTTP(ctx, l, h, time.Second, slog.New(slog.DiscardHandler))
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if plainly {
+			_ = srv.Close() // of a listener that is in order
+		}
+		if err := <-ended; err != nil && !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	key, err := wire.ParseKey(wire.EmulatorKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rated{l.Addr().String(), key, 4 << 10}
+}
+
+// ratedStore opens a store in a directory, and a server over it with the container shop/orders.
+func ratedStore(t testing.TB, o store.Options) (*store.DB, *store.Container, *server.Server) {
+	t.Helper()
+	o.IgnoreThroughput = true
+	db, err := store.Open(t.TempDir(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(db.Check(context.Background()), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(db, server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, c, s
+}
+
+const ratedDocs = "/dbs/shop/colls/orders/docs"
+
+// head is the text of a signed request, without its last headers and the empty line behind them.
+func (s rated) head(t testing.TB, method, path string, headers ...string) []byte {
+	t.Helper()
+	c := wiretest.Client{Endpoint: "http://" + s.address, Key: s.key}
+	r, err := c.Request(t.Context(), method, path, "", headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(b.String(), "Content-Length: 0\r\n", "", 1)
+	return []byte(strings.TrimSuffix(text, "\r\n"))
+}
+
+// turn lets clients ask for some time, each on a connection of its own, and returns what that came to. next makes
+// a client's next request in buf.
+func (s rated) turn(t testing.TB, connections int, next func(client int, buf []byte) []byte) pace {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), *ratioTurn)
+	defer cancel()
+	begun := begin(t)
+	return begun.pace(t, s.ask(ctx, t, connections, math.MaxInt64, next))
+}
+
+// ask lets clients ask until ctx ends or that many requests were answered, and returns how many were.
+func (s rated) ask(ctx context.Context, t testing.TB, connections int, most int64, next func(client int, buf []byte) []byte) int64 {
+	var begun, count atomic.Int64
+	var clients sync.WaitGroup
+	for n := range connections {
+		clients.Go(func() {
+			var d net.Dialer
+			conn, err := d.DialContext(context.WithoutCancel(ctx), "tcp", s.address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			r, buf := bufio.NewReaderSize(conn, s.buffer), []byte(nil)
+			for ctx.Err() == nil && begun.Add(1) <= most {
+				buf = next(n, buf[:0])
+				if _, err = conn.Write(buf); err == nil {
+					err = skipAnswer(r)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				count.Add(1)
+			}
+		})
+	}
+	clients.Wait()
+	return count.Load()
+}
+
+// pace is what a turn comes to: the rate of its requests, and the processor time for one, client included.
+type pace struct {
+	rate float64
+	cost time.Duration
+}
+
+// beginning is that of a turn.
+type beginning struct {
+	at   time.Time
+	used time.Duration
+}
+
+func begin(t testing.TB) beginning { return beginning{time.Now(), processorTime(t)} }
+
+func (b beginning) pace(t testing.TB, requests int64) pace {
+	return pace{float64(requests) / time.Since(b.at).Seconds(), (processorTime(t) - b.used) / time.Duration(max(requests, 1))}
+}
+
+// skipAnswer reads an answer that is to be a good one.
+func skipAnswer(r *bufio.Reader) error {
+	size := -1
+	for first := true; ; first = false {
+		line, err := r.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return err
+		case first && !bytes.HasPrefix(line, []byte("HTTP/1.1 20")):
+			rest, _ := r.Peek(r.Buffered())
+			return fmt.Errorf("%s%.600s", line, rest)
+		case bytes.HasPrefix(line, []byte("Content-Length: ")):
+			if size, err = strconv.Atoi(string(bytes.TrimSpace(line[16:]))); err != nil {
+				return err
+			}
+		case len(line) == 2:
+			_, err := r.Discard(size) // an answer without a length is an error, too
+			return err
+		}
+	}
+}
+
+// compare measures pairs of turns, and prints the median of their ratios beside its bar.
+func compare(t *testing.T, bar float64, unit string, plain, ours func() pace) {
+	t.Helper()
+	plain()
+	ours()
+	var ratios, p, o []float64
+	var costs, pc, oc []float64
+	for range *ratioPairs {
+		a, b := plain(), ours()
+		p, o, ratios = append(p, a.rate), append(o, b.rate), append(ratios, b.rate/a.rate)
+		pc, oc = append(pc, a.cost.Seconds()*1e6), append(oc, b.cost.Seconds()*1e6)
+		costs = append(costs, a.cost.Seconds()/b.cost.Seconds())
+	}
+	for _, of := range [][]float64{ratios, p, o, costs, pc, oc} {
+		slices.Sort(of)
+	}
+	n := len(ratios)
+	t.Logf("ratio %.2f [%.2f..%.2f], bar %.2f; plain %.0f (best %.0f), ours %.0f (best %.0f) %s",
+		ratios[n/2], ratios[n/4], ratios[3*n/4], bar, p[n/2], p[n-1], o[n/2], o[n-1], unit)
+	// Beside it, because other processes disturb it less.
+	t.Logf("by processor time: ratio %.2f [%.2f..%.2f]; plain %.0f us, ours %.0f us, the client's included", costs[n/2], costs[n/4], costs[3*n/4], pc[n/2], oc[n/2])
+	if *ratioAssert && ratios[n/2] < bar {
+		t.Errorf("the ratio %.2f is below its bar %.2f", ratios[n/2], bar)
+	}
+}
+
+// TestRatioOfServedPages reads a container of 60,000 documents page by page, 1,000 documents of 1 KB on each, from its directory.
+func TestRatioOfServedPages(t *testing.T) {
+	if !*ratioRun {
+		t.Skip("run with -ratios")
+	}
+	const documents, size = 60_000, 1000
+	db, c, s := ratedStore(t, store.Options{FS: slowsync.FS{FS: vfs.Default}})
+	loadRated(t, c, documents)
+	ours := rate(t, s, false)
+	ours.buffer = 256 << 10
+	client, err := wiretest.New("http://"+ours.address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	// Each page's request, and its text for the plain handler, chosen by the same header.
+	var requests [][]byte
+	texts, etag := map[string][]byte{}, ""
+	for range documents / size {
+		headers := []string{wire.HeaderAIM, wire.AIMIncremental, wire.HeaderMaxItemCount, strconv.Itoa(size)}
+		if etag != "" {
+			headers = append(headers, "If-None-Match", etag)
+		}
+		requests = append(requests, append(ours.head(t, http.MethodGet, ratedDocs, headers...), "\r\n"...))
+		h, text, err := client.Do(t.Context(), http.MethodGet, ratedDocs, "", headers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[etag], etag = text, h.Get("Etag")
+	}
+	var page struct{ Documents []json.RawMessage }
+	if err := json.Unmarshal(texts[""], &page); err != nil || len(page.Documents) != size {
+		t.Fatalf("the first page has %d documents: %v", len(page.Documents), err)
+	}
+	t.Logf("a page has %d bytes", len(texts[""]))
+	plain := rate(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := texts[r.Header.Get("If-None-Match")]
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+		_, _ = w.Write(text) // the client is told by its end
+	}), true)
+	plain.buffer = ours.buffer
+	src := db.Source(c)
+	for _, connections := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d connections", connections), func(t *testing.T) {
+			at := make([]int, connections)
+			next := func(n int, buf []byte) []byte {
+				at[n]++
+				return append(buf, requests[at[n]%len(requests)]...)
+			}
+			turn := func() pace { return ours.turn(t, connections, next) }
+			compare(t, 0.35, "pages/s", func() pace { return plain.turn(t, connections, next) }, turn)
+			t.Log("and in process, without HTTP:")
+			compare(t, 0, "pages/s", func() pace { return readInProcess(t, src, connections, size) }, turn)
+		})
+	}
+}
+
+// readInProcess reads pages without a connection for a turn.
+func readInProcess(t *testing.T, src feed.Source, readers, size int) pace {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), *ratioTurn)
+	defer cancel()
+	var count atomic.Int64
+	var all sync.WaitGroup
+	begun := begin(t)
+	for range readers {
+		all.Go(func() {
+			from := feed.Beginning()
+			for ctx.Err() == nil {
+				page, err := src.Read(context.WithoutCancel(ctx), feed.Request{From: from, MaxItems: size})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				from = feed.After(page.Continuation)
+				if len(page.Changes) < size {
+					from = feed.Beginning()
+					continue
+				}
+				count.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return begun.pace(t, count.Load())
+}
+
+// ratedBody is a document of 800 bytes of its own: about 1 KB stored.
+func ratedBody(b []byte, id int64) []byte {
+	begin := len(b)
+	b = fmt.Appendf(b, `{"id":"%012d","pk":"%03d","text":"`, id, id%997)
+	for len(b)-begin < 798 {
+		b = append(b, "durable documents and their changes "[:min(36, 798-(len(b)-begin))]...)
+	}
+	return append(b, `"}`...)
+}
+
+func loadRated(t *testing.T, c *store.Container, documents int64) {
+	t.Helper()
+	var next atomic.Int64
+	var writers sync.WaitGroup
+	for range 64 {
+		writers.Go(func() {
+			var buf []byte
+			for n := next.Add(1) - 1; n < documents; n = next.Add(1) - 1 {
+				buf = ratedBody(buf[:0], n)
+				if _, err := c.Upsert(t.Context(), nil, buf, store.WriteOptions{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+}
+
+// checking is the handler that upserts are compared with: it checks the signature and reads the body.
+func checking(key wire.Key) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path, err := wire.ParsePath(r.URL.EscapedPath())
+		token, err2 := wire.ParseAuthorization(r.Header.Get("Authorization"))
+		sig, err3 := base64.StdEncoding.DecodeString(token.Signature)
+		if err := errors.Join(err, err2, err3); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		payload := wire.Payload(r.Method, path.Type(), path.Links()[0], r.Header.Get(wire.HeaderDate), "")
+		if !hmac.Equal(key.Sign(payload), sig) {
+			http.Error(w, "the signature is wrong", http.StatusUnauthorized)
+			return
+		}
+		if _, err := io.ReadAll(r.Body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Length", "0")
+		w.WriteHeader(http.StatusOK)
+	})
+}
+
+// upserts makes requests that write documents of 1 KB, half of them new and half of them updates.
+func (s rated) upserts(t testing.TB, prefer string) func(client int, buf []byte) []byte {
+	head := s.head(t, http.MethodPost, ratedDocs, wire.HeaderUpsert, "true", "Prefer", prefer, "Content-Type", "application/json")
+	var written atomic.Int64
+	return func(_ int, buf []byte) []byte {
+		id := written.Add(1)
+		if id%2 == 0 {
+			id /= 2 // of the first half of what is there
+		}
+		buf = fmt.Appendf(append(buf, head...), "%s: [\"%03d\"]\r\nContent-Length: 800\r\n\r\n", wire.HeaderPartitionKey, id%997)
+		return ratedBody(buf, id)
+	}
+}
+
+// BenchmarkServedUpserts is what TestRatioOfServedUpserts compares, one by one, for profiles: 1,000 upserts by 32 connections.
+func BenchmarkServedUpserts(b *testing.B) {
+	_, _, s := ratedStore(b, store.Options{FS: slowsync.FS{FS: vfs.Default, Sync: 300 * time.Microsecond}})
+	ours := rate(b, s, false)
+	plain := rate(b, checking(ours.key), true)
+	next := ours.upserts(b, "return=minimal")
+	for name, s := range map[string]rated{"ours": ours, "plain": plain} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			used := processorTime(b)
+			for b.Loop() {
+				s.ask(b.Context(), b, 32, 1000, next)
+			}
+			b.ReportMetric(float64((processorTime(b)-used).Nanoseconds())/float64(1000*b.N), "processor-ns/upsert")
+		})
+	}
+}
+
+// TestRatioOfServedUpserts writes documents of 1 KB by 32 connections, half of them new and half of them updates, each synced before its answer.
+func TestRatioOfServedUpserts(t *testing.T) {
+	if !*ratioRun {
+		t.Skip("run with -ratios")
+	}
+	const connections = 32
+	for _, c := range []struct {
+		name   string
+		fs     vfs.FS
+		prefer string
+		bar    float64
+	}{
+		{"sync 0.3 ms, no document in the answer", slowsync.FS{FS: vfs.Default, Sync: 300 * time.Microsecond}, "return=minimal", 0.5},
+		{"sync 0.3 ms, the document in the answer", slowsync.FS{FS: vfs.Default, Sync: 300 * time.Microsecond}, "return=representation", 0.5},
+		{"disk, no document in the answer", vfs.Default, "return=minimal", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, s := ratedStore(t, store.Options{FS: c.fs})
+			ours := rate(t, s, false)
+			plain := rate(t, checking(ours.key), true)
+			next := ours.upserts(t, c.prefer)
+			compare(t, c.bar, "upserts/s", func() pace { return plain.turn(t, connections, next) }, func() pace { return ours.turn(t, connections, next) })
+		})
+	}
+}
