@@ -103,6 +103,9 @@ func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 
 // lastLSN is the _lsn of a stored document, which is its very last member; 0: there is no document.
 func lastLSN(image []byte) int64 {
+	if len(image) == 0 {
+		return 0 // an error of ParseInt would be two allocations for each change of a page
+	}
 	digits := bytes.TrimSuffix(image, endChange)
 	digits = digits[bytes.LastIndexByte(digits, ':')+1:]
 	n, err := strconv.ParseInt(string(digits), 10, 64)

@@ -91,7 +91,7 @@ func ParseAuthorization(header string) (Token, error) {
 		}
 	}
 	if t.Type == "" || t.Version == "" || t.Signature == "" {
-		return Token{}, errors.New("it has not the form type=...&ver=...&sig=...")
+		return Token{}, errors.New("it has not the form type=TYPE&ver=VERSION&sig=SIGNATURE")
 	}
 	return t, nil
 }
