@@ -12,7 +12,7 @@ N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
 
-.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server memory balance demo interop interop-go interop-js interop-java interop-raw check clean
+.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server load memory memory-server balance demo interop interop-go interop-js interop-java interop-raw check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -88,9 +88,17 @@ memory:
 balance:
 	$(GO) test ./lease -run '^TestBalance' -timeout 0 -v -balance.full -balance.report
 
-## ratios: the store's speed as ratios to raw Pebble, beside their bars
+## ratios: the store's speed as ratios to raw Pebble, and the server's to plain handlers, beside their bars
 ratios:
-	$(GO) test ./store -run '^TestRatio' -timeout 0 -v -ratios
+	$(GO) test ./store ./cmd/changefeed/internal/serve -p 1 -run '^TestRatio' -timeout 0 -v -ratios
+
+## load: 500 connections to a server, 50 of them slow or sending garbage
+load:
+	$(GO) test ./cmd/changefeed/internal/serve -run '^TestBadClientsHardlySlowTheOthers$$' -timeout 0 -v -load.connections=500
+
+## memory-server: the memory of a server that is idle, and of one whose 100,000 documents are read
+memory-server:
+	$(GO) test ./cmd/changefeed -run '^TestServersMemoryStaysBounded$$' -timeout 0 -v -serve.memory
 
 ## demo: the 20,000 flights moved to another partition key; SEED=n varies what happens
 demo:
