@@ -137,6 +137,9 @@ func (o *oneConnection) goodClient(ctx context.Context, container string, n int,
 	return took, nil
 }
 
+// reconnect is how long a bad client waits before it connects again.
+const reconnect = 50 * time.Millisecond
+
 // badClient is what a bad client does with one connection; it connects again until ctx ends.
 type badClient func(ctx context.Context, conn net.Conn, container string)
 
@@ -234,6 +237,10 @@ func phase(t *testing.T, clients []*oneConnection, container string, bad int, ad
 				kinds[n%len(kinds)](ctx, conn, container)
 				end()
 				_ = conn.Close()
+				select { // else it would be a flood, whose work at both ends takes the machine from everybody
+				case <-ctx.Done():
+				case <-time.After(reconnect):
+				}
 			}
 		})
 	}
