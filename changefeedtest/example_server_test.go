@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,10 +75,11 @@ func ExampleNewServer() {
 	// not to be reached: true
 }
 
-// run runs a test in a bubble of fake time, as `go test` does.
+// run runs a test in a bubble of fake time, as `go test` does; once, whatever its -count says.
 func run(f func(*testing.T)) {
+	var once sync.Once
 	testing.RunTests(
 		func(string, string) (bool, error) { return true, nil },
-		[]testing.InternalTest{{Name: "orders", F: func(t *testing.T) { synctest.Test(t, f) }}},
+		[]testing.InternalTest{{Name: "orders", F: func(t *testing.T) { once.Do(func() { synctest.Test(t, f) }) }}},
 	)
 }

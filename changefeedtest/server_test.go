@@ -89,6 +89,19 @@ func TestServerServesTheOfficialSDKInFakeTime(t *testing.T) {
 	})
 }
 
+// An SDK that was in the middle of something of its own when the test ended waited for a time that never came.
+func TestServerEndsAfterWhatTheSDKDoesByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := changefeedtest.NewServer(t)
+		c := orders(t, s)
+		time.Sleep(24 * time.Hour)
+		s.Fail(server.Fault{Operation: "read account", Status: http.StatusServiceUnavailable})
+		if err := put(t.Context(), c, "1", "ada"); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // The SDK waits between its attempts, which takes no time in a bubble.
 func TestServersFaultsMeetTheSDKsRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
