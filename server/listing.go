@@ -24,16 +24,16 @@ func (x *exchange) sendList(rid, member string, all []resource) error {
 	if err != nil {
 		return err
 	}
-	after, err := base64.RawURLEncoding.DecodeString(x.header(wire.HeaderContinuation))
+	after, err := listToken(x.header(wire.HeaderContinuation), rid, member)
 	if err != nil {
-		return badRequest("the header x-ms-continuation is %.40q, which this server didn't write", x.header(wire.HeaderContinuation))
+		return err
 	}
-	for len(all) > 0 && len(after) > 0 && all[0].key <= string(after) {
+	for len(all) > 0 && after != "" && all[0].key <= after {
 		all = all[1:]
 	}
 	if n > 0 && n < len(all) {
 		all = all[:n]
-		x.continuation = base64.RawURLEncoding.EncodeToString([]byte(all[n-1].key))
+		x.continuation = seal(tokenList, rid, member, base64.RawURLEncoding.EncodeToString([]byte(all[n-1].key)))
 	}
 	body := []byte(`{"_rid":"` + rid + `","` + member + `":[`)
 	for i, r := range all {
@@ -45,4 +45,22 @@ func (x *exchange) sendList(rid, member string, all []resource) error {
 	body = append(body, `],"_count":`+strconv.Itoa(len(all))+`}`...)
 	x.charge, x.count = listCharge, len(all)
 	return x.send(http.StatusOK, body)
+}
+
+// tokenList begins a continuation of a list: l~<rid of the owner>~<member>~<key>~<checksum>.
+const tokenList = "l"
+
+// listToken is the key behind which a list's continuation goes on; empty: the start.
+func listToken(text, rid, member string) (after string, err error) {
+	if text == "" {
+		return "", nil
+	}
+	if parts := unseal(text); len(parts) == 4 && parts[0] == tokenList && parts[1] == rid && parts[2] == member {
+		key, err := base64.RawURLEncoding.Strict().DecodeString(parts[3])
+		if err == nil && len(key) > 0 {
+			return string(key), nil
+		}
+	}
+	return "", badRequest("the header x-ms-continuation is %.60q, which is no continuation of this list: "+
+		"send what an earlier page of it was answered with, or nothing", text)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strconv"
-	"strings"
 
 	"github.com/changefeed-go/changefeed/server/query"
 )
@@ -15,7 +14,7 @@ import (
 // another container mean nothing. It says nothing of the query's text: SDKs change the filter when they resume
 // a query of several partitions, and keep the position.
 //
-//	<kind>~<rid>~<left>~<skip>~<position>
+//	<kind>~<rid>~<left>~<skip>~<position>~<checksum, see seal>
 //
 // kind is s (in the order of the documents) or o (ORDER BY); left is how many rows TOP or LIMIT still allow, empty without
 // either; skip how many are still to be skipped by OFFSET.
@@ -58,14 +57,14 @@ func (p queryPosition) token(rid string) (string, error) {
 			position = base64.RawURLEncoding.EncodeToString(append(b, p.last.Key...))
 		}
 	}
-	return strings.Join([]string{kind, rid, left, strconv.FormatInt(p.skip, 10), position}, "~"), nil
+	return seal(kind, rid, left, strconv.FormatInt(p.skip, 10), position), nil
 }
 
 // parseQueryToken is the reverse of token, for a query of the container that is ordered or not.
 func parseQueryToken(text, rid string, ordered bool) (p queryPosition, err error) {
 	bad := badRequest("the header x-ms-continuation is %.60q, which is no continuation of this query in this container: "+
 		"send what an earlier page of the same query was answered with, or nothing", text)
-	parts := strings.Split(text, "~")
+	parts := unseal(text)
 	if len(parts) != tokenParts || parts[1] != rid || (parts[0] == tokenOrdered) != ordered || (parts[0] == tokenScan) == ordered {
 		return p, bad
 	}

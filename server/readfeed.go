@@ -20,7 +20,11 @@ func (s *Server) readDocuments(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	r := store.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition, Continuation: x.header(wire.HeaderContinuation)}
+	rid := c.Identity().ContainerRID
+	r := store.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
+	if r.Continuation, err = readToken(x.header(wire.HeaderContinuation), rid); err != nil {
+		return err
+	}
 	if r.MaxItems, err = x.maxItems(); err != nil {
 		return err
 	}
@@ -28,7 +32,10 @@ func (s *Server) readDocuments(x *exchange) error {
 	if err != nil {
 		return above(err)
 	}
-	x.charge, x.continuation = page.Charge, page.Continuation
+	x.charge = page.Charge
+	if page.Continuation != "" {
+		x.continuation = seal(tokenRead, rid, page.Continuation)
+	}
 	x.servedBy(page.Served)
 	return x.sendPage(len(page.Items), func(emit func([]byte)) {
 		for i := range page.Items {
@@ -38,4 +45,21 @@ func (s *Server) readDocuments(x *exchange) error {
 			emit(page.Items[i].Body)
 		}
 	})
+}
+
+// tokenRead begins a continuation of the read feed: r~<rid of the container>~<position>~<checksum>. It says nothing of the
+// scope: SDKs go on with a range's continuation in the ranges that a split made of it.
+const tokenRead = "r"
+
+// readToken is the position that a continuation of the container's read feed tells; empty: the start.
+func readToken(text, rid string) (position string, err error) {
+	if text == "" {
+		return "", nil
+	}
+	parts := unseal(text)
+	if len(parts) != 3 || parts[0] != tokenRead || parts[1] != rid || parts[2] == "" {
+		return "", badRequest("the header x-ms-continuation is %.60q, which is no continuation of reading the documents of this container: "+
+			"send what an earlier page was answered with, or nothing", text)
+	}
+	return parts[2], nil
 }
