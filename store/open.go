@@ -23,7 +23,8 @@ import (
 //
 // Errors: *[LockedError] names the process that has it open; *[FormatError]
 // tells that a newer release wrote it; *[CorruptError] that a file is damaged or
-// missing.
+// missing. The disk's, when it refuses to write (it is full, or fails): when that happens while Pebble writes what
+// its log has into tables, the directory stays locked for as long as the process lives, since that work can't be ended.
 //
 // When the disk refuses a write later on (it is full, or fails), that write and all
 // after it return the disk's error until the store is opened again; reads go on. One case ends the
@@ -75,6 +76,9 @@ func open(db *DB) (*DB, error) {
 	}
 	db.lock = lock
 	if err := db.start(); err != nil {
+		if stuck := (*stuckError)(nil); errors.As(err, &stuck) {
+			return nil, err // what is left of the opening keeps the lock
+		}
 		return nil, errors.Join(err, unlockDirectory(fs, dir, lock))
 	}
 	return db, nil
@@ -85,7 +89,7 @@ func (db *DB) start() error {
 	if err := checkFormat(db.options.FS, db.path()); err != nil {
 		return err
 	}
-	p, err := pebble.Open(db.path(), db.pebbleOptions())
+	p, err := openPebble(db.path(), db.pebbleOptions())
 	if err != nil {
 		return db.openFault(err)
 	}
@@ -130,9 +134,12 @@ func (db *DB) pebbleOptions() *pebble.Options {
 	}
 	// Without this, a damaged table that background work comes upon would end the process. Who
 	// reads it gets a *CorruptError; the rest of the store stays readable.
-	o.EventListener = &pebble.EventListener{DataCorruption: func(i pebble.DataCorruptionInfo) {
-		db.options.Logger.Error("a file of the store is damaged", slog.String("path", i.Path), slog.Any("error", i.Details))
-	}}
+	o.EventListener = &pebble.EventListener{
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			db.options.Logger.Error("a file of the store is damaged", slog.String("path", i.Path), slog.Any("error", i.Details))
+		},
+		BackgroundError: (&repeats{logger: db.options.Logger}).background,
+	}
 	o.TargetFileSizes[0] = firstLevelFile
 	db.busy.window = int(o.MemTableSize) / 2
 	o.Experimental.SpanPolicyFunc = db.busy.span
