@@ -142,5 +142,5 @@ func (x *exchange) signed() (kind string, links []string) {
 	if x.kind != "" {
 		return x.kind, x.links
 	}
-	return x.path.Type(), x.path.Links()
+	return x.path.SignedType(), x.path.Links()
 }

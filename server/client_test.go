@@ -91,7 +91,7 @@ func (ts *testServer) request(method, path string, h headers, body string) *http
 		if err != nil {
 			ts.t.Fatal(err)
 		}
-		payload := wire.Payload(method, p.Type(), p.Links()[0], r.Header.Get(wire.HeaderDate), r.Header.Get("Date"))
+		payload := wire.Payload(method, p.SignedType(), p.Links()[0], r.Header.Get(wire.HeaderDate), r.Header.Get("Date"))
 		r.Header.Set("Authorization", wire.Authorization(ts.key.Sign(payload)))
 	}
 	for name, value := range h {

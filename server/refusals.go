@@ -19,6 +19,7 @@ func refused() []route {
 		{"/dbs/*/colls/*/triggers", "a trigger"},
 		{"/dbs/*/colls/*/udfs", "a user-defined function"},
 		{"/dbs/*/colls/*/conflicts", "a feed of conflicts"},
+		{"/dbs/*/colls/*/operations", "an operation on a container (deleting all documents of a partition key)"},
 		{"/dbs/*/colls/*/docs/*/attachments", "an attachment"},
 	} {
 		for _, shape := range []string{r.shape, r.shape + "/*"} {

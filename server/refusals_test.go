@@ -1,6 +1,10 @@
 package server
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
 
 func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
@@ -8,7 +12,8 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 		orders + "/sprocs": "a stored procedure", orders + "/sprocs/run": "a stored procedure", orders + "/triggers": "a trigger",
 		orders + "/udfs/f": "a user-defined function", orders + "/conflicts": "a feed of conflicts", "/dbs/shop/users": "a user",
 		"/dbs/shop/users/u/permissions": "a permission", "/dbs/shop/clientencryptionkeys/k": "client-side encryption",
-		orders + "/docs/1/attachments": "an attachment",
+		orders + "/docs/1/attachments":            "an attachment",
+		orders + "/operations/partitionkeydelete": "an operation on a container (deleting all documents of a partition key)",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
 			ts.do(method, path, nil, `{"id":"x"}`).want(400).wantBody(name + " is not supported by this server")
@@ -21,5 +26,19 @@ func TestClientsInDirectModeAreToldToUseTheGateway(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	for _, path := range []string{"/addresses/?$resolveFor=dbs&$filter=protocol%20eq%20rntbd", "/addresses"} {
 		ts.do("GET", path, headers{"Authorization": "of a link of its own"}, "").want(400).wantBody("gateway mode")
+	}
+}
+
+// Java and JavaScript sign the request as one of the container.
+func TestDeletingAPartitionKeyIsSignedAsItsContainerAndRefusedByName(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	date := wire.FormatTime(ts.db.Now())
+	const path = orders + "/operations/partitionkeydelete"
+	for link, status := range map[string]int{"dbs/shop/colls/orders": 400, "dbs/shop/colls/others": 401, "": 401} {
+		sig := wire.Authorization(ts.key.Sign(wire.Payload("POST", "colls", link, date, "")))
+		a := ts.do("POST", path, headers{wire.HeaderDate: date, "Authorization": sig, wire.HeaderPartitionKey: `["ada"]`}, "").want(status)
+		if status == 400 {
+			a.wantBody("deleting all documents of a partition key")
+		}
 	}
 }

@@ -20,8 +20,11 @@ type Path struct {
 // types are the resource types of the protocol.
 var types = []string{
 	"dbs", "colls", "docs", "pkranges", "offers", "sprocs", "triggers", "udfs", "users", "permissions", "conflicts",
-	"clientencryptionkeys", "attachments",
+	"clientencryptionkeys", "attachments", operations,
 }
+
+// operations is the type of /dbs/<id>/colls/<id>/operations/partitionkeydelete: the id is what is to be done with the container.
+const operations = "operations"
 
 // ParsePath reads an escaped path. A slash at the end is ignored; SDKs differ in it.
 func ParsePath(escaped string) (Path, error) {
@@ -80,11 +83,24 @@ func (p Path) Shape() string {
 	return b.String()
 }
 
+// SignedType is the resource type that a signature of the path covers. SDKs sign an operation as
+// the container that it is done with.
+func (p Path) SignedType() string { return p.signed().Type() }
+
+// signed is the path of the resource that is signed.
+func (p Path) signed() Path {
+	if n := len(p.Types) - 1; n > 0 && p.Types[n] == operations {
+		p.Types, p.IDs = p.Types[:n], p.IDs[:min(len(p.IDs), n)]
+	}
+	return p
+}
+
 // Links are the resource links that a signature of the path may cover, the
 // one that SDKs sign first. By name it is the path with decoded ids (without the type of
 // a feed); by rid it is the last rid alone, in lower case. Some clients sign the
 // path as they sent it.
 func (p Path) Links() []string {
+	p = p.signed()
 	if len(p.IDs) == 0 {
 		return []string{""}
 	}

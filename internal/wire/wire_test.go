@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,10 @@ func TestPathsAreDecodedByTheRulesOfPaths(t *testing.T) {
 	p, err := wire.ParsePath("/dbs/shop/colls/a%2Fb/docs/o%201+%25%C3%A9/")
 	if err != nil || p.Shape() != "/dbs/*/colls/*/docs/*" || p.IDs[1] != "a/b" || p.IDs[2] != "o 1+%é" {
 		t.Errorf("the path is read as %+v, %v", p, err)
+	}
+	p, err = wire.ParsePath("/dbs/shop/colls/a%2Fb/operations/partitionkeydelete")
+	if err != nil || p.Type() != "operations" || p.SignedType() != "colls" || !slices.Equal(p.Links(), []string{"dbs/shop/colls/a/b", "dbs/shop/colls/a%2Fb", "a/b"}) {
+		t.Errorf("the path is read as %+v, %v, and signed as %s, %q", p, err, p.SignedType(), p.Links())
 	}
 	for _, bad := range []string{"/dbs//colls", "/nothing", "/dbs/%zz"} {
 		if p, err := wire.ParsePath(bad); err == nil {

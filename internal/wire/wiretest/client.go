@@ -60,7 +60,7 @@ func Sign(r *http.Request, key wire.Key, at time.Time) error {
 		return err
 	}
 	r.Header.Set(wire.HeaderDate, wire.FormatTime(at))
-	payload := wire.Payload(r.Method, p.Type(), p.Links()[0], r.Header.Get(wire.HeaderDate), "")
+	payload := wire.Payload(r.Method, p.SignedType(), p.Links()[0], r.Header.Get(wire.HeaderDate), "")
 	r.Header.Set("Authorization", wire.Authorization(key.Sign(payload)))
 	return nil
 }
