@@ -148,8 +148,9 @@ type adminPartition struct {
 	Parents []string `json:"parents"`
 }
 
+// newAdminPartition shows a partition. One that is the child of none has an empty list of parents, and not null.
 func newAdminPartition(p feed.Partition) adminPartition {
-	return adminPartition{ID: p.ID, Min: p.Range.Min, Max: p.Range.Max, Parents: slices.Concat([]string{}, p.Parents)}
+	return adminPartition{ID: p.ID, Min: p.Range.Min, Max: p.Range.Max, Parents: append([]string{}, p.Parents...)}
 }
 
 type adminPartitionList struct {

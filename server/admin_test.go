@@ -70,7 +70,7 @@ func TestAdminSplitsAndMergesAndListsWhatIsThere(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withPartitions(1)
 	const half = "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"
-	ts.plainAdmin("GET", orderPartitions, "").wantPartitions("0[-FF)")
+	ts.plainAdmin("GET", orderPartitions, "").wantBody(`"parents":[]`).wantPartitions("0[-FF)")
 	ts.plainAdmin("POST", orderPartitions+"/0/split", "").wantPartitions("1[-" + half + ")0 2[" + half + "-FF)0")
 	ts.plainAdmin("POST", orderPartitions+"/2/split", `{"at":"2f"}`).wantPartitions("3[" + half + "-2F)0,2 4[2F-FF)0,2")
 	ts.plainAdmin("GET", orderPartitions, "").wantPartitions("1[-" + half + ")0 3[" + half + "-2F)0,2 4[2F-FF)0,2")

@@ -96,6 +96,9 @@ func TestPartitionsOfARunningServerAreListedSplitAndMerged(t *testing.T) {
 		}
 		return b.String()
 	}
+	if out := call(exitOK, "ls", "--json"); !strings.Contains(out, `"parents": []`) {
+		t.Errorf("ls of the partition that a container was made with prints %s", out)
+	}
 	if out := call(exitOK, "split", "0", "--at", "2f"); !regexp.MustCompile(`(?m)^1 +- +2F +0$`).MatchString(out) {
 		t.Errorf("split prints %s", out)
 	}
