@@ -78,6 +78,9 @@ func (c Config) validate() error {
 	if _, _, err := net.SplitHostPort(c.Metrics); c.Metrics != "" && err != nil {
 		return refuse("--metrics is %q: it is host:port, as in 127.0.0.1:9081", c.Metrics)
 	}
+	if _, port, _ := net.SplitHostPort(c.Listen); c.Metrics == c.Listen && port != "0" {
+		return refuse("--metrics and --listen are the same address, %s: metrics are on a port of their own, as in 127.0.0.1:9081", c.Listen)
+	}
 	if cert, key, pair := strings.Cut(c.TLS, ","); c.TLS != selfSigned && c.TLS != plain && (!pair || cert == "" || key == "") {
 		return refuse("--tls is %q: it is self-signed, off, or CERT,KEY (two files)", c.TLS)
 	}

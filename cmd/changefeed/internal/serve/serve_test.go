@@ -56,7 +56,7 @@ func start(t *testing.T, c Config) *running {
 		}
 		r.banner += string(text[:n])
 	}
-	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+(?: string)?) {2,}(\S.*)$`).FindAllStringSubmatch(r.banner, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+(?: string| on)?) {2,}(\S.*)$`).FindAllStringSubmatch(r.banner, -1) {
 		r.values[m[1]] = m[2]
 	}
 	t.Cleanup(func() { _ = r.end() }) // said to whom asks
@@ -208,6 +208,18 @@ func TestAnAddressThatIsTakenSaysWhatToDo(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a directory was made: %v", err)
+	}
+}
+
+func TestMetricsOnTheServersOwnAddressAreRefusedByName(t *testing.T) {
+	const address = "127.0.0.1:8081"
+	err := Config{Listen: address, Metrics: address, TLS: plain, Partitions: 1}.validate()
+	if err == nil || !strings.Contains(err.Error(), "--metrics and --listen are the same address, "+address) {
+		t.Errorf("%v", err)
+	}
+	const any = "127.0.0.1:0" // each gets a port of its own
+	if err := (Config{Listen: any, Metrics: any, TLS: plain, Partitions: 1}).validate(); err != nil {
+		t.Error(err)
 	}
 }
 
