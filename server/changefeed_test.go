@@ -366,6 +366,27 @@ func TestTheSessionTokenIsThatOfTheAddressedRange(t *testing.T) {
 	}
 }
 
+func TestTheLSNOverSeveralPartitionsIsTheHighest(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	byPartition := map[string][]int{} // of each, numbers of documents of it
+	for i := range 20 {
+		r := put(t, c, `{"id":"%d","pk":"k%d"}`, i, i)
+		byPartition[r.Partition] = append(byPartition[r.Partition], i)
+	}
+	if len(byPartition) != 2 {
+		t.Fatalf("the documents are in %v", byPartition)
+	}
+	for round, highest := range []string{"0", "1", "0"} { // more is written each time than ever before to the other
+		var last int64
+		for range 50 * (round + 1) {
+			i := byPartition[highest][0]
+			last = put(t, c, `{"id":"%d","pk":"k%d"}`, i, i).LSN
+		}
+		ts.read(nil).want(200).wantHeader("lsn", fmt.Sprint(last))
+	}
+}
+
 func TestTheWireFormatInLatestVersionMode(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(store.ContainerProperties{ID: "orders"})

@@ -67,10 +67,11 @@ func (x *exchange) query() (*query.Bound, error) {
 }
 
 // combining makes an error of the parser that of a request. What combines rows of several partitions is refused over a container
-// by the service's sentence also where it is not supported within a key either: clients tell the two by it.
+// by the service's sentence also where it is not supported within a key either: clients tell the two by it. Lists of databases,
+// containers and offers have no partitions.
 func (x *exchange) combining(err error) error {
 	var no *query.UnsupportedError
-	if !errors.As(err, &no) || x.header(wire.HeaderPartitionKey) != "" || x.header(wire.HeaderPartitionID) != "" || x.header(wire.HeaderStartEPK) != "" {
+	if !errors.As(err, &no) || x.path.Type() != "docs" || x.header(wire.HeaderPartitionKey) != "" || x.header(wire.HeaderPartitionID) != "" || x.header(wire.HeaderStartEPK) != "" {
 		return queryFailure(err)
 	}
 	if no.What == "DISTINCT" || no.What == "GROUP BY" || strings.Contains(no.What, "aggregate") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -107,6 +108,24 @@ func TestDatabasesAndContainersCanBeQueried(t *testing.T) {
 	}
 	ts.do("POST", "/dbs/none/colls", queryHeaders(), `{"query":"SELECT * FROM c"}`).want(404, wire.SubOwnerNotFound)
 	ts.do("POST", "/dbs", queryHeaders(), `{"query":"SELECT * FORM c"}`).want(400)
+}
+
+// Lists have no partitions, so that nothing can be said of them.
+func TestWhatIsNotSupportedInQueriesOfListsIsRefusedByName(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	for _, path := range []string{"/dbs", "/dbs/shop/colls", "/offers"} {
+		for text, what := range map[string]string{
+			"SELECT DISTINCT VALUE c.id FROM c":         "DISTINCT",
+			"SELECT COUNT(1) FROM c GROUP BY c.id":      "GROUP BY",
+			"SELECT c.id, COUNT(1) AS n FROM c":         "aggregate",
+			"SELECT VALUE d FROM c JOIN d IN c.content": "JOIN",
+		} {
+			a := ts.do("POST", path, queryHeaders(), queryBody(t, text)).want(400).wantBody(what).wantBody("supported")
+			if strings.Contains(string(a.body), "cross partition") {
+				t.Errorf("%s of %s: %s", text, path, a.body)
+			}
+		}
+	}
 }
 
 // A read-only key asks and lists, and creates nothing.
