@@ -23,10 +23,11 @@ type adminFault struct {
 	Max       string          `json:"max,omitempty"`
 	Key       json.RawMessage `json:"key,omitempty"`
 
-	Skip        int     `json:"skip,omitempty"`
-	Count       int     `json:"count,omitempty"`
-	Probability float64 `json:"probability,omitempty"`
-	Seed        uint64  `json:"seed,omitempty"`
+	Skip  int `json:"skip,omitempty"`
+	Count int `json:"count,omitempty"`
+	// Probability is nil where none is said: always. 0, which is never, is not a fault.
+	Probability *float64 `json:"probability,omitempty"`
+	Seed        uint64   `json:"seed,omitempty"`
 
 	DelayMS      int64  `json:"delayMs,omitempty"`
 	Status       int    `json:"status,omitempty"`
@@ -41,11 +42,16 @@ type adminFault struct {
 func (a adminFault) fault() (Fault, error) {
 	f := Fault{
 		Operation: a.Operation, Database: a.Database, Container: a.Container, Partition: a.Partition,
-		Skip: a.Skip, Count: a.Count, Probability: a.Probability, Seed: a.Seed,
+		Skip: a.Skip, Count: a.Count, Seed: a.Seed,
 		Status: a.Status, SubStatus: a.SubStatus, Message: a.Message, Drop: a.Drop, After: a.After,
 	}
 	if a.ID != "" || a.Hits != 0 {
 		return f, badRequest("id and hits are the server's to say")
+	}
+	if a.Probability != nil {
+		if f.Probability = *a.Probability; f.Probability == 0 {
+			return f, badRequest("the probability is 0, so the fault would choose nothing; it is above 0 and up to 1, and always when left out")
+		}
 	}
 	const most = int64(MaxFaultDelay / time.Millisecond)
 	if a.DelayMS > most || a.RetryAfterMS > most {
@@ -73,9 +79,12 @@ func newAdminFault(s FaultState) adminFault {
 		ID: s.ID, Hits: s.Hits,
 		Operation: f.Operation, Database: f.Database, Container: f.Container, Partition: f.Partition,
 		Min: f.Range.Min, Max: f.Range.Max,
-		Skip: f.Skip, Count: f.Count, Probability: f.Probability, Seed: f.Seed,
+		Skip: f.Skip, Count: f.Count, Seed: f.Seed,
 		DelayMS: f.Delay.Milliseconds(), Status: f.Status, SubStatus: f.SubStatus, Message: f.Message,
 		RetryAfterMS: f.RetryAfter.Milliseconds(), Drop: f.Drop, After: f.After,
+	}
+	if f.Probability > 0 {
+		a.Probability = &f.Probability
 	}
 	if len(f.Key) > 0 {
 		a.Key = json.RawMessage(f.Key.String())
@@ -104,11 +113,11 @@ func (s *Server) adminAddFault(x *exchange, _ []string) error {
 	if err != nil {
 		return err
 	}
-	id, err := s.faults.Add(f)
+	set, err := s.faults.add(f)
 	if err != nil {
 		return badRequest("%v", err)
 	}
-	return x.sendJSON(http.StatusCreated, newAdminFault(FaultState{ID: id, Fault: f}))
+	return x.sendJSON(http.StatusCreated, newAdminFault(set))
 }
 
 // adminClearFaults ends all faults.

@@ -128,6 +128,7 @@ func (s *Server) deleteContainer(x *exchange) error {
 	if err := s.db.DeleteContainer(x.r.Context(), c.Identity().Database, p.ID); err != nil {
 		return err
 	}
+	s.freezes.dropDeleted(x.r.Context())
 	x.charge = metadataWriteCharge
 	return x.sendEmpty(http.StatusNoContent)
 }

@@ -82,6 +82,7 @@ func (s *Server) deleteDatabase(x *exchange) error {
 	if err := s.db.DeleteDatabase(x.r.Context(), d.ID); err != nil {
 		return err
 	}
+	s.freezes.dropDeleted(x.r.Context())
 	x.charge = metadataWriteCharge
 	return x.sendEmpty(http.StatusNoContent)
 }

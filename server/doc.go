@@ -16,5 +16,7 @@
 //
 // # Concurrency
 //
-// A Server has no lock of its own on the way of a request. It is safe for concurrent use.
+// A Server is safe for concurrent use. What requests share of it is behind locks that are held for a lookup, and never while
+// anything is waited for: the frozen ranges of keys, the queries that were parsed, the counters of a fault that
+// chooses the request. Whatever else a request waits for is the store's.
 package server

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -123,33 +124,20 @@ func statusOf(err error) statusError {
 	return statusError{status: http.StatusInternalServerError}
 }
 
-// codeOf is the word that the service writes for a status.
+// statusRetryWith is the service's own: a write met another one, and is to be repeated.
+const statusRetryWith = 449
+
+// codeOf is the word that the service writes for a status: its name without spaces.
 func codeOf(status int) string {
-	switch status {
-	case http.StatusBadRequest:
+	if status == statusRetryWith {
+		return "RetryWith"
+	}
+	name := strings.ReplaceAll(http.StatusText(status), " ", "")
+	switch {
+	case name != "":
+		return name
+	case status < http.StatusInternalServerError:
 		return "BadRequest"
-	case http.StatusUnauthorized:
-		return "Unauthorized"
-	case http.StatusForbidden:
-		return "Forbidden"
-	case http.StatusNotFound:
-		return "NotFound"
-	case http.StatusMethodNotAllowed:
-		return "MethodNotAllowed"
-	case http.StatusRequestTimeout:
-		return "RequestTimeout"
-	case http.StatusConflict:
-		return "Conflict"
-	case http.StatusGone:
-		return "Gone"
-	case http.StatusPreconditionFailed:
-		return "PreconditionFailed"
-	case http.StatusRequestEntityTooLarge:
-		return "RequestEntityTooLarge"
-	case http.StatusTooManyRequests:
-		return "TooManyRequests"
-	case http.StatusServiceUnavailable:
-		return "ServiceUnavailable"
 	}
 	return "InternalServerError"
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,9 +28,12 @@ type Fault struct {
 	// addresses any key of it. After a split it chooses nothing any more: Range does.
 	Partition string
 	// Range is a range of effective partition keys; a request is chosen that
-	// addresses any key of it. One without a partition key addresses all keys.
+	// addresses any key of it. One without a partition key addresses all keys. The borders are
+	// hexadecimal, in either case.
 	Range feed.Range
-	// Key is a logical partition key, as the request's header has it.
+	// Key is a logical partition key; a request is chosen that names it, all its components, in its header. Not chosen is
+	// one that has it elsewhere only: a create or upsert with the key in the document alone, a request for a range of keys, a
+	// query whose condition says it. Numbers are equal by value.
 	Key feed.PartitionKey
 	// Match chooses by anything else; it is asked last. It may be called concurrently, and may
 	// do what it likes: split a partition, say. Default: all requests. Not in the admin API.
@@ -87,7 +91,7 @@ func (f Fault) validate(operations []string) error {
 		return fmt.Errorf("the delay is %s; it is at most %s", f.Delay, MaxFaultDelay)
 	case f.RetryAfter < 0 || f.RetryAfter > 0 && f.Status == 0:
 		return fmt.Errorf("the time to retry after is %s; it goes with a status", f.RetryAfter)
-	case f.Probability < 0 || f.Probability > 1:
+	case !(f.Probability >= 0 && f.Probability <= 1): // nor is it NaN
 		return fmt.Errorf("the probability is %v; it is above 0 and up to 1", f.Probability)
 	case f.Skip < 0 || f.Count < 0:
 		return fmt.Errorf("skip is %d and count %d; neither can be negative", f.Skip, f.Count)
@@ -95,10 +99,30 @@ func (f Fault) validate(operations []string) error {
 		return errors.New("a container needs its database")
 	case f.Partition != "" && f.Container == "":
 		return errors.New("a partition needs its container")
-	case !f.Range.IsZero() && f.Range.IsEmpty():
-		return fmt.Errorf("the range %s holds no key", f.Range)
+	case !isHex(f.Range.Min) || !isHex(f.Range.Max):
+		return fmt.Errorf("the range is %.40q to %.40q; its borders are effective partition keys, which are hexadecimal", f.Range.Min, f.Range.Max)
+	case !f.Range.IsZero() && f.Range.Intersect(feed.Full()).IsEmpty():
+		return fmt.Errorf("the range %s holds no key; min is below max, and below %s", f.Range, feed.MaxEPK)
+	case f.Key != nil && len(f.Key) == 0:
+		return errors.New("the key has no components, which no request names; leave it out to choose all keys")
 	}
 	return nil
+}
+
+// isHex reports whether an effective partition key is upper-case hexadecimal.
+func isHex(epk string) bool { return strings.Trim(epk, "0123456789ABCDEF") == "" }
+
+// normal is the fault with its range and its key as requests have them. Error: the key can't be one.
+func (f Fault) normal() (Fault, error) {
+	f.Range = feed.Range{Min: strings.ToUpper(f.Range.Min), Max: strings.ToUpper(f.Range.Max)}
+	if f.Key == nil {
+		return f, nil
+	}
+	var err error
+	if f.Key, err = feed.ParsePartitionKey(f.Key.String()); err != nil {
+		return f, fmt.Errorf("the key can't be one: %w", err)
+	}
+	return f, nil
 }
 
 // FaultState is a fault that is set, and what has become of it.
@@ -135,22 +159,31 @@ type activeFault struct {
 
 // Add sets a fault, and returns its ID. Error: what is wrong with it.
 func (fs *Faults) Add(f Fault) (string, error) {
-	if err := f.validate(fs.operations); err != nil {
-		return "", fmt.Errorf("fault: %w", err)
+	s, err := fs.add(f)
+	return s.ID, err
+}
+
+// add is Add, and returns the fault as it was set.
+func (fs *Faults) add(f Fault) (FaultState, error) {
+	f, err := f.normal()
+	if err == nil {
+		err = f.validate(fs.operations)
+	}
+	if err != nil {
+		return FaultState{}, fmt.Errorf("fault: %w", err)
 	}
 	a := &activeFault{Fault: f, draws: rand.New(rand.NewPCG(f.Seed, 0))}
-	a.Key = slices.Clone(f.Key)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	all := fs.active()
 	if len(all) >= MaxFaults {
-		return "", fmt.Errorf("fault: there are %d already, which is the most: remove some", len(all))
+		return FaultState{}, fmt.Errorf("fault: there are %d already, which is the most: remove some", len(all))
 	}
 	fs.next++
 	a.id = strconv.Itoa(fs.next)
 	changed := append(slices.Clip(all), a)
 	fs.set.Store(&changed)
-	return a.id, nil
+	return FaultState{ID: a.id, Fault: f}, nil
 }
 
 // List returns the faults in their order.

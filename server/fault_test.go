@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -219,7 +220,15 @@ func TestFaultsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		`{"status":503,"container":"orders"}`:           "needs its database",
 		`{"status":503,"database":"d","partition":"0"}`: "needs its container",
 		`{"status":503,"min":"2","max":"1"}`:            "no key",
+		`{"status":503,"min":"0G"}`:                     "hexadecimal",
+		`{"status":503,"max":"3f z"}`:                   "hexadecimal",
+		`{"status":503,"min":"3f","max":"3F"}`:          "no key",
+		`{"status":503,"min":"ff"}`:                     "no key",
+		`{"status":503,"min":"FF01","max":"FF02"}`:      "no key",
 		`{"status":503,"key":"ada"}`:                    "JSON array",
+		`{"status":503,"key":[]}`:                       "no components",
+		`{"status":503,"key":null}`:                     "JSON array",
+		`{"status":503,"probability":0}`:                "above 0",
 		`{"status":503,"percentage":1}`:                 "percentage",
 		`{"status":503,"id":"1"}`:                       "server's to say",
 		`{"delayMs":99999999999999}`:                    "at most",
@@ -228,6 +237,83 @@ func TestFaultsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		ts.plainAdmin("POST", "faults", body).want(http.StatusBadRequest).wantBody(want)
 	}
 	ts.plainAdmin("GET", "faults", "").want(http.StatusOK).wantBody(`{"faults":[]}`)
+}
+
+func TestFaultRangeIsTakenInEitherCase(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withPartitions(1)
+	var set adminFault
+	ts.plainAdmin("POST", "faults", `{"status":503,"min":"1a","max":"1b"}`).want(http.StatusCreated).decode(&set)
+	if set.Min != "1A" || set.Max != "1B" {
+		t.Errorf("it is shown as %+v", set)
+	}
+	ts.feedOf(headers{wire.HeaderStartEPK: "1A80", wire.HeaderEndEPK: "1A90"}).want(503)
+	ts.feedOf(headers{wire.HeaderStartEPK: "1B", wire.HeaderEndEPK: "1C"}).want(http.StatusNotModified)
+	ts.Faults().Clear()
+	ts.addFault(Fault{Status: 503, Range: feed.Range{Min: "1a", Max: "1b"}})
+	ts.feedOf(headers{wire.HeaderStartEPK: "1A80", wire.HeaderEndEPK: "1A90"}).want(503)
+}
+
+func TestFaultKeyIsComparedByValue(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withPartitions(1)
+	for _, c := range []struct {
+		key   feed.PartitionKey
+		sent  string
+		fails bool
+	}{
+		{feed.PartitionKey{0}, `[-0.0]`, true},
+		{feed.PartitionKey{math.Copysign(0, -1)}, `[0]`, true},
+		{feed.PartitionKey{int64(1)}, `[1.0]`, true},
+		{feed.PartitionKey{float32(100)}, ` [ 1e2 ] `, true},
+		{feed.PartitionKey{"a<b"}, `["a<b"]`, true},
+		{feed.PartitionKey{feed.Undefined}, `[]`, true},
+		{feed.PartitionKey{nil}, `[null]`, true},
+		{feed.PartitionKey{nil}, `[{}]`, false},
+		{feed.PartitionKey{1}, `["1"]`, false},
+		{feed.PartitionKey{1}, `[true]`, false},
+	} {
+		ts.Faults().Clear()
+		ts.addFault(Fault{Status: 503, Key: c.key})
+		if got := ts.feedOf(pk(c.sent)).status; got == 503 != c.fails {
+			t.Errorf("%s, of a fault of %s, is answered with %d", c.sent, c.key, got)
+		}
+	}
+	for _, key := range []feed.PartitionKey{{}, {math.NaN()}, {[]int{1}}} {
+		if _, err := ts.Faults().Add(Fault{Status: 503, Key: key}); err == nil {
+			t.Errorf("a fault of the key %v is taken", key)
+		}
+	}
+	if _, err := ts.Faults().Add(Fault{Status: 503, Probability: math.NaN()}); err == nil {
+		t.Error("a probability that is no number is taken")
+	}
+}
+
+func TestFaultKeyIsThatOfTheHeader(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withPartitions(1)
+	ada, err := c.KeyRange(feed.PartitionKey{"ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := ts.addFault(Fault{Status: 503, Key: feed.PartitionKey{"ada"}})
+	ts.do("POST", orders+"/docs", pk(`["ada"]`), `{"id":"1","pk":"ada"}`).want(503)
+	ts.do("POST", orders+"/docs", nil, `{"id":"1","pk":"ada"}`).want(201)
+	ts.Faults().Remove(id)
+	ts.addFault(Fault{Status: 503, Range: feed.Range{Min: ada.Min, Max: ada.Max}})
+	ts.do("POST", orders+"/docs", nil, `{"id":"2","pk":"ada"}`).want(503)
+}
+
+func TestInjectedStatusHasAWordOfItsOwn(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	for status, code := range map[int]string{
+		400: "BadRequest", 404: "NotFound", 410: "Gone", 413: "RequestEntityTooLarge", 424: "FailedDependency", 429: "TooManyRequests",
+		449: "RetryWith", 499: "BadRequest", 500: "InternalServerError", 502: "BadGateway", 503: "ServiceUnavailable", 599: "InternalServerError",
+	} {
+		ts.Faults().Clear()
+		ts.addFault(Fault{Status: status})
+		ts.do("GET", "/dbs", nil, "").want(status).wantBody(`"code":"` + code + `"`)
+	}
 }
 
 func TestFaultsOfTheAdminAPIAreThoseOfTheServer(t *testing.T) {
@@ -299,6 +385,48 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 		}
 		ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNotFound)
 	})
+}
+
+func TestFreezeEndsWithItsContainer(t *testing.T) {
+	for _, deleted := range []string{orders, "/dbs/shop"} {
+		synctest.Test(t, func(t *testing.T) {
+			ts := newTestServer(t, Options{})
+			ts.withPartitions(2)
+			ts.must("POST", "/dbs", nil, `{"id":"other"}`)
+			ts.must("POST", "/dbs/other/colls", nil, `{"id":"orders","partitionKey":{"paths":["/pk"],"kind":"Hash"}}`)
+			other, err := ts.db.Container(t.Context(), "other", "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ts.Freeze(t.Context(), other, "0"); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(ts.Drain) // else a failed test waits for the held requests for ever
+			ts.plainAdmin("POST", orderPartitions+"/0/freeze", "").want(http.StatusNoContent)
+			ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNoContent)
+			answers := make(chan response, 2)
+			go func() { answers <- ts.feedOf(nil) }()
+			go func() { answers <- ts.do("POST", orders+"/docs", pk(`["ada"]`), `{"id":"1","pk":"ada"}`) }()
+			synctest.Wait()
+			ts.must("DELETE", deleted, nil, "")
+			synctest.Wait()
+			if len(answers) != 2 {
+				t.Fatalf("%s: %d of the held requests are answered", deleted, len(answers))
+			}
+			for range 2 {
+				if a := <-answers; a.status != http.StatusNotFound || a.sub() != wire.SubOwnerNotFound {
+					t.Errorf("%s: %s is answered with %d/%d", deleted, a.what, a.status, a.sub())
+				}
+			}
+			if len(ts.freezes.all) != 1 || ts.freezes.all[0].container != other {
+				t.Errorf("%s: frozen are %+v", deleted, ts.freezes.all)
+			}
+			ts.must("DELETE", "/dbs/other/colls/orders", nil, "")
+			if !ts.freezes.none() {
+				t.Error("something is frozen of a server without containers")
+			}
+		})
+	}
 }
 
 func TestFrozenPartitionLetsGoWhenTheServerEnds(t *testing.T) {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -106,7 +108,8 @@ func (t *target) inRange(r feed.Range) bool {
 	return t.container() != nil && !r.IsEmpty() && t.keys.Overlaps(r)
 }
 
+// hasKey reports whether the request's header names a key. Numbers are compared as such: 0 and -0.0 are one.
 func (t *target) hasKey(key feed.PartitionKey) bool {
 	have, err := t.x.partitionKey()
-	return err == nil && have != nil && have.String() == key.String()
+	return err == nil && have != nil && slices.Equal(have, key)
 }

@@ -73,6 +73,38 @@ func (fs *freezes) thaw(c *store.Container, keys feed.Range) {
 	fs.all = kept
 }
 
+// dropDeleted ends the freezes of containers that are there no more. Who waits looks for the container again.
+func (fs *freezes) dropDeleted(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx) // it is of no use to the one client that deletes
+	gone := map[*store.Container]bool{}
+	for _, c := range fs.containers() { // asked without the lock: requests go on meanwhile
+		_, err := c.Partitions(ctx)
+		gone[c] = errors.Is(err, feed.ErrNotFound)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	kept := make([]*freeze, 0, len(fs.all))
+	for _, f := range fs.all {
+		if gone[f.container] {
+			close(f.thawed)
+		} else {
+			kept = append(kept, f)
+		}
+	}
+	fs.all = kept
+}
+
+// containers are those of which something is frozen.
+func (fs *freezes) containers() []*store.Container {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	all := make([]*store.Container, len(fs.all))
+	for i, f := range fs.all {
+		all[i] = f.container
+	}
+	return all
+}
+
 // wait holds a request that addresses a frozen key until it is thawed, the
 // client leaves, or the server ends.
 func (fs *freezes) wait(x *exchange, t *target) error {
@@ -91,7 +123,7 @@ func (fs *freezes) wait(x *exchange, t *target) error {
 		}
 		select {
 		case <-f.thawed:
-			// Partitions may have been split meanwhile.
+			// Partitions may have been split meanwhile, or the container deleted.
 			*t = target{x: x}
 		case <-x.r.Context().Done():
 			return x.r.Context().Err()
@@ -104,13 +136,15 @@ func (fs *freezes) wait(x *exchange, t *target) error {
 // Freeze holds all requests that address a key of the given physical partition, before anything is
 // done of them, until [Server.Thaw], or their clients leave. A request for documents without a
 // partition key (a query over all partitions) addresses every key; one for containers or partitions, none. What is frozen stays so through splits and
-// merges. Errors: *feed.GoneError, when there is no such partition now.
+// merges, and until a request deletes the container or its database: those that were held are answered with 404 then. Errors:
+// *feed.GoneError, when there is no such partition now.
 func (s *Server) Freeze(ctx context.Context, c *store.Container, partition string) error {
 	keys, err := partitionRange(ctx, c, partition)
 	if err != nil {
 		return fmt.Errorf("freeze: %w", err)
 	}
 	s.freezes.freeze(c, keys)
+	s.freezes.dropDeleted(ctx) // of a container that was deleted since it was asked for its partitions
 	return nil
 }
 
