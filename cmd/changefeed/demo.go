@@ -39,6 +39,9 @@ doesn't tell which copy a changed key leaves behind.`,
 			if cmd.Flags().Changed("hosts") && cfg.Hosts < 1 {
 				return &usageError{fmt.Errorf("--hosts is %d: it must be at least 1", cfg.Hosts)}
 			}
+			if err := dataGiven(cmd, cfg.Data); err != nil {
+				return err
+			}
 			return runDemo(cmd.Context(), cfg, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

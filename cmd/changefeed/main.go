@@ -86,6 +86,11 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 		cmd.PrintErrf("changefeed: %v\nRun '%s --help' for what it takes.\n", err, cmd.CommandPath())
 		return exitUsage
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+		// A signal ends the work with an error of its own, or with none; what else went wrong while it was tidied up is news.
+		if rest := besidesCanceled(err); rest != nil {
+			cmd.PrintErrf("changefeed: interrupted, and it didn't end well: %v\n", rest)
+			return exitFailed
+		}
 		cmd.PrintErrln("changefeed: interrupted")
 		return exitInterrupted
 	}
@@ -96,6 +101,22 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	}
 	cmd.PrintErrf("changefeed: %v%s\n", err, advice)
 	return exitFailed
+}
+
+// besidesCanceled is what of err doesn't come from the end of a context; nil: all of it does.
+func besidesCanceled(err error) error {
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return nil
+	}
+	var rest []error
+	for _, e := range joined.Unwrap() {
+		rest = append(rest, besidesCanceled(e))
+	}
+	return errors.Join(rest...)
 }
 
 // usageError tells that the command was called wrongly.

@@ -2,9 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // command runs the command in this process.
@@ -42,6 +48,9 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{[]string{"version", "surplus"}, "surplus"},
 		{[]string{"serve", "surplus"}, "surplus"},
 		{[]string{"serve", "--memory", "--data", "d"}, "exclude each other"},
+		{[]string{"serve", "--data", ""}, "--data is empty"},
+		{[]string{"serve", "--memory", "--data="}, "--data is empty"},
+		{[]string{"demo", "--data", ""}, "--data is empty"},
 		{[]string{"serve", "--listen", "8081"}, "host:port"},
 		{[]string{"serve", "--tls", "on"}, `--tls is "on"`},
 		{[]string{"serve", "--tls", "no.crt,no.key", "--listen", "127.0.0.1:0"}, "no.crt"},
@@ -66,6 +75,32 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		}
 		if !strings.Contains(errOut, "--help") {
 			t.Errorf("%v: nobody says where help is: %q", c.args, errOut)
+		}
+	}
+}
+
+// A store that couldn't be closed may lack what was written: "interrupted" alone would hide that.
+func TestWhatFailsAfterASignalIsTold(t *testing.T) {
+	full := fmt.Errorf("close the store: %w", syscall.ENOSPC)
+	canceled := fmt.Errorf("read: %w", context.Canceled)
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{full, exitFailed},
+		{errors.Join(canceled, full), exitFailed},
+		{fmt.Errorf("serve: %w", errors.Join(canceled, errors.Join(nil, full))), exitFailed},
+		{canceled, exitInterrupted},
+		{errors.Join(canceled, context.Canceled), exitInterrupted},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var said strings.Builder
+		cmd := &cobra.Command{}
+		cmd.SetErr(&said)
+		code := exit(ctx, cmd, c.err)
+		if code != c.code || !strings.Contains(said.String(), "interrupted") || strings.Contains(said.String(), full.Error()) != (c.code == exitFailed) {
+			t.Errorf("%v: status %d, %q", c.err, code, &said)
 		}
 	}
 }

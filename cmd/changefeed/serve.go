@@ -39,6 +39,9 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 			if memory && cfg.Data != "" {
 				return &usageError{errors.New("--memory and --data exclude each other")}
 			}
+			if err := dataGiven(cmd, cfg.Data); err != nil {
+				return err
+			}
 			if err := cfg.LogLevel.UnmarshalText([]byte(level)); err != nil {
 				return &usageError{fmt.Errorf("--log-level is %q: it is debug, info, warn or error", level)}
 			}
@@ -75,4 +78,13 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.DurationVar(&cfg.Drain, "drain", 10*time.Second, "`time` that requests under way may take when the server ends")
 	flags.StringVar(&level, "log-level", slog.LevelInfo.String(), "`level` of the log: debug (each request), info, warn, error")
 	return cmd
+}
+
+// dataGiven refuses a --data that was given and is empty, as a script's that forgot to set its variable: the store
+// would be in memory, or a temporary one.
+func dataGiven(cmd *cobra.Command, dir string) error {
+	if dir == "" && cmd.Flags().Changed("data") {
+		return &usageError{errors.New("--data is empty: it is the directory of the store")}
+	}
+	return nil
 }

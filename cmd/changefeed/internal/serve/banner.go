@@ -49,6 +49,9 @@ func (b banner) write(w io.Writer) error {
 	connection := "AccountEndpoint=" + endpoint + ";AccountKey=" + key + ";"
 	row := func(name, value string) { fmt.Fprintf(&t, "%-18s %s\n", name, value) }
 	row("endpoint", endpoint)
+	if b.PublicEndpoint != "" {
+		row("listens on", b.address.String()) // with port 0 nobody could know it
+	}
 	for _, k := range b.keys() {
 		row("key", k)
 	}

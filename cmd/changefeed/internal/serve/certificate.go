@@ -63,6 +63,11 @@ func (c Config) identity() (*identity, error) {
 		}
 		dir = filepath.Join(cache, "changefeed")
 	}
+	// For lines that are pasted elsewhere.
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find a place for the certificate: %w", err)
+	}
 	hosts := c.hosts()
 	// One file per set of names, so that servers with different ones don't replace each other's.
 	base := filepath.Join(dir, "localhost")
@@ -71,7 +76,7 @@ func (c Config) identity() (*identity, error) {
 	}
 	id := &identity{path: base + ".crt"}
 	id.make = func(now time.Time) (*tls.Certificate, error) { return certificateIn(base, hosts, now) }
-	_, err := id.get(time.Now())
+	_, err = id.get(time.Now())
 	return id, err
 }
 

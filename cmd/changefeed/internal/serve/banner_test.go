@@ -1,0 +1,36 @@
+package serve
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The lines are pasted into shells and programs with another working directory.
+func TestTheBannersPathsAreAbsolute(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := start(t, Config{TLS: selfSigned, Data: "data"})
+	want, err := filepath.Abs(filepath.Join("data", "localhost.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.values["certificate"]; got != want {
+		t.Errorf("the certificate is at %q, want %q", got, want)
+	}
+	for _, line := range []string{"NODE_EXTRA_CA_CERTS=" + want, "SSL_CERT_FILE=" + want, `connection_verify="` + want + `"`} {
+		if !strings.Contains(r.banner, line) {
+			t.Errorf("no %q in\n%s", line, r.banner)
+		}
+	}
+}
+
+func TestTheAddressThatIsListenedOnIsToldBesideThePublicOne(t *testing.T) {
+	r := start(t, Config{TLS: plain, PublicEndpoint: "https://shop.test/"})
+	address := r.values["listens on"]
+	if host, port, ok := strings.Cut(address, ":"); host != "127.0.0.1" || !ok || port == "0" {
+		t.Fatalf("it listens on %q:\n%s", address, r.banner)
+	}
+	if status, _ := r.get("http://" + address + "/"); status != 200 || r.values["endpoint"] != "https://shop.test/" {
+		t.Errorf("%d; the endpoint is %s", status, r.values["endpoint"])
+	}
+}
