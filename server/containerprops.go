@@ -78,6 +78,8 @@ func readKeyDefinition(v jsontext.Value) (keyDefinition, store.KeyVersion, error
 		return def, 0, badRequest("a partition key of the kind MultiHash has version 2, not %d", version)
 	case def.Kind != "" && def.Kind != "Hash":
 		return def, 0, badRequest("the kind of a partition key is Hash or MultiHash, not %.40q", def.Kind)
+	case len(def.Paths) > 1:
+		return def, 0, badRequest("a partition key of the kind Hash has one path, not %d: use the kind MultiHash for several", len(def.Paths))
 	case version == 1:
 		return def, store.HashV1, nil
 	case version == 2:

@@ -41,6 +41,8 @@ func TestBodiesOfResourcesAreJudged(t *testing.T) {
 		`{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Range"}}`, `{"id":"c","partitionKey":{"paths":["/pk"],"version":3}}`,
 		`{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":1}}`,
 		`{"id":"c","partitionKey":{"paths":["/a","/b","/c","/d"],"kind":"MultiHash","version":2}}`,
+		`{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"Hash","version":2}}`, `{"id":"c","partitionKey":{"paths":["/a","/b","/c"],"kind":"Hash","version":1}}`,
+		`{"id":"c","partitionKey":{"paths":["/a","/b"]}}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":0}`, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":"x"}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":1.5}}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":-1}}`,

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -113,8 +114,12 @@ func TestLongPathsAndHeadersAreRefused(t *testing.T) {
 		if h["Content-Type"] != "" {
 			method = "POST"
 		}
-		if a := ts.do(method, path, h, ""); a.status < 400 || a.status >= 500 {
+		a := ts.do(method, path, h, "")
+		if a.status < 400 || a.status >= 500 {
 			t.Errorf("%.60s: %d %.200s", path, a.status, a.body)
+		}
+		if len(path) > maxPath && (a.status != 414 || len(a.body) > 1000 || !json.Valid(a.body)) {
+			t.Errorf("%.60s...: %d with %d bytes: %.200s", path, a.status, len(a.body), a.body)
 		}
 	}
 	for _, name := range []string{
@@ -129,4 +134,14 @@ func TestLongPathsAndHeadersAreRefused(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestRefusalsSayWhatIsMissing(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	ts.do("POST", "/offers", nil, `{"query":"SELECT * FROM root"}`).want(405).wantBody("is a query: it needs the header Content-Type: application/query+json")
+	ts.do("PUT", "/offers", nil, `{}`).want(405).wantBody("takes GET, POST, not PUT")
+	ts.do("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`).want(201)
+	ts.do("POST", orders+"/docs", pk(`["p"]`).with("x-ms-documentdb-is-upsert", "true").with("If-None-Match", "*"), `{"id":"1","pk":"p"}`).
+		want(412).wantBody(`item \"1\" exists`)
+	ts.do("PUT", orders+"/docs/1", pk(`["p"]`).with("If-Match", `"x"`), `{"id":"1","pk":"p"}`).want(412).wantBody(`item \"1\" has another etag`)
 }

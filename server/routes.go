@@ -114,5 +114,9 @@ func (index routeIndex) find(x *exchange) (route, error) {
 		}
 	}
 	x.w.Header().Set("Allow", strings.Join(allowed, ", "))
+	if slices.Contains(allowed, x.r.Method) { // the path's only route of the method is a query
+		return route{}, failure(http.StatusMethodNotAllowed, wire.SubNone,
+			"a %s to %s is a query: it needs the header Content-Type: %s", x.r.Method, x.path.Shape(), wire.ContentTypeQuery)
+	}
 	return route{}, failure(http.StatusMethodNotAllowed, wire.SubNone, "%s takes %s, not %s", x.path.Shape(), strings.Join(allowed, ", "), x.r.Method)
 }

@@ -159,8 +159,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// maxPath is the longest path, in bytes. Names of 255 characters, each of up to 12 bytes when it is escaped, fit in it.
+const maxPath = 16 << 10
+
 // serve finds the operation and calls it.
 func (s *Server) serve(x *exchange) error {
+	if n := len(x.r.URL.EscapedPath()); n > maxPath {
+		return failure(http.StatusRequestURITooLong, wire.SubNone, "the path of the request has %d bytes; at most %d are taken", n, maxPath)
+	}
 	if rest, ok := adminPath(x.r.URL.EscapedPath()); ok {
 		return s.serveAdmin(x, rest)
 	}

@@ -60,7 +60,7 @@ func (g *group) replaceDatabase(p DatabaseProperties) (*database, error) {
 		return nil, notFound("database %q", p.ID)
 	}
 	if p.ETag != "" && p.ETag != "*" && p.ETag != old.properties().ETag {
-		return nil, fmt.Errorf("database %q: %w", p.ID, ErrPreconditionFailed)
+		return nil, fmt.Errorf("%w: database %q has another etag", ErrPreconditionFailed, p.ID)
 	}
 	d := &database{number: old.number, id: old.id, modified: g.ts, revision: old.revision + 1, extra: p.Extra}
 	return d, g.setDatabase(d)
@@ -222,7 +222,7 @@ func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
 		return notFound("container %s", c.name)
 	}
 	if p.ETag != "" && p.ETag != "*" && p.ETag != c.properties(l.meta).ETag {
-		return fmt.Errorf("container %q: %w", c.name, ErrPreconditionFailed)
+		return fmt.Errorf("%w: container %q has another etag", ErrPreconditionFailed, c.name)
 	}
 	if p.KeyPaths != nil && !slices.Equal(p.KeyPaths, l.meta.props.KeyPaths) ||
 		p.KeyVersion != DefaultHash && p.KeyVersion != l.meta.props.KeyVersion {

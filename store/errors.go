@@ -11,8 +11,8 @@ var (
 	// the same logical partition, a container, a database.
 	ErrConflict = errors.New("already exists")
 	// ErrPreconditionFailed tells that If-Match named another version of the
-	// item than the one that is there.
-	ErrPreconditionFailed = errors.New("precondition failed: the item has another etag")
+	// item than the one that is there, or If-None-Match the one that is.
+	ErrPreconditionFailed = errors.New("precondition failed")
 	// ErrNotModified is the answer to a read whose If-None-Match names the
 	// version that is there.
 	ErrNotModified = errors.New("not modified")

@@ -156,14 +156,17 @@ func (c *Container) checkETags(op *operation, old version) error {
 	if old.exists {
 		tag = c.tail.etag(old.stamp)
 	}
-	if op.ifMatch != "" && (!old.exists || op.ifMatch != "*" && op.ifMatch != tag) {
-		return fmt.Errorf("item %q: %w", op.id, ErrPreconditionFailed)
+	if op.ifMatch != "" && !old.exists {
+		return fmt.Errorf("%w: there is no item %q", ErrPreconditionFailed, op.id)
+	}
+	if op.ifMatch != "" && op.ifMatch != "*" && op.ifMatch != tag {
+		return fmt.Errorf("%w: item %q has another etag", ErrPreconditionFailed, op.id)
 	}
 	if op.ifNoneMatch != "" && old.exists && (op.ifNoneMatch == "*" || op.ifNoneMatch == tag) {
 		if op.kind == OpRead {
 			return ErrNotModified
 		}
-		return fmt.Errorf("item %q: %w", op.id, ErrPreconditionFailed)
+		return fmt.Errorf("%w: item %q exists", ErrPreconditionFailed, op.id)
 	}
 	return nil
 }
