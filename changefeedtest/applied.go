@@ -3,7 +3,6 @@ package changefeedtest
 import (
 	"errors"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -225,15 +224,14 @@ func (c *checker) unshadow(h *host, gone lease.Lease) {
 }
 
 // operatorDeletes is told that somebody deleted a document by hand. Exclusive use
-// can break when that happens during the first start, which lasts for each host until a
-// listing shows it the marker, at the moment of a create, or twice within the expiration
-// (the mending of the first one included).
+// can break when that happens during the first start (see [checker.sent] for a host that is
+// still at it when the marker is there), at the moment of a create, or twice within the
+// expiration (the mending of the first one included).
 func (c *checker) operatorDeletes(l lease.Lease) {
-	starting := slices.ContainsFunc(c.world.living(), (*host).starting)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mending := 2*c.world.times.expiration + 4*c.world.times.acquire
-	if starting || !c.marker || c.creates > 0 || !c.deletedAt.IsZero() && time.Since(c.deletedAt) < mending {
+	if !c.marker || c.creates > 0 || !c.deletedAt.IsZero() && time.Since(c.deletedAt) < mending {
 		c.exclusive = false
 	}
 	c.deletedAt = time.Now()

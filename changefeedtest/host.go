@@ -68,8 +68,8 @@ func (h *host) alive() bool {
 	return !h.isDead && !h.leaving
 }
 
-// starting reports whether no listing has shown the marker to the host yet: it may
-// still create the leases that were missing when it looked.
+// starting reports whether no listing has shown the marker to the host yet: it is
+// still at its first start.
 func (h *host) starting() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
