@@ -323,8 +323,14 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 	}
 }
 
+// sawMark notes since when the host knows that it is asked for the lease. A mark that is gone
+// was deleted with its document, by hand; what the owner put back asks nothing.
 func (c *checker) sawMark(t *tenure, l lease.Lease) {
-	if t != nil && t.askedAt.IsZero() && l.Wanted() != "" {
+	switch {
+	case t == nil:
+	case l.Wanted() == "":
+		t.askedAt = time.Time{}
+	case t.askedAt.IsZero():
 		t.askedAt = time.Now()
 	}
 }
