@@ -26,6 +26,11 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 		if existed {
 			c.violate(6, "%s: creates lease %s, which exists", w.host.id, w.lease.Token)
 		}
+		// Its caller gave up long ago. A partition that was split and merged since gets an
+		// EPK lease again, and those that have its range learn from a listing that they are shadowed.
+		if late := time.Since(w.start) > c.world.times.timeout; late && isGone(c.world.engine.partitions(), answer.PartitionID, answer.Range.OrFull()) {
+			c.exclusive = false
+		}
 		c.created(w.host, answer)
 	case opUpdate:
 		w.age = c.age(before, now)
