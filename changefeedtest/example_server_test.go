@@ -3,6 +3,7 @@ package changefeedtest_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"sync"
@@ -75,8 +76,13 @@ func ExampleNewServer() {
 	// not to be reached: true
 }
 
-// run runs a test in a bubble of fake time, as `go test` does; once, whatever its -count says.
+// run runs a test in a bubble of fake time, as `go test` does: once, and without a word, whatever its own flags say.
 func run(f func(*testing.T)) {
+	for name, plain := range map[string]string{"test.v": "false", "test.skip": ""} {
+		asked := flag.Lookup(name).Value.String()
+		_ = flag.Set(name, plain) // both take it
+		defer func() { _ = flag.Set(name, asked) }()
+	}
 	var once sync.Once
 	testing.RunTests(
 		func(string, string) (bool, error) { return true, nil },
