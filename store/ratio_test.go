@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/cputime"
 	"github.com/changefeed-go/changefeed/internal/slowsync"
 )
 
@@ -282,7 +283,7 @@ func (s *ratioStores) newRawReader(t testing.TB, space byte, size int) *rawReade
 // in a second of processor time.
 func (r *rawReader) read(t testing.TB, n int) float64 {
 	t.Helper()
-	used := processorTime(t)
+	used := cputime.Used(t)
 	for range n {
 		if !r.it.Next() && !r.it.First() {
 			t.Fatal(r.it.Error())
@@ -296,7 +297,7 @@ func (r *rawReader) read(t testing.TB, n int) float64 {
 		}
 		r.buf = append(r.buf, value...)
 	}
-	return float64(n) / (processorTime(t) - used).Seconds()
+	return float64(n) / (cputime.Used(t) - used).Seconds()
 }
 
 // feedReader reads the feed of a partition again and again.
@@ -309,7 +310,7 @@ type feedReader struct {
 // time.
 func (r *feedReader) read(t testing.TB, n int) float64 {
 	t.Helper()
-	used, count := processorTime(t), 0
+	used, count := cputime.Used(t), 0
 	for count < n {
 		page, err := r.src.Read(t.Context(), r.request)
 		if err != nil {
@@ -321,7 +322,7 @@ func (r *feedReader) read(t testing.TB, n int) float64 {
 			r.request.From = feed.After(`"0"`)
 		}
 	}
-	return float64(count) / (processorTime(t) - used).Seconds()
+	return float64(count) / (cputime.Used(t) - used).Seconds()
 }
 
 func TestRatioOfReads(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/cputime"
 	"github.com/changefeed-go/changefeed/internal/slowsync"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
@@ -183,10 +184,10 @@ type beginning struct {
 	used time.Duration
 }
 
-func begin(t testing.TB) beginning { return beginning{time.Now(), processorTime(t)} }
+func begin(t testing.TB) beginning { return beginning{time.Now(), cputime.Used(t)} }
 
 func (b beginning) pace(t testing.TB, requests int64) pace {
-	return pace{float64(requests) / time.Since(b.at).Seconds(), (processorTime(t) - b.used) / time.Duration(max(requests, 1))}
+	return pace{float64(requests) / time.Since(b.at).Seconds(), (cputime.Used(t) - b.used) / time.Duration(max(requests, 1))}
 }
 
 // skipAnswer reads an answer that is to be a good one.
@@ -401,11 +402,11 @@ func BenchmarkServedUpserts(b *testing.B) {
 	for name, s := range map[string]rated{"ours": ours, "plain": plain} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			used := processorTime(b)
+			used := cputime.Used(b)
 			for b.Loop() {
 				s.ask(b.Context(), b, 32, 1000, next)
 			}
-			b.ReportMetric(float64((processorTime(b)-used).Nanoseconds())/float64(1000*b.N), "processor-ns/upsert")
+			b.ReportMetric(float64((cputime.Used(b)-used).Nanoseconds())/float64(1000*b.N), "processor-ns/upsert")
 		})
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package serve
+package cputime
 
 import (
 	"syscall"
@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// processorTime is the processor time that the process has used so far, in
-// seconds, its garbage collector's included.
-func processorTime(t testing.TB) time.Duration {
+// Used is the processor time that the process has used so far, its garbage collector's included.
+func Used(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
