@@ -1,23 +1,19 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // feedOf asks for a container's change feed, with headers.
@@ -341,138 +337,6 @@ func TestServerHoldsABoundedNumberOfFaults(t *testing.T) {
 	}
 	if _, err := ts.Faults().Add(Fault{Status: 503}); err == nil {
 		t.Error("one more is taken")
-	}
-}
-
-func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ts := newTestServer(t, Options{})
-		ts.withPartitions(2)
-		t.Cleanup(ts.Drain) // else a failed test waits for the held requests for ever
-		ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNoContent)
-		ts.plainAdmin("GET", orderPartitions, "").wantBody(`"frozen":true`).wantBody(`"frozen":false`)
-		var done atomic.Int32
-		for _, h := range []headers{{wire.HeaderPartitionID: "1"}, nil} {
-			go func() {
-				ts.feedOf(h)
-				done.Add(1)
-			}()
-		}
-		// A client that leaves is held no longer.
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		r := ts.request("GET", orders+"/docs", headers{wire.HeaderAIM: wire.AIMIncremental}, "").WithContext(ctx)
-		w := httptest.NewRecorder()
-		ts.ServeHTTP(w, r)
-		if w.Code != statusClientClosed {
-			t.Errorf("a client that left is answered with %d", w.Code)
-		}
-		ts.feedOf(headers{wire.HeaderPartitionID: "0"}).want(http.StatusNotModified)
-		ts.do("GET", orders+"/pkranges", nil, "")
-		// It stays frozen through a split, and in the part that isn't thawed.
-		ts.plainAdmin("POST", orderPartitions+"/1/split", "").want(http.StatusOK)
-		ts.feedOf(headers{wire.HeaderPartitionID: "1"}).want(http.StatusGone, wire.SubPartitionGone)
-		ts.plainAdmin("POST", orderPartitions+"/2/thaw", "").want(http.StatusNoContent)
-		ts.feedOf(headers{wire.HeaderPartitionID: "2"}).want(http.StatusNotModified)
-		synctest.Wait()
-		if n := done.Load(); n != 1 { // that of partition 1, which is gone
-			t.Errorf("%d of the held requests are answered", n)
-		}
-		ts.plainAdmin("POST", orderPartitions+"/3/thaw", "").want(http.StatusNoContent)
-		synctest.Wait()
-		if n := done.Load(); n != 2 {
-			t.Errorf("%d of the held requests are answered", n)
-		}
-		ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNotFound)
-	})
-}
-
-func TestFreezeEndsWithItsContainer(t *testing.T) {
-	for _, deleted := range []string{orders, "/dbs/shop"} {
-		synctest.Test(t, func(t *testing.T) {
-			ts := newTestServer(t, Options{})
-			ts.withPartitions(2)
-			ts.must("POST", "/dbs", nil, `{"id":"other"}`)
-			ts.must("POST", "/dbs/other/colls", nil, `{"id":"orders","partitionKey":{"paths":["/pk"],"kind":"Hash"}}`)
-			other, err := ts.db.Container(t.Context(), "other", "orders")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := ts.Freeze(t.Context(), other, "0"); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(ts.Drain) // else a failed test waits for the held requests for ever
-			ts.plainAdmin("POST", orderPartitions+"/0/freeze", "").want(http.StatusNoContent)
-			ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNoContent)
-			answers := make(chan response, 2)
-			go func() { answers <- ts.feedOf(nil) }()
-			go func() { answers <- ts.do("POST", orders+"/docs", pk(`["ada"]`), `{"id":"1","pk":"ada"}`) }()
-			synctest.Wait()
-			ts.must("DELETE", deleted, nil, "")
-			synctest.Wait()
-			if len(answers) != 2 {
-				t.Fatalf("%s: %d of the held requests are answered", deleted, len(answers))
-			}
-			for range 2 {
-				if a := <-answers; a.status != http.StatusNotFound || a.sub() != wire.SubOwnerNotFound {
-					t.Errorf("%s: %s is answered with %d/%d", deleted, a.what, a.status, a.sub())
-				}
-			}
-			if len(ts.freezes.all) != 1 || ts.freezes.all[0].container != other {
-				t.Errorf("%s: frozen are %+v", deleted, ts.freezes.all)
-			}
-			ts.must("DELETE", "/dbs/other/colls/orders", nil, "")
-			if !ts.freezes.none() {
-				t.Error("something is frozen of a server without containers")
-			}
-		})
-	}
-}
-
-func TestFrozenPartitionLetsGoWhenTheServerEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ts := newTestServer(t, Options{})
-		c := ts.withPartitions(1)
-		if err := ts.Freeze(t.Context(), c, "0"); err != nil {
-			t.Fatal(err)
-		}
-		time.AfterFunc(time.Hour, ts.Drain)
-		ts.feedOf(nil).want(http.StatusServiceUnavailable)
-		ts.Drain() // twice is once
-	})
-}
-
-// Over a real connection: net/http notices the end of a connection only behind the request's body.
-func TestHeldWriteEndsWhenItsClientLeaves(t *testing.T) {
-	ts := newTestServer(t, Options{})
-	c := ts.withPartitions(1)
-	if err := ts.Freeze(t.Context(), c, "0"); err != nil {
-		t.Fatal(err)
-	}
-	left := make(chan error, 1)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ts.ServeHTTP(w, r)
-		left <- r.Context().Err()
-	}))
-	defer web.Close()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := ts.request("POST", orders+"/docs", pk(`["ada"]`), `{"id":"1","pk":"ada"}`)
-	r.Host = "localhost"
-	w := bufio.NewWriter(conn)
-	if err := errors.Join(r.Write(w), w.Flush()); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-left; err == nil {
-		t.Error("the request ended, and not because its client left")
-	}
-	if _, err := c.Read(t.Context(), feed.PartitionKey{"ada"}, "1", store.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
-		t.Errorf("it was carried out: %v", err)
 	}
 }
 
