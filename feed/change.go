@@ -8,7 +8,7 @@ import (
 )
 
 // Op is what happened to an item.
-type Op int
+type Op uint8
 
 const (
 	// Upsert is a write of which latest version mode doesn't tell whether it
@@ -45,6 +45,8 @@ func (o Op) String() string {
 type Change struct {
 	// Op is Upsert in latest version mode.
 	Op Op
+	// Expired tells that the delete was made by the item's time to live.
+	Expired bool
 	// LSN is the position of the transaction that made the change: positive,
 	// rising within a partition and across its ancestors, not to be compared
 	// between partitions. All changes of one transaction share it.
@@ -57,8 +59,6 @@ type Change struct {
 	// Previous is the item before the change, where the engine keeps it (all
 	// versions and deletes mode only).
 	Previous json.RawMessage
-	// Expired tells that the delete was made by the item's time to live.
-	Expired bool
 	// DeletedID and DeletedKey name the item of a delete. They are set on
 	// nothing else: what still has a Current carries both in it.
 	DeletedID  string

@@ -15,23 +15,36 @@ import (
 )
 
 // Leases is c as a lease container. A lease is a document of c in the form that
-// the .NET change feed processor writes, so one can be looked at, and changed,
-// like any other item.
+// the .NET change feed processor writes ([Leases.In] chooses another), so one can be
+// looked at, and changed, like any other item.
 //
 // c must be partitioned by /id or /partitionKey, and must not let items expire
 // by default; else Open returns a *lease.DialectError. Every write is one request
 // of the store, and a refused one brings the document that is there. A listing
 // is one snapshot of the container, read in one request; it looks at every id in
 // c and at the documents of the leases alone. Its Now is [DB.Now].
-func (db *DB) Leases(c *Container) lease.Container { return leaseContainer{db, c} }
+func (db *DB) Leases(c *Container) Leases { return Leases{db: db, c: c} }
 
-type leaseContainer struct {
-	db *DB
-	c  *Container
+// Leases is a [lease.Container], made by [DB.Leases]. It is a value and safe for
+// concurrent use.
+type Leases struct {
+	db      *DB
+	c       *Container
+	dialect lease.Dialect
 }
 
+// In is l with documents of that dialect, to rehearse on the embedded store what
+// hosts of other implementations share.
+func (l Leases) In(d lease.Dialect) Leases {
+	l.dialect = d
+	return l
+}
+
+// Dialect is the dialect of l's documents.
+func (l Leases) Dialect() lease.Dialect { return l.dialect }
+
 // Open implements [lease.Container].
-func (l leaseContainer) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	p, err := l.c.Properties(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open lease container: %w", err)

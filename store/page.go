@@ -2,6 +2,8 @@ package store
 
 import (
 	"slices"
+	"strings"
+	"unsafe"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -43,7 +45,17 @@ func (w *walk) grow(n int) {
 	}
 	// The page ends behind maxPageBytes, but for a transaction that reaches beyond it.
 	size = max(min(size, maxPageBytes+n), len(w.buf)+n)
-	w.move(make([]byte, 0, size))
+	w.move(uncleared(size))
+}
+
+// uncleared returns an empty slice with room for n bytes at least, which were not set to zero, as make does: that is a tenth
+// of what a large page costs, and all that is shown of the memory is written first. Of the standard library only
+// strings.Builder gives such memory out, and its text is nobody else's here.
+func uncleared(n int) []byte {
+	var b strings.Builder
+	b.Grow(max(n, 1))
+	b.WriteByte(0) // an empty text has no address
+	return unsafe.Slice(unsafe.StringData(b.String()), b.Cap())[:0]
 }
 
 // fit ends the page: a buffer that is mostly empty is replaced, unless it is used again.
@@ -61,7 +73,7 @@ func (w *walk) fit() {
 		w.changes = append(make([]feed.Change, 0, len(w.changes)), w.changes...)
 	}
 	if unused := cap(w.buf) - len(w.buf); cap(w.buf) > minBuffer && unused > cap(w.buf)/slack {
-		w.move(make([]byte, 0, len(w.buf)))
+		w.move(uncleared(len(w.buf)))
 	}
 }
 
