@@ -1,0 +1,121 @@
+package cosmos
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// Account is an Azure Cosmos DB account, and how it is reached. It is made once and shared: its methods may be called
+// concurrently, and it has nothing to close.
+type Account struct {
+	endpoint *url.URL
+	// host is the endpoint's, as it was written: leases are named by it.
+	host string
+	auth authenticator
+	// key and credential: one of them is set, for clients of azcosmos.
+	key        string
+	credential azcore.TokenCredential
+	options    Options
+	client     *client
+}
+
+// WithKey is the account at an endpoint such as https://mine.documents.azure.com:443/, by one of its keys. A read-only
+// key will do for a Source, and not for leases. Error: the endpoint is no URL, or the key isn't base64.
+func WithKey(endpoint, key string, o Options) (*Account, error) {
+	decoded, err := wire.ParseKey(strings.TrimSpace(key))
+	if err != nil {
+		return nil, fmt.Errorf("cosmos: %w", err)
+	}
+	a := &Account{auth: keyAuth{key: decoded}, key: strings.TrimSpace(key)}
+	return a.open(endpoint, o)
+}
+
+// WithConnectionString is the account of a connection string, as the portal shows it:
+// AccountEndpoint=https://...;AccountKey=...; Error: a part is missing, or what it asks for isn't supported.
+func WithConnectionString(text string, o Options) (*Account, error) {
+	endpoint, key, err := parseConnectionString(text)
+	if err != nil {
+		return nil, fmt.Errorf("cosmos: %w", err)
+	}
+	return WithKey(endpoint, key, o)
+}
+
+// WithCredential is the account at an endpoint, by Entra ID: a credential of azidentity, for instance. Its principal
+// needs a role of the account's own role-based access control, such as "Cosmos DB Built-in Data Reader" for a Source and
+// "Cosmos DB Built-in Data Contributor" for leases. Error: the endpoint is no URL, or there is no credential.
+func WithCredential(endpoint string, credential azcore.TokenCredential, o Options) (*Account, error) {
+	if credential == nil {
+		return nil, errors.New("cosmos: there is no credential")
+	}
+	a := &Account{credential: credential}
+	return a.open(endpoint, o)
+}
+
+// open checks the endpoint and makes the pipeline.
+func (a *Account) open(endpoint string, o Options) (*Account, error) {
+	u, err := parseEndpoint(endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("cosmos: %w", err)
+	}
+	a.endpoint, a.host, a.options = u, u.Hostname(), o.withDefaults()
+	if a.credential != nil {
+		a.auth = newTokenAuth(a.credential, scopes(u, o))
+	}
+	a.client, err = newClient(a)
+	if err != nil {
+		return nil, fmt.Errorf("cosmos: %w", err)
+	}
+	return a, nil
+}
+
+// Endpoint is the URL that the account was made with.
+func (a *Account) Endpoint() string { return a.endpoint.String() }
+
+// parseEndpoint reads the URL of an account.
+func parseEndpoint(endpoint string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(endpoint))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the endpoint is no URL: %w", err)
+	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
+		return nil, fmt.Errorf("the endpoint is %.200q; it has the form https://ACCOUNT.documents.azure.com:443/", u.Redacted())
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil:
+		return nil, fmt.Errorf("the endpoint is %.200q; it is a scheme, a host and a port, and nothing else", u.Redacted())
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}, nil
+}
+
+// parseConnectionString reads the parts of a connection string that are an account's. Names are compared without regard to case;
+// a value may have "=" in it, as keys do. What other SDKs alone understand is ignored, except where it would weaken security.
+func parseConnectionString(text string) (endpoint, key string, err error) {
+	for part := range strings.SplitSeq(text, ";") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		name, value, found := strings.Cut(part, "=")
+		if !found {
+			return "", "", errors.New("the connection string has a part without a value; it has the form AccountEndpoint=URL;AccountKey=KEY;")
+		}
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "accountendpoint":
+			endpoint = value
+		case "accountkey":
+			key = value
+		case "disableservercertificatevalidation":
+			if strings.EqualFold(strings.TrimSpace(value), "true") {
+				return "", "", errors.New("the connection string turns off the validation of certificates: leave DisableServerCertificateValidation out, " +
+					"and give Options.Transport a client that trusts the server's certificate")
+			}
+		}
+	}
+	if endpoint == "" || key == "" {
+		return "", "", errors.New("the connection string needs AccountEndpoint and AccountKey")
+	}
+	return endpoint, key, nil
+}

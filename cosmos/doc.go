@@ -1,0 +1,6 @@
+// Package cosmos is Azure Cosmos DB as the engine of a processor: [Source] is the
+// change feed of a container, for API for NoSQL accounts and for `changefeed serve`, which speaks the same protocol.
+//
+//	account, err := cosmos.WithKey("https://mine.documents.azure.com:443/", key, cosmos.Options{})
+//	source := account.Source("shop", "orders", cosmos.SourceOptions{})
+package cosmos
