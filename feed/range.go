@@ -51,5 +51,17 @@ func (r Range) Intersect(other Range) Range {
 	return Range{Min: max(r.Min, other.Min), Max: min(r.Max, other.Max)}
 }
 
+// Cut divides r at borders, which lie inside it, in order: into one range more
+// than there are borders.
+func (r Range) Cut(borders []string) []Range {
+	parts := make([]Range, 0, len(borders)+1)
+	low := r.Min
+	for _, border := range borders {
+		parts = append(parts, Range{Min: low, Max: border})
+		low = border
+	}
+	return append(parts, Range{Min: low, Max: r.Max})
+}
+
 // String writes r as "Min-Max", the form of an EPK lease token.
 func (r Range) String() string { return r.Min + "-" + r.Max }

@@ -41,3 +41,16 @@ func (s source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 	page, _, err := s.c.readFeed(ctx, r, false, nil)
 	return page, err
 }
+
+// SplitRange implements [feed.RangeSplitter].
+func (s source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r = r.OrFull()
+	borders, err := s.c.hash.Divide(r.Min, r.Max, n)
+	if err != nil {
+		return nil, err
+	}
+	return r.Cut(borders), nil
+}

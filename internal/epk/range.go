@@ -151,23 +151,32 @@ func hexInt(v *big.Int, n int) string {
 }
 
 func midpointV1(lo, hi []byte) (string, error) {
-	a, b := uint64(0), uint64(maxV1)
+	a, b, err := boundsV1(lo, hi)
+	if err != nil {
+		return "", err
+	}
+	if b < a+2 {
+		return "", ErrSplit
+	}
+	return Hex(appendV1Number(nil, float64(a+(b-a)/2))), nil
+}
+
+// boundsV1 reads the 32-bit hashes that the borders of a range begin with.
+func boundsV1(lo, hi []byte) (a, b uint64, err error) {
+	a, b = 0, maxV1
 	if len(lo) > 0 {
 		f, ok := parseV1Number(lo)
 		if !ok || f < 0 || f > maxV1 {
-			return "", fmt.Errorf("border %s is no Hash V1 point", Hex(lo))
+			return 0, 0, fmt.Errorf("border %s is no Hash V1 point", Hex(lo))
 		}
 		a = uint64(f)
 	}
 	if Hex(hi) != Max {
 		f, ok := parseV1Number(hi)
 		if !ok || f < 0 || f > maxV1 {
-			return "", fmt.Errorf("border %s is no Hash V1 point", Hex(hi))
+			return 0, 0, fmt.Errorf("border %s is no Hash V1 point", Hex(hi))
 		}
 		b = uint64(f)
 	}
-	if b < a+2 {
-		return "", ErrSplit
-	}
-	return Hex(appendV1Number(nil, float64(a+(b-a)/2))), nil
+	return a, b, nil
 }
