@@ -45,7 +45,7 @@ type file struct {
 }
 
 func (f file) wait() error {
-	time.Sleep(f.sync) //nolint:forbidigo // it is the time that a disk takes
+	pause(f.sync)
 	return nil
 }
 
