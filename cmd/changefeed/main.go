@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -74,7 +75,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 
 // exit tells of err, if there is one, and returns the exit code.
 func exit(ctx context.Context, cmd *cobra.Command, err error) int {
-	var usage *usageError
+	var (
+		usage   *usageError
+		account *connect.UsageError
+	)
 	switch {
 	case err == nil:
 		return exitOK
@@ -82,7 +86,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 		return exitFailed
 	case errors.Is(err, syscall.EPIPE):
 		return exitUnread
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &account):
 		cmd.PrintErrf("changefeed: %v\nRun '%s --help' for what it takes.\n", err, cmd.CommandPath())
 		return exitUsage
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):

@@ -1,0 +1,287 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// UsageError tells that the flags, or the environment, don't say which account is
+// meant. Its text names the one that is wrong, and never a key.
+type UsageError struct{ reason string }
+
+func (e *UsageError) Error() string { return e.reason }
+
+func refuse(format string, args ...any) error {
+	return &UsageError{reason: fmt.Sprintf(format, args...)}
+}
+
+// Account are the flags that name one account, and the environment that stands
+// in for those that aren't given. Make it with [NewAccount]; it belongs to one command.
+type Account struct {
+	prefix string // of the flags: "" or "lease-"
+	env    string // of the variables: "COSMOS_" or "COSMOS_LEASE_"
+	getenv func(string) string
+	flags  *pflag.FlagSet
+
+	endpoint, key, keyFile, connection, certificate, data string
+}
+
+// NewAccount returns the flags --{prefix}endpoint, --{prefix}key and so on, beside the
+// variables COSMOS_{PREFIX}ENDPOINT, COSMOS_{PREFIX}KEY and so on. prefix is empty, or
+// ends in "-".
+func NewAccount(prefix string) *Account {
+	env := "COSMOS_" + strings.ToUpper(strings.ReplaceAll(prefix, "-", "_"))
+	return &Account{prefix: prefix, env: env, getenv: os.Getenv}
+}
+
+// Add adds the flags of an account that is reached by its endpoint.
+func (a *Account) Add(flags *pflag.FlagSet) {
+	a.flags = flags
+	p, e := a.prefix, a.env
+	flags.StringVar(&a.endpoint, p+"endpoint", "", "`URL` of the account ("+e+"ENDPOINT); without a key it is reached by Microsoft Entra ID")
+	flags.StringVar(&a.key, p+"key", "", "account `key` in base64 ("+e+"KEY); others on this machine see it in the list of processes")
+	flags.StringVar(&a.keyFile, p+"key-file", "", "`file` that holds the account key ("+e+"KEY_FILE)")
+	flags.StringVar(&a.connection, p+"connection-string", "", "`text` with endpoint and key ("+e+"CONNECTION_STRING)")
+	flags.StringVar(&a.certificate, p+"certificate", "", "`file` of a certificate in PEM to trust, as that of `changefeed serve` ("+e+"CERTIFICATE)")
+}
+
+// AddData adds --data, by which an embedded store takes an account's place.
+func (a *Account) AddData(flags *pflag.FlagSet) {
+	flags.StringVar(&a.data, a.prefix+"data", "", "`directory` of an embedded store, in place of an account")
+}
+
+// Given reports whether a flag, or the environment, names an account.
+func (a *Account) Given() bool {
+	for _, name := range []string{"endpoint", "connection-string", "data"} {
+		if a.changed(name) {
+			return true
+		}
+	}
+	return a.getenv(a.env+"ENDPOINT") != "" || a.getenv(a.env+"CONNECTION_STRING") != ""
+}
+
+func (a *Account) changed(name string) bool {
+	return a.flags != nil && a.flags.Changed(a.prefix+name)
+}
+
+// Settings are what flags and environment come to.
+type Settings struct {
+	// Endpoint is the account's URL as the user wrote it.
+	Endpoint string
+	// Key is the account key in base64; empty: Microsoft Entra ID.
+	Key string
+	// Certificate is the file of a certificate to trust besides the system's; empty: none.
+	Certificate string
+	// Data is the directory of an embedded store; then nothing else is set.
+	Data string
+}
+
+// String tells which account is meant, and no key.
+func (s Settings) String() string {
+	if s.Data != "" {
+		return s.Data
+	}
+	return s.Endpoint
+}
+
+// GoString is String: %#v prints no key either.
+func (s Settings) GoString() string { return s.String() }
+
+// Settings judges flags and environment: a flag wins over every variable, and a key
+// whose account a flag names may come from the environment. Error: *[UsageError].
+func (a *Account) Settings() (Settings, error) {
+	for _, name := range []string{"endpoint", "key", "key-file", "connection-string", "certificate", "data"} {
+		// A script that forgot to set its variable means no account, and not the environment's.
+		if a.changed(name) && a.flags.Lookup(a.prefix+name).Value.String() == "" {
+			return Settings{}, refuse("--%s%s is empty", a.prefix, name)
+		}
+	}
+	if err := a.exclusive(); err != nil {
+		return Settings{}, err
+	}
+	if a.data != "" {
+		return Settings{Data: a.data}, nil
+	}
+	s := Settings{Certificate: or(a.certificate, a.getenv(a.env+"CERTIFICATE"))}
+	connection := a.connection
+	if a.endpoint == "" && connection == "" && a.getenv(a.env+"ENDPOINT") == "" {
+		connection = a.getenv(a.env + "CONNECTION_STRING")
+	}
+	if connection != "" {
+		if err := s.parse(connection); err != nil {
+			return Settings{}, refuse("--%sconnection-string (or %sCONNECTION_STRING) can't be used: %v", a.prefix, a.env, err)
+		}
+		return s, s.complete(a)
+	}
+	if s.Endpoint = or(a.endpoint, a.getenv(a.env+"ENDPOINT")); s.Endpoint == "" {
+		return Settings{}, a.missing()
+	}
+	var err error
+	if s.Key, err = a.keyText(); err != nil {
+		return Settings{}, err
+	}
+	return s, s.complete(a)
+}
+
+// exclusive refuses flags that name two accounts, or two keys.
+func (a *Account) exclusive() error {
+	for _, pair := range [][2]string{
+		{"data", "endpoint"},
+		{"data", "connection-string"},
+		{"data", "key"},
+		{"data", "key-file"},
+		{"data", "certificate"},
+		{"connection-string", "endpoint"},
+		{"connection-string", "key"},
+		{"connection-string", "key-file"},
+		{"key", "key-file"},
+	} {
+		if a.changed(pair[0]) && a.changed(pair[1]) {
+			return refuse("--%s%s and --%s%s exclude each other", a.prefix, pair[0], a.prefix, pair[1])
+		}
+	}
+	return nil
+}
+
+// missing says what to give.
+func (a *Account) missing() error {
+	p, e := a.prefix, a.env
+	or := ""
+	if a.flags != nil && a.flags.Lookup(p+"data") != nil {
+		or = fmt.Sprintf(", or --%sdata DIR for an embedded store", p)
+	}
+	return refuse("which account? Give --%sendpoint URL (with --%skey-file, or by Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", p, p, p, e, e, e, or)
+}
+
+// keyText finds the key: flags first.
+func (a *Account) keyText() (string, error) {
+	if a.key != "" {
+		return a.key, nil
+	}
+	file := a.keyFile
+	if file == "" {
+		if key := a.getenv(a.env + "KEY"); key != "" {
+			return strings.TrimSpace(key), nil
+		}
+		if file = a.getenv(a.env + "KEY_FILE"); file == "" {
+			return "", nil
+		}
+	}
+	key, err := ReadKey(file)
+	if err != nil {
+		return "", refuse("--%skey-file (or %sKEY_FILE): %v", a.prefix, a.env, err)
+	}
+	return key, nil
+}
+
+// ReadKey reads a key from a file, whose blanks and line breaks at either end don't
+// matter. The error names the file.
+func ReadKey(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" {
+		return "", fmt.Errorf("%s is empty", file)
+	}
+	return key, nil
+}
+
+// parse reads a connection string: AccountEndpoint=URL;AccountKey=KEY; in any order.
+func (s *Settings) parse(connection string) error {
+	for part := range strings.SplitSeq(connection, ";") {
+		name, value, _ := strings.Cut(part, "=") // a key ends in "=", too
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "accountendpoint":
+			s.Endpoint = strings.TrimSpace(value)
+		case "accountkey":
+			s.Key = strings.TrimSpace(value)
+		}
+	}
+	switch {
+	case s.Endpoint == "":
+		return errors.New("it has no AccountEndpoint")
+	case s.Key == "":
+		return errors.New("it has no AccountKey")
+	}
+	return nil
+}
+
+// complete checks what was found, and fills in what goes without saying on this
+// machine: the emulators' key, which is no secret, and the certificate that `changefeed
+// serve` keeps.
+func (s *Settings) complete(a *Account) error {
+	u, err := url.Parse(s.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		return refuse("--%sendpoint is %q: it is a URL of the form https://account.documents.azure.com:443/", a.prefix, redacted(s.Endpoint))
+	}
+	if s.Key == "" && onThisMachine(u.Hostname()) {
+		s.Key = wire.EmulatorKey
+	}
+	if s.Key != "" {
+		if _, err := wire.ParseKey(s.Key); err != nil {
+			return refuse("the account key of %s can't be used: %v", s.Endpoint, err)
+		}
+	}
+	if s.Certificate == "" {
+		s.Certificate = ownCertificate(u)
+	}
+	return nil
+}
+
+// redacted is an endpoint that can't be used, without what may be secret in it: a
+// connection string that was given as an endpoint, a password before the host.
+func redacted(endpoint string) string {
+	if strings.ContainsAny(endpoint, ";@") || len(endpoint) > 100 {
+		return endpoint[:min(len(endpoint), len("https://"))] + "..."
+	}
+	return endpoint
+}
+
+// onThisMachine reports whether a host name is the loopback address.
+func onThisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// ownCertificate is where a server of this user in memory keeps its certificate, for an endpoint on this
+// machine; empty: there is none.
+func ownCertificate(endpoint *url.URL) string {
+	if endpoint.Scheme != "https" || !onThisMachine(endpoint.Hostname()) {
+		return ""
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	name := filepath.Join(cache, "changefeed", "localhost.crt")
+	if _, err := os.Stat(name); err != nil {
+		return ""
+	}
+	return name
+}
+
+func or(first, second string) string {
+	if first != "" {
+		return first
+	}
+	return second
+}
+
+// named reports whether a flag names an account; partial, whether one says something of
+// an account that none names.
+func (a *Account) named() bool { return a.changed("endpoint") || a.changed("connection-string") }
+
+func (a *Account) partial() bool {
+	return a.changed("key") || a.changed("key-file") || a.changed("certificate")
+}

@@ -1,0 +1,130 @@
+package connect
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+var (
+	keyA = base64.StdEncoding.EncodeToString([]byte("the key of account a"))
+	keyB = base64.StdEncoding.EncodeToString([]byte("the key of account b"))
+)
+
+// settings parses a command line, in an environment.
+func settings(t *testing.T, prefix string, env map[string]string, args ...string) (Settings, error) {
+	t.Helper()
+	a := NewAccount(prefix)
+	a.getenv = func(name string) string { return env[name] }
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	a.Add(flags)
+	a.AddData(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return a.Settings()
+}
+
+func TestAFlagWinsOverTheEnvironmentAndAKeyMayComeFromEither(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(keyB+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const a, b = "https://a.documents.azure.com:443/", "https://b.documents.azure.com"
+	connection := "AccountEndpoint=" + b + ";AccountKey=" + keyB + ";"
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		want Settings
+	}{
+		{"flags", nil, []string{"--endpoint", a, "--key", keyA}, Settings{Endpoint: a, Key: keyA}},
+		{"environment", map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA + "\n"}, nil, Settings{Endpoint: a, Key: keyA}},
+		{"a key of the environment for an endpoint of the flags", map[string]string{"COSMOS_KEY": keyA}, []string{"--endpoint", a}, Settings{Endpoint: a, Key: keyA}},
+		{"key file", nil, []string{"--endpoint", a, "--key-file", file}, Settings{Endpoint: a, Key: keyB}},
+		{"key file before the environment's key", map[string]string{"COSMOS_KEY": keyA}, []string{"--endpoint", a, "--key-file", file}, Settings{Endpoint: a, Key: keyB}},
+		{"key file of the environment", map[string]string{"COSMOS_KEY_FILE": file, "COSMOS_ENDPOINT": a}, nil, Settings{Endpoint: a, Key: keyB}},
+		{"connection string", nil, []string{"--connection-string", connection}, Settings{Endpoint: b, Key: keyB}},
+		{"connection string in another order", nil, []string{"--connection-string", "AccountKey=" + keyB + ";AccountEndpoint=" + b}, Settings{Endpoint: b, Key: keyB}},
+		{"connection string before the environment", map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA}, []string{"--connection-string", connection}, Settings{Endpoint: b, Key: keyB}},
+		{"connection string of the environment", map[string]string{"COSMOS_CONNECTION_STRING": connection}, nil, Settings{Endpoint: b, Key: keyB}},
+		{"an endpoint is no account of the environment's connection string", map[string]string{"COSMOS_CONNECTION_STRING": connection}, []string{"--endpoint", a}, Settings{Endpoint: a}},
+		{"no key: Microsoft Entra ID", nil, []string{"--endpoint", a}, Settings{Endpoint: a}},
+		{"no key on this machine: the emulators'", nil, []string{"--endpoint", "http://127.0.0.1:8081/"}, Settings{Endpoint: "http://127.0.0.1:8081/", Key: wire.EmulatorKey}},
+		{"a store", map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA}, []string{"--data", "dir"}, Settings{Data: "dir"}},
+		{"certificate", map[string]string{"COSMOS_CERTIFICATE": "x.crt"}, []string{"--endpoint", a}, Settings{Endpoint: a, Certificate: "x.crt"}},
+	} {
+		got, err := settings(t, "", c.env, c.args...)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %#v %v %v, want %v", c.name, got, got.Key == c.want.Key, err, c.want)
+		}
+	}
+	got, err := settings(t, "lease-", map[string]string{"COSMOS_LEASE_KEY": keyA, "COSMOS_KEY": keyB}, "--lease-endpoint", a)
+	if err != nil || got != (Settings{Endpoint: a, Key: keyA}) {
+		t.Errorf("the lease account: %v, %v", got, err)
+	}
+}
+
+func TestWhatNamesNoAccountIsRefusedByNameAndWithoutTheKey(t *testing.T) {
+	const a = "https://a.documents.azure.com:443/"
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte(" \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secret := "hunter2hunter2"
+	for _, c := range []struct {
+		env  map[string]string
+		args []string
+		want string
+	}{
+		{nil, nil, "COSMOS_CONNECTION_STRING, or --data DIR"},
+		{nil, []string{"--key", keyA}, "which account?"},
+		{nil, []string{"--endpoint", ""}, "--endpoint is empty"},
+		{map[string]string{"COSMOS_KEY": keyA}, []string{"--endpoint", a, "--key", ""}, "--key is empty"},
+		{map[string]string{"COSMOS_ENDPOINT": a}, []string{"--data", ""}, "--data is empty"},
+		{nil, []string{"--data", "d", "--endpoint", a}, "--data and --endpoint exclude each other"},
+		{nil, []string{"--data", "d", "--key", keyA}, "--data and --key exclude each other"},
+		{nil, []string{"--connection-string", "x", "--endpoint", a}, "exclude each other"},
+		{nil, []string{"--endpoint", a, "--key", keyA, "--key-file", "f"}, "--key and --key-file exclude each other"},
+		{nil, []string{"--endpoint", a, "--key-file", "no such file"}, "no such file"},
+		{nil, []string{"--endpoint", a, "--key-file", empty}, "is empty"},
+		{nil, []string{"--endpoint", "a.documents.azure.com"}, "--endpoint is"},
+		{nil, []string{"--endpoint", "AccountEndpoint=" + a + ";AccountKey=" + secret}, "--endpoint is"},
+		{nil, []string{"--endpoint", "https://user:" + secret + "@a.documents.azure.com/"}, "--endpoint is"},
+		{nil, []string{"--endpoint", a, "--key", secret + "!"}, "can't be used"},
+		{nil, []string{"--connection-string", "AccountKey=" + secret}, "no AccountEndpoint"},
+		{nil, []string{"--connection-string", "AccountEndpoint=" + a}, "no AccountKey"},
+		{map[string]string{"COSMOS_CONNECTION_STRING": secret}, nil, "COSMOS_CONNECTION_STRING) can't be used"},
+	} {
+		got, err := settings(t, "", c.env, c.args...)
+		var usage *UsageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, %v; want %q", c.args, got, err, c.want)
+			continue
+		}
+		for _, k := range []string{secret, keyA} {
+			if strings.Contains(err.Error(), k) {
+				t.Errorf("%v: the error holds the key: %v", c.args, err)
+			}
+		}
+	}
+}
+
+func TestSettingsPrintNoKey(t *testing.T) {
+	s := Settings{Endpoint: "https://a.documents.azure.com:443/", Key: keyA}
+	for _, form := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		for _, text := range []string{fmt.Sprintf(form, s), fmt.Sprintf(form, &s), fmt.Sprintf(form, []Settings{s})} {
+			if strings.Contains(text, keyA) {
+				t.Errorf("%s prints %s", form, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/spf13/pflag"
+
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// Flags are those of a command that reads a monitored container, and maybe leases:
+// --endpoint, --key and so on, --data, and the same with "lease-" before it where the
+// lease container is in another account. The zero value is ready.
+type Flags struct {
+	monitored, lease *Account
+}
+
+// Add adds the flags of the monitored account, and --data.
+func (f *Flags) Add(flags *pflag.FlagSet) {
+	f.monitored = NewAccount("")
+	f.monitored.Add(flags)
+	f.monitored.AddData(flags)
+}
+
+// AddLeases adds the flags of the lease container's account.
+func (f *Flags) AddLeases(flags *pflag.FlagSet) {
+	f.lease = NewAccount("lease-")
+	f.lease.Add(flags)
+}
+
+// Connection are the accounts that a command works with. Whoever opened it closes it.
+type Connection struct {
+	// Monitored is the account of the monitored container, Leases that of the lease
+	// container: the same, unless a flag or the environment says another.
+	Monitored, Leases *Opened
+}
+
+// Open opens what the flags and the environment name. It sends nothing: that an account
+// can't be reached shows with the first request. Errors: *[UsageError]; those of [store.Open].
+func (f *Flags) Open(ctx context.Context) (*Connection, error) {
+	monitored, err := f.monitored.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Connection{Monitored: monitored, Leases: monitored}
+	// The environment's lease account goes along with an account of the environment or the flags, not with a store:
+	// who names a store by a flag means its leases, too.
+	if f.lease != nil && f.lease.Given() && (monitored.DB == nil || f.lease.named()) {
+		if c.Leases, err = f.lease.Open(ctx); err != nil {
+			return nil, errors.Join(err, monitored.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+		}
+	}
+	if f.lease != nil && c.Leases == monitored && f.lease.partial() {
+		return nil, errors.Join(refuse("--lease-endpoint is missing: a key or a certificate alone is no account"), monitored.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+	}
+	return c, nil
+}
+
+// Close closes both accounts.
+func (c *Connection) Close() error {
+	if c.Leases == c.Monitored {
+		return c.Monitored.Close()
+	}
+	return errors.Join(c.Leases.Close(), c.Monitored.Close())
+}
+
+// Opened is an account that can be used: its feed and its leases by the methods of
+// [cosmos.Account], its documents by those of azcosmos.
+type Opened struct {
+	*cosmos.Account
+	// Settings are what the account was opened with.
+	Settings Settings
+	// DB is the embedded store behind the account; nil: it is another's.
+	DB *store.DB
+
+	documents *azcosmos.Client
+	http      *http.Client
+	embedded  *embedded
+}
+
+// requestTime bounds a request: a little more than the gateway takes for one.
+const requestTime = 65 * time.Second
+
+// Open opens the account that flags and environment name. Errors: *[UsageError];
+// those of [store.Open].
+func (a *Account) Open(ctx context.Context) (*Opened, error) {
+	s, err := a.Settings()
+	if err != nil {
+		return nil, err
+	}
+	return OpenSettings(ctx, s)
+}
+
+// OpenSettings opens the account that s names. Errors are those of [Account.Open].
+func OpenSettings(_ context.Context, s Settings) (*Opened, error) {
+	o := &Opened{Settings: s}
+	if s.Data != "" {
+		var err error
+		if o.embedded, err = openEmbedded(s.Data); err != nil {
+			return nil, err
+		}
+		o.DB, o.http = o.embedded.db, &http.Client{Transport: o.embedded.transport}
+		s = Settings{Endpoint: o.embedded.endpoint, Key: o.embedded.key}
+	} else {
+		t, err := transport(s.Certificate)
+		if err != nil {
+			return nil, err
+		}
+		o.http = &http.Client{Transport: t, Timeout: requestTime}
+	}
+	if err := o.sign(s); err != nil {
+		return nil, errors.Join(err, o.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+	}
+	return o, nil
+}
+
+// sign makes the clients, by key or by credential.
+func (o *Opened) sign(s Settings) error {
+	options := azcore.ClientOptions{Transport: o.http}
+	options.Telemetry.ApplicationID = "changefeed-cli"
+	var err error
+	if s.Key != "" {
+		if o.Account, err = cosmos.WithKey(s.Endpoint, s.Key, cosmos.Options{ClientOptions: options}); err != nil {
+			return &UsageError{reason: err.Error()}
+		}
+		credential, err := azcosmos.NewKeyCredential(s.Key)
+		if err != nil {
+			return refuse("the account key of %s can't be used", s.Endpoint)
+		}
+		o.documents, err = azcosmos.NewClientWithKey(s.Endpoint, credential, &azcosmos.ClientOptions{ClientOptions: options})
+		return err
+	}
+	credential, err := azidentity.NewDefaultAzureCredential(nil)
+	if err != nil {
+		return fmt.Errorf("sign in to %s by Microsoft Entra ID, because no key was given: %w", s.Endpoint, err)
+	}
+	if o.Account, err = cosmos.WithCredential(s.Endpoint, credential, cosmos.Options{ClientOptions: options}); err != nil {
+		return &UsageError{reason: err.Error()}
+	}
+	o.documents, err = azcosmos.NewClient(s.Endpoint, credential, &azcosmos.ClientOptions{ClientOptions: options})
+	return err
+}
+
+// Documents is a client of the account's databases, containers and documents.
+func (o *Opened) Documents() *azcosmos.Client { return o.documents }
+
+// Endpoint is the URL that requests go to: for an embedded store, that of the
+// server in this process.
+func (o *Opened) Endpoint() string {
+	if o.embedded != nil {
+		return o.embedded.endpoint
+	}
+	return o.Settings.Endpoint
+}
+
+// Close lets go of the connections and, where the account is an embedded store,
+// closes it.
+func (o *Opened) Close() error {
+	o.http.CloseIdleConnections()
+	if o.documents != nil {
+		o.documents.Close()
+	}
+	if o.embedded != nil {
+		return o.embedded.close()
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package connect
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/memnet"
+	"github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// embedded is a store behind a server on a network that only this process has.
+type embedded struct {
+	db        *store.DB
+	endpoint  string
+	key       string
+	transport *http.Transport
+	server    *http.Server
+	served    chan error
+}
+
+// opened numbers the stores that this process opened. SDKs remember what they know of an account by
+// its endpoint, so each has one of its own.
+var opened atomic.Int64
+
+// openEmbedded opens the store in dir, and starts a server over it. The account's
+// host is localhost, as that of a store that is used in process: leases have the
+// same ids by either way.
+func openEmbedded(dir string) (*embedded, error) {
+	db, err := openExisting(dir)
+	if err != nil {
+		return nil, err
+	}
+	e, err := serveEmbedded(db)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return e, nil
+}
+
+func serveEmbedded(db *store.DB) (*embedded, error) {
+	secret := make([]byte, 64)
+	_, _ = rand.Read(secret) // it never fails
+	address := fmt.Sprintf("localhost:%d", opened.Add(1))
+	e := &embedded{db: db, endpoint: "http://" + address + "/", key: base64.StdEncoding.EncodeToString(secret), served: make(chan error, 1)}
+	handler, err := server.New(db, server.Options{Keys: []string{e.key}, PublicEndpoint: e.endpoint})
+	if err != nil {
+		return nil, err
+	}
+	var network memnet.Network
+	listener, err := network.Listen(address)
+	if err != nil {
+		return nil, err
+	}
+	e.transport = &http.Transport{DialContext: network.Dial, MaxIdleConnsPerHost: 64}
+	e.server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	e.server.RegisterOnShutdown(handler.Drain)
+	go func() { e.served <- e.server.Serve(listener) }()
+	return e, nil
+}
+
+// close ends the server, and then the store.
+func (e *embedded) close() error {
+	e.transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if e.server.Shutdown(ctx) != nil {
+		_ = e.server.Close() // whose client is still there has been given up by its command
+	}
+	return errors.Join(e.ended(), e.db.Close())
+}
+
+// openExisting opens the store in dir, and doesn't make one of a directory that
+// has none: a mistyped name is no new store.
+func openExisting(dir string) (*store.DB, error) {
+	if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil { // each store has this file, see store/FORMAT.md
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("there is no store in %s", dir)
+		}
+		return nil, err
+	}
+	return store.Open(dir, store.Options{IgnoreThroughput: true})
+}
+
+// ended waits for the end of Serve, and returns its error if it isn't that it was told to end.
+func (e *embedded) ended() error {
+	if err := <-e.served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
