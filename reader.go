@@ -32,8 +32,7 @@ type reader struct {
 
 	notBefore time.Duration
 	pause     backoff
-	// calm counts the reads since the last change.
-	calm int
+	pacer     pacer
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -48,7 +47,10 @@ type parcel struct {
 }
 
 func newReader(w *worker, l lease.Lease) reader {
-	r := reader{w: w, lane: newLane(), pause: w.backoff(l, "read"), from: l.Start(w.cfg.Start)}
+	r := reader{
+		w: w, lane: newLane(), pause: w.backoff(l, "read"), from: l.Start(w.cfg.Start),
+		pacer: pacer{interval: w.cfg.PollInterval, active: w.now.Mono},
+	}
 	r.unresolved = r.from.Kind() == feed.StartNow
 	r.ctx, r.cancel = context.WithCancel(w.base)
 	return r
@@ -129,21 +131,12 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	r.from, r.unresolved = feed.After(page.Continuation), false
 	switch {
 	case len(page.Changes) > 0:
-		r.calm, r.notBefore = 0, 0
+		r.notBefore = r.pacer.found(started, r.w.now.Mono, page)
 	case wasNow:
 		r.notBefore = 0
 	default:
-		r.notBefore = started + r.poll()
-		r.calm++
+		r.notBefore = r.pacer.idle(started, r.w.now.Mono)
 	}
-}
-
-// poll is the time from one read that found nothing to the next: an eighth of the
-// poll interval after changes, then twice as long each time. What a source that
-// waits has waited is part of it.
-func (r *reader) poll() time.Duration {
-	const steps = 3
-	return r.w.cfg.PollInterval >> max(0, steps-r.calm)
 }
 
 // push queues a page. A page without changes replaces one of its kind in front of

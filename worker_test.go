@@ -245,22 +245,6 @@ func TestReadsRunAheadOfASlowHandlerByABoundedNumberOfBytes(t *testing.T) {
 	})
 }
 
-func TestPollingIsQuickAfterChangesAndSlowAtRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source := onePartition(10)
-		start(t, Config{Source: source, Leases: newFakeStore(), Handler: &collector{}, Start: fromBeginning, PollInterval: 8 * time.Second})
-		pause(10 * time.Second)
-		first := len(source.requests())
-		if first < 4 || first > 6 { // at 0, 0, 1, 3, 7 s
-			t.Errorf("%d reads in the first 10 s", first)
-		}
-		pause(80 * time.Second)
-		if n := len(source.requests()) - first; n < 9 || n > 11 {
-			t.Errorf("%d reads in 80 s at rest", n)
-		}
-	})
-}
-
 func TestReadErrorIsRetriedInPlaceAndTheLeaseKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, said, h := onePartition(10), newFakeStore(), &notes{}, &collector{}

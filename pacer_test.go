@@ -1,0 +1,134 @@
+package changefeed
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+func TestPollingIsQuickAfterChangesAndSlowAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := onePartition(10)
+		start(t, Config{Source: source, Leases: newFakeStore(), Handler: &collector{}, Start: fromBeginning, PollInterval: 8 * time.Second})
+		pause(time.Second) // reads at 0, 0, 0.4, 0.8 s
+		if n := len(source.requests()); n < 3 || n > 5 {
+			t.Errorf("%d reads in the first second", n)
+		}
+		pause(40 * time.Second) // a pause is the interval once 32 s are quiet
+		if n := len(source.requests()); n < 15 || n > 23 {
+			t.Errorf("%d reads until the interval was reached", n)
+		}
+		before := len(source.requests())
+		pause(800 * time.Second)
+		if n := len(source.requests()) - before; n < 99 || n > 101 {
+			t.Errorf("%d reads in 800 s at rest", n)
+		}
+	})
+}
+
+// lateness is how long changes waited for the handler, in the order of the changes.
+type lateness struct {
+	mu      sync.Mutex // guards all
+	written []time.Time
+	waited  []time.Duration
+}
+
+func (l *lateness) write(s *fakeSource) {
+	l.mu.Lock()
+	l.written = append(l.written, time.Now())
+	l.mu.Unlock()
+	s.write("0", 1)
+}
+
+func (l *lateness) Handle(_ context.Context, b *Batch) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range b.Changes {
+		l.waited = append(l.waited, time.Since(l.written[c.LSN-1]))
+	}
+	return nil
+}
+
+// percentile is the time within which a part of the changes was handled.
+func (l *lateness) percentile(p float64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.Sort(l.waited)
+	return l.waited[int(p*float64(len(l.waited)-1))]
+}
+
+// The writes are a second apart on average: evenly, and at random, which has gaps of
+// four seconds and more.
+func TestOneWriteASecondIsHandledWithinASecondAt99Percent(t *testing.T) {
+	const writes = 1000
+	for name, gap := range map[string]func(n int) time.Duration{
+		"evenly": func(int) time.Duration { return time.Second },
+		"at random": func(n int) time.Duration {
+			u := float64(hashWord(uint64(n), "gap")>>11) / (1 << 53)
+			return time.Duration(-math.Log(1-u) * float64(time.Second))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, h := onePartition(0), &lateness{}
+				start(t, Config{Source: source, Leases: newFakeStore(), Handler: h})
+				pause(time.Minute) // at rest
+				before := len(source.requests())
+				for n := range writes {
+					pause(gap(n))
+					h.write(source)
+				}
+				pause(10 * time.Second)
+				if len(h.waited) != writes {
+					t.Fatalf("%d of %d writes were handled", len(h.waited), writes)
+				}
+				if p99 := h.percentile(0.99); p99 > time.Second {
+					t.Errorf("p99 is %s", p99)
+				}
+				t.Logf("p50 %s, p99 %s, %.1f reads per change", h.percentile(0.5), h.percentile(0.99),
+					float64(len(source.requests())-before)/writes)
+			})
+		})
+	}
+}
+
+func TestNoReadIsMadeAtOnceBehindTheLastChange(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		prompt   bool
+		lsn, end int64
+		wait     time.Duration
+	}{
+		{"the end of a source that answers at once", true, 7, 7, 250 * time.Millisecond},
+		{"more is there", true, 6, 7, 0},
+		{"the source can't tell", true, -1, -1, 0},
+		{"the source can't tell the end", true, 7, -1, 0},
+		{"the source waits, or nothing is known of it", false, 7, 7, 0},
+	} {
+		p := pacer{interval: 5 * time.Second, prompt: c.prompt}
+		if got := p.found(time.Minute, time.Minute+time.Millisecond, feed.Page{LSN: c.lsn, End: c.end}) - time.Minute; c.wait > 0 && got != c.wait || c.wait == 0 && got > 0 {
+			t.Errorf("%s: again after %s", c.name, got)
+		}
+	}
+}
+
+func TestSourceThatWaitsIsAskedAgainAtOnce(t *testing.T) {
+	p := pacer{interval: 5 * time.Second}
+	started, now := time.Minute, time.Minute+5*time.Second
+	if again := p.idle(started, now); again > now || p.prompt {
+		t.Errorf("again %s after the answer, prompt %t", again-now, p.prompt)
+	}
+	if again := p.found(now, now+time.Second, feed.Page{LSN: 7, End: 7}); again > now+time.Second {
+		t.Errorf("behind changes again %s after the answer", again-now-time.Second)
+	}
+	started, now = 2*time.Minute, 2*time.Minute+time.Millisecond
+	if again := p.idle(started, now); again <= now || !p.prompt {
+		t.Errorf("a source that answers at once is asked again %s after the answer, prompt %t", again-now, p.prompt)
+	}
+}
