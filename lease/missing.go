@@ -10,6 +10,9 @@ import (
 // partitions it needs, are worth asking for: at bootstrap (the listing has no
 // marker) any gap, afterwards one that was seen for long enough (healing).
 func (p *Plan) Due() bool {
+	if len(p.listing.Unreadable) > 0 {
+		return false // it may be what the gap is missing
+	}
 	for _, g := range p.gaps {
 		if p.due(g) {
 			return true
@@ -29,9 +32,9 @@ func (p *Plan) due(g gap) bool {
 }
 
 // Complete reports whether the marker should be made: the listing has none, and
-// no gap.
+// no gap and nothing that can't be read.
 func (p *Plan) Complete() bool {
-	return p.listing.Initialized.IsZero() && len(p.gaps) == 0
+	return p.listing.Initialized.IsZero() && len(p.gaps) == 0 && len(p.listing.Unreadable) == 0
 }
 
 // Missing returns the leases to create for the gaps that are due, cut at the

@@ -78,9 +78,13 @@ func NewPlan(h Host, l Listing, m Memory, mono time.Duration, regular bool, runn
 		p.now = time.Unix(0, 0).Add(mono)
 		p.seen = m.sightings(l.Leases, mono)
 	}
-	p.places = m.places.of(l.Leases, h.Range.OrFull())
+	p.places = m.places.of(l.placed(), h.Range.OrFull())
 	p.gaps = m.gapsNow(p)
-	p.usable = len(l.Leases) - len(p.places.shadowed)
+	for i := range l.Leases {
+		if !p.shadowed(l.Leases[i].ID) {
+			p.usable++
+		}
+	}
 	p.me = p.hostNumber(h.Owner)
 	p.reasons[p.me]++
 	for i := range l.Leases {

@@ -15,7 +15,7 @@ func (l Listing) Rangeless() bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(l.Unreadable, func(u Unreadable) bool { return u.Range.IsZero() })
 }
 
 // WithRanges is l with the ranges of rangeless leases filled in from fresh
@@ -32,6 +32,13 @@ func (l Listing) WithRanges(partitions []feed.Partition) Listing {
 		}
 		if r, ok := rangeOf(lease.PartitionID, partitions); ok {
 			lease.Range = r
+		}
+	}
+	l.Unreadable = slices.Clone(l.Unreadable)
+	for i := range l.Unreadable {
+		u := &l.Unreadable[i]
+		if r, ok := rangeOf(u.Token, partitions); ok && u.Range.IsZero() {
+			u.Range = r
 		}
 	}
 	return l

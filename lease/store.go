@@ -16,6 +16,9 @@ type Key struct {
 	Identity feed.Identity
 	// Mode is the change feed mode of new leases.
 	Mode feed.Mode
+	// Start is the configured start, which [JavaLatestVersion] writes into each
+	// document beside its first position.
+	Start feed.Start
 }
 
 // Container is a lease container. Several processors may share one.
@@ -60,6 +63,9 @@ type Store interface {
 type Listing struct {
 	// Leases are all leases of the processor; the marker is none.
 	Leases []Lease
+	// Unreadable are lease documents of the processor that can't be understood. One
+	// of them doesn't make List fail.
+	Unreadable []Unreadable
 	// Initialized is the marker's time (_ts); zero: there is no marker.
 	Initialized time.Time
 	// Now is the store's clock, the one that stamps Modified, when the listing was
