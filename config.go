@@ -46,9 +46,11 @@ type Config struct {
 	// MaxItems is how many changes a page should hold; a transaction is never
 	// cut. Default: 100.
 	MaxItems int
-	// PollInterval is the pause after a read that found nothing. Just after
-	// changes it is shorter: an eighth, doubled with each empty read. A source
-	// that can wait for a change holds the read that long instead. Default: 5 s.
+	// PollInterval is the time from one read that found nothing to the next. Just
+	// after changes it is a twentieth of that, and grows to the whole: a quarter of
+	// the time for which nothing came. A source that can wait for a change holds
+	// the read that long instead. Default: 5 s; a change then waits for 250 ms at
+	// most while changes come, and a lease at rest costs 720 reads an hour.
 	PollInterval time.Duration
 	// ReadAhead is how many bytes per lease may be read before the handler has
 	// taken them: no read starts while that many wait. Default: 4 MiB; -1: none,
@@ -188,6 +190,9 @@ func (c Config) validate() error {
 	if err := c.validateStart(); err != nil {
 		return err
 	}
+	if err := c.validateDialect(); err != nil {
+		return err
+	}
 	return c.validateTerms()
 }
 
@@ -230,6 +235,26 @@ func (c Config) validateStart() error {
 		return &ConfigError{"Start", "is an empty continuation"}
 	case c.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime):
 		return &ConfigError{"Start", c.Start.String() + " is not possible with all versions and deletes, which starts now or after a continuation"}
+	}
+	return nil
+}
+
+// validateDialect refuses a source and a lease container that were made for
+// different dialects of leases, and what the dialect of the leases can't hold.
+func (c Config) validateDialect() error {
+	dialect := lease.DialectOf(c.Leases)
+	if bound, ok := c.Source.(lease.Bound); ok && bound.Dialect() != dialect {
+		return &ConfigError{"Leases", fmt.Sprintf("has leases in %s, but Source reads for %s; give both the same dialect", dialect, bound.Dialect())}
+	}
+	if dialect != lease.JavaHandleChanges {
+		return nil
+	}
+	const remedy = "; use the dialect of handleLatestVersionChanges, to which a Java host upgrades these leases, and `changefeed leases convert` converts them"
+	switch {
+	case c.Mode != feed.LatestVersion:
+		return &ConfigError{"Mode", c.Mode.String() + " is unknown to " + dialect.String() + remedy}
+	case c.Range != feed.Full():
+		return &ConfigError{"Range", "can't be a part of the container in " + dialect.String() + ", whose leases are for whole partitions" + remedy}
 	}
 	return nil
 }

@@ -18,6 +18,21 @@ func validConfig() Config {
 	}
 }
 
+// inDialect is a lease container, and boundTo a source, made for a dialect.
+type inDialect struct {
+	lease.Container
+	dialect lease.Dialect
+}
+
+func (c inDialect) Dialect() lease.Dialect { return c.dialect }
+
+type boundTo struct {
+	feed.Source
+	dialect lease.Dialect
+}
+
+func (s boundTo) Dialect() lease.Dialect { return s.dialect }
+
 func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 	for _, c := range []struct {
 		field  string
@@ -52,6 +67,14 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 		{"ExpirationInterval", func(c *Config) { c.ExpirationInterval = 25555 * time.Millisecond }},
 		{"ExpirationInterval", func(c *Config) { c.RenewInterval = 44 * time.Second }},
 		{"ExpirationInterval", func(c *Config) { c.RequestTimeout = 41 * time.Second }},
+		{"Leases", func(c *Config) { c.Leases = inDialect{c.Leases, lease.JavaHandleChanges}; c.Source = boundTo{c.Source, lease.DotNet} }},
+		{"Leases", func(c *Config) { c.Source = boundTo{c.Source, lease.JavaLatestVersion} }},
+		{"Mode", func(c *Config) {
+			c.Leases, c.Mode = inDialect{c.Leases, lease.JavaHandleChanges}, feed.AllVersionsAndDeletes
+		}},
+		{"Range", func(c *Config) {
+			c.Leases, c.Range = inDialect{c.Leases, lease.JavaHandleChanges}, feed.Range{Max: "40"}
+		}},
 	} {
 		cfg := validConfig()
 		c.change(&cfg)

@@ -75,7 +75,7 @@ func (h *host) open(ctx context.Context) error {
 	if err != nil {
 		return &SourceError{Op: "identify the monitored container", Err: err}
 	}
-	key := lease.Key{Processor: h.cfg.Processor, Identity: identity, Mode: h.cfg.Mode}
+	key := lease.Key{Processor: h.cfg.Processor, Identity: identity, Mode: h.cfg.Mode, Start: h.cfg.Start}
 	err = retry(ctx, backoff{jitter: newJitter(h.seed, "open")}, func() (err error) {
 		ctx, cancel := h.request(ctx)
 		defer cancel()

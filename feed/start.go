@@ -56,13 +56,38 @@ var (
 // After starts behind c.
 func After(c Continuation) Start { return Start{kind: StartContinuation, after: c} }
 
+// AfterSince starts behind c and leaves out, as [At] does, what is older than t's
+// second. It is for a feed that began at a time and goes on after a merge of
+// partitions, where what c stands for on one side may be newer than t and on the
+// other isn't: Cosmos DB then wants to be told both. A source whose positions say
+// it all takes it for [After].
+func AfterSince(c Continuation, t time.Time) Start {
+	s := At(t)
+	s.kind, s.after = StartContinuation, c
+	return s
+}
+
 // Kind tells which kind of start this is.
 func (s Start) Kind() StartKind { return s.kind }
 
 // Time is the time of an [At] start, in UTC and whole seconds.
-func (s Start) Time() time.Time { return s.at }
+func (s Start) Time() time.Time {
+	if s.kind != StartTime {
+		return time.Time{}
+	}
+	return s.at
+}
 
-// Continuation is the position of an [After] start.
+// Since is the time that goes along with the position of an [AfterSince] start, in
+// UTC and whole seconds; zero: there is none.
+func (s Start) Since() time.Time {
+	if s.kind != StartContinuation {
+		return time.Time{}
+	}
+	return s.at
+}
+
+// Continuation is the position of an [After] or [AfterSince] start.
 func (s Start) Continuation() Continuation { return s.after }
 
 // String describes the start for messages.

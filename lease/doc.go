@@ -56,7 +56,7 @@
 //
 // # Documents
 //
-// [DotNet] is the codec of the documents that the .NET processor writes, for
-// adapters whose store keeps JSON documents. Package leasetest is the conformance
-// suite of [Container] and [Store].
+// [Codec] reads and writes the documents, for adapters whose store keeps JSON
+// documents. It comes in three [Dialect]s: that of the .NET processor and the two
+// of Java's. Package leasetest is the conformance suite of [Container] and [Store].
 package lease

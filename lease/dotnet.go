@@ -9,78 +9,6 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// DotNet is the codec of lease documents as the .NET change feed processor writes
-// them, which Azure Functions and KEDA read too. A document store's adapter uses
-// it for the ids it reads and writes and for the documents' bodies; other dialects
-// get a codec of their own. One store holds one dialect.
-//
-//	prefix      {processor}{account host}_{database rid}_{container rid}
-//	lease id    prefix + ".." + lease token
-//	marker id   prefix + ".info"
-//
-// It is a value and safe for concurrent use.
-type DotNet struct {
-	prefix string
-	keyed  bool
-}
-
-// NewDotNet returns the codec for one processor's documents. partitionKeyField
-// tells that the lease container is partitioned by /partitionKey and not by /id:
-// the documents then have that member. It is an error when the id of a document
-// would be one that document stores don't take.
-func NewDotNet(k Key, partitionKeyField bool) (DotNet, error) {
-	if k.Identity.AccountHost == "" || k.Identity.DatabaseRID == "" || k.Identity.ContainerRID == "" {
-		return DotNet{}, errors.New("lease ids need the account host, the database's rid and the container's rid")
-	}
-	// .NET takes the host from a Uri, which lower-cases it.
-	prefix := k.Processor + strings.ToLower(k.Identity.AccountHost) + "_" + k.Identity.DatabaseRID + "_" + k.Identity.ContainerRID
-	if at := strings.IndexAny(prefix, `/\?#`); at >= 0 {
-		return DotNet{}, fmt.Errorf("lease id prefix %q holds %q, which a document id can't", prefix, prefix[at:at+1])
-	}
-	return DotNet{prefix: prefix, keyed: partitionKeyField}, nil
-}
-
-// LeasePrefix is what the ids of this processor's leases begin with, and no other
-// document's do.
-func (d DotNet) LeasePrefix() string { return d.prefix + ".." }
-
-// LeaseID is the id of the lease with that token.
-func (d DotNet) LeaseID(token string) string { return d.prefix + ".." + token }
-
-// MarkerID is the id of the document that says that the store is initialised.
-func (d DotNet) MarkerID() string { return d.prefix + ".info" }
-
-// IsLease reports whether the document of that id is one of this processor's leases.
-func (d DotNet) IsLease(id string) bool { return strings.HasPrefix(id, d.LeasePrefix()) }
-
-// Marker is the marker's document.
-func (d DotNet) Marker() []byte {
-	w := writer{}
-	w.text("id", d.MarkerID())
-	if d.keyed {
-		w.text("partitionKey", d.MarkerID())
-	}
-	return w.end()
-}
-
-// PartitionKey is the value by which the lease's document is addressed: its id,
-// or the member partitionKey of a document that was read with another one (.NET
-// wrote a random one before version 3.59).
-func (d DotNet) PartitionKey(l Lease) string {
-	if l.document.partitionKey != "" && d.keyed {
-		return l.document.partitionKey
-	}
-	return d.id(l)
-}
-
-// id is the id that the lease's document has, or gets when it is created.
-func (d DotNet) id(l Lease) string {
-	if d.IsLease(l.ID) {
-		return l.ID
-	}
-	return d.LeaseID(l.Token)
-}
-
 const (
 	incremental  = "Incremental Feed"
 	fullFidelity = "Full-Fidelity Feed"
@@ -95,11 +23,11 @@ const (
 // Encode writes the lease's document, as .NET orders its members, then the ones
 // unknown to us that it was read with. System properties (_etag, _ts ...) are the
 // store's to write and left out. A new lease gets its id from its token.
-func (d DotNet) Encode(l Lease) []byte {
+func (c Codec) Encode(l Lease) []byte {
 	w := writer{buf: make([]byte, 0, 512)}
-	w.text("id", d.id(l))
-	if d.keyed {
-		w.text("partitionKey", d.PartitionKey(l))
+	w.text("id", c.id(l))
+	if c.keyed {
+		w.text("partitionKey", c.PartitionKey(l))
 	}
 	if l.PartitionID != "" {
 		w.raw("version", "0")
@@ -146,7 +74,7 @@ type document struct {
 }
 
 // Decode reads a lease document. Unlike .NET it keeps members unknown to it.
-func (d DotNet) Decode(doc []byte) (Lease, error) {
+func (c Codec) Decode(doc []byte) (Lease, error) {
 	l, err := decodeDotNet(doc)
 	if err != nil {
 		return Lease{}, fmt.Errorf("decode lease document: %w", err)

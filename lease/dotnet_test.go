@@ -95,9 +95,9 @@ func productsKey() Key {
 	}}
 }
 
-func dotNet(t testing.TB, keyed bool) DotNet {
+func dotNet(t testing.TB, keyed bool) Codec {
 	t.Helper()
-	d, err := NewDotNet(productsKey(), keyed)
+	d, err := NewCodec(DotNet, productsKey(), keyed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestDotNetMarkerAndOtherProcessorsAreNoLeases(t *testing.T) {
 	d := dotNet(t, false)
 	other := productsKey()
 	other.Processor += "2"
-	o, err := NewDotNet(other, false)
+	o, err := NewCodec(DotNet, other, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,12 +172,12 @@ func TestDotNetRefusesPrefixesThatNoDocumentIDCanHave(t *testing.T) {
 	for _, bad := range []string{"a/b", `a\b`, "a?", "#"} {
 		k := productsKey()
 		k.Processor = bad
-		if _, err := NewDotNet(k, false); err == nil {
+		if _, err := NewCodec(DotNet, k, false); err == nil {
 			t.Errorf("processor %q was accepted", bad)
 		}
 	}
 	for _, identity := range []feed.Identity{{}, {AccountHost: "h"}, {AccountHost: "h", DatabaseRID: "d"}, {DatabaseRID: "d", ContainerRID: "c"}} {
-		if _, err := NewDotNet(Key{Processor: "p", Identity: identity}, false); err == nil {
+		if _, err := NewCodec(DotNet, Key{Processor: "p", Identity: identity}, false); err == nil {
 			t.Errorf("identity %+v was accepted", identity)
 		}
 	}

@@ -63,7 +63,7 @@ func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 			Remedy: "set its DefaultTTL to 0, or " + remedy,
 		}
 	}
-	codec, err := lease.NewDotNet(k, keyed)
+	codec, err := lease.NewCodec(l.dialect, k, keyed)
 	if err != nil {
 		return nil, fmt.Errorf("open lease container: %w", err)
 	}
@@ -74,7 +74,7 @@ func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 type leaseStore struct {
 	db    *DB
 	c     *Container
-	codec lease.DotNet
+	codec lease.Codec
 }
 
 // Mark implements [lease.Store].
@@ -225,11 +225,12 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 			return listing, 0, err
 		}
 		l, err := s.codec.Decode(document)
+		size += len(document)
 		if err != nil {
-			return listing, 0, fmt.Errorf("%s: %w", id, err)
+			listing.Unreadable = append(listing.Unreadable, lease.NewUnreadable(s.codec.LeasePrefix(), string(id), err))
+			continue
 		}
 		listing.Leases = append(listing.Leases, l)
-		size += len(document)
 	}
 	return listing, size, nil
 }

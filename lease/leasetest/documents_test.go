@@ -33,7 +33,7 @@ type stored struct {
 }
 
 func (d *documents) Open(_ context.Context, k lease.Key) (lease.Store, error) {
-	codec, err := lease.NewDotNet(k, strings.HasSuffix(k.Processor, "2"))
+	codec, err := lease.NewCodec(lease.DotNet, k, strings.HasSuffix(k.Processor, "2"))
 	if err != nil {
 		return nil, &lease.DialectError{Found: err.Error(), Remedy: "use another name"}
 	}
@@ -85,7 +85,7 @@ func (d *documents) replace(_ context.Context, id string, body []byte) error {
 
 type documentStore struct {
 	*documents
-	codec lease.DotNet
+	codec lease.Codec
 }
 
 func (s *documentStore) decode(doc stored) (lease.Lease, error) {
