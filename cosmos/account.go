@@ -63,6 +63,9 @@ func (a *Account) open(endpoint string, o Options) (*Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cosmos: %w", err)
 	}
+	if err := o.Budget.validate(); err != nil {
+		return nil, fmt.Errorf("cosmos: %w", err)
+	}
 	a.endpoint, a.host, a.options = u, u.Hostname(), o.withDefaults()
 	if a.credential != nil {
 		a.auth = newTokenAuth(a.credential, scopes(u, o))

@@ -24,6 +24,9 @@ type Options struct {
 	LimitToEndpoint bool
 	// Consistency weakens the account's consistency level for reads. Default: the account's.
 	Consistency azcosmos.ConsistencyLevel
+	// Budget caps the request units per second that the account's Sources and Leases spend, together with those of every
+	// other account that it was given to. Default: none.
+	Budget *Budget
 }
 
 // The times of an account's topology, those of the SDKs for .NET and Go.
@@ -32,4 +35,8 @@ const (
 	accountRefresh = 5 * time.Minute
 	// unavailableFor is how long a region is read from last, after it failed.
 	unavailableFor = 5 * time.Minute
+	// failureRefresh is how often the account is asked for because of regions that fail.
+	failureRefresh = 10 * time.Second
+	// refreshTimeout is how long asking for the account may hold up a request that could go on without.
+	refreshTimeout = 5 * time.Second
 )

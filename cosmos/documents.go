@@ -1,0 +1,231 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// documents is a container as azcosmos reaches it, for reads and writes of documents by their ids.
+//
+// Everything goes to the account's write region, whatever regions are preferred: who writes on
+// condition must read where he writes, and all hosts in one place.
+type documents struct {
+	account             *Account
+	database, container string
+
+	mu     sync.Mutex // guards client
+	client *azcosmos.Client
+}
+
+// open returns the client of azcosmos, which is made when it is first needed.
+func (d *documents) open() (*azcosmos.Client, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.client != nil {
+		return d.client, nil
+	}
+	client, err := d.account.newDocumentClient()
+	if err != nil {
+		return nil, fmt.Errorf("make a client of azcosmos: %w", err)
+	}
+	d.client = client
+	return client, nil
+}
+
+// drop forgets a client that could not find out where the account's regions are: azcosmos 1.5.0 keeps
+// that error for five minutes, and asks no sooner again.
+func (d *documents) drop(client *azcosmos.Client) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.client == client {
+		d.client = nil
+		client.Close()
+	}
+}
+
+// newDocumentClient is a client of azcosmos with the account's options.
+func (a *Account) newDocumentClient() (*azcosmos.Client, error) {
+	o := &azcosmos.ClientOptions{ClientOptions: a.options.ClientOptions}
+	o.PerRetryPolicies = append(append([]policy.Policy(nil), o.PerRetryPolicies...), exchangePolicy{})
+	if a.options.LimitToEndpoint {
+		o.Transport = fixedHost{a.options.Transport, a.endpoint.Host}
+	}
+	if tokens, ok := a.auth.(*tokenAuth); ok {
+		return azcosmos.NewClient(a.Endpoint(), sharedToken{tokens}, o)
+	}
+	key, err := azcosmos.NewKeyCredential(a.key)
+	if err != nil {
+		return nil, err
+	}
+	return azcosmos.NewClientWithKey(a.Endpoint(), key, o)
+}
+
+// sharedToken gives azcosmos the token that the account's other requests have, which may be one of another
+// scope than azcosmos would ask for.
+type sharedToken struct{ auth *tokenAuth }
+
+// GetToken implements [azcore.TokenCredential].
+func (s sharedToken) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	if _, err := s.auth.get(ctx); err != nil {
+		return azcore.AccessToken{}, err
+	}
+	s.auth.mu.Lock()
+	defer s.auth.mu.Unlock()
+	return s.auth.token, nil
+}
+
+// fixedHost sends every request to one host: azcosmos goes where the account says.
+type fixedHost struct {
+	policy.Transporter
+	host string
+}
+
+// Do implements [policy.Transporter].
+func (f fixedHost) Do(r *http.Request) (*http.Response, error) {
+	r.URL.Host, r.Host = f.host, f.host
+	return f.Transporter.Do(r)
+}
+
+// exchange is one call of azcosmos: what of it can't be seen in its answer.
+type exchange struct {
+	// key is the partition key that is sent. azcosmos 1.5.0 writes one with control characters, or
+	// with characters beyond U+FFFF, as invalid JSON.
+	key string
+	// sent counts the attempts. After more than one, a refusal may be owed to an earlier one
+	// that was carried out.
+	sent atomic.Int32
+}
+
+type exchangeKey struct{}
+
+// again reports whether azcosmos has sent the request more than once.
+func (x *exchange) again() bool { return x.sent.Load() > 1 }
+
+// exchangePolicy stands inside of all retries.
+type exchangePolicy struct{}
+
+// Do implements [policy.Policy].
+func (exchangePolicy) Do(r *policy.Request) (*http.Response, error) {
+	raw := r.Raw()
+	// What azcosmos asks of the account on the way, for itself, is no attempt.
+	x, ok := raw.Context().Value(exchangeKey{}).(*exchange)
+	if ok && strings.HasPrefix(raw.URL.Path, "/dbs/") {
+		x.sent.Add(1)
+		if x.key != "" && raw.Header.Get(wire.HeaderPartitionKey) != "" {
+			raw.Header.Set(wire.HeaderPartitionKey, x.key)
+		}
+	}
+	return r.Next()
+}
+
+// call makes one call of azcosmos, on a document or query by partition key, within the budget. The
+// SDK doesn't try again after an answer, not after 429 either: whoever writes on condition must learn what
+// came of each attempt, and waits as he sees fit. The charge is that of the answer.
+func (d *documents) call(ctx context.Context, kind requestKind, key string,
+	do func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error),
+) (x *exchange, charge float64, err error) {
+	x = &exchange{}
+	if key != "" {
+		x.key = asciiKey(key)
+	}
+	client, err := d.open()
+	if err != nil {
+		return x, 0, err
+	}
+	container, err := client.NewContainer(d.database, d.container)
+	if err != nil {
+		return x, 0, err
+	}
+	t, err := d.account.options.Budget.admit(ctx, kind)
+	if err != nil {
+		return x, 0, err
+	}
+	ctx = policy.WithRetryOptions(context.WithValue(ctx, exchangeKey{}, x), policy.RetryOptions{MaxRetries: -1})
+	res, err := do(ctx, container)
+	answer := res.RawResponse
+	var refused *azcore.ResponseError
+	switch {
+	case errors.As(err, &refused):
+		answer = refused.RawResponse
+	case err != nil && x.sent.Load() == 0 && ctx.Err() == nil:
+		d.drop(client)
+	}
+	charge = chargeOf(answer)
+	t.settle(charge)
+	return x, charge, err
+}
+
+// asciiKey is a partition key of one text as the header has it: JSON, and ASCII.
+func asciiKey(text string) string {
+	var b strings.Builder
+	for _, r := range (feed.PartitionKey{text}).String() {
+		switch {
+		case r < 0x80:
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xD800+(r>>10), 0xDC00+(r&0x3FF))
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// chargeOf reads what a request cost; zero: there is no answer, or it doesn't say.
+func chargeOf(answer *http.Response) float64 {
+	if answer == nil {
+		return 0
+	}
+	charge, err := strconv.ParseFloat(answer.Header.Get(wire.HeaderRequestCharge), 64)
+	if err != nil || !(charge >= 0) {
+		return 0
+	}
+	return charge
+}
+
+// status is the status and sub-status of the answer that an error is; zero: there was none.
+func status(err error) (code, sub int) {
+	var refused *azcore.ResponseError
+	if !errors.As(err, &refused) {
+		return 0, 0
+	}
+	if refused.RawResponse != nil {
+		if n, err := strconv.Atoi(refused.RawResponse.Header.Get(wire.HeaderSubStatus)); err == nil {
+			sub = n
+		}
+	}
+	return refused.StatusCode, sub
+}
+
+// header is a header of the answer that an error is.
+func header(err error, name string) string {
+	var refused *azcore.ResponseError
+	if !errors.As(err, &refused) || refused.RawResponse == nil {
+		return ""
+	}
+	return refused.RawResponse.Header.Get(name)
+}
+
+// retryAfter is how long the service wants to be left alone.
+func retryAfter(err error) time.Duration {
+	ms, parseErr := strconv.ParseFloat(header(err, wire.HeaderRetryAfter), 64)
+	if parseErr != nil || !(ms > 0) {
+		return 0
+	}
+	return time.Duration(min(ms, float64(time.Hour/time.Millisecond)) * float64(time.Millisecond))
+}

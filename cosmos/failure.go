@@ -1,0 +1,64 @@
+package cosmos
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// The actions of the role-based access control of Cosmos DB that calls need.
+const (
+	actionMetadata  = "Microsoft.DocumentDB/databaseAccounts/readMetadata"
+	actionContainer = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/write"
+	actionQuery     = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/executeQuery"
+	actionRead      = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/read"
+	actionCreate    = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/create"
+	actionReplace   = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/replace"
+	actionDelete    = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/delete"
+)
+
+// subDenied is where the sub-statuses of denied rights begin: 5300 and others are of role-based access control, 52xx of
+// accounts that don't allow keys.
+const subDenied = 5000
+
+// failure says what a call's error means, in the words of [lease.Store]: 404 of a document is feed.ErrNotFound, 429 is
+// *feed.ThrottledError, and a missing right is named. After any other error the outcome is unknown.
+func (d *documents) failure(op, action string, err error) error {
+	where := "container " + d.container + " of database " + d.database + " in " + d.account.host
+	switch code, sub := status(err); {
+	case code == http.StatusTooManyRequests:
+		return fmt.Errorf("%s: %w", op, &feed.ThrottledError{RetryAfter: retryAfter(err)})
+	case isAbsent(err) && action != actionCreate && action != actionQuery:
+		return fmt.Errorf("%s: %w", op, feed.ErrNotFound)
+	case code == http.StatusNotFound && sub != wire.SubReadSessionNotAvailable:
+		return fmt.Errorf("%s: there is no %s any more: %w", op, where, err)
+	case code == http.StatusUnauthorized:
+		return fmt.Errorf("%s: the credentials are refused for %s: %w", op, where, err)
+	case code == http.StatusForbidden && sub != wire.SubNone && sub < subDenied: // of the region or the account, not of rights
+	case code == http.StatusForbidden && d.account.credential != nil:
+		return fmt.Errorf("%s: the identity lacks the right %s on %s: %w", op, missingAction(err, action), where, err)
+	case code == http.StatusForbidden:
+		return fmt.Errorf("%s: the key doesn't allow this on %s (leases need a read-write key, and the account must allow keys): %w", op, where, err)
+	}
+	return fmt.Errorf("%s: %w", op, err)
+}
+
+// isAbsent reports whether the document, and no more than that, was not found.
+func isAbsent(err error) bool {
+	code, sub := status(err)
+	return code == http.StatusNotFound && sub == wire.SubNone
+}
+
+// The service says: ... does not have required RBAC permissions to perform action [Microsoft.DocumentDB/...] on resource [...].
+var deniedAction = regexp.MustCompile(`\[(Microsoft\.DocumentDB/[A-Za-z/*]+)\]`)
+
+// missingAction is the action that the service names, or the one that the call is known to need.
+func missingAction(err error, action string) string {
+	if m := deniedAction.FindStringSubmatch(err.Error()); m != nil {
+		return m[1]
+	}
+	return action
+}

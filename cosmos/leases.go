@@ -1,0 +1,187 @@
+package cosmos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// LeaseOptions say how leases are kept. The zero value is good for most.
+type LeaseOptions struct {
+	// Dialect is how the documents are written. Default: .NET's, which Azure Functions
+	// and KEDA read too.
+	Dialect lease.Dialect
+	// Create makes the container when there is none: partitioned by /id, with a time to live turned on and none set. With Entra ID
+	// this needs a right that the built-in data roles don't have. Default: a missing container is an error.
+	Create bool
+	// Throughput is what a container made by Create is provisioned with, in RU/s. Default: what the database
+	// shares, or the service's least.
+	Throughput int32
+}
+
+// Leases is a lease container of an account, a [lease.Container]. It may be in another account than the
+// monitored container. Its methods may be called concurrently.
+//
+// The container must be partitioned by /id or by /partitionKey and must not let items expire by default. All reads and writes go
+// to the account's write region, whatever [Options.PreferredRegions] and [Options.Consistency] say: who takes a lease on
+// condition must see where others do. Of an account with several write regions that is the first, until it fails;
+// while writes fail over, hosts may be in different regions for a moment, and two may take one lease.
+// The cost is a redelivery.
+//
+// A request that the service throttles or doesn't carry out is not tried again here: the
+// processor does that, and knows how long its lease lasts.
+type Leases struct {
+	documents documents
+	options   LeaseOptions
+
+	mu     sync.Mutex // guards charge
+	charge float64
+}
+
+// Leases is the lease container of that name, which is first asked for when it is opened.
+func (a *Account) Leases(database, container string, o LeaseOptions) *Leases {
+	return &Leases{documents: documents{account: a, database: database, container: container}, options: o}
+}
+
+// Dialect is that of the options; see [lease.Bound].
+func (l *Leases) Dialect() lease.Dialect { return l.options.Dialect }
+
+// Charge is what the requests of all stores that were opened here have cost so far, in request units.
+func (l *Leases) Charge() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.charge
+}
+
+func (l *Leases) spent(charge float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.charge += charge
+}
+
+// Open implements [lease.Container].
+func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	p, err := l.properties(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open the lease container: %w", err)
+	}
+	keyed, err := l.check(p)
+	if err != nil {
+		return nil, err
+	}
+	codec, err := lease.NewCodec(l.options.Dialect, k, keyed)
+	if err != nil {
+		return nil, fmt.Errorf("open the lease container: %w", err)
+	}
+	return &leaseStore{leases: l, codec: codec}, nil
+}
+
+const leaseRemedy = "use a container that is partitioned by /id for the leases"
+
+// check refuses containers that can't hold leases. keyed: it is partitioned by /partitionKey.
+func (l *Leases) check(p azcosmos.ContainerProperties) (keyed bool, err error) {
+	paths := p.PartitionKeyDefinition.Paths
+	keyed = slices.Equal(paths, []string{"/partitionKey"})
+	if !keyed && !slices.Equal(paths, []string{"/id"}) {
+		by := strings.Join(paths, ", ")
+		if by == "" {
+			by = "nothing (a fixed collection)"
+		}
+		return false, &lease.DialectError{
+			Found:  fmt.Sprintf("the container %s is partitioned by %s, where leases can't be found by their ids", l.documents.container, by),
+			Remedy: leaseRemedy + ", or by /partitionKey (accounts of the API for Gremlin don't allow /id)",
+		}
+	}
+	if ttl := p.DefaultTimeToLive; ttl != nil && *ttl > 0 {
+		return false, &lease.DialectError{
+			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and a lease that expires loses its position", l.documents.container, *ttl),
+			Remedy: "set its default time to live to -1 (on, no default), or " + leaseRemedy,
+		}
+	}
+	return keyed, nil
+}
+
+// properties reads the container's properties, or makes the container where that was asked for.
+func (l *Leases) properties(ctx context.Context) (azcosmos.ContainerProperties, error) {
+	d := &l.documents
+	var read azcosmos.ContainerResponse
+	err := d.manage(ctx, func(ctx context.Context, db *azcosmos.DatabaseClient) error {
+		c, err := db.NewContainer(d.container)
+		if err != nil {
+			return err
+		}
+		read, err = c.Read(ctx, nil)
+		return err
+	})
+	if code, sub := status(err); code == 404 && sub != wire.SubReadSessionNotAvailable {
+		if !l.options.Create {
+			return azcosmos.ContainerProperties{}, fmt.Errorf("there is no container %s in a database %s of %s for the leases: make it, partitioned by /id and with "+
+				"a time to live turned on (-1: no default), or set LeaseOptions.Create", d.container, d.database, d.account.host)
+		}
+		return l.create(ctx)
+	}
+	if err != nil {
+		return azcosmos.ContainerProperties{}, d.failure("read container", actionMetadata, err)
+	}
+	return *read.ContainerProperties, nil
+}
+
+// create makes the container. Another host may have been faster.
+func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, error) {
+	d := &l.documents
+	ttl := int32(-1)
+	p := azcosmos.ContainerProperties{
+		ID: d.container, DefaultTimeToLive: &ttl,
+		// Version 2 hashes all of an id: the ids of one processor's leases begin alike for 100 bytes and more.
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}, Kind: azcosmos.PartitionKeyKindHash, Version: 2},
+	}
+	o := &azcosmos.CreateContainerOptions{}
+	if l.options.Throughput > 0 {
+		t := azcosmos.NewManualThroughputProperties(l.options.Throughput)
+		o.ThroughputProperties = &t
+	}
+	err := d.manage(ctx, func(ctx context.Context, db *azcosmos.DatabaseClient) error {
+		_, err := db.CreateContainer(ctx, p, o)
+		return err
+	})
+	switch code, _ := status(err); {
+	case code == 404:
+		return p, fmt.Errorf("there is no database %s in %s for the leases; make it first", d.database, d.account.host)
+	case code == 409:
+		again := &Leases{documents: documents{account: d.account, database: d.database, container: d.container}}
+		return again.properties(ctx)
+	case err != nil:
+		return p, d.failure("create container", actionContainer, err)
+	}
+	return p, nil
+}
+
+// manage makes a call that isn't about documents. azcosmos may try it again.
+func (d *documents) manage(ctx context.Context, do func(ctx context.Context, db *azcosmos.DatabaseClient) error) error {
+	client, err := d.open()
+	if err != nil {
+		return err
+	}
+	db, err := client.NewDatabase(d.database)
+	if err != nil {
+		return err
+	}
+	x := &exchange{}
+	err = do(context.WithValue(ctx, exchangeKey{}, x), db)
+	if err != nil && x.sent.Load() == 0 && ctx.Err() == nil {
+		d.drop(client)
+	}
+	return err
+}
+
+var (
+	_ lease.Container = (*Leases)(nil)
+	_ lease.Bound     = (*Leases)(nil)
+)

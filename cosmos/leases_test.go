@@ -1,0 +1,453 @@
+package cosmos_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/lease/leasetest"
+	"github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+func TestLeasesConform(t *testing.T) {
+	leasetest.RunInBubble(t, leasesOn(func(t *testing.T) (*store.DB, *cosmos.Account) {
+		s := changefeedtest.NewServer(t)
+		return s.DB, account(t, s, cosmos.Options{})
+	}, "/id"))
+}
+
+func TestLeasesConformByKeyField(t *testing.T) {
+	leasetest.RunInBubble(t, leasesOn(func(t *testing.T) (*store.DB, *cosmos.Account) {
+		s := changefeedtest.NewServer(t)
+		return s.DB, account(t, s, cosmos.Options{})
+	}, "/partitionKey"))
+}
+
+// Over TCP and in real time, where connections are kept and closed.
+func TestLeasesConformOverLoopback(t *testing.T) { leasetest.Run(t, leasesOn(loopback, "/id")) }
+
+// loopback is an account on a server that listens.
+func loopback(t *testing.T) (*store.DB, *cosmos.Account) {
+	t.Helper()
+	db := changefeedtest.NewStore(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it listens at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := "http://" + listener.Addr().String() + "/"
+	h, err := server.New(db, server.Options{Keys: []string{wire.EmulatorKey}, PublicEndpoint: endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	s.Listener.Close()
+	s.Listener = listener
+	s.Start()
+	transport := &http.Transport{MaxIdleConnsPerHost: 16}
+	t.Cleanup(func() { h.Drain(); transport.CloseIdleConnections(); s.Close() })
+	a, err := cosmos.WithKey(endpoint, wire.EmulatorKey, cosmos.Options{ClientOptions: azcore.ClientOptions{Transport: &http.Client{Transport: transport}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, a
+}
+
+// account is the account of a server in memory.
+func account(t testing.TB, s *changefeedtest.Server, o cosmos.Options) *cosmos.Account {
+	t.Helper()
+	if o.Transport == nil {
+		o.Transport = s.Client()
+	}
+	a, err := cosmos.WithKey(s.Endpoint, s.Key, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// leasesOn makes lease containers partitioned by path on two partitions, so that a listing takes a
+// page of each.
+func leasesOn(open func(t *testing.T) (*store.DB, *cosmos.Account), path string) leasetest.New {
+	return func(t *testing.T) leasetest.Fixture {
+		db, a := open(t)
+		c := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2, DefaultTTL: -1})
+		key := func(id string) feed.PartitionKey { return feed.PartitionKey{id} }
+		return leasetest.Fixture{
+			Container: a.Leases("db", "leases", cosmos.LeaseOptions{}),
+			Document: func(ctx context.Context, id string) ([]byte, error) {
+				res, err := c.Read(ctx, key(id), id, store.ReadOptions{})
+				return res.Body, err
+			},
+			Replace: func(ctx context.Context, id string, document []byte) error {
+				_, err := c.Upsert(ctx, key(id), document, store.WriteOptions{})
+				return err
+			},
+		}
+	}
+}
+
+// While requests are refused and answers are lost, a caller that keeps to the contract (write the same again after an
+// unknown outcome, recognise your own write) sees a store as if nothing had happened.
+func TestLeasesConformUnderFaults(t *testing.T) {
+	for name, faults := range map[string][]server.Fault{
+		"not carried out": {
+			{Status: 429, SubStatus: 3200, RetryAfter: 300 * time.Millisecond},
+			{Status: 449}, {Status: 503}, {Drop: true}, {Status: 500, Delay: 3 * time.Second},
+		},
+		"carried out": {{Status: 408, After: true}, {Drop: true, After: true}, {Status: 503, After: true}, {Status: 500, After: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leasetest.RunInBubble(t, func(t *testing.T) leasetest.Fixture {
+				var s *changefeedtest.Server
+				fixture := leasesOn(func(t *testing.T) (*store.DB, *cosmos.Account) {
+					s = changefeedtest.NewServer(t)
+					return s.DB, account(t, s, cosmos.Options{})
+				}, "/id")(t)
+				for i, f := range faults {
+					f.Database, f.Container, f.Probability, f.Seed = "db", "leases", 0.06, uint64(i)
+					f.Match = func(r *http.Request) bool {
+						switch {
+						case r.Method == http.MethodDelete && f.Status != 429:
+							return false // of a delete nobody can tell whose it was, once the document is gone
+						case f.After && strings.Contains(t.Name(), "counting"):
+							return false // nor of a write that another one came after, and here everybody writes
+						}
+						return true
+					}
+					s.Fail(f)
+				}
+				fixture.Container = insisting{fixture.Container}
+				return fixture
+			})
+		})
+	}
+}
+
+// insisting is a lease container used as the protocol wants it used.
+type insisting struct{ lease.Container }
+
+func (c insisting) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	var s lease.Store
+	err := insist(func(bool) (err error) { s, err = c.Container.Open(ctx, k); return err })
+	return insistingStore{s}, err
+}
+
+type insistingStore struct{ lease.Store }
+
+// writes numbers the writes.
+var writes atomic.Int64
+
+// insist tries again until the outcome is known. inDoubt: an attempt may have been carried out.
+func insist(do func(inDoubt bool) error) error {
+	inDoubt := false
+	for range 100 {
+		err := do(inDoubt)
+		var conflict *lease.ConflictError
+		var throttled *feed.ThrottledError
+		switch {
+		case err == nil, errors.As(err, &conflict), errors.Is(err, feed.ErrNotFound):
+			return err
+		case !errors.As(err, &throttled):
+			inDoubt = true
+		}
+		<-time.After(time.Second)
+	}
+	return errors.New("a hundred attempts have failed")
+}
+
+func (s insistingStore) List(ctx context.Context) (l lease.Listing, err error) {
+	err = insist(func(bool) error { l, err = s.Store.List(ctx); return err })
+	return l, err
+}
+
+func (s insistingStore) Mark(ctx context.Context, initialised bool) error {
+	return insist(func(bool) error { return s.Store.Mark(ctx, initialised) })
+}
+
+func (s insistingStore) Delete(ctx context.Context, l lease.Lease) error {
+	return insist(func(bool) error { return s.Store.Delete(ctx, l) })
+}
+
+func (s insistingStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.write(l, func(l lease.Lease) (lease.Lease, error) { return s.Store.Create(ctx, l) })
+}
+
+func (s insistingStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.write(l, func(l lease.Lease) (lease.Lease, error) { return s.Store.Update(ctx, l) })
+}
+
+// write makes every write another one, by a fraction of its timestamp that the suite overlooks, so that an
+// earlier attempt can be told from what others wrote.
+func (s insistingStore) write(l lease.Lease, do func(lease.Lease) (lease.Lease, error)) (answer lease.Lease, err error) {
+	l.Timestamp = l.Timestamp.Truncate(time.Millisecond).Add(time.Duration(writes.Add(1)%5000) * 100 * time.Nanosecond)
+	err = insist(func(inDoubt bool) error {
+		answer, err = do(l)
+		var conflict *lease.ConflictError
+		if inDoubt && errors.As(err, &conflict) && conflict.Current.Timestamp.Equal(l.Timestamp) {
+			answer, err = conflict.Current, nil
+		}
+		return err
+	})
+	return answer, err
+}
+
+// fakeIdentity is that of a monitored container.
+var fakeKey = lease.Key{Processor: "p", Identity: feed.Identity{
+	AccountHost: "account.example.com", Database: "db", DatabaseRID: "O7RwAA==", Container: "items", ContainerRID: "O7RwAKylJbY=",
+}}
+
+// inBubble runs a script against the leases of a server in memory.
+func inBubble(t *testing.T, script func(t *testing.T, s *changefeedtest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { script(t, changefeedtest.NewServer(t)) })
+}
+
+func leaseContainer(t *testing.T, s *changefeedtest.Server) {
+	t.Helper()
+	changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
+}
+
+// wantWords checks that an error says what its reader needs.
+func wantWords(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want one that says %q", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error is %q; want it to say %q", err, w)
+		}
+	}
+}
+
+func TestMissingLeaseContainerIsMadeOnlyWhenAsked(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		a, ctx := account(t, s, cosmos.Options{}), t.Context()
+		_, err := a.Leases("db", "leases", cosmos.LeaseOptions{Create: true}).Open(ctx, fakeKey)
+		wantWords(t, err, "no database db", "make it")
+		if _, err := s.DB.CreateDatabase(ctx, store.DatabaseProperties{ID: "db"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
+		wantWords(t, err, "no container leases", "/id", "LeaseOptions.Create")
+		opened, err := a.Leases("db", "leases", cosmos.LeaseOptions{Create: true, Throughput: 500}).Open(ctx, fakeKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := opened.Mark(ctx, true); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.DB.Container(ctx, "db", "leases")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := c.Properties(ctx)
+		if err != nil || !reflect.DeepEqual(p.KeyPaths, []string{"/id"}) || p.DefaultTTL != -1 {
+			t.Errorf("the container is partitioned by %v with a time to live of %d, %v; want /id and -1", p.KeyPaths, p.DefaultTTL, err)
+		}
+		again, err := a.Leases("db", "leases", cosmos.LeaseOptions{Create: true}).Open(ctx, fakeKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := again.List(ctx); err != nil || l.Initialized.IsZero() {
+			t.Errorf("opened again, the leases are %+v, %v; want the marker that was made", l, err)
+		}
+	})
+}
+
+func TestContainersThatCantHoldLeasesAreRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		a := account(t, s, cosmos.Options{})
+		for _, p := range []store.ContainerProperties{
+			{ID: "by-customer", KeyPaths: []string{"/customer"}},
+			{ID: "by-two", KeyPaths: []string{"/id", "/partitionKey"}},
+			{ID: "expires", KeyPaths: []string{"/id"}, DefaultTTL: 60},
+		} {
+			changefeedtest.NewContainer(t, s.DB, "db", p)
+			_, err := a.Leases("db", p.ID, cosmos.LeaseOptions{Create: true}).Open(t.Context(), fakeKey)
+			var refused *lease.DialectError
+			if !errors.As(err, &refused) {
+				t.Errorf("container %s: %v; want a *lease.DialectError", p.ID, err)
+			} else {
+				wantWords(t, err, p.ID, "/id")
+			}
+		}
+	})
+}
+
+func TestLeaseErrorsSayWhatIsMissing(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		ctx := t.Context()
+		const denied = "Request blocked by Auth mine : Request is blocked because principal [0123] on tenant [4567] does not have required RBAC permissions " +
+			"to perform action [Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/create] on any scope."
+		readOnly := account(t, s, cosmos.Options{})
+		opened, err := readOnly.Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Fail(server.Fault{Operation: "create document", Status: 403})
+		_, err = opened.Create(ctx, lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		wantWords(t, err, "create lease 0", "key", "read-write", "leases")
+
+		byToken, err := cosmos.WithCredential(strings.Replace(s.Endpoint, "http:", "https:", 1), emulatorCredential{},
+			cosmos.Options{ClientOptions: azcore.ClientOptions{Transport: plain{s.Client()}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Faults().Clear()
+		s.Fail(server.Fault{Operation: "create document", Status: 403, SubStatus: 5300, Message: denied})
+		s.Fail(server.Fault{Operation: "query documents", Status: 403, SubStatus: 5300, Message: "denied"})
+		opened, err = byToken.Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = opened.Create(ctx, lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		wantWords(t, err, "lacks the right Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/create", "container leases of database db")
+		_, err = opened.List(ctx)
+		wantWords(t, err, "list leases", "containers/executeQuery")
+	})
+}
+
+// emulatorCredential gives tokens in the form of the emulators.
+type emulatorCredential struct{}
+
+func (emulatorCredential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	expires := time.Now().Add(time.Hour)
+	parts := []string{`{"alg":"RS256","kid":"CosmosEmulatorPrimaryMaster"}`, fmt.Sprintf(`{"exp":%d}`, expires.Unix()), wire.EmulatorKey}
+	for i, part := range parts {
+		parts[i] = base64.RawURLEncoding.EncodeToString([]byte(part))
+	}
+	return azcore.AccessToken{Token: strings.Join(parts, "."), ExpiresOn: expires}, nil
+}
+
+// plain leaves out TLS, which tokens are not sent without.
+type plain struct{ *http.Client }
+
+func (p plain) Do(r *http.Request) (*http.Response, error) {
+	r.URL.Scheme = "http"
+	return p.Client.Do(r)
+}
+
+// A document that is there no more is feed.ErrNotFound, which an owner answers by putting its lease back. A container that is
+// there no more isn't.
+func TestDeletedContainerIsNoDeletedLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		ctx := t.Context()
+		opened, err := account(t, s, cosmos.Options{}).Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := opened.Create(ctx, lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.DB.DeleteContainer(ctx, "db", "leases"); err != nil {
+			t.Fatal(err)
+		}
+		_, err = opened.Update(ctx, l)
+		_, createErr := opened.Create(ctx, l)
+		_, listErr := opened.List(ctx)
+		for what, err := range map[string]error{"update": err, "create": createErr, "list": listErr, "delete": opened.Delete(ctx, l)} {
+			if errors.Is(err, feed.ErrNotFound) {
+				t.Errorf("%s: %v, which says that the lease alone is gone", what, err)
+			}
+			wantWords(t, err, "no container leases of database db")
+		}
+	})
+}
+
+// 429 comes back at once and as such: the caller's lease runs, and the SDK's own attempts would take minutes of it.
+func TestThrottledLeaseRequestIsAnsweredAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		ctx := t.Context()
+		eager := cosmos.Options{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{StatusCodes: []int{429, 503}, MaxRetries: 9}}}
+		opened, err := account(t, s, eager).Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := opened.Create(ctx, lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		hits := countRequests(s)
+		s.Fail(server.Fault{Container: "leases", Database: "db", Status: 429, SubStatus: 3200, RetryAfter: 1500 * time.Millisecond})
+		_, listErr := opened.List(ctx)
+		_, updateErr := opened.Update(ctx, l)
+		_, createErr := opened.Create(ctx, lease.Lease{Token: "1", PartitionID: "1", Range: feed.Full()})
+		for what, err := range map[string]error{
+			"list": listErr, "update": updateErr, "create": createErr, "delete": opened.Delete(ctx, l), "mark": opened.Mark(ctx, true),
+		} {
+			var throttled *feed.ThrottledError
+			if !errors.As(err, &throttled) || throttled.RetryAfter != 1500*time.Millisecond {
+				t.Errorf("%s: %v; want a *feed.ThrottledError of 1.5 s", what, err)
+			}
+		}
+		if n := hits(); n != 5 || time.Since(began) > 0 {
+			t.Errorf("5 calls made %d requests", n)
+		}
+	})
+}
+
+// countRequests counts the requests that reach the server from now on.
+func countRequests(s *changefeedtest.Server) func() int64 {
+	var n atomic.Int64
+	s.Fail(server.Fault{Delay: time.Nanosecond, Match: func(*http.Request) bool { n.Add(1); return false }})
+	return n.Load
+}
+
+// failingDial refuses the first connections, as while a name can't be resolved.
+type failingDial struct {
+	azcore.ClientOptions
+	next  http.RoundTripper
+	fails atomic.Int64
+}
+
+func (f *failingDial) Do(r *http.Request) (*http.Response, error) {
+	if f.fails.Add(-1) >= 0 {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")}
+	}
+	return f.next.RoundTrip(r)
+}
+
+// azcosmos 1.5.0 keeps the error of its first look at the account for five minutes, and fails every call with it: a processor
+// that starts a moment before its network would stand for so long.
+func TestFirstFailureToReachTheAccountIsNotKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		transport := &failingDial{next: s.Client().Transport}
+		transport.fails.Store(1000)
+		leases := account(t, s, cosmos.Options{ClientOptions: azcore.ClientOptions{Transport: transport}}).Leases("db", "leases", cosmos.LeaseOptions{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := leases.Open(ctx, fakeKey); err == nil {
+			t.Fatal("leases of an account that can't be reached are opened")
+		}
+		transport.fails.Store(0)
+		if _, err := leases.Open(ctx, fakeKey); err != nil {
+			t.Fatalf("as soon as the account is reached: %v", err)
+		}
+	})
+}

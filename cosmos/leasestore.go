@@ -1,0 +1,251 @@
+package cosmos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// leaseStore are the leases of one processor.
+type leaseStore struct {
+	leases *Leases
+	codec  lease.Codec
+}
+
+// The texts of a listing's query, and how many documents a page has at most.
+const (
+	listQuery = "SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)"
+	listPage  = 1000
+)
+
+// List implements [lease.Store]. The service's clock is the Date of the first page's answer, so it is that of
+// a moment before all that the listing shows; to the second, as _ts is.
+func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
+	var listing lease.Listing
+	// Leases, the marker and .NET's lock begin with the same text and a dot: one range of the index.
+	prefix := strings.TrimSuffix(s.codec.LeasePrefix(), ".")
+	o := &azcosmos.QueryOptions{PageSizeHint: listPage, QueryParameters: []azcosmos.QueryParameter{{Name: "@prefix", Value: prefix}}}
+	for first := true; first || o.ContinuationToken != nil; first = false {
+		var page azcosmos.QueryItemsResponse
+		_, err := s.call(ctx, kindLeaseList, "", func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
+			// A pager makes one request a page, and each is let through by the budget.
+			page, err = c.NewQueryItemsPager(listQuery, azcosmos.NewPartitionKey(), o).NextPage(ctx)
+			return page.Response, err
+		})
+		if err != nil {
+			return lease.Listing{}, s.failure("list leases", actionQuery, err)
+		}
+		if first {
+			listing.Now = dateOf(page.RawResponse)
+		}
+		for _, document := range page.Items {
+			if err := s.listed(&listing, document); err != nil {
+				return lease.Listing{}, fmt.Errorf("list leases: %w", err)
+			}
+		}
+		o.ContinuationToken = page.ContinuationToken
+	}
+	return listing, nil
+}
+
+// listed adds a document of the query's answer to the listing.
+func (s *leaseStore) listed(listing *lease.Listing, document []byte) error {
+	var m struct {
+		ID string `json:"id"`
+		TS int64  `json:"_ts"`
+	}
+	if err := json.Unmarshal(document, &m); err != nil {
+		return fmt.Errorf("a document of the answer: %w", err)
+	}
+	switch {
+	case m.ID == s.codec.MarkerID():
+		listing.Initialized = time.Unix(m.TS, 0).UTC()
+	case s.codec.IsLease(m.ID):
+		l, err := s.codec.Decode(document)
+		if err != nil {
+			listing.Unreadable = append(listing.Unreadable, lease.NewUnreadable(s.codec.LeasePrefix(), m.ID, err))
+			return nil
+		}
+		listing.Leases = append(listing.Leases, l)
+	}
+	return nil
+}
+
+// dateOf is the time of an answer by the service's clock, zero when it doesn't say.
+func dateOf(answer *http.Response) time.Time {
+	if answer == nil {
+		return time.Time{}
+	}
+	t, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// Mark implements [lease.Store].
+func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
+	id := s.codec.MarkerID()
+	if initialised {
+		_, err := s.call(ctx, kindLeaseWrite, id, func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error) {
+			res, err := c.CreateItem(ctx, azcosmos.NewPartitionKeyString(id), s.codec.Marker(), nil)
+			return res.Response, err
+		})
+		if code, _ := status(err); err != nil && code != http.StatusConflict {
+			return s.failure("create the marker", actionCreate, err)
+		}
+		return nil
+	}
+	_, err := s.call(ctx, kindLeaseWrite, id, func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error) {
+		res, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(id), id, nil)
+		return res.Response, err
+	})
+	if err != nil && !isAbsent(err) {
+		return s.failure("delete the marker", actionDelete, err)
+	}
+	return nil
+}
+
+// Create implements [lease.Store].
+func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	if !s.codec.IsLease(l.ID) {
+		l.ID = s.codec.LeaseID(l.Token)
+	}
+	body, key := s.codec.Encode(l), s.codec.PartitionKey(l)
+	var res azcosmos.ItemResponse
+	x, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
+		res, err = c.CreateItem(ctx, azcosmos.NewPartitionKeyString(key), body, withContent(""))
+		return res.Response, err
+	})
+	if code, _ := status(err); code == http.StatusConflict {
+		return s.refused(ctx, l, body, x, err)
+	}
+	if err != nil {
+		return lease.Lease{}, s.failure("create lease "+l.Token, actionCreate, err)
+	}
+	return written(l, res), nil
+}
+
+// Update implements [lease.Store].
+func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	body, key := s.codec.Encode(l), s.codec.PartitionKey(l)
+	var res azcosmos.ItemResponse
+	x, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
+		res, err = c.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(key), l.ID, body, withContent(l.ETag))
+		return res.Response, err
+	})
+	if code, _ := status(err); code == http.StatusPreconditionFailed {
+		return s.refused(ctx, l, body, x, err)
+	}
+	if err != nil {
+		return lease.Lease{}, s.failure("update lease "+l.Token, actionReplace, err)
+	}
+	return written(l, res), nil
+}
+
+// Delete implements [lease.Store].
+func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
+	key := s.codec.PartitionKey(l)
+	x, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error) {
+		res, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(key), l.ID, withContent(l.ETag))
+		return res.Response, err
+	})
+	if code, _ := status(err); code == http.StatusPreconditionFailed {
+		_, err := s.refused(ctx, l, nil, x, err)
+		return err
+	}
+	if err != nil {
+		return s.failure("delete lease "+l.Token, actionDelete, err)
+	}
+	return nil
+}
+
+// withContent asks for the document in the answer, for its _ts, and for the write to be refused when the
+// document's ETag is another one.
+func withContent(etag string) *azcosmos.ItemOptions {
+	o := &azcosmos.ItemOptions{EnableContentResponseOnWrite: true}
+	if etag != "" {
+		match := azcore.ETag(etag)
+		o.IfMatchEtag = &match
+	}
+	return o
+}
+
+// written is l as the service has it now.
+func written(l lease.Lease, res azcosmos.ItemResponse) lease.Lease {
+	var m struct {
+		TS int64 `json:"_ts"`
+	}
+	l.ETag = string(res.ETag)
+	if json.Unmarshal(res.Value, &m) == nil && m.TS > 0 {
+		l.Modified = time.Unix(m.TS, 0).UTC()
+	} else { // a service that was asked for the document and doesn't send it
+		l.Modified = dateOf(res.RawResponse).Truncate(time.Second)
+	}
+	return l
+}
+
+var errStale = errors.New("its document is another than expected, and a read shows it as it was before; the outcome isn't known")
+
+// refused reads the document that stood in the way of a write, which is what a conflict carries. sent is the
+// document that was to be written, nil for a delete. When azcosmos had sent it more than once, what
+// stands there may be that very document: then the write has succeeded.
+func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x *exchange, cause error) (lease.Lease, error) {
+	o := &azcosmos.ItemOptions{}
+	// The read may be answered by a replica that the other write hasn't reached yet; a session that has seen it may not.
+	if session := header(cause, wire.HeaderSessionToken); session != "" {
+		o.SessionToken = &session
+	}
+	key := s.codec.PartitionKey(l)
+	var res azcosmos.ItemResponse
+	_, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
+		res, err = c.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), l.ID, o)
+		return res.Response, err
+	})
+	op := "read lease " + l.Token + ", which is another than expected"
+	switch {
+	case err != nil && x.again():
+		// Not "throttled", which would say that nothing was written.
+		return lease.Lease{}, fmt.Errorf("%s: %v", op, err) //nolint:errorlint // see above
+	case err != nil:
+		return lease.Lease{}, s.failure(op, actionRead, err)
+	}
+	current, err := s.codec.Decode(res.Value)
+	switch {
+	case err != nil:
+		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, err)
+	case current.ETag == l.ETag:
+		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, errStale)
+	case x.again() && sent != nil && bytes.Equal(s.codec.Encode(current), sent):
+		return current, nil
+	}
+	return lease.Lease{}, &lease.ConflictError{Current: current}
+}
+
+// call makes a call on a document, or a query when key is empty, and counts its charge.
+func (s *leaseStore) call(ctx context.Context, kind requestKind, key string,
+	do func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error),
+) (*exchange, error) {
+	x, charge, err := s.leases.documents.call(ctx, kind, key, do)
+	s.leases.spent(charge)
+	if code, _ := status(err); code == http.StatusTooManyRequests && x.again() && kind == kindLeaseWrite {
+		// "Throttled" would say that nothing was written, which is true of the last attempt alone.
+		err = fmt.Errorf("%v", err) //nolint:errorlint // see above
+	}
+	return x, err
+}
+
+func (s *leaseStore) failure(op, action string, err error) error {
+	return s.leases.documents.failure(op, action, err)
+}
