@@ -1,9 +1,13 @@
 package cosmos
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -14,12 +18,12 @@ import (
 )
 
 // The pipeline of requests. From the outside in: azcore's own policies and the user's, azcore's retries, the choice of a
-// region, the signature, azcore's logging and the transport.
+// region, the budget and the signature, azcore's logging and the transport.
 
 // The name and the version of this package in the user agent.
 const (
 	moduleName    = "changefeed"
-	moduleVersion = "v0.3.0"
+	moduleVersion = "v0.1.0"
 	// restVersion is the version of the REST API, that of the SDKs for .NET and Java.
 	restVersion = "2020-07-15"
 	// tracingNamespace is the resource provider's, which spans of Azure SDKs carry.
@@ -33,10 +37,23 @@ const (
 	requestTimeout = 65 * time.Second
 )
 
-// retriedStatuses are the answers after which azcore tries again. 429 is none of them: the caller has its own pauses,
-// and shows them.
-var retriedStatuses = []int{
-	http.StatusRequestTimeout, 449, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+// statusRetryWith is the service's "try the same again", which has no name in net/http.
+const statusRetryWith = 449
+
+// passes reports whether azcore tries again after an answer, or an error in place of one. 429 isn't among them: the caller has
+// its own pauses, and shows them. What azcore asks here has failed in all regions.
+func passes(r *http.Response, err error) bool {
+	if err != nil {
+		return true
+	}
+	switch r.StatusCode {
+	case http.StatusRequestTimeout, statusRetryWith, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
+		return true
+	case http.StatusNotFound: // replicas catch up
+		return r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubReadSessionNotAvailable)
+	}
+	return false
 }
 
 // loggedHeaders may be logged with their values.
@@ -53,7 +70,7 @@ func (o Options) withDefaults() Options {
 		o.Transport = defaultTransport
 	}
 	if o.Retry.StatusCodes == nil && o.Retry.ShouldRetry == nil {
-		o.Retry.StatusCodes = retriedStatuses
+		o.Retry.ShouldRetry = passes
 	}
 	return o
 }
@@ -69,31 +86,122 @@ func newDefaultTransport() *http.Client {
 	}}
 }
 
-// client is the account's pipeline.
+// client is the account's pipeline. It knows the account's regions.
 type client struct {
-	account *Account
-	core    *azcore.Client
+	endpoint *url.URL
+	core     *azcore.Client
+	regions  *regions
 }
 
 func newClient(a *Account) (*client, error) {
-	c := &client{account: a}
+	c := &client{endpoint: a.endpoint, regions: newRegions(a.endpoint, a.options)}
 	core, err := azcore.NewClient(moduleName, moduleVersion, runtime.PipelineOptions{
 		AllowedHeaders: loggedHeaders,
-		PerRetry:       []policy.Policy{signer{a.auth}},
+		PerRetry:       []policy.Policy{failover{c.regions}, meter{a.options.Budget}, signer{a.auth}},
 		Tracing:        runtime.TracingOptions{Namespace: tracingNamespace},
 	}, &a.options.ClientOptions)
 	c.core = core
 	return c, err
 }
 
-// signer is the policy that writes the Authorization header, anew for every attempt.
+// call is one operation: what is asked, and what it has cost.
+type call struct {
+	// op names the operation in spans and errors.
+	op string
+	// path is escaped.
+	path   string
+	header http.Header
+	// account marks a request for the account itself, which goes to the endpoint that the user gave.
+	account bool
+
+	// charge is the sum over all attempts, in request units.
+	charge float64
+}
+
+// answer is what the service said, with its body read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	// failure is the answer as azcore shows it; nil: none, the status is 200 or 304.
+	failure *azcore.ResponseError
+}
+
+// get carries out a call. An error is one of the transport, the credential, the context or the budget: an answer that
+// refuses is no error here.
+func (c *client) get(ctx context.Context, q *call) (a *answer, err error) {
+	ctx, end := runtime.StartSpan(ctx, "Source."+q.op, c.core.Tracer(), nil)
+	defer func() { end(err) }()
+	for range 2 {
+		if a, err = c.try(ctx, q); err != nil || !a.moved() {
+			break
+		}
+		// The account is somewhere else now.
+		if refreshed, failed := c.refresh(ctx, time.Time{}); failed != nil || !refreshed {
+			break
+		}
+	}
+	return a, err
+}
+
+// try sends a call through the pipeline once; azcore's retries are in it.
+func (c *client) try(ctx context.Context, q *call) (*answer, error) {
+	r, err := runtime.NewRequest(ctx, http.MethodGet, c.endpoint.Scheme+"://"+c.endpoint.Host+q.path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", q.op, err)
+	}
+	for name, values := range q.header {
+		r.Raw().Header[name] = values
+	}
+	r.Raw().Header.Set("Accept", "application/json")
+	runtime.SkipBodyDownload(r) // failover reads it, once
+	r.SetOperationValue(q)
+	response, err := c.core.Pipeline().Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", q.op, err)
+	}
+	return newAnswer(response)
+}
+
+// signer is the policy that completes a request, anew for every attempt: its date, its number, its signature.
 type signer struct{ auth authenticator }
 
 func (s signer) Do(r *policy.Request) (*http.Response, error) {
 	raw := r.Raw()
 	raw.Header.Set(wire.HeaderVersion, restVersion)
+	raw.Header.Set(wire.HeaderActivityID, newActivityID())
 	if err := s.auth.authorize(raw.Context(), raw); err != nil {
-		return nil, err
+		return nil, final{err}
 	}
 	return r.Next()
 }
+
+// meter is the policy that waits for the budget, and counts what every attempt costs.
+type meter struct{ budget *Budget }
+
+func (m meter) Do(r *policy.Request) (*http.Response, error) {
+	ticket, err := m.budget.admit(r.Raw().Context(), kindFeed)
+	if err != nil {
+		return nil, final{err}
+	}
+	response, err := r.Next()
+	charge := 0.0
+	if err == nil {
+		charge = chargeOf(response)
+	}
+	ticket.settle(charge)
+	var q *call
+	if r.OperationValue(&q) {
+		q.charge += charge
+	}
+	return response, err
+}
+
+// final is an error that azcore doesn't try again after: it knows such by their method.
+type final struct{ error }
+
+// NonRetriable marks the error for azcore.
+func (final) NonRetriable() {}
+
+// Unwrap returns the error.
+func (f final) Unwrap() error { return f.error }

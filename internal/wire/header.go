@@ -17,6 +17,10 @@ const (
 	HeaderBatch                = "X-Ms-Cosmos-Is-Batch-Request"
 	HeaderBatchAtomic          = "X-Ms-Cosmos-Batch-Atomic"
 	HeaderBatchContinueOnError = "X-Ms-Cosmos-Batch-Continue-On-Error"
+	// HeaderCapabilities announces what a client understands: see the Capability constants.
+	HeaderCapabilities = "X-Ms-Cosmos-Sdk-Supportedcapabilities"
+	// HeaderConsistency weakens the account's consistency level for a read.
+	HeaderConsistency = "X-Ms-Consistency-Level"
 	// HeaderContinuation is the place behind a page of a query or read feed.
 	HeaderContinuation = "X-Ms-Continuation"
 	// HeaderDate is the time of the request, which its signature covers.
@@ -65,6 +69,8 @@ const (
 	// the client can do.
 	HeaderQueryPlan     = "X-Ms-Cosmos-Is-Query-Plan-Request"
 	HeaderQueryFeatures = "X-Ms-Cosmos-Supported-Query-Features"
+	// HeaderReadKeyType says what HeaderStartEPK and HeaderEndEPK are: see [KeyTypeRange].
+	HeaderReadKeyType = "X-Ms-Read-Key-Type"
 	// HeaderRequestCharge is what the request cost, in request units.
 	HeaderRequestCharge = "X-Ms-Request-Charge"
 	// HeaderRetryAfter is how long to wait before the next attempt, in milliseconds.
@@ -94,6 +100,21 @@ const (
 	AIMIncremental  = "Incremental Feed"
 	AIMFullFidelity = "Full-Fidelity Feed"
 )
+
+// The bits of [HeaderCapabilities].
+const (
+	// CapabilityMerge is that of clients that know that partitions merge, CapabilityTimeAfterMerge of those that send
+	// the time of their start with every read, and CapabilityIgnoreUnknown of those that skip what they don't know.
+	CapabilityMerge          = 1
+	CapabilityTimeAfterMerge = 2
+	CapabilityIgnoreUnknown  = 8
+)
+
+// KeyTypeRange is the value of [HeaderReadKeyType] that goes with a range of effective partition keys.
+const KeyTypeRange = "EffectivePartitionKeyRange"
+
+// WireFormatVersions is the value of [HeaderWireFormat].
+const WireFormatVersions = "2021-09-15"
 
 // ContentTypeQuery is the content type of a query.
 const ContentTypeQuery = "application/query+json"

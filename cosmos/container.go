@@ -1,0 +1,119 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// GET /dbs/x/colls/y: the container's rid, which names the leases, and its partition key. It is read once, and again when an
+// answer makes it doubtful that the container is still the same.
+
+// known returns the container's properties, and asks for them at the first use.
+func (s *Source) known(ctx context.Context) (*properties, error) {
+	if p := s.current(); p != nil {
+		return p, ctx.Err()
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if p := s.current(); p != nil {
+		return p, nil
+	}
+	if _, err := s.account.client.topology(ctx); err != nil {
+		return nil, err
+	}
+	p, err := s.readContainer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.properties = p
+	return p, nil
+}
+
+func (s *Source) current() *properties {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.properties
+}
+
+// verify asks whether the container is still the one that was read at first. nil: it is.
+func (s *Source) verify(ctx context.Context, p *properties) error {
+	now, err := s.readContainer(ctx)
+	if err != nil {
+		return err
+	}
+	if now.rid != p.rid {
+		return s.recreated(p, now.rid)
+	}
+	return nil
+}
+
+func (s *Source) recreated(p *properties, is string) error {
+	return &RecreatedError{Database: s.database, Container: s.container, Was: p.rid, Is: is}
+}
+
+// readContainer asks the service.
+func (s *Source) readContainer(ctx context.Context) (*properties, error) {
+	const op = "read the container"
+	a, err := s.account.client.get(ctx, &call{op: "ReadContainer", path: s.path()})
+	if err != nil {
+		return nil, err
+	}
+	if a.status != http.StatusOK {
+		return nil, refusal{what: s.what(), action: actionMetadata}.failure(op, a)
+	}
+	p, err := parseContainer(a.body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", op, s.what(), err)
+	}
+	return p, nil
+}
+
+// parseContainer takes what is needed from a container's body.
+func parseContainer(body []byte) (*properties, error) {
+	var c struct {
+		RID          string `json:"_rid"`
+		PartitionKey struct {
+			Paths   []string `json:"paths"`
+			Kind    string   `json:"kind"`
+			Version int      `json:"version"`
+		} `json:"partitionKey"`
+	}
+	if err := json.Unmarshal(body, &c); err != nil {
+		return nil, err
+	}
+	p := &properties{rid: c.RID, keyPaths: c.PartitionKey.Paths, hash: epk.V2}
+	switch key := c.PartitionKey; {
+	case key.Kind == "MultiHash":
+		p.hash = epk.MultiHash
+	case key.Kind != "" && key.Kind != "Hash":
+		return nil, fmt.Errorf("its partition key is of the kind %.40q, which is not supported", key.Kind)
+	case key.Version < 2: // a definition without version is of the first
+		p.hash = epk.V1
+	}
+	var err error
+	p.databaseRID, err = databaseOf(c.RID)
+	return p, err
+}
+
+// databaseOf is the rid of a container's database, which is the first half of the container's: eight bytes, in
+// base64 with "-" for "/". So the database needn't be asked for.
+func databaseOf(container string) (string, error) {
+	b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(container, "-", "/"))
+	if err != nil || len(b) != 8 {
+		return "", errors.New("its _rid has not the form of a container's")
+	}
+	return strings.ReplaceAll(base64.StdEncoding.EncodeToString(b[:4]), "/", "-"), nil
+}

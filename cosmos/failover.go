@@ -1,0 +1,88 @@
+package cosmos
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// failover is the policy that chooses the region of an attempt. Everything here is a read, so that any attempt can be made
+// again elsewhere. After an answer that another region may not give, it goes on with the next region at once; after the last
+// one it leaves the answer to azcore's retries, which pause and come back.
+//
+//	403/3, 403/1008    the region no longer has the account: read last for a while, next; the caller asks for the account
+//	404/1002           the region hasn't the session's writes yet: next, the region of writes last
+//	408, 500, 502-504  next
+//	no connection      read last for a while, next
+//	connection lost    next
+//
+// It reads the body, so that an answer that is cut off counts as a lost connection.
+type failover struct{ regions *regions }
+
+// The sub-statuses of 403 by which a region says that it isn't the account's.
+const (
+	subWriteForbidden  = 3
+	subAccountNotFound = 1008
+)
+
+func (f failover) Do(r *policy.Request) (*http.Response, error) {
+	var q *call
+	r.OperationValue(&q)
+	hosts := f.regions.hosts(q != nil && q.account)
+	for i, host := range hosts {
+		attempt := r.Clone(r.Raw().Context())
+		attempt.Raw().URL.Host, attempt.Raw().Host = host, host
+		response, err := attempt.Next()
+		if err == nil {
+			err = readBody(response)
+		}
+		if r.Raw().Context().Err() != nil {
+			return response, err
+		}
+		elsewhere, down := judge(response, err)
+		if down {
+			f.regions.fail(host)
+		}
+		if !elsewhere || i == len(hosts)-1 {
+			return response, err
+		}
+	}
+	return nil, errors.New("the account has no hosts") // hosts returns at least one
+}
+
+// judge says whether another region may answer better, and whether this one is down.
+func judge(r *http.Response, err error) (elsewhere, down bool) {
+	if err != nil {
+		var stop interface{ NonRetriable() }
+		if errors.As(err, &stop) {
+			return false, false
+		}
+		return true, unreachable(err)
+	}
+	sub, _ := strconv.Atoi(r.Header.Get(wire.HeaderSubStatus))
+	switch r.StatusCode {
+	case http.StatusForbidden:
+		moved := sub == subWriteForbidden || sub == subAccountNotFound
+		return moved, moved
+	case http.StatusNotFound:
+		return sub == wire.SubReadSessionNotAvailable, false
+	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true, false
+	}
+	return false, false
+}
+
+// unreachable reports whether an error tells that no connection was made: a stronger sign than a connection that was lost.
+func unreachable(err error) bool {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return true
+	}
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}

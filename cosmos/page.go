@@ -1,0 +1,230 @@
+package cosmos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// maxDepth is how deep a page may be nested. The service bounds documents to 128 levels; around one are up to three more.
+const maxDepth = 128 + 3
+
+// page makes a page of an answer: 200 with documents, or 304 without.
+func (s *Source) page(ctx context.Context, p *properties, t *target, r feed.Request, a *answer) (feed.Page, error) {
+	page := feed.Page{
+		Continuation: feed.Continuation(a.header.Get("Etag")), LSN: -1, End: -1,
+		SessionToken: a.header.Get(wire.HeaderSessionToken),
+		Diagnostics:  feed.Diagnostics{ActivityID: a.header.Get(wire.HeaderActivityID)},
+	}
+	if page.Continuation == "" {
+		return page, fmt.Errorf("read the feed of %s: the answer has no etag, so that there is no position behind it", s.what())
+	}
+	s.remember(page.SessionToken)
+	page.LSN, page.End = lsnOf(page.Continuation), endOf(page.SessionToken, t.partition.ID, a.header)
+	if a.status == http.StatusNotModified {
+		return page, nil
+	}
+	split := splitter{versions: r.Mode == feed.AllVersionsAndDeletes, keyPaths: p.keyPaths}
+	if n, err := strconv.Atoi(a.header.Get(wire.HeaderItemCount)); err == nil && n > 0 {
+		// A document has some hundred bytes of system properties, so that a wrong count doesn't make a large list.
+		split.changes = make([]feed.Change, 0, min(n, len(a.body)/64+1))
+	}
+	if err := split.page(a.body); err != nil {
+		return page, fmt.Errorf("read the feed of %s: the page behind %s is malformed: %w", s.what(), r.From, err)
+	}
+	if split.rid != "" && split.rid != p.rid {
+		if err := s.verify(ctx, p); err != nil {
+			return page, err
+		}
+		return page, fmt.Errorf("read the feed of %s: the answer is of container %s, and not of %s", s.what(), split.rid, p.rid)
+	}
+	page.Changes, page.Bytes = split.changes, len(a.body)
+	if t.nothing {
+		page.Changes = nil
+	}
+	return page, nil
+}
+
+// lsnOf is the LSN that a continuation stands for, a decimal number in quotes; -1 where it is another text.
+func lsnOf(c feed.Continuation) int64 {
+	n, err := strconv.ParseInt(strings.Trim(string(c), `"`), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// endOf is the last LSN of the partition that answered, by the session token or else the header lsn; -1 where neither says.
+func endOf(token, partition string, h http.Header) int64 {
+	if partition == "" && !strings.Contains(token, ",") {
+		partition, _, _ = strings.Cut(token, ":")
+	}
+	if n, ok := wire.SessionLSN(token, partition); ok {
+		return n
+	}
+	if n, err := strconv.ParseInt(h.Get(wire.HeaderLSN), 10, 64); err == nil {
+		return n
+	}
+	return -1
+}
+
+// splitter takes the body of a page apart, in one pass that validates all of it. Changes are slices of the body.
+type splitter struct {
+	// versions tells the form {current, previous, metadata} of all versions and deletes mode.
+	versions bool
+	// keyPaths are the container's, for the keys of deletes.
+	keyPaths []string
+
+	rid     string
+	changes []feed.Change
+}
+
+// The errors of a page that is JSON, and no page.
+var (
+	errNoDocuments = errors.New(`it has no member "Documents"`)
+	errNoPosition  = errors.New("a change has no positive LSN, or no time")
+	errNoImage     = errors.New("a change has neither an item, nor is it a delete")
+)
+
+// page reads {"_rid":..., "Documents":[...], "_count":n}, members in any order.
+func (s *splitter) page(body []byte) error {
+	in := jsonscan.New(body, maxDepth)
+	in.Space()
+	found := false
+	for more, err := in.Object(1); more || err != nil; more, err = in.Next('}') {
+		if err != nil {
+			return err
+		}
+		name, err := in.Name()
+		switch {
+		case err != nil:
+			return err
+		case name.Is("Documents") && !found:
+			found = true
+			err = s.documents(in)
+		case name.Is("_rid") && in.Peek() == '"':
+			var rid jsonscan.Text
+			rid, err = in.Text()
+			s.rid = rid.String()
+		default:
+			err = in.Value(2)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !found {
+		return errNoDocuments
+	}
+	return in.End()
+}
+
+func (s *splitter) documents(in *jsonscan.Scanner) error {
+	for more, err := in.Array(2); more || err != nil; more, err = in.Next(']') {
+		if err != nil {
+			return err
+		}
+		var c feed.Change
+		if s.versions {
+			err = s.version(in, &c)
+		} else {
+			err = latest(in, &c)
+		}
+		if err != nil {
+			return err
+		}
+		if c.LSN <= 0 || c.Time.IsZero() {
+			return errNoPosition
+		}
+		s.changes = append(s.changes, c)
+	}
+	return nil
+}
+
+// latest reads a document of latest version mode. Its _lsn and _ts are the last ones of that name.
+func latest(in *jsonscan.Scanner, c *feed.Change) error {
+	from := in.Offset()
+	for more, err := in.Object(3); more || err != nil; more, err = in.Next('}') {
+		if err != nil {
+			return err
+		}
+		name, err := in.Name()
+		if err != nil {
+			return err
+		}
+		switch text, plain := name.Plain(); {
+		case len(text) == 0 || text[0] != '_' || !plain: // nearly all
+			err = in.Value(4)
+		case string(text) == "_lsn":
+			c.LSN, err = in.Int()
+		case string(text) == "_ts":
+			c.Time, err = seconds(in)
+		default:
+			err = in.Value(4)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.Current = in.Slice(from)
+	return nil
+}
+
+// seconds reads a time in whole seconds since 1970.
+func seconds(in *jsonscan.Scanner) (time.Time, error) {
+	n, err := in.Int()
+	return time.Unix(n, 0).UTC(), err
+}
+
+// version reads {"current":{...},"previous":{...},"metadata":{...}}. Images may be missing, null or empty: a delete has no current
+// one, and previous ones are kept only where the account does.
+func (s *splitter) version(in *jsonscan.Scanner, c *feed.Change) error {
+	var meta metadata
+	for more, err := in.Object(3); more || err != nil; more, err = in.Next('}') {
+		if err != nil {
+			return err
+		}
+		name, err := in.Name()
+		switch {
+		case err != nil:
+			return err
+		case name.Is("current"):
+			c.Current, err = image(in)
+		case name.Is("previous"):
+			c.Previous, err = image(in)
+		case name.Is("metadata"):
+			err = meta.read(in)
+		default:
+			err = in.Value(4)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.complete(c, &meta)
+}
+
+// image reads a document, or what stands for none.
+func image(in *jsonscan.Scanner) ([]byte, error) {
+	from := in.Offset()
+	if in.Peek() != '{' && in.Peek() != 'n' {
+		return nil, in.Fail("an item is expected")
+	}
+	if err := in.Value(4); err != nil {
+		return nil, err
+	}
+	text := in.Slice(from)
+	if text[0] == 'n' || len(bytes.TrimSpace(text[1:len(text)-1])) == 0 {
+		return nil, nil
+	}
+	return text, nil
+}

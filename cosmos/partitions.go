@@ -1,0 +1,183 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// GET pkranges: the live partitions. The list comes in increments: the first answer is all of it, perhaps in pages, and
+// the same request with the etag of the answer before brings what came since, until 304. A range that another one names as its parent is
+// retired.
+
+// maxIncrements bounds how often a list is asked for: a service whose etag changes with every answer would be asked for ever.
+const maxIncrements = 100
+
+// maxTilings is how often a list with holes is read anew: while a split is being carried out, the service may
+// show the parent no more, and only one of its children.
+const maxTilings = 3
+
+// errNoTiling tells that the listed partitions don't cover all keys once.
+var errNoTiling = errors.New("the partitions don't cover all keys: a split or merge is under way")
+
+// Partitions asks for the live partitions. Errors: [feed.ErrNotFound], *[RecreatedError], *[feed.ThrottledError]; a missing right,
+// by its name.
+func (s *Source) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	p, err := s.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live, _, err := s.list(ctx, p)
+	return live, err
+}
+
+// list is Partitions, and what it costs.
+func (s *Source) list(ctx context.Context, p *properties) (live []feed.Partition, charge float64, err error) {
+	for range maxTilings {
+		var all keyRanges
+		err = s.listOnce(ctx, p, &all)
+		charge += all.charge
+		if err != nil {
+			return nil, charge, err
+		}
+		if live, err = all.live(); err == nil {
+			s.mu.Lock()
+			s.partitions = live
+			s.mu.Unlock()
+			return slices.Clone(live), charge, nil
+		}
+	}
+	return nil, charge, fmt.Errorf("list the partitions of %s: %w", s.what(), err)
+}
+
+// keyRange is a partition as the service shows it.
+type keyRange struct {
+	ID      string   `json:"id"`
+	Min     string   `json:"minInclusive"`
+	Max     string   `json:"maxExclusive"`
+	Parents []string `json:"parents"`
+}
+
+// keyRanges are the increments of a list.
+type keyRanges struct {
+	byID   map[string]keyRange
+	charge float64
+}
+
+// listOnce reads all increments.
+func (s *Source) listOnce(ctx context.Context, p *properties, all *keyRanges) error {
+	all.byID = map[string]keyRange{}
+	etag, continuation := "", ""
+	for range maxIncrements {
+		q := &call{op: "ReadPartitions", path: s.path() + "/pkranges", header: http.Header{
+			wire.HeaderAIM: {wire.AIMIncremental}, wire.HeaderMaxItemCount: {"-1"},
+		}}
+		if etag != "" {
+			q.header.Set("If-None-Match", etag)
+		}
+		if continuation != "" {
+			q.header.Set(wire.HeaderContinuation, continuation)
+		}
+		a, err := s.account.client.get(ctx, q)
+		all.charge += q.charge
+		switch {
+		case err != nil:
+			return err
+		case a.status == http.StatusNotModified:
+			return nil
+		case a.is(http.StatusGone, wire.SubNameCacheStale):
+			if err := s.verify(ctx, p); err != nil {
+				return err
+			}
+			fallthrough
+		case a.status != http.StatusOK:
+			return refusal{what: s.what(), action: actionMetadata}.failure("list the partitions", a)
+		}
+		if err := s.addIncrement(p, all, a.body); err != nil {
+			return err
+		}
+		if continuation = a.header.Get(wire.HeaderContinuation); continuation != "" {
+			continue // the etag stays that of the increment's beginning
+		}
+		next := a.header.Get("Etag")
+		if next == "" {
+			return nil // whoever gives no etag has shown everything
+		}
+		etag = next
+	}
+	return fmt.Errorf("list the partitions of %s: the list has no end after %d answers", s.what(), maxIncrements)
+}
+
+// addIncrement adds an answer's ranges. They say of which container they are.
+func (s *Source) addIncrement(p *properties, all *keyRanges, body []byte) error {
+	var list struct {
+		RID    string     `json:"_rid"`
+		Ranges []keyRange `json:"PartitionKeyRanges"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return fmt.Errorf("list the partitions of %s: %w", s.what(), err)
+	}
+	if list.RID != "" && list.RID != p.rid {
+		return s.recreated(p, list.RID)
+	}
+	for _, r := range list.Ranges {
+		if r.ID == "" {
+			return fmt.Errorf("list the partitions of %s: one has no id", s.what())
+		}
+		all.byID[r.ID] = r
+	}
+	return nil
+}
+
+// live are the partitions that no other one replaces, in the order of their ranges. Error: they don't cover all keys once.
+func (all *keyRanges) live() ([]feed.Partition, error) {
+	retired := map[string]bool{}
+	for _, r := range all.byID {
+		for _, parent := range r.Parents {
+			retired[parent] = true
+		}
+	}
+	var live []feed.Partition
+	for _, r := range all.byID {
+		if !retired[r.ID] {
+			live = append(live, feed.Partition{ID: r.ID, Range: feed.Range{Min: strings.ToUpper(r.Min), Max: strings.ToUpper(r.Max)}, Parents: r.Parents})
+		}
+	}
+	slices.SortFunc(live, func(a, b feed.Partition) int { return strings.Compare(a.Range.Min, b.Range.Min) })
+	covered := feed.MinEPK
+	for _, p := range live {
+		if p.Range.Min != covered || p.Range.IsEmpty() {
+			return nil, errNoTiling
+		}
+		covered = p.Range.Max
+	}
+	if covered != feed.MaxEPK {
+		return nil, errNoTiling
+	}
+	return live, nil
+}
+
+// holding are the partitions that hold keys of a range, by the list that was last read, or by a new one.
+func (s *Source) holding(ctx context.Context, p *properties, r feed.Range, anew bool) (some []feed.Partition, charge float64, err error) {
+	s.mu.Lock()
+	live := s.partitions
+	s.mu.Unlock()
+	if live == nil || anew {
+		if live, charge, err = s.list(ctx, p); err != nil {
+			return nil, charge, err
+		}
+	}
+	for _, part := range live {
+		if part.Range.Overlaps(r) {
+			some = append(some, part)
+		}
+	}
+	return some, charge, nil
+}

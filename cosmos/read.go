@@ -1,0 +1,217 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// GET docs with A-IM: one page of the feed. What is addressed is found in target.go, the answer's body split in page.go.
+
+const (
+	// defaultItems is how many changes a page has where the request doesn't say.
+	defaultItems = 100
+	// maxRoutes is how often a read that names no partition looks for its partition, while partitions split and merge.
+	maxRoutes = 3
+)
+
+// Read returns one page of the feed. Beside the errors of [feed.Source] it returns *[RecreatedError], and errors that wrap
+// *azcore.ResponseError, the service's own words. A start at a time isn't supported by accounts with several write regions, nor
+// any start but now and a continuation by all versions and deletes mode.
+//
+// A page's Charge is that of all attempts, and of finding the partition where that took a request.
+func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	began := time.Now()
+	p, err := s.known(ctx)
+	if err != nil {
+		return feed.Page{}, err
+	}
+	if err := s.CheckStart(ctx, r.From, r.Mode); err != nil {
+		return feed.Page{}, err
+	}
+	t, err := newTarget(p, r)
+	if err != nil {
+		return feed.Page{}, err
+	}
+	charge := 0.0
+	for route := 0; ; route++ {
+		cost, err := s.route(ctx, p, t, route > 0)
+		charge += cost
+		if err != nil {
+			return feed.Page{}, err
+		}
+		q, a, err := s.ask(ctx, p, t, r)
+		charge += q.charge
+		if err != nil {
+			return feed.Page{}, err
+		}
+		if a.status == http.StatusOK || a.status == http.StatusNotModified {
+			page, err := s.page(ctx, p, t, r, a)
+			page.Charge = charge
+			page.Diagnostics.Elapsed = time.Since(began)
+			return page, err
+		}
+		cost, err = s.refused(ctx, p, t, r, a)
+		charge += cost
+		if !errors.Is(err, errReroute) || route == maxRoutes {
+			return feed.Page{}, err
+		}
+	}
+}
+
+// CheckStart tells whether the feed can be read from a start at all: an error wraps [feed.ErrUnsupported], and
+// says what can't. A processor asks before it makes leases.
+func (s *Source) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
+	timed := from.Kind() == feed.StartTime && !isBeginning(from.Time())
+	switch {
+	case mode == feed.AllVersionsAndDeletes && (timed || from.Kind() == feed.StartBeginning || from.Kind() == feed.StartTime):
+		return fmt.Errorf("a start at %s in all versions and deletes mode: %w by Azure Cosmos DB: start now, or go on from a continuation", from, feed.ErrUnsupported)
+	case !timed:
+		return nil
+	}
+	known, err := s.account.client.topology(ctx)
+	if err != nil {
+		return err
+	}
+	if known.MultipleWrites {
+		return fmt.Errorf("a start at a time (%s): %w by account %s, which has several write regions: start from the beginning, or now", from, feed.ErrUnsupported,
+			s.account.host)
+	}
+	return nil
+}
+
+// isBeginning reports whether a start at a time is one from the beginning: no item is older than the service, and early times
+// can't be written in a header.
+func isBeginning(t time.Time) bool { return t.Unix() <= 1 }
+
+// ask sends the request for a page. Where the service finds that it can't gather so many items, fewer are asked for.
+func (s *Source) ask(ctx context.Context, p *properties, t *target, r feed.Request) (*call, *answer, error) {
+	items := r.MaxItems
+	if items <= 0 {
+		items = defaultItems
+	}
+	charge := 0.0
+	for {
+		q := &call{op: "ReadFeed", path: s.path() + "/docs", header: s.feedHeader(p, t, r)}
+		q.header.Set(wire.HeaderMaxItemCount, strconv.Itoa(items))
+		a, err := s.account.client.get(ctx, q)
+		charge += q.charge
+		q.charge = charge
+		if err != nil || a.failure == nil || items == 1 || !strings.Contains(a.failure.Error(), "Reduce page size and try again") {
+			return q, a, err
+		}
+		items /= 2
+	}
+}
+
+// feedHeader says what is to be read: the mode, the scope, the position.
+func (s *Source) feedHeader(p *properties, t *target, r feed.Request) http.Header {
+	h := http.Header{wire.HeaderAIM: {wire.AIMIncremental}, wire.HeaderIntendedContainer: {p.rid}}
+	if r.Mode == feed.AllVersionsAndDeletes {
+		h.Set(wire.HeaderAIM, wire.AIMFullFidelity)
+		h.Set(wire.HeaderWireFormat, wire.WireFormatVersions)
+	}
+	t.address(h)
+	switch from := r.From; from.Kind() {
+	case feed.StartNow:
+		h.Set("If-None-Match", "*")
+	case feed.StartTime:
+		setSince(h, from.Time())
+	case feed.StartContinuation:
+		h.Set("If-None-Match", string(from.Continuation()))
+		setSince(h, from.Since())
+	case feed.StartBeginning:
+	}
+	h.Set(wire.HeaderCapabilities, strconv.Itoa(capabilities(s.options.Dialect)))
+	if level := s.account.options.Consistency; level != "" {
+		h.Set(wire.HeaderConsistency, string(level))
+	}
+	if token := s.sessionOf(t.partition); token != "" {
+		h.Set(wire.HeaderSessionToken, token)
+	}
+	return h
+}
+
+// setSince asks for changes from a second on. The service takes the second before: it shows what is later.
+func setSince(h http.Header, t time.Time) {
+	if !t.IsZero() && !isBeginning(t) {
+		h.Set("If-Modified-Since", wire.FormatTime(t.Add(-time.Second)))
+	}
+}
+
+// capabilities are those that the hosts of a dialect announce.
+func capabilities(d lease.Dialect) int {
+	switch d {
+	case lease.JavaHandleChanges:
+		return 0
+	case lease.JavaLatestVersion:
+		return wire.CapabilityMerge | wire.CapabilityTimeAfterMerge | wire.CapabilityIgnoreUnknown
+	case lease.DotNet:
+	}
+	return wire.CapabilityMerge | wire.CapabilityIgnoreUnknown
+}
+
+// errReroute tells that the partition was found by an old list, and has to be looked for again.
+var errReroute = errors.New("the partition was split or merged")
+
+// refused says what an answer without a page means.
+//
+//	410/1002, 410/1007   the partition is gone if the list of partitions says so, too: a split that isn't complete yet passes
+//	410/1000, 400/1024   the container may be another one
+//	400                  of a position in all versions and deletes mode: too old, or the mode isn't to be had; of a start
+//	                     at a time: not supported here
+//	others               see [refusal]
+func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.Request, a *answer) (charge float64, err error) {
+	const op = "read the feed"
+	switch {
+	case a.is(http.StatusGone, wire.SubNameCacheStale), a.is(http.StatusBadRequest, wire.SubIncorrectContainer):
+		if err := s.verify(ctx, p); err != nil {
+			return 0, err
+		}
+	case a.is(http.StatusGone, wire.SubPartitionGone, wire.SubCompletingSplit):
+		if !t.named {
+			return 0, fmt.Errorf("%s: %w: %w", op, errReroute, a.failure)
+		}
+		live, charge, err := s.list(ctx, p)
+		if err != nil {
+			return charge, err
+		}
+		for _, part := range live {
+			if part.ID == t.partition.ID {
+				return charge, fmt.Errorf("%s: partition %s is being split or merged: %w", op, part.ID, a.failure)
+			}
+		}
+		return charge, &feed.GoneError{Partition: t.partition.ID, Range: t.keys}
+	case a.status == http.StatusBadRequest && r.Mode == feed.AllVersionsAndDeletes:
+		return 0, versionsRefused(op, s.what(), r, a)
+	case a.status == http.StatusBadRequest && (r.From.Kind() == feed.StartTime || !r.From.Since().IsZero()):
+		return 0, fmt.Errorf("%s of %s from %s: %w: %w", op, s.what(), r.From, feed.ErrUnsupported, a.failure)
+	}
+	return 0, refusal{what: s.what(), action: actionFeed}.failure(op, a)
+}
+
+// actionFeed is the right to read a feed.
+const actionFeed = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/readChangeFeed"
+
+// pastRetention finds in the service's words that a position is too old. There is no sub-status for it.
+var pastRetention = regexp.MustCompile(`(?i)retention|older than|no longer available|out of (the )?(history|window)|history`)
+
+// versionsRefused is the error of a refused read of all versions. An answer that tells the oldest position has it as its etag, as
+// `changefeed serve` does; the service itself doesn't say.
+func versionsRefused(op, what string, r feed.Request, a *answer) error {
+	if r.From.Kind() == feed.StartContinuation && pastRetention.MatchString(a.failure.Error()) &&
+		!strings.Contains(a.failure.Error(), "changeFeedPolicy") {
+		lost := &feed.HistoryLostError{Reason: "past the container's retention", Oldest: feed.Continuation(a.header.Get("Etag"))}
+		return fmt.Errorf("%s: %w: %w", op, lost, a.failure)
+	}
+	return fmt.Errorf("%s of %s in all versions and deletes mode: %w: %w", op, what, feed.ErrUnsupported, a.failure)
+}

@@ -1,0 +1,65 @@
+package cosmos
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// refusal knows what a call was about, to say in words what an answer that refuses it means. What only a Source can judge,
+// because it takes another request to tell (410, another rid), is not here.
+type refusal struct {
+	// what names the resource: "container orders of database shop in account HOST".
+	what string
+	// action is the right that the call needs.
+	action string
+}
+
+// failure is the error of an answer:
+//
+//	401        the credentials are refused
+//	403        a right is missing, or the account's firewall is in the way
+//	404        feed.ErrNotFound, except 1002: a replica behind the session, which passes
+//	429        *feed.ThrottledError
+//	others     the answer as it is: a failure that passes, or can't be helped by the caller
+func (f refusal) failure(op string, a *answer) error {
+	switch {
+	case a.status == http.StatusTooManyRequests:
+		return fmt.Errorf("%s: %w (activity %s)", op, &feed.ThrottledError{RetryAfter: a.wait()}, a.header.Get(wire.HeaderActivityID))
+	case a.is(http.StatusNotFound, wire.SubReadSessionNotAvailable):
+		return fmt.Errorf("%s: no region has the session's writes yet: %w", op, a.failure)
+	case a.status == http.StatusNotFound:
+		return fmt.Errorf("%s: %s: %w: %w", op, f.what, feed.ErrNotFound, a.failure)
+	case a.status == http.StatusUnauthorized:
+		return fmt.Errorf("%s: the key or token is refused for %s: %w", op, f.what, a.failure)
+	case a.status == http.StatusForbidden && (a.sub() == wire.SubNone || a.sub() >= subDenied):
+		return fmt.Errorf("%s: not allowed: it needs the right %s on %s, and the account's firewall must let this client in: %w",
+			op, missingAction(a.failure, f.action), f.what, a.failure)
+	}
+	return fmt.Errorf("%s: %w", op, a.failure)
+}
+
+// RecreatedError tells that a container was deleted, and another one made under its name. Positions and leases of the old one mean
+// nothing in the new one, so a Source that has begun with the old one refuses to go on. It wraps [feed.ErrNotFound]. Make a
+// new Source, and a new processor with it, to read the new container from its own start; leases of .NET's dialect
+// carry the container's rid in their ids, so that it finds none and makes new ones.
+type RecreatedError struct {
+	// Database and Container are the names.
+	Database, Container string
+	// Was is the rid of the container that was read, Is that of the one there now; empty: the service doesn't say.
+	Was, Is string
+}
+
+func (e *RecreatedError) Error() string {
+	is := ""
+	if e.Is != "" {
+		is = ", and is " + e.Is + " now"
+	}
+	return fmt.Sprintf("container %s of database %s was deleted and made anew: its rid was %s%s. Leases and positions of the old one don't fit; "+
+		"start again with a new Source", e.Container, e.Database, e.Was, is)
+}
+
+// Unwrap returns [feed.ErrNotFound]: the container that was read is gone.
+func (e *RecreatedError) Unwrap() error { return feed.ErrNotFound }

@@ -1,0 +1,238 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+)
+
+// topology is what an account says of itself, as far as it is used.
+type topology struct {
+	Writable       []location `json:"writableLocations"`
+	Readable       []location `json:"readableLocations"`
+	MultipleWrites bool       `json:"enableMultipleWriteLocations"`
+	Consistency    struct {
+		Default string `json:"defaultConsistencyLevel"`
+	} `json:"userConsistencyPolicy"`
+}
+
+// location is a region of the account.
+type location struct {
+	Name     string `json:"name"`
+	Endpoint string `json:"databaseAccountEndpoint"`
+}
+
+// regions knows where an account can be read from. It makes no requests: its client does, and tells it. Safe for concurrent use.
+type regions struct {
+	endpoint  *url.URL
+	preferred []string
+	limited   bool
+	// turn is held by the one request that asks for the account; the others wait for it with their contexts, or go on with
+	// what is known.
+	turn chan struct{}
+
+	mu    sync.Mutex // guards the rest
+	known *topology
+	// asked is when the account was last asked for, successfully or not.
+	asked time.Time
+	// failed says until when a host is read from last.
+	failed map[string]time.Time
+}
+
+func newRegions(endpoint *url.URL, o Options) *regions {
+	return &regions{
+		endpoint: endpoint, preferred: o.PreferredRegions, limited: o.LimitToEndpoint,
+		turn: make(chan struct{}, 1), failed: map[string]time.Time{},
+	}
+}
+
+// current is what is known, nil if nothing is, and when it was asked for.
+func (g *regions) current() (t *topology, asked time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known, g.asked
+}
+
+// learn notes an answer; nil: there was none.
+func (g *regions) learn(t *topology) {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked = now
+	if t != nil {
+		g.known = t
+	}
+}
+
+// fail notes that a host can't be read from. What is known of the account is then due to be asked for again.
+func (g *regions) fail(host string) {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failed[host] = now.Add(unavailableFor)
+	if now.Sub(g.asked) > failureRefresh {
+		g.asked = time.Time{}
+	}
+}
+
+// hosts are where to send a request, the best first; there is at least one. Regions that failed lately are the last.
+func (g *regions) hosts(account bool) []string {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []string
+	switch {
+	case g.limited:
+	case account:
+		all = g.accountHosts()
+	case g.known != nil:
+		all = g.readHosts(g.known)
+	}
+	if len(all) == 0 {
+		return []string{g.endpoint.Host}
+	}
+	slices.SortStableFunc(all, func(a, b string) int {
+		x, y := g.failed[a].After(now), g.failed[b].After(now)
+		switch {
+		case x == y:
+			return 0
+		case y:
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// readHosts are the hosts of the preferred regions that the account has, or else of all that can be read. The region of writes
+// is always among them, as the last: it has every session's writes.
+func (g *regions) readHosts(t *topology) []string {
+	var all []string
+	add := func(l location) {
+		if u, err := url.Parse(l.Endpoint); err == nil && u.Host != "" && !slices.Contains(all, u.Host) {
+			all = append(all, u.Host)
+		}
+	}
+	for _, name := range g.preferred {
+		for _, l := range t.Readable {
+			if regionName(l.Name) == regionName(name) {
+				add(l)
+			}
+		}
+	}
+	if len(all) == 0 {
+		for _, l := range t.Readable {
+			add(l)
+		}
+	}
+	if len(t.Writable) > 0 {
+		add(t.Writable[0])
+	}
+	return all
+}
+
+// accountHosts are where the account itself is asked for: its endpoint, and if that is down with its region, the
+// preferred regions under the names that the service gives them.
+func (g *regions) accountHosts() []string {
+	all := []string{g.endpoint.Host}
+	if g.known != nil {
+		for _, host := range g.readHosts(g.known) {
+			if !slices.Contains(all, host) {
+				all = append(all, host)
+			}
+		}
+		return all
+	}
+	account, rest, found := strings.Cut(g.endpoint.Host, ".")
+	if !found || !strings.HasPrefix(rest, "documents.") { // documents.azure.com, .cn, .us
+		return all
+	}
+	for _, name := range g.preferred {
+		all = append(all, account+"-"+regionName(name)+"."+rest)
+	}
+	return all
+}
+
+// regionName is a region's name as it is compared: "West Europe" is westeurope.
+func regionName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
+}
+
+// topology returns what is known of the account, and asks for it first if nothing is, or if it is old. That the
+// service can't be asked is an error only if nothing is known.
+func (c *client) topology(ctx context.Context) (*topology, error) {
+	known, asked := c.regions.current()
+	if known != nil && time.Since(asked) < accountRefresh {
+		return known, nil
+	}
+	_, err := c.refresh(ctx, asked)
+	if known, _ = c.regions.current(); known != nil && ctx.Err() == nil {
+		return known, nil
+	}
+	return nil, err
+}
+
+// refresh asks for the account anew, unless somebody has done so since. If somebody is doing it now, it waits only if nothing
+// is known.
+func (c *client) refresh(ctx context.Context, since time.Time) (done bool, err error) {
+	known, _ := c.regions.current()
+	select {
+	case c.regions.turn <- struct{}{}:
+	default:
+		if known != nil {
+			return false, nil
+		}
+		select {
+		case c.regions.turn <- struct{}{}:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	defer func() { <-c.regions.turn }()
+	if now, asked := c.regions.current(); now != nil && asked.After(since) && !since.IsZero() {
+		return false, nil
+	}
+	if known != nil { // then nobody needs to wait for long
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, refreshTimeout)
+		defer cancel()
+	}
+	next, err := c.readAccount(ctx)
+	if ctx.Err() == nil || known != nil {
+		c.regions.learn(next)
+	}
+	return err == nil, err
+}
+
+// readAccount is GET /.
+func (c *client) readAccount(ctx context.Context) (*topology, error) {
+	q := &call{op: "ReadAccount", path: "/", account: true}
+	a, err := c.try(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if a.status != http.StatusOK {
+		return nil, refusal{what: "account " + c.endpoint.Host, action: actionMetadata}.failure("read the account", a)
+	}
+	var t topology
+	if err := json.Unmarshal(a.body, &t); err != nil {
+		return nil, fmt.Errorf("read the account: %w", err)
+	}
+	if len(t.Readable) == 0 && len(t.Writable) == 0 {
+		return nil, errors.New("read the account: it names no region")
+	}
+	return &t, nil
+}

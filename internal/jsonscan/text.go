@@ -1,0 +1,181 @@
+package jsonscan
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Text is a JSON string that was passed: valid, and not decoded yet. It is a slice of the scanned text.
+type Text struct {
+	raw     []byte
+	escaped bool
+}
+
+// Is reports whether the string's value is want.
+func (t Text) Is(want string) bool {
+	if t.escaped {
+		return t.String() == want
+	}
+	return string(t.raw) == want
+}
+
+// Plain is the string's value as a slice of the scanned text, if it has no escapes.
+func (t Text) Plain() (value []byte, ok bool) { return t.raw, !t.escaped }
+
+// String is the string's value. It allocates.
+func (t Text) String() string {
+	if !t.escaped {
+		return string(t.raw)
+	}
+	return string(unescape(t.raw))
+}
+
+// Eight bytes at a time: the top bit of a byte of m is set where something other than a plain character may be. A borrow can
+// only set bits above a byte that is rightly set, so the lowest one is exact.
+const (
+	ones    = 0x0101010101010101
+	tops    = 0x80 * ones
+	spaces  = ' ' * ones
+	quotes  = '"' * ones
+	slashes = '\\' * ones
+)
+
+// Text passes a string, whose opening quote has to be next.
+func (s *Scanner) Text() (Text, error) {
+	if s.Peek() != '"' {
+		return Text{}, s.Fail("a string is expected")
+	}
+	b, i := s.b, s.i+1
+	from, escaped := i, false
+	for {
+		for len(b)-i >= 8 {
+			w := binary.LittleEndian.Uint64(b[i:])
+			m := (w | (w - spaces) | ((w ^ quotes) - ones) | ((w ^ slashes) - ones)) & tops
+			if m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				break
+			}
+			i += 8
+		}
+		if i >= len(b) {
+			s.i = i
+			return Text{}, s.Fail("a string is not closed")
+		}
+		switch c := b[i]; {
+		case c == '"':
+			s.i = i + 1
+			return Text{b[from:i:i], escaped}, nil
+		case c == '\\':
+			escaped = true
+			s.i = i
+			if err := s.escape(); err != nil {
+				return Text{}, err
+			}
+			i = s.i
+		case c < ' ':
+			s.i = i
+			return Text{}, s.Fail("a control character in a string")
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			for i < len(b) && b[i] >= utf8.RuneSelf {
+				r, size := utf8.DecodeRune(b[i:])
+				if r == utf8.RuneError && size == 1 {
+					s.i = i
+					return Text{}, s.Fail("invalid UTF-8")
+				}
+				i += size
+			}
+		}
+	}
+}
+
+// escape passes one escape sequence; of a surrogate pair both.
+func (s *Scanner) escape() error {
+	s.i++
+	switch s.Peek() {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		s.i++
+		return nil
+	case 'u':
+	default:
+		return s.Fail("an invalid escape")
+	}
+	r, ok := hex4(s.b[s.i+1:])
+	if !ok {
+		return s.Fail(`\u needs four hexadecimal digits`)
+	}
+	if utf16.IsSurrogate(r) {
+		rest := s.b[s.i+5:]
+		if len(rest) < 2 || rest[0] != '\\' || rest[1] != 'u' {
+			return s.Fail("half of a surrogate pair")
+		}
+		low, ok := hex4(rest[2:])
+		if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
+			return s.Fail("half of a surrogate pair")
+		}
+		s.i += 6
+	}
+	s.i += 5
+	return nil
+}
+
+// hex4 reads four hexadecimal digits.
+func hex4(b []byte) (r rune, ok bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	for _, c := range b[:4] {
+		switch {
+		case isDigit(c):
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// unescape decodes the inside of a string that the scanner has accepted.
+func unescape(raw []byte) []byte {
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		if c != '\\' {
+			out = append(out, c)
+			continue
+		}
+		i++
+		switch raw[i] {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			r, _ := hex4(raw[i+1:])
+			i += 4
+			if utf16.IsSurrogate(r) {
+				low, _ := hex4(raw[i+3:])
+				r = utf16.DecodeRune(r, low)
+				i += 6
+			}
+			out = utf8.AppendRune(out, r)
+		default: // " \ /
+			out = append(out, raw[i])
+		}
+	}
+	return out
+}
