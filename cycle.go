@@ -28,7 +28,7 @@ type cycle struct {
 	running map[string]bool
 	// acquired is told of each lease acquired. It returns when the supervisor has
 	// it.
-	acquired func(l lease.Lease, attempt lease.Reading)
+	acquired func(a acquisition)
 	starts   *starts
 	first    bool
 
@@ -136,8 +136,19 @@ func (c *cycle) list() (lease.Listing, error) {
 	if err != nil {
 		return listing, c.failed(&LeaseStoreError{Op: "list leases", Err: err})
 	}
+	if c.regular && !c.out.listed {
+		c.report(listing.Unreadable)
+	}
 	c.out.listed = true
 	return listing, nil
+}
+
+// report names the lease documents that can't be read, once an interval for as long
+// as they are there: their keys are nobody's of ours.
+func (c *cycle) report(unreadable []lease.Unreadable) {
+	for _, u := range unreadable {
+		c.fail(u.Token, &LeaseStoreError{Op: "read lease document " + u.ID, Err: u.Err})
+	}
 }
 
 func (c *cycle) partitions() ([]feed.Partition, error) {
@@ -213,8 +224,8 @@ func (c *cycle) balance(plan *lease.Plan) {
 	for c.out.Conflicts < lease.MaxConflicts && c.ctx.Err() == nil {
 		move := plan.Decide()
 		switch move.Kind {
-		case lease.MoveAcquire:
-			c.acquire(plan, move.Lease)
+		case lease.MoveAcquire, lease.MoveSteal:
+			c.acquire(plan, move)
 		case lease.MoveAsk:
 			c.ask(plan, move.Lease)
 		case lease.MoveNone:
@@ -223,11 +234,12 @@ func (c *cycle) balance(plan *lease.Plan) {
 	}
 }
 
-// acquire takes a lease. An attempt whose outcome is unknown is repeated while the
+// acquire takes a lease, or steals it. An attempt whose outcome is unknown is repeated while the
 // trust that it would have begun still holds; when a conflict then shows that it
 // had arrived, the document is written once more, so that trust always begins with
 // a write that was answered.
-func (c *cycle) acquire(plan *lease.Plan, l lease.Lease) {
+func (c *cycle) acquire(plan *lease.Plan, m lease.Move) {
+	l := m.Lease
 	take, began, inDoubt := l.Acquired(c.owner), c.read(), false
 	// inDoubt: an attempt may have arrived.
 	first, pause := began.Mono, c.writeBackoff(l, "acquire")
@@ -237,7 +249,7 @@ func (c *cycle) acquire(plan *lease.Plan, l lease.Lease) {
 		got, err := c.update(take)
 		switch o, current := judge(err, c.owner, l.Continuation, l.Continuation); o {
 		case applied:
-			c.took(plan, got, attempt)
+			c.took(plan, acquisition{lease: got, attempt: attempt, stolen: m.Kind == lease.MoveSteal, until: m.Until})
 			return
 		case mine:
 			if !inDoubt {
@@ -259,7 +271,7 @@ func (c *cycle) acquire(plan *lease.Plan, l lease.Lease) {
 		case unknown:
 			inDoubt = true
 		}
-		err = c.failed(&LeaseStoreError{Op: "acquire " + l.Token, Err: err})
+		err = c.failed(&LeaseStoreError{Op: m.Kind.String() + " " + l.Token, Err: err})
 		running := sleep(c.ctx, pause.after(err))
 		now := c.read()
 		// Other leases wait for this one; a store that throttles it for long is
@@ -273,10 +285,10 @@ func (c *cycle) acquire(plan *lease.Plan, l lease.Lease) {
 }
 
 // took says that a lease was acquired.
-func (c *cycle) took(plan *lease.Plan, l lease.Lease, attempt lease.Reading) {
+func (c *cycle) took(plan *lease.Plan, a acquisition) {
 	c.out.Acquired++
-	plan.Amend(l)
-	c.acquired(l, attempt)
+	plan.Amend(a.lease)
+	c.acquired(a)
 }
 
 // conflict puts the document that a conflict showed into the listing.

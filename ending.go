@@ -12,7 +12,8 @@ import (
 //  3. the outcome of the last write is learned;
 //  4. trust is given up, then
 //  5. the lease is released, with the position that is due, in one write; a gone
-//     lease is deleted instead. A lost lease is not written at all.
+//     lease is deleted instead. A lost lease is not written at all, nor is one that
+//     was stolen and not yet used.
 //
 // A handover waits for the handler however long it takes. A stop waits for the
 // drain timeout, then ends the handler's context, and one request timeout later
@@ -101,7 +102,7 @@ func (e *ending) step() bool {
 		return e.drain()
 	case w.reader.lane.busy || w.keeper.lane.busy:
 		return false
-	case e.reason == Lost:
+	case e.reason == Lost, w.claim.waiting: // what is only claimed is left to expire
 		return true
 	case !w.keeper.settled():
 		return e.doubt()

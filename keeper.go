@@ -85,7 +85,7 @@ func (k *keeper) step() {
 	if k.lane.busy || !w.trust.holds(w.now) {
 		return
 	}
-	if !k.inDoubt && !k.vanished && !k.again && !k.positionDue() && w.now.Mono < k.renewAt {
+	if !k.inDoubt && !k.vanished && !k.again && !w.claim.due() && !k.positionDue() && w.now.Mono < k.renewAt {
 		w.wake(k.renewAt)
 		return
 	}
@@ -157,6 +157,7 @@ func (k *keeper) answered(op string, attempt lease.Reading, at place, doc lease.
 		k.doc = doc
 		w.trust.renewed(attempt, w.now)
 		k.renewed(attempt.Mono)
+		w.claim.renewed(attempt)
 		k.known(at)
 	case mine:
 		k.doc, k.again = current, true
@@ -167,6 +168,10 @@ func (k *keeper) answered(op string, attempt lease.Reading, at place, doc lease.
 	case moved, taken:
 		w.ending.lose()
 	case absent:
+		if w.claim.waiting {
+			w.ending.lose() // its victim may be making it anew
+			return
+		}
 		k.vanished, k.inDoubt, k.notBefore = true, false, 0
 	case refused:
 		k.failed(op, err)

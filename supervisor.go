@@ -112,8 +112,8 @@ func (s *supervisor) step(ctx context.Context) time.Duration {
 		host: s.host, ctx: ctx, base: context.WithoutCancel(ctx),
 		regular: now >= s.regularAt, memory: s.memory, running: map[string]bool{},
 		starts: s.starts, first: !s.listed,
-		acquired: func(l lease.Lease, attempt lease.Reading) {
-			s.inbox <- func() { s.start(ctx, l, attempt) }
+		acquired: func(a acquisition) {
+			s.inbox <- func() { s.start(ctx, a) }
 		},
 	}
 	for id := range s.workers {
@@ -172,8 +172,8 @@ func (s *supervisor) scaled(pause time.Duration) time.Duration {
 }
 
 // start makes a worker for a lease that was acquired.
-func (s *supervisor) start(ctx context.Context, l lease.Lease, attempt lease.Reading) {
-	w := newWorker(ctx, s.host, l, attempt)
+func (s *supervisor) start(ctx context.Context, a acquisition) {
+	w, l := newWorker(ctx, s.host, a), a.lease
 	s.workers[l.ID] = w
 	s.group.Go(func() { //nolint:contextcheck // a worker carries Run's context as the word to stop; its writes outlive it
 		r := w.run()

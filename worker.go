@@ -18,10 +18,12 @@ import (
 //	deliverer  hands batches to the handler, again until handled   deliver.go
 //	keeper     keeps the document: renewals, checkpoints           keeper.go
 //	splitter   when the partition is gone: makes the children      split.go
+//	claim      waits, when the lease was stolen                    claim.go
 //	ending     winds down and releases                             ending.go
 //
 // States:
 //
+//	claiming                   renews only; -> working; when it has to stop -> over, nothing is written
 //	working                    reads, delivers, renews
 //	  -> gone                  no read, no new batch; children are made; -> working when the lease turns out to live on
 //	  -> ending(reason)        no read, no new batch; the batch in hand may finish, renewed meanwhile
@@ -49,6 +51,7 @@ type worker struct {
 	deliver deliverer
 	keeper  keeper
 	split   splitter
+	claim   claim
 	ending  ending
 
 	inbox    chan answer
@@ -65,8 +68,9 @@ type worker struct {
 
 const lanes = 3
 
-// newWorker makes the worker of a lease whose acquire was started at attempt.
-func newWorker(ctx context.Context, h *host, l lease.Lease, attempt lease.Reading) *worker {
+// newWorker makes the worker of a lease that was acquired.
+func newWorker(ctx context.Context, h *host, a acquisition) *worker {
+	l, attempt := a.lease, a.attempt
 	base := context.WithoutCancel(ctx)
 	w := &worker{
 		host: h, stop: ctx, base: base,
@@ -80,6 +84,7 @@ func newWorker(ctx context.Context, h *host, l lease.Lease, attempt lease.Readin
 	w.keeper = newKeeper(w, l, attempt)
 	w.reader = newReader(w, l)
 	w.deliver = newDeliverer(w, l)
+	w.claim = newClaim(w, a)
 	w.split = splitter{w: w, pause: w.backoff(l, "split")}
 	w.ending = ending{w: w, pause: w.writeBackoff(l, "release")}
 	return w
@@ -111,7 +116,7 @@ type result struct {
 // run works until the worker is over.
 func (w *worker) run() result {
 	defer close(w.done)
-	w.notify(Notification{Event: Acquired, LeaseToken: w.keeper.doc.Token})
+	w.claim.begin()
 	for _, l := range []*lane{w.reader.lane, w.deliver.lane, w.keeper.lane} {
 		l.open(w.inbox)
 	}
@@ -160,8 +165,8 @@ func (w *worker) step() bool {
 func (w *worker) wake(at time.Duration) { w.alarm = min(w.alarm, at) }
 
 // working reports whether reads and new batches are allowed: the worker neither
-// ends nor has found its partition gone.
-func (w *worker) working() bool { return !w.ending.begun && !w.split.gone }
+// ends nor has found its partition gone, nor waits after a steal.
+func (w *worker) working() bool { return !w.ending.begun && !w.split.gone && !w.claim.waiting }
 
 // finish closes everything. The handler's goroutine is not waited for when its
 // call did not return in time: it is the one that nobody waits for.
@@ -180,6 +185,6 @@ func (w *worker) finish() result {
 	if r.reason == Gone {
 		r.children = len(w.split.pieces)
 	}
-	w.notify(Notification{Event: Released, LeaseToken: w.keeper.doc.Token, Reason: r.reason})
+	w.claim.end(r.reason)
 	return r
 }

@@ -138,37 +138,6 @@ func TestBalanceWithBounds(t *testing.T) {
 	}
 }
 
-// TestBalanceBesideAForeignHost: ours neither ask a live foreign owner nor take from
-// it; they take what is free, up to a share in which it counts as a host.
-func TestBalanceBesideAForeignHost(t *testing.T) {
-	w := newWorld(7, 30)
-	for i := range 20 {
-		w.leases[i].Owner = "WORKER-7"
-		if i%3 == 0 {
-			w.leases[i].Lease = w.leases[i].Asked(NewOwner("long gone", 1)) // kept by an implementation that doesn't know it
-		}
-	}
-	for range 2 {
-		w.join(w.uniform(times.Acquire), Host{})
-	}
-	w.run(100 * times.Acquire)
-	have, foreign := w.have()
-	if foreign != 20 {
-		t.Errorf("the foreign host has %d leases left of 20", foreign)
-	}
-	if a, b := have[w.hosts[0]], have[w.hosts[1]]; a+b != 10 || max(a, b) > 30/2 {
-		t.Errorf("ours have %d and %d leases; want the 10 that were free", a, b)
-	}
-	if at := intervals(w.lastMove); at > bound+1 {
-		t.Errorf("something moved %.1f intervals after the start", at)
-	}
-	for i := range w.leases {
-		if owner := w.leases[i].Owner; owner == "WORKER-7" && (i%3 == 0) != (w.leases[i].Wanted() != "") {
-			t.Errorf("lease %d: the foreign host's lease was written", i)
-		}
-	}
-}
-
 // TestBalanceDeadOwnersLeaseLivesAtMostTwice (rows 21 and 22): asks put off the
 // expiry of a dead owner's lease, but once only, and not late in its life.
 func TestBalanceDeadOwnersLeaseLivesAtMostTwice(t *testing.T) {

@@ -35,6 +35,7 @@ type world struct {
 	moves     int           // changes of Owner
 	writes    int
 	conflicts int
+	steals    int           // from foreign hosts
 	silent    time.Duration // longest time that a lease was without a living owner, once it had one
 }
 
@@ -196,6 +197,9 @@ func (w *world) update(l Lease) (answer Lease, ok bool) {
 	if at.Owner != l.Owner {
 		w.moves++
 		w.owned(at, l.Owner)
+		if l.Owner != "" && !Ours(l.Owner) {
+			w.robbed(at.Lease)
+		}
 	}
 	at.Lease, at.version, at.written = l, version+1, w.now
 	return w.current(i), true
@@ -262,16 +266,20 @@ func (w *world) step(h *host) {
 	if move.Kind == MoveAsk {
 		want = move.Lease.Asked(h.Owner)
 	}
+	if move.Kind == MoveSteal { // a mark is not obeyed before it may be used
+		w.slow[w.places[want.ID]] = max(w.slow[w.places[want.ID]], move.Until)
+		w.steals++
+	}
 	answer, ok := w.update(want)
 	switch {
 	case !ok:
 		h.cycle.Conflicts++
-	case move.Kind == MoveAcquire:
-		h.cycle.Acquired++
-		h.running[answer.ID] = true
-	default:
+	case move.Kind == MoveAsk:
 		h.cycle.Asked++
 		w.handOver(answer)
+	default:
+		h.cycle.Acquired++
+		h.running[answer.ID] = true
 	}
 	h.plan.Amend(answer)
 	w.after(writeTime, func() { w.step(h) })

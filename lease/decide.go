@@ -1,5 +1,7 @@
 package lease
 
+import "time"
+
 // Decide: who should own what.
 //
 // Every host aims at floor to ceil of the leases per live host, and a host is who
@@ -10,6 +12,12 @@ package lease
 // its batch and releases; the mark reserves the released lease. have(victim) is
 // at least have(me) + 2 with every ask, so every ask evens out, and hosts at floor
 // or ceil write nothing: ties stay where they are.
+//
+// A foreign owner (Java, .NET) would not obey a mark. What it has too much of is
+// stolen, after all else was tried: the acquire of a live lease, whose new owner
+// waits until its victim's last write has expired before it uses it. That range is
+// silent for the wait, and hosts that come at the same time don't see each other
+// yet; so a host steals in regular cycles only, and half of what it is short of.
 //
 // Hosts look at the free leases in an order that is another one for each host, and
 // ask for the last of a victim's in that order, so that they seldom meet at one
@@ -26,6 +34,11 @@ const (
 	MoveAcquire
 	// MoveAsk: Update with [Lease.Asked].
 	MoveAsk
+	// MoveSteal: Update with [Lease.Acquired], of a lease that a foreign owner
+	// still holds. Until Move.Until, and one renewal begun after it and answered
+	// with success, the lease is renewed and nothing else: it is not used, not put
+	// back, not handed over and not released.
+	MoveSteal
 )
 
 // String names the kind for messages.
@@ -35,6 +48,8 @@ func (k MoveKind) String() string {
 		return "acquire"
 	case MoveAsk:
 		return "ask"
+	case MoveSteal:
+		return "steal"
 	case MoveNone:
 	}
 	return "none"
@@ -45,6 +60,9 @@ type Move struct {
 	Kind MoveKind
 	// Lease is as the listing shows it; its ETag is the write's condition.
 	Lease Lease
+	// Until is set with MoveSteal: the moment, by the host's monotonic clock, at
+	// which the lease would have expired if its owner had not written it again.
+	Until time.Duration
 }
 
 // Decide returns the next write, or a Move of MoveNone. It returns the same Move
@@ -54,8 +72,15 @@ func (p *Plan) Decide() Move {
 	if i, ok := p.toAcquire(ceil); ok {
 		return Move{Kind: MoveAcquire, Lease: *p.lease(i)}
 	}
-	if i, ok := p.toAsk(floor, ceil); ok {
+	if i, ok := p.toObtain(floor, ceil, false); ok {
 		return Move{Kind: MoveAsk, Lease: *p.lease(i)}
+	}
+	if lacks := ceil - p.have[p.me]; p.regular && p.stolen < (lacks+p.stolen+1)/2 {
+		if i, ok := p.toObtain(floor, ceil, true); ok {
+			l := *p.lease(i)
+			age, _ := p.age(&l)
+			return Move{Kind: MoveSteal, Lease: l, Until: p.mono + p.host.Terms.Takeover() - age}
+		}
 	}
 	return Move{}
 }
@@ -128,8 +153,9 @@ func (p *Plan) leftOver(l *Lease) bool {
 	return p.regular && ok && etag == l.ETag
 }
 
-// toAsk finds the lease to ask for: one of the most loaded host's.
-func (p *Plan) toAsk(floor, ceil int) (int32, bool) {
+// toObtain finds the lease to ask for, or to steal: one of the most loaded host's,
+// of our kind or foreign.
+func (p *Plan) toObtain(floor, ceil int, foreign bool) (int32, bool) {
 	mine := p.have[p.me]
 	if mine >= ceil {
 		return 0, false
@@ -137,7 +163,7 @@ func (p *Plan) toAsk(floor, ceil int) (int32, bool) {
 	var best entry
 	most, found := 0, false
 	for v := range p.names {
-		if int32(v) == p.me || p.have[v] < most {
+		if int32(v) == p.me || p.have[v] < most || foreign == Ours(p.names[v]) {
 			continue
 		}
 		if p.have[v] <= ceil && (mine >= floor || p.have[v] <= floor) {
@@ -159,13 +185,14 @@ func (p *Plan) toAsk(floor, ceil int) (int32, bool) {
 	return e.place, true
 }
 
-// victim holds the leases of one host that may be asked for.
+// victim holds the leases of one host that may be asked for or stolen.
 type victim struct {
 	places []int32 // as found; moved into order when it is first looked at
 	order  ranked
 }
 
-// lastOf finds, in this host's order, the last lease of v that may be asked for.
+// lastOf finds, in this host's order, the last lease of v that may be asked for, or
+// stolen when v is foreign.
 func (p *Plan) lastOf(v int32) (entry, bool) {
 	if p.victims == nil {
 		p.victims = map[int32]*victim{}
@@ -187,13 +214,13 @@ func (p *Plan) lastOf(v int32) (entry, bool) {
 	}
 	return from.order.top(func(e entry) bool {
 		l := p.lease(e.place)
-		return l.Owner == p.names[v] && p.askable(e.place, l)
+		return l.Owner == p.names[v] && p.obtainable(e.place, l)
 	})
 }
 
-// suggest notes a lease that may be asked for, once anybody is asked at all.
+// suggest notes a lease that may be asked for or stolen, once there is need of any.
 func (p *Plan) suggest(i int32, l *Lease) {
-	if p.victims == nil || !p.askable(i, l) {
+	if p.victims == nil || !p.obtainable(i, l) {
 		return
 	}
 	v := p.hostNumber(l.Owner)
@@ -203,13 +230,19 @@ func (p *Plan) suggest(i int32, l *Lease) {
 	p.victims[v].places = append(p.victims[v].places, i)
 }
 
-// askable reports whether a lease may be asked for: live and young, its owner of
-// our kind and not this host, without a mark and without an ancestor. One that
-// this host has a worker for, whose release isn't answered yet, may already be
-// another's: it is left alone, because a host writes a lease once at a time.
-func (p *Plan) askable(i int32, l *Lease) bool {
-	if l.Owner == "" || l.Owner == p.host.Owner || l.Wanted() != "" || p.skipped[i] || p.running(l.ID) {
+// obtainable reports whether a live lease of another host may be asked for or, when
+// its owner is foreign, be stolen. One that is shadowed may not, and neither may one
+// that this host has a worker for, whose release isn't answered yet and which may
+// already be another's: a host writes a lease once at a time.
+func (p *Plan) obtainable(i int32, l *Lease) bool {
+	if l.Owner == "" || l.Owner == p.host.Owner || p.skipped[i] || p.running(l.ID) || p.shadowed(l.ID) {
 		return false
 	}
-	return p.stand(l).young && Ours(l.Owner) && !p.shadowed(l.ID)
+	s := p.stand(l)
+	if Ours(l.Owner) {
+		return s.young && l.Wanted() == "" // asked for once, and not when its owner may be dead
+	}
+	// A store without a clock doesn't tell when an amended lease was written, nor
+	// therefore how long to wait.
+	return s.live && !p.fresh[l.ID]
 }

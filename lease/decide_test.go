@@ -20,6 +20,7 @@ type literal struct {
 	running map[string]bool
 	barred  map[string]bool // had an ancestor in the listing
 	skipped map[string]bool
+	stolen  int // leases that were a live foreign owner's and became mine in this cycle
 }
 
 func (d *literal) live(l Lease) bool {
@@ -93,11 +94,34 @@ func (d *literal) decide() Move {
 	if have[me] >= ceil {
 		return Move{}
 	}
-	last := map[string]*Lease{} // of each host that can be asked
+	if l := d.mostLoaded(have, floor, ceil, func(l Lease) bool {
+		young := d.now.Sub(l.Modified) < d.host.Terms.Expiration/2
+		return Ours(l.Owner) && young && l.Wanted() == ""
+	}); l != nil {
+		return Move{Kind: MoveAsk, Lease: *l}
+	}
+	half := (ceil - have[me] + d.stolen + 1) / 2 // of what was lacking when the cycle began, rounded up
+	if !d.regular || d.stolen >= half {
+		return Move{}
+	}
+	if l := d.mostLoaded(have, floor, ceil, func(l Lease) bool { return !Ours(l.Owner) }); l != nil {
+		until := plannedAt + d.host.Terms.Expiration + time.Second - d.now.Sub(l.Modified)
+		return Move{Kind: MoveSteal, Lease: *l, Until: until}
+	}
+	return Move{}
+}
+
+// plannedAt is when the tests' listings were received, by the host's monotonic clock.
+const plannedAt = 3 * time.Hour
+
+// mostLoaded is the last lease, in this host's order, of the host that has the most, of
+// those whose live leases are fit and that have enough to give one.
+func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(Lease) bool) *Lease {
+	me := d.host.Owner
+	last := map[string]*Lease{} // of each host that has a fit one
 	for i := range d.leases {
 		l := &d.leases[i]
-		young := d.now.Sub(l.Modified) < d.host.Terms.Expiration/2
-		if d.barred[l.ID] || !d.live(*l) || !young || l.Wanted() != "" || !Ours(l.Owner) || l.Owner == me || d.skipped[l.ID] || d.running[l.ID] {
+		if d.barred[l.ID] || !d.live(*l) || !fit(*l) || l.Owner == me || d.skipped[l.ID] || d.running[l.ID] {
 			continue
 		}
 		if o := last[l.Owner]; o == nil || order(me, l.ID) > order(me, o.ID) {
@@ -113,10 +137,7 @@ func (d *literal) decide() Move {
 			victim = v
 		}
 	}
-	if victim == "" {
-		return Move{}
-	}
-	return Move{Kind: MoveAsk, Lease: *last[victim]}
+	return last[victim]
 }
 
 var times = Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
@@ -131,7 +152,7 @@ func TestDecideIsWhatTheProtocolStates(t *testing.T) {
 	if testing.Short() {
 		rounds = 400
 	}
-	var acquired, asked, bounded int
+	var acquired, asked, stolen, bounded int
 	for seed := range rounds {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 7))
 		d := randomListing(rnd)
@@ -139,10 +160,10 @@ func TestDecideIsWhatTheProtocolStates(t *testing.T) {
 			bounded++
 		}
 		p := NewPlan(d.host, Listing{Leases: append([]Lease(nil), d.leases...), Now: d.now},
-			Memory{free: d.before}, 0, d.regular, func(id string) bool { return d.running[id] })
+			Memory{free: d.before}, plannedAt, d.regular, func(id string) bool { return d.running[id] })
 		for step := range 60 {
 			got, want := p.Decide(), d.decide()
-			if got.Kind != want.Kind || got.Lease.ID != want.Lease.ID || got.Lease.ETag != want.Lease.ETag {
+			if got.Kind != want.Kind || got.Lease.ID != want.Lease.ID || got.Lease.ETag != want.Lease.ETag || got.Until != want.Until {
 				t.Fatalf("seed %d, step %d: %v of %q, want %v of %q", seed, step, got.Kind, got.Lease.ID, want.Kind, want.Lease.ID)
 			}
 			switch got.Kind {
@@ -151,6 +172,8 @@ func TestDecideIsWhatTheProtocolStates(t *testing.T) {
 				acquired++
 			case MoveAsk:
 				asked++
+			case MoveSteal:
+				stolen++
 			}
 			if got.Kind == MoveNone {
 				break
@@ -158,8 +181,8 @@ func TestDecideIsWhatTheProtocolStates(t *testing.T) {
 			answer(rnd, p, d, got)
 		}
 	}
-	if acquired < rounds || asked < rounds/4 || bounded < rounds/10 {
-		t.Errorf("too little happened: %d acquired, %d asked, %d with bounds", acquired, asked, bounded)
+	if acquired < rounds || asked < rounds/5 || stolen < rounds/8 || bounded < rounds/10 {
+		t.Errorf("too little happened: %d acquired, %d asked, %d stolen, %d with bounds", acquired, asked, stolen, bounded)
 	}
 }
 
@@ -187,10 +210,13 @@ func answer(rnd *rand.Rand, p *Plan, d *literal, m Move) {
 		if rnd.IntN(2) == 0 {
 			l = l.Asked(fmt.Sprintf("host%d/0000000%d", rnd.IntN(9), rnd.IntN(2)))
 		}
-	case m.Kind == MoveAcquire:
-		l = l.Acquired(d.host.Owner)
-	default:
+	case m.Kind == MoveAsk:
 		l = l.Asked(d.host.Owner)
+	default:
+		l = l.Acquired(d.host.Owner)
+	}
+	if m.Kind == MoveSteal && l.Owner == d.host.Owner {
+		d.stolen++
 	}
 	p.Amend(l)
 	d.leases[at] = l
@@ -200,7 +226,7 @@ func randomOwner(rnd *rand.Rand) string {
 	switch rnd.IntN(8) {
 	case 0:
 		return ""
-	case 1:
+	case 1, 2:
 		return "foreign" + fmt.Sprint(rnd.IntN(2))
 	}
 	return NewOwner("host"+fmt.Sprint(rnd.IntN(6)), 0)
@@ -217,9 +243,10 @@ func randomListing(rnd *rand.Rand) *literal {
 	if rnd.IntN(4) == 0 {
 		d.host.Max = d.host.Min + 1 + rnd.IntN(10)
 	}
-	idle := rnd.IntN(3)       // how much is free
-	busy := rnd.IntN(2) == 0  // nothing is, and few hosts own all
-	owners := 1 + rnd.IntN(5) // of a busy listing
+	idle := rnd.IntN(3)                  // how much is free
+	busy := rnd.IntN(2) == 0             // nothing is, and few hosts own all
+	owners := 1 + rnd.IntN(5)            // of a busy listing
+	foreign := 4 * max(0, rnd.IntN(4)-1) // how many in eight of those
 	for i := range 1 + rnd.IntN(60) {
 		border := func(n int) string { return fmt.Sprintf("%04X", n*256) }
 		l := Lease{ID: fmt.Sprint("lease", i), ETag: fmt.Sprint(i), Range: feed.Range{Min: border(i), Max: border(i + 1)}, PartitionID: fmt.Sprint(i)}
@@ -234,6 +261,9 @@ func randomListing(rnd *rand.Rand) *literal {
 		switch {
 		case busy:
 			l.Owner = NewOwner(fmt.Sprint("host", rnd.IntN(owners+1)), 0)
+			if rnd.IntN(8) < foreign {
+				l.Owner = fmt.Sprint("foreign", rnd.IntN(2))
+			}
 			l.Modified = d.now.Add(-time.Duration(rnd.IntN(35)) * time.Second)
 		case rnd.IntN(6) == 0:
 			l.Modified = d.now.Add(-time.Duration(rnd.IntN(90)) * time.Second)

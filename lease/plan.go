@@ -21,9 +21,10 @@ type Host struct {
 	// Range is the part of the container that the processor covers; zero:
 	// everything.
 	Range feed.Range
-	// Start and Mode go into the leases that Missing makes.
-	Start feed.Start
-	Mode  feed.Mode
+	// Start and Mode go into the leases that Missing makes, whose form is Dialect's.
+	Start   feed.Start
+	Mode    feed.Mode
+	Dialect Dialect
 }
 
 // Plan judges one listing: who should own what ([Plan.Decide]), what is missing
@@ -54,6 +55,7 @@ type Plan struct {
 
 	usable  int
 	marks   int // marks of mine on leases that others still own
+	stolen  int // leases that this host has stolen since the listing
 	me      int32
 	names   []string // hosts seen, me first; the slices below go with it
 	number  map[string]int32
@@ -111,7 +113,11 @@ func (p *Plan) Amend(l Lease) {
 		return
 	}
 	old := p.lease(i)
-	p.count(old, p.stand(old), -1)
+	was := p.stand(old)
+	p.count(old, was, -1)
+	if was.live && !Ours(old.Owner) && l.Owner == p.host.Owner {
+		p.stolen++
+	}
 	if p.amended == nil {
 		p.amended = map[int32]Lease{}
 	}

@@ -1,0 +1,173 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Hosts of other implementations in the world of balance_world_test.go. They do
+// what the .NET and Java libraries do (EqualPartitionsBalancingStrategy, every 13 s):
+// aim at the ceiling of leases per owner that they see, take what is free, else
+// steal one lease from who has the most. They know no marks; Java drops them.
+
+const foreignInterval = 13 * time.Second
+
+// foreigner makes a foreign host.
+func (w *world) foreigner(after time.Duration, java bool) *host {
+	name := fmt.Sprintf("WORKER-%d", len(w.hosts))
+	if java {
+		name = fmt.Sprintf("pod-%d", len(w.hosts))
+	}
+	h := &host{Host: Host{Owner: name, Terms: times}, alive: true}
+	w.hosts = append(w.hosts, h)
+	w.byText[h.Owner] = h
+	w.after(after, func() { w.equalPartitions(h, java) })
+	return h
+}
+
+// equalPartitions is one cycle of a foreign host, and plans the next.
+func (w *world) equalPartitions(h *host, java bool) {
+	if !h.alive {
+		return
+	}
+	defer w.after(foreignInterval, func() { w.equalPartitions(h, java) })
+	listing := w.list()
+	count := map[string]int{h.Owner: 0}
+	var free []Lease
+	for _, l := range listing.Leases {
+		if l.Owner == "" || listing.Now.Sub(l.Modified) >= times.Expiration {
+			free = append(free, l)
+			continue
+		}
+		count[l.Owner]++
+	}
+	target := 1
+	if n := len(listing.Leases); n > len(count) {
+		target = (n + len(count) - 1) / len(count)
+	}
+	need := target - count[h.Owner]
+	switch {
+	case len(free) > 0 && java:
+		// One at a time beside others, and one even when it has its share.
+		if need = max(need, 1); need > 1 && len(count) > 1 {
+			need = 1
+		}
+		w.rnd.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	case len(free) == 0 && need > 0:
+		free = w.mostLoadedOf(listing, count, target, need)
+		need = 1
+	}
+	for _, l := range free[:min(max(need, 0), len(free))] {
+		l.Owner = h.Owner
+		if java {
+			l.Properties = nil
+		}
+		w.update(l)
+	}
+}
+
+// mostLoadedOf is the lease that a foreign host steals, if it does.
+func (w *world) mostLoadedOf(listing Listing, count map[string]int, target, need int) []Lease {
+	victim := ""
+	for _, l := range listing.Leases { // in the listing's order: a map has none
+		if count[l.Owner] > count[victim] {
+			victim = l.Owner
+		}
+	}
+	if need > 1 {
+		target--
+	}
+	if count[victim] <= target {
+		return nil
+	}
+	i := slices.IndexFunc(listing.Leases, func(l Lease) bool { return l.Owner == victim })
+	return listing.Leases[i : i+1]
+}
+
+// robbed tells the owner of a lease, at one of its next renewals, that a foreign host has taken it.
+func (w *world) robbed(l Lease) {
+	victim := w.byText[l.Owner]
+	if victim == nil || victim.running == nil {
+		return
+	}
+	w.after(w.uniform(renewInterval), func() {
+		if w.current(w.places[l.ID]).Owner != victim.Owner {
+			delete(victim.running, l.ID)
+		}
+	})
+}
+
+// TestBalanceBesideForeignHosts: a fleet of another implementation moves to ours, host
+// by host, and back. After each step all of them, ours and foreign ones, come to floor
+// or ceil of the leases, and then nothing moves.
+func TestBalanceBesideForeignHosts(t *testing.T) {
+	sizes := []struct{ leases, foreign, ours int }{{1, 1, 1}, {4, 1, 1}, {7, 2, 1}, {8, 1, 2}, {10, 2, 2}, {30, 2, 3}, {64, 3, 3}, {100, 1, 4}}
+	for _, size := range sizes {
+		for _, java := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d leases, %d foreign, %d ours, Java %t", size.leases, size.foreign, size.ours, java), func(t *testing.T) {
+				for seed := range uint64(8) {
+					foreignFleet(t, newWorld(seed, size.leases), size.foreign, size.ours, java)
+				}
+			})
+		}
+	}
+}
+
+func foreignFleet(t *testing.T, w *world, foreign, ours int, java bool) {
+	t.Helper()
+	rests := func(what string) {
+		t.Helper()
+		// They steal one lease in 13 s each, ours half of what they lack in 17 s; a hand-over
+		// waits for the end of a wait.
+		from := w.now
+		limit := from + 3*times.Takeover() + time.Duration(len(w.leases))*foreignInterval
+		w.run(limit)
+		took := w.lastMove - from
+		checkBalanced(t, w, what)
+		w.run(limit + 20*times.Acquire)
+		if w.lastMove > limit {
+			t.Fatalf("%s: a lease or mark moved %.1f intervals after it", what, intervals(w.lastMove-from))
+		}
+		if *balanceReport {
+			t.Logf("%-28s balanced after %.1f intervals, %d moves, %d steals", what, intervals(took), w.moves, w.steals)
+		}
+		w.moves, w.steals = 0, 0
+	}
+	for range foreign {
+		w.foreigner(w.uniform(foreignInterval), java)
+	}
+	rests("foreign hosts alone")
+	for i := range ours {
+		w.join(w.uniform(times.Acquire), Host{})
+		if i == 0 {
+			rests("the first of ours comes")
+			if len(w.leases) > foreign && w.have1(w.hosts[foreign]) == 0 {
+				t.Fatal("it has no lease")
+			}
+		}
+	}
+	rests("the others of ours come")
+	for i := range foreign {
+		if i%2 == 0 {
+			w.stop(w.hosts[i])
+		} else {
+			w.crash(w.hosts[i])
+		}
+	}
+	rests("the foreign hosts go")
+	w.foreigner(w.uniform(foreignInterval), java)
+	rests("a foreign host comes")
+	for _, h := range w.living() {
+		if Ours(h.Owner) {
+			w.stop(h)
+		}
+	}
+	rests("ours go")
+}
+
+func (w *world) have1(h *host) int {
+	have, _ := w.have()
+	return have[h]
+}

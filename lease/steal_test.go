@@ -1,0 +1,193 @@
+package lease
+
+import (
+	"testing"
+	"time"
+)
+
+// Taking leases from owners of another implementation: the traces that show what
+// the rules are for, by values alone.
+
+const (
+	worker7 = "WORKER-7"                             // .NET: a machine's name
+	pod     = "pod-3b9f/0123456789abcdef"            // a Java host's, with a tail that isn't ours
+	guid    = "4f9d3a52-6a51-4b0e-9d3f-0123456789ab" // Azure Functions
+)
+
+func wantSteal(t *testing.T, what string, p *Plan, until time.Duration, ids ...string) Lease {
+	t.Helper()
+	m := p.Decide()
+	wantMove(t, what, p, MoveSteal, ids...)
+	if m.Until != until {
+		t.Errorf("%s: to be used from %s on; want %s", what, m.Until, until)
+	}
+	return m.Lease
+}
+
+func TestOnlyTheOwnerTextTellsAForeignOwner(t *testing.T) {
+	for _, text := range []string{worker7, pod, guid, "host", "me-11111111", "me/1111111", "me/111111111", "ME/ABCDEF01"} {
+		if Ours(text) {
+			t.Errorf("%q is taken for a host that obeys a mark", text)
+		}
+		wantSteal(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), time.Hour+61*time.Second, "idA", "idB")
+	}
+	// Two of ours of one instance name, and one whose instance looks like an owner.
+	for _, text := range []string{NewOwner("me", 0x22222222), NewOwner(worker7, 1), NewOwner(other, 2), NewOwner("", 3)} {
+		wantMove(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), MoveAsk)
+	}
+}
+
+// The wait ends when the lease would have expired: E + 1 s after the victim's last
+// write, counted from the moment at which the listing came.
+func TestStolenLeaseWaitsUntilItsVictimsLastWriteHasExpired(t *testing.T) {
+	for _, age := range []time.Duration{-3 * time.Second, 0, 13 * time.Second, 45 * time.Second, 60 * time.Second} {
+		p := planFor(Host{}, Memory{}, true, aged(0, worker7, age), aged(1, worker7, age))
+		wantSteal(t, "at age "+age.String(), p, time.Hour+61*time.Second-age, "idA", "idB")
+	}
+	wantMove(t, "expired, it is nobody's", planFor(Host{}, Memory{}, true, aged(0, worker7, 61*time.Second)), MoveAcquire, "idA")
+}
+
+// A Java host whose document says no time (a null timestamp reads as "now" there, and
+// the lease never expires for Java) is judged by what the store stamped.
+func TestLeaseWithoutATimestampExpires(t *testing.T) {
+	dead, live := aged(0, worker7, 61*time.Second), aged(1, worker7, 0)
+	dead.Timestamp, live.Timestamp = time.Time{}, time.Time{}
+	p := planFor(Host{}, Memory{}, true, dead, live)
+	wantMove(t, "its owner died", p, MoveAcquire, "idA")
+	taken := dead.Acquired(me)
+	taken.Modified = noon
+	p.Amend(taken)
+	wantMove(t, "its owner lives, and has no more than I", p, MoveNone)
+}
+
+func TestStealComesAfterAllElse(t *testing.T) {
+	stolen := []Lease{aged(0, worker7, 0), aged(1, worker7, 0), aged(2, worker7, 0), aged(3, worker7, 0)}
+	wantMove(t, "a free lease", planFor(Host{}, Memory{}, true, append(stolen, aged(4, "", 0))...), MoveAcquire, "idE")
+	asked := append(stolen, aged(4, other, 0), aged(5, other, 0), aged(6, other, 0), aged(7, other, 0))
+	p := planFor(Host{}, Memory{}, true, asked...)
+	for range 2 { // 8 leases of three hosts: me 0, other 4, WORKER-7 4
+		m := p.Decide()
+		if m.Kind != MoveAsk || m.Lease.Owner != other {
+			t.Fatalf("%v of %q, whose owner is %q; want to ask %s first", m.Kind, m.Lease.ID, m.Lease.Owner, other)
+		}
+		p.Amend(m.Lease.Asked(me))
+	}
+	wantSteal(t, "when who can be asked has no more than he should", p, time.Hour+61*time.Second, "idA", "idB", "idC", "idD")
+	wantMove(t, "in a quick cycle", planFor(Host{}, Memory{}, false, stolen...), MoveNone)
+}
+
+func TestStealsOnlyWhatAForeignOwnerHasTooMuchOf(t *testing.T) {
+	row := func(owners ...string) []Lease {
+		var leases []Lease
+		for i, o := range owners {
+			leases = append(leases, aged(i, o, 0))
+		}
+		return leases
+	}
+	for _, c := range []struct {
+		what   string
+		leases []Lease
+		kind   MoveKind
+	}{
+		{"one of one", row(worker7), MoveNone},
+		{"one of two each", row(worker7, me), MoveNone},
+		{"two of three, me one", row(worker7, worker7, me), MoveNone},
+		{"two of two", row(worker7, worker7), MoveSteal},
+		{"three of four, me one", row(worker7, worker7, worker7, me), MoveSteal},
+		{"two and one of three, me none", row(worker7, worker7, guid), MoveSteal},
+		{"one each of two, me none", row(worker7, guid), MoveNone},
+	} {
+		wantMove(t, c.what, planFor(Host{}, Memory{}, true, c.leases...), c.kind)
+	}
+	wantMove(t, "at my maximum", planFor(Host{Max: 1}, Memory{}, true, row(worker7, worker7, worker7, me)...), MoveNone)
+	wantMove(t, "the larger of two", planFor(Host{}, Memory{}, true, row(guid, worker7, worker7, worker7, guid)...), MoveSteal, "idB", "idC", "idD")
+}
+
+// Each stolen lease is silent for a while, and who comes at the same time isn't seen
+// yet: half of what is short now, rounded up, and the rest in later cycles.
+func TestStealsHalfOfWhatItIsShortOfInACycle(t *testing.T) {
+	var leases []Lease
+	for i := range 12 {
+		leases = append(leases, aged(i, worker7, 0))
+	}
+	for _, want := range []int{3, 2, 1, 0} {
+		p := planFor(Host{}, Memory{}, true, leases...)
+		n := 0
+		for m := p.Decide(); m.Kind != MoveNone; m = p.Decide() {
+			if m.Kind != MoveSteal {
+				t.Fatalf("%v of %q", m.Kind, m.Lease.ID)
+			}
+			got := m.Lease.Acquired(me)
+			got.ETag, got.Modified = "2", noon
+			p.Amend(got)
+			for i := range leases {
+				if leases[i].ID == got.ID {
+					leases[i] = got
+				}
+			}
+			n++
+		}
+		if n != want {
+			t.Errorf("it steals %d; want %d", n, want)
+		}
+	}
+}
+
+// A conflict shows the document as it is now: its owner has renewed it, so the wait is
+// counted from that, or another host was faster.
+func TestStealThatIsRefusedIsJudgedAnew(t *testing.T) {
+	leases := []Lease{aged(0, worker7, 20*time.Second), aged(1, worker7, 20*time.Second)}
+	p := planFor(Host{}, Memory{}, true, leases...)
+	l := wantSteal(t, "at first", p, time.Hour+41*time.Second, "idA", "idB")
+	l.ETag, l.Modified = "2", noon.Add(2*time.Second) // 2 s after the listing
+	p.Amend(l)
+	l = wantSteal(t, "renewed meanwhile", p, time.Hour+63*time.Second, l.ID)
+	l.ETag, l.Owner = "3", other
+	p.Amend(l)
+	wantMove(t, "taken by another of ours meanwhile: one each of two", p, MoveNone)
+	if Judge(l, me, l.Continuation, l.Continuation) != Lost {
+		t.Error("the conflict with another owner isn't judged as lost")
+	}
+}
+
+func TestStealNeverTakesAShadowedLeaseOrOneTheHostRuns(t *testing.T) {
+	whole := Lease{ID: "id9", Token: "9", PartitionID: "9", Range: aged(0, "", 0).Range, ETag: "1", Owner: me, Modified: noon}
+	whole.Range.Max = "C"
+	p := planFor(Host{Min: 9}, Memory{}, true, aged(0, worker7, 0), aged(1, worker7, 0), whole)
+	wantMove(t, "an ancestor is there", p, MoveNone)
+	l := Listing{Leases: []Lease{aged(0, worker7, 0), aged(1, worker7, 0)}, Now: noon, Initialized: noon}
+	p = NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, time.Hour, true, func(string) bool { return true })
+	wantMove(t, "this host has workers for both", p, MoveNone)
+	p = planFor(Host{}, Memory{}, true, aged(0, worker7, 0), aged(1, worker7, 0))
+	p.Skip("idA")
+	p.Skip("idB")
+	wantMove(t, "writes of both have failed", p, MoveNone)
+}
+
+// A mark on a foreign owner's lease, kept or copied by its host, means nothing: it is
+// neither obeyed nor counted, and the steal removes it.
+func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
+	leases := []Lease{aged(0, worker7, 0).Asked(third), aged(1, worker7, 0).Asked(third)}
+	l := wantSteal(t, "marked by a third", planFor(Host{}, Memory{}, true, leases...), time.Hour+61*time.Second, "idA", "idB")
+	if got := l.Acquired(me); got.Wanted() != "" || got.Owner != me {
+		t.Errorf("stolen, it is %+v", got)
+	}
+}
+
+// Without the store's clock, the victim's last write is dated by the listing that first
+// showed its ETag; what was written since, nobody can date before the next listing.
+func TestStealFromAStoreWithoutClock(t *testing.T) {
+	leases := []Lease{aged(0, worker7, time.Hour), aged(1, worker7, time.Hour)}
+	plan := func(m Memory, at time.Duration) *Plan {
+		return NewPlan(Host{Owner: me, Terms: times}, Listing{Leases: leases, Initialized: noon}, m, at, true, nobodyRuns)
+	}
+	p := plan(Memory{}, 10*time.Second)
+	wantSteal(t, "seen for the first time", p, 71*time.Second)
+	p = plan(p.Memory(), 30*time.Second)
+	l := wantSteal(t, "seen 20 s ago", p, 71*time.Second)
+	l.ETag = "2"
+	p.Amend(l) // its owner has written meanwhile
+	if m := p.Decide(); m.Lease.ID == l.ID {
+		t.Errorf("%v of a lease that was written nobody knows when", m.Kind)
+	}
+}
