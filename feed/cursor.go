@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -22,14 +23,15 @@ func (r *Reader) begin(ctx context.Context) error {
 	}
 	reroutes := 0
 	for i := 0; i < len(r.cursors); {
-		if r.cursors[i].from.Kind() != StartNow {
+		c := r.cursors[i]
+		if c.from.Kind() != StartNow {
 			i++
 			continue
 		}
 		// MaxItems and Wait stay zero: nothing is to be found.
 		page, err := r.source.Read(ctx, Request{
-			Partition: r.cursors[i].partition,
-			Range:     r.request(r.cursors[i]).Range,
+			Partition: c.partition,
+			Range:     r.request(c).Range,
 			Key:       r.cfg.Key,
 			From:      Now(),
 			Mode:      r.cfg.Mode,
@@ -38,15 +40,15 @@ func (r *Reader) begin(ctx context.Context) error {
 		switch {
 		case errors.As(err, &gone) && reroutes < maxReroutes:
 			reroutes++
-			if err := r.reroute(ctx, i, gone); err != nil {
+			if err := r.reroute(ctx, c, gone); err != nil {
 				return err
 			}
 		case err != nil:
-			return fmt.Errorf("find now in range %s: %w", r.cursors[i].rng, err)
+			return fmt.Errorf("find now in range %s: %w", c.rng, err)
 		case len(page.Changes) > 0:
-			return fmt.Errorf("find now in range %s: the source answered with %d changes from before", r.cursors[i].rng, len(page.Changes))
+			return fmt.Errorf("find now in range %s: the source answered with %d changes from before", c.rng, len(page.Changes))
 		default:
-			r.cursors[i].from = After(page.Continuation)
+			c.from = After(page.Continuation)
 			i++
 		}
 	}
@@ -74,7 +76,7 @@ func (r *Reader) identify(ctx context.Context) error {
 // place makes the first cursors, or finds the partitions of restored ones.
 func (r *Reader) place(ctx context.Context) error {
 	if len(r.cursors) == 0 {
-		r.cursors = []cursor{{rng: r.cfg.Range.OrFull(), from: r.cfg.Start}}
+		r.cursors = []*cursor{{rng: r.cfg.Range.OrFull(), from: r.cfg.Start}}
 	}
 	if r.byKey() {
 		return nil
@@ -83,7 +85,7 @@ func (r *Reader) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var placed []cursor
+	var placed []*cursor
 	for _, c := range r.cursors {
 		if c.partition.ID != "" { // by an earlier call that failed later
 			placed = append(placed, c)
@@ -106,14 +108,13 @@ func (r *Reader) byKey() bool {
 		r.cursors[0].partition.ID == "" && r.cursors[0].rng == Full()
 }
 
-// reroute replaces the i-th cursor, whose partition is gone, by pieces that lie
-// in the partitions which are there now, at the same place.
-func (r *Reader) reroute(ctx context.Context, i int, gone *GoneError) error {
+// reroute replaces c, whose partition is gone, by pieces that lie in the
+// partitions which are there now, at the same place, none of them read yet.
+func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error {
 	partitions, err := r.partitions(ctx)
 	if err != nil {
 		return err
 	}
-	c := r.cursors[i]
 	scope := c.rng
 	if c.partition.ID == "" && !gone.Range.IsZero() {
 		// The prefix of a key lies in several partitions; only the source knows
@@ -124,11 +125,8 @@ func (r *Reader) reroute(ctx context.Context, i int, gone *GoneError) error {
 	if err != nil {
 		return err
 	}
-	cursors := make([]cursor, 0, len(r.cursors)+len(pieces)-1)
-	cursors = append(cursors, r.cursors[:i]...)
-	cursors = append(cursors, pieces...)
-	cursors = append(cursors, r.cursors[i+1:]...)
-	r.cursors, r.quiet = cursors, 0
+	i := slices.Index(r.cursors, c)
+	r.cursors = slices.Concat(r.cursors[:i], pieces, r.cursors[i+1:])
 	return nil
 }
 
@@ -145,8 +143,8 @@ func (r *Reader) partitions(ctx context.Context) ([]Partition, error) {
 
 // cut divides scope, a part of c's range, among the partitions (in order). A part
 // that no partition holds is an error: to go on without it would lose its changes.
-func (c cursor) cut(scope Range, partitions []Partition) ([]cursor, error) {
-	var pieces []cursor
+func (c *cursor) cut(scope Range, partitions []Partition) ([]*cursor, error) {
+	var pieces []*cursor
 	covered := scope.Min
 	for _, p := range partitions {
 		if !p.Range.Overlaps(scope) {
@@ -156,7 +154,7 @@ func (c cursor) cut(scope Range, partitions []Partition) ([]cursor, error) {
 		if piece.Min != covered {
 			break
 		}
-		pieces = append(pieces, cursor{partition: p, rng: piece, from: c.from})
+		pieces = append(pieces, &cursor{partition: p, rng: piece, from: c.from, active: c.active, gone: c.gone + 1})
 		covered = piece.Max
 	}
 	if covered != scope.Max {

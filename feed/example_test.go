@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -15,23 +17,8 @@ import (
 // merged meanwhile.
 func ExampleReader() {
 	ctx := context.Background()
-	db, err := store.OpenMemory(store.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	db, orders := shop()
 	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
-		log.Fatal(err)
-	}
-	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	write := func(order string) {
-		if _, err := orders.Upsert(ctx, nil, []byte(order), store.WriteOptions{}); err != nil {
-			log.Fatal(err)
-		}
-	}
 
 	// read prints what comes behind a position, and returns the one at the end.
 	read := func(position string) string {
@@ -39,8 +26,7 @@ func ExampleReader() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		for !reader.Drained() {
-			page, _, err := reader.Next(ctx)
+		for page, err := range reader.Pages(ctx) {
 			if err != nil {
 				log.Fatal(err)
 			}
@@ -58,14 +44,14 @@ func ExampleReader() {
 		return position
 	}
 
-	write(`{"id":"1","customer":"ada"}`)
-	write(`{"id":"2","customer":"bob"}`)
+	write(orders, `{"id":"1","customer":"ada"}`)
+	write(orders, `{"id":"2","customer":"bob"}`)
 	position := read("")
 	fmt.Println("the partition is split")
 	if _, err := orders.Split(ctx, "0", ""); err != nil {
 		log.Fatal(err)
 	}
-	write(`{"id":"1","customer":"ada","paid":true}`)
+	write(orders, `{"id":"1","customer":"ada","paid":true}`)
 	read(position)
 	// Output:
 	// upsert 1
@@ -125,6 +111,106 @@ func ExampleReader_allVersionsAndDeletes() {
 	// create 1
 	// replace 1
 	// delete 1
+}
+
+// Several workers share a container: each reads a part of the keys, at its own
+// speed, and keeps a position of its own.
+func ExampleSplitRange() {
+	ctx := context.Background()
+	db, orders := shop()
+	defer db.Close()
+	for i := range 1000 {
+		write(orders, fmt.Sprintf(`{"id":"%d","customer":"customer %d"}`, i, i%250))
+	}
+
+	source := db.Source(orders)
+	parts, err := feed.SplitRange(ctx, source, feed.Range{}, 4)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var (
+		workers sync.WaitGroup
+		total   atomic.Int64
+	)
+	for _, part := range parts {
+		workers.Go(func() {
+			reader, err := feed.NewReader(source, feed.ReaderConfig{Range: part, Start: feed.Beginning()})
+			if err != nil {
+				log.Fatal(err)
+			}
+			for page, err := range reader.Pages(ctx) {
+				if err != nil {
+					log.Fatal(err)
+				}
+				total.Add(int64(len(page.Changes)))
+			}
+		})
+	}
+	workers.Wait()
+	fmt.Println(len(parts), "workers read", total.Load(), "changes")
+	// Output: 4 workers read 1000 changes
+}
+
+// A loop that follows waits for changes for ever; here for those of one customer.
+func ExampleReader_Pages() {
+	ctx := context.Background()
+	db, orders := shop()
+	defer db.Close()
+	reader, err := feed.NewReader(db.Source(orders), feed.ReaderConfig{
+		Key:    feed.PartitionKey{"ada"},
+		Start:  feed.Beginning(),
+		Follow: true,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	write(orders, `{"id":"1","customer":"ada"}`)
+	write(orders, `{"id":"2","customer":"bob"}`)
+	for page, err := range reader.Pages(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, change := range page.Changes {
+			id, err := change.ID()
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println(id)
+			if id == "3" {
+				return
+			}
+		}
+		if len(page.Changes) > 0 { // meanwhile
+			go write(orders, `{"id":"3","customer":"ada"}`)
+		}
+	}
+	// Output:
+	// 1
+	// 3
+}
+
+// shop makes a store with a container of orders, keyed by customer.
+func shop() (*store.DB, *store.Container) {
+	ctx := context.Background()
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return db, orders
+}
+
+func write(c *store.Container, order string) {
+	if _, err := c.Upsert(context.Background(), nil, []byte(order), store.WriteOptions{}); err != nil {
+		log.Fatal(err)
+	}
 }
 
 const week = 7 * 24 * time.Hour

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -13,13 +14,15 @@ import (
 
 // fakeSource is a container in memory whose documents carry their effective
 // partition key as they like. It is as plain as a source can be, and can be told
-// to fail. It isn't for concurrent use, but for a read that is being held.
+// to fail. Reads and writes may be concurrent; fail and after then have to be as well.
 type fakeSource struct {
+	mu         sync.Mutex // guards what follows up to requests
 	identity   feed.Identity
 	partitions []feed.Partition
 	nextID     int
 	log        []fakeChange
 	requests   []feed.Request
+	wrote      chan struct{} // closed by the next write
 
 	// fail is asked before each read; its error is the answer.
 	fail func(feed.Request) error
@@ -60,7 +63,13 @@ func (s *fakeSource) partition(r feed.Range, parents ...string) feed.Partition {
 }
 
 func (s *fakeSource) write(epk, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.log = append(s.log, fakeChange{lsn: int64(len(s.log) + 1), epk: epk, id: id, key: feed.PartitionKey{id[:1], id}})
+	if s.wrote != nil {
+		close(s.wrote)
+		s.wrote = nil
+	}
 }
 
 func (s *fakeSource) split(i int, at string) {
@@ -74,6 +83,8 @@ func (s *fakeSource) merge(i int) {
 }
 
 func (s *fakeSource) replace(from, to int, by ...feed.Partition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	rest := append(by, s.partitions[to:]...)
 	s.partitions = append(s.partitions[:from:from], rest...)
 }
@@ -86,11 +97,15 @@ func (s *fakeSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	if s.listed != nil {
 		return s.listed()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.partitions, ctx.Err()
 }
 
 func (s *fakeSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	s.mu.Lock()
 	s.requests = append(s.requests, r)
+	s.mu.Unlock()
 	if s.after != nil {
 		defer s.after(r)
 	}
@@ -102,6 +117,41 @@ func (s *fakeSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 			return feed.Page{}, err
 		}
 	}
+	if !s.waits || r.Wait == 0 {
+		return s.page(r)
+	}
+	hold := time.NewTimer(r.Wait)
+	defer hold.Stop()
+	for {
+		news := s.news()
+		page, err := s.page(r)
+		if err != nil || len(page.Changes) > 0 {
+			return page, err
+		}
+		select {
+		case <-hold.C:
+			return page, nil
+		case <-news:
+		case <-ctx.Done():
+			return feed.Page{}, ctx.Err()
+		}
+	}
+}
+
+// news is closed by the next write.
+func (s *fakeSource) news() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wrote == nil {
+		s.wrote = make(chan struct{})
+	}
+	return s.wrote
+}
+
+// page answers r at once.
+func (s *fakeSource) page(r feed.Request) (feed.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	scope, err := s.scope(r)
 	if err != nil {
 		return feed.Page{}, err
@@ -116,11 +166,6 @@ func (s *fakeSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 			page.LSN = c.lsn
 			break
 		}
-	}
-	if len(page.Changes) == 0 && s.waits {
-		hold := time.NewTimer(r.Wait)
-		defer hold.Stop()
-		<-hold.C
 	}
 	page.Continuation = feed.Continuation(strconv.Quote(strconv.FormatInt(page.LSN, 10)))
 	return page, nil

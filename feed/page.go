@@ -10,6 +10,9 @@ type Page struct {
 	// Continuation is the position behind the page. It is never empty: not on
 	// a page without changes, and not on the answer to a read from now.
 	Continuation Continuation
+	// Range is the part of the keys that the page is of, in a page from a
+	// [Reader]. A [Source] leaves it zero.
+	Range Range
 	// LSN is what Continuation stands for, and End the last LSN of the
 	// partition; -1 where the source can't tell.
 	LSN, End int64

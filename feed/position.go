@@ -128,7 +128,7 @@ func (r *Reader) restore(text string) error {
 		if err != nil {
 			return err
 		}
-		r.cursors = append(r.cursors, cursor{rng: Range(place.positionRange), from: from})
+		r.cursors = append(r.cursors, &cursor{rng: Range(place.positionRange), from: from})
 	}
 	return nil
 }

@@ -13,9 +13,10 @@ import (
 // merged, its cursor is cut at the borders of the partitions that took over, and
 // the pieces go on at the same continuation: nothing is lost, nothing repeated.
 //
-// A Reader is a loop around [Reader.Next]. An error never moves it: the caller
-// may call Next again after any error. Nothing runs between two calls. A Reader
-// may not be used by several goroutines at a time.
+// Read with a loop over [Reader.Pages], or page by page with [Reader.Next]. An
+// error never moves a Reader: the caller may go on after any. Nothing runs behind
+// the end of a loop or between two calls. A Reader may not be used by several
+// goroutines at a time; for several workers there is [SplitRange].
 type Reader struct {
 	source Source
 	cfg    ReaderConfig
@@ -27,11 +28,10 @@ type Reader struct {
 	identity Identity
 	// cursors tile the range that is followed, in no particular order. turn is
 	// the next one to read.
-	cursors []cursor
+	cursors []*cursor
 	turn    int
-	// quiet counts the reads since the last one that found something: when every
-	// cursor was empty in a row, the reader is drained.
-	quiet int
+	// paging is set while a loop over Pages runs.
+	paging bool
 }
 
 // ReaderConfig says what a [Reader] follows. The zero value follows the whole
@@ -56,10 +56,20 @@ type ReaderConfig struct {
 	// MaxItems is a hint of how many changes a page should hold. Default: the
 	// source's, 100.
 	MaxItems int
-	// Wait is how long Next holds the answer when the end of the feed is reached
-	// and nothing new comes, at most. It is divided among the cursors: while one
-	// is being held, a change in another is found at the next call. Default: 0,
-	// Next answers at once.
+	// Follow lets [Reader.Pages] wait for more at the end of the feed. Default: the
+	// loop ends there.
+	Follow bool
+	// Parallel is how many parts of the range Pages reads at the same time, and
+	// the most pages that it holds beside the one in the loop's hands. Default: 1.
+	Parallel int
+	// Wait is how long a read is held, or put off, at the end of the feed, at most.
+	//
+	// Next holds its answer that long when nothing new comes. It is divided among
+	// the parts of the range: while one is being held, a change in another is
+	// found at the next call. Default: 0, Next answers at once.
+	//
+	// Pages with Follow reads an idle part again after a pause that grows from a
+	// twentieth of Wait, just after changes, to the whole of it. Default: 5 s.
 	Wait time.Duration
 	// OnHistoryLost chooses to go on at the oldest position (return true) when the
 	// feed of a part of the range no longer reaches back to the reader's place: the
@@ -76,10 +86,21 @@ type cursor struct {
 	rng Range
 	// from is where the next read starts.
 	from Start
+	// end is set by a read that found nothing new, until something is found.
+	end bool
+	// gone counts the splits and merges since a read of it or of what it is a
+	// piece of succeeded.
+	gone int
+
+	// The rest is for Pages. reading: a read is under way, or its page isn't
+	// handed out yet. due is when to read next, active when it last had changes,
+	// and visited whether it was read since a page was handed out.
+	reading, visited bool
+	due, active      time.Time
 }
 
-// maxReroutes bounds how often one call of Next follows splits and merges before
-// it gives the error back: a source that goes on answering gone without showing
+// maxReroutes bounds how often a part of the range is followed over splits and merges
+// without a read that succeeds, before the error is given back: a source that goes on answering gone without showing
 // the replacements would otherwise keep it for ever.
 const maxReroutes = 8
 
@@ -92,6 +113,9 @@ func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
 	}
 	if cfg.MaxItems < 0 {
 		return nil, fmt.Errorf("reader: MaxItems is %d; it can't be negative", cfg.MaxItems)
+	}
+	if cfg.Parallel < 0 {
+		return nil, fmt.Errorf("reader: Parallel is %d; it can't be negative", cfg.Parallel)
 	}
 	if cfg.Wait < 0 {
 		return nil, fmt.Errorf("reader: Wait is %s; it can't be negative", cfg.Wait)
@@ -116,6 +140,9 @@ func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
 // *GoneError when partitions change faster than they can be followed. None of
 // them moves the reader, and the next call goes on with the next part.
 func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
+	if r.paging {
+		return Page{}, Range{}, errPaging
+	}
 	if err := r.begin(ctx); err != nil {
 		return Page{}, Range{}, err
 	}
@@ -131,30 +158,54 @@ func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 		var gone *GoneError
 		switch {
 		case err == nil:
-			r.advance(page)
+			if !c.advance(page) {
+				r.reopen()
+			}
+			r.turn++
+			page.Range = c.rng
 			return page, c.rng, nil
-		case r.skip(err):
+		case r.skip(c, err):
 			continue
 		case !errors.As(err, &gone):
-			r.turn, r.quiet = r.turn+1, 0
+			r.turn++
+			r.reopen()
 			return Page{}, c.rng, fmt.Errorf("read range %s: %w", c.rng, err)
 		}
-		if rerouteErr := r.reroute(ctx, r.turn, gone); rerouteErr != nil {
-			r.turn, r.quiet = r.turn+1, 0
+		r.reopen()
+		if rerouteErr := r.reroute(ctx, c, gone); rerouteErr != nil {
+			r.turn++
 			return Page{}, c.rng, rerouteErr
 		}
 	}
 	return Page{}, Range{}, fmt.Errorf("gave up after %d attempts: %w", maxReroutes, err)
 }
 
+// errPaging tells that a loop over Pages has the reader.
+var errPaging = errors.New("reader: a loop over its Pages runs")
+
 // Drained reports whether the reader has come to the end of the feed: each of
-// its parts in turn was read and had nothing new. It is true until the next page
-// with changes, error, split or merge.
-func (r *Reader) Drained() bool { return r.begun && r.quiet >= len(r.cursors) }
+// its parts was read and had nothing new. Next keeps it true until the next page
+// with changes, error, split or merge; a loop over Pages, which reads a part to
+// its end and no further, until it finds changes again.
+func (r *Reader) Drained() bool {
+	for _, c := range r.cursors {
+		if !c.end {
+			return false
+		}
+	}
+	return r.begun
+}
+
+// reopen makes the reader read every part again before it is drained.
+func (r *Reader) reopen() {
+	for _, c := range r.cursors {
+		c.end = false
+	}
+}
 
 // read asks for the next page of c, and at the end of the feed holds the answer
 // for c's share of the wait, also where the source can't.
-func (r *Reader) read(ctx context.Context, c cursor) (Page, error) {
+func (r *Reader) read(ctx context.Context, c *cursor) (Page, error) {
 	req := r.request(c)
 	if !r.Drained() || r.cfg.Wait == 0 {
 		return r.source.Read(ctx, req)
@@ -173,13 +224,12 @@ func (r *Reader) read(ctx context.Context, c cursor) (Page, error) {
 	return page, err
 }
 
-// skip moves the cursor whose turn it is over lost history, if the user chooses so.
-func (r *Reader) skip(err error) bool {
+// skip moves c over lost history, if the user chooses so.
+func (r *Reader) skip(c *cursor, err error) bool {
 	var lost *HistoryLostError
 	if r.cfg.OnHistoryLost == nil || !errors.As(err, &lost) || lost.Oldest == "" {
 		return false
 	}
-	c := &r.cursors[r.turn]
 	if c.from == After(lost.Oldest) || !r.cfg.OnHistoryLost(c.rng, lost) {
 		return false
 	}
@@ -188,7 +238,7 @@ func (r *Reader) skip(err error) bool {
 }
 
 // request is the request for the next page of c.
-func (r *Reader) request(c cursor) Request {
+func (r *Reader) request(c *cursor) Request {
 	req := Request{
 		Partition: c.partition,
 		Key:       r.cfg.Key,
@@ -202,19 +252,14 @@ func (r *Reader) request(c cursor) Request {
 	return req
 }
 
-// advance moves the cursor whose turn it is behind page, and gives the turn to
-// the next one.
-func (r *Reader) advance(page Page) {
-	c := &r.cursors[r.turn]
+// advance moves c behind page, and reports whether that is the end of its feed.
+func (c *cursor) advance(page Page) bool {
 	before := c.from
 	c.from = After(page.Continuation)
+	c.gone = 0
 	// A source may answer a read of a part that had nothing with an empty page
 	// from the middle of the feed, where it knows that there is more.
 	behind := page.LSN >= 0 && page.End >= 0 && page.LSN < page.End && c.from != before
-	if len(page.Changes) > 0 || behind {
-		r.quiet = 0
-	} else {
-		r.quiet++
-	}
-	r.turn++
+	c.end = len(page.Changes) == 0 && !behind
+	return c.end
 }

@@ -63,6 +63,9 @@ var defects = []struct{ name, caught string }{
 	{"a held read never ends", "a held read ends with its wait"},
 	{"a read that finds something is held", "a read that finds something is not held"},
 	{"a merged partition starts where its first parent was read", "continuations of both go on in a merged partition"},
+	{"the parts of a range leave a gap", "a range is split into even parts for workers"},
+	{"the parts of a range overlap", "the parts of workers share a hierarchical container"},
+	{"the parts of a range are uneven", "a range is split into even parts for workers"},
 }
 
 func (d *defective) is(name string) bool { return d.defect == name }
@@ -102,6 +105,23 @@ func (d *defective) Partitions(ctx context.Context) ([]feed.Partition, error) {
 		}
 	}
 	return p, err
+}
+
+func (d *defective) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
+	parts, err := feed.SplitRange(ctx, d.Source, r, n)
+	if err != nil || len(parts) < 2 {
+		return parts, err
+	}
+	switch d.defect {
+	case "the parts of a range leave a gap":
+		parts[1].Min += "01"
+	case "the parts of a range overlap":
+		parts[1].Min = parts[0].Min
+	case "the parts of a range are uneven":
+		border := parts[0].Min + "01"
+		parts[0].Max, parts[1].Min = border, border
+	}
+	return parts, nil
 }
 
 func (d *defective) Read(ctx context.Context, r feed.Request) (feed.Page, error) {

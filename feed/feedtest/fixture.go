@@ -134,7 +134,7 @@ func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		contractCases(), latestCases(), pageCases(), startCases(), scopeCases(),
-		topologyCases(), versionCases(), timeCases(), followCases(),
+		topologyCases(), versionCases(), timeCases(), followCases(), parallelCases(),
 	} {
 		all = append(all, group...)
 	}

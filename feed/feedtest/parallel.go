@@ -1,0 +1,167 @@
+package feedtest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// parallelCases are those of loops over pages that read several parts at a time,
+// and of ranges for several workers.
+func parallelCases() []testCase {
+	both := needs{split: true, merge: true}
+	return []testCase{
+		{name: "a loop over several parts at a time loses and repeats nothing over splits and merges", container: fourPartitions, needs: both, run: pagesLatest},
+		{name: "a loop over several parts at a time gets every version once over splits and merges", container: allVersionsOf(fourPartitions), needs: both, run: pagesVersions},
+		{name: "a range is split into even parts for workers", container: fourPartitions, run: evenParts},
+		{name: "the parts of workers share a hierarchical container", container: hierarchical, run: hierarchicalParts},
+	}
+}
+
+// pages reads to the end of the feed in one loop.
+func (s *suite) pages(r *feed.Reader) []feed.Change {
+	s.Helper()
+	var all []feed.Change
+	for page, err := range r.Pages(s.ctx) {
+		if err != nil {
+			s.Fatalf("pages: %v", err)
+		}
+		all = append(all, page.Changes...)
+	}
+	return all
+}
+
+// pagesLoad runs the load, splits and merges beside loops over pages, which are
+// left now and then, and resumed by another reader at the end.
+func (s *suite) pagesLoad(cfg feed.ReaderConfig) []feed.Change {
+	s.Helper()
+	r := s.reader(cfg)
+	s.position(r) // now is found before the first write
+	wait := s.load()
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		s.reshape()
+		wait()
+	}()
+	var all []feed.Change
+	for done := false; !done; {
+		select {
+		case <-finished:
+			done = true
+		default:
+		}
+		n := 0
+		for page, err := range r.Pages(s.ctx) {
+			var gone *feed.GoneError
+			if errors.As(err, &gone) {
+				continue // splits overtook the reader; its place stands
+			}
+			if err != nil {
+				s.Fatalf("pages: %v", err)
+			}
+			all = append(all, page.Changes...)
+			if n++; n > 4 {
+				break
+			}
+		}
+	}
+	all = append(all, s.pages(r)...)
+	rest := s.pages(s.reader(feed.ReaderConfig{Position: s.position(r)}))
+	s.want("from the position at the end", rest, "")
+	return all
+}
+
+func pagesLatest(s *suite) {
+	versions := map[string]int{}
+	for _, c := range s.decode(s.pagesLoad(feed.ReaderConfig{Start: feed.Now(), MaxItems: 5, Parallel: 3})) {
+		if c.n <= versions[c.id] {
+			s.Fatalf("%s was read at version %d after %d", c.id, c.n, versions[c.id])
+		}
+		versions[c.id] = c.n
+	}
+	s.checkFinal(versions)
+}
+
+func pagesVersions(s *suite) {
+	versions := map[string]int{}
+	cfg := feed.ReaderConfig{Start: feed.Now(), Mode: feed.AllVersionsAndDeletes, MaxItems: 5, Parallel: 3}
+	for _, c := range s.decode(s.pagesLoad(cfg)) {
+		if c.n != versions[c.id]+1 {
+			s.Fatalf("%s was read at version %d after %d", c.id, c.n, versions[c.id])
+		}
+		versions[c.id] = c.n
+	}
+	s.checkFinal(versions)
+}
+
+// parts splits r, and checks that the parts tile it.
+func (s *suite) parts(r feed.Range, n int) []feed.Range {
+	s.Helper()
+	if _, ok := s.Source.(feed.RangeSplitter); !ok {
+		s.Skip("the source doesn't split ranges")
+	}
+	parts, err := feed.SplitRange(s.ctx, s.Source, r, n)
+	if err != nil {
+		s.Fatalf("split range %s in %d: %v", r, n, err)
+	}
+	if len(parts) != n {
+		s.Fatalf("range %s in %d is %v", r, n, parts)
+	}
+	low := r.OrFull().Min
+	for _, part := range parts {
+		if part.Min != low || part.IsEmpty() {
+			s.Fatalf("range %s in %d has gaps or empty parts: %v", r, n, parts)
+		}
+		low = part.Max
+	}
+	if low != r.OrFull().Max {
+		s.Fatalf("range %s in %d ends early: %v", r, n, parts)
+	}
+	return parts
+}
+
+// evenParts: each of five workers gets its share of 200 keys, and together they
+// get every change once; the parts of a part tile it, too.
+func evenParts(s *suite) {
+	const keys, workers = 200, 5
+	for i := range keys {
+		s.write(feed.PartitionKey{fmt.Sprintf("key-%d", i)}, itemID(i), 1)
+	}
+	var all []feed.Change
+	for _, part := range s.parts(feed.Range{}, workers) {
+		changes := s.pages(s.reader(feed.ReaderConfig{Range: part, Start: feed.Beginning(), Parallel: 2}))
+		if len(changes) < keys/workers/2 || len(changes) > keys/workers*2 {
+			s.Errorf("part %s has %d of %d keys", part, len(changes), keys)
+		}
+		all = append(all, changes...)
+		inner := 0
+		for _, piece := range s.parts(part, 3) {
+			inner += len(s.pages(s.reader(feed.ReaderConfig{Range: piece, Start: feed.Beginning()})))
+		}
+		if inner != len(changes) {
+			s.Errorf("part %s has %d changes, its own parts %d", part, len(changes), inner)
+		}
+	}
+	s.wantItems("all workers", all, 0, keys, 1)
+	if _, err := feed.SplitRange(s.ctx, s.Source, feed.Range{Min: "0A", Max: "0A"}, 2); err == nil {
+		s.Error("an empty range is split")
+	}
+}
+
+func hierarchicalParts(s *suite) {
+	const items = 60
+	for i := range items {
+		key := feed.PartitionKey{fmt.Sprintf("t%d", i%20), fmt.Sprintf("u%d", i)}
+		body := fmt.Sprintf(`{"tenant":%q,"user":%q,"id":%q,"n":1}`, key[0], key[1], itemID(i))
+		if err := s.Upsert(s.ctx, key, []byte(body)); err != nil {
+			s.Fatal(err)
+		}
+	}
+	var all []feed.Change
+	for _, part := range s.parts(feed.Range{}, 3) {
+		all = append(all, s.pages(s.reader(feed.ReaderConfig{Range: part, Start: feed.Beginning(), MaxItems: 7}))...)
+	}
+	s.wantItems("all workers", all, 0, items, 1)
+}
