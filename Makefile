@@ -12,7 +12,7 @@ N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
 
-.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server load memory memory-server balance demo interop interop-go interop-js interop-java interop-raw check clean
+.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server load memory memory-server balance demo interop interop-go interop-js interop-java interop-raw record-java check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -111,6 +111,10 @@ interop:
 ## interop-go, interop-js, interop-java, interop-raw: one suite; TRANSPORTS=tls or plain for one transport
 interop-go interop-js interop-java interop-raw:
 	$(GO) run ./interop/runner -suites $(@:interop-%=%) $(if $(TRANSPORTS),-transports $(TRANSPORTS))
+
+## record-java: the golden lease documents of lease/testdata/java, from real hosts of Java's processor (4 minutes)
+record-java:
+	$(GO) run ./interop/record
 
 clean:
 	rm -rf $(BIN)

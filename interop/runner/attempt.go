@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/changefeed-go/changefeed/interop/internal/stand"
 )
 
 // An attempt is one suite over one transport, against a server of its own.
@@ -28,28 +28,28 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	if err := os.MkdirAll(a.work, 0o700); err != nil {
 		return nil, err
 	}
-	server := server{binary: a.binary, work: a.work, tls: a.transport == "tls", key: newKey(), readOnlyKey: newKey()}
-	if err := server.start(ctx); err != nil {
+	server := stand.Server{Binary: a.binary, Work: a.work, TLS: a.transport == "tls", Key: stand.NewKey(), ReadOnlyKey: stand.NewKey()}
+	if err := server.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
 	report, err := filepath.Abs(filepath.Join(a.work, "report"))
 	if err != nil {
-		return nil, errors.Join(err, server.stop())
+		return nil, errors.Join(err, server.Stop())
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("the suite ran for more than %s", a.timeout))
 	defer cancel()
 	var output bytes.Buffer
 	failed := command(limited, &output, a.directory, []string{
-		"CHANGEFEED_ENDPOINT=" + server.endpoint,
-		"CHANGEFEED_KEY=" + server.key,
-		"CHANGEFEED_READONLY_KEY=" + server.readOnlyKey,
-		"CHANGEFEED_CA=" + server.certificate,
+		"CHANGEFEED_ENDPOINT=" + server.Endpoint,
+		"CHANGEFEED_KEY=" + server.Key,
+		"CHANGEFEED_READONLY_KEY=" + server.ReadOnlyKey,
+		"CHANGEFEED_CA=" + server.Certificate,
 		"CHANGEFEED_REPORT=" + report,
 	}, "./run")
 	if failed != nil {
 		failed = fmt.Errorf("the suite: %w", errors.Join(failed, context.Cause(limited)))
 	}
-	stopped := server.stop()
+	stopped := server.Stop()
 	if failed != nil || stopped != nil || a.verbose {
 		writef(out, "--- output of %s over %s\n%s--- end of it\n", a.suite, a.transport, output.Bytes())
 	}
@@ -78,11 +78,4 @@ func readReport(path string) (map[string]string, error) {
 		}
 	}
 	return reported, nil
-}
-
-// newKey is an account key as the service makes them: 64 random bytes in base64.
-func newKey() string {
-	secret := make([]byte, 64)
-	_, _ = rand.Read(secret) // never fails
-	return base64.StdEncoding.EncodeToString(secret)
 }

@@ -5,7 +5,8 @@ import java.util.List;
 
 /**
  * The program of the suite. Without arguments it runs every scenario, with names those. It also is the processes that scenarios start:
- * {@code resume} goes on with a change feed, {@code host} is a host of the change feed processor.
+ * {@code resume} goes on with a change feed, {@code host} is a host of the change feed processor, {@code live} are hosts that
+ * a driver commands.
  */
 public final class Main {
 
@@ -26,6 +27,10 @@ public final class Main {
         }
         if (args.length > 0 && args[0].equals("host")) {
             ProcessorHost.main(rest.subList(1, rest.size()));
+            System.exit(0);
+        }
+        if (args.length > 0 && args[0].equals("live")) {
+            LiveHosts.main();
             System.exit(0);
         }
         int failed;

@@ -1,9 +1,11 @@
-package main
+package stand
 
 import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -22,32 +24,42 @@ const (
 	stopping = 30 * time.Second
 )
 
-// A server is a `changefeed serve` of a suite's own. Over TLS its store is in a directory,
+// A Server is a `changefeed serve` of a driver's own. Over TLS its store is in a directory,
 // where the certificate is too; over plain HTTP it is in memory. It keeps versions as an account with continuous
-// backup does, which the SDKs' samples of that mode take for granted.
-type server struct {
-	binary, work     string
-	tls              bool
-	key, readOnlyKey string
+// backup does, which the SDKs' samples of that mode take for granted. Start and Stop are called once each.
+type Server struct {
+	// Binary is the path of the command, Work a directory for the store and its certificate.
+	Binary, Work string
+	// TLS encrypts, with a self-signed certificate.
+	TLS bool
+	// Key and ReadOnlyKey are the account's keys; NewKey makes one.
+	Key, ReadOnlyKey string
 
-	// endpoint and certificate are what it printed.
-	endpoint, certificate string
+	// Endpoint is the URL that the server printed, Certificate the path of its certificate over TLS.
+	Endpoint, Certificate string
 
 	cmd    *exec.Cmd
 	log    bytes.Buffer
 	exited chan error
 }
 
-// start returns when the server has said that it is ready.
-func (s *server) start(ctx context.Context) error {
-	args := []string{"serve", "--listen", "127.0.0.1:0", "--key", s.key, "--read-only-key", s.readOnlyKey, "--keep-versions", "10m"}
-	if s.tls {
-		args = append(args, "--tls", "self-signed", "--data", filepath.Join(s.work, "data"))
+// NewKey is an account key as the service makes them: 64 random bytes in base64.
+func NewKey() string {
+	secret := make([]byte, 64)
+	_, _ = rand.Read(secret) // never fails
+	return base64.StdEncoding.EncodeToString(secret)
+}
+
+// Start returns when the server has said that it is ready.
+func (s *Server) Start(ctx context.Context) error {
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--key", s.Key, "--read-only-key", s.ReadOnlyKey, "--keep-versions", "10m"}
+	if s.TLS {
+		args = append(args, "--tls", "self-signed", "--data", filepath.Join(s.Work, "data"))
 	} else {
 		args = append(args, "--tls", "off", "--memory")
 	}
 	// It outlives ctx, so that it is always ended in good order.
-	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.binary, args...)
+	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Binary, args...)
 	s.cmd.Stderr = &s.log
 	banner, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -72,22 +84,22 @@ func (s *server) start(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return errors.Join(err, s.stop())
+		return errors.Join(err, s.Stop())
 	}
 	return nil
 }
 
 // readBanner takes endpoint and certificate from what the server prints, and returns at "ready".
-func (s *server) readBanner(banner io.Reader) error {
+func (s *Server) readBanner(banner io.Reader) error {
 	for lines := bufio.NewScanner(banner); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		switch name {
 		case "endpoint":
-			s.endpoint = strings.TrimSpace(value)
+			s.Endpoint = strings.TrimSpace(value)
 		case "certificate":
-			s.certificate = strings.TrimSpace(value)
+			s.Certificate = strings.TrimSpace(value)
 		case "ready":
-			if s.endpoint == "" || s.tls != (s.certificate != "") {
+			if s.Endpoint == "" || s.TLS != (s.Certificate != "") {
 				return errors.New("the banner names no endpoint, or no certificate")
 			}
 			return nil
@@ -96,8 +108,8 @@ func (s *server) readBanner(banner io.Reader) error {
 	return errors.New("it ended before it was ready")
 }
 
-// stop ends the server by SIGTERM. An exit status other than 0 is an error, and shows the server's log.
-func (s *server) stop() error {
+// Stop ends the server by SIGTERM. An exit status other than 0 is an error, and shows the server's log.
+func (s *Server) Stop() error {
 	if s.cmd.Process.Signal(syscall.SIGTERM) != nil {
 		<-s.exited //nolint:errcheck // the state tells the same
 		return fmt.Errorf("the server had ended before it was told to: %s\n%s", s.cmd.ProcessState, s.log.Bytes())

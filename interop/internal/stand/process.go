@@ -1,0 +1,168 @@
+package stand
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// commandTime is how long a host may take to obey a command: a first start with others waits for a lock of 15 s.
+const commandTime = 90 * time.Second
+
+// A Process has hosts of a change feed processor and is commanded by its standard input, one command a line. It answers
+// each, in order, with a line of fields parted by tabs: "ok", command; or "failed", command, why. What else it prints goes to the
+// function that Launch was given. interop/README.md describes commands and lines. Its methods may be called concurrently.
+type Process struct {
+	// Name is what errors call it.
+	Name string
+
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	log   bytes.Buffer
+	ended chan struct{} // closed when the process has ended and all its lines are read
+
+	mu      sync.Mutex // guards answers: of the one command that is under way
+	answers chan []string
+	one     chan struct{} // holds one element while a command is under way
+}
+
+// Launch starts a process and returns when it says "ready". lines gets every other line that is no answer, by its fields, from one
+// goroutine. The process outlives ctx: Kill or Quit ends it.
+func Launch(ctx context.Context, name string, environment []string, lines func(fields []string), command string, args ...string) (*Process, error) {
+	p := &Process{Name: name, ended: make(chan struct{}), one: make(chan struct{}, 1)}
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), command, args...)
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), environment...), &p.log
+	// A group of its own: Ctrl-C on a terminal ends the driver, which ends its processes in its own order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	ready := make(chan struct{})
+	go func() { // ends with the process, which Kill and Quit wait for
+		defer close(p.ended)
+		p.read(out, ready, lines)
+		_ = p.cmd.Wait() // its state is asked for by who waits
+	}()
+	select {
+	case <-ready:
+		return p, nil
+	case <-p.ended:
+		return nil, fmt.Errorf("%s ended before it was ready: %s\n%s", name, p.cmd.ProcessState, p.log.Bytes())
+	case <-time.After(commandTime):
+		err = fmt.Errorf("%s was not ready after %s", name, commandTime)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	p.Kill()
+	return nil, err
+}
+
+func (p *Process) read(out io.Reader, ready chan struct{}, lines func([]string)) {
+	scan := bufio.NewScanner(out)
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		fields := strings.Split(scan.Text(), "\t")
+		switch fields[0] {
+		case "ready":
+			close(ready)
+		case "ok", "failed":
+			p.mu.Lock()
+			answers := p.answers
+			p.mu.Unlock()
+			if answers != nil {
+				answers <- fields // has room: one answer for one command
+			}
+		default:
+			lines(fields)
+		}
+	}
+}
+
+// Command has the process obey one command. Errors: it failed, with why; the process has ended; it took longer than 90 s.
+func (p *Process) Command(ctx context.Context, command string) error {
+	select {
+	case p.one <- struct{}{}:
+		defer func() { <-p.one }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	answers := make(chan []string, 1)
+	p.mu.Lock()
+	p.answers = answers
+	p.mu.Unlock()
+	if _, err := io.WriteString(p.stdin, command+"\n"); err != nil {
+		return fmt.Errorf("%s: %q: %w\n%s", p.Name, command, err, p.tail())
+	}
+	limit := time.NewTimer(commandTime)
+	defer limit.Stop()
+	select {
+	case a := <-answers:
+		if a[0] == "failed" {
+			return fmt.Errorf("%s: %q failed: %s", p.Name, command, strings.Join(a[min(2, len(a)):], " "))
+		}
+		return nil
+	case <-p.ended:
+		return fmt.Errorf("%s ended during %q: %s\n%s", p.Name, command, p.cmd.ProcessState, p.tail())
+	case <-limit.C:
+		return fmt.Errorf("%s: %q was not answered after %s", p.Name, command, commandTime)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tail is what the process wrote to its standard error, once it has ended.
+func (p *Process) tail() []byte {
+	select {
+	case <-p.ended:
+		return p.log.Bytes()
+	default:
+		return nil
+	}
+}
+
+// Kill ends the process at once (SIGKILL) and returns when it is gone and all that it printed was read. Killed before: nothing happens.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may be gone
+	<-p.ended
+}
+
+// Quit tells the process to end in good order and waits for it. A status other than 0 is an error.
+func (p *Process) Quit(ctx context.Context) error {
+	err := p.Command(ctx, "quit")
+	if err != nil {
+		p.Kill()
+		return err
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(commandTime):
+		err = errors.New("it had not ended")
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		p.Kill()
+		return fmt.Errorf("%s: quit: %w", p.Name, err)
+	}
+	if !p.cmd.ProcessState.Success() {
+		return fmt.Errorf("%s: quit: %s\n%s", p.Name, p.cmd.ProcessState, p.log.Bytes())
+	}
+	return nil
+}
