@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -222,6 +223,11 @@ func (c *scene) handOver(ctx context.Context, p *stand.Process, mode, from strin
 		return err
 	}
 	defer b.Kill()
+	left, err := c.owners(ctx)
+	if err != nil {
+		return err
+	}
+	writef(c.stage.out, "    owners after the stop: %q\n", left)
 	c.next()
 	if err := b.Command(ctx, c.start("java-b", mode, from)); err != nil {
 		return err
@@ -252,6 +258,25 @@ func (c *scene) handOver(ctx context.Context, p *stand.Process, mode, from strin
 		return err
 	}
 	return p.Command(ctx, "stop java-c")
+}
+
+// owners are those of all leases.
+func (c *scene) owners(ctx context.Context) ([]string, error) {
+	all, err := c.stage.client.Documents(ctx, stand.Container{Database: c.database, Name: c.leases})
+	if err != nil {
+		return nil, err
+	}
+	var owners []string
+	for _, d := range all {
+		var l lease
+		if err := json.Unmarshal(d, &l); err != nil {
+			return nil, err
+		}
+		if isLease(l) {
+			owners = append(owners, text(l.Owner))
+		}
+	}
+	return owners, nil
 }
 
 // starts are the first positions of each kind of start: with nothing to read, and with a change behind the start.
