@@ -122,6 +122,7 @@ type fakeStore struct {
 	writes []fakeWrite
 	// before answers a write instead of carrying it out, after one carried out.
 	before, after func(w fakeWrite) error
+	unreadable    []lease.Unreadable
 }
 
 type fakeWrite struct {
@@ -138,7 +139,7 @@ func (s *fakeStore) List(context.Context) (lease.Listing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lists++
-	l := lease.Listing{Initialized: s.marker, Now: time.Now().UTC()}
+	l := lease.Listing{Initialized: s.marker, Now: time.Now().UTC(), Unreadable: s.unreadable}
 	for _, doc := range s.docs {
 		l.Leases = append(l.Leases, doc)
 	}
