@@ -91,6 +91,7 @@ type splitter struct {
 // The errors of a page that is JSON, and no page.
 var (
 	errNoDocuments = errors.New(`it has no member "Documents"`)
+	errTwice       = errors.New(`it has two members "Documents"`)
 	errNoPosition  = errors.New("a change has no positive LSN, or no time")
 	errNoImage     = errors.New("a change has neither an item, nor is it a delete")
 )
@@ -108,7 +109,9 @@ func (s *splitter) page(body []byte) error {
 		switch {
 		case err != nil:
 			return err
-		case name.Is("Documents") && !found:
+		case name.Is("Documents") && found:
+			return errTwice
+		case name.Is("Documents"):
 			found = true
 			err = s.documents(in)
 		case name.Is("_rid") && in.Peek() == '"':

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
@@ -113,6 +115,8 @@ type call struct {
 	header http.Header
 	// account marks a request for the account itself, which goes to the endpoint that the user gave.
 	account bool
+	// body makes the call a POST of it, in JSON: a write, which goes where the account is written to, and isn't the budget's.
+	body []byte
 
 	// charge is the sum over all attempts, in request units.
 	charge float64
@@ -123,7 +127,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// failure is the answer as azcore shows it; nil: none, the status is 200 or 304.
+	// failure is the answer as azcore shows it; nil: none, the status is 200, 207 or 304.
 	failure *azcore.ResponseError
 }
 
@@ -146,7 +150,14 @@ func (c *client) get(ctx context.Context, q *call) (a *answer, err error) {
 
 // try sends a call through the pipeline once; azcore's retries are in it.
 func (c *client) try(ctx context.Context, q *call) (*answer, error) {
-	r, err := runtime.NewRequest(ctx, http.MethodGet, c.endpoint.Scheme+"://"+c.endpoint.Host+q.path)
+	method := http.MethodGet
+	if q.body != nil {
+		method = http.MethodPost
+	}
+	r, err := runtime.NewRequest(ctx, method, c.endpoint.Scheme+"://"+c.endpoint.Host+q.path)
+	if err == nil && q.body != nil {
+		err = r.SetBody(streaming.NopCloser(bytes.NewReader(q.body)), "application/json")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", q.op, err)
 	}
@@ -180,7 +191,13 @@ func (s signer) Do(r *policy.Request) (*http.Response, error) {
 type meter struct{ budget *Budget }
 
 func (m meter) Do(r *policy.Request) (*http.Response, error) {
-	ticket, err := m.budget.admit(r.Raw().Context(), kindFeed)
+	var q *call
+	known := r.OperationValue(&q)
+	budget := m.budget
+	if known && q.body != nil {
+		budget = nil
+	}
+	ticket, err := budget.admit(r.Raw().Context(), kindFeed)
 	if err != nil {
 		return nil, final{err}
 	}
@@ -190,8 +207,7 @@ func (m meter) Do(r *policy.Request) (*http.Response, error) {
 		charge = chargeOf(response)
 	}
 	ticket.settle(charge)
-	var q *call
-	if r.OperationValue(&q) {
+	if known {
 		q.charge += charge
 	}
 	return response, err
