@@ -31,6 +31,8 @@ type cycle struct {
 	acquired func(a acquisition)
 	starts   *starts
 	first    bool
+	// suspect: the last listing looked as if the leases had been upgraded.
+	suspect bool
 
 	began time.Duration
 	out   cycleResult
@@ -84,6 +86,13 @@ func (c *cycle) plan() (*lease.Plan, error) {
 		if err != nil {
 			return plan, err
 		}
+		if again, err := c.refuses(listing); again || err != nil {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		listing = memory.WithRanges(listing)
 		if listing.Rangeless() {
 			if partitions == nil {
 				if partitions, err = c.partitions(); err != nil {
@@ -125,7 +134,7 @@ func (c *cycle) plan() (*lease.Plan, error) {
 func (c *cycle) asHost() lease.Host {
 	return lease.Host{
 		Owner: c.owner, Min: c.cfg.MinLeases, Max: c.cfg.MaxLeases, Terms: c.terms,
-		Range: c.cfg.Range, Start: c.cfg.Start, Mode: c.cfg.Mode,
+		Range: c.cfg.Range, Start: c.cfg.Start, Mode: c.cfg.Mode, Dialect: c.dialect,
 	}
 }
 

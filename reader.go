@@ -20,6 +20,9 @@ type reader struct {
 	// not yet a position.
 	from       feed.Start
 	unresolved bool
+	// along goes with every later position, in the dialect that keeps the start:
+	// the time that the lease was started at. Zero: there is none.
+	along time.Time
 	// since is the configured start time, when the source refused it and the feed
 	// is read from the beginning: what is older is dropped. Zero: nothing is.
 	since time.Time
@@ -52,6 +55,12 @@ func newReader(w *worker, l lease.Lease) reader {
 		pacer: pacer{interval: w.cfg.PollInterval, active: w.now.Mono},
 	}
 	r.unresolved = r.from.Kind() == feed.StartNow
+	if w.dialect == lease.JavaLatestVersion {
+		r.along = r.from.Since()
+		if r.from.Kind() == feed.StartTime {
+			r.along = r.from.Time()
+		}
+	}
 	r.ctx, r.cancel = context.WithCancel(w.base)
 	return r
 }
@@ -129,6 +138,9 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	r.push(page)
 	wasNow := r.unresolved
 	r.from, r.unresolved = feed.After(page.Continuation), false
+	if !r.along.IsZero() {
+		r.from = feed.AfterSince(page.Continuation, r.along)
+	}
 	switch {
 	case len(page.Changes) > 0:
 		r.notBefore = r.pacer.found(started, r.w.now.Mono, page)
@@ -180,8 +192,14 @@ func (r *reader) failed(err error) {
 		// Merged partitions may know no start time. From the beginning nothing is
 		// missed. What is older is dropped only where the user gave the time: that
 		// of a healed lease comes from another clock.
-		r.from = feed.Beginning()
+		r.from, r.along = feed.Beginning(), time.Time{}
 		r.since = w.cfg.Start.Time()
+		return
+	}
+	if errors.Is(err, feed.ErrUnsupported) && !r.from.Since().IsZero() {
+		// The position alone leaves nothing out.
+		r.from = feed.After(r.from.Continuation())
+		r.along = time.Time{}
 		return
 	}
 	w.fail(w.keeper.doc.Token, &SourceError{Op: "read " + w.keeper.doc.Token, Err: err})
@@ -193,7 +211,7 @@ func (r *reader) failed(err error) {
 // lane, because it is the user's code.
 func (h *host) skips(l lease.Lease, from feed.Start, err error) (oldest feed.Continuation) {
 	lost, ok := errors.AsType[*feed.HistoryLostError](err)
-	if !ok || h.cfg.OnHistoryLost == nil || lost.Oldest == "" || from == feed.After(lost.Oldest) {
+	if !ok || h.cfg.OnHistoryLost == nil || lost.Oldest == "" || from.Continuation() == lost.Oldest {
 		return ""
 	}
 	if !h.cfg.OnHistoryLost(l, lost) {

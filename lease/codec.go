@@ -3,7 +3,11 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // Codec reads and writes the lease documents of one processor in one [Dialect]. A
@@ -22,45 +26,117 @@ import (
 // It is a value and safe for concurrent use.
 type Codec struct {
 	dialect Dialect
-	prefix  string
+	key     Key
 	keyed   bool
+	prefix  string
+	// prefixes are the lease prefixes of all dialects, without repetitions, the
+	// codec's own first.
+	prefixes []string
 }
 
 // NewCodec returns the codec for one processor's documents. partitionKeyField
 // tells that the lease container is partitioned by /partitionKey and not by /id:
 // the documents then have that member, which only .NET's dialect knows. It is an
 // error when the id of a document would be one that document stores don't take, and
-// a [*DialectError] when the dialect can't hold what is asked for.
+// a [*DialectError] when the dialect can't have what is asked for.
 func NewCodec(d Dialect, k Key, partitionKeyField bool) (Codec, error) {
-	if d != DotNet {
-		return Codec{}, fmt.Errorf("%s is unknown", d)
+	c := Codec{dialect: d, key: k, keyed: partitionKeyField}
+	var err error
+	if c.prefix, err = d.prefix(k); err != nil {
+		return Codec{}, err
 	}
-	if k.Identity.AccountHost == "" || k.Identity.DatabaseRID == "" || k.Identity.ContainerRID == "" {
-		return Codec{}, errors.New("lease ids need the account host, the database's rid and the container's rid")
+	switch {
+	case d == JavaHandleChanges && k.Mode == feed.AllVersionsAndDeletes:
+		return Codec{}, &DialectError{
+			Found:  d.String() + " has no leases for all versions and deletes",
+			Remedy: "use " + JavaLatestVersion.String() + ", under another processor name",
+		}
+	case d != DotNet && partitionKeyField:
+		return Codec{}, &DialectError{
+			Found:  "the lease container is partitioned by /partitionKey, where no Java host would take its leases from",
+			Remedy: "use a lease container that is partitioned by /id, or " + DotNet.String(),
+		}
 	}
-	// .NET takes the host from a Uri, which lower-cases it.
-	prefix := k.Processor + strings.ToLower(k.Identity.AccountHost) + "_" + k.Identity.DatabaseRID + "_" + k.Identity.ContainerRID
+	for _, other := range []Dialect{d, DotNet, JavaLatestVersion, JavaHandleChanges} {
+		// What can't be an id in another dialect is nobody's lease there.
+		if prefix, err := other.prefix(k); err == nil && !slices.Contains(c.prefixes, prefix+separator) {
+			c.prefixes = append(c.prefixes, prefix+separator)
+		}
+	}
+	return c, nil
+}
+
+const separator = ".."
+
+// prefix is what the ids of all documents of a processor begin with.
+func (d Dialect) prefix(k Key) (string, error) {
+	host, database, container := k.Identity.AccountHost, k.Identity.DatabaseRID, k.Identity.ContainerRID
+	what := "rid"
+	switch d {
+	case DotNet:
+		host = strings.ToLower(host) // .NET takes the host from a Uri, which lower-cases it.
+	case JavaHandleChanges:
+		database, container, what = k.Identity.Database, k.Identity.Container, "name"
+	case JavaLatestVersion:
+	default:
+		return "", fmt.Errorf("%s is unknown", d)
+	}
+	if host == "" || database == "" || container == "" {
+		return "", errors.New("lease ids need the account host, the database's " + what + " and the container's " + what)
+	}
+	prefix := k.Processor + host + "_" + database + "_" + container
 	if at := strings.IndexAny(prefix, `/\?#`); at >= 0 {
-		return Codec{}, fmt.Errorf("lease id prefix %q holds %q, which a document id can't", prefix, prefix[at:at+1])
+		return "", fmt.Errorf("lease id prefix %q holds %q, which a document id can't", prefix, prefix[at:at+1])
 	}
-	return Codec{dialect: d, prefix: prefix, keyed: partitionKeyField}, nil
+	return prefix, nil
 }
 
 // Dialect is the codec's dialect.
 func (c Codec) Dialect() Dialect { return c.dialect }
 
 // LeasePrefix is what the ids of this processor's leases begin with, and no other
-// document's do.
-func (c Codec) LeasePrefix() string { return c.prefix + ".." }
+// document's do. Where the account's host is spelled in lower case, DotNet and
+// JavaLatestVersion have the same.
+func (c Codec) LeasePrefix() string { return c.prefix + separator }
+
+// Prefixes are what the ids of this processor's leases begin with in any dialect,
+// the codec's own LeasePrefix first. A listing looks at all of them, see
+// [Codec.List]: what is there in another dialect must be noticed.
+func (c Codec) Prefixes() []string { return slices.Clone(c.prefixes) }
 
 // LeaseID is the id of the lease with that token.
-func (c Codec) LeaseID(token string) string { return c.prefix + ".." + token }
+func (c Codec) LeaseID(token string) string { return c.prefix + separator + token }
 
 // MarkerID is the id of the document that says that the store is initialised.
 func (c Codec) MarkerID() string { return c.prefix + ".info" }
 
 // IsLease reports whether the document of that id is one of this processor's leases.
 func (c Codec) IsLease(id string) bool { return strings.HasPrefix(id, c.LeasePrefix()) }
+
+// List adds a document that was found in the lease container to a listing: a lease,
+// the marker, one that can't be understood, or a lease of another dialect. Others
+// are passed over. modified is the document's _ts.
+func (c Codec) List(l *Listing, id string, modified time.Time, document []byte) {
+	if id == c.MarkerID() {
+		l.Initialized = modified
+		return
+	}
+	if !c.IsLease(id) {
+		if d, ok := c.elsewhere(id, document); ok {
+			l.Foreign = append(l.Foreign, Foreign{ID: id, Dialect: d})
+		}
+		return
+	}
+	found, err := c.Decode(document)
+	if foreign, ok := errors.AsType[*foreignError](err); ok {
+		l.Foreign = append(l.Foreign, Foreign{ID: id, Dialect: foreign.dialect})
+	}
+	if err != nil {
+		l.Unreadable = append(l.Unreadable, NewUnreadable(c.LeasePrefix(), id, err))
+		return
+	}
+	l.Leases = append(l.Leases, found)
+}
 
 // Marker is the marker's document.
 func (c Codec) Marker() []byte {
@@ -88,4 +164,71 @@ func (c Codec) id(l Lease) string {
 		return l.ID
 	}
 	return c.LeaseID(l.Token)
+}
+
+// Check refuses, with a [*DialectError], to create a lease that the dialect has no
+// form for. What was read by the codec, and what [Plan.Missing] and [Pieces] make
+// for its dialect, it can write.
+func (c Codec) Check(l Lease) error {
+	switch {
+	case c.dialect == JavaHandleChanges && l.PartitionID == "":
+		return &DialectError{
+			Found:  fmt.Sprintf("lease %s is for a part of a partition, and %s has leases for whole partitions alone", l.Token, c.dialect),
+			Remedy: handleChangesRemedy,
+		}
+	case c.dialect == JavaHandleChanges && l.Mode == feed.AllVersionsAndDeletes:
+		return &DialectError{
+			Found:  fmt.Sprintf("lease %s is for all versions and deletes, which %s doesn't have", l.Token, c.dialect),
+			Remedy: "use " + JavaLatestVersion.String() + ", under another processor name",
+		}
+	case c.dialect == JavaLatestVersion && l.PartitionID != "":
+		return &DialectError{
+			Found:  fmt.Sprintf("lease %s is for a partition by its id, and %s has leases for ranges of keys alone", l.Token, c.dialect),
+			Remedy: "create a lease for the partition's range",
+		}
+	}
+	return nil
+}
+
+// Encode writes the lease's document: the members in the order in which the
+// dialect's own hosts write them, then "properties" where those have none, then the
+// ones unknown to us that it was read with. System properties (_etag, _ts ...) are
+// the store's to write and left out. A new lease gets its id from its token.
+func (c Codec) Encode(l Lease) []byte {
+	switch c.dialect {
+	case JavaHandleChanges:
+		return c.encodeHandleChanges(l)
+	case JavaLatestVersion:
+		return c.encodeLatestVersion(l)
+	case DotNet:
+	}
+	return c.encodeDotNet(l)
+}
+
+// Decode reads a lease document. Unlike the dialects' own hosts it keeps members
+// unknown to it.
+func (c Codec) Decode(doc []byte) (Lease, error) {
+	decode := decodeDotNet
+	switch c.dialect {
+	case JavaHandleChanges:
+		decode = decodeHandleChanges
+	case JavaLatestVersion:
+		decode = c.decodeLatestVersion
+	case DotNet:
+	}
+	l, err := decode(doc)
+	if err != nil {
+		return Lease{}, fmt.Errorf("decode lease document: %w", err)
+	}
+	return l, nil
+}
+
+// document is what Decode keeps of a document besides the Lease's fields, so that
+// it is written back.
+type document struct {
+	partitionKey string // the member's value; empty: there was none
+	partitionID  bool   // it had the member PartitionId, the V2 library's name of LeaseToken
+	feedRange    string // a FeedRange that says no range of keys
+	state        string // JavaLatestVersion: what the position is wrapped in, as JSON
+	unknown      string // members unknown to us: "name":value,"name":value
 }

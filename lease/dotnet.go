@@ -1,10 +1,8 @@
 package lease
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -20,10 +18,8 @@ const (
 	versionRange     = 1
 )
 
-// Encode writes the lease's document, as .NET orders its members, then the ones
-// unknown to us that it was read with. System properties (_etag, _ts ...) are the
-// store's to write and left out. A new lease gets its id from its token.
-func (c Codec) Encode(l Lease) []byte {
+// encodeDotNet writes the members as .NET orders them.
+func (c Codec) encodeDotNet(l Lease) []byte {
 	w := writer{buf: make([]byte, 0, 512)}
 	w.text("id", c.id(l))
 	if c.keyed {
@@ -47,11 +43,7 @@ func (c Codec) Encode(l Lease) []byte {
 	w.textOrNull("Owner", l.Owner)
 	w.textOrNull("ContinuationToken", string(l.Continuation))
 	w.properties(l.Properties)
-	if l.Timestamp.IsZero() {
-		w.raw("timestamp", "null")
-	} else {
-		w.text("timestamp", l.Timestamp.UTC().Format(timestampLayout))
-	}
+	w.timestamp(l.Timestamp)
 	if l.Mode == feed.AllVersionsAndDeletes {
 		w.text("Mode", fullFidelity)
 	} else {
@@ -61,76 +53,40 @@ func (c Codec) Encode(l Lease) []byte {
 	return w.end()
 }
 
-// timestampLayout has at most the 7 digits that a .NET date has.
-const timestampLayout = "2006-01-02T15:04:05.9999999Z07:00"
-
-// document is what Decode keeps of a document besides the Lease's fields, so that
-// it is written back.
-type document struct {
-	partitionKey string // the member's value; empty: there was none
-	partitionID  bool   // it had the member PartitionId, the V2 library's name of LeaseToken
-	feedRange    string // a FeedRange that says no range of keys
-	unknown      string // members unknown to us: "name":value,"name":value
-}
-
-// Decode reads a lease document. Unlike .NET it keeps members unknown to it.
-func (c Codec) Decode(doc []byte) (Lease, error) {
-	l, err := decodeDotNet(doc)
-	if err != nil {
-		return Lease{}, fmt.Errorf("decode lease document: %w", err)
-	}
-	return l, nil
-}
-
 func decodeDotNet(doc []byte) (Lease, error) {
-	var l Lease
 	var version int
 	var v2Token, mode string
-	err := scan(doc, func(m member) (err error) {
+	java := false
+	r, err := read(doc, func(r *reading, m member) (_ bool, err error) {
 		switch string(m.key()) {
-		case "id":
-			l.ID, err = m.text()
 		case "partitionKey":
-			l.document.partitionKey, err = m.text()
+			r.document.partitionKey, err = m.text()
 		case "version":
 			version, err = m.integer()
-		case "LeaseToken":
-			l.Token, err = m.text()
 		case "PartitionId":
 			v2Token, err = m.text()
 		case "FeedRange":
-			l.Range, l.document.feedRange, err = m.feedRange()
-		case "Owner":
-			l.Owner, err = m.text()
-		case "ContinuationToken":
-			var c string
-			c, err = m.text()
-			l.Continuation = feed.Continuation(c)
-		case "properties":
-			l.Properties, err = m.properties()
-		case "timestamp":
-			l.Timestamp = m.time()
+			r.Range, r.document.feedRange, err = m.feedRange()
 		case "Mode":
 			mode, err = m.text()
-		case "_etag":
-			l.ETag, err = m.text()
-		case "_ts":
-			var seconds int
-			seconds, err = m.integer()
-			l.Modified = time.Unix(int64(seconds), 0).UTC()
-		case "_rid", "_self", "_attachments", "_lsn":
+		case "feedRange":
+			java = true
+			return false, nil
 		default:
-			l.document.unknown = m.appendTo(l.document.unknown)
+			return false, nil
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.key(), err)
-		}
-		return nil
+		return true, err
 	})
 	if err != nil {
 		return Lease{}, err
 	}
-	return l, l.settle(version, v2Token, mode)
+	if java && r.Range.IsZero() {
+		return Lease{}, &foreignError{JavaLatestVersion}
+	}
+	if err := r.raw(); err != nil {
+		return Lease{}, err
+	}
+	return r.Lease, r.settle(version, v2Token, mode)
 }
 
 // settle checks the members against each other, once all were read.
@@ -139,7 +95,7 @@ func (l *Lease) settle(version int, v2Token, mode string) error {
 		l.Token, l.document.partitionID = v2Token, true
 	}
 	if l.Token == "" {
-		return errors.New("it has no LeaseToken")
+		return errTokenless
 	}
 	switch mode {
 	case "", incremental:

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -18,6 +19,7 @@ type Memory struct {
 	free   map[string]string // of the last regular cycle: ID to ETag
 	seen   map[string]sighting
 	places *places
+	ranges map[string]feed.Range // of partitions whose leases have none, by ID
 }
 
 // sighting is since when a host has seen a lease with this ETag, and whether it
@@ -31,7 +33,7 @@ type sighting struct {
 // Memory returns what to remember for the next listing: what this listing showed,
 // not what was written since.
 func (p *Plan) Memory() Memory {
-	m := Memory{listed: true, mono: p.mono, now: p.now, free: p.before.free, seen: p.seen, places: p.places}
+	m := Memory{listed: true, mono: p.mono, now: p.now, free: p.before.free, seen: p.seen, places: p.places, ranges: p.ranges()}
 	if p.regular {
 		m.free = p.freeNow
 	}
@@ -39,6 +41,35 @@ func (p *Plan) Memory() Memory {
 		m.gaps = p.gaps // before the marker exists no gap counts
 	}
 	return m
+}
+
+// ranges are those of the partitions whose leases keep none: a partition's never
+// changes, so it needs to be asked for once.
+func (p *Plan) ranges() map[string]feed.Range {
+	if p.host.Dialect != JavaHandleChanges {
+		return nil
+	}
+	known := make(map[string]feed.Range, len(p.listing.Leases))
+	for i := range p.listing.Leases {
+		if l := &p.listing.Leases[i]; !l.Range.IsZero() {
+			known[l.PartitionID] = l.Range
+		}
+	}
+	return known
+}
+
+// WithRanges is l with the ranges that are remembered of leases without one.
+func (m Memory) WithRanges(l Listing) Listing {
+	if len(m.ranges) == 0 {
+		return l
+	}
+	l.Leases = slices.Clone(l.Leases)
+	for i := range l.Leases {
+		if lease := &l.Leases[i]; lease.Range.IsZero() {
+			lease.Range = m.ranges[lease.PartitionID]
+		}
+	}
+	return l
 }
 
 // remember notes that a listing shows the lease free.

@@ -38,8 +38,8 @@ func (p *Plan) Complete() bool {
 }
 
 // Missing returns the leases to create for the gaps that are due, cut at the
-// borders of the partitions: a PK-range lease for a whole partition, an EPK lease
-// for a part of one. Each carries its start (continuation or [PropertyStart]),
+// borders of the partitions: a PK-range lease for a whole partition (in
+// [JavaLatestVersion] an EPK lease of its range), an EPK lease for a part of one. Each carries its start (continuation or [PropertyStart]),
 // except one that starts now: its Start(feed.Now()) is now, and the caller stores
 // a continuation in it: that of a read made before the marker was found absent or,
 // when it heals (all versions and deletes only), of a new one, and tells the user
@@ -52,7 +52,7 @@ func (p *Plan) Missing(partitions []feed.Partition) []Lease {
 		}
 		for _, part := range overlapping(partitions, g.Range) {
 			l := partOf(part.Range.Intersect(g.Range))
-			if g.Contains(part.Range) {
+			if g.Contains(part.Range) && p.host.Dialect != JavaLatestVersion {
 				l = wholePartition(part)
 			}
 			l.Mode = p.host.Mode

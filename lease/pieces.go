@@ -26,7 +26,15 @@ import (
 //
 // In the third row .NET gives the one that reaches beyond a PK-range lease. It
 // would skip what the neighbour's lease had not delivered yet; so it is cut here.
-func Pieces(gone Lease, partitions []feed.Partition) (pieces []Lease, same bool, err error) {
+// d has no lease for a part of a partition when it is [JavaHandleChanges]: there the
+// second row and the third are a [*DialectError], and nothing is created.
+func Pieces(d Dialect, gone Lease, partitions []feed.Partition) (pieces []Lease, same bool, err error) {
+	if d == JavaHandleChanges && wasMerged(gone, partitions) {
+		return nil, false, &DialectError{
+			Found:  fmt.Sprintf("the partition of lease %s was merged with another, and %s has leases for whole partitions alone", gone.Token, d),
+			Remedy: mergedRemedy,
+		}
+	}
 	if gone.Range.IsZero() {
 		return nil, false, fmt.Errorf("split lease %s: its document has no range, and none can be derived", gone.Token)
 	}
@@ -48,12 +56,28 @@ func Pieces(gone Lease, partitions []feed.Partition) (pieces []Lease, same bool,
 	return pieces, false, nil
 }
 
-// child gives piece what it inherits from l: position, mode, and the properties
-// but for the mark, which asked for l alone.
+// wasMerged reports whether what took a partition's place reaches beyond it, or is
+// one partition of another id. The range of a lease that has none isn't known any
+// more after a merge.
+func wasMerged(gone Lease, partitions []feed.Partition) bool {
+	if !gone.Range.IsZero() {
+		for _, p := range overlapping(partitions, gone.Range) {
+			if !gone.Range.Contains(p.Range) || p.Range == gone.Range && p.ID != gone.PartitionID {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.ContainsFunc(partitions, func(p feed.Partition) bool { return slices.Contains(p.Parents, gone.PartitionID) })
+}
+
+// child gives piece what it inherits from l: position (with what it is wrapped in),
+// mode, and the properties but for the mark, which asked for l alone.
 func (l Lease) child(piece Lease) Lease {
 	piece.Continuation = l.Continuation
 	piece.Mode = l.Mode
 	piece.Properties = l.without(PropertyWanted).Properties
+	piece.document.state = l.document.state
 	return piece
 }
 

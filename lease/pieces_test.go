@@ -53,7 +53,7 @@ func TestPiecesOfAGoneLease(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			gone := c.gone.At(`"41"`).with("colour", "blue").Acquired(me).Asked(other)
 			gone.ID, gone.ETag, gone.Mode = "id", "7", feed.AllVersionsAndDeletes
-			pieces, same, err := Pieces(gone, c.partitions)
+			pieces, same, err := Pieces(DotNet, gone, c.partitions)
 			if err != nil || same != c.same || describe(pieces) != c.want {
 				t.Fatalf("got %s, same %t, %v; want %s, %t", describe(pieces), same, err, c.want, c.same)
 			}
@@ -74,7 +74,7 @@ func TestPiecesOfAGoneLease(t *testing.T) {
 
 func TestPiecesInheritTheStartOfALeaseWithoutPosition(t *testing.T) {
 	gone := wholePartition(partition("0", "", "FF")).StartingAt(feed.At(noon))
-	pieces, _, err := Pieces(gone, []feed.Partition{partition("1", "", "55"), partition("2", "55", "FF")})
+	pieces, _, err := Pieces(DotNet, gone, []feed.Partition{partition("1", "", "55"), partition("2", "55", "FF")})
 	if err != nil || len(pieces) != 2 || pieces[0].Start(feed.Now()) != feed.At(noon) || pieces[1].Start(feed.Now()) != feed.At(noon) {
 		t.Errorf("%+v, %v", pieces, err)
 	}
@@ -90,11 +90,11 @@ func TestPiecesRefusePartitionsThatDoNotCoverTheLease(t *testing.T) {
 		"a hole":    {partition("1", "", "55"), partition("2", "66", "FF")},
 		"overlap":   {partition("1", "", "66"), partition("2", "55", "FF")},
 	} {
-		if pieces, _, err := Pieces(gone, partitions); err == nil {
+		if pieces, _, err := Pieces(DotNet, gone, partitions); err == nil {
 			t.Errorf("%s: %s", name, describe(pieces))
 		}
 	}
-	if _, _, err := Pieces(Lease{Token: "0", PartitionID: "0"}, []feed.Partition{partition("1", "", "FF")}); err == nil {
+	if _, _, err := Pieces(DotNet, Lease{Token: "0", PartitionID: "0"}, []feed.Partition{partition("1", "", "FF")}); err == nil {
 		t.Error("a lease without a range has pieces")
 	}
 }
@@ -117,7 +117,7 @@ func TestPiecesTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 					next = append(next, l) // its owner doesn't look this time
 					continue
 				}
-				pieces, _, err := Pieces(l, history.live)
+				pieces, _, err := Pieces(DotNet, l, history.live)
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}

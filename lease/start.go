@@ -11,10 +11,19 @@ const startBeginning = "beginning"
 
 // Start is where to read the lease from: behind its continuation; without one
 // from the start in its properties; without that from configured. What can't be
-// understood there (another implementation wrote it) counts as absent.
+// understood there (another implementation wrote it) counts as absent. In
+// [JavaLatestVersion] a start is in the document beside the position, and one at a
+// time goes along with it.
 func (l Lease) Start(configured feed.Start) feed.Start {
+	written, known := stateStart(l.document.state)
 	if l.Continuation != "" {
+		if known && written.Kind() == feed.StartTime {
+			return feed.AfterSince(l.Continuation, written.Time())
+		}
 		return feed.After(l.Continuation)
+	}
+	if known {
+		return written
 	}
 	switch s := l.Properties[PropertyStart]; s {
 	case "":

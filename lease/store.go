@@ -66,6 +66,10 @@ type Listing struct {
 	// Unreadable are lease documents of the processor that can't be understood. One
 	// of them doesn't make List fail.
 	Unreadable []Unreadable
+	// Foreign are leases of the same processor in other dialects, which a start
+	// refuses: [Listing.Refusal]. Those that have the ids of this dialect are among
+	// Unreadable as well.
+	Foreign []Foreign
 	// Initialized is the marker's time (_ts); zero: there is no marker.
 	Initialized time.Time
 	// Now is the store's clock, the one that stamps Modified, when the listing was

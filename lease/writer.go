@@ -53,18 +53,25 @@ func (w *writer) properties(p map[string]string) {
 }
 
 func (w *writer) feedRange(r feed.Range) {
-	bounds, outer := writer{}, writer{}
-	bounds.text("min", r.Min)
-	bounds.text("max", r.Max)
-	outer.raw("Range", string(bounds.end()))
+	outer := writer{}
+	outer.raw("Range", bounds(r))
 	w.raw("FeedRange", string(outer.end()))
 }
 
+// keep writes a member as it was read.
+func (w *writer) keep(m member) { w.members(m.appendTo("")) }
+
 // members writes the text of further members as it is.
 func (w *writer) members(text string) {
-	if text != "" {
-		w.buf = append(append(w.buf, ','), text...)
+	if text == "" {
+		return
 	}
+	if len(w.buf) == 0 {
+		w.buf = append(w.buf, '{')
+	} else {
+		w.buf = append(w.buf, ',')
+	}
+	w.buf = append(w.buf, text...)
 }
 
 func (w *writer) end() []byte {

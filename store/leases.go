@@ -96,6 +96,9 @@ func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
 
 // Create implements [lease.Store].
 func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	if err := s.codec.Check(l); err != nil {
+		return lease.Lease{}, fmt.Errorf("create lease %s: %w", l.Token, err)
+	}
 	if !s.codec.IsLease(l.ID) {
 		l.ID = s.codec.LeaseID(l.Token)
 	}
@@ -200,7 +203,11 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 			err = s.db.fault(cerr)
 		}
 	}()
-	prefix, marker := []byte(s.codec.LeasePrefix()), []byte(s.codec.MarkerID())
+	marker := []byte(s.codec.MarkerID())
+	var prefixes [][]byte
+	for _, prefix := range s.codec.Prefixes() {
+		prefixes = append(prefixes, []byte(prefix))
+	}
 	var document []byte
 	for ok := index.First(); ok; ok = index.Next() {
 		if err := ctx.Err(); err != nil {
@@ -212,25 +219,19 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 		}
 		point := index.Key()[containerKeySize:][:e.point]
 		id := index.Key()[containerKeySize+len(point):]
-		if expired(e.ts, int32(st.meta.props.DefaultTTL), e.ttl, listing.Now.Unix()) {
+		isLease := slices.ContainsFunc(prefixes, func(p []byte) bool { return bytes.HasPrefix(id, p) })
+		if !isLease && !bytes.Equal(id, marker) ||
+			expired(e.ts, int32(st.meta.props.DefaultTTL), e.ttl, listing.Now.Unix()) {
 			continue
 		}
-		if bytes.Equal(id, marker) {
-			listing.Initialized = unixTime(e.ts)
+		document = document[:0]
+		if isLease {
+			if document, err = s.c.fetch(v.snap, document, e, point); err != nil {
+				return listing, 0, err
+			}
 		}
-		if !bytes.HasPrefix(id, prefix) {
-			continue
-		}
-		if document, err = s.c.fetch(v.snap, document[:0], e, point); err != nil {
-			return listing, 0, err
-		}
-		l, err := s.codec.Decode(document)
+		s.codec.List(&listing, string(id), unixTime(e.ts), document)
 		size += len(document)
-		if err != nil {
-			listing.Unreadable = append(listing.Unreadable, lease.NewUnreadable(s.codec.LeasePrefix(), string(id), err))
-			continue
-		}
-		listing.Leases = append(listing.Leases, l)
 	}
 	return listing, size, nil
 }

@@ -178,9 +178,9 @@ func TestLeaseErrorsSayWhatWasDone(t *testing.T) {
 	}
 }
 
-// A document that isn't a lease under a lease's id is an error, not a gap that
-// somebody heals from an old position.
-func TestListingRefusesADamagedLease(t *testing.T) {
+// A document that isn't a lease under a lease's id is told as such, and is no gap
+// that somebody heals from an old position.
+func TestListingTellsOfADamagedLease(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
@@ -194,8 +194,9 @@ func TestListingRefusesADamagedLease(t *testing.T) {
 	if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q,"version":7}`, l.ID), store.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.List(t.Context()); err == nil || !strings.Contains(err.Error(), l.ID) {
-		t.Errorf("list: %v; want an error that names %s", err, l.ID)
+	listing, err := s.List(t.Context())
+	if err != nil || len(listing.Leases) != 0 || len(listing.Unreadable) != 1 || listing.Unreadable[0].ID != l.ID {
+		t.Errorf("list: %+v, %v; want %s to be unreadable", listing, err, l.ID)
 	}
 }
 

@@ -1,0 +1,43 @@
+package lease
+
+import "github.com/changefeed-go/changefeed/feed"
+
+// handleChangesRemedy is the way out of what leases of Java's first dialect can't
+// hold.
+const handleChangesRemedy = "use the dialect \"java-latest-version\": a Java host built with handleLatestVersionChanges upgrades these leases " +
+	"while none of the old hosts runs, before partitions are merged; `changefeed leases convert` converts them"
+
+// mergedRemedy is the way out when it is too late for that.
+const mergedRemedy = "its range can't be told any more: process the container again from a time before its position, in the dialect \"dotnet\" or " +
+	"\"java-latest-version\" and under another processor name; before merges, convert the leases (`changefeed leases convert`)"
+
+// encodeHandleChanges writes the members that a Java host writes, in its order. It
+// reads no others, and drops them with its next write.
+func (c Codec) encodeHandleChanges(l Lease) []byte {
+	w := writer{buf: make([]byte, 0, 512)}
+	w.text("id", c.id(l))
+	w.text("LeaseToken", l.Token)
+	w.textOrNull("ContinuationToken", string(l.Continuation))
+	w.timestamp(l.Timestamp)
+	w.textOrNull("Owner", l.Owner)
+	w.properties(l.Properties)
+	w.members(l.document.unknown)
+	return w.end()
+}
+
+// decodeHandleChanges reads a lease, whose range its document doesn't have: it is
+// that of the partition with its token's id.
+func decodeHandleChanges(doc []byte) (Lease, error) {
+	r, err := read(doc, func(*reading, member) (bool, error) { return false, nil })
+	if err != nil {
+		return Lease{}, err
+	}
+	if r.Token == "" {
+		return Lease{}, errTokenless
+	}
+	if err := r.raw(); err != nil {
+		return Lease{}, err
+	}
+	r.PartitionID, r.Mode = r.Token, feed.LatestVersion
+	return r.Lease, nil
+}

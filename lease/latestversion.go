@@ -1,0 +1,108 @@
+package lease
+
+import (
+	"fmt"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// encodeLatestVersion writes the members that a Java host writes, in its order. It
+// reads no others, and drops them with its next write.
+func (c Codec) encodeLatestVersion(l Lease) []byte {
+	w := writer{buf: make([]byte, 0, 1024)}
+	w.text("id", c.id(l))
+	w.text("LeaseToken", l.Token)
+	w.textOrNull("ContinuationToken", wrap(c.state(l)))
+	w.timestamp(l.Timestamp)
+	w.textOrNull("Owner", l.Owner)
+	w.raw("version", "1")
+	w.name("feedRange")
+	w.buf = append(append(append(w.buf, `{"Range":`...), fullRange(l.Range)...), '}')
+	w.properties(l.Properties)
+	w.members(l.document.unknown)
+	return w.end()
+}
+
+// decodeLatestVersion reads a lease for a range of keys. Without a position it is of
+// the configured mode, because its document doesn't say.
+func (c Codec) decodeLatestVersion(doc []byte) (Lease, error) {
+	version, other := versionRange, false
+	r, err := read(doc, func(r *reading, m member) (_ bool, err error) {
+		switch string(m.key()) {
+		case "version":
+			version, err = m.integer()
+		case "feedRange":
+			r.Range, r.document.feedRange, err = m.feedRange()
+		case "FeedRange", "Mode", "PartitionId":
+			other = true
+			return false, nil
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil {
+		return Lease{}, err
+	}
+	l := r.Lease
+	switch {
+	case other && l.Range.IsZero(), r.position != "" && !isWrapped(r.position):
+		return Lease{}, &foreignError{DotNet}
+	case l.Token == "":
+		return Lease{}, errTokenless
+	case version != versionRange:
+		return Lease{}, fmt.Errorf("version: %d is not that of a lease for a range", version)
+	case l.Range.IsZero():
+		if l.Range = tokenRange(l.Token); l.Range.IsZero() {
+			return Lease{}, fmt.Errorf("feedRange: a lease needs one, and %q is no range", l.Token)
+		}
+	}
+	l.Mode = c.key.Mode
+	if r.position == "" {
+		return l, nil
+	}
+	s, err := unwrap(r.position)
+	if err != nil {
+		return Lease{}, fmt.Errorf("ContinuationToken: %w", err)
+	}
+	l.Mode, l.Continuation, l.document.state = s.mode, s.position, s.text
+	return l, nil
+}
+
+// state is the text in which l's position is wrapped; empty: it has none.
+func (c Codec) state(l Lease) string {
+	if l.document.state == "" {
+		if l.Continuation == "" {
+			return ""
+		}
+		return c.newState(l)
+	}
+	return rewriteState(l.document.state, l.Continuation, l.Range)
+}
+
+// newState wraps a first position, together with the start that it came from: a
+// start at a time goes along with every later read.
+func (c Codec) newState(l Lease) string {
+	from := l.Start(c.key.Start)
+	if l.Continuation != "" {
+		unread := l
+		unread.Continuation = ""
+		from = unread.Start(c.key.Start)
+	}
+	mode := "INCREMENTAL"
+	if l.Mode == feed.AllVersionsAndDeletes {
+		mode, from = "FULL_FIDELITY", feed.Now()
+	}
+	link := "/dbs/" + c.key.Identity.Database + "/colls/" + c.key.Identity.Container
+	inner, outer := writer{}, writer{}
+	inner.raw("V", "1")
+	inner.text("Rid", link)
+	inner.raw("Continuation", positions(l.Continuation, l.Range))
+	inner.raw("Range", fullRange(l.Range))
+	outer.raw("V", "1")
+	outer.text("Rid", link)
+	outer.text("Mode", mode)
+	outer.raw("StartFrom", startFrom(from))
+	outer.raw("Continuation", string(inner.end()))
+	return string(outer.end())
+}

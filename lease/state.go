@@ -1,0 +1,308 @@
+package lease
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// A position in Java's second dialect is the Base64 text of
+//
+//	{"V":1,"Rid":"/dbs/db/colls/c","Mode":"INCREMENTAL","StartFrom":{"Type":"BEGINNING"},
+//	 "Continuation":{"V":1,"Rid":"/dbs/db/colls/c",
+//	  "Continuation":[{"token":"\"11\"","range":{"min":"","max":"FF"}}],
+//	  "Range":{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}}}
+//
+// Only token and the ranges are ever changed here; what else is in it is written
+// back as it was found.
+
+// state is a position as read.
+type state struct {
+	text     string // as JSON
+	mode     feed.Mode
+	position feed.Continuation
+}
+
+// isWrapped reports whether a position is of that form. Those of a feed begin with
+// a quote, or are no Base64 of an object.
+func isWrapped(position string) bool {
+	if position == "" || position[0] == '"' {
+		return false
+	}
+	text, err := fromBase64(position)
+	return err == nil && len(text) > 0 && text[0] == '{'
+}
+
+// fromBase64 reads either alphabet, with or without padding, as Java hosts do
+// between them.
+func fromBase64(text string) ([]byte, error) {
+	text = strings.TrimRight(text, "=")
+	if strings.ContainsAny(text, "+/") {
+		return base64.RawStdEncoding.DecodeString(text)
+	}
+	return base64.RawURLEncoding.DecodeString(text)
+}
+
+// wrap encodes a state. Java decodes each position twice, once with the alphabet
+// for URLs and once with the other; one that is to be read by both has none of the
+// characters in which they differ. In ASCII these come from four characters alone,
+// which JSON can write as escapes.
+func wrap(text string) string {
+	if text == "" {
+		return ""
+	}
+	return base64.URLEncoding.EncodeToString(plain(text))
+}
+
+// plain escapes what Base64 would turn into one of the characters in question, and
+// all that isn't ASCII. It is found in strings alone, where JSON has escapes.
+func plain(text string) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range text {
+		switch {
+		case strings.ContainsRune(">?~\x7f", r), r >= utf8.RuneSelf && r <= math.MaxUint16:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		case r > math.MaxUint16:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = append(out, byte(r))
+		}
+	}
+	return out
+}
+
+var errStateForm = errors.New("it is not of a form that is understood")
+
+// unwrap reads a position.
+func unwrap(position string) (state, error) {
+	text, err := fromBase64(position)
+	if err != nil {
+		return state{}, err
+	}
+	return readState(text)
+}
+
+func readState(text []byte) (state, error) {
+	s := state{text: string(text)}
+	err := scan(text, func(m member) (err error) {
+		switch string(m.key()) {
+		case "V":
+			err = m.stateVersion()
+		case "Mode":
+			s.mode, err = m.stateMode()
+		case "Continuation":
+			s.position, err = m.statePosition()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.key(), err)
+		}
+		return nil
+	})
+	return s, err
+}
+
+func (m member) stateVersion() error {
+	if string(m.value) != "1" {
+		return fmt.Errorf("%s: %w", m.value, errStateForm)
+	}
+	return nil
+}
+
+func (m member) stateMode() (feed.Mode, error) {
+	switch text, err := m.text(); {
+	case err != nil:
+		return 0, err
+	case text == "INCREMENTAL":
+		return feed.LatestVersion, nil
+	case text == "FULL_FIDELITY":
+		return feed.AllVersionsAndDeletes, nil
+	default:
+		return 0, fmt.Errorf("%q is unknown", text)
+	}
+}
+
+// statePosition reads the inner Continuation, which must be one of exactly one
+// position, as a processor's is.
+func (m member) statePosition() (position feed.Continuation, err error) {
+	if m.null() {
+		return "", nil
+	}
+	err = members(m.value, func(inner member) error {
+		switch string(inner.key()) {
+		case "V":
+			return inner.stateVersion()
+		case "Continuation":
+			var all []struct {
+				Token *string `json:"token"`
+			}
+			if err := json.Unmarshal(inner.value, &all); err != nil {
+				return err
+			}
+			if len(all) != 1 {
+				return fmt.Errorf("%d positions, where a lease has one: %w", len(all), errStateForm)
+			}
+			if all[0].Token != nil {
+				position = feed.Continuation(*all[0].Token)
+			}
+		}
+		return nil
+	})
+	return position, err
+}
+
+// stateStart is where the lease was started, by the state's StartFrom; ok is false
+// when it doesn't say, or says what nothing here writes.
+func stateStart(text string) (start feed.Start, ok bool) {
+	_ = scan([]byte(text), func(m member) error { // it was scanned when it was read
+		if string(m.key()) != "StartFrom" {
+			return nil
+		}
+		var from struct {
+			Type          string `json:"Type"`
+			PointInTimeMs int64  `json:"PointInTimeMs"`
+		}
+		if json.Unmarshal(m.value, &from) != nil {
+			return nil
+		}
+		switch from.Type {
+		case "NOW":
+			start, ok = feed.Now(), true
+		case "BEGINNING":
+			start, ok = feed.Beginning(), true
+		case "POINT_IN_TIME":
+			// Java sends the time as it is, and the service takes it as exclusive.
+			start, ok = feed.At(time.UnixMilli(from.PointInTimeMs).Add(time.Second)), true
+		}
+		return nil
+	})
+	return start, ok
+}
+
+// startFrom writes a StartFrom.
+func startFrom(s feed.Start) string {
+	w := writer{}
+	switch s.Kind() {
+	case feed.StartBeginning:
+		w.text("Type", "BEGINNING")
+	case feed.StartTime:
+		// Java reads the number as a long, which it finds too small below 2^31: in
+		// January 1970, when there was nothing.
+		ms := s.Time().Add(-time.Second).UnixMilli()
+		if ms <= math.MaxInt32 {
+			w.text("Type", "BEGINNING")
+			break
+		}
+		w.text("Type", "POINT_IN_TIME")
+		w.raw("PointInTimeMs", strconv.FormatInt(ms, 10))
+	case feed.StartNow, feed.StartContinuation:
+		w.text("Type", "NOW")
+	}
+	return string(w.end())
+}
+
+// rewriteState is the state text with another position and range. What isn't
+// changed stays as it is.
+func rewriteState(text string, position feed.Continuation, r feed.Range) string {
+	was, err := readState([]byte(text))
+	if err == nil && was.position == position && stateRange(text) == r {
+		return text
+	}
+	w, wrote := writer{}, false
+	_ = scan([]byte(text), func(m member) error { // it was scanned when it was read
+		switch string(m.key()) {
+		case "Continuation":
+			wrote = true
+			w.raw("Continuation", rewriteInner(m, position, r))
+		case "Range", "PK", "PKRangeId":
+			// A state without a position has its range here, one with a position there.
+		default:
+			w.keep(m)
+		}
+		return nil
+	})
+	if !wrote {
+		inner := writer{}
+		inner.raw("V", "1")
+		inner.text("Rid", stateRID(text))
+		inner.raw("Continuation", positions(position, r))
+		inner.raw("Range", fullRange(r))
+		w.raw("Continuation", string(inner.end()))
+	}
+	return string(w.end())
+}
+
+func rewriteInner(outer member, position feed.Continuation, r feed.Range) string {
+	w := writer{}
+	_ = members(outer.value, func(m member) error {
+		switch string(m.key()) {
+		case "Continuation":
+			w.raw("Continuation", positions(position, r))
+		case "Range":
+			// Java writes the flags beside a first position only.
+			w.raw("Range", bounds(r))
+		default:
+			w.keep(m)
+		}
+		return nil
+	})
+	return string(w.end())
+}
+
+// stateRange is the range that a state says its position is for.
+func stateRange(text string) (r feed.Range) {
+	var s struct {
+		Continuation struct {
+			Range struct {
+				Min string `json:"min"`
+				Max string `json:"max"`
+			} `json:"Range"`
+		} `json:"Continuation"`
+	}
+	if json.Unmarshal([]byte(text), &s) == nil {
+		r = feed.Range{Min: s.Continuation.Range.Min, Max: s.Continuation.Range.Max}
+	}
+	return r
+}
+
+func stateRID(text string) string {
+	var s struct {
+		RID string `json:"Rid"`
+	}
+	_ = json.Unmarshal([]byte(text), &s) // it was scanned when it was read
+	return s.RID
+}
+
+// positions writes the list of the one position; an empty one is null.
+func positions(c feed.Continuation, r feed.Range) string {
+	one := writer{}
+	one.textOrNull("token", string(c))
+	one.raw("range", bounds(r))
+	return "[" + string(one.end()) + "]"
+}
+
+func bounds(r feed.Range) string {
+	w := writer{}
+	w.text("min", r.Min)
+	w.text("max", r.Max)
+	return string(w.end())
+}
+
+// fullRange writes a range with all four members, which Java wants.
+func fullRange(r feed.Range) string {
+	w := writer{}
+	w.text("min", r.Min)
+	w.text("max", r.Max)
+	w.raw("isMinInclusive", "true")
+	w.raw("isMaxInclusive", "false")
+	return string(w.end())
+}
