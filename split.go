@@ -76,7 +76,6 @@ func (s *splitter) step() {
 // cut asks what took the partition's place.
 func (s *splitter) cut() {
 	w, doc := s.w, s.w.keeper.doc
-	w.splitting.begin(w.now.Mono)
 	if start := doc.Start(w.cfg.Start); doc.Continuation == "" {
 		doc = doc.StartingAt(start)
 	}
@@ -113,7 +112,6 @@ func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Conti
 	defer cancel()
 	request.From, request.MaxItems = feed.Now(), h.cfg.MaxItems
 	page, err := h.cfg.Source.Read(ctx, request)
-	h.metrics.read(page)
 	if err == nil && page.Continuation == "" {
 		err = errNoContinuation
 	}
@@ -132,7 +130,6 @@ func (s *splitter) answered(pieces []lease.Lease, same bool, err error) {
 		// A source that says gone and shows the same partition again is asked
 		// with the pauses of a failure.
 		s.gone = false
-		w.splitting.end()
 		w.reader.notBefore = w.now.Mono + w.reader.pause.after(nil)
 	default:
 		s.pieces = pieces
