@@ -56,6 +56,10 @@ func (x *exchange) sendFeed(c *store.Container, r feed.Request) error {
 	buffer := feedBuffers.Get().(*store.PageBuffer) //nolint:errcheck // the pool holds nothing else
 	page, err := c.FeedInto(x.r.Context(), r, buffer)
 	if err != nil {
+		var lost *feed.HistoryLostError
+		if errors.As(err, &lost) { // for clients that don't read the words
+			x.etag = string(lost.Oldest)
+		}
 		return feedFailure(c, err)
 	}
 	x.feedPosition(page)

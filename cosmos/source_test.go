@@ -1,0 +1,488 @@
+package cosmos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// recorder is a transport that keeps the requests which pass.
+type recorder struct {
+	next *http.Client
+
+	mu  sync.Mutex // guards all
+	all []*http.Request
+}
+
+func (r *recorder) Do(q *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	r.all = append(r.all, q.Clone(context.WithoutCancel(q.Context())))
+	r.mu.Unlock()
+	return r.next.Do(q)
+}
+
+// taken are the requests since the last call.
+func (r *recorder) taken() []*http.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.all
+	r.all = nil
+	return all
+}
+
+// rig is a container on a server in memory, and a Source of it.
+type rig struct {
+	*testing.T
+	server    *changefeedtest.Server
+	container *store.Container
+	sent      *recorder
+	source    *cosmos.Source
+}
+
+// newRig makes a container of that many partitions, with documents in it.
+func newRig(t *testing.T, p store.ContainerProperties, o cosmos.Options, so cosmos.SourceOptions) *rig {
+	t.Helper()
+	s := changefeedtest.NewServer(t)
+	if p.ID == "" {
+		p.ID = "orders"
+	}
+	if p.KeyPaths == nil {
+		p.KeyPaths = []string{"/pk"}
+	}
+	r := &rig{T: t, server: s, sent: &recorder{next: s.Client()}}
+	r.container = changefeedtest.NewContainer(t, s.DB, "shop", p)
+	if o.Transport == nil {
+		o.Transport = r.sent
+	}
+	r.source = account(t, s, o).Source("shop", p.ID, so)
+	return r
+}
+
+func (r *rig) write(key, id string) {
+	r.Helper()
+	body := fmt.Appendf(nil, `{"id":%q,"pk":%q}`, id, key)
+	if _, err := r.container.Upsert(r.Context(), feed.PartitionKey{key}, body, store.WriteOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) read(q feed.Request) feed.Page {
+	r.Helper()
+	page, err := r.source.Read(r.Context(), q)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return page
+}
+
+func TestIdentityIsThatOfTheStore(t *testing.T) {
+	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	got, err := r.source.Identity(t.Context())
+	want := r.container.Identity()
+	want.AccountHost = strings.TrimSuffix(strings.TrimPrefix(r.server.Endpoint, "http://"), "/")
+	if err != nil || got != want {
+		t.Errorf("the identity is %+v, %v; want %+v", got, err, want)
+	}
+}
+
+// What goes over the wire, as the SDKs write it.
+func TestReadsAreAddressedAsTheServiceWantsThem(t *testing.T) {
+	at := time.Date(2026, 1, 15, 9, 30, 0, 0, time.UTC)
+	full := func(r *rig) feed.Request { return feed.Request{Partition: r.server.Partitions("shop", "orders")[0]} }
+	for _, c := range []struct {
+		name    string
+		request func(r *rig) feed.Request
+		source  cosmos.SourceOptions
+		options cosmos.Options
+		// want are headers; "" means that there is none.
+		want map[string]string
+	}{
+		{name: "from now", request: full, want: map[string]string{
+			"A-IM": "Incremental Feed", "If-None-Match": "*", "If-Modified-Since": "", wire.HeaderPartitionID: "0", wire.HeaderStartEPK: "", wire.HeaderMaxItemCount: "100",
+			wire.HeaderCapabilities: "9", wire.HeaderVersion: "2020-07-15", wire.HeaderConsistency: "", wire.HeaderWireFormat: "", wire.HeaderPartitionKey: "",
+		}},
+		{name: "from the beginning", request: func(r *rig) feed.Request {
+			q := full(r)
+			q.From, q.MaxItems = feed.Beginning(), 7
+			return q
+		}, want: map[string]string{"If-None-Match": "", "If-Modified-Since": "", wire.HeaderMaxItemCount: "7"}},
+		{name: "from a time", request: func(r *rig) feed.Request {
+			q := full(r)
+			q.From = feed.At(at)
+			return q
+		}, want: map[string]string{"If-None-Match": "", "If-Modified-Since": "Thu, 15 Jan 2026 09:29:59 GMT"}},
+		{name: "from the first time", request: func(r *rig) feed.Request {
+			q := full(r)
+			q.From = feed.At(time.Time{})
+			return q
+		}, want: map[string]string{"If-None-Match": "", "If-Modified-Since": ""}},
+		{name: "from a continuation", request: func(r *rig) feed.Request {
+			q := full(r)
+			q.From = feed.After(`"1"`)
+			return q
+		}, want: map[string]string{"If-None-Match": `"1"`, "If-Modified-Since": ""}},
+		{name: "of Java's second dialect", source: cosmos.SourceOptions{Dialect: lease.JavaLatestVersion}, request: func(r *rig) feed.Request {
+			q := full(r)
+			q.From = feed.AfterSince(`"1"`, at)
+			return q
+		}, want: map[string]string{"If-None-Match": `"1"`, "If-Modified-Since": "Thu, 15 Jan 2026 09:29:59 GMT", wire.HeaderCapabilities: "11"}},
+		{
+			name: "of Java's first dialect", source: cosmos.SourceOptions{Dialect: lease.JavaHandleChanges}, request: full,
+			want: map[string]string{wire.HeaderCapabilities: "0"},
+		},
+		{
+			name: "weaker", options: cosmos.Options{Consistency: azcosmos.ConsistencyLevelEventual}, request: full,
+			want: map[string]string{wire.HeaderConsistency: "Eventual"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, store.ContainerProperties{}, c.options, c.source)
+			r.write("a", "1")
+			if _, err := r.source.Identity(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.sent.taken()
+			r.read(c.request(r))
+			sent := r.sent.taken()
+			if len(sent) != 1 {
+				t.Fatalf("%d requests; want 1", len(sent))
+			}
+			for name, want := range c.want {
+				if got := sent[0].Header.Get(name); got != want {
+					t.Errorf("%s: %q; want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A range of keys is addressed by its partition, and by its borders where it is narrower; a key by itself, in ASCII.
+func TestRangesAndKeysAreAddressed(t *testing.T) {
+	r := newRig(t, store.ContainerProperties{ID: "tenants", KeyPaths: []string{"/tenant", "/user"}, KeyVersion: store.MultiHash, Partitions: 2},
+		cosmos.Options{}, cosmos.SourceOptions{})
+	parts := r.server.Partitions("shop", "tenants")
+	half := feed.Range{Min: parts[1].Range.Min, Max: "30"}
+	tenant, err := r.container.KeyRange(feed.PartitionKey{"t1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := parts[0].ID
+	if parts[1].Range.Contains(tenant) {
+		holder = parts[1].ID
+	}
+	if _, err := r.source.Partitions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name                     string
+		request                  feed.Request
+		partition, min, max, key string
+	}{
+		{"a partition", feed.Request{Partition: parts[1]}, parts[1].ID, "", "", ""},
+		{"a partition by its range", feed.Request{Range: parts[1].Range}, parts[1].ID, "", "", ""},
+		{"a partition and its range", feed.Request{Partition: parts[1], Range: parts[1].Range}, parts[1].ID, "", "", ""},
+		{"a part of it", feed.Request{Range: half}, parts[1].ID, half.Min, half.Max, ""},
+		{"a part of it, which is named", feed.Request{Partition: feed.Partition{ID: parts[1].ID}, Range: half}, parts[1].ID, half.Min, half.Max, ""},
+		{"a prefix", feed.Request{Key: feed.PartitionKey{"t1"}}, holder, tenant.Min, tenant.Max, ""},
+		{"a key", feed.Request{Key: feed.PartitionKey{"ü😀", nil}}, "", "", "", `["\u00fc\ud83d\ude00",null]`},
+		{"a key of odd types", feed.Request{Key: feed.PartitionKey{true, feed.Undefined}}, "", "", "", `[true,{}]`},
+	} {
+		r.sent.taken()
+		c.request.From = feed.Beginning()
+		r.read(c.request)
+		sent := r.sent.taken()
+		if len(sent) != 1 {
+			t.Errorf("%s: %d requests; want 1", c.name, len(sent))
+		}
+		h := sent[len(sent)-1].Header
+		kind := ""
+		if c.min != "" {
+			kind = "EffectivePartitionKeyRange"
+		}
+		for name, want := range map[string]string{
+			wire.HeaderPartitionID: c.partition, wire.HeaderStartEPK: c.min, wire.HeaderEndEPK: c.max, wire.HeaderPartitionKey: c.key, wire.HeaderReadKeyType: kind,
+		} {
+			if got := h.Get(name); got != want {
+				t.Errorf("%s: %s is %q; want %q", c.name, name, got, want)
+			}
+		}
+	}
+}
+
+// A range lies in one partition until that is split: the list of partitions that a Source keeps must not hide it, and a
+// partition that has come of a merge must be found, too.
+func TestARangeIsFoundAfterItsPartitionIsReplaced(t *testing.T) {
+	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	part := feed.Range{Min: "", Max: "10"}
+	r.read(feed.Request{Range: part})
+	children := r.server.Split("shop", "orders", "0")
+	r.read(feed.Request{Range: part})
+	var gone *feed.GoneError
+	if _, err := r.source.Read(t.Context(), feed.Request{Range: feed.Full()}); !errors.As(err, &gone) || gone.Range != feed.Full() {
+		t.Errorf("a read of everything, which was split: %v; want it gone", err)
+	}
+	r.server.Merge("shop", "orders", children[0].ID, children[1].ID)
+	r.read(feed.Request{Range: feed.Full()})
+}
+
+// The service may say that a split is being carried out while its list still has the partition: to take it for gone would leave a
+// processor without successors.
+func TestAPartitionIsGoneOnlyWhenTheListSaysSo(t *testing.T) {
+	for _, sub := range []int{wire.SubPartitionGone, wire.SubCompletingSplit} {
+		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+		p := r.server.Partitions("shop", "orders")[0]
+		r.server.Fail(server.Fault{Operation: "read change feed", Status: 410, SubStatus: sub, Count: 1})
+		var gone *feed.GoneError
+		if _, err := r.source.Read(t.Context(), feed.Request{Partition: p}); err == nil || errors.As(err, &gone) || !strings.Contains(err.Error(), "being split") {
+			t.Errorf("410/%d of a partition that is listed: %v; want an error that passes", sub, err)
+		}
+		r.read(feed.Request{Partition: p})
+		r.server.Split("shop", "orders", p.ID)
+		if _, err := r.source.Read(t.Context(), feed.Request{Partition: p}); !errors.As(err, &gone) || gone.Partition != p.ID {
+			t.Errorf("a read of a partition that was split: %v; want it gone", err)
+		}
+	}
+}
+
+func TestAContainerThatWasMadeAnewIsRefused(t *testing.T) {
+	for name, faults := range map[string][]server.Fault{
+		"by the rid that is meant": nil,
+		"by a stale name":          {{Operation: "read change feed", Status: 410, SubStatus: wire.SubNameCacheStale}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+			p := r.server.Partitions("shop", "orders")[0]
+			was := r.container.Identity().ContainerRID
+			page := r.read(feed.Request{Partition: p})
+			if err := r.server.DB.DeleteContainer(t.Context(), "shop", "orders"); err != nil {
+				t.Fatal(err)
+			}
+			made := changefeedtest.NewContainer(t, r.server.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+			for _, f := range faults {
+				r.server.Fail(f)
+			}
+			_, read := r.source.Read(t.Context(), feed.Request{Partition: p, From: feed.After(page.Continuation)})
+			_, listed := r.source.Partitions(t.Context())
+			for what, err := range map[string]error{"Read": read, "Partitions": listed} {
+				var anew *cosmos.RecreatedError
+				if !errors.As(err, &anew) || !errors.Is(err, feed.ErrNotFound) || anew.Was != was || anew.Is != made.Identity().ContainerRID {
+					t.Errorf("%s: %v; want the rids before and after, and ErrNotFound", what, err)
+				}
+			}
+		})
+	}
+}
+
+// A throttled read is told at once: whoever waits inside of it for minutes neither reports it nor ends with its lease.
+func TestAThrottledReadIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+		r.read(feed.Request{Partition: r.server.Partitions("shop", "orders")[0]})
+		r.sent.taken()
+		r.server.Fail(server.Fault{Operation: "read change feed", Status: 429, SubStatus: wire.SubThroughput, RetryAfter: 7 * time.Second})
+		began := time.Now()
+		_, err := r.source.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}})
+		var throttled *feed.ThrottledError
+		if !errors.As(err, &throttled) || throttled.RetryAfter != 7*time.Second {
+			t.Errorf("%v; want it throttled for 7 s", err)
+		}
+		if n := len(r.sent.taken()); n != 1 || time.Since(began) != 0 {
+			t.Errorf("%d requests in %s; want 1 at once", n, time.Since(began))
+		}
+	})
+}
+
+// What attempts cost that failed has been paid, too.
+func TestAPagesChargeIsThatOfAllAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := cosmos.NewBudget(1000)
+		r := newRig(t, store.ContainerProperties{}, cosmos.Options{Budget: budget}, cosmos.SourceOptions{})
+		p := r.server.Partitions("shop", "orders")[0]
+		once := r.read(feed.Request{Partition: p, From: feed.Beginning()}).Charge
+		if once <= 0 {
+			t.Fatalf("a read costs %v RU", once)
+		}
+		spent := budget.Usage().FeedRU
+		r.server.Fail(server.Fault{Operation: "read change feed", Status: 503, After: true, Count: 2})
+		page := r.read(feed.Request{Partition: p, From: feed.Beginning()})
+		if used := budget.Usage().FeedRU - spent; page.Charge != used || page.Charge < once {
+			t.Errorf("the page costs %v RU, the budget was used for %v", page.Charge, used)
+		}
+		if page.Diagnostics.ActivityID == "" || page.Diagnostics.Elapsed < time.Second || page.SessionToken == "" {
+			t.Errorf("two pauses and three attempts are told as %+v, session %q", page.Diagnostics, page.SessionToken)
+		}
+	})
+}
+
+func TestAMissingRightIsNamed(t *testing.T) {
+	const service = "Request blocked by Auth acc : Request is blocked because principal [p] does not have required RBAC permissions to perform action " +
+		"[Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/readChangeFeed] on resource [dbs/shop/colls/orders]."
+	for _, c := range []struct {
+		fault server.Fault
+		do    func(s *cosmos.Source) error
+		want  []string
+	}{
+		{
+			server.Fault{Operation: "read change feed", Status: 403, SubStatus: wire.SubRBACDenied, Message: service},
+			func(s *cosmos.Source) error { _, err := s.Read(t.Context(), feed.Request{}); return err },
+			[]string{"containers/readChangeFeed", "container orders of database shop"},
+		},
+		{
+			server.Fault{Operation: "read change feed", Status: 403, Message: "blocked by your firewall"},
+			func(s *cosmos.Source) error { _, err := s.Read(t.Context(), feed.Request{}); return err },
+			[]string{"containers/readChangeFeed", "container orders of database shop", "firewall"},
+		},
+		{
+			server.Fault{Operation: "read container", Status: 403, SubStatus: wire.SubRBACDenied},
+			func(s *cosmos.Source) error { _, err := s.Identity(t.Context()); return err },
+			[]string{"databaseAccounts/readMetadata", "container orders of database shop"},
+		},
+		{
+			server.Fault{Operation: "read partition key ranges", Status: 403, SubStatus: wire.SubRBACDenied},
+			func(s *cosmos.Source) error { _, err := s.Partitions(t.Context()); return err },
+			[]string{"databaseAccounts/readMetadata", "container orders of database shop"},
+		},
+		{
+			server.Fault{Operation: "read account", Status: 401},
+			func(s *cosmos.Source) error { _, err := s.Identity(t.Context()); return err },
+			[]string{"key or token is refused"},
+		},
+	} {
+		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+		r.server.Fail(c.fault)
+		err := c.do(r.source)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v; want %q in it", c.fault.Operation, err, want)
+			}
+		}
+		var refused *azcore.ResponseError
+		if !errors.As(err, &refused) || refused.StatusCode != c.fault.Status {
+			t.Errorf("%s: %v doesn't wrap the service's answer", c.fault.Operation, err)
+		}
+	}
+}
+
+func TestAMissingContainerIsNotFoundByName(t *testing.T) {
+	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	_, err := account(t, r.server, cosmos.Options{}).Source("shop", "nothing", cosmos.SourceOptions{}).Identity(t.Context())
+	if !errors.Is(err, feed.ErrNotFound) || !strings.Contains(err.Error(), "container nothing of database shop") {
+		t.Errorf("%v; want the container's name, and ErrNotFound", err)
+	}
+}
+
+// Later reads show at least what earlier ones did, whichever replica answers; children begin where their parent was.
+func TestSessionTokensGoAlong(t *testing.T) {
+	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{SessionToken: "0:-1#1,7:-1#9"})
+	token := func(q feed.Request) string {
+		r.sent.taken()
+		r.read(q)
+		sent := r.sent.taken()
+		return sent[len(sent)-1].Header.Get(wire.HeaderSessionToken)
+	}
+	r.write("a", "1")
+	r.write("a", "2")
+	p := r.server.Partitions("shop", "orders")[0]
+	if got := token(feed.Request{Partition: p}); got != "0:-1#1" {
+		t.Errorf("the first read has the token %q; want the option's", got)
+	}
+	if got := token(feed.Request{Partition: p}); got != "0:-1#2" {
+		t.Errorf("the second read has the token %q; want that of the first answer", got)
+	}
+	child := r.server.Split("shop", "orders", "0")[0]
+	if got := token(feed.Request{Partition: child}); got != child.ID+":-1#2" {
+		t.Errorf("the first read of a child has the token %q; want its parent's position", got)
+	}
+	eventual := newRig(t, store.ContainerProperties{}, cosmos.Options{Consistency: azcosmos.ConsistencyLevelEventual}, cosmos.SourceOptions{SessionToken: "0:-1#0"})
+	eventual.read(feed.Request{Partition: p})
+	eventual.sent.taken()
+	eventual.read(feed.Request{Partition: p})
+	if got := eventual.sent.taken()[0].Header.Get(wire.HeaderSessionToken); got != "" {
+		t.Errorf("under eventual consistency a read has the token %q", got)
+	}
+}
+
+// The service can't always gather as many items as it is asked for.
+func TestAPageThatTheServiceCantGatherIsAskedForSmaller(t *testing.T) {
+	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	for i := range 10 {
+		r.write("a", fmt.Sprint(i))
+	}
+	r.server.Fail(server.Fault{
+		Operation: "read change feed", Status: 413, Message: "Response size too large. Reduce page size and try again.",
+		Match: func(q *http.Request) bool { return q.Header.Get(wire.HeaderMaxItemCount) > "2" || len(q.Header.Get(wire.HeaderMaxItemCount)) > 1 },
+	})
+	page := r.read(feed.Request{Partition: feed.Partition{ID: "0"}, From: feed.Beginning(), MaxItems: 16})
+	if len(page.Changes) != 2 {
+		t.Errorf("%d changes; want the 2 that fit", len(page.Changes))
+	}
+}
+
+// A feed's position that has passed out of the retention: what lies between is lost, and the caller decides.
+func TestLostHistoryIsToldWithTheOldestPosition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, store.ContainerProperties{Retention: time.Hour}, cosmos.Options{}, cosmos.SourceOptions{})
+		q := feed.Request{Partition: feed.Partition{ID: "0"}, Mode: feed.AllVersionsAndDeletes}
+		q.From = feed.After(r.read(q).Continuation)
+		r.write("a", "1")
+		r.write("a", "2")
+		var lost *feed.HistoryLostError
+		for range 24 * 30 { // the store forgets in its own time
+			time.Sleep(10 * time.Minute)
+			if _, err := r.source.Read(t.Context(), q); errors.As(err, &lost) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lost == nil || lost.Oldest == "" {
+			t.Fatalf("lost history is told as %v", lost)
+		}
+		r.write("a", "3")
+		q.From = feed.After(lost.Oldest)
+		if page := r.read(q); len(page.Changes) != 1 {
+			t.Errorf("from the oldest position: %d changes; want the one that came later", len(page.Changes))
+		}
+	})
+}
+
+func TestAModeThatAContainerHasntIsUnsupported(t *testing.T) {
+	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	for _, from := range []feed.Start{feed.Now(), feed.After(`"1"`)} {
+		_, err := r.source.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}, Mode: feed.AllVersionsAndDeletes, From: from})
+		var lost *feed.HistoryLostError
+		if !errors.Is(err, feed.ErrUnsupported) || errors.As(err, &lost) || !strings.Contains(err.Error(), "keeps no versions") {
+			t.Errorf("from %s: %v; want what the service says, and ErrUnsupported", from, err)
+		}
+	}
+}
+
+func TestRangesAreSplitEvenly(t *testing.T) {
+	for _, p := range []store.ContainerProperties{{KeyVersion: store.HashV1}, {KeyVersion: store.HashV2}} {
+		r := newRig(t, p, cosmos.Options{}, cosmos.SourceOptions{})
+		parts, err := feed.SplitRange(t.Context(), r.source, feed.Range{}, 3)
+		if err != nil || len(parts) != 3 || parts[0].Min != "" || parts[2].Max != "FF" {
+			t.Fatalf("%v, %v", parts, err)
+		}
+		if want, err := feed.SplitRange(t.Context(), r.server.DB.Source(r.container), feed.Range{}, 3); err != nil || fmt.Sprint(parts) != fmt.Sprint(want) {
+			t.Errorf("%v; the store's are %v, %v", parts, want, err)
+		}
+	}
+}
