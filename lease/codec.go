@@ -110,6 +110,11 @@ func (c Codec) LeaseID(token string) string { return c.prefix + separator + toke
 // MarkerID is the id of the document that says that the store is initialised.
 func (c Codec) MarkerID() string { return c.prefix + ".info" }
 
+// LockID is the id of the document that other implementations' hosts hold while they
+// make the first leases. Hosts of this one need none; who makes or converts leases
+// beside possible hosts of theirs does.
+func (c Codec) LockID() string { return c.prefix + ".lock" }
+
 // IsLease reports whether the document of that id is one of this processor's leases.
 func (c Codec) IsLease(id string) bool { return strings.HasPrefix(id, c.LeasePrefix()) }
 
@@ -144,6 +149,18 @@ func (c Codec) Marker() []byte {
 	w.text("id", c.MarkerID())
 	if c.keyed {
 		w.text("partitionKey", c.MarkerID())
+	}
+	return w.end()
+}
+
+// Lock is the lock's document. It goes by itself after 30 seconds, provided that the
+// lease container lets items expire.
+func (c Codec) Lock() []byte {
+	w := writer{}
+	w.text("id", c.LockID())
+	w.raw("ttl", "30")
+	if c.keyed {
+		w.text("partitionKey", c.LockID())
 	}
 	return w.end()
 }
