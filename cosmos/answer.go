@@ -75,7 +75,7 @@ func newAnswer(r *http.Response) (*answer, error) {
 		a.body = text
 		r.Body = bodyRead{bytes.NewReader(text), text}
 	}
-	if r.StatusCode == http.StatusOK || r.StatusCode == http.StatusNotModified {
+	if r.StatusCode == http.StatusOK || r.StatusCode == http.StatusMultiStatus || r.StatusCode == http.StatusNotModified {
 		return a, nil
 	}
 	if !errors.As(runtime.NewResponseError(r), &a.failure) {

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// failover is the policy that chooses the region of an attempt. Everything here is a read, so that any attempt can be made
-// again elsewhere. After an answer that another region may not give, it goes on with the next region at once; after the last
+// failover is the policy that chooses the region of an attempt. A read can be tried again elsewhere; a write has the one
+// region that is written to. After an answer that another region may not give, it goes on with the next region at once; after the last
 // one it leaves the answer to azcore's retries, which pause and come back.
 //
 //	403/3, 403/1008    the region no longer has the account: read last for a while, next; the caller asks for the account
@@ -34,6 +34,9 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 	var q *call
 	r.OperationValue(&q)
 	hosts := f.regions.hosts(q != nil && q.account)
+	if q != nil && q.body != nil {
+		hosts = f.regions.writeHosts()
+	}
 	for i, host := range hosts {
 		attempt := r.Clone(r.Raw().Context())
 		attempt.Raw().URL.Host, attempt.Raw().Host = host, host

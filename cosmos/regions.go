@@ -139,6 +139,18 @@ func (g *regions) readHosts(t *topology) []string {
 	return all
 }
 
+// writeHosts is where to send a write: the account's region of writes, or the endpoint while that isn't known.
+func (g *regions) writeHosts() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.known != nil && len(g.known.Writable) > 0 && !g.limited {
+		if u, err := url.Parse(g.known.Writable[0].Endpoint); err == nil && u.Host != "" {
+			return []string{u.Host}
+		}
+	}
+	return []string{g.endpoint.Host}
+}
+
 // accountHosts are where the account itself is asked for: its endpoint, and if that is down with its region, the
 // preferred regions under the names that the service gives them.
 func (g *regions) accountHosts() []string {

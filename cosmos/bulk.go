@@ -1,0 +1,388 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// POST docs with many operations, each for itself: bulk, which azcosmos 1.5.0 doesn't have. Operations are sorted by the physical
+// partition that their keys lie in.
+
+const (
+	// maxBulkOperations and maxBulkBytes bound a request: 100 is the service's limit of operations, 220,201 bytes is what the other SDKs
+	// keep below so that a request ends within the service's 5 s.
+	maxBulkOperations = 100
+	maxBulkBytes      = 220_201
+	// defaultBulkRequests is BulkOptions.Requests.
+	defaultBulkRequests = 8
+	// maxBulkRounds bounds how often operations are sorted anew, or wait for throughput, without any of them being answered.
+	maxBulkRounds = 20
+	// bulkPause is the pause after 429 that names none, and before partitions that split are asked for again.
+	bulkPause = 100 * time.Millisecond
+)
+
+// BulkKind is what an operation of [Bulk] does.
+type BulkKind uint8
+
+// The kinds. Upsert, the zero one, writes whether or not there is a document; Create is answered with 409 where there is one, and
+// Replace, Delete and Read with 404 where there is none.
+const (
+	BulkUpsert BulkKind = iota
+	BulkCreate
+	BulkReplace
+	BulkDelete
+	BulkRead
+)
+
+// String is the kind's name in the protocol.
+func (k BulkKind) String() string {
+	switch k {
+	case BulkCreate:
+		return "Create"
+	case BulkReplace:
+		return "Replace"
+	case BulkDelete:
+		return "Delete"
+	case BulkRead:
+		return "Read"
+	case BulkUpsert:
+	}
+	return "Upsert"
+}
+
+// BulkOperation is one operation on one document.
+type BulkOperation struct {
+	Kind BulkKind
+	// Key is the document's whole partition key.
+	Key feed.PartitionKey
+	// ID is the document's, for Replace, Delete and Read; the others have it in their Body.
+	ID string
+	// Body is the document to write: valid JSON, sent as it is. What isn't fails the whole request.
+	Body json.RawMessage
+	// IfMatch is the etag that the document must have, else it is answered with 412. Empty: any.
+	IfMatch string
+}
+
+// BulkResult is what became of an operation.
+type BulkResult struct {
+	// Status is the HTTP status: 200, 201, 204, or what the operation was refused with (404, 409, 412, 413...).
+	Status, SubStatus int
+	// ETag is the document's, behind a write or read.
+	ETag string
+	// Body is the document, behind a read.
+	Body json.RawMessage
+	// Message is the service's, where it refuses.
+	Message string
+}
+
+// Done reports whether the operation was carried out.
+func (r BulkResult) Done() bool { return r.Status >= 200 && r.Status < 300 }
+
+// BulkOptions say how [Bulk] works. The zero value is good for most.
+type BulkOptions struct {
+	// Requests is how many requests are under way at a time, over all calls of Do. Default: 8.
+	Requests int
+}
+
+// Bulk writes many documents of a container by few requests. Its methods may be called concurrently.
+type Bulk struct {
+	source *Source
+	slots  chan struct{}
+
+	mu     sync.Mutex // guards charge
+	charge float64
+}
+
+// Bulk is for many writes to a container, which is first asked for when Do is called.
+func (a *Account) Bulk(database, container string, o BulkOptions) *Bulk {
+	if o.Requests < 1 {
+		o.Requests = defaultBulkRequests
+	}
+	return &Bulk{source: a.Source(database, container, SourceOptions{}), slots: make(chan struct{}, o.Requests)}
+}
+
+// Charge is the sum of the request units that all calls have cost so far.
+func (b *Bulk) Charge() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.charge
+}
+
+// spent counts a request's charge.
+func (b *Bulk) spent(charge float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.charge += charge
+}
+
+// Do carries out operations, each for itself, in no order: what has to come later goes into a later call. The results are in the
+// order of the operations. What is throttled is sent again after the time that the service names, and what addresses a partition
+// that was split or merged is sent to those that took over.
+//
+// An operation may have been carried out by an attempt whose answer was lost: then it is answered as if another had done
+// the same before (409, 412, 404). An error says that it isn't known of any operation whether it was carried out:
+// *[RecreatedError], [feed.ErrNotFound], a missing right by its name, *[feed.ThrottledError], ctx's, the transport's.
+func (b *Bulk) Do(ctx context.Context, operations []BulkOperation) ([]BulkResult, error) {
+	p, err := b.source.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	run := &bulkRun{Bulk: b, properties: p, results: make([]BulkResult, len(operations))}
+	for i, o := range operations {
+		op, err := p.bulkOp(i, o)
+		if err != nil {
+			return nil, fmt.Errorf("bulk: operation %d: %w", i, err)
+		}
+		run.pending = append(run.pending, op)
+	}
+	anew := false
+	for rounds := 0; len(run.pending) > 0; rounds++ {
+		before := len(run.pending)
+		if anew, err = run.round(ctx, anew); err != nil {
+			return nil, err
+		}
+		switch {
+		case len(run.pending) < before:
+			rounds = 0
+		case rounds >= maxBulkRounds:
+			return nil, fmt.Errorf("bulk write to %s: no operation is carried out after %d attempts: %w", b.source.what(), rounds,
+				&feed.ThrottledError{RetryAfter: max(run.wait, bulkPause)})
+		}
+		if len(run.pending) > 0 {
+			if err := pauseFor(ctx, max(run.wait, bulkPause)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return run.results, nil
+}
+
+// pauseFor waits, or for the end of ctx.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// bulkOp is an operation as it is sent.
+type bulkOp struct {
+	index int
+	point string
+	text  []byte
+}
+
+// bulkOp writes an operation, and hashes its key.
+func (p *properties) bulkOp(index int, o BulkOperation) (bulkOp, error) {
+	components, key, err := keyComponents(o.Key)
+	if err != nil {
+		return bulkOp{}, err
+	}
+	if len(components) != len(p.keyPaths) {
+		return bulkOp{}, fmt.Errorf("partition key %s has %d components, and the container's has %d", key, len(components), len(p.keyPaths))
+	}
+	head := struct {
+		Kind    string `json:"operationType"`
+		Key     string `json:"partitionKey"`
+		ID      string `json:"id,omitempty"`
+		IfMatch string `json:"ifMatch,omitempty"`
+		Minimal bool   `json:"minimalReturnPreference,omitempty"`
+	}{o.Kind.String(), key, o.ID, o.IfMatch, o.Kind != BulkRead}
+	text, err := json.Marshal(head)
+	if err != nil {
+		return bulkOp{}, err
+	}
+	if o.Body != nil { // as it is: to encode it would be to parse and copy it
+		text = append(text[:len(text)-1], `,"resourceBody":`...)
+		text = append(append(text, o.Body...), '}')
+	}
+	return bulkOp{index: index, point: epk.Hex(p.hash.Append(nil, components)), text: text}, nil
+}
+
+// bulkRun is one call of Do. One goroutine has it, but for what mu guards.
+type bulkRun struct {
+	*Bulk
+	properties *properties
+	// pending are the operations that aren't answered yet.
+	pending []bulkOp
+
+	mu      sync.Mutex // guards what follows, while requests are under way
+	results []BulkResult
+	// again are the operations to send once more, after wait.
+	again []bulkOp
+	wait  time.Duration
+	anew  bool
+	err   error
+}
+
+// bulkRequest is what goes to one partition in one request.
+type bulkRequest struct {
+	partition string
+	operation []bulkOp
+}
+
+// round sends all pending operations once. anew: the partitions that are known have proved old.
+func (r *bulkRun) round(ctx context.Context, anew bool) (again bool, err error) {
+	live, _, err := r.source.holding(ctx, r.properties, feed.Full(), anew)
+	if err != nil {
+		return false, err
+	}
+	requests := divideBulk(r.pending, live)
+	r.pending, r.again, r.wait, r.anew, r.err = nil, nil, 0, false, nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, q := range requests {
+		select {
+		case r.slots <- struct{}{}:
+		case <-ctx.Done():
+			r.fail(ctx.Err(), cancel)
+			continue
+		}
+		all.Go(func() {
+			defer func() { <-r.slots }()
+			if err := r.send(ctx, q); err != nil {
+				r.fail(err, cancel)
+			}
+		})
+	}
+	all.Wait()
+	r.pending = r.again
+	return r.anew, r.err
+}
+
+// fail notes the first error, and ends the rest of the round.
+func (r *bulkRun) fail(err error, cancel context.CancelFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+	}
+	cancel()
+}
+
+// divideBulk sorts operations by partition, and into requests.
+func divideBulk(ops []bulkOp, live []feed.Partition) []bulkRequest {
+	var requests []bulkRequest
+	open := make([]int, len(live)) // the partition's last request, and 1
+	size := make([]int, len(live))
+	for _, op := range ops {
+		at, _ := slices.BinarySearchFunc(live, op.point, func(p feed.Partition, point string) int {
+			switch {
+			case p.Range.Max <= point:
+				return -1
+			case p.Range.Min > point:
+				return 1
+			}
+			return 0
+		})
+		full := open[at] == 0
+		if !full {
+			q := requests[open[at]-1]
+			full = len(q.operation) >= maxBulkOperations || size[at]+len(op.text) > maxBulkBytes
+		}
+		if full {
+			requests = append(requests, bulkRequest{partition: live[at].ID})
+			open[at], size[at] = len(requests), 0
+		}
+		q := &requests[open[at]-1]
+		q.operation = append(q.operation, op)
+		size[at] += len(op.text) + 1
+	}
+	return requests
+}
+
+// send sends one request, and takes its results in.
+func (r *bulkRun) send(ctx context.Context, q bulkRequest) error {
+	body := []byte{'['}
+	for i, op := range q.operation {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, op.text...)
+	}
+	c := &call{op: "Bulk", path: r.source.path() + "/docs", body: append(body, ']'), header: http.Header{
+		wire.HeaderBatch: {"True"}, wire.HeaderBatchAtomic: {"False"}, wire.HeaderBatchContinueOnError: {"True"},
+		wire.HeaderPartitionID: {q.partition}, wire.HeaderIntendedContainer: {r.properties.rid},
+	}}
+	a, err := r.source.account.client.get(ctx, c)
+	r.spent(c.charge)
+	switch {
+	case err != nil:
+		return err
+	case a.status == http.StatusTooManyRequests:
+		r.retry(q.operation, a.wait(), false)
+		return nil
+	case a.is(http.StatusGone, wire.SubNameCacheStale), a.is(http.StatusBadRequest, wire.SubIncorrectContainer):
+		if err := r.source.verify(ctx, r.properties); err != nil {
+			return err
+		}
+		r.retry(q.operation, 0, true)
+		return nil
+	case a.status == http.StatusGone:
+		r.retry(q.operation, 0, true)
+		return nil
+	case a.failure != nil:
+		return refusal{what: r.source.what(), action: actionCreate}.failure("bulk write", a)
+	}
+	return r.take(q.operation, a.body)
+}
+
+// retry puts operations off to the next round.
+func (r *bulkRun) retry(ops []bulkOp, wait time.Duration, anew bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.again = append(r.again, ops...)
+	r.wait = max(r.wait, wait)
+	r.anew = r.anew || anew
+}
+
+// errBulkAnswer tells that an answer doesn't fit its request.
+var errBulkAnswer = errors.New("bulk: the answer has not one result for each operation")
+
+// take reads the results of one request.
+func (r *bulkRun) take(ops []bulkOp, body []byte) error {
+	var results []struct {
+		Status  int             `json:"statusCode"`
+		Sub     int             `json:"subStatusCode"`
+		ETag    string          `json:"eTag"`
+		Body    json.RawMessage `json:"resourceBody"`
+		Message string          `json:"message"`
+		Wait    int64           `json:"retryAfterMilliseconds"`
+	}
+	if err := json.Unmarshal(body, &results); err != nil {
+		return fmt.Errorf("bulk: read the answer: %w", err)
+	}
+	if len(results) != len(ops) {
+		return errBulkAnswer
+	}
+	for i, got := range results {
+		switch got.Status {
+		case http.StatusTooManyRequests, statusRetryWith:
+			r.retry(ops[i:i+1], time.Duration(got.Wait)*time.Millisecond, false)
+		case http.StatusGone:
+			r.retry(ops[i:i+1], 0, true)
+		case http.StatusRequestTimeout, http.StatusServiceUnavailable:
+			r.retry(ops[i:i+1], bulkPause, false)
+		default:
+			r.mu.Lock()
+			r.results[ops[i].index] = BulkResult{Status: got.Status, SubStatus: got.Sub, ETag: got.ETag, Body: got.Body, Message: got.Message}
+			r.mu.Unlock()
+		}
+	}
+	return nil
+}
