@@ -12,9 +12,12 @@ import (
 func (t times) intervals() time.Duration { return 3*t.acquire + t.acquire/2 }
 
 // wantBalance checks that everything is at rest since a moment and stays so for
-// a number of cycles.
+// a number of cycles: over HTTP a tenth of them, which cost as much time.
 func (s *scene) wantBalance(cycles int) {
 	s.t.Helper()
+	if _, far := s.engine.(*cosmosEngine); far {
+		cycles = (cycles + 9) / 10
+	}
 	since := time.Now()
 	s.check.covers()
 	s.check.balanced()
@@ -50,7 +53,7 @@ func TestSixtyFourLeasesOverEightHostsComeToRest(t *testing.T) {
 		s.sleep(s.times.intervals())
 		s.wantBalance(100)
 		if n := s.redelivered(); n > 0 {
-			t.Errorf("planned moves delivered %d changes twice", n)
+			s.t.Errorf("planned moves delivered %d changes twice", n)
 		}
 		hosts[1].crash()
 		s.sleep(s.times.renew + s.times.expiration + time.Second)
@@ -72,7 +75,7 @@ func TestSurplusHostsStandByAndTakeOver(t *testing.T) {
 		owning := 0
 		for _, h := range hosts {
 			if s.owned(h) > 1 {
-				t.Errorf("%s owns %d of 3 leases on 5 hosts", h.id, s.owned(h))
+				s.t.Errorf("%s owns %d of 3 leases on 5 hosts", h.id, s.owned(h))
 			}
 			if s.owned(h) > 0 {
 				owning++
@@ -80,13 +83,13 @@ func TestSurplusHostsStandByAndTakeOver(t *testing.T) {
 			}
 		}
 		if owning != 3 {
-			t.Fatalf("%d hosts own 3 leases", owning)
+			s.t.Fatalf("%d hosts own 3 leases", owning)
 		}
 		s.add(30)
 		s.sleep(s.times.renew + s.times.expiration + time.Second + s.times.intervals())
 		s.wantBalance(20)
 		if n := s.missing(); n > 0 {
-			t.Errorf("%d changes missing", n)
+			s.t.Errorf("%d changes missing", n)
 		}
 	}, partitions(3))
 }
@@ -106,7 +109,7 @@ func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 		since := time.Now()
 		a, b, c := s.owned(small), s.owned(one), s.owned(two)
 		if a != 1 || b+c != 9 || b < 4 || c < 4 {
-			t.Errorf("the hosts own %d, %d and %d of 10 leases; want 1 on the first, the rest shared", a, b, c)
+			s.t.Errorf("the hosts own %d, %d and %d of 10 leases; want 1 on the first, the rest shared", a, b, c)
 		}
 		s.sleep(20 * s.times.acquire)
 		s.check.still(since)
@@ -114,7 +117,7 @@ func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 		two.leave()
 		s.sleep(s.times.intervals())
 		if n := s.owned(small); n != 1 {
-			t.Errorf("the host owns %d leases when it is alone; want its maximum", n)
+			s.t.Errorf("the host owns %d leases when it is alone; want its maximum", n)
 		}
 		s.join("three")
 		s.sleep(s.times.intervals())
@@ -138,14 +141,14 @@ func TestHandOverWaitsForTheHandler(t *testing.T) {
 		second := s.join("second")
 		s.sleep(5 * time.Minute)
 		if s.owned(first) != 4 {
-			t.Errorf("the first host owns %d of 4 leases while its handlers work; want all", s.owned(first))
+			s.t.Errorf("the first host owns %d of 4 leases while its handlers work; want all", s.owned(first))
 		}
 		s.sleep(8 * time.Minute)
 		if s.owned(first) != 2 || s.owned(second) != 2 {
-			t.Errorf("the hosts own %d and %d of 4 leases after the handlers; want 2 and 2", s.owned(first), s.owned(second))
+			s.t.Errorf("the hosts own %d and %d of 4 leases after the handlers; want 2 and 2", s.owned(first), s.owned(second))
 		}
 		if n := s.redelivered(); n > 0 {
-			t.Errorf("%d changes delivered twice", n)
+			s.t.Errorf("%d changes delivered twice", n)
 		}
 	}, partitions(4))
 }

@@ -30,7 +30,7 @@ func TestLeaseStoreDownForLongerThanTheExpirationLosesNothing(t *testing.T) {
 				s.add(10)
 				s.sleep(3 * time.Minute)
 				if n := s.missing(); n > 0 {
-					t.Errorf("%d changes missing", n)
+					s.t.Errorf("%d changes missing", n)
 				}
 				if length < s.times.expiration/2 {
 					s.check.still(since)
@@ -63,7 +63,7 @@ func TestSourceDownForAnyTimeKeepsTheLease(t *testing.T) {
 				s.sleep(length)
 				s.sleep(time.Minute)
 				if n := s.missing() + s.redelivered(); n > 0 {
-					t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
+					s.t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 				}
 				s.check.still(since)
 				s.wantError(h, func(err error) bool {

@@ -18,21 +18,21 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// What a processor does for one user, on the pair in memory without faults. The
+// What a processor does for one user, on each engine, without faults. The
 // tests that need hosts, crashes and lost answers are scenes.
 
 // desk is a container, a lease container, and the processors of one test.
 type desk struct {
 	t      *testing.T
-	engine *memEngine
+	engine engine
 	next   int
 	stops  []func() error
 }
 
-func atDesk(t *testing.T, partitions int, script func(d *desk)) {
+func atDesk(t *testing.T, n int, script func(d *desk)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		d := &desk{t: t, engine: newMemEngine(newStoreClock(0, 0), partitions)}
+	onEachEngine(t, []option{partitions(n)}, func(t *testing.T, _ worldConfig, e engine) {
+		d := &desk{t: t, engine: e}
 		defer d.stop()
 		script(d)
 	})
@@ -71,7 +71,7 @@ func (d *desk) add(n int) {
 	for range n {
 		d.next++
 		id := strconv.Itoa(d.next)
-		_, err := d.engine.feed.commit(memWrite{key: feed.PartitionKey{id}, id: id, document: map[string]any{"id": id}})
+		_, _, err := d.engine.commit(d.t.Context(), memWrite{key: feed.PartitionKey{id}, id: id, document: map[string]any{"id": id, "pk": id}})
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -141,12 +141,12 @@ func TestTwoProcessorsInOneLeaseContainerEachGetEverything(t *testing.T) {
 		stop := d.start(changefeed.Config{Processor: "b", Handler: &b, Start: feed.Beginning()})
 		sleep(30 * time.Second)
 		if err := stop(); err != nil {
-			t.Errorf("stop of one processor: %v", err)
+			d.t.Errorf("stop of one processor: %v", err)
 		}
 		d.add(10)
 		sleep(30 * time.Second)
-		want(t, "a, which works on,", a.sorted(), numbers(1, 20))
-		want(t, "b, which was stopped,", b.sorted(), numbers(1, 10))
+		want(d.t, "a, which works on,", a.sorted(), numbers(1, 20))
+		want(d.t, "b, which was stopped,", b.sorted(), numbers(1, 10))
 	})
 }
 
@@ -154,7 +154,12 @@ func TestTwoProcessorsInOneLeaseContainerEachGetEverything(t *testing.T) {
 // cover no more; another one takes the rest.
 func TestFeedRangeLimitsAProcessor(t *testing.T) {
 	atDesk(t, 2, func(d *desk) {
-		middle := memMiddle(feed.Range{Min: "", Max: "4000000000000000"})
+		middle := "" // that of some key in the first partition
+		for i := 0; middle == ""; i++ {
+			if at := d.engine.epk(feed.PartitionKey{strconv.Itoa(i)}); d.engine.partitions()[0].Range.Holds(at) {
+				middle = at
+			}
+		}
 		low := feed.Range{Min: "", Max: middle}
 		var a, b seen
 		d.add(40)
@@ -162,15 +167,15 @@ func TestFeedRangeLimitsAProcessor(t *testing.T) {
 		d.start(changefeed.Config{Processor: "high", Handler: &b, Start: feed.Beginning(), Range: feed.Range{Min: middle, Max: feed.MaxEPK}})
 		sleep(time.Minute)
 		for _, id := range a.sorted() {
-			if !low.Holds(memEPK(feed.PartitionKey{id})) {
-				t.Errorf("item %s lies outside of range %s", id, low)
+			if !low.Holds(d.engine.epk(feed.PartitionKey{id})) {
+				d.t.Errorf("item %s lies outside of range %s", id, low)
 			}
 		}
 		if len(a.sorted()) == 0 || len(b.sorted()) == 0 {
-			t.Errorf("the ranges got %d and %d of 40 changes", len(a.sorted()), len(b.sorted()))
+			d.t.Errorf("the ranges got %d and %d of 40 changes", len(a.sorted()), len(b.sorted()))
 		}
 		all := &seen{ids: append(a.sorted(), b.sorted()...)}
-		want(t, "both ranges", all.sorted(), numbers(1, 40))
+		want(d.t, "both ranges", all.sorted(), numbers(1, 40))
 	})
 }
 
@@ -182,17 +187,17 @@ func TestDiscardStartsOver(t *testing.T) {
 		stop := d.start(changefeed.Config{Handler: &first, Start: feed.Beginning()})
 		sleep(30 * time.Second)
 		if err := stop(); err != nil {
-			t.Fatal(err)
+			d.t.Fatal(err)
 		}
 		stop = d.start(changefeed.Config{Handler: &second, Start: feed.Beginning()})
 		sleep(30 * time.Second)
-		want(t, "a restart", second.sorted(), nil)
+		want(d.t, "a restart", second.sorted(), nil)
 		if err := stop(); err != nil {
-			t.Fatal(err)
+			d.t.Fatal(err)
 		}
 		d.start(changefeed.Config{Handler: &third, Start: feed.Beginning(), DiscardLeases: true})
 		sleep(30 * time.Second)
-		want(t, "a start over", third.sorted(), numbers(1, 10))
+		want(d.t, "a start over", third.sorted(), numbers(1, 10))
 	})
 }
 
@@ -206,16 +211,16 @@ func TestDiscardUnderALiveOwnerIsRefused(t *testing.T) {
 			Processor: "desk", Source: d.engine.source(), Leases: d.engine.leases(), Handler: &a, DiscardLeases: true, Seed: 99,
 		})
 		if err != nil {
-			t.Fatal(err)
+			d.t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 		defer cancel()
 		if err := p.Run(ctx); err == nil || !strings.Contains(err.Error(), "worker-7") {
-			t.Errorf("Run returned %v; want an error that names worker-7", err)
+			d.t.Errorf("Run returned %v; want an error that names worker-7", err)
 		}
 		d.add(5)
 		sleep(30 * time.Second)
-		want(t, "the live owner", a.sorted(), numbers(1, 5))
+		want(d.t, "the live owner", a.sorted(), numbers(1, 5))
 	})
 }
 
@@ -233,9 +238,9 @@ func TestFilterHidesChangesAndPositionsAdvance(t *testing.T) {
 		sleep(2 * time.Minute)
 		d.add(20) // a page of which nothing is left
 		sleep(2 * time.Minute)
-		want(t, "the handler", s.sorted(), numbers(1, 3))
-		if l := d.leases(); len(l) != 1 || l[0].Continuation != memContinuation(70) {
-			t.Errorf("leases %v; want one that stands behind the last of 70 changes", l)
+		want(d.t, "the handler", s.sorted(), numbers(1, 3))
+		if l := d.leases(); len(l) != 1 || l[0].Continuation != memContinuation(d.engine.lastLSN()) {
+			d.t.Errorf("leases %v; want one that stands behind the last of 70 changes", l)
 		}
 	})
 }
@@ -296,14 +301,14 @@ func TestNotificationsTellWhatHappensToALease(t *testing.T) {
 		d.add(1)
 		sleep(30 * time.Second)
 		if err := stop(); err != nil {
-			t.Fatal(err)
+			d.t.Fatal(err)
 		}
-		want(t, "the notifications", notes,
+		want(d.t, "the notifications", notes,
 			[]string{"acquired 0", "handle", "failed 0: handler true, cause true", "handle", "released 0: shutdown"})
 	})
 }
 
-// counting counts the bytes of pages that were read.
+// counting counts the bytes of changes that were read.
 type counting struct {
 	feed.Source
 	mu    sync.Mutex // guards bytes
@@ -314,8 +319,16 @@ func (c *counting) Read(ctx context.Context, r feed.Request) (feed.Page, error) 
 	p, err := c.Source.Read(ctx, r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bytes += p.Bytes
+	c.bytes += size(p)
 	return p, err
+}
+
+// size is that of a page's changes. Page.Bytes has what is around them too, which differs by engine.
+func size(p feed.Page) (n int) {
+	for i := range p.Changes {
+		n += len(p.Changes[i].Current)
+	}
+	return n
 }
 
 func (c *counting) read() int {
@@ -326,15 +339,15 @@ func (c *counting) read() int {
 
 // While a handler is busy, no more than ReadAhead bytes and one page are read.
 func TestReadAheadIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newMemEngine(newStoreClock(0, 0), 1)
-		d := &desk{t: t, engine: e}
+	atDesk(t, 1, func(d *desk) {
+		e := d.engine
 		d.add(2000)
-		all, err := e.feed.Read(t.Context(), feed.Request{Range: feed.Full(), From: feed.Beginning(), MaxItems: 5000})
+		all, err := e.source().Read(d.t.Context(), feed.Request{Range: feed.Full(), From: feed.Beginning(), MaxItems: 5000})
 		if err != nil {
-			t.Fatal(err)
+			d.t.Fatal(err)
 		}
-		page := all.Bytes / 200 // of 10 items, about
+		whole := size(all)
+		page := whole / 200 // of 10 items, about
 		for _, ahead := range []int{-1, 10 * page} {
 			source := &counting{Source: e.source()}
 			hold := make(chan struct{})
@@ -344,9 +357,9 @@ func TestReadAheadIsBounded(t *testing.T) {
 				Handler: changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { <-hold; return nil }),
 			})
 			if err != nil {
-				t.Fatal(err)
+				d.t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithCancel(d.t.Context())
 			done := make(chan error, 1)
 			go func() { done <- p.Run(ctx) }()
 			sleep(5 * time.Minute)
@@ -354,16 +367,16 @@ func TestReadAheadIsBounded(t *testing.T) {
 			most := page*12/10*2 + max(ahead, 0)
 			least := max(ahead, 1)
 			if got := source.read(); got > most || got < least {
-				t.Errorf("read ahead %d: %d bytes read while the handler is busy; want %d to %d", ahead, got, least, most)
+				d.t.Errorf("read ahead %d: %d bytes read while the handler is busy; want %d to %d", ahead, got, least, most)
 			}
 			close(hold)
 			sleep(5 * time.Minute)
-			if got := source.read(); got != all.Bytes {
-				t.Errorf("read ahead %d: %d of %d bytes read in the end", ahead, got, all.Bytes)
+			if got := source.read(); got != whole {
+				d.t.Errorf("read ahead %d: %d of %d bytes read in the end", ahead, got, whole)
 			}
 			cancel()
 			if err := <-done; err != nil {
-				t.Error(err)
+				d.t.Error(err)
 			}
 		}
 	})

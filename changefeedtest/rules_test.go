@@ -42,7 +42,7 @@ func TestLeaseIsNotPutBackWithoutTrust(t *testing.T) {
 		s.add(5)
 		s.sleep(3 * time.Minute)
 		if n := s.missing(); n > 0 {
-			t.Errorf("%d changes missing", n)
+			s.t.Errorf("%d changes missing", n)
 		}
 	}, partitions(1))
 }
@@ -64,7 +64,7 @@ func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 		a := s.join("a")
 		s.sleep(3 * time.Minute)
 		if s.owned(a) != 1 {
-			t.Fatalf("host a owns %d leases; want the only one", s.owned(a))
+			s.t.Fatalf("host a owns %d leases; want the only one", s.owned(a))
 		}
 		// A writes once more, and then B's listing comes right after the deletion.
 		s.add(5)
@@ -82,7 +82,7 @@ func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 		slow.Store(false)
 		s.sleep(3 * time.Minute)
 		if n := s.missing(); n > 0 {
-			t.Errorf("%d changes missing", n)
+			s.t.Errorf("%d changes missing", n)
 		}
 	}, partitions(1))
 }
@@ -117,7 +117,7 @@ func TestNowIsResolvedBeforeTheMarkerIsFoundAbsent(t *testing.T) {
 		s.add(20)
 		s.sleep(3 * time.Minute)
 		if n := s.missing(); n > 0 {
-			t.Errorf("%d changes written after the marker are missing", n)
+			s.t.Errorf("%d changes written after the marker are missing", n)
 		}
 	}, partitions(1))
 }
@@ -153,10 +153,10 @@ func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 		s.join("b")
 		s.sleep(4 * time.Minute)
 		if ended, ok := cause.Load().(error); !ok || !errors.Is(ended, lease.ErrLost) {
-			t.Errorf("the handler's context ended with %v; want it lost", ended)
+			s.t.Errorf("the handler's context ended with %v; want it lost", ended)
 		}
 		if n := s.missing(); n > 0 {
-			t.Errorf("%d changes missing", n)
+			s.t.Errorf("%d changes missing", n)
 		}
 	}, partitions(1))
 }
@@ -185,7 +185,7 @@ func TestLeaseOfADeadRequesterIsTaken(t *testing.T) {
 		s.sleep(s.times.expiration + 4*s.times.acquire)
 		for _, l := range s.list().Leases {
 			if l.Owner == "" {
-				t.Errorf("lease %s is nobody's; its requester is dead", l.Token)
+				s.t.Errorf("lease %s is nobody's; its requester is dead", l.Token)
 			}
 		}
 		s.sleep(45 * time.Minute)
@@ -215,7 +215,7 @@ func TestChildOfAnUnfinishedSplitIsNotRun(t *testing.T) {
 		s.add(20)
 		s.sleep(3 * time.Minute)
 		if n := s.missing() + s.redelivered(); n > 0 {
-			t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
+			s.t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 		}
 	}, partitions(1))
 }
@@ -249,7 +249,7 @@ func TestPieceThatReachesBeyondTheOldRangeIsCut(t *testing.T) {
 		hold.Store(false)
 		s.sleep(15 * time.Minute)
 		if n := s.missing() + s.redelivered(); n > 0 {
-			t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
+			s.t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 		}
 	}, partitions(2))
 }

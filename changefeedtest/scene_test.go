@@ -21,7 +21,6 @@ import (
 type scene struct {
 	*world
 	t        *testing.T
-	mem      *memEngine
 	operator lease.Store
 	next     int
 
@@ -35,30 +34,38 @@ type option func(*worldConfig, *setting)
 // setting is what a scene's engine is made of.
 type setting struct {
 	partitions int
-	offset     time.Duration
-	rate       float64
-	clockless  bool
+	mode       feed.Mode
+
+	// These only the engine in memory has: why says so.
+	offset       time.Duration // of its clock
+	refusesTimes bool          // starts at a time, on merged partitions
+	why          string
 }
 
-func partitions(n int) option       { return func(_ *worldConfig, s *setting) { s.partitions = n } }
-func offset(d time.Duration) option { return func(_ *worldConfig, s *setting) { s.offset = d } }
-func from(s feed.Start) option      { return func(c *worldConfig, _ *setting) { c.start = s } }
-func manual() option                { return func(c *worldConfig, _ *setting) { c.checkpoint.Manual = true } }
+func partitions(n int) option { return func(_ *worldConfig, s *setting) { s.partitions = n } }
 
-// play runs a script in a bubble. When it returns, every change is delivered,
+func offset(d time.Duration) option {
+	return func(_ *worldConfig, s *setting) {
+		s.offset, s.why = d, "a clock that is wrong; a server's is the machine's"
+	}
+}
+
+func refusingTimes() option {
+	return func(_ *worldConfig, s *setting) {
+		s.refusesTimes, s.why = true, "starts at a time that are refused; the server serves them"
+	}
+}
+
+func from(s feed.Start) option { return func(c *worldConfig, _ *setting) { c.start = s } }
+func manual() option           { return func(c *worldConfig, _ *setting) { c.checkpoint.Manual = true } }
+
+// play runs a script in a bubble, once on each engine. When it returns, every change is delivered,
 // the hosts are gone, and the checker has found nothing.
 func play(t *testing.T, script func(s *scene), options ...option) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		c := worldConfig{seed: 7, times: defaultTimes(), trace: true}
-		set := setting{partitions: 2}
-		for _, o := range options {
-			o(&c, &set)
-		}
-		e := newMemEngine(newStoreClock(set.offset, set.rate), set.partitions)
-		e.docs.clockless = set.clockless
-		c.engine = e
-		s := &scene{world: newWorld(c), t: t, mem: e, notes: map[*host][]changefeed.Notification{}}
+	onEachEngine(t, options, func(t *testing.T, c worldConfig, e engine) {
+		c.engine, c.trace = e, true
+		s := &scene{world: newWorld(c), t: t, notes: map[*host][]changefeed.Notification{}}
 		s.setAdjust(func(h *host, cfg *changefeed.Config) { cfg.Notify = s.noted(h) })
 		s.setHandle(func(*simObserver, *changefeed.Batch, int) handling {
 			return handling{takes: time.Millisecond, checkpoint: true}
@@ -228,6 +235,7 @@ func (s *scene) tokens() string {
 	for _, l := range s.list().Leases {
 		tokens = append(tokens, l.Token)
 	}
+	slices.Sort(tokens) // listings are in any order
 	return strings.Join(tokens, " ")
 }
 

@@ -1,0 +1,43 @@
+package changefeedtest
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+// engines are what the processor's tests run on: the pair in memory, and the whole way that a processor on Azure Cosmos DB
+// takes, the client, HTTP and the server over the embedded store. (The seeds of the simulation run on the store in
+// process, too.)
+var engines = []struct {
+	name string
+	make func(t *testing.T, s setting) engine
+}{
+	{"memory", func(_ *testing.T, s setting) engine {
+		e := newMemEngine(newStoreClock(s.offset, 0), s.partitions)
+		e.feed.refuseTimes = s.refusesTimes
+		return e
+	}},
+	{"cosmos", func(t *testing.T, s setting) engine {
+		if s.why != "" {
+			t.Skip("it needs " + s.why)
+		}
+		return newCosmosEngine(t, s.partitions, s.mode)
+	}},
+}
+
+// onEachEngine runs a script in a subtest and a bubble per engine.
+func onEachEngine(t *testing.T, options []option, script func(t *testing.T, c worldConfig, e engine)) {
+	t.Helper()
+	for _, kind := range engines {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := worldConfig{seed: 7, times: defaultTimes()}
+				set := setting{partitions: 2}
+				for _, o := range options {
+					o(&c, &set)
+				}
+				script(t, c, kind.make(t, set))
+			})
+		})
+	}
+}
