@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// A host is a processor that runs, under its own name. stop, block and unblock are called by one goroutine.
+type host struct {
+	name    string
+	printer *printer
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when Run has returned
+	failed  error         // what it returned; read after done
+
+	gate    sync.Mutex // guards blocked
+	blocked chan struct{}
+
+	until, handled atomic.Int64
+	first          time.Time // of the first batch; written before handled is above 0
+	began          sync.Once
+	decode         bool
+}
+
+// start begins to run a processor. Error: its options say nothing that can be run.
+func start(ctx context.Context, account *cosmos.Account, p *printer, name string, options map[string]string) (*host, error) {
+	h := &host{name: name, printer: p, done: make(chan struct{}), decode: options["decode"] != ""}
+	c, err := config(account, options)
+	if err != nil {
+		return nil, err
+	}
+	until, _ := strconv.ParseInt(options["until"], 10, 64) // none: every change is printed
+	h.until.Store(until)
+	c.Instance, c.Handler = name, changefeed.HandlerFunc(h.handle)
+	c.Notify = func(n changefeed.Notification) {
+		switch n.Event {
+		case changefeed.Acquired:
+			p.say("acquired", name, n.LeaseToken)
+		case changefeed.Released:
+			p.say("released", name, n.LeaseToken, n.Reason.String())
+		case changefeed.Failed:
+			p.say("error", name, n.LeaseToken, n.Err.Error())
+		}
+	}
+	processor, err := changefeed.New(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, h.cancel = context.WithCancel(ctx)
+	go func() { // ends with Run, which stop waits for
+		defer close(h.done)
+		if h.failed = processor.Run(ctx); h.failed != nil {
+			p.say("ended", name, h.failed.Error())
+		}
+	}()
+	return h, nil
+}
+
+// config reads a processor's configuration. What isn't given stays at its default.
+func config(account *cosmos.Account, options map[string]string) (changefeed.Config, error) {
+	c := changefeed.Config{Processor: options["prefix"]}
+	dialect := lease.DotNet
+	switch mode := options["mode"]; mode {
+	case "dotnet":
+	case "handleChanges":
+		dialect = lease.JavaHandleChanges
+	case "latestVersion":
+		dialect = lease.JavaLatestVersion
+	case "allVersions":
+		dialect, c.Mode = lease.JavaLatestVersion, feed.AllVersionsAndDeletes
+	default:
+		return c, fmt.Errorf("there is no mode %q", mode)
+	}
+	c.Source = account.Source(options["database"], options["monitored"], cosmos.SourceOptions{Dialect: dialect})
+	c.Leases = account.Leases(options["database"], options["leases"], cosmos.LeaseOptions{Dialect: dialect})
+	switch from := options["from"]; from {
+	case "", "now":
+	case "beginning":
+		c.Start = feed.Beginning()
+	default:
+		at, err := time.Parse(time.RFC3339Nano, from)
+		if err != nil {
+			return c, err
+		}
+		c.Start = feed.At(at)
+	}
+	for name, into := range map[string]*time.Duration{
+		"renew": &c.RenewInterval, "acquire": &c.AcquireInterval, "expire": &c.ExpirationInterval, "poll": &c.PollInterval, "request": &c.RequestTimeout,
+	} {
+		if text, given := options[name]; given {
+			ms, err := strconv.Atoi(text)
+			if err != nil {
+				return c, fmt.Errorf("%s: %w", name, err)
+			}
+			*into = time.Duration(ms) * time.Millisecond
+		}
+	}
+	if text, given := options["items"]; given {
+		var err error
+		if c.MaxItems, err = strconv.Atoi(text); err != nil {
+			return c, fmt.Errorf("items: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// stop ends the processor in good order and waits for it.
+func (h *host) stop() error {
+	h.cancel()
+	<-h.done
+	return h.failed
+}
+
+// block lets handlers not return from now on, as a handler that waits for something would; unblock lets them go on.
+func (h *host) block() {
+	h.gate.Lock()
+	defer h.gate.Unlock()
+	if h.blocked == nil {
+		h.blocked = make(chan struct{})
+	}
+}
+
+func (h *host) unblock() {
+	h.gate.Lock()
+	defer h.gate.Unlock()
+	if h.blocked != nil {
+		close(h.blocked)
+		h.blocked = nil
+	}
+}
+
+// handle prints a batch, or only counts it where a rate is measured.
+func (h *host) handle(ctx context.Context, b *changefeed.Batch) error {
+	if until := h.until.Load(); until > 0 {
+		return h.count(b, until)
+	}
+	for _, c := range b.Changes {
+		if err := h.print(c); err != nil {
+			return err
+		}
+	}
+	h.gate.Lock()
+	blocked := h.blocked
+	h.gate.Unlock()
+	if blocked != nil {
+		select {
+		case <-blocked:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (h *host) count(b *changefeed.Batch, until int64) error {
+	h.began.Do(func() { h.first = time.Now() })
+	if h.decode {
+		for _, c := range b.Changes {
+			var item map[string]any
+			if err := json.Unmarshal(c.Current, &item); err != nil {
+				return err
+			}
+		}
+	}
+	size := int64(len(b.Changes))
+	if now := h.handled.Add(size); now >= until && now-size < until {
+		h.printer.say("reached", h.name, strconv.FormatInt(now, 10), strconv.FormatInt(time.Since(h.first).Microseconds(), 10))
+	}
+	return nil
+}
+
+// item is what the drivers write.
+type item struct {
+	ID string `json:"id"`
+	PK string `json:"pk"`
+	N  *int64 `json:"n"`
+}
+
+func (h *host) print(c feed.Change) error {
+	var i item
+	operation := ""
+	if c.Op != feed.Upsert {
+		operation = c.Op.String()
+	}
+	if c.Op == feed.Delete {
+		i.ID = c.DeletedID
+		if len(c.DeletedKey) == 1 {
+			i.PK, _ = c.DeletedKey[0].(string) // the drivers write strings
+		}
+	} else if err := json.Unmarshal(c.Current, &i); err != nil {
+		return err
+	}
+	n := int64(-1)
+	if i.N != nil {
+		n = *i.N
+	}
+	h.printer.say("change", h.name, strconv.FormatInt(time.Now().UnixMilli(), 10), operation, i.PK, i.ID, strconv.FormatInt(n, 10))
+	return nil
+}

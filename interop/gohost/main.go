@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/changefeed-go/changefeed/cosmos"
+)
+
+func main() {
+	err := run(os.Stdin, &printer{out: os.Stdout})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gohost:", err)
+		os.Exit(1)
+	}
+}
+
+// A printer writes whole lines, whoever calls it.
+type printer struct {
+	mu  sync.Mutex // guards out; held for a write to a pipe that is always read
+	out io.Writer
+}
+
+// say prints fields, parted by tabs. What ends a field or a line in them becomes a blank.
+func (p *printer) say(fields ...string) {
+	for i, f := range fields {
+		fields[i] = strings.Map(func(r rune) rune {
+			if r == '\t' || r == '\n' || r == '\r' {
+				return ' '
+			}
+			return r
+		}, f)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = io.WriteString(p.out, strings.Join(fields, "\t")+"\n")
+}
+
+// run obeys commands until "quit", or the end of the input: whoever started the process is gone then.
+func run(in io.Reader, p *printer) error {
+	account, err := cosmos.WithKey(os.Getenv("CHANGEFEED_ENDPOINT"), os.Getenv("CHANGEFEED_KEY"), cosmos.Options{})
+	if err != nil {
+		return err
+	}
+	all := &hosts{account: account, printer: p, running: map[string]*host{}}
+	p.say("ready")
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		command := lines.Text()
+		if command == "quit" {
+			err := all.stopAll()
+			p.say("ok", command)
+			return err
+		}
+		if err := all.obey(strings.Fields(command)); err != nil {
+			p.say("failed", command, err.Error())
+			continue
+		}
+		p.say("ok", command)
+	}
+	return errors.New("the standard input ended")
+}
+
+// hosts are those of the process, by name. Used by one goroutine.
+type hosts struct {
+	account *cosmos.Account
+	printer *printer
+	running map[string]*host
+}
+
+func (h *hosts) obey(words []string) error {
+	if len(words) < 2 {
+		return fmt.Errorf("%q has no host", words)
+	}
+	verb, name := words[0], words[1]
+	if verb == "start" {
+		options := map[string]string{}
+		for _, word := range words[2:] {
+			key, value, _ := strings.Cut(word, "=")
+			options[key] = value
+		}
+		started, err := start(context.Background(), h.account, h.printer, name, options)
+		if err == nil {
+			h.running[name] = started
+		}
+		return err
+	}
+	one := h.running[name]
+	if one == nil {
+		return fmt.Errorf("there is no host %s", name)
+	}
+	switch verb {
+	case "stop":
+		delete(h.running, name)
+		return one.stop()
+	case "block":
+		one.block()
+	case "unblock":
+		one.unblock()
+	default:
+		return fmt.Errorf("unknown command %s", verb)
+	}
+	return nil
+}
+
+func (h *hosts) stopAll() error {
+	var err error
+	for _, one := range h.running {
+		err = errors.Join(err, one.stop())
+	}
+	return err
+}

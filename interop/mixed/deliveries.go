@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A written change: what was acknowledged.
+type written struct {
+	operation string // create, replace, delete
+	key, id   string
+	n         int64
+}
+
+// A delivered change, as a host printed it.
+type delivered struct {
+	host, change string
+	at           time.Time // by the host's clock: that of this machine
+}
+
+// deliveries holds what hosts delivered against what was written. Its methods may be called concurrently.
+type deliveries struct {
+	versions bool // all versions and deletes
+
+	mu      sync.Mutex // guards the rest
+	written []written
+	all     []delivered
+	first   map[string]time.Time
+	host    map[string]int
+}
+
+func newDeliveries(versions bool) *deliveries {
+	return &deliveries{versions: versions, first: map[string]time.Time{}, host: map[string]int{}}
+}
+
+// name is a change as its mode tells it: latest version doesn't tell a create from a replace.
+func (d *deliveries) name(w written) string {
+	switch {
+	case !d.versions:
+		return fmt.Sprintf("%s=%d", w.id, w.n)
+	case w.operation == "delete":
+		return "delete " + w.id
+	}
+	return fmt.Sprintf("%s %s=%d", w.operation, w.id, w.n)
+}
+
+func (d *deliveries) wrote(w written) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.written = append(d.written, w)
+}
+
+// line takes a line "change" of a host: host, milliseconds, operation, key, id, number.
+func (d *deliveries) line(fields []string) {
+	if len(fields) != 7 { // the last line of a killed host may be cut
+		return
+	}
+	ms, err := strconv.ParseInt(fields[2], 10, 64)
+	n, err2 := strconv.ParseInt(fields[6], 10, 64)
+	if err != nil || err2 != nil {
+		return
+	}
+	c := delivered{fields[1], d.name(written{fields[3], fields[4], fields[5], n}), time.UnixMilli(ms)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = append(d.all, c)
+	d.host[c.host]++
+	if before, seen := d.first[c.change]; !seen || c.at.Before(before) {
+		d.first[c.change] = c.at
+	}
+}
+
+// expected are the changes that have to be delivered: of latest version the last of each item that is still there. In the order of
+// their writes.
+func (d *deliveries) expected() []written {
+	if d.versions {
+		return d.written
+	}
+	last := map[string]int{}
+	for i, w := range d.written {
+		last[w.id] = i
+	}
+	var all []written
+	for i, w := range d.written {
+		if last[w.id] == i && w.operation != "delete" {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// missing are the changes that no host delivered.
+func (d *deliveries) missing() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, w := range d.expected() {
+		if _, seen := d.first[d.name(w)]; !seen {
+			all = append(all, d.name(w))
+		}
+	}
+	return all
+}
+
+// order is an error when some host delivered a change before an earlier one of its key was delivered by anybody: then a position in a lease ran ahead of
+// what was handled. Items that are written again and again count in all versions only: in latest version they move behind later ones.
+func (d *deliveries) order() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := map[string]written{}
+	for _, w := range d.expected() {
+		if !d.versions && strings.HasPrefix(w.id, hot) {
+			continue
+		}
+		earlier, follows := before[w.key]
+		before[w.key] = w
+		if !follows {
+			continue
+		}
+		at, ok := d.first[d.name(w)]
+		earlierAt, earlierOK := d.first[d.name(earlier)]
+		if ok && (!earlierOK || at.Before(earlierAt)) {
+			return fmt.Errorf("%s of key %s was delivered before %s, which was written earlier", d.name(w), w.key, d.name(earlier))
+		}
+	}
+	return nil
+}
+
+// count says how many changes a host has delivered.
+func (d *deliveries) count(host string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.host[host]
+}
+
+// again says how many deliveries were of changes that had been delivered before.
+func (d *deliveries) again() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.all) - len(d.first)
+}
+
+// mark is a place among the deliveries, since gives those behind it that are of one host, in their order.
+func (d *deliveries) mark() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.all)
+}
+
+func (d *deliveries) since(mark int, host string) []delivered {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []delivered
+	for _, c := range d.all[mark:] {
+		if c.host == host {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// summary says in a line what was delivered.
+func (d *deliveries) summary() string {
+	again := d.again()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var hosts []string
+	for h, n := range d.host {
+		hosts = append(hosts, fmt.Sprintf("%s %d", h, n))
+	}
+	slices.Sort(hosts)
+	return fmt.Sprintf("%d writes, %d deliveries (%s), %d of them again", len(d.written), len(d.all), strings.Join(hosts, ", "), again)
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/interop/internal/stand"
+)
+
+// The modes, by the names of Java's builder.
+const (
+	handleChanges = "handleChanges"
+	latestVersion = "latestVersion"
+	allVersions   = "allVersions"
+)
+
+const (
+	// patience is how long anything may take: an expiration of 8 s several times over, on a busy machine.
+	patience = 120 * time.Second
+	// batch is how many changes a page has in the scenes.
+	batch = 10
+	// partitions a scene begins with.
+	partitions = 4
+)
+
+// intervals are short, in the proportions of the defaults, and the same for all hosts.
+const intervals = "renew=2000 acquire=1000 expire=8000 poll=250 request=3000"
+
+// A scene is one play: containers of its own, hosts that come and go, a writer, and the judgement.
+type scene struct {
+	*stage
+	mode           string
+	name, database string
+	monitored      stand.Container
+	leaseContainer stand.Container
+	deliveries     *deliveries
+	writer         *writer
+	began          time.Time
+
+	mu    sync.Mutex                // guards the rest
+	hosts map[string]*stand.Process // those that run
+	lines []string                  // what hosts said beside changes
+}
+
+// A stage is what all scenes share.
+type stage struct {
+	out    io.Writer
+	client *stand.Client
+	server *stand.Server
+	goHost string // the binary
+}
+
+// newScene makes the containers of a scene. database is usually empty: the scene's name.
+func (s *stage) newScene(ctx context.Context, mode, name, database string) (*scene, error) {
+	if database == "" {
+		database = name + "-" + mode
+	}
+	c := &scene{
+		stage: s, mode: mode, name: name, database: database, began: time.Now(), hosts: map[string]*stand.Process{},
+		monitored:      stand.Container{Database: database, Name: "monitored"},
+		leaseContainer: stand.Container{Database: database, Name: "leases"},
+		deliveries:     newDeliveries(mode == allVersions),
+	}
+	c.writer = newWriter(s.client, c.monitored, c.deliveries)
+	return c, errors.Join(
+		s.client.CreateDatabase(ctx, database),
+		s.client.CreateContainer(ctx, c.monitored, "/pk", partitions),
+		s.client.CreateContainer(ctx, c.leaseContainer, "/id", 1),
+	)
+}
+
+// logf prints a line with the time since the scene began.
+func (s *scene) logf(format string, args ...any) {
+	writef(s.out, "    %5.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// eventually waits until something holds; an error ends it.
+func (s *scene) eventually(ctx context.Context, holds func() (bool, error)) error {
+	for end := time.Now().Add(patience); ; {
+		ok, err := holds()
+		if ok || err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("not within %s; hosts said: %s", patience, s.said())
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// launch starts a process for a host: a Java one if its name begins so, else one of ours.
+func (s *scene) launch(ctx context.Context, host string) (*stand.Process, error) {
+	take := func(fields []string) {
+		if fields[0] == "change" {
+			s.deliveries.line(fields)
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lines = append(s.lines, strings.Join(fields, " "))
+	}
+	var p *stand.Process
+	var err error
+	if isJava(host) {
+		p, err = stand.Java(ctx, host, "interop/java", s.server.Endpoint, s.server.Key, take, stand.SmallJava()...)
+	} else {
+		p, err = stand.Launch(ctx, host, stand.Account(s.server.Endpoint, s.server.Key), take, s.goHost)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hosts[host] = p
+	return p, nil
+}
+
+// from is where the hosts of a mode start.
+func (s *scene) from() string {
+	if s.mode == allVersions {
+		return "now"
+	}
+	return "beginning"
+}
+
+// start starts hosts, each a process of its own.
+func (s *scene) start(ctx context.Context, hosts ...string) error {
+	for _, h := range hosts {
+		if err := s.startAs(ctx, h, s.mode, s.from()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scene) startAs(ctx context.Context, host, mode, from string) error {
+	p, err := s.launch(ctx, host)
+	if err != nil {
+		return err
+	}
+	s.logf("%s starts", host)
+	return p.Command(ctx, fmt.Sprintf("start %s mode=%s database=%s monitored=%s leases=%s prefix=mixed from=%s items=%d %s",
+		host, mode, s.database, s.monitored.Name, s.leaseContainer.Name, from, batch, intervals))
+}
+
+// take removes a host from those that run.
+func (s *scene) take(host string) *stand.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.hosts[host]
+	delete(s.hosts, host)
+	return p
+}
+
+// kill ends a host by SIGKILL.
+func (s *scene) kill(host string) {
+	s.logf("%s is killed", host)
+	s.take(host).Kill()
+}
+
+// stop ends a host in good order, and its process.
+func (s *scene) stop(ctx context.Context, host string) error {
+	s.logf("%s stops", host)
+	p := s.take(host)
+	if err := p.Command(ctx, "stop "+host); err != nil {
+		p.Kill()
+		return err
+	}
+	if isJava(host) { // it releases its leases after stop has returned
+		err := s.eventually(ctx, func() (bool, error) {
+			all, err := s.leases(ctx)
+			return !slices.ContainsFunc(all, func(l lease) bool { return l.host() == host }), err
+		})
+		if err != nil {
+			p.Kill()
+			return fmt.Errorf("%s releases its leases: %w", host, err)
+		}
+	}
+	return p.Quit(ctx)
+}
+
+func isJava(host string) bool { return strings.HasPrefix(host, "java") }
+
+// end kills what still runs: after a scene that failed.
+func (s *scene) end() {
+	s.mu.Lock()
+	var left []*stand.Process
+	for _, p := range s.hosts {
+		left = append(left, p)
+	}
+	s.mu.Unlock()
+	for _, p := range left {
+		p.Kill()
+	}
+}
+
+// said is what hosts said last beside changes.
+func (s *scene) said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines[max(0, len(s.lines)-12):], "\n      ")
+}
+
+// heard reports whether a host said something with all these words in it.
+func (s *scene) heard(host string, words ...string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.lines, func(line string) bool {
+		return strings.Contains(line, " "+host+" ") && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) })
+	})
+}
+
+// positioned waits until every lease has a position: before that, what all versions and deletes mode is written isn't sure to be seen.
+func (s *scene) positioned(ctx context.Context) error {
+	return s.eventually(ctx, func() (bool, error) {
+		all, err := s.leases(ctx)
+		return len(all) == partitions && !slices.ContainsFunc(all, func(l lease) bool { return l.ContinuationToken == nil }), err
+	})
+}
+
+// judge ends the writes, waits for the last deliveries, stops the hosts that are left, and holds everything against what was written.
+func (s *scene) judge(ctx context.Context, hosts ...string) error {
+	if err := s.writer.stop(); err != nil {
+		return fmt.Errorf("a write: %w", err)
+	}
+	err := s.eventually(ctx, func() (bool, error) { return len(s.deliveries.missing()) == 0, nil })
+	if missing := s.deliveries.missing(); len(missing) > 0 {
+		return fmt.Errorf("%d changes were never delivered, among them %q: %w; %s", len(missing), missing[:min(5, len(missing))], err, s.deliveries.summary())
+	}
+	for _, h := range hosts {
+		if err := s.stop(ctx, h); err != nil {
+			return err
+		}
+	}
+	if err := s.deliveries.order(); err != nil {
+		return err
+	}
+	all, err := s.leases(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range all {
+		if len(hosts) > 0 && l.Owner != nil {
+			return fmt.Errorf("lease %s is still %s's after all hosts stopped", l.ID, *l.Owner)
+		}
+	}
+	s.logf("%s", s.deliveries.summary())
+	return nil
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/interop/internal/stand"
+)
+
+const (
+	// keys are the logical partition keys of a scene: some for each partition.
+	keys = 24
+	// hot begins the ids of items that are written again and again.
+	hot = "hot-"
+	// writePause is the time between two writes of a scene's writer: about a hundred a second.
+	writePause = 8 * time.Millisecond
+)
+
+// A writer writes items of all keys in turns: new ones, one of each key again and again, and now and then it deletes one.
+type writer struct {
+	client *stand.Client
+	at     stand.Container
+	to     *deliveries
+
+	next int64
+	hot  map[string]bool
+
+	stopping chan struct{}
+	running  sync.WaitGroup
+	failed   error // read after running has ended
+}
+
+func newWriter(client *stand.Client, at stand.Container, to *deliveries) *writer {
+	return &writer{client: client, at: at, to: to, hot: map[string]bool{}}
+}
+
+// write writes so many changes and returns. It isn't called while the writer runs.
+func (w *writer) write(ctx context.Context, count int) error {
+	for range count {
+		if err := w.one(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) one(ctx context.Context) error {
+	n := w.next
+	w.next++
+	key, round := fmt.Sprintf("k%d", n%keys), n/keys
+	id, operation := fmt.Sprintf("i%d", n), "create"
+	if round%3 == 1 {
+		id = hot + key
+		if w.hot[id] {
+			operation = "replace"
+		}
+		w.hot[id] = true
+	}
+	if err := w.client.Upsert(ctx, w.at, key, fmt.Sprintf(`{"id":%q,"pk":%q,"n":%d}`, id, key, n)); err != nil {
+		return err
+	}
+	w.to.wrote(written{operation, key, id, n})
+	if round%6 != 2 {
+		return nil
+	}
+	if err := w.client.Delete(ctx, w.at, key, id); err != nil {
+		return err
+	}
+	w.to.wrote(written{"delete", key, id, n})
+	return nil
+}
+
+// start writes until stop is called.
+func (w *writer) start(ctx context.Context) {
+	w.stopping = make(chan struct{})
+	w.running.Go(func() {
+		pause := time.NewTicker(writePause)
+		defer pause.Stop()
+		for {
+			if w.failed = w.one(ctx); w.failed != nil {
+				return
+			}
+			select {
+			case <-pause.C:
+			case <-w.stopping:
+				return
+			}
+		}
+	})
+}
+
+// stop returns when the last write has been acknowledged; the error is that of a write. Not running: nothing happens.
+func (w *writer) stop() error {
+	if w.stopping != nil {
+		close(w.stopping)
+		w.running.Wait()
+		w.stopping = nil
+	}
+	return w.failed
+}
