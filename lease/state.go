@@ -39,7 +39,7 @@ func isWrapped(position string) bool {
 		return false
 	}
 	text, err := fromBase64(position)
-	return err == nil && len(text) > 0 && text[0] == '{'
+	return err == nil && len(text) > 0 && text[0] == '{' && json.Valid(text)
 }
 
 // fromBase64 reads either alphabet, with or without padding, as Java hosts do

@@ -22,7 +22,7 @@ const slack = 2 * time.Second
 // storeStamps: a caller's clock, however wrong, is of no account.
 func storeStamps(s *suite) {
 	before := s.clock()
-	l := partitionLease("0")
+	l := s.whole("0")
 	for _, wrong := range []time.Time{{}, time.Unix(0, 0), time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		l.Modified, l.Timestamp = wrong, wrong
 		if l.ETag == "" {
@@ -63,10 +63,10 @@ func clockRuns(s *suite) {
 
 func leaseAges(s *suite) {
 	s.clock()
-	l := s.create(partitionLease("0"))
-	other := s.create(partitionLease("1"))
+	l := s.create(s.whole("0"))
+	other := s.create(s.whole("1"))
 	s.Advance(61 * time.Second)
-	if listed := s.find("0"); !listed.Modified.Equal(l.Modified) {
+	if listed := s.find(s.token("0")); !listed.Modified.Equal(l.Modified) {
 		s.Errorf("an unwritten lease was modified at %v; want %v", listed.Modified, l.Modified)
 	}
 	if age := s.clock().Sub(l.Modified); age < 61*time.Second {

@@ -15,11 +15,11 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// documents is a lease container over JSON documents in memory, in the .NET
-// dialect. A defect makes it break one sentence of the contract.
+// documents is a lease container over JSON documents in memory. A defect makes it break one sentence of the contract.
 type documents struct {
-	defect string
-	clock  func() time.Time
+	dialect lease.Dialect
+	defect  string
+	clock   func() time.Time
 
 	mu   sync.Mutex // guards what is below
 	docs map[string]stored
@@ -32,8 +32,11 @@ type stored struct {
 	ts   time.Time
 }
 
+func (d *documents) Dialect() lease.Dialect { return d.dialect }
+
 func (d *documents) Open(_ context.Context, k lease.Key) (lease.Store, error) {
-	codec, err := lease.NewCodec(lease.DotNet, k, strings.HasSuffix(k.Processor, "2"))
+	keyed := d.dialect == lease.DotNet && strings.HasSuffix(k.Processor, "2")
+	codec, err := lease.NewCodec(d.dialect, k, keyed)
 	if err != nil {
 		return nil, &lease.DialectError{Found: err.Error(), Remedy: "use another name"}
 	}
@@ -83,6 +86,13 @@ func (d *documents) replace(_ context.Context, id string, body []byte) error {
 	return nil
 }
 
+func (d *documents) remove(_ context.Context, id string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.docs, id)
+	return nil
+}
+
 type documentStore struct {
 	*documents
 	codec lease.Codec
@@ -113,12 +123,17 @@ func (s *documentStore) List(context.Context) (lease.Listing, error) {
 		l.Now = time.Unix(1_800_000_000, 0)
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.docs)) {
+		doc := s.docs[id]
 		if !s.codec.IsLease(id) && (s.defect != "other processors listed" || strings.HasSuffix(id, ".info")) {
+			if s.defect != "other dialects passed over" {
+				s.codec.List(&l, id, doc.ts, doc.body)
+			}
 			continue
 		}
-		found, err := s.decode(s.docs[id])
+		found, err := s.decode(doc)
 		if err != nil {
-			return lease.Listing{}, err
+			s.codec.List(&l, id, doc.ts, doc.body)
+			continue
 		}
 		l.Leases = append(l.Leases, found)
 		if s.defect == "listing cut at a page" && len(l.Leases) == 1000 {
@@ -146,6 +161,9 @@ func (s *documentStore) Mark(_ context.Context, initialised bool) error {
 }
 
 func (s *documentStore) Create(_ context.Context, l lease.Lease) (lease.Lease, error) {
+	if err := s.codec.Check(l); err != nil && s.defect != "any form taken" {
+		return lease.Lease{}, err
+	}
 	id := s.codec.LeaseID(l.Token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +182,11 @@ func (s *documentStore) write(id string, l lease.Lease) (lease.Lease, error) {
 	if s.defect == "old etag in the answer" {
 		doc.etag = l.ETag
 	}
-	return s.decode(doc)
+	written, err := s.decode(doc)
+	if written.Range.IsZero() {
+		written.Range = l.Range
+	}
+	return written, err
 }
 
 func (s *documentStore) conflict(id string) error {
@@ -228,10 +250,10 @@ var defects = []string{
 	"etag stays", "etag of the content", "etags numbered per document", "modified in fractions", "never stamped again", "unknown members dropped",
 	"properties dropped", "clock stands still", "other processors listed", "listing cut at a page", "unmark of none fails",
 	"marker moves", "create overwrites", "old etag in the answer", "conflict without document", "check and write apart",
-	"update unconditional", "delete unconditional",
+	"update unconditional", "delete unconditional", "other dialects passed over", "any form taken",
 }
 
-func newDocuments(t *testing.T, defect string) *documents {
+func newDocuments(t *testing.T, dialect lease.Dialect, defect string) *documents {
 	t.Helper()
-	return &documents{defect: defect, clock: time.Now, docs: map[string]stored{}}
+	return &documents{dialect: dialect, defect: defect, clock: time.Now, docs: map[string]stored{}}
 }

@@ -3,6 +3,7 @@ package leasetest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ func fieldCases() []testCase {
 		{name: "every field comes back as it was written", run: everyField},
 		{name: "properties unknown to us are kept", run: unknownProperties},
 		{name: "members unknown to us are kept", needs: needs{documents: true}, run: unknownMembers},
+		{name: "what the dialect has no form for is refused", run: refusesForms},
+		{name: "leases of other dialects are told of", needs: needs{documents: true, remove: true}, run: otherDialects},
 		{name: "a foreign owner's lease is read and acquired", needs: needs{documents: true}, run: foreignOwner},
 		{name: "thousands of leases are listed once each", run: longListing},
 	}
@@ -26,14 +29,28 @@ func everyField(s *suite) {
 	at := time.Date(2026, 11, 21, 11, 56, 46, 335876000, time.UTC)
 	wide := strings.Repeat("3F", 16)
 	texts := map[string]string{"start": "2026-11-21T11:56:46Z", "ünï <&> \"quoted\"\\\n": "päper \u2028 \U0001F511", "empty": ""}
-	for name, l := range map[string]lease.Lease{
-		"free, no position": partitionLease("17"),
-		"all set":           {Token: "3", PartitionID: "3", Range: feed.Range{Max: wide}, Owner: owner(1), Continuation: `"24"`, Properties: texts, Timestamp: at},
-		"EPK":               {Token: wide + "-FF", Range: feed.Range{Min: wide, Max: "FF"}, Owner: "hôst \"a\"/b/0badcafe", Continuation: "opaque \\ <text>", Timestamp: at},
-		"full EPK range":    epkLease("", "FF"),
-		"without range":     {Token: "9", PartitionID: "9", Continuation: `"1"`},
-		"all versions":      {Token: "5", PartitionID: "5", Range: feed.Full(), Mode: feed.AllVersionsAndDeletes, Timestamp: at},
-	} {
+	leases := map[string]lease.Lease{
+		"free, no position": s.whole("17"),
+		"EPK":               s.part(wide, "FF").At("opaque \\ <text>?>~\x7f\u2028\U0001F511"),
+		"full EPK range":    s.part("", "FF"),
+	}
+	all := s.whole("3").At(`"24"`)
+	all.Owner, all.Properties, all.Timestamp = owner(1), texts, at
+	leases["all set"] = all
+	foreign := s.part("05C1", wide)
+	foreign.Owner, foreign.Timestamp = "hôst \"a\"/b/0badcafe", at
+	leases["foreign owner"] = foreign
+	versions := s.whole("5").At(`"5"`)
+	versions.Mode = feed.AllVersionsAndDeletes
+	switch s.dialect() {
+	case lease.DotNet:
+		leases["without range"] = lease.Lease{Token: "9", PartitionID: "9", Continuation: `"1"`}
+		leases["all versions"] = versions
+	case lease.JavaLatestVersion:
+		leases["all versions"] = versions
+	case lease.JavaHandleChanges:
+	}
+	for name, l := range leases {
 		made := s.create(l)
 		s.wantSame(name+", listed", s.find(l.Token), made)
 		again := s.update(made)
@@ -41,18 +58,94 @@ func everyField(s *suite) {
 	}
 }
 
+// refusesForms: a lease that the dialect has no document for is refused and not bent
+// into one.
+func refusesForms(s *suite) {
+	whole := lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()}
+	part := lease.Lease{Token: "05C1-FF", Range: feed.Range{Min: "05C1", Max: "FF"}}
+	versions := whole
+	versions.Mode = feed.AllVersionsAndDeletes
+	refused := map[lease.Dialect][]lease.Lease{
+		lease.JavaHandleChanges: {part, versions},
+		lease.JavaLatestVersion: {whole},
+	}
+	for _, l := range refused[s.dialect()] {
+		_, err := s.store.Create(s.ctx, l)
+		var dialect *lease.DialectError
+		if !errors.As(err, &dialect) || dialect.Remedy == "" {
+			s.Errorf("create lease %s of mode %s: %v; want a *lease.DialectError with a remedy", l.Token, l.Mode, err)
+		}
+	}
+	s.wantListed()
+}
+
+// otherDialects: what the same processor has there in another dialect is told, and is
+// no lease.
+func otherDialects(s *suite) {
+	mine := s.create(s.whole("0"))
+	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
+		if d == s.dialect() {
+			continue
+		}
+		codec, err := lease.NewCodec(d, key("projector"), false)
+		if err != nil {
+			s.Fatal(err)
+		}
+		l := lease.Lease{Token: "7", PartitionID: "7", Range: feed.Full(), Continuation: `"3"`}
+		if d == lease.JavaLatestVersion {
+			l.Token, l.PartitionID = "-FF", ""
+		}
+		for what, document := range map[string][]byte{codec.LeaseID(l.Token): codec.Encode(l), codec.MarkerID(): codec.Marker()} {
+			if codec.MarkerID() == what && codec.LeasePrefix() == s.codec().LeasePrefix() {
+				continue // it is the same marker
+			}
+			if err := s.Replace(s.ctx, what, document); err != nil {
+				s.Fatalf("put document %s: %v", what, err)
+			}
+		}
+		listing := s.list()
+		if len(listing.Foreign) != 1 || listing.Foreign[0].Dialect != d || listing.Foreign[0].ID != codec.LeaseID(l.Token) {
+			s.Errorf("beside a lease in %s the listing shows %+v", d, listing.Foreign)
+		}
+		var refusal *lease.DialectError
+		if err := listing.Refusal(s.dialect()); !errors.As(err, &refusal) {
+			s.Errorf("beside a lease in %s a start isn't refused: %v", d, err)
+		}
+		if len(listing.Leases) != 1 || listing.Leases[0].ETag != mine.ETag || !listing.Initialized.IsZero() {
+			s.Errorf("beside a lease and a marker in %s the listing shows %+v", d, listing)
+		}
+		if err := s.Remove(s.ctx, codec.LeaseID(l.Token)); err != nil {
+			s.Fatal(err)
+		}
+		if listing := s.list(); len(listing.Foreign) != 0 || listing.Refusal(s.dialect()) != nil {
+			s.Errorf("with a marker in %s alone the listing shows %+v", d, listing.Foreign)
+		}
+	}
+}
+
 func unknownProperties(s *suite) {
-	l := partitionLease("0")
+	l := s.whole("0")
 	l.Properties = map[string]string{"epoch": "17", "command": "0 1 pause"}
 	l = s.create(l)
 	for _, next := range []lease.Lease{l.Acquired(owner(1)), l.At(`"1"`), l.Asked(owner(2)), l.Released("")} {
 		next.ETag = l.ETag
 		l = s.update(next)
-		got := s.find("0").Properties
+		got := s.find(s.token("0")).Properties
 		if got["epoch"] != "17" || got["command"] != "0 1 pause" {
 			s.Fatalf("after an update the properties are %v", got)
 		}
 	}
+}
+
+// codec is that of the store under test, but for the member that a container
+// partitioned by /partitionKey has.
+func (s *suite) codec() lease.Codec {
+	s.Helper()
+	codec, err := lease.NewCodec(s.dialect(), key("projector"), false)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return codec
 }
 
 // edit changes a document behind the store's back, as another implementation does.
@@ -78,9 +171,9 @@ func (s *suite) edit(id string, change func(document map[string]json.RawMessage)
 
 func unknownMembers(s *suite) {
 	const future = `{"a":[1,2.50,{"b":"},"}],"c":null}`
-	l := s.create(partitionLease("0"))
+	l := s.create(s.whole("0"))
 	s.edit(l.ID, func(members map[string]json.RawMessage) { members["future"] = json.RawMessage(future) })
-	listed := s.find("0")
+	listed := s.find(s.token("0"))
 	if listed.ETag == l.ETag {
 		s.Fatal("another implementation's write left the ETag")
 	}
@@ -108,12 +201,16 @@ func unknownMembers(s *suite) {
 }
 
 func foreignOwner(s *suite) {
-	l := s.create(partitionLease("0"))
+	l := s.create(s.whole("0"))
 	s.edit(l.ID, func(members map[string]json.RawMessage) {
 		members["Owner"] = json.RawMessage(`"WORKER-7"`)
-		members["ContinuationToken"] = json.RawMessage(`"\"41\""`)
+		var position map[string]json.RawMessage
+		if err := json.Unmarshal(s.codec().Encode(l.At(`"41"`)), &position); err != nil {
+			s.Fatal(err)
+		}
+		members["ContinuationToken"] = position["ContinuationToken"]
 	})
-	foreign := s.find("0")
+	foreign := s.find(s.token("0"))
 	if foreign.Owner != "WORKER-7" || foreign.Continuation != `"41"` || lease.Ours(foreign.Owner) {
 		s.Fatalf("the foreign host's lease is read as %+v", foreign)
 	}
@@ -126,7 +223,7 @@ func longListing(s *suite) {
 	border := func(i int) string { return fmt.Sprintf("%06X", i) }
 	want := map[string]string{} // token to ETag
 	for i := range count {
-		l := s.create(epkLease(border(i), border(i+1)))
+		l := s.create(s.part(border(i), border(i+1)))
 		want[l.Token] = l.ETag
 	}
 	leases := s.list().Leases // which checks that none is there twice

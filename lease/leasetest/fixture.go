@@ -31,16 +31,17 @@ type Fixture struct {
 	// Advance lets d pass on the container's clock. In a bubble it may be nil:
 	// there it is a sleep.
 	Advance func(d time.Duration)
-	// Document returns the JSON document of that id as it is stored, and Replace
-	// stores another in its place, as another implementation would: for
-	// containers that keep documents.
+	// Document returns the JSON document of that id as it is stored, Replace stores
+	// another in its place, or where none was, and Remove deletes it, as another
+	// implementation would: for containers that keep documents.
 	Document func(ctx context.Context, id string) ([]byte, error)
 	Replace  func(ctx context.Context, id string, document []byte) error
+	Remove   func(ctx context.Context, id string) error
 }
 
 // needs are the functions of a Fixture that a case can't do without.
 type needs struct {
-	advance, documents bool
+	advance, documents, remove bool
 }
 
 // testCase is one sentence of the contract, or a few that are checked together.
@@ -82,6 +83,9 @@ func (c testCase) try(t *testing.T, make New, bubble bool) {
 	}
 	if c.needs.documents && (f.Document == nil || f.Replace == nil) {
 		t.Skip("the fixture has no Document and Replace")
+	}
+	if c.needs.remove && f.Remove == nil {
+		t.Skip("the fixture has no Remove")
 	}
 	s := &suite{T: t, Fixture: f, ctx: t.Context()}
 	s.store = s.open(key("projector"))

@@ -60,8 +60,8 @@ func markerRemoved(s *suite) {
 }
 
 func markerApart(s *suite) {
-	a := s.create(partitionLease("0"))
-	b := s.create(epkLease("05C1", "0BF3"))
+	a := s.create(s.whole("0"))
+	b := s.create(s.part("05C1", "0BF3"))
 	s.mark(true)
 	s.wantListed(a, b)
 	a = s.update(a.Acquired(owner(1)))

@@ -72,14 +72,14 @@ func isConflict(err error) bool {
 }
 
 func updateRace(s *suite) {
-	l := s.create(partitionLease("0"))
+	l := s.create(s.whole("0"))
 	for round := range 20 {
 		errs := s.race(func(n int, store lease.Store) error {
 			_, err := store.Update(s.ctx, l.Acquired(owner(uint32(n))))
 			return err
 		})
 		winner := s.wantOneWinner(errs, isConflict)
-		l = s.find("0")
+		l = s.find(s.token("0"))
 		if l.Owner != owner(uint32(winner)) {
 			s.Fatalf("round %d: %d won, and the owner is %s", round, winner, l.Owner)
 		}
@@ -96,11 +96,11 @@ func createRace(s *suite) {
 	for round := range 20 {
 		token := fmt.Sprint(round)
 		errs := s.race(func(n int, store lease.Store) error {
-			_, err := store.Create(s.ctx, partitionLease(token).Acquired(owner(uint32(n))))
+			_, err := store.Create(s.ctx, s.whole(token).Acquired(owner(uint32(n))))
 			return err
 		})
 		winner := s.wantOneWinner(errs, isConflict)
-		if l := s.find(token); l.Owner != owner(uint32(winner)) {
+		if l := s.find(s.token(token)); l.Owner != owner(uint32(winner)) {
 			s.Fatalf("round %d: %d won, and the owner is %s", round, winner, l.Owner)
 		}
 	}
@@ -109,7 +109,7 @@ func createRace(s *suite) {
 func deleteRace(s *suite) {
 	for round := range 20 {
 		token := fmt.Sprint(round)
-		l := s.create(partitionLease(token))
+		l := s.create(s.whole(token))
 		errs := s.race(func(n int, store lease.Store) error {
 			if n%2 == 0 {
 				return store.Delete(s.ctx, l)
@@ -120,7 +120,7 @@ func deleteRace(s *suite) {
 		winner := s.wantOneWinner(errs, func(err error) bool { return isConflict(err) || errors.Is(err, feed.ErrNotFound) })
 		there := false
 		for _, x := range s.list().Leases {
-			there = there || x.Token == token
+			there = there || x.Token == s.token(token)
 		}
 		if there != (winner%2 == 1) {
 			s.Fatalf("round %d: %d won (the even ones delete), and the lease is there: %t", round, winner, there)
@@ -130,7 +130,7 @@ func deleteRace(s *suite) {
 
 func deletesRace(s *suite) {
 	for range 20 {
-		l := s.create(partitionLease("0"))
+		l := s.create(s.whole("0"))
 		errs := s.race(func(_ int, store lease.Store) error { return store.Delete(s.ctx, l) })
 		s.wantOneWinner(errs, func(err error) bool { return errors.Is(err, feed.ErrNotFound) })
 	}
@@ -146,7 +146,7 @@ func countRace(s *suite) {
 		}
 		return n
 	}
-	first := s.create(partitionLease("0"))
+	first := s.create(s.whole("0"))
 	errs := s.race(func(_ int, store lease.Store) error {
 		l := first
 		for range each {
@@ -170,7 +170,7 @@ func countRace(s *suite) {
 			s.Fatalf("racer %d: %v", n, err)
 		}
 	}
-	if got := count(s.find("0")); got != racers*each {
+	if got := count(s.find(s.token("0"))); got != racers*each {
 		s.Fatalf("%d racers added 1 %d times each, and the sum is %d", racers, each, got)
 	}
 }
@@ -179,7 +179,7 @@ func countRace(s *suite) {
 // really had.
 func listRace(s *suite) {
 	for i := range racers {
-		s.create(partitionLease(fmt.Sprint(i)))
+		s.create(s.whole(fmt.Sprint(i)))
 	}
 	errs := s.race(func(n int, store lease.Store) error {
 		for range 20 {
@@ -194,7 +194,7 @@ func listRace(s *suite) {
 				if x.Owner != "" && string(x.Continuation) != x.Owner {
 					return fmt.Errorf("a listing shows owner %s with the position of %s", x.Owner, x.Continuation)
 				}
-				if x.Token == fmt.Sprint(n) {
+				if x.Token == s.token(fmt.Sprint(n)) {
 					mine := x.Acquired(owner(uint32(n))).At(feed.Continuation(owner(uint32(n))))
 					if _, err := store.Update(s.ctx, mine); err != nil {
 						return err

@@ -32,8 +32,8 @@ func newStoreEmpty(s *suite) {
 }
 
 func createdListed(s *suite) {
-	a := s.create(partitionLease("0"))
-	b := s.create(epkLease("05C1", "0BF3"))
+	a := s.create(s.whole("0"))
+	b := s.create(s.part("05C1", "0BF3"))
 	if a.ID == b.ID {
 		s.Fatalf("two leases have the id %s", a.ID)
 	}
@@ -41,8 +41,8 @@ func createdListed(s *suite) {
 }
 
 func createExisting(s *suite) {
-	first := s.create(partitionLease("0").At(`"1"`))
-	_, err := s.store.Create(s.ctx, partitionLease("0").At(`"2"`))
+	first := s.create(s.whole("0").At(`"1"`))
+	_, err := s.store.Create(s.ctx, s.whole("0").At(`"2"`))
 	s.wantConflict("create of an existing lease", err, first)
 	s.wantListed(first)
 	mine := first.Acquired(owner(1))
@@ -53,8 +53,8 @@ func createExisting(s *suite) {
 }
 
 func updateListed(s *suite) {
-	other := s.create(partitionLease("1"))
-	l := s.create(partitionLease("0"))
+	other := s.create(s.whole("1"))
+	l := s.create(s.whole("0"))
 	for _, next := range []func(lease.Lease) lease.Lease{
 		func(l lease.Lease) lease.Lease { return l.Acquired(owner(1)) },
 		func(l lease.Lease) lease.Lease { return l.At(`"24"`) },
@@ -72,7 +72,7 @@ func updateListed(s *suite) {
 
 // idleUpdate: a renewal writes nothing new, and must fail whoever read before it.
 func idleUpdate(s *suite) {
-	l := s.create(partitionLease("0"))
+	l := s.create(s.whole("0"))
 	seen := map[string]bool{l.ETag: true}
 	old := l
 	for range 5 {
@@ -87,7 +87,7 @@ func idleUpdate(s *suite) {
 }
 
 func updateOld(s *suite) {
-	created := s.create(partitionLease("0"))
+	created := s.create(s.whole("0"))
 	mine := s.update(created.Acquired(owner(1)).At(`"3"`))
 	_, err := s.store.Update(s.ctx, created.Acquired(owner(2)))
 	s.wantConflict("acquire with an old ETag", err, mine)
@@ -105,7 +105,7 @@ func updateOld(s *suite) {
 }
 
 func updateAbsent(s *suite) {
-	l := s.create(partitionLease("0"))
+	l := s.create(s.whole("0"))
 	s.delete(l)
 	_, err := s.store.Update(s.ctx, l.At(`"1"`))
 	s.wantNotFound("update of a deleted lease", err)
@@ -113,7 +113,7 @@ func updateAbsent(s *suite) {
 }
 
 func deletedUnlisted(s *suite) {
-	a, b := s.create(partitionLease("0")), s.create(partitionLease("1"))
+	a, b := s.create(s.whole("0")), s.create(s.whole("1"))
 	s.delete(a)
 	s.wantListed(b)
 	s.wantNotFound("delete of a deleted lease", s.store.Delete(s.ctx, a))
@@ -121,7 +121,7 @@ func deletedUnlisted(s *suite) {
 }
 
 func deleteOld(s *suite) {
-	created := s.create(partitionLease("0"))
+	created := s.create(s.whole("0"))
 	mine := s.update(created.Acquired(owner(1)))
 	s.wantConflict("delete with an old ETag", s.store.Delete(s.ctx, created), mine)
 	s.wantListed(mine)
@@ -130,9 +130,9 @@ func deleteOld(s *suite) {
 }
 
 func etagNeverBack(s *suite) {
-	first := s.create(partitionLease("0"))
+	first := s.create(s.whole("0"))
 	s.delete(first)
-	second := s.create(partitionLease("0"))
+	second := s.create(s.whole("0"))
 	if second.ETag == first.ETag {
 		s.Fatalf("the lease made anew has the ETag %s of the deleted one", first.ETag)
 	}
@@ -144,7 +144,7 @@ func etagNeverBack(s *suite) {
 
 // sentTwice: the answer to a checkpoint was lost, so it is sent again.
 func sentTwice(s *suite) {
-	l := s.update(s.create(partitionLease("0")).Acquired(owner(1)).At(`"7"`))
+	l := s.update(s.create(s.whole("0")).Acquired(owner(1)).At(`"7"`))
 	sent := l.At(`"8"`)
 	s.update(sent)
 	_, err := s.store.Update(s.ctx, sent)
@@ -158,7 +158,7 @@ func sentTwice(s *suite) {
 }
 
 func putBack(s *suite) {
-	l := s.update(s.create(partitionLease("0")).Acquired(owner(1)).At(`"9"`))
+	l := s.update(s.create(s.whole("0")).Acquired(owner(1)).At(`"9"`))
 	marked := s.update(l.Asked(owner(2)))
 	s.delete(marked)
 	back := s.create(marked.PutBack())
