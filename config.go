@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -99,6 +101,9 @@ type Config struct {
 	Notify func(Notification)
 	// Logger gets what happens: leases at level info, errors at warn. Default: none.
 	Logger *slog.Logger
+	// Metrics gets the processor's metrics: changes, redeliveries, batches, checkpoints,
+	// leases and their moves, errors, request units. Default: none.
+	Metrics metric.MeterProvider
 	// Seed makes jitter and the suffix of the instance's name reproducible, for
 	// simulations. Two runs of one instance name must not share it. 0: random.
 	Seed uint64

@@ -121,7 +121,10 @@ func (d *deliverer) handle() {
 		err := guard("filter", p, func() error { w.sift(p, since); return nil })
 		if err == nil && len(p.Changes) > 0 {
 			batch.Changes = p.Changes
+			began, again := time.Now(), p.handed
+			p.handed = true
 			err = guard("handle", p, func() error { return observer.Handle(w.trust.ctx, batch) })
+			w.metrics.handled(len(p.Changes), time.Since(began), again, err)
 		}
 		return func() { d.handled(p, err) }
 	})

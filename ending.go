@@ -47,6 +47,8 @@ func (e *ending) begin(r Reason) {
 		return
 	}
 	e.begun, e.reason = true, r
+	e.w.reading.end()
+	e.w.splitting.end()
 	e.w.reader.cancel()
 }
 
@@ -180,7 +182,7 @@ func (e *ending) answered(at place, err error) {
 	switch o {
 	case applied:
 		if e.reason != Gone {
-			k.places.stored(at)
+			k.stored(at)
 		}
 		e.over = true
 	case mine:

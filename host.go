@@ -19,6 +19,10 @@ type host struct {
 	// owner is the text that marks a lease as held by this run.
 	owner string
 	store lease.Store
+	// metrics may be nil.
+	metrics *metrics
+	health  *health
+	costs   leaseCosts
 	// origin is where the monotonic clock counts from.
 	origin time.Time
 }
@@ -49,7 +53,7 @@ func (h *host) request(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, h.cfg.RequestTimeout)
 }
 
-// notify tells the user.
+// notify tells the user, and the metrics.
 func (h *host) notify(n Notification) {
 	log := h.cfg.Logger.With("processor", h.cfg.Processor, "instance", h.owner)
 	if n.LeaseToken != "" {
@@ -63,6 +67,7 @@ func (h *host) notify(n Notification) {
 	case Failed:
 		log.Warn("something failed and is tried again", "error", n.Err)
 	}
+	h.metrics.notified(n)
 	if h.cfg.Notify != nil {
 		h.cfg.Notify(n)
 	}

@@ -192,7 +192,7 @@ func (k *keeper) known(at place) {
 	if at.page > k.places.durable.page {
 		k.since = k.w.now.Mono
 	}
-	k.places.stored(at)
+	k.stored(at)
 	k.anchored = k.anchored || at.at != ""
 	for len(k.unsaved) > 0 && k.unsaved[0].page <= at.page {
 		k.changes -= k.unsaved[0].changes
@@ -210,6 +210,14 @@ func (k *keeper) known(at place) {
 	}
 	clear(k.asks[len(rest):])
 	k.asks = rest
+}
+
+// stored says that the store has a position.
+func (k *keeper) stored(at place) {
+	if at.page > k.places.durable.page && at.at != k.places.durable.at {
+		k.w.metrics.checkpointed()
+	}
+	k.places.stored(at)
 }
 
 // marked reports whether another host asks for the lease. A mark shows in a

@@ -12,8 +12,10 @@ import (
 // Processor reads a monitored container's change feed together with the other
 // hosts of its name. It is made by [New] and of single use.
 type Processor struct {
-	cfg  Config
-	used atomic.Bool
+	cfg     Config
+	metrics *metrics
+	health  *health
+	used    atomic.Bool
 }
 
 // New checks cfg and returns a processor; it does no I/O. Its error is a
@@ -23,7 +25,11 @@ func New(cfg Config) (*Processor, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Processor{cfg: cfg}, nil
+	m, err := newMetrics(cfg.Metrics, cfg.Processor)
+	if err != nil {
+		return nil, &ConfigError{"Metrics", err.Error()}
+	}
+	return &Processor{cfg: cfg, metrics: m, health: newHealth()}, nil
 }
 
 // Run works until ctx ends. It may be called once; a second call returns
@@ -44,6 +50,9 @@ func (p *Processor) Run(ctx context.Context) error {
 		return ErrUsed
 	}
 	h := newHost(p.cfg)
+	h.metrics, h.health = p.metrics, p.health
+	p.health.began(h)
+	defer p.health.over()
 	if err := h.open(ctx); err != nil {
 		return unlessOver(ctx, err)
 	}
@@ -80,7 +89,8 @@ func (h *host) open(ctx context.Context) error {
 		ctx, cancel := h.request(ctx)
 		defer cancel()
 		store, err := h.cfg.Leases.Open(ctx, key)
-		h.store = dialectStore{Store: store, dialect: h.dialect}
+		h.store = watchedStore{dialectStore{Store: store, dialect: h.dialect}, h}
+		h.costs = newLeaseCosts(h.metrics, store)
 		return err
 	}, hopeless, func(err error) { h.fail("", &LeaseStoreError{Op: "open the lease container", Err: err}) })
 	if err != nil {

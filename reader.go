@@ -45,8 +45,9 @@ type reader struct {
 type parcel struct {
 	place
 	feed.Page
-	// sifted says that the filter has been applied to the page's changes.
-	sifted bool
+	// sifted says that the filter has been applied to the page's changes, handed
+	// that the handler was called with them.
+	sifted, handed bool
 }
 
 func newReader(w *worker, l lease.Lease) reader {
@@ -76,10 +77,12 @@ func (r *reader) step() {
 		return
 	}
 	request, doc, started := r.request(), w.keeper.doc, w.now.Mono
+	w.reading.begin(started)
 	r.lane.start(func() func() {
 		ctx, cancel := context.WithTimeout(r.ctx, w.cfg.RequestTimeout+request.Wait)
 		defer cancel()
 		page, err := w.cfg.Source.Read(ctx, request)
+		w.metrics.read(page)
 		skip := w.skips(doc, request.From, err)
 		return func() { r.answered(started, page, err, skip) }
 	})
@@ -134,6 +137,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 		r.failed(err)
 		return
 	}
+	r.w.reading.end()
 	r.pause.done()
 	r.push(page)
 	wasNow := r.unresolved
@@ -185,6 +189,7 @@ func (r *reader) take() *parcel {
 func (r *reader) failed(err error) {
 	w := r.w
 	if gone, ok := errors.AsType[*feed.GoneError](err); ok {
+		w.reading.end()
 		w.split.begin(gone)
 		return
 	}

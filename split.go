@@ -76,6 +76,7 @@ func (s *splitter) step() {
 // cut asks what took the partition's place.
 func (s *splitter) cut() {
 	w, doc := s.w, s.w.keeper.doc
+	w.splitting.begin(w.now.Mono)
 	if start := doc.Start(w.cfg.Start); doc.Continuation == "" {
 		doc = doc.StartingAt(start)
 	}
@@ -112,6 +113,7 @@ func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Conti
 	defer cancel()
 	request.From, request.MaxItems = feed.Now(), h.cfg.MaxItems
 	page, err := h.cfg.Source.Read(ctx, request)
+	h.metrics.read(page)
 	if err == nil && page.Continuation == "" {
 		err = errNoContinuation
 	}
@@ -130,6 +132,7 @@ func (s *splitter) answered(pieces []lease.Lease, same bool, err error) {
 		// A source that says gone and shows the same partition again is asked
 		// with the pauses of a failure.
 		s.gone = false
+		w.splitting.end()
 		w.reader.notBefore = w.now.Mono + w.reader.pause.after(nil)
 	default:
 		s.pieces = pieces

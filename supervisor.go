@@ -92,6 +92,7 @@ func (s *supervisor) run(ctx context.Context) error {
 		}
 	}
 	s.group.Wait()
+	s.costs.count()
 	if len(s.stillRunning) > 0 {
 		slices.Sort(s.stillRunning)
 		return &StillRunningError{LeaseTokens: s.stillRunning, Err: s.fatal}
@@ -134,6 +135,7 @@ func (s *supervisor) step(ctx context.Context) time.Duration {
 // cycled takes what came of a cycle, and sets the time of the next one.
 func (s *supervisor) cycled(out cycleResult) {
 	s.cycling = false
+	s.costs.count()
 	s.memory, s.fatal = out.memory, out.fatal
 	for _, id := range out.shadowed {
 		if w := s.workers[id]; w != nil {

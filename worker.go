@@ -41,6 +41,8 @@ import (
 // that is known, Run's context included.
 type worker struct {
 	*host
+	// token names the lease.
+	token string
 	// stop is Run's context: it says when to stop, and is no request's context.
 	stop context.Context
 	// base carries the values of Run's context and never ends.
@@ -57,6 +59,9 @@ type worker struct {
 	inbox    chan answer
 	asks     chan *checkpointAsk
 	shadowed chan struct{}
+	// reading and splitting are for health: since when reads, and the replacing of a gone
+	// lease, are tried without success.
+	reading, splitting pending
 	// done is closed when the worker is over; finished tells how far it got.
 	done     chan struct{}
 	finished int64
@@ -73,7 +78,7 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	l, attempt := a.lease, a.attempt
 	base := context.WithoutCancel(ctx)
 	w := &worker{
-		host: h, stop: ctx, base: base,
+		host: h, token: l.Token, stop: ctx, base: base,
 		inbox:    make(chan answer, lanes),
 		asks:     make(chan *checkpointAsk),
 		shadowed: make(chan struct{}, 1),
@@ -116,6 +121,8 @@ type result struct {
 // run works until the worker is over.
 func (w *worker) run() result {
 	defer close(w.done)
+	w.health.add(w)
+	defer w.health.remove(w)
 	w.claim.begin()
 	for _, l := range []*lane{w.reader.lane, w.deliver.lane, w.keeper.lane} {
 		l.open(w.inbox)

@@ -1,0 +1,229 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// unlisted is a lease container whose listings fail while down is set.
+type unlisted struct {
+	*fakeStore
+	down atomic.Bool
+}
+
+func (u *unlisted) Open(context.Context, lease.Key) (lease.Store, error) { return u, nil }
+
+func (u *unlisted) List(ctx context.Context) (lease.Listing, error) {
+	if u.down.Load() {
+		return lease.Listing{}, errors.New("503")
+	}
+	return u.fakeStore.List(ctx)
+}
+
+// probed is a processor that runs in a bubble, with an expiration of a minute.
+func probed(t *testing.T, cfg Config) *Processor {
+	t.Helper()
+	cfg.Processor, cfg.Instance, cfg.Seed = "test", "host", 1
+	if cfg.Handler == nil {
+		cfg.Handler = &collector{}
+	}
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Healthy(); err == nil {
+		t.Error("healthy before Run")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := p.Healthy(); err == nil {
+			t.Error("healthy after Run")
+		}
+	})
+	return p
+}
+
+// expect checks what Healthy says: nothing, or an error with a text.
+func expect(t *testing.T, p *Processor, problem string) {
+	t.Helper()
+	synctest.Wait()
+	switch err := p.Healthy(); {
+	case problem == "" && err != nil:
+		t.Errorf("not healthy: %v", err)
+	case problem != "" && (err == nil || !strings.Contains(err.Error(), problem)):
+		t.Errorf("%v doesn't say %q", err, problem)
+	}
+}
+
+func TestProcessorThatCannotListIsUnhealthyAfterTwoExpirations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := &unlisted{fakeStore: newFakeStore()}
+		leases.down.Store(true)
+		p := probed(t, Config{Source: onePartition(10), Leases: leases})
+		pause(119 * time.Second)
+		expect(t, p, "") // a start may take its time
+		pause(2 * time.Second)
+		expect(t, p, "the leases could not be listed for 2m")
+		leases.down.Store(false)
+		pause(20 * time.Second)
+		expect(t, p, "")
+		leases.down.Store(true)
+		pause(90 * time.Second) // the lease goes on being renewed
+		expect(t, p, "")
+		pause(60 * time.Second)
+		expect(t, p, "the leases could not be listed for 2m")
+	})
+}
+
+func TestProcessorThatCannotOpenItsLeasesIsUnhealthyAfterTwoExpirations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := probed(t, Config{Source: onePartition(10), Leases: unopened{}})
+		pause(110 * time.Second)
+		expect(t, p, "")
+		pause(20 * time.Second)
+		expect(t, p, "could not be listed")
+	})
+}
+
+type unopened struct{}
+
+func (unopened) Open(context.Context, lease.Key) (lease.Store, error) { return nil, errors.New("503") }
+
+func TestProcessorWhoseReadsFailOrHangIsUnhealthyUntilOneSucceeds(t *testing.T) {
+	for name, fail := range map[string]func(down func() bool) error{
+		"fail": func(func() bool) error { return errors.New("503") },
+		"hang": func(down func() bool) error {
+			for down() {
+				time.Sleep(time.Second) // a source that ignores its context
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				down := func() bool { d := time.Since(began); return d > time.Minute && d < 5*time.Minute }
+				source := newFakeSource("0")
+				slow := &slowSource{fakeSource: source, before: func() error {
+					if down() {
+						return fail(down)
+					}
+					return nil
+				}}
+				p := probed(t, Config{Source: slow, Leases: newFakeStore()})
+				pause(3 * time.Minute) // of which it fails for two
+				expect(t, p, "")
+				pause(30 * time.Second)
+				expect(t, p, "lease 0 could not be read for 2m")
+				pause(3 * time.Minute)
+				expect(t, p, "")
+			})
+		})
+	}
+}
+
+// slowSource does something before each read.
+type slowSource struct {
+	*fakeSource
+	before func() error
+}
+
+func (s *slowSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	if err := s.before(); err != nil {
+		return feed.Page{}, err
+	}
+	return s.fakeSource.Read(ctx, r)
+}
+
+func TestProcessorWhoseLeaseWritesOnlyFailIsUnhealthyThoughItLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		p := probed(t, Config{Source: onePartition(10), Leases: leases})
+		pause(time.Minute)
+		leases.setBefore(func(fakeWrite) error { return errors.New("403: writes are forbidden") })
+		pause(100 * time.Second)
+		expect(t, p, "")
+		pause(100 * time.Second)
+		expect(t, p, "lease writes have failed for")
+		leases.setBefore(nil)
+		pause(30 * time.Second)
+		expect(t, p, "")
+	})
+}
+
+// A host that lost its lease to another one, at a write that failed, has nothing to
+// write for as long as the others are well.
+func TestHostWithoutLeasesIsHealthyThoughItsLastWriteFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		p := probed(t, Config{Source: onePartition(10), Leases: leases})
+		pause(time.Minute)
+		leases.setBefore(func(fakeWrite) error { return errors.New("503") })
+		pause(70 * time.Second) // the lease is lost
+		other := lease.NewOwner("other", 7)
+		for range 60 { // another host has it, and keeps it
+			leases.edit("0", func(l *lease.Lease) { l.Owner = other })
+			pause(10 * time.Second)
+			expect(t, p, "")
+		}
+	})
+}
+
+func TestProcessorThatCannotReplaceAGoneLeaseIsUnhealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &lostPartitions{fakeSource: onePartition(10)}
+		p := probed(t, Config{Source: source, Leases: newFakeStore()})
+		pause(time.Minute)
+		source.fakeSource.mu.Lock()
+		source.fakeSource.fail = func(_ int, r feed.Request) error { return &feed.GoneError{Partition: r.Partition.ID} }
+		source.down = true
+		source.fakeSource.mu.Unlock()
+		pause(100 * time.Second)
+		expect(t, p, "")
+		pause(40 * time.Second)
+		expect(t, p, "no leases took over from 0")
+	})
+}
+
+// lostPartitions is a source that can't tell its partitions while down is set.
+type lostPartitions struct {
+	*fakeSource
+	down bool
+}
+
+func (s *lostPartitions) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	s.mu.Lock()
+	down := s.down
+	s.mu.Unlock()
+	if down {
+		return nil, errors.New("503")
+	}
+	return s.fakeSource.Partitions(ctx)
+}
+
+func TestHandlerThatWorksForLongIsHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := probed(t, Config{
+			Source: onePartition(10), Leases: newFakeStore(), Start: fromBeginning, ReadAhead: -1, DrainTimeout: time.Hour,
+			Handler: &collector{took: 20 * time.Minute},
+		})
+		for range 15 {
+			pause(time.Minute)
+			expect(t, p, "")
+		}
+	})
+}

@@ -1,0 +1,178 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// metrics are what a processor tells of itself, in OpenTelemetry's instruments. All
+// have the attribute "processor", its name; hosts of one process add up.
+//
+//	changefeed.processor.changes        {change}      changes that the handler has taken
+//	changefeed.processor.redeliveries   {change}      changes handed out again because the handler failed. What another
+//	                                                  host, or an earlier run, had been handed and not checkpointed isn't in it
+//	changefeed.processor.batch.duration s             time of a call of the handler, by outcome (ok, error)
+//	changefeed.processor.checkpoints    {checkpoint}  writes that moved a lease's position, renewals among them
+//	changefeed.processor.leases         {lease}       leases owned now
+//	changefeed.processor.moves          {lease}       leases acquired, and leases whose work ended, by event
+//	                                                  (acquired, shutdown, handed over, lost, gone, shadowed)
+//	changefeed.processor.errors         {error}       failures, by origin (handler, source, leases, other), and whether it
+//	                                                  was only that a service throttled
+//	changefeed.processor.request_units  {RU}          request units by container (monitored, leases); those of leases where
+//	                                                  the store tells (lease.Metered), and a cycle late
+//
+// A nil *metrics counts nothing. Attributes are made once: what is on the way of a
+// batch allocates nothing.
+type metrics struct {
+	changes, redeliveries, checkpoints, moves, errors metric.Int64Counter
+	leases                                            metric.Int64UpDownCounter
+	duration                                          metric.Float64Histogram
+	units                                             metric.Float64Counter
+
+	name              attribute.KeyValue
+	plain, ok, failed metric.MeasurementOption
+	feedUnits         metric.MeasurementOption
+	leaseUnits        metric.MeasurementOption
+}
+
+// durationBounds are the borders of the histogram, in seconds: from a handler in
+// memory to one that works for minutes.
+var durationBounds = []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+// newMetrics makes the instruments; nil: there is no provider.
+func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
+	if p == nil {
+		return nil, nil //nolint:nilnil // no metrics is what was asked for
+	}
+	meter := p.Meter("github.com/changefeed-go/changefeed")
+	m := &metrics{name: attribute.String("processor", processor)}
+	var errs []error
+	counter := func(name, unit, description string) metric.Int64Counter {
+		c, err := meter.Int64Counter("changefeed.processor."+name, metric.WithUnit(unit), metric.WithDescription(description))
+		errs = append(errs, err)
+		return c
+	}
+	m.changes = counter("changes", "{change}", "Changes that the handler has taken.")
+	m.redeliveries = counter("redeliveries", "{change}", "Changes handed out again because the handler failed.")
+	m.checkpoints = counter("checkpoints", "{checkpoint}", "Lease writes that moved a position.")
+	m.moves = counter("moves", "{lease}", "Leases acquired, and leases whose work ended, by event.")
+	m.errors = counter("errors", "{error}", "Failures by origin: handler, source, leases, other.")
+	var err error
+	m.leases, err = meter.Int64UpDownCounter("changefeed.processor.leases", metric.WithUnit("{lease}"),
+		metric.WithDescription("Leases owned now."))
+	errs = append(errs, err)
+	m.duration, err = meter.Float64Histogram("changefeed.processor.batch.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time of a call of the handler, by outcome."), metric.WithExplicitBucketBoundaries(durationBounds...))
+	errs = append(errs, err)
+	m.units, err = meter.Float64Counter("changefeed.processor.request_units", metric.WithUnit("{RU}"),
+		metric.WithDescription("Request units spent on the monitored container, and on the leases."))
+	errs = append(errs, err)
+	m.plain = m.with()
+	m.ok, m.failed = m.with(attribute.String("outcome", "ok")), m.with(attribute.String("outcome", "error"))
+	m.feedUnits = m.with(attribute.String("container", "monitored"))
+	m.leaseUnits = m.with(attribute.String("container", "leases"))
+	return m, errors.Join(errs...)
+}
+
+func (m *metrics) with(more ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(append(more, m.name)...))
+}
+
+// handled counts a call of the handler. again: it had been called with the batch before.
+func (m *metrics) handled(changes int, took time.Duration, again bool, err error) {
+	if m == nil {
+		return
+	}
+	if again {
+		m.redeliveries.Add(context.Background(), int64(changes), m.plain)
+	}
+	if err != nil {
+		m.duration.Record(context.Background(), took.Seconds(), m.failed)
+		return
+	}
+	m.duration.Record(context.Background(), took.Seconds(), m.ok)
+	m.changes.Add(context.Background(), int64(changes), m.plain)
+}
+
+// checkpointed counts a write that moved a lease's position.
+func (m *metrics) checkpointed() {
+	if m != nil {
+		m.checkpoints.Add(context.Background(), 1, m.plain)
+	}
+}
+
+// read counts the request units of a read.
+func (m *metrics) read(p feed.Page) {
+	if m != nil && p.Charge > 0 {
+		m.units.Add(context.Background(), p.Charge, m.feedUnits)
+	}
+}
+
+// notified counts what the user is told, too.
+func (m *metrics) notified(n Notification) {
+	if m == nil {
+		return
+	}
+	event := n.Event.String()
+	switch n.Event {
+	case Acquired:
+		m.leases.Add(context.Background(), 1, m.plain)
+	case Released:
+		m.leases.Add(context.Background(), -1, m.plain)
+		event = n.Reason.String()
+	case Failed:
+		_, throttled := errors.AsType[*feed.ThrottledError](n.Err)
+		m.errors.Add(context.Background(), 1, m.with(attribute.String("origin", origin(n.Err)), attribute.Bool("throttled", throttled)))
+		return
+	}
+	m.moves.Add(context.Background(), 1, m.with(attribute.String("event", event)))
+}
+
+// origin is whose failure an error is.
+func origin(err error) string {
+	if _, ok := errors.AsType[*HandlerError](err); ok {
+		return "handler"
+	}
+	if _, ok := errors.AsType[*SourceError](err); ok {
+		return "source"
+	}
+	if _, ok := errors.AsType[*LeaseStoreError](err); ok {
+		return "leases"
+	}
+	return "other"
+}
+
+// leaseCosts counts what a store's requests have cost, as far as it tells. Its methods
+// are called by one goroutine at a time.
+type leaseCosts struct {
+	m *metrics
+	// store is nil when it doesn't tell.
+	store   lease.Metered
+	counted float64
+}
+
+func newLeaseCosts(m *metrics, s lease.Store) leaseCosts {
+	store, ok := s.(lease.Metered)
+	if m == nil || !ok {
+		return leaseCosts{}
+	}
+	return leaseCosts{m: m, store: store}
+}
+
+// count adds what was spent since it was last called.
+func (c *leaseCosts) count() {
+	if c.store == nil {
+		return
+	}
+	if now := c.store.Charged(); now > c.counted {
+		c.m.units.Add(context.Background(), now-c.counted, c.m.leaseUnits)
+		c.counted = now
+	}
+}
