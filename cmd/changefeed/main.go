@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetOut(out)
 	root.SetErr(errOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(demoCommand(), partitionsCommand(), serveCommand(), tailCommand(), versionCommand()) //nolint:contextcheck // cobra hands each command the context of ExecuteContextC
+	root.AddCommand(demoCommand(), leasesCommand(), partitionsCommand(), serveCommand(), tailCommand(), versionCommand()) //nolint:contextcheck // cobra hands each command the context of ExecuteContextC
 	cmd, err := root.ExecuteContextC(ctx)
 	return exit(ctx, cmd, err)
 }

@@ -1,0 +1,106 @@
+package leases
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// ResetPlan is what sets leases to a start. Error: one is live, and it isn't forced; one
+// waits for the end of its parent, whose owner would undo it.
+func ResetPlan(s Survey, items []Item, start feed.Start, force bool) ([]Step, error) {
+	if err := s.refuseLive("reset", items, force); err != nil {
+		return nil, err
+	}
+	var steps []Step
+	for _, i := range items {
+		if parent, shadowed := s.ancestor(i.Lease); shadowed {
+			return nil, fmt.Errorf("lease %s waits for the end of its parent %s, whose owner makes it anew at its own position: reset that one, or wait for the end of the split", i.Token, parent.Token)
+		}
+		kind := start.Kind()
+		if i.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime) {
+			return nil, fmt.Errorf("lease %s is in %s mode, which can't start from %s: it can from now, or after:LSN", i.Token, i.Mode, describe(start))
+		}
+		l := i.Released("")
+		l.Continuation = ""
+		l = l.StartingAt(start)
+		before := i.Document
+		steps = append(steps, Step{
+			Op: Replace, Before: &before, After: l, Now: kind == feed.StartNow,
+			Text: fmt.Sprintf("set lease %s from %s to %s", i.Token, Position(i.Lease), describe(start)),
+		})
+	}
+	return steps, nil
+}
+
+// describe is a start, for people.
+func describe(start feed.Start) string {
+	if start.Kind() == feed.StartNow {
+		return "now"
+	}
+	return Position(lease.Lease{}.StartingAt(start))
+}
+
+// DeletePlan is what deletes the documents of leases, unreadable and foreign ones included. all
+// deletes the marker as well, first: the next host that starts starts anew. Error: one is live, and it
+// isn't forced; one isn't there.
+func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
+	var steps []Step
+	remove := func(d Document, text string) {
+		steps = append(steps, Step{Op: Delete, Before: &d, Text: "delete " + text})
+	}
+	if all && len(tokens) == 0 {
+		if s.Marker != nil {
+			steps = append(steps, Step{Op: Unmark, Before: s.Marker, Text: "delete the marker"})
+		}
+		if err := s.refuseLive("delete", s.Items, force); err != nil {
+			return nil, err
+		}
+		for _, i := range s.Items {
+			remove(i.Document, fmt.Sprintf("lease %s (%s)", i.Token, Position(i.Lease)))
+		}
+		for _, d := range s.Broken {
+			remove(d, d.ID+", which can't be understood")
+		}
+		return steps, nil
+	}
+	var items []Item
+	for _, token := range tokens {
+		if d, what, ok := s.odd(token); ok {
+			remove(d, what)
+			continue
+		}
+		found, err := s.Select([]string{token}, false)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, found...)
+		remove(found[0].Document, fmt.Sprintf("lease %s (%s)", token, Position(found[0].Lease)))
+	}
+	if len(tokens) == 0 || all {
+		_, err := s.Select(tokens, all)
+		return nil, err
+	}
+	return steps, s.refuseLive("delete", items, force)
+}
+
+// odd finds a document of that token that is no lease of the store: it can't be understood, or is
+// of another dialect.
+func (s Survey) odd(token string) (d Document, what string, ok bool) {
+	if _, is := s.find(token); is {
+		return d, "", false
+	}
+	for _, d := range s.Broken {
+		if strings.TrimPrefix(d.ID, s.Codec.LeasePrefix()) == token {
+			return d, d.ID + ", which can't be understood", true
+		}
+	}
+	for _, f := range s.Foreign {
+		if strings.TrimPrefix(f.ID, s.Codec.LeasePrefix()) == token {
+			return f.Document, fmt.Sprintf("%s, in %s", f.ID, f.Dialect), true
+		}
+	}
+	return d, "", false
+}

@@ -1,0 +1,279 @@
+package leases
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Container is a lease container, and the monitored container whose leases are looked
+// for in it. Its documents are read and written as they are, damaged ones included.
+type Container struct {
+	// Identity is the monitored container's, Source its feed.
+	Identity feed.Identity
+	Source   feed.Source
+	// Keyed tells that the lease container is partitioned by /partitionKey. TTL tells that items of
+	// it may expire, which the lock of a first start needs.
+	Keyed, TTL bool
+	// Name is the lease container's, for messages: database/container.
+	Name string
+
+	client *azcosmos.ContainerClient
+}
+
+// Open looks at the monitored container, and at the lease container database/name of
+// the lease account. Errors: a container isn't there; the lease container is
+// partitioned by something that leases aren't found by.
+func Open(ctx context.Context, c *connect.Connection, source feed.Source, database, name string) (*Container, error) {
+	identity, err := source.Identity(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look at the monitored container: %w", err)
+	}
+	l := &Container{Identity: identity, Source: source, Name: database + "/" + name}
+	if l.client, err = c.Leases.Documents().NewContainer(database, name); err != nil {
+		return nil, err
+	}
+	return l, l.properties(ctx)
+}
+
+// properties reads what of the lease container matters to leases.
+func (c *Container) properties(ctx context.Context) error {
+	answer, err := c.client.Read(ctx, nil)
+	if err != nil {
+		if status(err) == http.StatusNotFound {
+			return fmt.Errorf("there is no lease container %s: name it with --leases and --lease-database", c.Name)
+		}
+		return fmt.Errorf("look at the lease container %s: %w", c.Name, plain(err))
+	}
+	p := answer.ContainerProperties
+	switch paths := p.PartitionKeyDefinition.Paths; {
+	case slices.Equal(paths, []string{"/partitionKey"}):
+		c.Keyed = true
+	case !slices.Equal(paths, []string{"/id"}):
+		return fmt.Errorf("the container %s is partitioned by %s: leases are in containers that are partitioned by /id or /partitionKey", c.Name, strings.Join(paths, ", "))
+	}
+	c.TTL = p.DefaultTimeToLive != nil
+	return nil
+}
+
+// Documents reads all lease documents of the monitored container, whatever processor
+// and dialect they are of, and the store's clock at that time.
+func (c *Container) Documents(ctx context.Context) ([]Document, time.Time, error) {
+	rids, names := infixes(c.Identity)
+	var now time.Time
+	var all []Document
+	pager := c.client.NewQueryItemsPager("SELECT * FROM c WHERE CONTAINS(c.id, @rids) OR CONTAINS(c.id, @names)", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{
+		QueryParameters: []azcosmos.QueryParameter{{Name: "@rids", Value: rids}, {Name: "@names", Value: names}},
+	})
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, now, fmt.Errorf("list the leases in %s: %w", c.Name, plain(err))
+		}
+		if now.IsZero() {
+			now = clock(page.RawResponse)
+		}
+		for _, body := range page.Items {
+			d, err := parseDocument(body, c.Keyed)
+			if err != nil {
+				return nil, now, fmt.Errorf("list the leases in %s: %w", c.Name, err)
+			}
+			if _, ok := parseName(d.ID, c.Identity); ok {
+				all = append(all, d)
+			}
+		}
+	}
+	return all, now, nil
+}
+
+// clock is the store's, as an answer tells it.
+func clock(r *http.Response) time.Time {
+	if r != nil {
+		if t, err := http.ParseTime(r.Header.Get("Date")); err == nil {
+			return t
+		}
+	}
+	return time.Now().UTC()
+}
+
+// Read reads one document again, with the store's clock at that time. Error: feed.ErrNotFound.
+func (c *Container) Read(ctx context.Context, id, key string) (Document, time.Time, error) {
+	answer, err := c.client.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), id, nil)
+	if err != nil {
+		return Document{}, time.Time{}, c.failure("read", id, err)
+	}
+	d, err := parseDocument(answer.Value, c.Keyed)
+	return d, clock(answer.RawResponse), err
+}
+
+// Create makes a document of body. Error: *ChangedError: there is one.
+func (c *Container) Create(ctx context.Context, id, key string, body []byte) (Document, error) {
+	answer, err := c.client.CreateItem(ctx, azcosmos.NewPartitionKeyString(key), body, &azcosmos.ItemOptions{EnableContentResponseOnWrite: true})
+	if err != nil {
+		return Document{}, c.failure("create", id, err)
+	}
+	return parseDocument(answer.Value, c.Keyed)
+}
+
+// Replace writes body in the place of d. Error: *ChangedError: it isn't what it was.
+func (c *Container) Replace(ctx context.Context, d Document, body []byte) (Document, error) {
+	answer, err := c.client.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(d.Key), d.ID, body, &azcosmos.ItemOptions{
+		EnableContentResponseOnWrite: true, IfMatchEtag: etag(d),
+	})
+	if err != nil {
+		return Document{}, c.failure("replace", d.ID, err)
+	}
+	return parseDocument(answer.Value, c.Keyed)
+}
+
+// Delete deletes d. Error: *ChangedError: it isn't what it was.
+func (c *Container) Delete(ctx context.Context, d Document) error {
+	if _, err := c.client.DeleteItem(ctx, azcosmos.NewPartitionKeyString(d.Key), d.ID, &azcosmos.ItemOptions{IfMatchEtag: etag(d)}); err != nil {
+		return c.failure("delete", d.ID, err)
+	}
+	return nil
+}
+
+func etag(d Document) *azcore.ETag {
+	e := azcore.ETag(d.ETag)
+	return &e
+}
+
+// ChangedError tells that a document was written, or deleted, by somebody else since it
+// was looked at. Nothing was changed.
+type ChangedError struct {
+	// ID is the document's.
+	ID string
+	// Exists tells that it was to be made, and is there.
+	Exists bool
+}
+
+func (e *ChangedError) Error() string {
+	if e.Exists {
+		return fmt.Sprintf("%s was made meanwhile by somebody else", e.ID)
+	}
+	return fmt.Sprintf("%s was changed meanwhile by somebody else", e.ID)
+}
+
+// failure is what an answer's status means.
+func (c *Container) failure(verb, id string, err error) error {
+	switch status(err) {
+	case http.StatusNotFound:
+		return fmt.Errorf("%s %s: %w", verb, id, feed.ErrNotFound)
+	case http.StatusConflict:
+		return &ChangedError{ID: id, Exists: true}
+	case http.StatusPreconditionFailed:
+		return &ChangedError{ID: id}
+	}
+	return fmt.Errorf("%s %s in %s: %w", verb, id, c.Name, plain(err))
+}
+
+// status is the HTTP status of an error; 0: it has none.
+func status(err error) int {
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) {
+		return answer.StatusCode
+	}
+	return 0
+}
+
+// plain is err with the service's own words alone, where it has some: azcore prints the whole answer.
+func plain(err error) error {
+	var answer *azcore.ResponseError
+	if !errors.As(err, &answer) {
+		return err
+	}
+	return &refusedError{answer}
+}
+
+// refusedError prints the status and the service's message of an answer.
+type refusedError struct{ answer *azcore.ResponseError }
+
+// Unwrap returns the answer's error.
+func (e *refusedError) Unwrap() error { return e.answer }
+
+func (e *refusedError) Error() string {
+	text := e.answer.Error()
+	if at := strings.Index(text, "{"); at >= 0 {
+		var body struct{ Message string }
+		if json.NewDecoder(strings.NewReader(text[at:])).Decode(&body) == nil && body.Message != "" {
+			text, _, _ = strings.Cut(body.Message, "\n")
+			return fmt.Sprintf("the account answers %d: %s", e.answer.StatusCode, strings.TrimRight(text, "\r"))
+		}
+	}
+	return fmt.Sprintf("the account answers %d (%s)", e.answer.StatusCode, e.answer.ErrorCode)
+}
+
+// Group are the lease documents of one processor as its ids have it.
+type Group struct {
+	// Processor and Host are what the ids begin with; both are empty where the host isn't that
+	// of the endpoint by which the account was opened.
+	Processor, Host string
+	// Known tells that Processor and Host are.
+	Known bool
+	// Prefix is what all ids begin with.
+	Prefix string
+	// ByNames tells that the ids have the container's name, and not its rid.
+	ByNames bool
+	// Leases are lease documents, Marker and Lock nil where there is none.
+	Leases       []Document
+	Marker, Lock *Document
+}
+
+// Groups sorts documents by what their ids begin with.
+func Groups(all []Document, monitored feed.Identity) []Group {
+	byPrefix := map[string]*Group{}
+	for _, d := range all {
+		n, ok := parseName(d.ID, monitored)
+		if !ok {
+			continue
+		}
+		g := byPrefix[n.prefix]
+		if g == nil {
+			g = &Group{Processor: n.processor, Host: n.host, Known: n.host != "", Prefix: n.prefix, ByNames: n.byNames}
+			byPrefix[n.prefix] = g
+		}
+		switch n.rest {
+		case markerSuffix:
+			g.Marker = &d
+		case lockSuffix:
+			g.Lock = &d
+		default:
+			g.Leases = append(g.Leases, d)
+		}
+	}
+	var groups []Group
+	for _, prefix := range sortedKeys(byPrefix) {
+		groups = append(groups, *byPrefix[prefix])
+	}
+	return groups
+}
+
+// Dialect is the one in which most of the group's leases are.
+func (g Group) Dialect() lease.Dialect {
+	if g.ByNames {
+		return lease.JavaHandleChanges
+	}
+	java := 0
+	for _, d := range g.Leases {
+		if dialectOf(d.Body, false) == lease.JavaLatestVersion {
+			java++
+		}
+	}
+	if 2*java > len(g.Leases) {
+		return lease.JavaLatestVersion
+	}
+	return lease.DotNet
+}

@@ -1,0 +1,298 @@
+package leases
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Kind is a kind of damage.
+type Kind string
+
+// The kinds of damage, by the names that `leases check` prints; TROUBLESHOOTING.md
+// has each.
+const (
+	Hole           Kind = "hole"
+	Overlap        Kind = "overlap"
+	Duplicate      Kind = "duplicate"
+	Orphan         Kind = "orphan"
+	BesideParent   Kind = "child beside its parent"
+	WrongMode      Kind = "wrong mode"
+	MissingRange   Kind = "missing range"
+	MissingMarker  Kind = "missing marker"
+	StuckLock      Kind = "stuck lock"
+	ForeignDialect Kind = "foreign dialect"
+	// CantBeRead is a document that no dialect knows. Nothing repairs it.
+	CantBeRead Kind = "unreadable"
+)
+
+// Finding is one damage, and what is to be done about it.
+type Finding struct {
+	Kind Kind
+	// Tokens are the leases concerned.
+	Tokens []string
+	// Text says what is wrong.
+	Text string
+	// Remedy says what to do where a repair can't; empty: the plan repairs it.
+	Remedy string
+}
+
+// Options are what [Find] can't see in the documents.
+type Options struct {
+	// Mode is the processor's; nil: the one that most leases have.
+	Mode *feed.Mode
+	// Start is where a lease goes on that is made for a hole, of which nobody knows
+	// what was delivered. With all versions and deletes it is now.
+	Start feed.Start
+}
+
+// Report is what [Find] finds.
+type Report struct {
+	Findings []Finding
+	// Notes are what is no damage, or not yet.
+	Notes []string
+	// Plan are the steps that repair the findings without a Remedy.
+	Plan []Step
+}
+
+// Find judges a survey. The plan never moves a position forward: of two that have a
+// key in common the older one wins.
+func Find(s Survey, o Options) Report {
+	f := &finder{draft: newDraft(s), options: o}
+	f.foreign()
+	f.unreadable()
+	f.lock()
+	if len(s.Items) > 0 || s.Marker != nil {
+		f.duplicates()
+		f.ranges()
+		f.modes()
+		f.orphans()
+		f.families()
+		f.overlaps()
+		f.holes()
+		f.marker()
+	}
+	f.report.Plan = f.ordered()
+	return f.report
+}
+
+type finder struct {
+	*draft
+	options Options
+	report  Report
+}
+
+// found notes a damage that repair mends; where it fails, its error is the remedy.
+func (f *finder) found(k Kind, tokens []string, text string, repair func() error) {
+	finding := Finding{Kind: k, Tokens: tokens, Text: text}
+	if err := f.attempt(repair); err != nil {
+		finding.Remedy = err.Error()
+	}
+	f.report.Findings = append(f.report.Findings, finding)
+}
+
+func (f *finder) foreign() {
+	by := map[lease.Dialect][]string{}
+	for _, d := range f.survey.Foreign {
+		by[d.Dialect] = append(by[d.Dialect], strings.TrimPrefix(d.ID, f.survey.Codec.LeasePrefix()))
+	}
+	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
+		if len(by[d]) == 0 {
+			continue
+		}
+		f.report.Findings = append(f.report.Findings, Finding{
+			Kind: ForeignDialect, Tokens: by[d],
+			Text: fmt.Sprintf("%s in %s, in a store of %s: one store holds one dialect", count(len(by[d]), "lease is", "leases are"), d, f.survey.Codec.Dialect()),
+			Remedy: fmt.Sprintf("stop the hosts of one side; keep the other's leases, and move these with `changefeed leases convert --dialect %s --to %s --to-processor NAME`, or delete them",
+				d.Name(), f.survey.Codec.Dialect().Name()),
+		})
+	}
+}
+
+func (f *finder) unreadable() {
+	for _, u := range f.survey.Unreadable {
+		f.report.Findings = append(f.report.Findings, Finding{
+			Kind: CantBeRead, Tokens: []string{u.Token}, Text: fmt.Sprintf("the document %s can't be understood: %v", u.ID, u.Err),
+			Remedy: "mend it by hand, or delete it with `changefeed leases delete`; until then no hole is closed, because what it covers isn't known",
+		})
+	}
+}
+
+// lockTime is the time to live of a lock in .NET's and Java's processors.
+const lockTime = 30 * time.Second
+
+func (f *finder) lock() {
+	l := f.survey.Lock
+	if l == nil {
+		return
+	}
+	life := max(l.TTL, lockTime)
+	age := f.survey.Now.Sub(l.Modified)
+	if age < 2*life {
+		f.report.Notes = append(f.report.Notes, fmt.Sprintf("a host holds the lock of the first start since %s", age.Round(time.Second)))
+		return
+	}
+	f.found(StuckLock, nil, fmt.Sprintf("the lock of the first start is %s old, and should have gone after %s: the lease container's time to live is off", age.Round(time.Second), life), func() error {
+		f.steps = append(f.steps, Step{Op: Unlock, Before: l, Text: "delete the lock"})
+		return nil
+	})
+}
+
+func (f *finder) duplicates() {
+	byToken := map[string][]Item{}
+	for _, i := range f.items {
+		byToken[i.Token] = append(byToken[i.Token], i)
+	}
+	for _, token := range sortedKeys(byToken) {
+		same := byToken[token]
+		if len(same) < 2 {
+			continue
+		}
+		// The one whose id follows from its token is the one that hosts address.
+		id := f.survey.Codec.LeaseID(token)
+		keep := max(0, slices.IndexFunc(same, func(i Item) bool { return i.Document.ID == id && i.Key == id }))
+		f.found(Duplicate, []string{token}, fmt.Sprintf("%d documents are lease %s: %s", len(same), token, addresses(same)), func() error {
+			oldest := same[0]
+			for _, i := range same[1:] {
+				order, err := older(i.Lease, oldest.Lease)
+				if err != nil {
+					return err
+				}
+				if order < 0 {
+					oldest = i
+				}
+			}
+			f.setBack(same[keep], oldest.Lease)
+			for n, i := range same {
+				if n != keep {
+					f.remove(i, fmt.Sprintf("delete %s, a second document of lease %s (%s)", address(i), token, Position(i.Lease)))
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// setBack plans to move i back to the position of from, if that is another.
+func (f *finder) setBack(i Item, from lease.Lease) {
+	if order, err := older(i.Lease, from); err == nil && order == 0 {
+		return
+	}
+	f.replace(i, placedAt(i.Lease, from), fmt.Sprintf("set lease %s back from %s to %s", i.Token, Position(i.Lease), Position(from)))
+}
+
+func (f *finder) ranges() {
+	d := f.survey.Codec.Dialect()
+	if d == lease.JavaHandleChanges {
+		return // there no lease has one
+	}
+	for _, i := range slices.Clone(f.items) {
+		i, _ := f.now(i)
+		if hasRange(i.Body, d) {
+			continue
+		}
+		f.found(MissingRange, []string{i.Token}, fmt.Sprintf("lease %s doesn't say its range of keys", i.Token), func() error {
+			if i.Range.IsZero() {
+				return fmt.Errorf("the partition %s is gone, and what was merged since hides its range: a host that reads it goes on; or stop the hosts, `changefeed leases delete %s`, and let check close the hole", i.PartitionID, i.Token)
+			}
+			f.replace(i, i.Lease, fmt.Sprintf("write the range %s into lease %s", i.Range, i.Token))
+			return nil
+		})
+	}
+}
+
+func (f *finder) modes() {
+	if f.survey.Codec.Dialect() == lease.JavaHandleChanges {
+		return // there is one mode only
+	}
+	mode, sure := f.mode()
+	for _, i := range slices.Clone(f.items) {
+		i, _ := f.now(i)
+		if i.Mode == mode && sure {
+			continue
+		}
+		if !sure {
+			f.report.Findings = append(f.report.Findings, Finding{
+				Kind: WrongMode, Text: "half of the leases are in latest version mode, and half in all versions and deletes mode",
+				Remedy: "say which one the processor has, with --mode",
+			})
+			return
+		}
+		f.found(WrongMode, []string{i.Token}, fmt.Sprintf("lease %s is in %s mode, the processor in %s mode", i.Token, i.Mode, mode), func() error {
+			l := i.Lease
+			l.Mode = mode
+			f.replace(i, l, fmt.Sprintf("write %s mode into lease %s", mode, i.Token))
+			return nil
+		})
+	}
+}
+
+// mode is the processor's: the option's, or that of most leases.
+func (f *finder) mode() (feed.Mode, bool) {
+	if f.options.Mode != nil {
+		return *f.options.Mode, true
+	}
+	n := map[feed.Mode]int{}
+	for _, i := range f.items {
+		n[i.Mode]++
+	}
+	latest, all := n[feed.LatestVersion], n[feed.AllVersionsAndDeletes]
+	if all > latest {
+		return feed.AllVersionsAndDeletes, true
+	}
+	return feed.LatestVersion, latest > all || all == 0
+}
+
+func (f *finder) marker() {
+	if f.survey.Marker != nil || len(f.items) == 0 {
+		return
+	}
+	f.found(MissingMarker, nil, "the marker, which says that the leases are complete, isn't there: hosts of .NET or Java would make all leases anew", func() error {
+		if len(f.gaps()) > 0 || f.uncertain() {
+			return fmt.Errorf("it is made when the leases cover everything")
+		}
+		f.steps = append(f.steps, Step{Op: Mark, Text: "create the marker"})
+		return nil
+	})
+}
+
+// uncertain reports whether it isn't known what the documents cover.
+func (f *finder) uncertain() bool {
+	return len(f.survey.Unreadable)+len(f.survey.Foreign) > 0
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func addresses(items []Item) string {
+	texts := make([]string, len(items))
+	for n, i := range items {
+		texts[n] = fmt.Sprintf("%s (%s)", address(i), Position(i.Lease))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// address names a document: by its id, and its partition key where that is another.
+func address(i Item) string {
+	if i.Key != i.Document.ID {
+		return fmt.Sprintf("%s with the partition key %s", i.Document.ID, i.Key)
+	}
+	return i.Document.ID
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,146 @@
+package leases
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Document is a document of the lease container as it was read.
+type Document struct {
+	// ID and Key address it: in a container that is partitioned by /partitionKey two
+	// documents of one ID differ by Key.
+	ID, Key string
+	// ETag is what a write of it is conditioned on.
+	ETag string
+	// Modified is its _ts.
+	Modified time.Time
+	// TTL is its time to live; zero: it has none.
+	TTL time.Duration
+	// Body is its text, system properties included.
+	Body json.RawMessage
+}
+
+// parseDocument finds in a document what Document says; keyed tells that the
+// container is partitioned by /partitionKey.
+func parseDocument(body []byte, keyed bool) (Document, error) {
+	var head struct {
+		ID           string  `json:"id"`
+		PartitionKey *string `json:"partitionKey"`
+		ETag         string  `json:"_etag"`
+		TS           int64   `json:"_ts"`
+		TTL          float64 `json:"ttl"`
+	}
+	if err := json.Unmarshal(body, &head); err != nil {
+		return Document{}, err
+	}
+	d := Document{ID: head.ID, Key: head.ID, ETag: head.ETag, Modified: time.Unix(head.TS, 0).UTC(), TTL: time.Duration(head.TTL * float64(time.Second)), Body: body}
+	if keyed && head.PartitionKey != nil {
+		d.Key = *head.PartitionKey
+	}
+	return d, nil
+}
+
+// name is what an id of a lease document says.
+type name struct {
+	// prefix is the id up to ".." (a lease), ".info" (the marker) or ".lock".
+	prefix string
+	// processor and host are what the prefix begins with. Where the host isn't the one
+	// by which the account was opened, both are empty: nobody can tell where one ends.
+	processor, host string
+	// byNames tells that the prefix has the container's name and not its rid.
+	byNames bool
+	// rest is what follows the prefix.
+	rest string
+}
+
+const (
+	markerSuffix = ".info"
+	lockSuffix   = ".lock"
+	leaseSuffix  = ".."
+)
+
+// infixes are what the ids of a container's leases have in them, by rids and by names.
+func infixes(id feed.Identity) (rids, names string) {
+	return "_" + id.DatabaseRID + "_" + id.ContainerRID, "_" + id.Database + "_" + id.Container
+}
+
+// parseName takes an id apart; ok is false where it is no id of the container's leases.
+func parseName(id string, monitored feed.Identity) (n name, ok bool) {
+	rids, names := infixes(monitored)
+	for _, infix := range []string{rids, names} {
+		for at := 0; ; {
+			i := strings.Index(id[at:], infix)
+			if i < 0 {
+				break
+			}
+			end := at + i + len(infix)
+			at += i + 1
+			rest := id[end:]
+			if !strings.HasPrefix(rest, leaseSuffix) && rest != markerSuffix && rest != lockSuffix {
+				continue
+			}
+			n = name{prefix: id[:end], rest: rest, byNames: infix == names}
+			head, host := id[:end-len(infix)], monitored.AccountHost
+			if cut := len(head) - len(host); cut >= 0 && strings.EqualFold(head[cut:], host) {
+				n.processor, n.host = head[:cut], head[cut:]
+			}
+			return n, true
+		}
+	}
+	return name{}, false
+}
+
+// dialectOf tells by a lease document's members who writes such ones.
+func dialectOf(body []byte, byNames bool) lease.Dialect {
+	if byNames {
+		return lease.JavaHandleChanges
+	}
+	// Members are compared with their case, which encoding/json doesn't do for structs.
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil {
+		return lease.DotNet
+	}
+	if has(members, "FeedRange") || has(members, "Mode") || has(members, "PartitionId") {
+		return lease.DotNet
+	}
+	var token string
+	if json.Unmarshal(members["ContinuationToken"], &token) == nil && isState(token) || has(members, "feedRange") {
+		return lease.JavaLatestVersion
+	}
+	return lease.DotNet
+}
+
+func has(members map[string]json.RawMessage, name string) bool {
+	value, ok := members[name]
+	return ok && string(value) != "null"
+}
+
+// isState reports whether a continuation is a state of Java's second dialect: JSON in
+// base64, in either alphabet, padded or not.
+func isState(token string) bool {
+	if token == "" || token[0] == '"' {
+		return false
+	}
+	plain := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(token, "="))
+	text, err := base64.RawStdEncoding.DecodeString(plain)
+	return err == nil && len(text) > 0 && text[0] == '{'
+}
+
+// hasRange reports whether a lease document says its range of keys, as its dialect does.
+func hasRange(body []byte, d lease.Dialect) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil {
+		return false
+	}
+	member := "FeedRange"
+	if d == lease.JavaLatestVersion {
+		member = "feedRange"
+	}
+	var r struct{ Range json.RawMessage }
+	return json.Unmarshal(members[member], &r) == nil && len(r.Range) > 0 && string(r.Range) != "null"
+}

@@ -1,0 +1,98 @@
+package leases
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// lsnOf reads the LSN of a continuation, which on Azure Cosmos DB and on the embedded
+// store is a quoted number; ok is false where it is something else.
+func lsnOf(c feed.Continuation) (lsn int64, ok bool) {
+	text := strings.TrimSuffix(strings.TrimPrefix(string(c), `"`), `"`)
+	if len(text) != len(c)-2 {
+		return 0, false
+	}
+	lsn, err := strconv.ParseInt(text, 10, 64)
+	return lsn, err == nil
+}
+
+// Position is where a lease's reading goes on, for people.
+func Position(l lease.Lease) string {
+	if l.Continuation != "" {
+		if lsn, ok := lsnOf(l.Continuation); ok {
+			return "LSN " + strconv.FormatInt(lsn, 10)
+		}
+		return shortened(string(l.Continuation))
+	}
+	switch start := l.Start(feed.Now()); start.Kind() {
+	case feed.StartBeginning:
+		return "beginning"
+	case feed.StartTime:
+		return start.Time().Format(time.RFC3339)
+	case feed.StartNow, feed.StartContinuation:
+	}
+	return "the hosts' start"
+}
+
+func shortened(s string) string {
+	if len(s) <= 24 {
+		return s
+	}
+	return s[:20] + "..."
+}
+
+var errNotComparable = errors.New("can't be compared")
+
+// older compares the positions of two leases that share keys, of which the LSNs
+// therefore are of one line of partitions: -1, a is older; 1, b is; 0, they are the same.
+func older(a, b lease.Lease) (int, error) {
+	if a.Continuation == b.Continuation && (a.Continuation != "" || a.Properties[lease.PropertyStart] == b.Properties[lease.PropertyStart]) {
+		return 0, nil
+	}
+	la, okA := lsnOf(a.Continuation)
+	lb, okB := lsnOf(b.Continuation)
+	if okA && okB {
+		switch {
+		case la < lb:
+			return -1, nil
+		case lb < la:
+			return 1, nil
+		}
+		return 0, nil
+	}
+	sa, sb := a.Start(feed.Now()), b.Start(feed.Now())
+	switch {
+	case sa.Kind() == feed.StartBeginning:
+		return -1, nil
+	case sb.Kind() == feed.StartBeginning:
+		return 1, nil
+	case sa.Kind() == feed.StartTime && sb.Kind() == feed.StartTime:
+		return sa.Time().Compare(sb.Time()), nil
+	}
+	return 0, fmt.Errorf("the positions of %s (%s) and %s (%s) %w: nobody can tell which is older; set one with `changefeed leases reset`",
+		a.Token, Position(a), b.Token, Position(b), errNotComparable)
+}
+
+// startOf is where l goes on, to be given to another lease; ok is false where only
+// the hosts' configuration says it.
+func startOf(l lease.Lease) (start feed.Start, ok bool) {
+	start = l.Start(feed.Now())
+	return start, start.Kind() != feed.StartNow
+}
+
+// placedAt is l, free, at the position of from. A position that only the hosts'
+// configuration says stays that.
+func placedAt(l, from lease.Lease) lease.Lease {
+	l = l.Released("")
+	l.Continuation = ""
+	if start, ok := startOf(from); ok {
+		return l.StartingAt(start)
+	}
+	return l
+}

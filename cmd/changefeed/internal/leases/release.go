@@ -1,0 +1,158 @@
+package leases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Release gives leases free. It asks a live owner of our kind as another host would, and waits until it has handed the
+// lease over; what has expired it frees itself.
+type Release struct {
+	// Owner is the command's own owner text, by which it asks.
+	Owner string
+	// Timeout is how long it waits for all of them.
+	Timeout time.Duration
+	// Force frees live leases at once, under their owners.
+	Force bool
+	// DryRun changes nothing, and says what would be done.
+	DryRun bool
+	// Out gets what is done.
+	Out io.Writer
+}
+
+// pollInterval is how often a lease that was asked for is looked at.
+const pollInterval = time.Second
+
+// ErrNotReleased is wrapped when the time was up before all leases were free.
+var ErrNotReleased = errors.New("not all leases are free")
+
+// ForeignOwnerError tells that a lease has a live owner of another implementation, which can't be asked.
+type ForeignOwnerError struct{ Token, Owner string }
+
+func (e *ForeignOwnerError) Error() string {
+	return fmt.Sprintf("lease %s is owned by %s, a host of another implementation (.NET or Java), which hands nothing over when it is asked: stop that host, or say --force: %s", e.Token, e.Owner, ForceCosts)
+}
+
+// Run carries it out. Errors: *[ForeignOwnerError], before anything is done; [ErrNotReleased].
+func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) error {
+	for _, i := range items {
+		if s.State(i.Lease) == Live && !lease.Ours(i.Owner) && !r.Force {
+			return &ForeignOwnerError{Token: i.Token, Owner: i.Owner}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	var asked []Item
+	for _, i := range items {
+		waits, err := r.begin(ctx, c, s, i)
+		if err != nil {
+			return fmt.Errorf("release lease %s: %w", i.Token, err)
+		}
+		if waits {
+			asked = append(asked, i)
+		}
+	}
+	freed := len(items) - len(asked)
+	for _, i := range asked {
+		if err := r.wait(ctx, c, s, i); err != nil {
+			return err
+		}
+		freed++
+	}
+	if freed == 0 || r.DryRun {
+		return nil
+	}
+	return r.say("A free lease stays so for an acquire interval (17 s by default) at most; then any host may take it, the same one too. To keep it free stop the hosts.\n")
+}
+
+func (r Release) say(format string, args ...any) error {
+	_, err := fmt.Fprintf(r.Out, format, args...)
+	return err
+}
+
+// begin frees a lease, or asks for it; waits tells that its owner has to hand it over.
+func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (waits bool, err error) {
+	owner := lease.Instance(i.Owner)
+	switch state := s.State(i.Lease); {
+	case state == Free:
+		return false, r.say("lease %s is free\n", i.Token)
+	case r.DryRun && (state == Expired || r.Force):
+		return false, r.say("would free lease %s of %s\n", i.Token, owner)
+	case r.DryRun:
+		return false, r.say("would ask %s for lease %s\n", owner, i.Token)
+	case state == Expired || r.Force:
+		if _, err := c.Replace(ctx, i.Document, s.Codec.Encode(i.Released(""))); err != nil {
+			return false, err
+		}
+		return false, r.say("lease %s of %s is free; it was %s\n", i.Token, owner, state)
+	case i.Wanted() != "":
+		return true, r.say("lease %s: %s was asked for it by %s already\n", i.Token, owner, lease.Instance(i.Wanted()))
+	}
+	_, err = c.Replace(ctx, i.Document, s.Codec.Encode(i.Asked(r.Owner)))
+	var changed *ChangedError
+	if errors.As(err, &changed) {
+		return true, nil // a renewal came between: the wait asks again
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, r.say("lease %s: asked %s for it, who finishes its batch first\n", i.Token, owner)
+}
+
+// wait looks at a lease until its owner has let it go. Where the request was overwritten, it asks again.
+func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		d, now, err := c.Read(ctx, i.Document.ID, i.Key)
+		switch {
+		case errors.Is(err, feed.ErrNotFound):
+			return r.say("lease %s is gone: its partition was split or merged, or somebody deleted it\n", i.Token)
+		case ctx.Err() != nil:
+			return r.late(ctx, i)
+		case err != nil:
+			return fmt.Errorf("wait for lease %s: %w", i.Token, err)
+		}
+		l, err := s.Codec.Decode(d.Body)
+		if err != nil {
+			return fmt.Errorf("wait for lease %s: %w", i.Token, err)
+		}
+		s.Now = now
+		switch {
+		case l.Free():
+			return r.say("lease %s is free, at %s\n", i.Token, Position(l))
+		case l.Owner != i.Owner:
+			return r.say("lease %s was handed over; %s has it now\n", i.Token, lease.Instance(l.Owner))
+		case s.State(l) == Expired:
+			return r.say("lease %s has expired: %s is gone, and any host may take it\n", i.Token, lease.Instance(l.Owner))
+		case l.Wanted() == "":
+			if _, err := c.Replace(ctx, d, s.Codec.Encode(l.Asked(r.Owner))); err != nil && !changed(err) && ctx.Err() == nil {
+				return fmt.Errorf("ask for lease %s: %w", i.Token, err)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return r.late(ctx, i)
+		}
+	}
+}
+
+// late says that the time is up, or that the command was interrupted.
+func (r Release) late(ctx context.Context, i Item) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %s still has lease %s after %s, with a batch in its handler perhaps; it was asked, and hands the lease over when the batch is done", ErrNotReleased, lease.Instance(i.Owner), i.Token, r.Timeout)
+}
+
+func changed(err error) bool {
+	var c *ChangedError
+	return errors.As(err, &c)
+}

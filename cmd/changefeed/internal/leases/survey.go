@@ -1,0 +1,135 @@
+package leases
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Item is a lease with its document.
+type Item struct {
+	Document
+	lease.Lease
+
+	// created is an item that a plan makes; it has no document yet.
+	created bool
+}
+
+// Foreign is a lease document of another dialect than the store's.
+type Foreign struct {
+	Document
+	Dialect lease.Dialect
+}
+
+// Survey is what a lease container holds of one processor at one moment.
+type Survey struct {
+	// Codec writes documents in the store's dialect.
+	Codec lease.Codec
+	// Processor is the processor's name, Host the account's as the ids have it.
+	Processor, Host string
+	// Items are its leases; those without a range in their documents have that of
+	// their partition, where it can be known.
+	Items []Item
+	// Unreadable are lease documents that can't be understood, and Foreign those
+	// of another dialect under the same ids. Broken are the Unreadable's documents.
+	Unreadable []lease.Unreadable
+	Broken     []Document
+	Foreign    []Foreign
+	// Marker and Lock are nil where there is none.
+	Marker, Lock *Document
+	// Partitions are the live partitions of the monitored container.
+	Partitions []feed.Partition
+	// Now is the store's clock.
+	Now time.Time
+	// Terms are the hosts': what is live is judged by them.
+	Terms lease.Terms
+}
+
+// listing are the survey's leases as the protocol sees them.
+func (s Survey) listing() lease.Listing {
+	l := lease.Listing{Unreadable: s.Unreadable, Now: s.Now}
+	if s.Marker != nil {
+		l.Initialized = s.Marker.Modified
+	}
+	for _, i := range s.Items {
+		l.Leases = append(l.Leases, i.Lease)
+	}
+	return l
+}
+
+// withRanges fills in the ranges of leases that have none.
+func (s *Survey) withRanges() {
+	known := s.listing().WithRanges(s.Partitions)
+	for i := range s.Items {
+		s.Items[i].Range = known.Leases[i].Range
+	}
+	s.Unreadable = known.Unreadable
+}
+
+// State is what a lease is at the moment.
+type State string
+
+// The states of leases.
+const (
+	Free    State = "free"
+	Live    State = "live"
+	Expired State = "expired"
+)
+
+// State judges l by the store's clock.
+func (s Survey) State(l lease.Lease) State {
+	switch {
+	case l.Free():
+		return Free
+	case s.Age(l) < s.Terms.Takeover():
+		return Live
+	}
+	return Expired
+}
+
+// Age is how long ago the lease was written.
+func (s Survey) Age(l lease.Lease) time.Duration { return max(0, s.Now.Sub(l.Modified)) }
+
+// Live are the leases that have a live owner.
+func (s Survey) Live() []Item {
+	return slices.DeleteFunc(slices.Clone(s.Items), func(i Item) bool { return s.State(i.Lease) != Live })
+}
+
+// find returns the lease of that token.
+func (s Survey) find(token string) (Item, bool) {
+	for _, i := range s.Items {
+		if i.Token == token {
+			return i, true
+		}
+	}
+	return Item{}, false
+}
+
+// ancestor returns a lease in whose shadow l is.
+func (s Survey) ancestor(l lease.Lease) (lease.Lease, bool) {
+	for _, i := range s.Items {
+		if i.AncestorOf(l) {
+			return i.Lease, true
+		}
+	}
+	return lease.Lease{}, false
+}
+
+// sortItems orders leases as their ranges lie, wider ones first.
+func sortItems(items []Item) {
+	slices.SortStableFunc(items, func(a, b Item) int {
+		if c := strings.Compare(a.Range.Min, b.Range.Min); c != 0 {
+			return c
+		}
+		if c := strings.Compare(b.Range.Max, a.Range.Max); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.Token, b.Token); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Document.ID+a.Key, b.Document.ID+b.Key)
+	})
+}

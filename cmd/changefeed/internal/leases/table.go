@@ -1,0 +1,157 @@
+package leases
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Row is a lease as `leases ls` shows it.
+type Row struct {
+	Token string `json:"token"`
+	// From and To are the range's borders; both are empty where it isn't known.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Owner is the owner text, with the suffix of its run.
+	Owner string `json:"owner,omitempty"`
+	State State  `json:"state"`
+	// Age is in seconds, since the last write.
+	Age          int64  `json:"age"`
+	Position     string `json:"position"`
+	Continuation string `json:"continuation,omitempty"`
+	Mode         string `json:"mode"`
+	// WantedBy is the host that asks for the lease.
+	WantedBy string `json:"wantedBy,omitempty"`
+}
+
+// Listing is what `leases ls` shows.
+type Listing struct {
+	Processor   string    `json:"processor"`
+	Dialect     string    `json:"dialect"`
+	Initialised time.Time `json:"initialised,omitzero"`
+	Locked      time.Time `json:"locked,omitzero"`
+	Leases      []Row     `json:"leases"`
+	// Unreadable are ids of documents that can't be understood, or are of another dialect.
+	Unreadable []string `json:"unreadable,omitempty"`
+}
+
+// List makes a listing of a survey.
+func List(s Survey) Listing {
+	l := Listing{Processor: s.Processor, Dialect: s.Codec.Dialect().Name(), Leases: []Row{}}
+	if s.Marker != nil {
+		l.Initialised = s.Marker.Modified
+	}
+	if s.Lock != nil {
+		l.Locked = s.Lock.Modified
+	}
+	for _, i := range s.Items {
+		l.Leases = append(l.Leases, Row{
+			Token: i.Token, From: i.Range.Min, To: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), Age: int64(s.Age(i.Lease) / time.Second),
+			Position: Position(i.Lease), Continuation: string(i.Continuation), Mode: i.Mode.String(), WantedBy: i.Wanted(),
+		})
+	}
+	for _, d := range s.Broken {
+		l.Unreadable = append(l.Unreadable, d.ID)
+	}
+	for _, d := range s.Foreign {
+		l.Unreadable = append(l.Unreadable, d.ID)
+	}
+	return l
+}
+
+// WriteJSON writes v for programs.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// Write writes the listing for people.
+func (l Listing) Write(w io.Writer) error {
+	var head strings.Builder
+	fmt.Fprintf(&head, "processor %q, in %s\n", l.Processor, dialectText(l.Dialect))
+	switch {
+	case l.Initialised.IsZero():
+		head.WriteString("not initialised: there is no marker\n")
+	default:
+		fmt.Fprintf(&head, "initialised %s\n", l.Initialised.Format(time.RFC3339))
+	}
+	if !l.Locked.IsZero() {
+		fmt.Fprintf(&head, "locked since %s\n", l.Locked.Format(time.RFC3339))
+	}
+	for _, id := range l.Unreadable {
+		fmt.Fprintf(&head, "not shown, see `changefeed leases check`: %s\n", id)
+	}
+	if _, err := io.WriteString(w, head.String()); err != nil {
+		return err
+	}
+	if len(l.Leases) == 0 {
+		_, err := io.WriteString(w, "no leases\n")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	rows := [][]string{{"LEASE", "FROM", "TO", "STATE", "OWNER", "WRITTEN", "POSITION", "MODE", "WANTED BY"}}
+	for _, r := range l.Leases {
+		rows = append(rows, []string{
+			r.Token, dash(r.From), dash(r.To), string(r.State), dash(lease.Instance(r.Owner)), (time.Duration(r.Age) * time.Second).String() + " ago",
+			r.Position, r.Mode, lease.Instance(r.WantedBy),
+		})
+	}
+	for _, cells := range rows {
+		if _, err := fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t")); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+func dialectText(name string) string {
+	d, err := lease.ParseDialect(name)
+	if err != nil {
+		return name
+	}
+	return d.String()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// ReportJSON is a report for programs.
+type ReportJSON struct {
+	OK       bool          `json:"ok"`
+	Findings []FindingJSON `json:"findings"`
+	Notes    []string      `json:"notes,omitempty"`
+	Plan     []string      `json:"plan,omitempty"`
+}
+
+// FindingJSON is a finding for programs.
+type FindingJSON struct {
+	Kind   Kind     `json:"kind"`
+	Leases []string `json:"leases,omitempty"`
+	Text   string   `json:"text"`
+	// Repairable tells that the plan repairs it; else Remedy says what to do.
+	Repairable bool   `json:"repairable"`
+	Remedy     string `json:"remedy,omitempty"`
+}
+
+// JSON is the report for programs.
+func (r Report) JSON() ReportJSON {
+	j := ReportJSON{OK: len(r.Findings) == 0, Findings: []FindingJSON{}, Notes: r.Notes}
+	for _, f := range r.Findings {
+		j.Findings = append(j.Findings, FindingJSON{Kind: f.Kind, Leases: f.Tokens, Text: f.Text, Repairable: f.Remedy == "", Remedy: f.Remedy})
+	}
+	for _, step := range r.Plan {
+		j.Plan = append(j.Plan, step.Text)
+	}
+	return j
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// leasesOptions are the flags that all of `changefeed leases` have.
+type leasesOptions struct {
+	connect.Flags
+	database, container   string
+	leaseDatabase, leases string
+	processor, dialect    string
+	expiration            time.Duration
+	json, dryRun, yes     bool
+	force, all            bool
+}
+
+func leasesCommand() *cobra.Command {
+	var o leasesOptions
+	cmd := &cobra.Command{
+		Use:   "leases ls|check|release|reset|delete|export|import|convert --database NAME --container NAME",
+		Short: "Look at the leases of a processor, mend them, move them",
+		Long: `Looks at the lease documents that a processor of this project, of .NET or of Java
+keeps for a monitored container, and changes them. Every change is made only if
+the document is still what it was when it was looked at; --dry-run shows what
+would be done. Leases on which a host works are not changed: stop the hosts first, or say
+--force, which costs redelivered changes.
+
+The processor is found by the leases that are there; with several, say --processor.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := cmd.PersistentFlags()
+	o.Add(flags)
+	o.AddLeases(flags)
+	flags.StringVar(&o.database, "database", "", "`name` of the monitored container's database")
+	flags.StringVar(&o.container, "container", "", "`name` of the monitored container")
+	flags.StringVar(&o.leaseDatabase, "lease-database", "", "`name` of the lease container's database (default: the monitored container's)")
+	flags.StringVar(&o.leases, "leases", "leases", "`name` of the lease container")
+	flags.StringVar(&o.processor, "processor", "", "`name` of the processor, which .NET and Java call lease prefix (default: the one that is there)")
+	flags.StringVar(&o.dialect, "dialect", "", "`dialect` of the leases: dotnet, java-handle-changes or java-latest-version (default: that of the leases that are there)")
+	flags.DurationVar(&o.expiration, "expiration", time.Minute, "the hosts' lease expiration `interval`: an owner that has written nothing for longer is dead")
+	cmd.AddCommand(o.list(), o.check(), o.release(), o.reset(), o.remove(), o.export(), o.importCommand())
+	return cmd
+}
+
+// opened is a lease container that is looked at.
+type opened struct {
+	*leases.Container
+	connection *connect.Connection
+	choice     leases.Choice
+}
+
+// open connects, and finds the containers. Whoever gets it closes its connection.
+func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
+	for _, f := range []struct{ flag, value string }{{"--database", o.database}, {"--container", o.container}, {"--leases", o.leases}} {
+		if f.value == "" {
+			return nil, &usageError{fmt.Errorf("%s is missing", f.flag)}
+		}
+	}
+	if o.expiration <= 0 {
+		return nil, &usageError{fmt.Errorf("--expiration is %s: it is the hosts' lease expiration, as in 60s", o.expiration)}
+	}
+	choice := leases.Choice{Terms: lease.Terms{Expiration: o.expiration, Acquire: o.expiration}}
+	if cmd.Flags().Changed("processor") {
+		choice.Processor = &o.processor // "" is a name, too: that of Azure Functions without a prefix
+	}
+	if o.dialect != "" {
+		d, err := lease.ParseDialect(o.dialect)
+		if err != nil {
+			return nil, &usageError{fmt.Errorf("--dialect: %w", err)}
+		}
+		choice.Dialect = &d
+	}
+	connection, err := o.Open(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	database := o.leaseDatabase
+	if database == "" {
+		database = o.database
+	}
+	container, err := leases.Open(cmd.Context(), connection, connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{}), database, o.leases)
+	if err != nil {
+		return nil, errors.Join(err, connection.Close())
+	}
+	return &opened{Container: container, connection: connection, choice: choice}, nil
+}
+
+// with opens the leases, looks at them, and calls f.
+func (o *leasesOptions) with(cmd *cobra.Command, f func(ctx context.Context, c *opened, s leases.Survey) error) (err error) {
+	c, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.connection.Close()) }()
+	s, err := c.Survey(cmd.Context(), c.choice)
+	if err != nil {
+		return err
+	}
+	return f(cmd.Context(), c, s)
+}
+
+// changes adds the flags of what changes leases.
+func (o *leasesOptions) changes(cmd *cobra.Command, all string) *cobra.Command {
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be done, and do nothing")
+	cmd.Flags().BoolVar(&o.force, "force", false, "change leases that a live host owns: it delivers changes again, and goes on until its next write")
+	if all != "" {
+		cmd.Flags().BoolVar(&o.all, "all", false, all)
+	}
+	return cmd
+}
+
+// carryOut prints a plan, and carries it out where that is wanted.
+func (o *leasesOptions) carryOut(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, plan []leases.Step) error {
+	out := cmd.OutOrStdout()
+	for _, step := range plan {
+		if o.dryRun {
+			if _, err := fmt.Fprintf(out, "would %s\n", step.Text); err != nil {
+				return err
+			}
+		}
+	}
+	if o.dryRun || len(plan) == 0 {
+		if len(plan) == 0 {
+			_, err := fmt.Fprintln(out, "there is nothing to do")
+			return err
+		}
+		return nil
+	}
+	if o.force && len(s.Live()) > 0 {
+		cmd.PrintErrf("changefeed: forced: %s\n", leases.ForceCosts)
+	}
+	return c.Apply(ctx, s, plan, func(step leases.Step) error {
+		_, err := fmt.Fprintf(out, "done: %s\n", step.Text)
+		return err
+	})
+}
+
+// confirm asks whether to go on, where somebody is there to answer. Error: nobody is, and --yes isn't said.
+func (o *leasesOptions) confirm(cmd *cobra.Command, question string) (bool, error) {
+	if o.yes {
+		return true, nil
+	}
+	if !terminal(cmd.InOrStdin()) {
+		return false, &usageError{errors.New("nobody is there to confirm the plan: say --yes to carry it out, or --dry-run to see it")}
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s [y/N] ", question); err != nil {
+		return false, err
+	}
+	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+func (o *leasesOptions) check() *cobra.Command {
+	var repair bool
+	var mode, start string
+	cmd := &cobra.Command{
+		Use:   "check [--repair]",
+		Short: "Find what is wrong with the leases, and repair it",
+		Long: `Finds damage: keys that no lease covers (hole) or two cover (overlap), two documents for
+one lease (duplicate), leases for partitions that the container doesn't have (orphan), a split that
+nobody finished (child beside its parent, when it is so for two expirations), a wrong mode, a
+missing range or marker, a lock that stays, documents of another dialect.
+TROUBLESHOOTING.md has each by its name.
+
+--repair shows its plan first, and carries it out when that is confirmed. It never moves a position
+forward: of two that share keys the older wins, so changes may be delivered again and none is lost. A
+lease that is made for a hole starts at --start. While a host works on a lease, only
+the lock and the marker are repaired.
+
+The exit status is 0 when nothing is wrong (any more), else 1.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options, err := checkOptions(mode, start)
+			if err != nil {
+				return &usageError{err}
+			}
+			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
+				return o.checked(ctx, cmd, c, s, options, repair)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&repair, "repair", false, "repair what is wrong, after its plan was shown and confirmed")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "carry out the plan without asking")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON (not with --repair)")
+	cmd.Flags().StringVar(&mode, "mode", "", "the processor's `mode`: latest or all-versions (default: that of most leases)")
+	cmd.Flags().StringVar(&start, "start", "beginning", "`start` of a lease that is made for a hole: beginning, marker (when the marker was made: right where the processor starts from now), or a time")
+	return o.changes(cmd, "")
+}
+
+// atMarker is the start that the survey says.
+const atMarker = "marker"
+
+// checkOptions reads the flags.
+func checkOptions(mode, start string) (func(leases.Survey) (leases.Options, error), error) {
+	var o leases.Options
+	switch mode {
+	case "":
+	case "latest":
+		m := feed.LatestVersion
+		o.Mode = &m
+	case "all-versions":
+		m := feed.AllVersionsAndDeletes
+		o.Mode = &m
+	default:
+		return nil, fmt.Errorf("--mode is %q: it is latest or all-versions", mode)
+	}
+	if start == atMarker {
+		return func(s leases.Survey) (leases.Options, error) {
+			at, ok := s.Marked()
+			if !ok {
+				return o, errors.New("--start marker: there is no marker")
+			}
+			o.Start = at
+			return o, nil
+		}, nil
+	}
+	var err error
+	if o.Start, err = parseStart(start, time.Now()); err != nil {
+		return nil, fmt.Errorf("--start is %q: %w", start, err)
+	}
+	if k := o.Start.Kind(); k != feed.StartBeginning && k != feed.StartTime {
+		return nil, fmt.Errorf("--start is %q: it is beginning, marker, or a time, so that nothing is lost", start)
+	}
+	return func(leases.Survey) (leases.Options, error) { return o, nil }, nil
+}
+
+// checked finds damage, and repairs it.
+func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, options func(leases.Survey) (leases.Options, error), repair bool) error {
+	with, err := options(s)
+	if err != nil {
+		return &usageError{err}
+	}
+	report, out := leases.Find(s, with), cmd.OutOrStdout()
+	if o.json && !repair {
+		if err := leases.WriteJSON(out, report.JSON()); err != nil {
+			return err
+		}
+		return verdict(report)
+	}
+	if err := printReport(out, s, report); err != nil {
+		return err
+	}
+	if !repair || len(report.Plan) == 0 {
+		return verdict(report)
+	}
+	if !o.dryRun {
+		if err := s.MayRepair(report.Plan, o.force); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, "\nthe plan:"); err != nil {
+			return err
+		}
+		for _, step := range report.Plan {
+			if _, err := fmt.Fprintf(out, "  %s\n", step.Text); err != nil {
+				return err
+			}
+		}
+		if yes, err := o.confirm(cmd, "Carry it out?"); err != nil || !yes {
+			return errors.Join(err, verdictUnlessUsage(err, report))
+		}
+	}
+	if err := o.carryOut(ctx, cmd, c, s, report.Plan); err != nil {
+		return err
+	}
+	if o.dryRun {
+		return verdict(report)
+	}
+	// What counts is what is there now.
+	if s, err = c.SurveyOf(ctx, s.Processor, s.Codec.Dialect(), c.choice.Terms); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out, "\nafter the repair:"); err != nil {
+		return err
+	}
+	report = leases.Find(s, with)
+	if err := printReport(out, s, report); err != nil {
+		return err
+	}
+	return verdict(report)
+}
+
+// verdict is the exit status.
+func verdict(r leases.Report) error {
+	if len(r.Findings) > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func verdictUnlessUsage(err error, r leases.Report) error {
+	if err != nil {
+		return nil
+	}
+	return verdict(r)
+}
+
+func printReport(w io.Writer, s leases.Survey, r leases.Report) error {
+	for _, f := range r.Findings {
+		if _, err := fmt.Fprintf(w, "%s: %s\n", f.Kind, f.Text); err != nil {
+			return err
+		}
+		if f.Remedy != "" {
+			if _, err := fmt.Fprintf(w, "  not repaired: %s\n", f.Remedy); err != nil {
+				return err
+			}
+		}
+	}
+	for _, n := range r.Notes {
+		if _, err := fmt.Fprintf(w, "note: %s\n", n); err != nil {
+			return err
+		}
+	}
+	if len(r.Findings) > 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "nothing is wrong with the %d leases of the processor %q\n", len(s.Items), s.Processor)
+	return err
+}
