@@ -8,15 +8,24 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/feed/feedtest"
+	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/lease/leasetest"
 	"github.com/changefeed-go/changefeed/store"
 )
 
-func TestSourceConforms(t *testing.T)          { feedtest.Run(t, newFeedFixture) }
-func TestSourceConformsInBubble(t *testing.T)  { feedtest.RunInBubble(t, newFeedFixture) }
-func TestLeasesConform(t *testing.T)           { leasetest.Run(t, newLeaseFixture("/id")) }
-func TestLeasesConformInBubble(t *testing.T)   { leasetest.RunInBubble(t, newLeaseFixture("/id")) }
-func TestLeasesConformByKeyField(t *testing.T) { leasetest.Run(t, newLeaseFixture("/partitionKey")) }
+func TestSourceConforms(t *testing.T)         { feedtest.Run(t, newFeedFixture) }
+func TestSourceConformsInBubble(t *testing.T) { feedtest.RunInBubble(t, newFeedFixture) }
+func TestLeasesConform(t *testing.T)          { leasetest.Run(t, newLeaseFixture("/id", lease.DotNet)) }
+
+func TestLeasesConformInBubble(t *testing.T) {
+	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
+		t.Run(d.Name(), func(t *testing.T) { leasetest.RunInBubble(t, newLeaseFixture("/id", d)) })
+	}
+}
+
+func TestLeasesConformByKeyField(t *testing.T) {
+	leasetest.Run(t, newLeaseFixture("/partitionKey", lease.DotNet))
+}
 
 // openForTest opens a store in memory with one database, and checks and closes
 // it when the test ends.
@@ -87,9 +96,9 @@ func newFeedFixture(t *testing.T, want feedtest.Container) feedtest.Fixture {
 	}
 }
 
-// newLeaseFixture makes lease containers partitioned by path, in which other
-// documents lie too.
-func newLeaseFixture(path string) leasetest.New {
+// newLeaseFixture makes lease containers partitioned by path. The documents of other
+// dialects, which none but /id has, are made there alone.
+func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 	return func(t *testing.T) leasetest.Fixture {
 		db := openForTest(t)
 		c, err := db.CreateContainer(t.Context(), "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2})
@@ -97,8 +106,8 @@ func newLeaseFixture(path string) leasetest.New {
 			t.Fatal(err)
 		}
 		key := func(id string) feed.PartitionKey { return feed.PartitionKey{id} }
-		return leasetest.Fixture{
-			Container: db.Leases(c),
+		f := leasetest.Fixture{
+			Container: db.Leases(c).In(d),
 			Document: func(ctx context.Context, id string) ([]byte, error) {
 				res, err := c.Read(ctx, key(id), id, store.ReadOptions{})
 				return res.Body, err
@@ -108,5 +117,12 @@ func newLeaseFixture(path string) leasetest.New {
 				return err
 			},
 		}
+		if path == "/id" {
+			f.Remove = func(ctx context.Context, id string) error {
+				_, err := c.Delete(ctx, key(id), id, store.WriteOptions{})
+				return err
+			}
+		}
+		return f
 	}
 }
