@@ -24,6 +24,7 @@ type ledger struct {
 func (l *ledger) touch(g *group, place int, lsn int64) {
 	l.lsn = lsn
 	l.ends[place] = lsn
+	g.mark = mark{container: l.c.number, partition: l.meta.partitions[place].number, lsn: lsn}
 	if !slices.Contains(l.touched, place) {
 		l.touched = append(l.touched, place)
 	}

@@ -171,8 +171,12 @@ func (db *DB) carryOut(g *group, requests []*request) {
 type group struct {
 	db    *DB
 	batch *pebble.Batch
-	// index looks up what the groups before this one left in the database; nil until the first look.
-	index *pebble.Iterator
+	// index looks up what the groups before this one left in the database, and files what they left in its files, memtables
+	// aside; nil until the first look.
+	index, files *pebble.Iterator
+	// recent tells which of the two to ask, and mark is how it will know the group again.
+	recent recent
+	mark   mark
 	// ts is the store's clock when the group began: the _ts of all its writes.
 	ts int64
 	// written has the items that the group wrote, by index key: they are not in
@@ -192,7 +196,9 @@ type group struct {
 	retired []*signal
 }
 
-func newGroup(db *DB) *group { return &group{db: db, written: map[string]version{}} }
+func newGroup(db *DB) *group {
+	return &group{db: db, written: map[string]version{}, recent: newRecent(db)}
+}
 
 func (g *group) begin() {
 	g.ts = g.db.clock.seconds()
@@ -228,6 +234,7 @@ func (g *group) commit() error {
 	if err := db.pebble.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
 		return err
 	}
+	g.recent.add(g.written, g.mark)
 	snap := db.pebble.NewSnapshot()
 	if err := g.batch.SyncWait(); err != nil {
 		_ = snap.Close()
@@ -251,27 +258,48 @@ func (g *group) commit() error {
 // last level: for a key that isn't there, which is every new item's, it was measured to take four
 // times as long.
 func (g *group) lookup(key []byte) (e entry, ok bool, err error) {
-	if g.index == nil {
-		if g.index, err = g.db.pebble.NewIter(&pebble.IterOptions{UseL6Filters: true}); err != nil {
-			return e, false, err
+	if err := g.openFiles(); err != nil {
+		return e, false, err
+	}
+	it := g.files
+	if g.recent.has(key) {
+		if g.index == nil {
+			if g.index, err = g.db.pebble.NewIter(&pebble.IterOptions{UseL6Filters: true}); err != nil {
+				return e, false, err
+			}
 		}
+		it = g.index
 	}
-	if !g.index.SeekPrefixGE(key) {
-		return e, false, g.index.Error()
+	if !it.SeekPrefixGE(key) {
+		return e, false, it.Error()
 	}
-	b, err := g.index.ValueAndErr()
+	b, err := it.ValueAndErr()
 	if err == nil {
 		e, err = decodeEntry(b)
 	}
 	return e, err == nil, err
 }
 
-// closeIndex ends the lookups of the group: the iterator keeps old files and
+// openFiles begins the lookups of the group. What is forgotten then is in the files as this group sees them.
+func (g *group) openFiles() (err error) {
+	if g.files != nil {
+		return nil
+	}
+	g.files, err = g.db.pebble.NewIter(&pebble.IterOptions{UseL6Filters: true, OnlyReadGuaranteedDurable: true})
+	if err != nil {
+		return err
+	}
+	return g.recent.trim(g.files)
+}
+
+// closeIndex ends the lookups of the group: the iterators keep old files and
 // memtables alive.
 func (g *group) closeIndex() {
-	if g.index != nil {
-		_ = g.index.Close() // reports only what the lookups have reported
-		g.index = nil
+	for _, it := range []**pebble.Iterator{&g.index, &g.files} {
+		if *it != nil {
+			_ = (*it).Close() // reports only what the lookups have reported
+			*it = nil
+		}
 	}
 }
 

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// recentStore is a store whose generations are tiny, and what has to be in it.
+type recentStore struct {
+	t    *testing.T
+	fs   *vfs.MemFS
+	rng  *rand.Rand
+	db   *DB
+	c    *Container
+	want map[string]bool
+	// files and all count the writes that were judged by the files alone, and by memtables too.
+	files, all int
+}
+
+func (s *recentStore) open() {
+	db, err := Open("/store", Options{FS: s.fs})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.db = db
+	if _, err := db.CreateDatabase(s.t.Context(), DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, ErrConflict) {
+		s.t.Fatal(err)
+	}
+	if s.c, err = db.Container(s.t.Context(), "db", "c"); errors.Is(err, feed.ErrNotFound) {
+		s.c, err = db.CreateContainer(s.t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2})
+	}
+	if err == nil {
+		err = db.do(func(g *group) error {
+			g.recent.keys, g.recent.most = 3, 6
+			return nil
+		})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// write creates, replaces or deletes an item, and holds the outcome against what there has to be.
+func (s *recentStore) write() {
+	id := fmt.Sprint(s.rng.IntN(60))
+	pk := feed.PartitionKey{"p" + id}
+	var err error
+	_ = s.db.do(func(g *group) error { // only looks
+		doc, err := parseDocument(body(id, "p"+id, 0), s.c.paths, false)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if key, _ := appendIndexKey(nil, s.c.number, s.c.hash, doc.components(), id); g.recent.has(key) {
+			s.all++
+		} else {
+			s.files++
+		}
+		return nil
+	})
+	switch kind := s.rng.IntN(3); {
+	case kind == 0:
+		_, err = s.c.Create(s.t.Context(), nil, body(id, "p"+id, 1), WriteOptions{})
+		if errors.Is(err, ErrConflict) != s.want[id] {
+			s.t.Fatalf("create of %s answers %v, and it is there: %t", id, err, s.want[id])
+		}
+		s.want[id] = true
+	case kind == 1:
+		_, err = s.c.Replace(s.t.Context(), pk, id, body(id, "p"+id, 2), WriteOptions{})
+		if errors.Is(err, feed.ErrNotFound) == s.want[id] {
+			s.t.Fatalf("replace of %s answers %v, and it is there: %t", id, err, s.want[id])
+		}
+	default:
+		_, err = s.c.Delete(s.t.Context(), pk, id, WriteOptions{})
+		if errors.Is(err, feed.ErrNotFound) == s.want[id] {
+			s.t.Fatalf("delete of %s answers %v, and it was there: %t", id, err, s.want[id])
+		}
+		delete(s.want, id)
+	}
+	if err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, feed.ErrNotFound) {
+		s.t.Fatal(err)
+	}
+}
+
+// change splits or merges partitions, or makes the container anew.
+func (s *recentStore) change() {
+	ps, err := s.c.Partitions(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	switch n := s.rng.IntN(10); {
+	case n == 0:
+		if err = s.db.DeleteContainer(s.t.Context(), "db", "c"); err == nil {
+			s.want = map[string]bool{}
+			s.c, err = s.db.CreateContainer(s.t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
+		}
+	case n < 5 && len(ps) > 1:
+		at := s.rng.IntN(len(ps) - 1)
+		_, err = s.c.Merge(s.t.Context(), ps[at].ID, ps[at+1].ID)
+	default:
+		_, err = s.c.Split(s.t.Context(), ps[s.rng.IntN(len(ps))].ID, "")
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestItemsAreFoundWhetherInFilesOrInMemtables(t *testing.T) {
+	for seed := range uint64(8) {
+		s := &recentStore{t: t, fs: vfs.NewMem(), rng: rand.New(rand.NewPCG(seed, 1)), want: map[string]bool{}}
+		s.open()
+		for step := range 800 {
+			switch n := s.rng.IntN(200); {
+			case n == 0:
+				closeChecked(t, s.db)
+				s.open()
+			case n < 3:
+				s.change()
+			case n < 12:
+				if err := s.db.pebble.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				s.write()
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, step %d", seed, step)
+			}
+		}
+		closeChecked(t, s.db)
+		if s.files < 100 || s.all < 100 {
+			t.Errorf("seed %d: %d writes were judged by files, %d by memtables: one way was hardly taken", seed, s.files, s.all)
+		}
+	}
+}
+
+func TestWhatIsInMemtablesOnlyIsNotTakenForSettled(t *testing.T) {
+	db := openEngine(t, Options{})
+	c := newContainer(t, db, ContainerProperties{})
+	check := func(want bool) {
+		t.Helper()
+		if settled, err := allInFiles(db.pebble); err != nil || settled != want {
+			t.Errorf("settled is %t (%v), want %t", settled, err, want)
+		}
+	}
+	check(false)
+	if err := db.pebble.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	check(true)
+	upsert(t, c, "1", "p", 1)
+	check(false)
+}
