@@ -63,14 +63,14 @@ func (s *recentStore) write() {
 		}
 		return nil
 	})
-	switch kind := s.rng.IntN(3); {
-	case kind == 0:
+	switch s.rng.IntN(3) {
+	case 0:
 		_, err = s.c.Create(s.t.Context(), nil, body(id, "p"+id, 1), WriteOptions{})
 		if errors.Is(err, ErrConflict) != s.want[id] {
 			s.t.Fatalf("create of %s answers %v, and it is there: %t", id, err, s.want[id])
 		}
 		s.want[id] = true
-	case kind == 1:
+	case 1:
 		_, err = s.c.Replace(s.t.Context(), pk, id, body(id, "p"+id, 2), WriteOptions{})
 		if errors.Is(err, feed.ErrNotFound) == s.want[id] {
 			s.t.Fatalf("replace of %s answers %v, and it is there: %t", id, err, s.want[id])
