@@ -29,9 +29,6 @@ func (s *Source) known(ctx context.Context) (*properties, error) {
 	if p := s.current(); p != nil {
 		return p, nil
 	}
-	if _, err := s.account.client.topology(ctx); err != nil {
-		return nil, err
-	}
 	p, err := s.readContainer(ctx)
 	if err != nil {
 		return nil, err

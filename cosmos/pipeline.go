@@ -136,6 +136,11 @@ type answer struct {
 func (c *client) get(ctx context.Context, q *call) (a *answer, err error) {
 	ctx, end := runtime.StartSpan(ctx, "Source."+q.op, c.core.Tracer(), nil)
 	defer func() { end(err) }()
+	if !c.regions.limited {
+		if _, err = c.topology(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for range 2 {
 		if a, err = c.try(ctx, q); err != nil || !a.moved() {
 			break

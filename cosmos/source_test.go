@@ -427,7 +427,9 @@ func TestAPageThatTheServiceCantGatherIsAskedForSmaller(t *testing.T) {
 	}
 	r.server.Fail(server.Fault{
 		Operation: "read change feed", Status: 413, Message: "Response size too large. Reduce page size and try again.",
-		Match: func(q *http.Request) bool { return q.Header.Get(wire.HeaderMaxItemCount) > "2" || len(q.Header.Get(wire.HeaderMaxItemCount)) > 1 },
+		Match: func(q *http.Request) bool {
+			return q.Header.Get(wire.HeaderMaxItemCount) > "2" || len(q.Header.Get(wire.HeaderMaxItemCount)) > 1
+		},
 	})
 	page := r.read(feed.Request{Partition: feed.Partition{ID: "0"}, From: feed.Beginning(), MaxItems: 16})
 	if len(page.Changes) != 2 {

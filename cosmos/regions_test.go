@@ -1,0 +1,329 @@
+package cosmos_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// world is an account of several regions: one server, reached by the names of all of them, each of which can be
+// made to fail.
+type world struct {
+	server *changefeedtest.Server
+	home   string
+
+	mu sync.Mutex // guards all
+	// regions are the account's, the one of writes first.
+	regions   []string
+	multiple  bool
+	trouble   map[string]trouble
+	asked     []string
+	documents int
+}
+
+// host is a region's.
+func (w *world) host(region string) string {
+	account, rest, _ := strings.Cut(w.home, ".")
+	return account + "-" + region + "." + rest
+}
+
+// Do answers for the account, and hands other requests to the server.
+func (w *world) Do(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	trouble := w.trouble[r.URL.Host]
+	region := "global"
+	for _, name := range w.regions {
+		if r.URL.Host == w.host(name) {
+			region = name
+		}
+	}
+	if r.URL.Path == "/" {
+		w.documents++
+	} else {
+		w.asked = append(w.asked, region)
+	}
+	body := w.account()
+	w.mu.Unlock()
+	if !trouble.none() {
+		return trouble.answer(r)
+	}
+	if r.URL.Path == "/" {
+		return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	}
+	r = r.Clone(r.Context())
+	r.URL.Host, r.Host = w.home, w.home
+	return w.server.Client().Do(r)
+}
+
+func (w *world) account() string {
+	type location map[string]string
+	var all []location
+	for _, name := range w.regions {
+		all = append(all, location{"name": strings.ToUpper(name[:1]) + name[1:], "databaseAccountEndpoint": "https://" + w.host(name) + "/"})
+	}
+	writable := all[:1]
+	if w.multiple {
+		writable = all
+	}
+	body, err := json.Marshal(map[string]any{
+		"writableLocations": writable, "readableLocations": all, "enableMultipleWriteLocations": w.multiple,
+		"userConsistencyPolicy": map[string]string{"defaultConsistencyLevel": "Session"},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return string(body)
+}
+
+// fail makes a region answer so.
+func (w *world) fail(host string, how trouble) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trouble[host] = how
+}
+
+// taken are the regions that were asked since the last call, and how often the account was asked for.
+func (w *world) taken() (regions string, documents int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	regions, documents = strings.Join(w.asked, " "), w.documents
+	w.asked, w.documents = nil, 0
+	return regions, documents
+}
+
+// trouble is how a region fails: with a status and sub-status, with an error in place of an answer, or with an answer that ends too
+// early. The zero one is none.
+type trouble struct {
+	status, sub int
+	err         error
+	cut         bool
+}
+
+func (f trouble) none() bool { return f == trouble{} }
+
+// answer is what a client sees.
+func (f trouble) answer(r *http.Request) (*http.Response, error) {
+	switch {
+	case f.err != nil:
+		return nil, f.err
+	case f.cut:
+		return &http.Response{
+			StatusCode: 200, ContentLength: 1000, Header: http.Header{"Etag": {`"1"`}}, Request: r,
+			Body: io.NopCloser(io.MultiReader(strings.NewReader(`{"Documents":[`), errorReader{})),
+		}, nil
+	}
+	body := wire.ErrorBody{Code: "Trouble", Message: "injected"}.JSON()
+	return &http.Response{
+		StatusCode: f.status, Status: fmt.Sprint(f.status), ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+		Header: http.Header{wire.HeaderSubStatus: {fmt.Sprint(f.sub)}, "Content-Type": {"application/json"}},
+	}, nil
+}
+
+// unreachable is a connection that isn't made.
+var unreachable = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+
+type errorReader struct{}
+
+func (errorReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// newWorld is an account with a container, of three regions: east writes.
+func newWorld(t *testing.T, o cosmos.Options) (*world, *cosmos.Source) {
+	t.Helper()
+	s := changefeedtest.NewServer(t)
+	changefeedtest.NewContainer(t, s.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	w := &world{
+		server: s, home: strings.Trim(strings.TrimPrefix(s.Endpoint, "http:"), "/"), regions: []string{"east", "north", "west"},
+		trouble: map[string]trouble{},
+	}
+	o.Transport = w
+	return w, account(t, s, o).Source("shop", "orders", cosmos.SourceOptions{})
+}
+
+func readOnce(t *testing.T, s *cosmos.Source) error {
+	t.Helper()
+	_, err := s.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}, From: feed.Beginning()})
+	return err
+}
+
+func TestReadsGoToThePreferredRegions(t *testing.T) {
+	for _, c := range []struct {
+		preferred []string
+		limit     bool
+		want      string
+	}{
+		{nil, false, "east"},
+		{[]string{"West", "North"}, false, "west"},
+		{[]string{"Nowhere", "nor th"}, false, "north"},
+		{[]string{"Nowhere"}, false, "east"},
+		{[]string{"West"}, true, "global"},
+	} {
+		o := cosmos.Options{PreferredRegions: c.preferred, LimitToEndpoint: c.limit}
+		w, source := newWorld(t, o)
+		if err := readOnce(t, source); err != nil {
+			t.Fatal(err)
+		}
+		if regions, _ := w.taken(); regions != c.want+" "+c.want {
+			t.Errorf("%+v: the regions %q were asked for container and feed; want %q", c, regions, c.want)
+		}
+	}
+}
+
+// What a region may not answer, the next one does, without a pause; one that can't be reached, or isn't the
+// account's any more, is asked last for five minutes.
+func TestAReadGoesOnWithTheNextRegion(t *testing.T) {
+	for name, c := range map[string]struct {
+		how    trouble
+		avoids bool
+	}{
+		"503": {trouble{status: 503, sub: 0}, false}, "500": {trouble{status: 500, sub: 0}, false}, "408": {trouble{status: 408, sub: 0}, false},
+		"404/1002":       {trouble{status: 404, sub: wire.SubReadSessionNotAvailable}, false},
+		"403/1008":       {trouble{status: 403, sub: 1008}, true},
+		"403/3":          {trouble{status: 403, sub: 3}, true},
+		"no connection":  {trouble{err: unreachable}, true},
+		"an answer lost": {trouble{cut: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, source := newWorld(t, cosmos.Options{PreferredRegions: []string{"west", "north"}})
+				if err := readOnce(t, source); err != nil {
+					t.Fatal(err)
+				}
+				w.taken()
+				w.fail(w.host("west"), c.how)
+				began := time.Now()
+				if err := readOnce(t, source); err != nil {
+					t.Fatal(err)
+				}
+				if regions, _ := w.taken(); regions != "west north" || time.Since(began) != 0 {
+					t.Errorf("the regions %q were asked in %s; want west, and north at once", regions, time.Since(began))
+				}
+				want := "west north"
+				if c.avoids {
+					want = "north"
+				}
+				if err := readOnce(t, source); err != nil {
+					t.Fatal(err)
+				}
+				if regions, _ := w.taken(); regions != want {
+					t.Errorf("then the regions %q were asked; want %q", regions, want)
+				}
+				w.fail(w.host("west"), trouble{})
+				time.Sleep(5*time.Minute + time.Second)
+				if err := readOnce(t, source); err != nil {
+					t.Fatal(err)
+				}
+				if regions, documents := w.taken(); regions != "west" || documents != 1 {
+					t.Errorf("five minutes later the regions %q were asked, and %d times for the account; want west, and once", regions, documents)
+				}
+			})
+		})
+	}
+}
+
+// Without a region that answers, azcore's pauses begin, and every attempt asks all regions: the region of writes, too.
+func TestAllRegionsFailTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := cosmos.Options{PreferredRegions: []string{"west", "north"}}
+		o.Retry.MaxRetries = 1
+		w, source := newWorld(t, o)
+		if err := readOnce(t, source); err != nil {
+			t.Fatal(err)
+		}
+		w.taken()
+		for _, region := range w.regions {
+			w.fail(w.host(region), trouble{status: 503, sub: 0})
+		}
+		if err := readOnce(t, source); err == nil || !strings.Contains(err.Error(), "503") {
+			t.Errorf("%v; want the service's answer", err)
+		}
+		if regions, _ := w.taken(); regions != "west north east west north east" {
+			t.Errorf("the regions %q were asked", regions)
+		}
+	})
+}
+
+// A region is taken from the account: the next read learns it, without waiting for what is known to grow old.
+func TestAFailoverIsLearnedFromTheAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, source := newWorld(t, cosmos.Options{})
+		if err := readOnce(t, source); err != nil {
+			t.Fatal(err)
+		}
+		w.taken()
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		w.regions = []string{"north", "west"}
+		w.mu.Unlock()
+		east := w.host("east")
+		w.fail(east, trouble{status: 403, sub: 1008})
+		for range 2 {
+			if err := readOnce(t, source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		regions, documents := w.taken()
+		if documents != 1 || regions != "global north north" { // the first is east, which is none of the account's any more
+			t.Errorf("the account was asked for %d times, the regions %q were", documents, regions)
+		}
+		time.Sleep(6 * time.Minute) // the failure is forgotten, and the region isn't the account's
+		if err := readOnce(t, source); err != nil {
+			t.Fatal(err)
+		}
+		if regions, _ := w.taken(); regions != "north" {
+			t.Errorf("later the regions %q were asked; want north alone", regions)
+		}
+	})
+}
+
+// What is known of an account goes on to be used when the account can't be asked for; nothing known is an error.
+func TestAnAccountThatCantBeAskedForIsUsedAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o cosmos.Options
+		o.Retry.MaxRetries = -1
+		w, source := newWorld(t, o)
+		w.fail(w.home, trouble{status: 503, sub: 0})
+		if err := readOnce(t, source); err == nil {
+			t.Error("an account that nobody knows is read from")
+		}
+		w.fail(w.home, trouble{})
+		if err := readOnce(t, source); err != nil {
+			t.Fatal(err)
+		}
+		w.fail(w.home, trouble{err: unreachable})
+		time.Sleep(6 * time.Minute)
+		if err := readOnce(t, source); err != nil {
+			t.Errorf("a read while the account can't be asked for: %v", err)
+		}
+	})
+}
+
+func TestAStartAtATimeIsRefusedByAccountsWithSeveralWriteRegions(t *testing.T) {
+	w, source := newWorld(t, cosmos.Options{})
+	w.multiple = true
+	q := feed.Request{Partition: feed.Partition{ID: "0"}, From: feed.At(time.Now())}
+	_, err := source.Read(t.Context(), q)
+	if !errors.Is(err, feed.ErrUnsupported) || !strings.Contains(err.Error(), "several write regions") {
+		t.Errorf("%v; want it refused by name", err)
+	}
+	for _, from := range []feed.Start{feed.Now(), feed.Beginning(), feed.At(time.Time{}), feed.After(`"0"`)} {
+		q.From = from
+		if _, err := source.Read(t.Context(), q); err != nil {
+			t.Errorf("from %s: %v", from, err)
+		}
+	}
+}
