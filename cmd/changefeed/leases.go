@@ -53,7 +53,7 @@ The processor is found by the leases that are there; with several, say --process
 	flags.StringVar(&o.processor, "processor", "", "`name` of the processor, which .NET and Java call lease prefix (default: the one that is there)")
 	flags.StringVar(&o.dialect, "dialect", "", "`dialect` of the leases: dotnet, java-handle-changes or java-latest-version (default: that of the leases that are there)")
 	flags.DurationVar(&o.expiration, "expiration", time.Minute, "the hosts' lease expiration `interval`: an owner that has written nothing for longer is dead")
-	cmd.AddCommand(o.list(), o.check(), o.release(), o.reset(), o.remove(), o.export(), o.importCommand())
+	cmd.AddCommand(o.list(), o.check(), o.release(), o.reset(), o.remove(), o.export(), o.importCommand(), o.convert())
 	return cmd
 }
 

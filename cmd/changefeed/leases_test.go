@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -240,4 +241,372 @@ func pairs(s string) []string {
 		all[i] = strings.ReplaceAll(all[i], "\x00", " ")
 	}
 	return all
+}
+
+// A document of Java's second dialect in a store of .NET's has the same kind of id, and makes either
+// side's hosts fail or start over.
+func TestLeasesCheckNamesAForeignDialectAndTheConversionThatHelps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		java, err := lease.NewCodec(lease.JavaLatestVersion, lease.Key{Processor: "p", Identity: s.identity}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := s.live[1].Range
+		s.edit(func(db *store.DB) {
+			s.drop(db, s.codec.LeaseID(s.live[1].ID))
+			s.put(db, java.Encode(part(r.Min, r.Max, 20)))
+		})
+		time.Sleep(long)
+		for _, args := range [][]string{{"check"}, {"check", "--repair", "--yes"}} {
+			code, out, errOut := s.run(args...)
+			if code != exitFailed || !strings.HasPrefix(out, "foreign dialect: 1 lease is in the dialect of Java's handleLatestVersionChanges") ||
+				!strings.Contains(out, "`changefeed leases convert --dialect java-latest-version --to dotnet --to-processor NAME`") || strings.Contains(out, "done: ") {
+				t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
+			}
+		}
+		// Said of all leases, where the dialect is asked for that they aren't in.
+		if code, out, _ := s.run("check", "--dialect", "java-latest-version"); code != exitFailed || !strings.Contains(out, "2 leases are in .NET's dialect") {
+			t.Errorf("status %d: %s", code, out)
+		}
+		// The way out is one that works.
+		code, out, errOut := s.run("convert", "--dialect", "java-latest-version", "--to", "dotnet", "--to-processor", "q")
+		if code != exitOK || !strings.Contains(out, "done: create lease "+s.live[1].ID) {
+			t.Fatalf("status %d: %s%s", code, out, errOut)
+		}
+		if code, out, errOut := s.run("check", "--processor", "p"); code != exitFailed || strings.Contains(out, "foreign") || !strings.Contains(out, "hole") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+	})
+}
+
+func TestLeasesCheckLeavesASplitUnderWayAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		s.edit(func(db *store.DB) {
+			s.put(db, s.codec.Encode(whole(s.retired, 4)))
+			for i := range 2 { // made just now
+				s.put(db, s.codec.Encode(whole(s.live[i], 4)))
+			}
+		})
+		code, out, errOut := s.run("check", "--repair", "--yes")
+		if code != exitOK || !strings.Contains(out, "note: lease "+s.retired.ID+" is beside") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if got := s.positions(); len(got) != 4 {
+			t.Errorf("the leases are %v", got)
+		}
+		time.Sleep(119 * time.Second)
+		if code, out, _ := s.run("check"); code != exitOK {
+			t.Errorf("a second before two expirations: %s", out)
+		}
+		time.Sleep(2 * time.Second)
+		if code, out, _ := s.run("check"); code != exitFailed || !strings.HasPrefix(out, "child beside its parent: ") {
+			t.Errorf("after two expirations: status %d: %s", code, out)
+		}
+	})
+}
+
+// owned gives the n-th lease an owner who wrote it just now.
+func (s *leaseScene) owned(n int, owner string) {
+	s.edit(func(db *store.DB) {
+		l := whole(s.live[n], 10*(n+1))
+		l.Owner = owner
+		s.put(db, s.codec.Encode(l))
+	})
+}
+
+func TestLeasesThatAHostWorksOnAreNotChangedUnlessForced(t *testing.T) {
+	const ours, foreign = "host-1/0123abcd", "dotnet-host"
+	for _, owner := range []string{ours, foreign} {
+		synctest.Test(t, func(t *testing.T) {
+			s := leasesOf(t)
+			file := filepath.Join(t.TempDir(), "leases.json")
+			if code, _, errOut := s.run("export", "-o", file); code != exitOK {
+				t.Fatal(errOut)
+			}
+			s.owned(1, owner)
+			id := s.live[1].ID
+			refused := [][]string{
+				{"reset", id, "--to", "beginning"},
+				{"reset", "--all", "--to", "beginning"},
+				{"delete", id},
+				{"delete", "--all"},
+				{"import", file},
+				{"convert", "--to", "java-latest-version", "--to-processor", "q"},
+			}
+			if owner == foreign {
+				refused = append(refused, []string{"release", id}, []string{"release", "--all"})
+			}
+			for _, args := range refused {
+				code, out, errOut := s.run(args...)
+				if code != exitFailed || out != "" || !strings.Contains(errOut, "lease "+id+" is owned by "+lease.Instance(owner)) || !strings.Contains(errOut, "--force: ") {
+					t.Errorf("%v of %s's: status %d: %s%s", args, owner, code, out, errOut)
+				}
+			}
+			// The owner died: nothing is in the way any more.
+			time.Sleep(61 * time.Second)
+			if code, out, errOut := s.run("reset", id, "--to", "beginning", "--dry-run"); code != exitOK {
+				t.Errorf("an expired lease: status %d: %s%s", code, out, errOut)
+			}
+			s.owned(1, owner)
+			code, out, errOut := s.run("reset", id, "--to", "after:3", "--force")
+			if code != exitOK || !strings.Contains(errOut, "goes on delivering") {
+				t.Errorf("forced: status %d: %s%s", code, out, errOut)
+			}
+			if got := s.positions()[id]; got != "LSN 3" {
+				t.Errorf("forced: it is at %s", got)
+			}
+			s.owned(1, owner)
+			if code, out, _ := s.run("release", id, "--force"); code != exitOK || !strings.Contains(out, "is free; it was live") {
+				t.Errorf("a forced release: status %d: %s", code, out)
+			}
+		})
+	}
+}
+
+func TestLeasesCheckRepairsNoLeaseWhileAHostWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		s.edit(func(db *store.DB) {
+			s.drop(db, s.codec.LeaseID(s.live[0].ID))
+		})
+		s.owned(1, "host-1/0123abcd")
+		code, out, errOut := s.run("check", "--repair", "--yes")
+		if code != exitFailed || !strings.HasPrefix(out, "hole: ") || !strings.Contains(errOut, "the repair is refused: lease "+s.live[1].ID) || len(s.positions()) != 2 {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(whole(s.live[0], 1))); s.drop(db, s.codec.MarkerID()) })
+		s.owned(1, "host-1/0123abcd")
+		if code, out, errOut := s.run("check", "--repair", "--yes"); code != exitOK || !strings.Contains(out, "done: create the marker") {
+			t.Errorf("the marker: status %d: %s%s", code, out, errOut)
+		}
+	})
+}
+
+func TestLeasesCheckAsksBeforeItRepairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		s.edit(func(db *store.DB) { s.drop(db, s.codec.MarkerID()) })
+		code, out, errOut := s.run("check", "--repair") // the input is no terminal
+		if code != exitUsage || !strings.Contains(out, "the plan:\n  create the marker") || !strings.Contains(errOut, "say --yes") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if code, out, _ := s.run("check", "--json"); code != exitFailed || !strings.Contains(out, `"kind": "missing marker"`) || !strings.Contains(out, `"repairable": true`) {
+			t.Errorf("status %d: %s", code, out)
+		}
+	})
+}
+
+func TestLeasesComeBackFromAFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		file := filepath.Join(t.TempDir(), "leases.json")
+		if code, out, errOut := s.run("export", "--output", file); code != exitOK || !strings.Contains(out, "wrote 3 leases") {
+			t.Fatalf("status %d: %s%s", code, out, errOut)
+		}
+		if code, _, errOut := s.run("export", "--output", file); code != exitFailed || !strings.Contains(errOut, "exists") {
+			t.Errorf("a second export over the first: status %d: %s", code, errOut)
+		}
+		want := s.positions()
+		// Everything that can differ: one further, one gone, one more, no marker.
+		s.edit(func(db *store.DB) {
+			s.put(db, s.codec.Encode(whole(s.live[0], 99)))
+			s.drop(db, s.codec.LeaseID(s.live[1].ID))
+			s.put(db, s.codec.Encode(part("F0", "F1", 5)))
+			s.drop(db, s.codec.MarkerID())
+		})
+		if code, out, errOut := s.run("import", file, "--dry-run"); code != exitOK || strings.Count(out, "would ") != 5 {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if code, out, errOut := s.run("import", file); code != exitOK {
+			t.Fatalf("status %d: %s%s", code, out, errOut)
+		}
+		if got := s.positions(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the leases are %v, want %v", got, want)
+		}
+		if code, out, _ := s.run("check"); code != exitOK {
+			t.Errorf("after the import: %s", out)
+		}
+		// Under another name, beside the first.
+		if code, out, errOut := s.run("import", file, "--processor", "q"); code != exitOK || strings.Count(out, "done: create") != 4 {
+			t.Errorf("another processor: status %d: %s%s", code, out, errOut)
+		}
+		if code, _, errOut := s.run("ls"); code != exitFailed || !strings.Contains(errOut, `--processor "p"`) || !strings.Contains(errOut, `--processor "q"`) {
+			t.Errorf("two processors: status %d: %s", code, errOut)
+		}
+		// A container that was made anew has other positions.
+		var f map[string]any
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &f)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f["monitored"].(map[string]any)["containerRid"] = "AAAAAAAAAAA="
+		if text, err = json.Marshal(f); err != nil {
+			t.Fatal(err)
+		}
+		write(t, file, string(text))
+		if code, _, errOut := s.run("import", file, "--processor", "r"); code != exitFailed || !strings.Contains(errOut, "made anew") {
+			t.Errorf("another container: status %d: %s", code, errOut)
+		}
+		write(t, file, "{}")
+		if code, _, errOut := s.run("import", file); code != exitFailed || !strings.Contains(errOut, "no file of `changefeed leases export`") {
+			t.Errorf("no export: status %d: %s", code, errOut)
+		}
+	})
+}
+
+func TestLeasesAreResetAndDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		var end int64
+		s.edit(func(db *store.DB) {
+			c, err := db.Container(t.Context(), "shop", "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 50 {
+				r, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","customer":"%d"}`, i, i), store.WriteOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				end = max(end, r.LSN)
+			}
+		})
+		id := s.live[2].ID
+		for to, want := range map[string]string{
+			"beginning": "beginning", "after:7": "LSN 7", "2000-01-01": "2000-01-01T00:00:00Z",
+		} {
+			if code, out, errOut := s.run("reset", id, "--to", to); code != exitOK || s.positions()[id] != want {
+				t.Errorf("to %s: status %d, at %s: %s%s", to, code, s.positions()[id], out, errOut)
+			}
+		}
+		if code, out, errOut := s.run("reset", "--all", "--to", "now"); code != exitOK {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		var highest int64
+		for token, position := range s.positions() {
+			var lsn int64
+			if _, err := fmt.Sscanf(position, "LSN %d", &lsn); err != nil {
+				t.Errorf("now of %s is %q", token, position)
+			}
+			highest = max(highest, lsn)
+		}
+		if highest < end {
+			t.Errorf("now is LSN %d, and LSN %d is written", highest, end)
+		}
+		s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(whole(s.retired, 4))) })
+		if code, _, errOut := s.run("reset", s.live[0].ID, "--to", "beginning"); code != exitFailed || !strings.Contains(errOut, "waits for the end of its parent "+s.retired.ID) {
+			t.Errorf("a child: status %d: %s", code, errOut)
+		}
+		if code, out, errOut := s.run("delete", s.retired.ID); code != exitOK || len(s.positions()) != 3 {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if code, _, errOut := s.run("delete", "nonsense"); code != exitUsage || !strings.Contains(errOut, "there is no lease nonsense; there are ") {
+			t.Errorf("status %d: %s", code, errOut)
+		}
+		if code, out, errOut := s.run("delete", "--all"); code != exitOK || !strings.HasPrefix(out, "done: delete the marker\n") || strings.Count(out, "done: ") != 4 {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if code, _, errOut := s.run("ls"); code != exitFailed || !strings.Contains(errOut, "there are no leases of shop/orders in shop/leases") {
+			t.Errorf("status %d: %s", code, errOut)
+		}
+	})
+}
+
+func TestLeasesAreConvertedThereAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		want := s.positions()
+		before := func(args ...string) {
+			t.Helper()
+			if code, out, errOut := s.run(append([]string{"convert"}, args...)...); code != exitFailed || out != "" {
+				t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
+			}
+		}
+		before("--to", "java-latest-version") // the same ids
+		before("--to", "dotnet")              // it is
+		code, out, errOut := s.run("convert", "--to", "java-latest-version", "--to-processor", "j", "--dry-run")
+		if code != exitOK || !strings.Contains(out, `    - "ContinuationToken": "\"10\""`) || !strings.Contains(out, `    + "ContinuationToken": "ey`) || strings.Contains(out, "done") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		for _, hop := range [][]string{
+			{"--to", "java-latest-version", "--to-processor", "j"},
+			{"--processor", "j", "--to", "java-handle-changes"},
+			{"--processor", "j", "--dialect", "java-handle-changes", "--to", "dotnet", "--to-processor", "back"},
+		} {
+			if code, out, errOut := s.run(append([]string{"convert"}, hop...)...); code != exitOK || strings.Count(out, "done: create lease") != 3 || strings.Count(out, "done: delete lease") != 3 {
+				t.Fatalf("%v: status %d: %s%s", hop, code, out, errOut)
+			}
+		}
+		if got := s.positions(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the leases are %v, want %v", got, want)
+		}
+		if code, out, _ := s.run("check"); code != exitOK || !strings.Contains(out, `3 leases of the processor "back"`) {
+			t.Errorf("status %d: %s", code, out)
+		}
+		// A part of a partition has no form there, and nothing is written.
+		s.edit(func(db *store.DB) {
+			back, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "back", Identity: s.identity}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.put(db, back.Encode(part("F0", "F1", 5)))
+		})
+		if code, out, errOut := s.run("convert", "--processor", "back", "--to", "java-handle-changes"); code != exitFailed || out != "" || !strings.Contains(errOut, "lease F0-F1 can't be converted") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+	})
+}
+
+// A conversion that was killed anywhere is finished by the same command.
+func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		to, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "p", Identity: s.identity}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		convert := []string{"convert", "--dialect", "dotnet", "--to", "java-handle-changes"}
+		// One lease was made, and no more; the lock was left.
+		s.edit(func(db *store.DB) {
+			s.put(db, to.Encode(whole(s.live[0], 10)))
+			s.put(db, to.Lock())
+		})
+		if code, _, errOut := s.run(convert...); code != exitFailed || !strings.Contains(errOut, "the target is locked") {
+			t.Errorf("locked: status %d: %s", code, errOut)
+		}
+		s.edit(func(db *store.DB) { s.drop(db, to.LockID()) })
+		if code, out, errOut := s.run(append(convert, "--dry-run")...); code != exitOK || !strings.Contains(out, "lease "+s.live[0].ID+" is there already") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		// Everything was made, and one of the old leases deleted.
+		s.edit(func(db *store.DB) {
+			s.put(db, to.Encode(whole(s.live[1], 20)))
+			s.put(db, to.Encode(whole(s.live[2], 30)))
+			s.put(db, to.Marker())
+			s.drop(db, s.codec.LeaseID(s.live[0].ID))
+		})
+		if code, out, errOut := s.run(convert...); code != exitOK || strings.Contains(out, "create") || strings.Count(out, "done: delete lease") != 2 {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if got := s.positions(); len(got) != 3 {
+			t.Errorf("the leases are %v", got)
+		}
+		// A target where somebody works is no attempt of ours.
+		other := leasesOf(t)
+		other.edit(func(db *store.DB) {
+			to, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "p", Identity: other.identity}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other.put(db, to.Encode(whole(other.live[0], 77)))
+		})
+		if code, out, errOut := other.run(convert...); code != exitFailed || out != "" || !strings.Contains(errOut, "at another position") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+	})
 }

@@ -33,6 +33,9 @@ type Container struct {
 	client *azcosmos.ContainerClient
 }
 
+// requestTime bounds a write that is made though the command was interrupted.
+const requestTime = 10 * time.Second
+
 // Open looks at the monitored container, and at the lease container database/name of
 // the lease account. Errors: a container isn't there; the lease container is
 // partitioned by something that leases aren't found by.

@@ -48,24 +48,22 @@ func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	var asked []Item
-	for _, i := range items {
-		waits, err := r.begin(ctx, c, s, i)
-		if err != nil {
+	answers := make([]answer, len(items))
+	for n, i := range items {
+		var err error
+		if answers[n], err = r.begin(ctx, c, s, i); err != nil {
 			return fmt.Errorf("release lease %s: %w", i.Token, err)
 		}
-		if waits {
-			asked = append(asked, i)
-		}
 	}
-	freed := len(items) - len(asked)
-	for _, i := range asked {
-		if err := r.wait(ctx, c, s, i); err != nil {
+	for n, i := range items {
+		if answers[n] == settled {
+			continue
+		}
+		if err := r.wait(ctx, c, s, i, answers[n] == asked); err != nil {
 			return err
 		}
-		freed++
 	}
-	if freed == 0 || r.DryRun {
+	if r.DryRun {
 		return nil
 	}
 	return r.say("A free lease stays so for an acquire interval (17 s by default) at most; then any host may take it, the same one too. To keep it free stop the hosts.\n")
@@ -76,37 +74,45 @@ func (r Release) say(format string, args ...any) error {
 	return err
 }
 
-// begin frees a lease, or asks for it; waits tells that its owner has to hand it over.
-func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (waits bool, err error) {
+// answer is what became of a request for a lease.
+type answer int
+
+const (
+	settled answer = iota // nothing is to be waited for
+	asked                 // the lease is marked
+	refused               // a renewal came between: it is to be asked for again
+)
+
+// begin frees a lease, or asks for it.
+func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (answer, error) {
 	owner := lease.Instance(i.Owner)
 	switch state := s.State(i.Lease); {
 	case state == Free:
-		return false, r.say("lease %s is free\n", i.Token)
+		return settled, r.say("lease %s is free\n", i.Token)
 	case r.DryRun && (state == Expired || r.Force):
-		return false, r.say("would free lease %s of %s\n", i.Token, owner)
+		return settled, r.say("would free lease %s of %s\n", i.Token, owner)
 	case r.DryRun:
-		return false, r.say("would ask %s for lease %s\n", owner, i.Token)
+		return settled, r.say("would ask %s for lease %s\n", owner, i.Token)
 	case state == Expired || r.Force:
 		if _, err := c.Replace(ctx, i.Document, s.Codec.Encode(i.Released(""))); err != nil {
-			return false, err
+			return settled, err
 		}
-		return false, r.say("lease %s of %s is free; it was %s\n", i.Token, owner, state)
+		return settled, r.say("lease %s of %s is free; it was %s\n", i.Token, owner, state)
 	case i.Wanted() != "":
-		return true, r.say("lease %s: %s was asked for it by %s already\n", i.Token, owner, lease.Instance(i.Wanted()))
+		return asked, r.say("lease %s: %s was asked for it by %s already\n", i.Token, owner, lease.Instance(i.Wanted()))
 	}
-	_, err = c.Replace(ctx, i.Document, s.Codec.Encode(i.Asked(r.Owner)))
-	var changed *ChangedError
-	if errors.As(err, &changed) {
-		return true, nil // a renewal came between: the wait asks again
+	_, err := c.Replace(ctx, i.Document, s.Codec.Encode(i.Asked(r.Owner)))
+	if changed(err) {
+		return refused, nil
 	}
 	if err != nil {
-		return false, err
+		return settled, err
 	}
-	return true, r.say("lease %s: asked %s for it, who finishes its batch first\n", i.Token, owner)
+	return asked, r.say("lease %s: asked %s for it, who finishes its batch first\n", i.Token, owner)
 }
 
-// wait looks at a lease until its owner has let it go. Where the request was overwritten, it asks again.
-func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item) error {
+// wait looks at a lease until its owner has let it go, and asks for it where it isn't marked yet.
+func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marked bool) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
@@ -131,10 +137,16 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item) error
 			return r.say("lease %s was handed over; %s has it now\n", i.Token, lease.Instance(l.Owner))
 		case s.State(l) == Expired:
 			return r.say("lease %s has expired: %s is gone, and any host may take it\n", i.Token, lease.Instance(l.Owner))
+		case l.Wanted() == "" && marked:
+			// A host of our kind keeps the mark until somebody acquires the lease.
+			return r.say("lease %s was free, and %s has taken it again\n", i.Token, lease.Instance(l.Owner))
 		case l.Wanted() == "":
-			if _, err := c.Replace(ctx, d, s.Codec.Encode(l.Asked(r.Owner))); err != nil && !changed(err) && ctx.Err() == nil {
+			_, err := c.Replace(ctx, d, s.Codec.Encode(l.Asked(r.Owner)))
+			if marked = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
 				return fmt.Errorf("ask for lease %s: %w", i.Token, err)
 			}
+		default:
+			marked = true
 		}
 		select {
 		case <-tick.C:

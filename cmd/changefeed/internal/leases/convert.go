@@ -1,0 +1,199 @@
+package leases
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Conversion moves the leases of a processor into another dialect.
+type Conversion struct {
+	// Source is what is converted, Target what is there already: nothing, or what an earlier
+	// attempt has left.
+	Source, Target Survey
+	// Steps create the leases that are missing; Unchanged are those that are there. Remove deletes the source's.
+	Steps, Remove []Step
+	Unchanged     []string
+	// Notes say what the new leases don't carry on.
+	Notes []string
+}
+
+// PlanConversion judges whether a conversion can be made, and what it does. same tells that
+// source and target are one lease container. Errors: *[LiveError]; *[lease.ImpossibleError]; the target is in use.
+func PlanConversion(source, target Survey, same, force bool) (Conversion, error) {
+	c := Conversion{Source: source, Target: target}
+	from, to := source.Codec, target.Codec
+	if same && from.LeasePrefix() == to.LeasePrefix() {
+		return c, fmt.Errorf("in one lease container leases of %s and of %s have the same ids: convert into another one (--to-leases), or under another processor name (--to-processor)", from.Dialect(), to.Dialect())
+	}
+	if err := source.refuseLive("convert", source.Items, force); err != nil {
+		return c, err
+	}
+	if err := target.refuseLive("convert", target.Items, false); err != nil {
+		return c, fmt.Errorf("the target is in use: %w", err)
+	}
+	made, err := lease.Convert(from, to, source.listing(), source.Partitions, source.Now)
+	if err != nil {
+		return c, err
+	}
+	c.Notes = made.Notes
+	for _, step := range made.Steps {
+		there, ok := target.find(step.To.Token)
+		if !ok {
+			c.Steps = append(c.Steps, Step{
+				Op: Create, After: step.To, Raw: step.After,
+				Text: fmt.Sprintf("create lease %s of lease %s (%s)\n%s", step.To.Token, step.From.Token, Position(step.From), Difference(step.Before, step.After)),
+			})
+			continue
+		}
+		if there.Continuation != step.To.Continuation {
+			return c, fmt.Errorf("the target has lease %s already, at another position (%s, and not %s): somebody works there; use another processor name (--to-processor)", there.Token, Position(there.Lease), Position(step.To))
+		}
+		c.Unchanged = append(c.Unchanged, there.Token)
+	}
+	if err := c.resumable(made); err != nil {
+		return c, err
+	}
+	for _, i := range source.Items {
+		before := i.Document
+		c.Remove = append(c.Remove, Step{Op: Delete, Before: &before, Text: fmt.Sprintf("delete lease %s of the source", i.Token)})
+	}
+	return c, nil
+}
+
+// resumable refuses a target that holds something else than an earlier attempt's work.
+func (c Conversion) resumable(made lease.Conversion) error {
+	ours := func(i Item) bool {
+		return slices.ContainsFunc(made.Steps, func(s lease.Step) bool { return s.To.Token == i.Token })
+	}
+	if len(c.Target.Broken)+len(c.Target.Foreign) > 0 {
+		return errors.New("the target has documents that can't be understood or are of another dialect: see `changefeed leases check`")
+	}
+	switch {
+	case c.Target.Marker != nil && len(c.Target.Items) == 0:
+		// Java's second dialect makes the first's marker, so that nobody starts there by mistake.
+		if c.Target.Codec.Dialect() != lease.JavaHandleChanges {
+			return errors.New("the target has a marker: a processor of that name was there; use another name (--to-processor), or `changefeed leases delete --all`")
+		}
+	case c.Target.Marker != nil && len(c.Steps) > 0, !slices.ContainsFunc(c.Target.Items, ours) && len(c.Target.Items) > 0:
+		return fmt.Errorf("the target has %s of its own: use another processor name (--to-processor) or another lease container (--to-leases)", count(len(c.Target.Items), "lease", "leases"))
+	}
+	return nil
+}
+
+// Convert carries a conversion out. Each step may be the last one: the same command goes on where it
+// ended. from and to may be the same container.
+func Convert(ctx context.Context, from, to *Container, c Conversion, done func(Step) error) error {
+	id := c.Target.Codec.LockID()
+	lock, err := to.Create(ctx, id, id, c.Target.Codec.Lock())
+	if changed(err) {
+		return fmt.Errorf("the target is locked: a host is starting there, or was when it was killed (`changefeed leases check` tells)")
+	}
+	if err != nil {
+		return fmt.Errorf("lock the target: %w", err)
+	}
+	err = convertLocked(ctx, from, to, c, done)
+	// The lock goes whatever became of the conversion, an interrupt included.
+	return errors.Join(err, unlock(context.WithoutCancel(ctx), to, lock))
+}
+
+func unlock(ctx context.Context, to *Container, lock Document) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	if err := to.Delete(ctx, lock); err != nil {
+		return fmt.Errorf("unlock the target: %w", err)
+	}
+	return nil
+}
+
+func convertLocked(ctx context.Context, from, to *Container, c Conversion, done func(Step) error) error {
+	short := func(s Step) error {
+		s.Text, _, _ = strings.Cut(s.Text, "\n")
+		return done(s)
+	}
+	if err := to.Apply(ctx, c.Target, c.Steps, short); err != nil {
+		return err
+	}
+	if c.Target.Marker == nil {
+		if err := to.Apply(ctx, c.Target, []Step{{Op: Mark, Text: "create the marker of the target"}}, done); err != nil {
+			return err
+		}
+	}
+	if err := verify(ctx, to, c); err != nil {
+		return err
+	}
+	return from.Apply(ctx, c.Source, c.Remove, done)
+}
+
+// verify reads again what was written, before the source's leases go.
+func verify(ctx context.Context, to *Container, c Conversion) error {
+	now, err := to.SurveyOf(ctx, c.Target.Processor, c.Target.Codec.Dialect(), c.Target.Terms)
+	if err != nil {
+		return fmt.Errorf("read again what was written: %w", err)
+	}
+	for _, step := range c.Steps {
+		i, ok := now.find(step.After.Token)
+		if !ok || i.Continuation != step.After.Continuation {
+			return fmt.Errorf("lease %s isn't in the target as it was written: nothing was deleted from the source", step.After.Token)
+		}
+	}
+	if now.Marker == nil {
+		return errors.New("the marker isn't in the target: nothing was deleted from the source")
+	}
+	return nil
+}
+
+// Difference shows two documents member by member, for people: "-" goes, "+" comes.
+func Difference(before, after []byte) string {
+	old, young := members(before), members(after)
+	var b strings.Builder
+	for _, m := range old {
+		if now, ok := find(young, m.name); !ok || now != m.value {
+			fmt.Fprintf(&b, "    - %q: %s\n", m.name, m.value)
+		}
+	}
+	for _, m := range young {
+		if was, ok := find(old, m.name); !ok || was != m.value {
+			fmt.Fprintf(&b, "    + %q: %s\n", m.name, m.value)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+type member struct{ name, value string }
+
+func find(all []member, name string) (string, bool) {
+	for _, m := range all {
+		if m.name == name {
+			return m.value, true
+		}
+	}
+	return "", false
+}
+
+// members are those of an object, in its order.
+func members(object []byte) []member {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if _, err := d.Token(); err != nil {
+		return nil
+	}
+	var all []member
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return all
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return all
+		}
+		all = append(all, member{fmt.Sprint(name), string(value)})
+	}
+	return all
+}

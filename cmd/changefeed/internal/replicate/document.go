@@ -1,0 +1,171 @@
+package replicate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
+)
+
+// maxDepth is how deep a document may be nested: more than the service takes.
+const maxDepth = 512
+
+// systemProperties are the service's own members of a document, which a copy gets anew.
+var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
+
+// keyPath is a path of a partition key: /address/city is {"address", "city"}.
+type keyPath []string
+
+// parseKeyPaths reads paths as the service writes them.
+func parseKeyPaths(paths []string) ([]keyPath, error) {
+	all := make([]keyPath, 0, len(paths))
+	for _, path := range paths {
+		rest, rooted := strings.CutPrefix(path, "/")
+		if !rooted || rest == "" {
+			return nil, fmt.Errorf("the path of a key is %q: it has the form /name", path)
+		}
+		var names keyPath
+		for name := range strings.SplitSeq(rest, "/") {
+			if quoted, isQuoted := strings.CutPrefix(name, `"`); isQuoted {
+				name = strings.TrimSuffix(quoted, `"`)
+			}
+			if name == "" {
+				return nil, fmt.Errorf("the path of a key is %q: a name in it is empty", path)
+			}
+			names = append(names, name)
+		}
+		all = append(all, names)
+	}
+	return all, nil
+}
+
+// shape is how both containers are keyed.
+type shape struct {
+	source, target []keyPath
+}
+
+// document is a document of either container, taken apart.
+type document struct {
+	id string
+	// source and target are its keys in both containers. They are compared by
+	// their texts.
+	source, target feed.PartitionKey
+	// body is the document without the system properties.
+	body json.RawMessage
+}
+
+// errNoID tells of a document that can't be copied.
+var errNoID = errors.New("the document has no id")
+
+// parse takes a document apart. What it returns shares nothing with raw.
+func (s shape) parse(raw json.RawMessage) (document, error) {
+	var d document
+	members := map[string]json.RawMessage{} // those that keys begin with
+	body := make([]byte, 0, len(raw))
+	in := jsonscan.New(raw, maxDepth)
+	in.Space()
+	found := false
+	for more, err := in.Object(1); more || err != nil; more, err = in.Next('}') {
+		if err != nil {
+			return document{}, err
+		}
+		in.Space()
+		from := in.Offset()
+		name, err := in.Name()
+		if err != nil {
+			return document{}, err
+		}
+		at := in.Offset()
+		if err := in.Value(2); err != nil {
+			return document{}, err
+		}
+		value := in.Slice(at)
+		switch {
+		case isSystem(name):
+			continue
+		case name.Is("id"):
+			if json.Unmarshal(value, &d.id) != nil {
+				return document{}, errNoID
+			}
+			found = true
+		}
+		if first, wanted := s.wanted(name); wanted {
+			members[first] = value
+		}
+		if len(body) > 0 {
+			body = append(body, ',')
+		} else {
+			body = append(body, '{')
+		}
+		body = append(body, in.Slice(from)...)
+	}
+	if !found {
+		return document{}, errNoID
+	}
+	d.body = append(body, '}')
+	var err error
+	if d.source, err = keyOf(members, s.source); err != nil {
+		return document{}, err
+	}
+	d.target, err = keyOf(members, s.target)
+	return d, err
+}
+
+func isSystem(name jsonscan.Text) bool {
+	for _, system := range systemProperties {
+		if name.Is(system) {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted reports whether the path of a key begins with a member.
+func (s shape) wanted(name jsonscan.Text) (first string, ok bool) {
+	for _, paths := range [][]keyPath{s.source, s.target} {
+		for _, path := range paths {
+			if name.Is(path[0]) {
+				return path[0], true
+			}
+		}
+	}
+	return "", false
+}
+
+// keyOf finds a document's key. What isn't there, or is an object or an array,
+// is undefined, as it is to the service.
+func keyOf(members map[string]json.RawMessage, paths []keyPath) (feed.PartitionKey, error) {
+	key := make(feed.PartitionKey, len(paths))
+	for i, path := range paths {
+		key[i] = feed.Undefined
+		raw, found := members[path[0]]
+		if !found {
+			continue
+		}
+		var value any
+		if err := json.Unmarshal(raw, &value); err != nil {
+			return nil, fmt.Errorf("the value of key %s: %w", strings.Join(path, "/"), err)
+		}
+		for _, name := range path[1:] {
+			object, _ := value.(map[string]any)
+			if value, found = object[name]; !found {
+				break
+			}
+		}
+		switch v := value.(type) {
+		case string, bool, float64:
+			key[i] = v
+		case nil:
+			if found {
+				key[i] = nil
+			}
+		}
+	}
+	return key, nil
+}
+
+// name names a document of the source in messages.
+func (d document) name() string { return fmt.Sprintf("id %q of key %s", d.id, d.source) }

@@ -1,0 +1,159 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// standing is how far a processor has come, over all of its hosts.
+type standing struct {
+	at time.Time
+	// leases is how many there are, owned how many somebody holds.
+	leases, owned int
+	// behind is the sum of what each lease is behind its partition's end, in LSNs,
+	// and part how much of the way lies behind them, 0 to 1.
+	behind int64
+	part   float64
+	// caughtUp tells that all that was written before the look before is checkpointed.
+	caughtUp bool
+}
+
+// lag looks how far a processor has come, by its leases and one read for each. It
+// isn't safe for concurrent use.
+type lag struct {
+	source feed.Source
+	store  lease.Store
+	mode   feed.Mode
+	start  feed.Start
+	// expiration is the leases'.
+	expiration time.Duration
+
+	// ends are the partitions' ends at the look before.
+	ends []end
+}
+
+// errNoLeases tells that no host has made the leases yet.
+var errNoLeases = errors.New("the leases aren't made yet")
+
+// look looks once.
+func (l *lag) look(ctx context.Context) (standing, error) {
+	s := standing{at: time.Now(), caughtUp: true}
+	listing, err := l.store.List(ctx)
+	if err != nil {
+		return s, fmt.Errorf("list the leases: %w", err)
+	}
+	if listing.Initialized.IsZero() || len(listing.Leases) == 0 {
+		return s, errNoLeases
+	}
+	partitions, err := l.source.Partitions(ctx)
+	if err != nil {
+		return s, fmt.Errorf("list the partitions: %w", err)
+	}
+	var covered []feed.Range
+	var ends []end
+	for _, x := range listing.Leases {
+		s.leases++
+		if l.live(x, listing.Now) {
+			s.owned++
+		}
+		rng := rangeOf(x, partitions)
+		page, err := l.source.Read(ctx, feed.Request{
+			Partition: feed.Partition{ID: x.PartitionID}, Range: x.Range, From: x.Start(l.start), Mode: l.mode, MaxItems: 1,
+		})
+		var gone *feed.GoneError
+		if errors.As(err, &gone) { // its owner is about to split it
+			s.caughtUp = false
+			continue
+		}
+		if err != nil {
+			return s, fmt.Errorf("read behind lease %s: %w", x.Token, err)
+		}
+		covered = append(covered, rng)
+		if page.End > 0 {
+			ends = append(ends, end{rng, page.End})
+		}
+		if len(page.Changes) == 0 {
+			s.part++
+			continue
+		}
+		first := page.Changes[0].LSN
+		s.behind += max(page.End-first+1, 1)
+		s.part += float64(first-1) / float64(max(page.End, first))
+		s.caughtUp = s.caughtUp && l.passed(rng, first)
+	}
+	s.part /= float64(s.leases)
+	s.caughtUp = s.caughtUp && tile(covered)
+	l.ends = ends
+	return s, nil
+}
+
+// passed reports whether a lease whose first unread change has that LSN has all
+// that its range had at the look before.
+func (l *lag) passed(rng feed.Range, first int64) bool {
+	known := false
+	for _, e := range l.ends {
+		if e.Overlaps(rng) {
+			known = true
+			if first <= e.lsn {
+				return false
+			}
+		}
+	}
+	return known
+}
+
+// live reports whether a lease has an owner that is alive.
+func (l *lag) live(x lease.Lease, now time.Time) bool {
+	return x.Owner != "" && (now.IsZero() || now.Sub(x.Modified) < l.expiration+time.Second)
+}
+
+// idle reports whether no host works on the processor's leases.
+func (l *lag) idle(ctx context.Context) (bool, error) {
+	listing, err := l.store.List(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list the leases: %w", err)
+	}
+	return !slices.ContainsFunc(listing.Leases, func(x lease.Lease) bool { return l.live(x, listing.Now) }), nil
+}
+
+// made reports whether the processor's leases are there.
+func (l *lag) made(ctx context.Context) (bool, error) {
+	listing, err := l.store.List(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list the leases: %w", err)
+	}
+	return !listing.Initialized.IsZero(), nil
+}
+
+// rangeOf is a lease's range, or its partition's; empty: the partition is gone.
+func rangeOf(x lease.Lease, partitions []feed.Partition) feed.Range {
+	if !x.Range.IsZero() {
+		return x.Range
+	}
+	for _, p := range partitions {
+		if p.ID == x.PartitionID {
+			return p.Range
+		}
+	}
+	return feed.Range{Min: feed.MaxEPK, Max: feed.MaxEPK}
+}
+
+// tile reports whether ranges cover all keys.
+func tile(ranges []feed.Range) bool {
+	slices.SortFunc(ranges, func(a, b feed.Range) int { return strings.Compare(a.Min, b.Min) })
+	covered := feed.MinEPK
+	for _, r := range ranges {
+		if r.Min > covered {
+			return false
+		}
+		covered = max(covered, r.Max)
+	}
+	return covered == feed.MaxEPK
+}

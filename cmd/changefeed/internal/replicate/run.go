@@ -1,0 +1,258 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// versionsSuffix makes the name of the processor that applies all versions.
+const versionsSuffix = "-versions"
+
+// job is one processor of the replication, with its hosts in this process.
+type job struct {
+	processor string
+	mode      feed.Mode
+	start     feed.Start
+	rules     rules
+	// gate holds batches back until it is closed; nil: none.
+	gate <-chan struct{}
+}
+
+// runLatest copies latest versions.
+func (r *replication) runLatest(ctx context.Context) error {
+	j := job{processor: r.Processor, start: feed.Beginning(), rules: r.rules}
+	lag, err := r.lag(ctx, j.processor, j.mode)
+	if err != nil {
+		return err
+	}
+	stop := r.start(ctx, j)
+	err = r.watch(ctx, lag, "copied", func(s standing) (bool, error) { return r.UntilCaughtUp && s.caughtUp, nil })
+	return errors.Join(err, stop())
+}
+
+// runVersions holds the leases of all versions at where they are made, copies the
+// latest versions, and then applies all versions.
+func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
+	gate := make(chan struct{})
+	versions := job{processor: r.Processor + versionsSuffix, mode: feed.AllVersionsAndDeletes, start: feed.Now(), rules: r.rules, gate: gate}
+	lag, err := r.lag(ctx, versions.processor, versions.mode)
+	if err != nil {
+		return err
+	}
+	stop := r.start(ctx, versions)
+	defer func() { err = errors.Join(err, stop()) }()
+	if !st.Copied {
+		if err := r.until(ctx, lag.made); err != nil {
+			return err
+		}
+		if err := r.copyFirst(ctx); err != nil {
+			return err
+		}
+	}
+	// An old version that another process has yet to write must not come after a newer one.
+	copying, err := r.lag(ctx, r.Processor, feed.LatestVersion)
+	if err != nil {
+		return err
+	}
+	if err := r.until(ctx, copying.idle); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	close(gate)
+	r.progress.forget()
+	return r.watch(ctx, lag, "copied", func(s standing) (bool, error) { return r.UntilCaughtUp && s.caughtUp, nil })
+}
+
+// copyFirst copies the latest versions until all processes have caught up.
+func (r *replication) copyFirst(ctx context.Context) error {
+	j := job{processor: r.Processor, start: feed.Beginning(), rules: r.rules}
+	// Whatever changes from now on is applied again, with its moves.
+	j.rules.ends = []end{{feed.Full(), math.MaxInt64}}
+	lag, err := r.lag(ctx, j.processor, j.mode)
+	if err != nil {
+		return err
+	}
+	stop := r.start(ctx, j)
+	err = r.watch(ctx, lag, "what is there: copied", func(s standing) (bool, error) {
+		if s.caughtUp {
+			return true, r.state.copied(ctx)
+		}
+		st, err := r.state.read(ctx)
+		return st != nil && st.Copied, err
+	})
+	return errors.Join(err, stop())
+}
+
+// until waits for something to become true.
+func (r *replication) until(ctx context.Context, is func(ctx context.Context) (bool, error)) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		yes, err := is(ctx)
+		switch {
+		case yes && err == nil:
+			return nil
+		case err != nil && ctx.Err() == nil:
+			r.progress.say("%v; it is tried again", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil // Run tells why
+		}
+	}
+}
+
+// watch prints progress until done says so, or ctx ends.
+func (r *replication) watch(ctx context.Context, l *lag, what string, done func(standing) (bool, error)) error {
+	tick := time.NewTicker(r.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		s, err := l.look(ctx)
+		if errors.Is(err, errNoLeases) {
+			continue
+		}
+		end := false
+		if err == nil {
+			r.progress.add(s)
+			r.progress.say("%s", r.progress.line(what))
+			end, err = done(s)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			r.progress.say("%v; it is tried again", err)
+		case end:
+			return nil
+		}
+	}
+}
+
+// start starts the hosts of a job. stop ends them, and waits.
+func (r *replication) start(ctx context.Context, j job) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var (
+		all  sync.WaitGroup
+		mu   sync.Mutex // guards errs
+		errs []error
+	)
+	for n := range r.Hosts {
+		all.Go(func() {
+			if err := r.host(ctx, j, n); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+				r.fail(err)
+			}
+		})
+	}
+	return func() error {
+		cancel()
+		all.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return errors.Join(errs...)
+	}
+}
+
+// host runs one processor.
+func (r *replication) host(ctx context.Context, j job, n int) error {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "host"
+	}
+	told := &teller{progress: r.progress}
+	p, err := changefeed.New(changefeed.Config{
+		Processor: j.processor,
+		Instance:  fmt.Sprintf("%s-%d-%d", name, os.Getpid(), n),
+		Source:    r.source,
+		Leases:    r.leases,
+		Handler:   changefeed.HandlerFunc(func(hctx context.Context, b *changefeed.Batch) error { return r.handle(ctx, hctx, j, b) }),
+		Start:     j.start,
+		Mode:      j.mode,
+		MaxItems:  maxItems,
+		ReadAhead: readAhead,
+		// As Expiration says, in the proportions of the defaults.
+		ExpirationInterval: r.Expiration,
+		AcquireInterval:    r.Expiration * 17 / 60,
+		RenewInterval:      r.Expiration * 13 / 60,
+		RequestTimeout:     min(10*time.Second, r.Expiration/3),
+		Notify:             told.notify,
+		Metrics:            r.Metrics,
+	})
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
+
+// errHeld tells that a stop came while a batch was held back.
+var errHeld = errors.New("the replication ends before this batch is applied")
+
+// handle copies one batch. run is the host's context, ctx the lease's.
+func (r *replication) handle(run, ctx context.Context, j job, b *changefeed.Batch) error {
+	if j.gate != nil {
+		select {
+		case <-j.gate:
+		case <-run.Done():
+			return errHeld
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	err := r.writer.handle(ctx, j.rules, b)
+	if err != nil && fatal(err) {
+		r.fail(err)
+	}
+	return err
+}
+
+// teller tells of errors that are tried again, and not of the same one all the time.
+type teller struct {
+	progress *progress
+
+	mu   sync.Mutex // guards what follows
+	last string
+	at   time.Time
+}
+
+// repeat is how long the same error isn't told again.
+const repeat = 30 * time.Second
+
+func (t *teller) notify(n changefeed.Notification) {
+	if n.Event != changefeed.Failed || errors.Is(n.Err, errHeld) || fatal(n.Err) {
+		return
+	}
+	text := n.Err.Error()
+	t.mu.Lock()
+	again := text == t.last && time.Since(t.at) < repeat
+	if !again {
+		t.last, t.at = text, time.Now()
+	}
+	t.mu.Unlock()
+	if !again {
+		t.progress.say("%s; it is tried again", text)
+	}
+}

@@ -1,0 +1,179 @@
+package replicate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// state is a replication's document in the lease container, beside the leases: what
+// a later run, and other processes, have to know of its beginning. Its id begins
+// with no processor's name and host, so that no processor takes it for a lease.
+type state struct {
+	ID string `json:"id"`
+	// PartitionKey is the id, for a lease container that is keyed by it.
+	PartitionKey string `json:"partitionKey"`
+	Version      int    `json:"version"`
+	// FromRID and ToRID are the containers, SourceKey and TargetKey how they are keyed.
+	FromRID   string   `json:"fromRid"`
+	ToRID     string   `json:"toRid"`
+	SourceKey []string `json:"sourceKey"`
+	TargetKey []string `json:"targetKey"`
+	Mode      string   `json:"mode"`
+	// TargetEmpty tells that the target had no document when the replication began, and
+	// Ends where the source's ranges ended then.
+	TargetEmpty bool       `json:"targetEmpty"`
+	Ends        []stateEnd `json:"ends"`
+	// Copied tells, in all versions and deletes mode, that the latest versions are
+	// copied, and all processes apply changes.
+	Copied bool `json:"copied"`
+
+	// ETag is the service's.
+	ETag string `json:"_etag,omitempty"`
+}
+
+// stateEnd is the last LSN of a range of the source.
+type stateEnd struct {
+	Min string `json:"min"`
+	Max string `json:"max"`
+	LSN int64  `json:"lsn"`
+}
+
+// ends are the ends of the source's ranges when the replication began.
+func (st *state) ends() []end {
+	all := make([]end, 0, len(st.Ends))
+	for _, e := range st.Ends {
+		all = append(all, end{feed.Range{Min: e.Min, Max: e.Max}, e.LSN})
+	}
+	return all
+}
+
+// endsOf reads where the ranges of a source end. Where it can't tell, the range ends before
+// its first change.
+func endsOf(ctx context.Context, source feed.Source) ([]stateEnd, error) {
+	partitions, err := source.Partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]stateEnd, 0, len(partitions))
+	for _, p := range partitions {
+		page, err := source.Read(ctx, feed.Request{Range: p.Range, From: feed.Now()})
+		if err != nil {
+			return nil, fmt.Errorf("find the end of range %s: %w", p.Range, err)
+		}
+		all = append(all, stateEnd{Min: p.Range.Min, Max: p.Range.Max, LSN: page.End})
+	}
+	return all, nil
+}
+
+const stateVersion = 1
+
+// stateStore reads and writes one state.
+type stateStore struct {
+	container *azcosmos.ContainerClient
+	id        string
+}
+
+func (s stateStore) key() azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s.id) }
+
+// read returns the state; nil: there is none.
+func (s stateStore) read(ctx context.Context) (*state, error) {
+	got, err := s.container.ReadItem(ctx, s.key(), s.id, nil)
+	if status(err) == http.StatusNotFound {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the replication's state: %w", err)
+	}
+	var st state
+	if err := json.Unmarshal(got.Value, &st); err != nil {
+		return nil, fmt.Errorf("read the replication's state (document %q of the lease container): %w", s.id, err)
+	}
+	if st.Version != stateVersion {
+		return nil, refuse("document %q of the lease container has version %d, and this program understands %d", s.id, st.Version, stateVersion)
+	}
+	return &st, nil
+}
+
+// begin makes the state of a replication that begins, or returns that of one that
+// has begun. It is refused if that one is another's. first completes it at the first
+// beginning.
+func (s stateStore) begin(ctx context.Context, want state, first func(ctx context.Context, st *state) error) (*state, error) {
+	was, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if was == nil {
+		if err := first(ctx, &want); err != nil {
+			return nil, err
+		}
+		want.ID, want.PartitionKey, want.Version = s.id, s.id, stateVersion
+		body, err := json.Marshal(want)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.container.CreateItem(ctx, s.key(), body, nil); err != nil && status(err) != http.StatusConflict {
+			return nil, fmt.Errorf("write the replication's state: %w", err)
+		}
+		if was, err = s.read(ctx); err != nil || was == nil {
+			return nil, errors.Join(err, errors.New("the replication's state was written, and is gone"))
+		}
+	}
+	return was, was.fits(want)
+}
+
+// fits refuses to go on with the leases of another replication.
+func (st *state) fits(want state) error {
+	const way = "; give this one another --processor, or delete that one's leases and state first"
+	switch {
+	case st.FromRID != want.FromRID:
+		return refuse("the leases are of a replication from another container (rid %s, and this one has %s): was it made anew?%s", st.FromRID, want.FromRID, way)
+	case st.ToRID != want.ToRID:
+		return refuse("the leases are of a replication into another container (rid %s, and this one has %s): was it made anew?%s", st.ToRID, want.ToRID, way)
+	case st.Mode != want.Mode:
+		return refuse("the leases are of a replication in mode %s, and this one is in %s%s", st.Mode, want.Mode, way)
+	case !slices.Equal(st.TargetKey, want.TargetKey) || !slices.Equal(st.SourceKey, want.SourceKey):
+		return refuse("the leases are of a replication from key %s to %s, and this one is from %s to %s%s",
+			strings.Join(st.SourceKey, ","), strings.Join(st.TargetKey, ","), strings.Join(want.SourceKey, ","), strings.Join(want.TargetKey, ","), way)
+	}
+	return nil
+}
+
+// copied notes that the latest versions are copied.
+func (s stateStore) copied(ctx context.Context) error {
+	for range maxAttempts {
+		st, err := s.read(ctx)
+		if err != nil {
+			return err
+		}
+		if st == nil {
+			return errors.New("the replication's state is gone: it was deleted from the lease container")
+		}
+		if st.Copied {
+			return nil
+		}
+		etag := azcore.ETag(st.ETag)
+		st.Copied, st.ETag = true, ""
+		body, err := json.Marshal(st)
+		if err != nil {
+			return err
+		}
+		_, err = s.container.ReplaceItem(ctx, s.key(), s.id, body, &azcosmos.ItemOptions{IfMatchEtag: &etag})
+		if err == nil {
+			return nil
+		}
+		if status(err) != http.StatusPreconditionFailed {
+			return fmt.Errorf("write the replication's state: %w", err)
+		}
+	}
+	return errContended
+}

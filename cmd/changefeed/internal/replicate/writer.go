@@ -1,0 +1,400 @@
+package replicate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// bulk is a container that is read and written by bulk: *cosmos.Bulk.
+type bulk interface {
+	Do(ctx context.Context, operations []cosmos.BulkOperation) ([]cosmos.BulkResult, error)
+}
+
+// finder looks up documents of the target by their ids.
+type finder interface {
+	find(ctx context.Context, ids []string) ([]found, error)
+}
+
+// found is a document of the target: its keys and etag, without a body.
+type found struct {
+	document
+	etag string
+}
+
+// writer carries plans out. Its methods may be called concurrently.
+type writer struct {
+	source, target bulk
+	finder         finder
+
+	// copied counts documents written, moved those that left an old place, deleted
+	// those that are gone, unsure those that may be doubled, or not deleted.
+	copied, moved, deleted, unsure atomic.Int64
+}
+
+// CollisionError tells that two documents of the source would be one in the
+// target: they have the same id, and the same new key.
+type CollisionError struct {
+	ID  string
+	Key string
+	// First is the key, in the source, of the document that the target has, Second that of
+	// the one that was to be written.
+	First, Second string
+}
+
+func (e *CollisionError) Error() string {
+	return fmt.Sprintf("two documents of the source would become one: id %q of key %s and id %q of key %s both have the new key %s; "+
+		"choose another key, or change one of the two, and run again", e.ID, e.First, e.ID, e.Second, e.Key)
+}
+
+// refusedError tells that the target refuses a document for what it is.
+type refusedError struct {
+	document string
+	status   int
+	message  string
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("the target refuses the document with %s: status %d %s %s", e.document, e.status, http.StatusText(e.status), e.message)
+}
+
+// fatal reports whether an error will stay: to try again is of no use.
+func fatal(err error) bool {
+	var (
+		collision *CollisionError
+		refused   *refusedError
+		broken    *documentError
+	)
+	return errors.As(err, &collision) || errors.As(err, &refused) || errors.As(err, &broken) || errors.Is(err, feed.ErrNotFound)
+}
+
+// documentError tells that a change can't be understood.
+type documentError struct{ err error }
+
+func (e *documentError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error underneath.
+func (e *documentError) Unwrap() error { return e.err }
+
+// handle copies a batch under rules.
+func (w *writer) handle(ctx context.Context, r rules, b *changefeed.Batch) error {
+	plans, unsure, err := r.collapse(b.Range, b.Changes)
+	if err != nil {
+		return &documentError{err}
+	}
+	if !r.rekeyed {
+		err = w.same(ctx, plans)
+	} else {
+		err = w.rekey(ctx, r, plans)
+	}
+	if err != nil {
+		return err
+	}
+	w.unsure.Add(int64(unsure))
+	for _, p := range plans {
+		if p.gone {
+			w.deleted.Add(1)
+		} else {
+			w.copied.Add(1)
+		}
+	}
+	return nil
+}
+
+// same writes to a target that is keyed as the source: one place, one document.
+func (w *writer) same(ctx context.Context, plans []*plan) error {
+	ops := make([]cosmos.BulkOperation, 0, len(plans))
+	for _, p := range plans {
+		if p.gone {
+			ops = append(ops, cosmos.BulkOperation{Kind: cosmos.BulkDelete, Key: p.target, ID: p.id})
+		} else {
+			ops = append(ops, cosmos.BulkOperation{Kind: cosmos.BulkUpsert, Key: p.target, Body: p.body})
+		}
+	}
+	results, err := w.target.Do(ctx, ops)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if !r.Done() && !(plans[i].gone && r.Status == http.StatusNotFound) {
+			return refused(plans[i], r)
+		}
+	}
+	return nil
+}
+
+func refused(p *plan, r cosmos.BulkResult) error {
+	return &refusedError{document: p.name(), status: r.Status, message: r.Message}
+}
+
+// write is a document on its way to its place in the target.
+type write struct {
+	*plan
+	// etag is of what is at the place and may be replaced; empty: nothing is.
+	etag string
+	// look: what is at the place has to be read first.
+	look bool
+}
+
+// erase is a place of a document that it has left.
+type erase struct {
+	*plan
+	key  feed.PartitionKey
+	etag string
+}
+
+// rekey writes to a target that is keyed by other properties: the new places
+// first, so that a document is always in one, then the old ones are cleared.
+func (w *writer) rekey(ctx context.Context, r rules, plans []*plan) error {
+	writes, erases, err := w.look(ctx, plans)
+	if err != nil {
+		return err
+	}
+	if err := w.put(ctx, r, writes); err != nil {
+		return err
+	}
+	return w.clear(ctx, r, erases)
+}
+
+// look finds out where documents are, as far as it has to be looked up.
+func (w *writer) look(ctx context.Context, plans []*plan) (writes []write, erases []erase, err error) {
+	var ids []string
+	for _, p := range plans {
+		if p.search {
+			ids = append(ids, p.id)
+		}
+	}
+	where := map[string][]found{}
+	if len(ids) > 0 {
+		all, err := w.finder.find(ctx, ids)
+		if err != nil {
+			return nil, nil, fmt.Errorf("look up documents of the target by their ids: %w", err)
+		}
+		for _, f := range all {
+			name := f.source.String() + "\x00" + f.id
+			where[name] = append(where[name], f)
+		}
+	}
+	for _, p := range plans {
+		next := write{plan: p, look: p.there}
+		if p.search {
+			next.look = false
+			for _, f := range where[p.source.String()+"\x00"+p.id] {
+				at := f.target.String()
+				if !p.gone && at == p.target.String() {
+					next.etag = f.etag
+					continue
+				}
+				delete(p.left, at)
+				erases = append(erases, erase{plan: p, key: f.target, etag: f.etag})
+			}
+		}
+		for _, key := range p.left {
+			erases = append(erases, erase{plan: p, key: key})
+		}
+		if !p.gone {
+			writes = append(writes, next)
+		}
+	}
+	return writes, erases, nil
+}
+
+// maxAttempts bounds how often a document is tried against others that write the
+// same place. The batch is given back then, and comes again.
+const maxAttempts = 10
+
+// errContended tells that a place of the target is written by others all the time.
+var errContended = errors.New("documents of the target change while they are written; do others write to it?")
+
+// put writes documents to their places. Nothing is written over that wasn't
+// read, and found to be the same document.
+func (w *writer) put(ctx context.Context, r rules, writes []write) error {
+	for range maxAttempts {
+		var err error
+		if writes, err = w.inspect(ctx, r, writes); err != nil {
+			return err
+		}
+		if len(writes) == 0 {
+			return nil
+		}
+		ops := make([]cosmos.BulkOperation, 0, len(writes))
+		for _, x := range writes {
+			o := cosmos.BulkOperation{Kind: cosmos.BulkCreate, Key: x.target, Body: x.body}
+			if x.etag != "" {
+				o.Kind, o.ID, o.IfMatch = cosmos.BulkReplace, x.id, x.etag
+			}
+			ops = append(ops, o)
+		}
+		results, err := w.target.Do(ctx, ops)
+		if err != nil {
+			return err
+		}
+		var again []write
+		for i, result := range results {
+			switch {
+			case result.Done():
+			case result.Status == http.StatusConflict, result.Status == http.StatusPreconditionFailed, result.Status == http.StatusNotFound:
+				again = append(again, write{plan: writes[i].plan, look: true})
+			default:
+				return refused(writes[i].plan, result)
+			}
+		}
+		writes = again
+		if len(writes) == 0 {
+			return nil
+		}
+	}
+	return errContended
+}
+
+// inspect reads what is at the places that have to be looked at, and leaves out
+// the documents that are not to be written.
+func (w *writer) inspect(ctx context.Context, r rules, writes []write) ([]write, error) {
+	var ops []cosmos.BulkOperation
+	var at []int
+	for i, x := range writes {
+		if x.look {
+			at = append(at, i)
+			ops = append(ops, cosmos.BulkOperation{Kind: cosmos.BulkRead, Key: x.target, ID: x.id})
+		}
+	}
+	if len(ops) == 0 {
+		return writes, nil
+	}
+	results, err := w.target.Do(ctx, ops)
+	if err != nil {
+		return nil, err
+	}
+	skip := map[int]bool{}
+	for n, result := range results {
+		x := &writes[at[n]]
+		x.look, x.etag = false, ""
+		if result.Status == http.StatusNotFound {
+			continue
+		}
+		if !result.Done() {
+			return nil, refused(x.plan, result)
+		}
+		there, err := r.parse(result.Body)
+		if err != nil {
+			return nil, &documentError{fmt.Errorf("document %q of key %s in the target: %w", x.id, x.target, err)}
+		}
+		x.etag = result.ETag
+		if there.source.String() == x.source.String() {
+			continue
+		}
+		write, err := w.judge(ctx, r, x.plan, there)
+		if err != nil {
+			return nil, err
+		}
+		skip[at[n]] = !write
+	}
+	left := make([]write, 0, len(writes))
+	for i, x := range writes {
+		if !skip[i] {
+			left = append(left, x)
+		}
+	}
+	return left, nil
+}
+
+// judge decides between two documents of the source that ask for one place: the
+// copy of one of them may be old. write: the new one takes the place; else it has
+// moved on or is gone, and a later change says so. Error: *[CollisionError].
+func (w *writer) judge(ctx context.Context, r rules, p *plan, there document) (write bool, err error) {
+	results, err := w.source.Do(ctx, []cosmos.BulkOperation{
+		{Kind: cosmos.BulkRead, Key: p.source, ID: p.id},
+		{Kind: cosmos.BulkRead, Key: there.source, ID: there.id},
+	})
+	if err != nil {
+		return false, fmt.Errorf("read documents of the source: %w", err)
+	}
+	var still [2]bool
+	for i, result := range results {
+		if result.Status == http.StatusNotFound {
+			continue
+		}
+		if !result.Done() {
+			return false, fmt.Errorf("read documents of the source: status %d %s", result.Status, result.Message)
+		}
+		d, err := r.parse(result.Body)
+		if err != nil {
+			return false, &documentError{err}
+		}
+		still[i] = d.target.String() == p.target.String()
+	}
+	if still[0] && still[1] {
+		return false, &CollisionError{ID: p.id, Key: p.target.String(), First: there.source.String(), Second: p.source.String()}
+	}
+	return still[0] || !still[1], nil
+}
+
+// clear deletes documents from places that they have left, unless another
+// document has taken the place.
+func (w *writer) clear(ctx context.Context, r rules, erases []erase) error {
+	for range maxAttempts {
+		if len(erases) == 0 {
+			return nil
+		}
+		ops := make([]cosmos.BulkOperation, 0, len(erases))
+		for _, x := range erases {
+			kind := cosmos.BulkRead
+			if x.etag != "" {
+				kind = cosmos.BulkDelete
+			}
+			ops = append(ops, cosmos.BulkOperation{Kind: kind, Key: x.key, ID: x.id, IfMatch: x.etag})
+		}
+		results, err := w.target.Do(ctx, ops)
+		if err != nil {
+			return err
+		}
+		var again []erase
+		for i, result := range results {
+			x := erases[i]
+			switch {
+			case result.Status == http.StatusNotFound:
+			case result.Status == http.StatusPreconditionFailed:
+				again = append(again, erase{plan: x.plan, key: x.key})
+			case !result.Done():
+				return refused(x.plan, result)
+			case x.etag != "":
+				if !x.gone {
+					w.moved.Add(1)
+				}
+			default:
+				there, err := r.parse(result.Body)
+				if err != nil {
+					return &documentError{fmt.Errorf("document %q of key %s in the target: %w", x.id, x.key, err)}
+				}
+				if there.source.String() == x.source.String() {
+					again = append(again, erase{plan: x.plan, key: x.key, etag: result.ETag})
+				}
+			}
+		}
+		erases = again
+	}
+	if len(erases) > 0 {
+		return errContended
+	}
+	return nil
+}
+
+// parseFound takes a row of a look-up apart.
+func (s shape) parseFound(row json.RawMessage) (found, error) {
+	var meta struct {
+		ETag string `json:"_etag"`
+	}
+	if err := json.Unmarshal(row, &meta); err != nil {
+		return found{}, err
+	}
+	d, err := s.parse(row)
+	d.body = nil
+	return found{document: d, etag: meta.ETag}, err
+}

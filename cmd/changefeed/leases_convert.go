@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+func (o *leasesOptions) convert() *cobra.Command {
+	var to, processor, container, database string
+	cmd := &cobra.Command{
+		Use:   "convert --to DIALECT [--to-processor NAME] [--to-leases NAME]",
+		Short: "Move leases to another dialect, while no host runs",
+		Long: `Moves the leases of a processor to another dialect: dotnet (this project's default, .NET, Azure Functions,
+KEDA), java-handle-changes, or java-latest-version (Java's handleLatestVersionChanges and
+handleAllVersionsAndDeletesChanges). Positions stay; what can't be moved is refused by name, before
+anything is written. --dry-run prints what changes in each document.
+
+All hosts have to be stopped, of the old dialect and of the new one. The new leases and their marker
+are written first and read again; then the old leases are deleted, and their marker stays. A
+conversion that was interrupted goes on when it is called again.
+
+dotnet and java-latest-version have the same ids: between them the new leases need another processor name
+(the lease prefix of Java) or another lease container.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if to == "" {
+				return &usageError{errors.New("--to is missing: dotnet, java-handle-changes or java-latest-version")}
+			}
+			d, err := lease.ParseDialect(to)
+			if err != nil {
+				return &usageError{fmt.Errorf("--to: %w", err)}
+			}
+			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
+				target, err := o.target(ctx, c, database, container)
+				if err != nil {
+					return err
+				}
+				name := s.Processor
+				if cmd.Flags().Changed("to-processor") {
+					name = processor
+				}
+				t, err := target.SurveyOf(ctx, name, d, c.choice.Terms)
+				if err != nil {
+					return err
+				}
+				plan, err := leases.PlanConversion(s, t, target.Name == c.Name, o.force)
+				if err != nil {
+					return err
+				}
+				return o.converted(ctx, cmd, c.Container, target, plan)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`dialect` of the new leases")
+	cmd.Flags().StringVar(&processor, "to-processor", "", "processor `name` of the new leases (default: the same)")
+	cmd.Flags().StringVar(&container, "to-leases", "", "`name` of the new leases' container (default: the same)")
+	cmd.Flags().StringVar(&database, "to-lease-database", "", "`name` of that container's database (default: the same)")
+	return o.changes(cmd, "")
+}
+
+// target is the container of the new leases.
+func (o *leasesOptions) target(ctx context.Context, c *opened, database, container string) (*leases.Container, error) {
+	if database == "" && container == "" {
+		return c.Container, nil
+	}
+	if database == "" {
+		if database = o.leaseDatabase; database == "" {
+			database = o.database
+		}
+	}
+	if container == "" {
+		container = o.leases
+	}
+	return leases.Open(ctx, c.connection, c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{}), database, container)
+}
+
+// converted prints the plan of a conversion, or carries it out.
+func (o *leasesOptions) converted(ctx context.Context, cmd *cobra.Command, from, to *leases.Container, plan leases.Conversion) error {
+	out := cmd.OutOrStdout()
+	for _, n := range plan.Notes {
+		cmd.PrintErrf("changefeed: note: %s\n", n)
+	}
+	if !o.dryRun {
+		return leases.Convert(ctx, from, to, plan, func(step leases.Step) error {
+			_, err := fmt.Fprintf(out, "done: %s\n", step.Text)
+			return err
+		})
+	}
+	for _, token := range plan.Unchanged {
+		if _, err := fmt.Fprintf(out, "lease %s is there already\n", token); err != nil {
+			return err
+		}
+	}
+	for _, step := range append(plan.Steps, leases.Step{Text: "create the marker of the target, and read what was written"}) {
+		if _, err := fmt.Fprintf(out, "would %s\n", step.Text); err != nil {
+			return err
+		}
+	}
+	for _, step := range plan.Remove {
+		if _, err := fmt.Fprintf(out, "would %s\n", step.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
