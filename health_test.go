@@ -188,10 +188,10 @@ func TestProcessorThatCannotReplaceAGoneLeaseIsUnhealthy(t *testing.T) {
 		source := &lostPartitions{fakeSource: onePartition(10)}
 		p := probed(t, Config{Source: source, Leases: newFakeStore()})
 		pause(time.Minute)
-		source.fakeSource.mu.Lock()
-		source.fakeSource.fail = func(_ int, r feed.Request) error { return &feed.GoneError{Partition: r.Partition.ID} }
+		source.mu.Lock()
+		source.fail = func(_ int, r feed.Request) error { return &feed.GoneError{Partition: r.Partition.ID} }
 		source.down = true
-		source.fakeSource.mu.Unlock()
+		source.mu.Unlock()
 		pause(100 * time.Second)
 		expect(t, p, "")
 		pause(40 * time.Second)

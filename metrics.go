@@ -36,6 +36,8 @@ type metrics struct {
 	duration                                          metric.Float64Histogram
 	units                                             metric.Float64Counter
 
+	// ctx is that of every measurement: none belongs to a request of the user's.
+	ctx               context.Context
 	name              attribute.KeyValue
 	plain, ok, failed metric.MeasurementOption
 	feedUnits         metric.MeasurementOption
@@ -52,7 +54,7 @@ func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 		return nil, nil //nolint:nilnil // no metrics is what was asked for
 	}
 	meter := p.Meter("github.com/changefeed-go/changefeed")
-	m := &metrics{name: attribute.String("processor", processor)}
+	m := &metrics{ctx: context.Background(), name: attribute.String("processor", processor)}
 	var errs []error
 	counter := func(name, unit, description string) metric.Int64Counter {
 		c, err := meter.Int64Counter("changefeed.processor."+name, metric.WithUnit(unit), metric.WithDescription(description))
@@ -91,27 +93,27 @@ func (m *metrics) handled(changes int, took time.Duration, again bool, err error
 		return
 	}
 	if again {
-		m.redeliveries.Add(context.Background(), int64(changes), m.plain)
+		m.redeliveries.Add(m.ctx, int64(changes), m.plain)
 	}
 	if err != nil {
-		m.duration.Record(context.Background(), took.Seconds(), m.failed)
+		m.duration.Record(m.ctx, took.Seconds(), m.failed)
 		return
 	}
-	m.duration.Record(context.Background(), took.Seconds(), m.ok)
-	m.changes.Add(context.Background(), int64(changes), m.plain)
+	m.duration.Record(m.ctx, took.Seconds(), m.ok)
+	m.changes.Add(m.ctx, int64(changes), m.plain)
 }
 
 // checkpointed counts a write that moved a lease's position.
 func (m *metrics) checkpointed() {
 	if m != nil {
-		m.checkpoints.Add(context.Background(), 1, m.plain)
+		m.checkpoints.Add(m.ctx, 1, m.plain)
 	}
 }
 
 // read counts the request units of a read.
 func (m *metrics) read(p feed.Page) {
 	if m != nil && p.Charge > 0 {
-		m.units.Add(context.Background(), p.Charge, m.feedUnits)
+		m.units.Add(m.ctx, p.Charge, m.feedUnits)
 	}
 }
 
@@ -123,16 +125,16 @@ func (m *metrics) notified(n Notification) {
 	event := n.Event.String()
 	switch n.Event {
 	case Acquired:
-		m.leases.Add(context.Background(), 1, m.plain)
+		m.leases.Add(m.ctx, 1, m.plain)
 	case Released:
-		m.leases.Add(context.Background(), -1, m.plain)
+		m.leases.Add(m.ctx, -1, m.plain)
 		event = n.Reason.String()
 	case Failed:
 		_, throttled := errors.AsType[*feed.ThrottledError](n.Err)
-		m.errors.Add(context.Background(), 1, m.with(attribute.String("origin", origin(n.Err)), attribute.Bool("throttled", throttled)))
+		m.errors.Add(m.ctx, 1, m.with(attribute.String("origin", origin(n.Err)), attribute.Bool("throttled", throttled)))
 		return
 	}
-	m.moves.Add(context.Background(), 1, m.with(attribute.String("event", event)))
+	m.moves.Add(m.ctx, 1, m.with(attribute.String("event", event)))
 }
 
 // origin is whose failure an error is.
@@ -172,7 +174,7 @@ func (c *leaseCosts) count() {
 		return
 	}
 	if now := c.store.Charged(); now > c.counted {
-		c.m.units.Add(context.Background(), now-c.counted, c.m.leaseUnits)
+		c.m.units.Add(c.m.ctx, now-c.counted, c.m.leaseUnits)
 		c.counted = now
 	}
 }
