@@ -12,7 +12,7 @@ N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
 
-.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server load memory memory-server balance demo interop interop-go interop-js interop-java interop-raw record-java check clean
+.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server load memory memory-server balance demo interop interop-go interop-js interop-java interop-raw compare-java record-java check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -104,13 +104,19 @@ memory-server:
 demo:
 	$(GO) run ./cmd/changefeed demo $(if $(SEED),--seed $(SEED))
 
-## interop: the official SDKs and raw HTTP against `changefeed serve`, over TLS and plain (needs Node 20, Java 17 and Maven)
+## interop: the official SDKs and raw HTTP against `changefeed serve`, over TLS and plain; then hosts of ours and of Java's that share leases, short (needs Node 20, Java 17 and Maven)
 interop:
 	$(GO) run ./interop/runner
+	$(GO) run ./interop/mixed
 
-## interop-go, interop-js, interop-java, interop-raw: one suite; TRANSPORTS=tls or plain for one transport
+## interop-go, interop-js, interop-java, interop-raw: one suite; TRANSPORTS=tls or plain for one transport. interop-java: also every scene of shared leases (half an hour)
 interop-go interop-js interop-java interop-raw:
 	$(GO) run ./interop/runner -suites $(@:interop-%=%) $(if $(TRANSPORTS),-transports $(TRANSPORTS))
+	$(if $(filter interop-java,$@),$(GO) run ./interop/mixed -full)
+
+## compare-java: changes a second of this module's processor and of Java's, on the same server (10 minutes)
+compare-java:
+	$(GO) run ./interop/compare
 
 ## record-java: the golden lease documents of lease/testdata/java, from real hosts of Java's processor (4 minutes)
 record-java:
