@@ -43,7 +43,8 @@ func New(cfg Config) (*Processor, error) {
 //
 // Before that Run returns only when it can't begin: the monitored or the lease
 // container doesn't exist ([feed.ErrNotFound]), the leases are of another kind
-// ([*lease.DialectError]), or the configuration doesn't fit what is stored
+// ([*lease.DialectError]), new leases can't start where [Config.Start] says
+// ([feed.ErrUnsupported]), or the configuration doesn't fit what is stored
 // ([*ConfigError]). Whatever else goes wrong is notified and tried again.
 func (p *Processor) Run(ctx context.Context) error {
 	if p.used.Swap(true) {
@@ -54,6 +55,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.health.began(h)
 	defer p.health.over()
 	if err := h.open(ctx); err != nil {
+		return unlessOver(ctx, err)
+	}
+	if err := h.checkStart(ctx); err != nil {
 		return unlessOver(ctx, err)
 	}
 	if p.cfg.DiscardLeases {
@@ -95,6 +99,33 @@ func (h *host) open(ctx context.Context) error {
 	}, hopeless, func(err error) { h.fail("", &LeaseStoreError{Op: "open the lease container", Err: err}) })
 	if err != nil {
 		return &LeaseStoreError{Op: "open the lease container", Err: err}
+	}
+	return nil
+}
+
+// checkStart asks the source whether it can start where new leases do. Where the leases
+// have been made before, they have positions of their own, and the start doesn't matter.
+func (h *host) checkStart(ctx context.Context) error {
+	checker, ok := h.cfg.Source.(feed.StartChecker)
+	if !ok {
+		return nil
+	}
+	err := retry(ctx, backoff{jitter: newJitter(h.seed, "start")}, func() error {
+		ctx, cancel := h.request(ctx)
+		defer cancel()
+		err := checker.CheckStart(ctx, h.cfg.Start, h.cfg.Mode)
+		if err == nil || !errors.Is(err, feed.ErrUnsupported) || h.cfg.DiscardLeases {
+			return err
+		}
+		if listing, failed := h.store.List(ctx); failed != nil {
+			return &LeaseStoreError{Op: "list the leases", Err: failed}
+		} else if !listing.Initialized.IsZero() {
+			return nil
+		}
+		return err
+	}, hopeless, func(err error) { h.fail("", err) })
+	if err != nil {
+		return &SourceError{Op: "start at " + h.cfg.Start.String(), Err: err}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package changefeed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,41 @@ func runOnce(t *testing.T, cfg Config) error {
 		t.Error("Run did not return by itself")
 	}
 	return err
+}
+
+// pickySource starts from no time.
+type pickySource struct{ *fakeSource }
+
+func (pickySource) CheckStart(_ context.Context, from feed.Start, _ feed.Mode) error {
+	if from.Kind() == feed.StartTime {
+		return fmt.Errorf("a start at a time: %w", feed.ErrUnsupported)
+	}
+	return nil
+}
+
+// Leases that can't start would be tried for ever; those that have started go on.
+func TestRunReturnsWhenNewLeasesCantStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, source := newFakeStore(), pickySource{newFakeSource("0")}
+		at := feed.At(time.Now().Add(-time.Hour))
+		err := runOnce(t, Config{Source: source, Leases: leases, Start: at})
+		if _, ok := errors.AsType[*SourceError](err); !ok || !errors.Is(err, feed.ErrUnsupported) || leases.size() != 0 {
+			t.Errorf("%v, with %d leases; want the source's refusal, and none", err, leases.size())
+		}
+		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: "0"})
+		if err := leases.Mark(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(Config{Processor: "test", Source: source, Leases: leases, Start: at, Handler: &collector{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if err := p.Run(ctx); err != nil || leases.doc("0").Owner != "" || len(source.requests()) == 0 {
+			t.Errorf("with leases: %v, %d reads", err, len(source.requests()))
+		}
+	})
 }
 
 func TestRunReturnsWhenTheConfigurationDoesNotFitWhatIsStored(t *testing.T) {

@@ -23,6 +23,15 @@ type Source interface {
 	Read(ctx context.Context, r Request) (Page, error)
 }
 
+// StartChecker is what a [Source] may be besides: one that can't start everywhere in
+// every container, as Azure Cosmos DB can't start at a time where an account has
+// several write regions.
+type StartChecker interface {
+	// CheckStart returns an error that wraps [ErrUnsupported] and says why, when a
+	// feed can't be read from a start of that kind.
+	CheckStart(ctx context.Context, from Start, mode Mode) error
+}
+
 // Identity names a container across all of its hosts. It names the leases, so it
 // survives a failover, and differs when the container is deleted and made anew.
 type Identity struct {
