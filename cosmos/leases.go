@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
@@ -40,9 +39,6 @@ type LeaseOptions struct {
 type Leases struct {
 	documents documents
 	options   LeaseOptions
-
-	mu     sync.Mutex // guards charge
-	charge float64
 }
 
 // Leases is the lease container of that name, which is first asked for when it is opened.
@@ -52,19 +48,6 @@ func (a *Account) Leases(database, container string, o LeaseOptions) *Leases {
 
 // Dialect is that of the options; see [lease.Bound].
 func (l *Leases) Dialect() lease.Dialect { return l.options.Dialect }
-
-// Charge is what the requests of all stores that were opened here have cost so far, in request units.
-func (l *Leases) Charge() float64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.charge
-}
-
-func (l *Leases) spent(charge float64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.charge += charge
-}
 
 // Open implements [lease.Container].
 func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {

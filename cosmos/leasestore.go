@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -21,26 +23,47 @@ import (
 type leaseStore struct {
 	leases *Leases
 	codec  lease.Codec
+
+	mu      sync.Mutex // guards charged
+	charged float64
 }
 
-// The texts of a listing's query, and how many documents a page has at most.
-const (
-	listQuery = "SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)"
-	listPage  = 1000
-)
+// Charged implements [lease.Metered].
+func (s *leaseStore) Charged() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.charged
+}
+
+// listPage is how many documents a page of a listing has at most.
+const listPage = 1000
+
+// listQuery finds the leases of the processor, in whatever dialect, and its marker: ids that begin with one of few
+// texts, each a range of the index. The marker begins as the leases do, up to the second dot.
+func listQuery(c lease.Codec) (text string, parameters []azcosmos.QueryParameter) {
+	var conditions []string
+	for i, prefix := range c.Prefixes() {
+		if i == 0 {
+			prefix = strings.TrimSuffix(prefix, ".")
+		}
+		name := "@p" + strconv.Itoa(i)
+		conditions = append(conditions, "STARTSWITH(c.id, "+name+")")
+		parameters = append(parameters, azcosmos.QueryParameter{Name: name, Value: prefix})
+	}
+	return "SELECT * FROM c WHERE " + strings.Join(conditions, " OR "), parameters
+}
 
 // List implements [lease.Store]. The service's clock is the Date of the first page's answer, so it is that of
 // a moment before all that the listing shows; to the second, as _ts is.
 func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	var listing lease.Listing
-	// Leases, the marker and .NET's lock begin with the same text and a dot: one range of the index.
-	prefix := strings.TrimSuffix(s.codec.LeasePrefix(), ".")
-	o := &azcosmos.QueryOptions{PageSizeHint: listPage, QueryParameters: []azcosmos.QueryParameter{{Name: "@prefix", Value: prefix}}}
+	query, parameters := listQuery(s.codec)
+	o := &azcosmos.QueryOptions{PageSizeHint: listPage, QueryParameters: parameters}
 	for first := true; first || o.ContinuationToken != nil; first = false {
 		var page azcosmos.QueryItemsResponse
 		_, err := s.call(ctx, kindLeaseList, "", func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
 			// A pager makes one request a page, and each is let through by the budget.
-			page, err = c.NewQueryItemsPager(listQuery, azcosmos.NewPartitionKey(), o).NextPage(ctx)
+			page, err = c.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
 			return page.Response, err
 		})
 		if err != nil {
@@ -50,36 +73,18 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 			listing.Now = dateOf(page.RawResponse)
 		}
 		for _, document := range page.Items {
-			if err := s.listed(&listing, document); err != nil {
-				return lease.Listing{}, fmt.Errorf("list leases: %w", err)
+			var m struct {
+				ID string `json:"id"`
+				TS int64  `json:"_ts"`
 			}
+			if err := json.Unmarshal(document, &m); err != nil {
+				return lease.Listing{}, fmt.Errorf("list leases: a document of the answer: %w", err)
+			}
+			s.codec.List(&listing, m.ID, time.Unix(m.TS, 0).UTC(), document)
 		}
 		o.ContinuationToken = page.ContinuationToken
 	}
 	return listing, nil
-}
-
-// listed adds a document of the query's answer to the listing.
-func (s *leaseStore) listed(listing *lease.Listing, document []byte) error {
-	var m struct {
-		ID string `json:"id"`
-		TS int64  `json:"_ts"`
-	}
-	if err := json.Unmarshal(document, &m); err != nil {
-		return fmt.Errorf("a document of the answer: %w", err)
-	}
-	switch {
-	case m.ID == s.codec.MarkerID():
-		listing.Initialized = time.Unix(m.TS, 0).UTC()
-	case s.codec.IsLease(m.ID):
-		l, err := s.codec.Decode(document)
-		if err != nil {
-			listing.Unreadable = append(listing.Unreadable, lease.NewUnreadable(s.codec.LeasePrefix(), m.ID, err))
-			return nil
-		}
-		listing.Leases = append(listing.Leases, l)
-	}
-	return nil
 }
 
 // dateOf is the time of an answer by the service's clock, zero when it doesn't say.
@@ -119,9 +124,13 @@ func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
 
 // Create implements [lease.Store].
 func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	if err := s.codec.Check(l); err != nil {
+		return lease.Lease{}, fmt.Errorf("create lease %s: %w", l.Token, err)
+	}
 	if !s.codec.IsLease(l.ID) {
 		l.ID = s.codec.LeaseID(l.Token)
 	}
+	l.ETag = "" // a lease that is put back comes with that of the deleted document
 	body, key := s.codec.Encode(l), s.codec.PartitionKey(l)
 	var res azcosmos.ItemResponse
 	x, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
@@ -225,7 +234,7 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 	switch {
 	case err != nil:
 		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, err)
-	case current.ETag == l.ETag:
+	case current.ETag == l.ETag: // of an update or delete that found another one
 		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, errStale)
 	case x.again() && sent != nil && bytes.Equal(s.codec.Encode(current), sent):
 		return current, nil
@@ -238,7 +247,9 @@ func (s *leaseStore) call(ctx context.Context, kind requestKind, key string,
 	do func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error),
 ) (*exchange, error) {
 	x, charge, err := s.leases.documents.call(ctx, kind, key, do)
-	s.leases.spent(charge)
+	s.mu.Lock()
+	s.charged += charge
+	s.mu.Unlock()
 	if code, _ := status(err); code == http.StatusTooManyRequests && x.again() && kind == kindLeaseWrite {
 		// "Throttled" would say that nothing was written, which is true of the last attempt alone.
 		err = fmt.Errorf("%v", err) //nolint:errorlint // see above
@@ -249,3 +260,8 @@ func (s *leaseStore) call(ctx context.Context, kind requestKind, key string,
 func (s *leaseStore) failure(op, action string, err error) error {
 	return s.leases.documents.failure(op, action, err)
 }
+
+var (
+	_ lease.Store   = (*leaseStore)(nil)
+	_ lease.Metered = (*leaseStore)(nil)
+)

@@ -1,0 +1,166 @@
+package cosmos_test
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// twice is a policy that sends a write again, as if its answer had been lost: what an SDK, or a user's own policy, does below
+// the caller's sight.
+type twice struct {
+	on *atomic.Bool
+	// between happens after the first attempt was carried out.
+	between *atomic.Pointer[func()]
+}
+
+func (p twice) Do(r *policy.Request) (*http.Response, error) {
+	if !p.on.Load() || r.Raw().Method == http.MethodGet || r.Raw().Header.Get("X-Ms-Documentdb-Query") != "" {
+		return r.Next()
+	}
+	again := r.Clone(r.Raw().Context())
+	res, err := again.Next()
+	if err != nil {
+		return nil, err
+	}
+	res.Body.Close()
+	if f := p.between.Load(); f != nil {
+		(*f)()
+	}
+	if err := r.RewindBody(); err != nil {
+		return nil, err
+	}
+	return r.Next()
+}
+
+// A conflict that an earlier attempt of the same call has caused is no conflict: whoever acquires a lease would take his own
+// write for another's, and leave the lease until it expires.
+func TestWriteThatTheSDKSentTwiceIsRecognised(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		var on atomic.Bool
+		var between atomic.Pointer[func()]
+		o := cosmos.Options{ClientOptions: azcore.ClientOptions{PerRetryPolicies: []policy.Policy{twice{&on, &between}}}}
+		ctx := t.Context()
+		open := func(o cosmos.Options) lease.Store {
+			opened, err := account(t, s, o).Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return opened
+		}
+		mine, theirs := open(o), open(cosmos.Options{})
+		on.Store(true)
+		l, err := mine.Create(ctx, lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatalf("create, sent twice: %v", err)
+		}
+		me := lease.NewOwner("host", 1)
+		acquired, err := mine.Update(ctx, l.Acquired(me))
+		if err != nil || acquired.Owner != me || acquired.ETag == l.ETag {
+			t.Fatalf("acquire, sent twice: %+v, %v", acquired, err)
+		}
+		if acquired, err = mine.Update(ctx, acquired.At(`"7"`)); err != nil {
+			t.Fatalf("the next write, by the ETag of that answer: %v", err)
+		}
+
+		// Somebody writes between the two attempts: then it is a conflict, and Current is theirs.
+		asker := lease.NewOwner("host", 2)
+		ask := func() {
+			listing, err := theirs.List(ctx)
+			if err != nil || len(listing.Leases) != 1 {
+				t.Errorf("list: %+v, %v", listing, err)
+				return
+			}
+			if _, err := theirs.Update(ctx, listing.Leases[0].Asked(asker)); err != nil {
+				t.Errorf("ask: %v", err)
+			}
+		}
+		between.Store(&ask)
+		_, err = mine.Update(ctx, acquired.At(`"8"`))
+		var conflict *lease.ConflictError
+		if !errors.As(err, &conflict) || conflict.Current.Wanted() != asker || conflict.Current.Continuation != `"8"` {
+			t.Fatalf("a write that another one came after: %v; want the other one in a conflict", err)
+		}
+		between.Store(nil)
+		if err := mine.Delete(ctx, conflict.Current); !errors.Is(err, feed.ErrNotFound) {
+			t.Errorf("delete, sent twice: %v; want not found, which means done", err)
+		}
+	})
+}
+
+// azcosmos 1.5.0 writes partition keys with such characters as invalid JSON.
+func TestLeasesOfProcessorsWithAnyName(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		for _, name := range []string{"plain", "ünï", "日本", "🔑 key", "tab\there", `"quoted" 'too'`, "a+b%20&c=d", "<html>", "ze\u200dro"} {
+			k := fakeKey
+			k.Processor = name
+			opened, err := account(t, s, cosmos.Options{}).Leases("db", "leases", cosmos.LeaseOptions{}).Open(t.Context(), k)
+			if err != nil {
+				t.Fatalf("%q: %v", name, err)
+			}
+			l, err := opened.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+			if err == nil {
+				l, err = opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 1)))
+			}
+			if err == nil {
+				_, err = opened.Create(t.Context(), l)
+			}
+			var conflict *lease.ConflictError
+			if !errors.As(err, &conflict) || conflict.Current.ETag != l.ETag {
+				t.Errorf("processor %q: %v; want a conflict at last, with the lease", name, err)
+			}
+			listing, err := opened.List(t.Context())
+			if err != nil || len(listing.Leases) != 1 || listing.Leases[0].ETag != l.ETag {
+				t.Errorf("processor %q: list: %+v, %v; want its lease", name, listing.Leases, err)
+			}
+			if err := errors.Join(opened.Mark(t.Context(), true), opened.Delete(t.Context(), l), opened.Mark(t.Context(), false)); err != nil {
+				t.Errorf("processor %q: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestStoreTellsWhatItsRequestsCost(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		budget := cosmos.NewBudget(1000)
+		opened, err := account(t, s, cosmos.Options{Budget: budget}).Leases("db", "leases", cosmos.LeaseOptions{}).Open(t.Context(), fakeKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		metered := opened.(lease.Metered)
+		before := metered.Charged()
+		l, err := opened.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		created := metered.Charged()
+		old := l
+		old.ETag = `"old"`
+		if _, err := opened.Update(t.Context(), old); err == nil {
+			t.Fatal("an update by an old ETag is carried out")
+		}
+		refused := metered.Charged()
+		if _, err := opened.List(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		listed := metered.Charged()
+		if created <= before || refused <= created || listed <= refused {
+			t.Errorf("charged %v, then %v after a create, %v after a conflict, %v after a listing; want each to cost", before, created, refused, listed)
+		}
+		if u := budget.Usage(); u.LeaseRU != listed || u.FeedRU != 0 || u.LeaseRequests != 4 {
+			t.Errorf("the budget's usage is %+v; want %v RU in 4 requests for leases", u, listed)
+		}
+	})
+}
