@@ -234,7 +234,6 @@ func (g *group) commit() error {
 	if err := db.pebble.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
 		return err
 	}
-	g.recent.add(g.written, g.mark)
 	snap := db.pebble.NewSnapshot()
 	if err := g.batch.SyncWait(); err != nil {
 		_ = snap.Close()
@@ -247,6 +246,7 @@ func (g *group) commit() error {
 	for _, s := range g.retired {
 		s.retire()
 	}
+	g.recent.add(g.written, g.mark)
 	return nil
 }
 
