@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetOut(out)
 	root.SetErr(errOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(demoCommand(), leasesCommand(), partitionsCommand(), serveCommand(), tailCommand(), versionCommand()) //nolint:contextcheck // cobra hands each command the context of ExecuteContextC
+	root.AddCommand(demoCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), serveCommand(), tailCommand(), versionCommand()) //nolint:contextcheck // cobra hands each command the context of ExecuteContextC
 	cmd, err := root.ExecuteContextC(ctx)
 	return exit(ctx, cmd, err)
 }
@@ -98,7 +98,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 		cmd.PrintErrln("changefeed: interrupted")
 		return exitInterrupted
 	}
-	advice := ""
+	advice := connect.Advice(err)
 	var locked *store.LockedError
 	if errors.As(err, &locked) {
 		advice = "; wait for its end, or stop it"

@@ -9,30 +9,34 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // tailOptions are the flags of `changefeed tail`.
 type tailOptions struct {
-	data, database, container string
-	from, mode                string
-	follow                    bool
+	connect.Flags
+	database, container string
+	from, mode          string
+	follow              bool
+	position            string
+	interval            time.Duration
 }
 
 func tailCommand() *cobra.Command {
 	var o tailOptions
 	cmd := &cobra.Command{
-		Use:   "tail --data DIR --database NAME --container NAME",
+		Use:   "tail --database NAME --container NAME",
 		Short: "Print the change feed of a container, one JSON object per line",
-		Long: `Prints the change feed of a container of an embedded store, to its end.
+		Long: `Prints the change feed of a container of an account, or of an embedded store
+(--data), to its end; with --follow it goes on there, until interrupted.
 
 In latest version mode a line is the document as it was last written. In all
 versions and deletes mode it is an object with current, previous and metadata,
@@ -40,33 +44,40 @@ as in the protocol of Azure Cosmos DB; that feed has no beginning, so say
 "--from after:0" for all that is retained.
 
 Lines of one partition key are in the order of their writes; those of different
-partitions mix. A store is open in one process at a time: while another one uses
-the directory, tail names it and ends.`,
+partitions mix. after:LSN is the same LSN in every partition: of an embedded store, where one
+count goes through the whole container, that is one moment; of an account it is not.
+
+With --position the place is kept in a file, and the next call goes on behind it; what was
+printed in the last second before a crash is printed again. The place survives
+splits, merges and restarts, and belongs to the container that it was made with.
+
+A store is open in one process at a time: while another one uses the directory, tail
+names it and ends.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := o.reader(time.Now())
 			if err != nil {
 				return &usageError{err}
 			}
-			return tail(cmd.Context(), o, cfg, cmd.OutOrStdout())
+			return o.tail(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.data, "data", "", "`directory` of the store")
+	o.Add(flags)
 	flags.StringVar(&o.database, "database", "", "`name` of the database")
 	flags.StringVar(&o.container, "container", "", "`name` of the container")
 	flags.StringVar(&o.from, "from", "beginning", "`start`: beginning, now, a time (2026-11-21T09:30:00Z, 2026-11-21), or after:LSN")
 	flags.StringVar(&o.mode, "mode", "latest", "`mode`: latest or all-versions")
 	flags.BoolVar(&o.follow, "follow", false, "go on at the end of the feed, until interrupted")
+	flags.DurationVar(&o.interval, "interval", time.Second, "longest `time` from one read of a partition that has nothing new to the next")
+	flags.StringVar(&o.position, "position", "", "`file` that keeps the place: --from counts only while it isn't there")
 	return cmd
 }
 
 // reader checks the options and makes a reader's configuration of them.
-func (o tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
-	cfg := feed.ReaderConfig{MaxItems: 1000}
-	for _, f := range []struct{ flag, value string }{
-		{"--data", o.data}, {"--database", o.database}, {"--container", o.container},
-	} {
+func (o *tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
+	cfg := feed.ReaderConfig{MaxItems: 1000, Parallel: 4}
+	for _, f := range []struct{ flag, value string }{{"--database", o.database}, {"--container", o.container}} {
 		if f.value == "" {
 			return cfg, fmt.Errorf("%s is missing", f.flag)
 		}
@@ -85,15 +96,19 @@ func (o tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
 	if kind := cfg.Start.Kind(); cfg.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime) {
 		return cfg, fmt.Errorf("--from is %q: with --mode all-versions it is now, or after:LSN (after:0 is all that is retained)", o.from)
 	}
-	if o.follow {
-		cfg.Wait = followWait
+	if o.interval <= 0 {
+		return cfg, fmt.Errorf("--interval is %s: it is a time, as in 5s", o.interval)
+	}
+	cfg.Follow, cfg.Wait = o.follow, o.interval
+	if o.position != "" {
+		text, err := os.ReadFile(o.position)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return cfg, fmt.Errorf("--position: %w", err)
+		}
+		cfg.Position = strings.TrimSpace(string(text))
 	}
 	return cfg, nil
 }
-
-// followWait is how long a read is held at the end of the feed; the store answers
-// it as soon as something is written.
-const followWait = time.Second
 
 // parseStart reads a start as people write it.
 func parseStart(s string, now time.Time) (feed.Start, error) {
@@ -124,82 +139,81 @@ func parseStart(s string, now time.Time) (feed.Start, error) {
 }
 
 // tail prints the feed.
-func tail(ctx context.Context, o tailOptions, cfg feed.ReaderConfig, out io.Writer) (err error) {
-	db, err := openExisting(o.data)
+func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out io.Writer) (err error) {
+	connection, err := o.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	c, err := findContainer(ctx, db, o.database, o.container)
+	defer func() { err = errors.Join(err, connection.Close()) }()
+	paths, err := keyPaths(ctx, connection.Monitored, o.database, o.container)
 	if err != nil {
 		return err
 	}
-	properties, err := c.Properties(ctx)
+	reader, err := feed.NewReader(connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{}), cfg)
 	if err != nil {
 		return err
 	}
-	reader, err := feed.NewReader(db.Source(c), cfg)
-	if err != nil {
-		return err
-	}
-	lines := &lineWriter{w: bufio.NewWriterSize(out, 1<<16), keyPaths: properties.KeyPaths, mode: cfg.Mode}
-	for {
-		page, _, err := reader.Next(ctx)
+	lines := &lineWriter{w: bufio.NewWriterSize(out, 1<<16), keyPaths: paths, mode: cfg.Mode}
+	place := placeFile{name: o.position}
+	for page, err := range reader.Pages(ctx) {
 		if err != nil {
 			if o.follow && ctx.Err() != nil { // this is how following ends
-				return nil
+				err = nil
 			}
-			return err
+			return errors.Join(err, place.keep(context.WithoutCancel(ctx), reader, 0))
 		}
 		if err := lines.page(page); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
-		if reader.Drained() && !o.follow {
-			return nil
+		if err := place.keep(ctx, reader, placeInterval); err != nil {
+			return err
 		}
 	}
+	return place.keep(ctx, reader, 0)
 }
 
-// openExisting opens the store in dir, and doesn't make one of a directory that
-// has none: a mistyped name is no new store.
-func openExisting(dir string) (*store.DB, error) {
-	if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil { // each store has this file, see store/FORMAT.md
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("there is no store in %s", dir)
-		}
-		return nil, err
-	}
-	return store.Open(dir, store.Options{})
+// placeInterval is how often the place is written, at most.
+const placeInterval = time.Second
+
+// placeFile keeps the place of a reader.
+type placeFile struct {
+	name    string // empty: it is kept nowhere
+	kept    string
+	written time.Time
 }
 
-// findContainer returns a container, or an error that says which there are.
-func findContainer(ctx context.Context, db *store.DB, database, container string) (*store.Container, error) {
-	c, err := db.Container(ctx, database, container)
-	if err == nil || !errors.Is(err, feed.ErrNotFound) {
-		return c, err
+// keep writes the place, if it is another and was written longer than interval ago.
+func (f *placeFile) keep(ctx context.Context, r *feed.Reader, interval time.Duration) error {
+	if f.name == "" || time.Since(f.written) < interval {
+		return nil
 	}
-	databases, err := db.Databases(ctx)
+	position, err := r.Position(ctx)
+	if err != nil || position == f.kept {
+		return err
+	}
+	// A crash leaves the old place or the new one.
+	next := f.name + ".new"
+	if err := os.WriteFile(next, []byte(position+"\n"), 0o600); err != nil {
+		return fmt.Errorf("keep the place: %w", err)
+	}
+	if err := os.Rename(next, f.name); err != nil {
+		return fmt.Errorf("keep the place: %w", err)
+	}
+	f.kept, f.written = position, time.Now()
+	return nil
+}
+
+// keyPaths are the partition key paths of a container. Where there is none, the error says which there are.
+func keyPaths(ctx context.Context, account *connect.Opened, database, container string) ([]string, error) {
+	c, err := account.Documents().NewContainer(database, container)
 	if err != nil {
 		return nil, err
 	}
-	var there []string
-	for _, d := range databases {
-		containers, err := db.Containers(ctx, d.ID)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range containers {
-			p, err := c.Properties(ctx)
-			if err != nil {
-				return nil, err
-			}
-			there = append(there, d.ID+"/"+p.ID)
-		}
+	answer, err := c.Read(ctx, nil)
+	if err != nil {
+		return nil, account.Explain(ctx, database, container, err)
 	}
-	if len(there) == 0 {
-		return nil, fmt.Errorf("there is no container %s/%s: the store has none", database, container)
-	}
-	return nil, fmt.Errorf("there is no container %s/%s; there are %s", database, container, strings.Join(there, ", "))
+	return answer.ContainerProperties.PartitionKeyDefinition.Paths, nil
 }
 
 // lineWriter writes changes as lines of JSON.

@@ -2,8 +2,6 @@ package leases
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -55,10 +53,10 @@ func Open(ctx context.Context, c *connect.Connection, source feed.Source, databa
 func (c *Container) properties(ctx context.Context) error {
 	answer, err := c.client.Read(ctx, nil)
 	if err != nil {
-		if status(err) == http.StatusNotFound {
+		if connect.Status(err) == http.StatusNotFound {
 			return fmt.Errorf("there is no lease container %s: name it with --leases and --lease-database", c.Name)
 		}
-		return fmt.Errorf("look at the lease container %s: %w", c.Name, plain(err))
+		return fmt.Errorf("look at the lease container %s: %w", c.Name, connect.Plain(err))
 	}
 	p := answer.ContainerProperties
 	switch paths := p.PartitionKeyDefinition.Paths; {
@@ -83,7 +81,7 @@ func (c *Container) Documents(ctx context.Context) ([]Document, time.Time, error
 	for pager.More() {
 		page, err := pager.NextPage(ctx)
 		if err != nil {
-			return nil, now, fmt.Errorf("list the leases in %s: %w", c.Name, plain(err))
+			return nil, now, fmt.Errorf("list the leases in %s: %w", c.Name, connect.Plain(err))
 		}
 		if now.IsZero() {
 			now = clock(page.RawResponse)
@@ -172,7 +170,7 @@ func (e *ChangedError) Error() string {
 
 // failure is what an answer's status means.
 func (c *Container) failure(verb, id string, err error) error {
-	switch status(err) {
+	switch connect.Status(err) {
 	case http.StatusNotFound:
 		return fmt.Errorf("%s %s: %w", verb, id, feed.ErrNotFound)
 	case http.StatusConflict:
@@ -180,43 +178,7 @@ func (c *Container) failure(verb, id string, err error) error {
 	case http.StatusPreconditionFailed:
 		return &ChangedError{ID: id}
 	}
-	return fmt.Errorf("%s %s in %s: %w", verb, id, c.Name, plain(err))
-}
-
-// status is the HTTP status of an error; 0: it has none.
-func status(err error) int {
-	var answer *azcore.ResponseError
-	if errors.As(err, &answer) {
-		return answer.StatusCode
-	}
-	return 0
-}
-
-// plain is err with the service's own words alone, where it has some: azcore prints the whole answer.
-func plain(err error) error {
-	var answer *azcore.ResponseError
-	if !errors.As(err, &answer) {
-		return err
-	}
-	return &refusedError{answer}
-}
-
-// refusedError prints the status and the service's message of an answer.
-type refusedError struct{ answer *azcore.ResponseError }
-
-// Unwrap returns the answer's error.
-func (e *refusedError) Unwrap() error { return e.answer }
-
-func (e *refusedError) Error() string {
-	text := e.answer.Error()
-	if at := strings.Index(text, "{"); at >= 0 {
-		var body struct{ Message string }
-		if json.NewDecoder(strings.NewReader(text[at:])).Decode(&body) == nil && body.Message != "" {
-			text, _, _ = strings.Cut(body.Message, "\n")
-			return fmt.Sprintf("the account answers %d: %s", e.answer.StatusCode, strings.TrimRight(text, "\r"))
-		}
-	}
-	return fmt.Sprintf("the account answers %d (%s)", e.answer.StatusCode, e.answer.ErrorCode)
+	return fmt.Errorf("%s %s in %s: %w", verb, id, c.Name, connect.Plain(err))
 }
 
 // Group are the lease documents of one processor as its ids have it.

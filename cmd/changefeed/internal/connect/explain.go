@@ -1,0 +1,129 @@
+package connect
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// Plain is err with the service's own words alone, where it is an answer of it: azcore
+// prints the whole answer, over many lines.
+func Plain(err error) error {
+	var answer *azcore.ResponseError
+	if !errors.As(err, &answer) {
+		return err
+	}
+	return &answeredError{answer}
+}
+
+// Status is the HTTP status of an answer; 0: err is none.
+func Status(err error) int {
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) {
+		return answer.StatusCode
+	}
+	return 0
+}
+
+// answeredError prints status and message of an answer.
+type answeredError struct{ answer *azcore.ResponseError }
+
+// Unwrap returns azcore's error.
+func (e *answeredError) Unwrap() error { return e.answer }
+
+func (e *answeredError) Error() string {
+	text := e.answer.Error()
+	if at := strings.Index(text, "{"); at >= 0 {
+		var body struct{ Message string }
+		if json.NewDecoder(strings.NewReader(text[at:])).Decode(&body) == nil && body.Message != "" {
+			text, _, _ = strings.Cut(body.Message, "\n")
+			return fmt.Sprintf("the account answers %d: %s", e.answer.StatusCode, strings.TrimRight(text, "\r"))
+		}
+	}
+	return fmt.Sprintf("the account answers %d (%s)", e.answer.StatusCode, e.answer.ErrorCode)
+}
+
+// Explain is err, which a request for a container has come to, in plain words; where the container isn't there, with
+// those that are.
+func (o *Opened) Explain(ctx context.Context, database, container string, err error) error {
+	if Status(err) != http.StatusNotFound {
+		return fmt.Errorf("look at the container %s/%s of %s: %w", database, container, o.Settings, Plain(err))
+	}
+	there, listErr := o.containers(ctx)
+	switch {
+	case listErr != nil: // a key that may read one container needn't be allowed to list them all
+		return fmt.Errorf("there is no container %s/%s in %s", database, container, o.Settings)
+	case len(there) == 0:
+		return fmt.Errorf("there is no container %s/%s: %s has none", database, container, o.Settings)
+	}
+	return fmt.Errorf("there is no container %s/%s; there are %s", database, container, strings.Join(there, ", "))
+}
+
+// containers are the names of all containers: database/container.
+func (o *Opened) containers(ctx context.Context) ([]string, error) {
+	var names []string
+	databases := o.documents.NewQueryDatabasesPager("SELECT * FROM c", nil)
+	for databases.More() {
+		page, err := databases.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page.Databases {
+			client, err := o.documents.NewDatabase(d.ID)
+			if err != nil {
+				return nil, err
+			}
+			if names, err = appendContainers(ctx, names, client); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return names, nil
+}
+
+func appendContainers(ctx context.Context, names []string, d *azcosmos.DatabaseClient) ([]string, error) {
+	pager := d.NewQueryContainersPager("SELECT * FROM c", nil)
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range page.Containers {
+			names = append(names, d.ID()+"/"+c.ID)
+		}
+	}
+	return names, nil
+}
+
+// Advice says what to do about an error of a connection, to be put behind its text; empty: nothing is known.
+func Advice(err error) string {
+	var (
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		dns       *net.DNSError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return "; the certificate isn't trusted: give --certificate FILE (COSMOS_CERTIFICATE), whose path `changefeed serve` prints when it starts"
+	case errors.As(err, &name):
+		return "; the certificate is for another name: use a name that it has in --endpoint"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "; the server doesn't speak TLS: use http:// in --endpoint"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "; nobody listens there: start `changefeed serve`, or see to --endpoint"
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "; there is no such host: see to the spelling of --endpoint"
+	case Status(err) == http.StatusUnauthorized:
+		return "; the key is refused: it is another account's, or was renewed"
+	}
+	return ""
+}
