@@ -17,6 +17,7 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 	defer c.mu.Unlock()
 	before, existed := c.docs[w.lease.Token]
 	w.before = before
+	wroteBefore := c.writtenAt[w.lease.Token]
 	c.cost.wrote(w)
 	if w.op != opCreate && w.lease.ETag != before.ETag {
 		c.violate(6, "%s: an %s of lease %s was carried out though the document had changed", w.host.id, w.op, w.lease.Token)
@@ -35,6 +36,7 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 	case opUpdate:
 		w.age = c.age(before, now)
 		c.updated(w, before, answer)
+		c.stole(w, before, answer, wroteBefore)
 	case opDelete:
 		c.deleted(w.host, before)
 		return
@@ -137,7 +139,7 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired bool) {
 	h := w.host
 	c.moves++
-	if before.Owner != "" && !expired {
+	if before.Owner != "" && !expired && lease.Ours(before.Owner) {
 		c.violate(6, "%s: takes lease %s from %q at age %s", h.id, after.Token, before.Owner, w.age)
 	}
 	if after.Wanted() != "" {
@@ -178,7 +180,7 @@ func (c *checker) takenInTime(h *host, l lease.Lease) {
 func (c *checker) asked(w *leaseWrite, before, after lease.Lease) {
 	h := w.host
 	wanted := after.Wanted()
-	if wanted == "" || before.Wanted() != "" || before.Owner == "" ||
+	if wanted == "" || before.Wanted() != "" || !lease.Ours(before.Owner) ||
 		before.Continuation != after.Continuation || !maps.Equal(otherProperties(before), otherProperties(after)) {
 		c.violate(6, "%s: writes lease %s of %q: mark %q to %q, position %q to %q", h.id, after.Token,
 			before.Owner, before.Wanted(), wanted, before.Continuation, after.Continuation)

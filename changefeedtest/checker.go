@@ -47,6 +47,9 @@ type checker struct {
 	acquiring map[tenureKey]attempt
 	creates   int // under way
 	uses      []*use
+	steals    map[tenureKey]time.Time // when the victim had written a lease last that the host stole
+	orderly   bool                    // exclusive use is judged between ours and foreign hosts, too
+	stolen    int
 	lastRead  map[string]time.Time
 	lastWrite map[string]time.Time // of an owner, by token
 	writtenAt map[string]time.Time // of anybody
@@ -79,7 +82,7 @@ func newChecker(w *world) *checker {
 	return &checker{
 		world: w, exclusive: true,
 		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
-		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{},
+		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
 		lastRead: map[string]time.Time{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
 		cost: newCosts(),
 	}
@@ -132,9 +135,12 @@ type leaseWrite struct {
 	acquires bool
 }
 
-// tenure is the right to a lease that began with an attempt.
-func (w *leaseWrite) tenure(attempt time.Time) *tenure {
-	return &tenure{attempt: attempt, id: w.lease.PartitionID, r: w.lease.Range.OrFull()}
+// tenure is the right to a lease that began with an attempt. The caller holds c.mu.
+func (c *checker) tenure(w *leaseWrite, attempt time.Time) *tenure {
+	return &tenure{
+		attempt: attempt, id: w.lease.PartitionID, r: w.lease.Range.OrFull(),
+		victimWrote: c.steals[tenureKey{w.host, w.lease.Token}],
+	}
 }
 
 // ownersWrite reports whether the write is one of those of which a host sends one
@@ -161,7 +167,7 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	}
 	t := c.tenures[key]
 	mine := h.text() != "" && l.Owner == h.text()
-	w.acquires = mine && !c.holds(t) && c.seenExpired(h, l)
+	w.acquires = mine && !c.holds(t) && c.seenFree(h, l)
 	switch op {
 	case opCreate:
 		c.creates++
@@ -170,7 +176,7 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 			// lease was there meanwhile, and deleted by hand.
 			c.exclusive = false
 		}
-		if mine && !c.trusted(t) {
+		if mine && (!c.trusted(t) || !c.confirmed(t)) {
 			c.violate(6, "%s: puts lease %s back, which it doesn't trust", h.id, l.Token)
 		}
 		c.childSent(h, l)
@@ -189,14 +195,14 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	return w
 }
 
-// seenExpired reports whether the host's last listing shows the lease as free or
-// expired, so that it may acquire it.
-func (c *checker) seenExpired(h *host, l lease.Lease) bool {
+// seenFree reports whether the host's last listing shows the lease as free, expired
+// or a foreign owner's, so that it may acquire or steal it.
+func (c *checker) seenFree(h *host, l lease.Lease) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, seen := range h.listing.Leases {
 		if seen.Token == l.Token {
-			return seen.Owner == "" || h.listing.Now.IsZero() ||
+			return !lease.Ours(seen.Owner) || h.listing.Now.IsZero() ||
 				h.listing.Now.Sub(seen.Modified) >= c.world.times.takeover()
 		}
 	}
@@ -220,6 +226,9 @@ func (h *host) sees(l lease.Lease) {
 func (c *checker) givesUp(h *host, t *tenure, token, what string) {
 	if t != nil && !t.givenUp && !c.trusted(t) {
 		c.violate(7, "%s: sends a %s of lease %s after trust ended", h.id, what, token)
+	}
+	if t != nil && !c.confirmed(t) {
+		c.violate(7, "%s: sends a %s of lease %s, which it stole and has not confirmed", h.id, what, token)
 	}
 	for _, u := range c.uses {
 		if u.host == h && u.token == token && u.ctx.Err() == nil {
@@ -288,7 +297,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
 		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
-			c.tenures[key] = w.tenure(first.since)
+			c.tenures[key] = c.tenure(w, first.since)
 			c.tenures[key].unproven = true
 		}
 		c.sawMark(c.tenures[key], current)
@@ -312,9 +321,9 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 	case owner == "" || w.lease.Owner != owner:
 		// An ask, a child, or a lease made free: nobody's trust changes.
 	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.times.takeover()):
-		c.tenures[key] = w.tenure(w.start)
+		c.tenures[key] = c.tenure(w, w.start)
 	case t == nil || t.givenUp || t.unproven:
-		c.tenures[key] = w.tenure(w.start)
+		c.tenures[key] = c.tenure(w, w.start)
 	case c.trusted(t):
 		t.attempt = w.start
 	}
@@ -383,7 +392,7 @@ func (c *checker) lsn(l lease.Lease) int64 {
 		}
 		return n
 	}
-	switch start := l.Start(feed.Now()); start.Kind() {
+	switch start := l.Start(c.defaultStart()); start.Kind() {
 	case feed.StartBeginning:
 		return 0
 	case feed.StartTime:

@@ -77,7 +77,7 @@ func outage(d *draw, f *fault) {
 
 func isLeaseOp(op string) bool {
 	switch op {
-	case opOpen, opList, opMark, opCreate, opUpdate, opDelete:
+	case opOpen, opList, opGet, opMark, opCreate, opUpdate, opDelete:
 		return true
 	}
 	return false

@@ -30,6 +30,7 @@ const (
 	opNow        = "now" // a read that resolves the start
 	opOpen       = "open"
 	opList       = "list"
+	opGet        = "get" // one lease, by a foreign host
 	opMark       = "mark"
 	opCreate     = "create"
 	opUpdate     = "update"

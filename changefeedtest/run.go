@@ -27,6 +27,7 @@ type run struct {
 	nextItem int
 	crashed  int
 	topology int
+	visitors []*foreign // in the order of the plan
 
 	mu                     sync.Mutex    // guards what follows
 	leasesDown, sourceDown time.Duration // the ends of outages
@@ -120,6 +121,10 @@ func (r *run) happen(ctx context.Context, e event) {
 		r.deleteLease(ctx, e.n)
 	case eventPoke:
 		r.poke(ctx, e.n)
+	case eventVisit:
+		r.visit(r.scenario.foreign[e.n]) //nolint:contextcheck // a host's life is its own
+	case eventDismiss:
+		r.dismiss(r.visitors[e.n], r.scenario.foreign[e.n].crash)
 	case eventLeaseOutage:
 		r.fallsOut(&r.leasesDown, e.at+e.d)
 	case eventSourceOutage:
@@ -129,6 +134,29 @@ func (r *run) happen(ctx context.Context, e event) {
 			w.check.fail(11, "%v", err)
 		}
 		w.trace.add("operator", "power loss", "", "", 0)
+	}
+}
+
+// visit lets a foreign host come.
+func (r *run) visit(p foreignPlan) { r.visitors = append(r.visitors, r.world.visit(p.java, p.habits)) }
+
+// dismiss ends a foreign host: it dies, or it stops and releases what it has.
+func (r *run) dismiss(f *foreign, crash bool) {
+	if crash {
+		r.crashed++
+		f.crash()
+		return
+	}
+	r.world.trace.add(f.id, "leave", "", "", 0)
+	f.cancel()
+}
+
+// farewell waits for the foreign hosts, which are gone before everything comes to rest.
+func (r *run) farewell() {
+	for _, f := range r.world.everyStranger() {
+		f.resume()
+		f.cancel()
+		<-f.done
 	}
 }
 
@@ -253,6 +281,7 @@ func (r *run) operation(d *draw, key feed.PartitionKey) memWrite {
 // rest lets everything come to rest, and judges it.
 func (r *run) rest(ctx context.Context) {
 	w, check := r.world, r.world.check
+	r.farewell()
 	w.calm()
 	time.Sleep(w.times.timeout) // a write that is under way may still be a host's last
 	if len(w.living()) == 0 {
@@ -281,7 +310,7 @@ func (r *run) rest(ctx context.Context) {
 	if check.failed() {
 		return
 	}
-	if _, again := w.journal.counts(); again > 0 && r.scenario.temper == calm && !w.checkpoint.Manual {
+	if _, again := w.journal.counts(); again > 0 && r.scenario.temper == calm && !w.checkpoint.Manual && len(r.scenario.foreign) == 0 {
 		check.fail(15, "planned moves delivered %d changes twice", again)
 	}
 	for _, h := range w.living() {
@@ -291,17 +320,26 @@ func (r *run) rest(ctx context.Context) {
 	check.allFree()
 }
 
-// end stops whoever still works and waits for every goroutine.
+// end stops whoever still works and waits for every goroutine. One that waited may let
+// another host come.
 func (r *run) end() {
-	for _, h := range r.world.everyHost() {
-		if r.world.check.failed() {
-			h.crash()
+	for ended := -1; ended < len(r.world.everyHost()); {
+		ended = len(r.world.everyHost())
+		for _, h := range r.world.everyHost() {
+			if r.world.check.failed() {
+				h.crash()
+			}
+			h.resume()
+			h.cancel()
 		}
-		h.resume()
-		h.cancel()
+		r.await()
+		for _, f := range r.world.everyStranger() {
+			f.crash()
+			f.resume()
+			<-f.done
+		}
+		r.world.pending.Wait()
 	}
-	r.await()
-	r.world.pending.Wait()
 	if err := r.world.engine.close(); err != nil {
 		r.world.check.fail(11, "close: %v", err)
 	}
@@ -317,7 +355,7 @@ func (r *run) summary() summary {
 	changes, again := r.world.journal.counts()
 	_, onStore := r.world.engine.(*storeEngine)
 	s := summary{
-		onStore: onStore, moves: r.world.check.moved(),
+		onStore: onStore, moves: r.world.check.moved(), foreign: len(r.world.everyStranger()), steals: r.world.check.stolenByOurs(),
 		seed: r.scenario.seed, hosts: len(r.world.everyHost()), partitions: r.scenario.partitions,
 		changes: changes, redelivered: again, topology: r.topology, crashes: r.crashed,
 		simulated: time.Since(r.world.trace.origin), hash: r.world.trace.hash(),

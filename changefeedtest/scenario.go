@@ -33,6 +33,8 @@ type scenario struct {
 	odds   odds
 	temper temper
 	still  time.Duration // how long rest is watched
+	// foreign are the hosts of other implementations.
+	foreign []foreignPlan
 
 	// A user's own: the documents that are written, and the handler of each host.
 	document func(n int) (feed.PartitionKey, map[string]any)
@@ -75,6 +77,8 @@ const (
 	eventLeaseOutage
 	eventSourceOutage
 	eventPowerLoss // of the engine, which loses what isn't synced
+	eventVisit     // the n-th foreign host comes
+	eventDismiss   // ... and goes
 )
 
 // temper is the kind of run.
@@ -126,6 +130,11 @@ func newScenario(seed uint64) *scenario {
 	s.still = 6 * t.acquire
 	s.odds = drawOdds(&d, kind)
 	s.events = drawEvents(&d, s, kind)
+	s.foreign = drawForeign(seed, s.active)
+	for i, p := range s.foreign {
+		s.events = append(s.events, event{at: p.from, kind: eventVisit, n: i}, event{at: p.to, kind: eventDismiss, n: i})
+	}
+	s.events = sorted(s.events)
 	return s
 }
 
@@ -248,6 +257,6 @@ func (s *scenario) world(e engine, keepTrace bool) *world {
 
 // String says how a seed is configured.
 func (s *scenario) String() string {
-	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, start %v, manual %t, filter %t, waits %t, clock %+.3f, clockless %t",
-		s.seed, s.partitions, s.times.expiration, s.mode, s.start, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless)
+	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, start %v, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, foreign %+v",
+		s.seed, s.partitions, s.times.expiration, s.mode, s.start, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, s.foreign)
 }

@@ -72,6 +72,7 @@ func Simulate(t *testing.T, s Simulation) Report {
 		sc.start = feed.StartNow
 		sc.events = withoutDeletions(sc.events)
 	}
+	sc.withoutForeign() // what they handle, the user's handlers don't see
 	sc.handler, sc.document = s.Handler, s.Document
 	if sc.document == nil {
 		sc.document = defaultDocuments(s.Seed)

@@ -10,11 +10,13 @@ import (
 // use is one worker's hold on a range: a read under way, or a batch in a handler.
 // It is over when the context that came with it ends.
 type use struct {
-	host  *host
-	token string
-	r     feed.Range
-	what  string
-	ctx   context.Context //nolint:containedctx // judged, not passed on
+	host *host
+	// foreign: the host is one of another implementation.
+	foreign bool
+	token   string
+	r       feed.Range
+	what    string
+	ctx     context.Context //nolint:containedctx // judged, not passed on
 }
 
 // tenure is what the simulation knows of a host's right to a lease: the same
@@ -32,6 +34,12 @@ type tenure struct {
 	givenUp bool
 	// askedAt is when an answer first showed a mark; zero: none did.
 	askedAt time.Time
+	// victimWrote is when the live foreign owner that the lease was stolen from had
+	// written it last; zero: it wasn't stolen.
+	victimWrote time.Time
+	// robbed: a foreign host has written the lease since. Its owner doesn't know it
+	// yet, and whoever of ours comes after the foreign host may begin meanwhile.
+	robbed bool
 }
 
 type tenureKey struct {
@@ -70,18 +78,22 @@ func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.
 func (c *checker) begin(u *use) *use {
 	t := c.tenures[tenureKey{u.host, u.token}]
 	switch {
+	case u.foreign:
 	case t == nil:
 		c.violate(7, "%s: a %s of lease %s, which it doesn't hold", u.host.id, u.what, u.token)
 	case t.givenUp:
 		c.violate(7, "%s: a %s of lease %s after its release or delete was sent", u.host.id, u.what, u.token)
 	case !c.trusted(t):
 		c.violate(7, "%s: a %s of lease %s after trust ended", u.host.id, u.what, u.token)
+	case !c.confirmed(t):
+		c.violate(7, "%s: a %s of lease %s, which it stole %s after its victim's last write and hasn't confirmed since",
+			u.host.id, u.what, u.token, t.attempt.Sub(t.victimWrote))
 	}
 	for _, other := range c.uses {
 		if other.host == u.host && other.token == u.token && other.what != u.what {
 			continue // the same worker reads ahead of its handler
 		}
-		if other.ctx.Err() == nil && other.r.Overlaps(u.r) && c.exclusive {
+		if other.ctx.Err() == nil && other.r.Overlaps(u.r) && c.exclusive && c.comparable(u, other) {
 			c.violate(1, "%s: a %s of lease %s (%s) during a %s of lease %s (%s) by %s",
 				u.host.id, u.what, u.token, u.r, other.what, other.token, other.r, other.host.id)
 		}
@@ -95,11 +107,11 @@ func (c *checker) begin(u *use) *use {
 // host trusts a lease of the same keys. A gone lease is not used, so trust in it
 // harms nobody.
 func (c *checker) trustedByOthers(u *use) {
-	if !c.exclusive {
+	if mine := c.tenures[tenureKey{u.host, u.token}]; !c.exclusive || u.foreign || mine != nil && mine.robbed {
 		return
 	}
 	for key, t := range c.tenures {
-		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
+		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || t.robbed || !c.confirmed(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
 			continue
 		}
 		c.violate(1, "%s: a %s of lease %s (%s) while %s trusts lease %s (%s)",

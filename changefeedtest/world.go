@@ -57,11 +57,13 @@ type world struct {
 	check      *checker
 	pending    sync.WaitGroup // late requests and handlers, which outlive their callers
 
-	mu       sync.Mutex // guards what follows
-	hosts    []*host
-	calmFrom time.Time // from then on nothing goes wrong; zero: not yet known
-	injected int
-	clean    bool // nothing but crashes befalls anybody
+	mu    sync.Mutex // guards what follows
+	hosts []*host
+	// strangers are the hosts of other implementations.
+	strangers []*foreign
+	calmFrom  time.Time // from then on nothing goes wrong; zero: not yet known
+	injected  int
+	clean     bool // nothing but crashes befalls anybody
 	// deaf: handlers may outlast a stop, so Run may return an error.
 	deaf bool
 	// faults decides what befalls a call, beside what hosts have in store for

@@ -1,0 +1,365 @@
+package changefeedtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// foreign is a host of another implementation on our leases: what the .NET
+// processor or Java's does there, with all that the protocol does otherwise.
+//
+//	both    every interval: a share by the ceiling of leases per owner; what is free, else a steal,
+//	        and what was stolen is used at once; no trust: they go on until a write tells them;
+//	        a gone lease's children are run at once, and the gone lease deleted unconditionally
+//	.NET    keeps properties, and copies them to children, marks included; clears the Owner it had
+//	        listed when taking a lease fails; waits for its handler before it releases
+//	Java    drops properties; has a null timestamp for a while; releases before its handler ends;
+//	        a write that is refused puts the old position back when it finds nobody as the owner
+//
+// Beyond that it has habits, by which it steals, releases and pauses at will, and
+// takes leases as an old listing showed them. It checkpoints each batch after its
+// handler; it starts on a store that is initialised, and takes no lease that would
+// have to begin at a "now" of its own: these are the losses that the others make by
+// themselves, and that nobody beside them can mend.
+type foreign struct {
+	*host
+	java   bool
+	habits habits
+	source feed.Source
+	store  lease.Store
+
+	// Only the host's own goroutine uses these.
+	earlier lease.Listing
+	cycles  int
+
+	life  context.Context //nolint:containedctx // the host's life, which all its work shares
+	group sync.WaitGroup
+
+	workMu  sync.Mutex // guards working
+	working map[string]*foreignWork
+}
+
+// habits are the probabilities of what a foreign host does at will, in one cycle.
+type habits struct {
+	steal, release, stale, pause float64
+}
+
+// foreignPlan is one foreign host of a scenario.
+type foreignPlan struct {
+	java     bool
+	from, to time.Duration
+	crash    bool
+	habits   habits
+}
+
+// drawForeign draws the foreign hosts of a scenario.
+func drawForeign(seed uint64, active time.Duration) []foreignPlan {
+	d := newDraw(seed, 0, "foreign")
+	if !d.chance(foreignShare) {
+		return nil
+	}
+	var plans []foreignPlan
+	for range 1 + d.intn(3) {
+		p := foreignPlan{java: d.chance(0.5), from: d.span(0, active*7/10), crash: d.chance(0.5)}
+		p.to = min(p.from+d.span(active/10, active), active*97/100)
+		if d.chance(0.8) {
+			p.habits = habits{steal: 0.4 * d.float(), release: 0.3 * d.float(), stale: 0.5 * d.float(), pause: 0.1 * d.float()}
+		}
+		plans = append(plans, p)
+	}
+	slices.SortFunc(plans, func(a, b foreignPlan) int { return cmp.Compare(a.from, b.from) })
+	return plans
+}
+
+// withoutForeign leaves the foreign hosts out.
+func (s *scenario) withoutForeign() {
+	s.foreign = nil
+	s.events = slices.DeleteFunc(s.events, func(e event) bool { return e.kind == eventVisit || e.kind == eventDismiss })
+}
+
+// foreignShare is the share of the seeds in which foreign hosts are.
+const foreignShare = 0.2
+
+// visit starts a foreign host.
+func (w *world) visit(java bool, h habits) *foreign {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.mu.Lock()
+	n := len(w.strangers) + 1
+	f := &foreign{
+		host: &host{
+			world: w, id: fmt.Sprintf("f%d", n), instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(),
+			cancel: cancel, dead: make(chan struct{}), done: make(chan struct{}), calls: map[callName]int{},
+		},
+		java: java, habits: h, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},
+	}
+	f.owner = f.instance
+	w.strangers = append(w.strangers, f)
+	w.mu.Unlock()
+	w.trace.add(f.id, "visit", f.instance, "", 0)
+	go f.run(ctx)
+	return f
+}
+
+// everyStranger returns all foreign hosts that ever came.
+func (w *world) everyStranger() []*foreign {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.strangers)
+}
+
+// run is the host's life.
+func (f *foreign) run(ctx context.Context) {
+	defer close(f.done)
+	defer f.group.Wait()
+	for f.store == nil && ctx.Err() == nil {
+		f.open(ctx)
+	}
+	for f.sleep(ctx, f.interval()) == nil {
+		f.cycles++
+		f.cycle(ctx)
+	}
+	for _, w := range f.works() {
+		w.end()
+	}
+}
+
+// interval is the time between two cycles: 13 s where ours have 17.
+func (f *foreign) interval() time.Duration { return f.world.times.acquire * 13 / 17 }
+
+// renewal is the time between two renewals: 17 s where ours have 13.
+func (f *foreign) renewal() time.Duration {
+	return min(f.world.times.renew*17/13, f.world.times.expiration/2)
+}
+
+func (f *foreign) request(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, f.world.times.timeout)
+}
+
+// open opens the leases, and waits until they are initialised.
+func (f *foreign) open(ctx context.Context) {
+	opening, cancel := f.request(ctx)
+	defer cancel()
+	store, err := send(opening, call{host: f.host, op: opOpen}, func(ctx context.Context) (lease.Store, error) {
+		id, err := f.source.Identity(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return f.world.engine.leases().Open(ctx, lease.Key{Processor: "sim", Identity: id, Mode: f.world.mode})
+	})
+	if err == nil {
+		f.store = store
+		if listing, err := f.list(ctx); err == nil && !listing.Initialized.IsZero() {
+			return
+		}
+		f.store = nil
+	}
+	_ = f.sleep(ctx, f.interval())
+}
+
+func (f *foreign) list(ctx context.Context) (lease.Listing, error) {
+	ctx, cancel := f.request(ctx)
+	defer cancel()
+	return send(ctx, call{host: f.host, op: opList}, f.store.List)
+}
+
+// read is a point read of a lease.
+func (f *foreign) read(ctx context.Context, token string) (lease.Lease, error) {
+	ctx, cancel := f.request(ctx)
+	defer cancel()
+	return send(ctx, call{host: f.host, op: opGet, key: token}, func(ctx context.Context) (lease.Lease, error) {
+		listing, err := f.store.List(ctx)
+		if err != nil {
+			return lease.Lease{}, err
+		}
+		for _, l := range listing.Leases {
+			if l.Token == token {
+				return l, nil
+			}
+		}
+		return lease.Lease{}, feed.ErrNotFound
+	})
+}
+
+// works are the leases that the host works on, by their tokens.
+func (f *foreign) works() []*foreignWork {
+	f.workMu.Lock()
+	defer f.workMu.Unlock()
+	var all []*foreignWork
+	for _, w := range f.working {
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b *foreignWork) int { return strings.Compare(a.token, b.token) })
+	return all
+}
+
+// cycle is one look at the leases, and what is done about them.
+func (f *foreign) cycle(ctx context.Context) {
+	listing, err := f.list(ctx)
+	if err != nil {
+		return
+	}
+	d := newDraw(f.world.seed, uint64(f.cycles), f.id, "habits")
+	if f.world.isCalm() {
+		f.habits = habits{}
+	}
+	if d.chance(f.habits.pause) {
+		f.world.inject()
+		f.pause()
+		f.world.later(d.span(f.world.times.expiration/4, 2*f.world.times.expiration), f.resume)
+	}
+	if all := f.works(); d.chance(f.habits.release) && len(all) > 0 {
+		f.world.inject()
+		all[d.intn(len(all))].end()
+	}
+	chosen := f.choose(&d, listing)
+	if old := f.old(&d); d.chance(f.habits.stale) && len(old) > 0 {
+		chosen = old[:1]
+	}
+	for _, l := range chosen {
+		if ctx.Err() != nil {
+			return
+		}
+		f.take(ctx, l)
+	}
+	f.earlier = listing
+}
+
+// old are the leases that the listing before this one showed as free, in a drawn order.
+func (f *foreign) old(d *draw) []lease.Lease {
+	var free []lease.Lease
+	for _, l := range f.earlier.Leases {
+		if l.Owner == "" {
+			free = append(free, l)
+		}
+	}
+	if n := len(free); n > 1 {
+		i := d.intn(n)
+		free[0], free[i] = free[i], free[0]
+	}
+	return free
+}
+
+// choose is what the host wants of a listing: its share (EqualPartitionsBalancingStrategy),
+// or, at will, a lease of anybody.
+func (f *foreign) choose(d *draw, listing lease.Listing) []lease.Lease {
+	count := map[string]int{f.instance: 0}
+	var free, owned []lease.Lease
+	for _, l := range listing.Leases {
+		switch {
+		case l.Owner == "" || f.expired(listing, l):
+			free = append(free, l)
+			continue
+		case l.Owner != f.instance:
+			owned = append(owned, l)
+		}
+		count[l.Owner]++
+	}
+	if d.chance(f.habits.steal) && len(owned) > 0 {
+		f.world.inject()
+		i := d.intn(len(owned))
+		return owned[i : i+1]
+	}
+	target := 1
+	if n := len(listing.Leases); n > len(count) {
+		target = (n + len(count) - 1) / len(count)
+	}
+	need := target - count[f.instance]
+	if len(free) > 0 {
+		if f.java {
+			// One at a time beside others, and one even with a share that is full.
+			i := d.intn(len(free))
+			free[0], free[i] = free[i], free[0]
+			if need = max(need, 1); len(count) > 1 {
+				need = 1
+			}
+		}
+		return free[:min(max(need, 0), len(free))]
+	}
+	return f.surplus(owned, count, target, need)
+}
+
+// expired: the libraries judge by what the document says of its last write; the
+// store's stamp comes to the same where clocks agree.
+func (f *foreign) expired(listing lease.Listing, l lease.Lease) bool {
+	if f.world.clockless {
+		return time.Since(f.world.check.writtenLast(l.Token)) >= f.world.times.expiration
+	}
+	return listing.Now.Sub(l.Modified) >= f.world.times.expiration
+}
+
+// surplus is the lease that the host steals for its share: one of who has the most.
+func (f *foreign) surplus(owned []lease.Lease, count map[string]int, target, need int) []lease.Lease {
+	if need <= 0 {
+		return nil
+	}
+	if need > 1 {
+		target--
+	}
+	most := ""
+	for _, l := range owned {
+		if count[l.Owner] > count[most] {
+			most = l.Owner
+		}
+	}
+	if count[most] <= target {
+		return nil
+	}
+	i := slices.IndexFunc(owned, func(l lease.Lease) bool { return l.Owner == most })
+	return owned[i : i+1]
+}
+
+// take acquires a lease, whoever has it, and works on it at once.
+func (f *foreign) take(ctx context.Context, l lease.Lease) {
+	f.workMu.Lock()
+	mine := f.working[l.Token]
+	f.workMu.Unlock()
+	if mine != nil || l.Continuation == "" && f.world.start.Kind() == feed.StartNow {
+		return
+	}
+	listed := l.Owner
+	got, err := f.replace(ctx, l, func(current lease.Lease) (lease.Lease, bool) {
+		if f.java && current.ETag != l.ETag {
+			// Refused once, Java looks at the owner only, and writes what it had listed.
+			return f.claimed(l, current.ETag), current.Owner == ""
+		}
+		return f.claimed(current, current.ETag), f.java || current.Owner == listed
+	})
+	if err != nil {
+		if !f.java {
+			f.clear(ctx, l.Token, listed)
+		}
+		return
+	}
+	f.work(got) //nolint:contextcheck // the work outlives the cycle: it has the host's life
+}
+
+// claimed is a lease as the host writes it when it takes it.
+func (f *foreign) claimed(l lease.Lease, etag string) lease.Lease {
+	l.ETag, l.Owner, l.Timestamp = etag, f.instance, time.Now()
+	if f.java {
+		l.Properties, l.Timestamp = nil, time.Time{}
+	}
+	return l
+}
+
+// clear is what the .NET processor does when taking a lease failed: it releases the
+// lease of the owner that it had listed.
+func (f *foreign) clear(ctx context.Context, token, listed string) {
+	current, err := f.read(ctx, token)
+	if err != nil {
+		return
+	}
+	_, _ = f.replace(ctx, current, func(l lease.Lease) (lease.Lease, bool) {
+		mine := l.Owner == listed || l.Owner == f.instance
+		l.Owner, l.Timestamp = "", time.Now()
+		return l, mine
+	})
+}
