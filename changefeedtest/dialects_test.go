@@ -1,0 +1,505 @@
+package changefeedtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// counter is a monitored container with its leases in one dialect, and what the
+// hosts of a processor delivered of it.
+type counter struct {
+	t       *testing.T
+	db      *store.DB
+	orders  *store.Container
+	leases  *store.Container
+	dialect lease.Dialect
+	mode    feed.Mode
+	start   feed.Start
+	written int
+
+	mu     sync.Mutex // guards what follows
+	counts map[string]int
+	errs   []error
+	reads  []feed.Request
+}
+
+func newCounter(t *testing.T, d lease.Dialect) *counter {
+	db := changefeedtest.NewStore(t)
+	return &counter{
+		t: t, db: db, dialect: d, start: feed.Beginning(), counts: map[string]int{},
+		orders: changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3}),
+		leases: changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}),
+	}
+}
+
+// Handle implements [changefeed.Handler].
+func (c *counter) Handle(_ context.Context, b *changefeed.Batch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range b.Changes {
+		id, err := b.Changes[i].ID()
+		if err != nil {
+			return err
+		}
+		c.counts[id]++
+	}
+	return nil
+}
+
+// Identity, Partitions and Read implement [feed.Source].
+func (c *counter) Identity(ctx context.Context) (feed.Identity, error) {
+	return c.db.Source(c.orders).Identity(ctx)
+}
+
+func (c *counter) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	return c.db.Source(c.orders).Partitions(ctx)
+}
+
+func (c *counter) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	c.mu.Lock()
+	c.reads = append(c.reads, r)
+	c.mu.Unlock()
+	return c.db.Source(c.orders).Read(ctx, r)
+}
+
+// run runs a host; what it returns stops it and tells its error.
+func (c *counter) run(instance string) (stop func() error) {
+	c.t.Helper()
+	p, err := changefeed.New(changefeed.Config{
+		Processor: "p", Instance: instance, Source: c, Leases: c.db.Leases(c.leases).In(c.dialect), Handler: c, Start: c.start, Mode: c.mode,
+		Notify: func(n changefeed.Notification) {
+			if n.Event == changefeed.Failed {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.errs = append(c.errs, n.Err)
+			}
+		},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-done })
+	c.t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// ends waits for a run that ends by itself.
+func ends(t *testing.T, c *counter, instance string) error {
+	t.Helper()
+	stop := c.run(instance)
+	pause(time.Minute)
+	return stop()
+}
+
+func (c *counter) write(n int) {
+	c.t.Helper()
+	for range n {
+		c.written++
+		doc := fmt.Appendf(nil, `{"id":"order-%d"}`, c.written)
+		if _, err := c.orders.Upsert(c.t.Context(), nil, doc, store.WriteOptions{}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func (c *counter) split(id string) {
+	c.t.Helper()
+	if _, err := c.orders.Split(c.t.Context(), id, ""); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// documents are the lease container's, by id.
+func (c *counter) documents() map[string]string {
+	c.t.Helper()
+	documents := map[string]string{}
+	from := feed.Beginning()
+	for {
+		page, err := c.db.Source(c.leases).Read(c.t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}, From: from})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if len(page.Changes) == 0 {
+			break
+		}
+		for i := range page.Changes {
+			id, err := page.Changes[i].ID()
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			documents[id] = string(page.Changes[i].Current)
+		}
+		from = feed.After(page.Continuation)
+	}
+	return documents
+}
+
+// tokens are those of the leases there are.
+func (c *counter) tokens() []string {
+	c.t.Helper()
+	id, err := c.Identity(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := c.db.Leases(c.leases).In(c.dialect).Open(c.t.Context(), lease.Key{Processor: "p", Identity: id, Mode: c.mode})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	listing, err := s.List(c.t.Context())
+	if err != nil || len(listing.Unreadable) > 0 || len(listing.Foreign) > 0 {
+		c.t.Fatalf("%+v, %v", listing, err)
+	}
+	var tokens []string
+	for _, l := range listing.Leases {
+		tokens = append(tokens, l.Token)
+	}
+	slices.Sort(tokens)
+	return tokens
+}
+
+// wantOnce checks that every order was delivered, once.
+func (c *counter) wantOnce() {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.written {
+		if id := fmt.Sprintf("order-%d", i+1); c.counts[id] != 1 {
+			c.t.Errorf("%s was delivered %d times", id, c.counts[id])
+		}
+	}
+}
+
+func (c *counter) notified() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(c.errs...).Error()
+}
+
+func pause(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func inBubble(t *testing.T, d lease.Dialect, script func(c *counter)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { script(newCounter(t, d)) })
+}
+
+var javas = []lease.Dialect{lease.JavaHandleChanges, lease.JavaLatestVersion}
+
+func TestHostsShareLeasesOfJavasDialectsThroughSplitsAndRestarts(t *testing.T) {
+	for _, d := range javas {
+		t.Run(d.Name(), func(t *testing.T) {
+			inBubble(t, d, func(c *counter) {
+				a, b := c.run("a"), c.run("b")
+				pause(time.Minute)
+				c.write(30)
+				pause(time.Minute)
+				c.split("1")
+				c.write(30)
+				pause(time.Minute)
+				if err := a(); err != nil {
+					t.Errorf("a: %v", err)
+				}
+				c.write(30)
+				pause(time.Minute)
+				if err := b(); err != nil {
+					t.Errorf("b: %v", err)
+				}
+				c.split("0") // while nobody runs
+				c.split(lastPartition(t, c.orders))
+				c.write(30)
+				c.run("c")
+				pause(time.Minute)
+				c.write(30)
+				pause(time.Minute)
+				c.wantOnce()
+				if n := len(c.tokens()); n != 6 {
+					t.Errorf("after three splits of three partitions the leases are %v", c.tokens())
+				}
+				c.wantForm()
+			})
+		})
+	}
+}
+
+func lastPartition(t *testing.T, c *store.Container) string {
+	t.Helper()
+	partitions, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return partitions[len(partitions)-1].ID
+}
+
+// wantForm checks that the documents have the members of the dialect and properties,
+// and no others.
+func (c *counter) wantForm() {
+	c.t.Helper()
+	want := []string{"ContinuationToken", "LeaseToken", "Owner", "id", "properties", "timestamp"}
+	if c.dialect == lease.JavaLatestVersion {
+		want = append(want, "feedRange", "version")
+		slices.Sort(want)
+	}
+	for id, text := range c.documents() {
+		var members map[string]any
+		if err := json.Unmarshal([]byte(text), &members); err != nil {
+			c.t.Fatal(err)
+		}
+		maps.DeleteFunc(members, func(name string, _ any) bool { return strings.HasPrefix(name, "_") })
+		if got := slices.Sorted(maps.Keys(members)); strings.Contains(id, "..") && !slices.Equal(got, want) {
+			c.t.Errorf("document %s has the members %v; want %v", id, got, want)
+		}
+	}
+}
+
+func TestAMergeLivesOnInJavasSecondDialect(t *testing.T) {
+	inBubble(t, lease.JavaLatestVersion, func(c *counter) {
+		stop := c.run("a")
+		pause(time.Minute)
+		c.write(30)
+		pause(time.Minute)
+		if _, err := c.orders.Merge(t.Context(), "0", "1"); err != nil {
+			t.Fatal(err)
+		}
+		c.write(30)
+		pause(time.Minute)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		c.write(30)
+		c.run("b")
+		pause(time.Minute)
+		c.wantOnce()
+		if n := len(c.tokens()); n != 3 {
+			t.Errorf("the leases are %v; want the three old ranges", c.tokens())
+		}
+	})
+}
+
+func TestAMergeIsRefusedInHandleChangesAndNothingIsCreated(t *testing.T) {
+	inBubble(t, lease.JavaHandleChanges, func(c *counter) {
+		stop := c.run("a")
+		pause(time.Minute)
+		c.write(30)
+		pause(time.Minute)
+		if _, err := c.orders.Merge(t.Context(), "0", "1"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second host finds leases whose partitions are gone
+			c.write(30)
+			pause(time.Minute)
+			if text := c.notified(); !strings.Contains(text, "merged") || !strings.Contains(text, "java-latest-version") {
+				t.Errorf("the merge is notified as %q; want it named, and the way out", text)
+			}
+			if tokens := c.tokens(); !slices.Equal(tokens, []string{"0", "1", "2"}) {
+				t.Errorf("the leases are %v", tokens)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			c.mu.Lock()
+			c.errs = nil
+			c.mu.Unlock()
+			stop = c.run("b")
+		}
+		// The partition that wasn't merged goes on.
+		went := 0
+		for i := 31; i <= c.written; i++ {
+			went += c.counts[fmt.Sprintf("order-%d", i)]
+		}
+		if went == 0 || went == c.written-30 {
+			t.Errorf("%d of %d orders were delivered after the merge; want those of the third partition", went, c.written-30)
+		}
+	})
+}
+
+// A start time goes along with the position, and into the document, in the dialect
+// that keeps it, across restarts; in the others it doesn't.
+func TestAStartTimeGoesAlongInJavasSecondDialect(t *testing.T) {
+	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
+		t.Run(d.Name(), func(t *testing.T) {
+			inBubble(t, d, func(c *counter) {
+				c.write(10)
+				pause(10 * time.Second)
+				at := time.Now().UTC().Truncate(time.Second)
+				c.start = feed.At(at)
+				c.write(10)
+				stop := c.run("a")
+				pause(time.Minute)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+				c.start = feed.Beginning() // a host with another option keeps the lease's
+				first := len(c.reads)
+				c.run("b")
+				pause(time.Minute)
+				c.write(10)
+				pause(time.Minute)
+				want := time.Time{}
+				if d == lease.JavaLatestVersion {
+					want = at
+				}
+				later := c.reads[first:]
+				for _, r := range later {
+					if r.From.Kind() != feed.StartContinuation || !r.From.Since().Equal(want) {
+						t.Fatalf("after a restart a read starts at %s since %s; want since %s", r.From, r.From.Since(), want)
+					}
+				}
+				if len(later) == 0 || c.counts["order-1"] != 0 || c.counts["order-11"] != 1 || c.counts["order-21"] != 1 {
+					t.Errorf("%d reads after the restart; delivered %v", len(later), c.counts)
+				}
+			})
+		})
+	}
+}
+
+func TestAStartRefusesLeasesOfAnotherDialectAndNotAMarker(t *testing.T) {
+	all := []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion}
+	for _, made := range all {
+		for _, d := range all {
+			if made == d {
+				continue
+			}
+			t.Run(made.Name()+" then "+d.Name(), func(t *testing.T) {
+				inBubble(t, made, func(c *counter) {
+					c.write(10)
+					stop := c.run("a")
+					pause(time.Minute)
+					if err := stop(); err != nil {
+						t.Fatal(err)
+					}
+					before := c.documents()
+					c.dialect = d
+					err := ends(t, c, "b")
+					refusal, ok := errors.AsType[*lease.DialectError](err)
+					if !ok || !strings.Contains(refusal.Found, made.String()) || !strings.Contains(refusal.Remedy, made.Name()) ||
+						!strings.Contains(refusal.Remedy, "leases convert") {
+						t.Errorf("Run: %v; want it to name the dialect and what to do", err)
+					}
+					if after := c.documents(); !maps.Equal(before, after) {
+						t.Errorf("the refused host has changed the documents from\n%v to\n%v", before, after)
+					}
+					// When they are gone, but for the marker, it starts.
+					for id := range before {
+						if strings.Contains(id, "..") {
+							if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{id}, id, store.WriteOptions{}); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					if err := ends(t, c, "c"); err != nil {
+						t.Errorf("beside a marker alone: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// An upgrade by a Java host makes leases of the second dialect and then deletes those
+// of the first, whose marker stays.
+func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) {
+	inBubble(t, lease.JavaHandleChanges, func(c *counter) {
+		c.write(10)
+		stop := c.run("a")
+		pause(time.Minute)
+		id, err := c.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		codec, err := lease.NewCodec(lease.JavaLatestVersion, lease.Key{Processor: "p", Identity: id}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := c.documents()
+		for _, doc := range [][]byte{codec.Encode(lease.Lease{Token: "-FF", Range: feed.Full(), Continuation: `"10"`}), codec.Marker()} {
+			if _, err := c.leases.Create(t.Context(), nil, doc, store.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id := range before {
+			if strings.Contains(id, "..") {
+				if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{id}, id, store.WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		pause(3 * time.Minute)
+		err = stop()
+		if _, ok := errors.AsType[*lease.DialectError](err); !ok {
+			t.Errorf("Run of the host that ran: %v; want a *lease.DialectError", err)
+		}
+		if left := c.documents(); len(left) != 3 {
+			t.Errorf("there are %v; want the upgraded lease and two markers", slices.Sorted(maps.Keys(left)))
+		}
+		// Somewhere else, where only the marker tells.
+		if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{codec.LeaseID("-FF")}, codec.LeaseID("-FF"), store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		err = ends(t, c, "b")
+		if refusal, ok := errors.AsType[*lease.DialectError](err); !ok || !strings.Contains(refusal.Remedy, "marker") {
+			t.Errorf("Run beside a marker without leases: %v; want a *lease.DialectError that says what to do", err)
+		}
+		if left := c.documents(); len(left) != 2 {
+			t.Errorf("there are %v; want two markers", slices.Sorted(maps.Keys(left)))
+		}
+	})
+}
+
+// Leases of old .NET hosts have no range; the partition may be split before anybody
+// writes one into them.
+func TestALeaseWithoutRangeHasThatOfItsPartitionsDescendants(t *testing.T) {
+	inBubble(t, lease.DotNet, func(c *counter) {
+		c.write(30)
+		stop := c.run("a")
+		pause(time.Minute)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		for id, text := range c.documents() {
+			if !strings.Contains(id, "..") {
+				continue
+			}
+			var members map[string]any
+			if err := json.Unmarshal([]byte(text), &members); err != nil {
+				t.Fatal(err)
+			}
+			delete(members, "FeedRange")
+			old, err := json.Marshal(members)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.leases.Upsert(t.Context(), nil, old, store.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.split("1")
+		c.split(lastPartition(t, c.orders))
+		c.write(30)
+		c.run("b")
+		pause(2 * time.Minute)
+		c.wantOnce()
+		if n := len(c.tokens()); n != 5 {
+			t.Errorf("the leases are %v", c.tokens())
+		}
+	})
+}
