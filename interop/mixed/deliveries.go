@@ -31,10 +31,17 @@ type deliveries struct {
 	all     []delivered
 	first   map[string]time.Time
 	host    map[string]int
+	waiting map[string]target
+}
+
+// A target is told when a host has delivered so many changes more.
+type target struct {
+	count int
+	done  chan struct{}
 }
 
 func newDeliveries(versions bool) *deliveries {
-	return &deliveries{versions: versions, first: map[string]time.Time{}, host: map[string]int{}}
+	return &deliveries{versions: versions, first: map[string]time.Time{}, host: map[string]int{}, waiting: map[string]target{}}
 }
 
 // name is a change as its mode tells it: latest version doesn't tell a create from a replace.
@@ -69,6 +76,10 @@ func (d *deliveries) line(fields []string) {
 	defer d.mu.Unlock()
 	d.all = append(d.all, c)
 	d.host[c.host]++
+	if t, wanted := d.waiting[c.host]; wanted && d.host[c.host] >= t.count {
+		delete(d.waiting, c.host)
+		close(t.done)
+	}
 	if before, seen := d.first[c.change]; !seen || c.at.Before(before) {
 		d.first[c.change] = c.at
 	}
@@ -135,6 +146,15 @@ func (d *deliveries) count(host string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.host[host]
+}
+
+// reached returns a channel that is closed when a host has delivered so many changes more than until now.
+func (d *deliveries) reached(host string, more int) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := target{d.host[host] + more, make(chan struct{})}
+	d.waiting[host] = t
+	return t.done
 }
 
 // again says how many deliveries were of changes that had been delivered before.

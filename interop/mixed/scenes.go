@@ -53,12 +53,15 @@ func (s *scene) begin(ctx context.Context, hosts ...string) error {
 func shortScene(ctx context.Context, s *scene) error {
 	return steps(
 		func() error { return s.begin(ctx, "java-a", "go-a") },
+		func() error { return s.delivers(ctx, "java-a", "go-a") },
 		func() error { s.kill("java-a"); return s.settled(ctx, partitions, "go-a") },
 		func() error { return s.start(ctx, "java-b") },
 		func() error { return s.settled(ctx, partitions, "java-b", "go-a") },
+		func() error { return s.delivers(ctx, "java-b", "go-a") },
 		func() error { s.kill("go-a"); return s.settled(ctx, partitions, "java-b") },
 		func() error { return s.start(ctx, "go-b") },
 		func() error { return s.settled(ctx, partitions, "java-b", "go-b") },
+		func() error { return s.delivers(ctx, "java-b", "go-b") },
 		func() error { return s.split(ctx, "java-b", "go-b") },
 		func() error { return s.merge(ctx, "java-b", "go-b") },
 		func() error { return s.judge(ctx, "java-b", "go-b") },
@@ -73,6 +76,7 @@ func balance(ctx context.Context, s *scene) error {
 		func() error { return s.settled(ctx, partitions, "java-a", "java-b", "go-a") },
 		func() error { return s.start(ctx, "go-b") },
 		func() error { return s.settled(ctx, partitions, "java-a", "java-b", "go-a", "go-b") },
+		func() error { return s.delivers(ctx, "java-a", "java-b", "go-a", "go-b") },
 		func() error { return s.restful(ctx, 10*time.Second) },
 		func() error { return s.judge(ctx, "java-a", "java-b", "go-a", "go-b") },
 	)
@@ -122,7 +126,6 @@ func kills(ctx context.Context, s *scene) error {
 func resume(ctx context.Context, s *scene) error {
 	for _, turn := range [][2]string{{"go-a", "java-a"}, {"java-b", "go-b"}} {
 		first, second := turn[0], turn[1]
-		before := s.deliveries.again()
 		if err := s.start(ctx, first); err != nil {
 			return err
 		}
@@ -132,12 +135,30 @@ func resume(ctx context.Context, s *scene) error {
 		if err := s.settled(ctx, partitions, first); err != nil {
 			return err
 		}
-		s.writer.start(ctx)
-		err := s.eventually(ctx, func() (bool, error) { return s.deliveries.count(first) > 150, nil })
-		if err != nil {
+		// A backlog: written while no handler returns.
+		var middle <-chan struct{}
+		if err := steps(
+			func() error { return s.command(ctx, "block", first) },
+			func() error { return s.writer.write(ctx, 2400) },
+			func() error { middle = s.deliveries.reached(first, 200); return s.command(ctx, "unblock", first) },
+		); err != nil {
 			return err
 		}
+		select {
+		case <-middle:
+		case <-time.After(patience):
+			return fmt.Errorf("%s delivered %d changes and no more", first, s.deliveries.count(first))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		before := s.deliveries.again()
 		s.kill(first)
+		left := len(s.deliveries.missing())
+		s.logf("%d changes are left", left)
+		if left == 0 {
+			return fmt.Errorf("%s had delivered everything before it was killed", first)
+		}
+		s.writer.start(ctx)
 		if err := s.start(ctx, second); err != nil {
 			return err
 		}
@@ -214,19 +235,25 @@ func (s *scene) merge(ctx context.Context, hosts ...string) error {
 		return err
 	}
 	s.logf("partitions %s and %s are merged into %s", live[0].ID, live[1].ID, made[0].ID)
-	mark := s.deliveries.mark()
 	if err := pause(ctx, 3*time.Second); err != nil { // the leases are found out, released and taken again
 		return err
 	}
 	if err := s.settled(ctx, len(all), hosts...); err != nil {
 		return err
 	}
+	return s.delivers(ctx, hosts...)
+}
+
+// delivers waits until each of these hosts delivers something from now on: of a stolen lease ours begin to read an expiration later.
+func (s *scene) delivers(ctx context.Context, hosts ...string) error {
+	mark := s.deliveries.mark()
 	for _, h := range hosts {
 		err := s.eventually(ctx, func() (bool, error) { return len(s.deliveries.since(mark, h)) > 0, nil })
 		if err != nil {
-			return fmt.Errorf("%s goes on after the merge: %w", h, err)
+			return fmt.Errorf("%s delivers changes: %w", h, err)
 		}
 	}
+	s.logf("%v deliver", hosts)
 	return nil
 }
 
@@ -282,10 +309,7 @@ func busy(ctx context.Context, s *scene) error {
 			func() error { return s.command(ctx, "block", owner) },
 			func() error { return s.start(ctx, thief) },
 			func() error { return s.settled(ctx, partitions, owner, thief) },
-			func() error { // its handler is let go after its lease has been used by another
-				mark := s.deliveries.mark()
-				return s.eventually(ctx, func() (bool, error) { return len(s.deliveries.since(mark, thief)) > 0, nil })
-			},
+			func() error { return s.delivers(ctx, thief) }, // its handlers return after its leases have been used by another
 			func() error { return s.command(ctx, "unblock", owner) },
 			func() error { return s.judge(ctx, owner, thief) },
 		)
@@ -309,7 +333,7 @@ func (s *scene) replaceLease(ctx context.Context, l lease, document string) erro
 	return s.client.Replace(ctx, s.leaseContainer, l.ID, l.ID, document, l.ETag)
 }
 
-// container is the scene's lease container, for scenes that look at other leases in it.
+// documents are the texts of all documents of the lease container, whoever's they are.
 func (s *scene) documents(ctx context.Context) ([]string, error) {
 	all, err := s.client.Documents(ctx, stand.Container{Database: s.database, Name: s.leaseContainer.Name})
 	var texts []string
