@@ -2,24 +2,21 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
-	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 )
 
 // partitionsOptions are the flags of `changefeed partitions`.
 type partitionsOptions struct {
-	admin.Config
+	account             *connect.Account
 	database, container string
 	json                bool
 }
@@ -30,14 +27,15 @@ func partitionsCommand() *cobra.Command {
 		Use:   "partitions ls|split|merge --database NAME --container NAME",
 		Short: "List, split and merge the physical partitions of a container of a running server",
 		Long: `Asks a running "changefeed serve" for the physical partitions of a container, and
-splits and merges them while clients read and write.`,
+splits and merges them while clients read and write; or does it to an embedded store
+(--data) that nobody has open. Without an account it is the server at https://127.0.0.1:8081/.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&o.Endpoint, "endpoint", "https://127.0.0.1:8081/", "`URL` of the server")
-	flags.StringVar(&o.Key, "key", wire.EmulatorKey, "account `key` in base64")
-	flags.StringVar(&o.Certificate, "certificate", "", "`file` of the server's certificate (default: the one that `serve --memory` makes)")
+	o.account = connect.NewAccount("").OrLocal()
+	o.account.Add(flags)
+	o.account.AddData(flags)
 	flags.StringVar(&o.database, "database", "", "`name` of the database")
 	flags.StringVar(&o.container, "container", "", "`name` of the container")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
@@ -51,15 +49,13 @@ func (o *partitionsOptions) list() *cobra.Command {
 		Short: "List the partitions, with what is in them",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := o.client()
-			if err != nil {
-				return err
-			}
-			all, err := client.Partitions(cmd.Context(), o.database, o.container)
-			if err != nil {
-				return err
-			}
-			return o.print(cmd.OutOrStdout(), all, true)
+			return o.with(cmd, func(client *admin.Client) error {
+				all, err := client.Partitions(cmd.Context(), o.database, o.container)
+				if err != nil {
+					return err
+				}
+				return o.print(cmd.OutOrStdout(), all, true)
+			})
 		},
 	}
 }
@@ -71,15 +67,13 @@ func (o *partitionsOptions) split() *cobra.Command {
 		Short: "Divide a partition in two",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := o.client()
-			if err != nil {
-				return err
-			}
-			made, err := client.Split(cmd.Context(), o.database, o.container, args[0], at)
-			if err != nil {
-				return err
-			}
-			return o.print(cmd.OutOrStdout(), made, false)
+			return o.with(cmd, func(client *admin.Client) error {
+				made, err := client.Split(cmd.Context(), o.database, o.container, args[0], at)
+				if err != nil {
+					return err
+				}
+				return o.print(cmd.OutOrStdout(), made, false)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", "", "effective partition `key` (hex) where the second one begins (default: the middle)")
@@ -92,60 +86,38 @@ func (o *partitionsOptions) merge() *cobra.Command {
 		Short: "Join a partition with a neighbour (default: the next one)",
 		Args:  usageArgs(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := o.client()
-			if err != nil {
-				return err
-			}
-			with := ""
-			if len(args) > 1 {
-				with = args[1]
-			}
-			made, err := client.Merge(cmd.Context(), o.database, o.container, args[0], with)
-			if err != nil {
-				return err
-			}
-			return o.print(cmd.OutOrStdout(), made, false)
+			return o.with(cmd, func(client *admin.Client) error {
+				with := ""
+				if len(args) > 1 {
+					with = args[1]
+				}
+				made, err := client.Merge(cmd.Context(), o.database, o.container, args[0], with)
+				if err != nil {
+					return err
+				}
+				return o.print(cmd.OutOrStdout(), made, false)
+			})
 		},
 	}
 }
 
-// client checks the flags and makes a client of them.
-func (o *partitionsOptions) client() (*admin.Client, error) {
+// with checks the flags, opens the account and calls f.
+func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error) (err error) {
 	for _, f := range []struct{ flag, value string }{{"--database", o.database}, {"--container", o.container}} {
 		if f.value == "" {
-			return nil, &usageError{fmt.Errorf("%s is missing", f.flag)}
+			return &usageError{fmt.Errorf("%s is missing", f.flag)}
 		}
 	}
-	cfg := o.Config
-	if cfg.Certificate == "" {
-		cfg.Certificate = ownCertificate(cfg.Endpoint)
-	}
-	client, err := admin.New(cfg)
+	account, err := o.account.Open(cmd.Context())
 	if err != nil {
-		return nil, &usageError{err}
+		return err
 	}
-	return client, nil
-}
-
-// ownCertificate is where a server of this user in memory keeps its certificate, for an endpoint on this
-// machine; empty: there is none.
-func ownCertificate(endpoint string) string {
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "https" {
-		return ""
-	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return ""
-	}
-	cache, err := os.UserCacheDir()
+	defer func() { err = errors.Join(err, account.Close()) }()
+	client, err := account.Admin()
 	if err != nil {
-		return ""
+		return err
 	}
-	name := filepath.Join(cache, "changefeed", "localhost.crt")
-	if _, err := os.Stat(name); err != nil {
-		return ""
-	}
-	return name
+	return f(client)
 }
 
 // print prints partitions; counted tells that it is known what is in them.

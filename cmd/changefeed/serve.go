@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/signal"
 	"runtime/debug"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/serve"
 )
 
@@ -20,6 +22,7 @@ func serveCommand() *cobra.Command {
 		cfg    serve.Config
 		memory bool
 		level  string
+		files  keyFiles
 	)
 	cmd := &cobra.Command{
 		Use:   "serve [--data DIR | --memory]",
@@ -30,7 +33,9 @@ to paste for each SDK, and then "ready". SIGTERM or Ctrl-C ends it: requests tha
 are under way are answered first; a second signal ends it at once.
 
 Without --key the key is the well-known one of the local emulators, which is
-no secret, so only this machine may reach the server then.
+no secret, so only this machine may reach the server then. Others on this machine see a --key
+in the list of processes; --key-file, or the variable CHANGEFEED_SERVE_KEY (and
+CHANGEFEED_SERVE_READ_ONLY_KEY), hides it.
 
 Clients have to trust the certificate, which is made once, kept in the data
 directory (with --memory: in your cache directory) and printed; or use --tls off.`,
@@ -44,6 +49,9 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 			}
 			if err := cfg.LogLevel.UnmarshalText([]byte(level)); err != nil {
 				return &usageError{fmt.Errorf("--log-level is %q: it is debug, info, warn or error", level)}
+			}
+			if err := files.read(&cfg); err != nil {
+				return &usageError{err}
 			}
 			info, _ := debug.ReadBuildInfo()
 			var version strings.Builder
@@ -69,6 +77,8 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.StringVar(&cfg.TLS, "tls", "self-signed", "`how` to encrypt: self-signed, off, or CERT,KEY (two files in PEM)")
 	flags.StringArrayVar(&cfg.Keys, "key", nil, "account `key` in base64; may be repeated (default: the emulators' well-known key)")
 	flags.StringArrayVar(&cfg.ReadOnlyKeys, "read-only-key", nil, "account `key` in base64 that may read only; may be repeated")
+	flags.StringArrayVar(&files.keys, "key-file", nil, "`file` that holds an account key; may be repeated (CHANGEFEED_SERVE_KEY holds the key itself)")
+	flags.StringArrayVar(&files.readOnly, "read-only-key-file", nil, "`file` that holds a key that may read only; may be repeated (CHANGEFEED_SERVE_READ_ONLY_KEY)")
 	flags.BoolVar(&cfg.AllowWellKnownKey, "allow-well-known-key", false, "let other machines reach the server though its key is the well-known one")
 	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` that clients reach the server by (default: the one they asked for)")
 	flags.IntVar(&cfg.Partitions, "partitions", 1, "physical partitions of a new container, at least")
@@ -85,6 +95,34 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 func dataGiven(cmd *cobra.Command, dir string) error {
 	if dir == "" && cmd.Flags().Changed("data") {
 		return &usageError{errors.New("--data is empty: it is the directory of the store")}
+	}
+	return nil
+}
+
+// keyFiles are the files of keys that a server takes.
+type keyFiles struct{ keys, readOnly []string }
+
+// read adds the keys of the files and, where no flag says any, those of the environment. Its
+// variables aren't those of clients: a server that took a real account's key for its own would print it.
+func (f keyFiles) read(c *serve.Config) error {
+	for _, k := range []struct {
+		flag, variable string
+		files          []string
+		keys           *[]string
+	}{
+		{"--key-file", "CHANGEFEED_SERVE_KEY", f.keys, &c.Keys},
+		{"--read-only-key-file", "CHANGEFEED_SERVE_READ_ONLY_KEY", f.readOnly, &c.ReadOnlyKeys},
+	} {
+		for _, file := range k.files {
+			key, err := connect.ReadKey(file)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.flag, err)
+			}
+			*k.keys = append(*k.keys, key)
+		}
+		if key := strings.TrimSpace(os.Getenv(k.variable)); key != "" && len(*k.keys) == 0 {
+			*k.keys = []string{key}
+		}
 	}
 	return nil
 }

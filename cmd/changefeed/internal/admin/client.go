@@ -27,6 +27,8 @@ type Config struct {
 	Endpoint, Key string
 	// Certificate is the path of a certificate (PEM) to trust beside the system's. Default: none.
 	Certificate string
+	// Client sends the requests. Default: one that trusts Certificate.
+	Client *http.Client
 }
 
 // Client calls the admin API of one server.
@@ -49,6 +51,9 @@ func New(c Config) (*Client, error) {
 	key, err := wire.ParseKey(c.Key)
 	if err != nil {
 		return nil, fmt.Errorf("--key can't be used: %w", err)
+	}
+	if c.Client != nil {
+		return &Client{endpoint: u, key: key, http: c.Client}, nil
 	}
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if c.Certificate != "" {

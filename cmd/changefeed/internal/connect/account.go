@@ -33,6 +33,7 @@ type Account struct {
 	flags  *pflag.FlagSet
 
 	endpoint, key, keyFile, connection, certificate, data string
+	fallback                                              string // endpoint where none is named; empty: none
 }
 
 // NewAccount returns the flags --{prefix}endpoint, --{prefix}key and so on, beside the
@@ -58,6 +59,16 @@ func (a *Account) Add(flags *pflag.FlagSet) {
 func (a *Account) AddData(flags *pflag.FlagSet) {
 	flags.StringVar(&a.data, a.prefix+"data", "", "`directory` of an embedded store, in place of an account")
 }
+
+// OrLocal makes the account that of a `changefeed serve` on this machine with its default address
+// where neither a flag nor the environment names one.
+func (a *Account) OrLocal() *Account {
+	a.fallback = localServer
+	return a
+}
+
+// localServer is where `changefeed serve` listens by default.
+const localServer = "https://127.0.0.1:8081/"
 
 // Given reports whether a flag, or the environment, names an account.
 func (a *Account) Given() bool {
@@ -122,7 +133,7 @@ func (a *Account) Settings() (Settings, error) {
 		}
 		return s, s.complete(a)
 	}
-	if s.Endpoint = or(a.endpoint, a.getenv(a.env+"ENDPOINT")); s.Endpoint == "" {
+	if s.Endpoint = or(or(a.endpoint, a.getenv(a.env+"ENDPOINT")), a.fallback); s.Endpoint == "" {
 		return Settings{}, a.missing()
 	}
 	var err error
@@ -230,7 +241,7 @@ func (s *Settings) complete(a *Account) error {
 	}
 	if s.Key != "" {
 		if _, err := wire.ParseKey(s.Key); err != nil {
-			return refuse("the account key of %s can't be used: %v", s.Endpoint, err)
+			return refuse("--%skey can't be used: %v (it may have come from --%skey-file, %sKEY, or a connection string)", a.prefix, err, a.prefix, a.env)
 		}
 	}
 	if s.Certificate == "" {

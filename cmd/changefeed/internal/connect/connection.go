@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/spf13/pflag"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -159,6 +160,23 @@ func (o *Opened) Endpoint() string {
 		return o.embedded.endpoint
 	}
 	return o.Settings.Endpoint
+}
+
+// Admin is a client of the admin API of the server behind the account, which Azure Cosmos DB doesn't have. Error:
+// *[UsageError]: there is no key.
+func (o *Opened) Admin() (*admin.Client, error) {
+	key := o.Settings.Key
+	if o.embedded != nil {
+		key = o.embedded.key
+	}
+	if key == "" {
+		return nil, refuse("the server's key is missing: give --key-file, --key or COSMOS_KEY")
+	}
+	client, err := admin.New(admin.Config{Endpoint: o.Endpoint(), Key: key, Client: o.http})
+	if err != nil {
+		return nil, &UsageError{reason: err.Error()}
+	}
+	return client, nil
 }
 
 // Close lets go of the connections and, where the account is an embedded store,
