@@ -8,7 +8,7 @@ import (
 
 // What a user of the processor links stays light: the root needs the standard library,
 // feed and lease, and the API of OpenTelemetry's metrics, which comes with a hash
-// function. feed and lease need nothing but the standard library.
+// function. So does the estimator. feed and lease need nothing but the standard library.
 func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
 	api := []string{"go.opentelemetry.io/otel/", "github.com/cespare/xxhash/v2"}
@@ -18,6 +18,7 @@ func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 	}{
 		{[]string{module + "/feed", module + "/lease"}, nil},
 		{[]string{module}, api},
+		{[]string{module + "/estimator"}, api},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}"}, c.of...)...)
 		out, err := cmd.Output()

@@ -1,0 +1,203 @@
+package estimator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Estimator measures the lag of one processor. It is made by [New]; its methods may be
+// called concurrently.
+type Estimator struct {
+	cfg  Config
+	used atomic.Bool
+	// opening is held by the one call that opens the lease store; store is what it
+	// opened, nil before. last is Run's last report.
+	opening chan struct{}
+	store   atomic.Pointer[lease.Store]
+	last    atomic.Pointer[Report]
+}
+
+// New checks cfg and returns an estimator; it does no I/O. Its error is a
+// [*ConfigError].
+func New(cfg Config) (*Estimator, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Estimator{cfg: cfg, opening: make(chan struct{}, 1)}, nil
+}
+
+// Current measures once, lease by lease: in the order of their ranges, each as soon as it
+// and those before it were read. The leases are listed when the loop begins.
+//
+// With a nil error the Lag is one, of which [Lag.Err] may tell that it couldn't be read.
+// An error ends the loop: the leases could not be listed ([feed.ErrNotFound]: a container
+// doesn't exist; [*lease.DialectError]: they are in another dialect), or ctx ended. A processor
+// without leases has no Lag at all.
+func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
+	return func(yield func(Lag, error) bool) {
+		m, err := e.list(ctx)
+		if err != nil {
+			yield(Lag{}, err)
+			return
+		}
+		m.each(ctx, yield)
+	}
+}
+
+// Report measures once, all leases together. Its errors are those of [Estimator.Current].
+func (e *Estimator) Report(ctx context.Context) (Report, error) {
+	m, err := e.list(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Time: m.now, Unreadable: m.unreadable, Lags: make([]Lag, 0, len(m.leases))}
+	m.each(ctx, func(l Lag, failed error) bool {
+		err = failed
+		r.Lags = append(r.Lags, l)
+		return true
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	r.Total = Sum(r.Lags)
+	r.Total.Charge += m.charge
+	return r, nil
+}
+
+// measurement is one listing, whose leases are being read.
+type measurement struct {
+	*Estimator
+	leases     []lease.Lease
+	lags       []Lag // of leases, before they are read
+	partitions []feed.Partition
+	unreadable []string
+	now        time.Time // of the store's clock, when it was listed
+	since      time.Time // of this host's clock
+	charge     float64   // of the listing
+}
+
+// list lists the leases, and asks for the partitions where that is needed.
+func (e *Estimator) list(ctx context.Context) (*measurement, error) {
+	store, err := e.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	metered, _ := store.(lease.Metered)
+	m := &measurement{Estimator: e, since: time.Now()}
+	if metered != nil {
+		m.charge = -metered.Charged()
+	}
+	listing, err := request(ctx, e, store.List)
+	if err != nil {
+		if errors.Is(err, feed.ErrNotFound) {
+			e.store.Store(nil) // a container made anew is opened anew
+		}
+		return nil, fmt.Errorf("estimator: list leases: %w", err)
+	}
+	if metered != nil {
+		m.charge += metered.Charged()
+	}
+	if refusal := listing.Refusal(lease.DialectOf(e.cfg.Leases)); refusal != nil && len(listing.Leases) == 0 {
+		return nil, fmt.Errorf("estimator: list leases: %w", refusal)
+	}
+	if m.now = listing.Now; m.now.IsZero() {
+		m.now = m.since
+	}
+	if needsPartitions(listing) {
+		if m.partitions, err = request(ctx, e, e.cfg.Source.Partitions); err != nil {
+			return nil, fmt.Errorf("estimator: list partitions: %w", err)
+		}
+		listing = listing.WithRanges(m.partitions)
+	}
+	for _, u := range listing.Unreadable {
+		m.unreadable = append(m.unreadable, u.ID)
+	}
+	m.leases = listing.Leases
+	m.prepare()
+	return m, nil
+}
+
+// open opens the lease store, once.
+func (e *Estimator) open(ctx context.Context) (lease.Store, error) {
+	if opened := e.store.Load(); opened != nil {
+		return *opened, nil
+	}
+	select {
+	case e.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-e.opening }()
+	if opened := e.store.Load(); opened != nil {
+		return *opened, nil
+	}
+	identity, err := request(ctx, e, e.cfg.Source.Identity)
+	if err != nil {
+		return nil, fmt.Errorf("estimator: identify the monitored container: %w", err)
+	}
+	store, err := request(ctx, e, func(ctx context.Context) (lease.Store, error) {
+		return e.cfg.Leases.Open(ctx, lease.Key{Processor: e.cfg.Processor, Identity: identity})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("estimator: open the lease container: %w", err)
+	}
+	e.store.Store(&store)
+	return store, nil
+}
+
+// request bounds one request.
+func request[T any](ctx context.Context, e *Estimator, do func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.RequestTimeout)
+	defer cancel()
+	return do(ctx)
+}
+
+// needsPartitions reports whether some lease doesn't say which partition it is of, or
+// which keys.
+func needsPartitions(l lease.Listing) bool {
+	for i := range l.Leases {
+		if l.Leases[i].PartitionID == "" {
+			return true
+		}
+	}
+	return l.Rangeless()
+}
+
+// each reads the leases, several at a time, and yields them in their order.
+func (m *measurement) each(ctx context.Context, yield func(Lag, error) bool) {
+	ctx, stop := context.WithCancel(ctx)
+	answers := make([]chan Lag, len(m.leases))
+	for i := range answers {
+		answers[i] = make(chan Lag, 1)
+	}
+	var next atomic.Int64
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer stop()
+	for range min(m.cfg.Concurrency, len(m.leases)) {
+		readers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(m.leases)); i = next.Add(1) - 1 {
+				answers[i] <- m.read(ctx, m.leases[i], m.lags[i])
+			}
+		})
+	}
+	for _, answer := range answers {
+		lag := <-answer
+		if err := ctx.Err(); err != nil {
+			yield(Lag{}, err)
+			return
+		}
+		if !yield(lag, nil) {
+			return
+		}
+	}
+}

@@ -1,0 +1,372 @@
+package estimator_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/estimator"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, test)
+}
+
+func TestLagIsTheTransactionsNotReadAndTheirAge(t *testing.T) {
+	both(t, func(t *testing.T, remote bool) {
+		w := newWorld(t, 1, remote)
+		w.write(4)
+		time.Sleep(time.Minute)
+		w.write(1) // the one that overwrote the first is the oldest unread one: 5
+		w.write(1)
+		time.Sleep(30 * time.Second)
+		w.create(whole(`"2"`))
+		r := w.report()
+		lag := r.Lags[0]
+		if lag.LSNs != 4 || lag.Reference() != 4 || lag.Age != 90*time.Second || lag.LeaseToken != "0" ||
+			lag.Partition != "0" || lag.Continuation != `"2"` || lag.Owner != "" || lag.Err != nil || lag.Charge <= 0 || lag.Modified.IsZero() {
+			t.Errorf("%+v", lag)
+		}
+		if r.Total.LSNs != 4 || r.Total.Age != 90*time.Second || r.Total.Reference != 4 || r.Total.Charge < lag.Charge {
+			t.Errorf("%+v", r.Total)
+		}
+		if remote && r.Total.Charge == lag.Charge {
+			t.Error("the listing costs nothing")
+		}
+	})
+}
+
+func TestLagIsNothingBehindTheLastChange(t *testing.T) {
+	both(t, func(t *testing.T, remote bool) {
+		w := newWorld(t, 1, remote)
+		w.write(4)
+		w.create(whole(`"4"`))
+		time.Sleep(time.Hour)
+		if lag := w.report().Lags[0]; lag.LSNs != 0 || lag.Reference() != 0 || lag.Age != 0 || !lag.Oldest.IsZero() {
+			t.Errorf("%+v", lag)
+		}
+	})
+}
+
+func TestLagFollowsAProcessor(t *testing.T) {
+	both(t, func(t *testing.T, remote bool) {
+		w := newWorld(t, 4, remote)
+		w.write(100)
+		release := make(chan struct{})
+		stop := w.processor(changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error {
+			<-release
+			return nil
+		}))
+		defer stop()
+		time.Sleep(10 * time.Second)
+		r := w.report()
+		if r.Total.Leases != 4 || r.Total.Owned != 4 || r.Total.LSNs < 100 || r.Total.Age < 9*time.Second || r.Total.Unknown != 0 ||
+			r.Total.Reference != 4 { // .NET's says 1 where there is no position
+			t.Errorf("while the handlers work: %+v", r.Total)
+		}
+		for _, l := range r.Lags {
+			if !strings.HasPrefix(l.Owner, "host") || l.Unstarted {
+				t.Errorf("%+v", l)
+			}
+		}
+		close(release)
+		time.Sleep(10 * time.Second)
+		if r := w.report(); r.Total.LSNs != 0 || r.Total.Age != 0 || r.Total.Reference != 0 {
+			t.Errorf("when all is handled: %+v", r.Total)
+		}
+	})
+}
+
+func TestALagCostsOneReadOfOneItem(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 4, false)
+		w.write(100)
+		w.processor(taken)()
+		stop := w.processor(taken)
+		time.Sleep(30 * time.Second)
+		stop()
+		w.write(100)
+		w.report()
+		if len(w.source.reads) != 4 || w.source.partitions != 0 {
+			t.Errorf("%d reads, %d requests of the partitions for 4 leases", len(w.source.reads), w.source.partitions)
+		}
+		for _, r := range w.source.reads {
+			if r.MaxItems != 1 || r.Wait != 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
+
+func TestWhatCannotBeToldIsUnknown(t *testing.T) {
+	changes := []feed.Change{{LSN: 7, Time: time.Now().Add(-time.Minute)}}
+	broken := errors.New("503")
+	for _, c := range []struct {
+		name      string
+		lease     lease.Lease
+		page      feed.Page
+		err       error
+		reads     int
+		age       bool
+		splitting bool
+		failed    bool
+	}{
+		{name: "a lease without position", lease: whole("")},
+		{name: "a partition that is gone", lease: whole("2"), err: &feed.GoneError{Partition: "0"}, reads: 1, splitting: true},
+		{name: "an engine that doesn't tell the last LSN", lease: whole("2"), page: feed.Page{Changes: changes, LSN: 7, End: -1}, reads: 1, age: true},
+		{name: "a read that fails", lease: whole("2"), err: broken, reads: 1, failed: true},
+		{name: "history that is lost", lease: whole("2"), err: &feed.HistoryLostError{Reason: "retention"}, reads: 1, failed: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 1, false)
+			w.create(c.lease)
+			w.source.answer = func(feed.Request) (feed.Page, error) { return c.page, c.err }
+			r := w.report()
+			lag := r.Lags[0]
+			if lag.LSNs != estimator.Unknown || lag.Known() || lag.Reference() != 1 || len(w.source.reads) != c.reads ||
+				(lag.Age != estimator.Unknown) != c.age || lag.Splitting != c.splitting || (lag.Err != nil) != c.failed {
+				t.Errorf("%+v after %d reads", lag, len(w.source.reads))
+			}
+			if c.failed && !errors.Is(lag.Err, c.err) {
+				t.Errorf("the error is %v", lag.Err)
+			}
+			if r.Total.LSNs != estimator.Unknown || r.Total.Unknown != 1 || r.Total.Reference != 1 {
+				t.Errorf("%+v", r.Total)
+			}
+		})
+	}
+}
+
+// The numbers of the .NET estimator, case by case of its ChangeFeedEstimatorIterator: the
+// session's LSN less the first item's, plus one; nothing below 0.
+func TestReferenceIsDotNetsNumber(t *testing.T) {
+	item := func(lsn int64) []feed.Change { return []feed.Change{{LSN: lsn, Time: time.Now()}} }
+	for _, c := range []struct {
+		name string
+		at   feed.Continuation
+		page feed.Page
+		want int64
+	}{
+		{"ten are pending", `"5"`, feed.Page{Changes: item(6), End: 15}, 10},
+		{"one is pending", `"5"`, feed.Page{Changes: item(6), End: 6}, 1},
+		{"none is pending", `"5"`, feed.Page{End: 5}, 0},
+		{"none is pending of this lease's keys", `"5"`, feed.Page{End: 90}, 0},
+		{"the session is behind the item", `"5"`, feed.Page{Changes: item(9), End: 7}, 0},
+		{"the item has no LSN", `"5"`, feed.Page{Changes: item(-1), End: 7}, 1},
+		{"no position", "", feed.Page{Changes: item(1), End: 90}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 1, false)
+			w.create(whole(c.at).StartingAt(feed.Beginning()))
+			w.source.answer = func(feed.Request) (feed.Page, error) { return c.page, nil }
+			r := w.report()
+			if got := r.Lags[0].Reference(); got != c.want || r.Total.Reference != c.want {
+				t.Errorf("%d, in total %d, not %d", got, r.Total.Reference, c.want)
+			}
+			if c.at == "" && r.Lags[0].LSNs != 90 { // better than .NET: the lease says where it starts
+				t.Errorf("the lag of a lease that starts at the beginning is %d", r.Lags[0].LSNs)
+			}
+		})
+	}
+}
+
+func TestAProcessorWithoutLeasesIsOneInReferenceAndUnknown(t *testing.T) {
+	w := newWorld(t, 1, false)
+	r := w.report()
+	if len(r.Lags) != 0 || r.Total.Reference != 1 || r.Total.LSNs != estimator.Unknown || r.Total.Age != estimator.Unknown || r.Total.Leases != 0 {
+		t.Errorf("%+v", r)
+	}
+	for lag, err := range w.estimator(estimator.Config{}).Current(t.Context()) {
+		t.Errorf("%+v, %v", lag, err)
+	}
+}
+
+// After a merge two leases read one partition, each its own keys. Both see the same end.
+func TestATotalCountsEachPartitionOnce(t *testing.T) {
+	both(t, func(t *testing.T, remote bool) {
+		w := newWorld(t, 2, remote)
+		stop := w.processor(taken)
+		w.write(50)
+		time.Sleep(10 * time.Second)
+		merged, err := w.items.Merge(w.ctx, "0", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute) // both leases live on as leases of ranges
+		stop()
+		w.write(50)
+		r := w.report()
+		if len(r.Lags) != 2 || r.Lags[0].Partition != merged.ID || r.Lags[1].Partition != merged.ID {
+			t.Fatalf("%+v", r.Lags)
+		}
+		if a, b := r.Lags[0].LSNs, r.Lags[1].LSNs; r.Total.LSNs != max(a, b) || r.Total.LSNs != 50 || r.Total.Reference != a+b {
+			t.Errorf("%d and %d make %+v", a, b, r.Total)
+		}
+		if w.source.partitions != 1 {
+			t.Errorf("the partitions were asked for %d times", w.source.partitions)
+		}
+	})
+}
+
+func TestSplitsInProgressAreToldUntilTheyAreDone(t *testing.T) {
+	both(t, func(t *testing.T, remote bool) {
+		w := newWorld(t, 1, remote)
+		stop := w.processor(taken)
+		w.write(50)
+		time.Sleep(10 * time.Second)
+		stop()
+		children, err := w.items.Split(w.ctx, "0", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.write(50)
+		if r := w.report(); r.Total.Splitting != 1 || r.Total.Unknown != 1 || r.Total.Failed != 0 || r.Total.Reference != 1 {
+			t.Errorf("after the split: %+v", r.Total)
+		}
+		// A host that made one child, and died.
+		w.create(lease.Lease{Token: children[0].ID, PartitionID: children[0].ID, Range: children[0].Range, Continuation: `"50"`})
+		r := w.report()
+		if r.Total.Splitting != 1 || r.Total.Leases != 2 || r.Total.LSNs <= 0 || !r.Lags[0].Splitting == !r.Lags[1].Splitting {
+			t.Errorf("with one child: %+v", r)
+		}
+		defer w.processor(taken)()
+		time.Sleep(3 * time.Minute)
+		if r := w.report(); r.Total.Splitting != 0 || r.Total.Leases != 2 || r.Total.LSNs != 0 {
+			t.Errorf("when hosts have worked on it: %+v", r.Total)
+		}
+	})
+}
+
+func TestALeaseThatCannotBeReadHidesNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 4, false)
+		stop := w.processor(taken)
+		w.write(100)
+		time.Sleep(10 * time.Second)
+		stop()
+		w.source.answer = func(r feed.Request) (feed.Page, error) {
+			if r.Partition.ID == "2" {
+				return feed.Page{}, &feed.ThrottledError{RetryAfter: time.Second}
+			}
+			return w.source.Source.Read(t.Context(), r)
+		}
+		r := w.report()
+		if r.Total.Failed != 1 || r.Total.Unknown != 1 || r.Total.LSNs != 0 || len(r.Lags) != 4 {
+			t.Errorf("%+v", r.Total)
+		}
+		if throttled, ok := errors.AsType[*feed.ThrottledError](r.Lags[2].Err); !ok || throttled.RetryAfter != time.Second {
+			t.Errorf("%+v", r.Lags[2])
+		}
+	})
+}
+
+func TestLeasesAreReadInParallelAndYieldedInOrder(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 8, false)
+		w.processor(taken)()
+		stop := w.processor(taken)
+		time.Sleep(time.Minute)
+		stop()
+		w.source.answer = func(r feed.Request) (feed.Page, error) {
+			if r.Partition.ID == "0" {
+				time.Sleep(time.Second)
+			}
+			time.Sleep(time.Second)
+			return feed.Page{End: 1}, nil
+		}
+		var min string
+		n, began := 0, time.Now()
+		for lag, err := range w.estimator(estimator.Config{Concurrency: 3}).Current(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lag.Range.Min < min {
+				t.Errorf("%s after %s", lag.Range, min)
+			}
+			min, n = lag.Range.Min, n+1
+		}
+		if took := time.Since(began); n != 8 || w.source.top != 3 || took != 3*time.Second {
+			t.Errorf("%d leases, %d at a time, took %s", n, w.source.top, took)
+		}
+	})
+}
+
+func TestALoopMayEndEarly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 8, false)
+		stop := w.processor(taken)
+		time.Sleep(time.Minute)
+		stop()
+		for range w.estimator(estimator.Config{}).Current(t.Context()) {
+			break
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		n := 0
+		for _, err := range w.estimator(estimator.Config{}).Current(ctx) {
+			if n++; n == 1 {
+				cancel()
+				continue
+			}
+			if !errors.Is(err, context.Canceled) || n > 2 {
+				t.Errorf("%v after %d", err, n)
+			}
+		}
+	})
+}
+
+func TestWhatEndsAMeasurementIsTold(t *testing.T) {
+	db := changefeedtest.NewStore(t)
+	items := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
+	odd := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "odd", KeyPaths: []string{"/other"}})
+	e, err := estimator.New(estimator.Config{Processor: "projector", Source: db.Source(items), Leases: db.Leases(odd)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Report(t.Context()); !isDialect(err) {
+		t.Errorf("a lease container with another key: %v", err)
+	}
+	w := newWorld(t, 1, true)
+	w.leases = missing{}
+	if _, err := w.estimator(estimator.Config{}).Report(t.Context()); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("no lease container: %v", err)
+	}
+}
+
+func isDialect(err error) bool {
+	_, ok := errors.AsType[*lease.DialectError](err)
+	return ok
+}
+
+type missing struct{}
+
+func (missing) Open(context.Context, lease.Key) (lease.Store, error) { return nil, feed.ErrNotFound }
+
+func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
+	w := newWorld(t, 1, false)
+	good := estimator.Config{Processor: "p", Source: w.source, Leases: w.leases}
+	for field, spoil := range map[string]func(*estimator.Config){
+		"Processor":      func(c *estimator.Config) { c.Processor = "" },
+		"Source":         func(c *estimator.Config) { c.Source = nil },
+		"Leases":         func(c *estimator.Config) { c.Leases = nil },
+		"Concurrency":    func(c *estimator.Config) { c.Concurrency = -1 },
+		"RequestTimeout": func(c *estimator.Config) { c.RequestTimeout = -1 },
+		"Interval":       func(c *estimator.Config) { c.Interval = -1 },
+	} {
+		cfg := good
+		spoil(&cfg)
+		_, err := estimator.New(cfg)
+		if bad, ok := errors.AsType[*estimator.ConfigError](err); !ok || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

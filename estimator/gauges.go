@@ -1,0 +1,99 @@
+package estimator
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// gauges tell Run's last report in OpenTelemetry's instruments. All have the attribute
+// "processor"; the first two also "lease", and are there for the leases of the last report
+// only, of which the lag is known.
+//
+//	changefeed.estimator.lease.lag      {transaction}  lag of a lease
+//	changefeed.estimator.lease.age      s              age of its oldest unread change
+//	changefeed.estimator.lag            {transaction}  lag of the processor: Total.LSNs
+//	changefeed.estimator.age            s              the largest age: how far the processor is behind
+//	changefeed.estimator.leases         {lease}        leases by state: owned, free, unknown, failed, splitting. A lease is
+//	                                                   owned or free, and may be one of the others beside
+//	changefeed.estimator.request_units  {RU}           request units that Run has spent
+//
+// Whoever collects them causes no request.
+type gauges struct {
+	registration metric.Registration // nil: there is no provider
+	units        metric.Float64Counter
+	labels       metric.MeasurementOption
+}
+
+// newGauges makes the instruments. Their values are looked at when they are asked for.
+func (e *Estimator) newGauges() (*gauges, error) {
+	if e.cfg.Metrics == nil {
+		return &gauges{}, nil
+	}
+	meter := e.cfg.Metrics.Meter("github.com/changefeed-go/changefeed/estimator")
+	var errs [6]error
+	gauge := func(i int, name, unit, description string) (g metric.Float64ObservableGauge) {
+		g, errs[i] = meter.Float64ObservableGauge("changefeed.estimator."+name, metric.WithUnit(unit), metric.WithDescription(description))
+		return g
+	}
+	leaseLag := gauge(0, "lease.lag", "{transaction}", "Transactions of the lease's partition that are not read yet.")
+	leaseAge := gauge(1, "lease.age", "s", "Age of the lease's oldest unread change.")
+	lag := gauge(2, "lag", "{transaction}", "Transactions that are not read yet, by partition the largest of its leases.")
+	age := gauge(3, "age", "s", "Age of the oldest unread change.")
+	leases := gauge(4, "leases", "{lease}", "Leases by state.")
+	g := &gauges{}
+	g.units, errs[5] = meter.Float64Counter("changefeed.estimator.request_units", metric.WithUnit("{RU}"),
+		metric.WithDescription("Request units spent on measurements."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	name := attribute.String("processor", e.cfg.Processor)
+	g.labels = metric.WithAttributes(name)
+	var err error
+	g.registration, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		r := e.last.Load()
+		if r == nil {
+			return nil
+		}
+		for i := range r.Lags {
+			l := &r.Lags[i]
+			labels := metric.WithAttributes(name, attribute.String("lease", l.LeaseToken))
+			if l.Known() {
+				o.ObserveFloat64(leaseLag, float64(l.LSNs), labels)
+			}
+			if l.Age != Unknown {
+				o.ObserveFloat64(leaseAge, l.Age.Seconds(), labels)
+			}
+		}
+		t := r.Total
+		if t.LSNs != Unknown {
+			o.ObserveFloat64(lag, float64(t.LSNs), g.labels)
+		}
+		if t.Age != Unknown {
+			o.ObserveFloat64(age, t.Age.Seconds(), g.labels)
+		}
+		for state, n := range map[string]int{
+			"owned": t.Owned, "free": t.Leases - t.Owned, "unknown": t.Unknown, "failed": t.Failed, "splitting": t.Splitting,
+		} {
+			o.ObserveFloat64(leases, float64(n), metric.WithAttributes(name, attribute.String("state", state)))
+		}
+		return nil
+	}, leaseLag, leaseAge, lag, age, leases)
+	return g, err
+}
+
+// spent counts request units.
+func (g *gauges) spent(ctx context.Context, units float64) {
+	if g.registration != nil && units > 0 {
+		g.units.Add(ctx, units, g.labels)
+	}
+}
+
+// end takes the gauges away.
+func (g *gauges) end() {
+	if g.registration != nil {
+		_ = g.registration.Unregister() // it only fails where it was registered wrongly
+	}
+}

@@ -1,0 +1,67 @@
+package estimator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// prepare sorts the leases by their ranges, those without first, and says of each what
+// the listing tells.
+func (m *measurement) prepare() {
+	slices.SortFunc(m.leases, func(a, b lease.Lease) int {
+		return cmp.Or(cmp.Compare(a.Range.Min, b.Range.Min), cmp.Compare(a.Range.Max, b.Range.Max), cmp.Compare(a.ID, b.ID))
+	})
+	for _, l := range m.leases {
+		m.lags = append(m.lags, Lag{
+			LeaseToken: l.Token, Range: l.Range, Partition: m.partitionOf(l), Owner: l.Owner,
+			Continuation: l.Continuation, Modified: l.Modified, LSNs: Unknown, Age: Unknown,
+			Splitting: slices.ContainsFunc(m.leases, l.AncestorOf),
+		})
+	}
+}
+
+// partitionOf is the id of the partition that holds a lease's range.
+func (m *measurement) partitionOf(l lease.Lease) string {
+	if l.PartitionID != "" {
+		return l.PartitionID
+	}
+	for _, p := range m.partitions {
+		if !l.Range.IsZero() && p.Range.Contains(l.Range) {
+			return p.ID
+		}
+	}
+	return ""
+}
+
+// read asks for the first change behind a lease's position.
+func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
+	// A lease without a position starts where it says itself. Where it doesn't, its
+	// start is in the processor's configuration, or is yet to be found out.
+	from := l.Start(feed.Now())
+	if from.Kind() == feed.StartNow {
+		lag.Unstarted = true
+		return lag
+	}
+	r := feed.Request{Mode: l.Mode, From: from, MaxItems: 1}
+	if l.PartitionID != "" {
+		r.Partition = feed.Partition{ID: l.PartitionID, Range: l.Range}
+	} else {
+		r.Range = l.Range
+	}
+	page, err := request(ctx, m.Estimator, func(ctx context.Context) (feed.Page, error) { return m.cfg.Source.Read(ctx, r) })
+	if _, gone := errors.AsType[*feed.GoneError](err); gone {
+		lag.Splitting, lag.Partition = true, ""
+		return lag
+	}
+	if err != nil {
+		lag.Err = err
+		return lag
+	}
+	return lag.measured(page, m.now.Add(time.Since(m.since)))
+}

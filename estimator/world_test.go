@@ -1,0 +1,184 @@
+package estimator_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/estimator"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// world is a monitored and a lease container, and ways to reach them: in the process, or
+// over the protocol. LSNs begin at 1 and rise by one with each transaction.
+type world struct {
+	t      *testing.T
+	items  *store.Container
+	source *watched
+	leases lease.Container
+	ctx    context.Context
+}
+
+// newWorld makes a world with so many partitions.
+func newWorld(t *testing.T, partitions int, remote bool) *world {
+	t.Helper()
+	w := &world{t: t, ctx: context.WithoutCancel(t.Context())}
+	var db *store.DB
+	var server *changefeedtest.Server
+	if remote {
+		server = changefeedtest.NewServer(t)
+		db = server.DB
+	} else {
+		db = changefeedtest.NewStore(t)
+	}
+	w.items = changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: partitions})
+	leases := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	if !remote {
+		w.source, w.leases = &watched{Source: db.Source(w.items)}, db.Leases(leases)
+		return w
+	}
+	var o cosmos.Options
+	o.Transport = server.Client()
+	account, err := cosmos.WithKey(server.Endpoint, server.Key, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.source, w.leases = &watched{Source: account.Source("db", "items", cosmos.SourceOptions{})}, account.Leases("db", "leases", cosmos.LeaseOptions{})
+	return w
+}
+
+// write makes n transactions, of one document each.
+func (w *world) write(n int) {
+	w.t.Helper()
+	for i := range n {
+		doc := fmt.Appendf(nil, `{"id":"%d","pk":"%d"}`, i, i)
+		if _, err := w.items.Upsert(w.ctx, nil, doc, store.WriteOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// estimator is one of the processor "projector".
+func (w *world) estimator(cfg estimator.Config) *estimator.Estimator {
+	w.t.Helper()
+	cfg.Processor, cfg.Source, cfg.Leases = "projector", w.source, w.leases
+	e, err := estimator.New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+// report is one measurement.
+func (w *world) report() estimator.Report {
+	w.t.Helper()
+	r, err := w.estimator(estimator.Config{}).Report(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// open opens the leases of the processor.
+func (w *world) open() lease.Store {
+	w.t.Helper()
+	identity, err := w.source.Identity(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := w.leases.Open(w.ctx, lease.Key{Processor: "projector", Identity: identity})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// create makes leases by hand.
+func (w *world) create(leases ...lease.Lease) {
+	w.t.Helper()
+	s := w.open()
+	for _, l := range leases {
+		if _, err := s.Create(w.ctx, l); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// processor runs the processor "projector" until stop is called.
+func (w *world) processor(h changefeed.Handler) (stop func()) {
+	w.t.Helper()
+	p, err := changefeed.New(changefeed.Config{
+		Processor: "projector", Source: w.source.Source, Leases: w.leases, Instance: "host", Start: feed.Beginning(), Handler: h, Seed: 1,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+// taken is a handler that takes everything.
+var taken = changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return nil })
+
+// watched is a source whose requests are counted, and can be answered by the test.
+type watched struct {
+	feed.Source
+
+	mu         sync.Mutex // guards all
+	reads      []feed.Request
+	partitions int
+	under, top int // reads under way, and the most there were
+	answer     func(feed.Request) (feed.Page, error)
+}
+
+// Read implements [feed.Source].
+func (w *watched) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	w.mu.Lock()
+	w.reads = append(w.reads, r)
+	w.under++
+	w.top = max(w.top, w.under)
+	answer := w.answer
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.under--
+		w.mu.Unlock()
+	}()
+	if answer != nil {
+		return answer(r)
+	}
+	return w.Source.Read(ctx, r)
+}
+
+// Partitions implements [feed.Source].
+func (w *watched) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	w.mu.Lock()
+	w.partitions++
+	w.mu.Unlock()
+	return w.Source.Partitions(ctx)
+}
+
+// whole is a lease of all keys, of partition 0.
+func whole(at feed.Continuation) lease.Lease {
+	return lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: at}
+}
+
+// both runs a test in the process and over the protocol.
+func both(t *testing.T, test func(t *testing.T, remote bool)) {
+	for name, remote := range map[string]bool{"in the process": false, "over the protocol": true} {
+		t.Run(name, func(t *testing.T) { bubble(t, func(t *testing.T) { test(t, remote) }) })
+	}
+}
