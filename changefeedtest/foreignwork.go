@@ -170,6 +170,12 @@ func (w *foreignWork) handle(page feed.Page) bool {
 	if d.chance(0.05) && !world.isCalm() {
 		takes = d.span(time.Second, world.times.expiration)
 	}
+	world.mu.Lock()
+	strangersTake := world.strangersTake
+	world.mu.Unlock()
+	if strangersTake != nil {
+		takes = strangersTake(f, w.token)
+	}
 	ctx := w.ctx
 	if f.java {
 		ctx = context.WithoutCancel(ctx)

@@ -143,6 +143,11 @@ func (s *scene) judge() {
 		h.crash()
 		<-h.done
 	}
+	for _, f := range s.everyStranger() {
+		f.resume()
+		f.crash()
+		<-f.done
+	}
 	s.pending.Wait()
 	for _, v := range s.check.violations() {
 		s.t.Error(v)
@@ -160,6 +165,9 @@ func (s *scene) judge() {
 // hosts leave and release what they have.
 func (s *scene) finish() {
 	s.t.Helper()
+	for _, f := range s.everyStranger() {
+		s.dismiss(f)
+	}
 	s.calm()
 	if len(s.living()) == 0 {
 		s.join("last")
@@ -172,6 +180,13 @@ func (s *scene) finish() {
 		<-h.done
 	}
 	s.check.allFree()
+}
+
+// dismiss lets a foreign host stop, and release what it has.
+func (s *scene) dismiss(f *foreign) {
+	f.resume()
+	f.cancel()
+	<-f.done
 }
 
 func (s *scene) sleep(d time.Duration) {

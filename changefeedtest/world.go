@@ -71,6 +71,9 @@ type world struct {
 	faults func(c call, d *draw, f *fault)
 	// handle is what a batch meets in a handler; nil: a few milliseconds.
 	handle func(o *simObserver, b *changefeed.Batch, attempt int) handling
+	// strangersTake is how long a foreign host's handler takes; nil: milliseconds, and
+	// sometimes long.
+	strangersTake func(f *foreign, token string) time.Duration
 	// torn answers listings made of two looks.
 	torn func(host string, n int) (time.Duration, bool)
 	// adjust changes a host's configuration before it starts.
