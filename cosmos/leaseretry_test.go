@@ -32,7 +32,7 @@ func (p twice) Do(r *policy.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.Body.Close()
+	_ = res.Body.Close() // it is lost
 	if f := p.between.Load(); f != nil {
 		(*f)()
 	}

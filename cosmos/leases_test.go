@@ -37,9 +37,18 @@ func TestLeasesConform(t *testing.T) {
 
 func TestLeasesConformByKeyField(t *testing.T) {
 	leasetest.RunInBubble(t, leasesOn(func(t *testing.T) (*store.DB, *cosmos.Account) {
+		skipLong(t)
 		s := changefeedtest.NewServer(t)
 		return s.DB, account(t, s, cosmos.Options{})
 	}, "/partitionKey"))
+}
+
+// skipLong leaves the case of thousands of creates to TestLeasesConform.
+func skipLong(t *testing.T) {
+	t.Helper()
+	if strings.Contains(t.Name(), "thousands") {
+		t.Skip("it takes long, and nothing else than in TestLeasesConform")
+	}
 }
 
 // Over TCP and in real time, where connections are kept and closed.
@@ -48,6 +57,7 @@ func TestLeasesConformOverLoopback(t *testing.T) { leasetest.Run(t, leasesOn(loo
 // loopback is an account on a server that listens.
 func loopback(t *testing.T) (*store.DB, *cosmos.Account) {
 	t.Helper()
+	skipLong(t)
 	db := changefeedtest.NewStore(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it listens at once
 	if err != nil {
@@ -59,7 +69,7 @@ func loopback(t *testing.T) (*store.DB, *cosmos.Account) {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(h)
-	s.Listener.Close()
+	_ = s.Listener.Close() // it never served
 	s.Listener = listener
 	s.Start()
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
@@ -120,9 +130,7 @@ func TestLeasesConformUnderFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			leasetest.RunInBubble(t, func(t *testing.T) leasetest.Fixture {
-				if strings.Contains(t.Name(), "thousands") {
-					t.Skip("thousands of creates: without faults only")
-				}
+				skipLong(t)
 				var s *changefeedtest.Server
 				fixture := leasesOn(func(t *testing.T) (*store.DB, *cosmos.Account) {
 					s = changefeedtest.NewServer(t)
