@@ -3,6 +3,7 @@ package cosmos
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
 
@@ -80,11 +81,24 @@ func (a *Account) open(endpoint string, o Options) (*Account, error) {
 // Endpoint is the URL that the account was made with.
 func (a *Account) Endpoint() string { return a.endpoint.String() }
 
+// String is the endpoint: an account that is printed or logged shows no key.
+func (a *Account) String() string { return "Azure Cosmos DB account " + a.Endpoint() }
+
+// GoString is String, for %#v.
+func (a *Account) GoString() string { return a.String() }
+
+// LogValue is String, for log/slog.
+func (a *Account) LogValue() slog.Value { return slog.StringValue(a.String()) }
+
 // parseEndpoint reads the URL of an account.
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(endpoint))
 	switch {
 	case err != nil:
+		var bad *url.Error
+		if errors.As(err, &bad) {
+			err = bad.Err // the whole text may have a key in it
+		}
 		return nil, fmt.Errorf("the endpoint is no URL: %w", err)
 	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
 		return nil, fmt.Errorf("the endpoint is %.200q; it has the form https://ACCOUNT.documents.azure.com:443/", u.Redacted())

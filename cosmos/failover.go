@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -38,12 +39,7 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		hosts = f.regions.writeHosts()
 	}
 	for i, host := range hosts {
-		attempt := r.Clone(r.Raw().Context())
-		attempt.Raw().URL.Host, attempt.Raw().Host = host, host
-		response, err := attempt.Next()
-		if err == nil {
-			err = readBody(response)
-		}
+		response, err := attempt(r, host)
 		if r.Raw().Context().Err() != nil {
 			return response, err
 		}
@@ -56,6 +52,22 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		}
 	}
 	return nil, errors.New("the account has no hosts") // hosts returns at least one
+}
+
+// attempt sends the request to a host, for as long as a request may take, and reads the answer.
+func attempt(r *policy.Request, host string) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(r.Raw().Context(), requestTimeout)
+	defer cancel()
+	one := r.Clone(ctx)
+	one.Raw().URL.Host, one.Raw().Host = host, host
+	response, err := one.Next()
+	if err != nil {
+		return nil, err
+	}
+	if err := readBody(response); err != nil {
+		return nil, err
+	}
+	return response, nil
 }
 
 // judge says whether another region may answer better, and whether this one is down.

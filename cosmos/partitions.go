@@ -76,9 +76,8 @@ func (s *Source) listOnce(ctx context.Context, p *properties, all *keyRanges) er
 	all.byID = map[string]keyRange{}
 	etag, continuation := "", ""
 	for range maxIncrements {
-		q := &call{op: "ReadPartitions", path: s.path() + "/pkranges", header: http.Header{
-			wire.HeaderAIM: {wire.AIMIncremental}, wire.HeaderMaxItemCount: {"-1"},
-		}}
+		q := &call{op: "ReadPartitions", path: s.path() + "/pkranges", header: s.header()}
+		q.header.Set(wire.HeaderMaxItemCount, "-1")
 		if etag != "" {
 			q.header.Set("If-None-Match", etag)
 		}

@@ -3,6 +3,8 @@ package cosmos
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -46,7 +48,8 @@ const statusRetryWith = 449
 // its own pauses, and shows them. What azcore asks here has failed in all regions.
 func passes(r *http.Response, err error) bool {
 	if err != nil {
-		return true
+		var untrusted *tls.CertificateVerificationError
+		return !errors.As(err, &untrusted) // it doesn't pass
 	}
 	switch r.StatusCode {
 	case http.StatusRequestTimeout, statusRetryWith, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
@@ -186,6 +189,7 @@ func (s signer) Do(r *policy.Request) (*http.Response, error) {
 	raw := r.Raw()
 	raw.Header.Set(wire.HeaderVersion, restVersion)
 	raw.Header.Set(wire.HeaderActivityID, newActivityID())
+	raw.Header.Set("Cache-Control", "no-cache") // an answer of a cache on the way would be an old one
 	if err := s.auth.authorize(raw.Context(), raw); err != nil {
 		return nil, final{err}
 	}

@@ -115,7 +115,8 @@ func (s *Source) ask(ctx context.Context, p *properties, t *target, r feed.Reque
 
 // feedHeader says what is to be read: the mode, the scope, the position.
 func (s *Source) feedHeader(p *properties, t *target, r feed.Request) http.Header {
-	h := http.Header{wire.HeaderAIM: {wire.AIMIncremental}, wire.HeaderIntendedContainer: {p.rid}}
+	h := s.header()
+	h.Set(wire.HeaderIntendedContainer, p.rid)
 	if r.Mode == feed.AllVersionsAndDeletes {
 		h.Set(wire.HeaderAIM, wire.AIMFullFidelity)
 		h.Set(wire.HeaderWireFormat, wire.WireFormatVersions)
@@ -131,7 +132,6 @@ func (s *Source) feedHeader(p *properties, t *target, r feed.Request) http.Heade
 		setSince(h, from.Since())
 	case feed.StartBeginning:
 	}
-	h.Set(wire.HeaderCapabilities, strconv.Itoa(capabilities(s.options.Dialect)))
 	if level := s.account.options.Consistency; level != "" {
 		h.Set(wire.HeaderConsistency, string(level))
 	}
@@ -139,6 +139,14 @@ func (s *Source) feedHeader(p *properties, t *target, r feed.Request) http.Heade
 		h.Set(wire.HeaderSessionToken, token)
 	}
 	return h
+}
+
+// header begins the header of a feed, of documents or of partitions: what the client understands of it.
+func (s *Source) header() http.Header {
+	return http.Header{
+		wire.HeaderAIM:          {wire.AIMIncremental},
+		wire.HeaderCapabilities: {strconv.Itoa(capabilities(s.options.Dialect))},
+	}
 }
 
 // setSince asks for changes from a second on. The service takes the second before: it shows what is later.

@@ -217,13 +217,14 @@ func (c *client) refresh(ctx context.Context, since time.Time) (done bool, err e
 	if now, asked := c.regions.current(); now != nil && asked.After(since) && !since.IsZero() {
 		return false, nil
 	}
+	limit := requestTimeout
 	if known != nil { // then nobody needs to wait for long
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, refreshTimeout)
-		defer cancel()
+		limit = refreshTimeout
 	}
-	next, err := c.readAccount(ctx)
-	if ctx.Err() == nil || known != nil {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	next, err := c.readAccount(limited)
+	if ctx.Err() == nil { // else it is the caller who didn't wait
 		c.regions.learn(next)
 	}
 	return err == nil, err
