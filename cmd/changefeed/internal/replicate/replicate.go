@@ -130,7 +130,7 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	if r.shape.source, err = parseKeyPaths(source.paths); err != nil {
 		return nil, nil, refuse("container %s: %v", cfg.From, err)
 	}
-	if r.shape.target, err = parseKeyPaths(target.paths); err != nil {
+	if r.rules.target, err = parseKeyPaths(target.paths); err != nil {
 		return nil, nil, refuse("container %s: %v", cfg.To, err)
 	}
 	r.rekeyed = strings.Join(source.paths, ",") != strings.Join(target.paths, ",")

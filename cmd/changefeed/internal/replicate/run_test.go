@@ -1,0 +1,384 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// stage is a store with two containers: orders by customer, and by product.
+type stage struct {
+	*testing.T
+	account    *connect.Opened
+	from, to   *store.Container
+	said       *lines
+	background sync.WaitGroup
+}
+
+// lines is what a run says.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// onStage runs a play in a bubble.
+func onStage(t *testing.T, play func(s *stage)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := store.Open(dir, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+			t.Fatal(err)
+		}
+		for id, path := range map[string]string{"orders": "/customer", "by-product": "/product"} {
+			_, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: id, KeyPaths: []string{path}, Partitions: 3, Retention: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s := &stage{T: t, said: &lines{}}
+		if s.account, err = connect.OpenSettings(t.Context(), connect.Settings{Data: dir}); err != nil {
+			t.Fatal(err)
+		}
+		if s.from, err = s.account.DB.Container(t.Context(), "shop", "orders"); err != nil {
+			t.Fatal(err)
+		}
+		if s.to, err = s.account.DB.Container(t.Context(), "shop", "by-product"); err != nil {
+			t.Fatal(err)
+		}
+		play(s)
+		s.background.Wait()
+		if err := errors.Join(s.account.DB.Check(context.Background()), s.account.Close()); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log(s.said)
+		}
+	})
+}
+
+// config is that of a run from orders to by-product.
+func (s *stage) config() Config {
+	at := func(name string) Place { return Place{Account: s.account, Database: "shop", Container: name} }
+	return Config{
+		From: at("orders"), To: at("by-product"), Leases: at("leases"), Create: true, Out: s.said,
+		UntilCaughtUp: true, Expiration: 20 * time.Second,
+	}
+}
+
+func (s *stage) run(cfg Config) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), time.Hour)
+	defer cancel()
+	if err := Run(ctx, cfg); err != nil || ctx.Err() != nil {
+		s.Fatalf("run: %v, %v\n%s", err, ctx.Err(), s.said)
+	}
+}
+
+// follow runs in the background until end is called.
+func (s *stage) follow(cfg Config) (end func()) {
+	cfg.UntilCaughtUp = false
+	ctx, cancel := context.WithCancel(s.Context())
+	done := make(chan error, 1)
+	s.background.Go(func() { done <- Run(ctx, cfg) })
+	return func() {
+		s.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			s.Errorf("run: %v", err)
+		}
+	}
+}
+
+func (s *stage) write(id, customer, product string, n int) {
+	s.Helper()
+	body := fmt.Sprintf(`{"id":%q,"customer":%q,"product":%q,"n":%d}`, id, customer, product, n)
+	if _, err := s.from.Upsert(s.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) remove(id, customer string) {
+	s.Helper()
+	if _, err := s.from.Delete(s.Context(), feed.PartitionKey{customer}, id, store.WriteOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// documents are a container's, without system properties, by key and id.
+func (s *stage) documents(c *store.Container) map[string]string {
+	s.Helper()
+	keys := shape{source: []keyPath{{"customer"}}, target: []keyPath{{"product"}}}
+	all := map[string]string{}
+	reader, err := feed.NewReader(s.account.DB.Source(c), feed.ReaderConfig{Start: feed.Beginning()})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for page, err := range reader.Pages(s.Context()) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, change := range page.Changes {
+			d, err := keys.parse(change.Current)
+			if err != nil {
+				s.Fatal(err)
+			}
+			all[d.name()] += string(d.body)
+		}
+	}
+	return all
+}
+
+// equal wants the same documents on both sides.
+func (s *stage) equal(count int) {
+	s.Helper()
+	from, to := s.documents(s.from), s.documents(s.to)
+	if len(from) != count {
+		s.Errorf("the source has %d documents; want %d", len(from), count)
+	}
+	if !maps.Equal(from, to) {
+		s.Errorf("source and target differ: %d and %d documents", len(from), len(to))
+		for _, name := range slices.Sorted(maps.Keys(from)) {
+			if to[name] != from[name] {
+				s.Errorf("%s is %s, and its copy %s", name, from[name], to[name])
+				break
+			}
+		}
+	}
+}
+
+func (s *stage) fill(n int) {
+	s.Helper()
+	var all sync.WaitGroup
+	for w := range 16 { // that share the syncs of the store's log
+		all.Go(func() {
+			for i := w; i < n; i += 16 {
+				s.write(fmt.Sprint(i), fmt.Sprint("customer ", i%97), fmt.Sprint("product ", i%13), 1)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestReplicateCopiesUnderAnotherKeyAndGoesOnWhereItEnded(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.fill(2500) // more than a page a partition
+		s.run(s.config())
+		s.equal(2500)
+		s.fill(100)
+		s.write("new", "ada", "lamp", 1)
+		before := s.said.String()
+		s.run(s.config())
+		s.equal(2501)
+		if text, _ := strings.CutPrefix(s.said.String(), before); !strings.Contains(text, "copied 101 documents") {
+			t.Errorf("the second run was to copy 101 documents:\n%s", text)
+		}
+	})
+}
+
+func TestReplicateMovesADocumentWhoseNewKeyChanges(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.fill(300)
+		s.write("x", "bob", "lamp", 1) // the same id, another document
+		s.run(s.config())
+		end := s.follow(s.config())
+		s.write("1", "customer 1", "moved", 2)
+		s.write("x", "bob", "chair", 2)
+		s.write("x", "ada", "lamp", 1)
+		<-time.After(time.Minute)
+		s.write("1", "customer 1", "moved again", 3)
+		<-time.After(time.Minute)
+		end()
+		s.equal(302)
+		if !strings.Contains(s.said.String(), "2 moved to another key") && !strings.Contains(s.said.String(), "3 moved to another key") {
+			t.Errorf("nobody says what was moved:\n%s", s.said)
+		}
+	})
+}
+
+// A document may have moved while nothing ran, also before the copy of its first version is a checkpoint.
+func TestReplicateMovesWhatChangedWhileItWasStopped(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.fill(200)
+		s.run(s.config())
+		for i := range 100 {
+			s.write(fmt.Sprint(i), fmt.Sprint("customer ", i%97), "moved", 2)
+		}
+		s.run(s.config())
+		s.equal(200)
+	})
+}
+
+func TestReplicateWithoutMovesDoublesAndSaysSo(t *testing.T) {
+	onStage(t, func(s *stage) {
+		cfg := s.config()
+		cfg.NoMoves = true
+		s.fill(50)
+		s.run(cfg)
+		s.write("1", "customer 1", "moved", 2)
+		s.write("2", "customer 2", "product 2", 2)
+		s.run(cfg)
+		if n := len(s.documents(s.to)); n != 50 { // both copies of 1 have one name
+			t.Errorf("%d documents", n)
+		}
+		for _, want := range []string{"--no-moves: a document whose new key changes", "2 changes of documents whose old key isn't known"} {
+			if !strings.Contains(s.said.String(), want) {
+				t.Errorf("nobody says %q:\n%s", want, s.said)
+			}
+		}
+		if doubled := s.documents(s.to)[`id "1" of key ["customer 1"]`]; strings.Count(doubled, `"id"`) != 2 {
+			t.Errorf("the target has %s of document 1; want it twice", doubled)
+		}
+	})
+}
+
+func TestReplicateStopsAtTwoDocumentsThatWouldBecomeOneAndNamesThem(t *testing.T) {
+	for _, versions := range []bool{false, true} {
+		onStage(t, func(s *stage) {
+			s.fill(50)
+			s.write("same", "ada", "lamp", 1)
+			s.write("same", "bob", "lamp", 1)
+			cfg := s.config()
+			cfg.Versions = versions
+			err := Run(s.Context(), cfg)
+			var collision *CollisionError
+			if !errors.As(err, &collision) {
+				t.Fatalf("it ended with %v", err)
+			}
+			names := []string{collision.First, collision.Second}
+			slices.Sort(names)
+			if collision.ID != "same" || collision.Key != `["lamp"]` || !slices.Equal(names, []string{`["ada"]`, `["bob"]`}) {
+				t.Errorf("%+v", collision)
+			}
+			// With one of them changed, it goes on.
+			s.write("same", "bob", "chair", 2)
+			s.run(cfg)
+			s.equal(52)
+		})
+	}
+}
+
+// The copy of one document may lag behind the source where another one takes its place.
+func TestReplicateLetsAPlaceBeTakenThatItsDocumentHasLeft(t *testing.T) {
+	for _, versions := range []bool{false, true} {
+		onStage(t, func(s *stage) {
+			cfg := s.config()
+			cfg.Versions = versions
+			for i := range 40 {
+				s.write(fmt.Sprint(i), "ada", fmt.Sprint("product ", i), 1)
+			}
+			s.run(cfg)
+			for i := range 40 { // partitions are read side by side, in whatever order
+				s.write(fmt.Sprint(i), "ada", fmt.Sprint("elsewhere ", i), 2)
+				s.write(fmt.Sprint(i), fmt.Sprint("bob ", i), fmt.Sprint("product ", i), 1)
+			}
+			s.run(cfg)
+			s.equal(80)
+		})
+	}
+}
+
+func TestReplicateOfAllVersionsCopiesWhatIsThereAndThenDeletesAndMoves(t *testing.T) {
+	onStage(t, func(s *stage) {
+		cfg := s.config()
+		cfg.Versions = true
+		s.fill(300)
+		end := s.follow(cfg)
+		for i := range 60 { // while the first copy is under way, and behind it
+			<-time.After(time.Second)
+			s.write(fmt.Sprint(i), fmt.Sprint("customer ", i%97), "moved", 2)
+			s.remove(fmt.Sprint(100+i), fmt.Sprint("customer ", (100+i)%97))
+			s.write(fmt.Sprint(100+i), fmt.Sprint("customer ", (100+i)%97), "back", 1)
+			s.remove(fmt.Sprint(200+i), fmt.Sprint("customer ", (200+i)%97))
+		}
+		<-time.After(time.Minute)
+		end()
+		s.equal(240)
+		s.remove("0", "customer 0")
+		s.run(cfg)
+		s.equal(239)
+	})
+}
+
+func TestReplicateIsSharedByProcessesAndFollowsSplits(t *testing.T) {
+	onStage(t, func(s *stage) {
+		cfg := s.config()
+		cfg.Hosts = 2
+		end := []func(){s.follow(cfg), s.follow(cfg)}
+		for i := range 400 {
+			<-time.After(100 * time.Millisecond)
+			s.write(fmt.Sprint(i%250), fmt.Sprint("customer ", i%50), fmt.Sprint("product ", i%7), i)
+			if i == 100 {
+				if _, err := s.from.Split(s.Context(), "1", ""); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.to.Split(s.Context(), "0", ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		<-time.After(2 * time.Minute)
+		for _, end := range end {
+			end()
+		}
+		s.equal(250)
+		s.run(s.config())
+		s.equal(250)
+	})
+}
+
+func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.fill(10)
+		s.run(s.config())
+		for name, change := range map[string]func(*Config){
+			"mode": func(c *Config) { c.Versions = true },
+			"into another container": func(c *Config) {
+				c.To.Container, c.Key, c.Processor = "other", []string{"/product"}, "replicate-shop-by-product"
+			},
+			"can't be copied into itself": func(c *Config) { c.To.Container = "orders" },
+			"is keyed by /product":        func(c *Config) { c.Key = []string{"/n"} },
+			"there is no container shop/nothing in": func(c *Config) {
+				c.From.Container = "nothing"
+			},
+			"--create makes it": func(c *Config) { c.Create, c.To.Container = false, "missing" },
+		} {
+			cfg := s.config()
+			change(&cfg)
+			err := Run(s.Context(), cfg)
+			var config *ConfigError
+			if !errors.As(err, &config) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}

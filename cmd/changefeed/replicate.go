@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate"
+)
+
+// replicateOptions are the flags of `changefeed replicate`.
+type replicateOptions struct {
+	replicate.Config
+	flags                    *pflag.FlagSet
+	from, to                 string
+	data                     string
+	source, target, lease    *connect.Account
+	key, mode                string
+	leaseDatabase, leaseName string
+}
+
+// replicateMemory is the soft limit of the process's memory: enough for all batches that are
+// worked on, and what keeps a process far below 300 MB.
+const replicateMemory = 192 << 20
+
+func replicateCommand() *cobra.Command {
+	var o replicateOptions
+	cmd := &cobra.Command{
+		Use:   "replicate --from [URL/]DATABASE/CONTAINER --to [URL/]DATABASE/CONTAINER",
+		Short: "Copy a container into another one, also under another key, and keep the copy up to date",
+		Long: `Copies every document of a container into another one, and then every change, until
+it is interrupted or, with --until-caught-up, the copy has caught up. Run it again, and it
+goes on where it ended; run it several times at once, on one machine or on
+many, and the processes share the work by leases.
+
+The target may be keyed by another property. A document whose new key changes is
+moved: its old copy is looked up by its id (--no-moves saves that). Two documents
+that would become one, with the same id and the same new key, end the run and are named.
+
+  changefeed replicate --from https://a.documents.azure.com/shop/orders \
+    --to https://b.documents.azure.com/shop/orders-by-product --key /product --create
+
+Deletes are copied with --mode avad alone, from a container that keeps all
+versions: first what is there is copied, and then every version and delete since.
+
+Each side has credentials of its own: --from-key-file, --from-connection-string, COSMOS_FROM_KEY
+and so on, and the same with "to"; without any of them it is reached by
+Microsoft Entra ID. A side without a URL is that of COSMOS_ENDPOINT, or the embedded
+store of --data. System properties are not copied. A document's "ttl" counts from when it was copied.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := o.run(cmd)
+			var config *replicate.ConfigError
+			if errors.As(err, &config) {
+				return &usageError{err}
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	o.flags = flags
+	o.source, o.target, o.lease = connect.NewAccount("from-"), connect.NewAccount("to-"), connect.NewAccount("lease-")
+	flags.StringVar(&o.from, "from", "", "`container` to copy: [URL/]DATABASE/CONTAINER")
+	flags.StringVar(&o.to, "to", "", "`container` to copy into: [URL/]DATABASE/CONTAINER")
+	flags.StringVar(&o.data, "data", "", "`directory` of an embedded store that has both containers")
+	o.source.Add(flags)
+	o.source.AddData(flags)
+	o.target.Add(flags)
+	o.target.AddData(flags)
+	o.lease.Add(flags)
+	flags.StringVar(&o.leaseName, "leases", "leases", "`name` of the lease container")
+	flags.StringVar(&o.leaseDatabase, "lease-database", "", "`name` of the lease container's database (default: the target's; its account, too, unless --lease-endpoint names another)")
+	flags.StringVar(&o.key, "key", "", "`path` that the target is keyed by, or several with commas (default: as it is, or as the source where it is made)")
+	flags.StringVar(&o.mode, "mode", "latest", "`mode`: latest, or avad for all versions and deletes")
+	flags.BoolVar(&o.NoMoves, "no-moves", false, "don't look documents up by their ids: one whose new key changes stays at its old key, too")
+	flags.BoolVar(&o.Create, "create", false, "make the target and the lease container where they are missing")
+	flags.BoolVar(&o.UntilCaughtUp, "until-caught-up", false, "end when all that was written some seconds ago is copied")
+	flags.StringVar(&o.Processor, "processor", "", "`name` of the replication: processes of one name share the work (default: of the target's names)")
+	flags.IntVar(&o.Hosts, "hosts", 1, "how many hosts this process runs")
+	flags.DurationVar(&o.Expiration, "expiration", time.Minute, "lease expiration `interval`: how long the others wait before they take over from a process that was killed; the same in all processes")
+	return cmd
+}
+
+// run checks the flags, opens the accounts and copies.
+func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
+	if err := o.check(cmd); err != nil {
+		return &usageError{err}
+	}
+	ctx := cmd.Context()
+	var open []*connect.Opened
+	defer func() {
+		for _, account := range open {
+			err = errors.Join(err, account.Close())
+		}
+	}()
+	account := func(a *connect.Account, urlAndNames string) (place replicate.Place, err error) {
+		place, s, err := o.side(a, urlAndNames)
+		if err != nil {
+			return place, err
+		}
+		for _, known := range open { // an embedded store is opened once
+			if known.Settings == s {
+				place.Account = known
+				return place, nil
+			}
+		}
+		if place.Account, err = connect.OpenSettings(ctx, s); err != nil {
+			return place, err
+		}
+		open = append(open, place.Account)
+		return place, nil
+	}
+	if o.From, err = account(o.source, o.from); err != nil {
+		return err
+	}
+	if o.To, err = account(o.target, o.to); err != nil {
+		return err
+	}
+	o.Leases = replicate.Place{Account: o.To.Account, Database: o.To.Database, Container: o.leaseName}
+	if o.lease.Given() && (o.data == "" || o.flags.Changed("lease-endpoint") || o.flags.Changed("lease-connection-string")) {
+		if o.Leases.Account, err = o.lease.Open(ctx); err != nil {
+			return err
+		}
+		open = append(open, o.Leases.Account)
+	}
+	if o.leaseDatabase != "" {
+		o.Leases.Database = o.leaseDatabase
+	}
+	o.Out = cmd.OutOrStdout()
+	return o.copy(ctx)
+}
+
+// copy runs the replication in bounded memory.
+func (o *replicateOptions) copy(ctx context.Context) error {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(replicateMemory))
+	}
+	return replicate.Run(ctx, o.Config)
+}
+
+// check judges the flags that no account is needed for.
+func (o *replicateOptions) check(cmd *cobra.Command) error {
+	if err := dataGiven(cmd, o.data); err != nil {
+		return err
+	}
+	switch o.mode {
+	case "latest":
+	case "avad", "all-versions":
+		o.Versions = true
+	default:
+		return fmt.Errorf("--mode is %q: it is latest or avad", o.mode)
+	}
+	if o.key != "" {
+		o.Key = strings.Split(o.key, ",")
+		for _, path := range o.Key {
+			if !strings.HasPrefix(path, "/") || len(path) < 2 {
+				return fmt.Errorf("--key is %q: a path has the form /name", o.key)
+			}
+		}
+	}
+	if o.Hosts < 1 {
+		return fmt.Errorf("--hosts is %d: it must be at least 1", o.Hosts)
+	}
+	if o.Expiration < minExpiration {
+		return fmt.Errorf("--expiration is %s: it must be at least %s", o.Expiration, minExpiration)
+	}
+	return nil
+}
+
+// minExpiration leaves time for a renewal, and for one that is answered late.
+const minExpiration = 8 * time.Second
+
+// side says which container one side is, and by which account.
+func (o *replicateOptions) side(a *connect.Account, text string) (place replicate.Place, s connect.Settings, err error) {
+	flag := "from"
+	if a == o.target {
+		flag = "to"
+	}
+	endpoint, database, container, err := parsePlace(text)
+	if err != nil {
+		return place, s, &usageError{fmt.Errorf("--%s is %w", flag, err)}
+	}
+	place = replicate.Place{Database: database, Container: container}
+	switch {
+	case endpoint != "" && a.Given() && (o.flags.Changed(flag+"-endpoint") || o.flags.Changed(flag+"-connection-string") || o.flags.Changed(flag+"-data")):
+		return place, s, &usageError{fmt.Errorf("--%s has a URL, and another flag names its account", flag)}
+	case endpoint != "":
+		if err := o.flags.Set(flag+"-endpoint", endpoint); err != nil {
+			return place, s, err
+		}
+	case a.Given():
+	case o.data != "":
+		return place, connect.Settings{Data: o.data}, nil
+	default:
+		a = connect.NewAccount("") // the environment's
+	}
+	s, err = a.Settings()
+	return place, s, err
+}
+
+// parsePlace reads [URL/]DATABASE/CONTAINER.
+func parsePlace(text string) (endpoint, database, container string, err error) {
+	bad := fmt.Errorf("%q: it has the form URL/DATABASE/CONTAINER, or DATABASE/CONTAINER", text)
+	if text == "" {
+		return "", "", "", errors.New("missing: it has the form URL/DATABASE/CONTAINER, or DATABASE/CONTAINER")
+	}
+	path := text
+	if strings.Contains(text, "://") {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
+			return "", "", "", errors.New("a URL that can't be used: it has the form https://account.documents.azure.com:443/DATABASE/CONTAINER")
+		}
+		endpoint, path = u.Scheme+"://"+u.Host+"/", strings.Trim(u.EscapedPath(), "/")
+	}
+	first, second, found := strings.Cut(path, "/")
+	if !found || strings.Contains(second, "/") {
+		return "", "", "", bad
+	}
+	if database, err = url.PathUnescape(first); err != nil || database == "" {
+		return "", "", "", bad
+	}
+	if container, err = url.PathUnescape(second); err != nil || container == "" {
+		return "", "", "", bad
+	}
+	return endpoint, database, container, nil
+}
