@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,7 @@ func isWrapped(position string) bool {
 		return false
 	}
 	text, err := fromBase64(position)
-	return err == nil && len(text) > 0 && text[0] == '{' && json.Valid(text)
+	return err == nil && bytes.HasPrefix(bytes.TrimLeft(text, blanks), []byte("{")) && json.Valid(text)
 }
 
 // fromBase64 reads either alphabet, with or without padding, as Java hosts do
@@ -217,12 +218,13 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 	if err == nil && was.position == position && stateRange(text) == r {
 		return text
 	}
-	w, wrote := writer{}, false
+	w, inner := writer{}, []byte(`{"V":1}`)
 	_ = scan([]byte(text), func(m member) error { // it was scanned when it was read
 		switch string(m.key()) {
 		case "Continuation":
-			wrote = true
-			w.raw("Continuation", rewriteInner(m, position, r))
+			if !m.null() {
+				inner = m.value
+			}
 		case "Range", "PK", "PKRangeId":
 			// A state without a position has its range here, one with a position there.
 		default:
@@ -230,31 +232,30 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 		}
 		return nil
 	})
-	if !wrote {
-		inner := writer{}
-		inner.raw("V", "1")
-		inner.text("Rid", stateRID(text))
-		inner.raw("Continuation", positions(position, r))
-		inner.raw("Range", fullRange(r))
-		w.raw("Continuation", string(inner.end()))
-	}
+	w.raw("Continuation", rewriteInner(inner, stateRID(text), position, r))
 	return string(w.end())
 }
 
-func rewriteInner(outer member, position feed.Continuation, r feed.Range) string {
+// rewriteInner is the inner Continuation with another position and range. Java writes
+// the flags of a range beside a first position only.
+func rewriteInner(text []byte, rid string, position feed.Continuation, r feed.Range) string {
 	w := writer{}
-	_ = members(outer.value, func(m member) error {
+	linked := false
+	_ = members(text, func(m member) error {
 		switch string(m.key()) {
-		case "Continuation":
-			w.raw("Continuation", positions(position, r))
-		case "Range":
-			// Java writes the flags beside a first position only.
-			w.raw("Range", bounds(r))
-		default:
-			w.keep(m)
+		case "Continuation", "Range":
+			return nil
+		case "Rid":
+			linked = true
 		}
+		w.keep(m)
 		return nil
 	})
+	if !linked {
+		w.text("Rid", rid)
+	}
+	w.raw("Continuation", positions(position, r))
+	w.raw("Range", bounds(r))
 	return string(w.end())
 }
 
