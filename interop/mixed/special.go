@@ -20,7 +20,9 @@ func upgrade(ctx context.Context, s *scene) error {
 	if err := s.startAs(ctx, "java-a", latestVersion, "beginning"); err != nil {
 		return err
 	}
-	err := s.eventually(ctx, func() (bool, error) { return s.heard("go-a", "ended", "handleLatestVersionChanges", "java-latest-version"), nil })
+	err := s.eventually(ctx, func() (bool, error) {
+		return s.heard("go-a", "ended", "handleLatestVersionChanges", "java-latest-version"), nil
+	})
 	if err != nil {
 		return fmt.Errorf("our host says what happened: %w", err)
 	}
