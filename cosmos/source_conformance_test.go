@@ -14,8 +14,6 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-func TestSourceConforms(t *testing.T) { feedtest.Run(t, feedOn(onServer(), store.DefaultHash)) }
-
 func TestSourceConformsInBubble(t *testing.T) {
 	feedtest.RunInBubble(t, feedOn(onServer(), store.DefaultHash))
 }
