@@ -55,6 +55,17 @@ func endWithReader(ctx context.Context) context.Context {
 // run executes the command and returns its exit code. What the command has to
 // say goes to out, what went wrong to errOut.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	root := rootCommand() //nolint:contextcheck // cobra hands each command the context of ExecuteContextC
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	cmd, err := root.ExecuteContextC(ctx)
+	return exit(ctx, cmd, err)
+}
+
+// rootCommand is the command with all its subcommands.
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "changefeed",
 		Short:         "A change feed processor, and a change feed to run it on",
@@ -63,14 +74,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		Args:          usageArgs(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(demoCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), serveCommand(), tailCommand(), versionCommand()) //nolint:contextcheck // cobra hands each command the context of ExecuteContextC
-	cmd, err := root.ExecuteContextC(ctx)
-	return exit(ctx, cmd, err)
+	root.AddCommand(demoCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), serveCommand(), tailCommand(), versionCommand())
+	return root
 }
 
 // exit tells of err, if there is one, and returns the exit code.
@@ -103,7 +109,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	if errors.As(err, &locked) {
 		advice = "; wait for its end, or stop it"
 	}
-	cmd.PrintErrf("changefeed: %v%s\n", err, advice)
+	cmd.PrintErrf("changefeed: %s%s\n", connect.Text(err), advice)
 	return exitFailed
 }
 

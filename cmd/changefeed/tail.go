@@ -144,7 +144,7 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out io.Wr
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, connection.Close()) }()
+	defer func() { err = errors.Join(err, connection.Close()) }() //nolint:contextcheck // what was opened is closed, though ctx has ended
 	paths, err := keyPaths(ctx, connection.Monitored, o.database, o.container)
 	if err != nil {
 		return err

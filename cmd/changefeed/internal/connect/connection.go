@@ -125,7 +125,7 @@ func OpenSettings(_ context.Context, s Settings) (*Opened, error) {
 
 // sign makes the clients, by key or by credential.
 func (o *Opened) sign(s Settings) error {
-	options := azcore.ClientOptions{Transport: o.http}
+	options := azcore.ClientOptions{Transport: sender{o.http}}
 	options.Telemetry.ApplicationID = "changefeed-cli"
 	var err error
 	if s.Key != "" {

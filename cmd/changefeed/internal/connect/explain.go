@@ -40,16 +40,29 @@ type answeredError struct{ answer *azcore.ResponseError }
 // Unwrap returns azcore's error.
 func (e *answeredError) Unwrap() error { return e.answer }
 
-func (e *answeredError) Error() string {
-	text := e.answer.Error()
+func (e *answeredError) Error() string { return brief(e.answer) }
+
+// brief is what an answer says, in one line.
+func brief(answer *azcore.ResponseError) string {
+	text := answer.Error()
 	if at := strings.Index(text, "{"); at >= 0 {
 		var body struct{ Message string }
 		if json.NewDecoder(strings.NewReader(text[at:])).Decode(&body) == nil && body.Message != "" {
 			text, _, _ = strings.Cut(body.Message, "\n")
-			return fmt.Sprintf("the account answers %d: %s", e.answer.StatusCode, strings.TrimRight(text, "\r"))
+			return fmt.Sprintf("the account answers %d: %s", answer.StatusCode, strings.TrimRight(text, "\r"))
 		}
 	}
-	return fmt.Sprintf("the account answers %d (%s)", e.answer.StatusCode, e.answer.ErrorCode)
+	return fmt.Sprintf("the account answers %d (%s)", answer.StatusCode, answer.ErrorCode)
+}
+
+// Text is err's text, with an answer in it cut to what it says.
+func Text(err error) string {
+	text := err.Error()
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) {
+		text = strings.ReplaceAll(text, answer.Error(), brief(answer))
+	}
+	return text
 }
 
 // Explain is err, which a request for a container has come to, in plain words; where the container isn't there, with

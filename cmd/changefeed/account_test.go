@@ -1,0 +1,355 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	rest "github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// account is a server on a port of this machine, over a store in memory: what a command sees of Azure.
+type account struct {
+	t             *testing.T
+	endpoint, key string
+	db            *store.DB
+	orders        *store.Container
+	leases        *store.Container
+}
+
+func newAccount(t *testing.T) *account {
+	t.Helper()
+	a := &account{t: t, db: changefeedtest.NewStore(t), key: base64.StdEncoding.EncodeToString([]byte("a key that nobody prints, of " + t.Name()))}
+	handler, err := rest.New(a.db, rest.Options{Keys: []string{a.key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	// The host that the store itself goes by, so that its leases in process are those of the account.
+	a.endpoint = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
+	ctx := t.Context()
+	if _, err := a.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		into       **store.Container
+		properties store.ContainerProperties
+	}{
+		{&a.orders, store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 2}},
+		{&a.leases, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}},
+	} {
+		if *c.into, err = a.db.CreateContainer(ctx, "shop", c.properties); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a
+}
+
+func (a *account) order(i int) {
+	a.t.Helper()
+	if _, err := a.orders.Upsert(a.t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","customer":"c%d"}`, i, i), store.WriteOptions{}); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// run runs a command on the account, its key from a file.
+func (a *account) run(args ...string) (code int, out, errOut string) {
+	a.t.Helper()
+	file := filepath.Join(a.t.TempDir(), "key")
+	write(a.t, file, a.key+"\n")
+	return command(a.t, append(args, "--endpoint", a.endpoint, "--key-file", file, "--database", "shop", "--container", "orders")...)
+}
+
+func TestTailGoesOnBehindItsPlaceThroughSplits(t *testing.T) {
+	a := newAccount(t)
+	place := filepath.Join(t.TempDir(), "place")
+	for round := range 3 {
+		for i := range 10 {
+			a.order(10*round + i)
+		}
+		code, out, errOut := a.run("tail", "--position", place)
+		if code != exitOK || errOut != "" || strings.Count(out, "\n") != 10 {
+			t.Errorf("round %d: status %d: %s%s", round, code, out, errOut)
+		}
+		for line := range strings.Lines(out) {
+			var doc struct {
+				ID int `json:",string"`
+			}
+			if err := json.Unmarshal([]byte(line), &doc); err != nil || doc.ID/10 != round {
+				t.Errorf("round %d: %s%v", round, line, err)
+			}
+		}
+		live, err := a.orders.Partitions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.orders.Split(t.Context(), live[0].ID, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, place, "nonsense")
+	if code, out, errOut := a.run("tail", "--position", place); code != exitFailed || out != "" || errOut == "" {
+		t.Errorf("a damaged place: status %d: %s%s", code, out, errOut)
+	}
+}
+
+func TestTailFollowsAnAccountThroughASplit(t *testing.T) {
+	a := newAccount(t)
+	file := filepath.Join(t.TempDir(), "key")
+	write(t, file, a.key)
+	cmd := process(t, "tail", "--follow", "--interval", "50ms", "--database", "shop", "--container", "orders")
+	cmd.Env = append(cmd.Env, "COSMOS_ENDPOINT="+a.endpoint, "COSMOS_KEY_FILE="+file)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errOut strings.Builder
+	cmd.Stderr = &errOut
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := json.NewDecoder(out)
+	for i := range 30 {
+		a.order(i)
+		var doc struct{ ID string }
+		if err := lines.Decode(&doc); err != nil || doc.ID != fmt.Sprint(i) {
+			t.Fatalf("order %d: %v, %v: %s", i, doc, err, errOut.String())
+		}
+		if i == 10 {
+			if _, err := a.orders.Split(t.Context(), "0", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("interrupted: %v: %s", err, errOut.String())
+	}
+}
+
+// processing runs a processor on the account until the test calls stop. hold, if there is one, is called with each batch.
+func (a *account) processing(hold func(context.Context)) (stop func()) {
+	a.t.Helper()
+	acquired := make(chan struct{}, 100)
+	p, err := changefeed.New(changefeed.Config{
+		Processor: "p", Instance: "host-1", Source: a.db.Source(a.orders), Leases: a.db.Leases(a.leases), Start: feed.Beginning(),
+		// It renews soon, and looks for leases that are free only much later than the test takes.
+		RenewInterval: 50 * time.Millisecond, AcquireInterval: 5 * time.Minute, ExpirationInterval: 30 * time.Second, RequestTimeout: 5 * time.Second,
+		Handler: changefeed.HandlerFunc(func(ctx context.Context, _ *changefeed.Batch) error {
+			if hold != nil {
+				hold(ctx)
+			}
+			return nil
+		}),
+		Notify: func(n changefeed.Notification) {
+			if n.Event == changefeed.Acquired {
+				acquired <- struct{}{}
+			}
+		},
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(a.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	for range 2 {
+		<-acquired
+	}
+	return func() {
+		a.t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			a.t.Error(err)
+		}
+	}
+}
+
+func TestLeasesReleaseAsksTheOwnerAndWaitsUntilTheLeaseIsFree(t *testing.T) {
+	a := newAccount(t)
+	for i := range 10 {
+		a.order(i)
+	}
+	defer a.processing(nil)()
+	code, out, errOut := a.run("leases", "release", "0")
+	if code != exitOK || !strings.Contains(out, "lease 0: asked host-1 for it, who finishes its batch first\n") || !strings.Contains(out, "lease 0 is free, at LSN ") ||
+		!strings.Contains(out, "any host may take it, the same one too") {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+	code, out, errOut = a.run("leases", "ls", "--json")
+	var listing struct {
+		Leases []struct{ Token, State, Owner, WantedBy string }
+	}
+	if err := json.Unmarshal([]byte(out), &listing); err != nil || code != exitOK {
+		t.Fatalf("status %d: %v: %s%s", code, err, out, errOut)
+	}
+	for _, l := range listing.Leases {
+		switch want := map[string]string{"0": "free", "1": "live"}[l.Token]; {
+		case l.State != want:
+			t.Errorf("lease %s is %s, owned by %q", l.Token, l.State, l.Owner)
+		case l.Token == "0" && !(strings.HasPrefix(l.WantedBy, "changefeed leases release on ") && lease.Ours(l.WantedBy)):
+			t.Errorf("it was asked for by %q", l.WantedBy)
+		}
+	}
+	if code, out, _ := a.run("leases", "release", "0"); code != exitOK || !strings.Contains(out, "lease 0 is free\n") {
+		t.Errorf("again: status %d: %s", code, out)
+	}
+	for _, args := range [][]string{{"reset", "1", "--to", "beginning"}, {"delete", "1"}} {
+		if code, _, errOut := a.run(append([]string{"leases"}, args...)...); code != exitFailed || !strings.Contains(errOut, "lease 1 is owned by host-1") {
+			t.Errorf("%v: status %d: %s", args, code, errOut)
+		}
+	}
+}
+
+func TestLeasesReleaseSaysWhenTheOwnerIsStillBusy(t *testing.T) {
+	a := newAccount(t)
+	busy, let := make(chan struct{}, 10), make(chan struct{})
+	stop := a.processing(func(ctx context.Context) {
+		busy <- struct{}{}
+		select {
+		case <-let:
+		case <-ctx.Done():
+		}
+	})
+	defer stop()
+	for i := range 10 {
+		a.order(i)
+	}
+	<-busy
+	<-busy
+	code, out, errOut := a.run("leases", "release", "--all", "--timeout", "500ms")
+	if code != exitFailed || !strings.Contains(out, "asked host-1") || !strings.Contains(errOut, "host-1 still has lease ") || !strings.Contains(errOut, "hands the lease over when the batch is done") {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+	close(let)
+	code, out, errOut = a.run("leases", "release", "--all", "--timeout", "1m")
+	if code != exitOK {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+}
+
+// The account key is the whole account: it must be in no output, whatever goes wrong.
+func TestNoCommandPrintsAKey(t *testing.T) {
+	a := newAccount(t)
+	a.order(1)
+	connection := "AccountEndpoint=" + a.endpoint + ";AccountKey=" + a.key + ";"
+	wrong := base64.StdEncoding.EncodeToString([]byte("a key of another account that nobody prints"))
+	container := []string{"--database", "shop", "--container", "orders"}
+	commands := [][]string{{"tail"}, {"partitions", "ls"}, {"partitions", "split", "7"}}
+	for _, c := range [][]string{
+		{"ls"},
+		{"ls", "--json"},
+		{"check"},
+		{"check", "--repair", "--yes"},
+		{"release", "--all"},
+		{"reset", "--all", "--to", "now"},
+		{"delete", "0"},
+		{"export"},
+		{"import", "no such file"},
+		{"convert", "--to", "java-latest-version"},
+	} {
+		commands = append(commands, append([]string{"leases"}, c...))
+	}
+	// Whatever is added later is tried at least with its name alone.
+	var add func(c *cobra.Command, path []string)
+	add = func(c *cobra.Command, path []string) {
+		for _, sub := range c.Commands() {
+			add(sub, append(slices.Clone(path), sub.Name()))
+		}
+		if len(path) > 0 && path[0] != "serve" { // which is there to print it
+			commands = append(commands, path)
+		}
+	}
+	add(rootCommand(), nil)
+	said := 0
+	for _, c := range commands {
+		for _, with := range [][]string{
+			{"--endpoint", a.endpoint, "--key", a.key},
+			{"--endpoint", a.endpoint, "--key", wrong},
+			{"--connection-string", connection},
+			{"--connection-string", strings.Replace(connection, "AccountEndpoint", "Endpoint", 1)},
+			{"--connection-string", connection, "--key", a.key},
+			{"--endpoint", connection},
+			{"--endpoint", a.endpoint, "--key", a.key + "?"},
+			{"--key", a.key, "--nonsense"},
+			{"--key", a.key, "--help"},
+		} {
+			code, out, errOut := command(t, append(append(append([]string{}, c...), container...), with...)...)
+			for _, key := range []string{a.key, wrong} {
+				if strings.Contains(out+errOut, strings.TrimRight(key, "=")) {
+					t.Errorf("%v %v prints the key, with status %d: %s%s", c, with[0], code, out, errOut)
+				}
+			}
+			if out+errOut != "" {
+				said++
+			}
+		}
+	}
+	if said < len(commands)*8 { // nothing is found in what isn't said
+		t.Errorf("of %d commands %d said anything", len(commands)*9, said)
+	}
+}
+
+func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
+	a := newAccount(t)
+	wrong := base64.StdEncoding.EncodeToString([]byte("wrong"))
+	container := []string{"--database", "shop", "--container", "orders"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{append([]string{"tail", "--endpoint", a.endpoint, "--key", wrong}, container...), "the key is refused"},
+		{append([]string{"leases", "ls", "--endpoint", a.endpoint, "--key", wrong}, container...), "refused"},
+		{[]string{"tail", "--endpoint", a.endpoint, "--key", a.key, "--database", "shop", "--container", "order"}, "no container shop/order; there are shop/"},
+		{append([]string{"leases", "ls", "--leases", "lease", "--endpoint", a.endpoint, "--key", a.key}, container...), "there is no lease container shop/lease: name it with --leases"},
+		{append([]string{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key}, container...), "there are no leases of shop/orders in shop/leases"},
+		{append([]string{"leases", "ls", "--leases", "orders", "--endpoint", a.endpoint, "--key", a.key}, container...), "is partitioned by /customer"},
+	} {
+		code, out, errOut := command(t, c.args...)
+		if code != exitFailed || out != "" || !strings.Contains(errOut, c.want) || strings.Count(errOut, "\n") > 2 {
+			t.Errorf("%v: status %d: %s%s; want %q", c.args, code, out, errOut, c.want)
+		}
+	}
+}
+
+// The certificate of a `changefeed serve` on this machine is trusted without a word, that of another store by a flag.
+func TestCommandsTrustTheServersOwnCertificate(t *testing.T) {
+	dir := shop(t, 0)
+	endpoint, end := served(t, "--data", dir)
+	defer func() {
+		if code, errOut := end(os.Interrupt); code != exitOK {
+			t.Errorf("serve: status %d: %s", code, errOut)
+		}
+	}()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // no certificate of the user's own
+	args := []string{"tail", "--endpoint", endpoint, "--database", "shop", "--container", "orders"}
+	code, out, errOut := command(t, append(args, "--certificate", filepath.Join(dir, "localhost.crt"))...)
+	if code != exitOK || strings.Count(out, "\n") != 2 {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+	if code, _, errOut := command(t, args...); code != exitFailed || !strings.Contains(errOut, "give --certificate FILE") {
+		t.Errorf("status %d: %s", code, errOut)
+	}
+	t.Setenv("COSMOS_CERTIFICATE", filepath.Join(dir, "localhost.crt"))
+	if code, out, errOut := command(t, args...); code != exitOK || strings.Count(out, "\n") != 2 {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+}
