@@ -93,11 +93,16 @@ func (c *counter) run(instance string) (stop func() error) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return runInBackground(c.t, p)
+}
+
+// runInBackground runs a processor; what it returns stops it and tells its error.
+func runInBackground(t *testing.T, p *changefeed.Processor) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
 	stop = sync.OnceValue(func() error { cancel(); return <-done })
-	c.t.Cleanup(func() { _ = stop() })
+	t.Cleanup(func() { _ = stop() })
 	return stop
 }
 
