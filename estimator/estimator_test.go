@@ -306,7 +306,10 @@ func TestALoopMayEndEarly(t *testing.T) {
 		stop := w.processor(taken)
 		time.Sleep(time.Minute)
 		stop()
-		for range w.estimator(estimator.Config{}).Current(t.Context()) {
+		for _, err := range w.estimator(estimator.Config{}).Current(t.Context()) {
+			if err != nil {
+				t.Error(err)
+			}
 			break
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -3,7 +3,9 @@ package estimator_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -69,6 +71,7 @@ func TestRunReportsEachIntervalAndTellsItInGauges(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- e.Run(ctx) }()
 		time.Sleep(25 * time.Second)
+		synctest.Wait()
 		if len(reports) != 3 || reports[2].Total.LSNs != 6 || reports[2].Total.Age != 20*time.Second {
 			t.Errorf("%d reports; %+v", len(reports), reports)
 		}
@@ -128,6 +131,7 @@ func TestGaugesHaveNoOldValuesWhenAMeasurementFails(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- e.Run(ctx) }()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		got := gauges(t, reader)
 		if _, has := got["changefeed.estimator.lease.lag 1"]; has || got["changefeed.estimator.leases failed"] != 1 {
 			t.Errorf("a lease that could not be read: %v", got)
@@ -135,13 +139,16 @@ func TestGaugesHaveNoOldValuesWhenAMeasurementFails(t *testing.T) {
 		if _, has := got["changefeed.estimator.lease.lag 0"]; !has {
 			t.Errorf("a lease that was read: %v", got)
 		}
-		leases.err = errors.New("503")
+		down := errors.New("503")
+		leases.set(down)
 		time.Sleep(5 * time.Second)
-		if got := gauges(t, reader); len(got) > 1 || len(told) != 1 || !errors.Is(told[0], leases.err) {
+		synctest.Wait()
+		if got := gauges(t, reader); len(got) > 1 || len(told) != 1 || !errors.Is(told[0], down) {
 			t.Errorf("told %v; there is %v", told, got)
 		}
-		leases.err = nil
+		leases.set(nil)
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		if got := gauges(t, reader); len(got) < 5 || len(told) != 1 {
 			t.Errorf("told %v; there is %v", told, got)
 		}
@@ -155,7 +162,21 @@ func TestGaugesHaveNoOldValuesWhenAMeasurementFails(t *testing.T) {
 // failing is a lease container whose listings fail while err is set.
 type failing struct {
 	lease.Container
+
+	mu  sync.Mutex // guards err
 	err error
+}
+
+func (f *failing) set(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *failing) get() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
 }
 
 func (f *failing) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
@@ -169,8 +190,8 @@ type failingStore struct {
 }
 
 func (s *failingStore) List(ctx context.Context) (lease.Listing, error) {
-	if s.f.err != nil {
-		return lease.Listing{}, s.f.err
+	if err := s.f.get(); err != nil {
+		return lease.Listing{}, err
 	}
 	return s.Store.List(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
@@ -44,6 +45,14 @@ The processor is found by the leases that are there; with several, say --process
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
+	o.which(flags)
+	flags.DurationVar(&o.expiration, "expiration", time.Minute, "the hosts' lease expiration `interval`: an owner that has written nothing for longer is dead")
+	cmd.AddCommand(o.list(), o.check(), o.release(), o.reset(), o.remove(), o.export(), o.importCommand(), o.convert())
+	return cmd
+}
+
+// which adds the flags that say whose leases are meant.
+func (o *leasesOptions) which(flags *pflag.FlagSet) {
 	o.Add(flags)
 	o.AddLeases(flags)
 	flags.StringVar(&o.database, "database", "", "`name` of the monitored container's database")
@@ -52,9 +61,6 @@ The processor is found by the leases that are there; with several, say --process
 	flags.StringVar(&o.leases, "leases", "leases", "`name` of the lease container")
 	flags.StringVar(&o.processor, "processor", "", "`name` of the processor, which .NET and Java call lease prefix (default: the one that is there)")
 	flags.StringVar(&o.dialect, "dialect", "", "`dialect` of the leases: dotnet, java-handle-changes or java-latest-version (default: that of the leases that are there)")
-	flags.DurationVar(&o.expiration, "expiration", time.Minute, "the hosts' lease expiration `interval`: an owner that has written nothing for longer is dead")
-	cmd.AddCommand(o.list(), o.check(), o.release(), o.reset(), o.remove(), o.export(), o.importCommand(), o.convert())
-	return cmd
 }
 
 // opened is a lease container that is looked at.

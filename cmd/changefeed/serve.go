@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/serve"
 )
 
@@ -84,7 +85,7 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.IntVar(&cfg.Partitions, "partitions", 1, "physical partitions of a new container, at least")
 	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's throughput is used up")
 	flags.DurationVar(&cfg.Versions, "keep-versions", 0, "`time` (whole minutes) that containers keep all versions which don't say it: for all versions and deletes mode (default: none)")
-	flags.StringVar(&cfg.Metrics, "metrics", "", "`address` of a Prometheus endpoint, /metrics, for everybody who reaches it (default: none)")
+	metrics.Add(flags, &cfg.Metrics)
 	flags.DurationVar(&cfg.Drain, "drain", 10*time.Second, "`time` that requests under way may take when the server ends")
 	flags.StringVar(&level, "log-level", slog.LevelInfo.String(), "`level` of the log: debug (each request), info, warn, error")
 	return cmd

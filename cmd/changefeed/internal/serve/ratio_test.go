@@ -25,6 +25,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/cputime"
 	"github.com/changefeed-go/changefeed/internal/slowsync"
@@ -56,7 +57,7 @@ type rated struct {
 // rate serves a handler as `changefeed serve` does, or, plainly, with nothing but net/http.
 func rate(t testing.TB, h http.Handler, plainly bool) rated {
 	t.Helper()
-	l, err := listen(t.Context(), "--listen", "127.0.0.1:0")
+	l, err := listen.On(t.Context(), "--listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
@@ -75,8 +76,8 @@ func (c Config) validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return refuse("--listen is %q: it is host:port, as in 127.0.0.1:8081", c.Listen)
 	}
-	if _, _, err := net.SplitHostPort(c.Metrics); c.Metrics != "" && err != nil {
-		return refuse("--metrics is %q: it is host:port, as in 127.0.0.1:9081", c.Metrics)
+	if err := metrics.Check(c.Metrics); err != nil {
+		return refuse("%v", err)
 	}
 	if _, port, _ := net.SplitHostPort(c.Listen); c.Metrics == c.Listen && port != "0" {
 		return refuse("--metrics and --listen are the same address, %s: metrics are on a port of their own, as in 127.0.0.1:9081", c.Listen)
@@ -131,7 +132,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	logger := slog.New(slog.NewTextHandler(c.Log, &slog.HandlerOptions{Level: c.LogLevel}))
 	// The address comes first: what most often fails is told before a directory is made.
-	listener, err := listen(ctx, "--listen", c.Listen)
+	listener, err := listen.On(ctx, "--listen", c.Listen)
 	if err != nil {
 		return err
 	}
@@ -149,14 +150,12 @@ func Run(ctx context.Context, c Config) (err error) {
 		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Versions: c.Versions, Logger: logger,
 	}
 	b := banner{Config: c, address: listener.Addr()}
-	m, err := newMetrics(ctx, c.Metrics)
+	m, err := metrics.Open(ctx, c.Metrics)
 	if err != nil {
 		return err
 	}
-	if m != nil {
-		o.Metrics, b.metrics = m.provider, m.url()
-		defer m.serve(logger)()
-	}
+	o.Metrics, b.metrics = m.Provider(), m.URL()
+	defer m.Serve(logger)()
 	handler, err := server.New(db, o)
 	if err != nil {
 		return err
@@ -182,19 +181,6 @@ func (c Config) open(logger *slog.Logger) (*store.DB, error) {
 		return store.OpenMemory(o)
 	}
 	return store.Open(c.Data, o)
-}
-
-// listen listens on an address that a flag says.
-func listen(ctx context.Context, flag, address string) (net.Listener, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("another program listens on %s: end it, or choose another address with %s (port 0 is a free one)", address, flag)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
-	}
-	return l, nil
 }
 
 // exposed refuses the key that everybody has on an address that others can reach.

@@ -1,0 +1,214 @@
+package lag
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/changefeed-go/changefeed/estimator"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// clear empties a terminal and goes to its first line (ECMA-48: ED, CUP).
+const clear = "\x1b[2J\x1b[H"
+
+// show writes a report.
+func (c Config) show(r estimator.Report) error {
+	if c.JSON {
+		e := json.NewEncoder(c.Out)
+		e.SetEscapeHTML(false)
+		if !c.Watch {
+			e.SetIndent("", "  ")
+		}
+		return e.Encode(asJSON(c.Processor, r))
+	}
+	var text strings.Builder
+	if c.Watch && c.Terminal {
+		text.WriteString(clear)
+	}
+	if c.Watch {
+		fmt.Fprintln(&text, r.Time.UTC().Format(time.RFC3339))
+	}
+	if err := table(&text, r); err != nil {
+		return err
+	}
+	if c.Watch && !c.Terminal {
+		fmt.Fprintln(&text)
+	}
+	_, err := io.WriteString(c.Out, text.String())
+	return err
+}
+
+// table is a report for people.
+func table(w io.Writer, r estimator.Report) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	rows := [][]string{{"LEASE", "PARTITION", "OWNER", "LAG", "AGE", "POSITION", ""}}
+	for i := range r.Lags {
+		l := &r.Lags[i]
+		rows = append(rows, []string{
+			l.LeaseToken, dash(l.Partition), dash(lease.Instance(l.Owner)), number(l.LSNs), age(l.Age), dash(string(l.Continuation)), remark(*l),
+		})
+	}
+	for _, cells := range rows {
+		if _, err := fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t")); err != nil {
+			return err
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, summary(r))
+	return err
+}
+
+// remark says what is particular about a lease.
+func remark(l estimator.Lag) string {
+	switch {
+	case l.Err != nil:
+		return "unread: " + l.Err.Error()
+	case l.Splitting:
+		return "its partition was split or merged"
+	case l.Unstarted:
+		return "no position yet"
+	}
+	return ""
+}
+
+// summary is a report in a line.
+func summary(r estimator.Report) string {
+	t := r.Total
+	parts := []string{fmt.Sprintf("%s, %d owned", count(t.Leases, "lease"), t.Owned)}
+	switch {
+	case t.LSNs == estimator.Unknown:
+		parts = append(parts, "the lag is unknown")
+	case t.LSNs == 0 && t.Unknown == 0:
+		parts = append(parts, "nothing is unread")
+	default:
+		parts = append(parts, count(int(t.LSNs), "transaction")+" unread")
+	}
+	if t.Age > 0 {
+		parts = append(parts, "the oldest for "+t.Age.String())
+	}
+	if t.Unknown > 0 && t.LSNs != estimator.Unknown {
+		parts = append(parts, fmt.Sprintf("unknown for %s", count(t.Unknown, "lease")))
+	}
+	if t.Splitting > 0 {
+		parts = append(parts, fmt.Sprintf("%s of a partition that was split or merged", count(t.Splitting, "lease")))
+	}
+	if n := len(r.Unreadable); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s not understood, see `changefeed leases check`", count(n, "document")))
+	}
+	return strings.Join(parts, "; ") + fmt.Sprintf(" (%.4g RU)", t.Charge)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func number(n int64) string {
+	if n == estimator.Unknown {
+		return "?"
+	}
+	return fmt.Sprint(n)
+}
+
+func age(d time.Duration) string {
+	switch d {
+	case estimator.Unknown:
+		return "?"
+	case 0:
+		return "-"
+	}
+	return d.String()
+}
+
+// report, leaseLag and total are a measurement for programs. What is unknown is null.
+type report struct {
+	Time       time.Time  `json:"time"`
+	Processor  string     `json:"processor"`
+	Leases     []leaseLag `json:"leases"`
+	Unreadable []string   `json:"unreadable,omitempty"`
+	Total      total      `json:"total"`
+}
+
+type leaseLag struct {
+	Lease     string `json:"lease"`
+	Partition string `json:"partition,omitempty"`
+	// From and To are the range's borders; both are empty where it isn't known.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Owner is the owner text, with the suffix of its run.
+	Owner string `json:"owner,omitempty"`
+	// Lag is in transactions, AgeSeconds that of the oldest unread change.
+	Lag        *int64    `json:"lag"`
+	AgeSeconds *int64    `json:"ageSeconds"`
+	Oldest     time.Time `json:"oldest,omitzero"`
+	// Reference is the .NET estimator's number.
+	Reference    int64  `json:"reference"`
+	Continuation string `json:"continuation,omitempty"`
+	Unstarted    bool   `json:"unstarted,omitempty"`
+	Splitting    bool   `json:"splitting,omitempty"`
+	Error        string `json:"error,omitempty"`
+}
+
+type total struct {
+	Leases     int     `json:"leases"`
+	Owned      int     `json:"owned"`
+	Lag        *int64  `json:"lag"`
+	AgeSeconds *int64  `json:"ageSeconds"`
+	Unknown    int     `json:"unknown"`
+	Failed     int     `json:"failed"`
+	Splitting  int     `json:"splitting"`
+	Reference  int64   `json:"reference"`
+	Charge     float64 `json:"requestUnits"`
+}
+
+func asJSON(processor string, r estimator.Report) report {
+	out := report{Time: r.Time.UTC(), Processor: processor, Leases: []leaseLag{}, Unreadable: r.Unreadable}
+	for i := range r.Lags {
+		l := &r.Lags[i]
+		row := leaseLag{
+			Lease: l.LeaseToken, Partition: l.Partition, From: l.Range.Min, To: l.Range.Max, Owner: l.Owner,
+			Lag: known(l.LSNs), AgeSeconds: seconds(l.Age), Oldest: l.Oldest, Reference: l.Reference(), Continuation: string(l.Continuation),
+			Unstarted: l.Unstarted, Splitting: l.Splitting,
+		}
+		if l.Err != nil {
+			row.Error = l.Err.Error()
+		}
+		out.Leases = append(out.Leases, row)
+	}
+	t := r.Total
+	out.Total = total{
+		Leases: t.Leases, Owned: t.Owned, Lag: known(t.LSNs), AgeSeconds: seconds(t.Age), Unknown: t.Unknown, Failed: t.Failed,
+		Splitting: t.Splitting, Reference: t.Reference, Charge: t.Charge,
+	}
+	return out
+}
+
+// known is a number that may be unknown; nil: it is.
+func known(n int64) *int64 {
+	if n == estimator.Unknown {
+		return nil
+	}
+	return &n
+}
+
+func seconds(d time.Duration) *int64 {
+	if d == estimator.Unknown {
+		return nil
+	}
+	return known(int64(d / time.Second))
+}
