@@ -59,8 +59,10 @@ func TestWhatIsWrongWithAnAccountIsToldWithoutItsKey(t *testing.T) {
 			return cosmos.WithKey("mine.documents.azure.com", secret, cosmos.Options{})
 		},
 		"and nothing else": func() (*cosmos.Account, error) { return cosmos.WithKey("https://a.b/db", secret, cosmos.Options{}) },
-		"no URL":           func() (*cosmos.Account, error) { return cosmos.WithKey("https://u:"+secret+"@a b/%", secret, cosmos.Options{}) },
-		"no credential":    func() (*cosmos.Account, error) { return cosmos.WithCredential("https://a.b/", nil, cosmos.Options{}) },
+		"no URL": func() (*cosmos.Account, error) {
+			return cosmos.WithKey("https://u:"+secret+"@a b/%", secret, cosmos.Options{})
+		},
+		"no credential": func() (*cosmos.Account, error) { return cosmos.WithCredential("https://a.b/", nil, cosmos.Options{}) },
 		"a budget of 0.5": func() (*cosmos.Account, error) {
 			return cosmos.WithKey("https://a.b/", secret, cosmos.Options{Budget: cosmos.NewBudget(0.5)})
 		},
@@ -138,9 +140,9 @@ func (s *signed) Do(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	switch r.URL.Path {
 	case "/":
-		fmt.Fprint(w, `{"writableLocations":[{"name":"East","databaseAccountEndpoint":"https://a.b/"}],"readableLocations":[]}`)
+		_, _ = w.WriteString(`{"writableLocations":[{"name":"East","databaseAccountEndpoint":"https://a.b/"}],"readableLocations":[]}`)
 	default:
-		fmt.Fprint(w, `{"_rid":"Gis8AYAAAAE=","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"PartitionKeyRanges":[{"id":"0","minInclusive":"","maxExclusive":"FF"}]}`)
+		_, _ = w.WriteString(`{"_rid":"Gis8AYAAAAE=","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"PartitionKeyRanges":[{"id":"0","minInclusive":"","maxExclusive":"FF"}]}`)
 	}
 	return w.Result(), nil
 }
