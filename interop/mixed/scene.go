@@ -42,6 +42,7 @@ type scene struct {
 	deliveries     *deliveries
 	writer         *writer
 	began          time.Time
+	since          time.Time // where its hosts start; zero: the beginning, or now in all versions and deletes mode
 
 	mu    sync.Mutex                // guards the rest
 	hosts map[string]*stand.Process // those that run
@@ -132,8 +133,11 @@ func (s *scene) launch(ctx context.Context, host string) (*stand.Process, error)
 	return p, nil
 }
 
-// from is where the hosts of a mode start.
+// from is where the hosts of a scene start.
 func (s *scene) from() string {
+	if !s.since.IsZero() {
+		return s.since.UTC().Format(time.RFC3339)
+	}
 	if s.mode == allVersions {
 		return "now"
 	}

@@ -23,6 +23,7 @@ var scenes = []struct {
 	{"stops", []string{handleChanges, latestVersion, allVersions}, false, stops},
 	{"rolling", []string{handleChanges, latestVersion, allVersions}, false, rolling},
 	{"busy", []string{handleChanges, latestVersion, allVersions}, false, busy},
+	{"time", []string{handleChanges, latestVersion}, false, fromTime},
 	{"upgrade", []string{handleChanges}, false, upgrade},
 	{"names", []string{latestVersion}, false, names},
 	{"timestamps", []string{handleChanges, latestVersion}, false, timestamps},

@@ -11,6 +11,43 @@ import (
 
 // The scenes in which something is done to the leases by others than their hosts.
 
+// fromTime: both start at a time. What is older is never delivered, neither by who starts nor by who goes on from the other's positions, not
+// after a split, and in the second dialect not after a merge.
+func fromTime(ctx context.Context, s *scene) error {
+	const older = "older-"
+	for i := range 200 {
+		key := fmt.Sprintf("k%d", i%keys)
+		if err := s.client.Upsert(ctx, s.monitored, key, fmt.Sprintf(`{"id":"%s%d","pk":%q,"n":%d}`, older, i, key, i)); err != nil {
+			return err
+		}
+	}
+	if err := pause(ctx, 2*time.Second); err != nil { // times are whole seconds
+		return err
+	}
+	s.since = time.Now().Truncate(time.Second)
+	if err := steps(
+		func() error { return s.writer.write(ctx, 10*keys) },
+		func() error { return s.begin(ctx, "java-a", "go-a") },
+		func() error { return s.split(ctx, "java-a", "go-a") },
+		func() error { return s.merge(ctx, "java-a", "go-a") },
+		func() error { s.kill("go-a"); return s.settled(ctx, partitions+1, "java-a") },
+		func() error { return s.start(ctx, "go-b") },
+		func() error { return s.settled(ctx, partitions+1, "java-a", "go-b") },
+		func() error { return s.delivers(ctx, "java-a", "go-b") },
+		func() error { return s.judge(ctx, "java-a", "go-b") },
+	); err != nil {
+		return err
+	}
+	for _, h := range []string{"java-a", "go-a", "go-b"} {
+		for _, d := range s.deliveries.since(0, h) {
+			if strings.HasPrefix(d.change, older) {
+				return fmt.Errorf("%s delivered %s, which is older than the start", h, d.change)
+			}
+		}
+	}
+	return nil
+}
+
 // upgrade: a Java host of the second dialect takes over the leases of the first while one of our hosts works on them. Ours has to
 // notice, say so, make no lease again, and deliver nothing more.
 func upgrade(ctx context.Context, s *scene) error {

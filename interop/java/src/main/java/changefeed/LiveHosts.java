@@ -52,7 +52,7 @@ final class LiveHosts {
                     return;
                 }
                 try {
-                    all.obey(line.split(" "));
+                    all.obey(line.trim().split("\\s+"));
                     say("ok", line);
                 } catch (Exception e) {
                     say("failed", line, Suite.oneLine(e));
