@@ -2,7 +2,9 @@ package cosmos
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -47,9 +49,14 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		if down {
 			f.regions.fail(host)
 		}
-		if !elsewhere || i == len(hosts)-1 {
-			return response, err
+		if elsewhere && i < len(hosts)-1 {
+			continue
 		}
+		if down && err != nil && host != f.regions.endpoint.Host {
+			err = fmt.Errorf("%w (the account names the address %s; if this client can't reach it, Options.LimitToEndpoint keeps all requests at %s)",
+				err, host, f.regions.endpoint.Host)
+		}
+		return response, err
 	}
 	return nil, errors.New("the account has no hosts") // hosts returns at least one
 }
@@ -61,13 +68,19 @@ func attempt(r *policy.Request, host string) (*http.Response, error) {
 	one := r.Clone(ctx)
 	one.Raw().URL.Host, one.Raw().Host = host, host
 	response, err := one.Next()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = readBody(response)
 	}
-	if err := readBody(response); err != nil {
-		return nil, err
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case err == nil:
+		return response, nil
+	case errors.As(err, &untrusted):
+		err = fmt.Errorf("%w: give Options.Transport a client that trusts the server's certificate", err)
+	case r.Raw().Context().Err() == nil && ctx.Err() != nil:
+		err = fmt.Errorf("no answer of %s within %s: %w", host, requestTimeout, err)
 	}
-	return response, nil
+	return nil, err
 }
 
 // judge says whether another region may answer better, and whether this one is down.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,13 +49,26 @@ func (s *Source) list(ctx context.Context, p *properties) (live []feed.Partition
 			return nil, charge, err
 		}
 		if live, err = all.live(); err == nil {
-			s.mu.Lock()
-			s.partitions = live
-			s.mu.Unlock()
+			s.keep(live)
 			return slices.Clone(live), charge, nil
 		}
 	}
 	return nil, charge, fmt.Errorf("list the partitions of %s: %w", s.what(), err)
+}
+
+// keep notes the live partitions, and forgets the session tokens of those that were retired long ago.
+func (s *Source) keep(live []feed.Partition) {
+	named := map[string]bool{}
+	for _, p := range live {
+		named[p.ID] = true
+		for _, parent := range p.Parents {
+			named[parent] = true
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.partitions = live
+	maps.DeleteFunc(s.sessions, func(id, _ string) bool { return !named[id] })
 }
 
 // keyRange is a partition as the service shows it.

@@ -73,6 +73,8 @@ func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 func (s *Source) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
 	timed := from.Kind() == feed.StartTime && !isBeginning(from.Time())
 	switch {
+	case from.Kind() == feed.StartContinuation && from.Continuation() == "":
+		return fmt.Errorf("a start behind an empty continuation: %w: it is no position", feed.ErrUnsupported)
 	case mode == feed.AllVersionsAndDeletes && (timed || from.Kind() == feed.StartBeginning || from.Kind() == feed.StartTime):
 		return fmt.Errorf("a start at %s in all versions and deletes mode: %w by Azure Cosmos DB: start now, or go on from a continuation", from, feed.ErrUnsupported)
 	case !timed:

@@ -3,6 +3,7 @@ package cosmos
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -20,7 +21,7 @@ type refusal struct {
 // failure is the error of an answer:
 //
 //	401        the credentials are refused
-//	403        a right is missing, or the account's firewall is in the way
+//	403        a right is missing, or the account's firewall is in the way; or this machine's clock is wrong
 //	404        feed.ErrNotFound, except 1002: a replica behind the session, which passes
 //	429        *feed.ThrottledError
 //	others     the answer as it is: a failure that passes, or can't be helped by the caller
@@ -34,6 +35,8 @@ func (f refusal) failure(op string, a *answer) error {
 		return fmt.Errorf("%s: %s: %w: %w", op, f.what, feed.ErrNotFound, a.failure)
 	case a.status == http.StatusUnauthorized:
 		return fmt.Errorf("%s: the key or token is refused for %s: %w", op, f.what, a.failure)
+	case a.status == http.StatusForbidden && strings.Contains(a.failure.Error(), "not valid at the current time"):
+		return fmt.Errorf("%s: the clock of this machine is wrong, by the account's: %w", op, a.failure)
 	case a.status == http.StatusForbidden && (a.sub() == wire.SubNone || a.sub() >= subDenied):
 		return fmt.Errorf("%s: not allowed: it needs the right %s on %s, and the account's firewall must let this client in: %w",
 			op, missingAction(a.failure, f.action), f.what, a.failure)

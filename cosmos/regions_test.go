@@ -111,7 +111,7 @@ func (w *world) taken() (regions string, documents int) {
 type trouble struct {
 	status, sub int
 	err         error
-	cut         bool
+	cut, hang   bool
 }
 
 func (f trouble) none() bool { return f == trouble{} }
@@ -119,6 +119,9 @@ func (f trouble) none() bool { return f == trouble{} }
 // answer is what a client sees.
 func (f trouble) answer(r *http.Request) (*http.Response, error) {
 	switch {
+	case f.hang:
+		<-r.Context().Done()
+		return nil, r.Context().Err()
 	case f.err != nil:
 		return nil, f.err
 	case f.cut:
@@ -308,6 +311,38 @@ func TestAnAccountThatCantBeAskedForIsUsedAsItWas(t *testing.T) {
 		time.Sleep(6 * time.Minute)
 		if err := readOnce(t, source); err != nil {
 			t.Errorf("a read while the account can't be asked for: %v", err)
+		}
+	})
+}
+
+// A region that says nothing holds a read up for as long as a request may take, and no longer, whatever the transport.
+func TestARegionThatHangsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, source := newWorld(t, cosmos.Options{PreferredRegions: []string{"west", "north"}})
+		if err := readOnce(t, source); err != nil {
+			t.Fatal(err)
+		}
+		w.taken()
+		w.fail(w.host("west"), trouble{hang: true})
+		began := time.Now()
+		if err := readOnce(t, source); err != nil {
+			t.Fatal(err)
+		}
+		if regions, _ := w.taken(); regions != "west north" || time.Since(began) != 65*time.Second {
+			t.Errorf("the regions %q were asked in %s; want north after 65 s", regions, time.Since(began))
+		}
+	})
+}
+
+// An emulator in a container names the address that it has inside.
+func TestAnAddressThatTheAccountNamesAndNobodyReachesIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, source := newWorld(t, cosmos.Options{})
+		for _, region := range w.regions {
+			w.fail(w.host(region), trouble{err: unreachable})
+		}
+		if err := readOnce(t, source); err == nil || !strings.Contains(err.Error(), "names the address account-") || !strings.Contains(err.Error(), "LimitToEndpoint") {
+			t.Errorf("%v; want the address, and what helps", err)
 		}
 	})
 }

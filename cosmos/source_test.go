@@ -360,6 +360,11 @@ func TestAMissingRightIsNamed(t *testing.T) {
 			[]string{"databaseAccounts/readMetadata", "container orders of database shop"},
 		},
 		{
+			server.Fault{Operation: "read account", Status: 403, Message: "The authorization token is not valid at the current time."},
+			func(s *cosmos.Source) error { _, err := s.Identity(t.Context()); return err },
+			[]string{"clock of this machine"},
+		},
+		{
 			server.Fault{Operation: "read account", Status: 401},
 			func(s *cosmos.Source) error { _, err := s.Identity(t.Context()); return err },
 			[]string{"key or token is refused"},
@@ -377,6 +382,24 @@ func TestAMissingRightIsNamed(t *testing.T) {
 		if !errors.As(err, &refused) || refused.StatusCode != c.fault.Status {
 			t.Errorf("%s: %v doesn't wrap the service's answer", c.fault.Operation, err)
 		}
+	}
+}
+
+func TestOddNamesAreAddressedAndSigned(t *testing.T) {
+	for _, name := range []string{"o 1+%é", "日本 %2F", "a&b=c;d,e@f$", "..", "~tilde'"} {
+		r := newRig(t, store.ContainerProperties{ID: name}, cosmos.Options{}, cosmos.SourceOptions{})
+		r.write("a", "1")
+		if page := r.read(feed.Request{From: feed.Beginning()}); len(page.Changes) != 1 {
+			t.Errorf("container %q shows %d changes", name, len(page.Changes))
+		}
+	}
+}
+
+// An empty text is what a position looks like that was lost: taken for the beginning, everything would come again in silence.
+func TestNoPositionIsNoBeginning(t *testing.T) {
+	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
+	if _, err := r.source.Read(t.Context(), feed.Request{From: feed.After("")}); !errors.Is(err, feed.ErrUnsupported) {
+		t.Errorf("%v; want it refused", err)
 	}
 }
 
