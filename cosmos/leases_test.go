@@ -35,6 +35,17 @@ func TestLeasesConform(t *testing.T) {
 	}, "/id"))
 }
 
+func TestLeasesOfJavasDialectsConform(t *testing.T) {
+	for _, d := range []lease.Dialect{lease.JavaHandleChanges, lease.JavaLatestVersion} {
+		t.Run(d.Name(), func(t *testing.T) {
+			leasetest.RunInBubble(t, leasesIn(d, func(t *testing.T) (*store.DB, *cosmos.Account) {
+				s := changefeedtest.NewServer(t)
+				return s.DB, account(t, s, cosmos.Options{})
+			}, "/id"))
+		})
+	}
+}
+
 func TestLeasesConformByKeyField(t *testing.T) {
 	leasetest.RunInBubble(t, leasesOn(func(t *testing.T) (*store.DB, *cosmos.Account) {
 		skipLong(t)
@@ -97,12 +108,16 @@ func account(t testing.TB, s *changefeedtest.Server, o cosmos.Options) *cosmos.A
 // leasesOn makes lease containers partitioned by path on two partitions, so that a listing takes a
 // page of each.
 func leasesOn(open func(t *testing.T) (*store.DB, *cosmos.Account), path string) leasetest.New {
+	return leasesIn(lease.DotNet, open, path)
+}
+
+func leasesIn(d lease.Dialect, open func(t *testing.T) (*store.DB, *cosmos.Account), path string) leasetest.New {
 	return func(t *testing.T) leasetest.Fixture {
 		db, a := open(t)
 		c := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{path}, Partitions: 2, DefaultTTL: -1})
 		key := func(id string) feed.PartitionKey { return feed.PartitionKey{id} }
-		return leasetest.Fixture{
-			Container: a.Leases("db", "leases", cosmos.LeaseOptions{}),
+		f := leasetest.Fixture{
+			Container: a.Leases("db", "leases", cosmos.LeaseOptions{Dialect: d}),
 			Document: func(ctx context.Context, id string) ([]byte, error) {
 				res, err := c.Read(ctx, key(id), id, store.ReadOptions{})
 				return res.Body, err
@@ -112,6 +127,13 @@ func leasesOn(open func(t *testing.T) (*store.DB, *cosmos.Account), path string)
 				return err
 			},
 		}
+		if path == "/id" { // other dialects have their documents nowhere else
+			f.Remove = func(ctx context.Context, id string) error {
+				_, err := c.Delete(ctx, key(id), id, store.WriteOptions{})
+				return err
+			}
+		}
+		return f
 	}
 }
 
