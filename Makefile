@@ -11,8 +11,10 @@ SEED          ?=
 N             ?= 1000
 FUZZTIME      ?= 5s
 PKG           ?= ./...
+FLIGHTS       ?= flights-3m.parquet
+RECORDS       ?= 0
 
-.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server load memory memory-server balance demo interop interop-go interop-js interop-java interop-raw compare-java record-java check clean
+.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server load memory memory-server balance demo replicate-flights interop interop-go interop-js interop-java interop-raw compare-java record-java check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -103,6 +105,10 @@ memory-server:
 ## demo: the 20,000 flights moved to another partition key; SEED=n varies what happens
 demo:
 	$(GO) run ./cmd/changefeed demo $(if $(SEED),--seed $(SEED))
+
+## replicate-flights: two processes copy the flights of a Parquet file under another key, and one is killed; FLIGHTS=file RECORDS=n
+replicate-flights: build
+	cd examples/flights && $(GO) test ./... && $(GO) run . accept -input $(abspath $(FLIGHTS)) -records $(RECORDS) -changefeed $(BIN)/changefeed
 
 ## interop: the official SDKs and raw HTTP against `changefeed serve`, over TLS and plain; then hosts of ours and of Java's that share leases, short (needs Node 20, Java 17 and Maven)
 interop:

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate"
 )
 
@@ -26,6 +28,7 @@ type replicateOptions struct {
 	source, target, lease    *connect.Account
 	key, mode                string
 	leaseDatabase, leaseName string
+	metrics                  string
 }
 
 // replicateMemory is the soft limit of the process's memory: enough for all batches that are
@@ -86,7 +89,9 @@ store of --data. System properties are not copied. A document's "ttl" counts fro
 	flags.BoolVar(&o.UntilCaughtUp, "until-caught-up", false, "end when all that was written some seconds ago is copied")
 	flags.StringVar(&o.Processor, "processor", "", "`name` of the replication: processes of one name share the work (default: of the target's names)")
 	flags.IntVar(&o.Hosts, "hosts", 1, "how many hosts this process runs")
+	metrics.Add(flags, &o.metrics)
 	flags.DurationVar(&o.Expiration, "expiration", time.Minute, "lease expiration `interval`: how long the others wait before they take over from a process that was killed; the same in all processes")
+	metrics.Add(flags, &o.metrics)
 	return cmd
 }
 
@@ -135,7 +140,18 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 	if o.leaseDatabase != "" {
 		o.Leases.Database = o.leaseDatabase
 	}
+	var stop func()
+	if o.Metrics, stop, err = metrics.Start(ctx, o.metrics, cmd.ErrOrStderr()); err != nil {
+		return err
+	}
+	defer stop()
 	o.Out = cmd.OutOrStdout()
+	provider, stop, err := metrics.Start(ctx, o.metrics, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer stop()
+	o.Metrics = provider
 	return o.copy(ctx)
 }
 
@@ -166,6 +182,9 @@ func (o *replicateOptions) check(cmd *cobra.Command) error {
 				return fmt.Errorf("--key is %q: a path has the form /name", o.key)
 			}
 		}
+	}
+	if err := metrics.Check(o.metrics); err != nil {
+		return err
 	}
 	if o.Hosts < 1 {
 		return fmt.Errorf("--hosts is %d: it must be at least 1", o.Hosts)

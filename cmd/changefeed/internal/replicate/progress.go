@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,8 @@ type progress struct {
 	// seen are the standings of the last window, the oldest first, with the
 	// documents that this process had copied.
 	seen []sample
+	// behind is the last standing's.
+	behind atomic.Int64
 }
 
 type sample struct {
@@ -33,6 +36,7 @@ func (p *progress) forget() { p.seen = nil }
 
 // add takes a standing in.
 func (p *progress) add(s standing) {
+	p.behind.Store(s.behind)
 	p.seen = append(p.seen, sample{s, p.write.copied.Load() + p.write.deleted.Load()})
 	for len(p.seen) > 2 && s.at.Sub(p.seen[0].at) > window {
 		p.seen = p.seen[1:]

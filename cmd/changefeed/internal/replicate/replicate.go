@@ -42,7 +42,7 @@ type Config struct {
 	Interval time.Duration
 	// Out gets the lines of progress, and what went wrong and is tried again.
 	Out io.Writer
-	// Metrics gets the processors' metrics. Default: none.
+	// Metrics gets the processors' metrics, and this package's. Default: none.
 	Metrics metric.MeterProvider
 }
 
@@ -98,7 +98,7 @@ type replication struct {
 // Run copies until ctx ends, or until it has caught up if that is asked for. Errors: *[ConfigError],
 // *[CollisionError], and whatever will not go away by trying again; what may,
 // is told and tried again.
-func Run(ctx context.Context, cfg Config) error {
+func Run(ctx context.Context, cfg Config) (err error) {
 	cfg = cfg.withDefaults()
 	r, st, err := open(ctx, cfg)
 	if err != nil {
@@ -107,6 +107,11 @@ func Run(ctx context.Context, cfg Config) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	r.fail = fail
+	unregister, err := r.instrument(cfg.Metrics)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unregister()) }()
 	r.announce(st)
 	if cfg.Versions {
 		err = r.runVersions(ctx, st)
@@ -130,7 +135,7 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	if r.shape.source, err = parseKeyPaths(source.paths); err != nil {
 		return nil, nil, refuse("container %s: %v", cfg.From, err)
 	}
-	if r.rules.target, err = parseKeyPaths(target.paths); err != nil {
+	if r.target, err = parseKeyPaths(target.paths); err != nil {
 		return nil, nil, refuse("container %s: %v", cfg.To, err)
 	}
 	r.rekeyed = strings.Join(source.paths, ",") != strings.Join(target.paths, ",")

@@ -1,0 +1,68 @@
+// Command flights loads flights from a Parquet file into a container, by bulk writes, and
+// runs the acceptance of `changefeed replicate` with them:
+//
+//	flights load -input flights.parquet -endpoint http://127.0.0.1:8081/ -key ... -to flights/by-origin
+//	flights accept -input flights.parquet -changefeed ./changefeed
+//
+// The file has the columns of vega-datasets' flights: date, delay, distance, origin and
+// destination. A document's id is the number of its row.
+//
+// accept starts a server and two processes that copy the flights into a container keyed
+// by their destination, kills one with SIGKILL, and compares both containers document
+// by document when the other has caught up. It is a module of its own, because of
+// what a Parquet reader drags in.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "flights:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	const usage = "flights load|accept; -help after either tells what it takes"
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	flags := flag.NewFlagSet(args[0], flag.ExitOnError)
+	input := flags.String("input", "flights-3m.parquet", "Parquet `file`")
+	records := flags.Int("records", 0, "how many rows to take (0: all)")
+	switch args[0] {
+	case "load":
+		var a account
+		flags.StringVar(&a.endpoint, "endpoint", "http://127.0.0.1:8081/", "`URL` of the account")
+		flags.StringVar(&a.key, "key", emulatorKey, "account `key`")
+		to := flags.String("to", "flights/by-origin", "`DATABASE/CONTAINER`, made if it isn't there")
+		_ = flags.Parse(args[1:]) // it exits
+		database, container, found := strings.Cut(*to, "/")
+		if !found {
+			return fmt.Errorf("-to is %q: it has the form DATABASE/CONTAINER", *to)
+		}
+		began := time.Now()
+		n, err := a.load(ctx, database, container, *input, *records)
+		fmt.Printf("%d flights in %s: %s\n", n, time.Since(began).Round(time.Second), rate(n, time.Since(began)))
+		return err
+	case "accept":
+		a := acceptance{out: os.Stdout}
+		flags.StringVar(&a.command, "changefeed", "changefeed", "the `program` to try")
+		_ = flags.Parse(args[1:]) // it exits
+		a.input, a.records = *input, *records
+		return a.run(ctx)
+	}
+	return errors.New(usage)
+}
