@@ -15,7 +15,6 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
-	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate"
 )
 
@@ -89,7 +88,6 @@ store of --data. System properties are not copied. A document's "ttl" counts fro
 	flags.BoolVar(&o.UntilCaughtUp, "until-caught-up", false, "end when all that was written some seconds ago is copied")
 	flags.StringVar(&o.Processor, "processor", "", "`name` of the replication: processes of one name share the work (default: of the target's names)")
 	flags.IntVar(&o.Hosts, "hosts", 1, "how many hosts this process runs")
-	metrics.Add(flags, &o.metrics)
 	flags.DurationVar(&o.Expiration, "expiration", time.Minute, "lease expiration `interval`: how long the others wait before they take over from a process that was killed; the same in all processes")
 	metrics.Add(flags, &o.metrics)
 	return cmd
@@ -146,12 +144,6 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 	}
 	defer stop()
 	o.Out = cmd.OutOrStdout()
-	provider, stop, err := metrics.Start(ctx, o.metrics, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	defer stop()
-	o.Metrics = provider
 	return o.copy(ctx)
 }
 

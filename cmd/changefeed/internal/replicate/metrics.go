@@ -25,7 +25,9 @@ func (r *replication) instrument(provider metric.MeterProvider) (stop func() err
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	done := func(what string) metric.MeasurementOption { return metric.WithAttributes(attribute.String("done", what)) }
+	done := func(what string) metric.MeasurementOption {
+		return metric.WithAttributes(attribute.String("done", what))
+	}
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(documents, r.writer.copied.Load(), done("copied"))
 		o.ObserveInt64(documents, r.writer.moved.Load(), done("moved"))
