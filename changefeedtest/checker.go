@@ -49,7 +49,7 @@ type checker struct {
 	uses      []*use
 	steals    map[tenureKey]time.Time // when the victim had written a lease last that the host stole
 	orderly   bool                    // exclusive use is judged between ours and foreign hosts, too
-	stolen    int
+	visits    visits
 	lastRead  map[string]time.Time
 	lastWrite map[string]time.Time // of an owner, by token
 	writtenAt map[string]time.Time // of anybody

@@ -24,8 +24,8 @@ import (
 //	Java    drops properties; has a null timestamp for a while; releases before its handler ends;
 //	        a write that is refused puts the old position back when it finds nobody as the owner
 //
-// Beyond that it has habits, by which it steals, releases and pauses at will, and
-// takes leases as an old listing showed them. It checkpoints each batch after its
+// Beyond that it has habits, by which it steals, releases and pauses at will, takes
+// leases as an old listing showed them, and writes the position back at which it began. It checkpoints each batch after its
 // handler; it starts on a store that is initialised, and takes no lease that would
 // have to begin at a "now" of its own: these are the losses that the others make by
 // themselves, and that nobody beside them can mend.
@@ -50,6 +50,7 @@ type foreign struct {
 // habits are the probabilities of what a foreign host does at will, in one cycle.
 type habits struct {
 	steal, release, stale, pause float64
+	rewind                       float64 // in one renewal or release
 }
 
 // foreignPlan is one foreign host of a scenario.
@@ -71,7 +72,7 @@ func drawForeign(seed uint64, active time.Duration) []foreignPlan {
 		p := foreignPlan{java: d.chance(0.5), from: d.span(0, active*7/10), crash: d.chance(0.5)}
 		p.to = min(p.from+d.span(active/10, active), active*97/100)
 		if d.chance(0.8) {
-			p.habits = habits{steal: 0.4 * d.float(), release: 0.3 * d.float(), stale: 0.5 * d.float(), pause: 0.1 * d.float()}
+			p.habits = habits{steal: 0.4 * d.float(), release: 0.3 * d.float(), stale: 0.5 * d.float(), pause: 0.1 * d.float(), rewind: 0.2 * d.float()}
 		}
 		plans = append(plans, p)
 	}
@@ -207,20 +208,18 @@ func (f *foreign) cycle(ctx context.Context) {
 		return
 	}
 	d := newDraw(f.world.seed, uint64(f.cycles), f.id, "habits")
-	if f.world.isCalm() {
-		f.habits = habits{}
-	}
-	if d.chance(f.habits.pause) {
+	habits := f.habits
+	if d.chance(habits.pause) {
 		f.world.inject()
 		f.pause()
 		f.world.later(d.span(f.world.times.expiration/4, 2*f.world.times.expiration), f.resume)
 	}
-	if all := f.works(); d.chance(f.habits.release) && len(all) > 0 {
+	if all := f.works(); d.chance(habits.release) && len(all) > 0 {
 		f.world.inject()
 		all[d.intn(len(all))].end()
 	}
 	chosen := f.choose(&d, listing)
-	if old := f.old(&d); d.chance(f.habits.stale) && len(old) > 0 {
+	if old := f.old(&d); d.chance(habits.stale) && len(old) > 0 {
 		chosen = old[:1]
 	}
 	for _, l := range chosen {

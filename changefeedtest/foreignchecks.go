@@ -49,7 +49,7 @@ func (c *checker) stole(w *leaseWrite, before, after lease.Lease, wrote time.Tim
 	delete(c.steals, key)
 	if before.Owner != "" && !lease.Ours(before.Owner) && w.age < c.world.times.takeover() {
 		c.steals[key] = wrote
-		c.stolen++
+		c.visits.stolen++
 	}
 }
 
@@ -103,8 +103,16 @@ func (c *checker) foreignWrote(h *host, op, token string, answer lease.Lease, se
 		return
 	}
 	c.history[token] = append(c.history[token][:max(0, len(c.history[token])-1)], answer)
-	// It may fall, to a position that was durable before.
-	if from, to := c.lsn(before), c.lsn(answer); to > from && !c.shadowed(answer) {
+	if lease.Ours(before.Owner) && answer.Owner != before.Owner {
+		c.visits.robbed++
+	}
+	if len(answer.Properties) < len(before.Properties) {
+		c.visits.dropped++
+	}
+	switch from, to := c.lsn(before), c.lsn(answer); {
+	case to < from: // to a position that was durable before
+		c.visits.fell++
+	case to > from && !c.shadowed(answer):
 		c.covered(h, answer, from)
 	}
 }
@@ -161,9 +169,28 @@ func (c *checker) defaultStart() feed.Start {
 	return feed.Now()
 }
 
-// steals counts the leases that ours have stolen.
-func (c *checker) stolenByOurs() int {
+// visits counts what foreign hosts brought about.
+type visits struct {
+	hosts   int // that came
+	stolen  int // leases that ours took from them, alive
+	robbed  int // leases that they took from ours, or freed
+	fell    int // positions that they wrote back
+	dropped int // writes that dropped properties
+}
+
+func (v *visits) add(o visits) {
+	v.hosts += o.hosts
+	v.stolen += o.stolen
+	v.robbed += o.robbed
+	v.fell += o.fell
+	v.dropped += o.dropped
+}
+
+func (c *checker) visited() visits {
+	strangers := len(c.world.everyStranger())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stolen
+	v := c.visits
+	v.hosts = strangers
+	return v
 }

@@ -17,12 +17,14 @@ type foreignWork struct {
 	host  *foreign
 	token string
 	run   int
+	began feed.Continuation
 
 	ctx  context.Context //nolint:containedctx // the work's life, which its two goroutines share
 	stop context.CancelFunc
 
 	mu   sync.Mutex  // guards what follows
 	doc  lease.Lease // as last written or read
+	n    uint64      // renewals and releases
 	lost bool
 	gone bool
 
@@ -34,7 +36,7 @@ type foreignWork struct {
 
 // work begins to work on a lease that the host has taken.
 func (f *foreign) work(l lease.Lease) {
-	w := &foreignWork{host: f, token: l.Token, doc: l, at: l.Continuation, started: l.Continuation == ""}
+	w := &foreignWork{host: f, token: l.Token, doc: l, began: l.Continuation, at: l.Continuation, started: l.Continuation == ""}
 	w.ctx, w.stop = context.WithCancel(f.life)
 	f.mu.Lock()
 	f.runs++
@@ -83,13 +85,26 @@ func (w *foreignWork) renew() {
 	}
 	for w.host.sleep(w.ctx, pause) == nil {
 		pause = w.host.renewal()
-		if errors.Is(w.write(w.ctx, func(lease.Lease) feed.Continuation { return "" }), errForeignLost) {
+		if errors.Is(w.write(w.ctx, w.rewound()), errForeignLost) {
 			w.mu.Lock()
 			w.lost = true
 			w.mu.Unlock()
 			return
 		}
 	}
+}
+
+// rewound is the position with which a renewal or a release is written: the one that
+// the document has, which is empty here, or, by habit, that at which the work began.
+func (w *foreignWork) rewound() feed.Continuation {
+	w.mu.Lock()
+	w.n++
+	d := newDraw(w.host.world.seed, w.n, "rewind", w.host.id, w.token, strconv.Itoa(w.run))
+	w.mu.Unlock()
+	if !d.chance(w.host.habits.rewind) {
+		return ""
+	}
+	return w.began
 }
 
 // process reads, handles and checkpoints until the work ends.
@@ -115,7 +130,7 @@ func (w *foreignWork) process() {
 			}
 			w.at = page.Continuation
 			at := page.Continuation
-			if errors.Is(w.write(w.ctx, func(lease.Lease) feed.Continuation { return at }), errForeignLost) {
+			if errors.Is(w.write(w.ctx, at), errForeignLost) {
 				return
 			}
 		}
@@ -195,7 +210,7 @@ func (w *foreignWork) handle(page feed.Page) bool {
 var errForeignLost = errors.New("the lease has another owner")
 
 // write renews or checkpoints: both libraries read the document and replace it.
-func (w *foreignWork) write(ctx context.Context, position func(lease.Lease) feed.Continuation) error {
+func (w *foreignWork) write(ctx context.Context, position feed.Continuation) error {
 	f := w.host
 	read, err := f.read(ctx, w.token)
 	if errors.Is(err, feed.ErrNotFound) || err == nil && read.Owner != f.instance {
@@ -213,7 +228,7 @@ func (w *foreignWork) write(ctx context.Context, position func(lease.Lease) feed
 			current = read
 			current.ETag = etag
 		}
-		return f.claimed(current.At(position(current)), current.ETag), mine
+		return f.claimed(current.At(position), current.ETag), mine
 	})
 	if err == nil {
 		w.mu.Lock()
@@ -236,6 +251,7 @@ func (w *foreignWork) release(ctx context.Context) {
 	if err != nil || read.Owner != f.instance {
 		return
 	}
+	back := w.rewound()
 	_, _ = f.replace(ctx, read, func(current lease.Lease) (lease.Lease, bool) {
 		mine := current.Owner == f.instance
 		if f.java && current.ETag != read.ETag {
@@ -244,7 +260,7 @@ func (w *foreignWork) release(ctx context.Context) {
 			current = read
 			current.ETag = etag
 		}
-		l := f.claimed(current, current.ETag)
+		l := f.claimed(current.At(back), current.ETag)
 		l.Owner = ""
 		return l, mine
 	})

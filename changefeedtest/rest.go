@@ -215,7 +215,7 @@ type summary struct {
 	seed                                 uint64
 	hosts, partitions, changes, topology int
 	crashes, faults, redelivered, moves  int
-	foreign, steals                      int
+	visits                               visits
 	onStore                              bool
 	simulated                            time.Duration
 	hash                                 uint64
@@ -225,5 +225,5 @@ type summary struct {
 
 func (s summary) String() string {
 	return fmt.Sprintf("%d hosts, %d partitions, %d changes, %d splits and merges, %d crashes, %d faults, %d foreign hosts",
-		s.hosts, s.partitions, s.changes, s.topology, s.crashes, s.faults, s.foreign)
+		s.hosts, s.partitions, s.changes, s.topology, s.crashes, s.faults, s.visits.hosts)
 }

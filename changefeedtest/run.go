@@ -355,7 +355,7 @@ func (r *run) summary() summary {
 	changes, again := r.world.journal.counts()
 	_, onStore := r.world.engine.(*storeEngine)
 	s := summary{
-		onStore: onStore, moves: r.world.check.moved(), foreign: len(r.world.everyStranger()), steals: r.world.check.stolenByOurs(),
+		onStore: onStore, moves: r.world.check.moved(), visits: r.world.check.visited(),
 		seed: r.scenario.seed, hosts: len(r.world.everyHost()), partitions: r.scenario.partitions,
 		changes: changes, redelivered: again, topology: r.topology, crashes: r.crashed,
 		simulated: time.Since(r.world.trace.origin), hash: r.world.trace.hash(),

@@ -89,8 +89,9 @@ func (t *totals) contains(test *testing.T) {
 	if t.onStore == 0 {
 		test.Error("no seed ran on the store")
 	}
-	if t.foreign < t.seeds/10 || t.steals < 2*t.foreign {
-		test.Errorf("%d of %d seeds had foreign hosts, from whom ours stole %d leases", t.foreign, t.seeds, t.steals)
+	v := t.visits
+	if n := t.foreign; n < t.seeds/10 || v.stolen < n || v.robbed < n || v.dropped < n || v.fell < n {
+		test.Errorf("%d of %d seeds had foreign hosts: %+v", t.foreign, t.seeds, v)
 	}
 }
 
@@ -123,7 +124,8 @@ type totals struct {
 	mu                                                    sync.Mutex // guards what follows
 	seeds                                                 int
 	hosts, partitions, changes, topology, crashes, faults int
-	redelivered, moves, onStore, foreign, steals          int
+	redelivered, moves, onStore, foreign                  int
+	visits                                                visits
 	simulated                                             time.Duration
 	failure                                               *summary
 }
@@ -141,8 +143,8 @@ func (t *totals) add(s summary) {
 	t.redelivered += s.redelivered
 	t.moves += s.moves
 	t.simulated += s.simulated
-	t.steals += s.steals
-	if s.foreign > 0 {
+	t.visits.add(s.visits)
+	if s.visits.hosts > 0 {
 		t.foreign++
 	}
 	if s.onStore {
@@ -161,9 +163,9 @@ func (t *totals) failed() bool {
 
 func (t *totals) String() string {
 	n := float64(max(t.seeds, 1))
-	return fmt.Sprintf("%d seeds (%d on the store, %d with foreign hosts and %d leases stolen from them), %s of simulated time; on average %.1f hosts, %.1f partitions, %.0f changes, "+
+	return fmt.Sprintf("%d seeds (%d on the store, %d with foreign hosts: %+v), %s of simulated time; on average %.1f hosts, %.1f partitions, %.0f changes, "+
 		"%.1f splits and merges, %.1f crashes, %.0f faults, %.1f lease moves, %.0f redeliveries",
-		t.seeds, t.onStore, t.foreign, t.steals, t.simulated.Round(time.Minute), float64(t.hosts)/n, float64(t.partitions)/n, float64(t.changes)/n,
+		t.seeds, t.onStore, t.foreign, t.visits, t.simulated.Round(time.Minute), float64(t.hosts)/n, float64(t.partitions)/n, float64(t.changes)/n,
 		float64(t.topology)/n, float64(t.crashes)/n, float64(t.faults)/n, float64(t.moves)/n, float64(t.redelivered)/n)
 }
 
