@@ -55,8 +55,10 @@ var monitored, leases = stand.Container{Database: "compare", Name: "monitored"},
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	documents := flags.Int("documents", 100_000, "how many documents")
-	rounds := flags.Int("rounds", 5, "how often each is measured")
+	rounds := flags.Int("rounds", 3, "how often each is measured")
 	binary := flags.String("binary", "", "the command to run as the server; default: built")
+	goHost := flags.String("gohost", "", "our host; default: built")
+	only := flags.String("only", "", "measure java or go alone; default: both")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,8 +67,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // a directory of the system's own for such things
-	goHost := filepath.Join(work, "gohost")
-	commands := [][]string{{"interop/java/run", "prepare"}, {"go", "build", "-o", goHost, "./interop/gohost"}}
+	commands := [][]string{{"interop/java/run", "prepare"}}
+	if *goHost == "" {
+		*goHost = filepath.Join(work, "gohost")
+		commands = append(commands, []string{"go", "build", "-o", *goHost, "./interop/gohost"})
+	}
 	if *binary == "" {
 		*binary = filepath.Join(work, "changefeed")
 		commands = append(commands, []string{"go", "build", "-o", *binary, "./cmd/changefeed"})
@@ -92,14 +97,26 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer func() {
 		for _, p := range s.process {
-			p.Kill()
+			err = errors.Join(err, p.Quit(ctx))
 		}
 	}()
-	if s.process["java"], err = stand.Java(ctx, "java", "interop/java", s.server.Endpoint, s.server.Key, s.line); err != nil {
-		return err
+	launch := map[string]func() (*stand.Process, error){
+		"java": func() (*stand.Process, error) {
+			return stand.Java(ctx, "java", "interop/java", s.server.Endpoint, s.server.Key, s.line)
+		},
+		"go": func() (*stand.Process, error) {
+			return stand.Launch(ctx, "go", stand.Account(s.server.Endpoint, s.server.Key), s.line, *goHost)
+		},
 	}
-	if s.process["go"], err = stand.Launch(ctx, "go", stand.Account(s.server.Endpoint, s.server.Key), s.line, goHost); err != nil {
-		return err
+	for name, start := range launch {
+		if *only != "" && *only != name {
+			continue
+		}
+		p, err := start()
+		if err != nil {
+			return err
+		}
+		s.process[name] = p
 	}
 	return s.measure(ctx, *rounds)
 }

@@ -37,6 +37,9 @@ func (s *stage) measure(ctx context.Context, rounds int) error {
 		results := make([][]result, len(kinds))
 		for round := range rounds + 1 {
 			for i, k := range kinds {
+				if s.process[k.process] == nil {
+					continue
+				}
 				r, err := s.turn(ctx, k.process, at, k.options)
 				if err != nil {
 					return err
@@ -46,8 +49,14 @@ func (s *stage) measure(ctx context.Context, rounds int) error {
 				}
 			}
 		}
-		java := median(results[0], func(r result) float64 { return r.rate })
+		java := 0.0
+		if len(results[0]) > 0 {
+			java = median(results[0], func(r result) float64 { return r.rate })
+		}
 		for i, k := range kinds {
+			if len(results[i]) == 0 {
+				continue
+			}
 			page := "default"
 			if at.items > 0 {
 				page = strconv.Itoa(at.items)
