@@ -2,7 +2,13 @@ package changefeedtest
 
 import (
 	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
@@ -62,5 +68,71 @@ func (e *cosmosEngine) leases() lease.Container {
 	return e.account(e.leasesServer).Leases(storeDatabase, "leases", cosmos.LeaseOptions{})
 }
 
+// powerLoss does nothing: seeds play it on the store in process, where nothing has to be closed and opened between two
+// requests of a connection.
+func (e *cosmosEngine) powerLoss(context.Context) error { return nil }
+
 // close does nothing: the test's end closes the servers, and the stores after them.
 func (e *cosmosEngine) close() error { return nil }
+
+// overSeeds is how many seeds run over HTTP.
+func overSeeds() uint64 {
+	switch {
+	case *simSeeds > 0:
+		return uint64(*simSeeds)
+	case testing.Short() || raceEnabled:
+		return 2
+	}
+	return 8
+}
+
+// TestSimulationOverHTTP runs seeds of the simulation over HTTP: the invariants of the lease protocol hold of the whole way. What goes wrong
+// is the same as in memory, except that clocks are right; in those seeds where anything does, the servers refuse requests and drop
+// connections besides.
+func TestSimulationOverHTTP(t *testing.T) {
+	total, disturbed, hits := &totals{}, 0, 0
+	for seed := *simFirst; seed < *simFirst+overSeeds(); seed++ {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sc := newScenario(seed)
+				sc.offset, sc.rate, sc.clockless = 0, 0, false
+				e := newCosmosEngine(t, sc.partitions, sc.mode)
+				if sc.temper != calm {
+					disturbed++
+					e.disturb(seed, time.Now().Add(sc.active))
+				}
+				s := sc.simulate(t.Context(), e, true)
+				for _, v := range s.violations {
+					t.Errorf("seed %d: %s", seed, v)
+				}
+				if t.Failed() {
+					t.Logf("\n%s\n%s", tail(s.trace), sc)
+				}
+				total.add(s)
+				for _, f := range slices.Concat(e.items.Faults().List(), e.leasesServer.Faults().List()) {
+					hits += f.Hits
+				}
+			})
+		})
+	}
+	t.Logf("%s; %d requests failed at the servers", total, hits)
+	if hits < 10*disturbed {
+		t.Errorf("%d requests failed in %d seeds", hits, disturbed)
+	}
+}
+
+// disturb lets requests for documents fail until a time. Those that fail are not carried out: what is carried out and not
+// answered happens on the hosts' links, where the checker sees it.
+func (e *cosmosEngine) disturb(seed uint64, until time.Time) {
+	for i, s := range []*Server{e.items, e.leasesServer} {
+		for k, f := range []server.Fault{
+			{Status: 429, SubStatus: 3200, RetryAfter: 400 * time.Millisecond},
+			{Status: 449, RetryAfter: 50 * time.Millisecond}, {Status: 503}, {Status: 500}, {Status: 408}, {Drop: true},
+			{Status: 410, SubStatus: 1008}, {Delay: 700 * time.Millisecond},
+		} {
+			f.Probability, f.Seed = 0.01, seed<<8|uint64(i<<4|k)
+			f.Match = func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/docs") && time.Now().Before(until) }
+			s.Fail(f)
+		}
+	}
+}
