@@ -11,10 +11,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/demo"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 )
 
 func demoCommand() *cobra.Command {
 	var cfg demo.Config
+	var address string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Move 20,000 flights to another partition key, live",
@@ -42,6 +44,15 @@ doesn't tell which copy a changed key leaves behind.`,
 			if err := dataGiven(cmd, cfg.Data); err != nil {
 				return err
 			}
+			if err := metrics.Check(address); err != nil {
+				return &usageError{err}
+			}
+			provider, stop, err := metrics.Start(cmd.Context(), address, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer stop()
+			cfg.Metrics = provider
 			return runDemo(cmd.Context(), cfg, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
@@ -53,6 +64,7 @@ doesn't tell which copy a changed key leaves behind.`,
 	flags.StringVar(&cfg.NewKey, "new-key", "", "`field` that the copy is keyed by (default: the id)")
 	flags.IntVar(&cfg.Hosts, "hosts", 3, "how many hosts share the work")
 	flags.StringVar(&cfg.Data, "data", "", "`directory` of the store, which is kept (default: a temporary one, removed at the end)")
+	metrics.Add(flags, &address)
 	flags.Uint64Var(&cfg.Seed, "seed", 1, "`number` that decides what happens when")
 	return cmd
 }

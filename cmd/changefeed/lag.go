@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,14 +71,11 @@ func (o *lagOptions) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	endpoint, err := metrics.Open(ctx, o.metrics)
+	provider, stop, err := metrics.Start(ctx, o.metrics, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	defer endpoint.Serve(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))()
-	if url := endpoint.URL(); url != "" {
-		cmd.PrintErrf("metrics at %s\n", url)
-	}
+	defer stop()
 	database, d := o.leaseDatabase, s.Codec.Dialect()
 	if database == "" {
 		database = o.database
@@ -88,7 +84,7 @@ func (o *lagOptions) run(cmd *cobra.Command) (err error) {
 		Processor: s.Processor,
 		Source:    c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{Dialect: d}),
 		Leases:    c.connection.Leases.Leases(database, o.leases, cosmos.LeaseOptions{Dialect: d}),
-		Watch:     o.watch, Interval: o.interval, JSON: o.json, Terminal: terminal(cmd.OutOrStdout()), Metrics: endpoint.Provider(),
+		Watch:     o.watch, Interval: o.interval, JSON: o.json, Terminal: terminal(cmd.OutOrStdout()), Metrics: provider,
 		Out: cmd.OutOrStdout(), Log: cmd.ErrOrStderr(),
 	})
 }

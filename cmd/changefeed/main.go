@@ -75,7 +75,7 @@ func rootCommand() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(demoCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), serveCommand(), tailCommand(), versionCommand())
+	root.AddCommand(demoCommand(), lagCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), serveCommand(), tailCommand(), versionCommand())
 	return root
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -28,6 +29,7 @@ type tailOptions struct {
 	follow              bool
 	position            string
 	interval            time.Duration
+	metrics             string
 }
 
 func tailCommand() *cobra.Command {
@@ -59,7 +61,7 @@ names it and ends.`,
 			if err != nil {
 				return &usageError{err}
 			}
-			return o.tail(cmd.Context(), cfg, cmd.OutOrStdout())
+			return o.tail(cmd.Context(), cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
@@ -70,6 +72,7 @@ names it and ends.`,
 	flags.StringVar(&o.mode, "mode", "latest", "`mode`: latest or all-versions")
 	flags.BoolVar(&o.follow, "follow", false, "go on at the end of the feed, until interrupted")
 	flags.DurationVar(&o.interval, "interval", time.Second, "longest `time` from one read of a partition that has nothing new to the next")
+	metrics.Add(flags, &o.metrics)
 	flags.StringVar(&o.position, "position", "", "`file` that keeps the place: --from counts only while it isn't there")
 	return cmd
 }
@@ -98,6 +101,12 @@ func (o *tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
 	}
 	if o.interval <= 0 {
 		return cfg, fmt.Errorf("--interval is %s: it is a time, as in 5s", o.interval)
+	}
+	if err := metrics.Check(o.metrics); err != nil {
+		return cfg, err
+	}
+	if o.metrics != "" && !o.follow {
+		return cfg, errors.New("--metrics goes with --follow: nobody could read them of a command that ends")
 	}
 	cfg.Follow, cfg.Wait = o.follow, o.interval
 	if o.position != "" {
@@ -139,7 +148,7 @@ func parseStart(s string, now time.Time) (feed.Start, error) {
 }
 
 // tail prints the feed.
-func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out io.Writer) (err error) {
+func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errOut io.Writer) (err error) {
 	connection, err := o.Open(ctx)
 	if err != nil {
 		return err
@@ -149,7 +158,16 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out io.Wr
 	if err != nil {
 		return err
 	}
-	reader, err := feed.NewReader(connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{}), cfg)
+	provider, stop, err := metrics.Start(ctx, o.metrics, errOut)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	source, err := countReads(connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{}), provider)
+	if err != nil {
+		return err
+	}
+	reader, err := feed.NewReader(source, cfg)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,8 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -58,6 +60,8 @@ type Config struct {
 	// Seed decides what happens when: which partition is split, which host
 	// crashes, which records are updated.
 	Seed uint64
+	// Metrics gets the hosts' metrics. Default: none.
+	Metrics metric.MeterProvider
 	// View is told what happens. Required.
 	View View
 }

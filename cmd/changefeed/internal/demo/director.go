@@ -157,7 +157,7 @@ func (d *director) until(ctx context.Context, done func() bool) error {
 // same way whatever the end is.
 func (d *director) join(ctx context.Context) error {
 	name := fmt.Sprintf("host-%d", len(d.hosts)+1)
-	h, err := startHost(context.WithoutCancel(ctx), name, d.at, d.tally, d.say)
+	h, err := startHost(context.WithoutCancel(ctx), name, d.at, d.tally, d.cfg.Metrics, d.say)
 	if err != nil {
 		return err
 	}

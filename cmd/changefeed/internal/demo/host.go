@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
@@ -33,7 +35,7 @@ type host struct {
 }
 
 // startHost starts a host. It runs until stop is called or ctx ends.
-func startHost(ctx context.Context, name string, at places, t *tally, say func(string, ...any)) (*host, error) {
+func startHost(ctx context.Context, name string, at places, t *tally, m metric.MeterProvider, say func(string, ...any)) (*host, error) {
 	h := &host{name: name, gate: newGate(), tally: t, to: at.target.Container, say: say, done: make(chan struct{})}
 	p, err := changefeed.New(changefeed.Config{
 		Processor:          processorName,
@@ -47,6 +49,7 @@ func startHost(ctx context.Context, name string, at places, t *tally, say func(s
 		ExpirationInterval: expiration,
 		RequestTimeout:     requestTimeout,
 		DrainTimeout:       expiration,
+		Metrics:            m,
 		Notify:             h.notify,
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -69,6 +70,22 @@ func Open(ctx context.Context, address string) (*Endpoint, error) {
 		return nil, err
 	}
 	return &Endpoint{provider: sdk.NewMeterProvider(sdk.WithReader(exporter)), registry: registry, listener: listener}, nil
+}
+
+// Start is what a command does that has nothing to say to the endpoint's users but where it is: it
+// opens and serves it, and tells the URL to errOut, and what goes wrong later. stop waits for its end. Without an address
+// the provider is nil.
+func Start(ctx context.Context, address string, errOut io.Writer) (provider metric.MeterProvider, stop func(), err error) {
+	e, err := Open(ctx, address)
+	if e == nil || err != nil {
+		return nil, func() {}, err
+	}
+	stop = e.Serve(slog.New(slog.NewTextHandler(errOut, nil)))
+	if _, err := fmt.Fprintf(errOut, "metrics at %s\n", e.URL()); err != nil {
+		stop()
+		return nil, func() {}, fmt.Errorf("tell where the metrics are: %w", err)
+	}
+	return e.Provider(), stop, nil
 }
 
 // Provider is what the command's parts make their instruments with; nil: there are no metrics.

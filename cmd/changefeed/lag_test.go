@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// handled lets a processor handle all orders of the account so far.
+func (a *account) handled() {
+	a.t.Helper()
+	stop := a.processing(nil)
+	deadline := time.Now().Add(long)
+	for {
+		code, out, errOut := a.run("lag", "--json")
+		if code != exitOK {
+			a.t.Fatalf("%d: %s", code, errOut)
+		}
+		if m := measured(a.t, out); m.Total.Lag != nil && *m.Total.Lag == 0 && m.Total.Unknown == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			a.t.Fatalf("the processor doesn't catch up: %s", out)
+		}
+	}
+	stop()
+}
+
+// measurement is what `lag --json` prints.
+type measurement struct {
+	Processor string
+	Leases    []struct {
+		Lease, Partition, From, To, Owner, Continuation, Error string
+		Lag, AgeSeconds                                        *int64
+		Reference                                              int64
+		Splitting, Unstarted                                   bool
+	}
+	Total struct {
+		Leases, Owned, Unknown, Failed, Splitting int
+		Lag, AgeSeconds                           *int64
+		Reference                                 int64
+		RequestUnits                              float64
+	}
+}
+
+func measured(t *testing.T, text string) (m measurement) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return m
+}
+
+func TestLagShowsEachLeaseAndTheTotal(t *testing.T) {
+	a := newAccount(t)
+	for i := range 20 {
+		a.order(i)
+	}
+	a.handled()
+	code, out, errOut := a.run("lag")
+	if want := regexp.MustCompile(`^LEASE +PARTITION +OWNER +LAG +AGE +POSITION\n` +
+		`0 +0 +- +0 +- +"\d+"\n1 +1 +- +0 +- +"\d+"\n2 leases, 0 owned; nothing is unread \([0-9.]+ RU\)\n$`); code != exitOK || !want.MatchString(out) {
+		t.Errorf("%d: %s%s", code, out, errOut)
+	}
+	a.order(20)
+	code, out, errOut = a.run("lag")
+	if want := regexp.MustCompile(`\n[01] +[01] +- +1 +\S+ +"\d+"\n(.|\n)*2 leases, 0 owned; 1 transaction unread`); code != exitOK || !want.MatchString(out) {
+		t.Errorf("%d: %s%s", code, out, errOut)
+	}
+	code, out, errOut = a.run("lag", "--json")
+	m := measured(t, out)
+	if code != exitOK || m.Processor != "p" || len(m.Leases) != 2 || *m.Total.Lag != 1 || m.Total.Reference != 1 || m.Total.RequestUnits <= 0 {
+		t.Errorf("%d: %s%s", code, out, errOut)
+	}
+	if l := m.Leases; *l[0].Lag+*l[1].Lag != 1 || l[0].Partition != "0" || l[0].From != "" || l[1].To != "FF" || l[0].Continuation == "" || l[0].AgeSeconds == nil {
+		t.Errorf("%s", out)
+	}
+	if _, err := a.orders.Split(t.Context(), "1", ""); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut = a.run("lag")
+	if want := regexp.MustCompile(`\n1 +- +- +\? +\? +"\d+" +its partition was split or merged\n2 leases, .*unknown for 1 lease; 1 lease of a partition that was split or merged`); code != exitOK || !want.MatchString(out) {
+		t.Errorf("%d: %s%s", code, out, errOut)
+	}
+	_, out, _ = a.run("lag", "--json")
+	if m := measured(t, out); m.Leases[1].Lag != nil || m.Leases[1].Reference != 1 || !m.Leases[1].Splitting || m.Total.Splitting != 1 {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestLagFailsWhenALeaseCannotBeReadAndShowsTheOthers(t *testing.T) {
+	s := leasesOf(t)
+	odd := whole(s.live[1], 0)
+	odd.Continuation = "nothing that the service knows"
+	s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(odd)) })
+	code, out, errOut := command(t, "lag", "--data", s.dir, "--database", "shop", "--container", "orders")
+	if code != exitFailed || !strings.Contains(errOut, "1 of 3 leases could not be read") || !strings.Contains(out, "unread: ") ||
+		!strings.Contains(out, "3 leases, 0 owned; nothing is unread") && !strings.Contains(out, "unknown for 1 lease") {
+		t.Errorf("%d: %s%s", code, out, errOut)
+	}
+}
+
+// The leases of other implementations are there to be looked at, too.
+func TestLagKnowsTheLeasesOfJava(t *testing.T) {
+	s := leasesOf(t)
+	s.edit(func(db *store.DB) {
+		codec, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "java", Identity: s.identity}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range s.live {
+			s.put(db, codec.Encode(lease.Lease{Token: p.ID, PartitionID: p.ID, Range: p.Range, Continuation: feed.Continuation(`"0"`)}))
+		}
+	})
+	code, out, errOut := command(t, "lag", "--data", s.dir, "--database", "shop", "--container", "orders", "--processor", "java")
+	if code != exitOK || !strings.Contains(out, "3 leases, 0 owned; nothing is unread") {
+		t.Errorf("%d: %s%s", code, out, errOut)
+	}
+}
+
+func TestLagWatchesUntilInterruptedAndOffersMetrics(t *testing.T) {
+	a := newAccount(t)
+	for i := range 20 {
+		a.order(i)
+	}
+	a.handled()
+	file := filepath.Join(t.TempDir(), "key")
+	write(t, file, a.key)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, lines := io.Pipe()
+	errOut, errors := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{
+			"lag", "--watch", "--interval", "10ms", "--json", "--metrics", "127.0.0.1:0",
+			"--endpoint", a.endpoint, "--key-file", file, "--database", "shop", "--container", "orders",
+		}, strings.NewReader(""), lines, errors)
+		_ = lines.Close()
+		_ = errors.Close()
+	}()
+	told := bufio.NewScanner(errOut)
+	if !told.Scan() || !strings.HasPrefix(told.Text(), "metrics at http://127.0.0.1:") {
+		t.Fatalf("told %q", told.Text())
+	}
+	url := strings.TrimPrefix(told.Text(), "metrics at ")
+	measurements := bufio.NewScanner(out)
+	next := func() measurement {
+		if !measurements.Scan() {
+			t.Fatal("the command has ended")
+		}
+		return measured(t, measurements.Text())
+	}
+	if m := next(); *m.Total.Lag != 0 {
+		t.Errorf("%+v", m)
+	}
+	a.order(20)
+	for m := next(); *m.Total.Lag != 1; m = next() {
+		if *m.Total.Lag != 0 {
+			t.Fatalf("%+v", m)
+		}
+	}
+	page := scrape(t, url)
+	for _, metric := range []string{
+		`changefeed_estimator_lag{processor="p"} 1`, `changefeed_estimator_leases{processor="p",state="free"} 2`,
+		`changefeed_estimator_lease_age_seconds{lease="0",processor="p"}`, "go_goroutines ",
+	} {
+		if !strings.Contains(page, metric) {
+			t.Errorf("%s isn't in\n%s", metric, page)
+		}
+	}
+	stop()
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	go func() { _, _ = io.Copy(io.Discard, errOut) }()
+	if code := <-ended; code != exitOK {
+		t.Errorf("interrupted, it exits with %d", code)
+	}
+}
+
+// scrape is a page of metrics.
+func scrape(t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	page, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%d: %v", answer.StatusCode, err)
+	}
+	return string(page)
+}
+
+func TestLagRefusesWrongFlagsByName(t *testing.T) {
+	for _, args := range [][]string{
+		{"--interval", "0s"}, {"--metrics", "127.0.0.1:0"}, {"--watch", "--metrics", "9081"}, {"--dialect", "cobol"},
+	} {
+		code, _, errOut := command(t, append([]string{"lag", "--data", "x", "--database", "d", "--container", "c"}, args...)...)
+		if flag := args[len(args)-2]; code != exitUsage || !strings.Contains(errOut, flag) {
+			t.Errorf("%v: %d: %s", args, code, errOut)
+		}
+	}
+}
+
+// Every command that runs for long has --metrics, and its own figures there.
+func TestLongCommandsOfferTheirMetrics(t *testing.T) {
+	a := newAccount(t)
+	for i := range 20 {
+		a.order(i)
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	write(t, file, a.key)
+	for _, c := range []struct {
+		args    []string
+		figures []string
+	}{
+		{
+			[]string{"tail", "--follow", "--endpoint", a.endpoint, "--key-file", file, "--database", "shop", "--container", "orders"},
+			[]string{"changefeed_tail_changes_total 20", `changefeed_tail_reads_total{outcome="changes"}`, "changefeed_tail_request_units_total "},
+		},
+		{
+			[]string{
+				"replicate", "--from", a.endpoint + "/shop/orders", "--to", a.endpoint + "/shop/copy", "--create", "--key", "/id",
+				"--from-key-file", file, "--to-key-file", file,
+			},
+			[]string{`changefeed_processor_changes_total{`, `changefeed_processor_leases{`, `changefeed_processor_request_units_total{container="leases"`},
+		},
+		{
+			[]string{"demo", "--records", "400", "--hosts", "1"},
+			[]string{`changefeed_processor_changes_total{`, `changefeed_processor_batch_duration_seconds_bucket{`},
+		},
+	} {
+		t.Run(c.args[0], func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			errOut, errors := io.Pipe()
+			ended := make(chan int, 1)
+			go func() {
+				ended <- run(ctx, append(c.args, "--metrics", "127.0.0.1:0"), strings.NewReader(""), io.Discard, errors)
+				_ = errors.Close()
+			}()
+			told := bufio.NewScanner(errOut)
+			if !told.Scan() || !strings.HasPrefix(told.Text(), "metrics at http://127.0.0.1:") {
+				t.Fatalf("told %q", told.Text())
+			}
+			url := strings.TrimPrefix(told.Text(), "metrics at ")
+			go func() { _, _ = io.Copy(io.Discard, errOut) }()
+			for missing := c.figures; len(missing) > 0 && len(ended) == 0; {
+				page := scrape(t, url)
+				missing = slices.DeleteFunc(slices.Clone(c.figures), func(figure string) bool { return strings.Contains(page, figure) })
+			}
+			if len(ended) > 0 {
+				t.Error("the command ended without all its figures")
+			}
+			stop()
+			<-ended
+		})
+	}
+}
