@@ -13,8 +13,8 @@ type Options struct {
 	// logging, tracing, the application's id in the user agent, policies of one's own, the cloud.
 	//
 	// Without a Transport, one is used that takes proxies from the environment (HTTPS_PROXY, NO_PROXY), gives up connecting
-	// after 5 s and a request after 65 s. Without Retry.StatusCodes and Retry.ShouldRetry, 408, 449, 500, 502, 503, 504
-	// and 404/1002 are tried again, and 429 is not: whoever reads a feed or writes a lease is told, and knows better when.
+	// after 5 s and a request after 65 s. Without Retry.StatusCodes and Retry.ShouldRetry, 404/1002, 408, 410/1008,
+	// 449, 500, 502, 503 and 504 are tried again, and 429 is not: whoever reads a feed or writes a lease is told, and knows better when.
 	azcore.ClientOptions
 	// PreferredRegions are names of the account's regions ("West Europe"), the one to read from first. When it fails, the
 	// next is read from, for five minutes. Default: the account's regions, in its own order.

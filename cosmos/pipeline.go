@@ -55,6 +55,8 @@ func passes(r *http.Response, err error) bool {
 	case http.StatusRequestTimeout, statusRetryWith, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
 		http.StatusGatewayTimeout:
 		return true
+	case http.StatusGone: // partitions arrive where they move to
+		return r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubCompletingMigration)
 	case http.StatusNotFound: // replicas catch up
 		return r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubReadSessionNotAvailable)
 	}

@@ -36,6 +36,7 @@ func TestSourceConformsThroughFaults(t *testing.T) {
 		server.Fault{Operation: "read change feed", Drop: true, After: true, Probability: 0.1, Seed: 3},
 		server.Fault{Operation: "read change feed", Status: 449, Probability: 0.1, Seed: 4},
 		server.Fault{Operation: "read change feed", Status: 404, SubStatus: 1002, Probability: 0.1, Seed: 5},
+		server.Fault{Operation: "read change feed", Status: 410, SubStatus: 1008, Probability: 0.1, Seed: 9},
 		server.Fault{Operation: "read partition key ranges", Status: 500, Probability: 0.3, Seed: 6},
 		server.Fault{Operation: "read container", Status: 408, Probability: 0.3, Seed: 7},
 		server.Fault{Operation: "read account", Drop: true, Probability: 0.3, Seed: 8},
