@@ -29,7 +29,7 @@ func (l Listing) Refusal(d Dialect) error {
 		return &DialectError{
 			Found: "the lease container has this processor's marker (.info) and none of its leases, as an upgrade to " + JavaLatestVersion.String() +
 				" leaves it when that processor's leases are elsewhere by now, or somebody who deletes leases",
-			Remedy: "go on in that dialect; or, if the leases were deleted to start over, delete the marker as well (`changefeed leases reset`)",
+			Remedy: "go on in that dialect; or, if the leases were deleted to start over, delete the marker as well (`changefeed leases delete --all`)",
 		}
 	}
 	return nil

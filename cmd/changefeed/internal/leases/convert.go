@@ -1,9 +1,7 @@
 package leases
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,7 +46,7 @@ func PlanConversion(source, target Survey, same, force bool) (Conversion, error)
 		if !ok {
 			c.Steps = append(c.Steps, Step{
 				Op: Create, After: step.To, Raw: step.After,
-				Text: fmt.Sprintf("create lease %s of lease %s (%s)\n%s", step.To.Token, step.From.Token, Position(step.From), Difference(step.Before, step.After)),
+				Text: fmt.Sprintf("create lease %s of lease %s (%s)\n%s", step.To.Token, step.From.Token, Position(step.From), indented(lease.Difference(step.Before, step.After))),
 			})
 			continue
 		}
@@ -149,51 +147,7 @@ func verify(ctx context.Context, to *Container, c Conversion) error {
 	return nil
 }
 
-// Difference shows two documents member by member, for people: "-" goes, "+" comes.
-func Difference(before, after []byte) string {
-	old, young := members(before), members(after)
-	var b strings.Builder
-	for _, m := range old {
-		if now, ok := find(young, m.name); !ok || now != m.value {
-			fmt.Fprintf(&b, "    - %q: %s\n", m.name, m.value)
-		}
-	}
-	for _, m := range young {
-		if was, ok := find(old, m.name); !ok || was != m.value {
-			fmt.Fprintf(&b, "    + %q: %s\n", m.name, m.value)
-		}
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-type member struct{ name, value string }
-
-func find(all []member, name string) (string, bool) {
-	for _, m := range all {
-		if m.name == name {
-			return m.value, true
-		}
-	}
-	return "", false
-}
-
-// members are those of an object, in its order.
-func members(object []byte) []member {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if _, err := d.Token(); err != nil {
-		return nil
-	}
-	var all []member
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return all
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return all
-		}
-		all = append(all, member{fmt.Sprint(name), string(value)})
-	}
-	return all
+// indented moves lines to the right, under the step that they are of.
+func indented(lines string) string {
+	return "    " + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n    ")
 }

@@ -18,12 +18,11 @@ func (f *finder) orphans() {
 			continue
 		}
 		f.found(Orphan, []string{i.Token}, fmt.Sprintf("lease %s is for a partition that the container doesn't have and never split or merged into those it has", i.Token), func() error {
-			heirs := f.overlapping(i)
 			f.remove(i, fmt.Sprintf("delete lease %s (%s)", i.Token, Position(i.Lease)))
 			if i.Range.IsZero() {
 				return nil // what it covered alone is a hole, and closed as one
 			}
-			return f.inherit(i, heirs)
+			return f.inherit(i)
 		})
 	}
 }
@@ -33,28 +32,19 @@ func (f *finder) known(id string) bool {
 	return slices.ContainsFunc(f.survey.Partitions, func(p feed.Partition) bool { return p.ID == id || slices.Contains(p.Parents, id) })
 }
 
-// overlapping are the other leases with keys of i.
-func (f *finder) overlapping(i Item) []Item {
-	var over []Item
-	at := f.index(i)
-	for n, o := range f.items {
-		if n != at && o.Range.Overlaps(i.Range) {
-			over = append(over, o)
+// inherit gives the keys of a lease that is gone to whoever else has them, who goes back where it is ahead, and to
+// new leases where nobody has them.
+func (f *finder) inherit(gone Item) error {
+	for _, heir := range slices.Clone(f.items) {
+		if !heir.Range.Overlaps(gone.Range) {
+			continue
 		}
-	}
-	return over
-}
-
-// inherit gives the keys of a lease that goes to heirs, none of them ahead of it, and to
-// new leases where there is no heir.
-func (f *finder) inherit(gone Item, heirs []Item) error {
-	for _, h := range heirs {
-		order, err := older(gone.Lease, h.Lease)
+		order, err := older(gone.Lease, heir.Lease)
 		if err != nil {
 			return err
 		}
 		if order < 0 {
-			f.setBack(h, gone.Lease)
+			f.setBack(heir, gone.Lease)
 		}
 	}
 	start, ok := startOf(gone.Lease)
@@ -74,18 +64,17 @@ func (f *finder) families() {
 		if !there {
 			continue
 		}
-		var children []Item
 		var tokens []string
 		var youngest time.Duration = 1 << 62
 		for _, i := range f.items {
 			if parent.AncestorOf(i.Lease) {
-				children, tokens = append(children, i), append(tokens, i.Token)
+				tokens = append(tokens, i.Token)
 				if !i.created {
 					youngest = min(youngest, f.survey.Age(i.Lease))
 				}
 			}
 		}
-		if len(children) == 0 {
+		if len(tokens) == 0 {
 			continue
 		}
 		if lasting := 2 * f.survey.Terms.Expiration; youngest < lasting {
@@ -95,7 +84,7 @@ func (f *finder) families() {
 		}
 		f.found(BesideParent, append([]string{parent.Token}, tokens...), fmt.Sprintf("lease %s is still there beside its children %s, which wait for its end", parent.Token, strings.Join(tokens, ", ")), func() error {
 			f.remove(parent, fmt.Sprintf("delete lease %s (%s)", parent.Token, Position(parent.Lease)))
-			return f.inherit(parent, children)
+			return f.inherit(parent)
 		})
 	}
 }
@@ -153,19 +142,17 @@ func (f *finder) disentangle(a, b Item) error {
 	shared := a.Range.Intersect(b.Range)
 	f.remove(a, fmt.Sprintf("delete lease %s (%s)", a.Token, Position(a.Lease)))
 	f.remove(b, fmt.Sprintf("delete lease %s (%s)", b.Token, Position(b.Lease)))
-	for _, piece := range []struct {
-		r    feed.Range
-		from Item
-	}{{shared, oldest}, {a.Range, a}, {b.Range, b}} {
-		start, ok := startOf(piece.from.Lease)
-		if !ok {
-			return fmt.Errorf("lease %s has no position of its own: set one with `changefeed leases reset`", piece.from.Token)
-		}
-		if err := f.cover(piece.r, start, piece.from.Mode, "it goes on where "+piece.from.Token+" was"); err != nil {
-			return err
-		}
+	start, ok := startOf(oldest.Lease)
+	if !ok {
+		return fmt.Errorf("lease %s has no position of its own: set one with `changefeed leases reset`", oldest.Token)
 	}
-	return nil
+	if err := f.cover(shared, start, oldest.Mode, "it goes on where "+oldest.Token+" was"); err != nil {
+		return err
+	}
+	if err := f.inherit(a); err != nil {
+		return err
+	}
+	return f.inherit(b)
 }
 
 // live reports whether a partition lives.

@@ -168,8 +168,15 @@ func (f *finder) duplicates() {
 			}
 			f.setBack(same[keep], oldest.Lease)
 			for n, i := range same {
-				if n != keep {
-					f.remove(i, fmt.Sprintf("delete %s, a second document of lease %s (%s)", address(i), token, Position(i.Lease)))
+				if n == keep {
+					continue
+				}
+				f.remove(i, fmt.Sprintf("delete %s, a second document of lease %s (%s)", address(i), token, Position(i.Lease)))
+				if i.Range.IsZero() || i.Range == same[keep].Range {
+					continue
+				}
+				if err := f.inherit(i); err != nil { // its keys are others than those of the one that stays
+					return err
 				}
 			}
 			return nil
@@ -182,7 +189,8 @@ func (f *finder) setBack(i Item, from lease.Lease) {
 	if order, err := older(i.Lease, from); err == nil && order == 0 {
 		return
 	}
-	f.replace(i, placedAt(i.Lease, from), fmt.Sprintf("set lease %s back from %s to %s", i.Token, Position(i.Lease), Position(from)))
+	start, _ := startOf(from) // else what only the hosts know, which stays so
+	f.replace(i, f.survey.placed(i.Lease, start), fmt.Sprintf("set lease %s back from %s to %s", i.Token, Position(i.Lease), Position(from)))
 }
 
 func (f *finder) ranges() {
@@ -212,6 +220,9 @@ func (f *finder) modes() {
 	mode, sure := f.mode()
 	for _, i := range slices.Clone(f.items) {
 		i, _ := f.now(i)
+		if i.Continuation == "" && f.survey.Codec.Dialect() == lease.JavaLatestVersion {
+			continue // its mode comes with its first position
+		}
 		if i.Mode == mode && sure {
 			continue
 		}
@@ -224,6 +235,9 @@ func (f *finder) modes() {
 		}
 		f.found(WrongMode, []string{i.Token}, fmt.Sprintf("lease %s is in %s mode, the processor in %s mode", i.Token, i.Mode, mode), func() error {
 			l := i.Lease
+			if f.survey.Codec.Dialect() == lease.JavaLatestVersion {
+				l = anew(l)
+			}
 			l.Mode = mode
 			f.replace(i, l, fmt.Sprintf("write %s mode into lease %s", mode, i.Token))
 			return nil
@@ -238,7 +252,9 @@ func (f *finder) mode() (feed.Mode, bool) {
 	}
 	n := map[feed.Mode]int{}
 	for _, i := range f.items {
-		n[i.Mode]++
+		if i.Continuation != "" || f.survey.Codec.Dialect() != lease.JavaLatestVersion {
+			n[i.Mode]++
+		}
 	}
 	latest, all := n[feed.LatestVersion], n[feed.AllVersionsAndDeletes]
 	if all > latest {

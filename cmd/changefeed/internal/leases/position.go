@@ -86,13 +86,21 @@ func startOf(l lease.Lease) (start feed.Start, ok bool) {
 	return start, start.Kind() != feed.StartNow
 }
 
-// placedAt is l, free, at the position of from. A position that only the hosts'
-// configuration says stays that.
-func placedAt(l, from lease.Lease) lease.Lease {
+// placed is l, free, at a start. A start at now stays to be found.
+func (s Survey) placed(l lease.Lease, start feed.Start) lease.Lease {
+	if s.Codec.Dialect() == lease.JavaLatestVersion && start.Kind() != feed.StartContinuation {
+		l = anew(l) // what such a document was started from goes before everything but a position
+	}
 	l = l.Released("")
 	l.Continuation = ""
-	if start, ok := startOf(from); ok {
-		return l.StartingAt(start)
+	return l.StartingAt(start)
+}
+
+// anew is l without what its document has besides: in Java's second dialect mode and start are wrapped together with
+// the position, and stay as they were read.
+func anew(l lease.Lease) lease.Lease {
+	return lease.Lease{
+		ID: l.ID, Token: l.Token, PartitionID: l.PartitionID, Range: l.Range, Owner: l.Owner, Continuation: l.Continuation,
+		Mode: l.Mode, Properties: l.Properties, Timestamp: l.Timestamp, Modified: l.Modified, ETag: l.ETag,
 	}
-	return l
 }

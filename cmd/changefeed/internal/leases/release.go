@@ -51,7 +51,10 @@ func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) 
 	answers := make([]answer, len(items))
 	for n, i := range items {
 		var err error
-		if answers[n], err = r.begin(ctx, c, s, i); err != nil {
+		if answers[n], err = r.begin(ctx, c, s, i); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return r.late(ctx, i)
+		}
+		if err != nil {
 			return fmt.Errorf("release lease %s: %w", i.Token, err)
 		}
 	}
