@@ -1,0 +1,257 @@
+package leases
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+var (
+	identity = feed.Identity{AccountHost: "shop.test", Database: "db", DatabaseRID: "O7RwAA==", Container: "c", ContainerRID: "O7RwAKylJbY="}
+	now      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	terms    = lease.Terms{Expiration: time.Minute, Acquire: 17 * time.Second}
+	borders  = []string{"", "20", "40", "60", "80", "A0", "C0", "FF"}
+)
+
+// surveyOf makes a survey of leases as if they had been read, all of them old.
+func surveyOf(t *testing.T, d lease.Dialect, partitions []feed.Partition, leases ...lease.Lease) Survey {
+	t.Helper()
+	codec, err := lease.NewCodec(d, lease.Key{Processor: "p", Identity: identity}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Survey{Codec: codec, Processor: "p", Host: identity.AccountHost, Partitions: partitions, Now: now, Terms: terms, Marker: &Document{ID: codec.MarkerID(), Modified: now.Add(-time.Hour)}}
+	for _, l := range leases {
+		if l.ID == "" {
+			l.ID = codec.LeaseID(l.Token)
+		}
+		s.Items = append(s.Items, read(t, s, l))
+	}
+	return s
+}
+
+// read is l as it is read after it was written.
+func read(t *testing.T, s Survey, l lease.Lease) Item {
+	t.Helper()
+	body := s.Codec.Encode(l)
+	doc, err := parseDocument(body, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := s.Codec.Decode(body)
+	if err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	if decoded.Range.IsZero() {
+		decoded.Range = l.Range // as withRanges finds it
+	}
+	doc.Modified = now.Add(-time.Hour)
+	decoded.Modified = doc.Modified
+	return Item{Document: doc, Lease: decoded}
+}
+
+// carriedOut is the survey after a plan, step by step as Apply does it.
+func carriedOut(t *testing.T, s Survey, plan []Step) Survey {
+	t.Helper()
+	items := slices.Clone(s.Items)
+	at := func(d *Document) int {
+		i := slices.IndexFunc(items, func(i Item) bool { return i.Document.ID == d.ID })
+		if i < 0 {
+			t.Fatalf("a step is about %s, which there is not", d.ID)
+		}
+		return i
+	}
+	for _, step := range plan {
+		switch step.Op {
+		case Create:
+			if slices.ContainsFunc(items, func(i Item) bool { return i.Document.ID == s.Codec.LeaseID(step.After.Token) }) {
+				t.Fatalf("%s: it is there", step.Text)
+			}
+			items = append(items, read(t, s, step.After))
+		case Replace:
+			items[at(step.Before)] = read(t, s, step.After)
+		case Delete:
+			i := at(step.Before)
+			items = slices.Delete(items, i, i+1)
+		case Mark:
+			s.Marker = &Document{ID: s.Codec.MarkerID(), Modified: now}
+		case Unlock:
+			s.Lock = nil
+		case Unmark:
+			t.Fatal("a repair deletes the marker")
+		}
+		if s.Items = items; step.Op == Delete && !covers(s, before(s, step)) {
+			t.Fatalf("%s: its keys are nobody's", step.Text)
+		}
+	}
+	s.Items = items
+	return s
+}
+
+// before is the range of a deleted lease; zero: it isn't known.
+func before(s Survey, step Step) feed.Range {
+	l, err := s.Codec.Decode(step.Before.Body)
+	if err != nil {
+		return feed.Range{}
+	}
+	return l.Range
+}
+
+func covers(s Survey, r feed.Range) bool {
+	f := finder{draft: newDraft(s)}
+	return r.IsZero() || len(f.gapsIn(r)) == 0
+}
+
+// world draws partitions, some of which came out of splits and merges, and leases with any damage.
+func world(t *testing.T, r *rand.Rand, d lease.Dialect) Survey {
+	t.Helper()
+	var partitions []feed.Partition
+	for i := 0; i+1 < len(borders); {
+		next := i + 1 + r.IntN(2)
+		if next >= len(borders) {
+			next = len(borders) - 1
+		}
+		p := feed.Partition{ID: fmt.Sprint(10 + i), Range: feed.Range{Min: borders[i], Max: borders[next]}}
+		if r.IntN(2) == 0 {
+			p.Parents = []string{"1"}
+		}
+		partitions = append(partitions, p)
+		i = next
+	}
+	var all []lease.Lease
+	add := func(l lease.Lease) {
+		l.Continuation = feed.Continuation(fmt.Sprintf(`"%d"`, 1+r.IntN(50)))
+		if r.IntN(8) == 0 {
+			l.Mode = feed.AllVersionsAndDeletes
+		}
+		if r.IntN(10) == 0 {
+			l.Continuation = ""
+			l = l.StartingAt(feed.Beginning())
+		}
+		if r.IntN(6) == 0 {
+			l.ID = fmt.Sprintf("pshop.test_O7RwAA==_O7RwAKylJbY=..%s-copy%d", l.Token, len(all))
+		}
+		all = append(all, l)
+	}
+	for _, p := range partitions {
+		if r.IntN(5) > 0 {
+			add(lease.Lease{Token: p.ID, PartitionID: p.ID, Range: p.Range})
+		}
+	}
+	for range r.IntN(4) {
+		a, b := r.IntN(len(borders)), r.IntN(len(borders))
+		if a > b {
+			a, b = b, a
+		}
+		if a < b {
+			k := feed.Range{Min: borders[a], Max: borders[b]}
+			add(lease.Lease{Token: k.String(), Range: k})
+		}
+	}
+	for range r.IntN(3) { // leases of partitions that are gone: parents, and such as nobody knows
+		a := r.IntN(len(borders) - 1)
+		id := []string{"1", "99", "98"}[r.IntN(3)]
+		add(lease.Lease{Token: id, PartitionID: id, Range: feed.Range{Min: borders[a], Max: borders[a+1+r.IntN(len(borders)-a-1)]}})
+	}
+	if d == lease.JavaLatestVersion {
+		for i := range all {
+			all[i].Token, all[i].PartitionID, all[i].ID = all[i].Range.String(), "", ""
+		}
+		slices.SortFunc(all, func(a, b lease.Lease) int { return len(a.Token) - len(b.Token) })
+	}
+	seen := map[string]bool{}
+	all = slices.DeleteFunc(all, func(l lease.Lease) bool {
+		id := l.ID + "|" + l.Token
+		defer func() { seen[id] = true }()
+		return seen[id] || l.ID == "" && seen["|"+l.Token]
+	})
+	s := surveyOf(t, d, partitions, all...)
+	if r.IntN(4) == 0 {
+		s.Marker = nil
+	}
+	return s
+}
+
+// position orders positions: the beginning, then LSNs.
+func position(t *testing.T, l lease.Lease) int64 {
+	t.Helper()
+	if l.Continuation == "" {
+		if l.Start(feed.Now()).Kind() != feed.StartBeginning {
+			t.Fatalf("lease %s is at %s", l.Token, Position(l))
+		}
+		return 0
+	}
+	lsn, ok := lsnOf(l.Continuation)
+	if !ok {
+		t.Fatalf("lease %s is at %s", l.Token, Position(l))
+	}
+	return lsn
+}
+
+// Of any damage together with any other: what a plan repairs is repaired when it was carried out, no key is at a
+// later position than it was in any of the leases that had it, every key is somebody's, and at no moment between is it nobody's.
+func TestARepairMendsAnyDamageAndMovesNoPositionForward(t *testing.T) {
+	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaLatestVersion} {
+		kinds := map[Kind]int{}
+		for seed := range uint64(600) {
+			r := rand.New(rand.NewPCG(seed, uint64(d)))
+			s := world(t, r, d)
+			latest := feed.LatestVersion
+			options := Options{Start: feed.Beginning(), Mode: &latest}
+			report := Find(s, options)
+			for _, f := range report.Findings {
+				kinds[f.Kind]++
+				if f.Remedy != "" {
+					t.Fatalf("%s, seed %d: not repaired: %s: %s: %s", d, seed, f.Kind, f.Text, f.Remedy)
+				}
+			}
+			after := carriedOut(t, s, report.Plan)
+			if again := Find(after, options); len(again.Findings)+len(again.Plan) > 0 {
+				t.Fatalf("%s, seed %d: after the repair there is still %+v; the plan was %+v", d, seed, again.Findings, texts(report.Plan))
+			}
+			for i := range borders[1:] {
+				cell := feed.Range{Min: borders[i], Max: borders[i+1]}
+				oldest, had := int64(1<<62), false
+				for _, l := range s.Items {
+					if l.Range.Contains(cell) {
+						oldest, had = min(oldest, position(t, l.Lease)), true
+					}
+				}
+				holders := 0
+				for _, l := range after.Items {
+					if !l.Range.Contains(cell) {
+						continue
+					}
+					if holders++; had && position(t, l.Lease) > oldest {
+						t.Fatalf("%s, seed %d: %s was at %d and is at %d; the plan was %v", d, seed, cell, oldest, position(t, l.Lease), texts(report.Plan))
+					}
+				}
+				if holders != 1 {
+					t.Fatalf("%s, seed %d: %s has %d leases; the plan was %v", d, seed, cell, holders, texts(report.Plan))
+				}
+			}
+		}
+		want := []Kind{Hole, Overlap, BesideParent, WrongMode, MissingMarker}
+		if d == lease.DotNet {
+			want = append(want, Duplicate, Orphan)
+		}
+		for _, k := range want {
+			if kinds[k] < 15 {
+				t.Errorf("%s: of 600 worlds %d have: %s", d, kinds[k], k)
+			}
+		}
+	}
+}
+
+func texts(plan []Step) []string {
+	var all []string
+	for _, s := range plan {
+		all = append(all, s.Text)
+	}
+	return all
+}
