@@ -14,7 +14,7 @@ PKG           ?= ./...
 FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 
-.PHONY: build test race vet lint fmt generate bench ratios fuzz sim model mutate crash crash-server load memory memory-server balance demo replicate-flights interop interop-go interop-js interop-java interop-raw compare-java record-java check clean
+.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server load memory memory-server balance demo replicate-flights interop interop-go interop-js interop-java interop-raw compare-java record-java check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -93,6 +93,10 @@ balance:
 ## ratios: the store's speed as ratios to raw Pebble, and the server's to plain handlers, beside their bars
 ratios:
 	$(GO) test ./store ./cmd/changefeed/internal/serve -p 1 -run '^TestRatio' -timeout 0 -v -ratios
+
+## figures: what a processor at its defaults asks of the service, and how soon it hands over a change
+figures:
+	$(GO) test ./cosmos -run '^TestFigure' -timeout 0 -v -figures
 
 ## load: 500 connections to a server, 50 of them slow or sending garbage
 load:
