@@ -126,10 +126,10 @@ func number(n int64) string {
 }
 
 func age(d time.Duration) string {
-	switch d {
-	case estimator.Unknown:
+	if d == estimator.Unknown {
 		return "?"
-	case 0:
+	}
+	if d == 0 {
 		return "-"
 	}
 	return d.String()
