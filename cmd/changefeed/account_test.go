@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,9 +33,12 @@ type account struct {
 	leases        *store.Container
 }
 
+// accounts numbers them: no two have the same key.
+var accounts atomic.Int64
+
 func newAccount(t *testing.T) *account {
 	t.Helper()
-	a := &account{t: t, db: changefeedtest.NewStore(t), key: base64.StdEncoding.EncodeToString([]byte("a key that nobody prints, of " + t.Name()))}
+	a := &account{t: t, db: changefeedtest.NewStore(t), key: base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "a key that nobody prints, of account %d", accounts.Add(1)))}
 	handler, err := rest.New(a.db, rest.Options{Keys: []string{a.key}})
 	if err != nil {
 		t.Fatal(err)
@@ -351,5 +355,77 @@ func TestCommandsTrustTheServersOwnCertificate(t *testing.T) {
 	t.Setenv("COSMOS_CERTIFICATE", filepath.Join(dir, "localhost.crt"))
 	if code, out, errOut := command(t, args...); code != exitOK || strings.Count(out, "\n") != 2 {
 		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+}
+
+// In a container that is partitioned by /partitionKey two documents of one id can be, and older
+// .NET hosts made such.
+func TestLeasesCheckRepairsTwoDocumentsOfOneId(t *testing.T) {
+	a := newAccount(t)
+	var err error
+	if a.leases, err = a.db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "keyed", KeyPaths: []string{"/partitionKey"}}); err != nil {
+		t.Fatal(err)
+	}
+	identity, err := a.db.Source(a.orders).Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "p", Identity: identity}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := a.orders.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(body []byte) {
+		t.Helper()
+		if _, err := a.leases.Upsert(t.Context(), nil, body, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range live {
+		put(codec.Encode(whole(p, 10*(i+1))))
+	}
+	put(codec.Marker())
+	id := codec.LeaseID(live[0].ID)
+	put([]byte(strings.Replace(string(codec.Encode(whole(live[0], 7))), `"partitionKey":"`+id+`"`, `"partitionKey":"6f1c1a1e-random"`, 1)))
+	code, out, errOut := a.run("leases", "check", "--leases", "keyed")
+	if code != exitFailed || !strings.HasPrefix(out, "duplicate: 2 documents are lease "+live[0].ID) || !strings.Contains(out, "with the partition key 6f1c1a1e-random (LSN 7)") {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+	code, out, errOut = a.run("leases", "check", "--leases", "keyed", "--repair", "--yes")
+	if code != exitOK || !strings.Contains(out, "done: set lease "+live[0].ID+" back from LSN 10 to LSN 7") || !strings.Contains(out, "nothing is wrong with the 2 leases") {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+}
+
+func TestLeasesMayBeInAnotherAccount(t *testing.T) {
+	monitored, other := newAccount(t), newAccount(t)
+	s, err := monitored.db.Source(monitored.orders).Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "p", Identity: s}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.leases.Upsert(t.Context(), nil, codec.Marker(), store.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut := monitored.run("leases", "ls", "--lease-endpoint", other.endpoint, "--lease-key", other.key)
+	if code != exitOK || !strings.Contains(out, `processor "p"`) {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+	t.Setenv("COSMOS_LEASE_CONNECTION_STRING", "AccountEndpoint="+other.endpoint+";AccountKey="+other.key)
+	if code, out, errOut := monitored.run("leases", "ls"); code != exitOK || !strings.Contains(out, `processor "p"`) {
+		t.Errorf("by the environment: status %d: %s%s", code, out, errOut)
+	}
+	if code, _, errOut := monitored.run("leases", "ls", "--lease-key", monitored.key, "--lease-endpoint", other.endpoint); code != exitFailed || !strings.Contains(errOut, "refused") {
+		t.Errorf("another's key: status %d: %s", code, errOut)
+	}
+	t.Setenv("COSMOS_LEASE_CONNECTION_STRING", "")
+	if code, _, errOut := monitored.run("leases", "ls", "--lease-key", other.key); code != exitUsage || !strings.Contains(errOut, "--lease-endpoint is missing") {
+		t.Errorf("a key alone: status %d: %s", code, errOut)
 	}
 }
