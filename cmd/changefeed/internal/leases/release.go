@@ -111,7 +111,12 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 	if err != nil {
 		return settled, err
 	}
-	return asked, r.say("lease %s: asked %s for it, who finishes its batch first\n", i.Token, owner)
+	return asked, r.told(i)
+}
+
+// told says that the owner was asked.
+func (r Release) told(i Item) error {
+	return r.say("lease %s: asked %s for it, who finishes its batch first\n", i.Token, lease.Instance(i.Owner))
 }
 
 // wait looks at a lease until its owner has let it go, and asks for it where it isn't marked yet.
@@ -147,6 +152,11 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 			_, err := c.Replace(ctx, d, s.Codec.Encode(l.Asked(r.Owner)))
 			if marked = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
 				return fmt.Errorf("ask for lease %s: %w", i.Token, err)
+			}
+			if marked {
+				if err := r.told(i); err != nil {
+					return err
+				}
 			}
 		default:
 			marked = true
