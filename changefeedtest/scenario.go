@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // scenario is what a seed stands for: how everything is configured, and what
@@ -20,6 +21,7 @@ type scenario struct {
 	rate       float64
 	clockless  bool
 	mode       feed.Mode
+	dialect    lease.Dialect
 	start      feed.StartKind
 	startAfter time.Duration // of a start time, from the beginning of the run
 	checkpoint changefeed.Checkpointing
@@ -135,6 +137,7 @@ func newScenario(seed uint64) *scenario {
 		s.events = append(s.events, event{at: p.from, kind: eventVisit, n: i}, event{at: p.to, kind: eventDismiss, n: i})
 	}
 	s.events = sorted(s.events)
+	s.drawDialect()
 	return s
 }
 
@@ -221,7 +224,11 @@ const storeEvery = 20
 func (s *scenario) engine(ctx context.Context) (engine, error) {
 	if s.seed%storeEvery == 0 {
 		s.offset, s.rate, s.clockless = 0, 0, false
-		return newStoreEngine(ctx, s.partitions, s.mode)
+		e, err := newStoreEngine(ctx, s.partitions, s.mode)
+		if err == nil {
+			e.dialect = s.dialect
+		}
+		return e, err
 	}
 	return s.memory(), nil
 }
@@ -236,7 +243,7 @@ func (s *scenario) memory() *memEngine {
 // world makes the scenario's world on an engine. It is called in the bubble.
 func (s *scenario) world(e engine, keepTrace bool) *world {
 	c := worldConfig{
-		seed: s.seed, times: s.times, engine: e, mode: s.mode, checkpoint: s.checkpoint,
+		seed: s.seed, times: s.times, engine: e, mode: s.mode, dialect: s.dialect, checkpoint: s.checkpoint,
 		maxItems: s.maxItems, readAhead: s.readAhead, waits: s.waits, clockless: s.clockless, trace: keepTrace,
 	}
 	switch s.start {
@@ -257,6 +264,6 @@ func (s *scenario) world(e engine, keepTrace bool) *world {
 
 // String says how a seed is configured.
 func (s *scenario) String() string {
-	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, start %v, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, foreign %+v",
-		s.seed, s.partitions, s.times.expiration, s.mode, s.start, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, s.foreign)
+	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, %s, start %v, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, foreign %+v",
+		s.seed, s.partitions, s.times.expiration, s.mode, s.dialect, s.start, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, s.foreign)
 }

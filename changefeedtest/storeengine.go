@@ -23,6 +23,8 @@ import (
 // is taken back.
 type storeEngine struct {
 	avad bool
+	// dialect is that of the lease documents.
+	dialect lease.Dialect
 
 	mu         sync.Mutex // guards what follows
 	fs         *vfs.MemFS
@@ -236,7 +238,7 @@ type movingStore struct {
 
 func (s *movingStore) current(ctx context.Context) (lease.Store, error) {
 	s.e.mu.Lock()
-	generation, container := s.e.generation, s.e.db.Leases(s.e.documents)
+	generation, container := s.e.generation, s.e.db.Leases(s.e.documents).In(s.e.dialect)
 	s.e.mu.Unlock()
 	s.mu.Lock()
 	open, known := s.open, s.generation

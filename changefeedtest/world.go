@@ -46,6 +46,7 @@ type world struct {
 	times      times
 	start      feed.Start
 	mode       feed.Mode
+	dialect    lease.Dialect
 	checkpoint changefeed.Checkpointing
 	maxItems   int
 	readAhead  int
@@ -87,6 +88,7 @@ type worldConfig struct {
 	engine     engine
 	start      feed.Start
 	mode       feed.Mode
+	dialect    lease.Dialect
 	checkpoint changefeed.Checkpointing
 	maxItems   int
 	readAhead  int
@@ -99,7 +101,7 @@ type worldConfig struct {
 func newWorld(c worldConfig) *world {
 	w := &world{
 		seed: c.seed, times: c.times,
-		start: c.start, mode: c.mode, checkpoint: c.checkpoint, maxItems: c.maxItems,
+		start: c.start, mode: c.mode, dialect: c.dialect, checkpoint: c.checkpoint, maxItems: c.maxItems,
 		readAhead: c.readAhead, waits: c.waits, clockless: c.clockless, engine: c.engine,
 		trace: newTrace(c.trace), journal: newJournal(c.mode, c.passes),
 	}
@@ -120,7 +122,7 @@ func (w *world) join(instance string) *host {
 	cfg := changefeed.Config{
 		Processor: "sim", Instance: instance,
 		Source: &hostSource{host: h, inner: w.engine.source(), waits: w.waits},
-		Leases: &hostContainer{host: h, inner: w.engine.leases()},
+		Leases: dialectContainer{&hostContainer{host: h, inner: w.engine.leases()}, w.dialect},
 		Observer: func(l lease.Lease) (changefeed.Observer, error) {
 			return w.observe(h, l), nil
 		},
