@@ -67,7 +67,10 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 		{"ExpirationInterval", func(c *Config) { c.ExpirationInterval = 25555 * time.Millisecond }},
 		{"ExpirationInterval", func(c *Config) { c.RenewInterval = 44 * time.Second }},
 		{"ExpirationInterval", func(c *Config) { c.RequestTimeout = 41 * time.Second }},
-		{"Leases", func(c *Config) { c.Leases = inDialect{c.Leases, lease.JavaHandleChanges}; c.Source = boundTo{c.Source, lease.DotNet} }},
+		{"Leases", func(c *Config) {
+			c.Leases = inDialect{c.Leases, lease.JavaHandleChanges}
+			c.Source = boundTo{c.Source, lease.DotNet}
+		}},
 		{"Leases", func(c *Config) { c.Source = boundTo{c.Source, lease.JavaLatestVersion} }},
 		{"Mode", func(c *Config) {
 			c.Leases, c.Mode = inDialect{c.Leases, lease.JavaHandleChanges}, feed.AllVersionsAndDeletes
