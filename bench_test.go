@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -78,18 +81,28 @@ func perSecond(b *testing.B, n int64) {
 }
 
 // BenchmarkProcessor measures the processor alone, over a source and leases that
-// cost nothing.
+// cost nothing, without and with metrics.
 func BenchmarkProcessor(b *testing.B) {
 	const partitions, changes = 4, 2_000_000
-	for _, items := range []int{100, 1000} {
-		b.Run(fmt.Sprintf("page=%d", items), func(b *testing.B) {
+	for _, c := range []struct {
+		items    int
+		measured bool
+	}{{100, false}, {100, true}, {1000, false}, {1000, true}} {
+		items := c.items
+		var metrics metric.MeterProvider
+		name := fmt.Sprintf("page=%d", items)
+		if c.measured {
+			metrics = sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader()))
+			name += "/metrics"
+		}
+		b.Run(name, func(b *testing.B) {
 			source := &pagesSource{fakeSource: newFakeSource("0", "1", "2", "3"), page: make([]feed.Change, items)}
 			source.pages = changes / partitions / int64(items)
 			b.StopTimer()
 			for range b.N {
 				consume(b, Config{
 					Processor: "bench", Source: source, Leases: newFakeStore(), Start: feed.Beginning(),
-					MaxItems: items, Checkpoint: Checkpointing{Interval: time.Second},
+					MaxItems: items, Checkpoint: Checkpointing{Interval: time.Second}, Metrics: metrics,
 				}, changes)
 			}
 			perSecond(b, changes)
