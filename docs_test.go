@@ -168,6 +168,16 @@ func TestMakefilesFlagsAndTestsExist(t *testing.T) {
 	}
 }
 
+// guides are the pages of docs.
+func guides(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("docs has no pages: %v", err)
+	}
+	return pages
+}
+
 // A claim that names a test which is gone is a claim without a test.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	have := map[string]bool{}
@@ -178,7 +188,7 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 		}
 	}
 	named := regexp.MustCompile("`((?:Test|Example|Fuzz|Benchmark)[A-Z_]\\w*)`")
-	for _, page := range []string{"README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md", "store/FORMAT.md"} {
+	for _, page := range append(guides(t), "README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md", "store/FORMAT.md") {
 		for _, m := range named.FindAllStringSubmatch(document(t, page), -1) {
 			if !have[m[1]] {
 				t.Errorf("%s names %s, which there is not", page, m[1])
@@ -190,9 +200,9 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 func TestDocumentsLinksLeadSomewhere(t *testing.T) {
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	for _, page := range []string{"README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md"} {
+	for _, page := range append(guides(t), "README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md") {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(document(t, page), ""), -1) {
-			if _, err := os.Stat(m[1]); err != nil {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
 				t.Errorf("%s links to %s: %v", page, m[1], err)
 			}
 		}
