@@ -32,13 +32,26 @@
 //	heal         any host, gap seen for E + 1 s   Create: free, from the marker    [Plan.Missing]
 //	acquire      any host: free or expired        Update: owner, mark removed      [Lease.Acquired]
 //	ask          a host short of leases           Update: mark                     [Lease.Asked]
+//	steal        the same, from a foreign owner   Update: owner, mark removed      [Lease.Acquired]
 //	renew        the owner, while it trusts       Update: position                 [Lease.At]
 //	release      the owner, trust given up        Update: no owner, position       [Lease.Released]
 //	put back     the owner, while it trusts       Create: owner, durable position  [Lease.PutBack]
 //	split        the holder of a gone lease       Create children, then Delete     [Pieces]
 //
-// What to acquire and whom to ask is [Plan.Decide]'s to say, and what an answer of
-// conflict means to an owner is [Judge]'s.
+// What to acquire, whom to ask and what to steal is [Plan.Decide]'s to say, and what
+// an answer of conflict means to an owner is [Judge]'s.
+//
+// # Foreign owners
+//
+// An owner is foreign when its text isn't one that [NewOwner] makes ([Ours]): a host
+// of the .NET or the Java implementation on the same documents. It obeys no mark and has
+// no trust that ends by itself, so its live leases are the only ones that are
+// stolen, and only what it has beyond its share. The thief renews and does nothing
+// else until [Move.Until], when the victim's last write would have expired; then one
+// more renewal has to succeed; then it uses the lease. Meanwhile it neither
+// hands over nor releases nor puts back. What the others do without a clock's help (two
+// hosts on one range for a renew interval, old positions written back, leases freed
+// while their handlers run) costs redeliveries; no change is lost by it.
 //
 // # A host's cycle
 //
@@ -50,7 +63,7 @@
 //	plan := lease.NewPlan(host, listing, memory, mono, regular, running)
 //	memory = plan.Memory()
 //	for move := plan.Decide(); move.Kind != lease.MoveNone; move = plan.Decide() {
-//		// write move.Lease.Acquired(me) or .Asked(me), and then
+//		// write move.Lease.Acquired(me), or .Asked(me) to ask, and then
 //		plan.Amend(answer) // or the conflict's Current
 //	}
 //
