@@ -17,6 +17,7 @@ func startCases() []testCase {
 		{name: "from a time shows that second and what follows", container: onePartition, needs: advance, run: fromTime},
 		{name: "from before the container was made is the beginning", container: onePartition, run: fromLongAgo},
 		{name: "from a time in a sub-range and in a key", container: onePartition, needs: advance, run: fromTimeScopes},
+		{name: "a time that goes along with a position leaves nothing newer out", container: onePartition, needs: advance, run: timeAlong},
 		{name: "from a time across a split", container: onePartition, needs: needs{advance: true, split: true}, run: fromTimeSplit},
 	}
 }
@@ -142,6 +143,19 @@ func fromTimeScopes(s *suite) {
 	s.want("one key from a time", changes, "b=2 c=3")
 	changes, _ = s.drain(feed.Request{Range: feed.Full(), From: feed.At(at)})
 	s.want("a range from a time", changes, "b=2 c=3 other=4")
+}
+
+// timeAlong: a feed that began at a time is read on with that time beside the position.
+func timeAlong(s *suite) {
+	p := s.only()
+	at := s.writeTimed(s.key(1), s.key(2), s.key(3))
+	first := s.page(feed.Request{Partition: p, From: feed.At(at), MaxItems: 1})
+	rest, end := s.drain(feed.Request{Partition: p, From: feed.AfterSince(first.Continuation, at)})
+	s.want("from a time, and on", append(first.Changes, rest...), "b=2 c=3")
+	s.want("behind the end", s.page(feed.Request{Partition: p, From: feed.AfterSince(end, at)}).Changes, "")
+	s.write(s.key(1), "d", 4)
+	changes, _ := s.drain(feed.Request{Partition: p, From: feed.AfterSince(end, at)})
+	s.want("what came later", changes, "d=4")
 }
 
 func fromTimeSplit(s *suite) {
