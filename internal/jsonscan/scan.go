@@ -72,6 +72,15 @@ func (s *Scanner) Peek() byte {
 
 // Value skips one value of any type. depth is the nesting that an object or array has at this place, 1 for the outermost.
 func (s *Scanner) Value(depth int) error {
+	if end := skip(s.b, s.i, s.limit-depth+1); end >= 0 {
+		s.i = end
+		return nil
+	}
+	return s.value(depth)
+}
+
+// value is Value, byte by byte: it knows what is wrong, and where.
+func (s *Scanner) value(depth int) error {
 	switch c := s.Peek(); c {
 	case '"':
 		_, err := s.Text()
@@ -102,7 +111,7 @@ func (s *Scanner) object(depth int) error {
 		if _, err := s.Name(); err != nil {
 			return err
 		}
-		if err := s.Value(depth + 1); err != nil {
+		if err := s.value(depth + 1); err != nil {
 			return err
 		}
 	}
@@ -114,7 +123,7 @@ func (s *Scanner) array(depth int) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Value(depth + 1); err != nil {
+		if err := s.value(depth + 1); err != nil {
 			return err
 		}
 	}
