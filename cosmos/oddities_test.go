@@ -73,7 +73,7 @@ func TestTheListOfPartitionsIsReadToItsEnd(t *testing.T) {
 		case `"1"|`: // meanwhile 1 was split, and its second half again
 			w.Header().Set("Etag", `"2"`)
 			ranges = `{"id":"5","minInclusive":"3abc","maxExclusive":"FF","parents":["1","3"]},{"id":"3","minInclusive":"2FFF","maxExclusive":"FF","parents":["1"]},` +
-				`{"id":"2","minInclusive":"1FFF","maxExclusive":"2FFF","parents":["1"]},{"id":"4","minInclusive":"2FFF","maxExclusive":"3ABC","parents":["1","3"]}`
+				`{"id":"2","minInclusive":"1FFF","maxExclusive":"2FFF","parents":["1"]},{"id":"4","minInclusive":"2FFF","maxExclusive":"3abc","parents":["1","3"]}`
 		default:
 			w.WriteHeader(http.StatusNotModified)
 			return
