@@ -54,11 +54,12 @@ var monitored, leases = stand.Container{Database: "compare", Name: "monitored"},
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	documents := flags.Int("documents", 100_000, "how many documents")
-	rounds := flags.Int("rounds", 3, "how often each is measured")
+	documents := flags.Int("documents", 50_000, "how many documents: so many fit into the cache of the server")
+	rounds := flags.Int("rounds", 7, "how often each is measured")
 	binary := flags.String("binary", "", "the command to run as the server; default: built")
 	goHost := flags.String("gohost", "", "our host; default: built")
 	only := flags.String("only", "", "measure java or go alone; default: both")
+	setting := flags.String("setting", "", "one setting alone: a mode and a page's size, as handleChanges/1000; 0: the default size")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 		s.process[name] = p
 	}
-	return s.measure(ctx, *rounds)
+	return s.measure(ctx, *rounds, *setting)
 }
 
 // line takes what a host prints: that it has reached the number of changes.

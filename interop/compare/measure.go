@@ -25,14 +25,17 @@ type result struct {
 }
 
 // measure takes turns: Java's host, ours, ours with a handler that decodes, for each setting; each several times. The first turn of each warms up.
-func (s *stage) measure(ctx context.Context, rounds int) error {
+func (s *stage) measure(ctx context.Context, rounds int, only string) error {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	writef(w, "mode\tpage\thost\tchanges/s (median)\tall rounds\tto Java\tCPU of the host\tof the server, for 1,000 changes\n")
 	for _, at := range settings {
+		if only != "" && only != fmt.Sprintf("%s/%d", at.mode, at.items) {
+			continue
+		}
 		kinds := []struct{ name, process, options string }{
 			{"Java", "java", ""},
 			{"Go", "go", ""},
-			{"Go, each change decoded into a map", "go", "decode=1"},
+			{"Go, each change decoded into a struct", "go", "decode=1"},
 		}
 		results := make([][]result, len(kinds))
 		for round := range rounds + 1 {

@@ -166,8 +166,8 @@ func (h *host) count(b *changefeed.Batch, until int64) error {
 	h.began.Do(func() { h.first = time.Now() })
 	if h.decode {
 		for _, c := range b.Changes {
-			var item map[string]any
-			if err := json.Unmarshal(c.Current, &item); err != nil {
+			var o order
+			if err := json.Unmarshal(c.Current, &o); err != nil {
 				return err
 			}
 		}
@@ -177,6 +177,26 @@ func (h *host) count(b *changefeed.Batch, until int64) error {
 		h.printer.say("reached", h.name, strconv.FormatInt(now, 10), strconv.FormatInt(time.Since(h.first).Microseconds(), 10))
 	}
 	return nil
+}
+
+// order is what the comparison with Java writes; a handler that wants to have it decodes it into this.
+type order struct {
+	ID       string `json:"id"`
+	PK       string `json:"pk"`
+	N        int    `json:"n"`
+	Customer struct {
+		Name string `json:"name"`
+		City string `json:"city"`
+		VIP  bool   `json:"vip"`
+	} `json:"customer"`
+	Lines []struct {
+		SKU      string  `json:"sku"`
+		Quantity int     `json:"quantity"`
+		Price    float64 `json:"price"`
+	} `json:"lines"`
+	Total float64 `json:"total"`
+	State string  `json:"state"`
+	Note  string  `json:"note"`
 }
 
 // item is what the drivers write.
