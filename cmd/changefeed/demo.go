@@ -31,6 +31,9 @@ key destination. Records of your own are objects of a JSON array, or one per lin
 
   changefeed demo --input orders.ndjson --id number --key customer --new-key product
 
+With --processes every host is an operating-system process of its own, which reaches
+the containers by "changefeed serve", and the one that crashes is killed (SIGKILL).
+
 A record keeps its two keys and its id for ever here: the latest version feed
 doesn't tell which copy a changed key leaves behind.`,
 		Args: usageArgs(cobra.NoArgs),
@@ -43,6 +46,9 @@ doesn't tell which copy a changed key leaves behind.`,
 			}
 			if err := dataGiven(cmd, cfg.Data); err != nil {
 				return err
+			}
+			if cfg.Processes && address != "" {
+				return &usageError{errors.New("--metrics and --processes exclude each other: the metrics are those of hosts in this process")}
 			}
 			if err := metrics.Check(address); err != nil {
 				return &usageError{err}
@@ -64,9 +70,23 @@ doesn't tell which copy a changed key leaves behind.`,
 	flags.StringVar(&cfg.NewKey, "new-key", "", "`field` that the copy is keyed by (default: the id)")
 	flags.IntVar(&cfg.Hosts, "hosts", 3, "how many hosts share the work")
 	flags.StringVar(&cfg.Data, "data", "", "`directory` of the store, which is kept (default: a temporary one, removed at the end)")
+	flags.BoolVar(&cfg.Processes, "processes", false, "run each host as a process of its own, over a server")
 	metrics.Add(flags, &address)
 	flags.Uint64Var(&cfg.Seed, "seed", 1, "`number` that decides what happens when")
 	return cmd
+}
+
+// demoHostCommand is a host of `changefeed demo --processes`.
+func demoHostCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    demo.HostCommand,
+		Short:  "A host of changefeed demo --processes",
+		Hidden: true,
+		Args:   usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return demo.RunHost(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
 }
 
 // runDemo runs the demo with the view that fits out, and prints the report.

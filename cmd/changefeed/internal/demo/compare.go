@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // verdict is what the comparison of two containers found.
@@ -74,27 +74,27 @@ type digest struct {
 	times int
 }
 
-// digests reads a container to its end.
+// digests reads a container to its end: the feed of latest versions shows every
+// document once.
 func digests(ctx context.Context, c place) (map[string]digest, error) {
 	found := make(map[string]digest)
-	request := store.ItemsRequest{MaxItems: 1000}
-	for {
-		page, err := c.Items(ctx, request)
+	reader, err := feed.NewReader(c.source(), feed.ReaderConfig{Start: feed.Beginning(), MaxItems: 1000})
+	if err != nil {
+		return nil, err
+	}
+	for page, err := range reader.Pages(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", c.name, err)
 		}
-		for _, item := range page.Items {
-			id, sum, err := digestOf(item.Body)
+		for _, change := range page.Changes {
+			id, sum, err := digestOf(change.Current)
 			if err != nil {
 				return nil, fmt.Errorf("read %s: %w", c.name, err)
 			}
 			found[id] = digest{sum: sum, times: found[id].times + 1}
 		}
-		if page.Continuation == "" {
-			return found, nil
-		}
-		request.Continuation = page.Continuation
 	}
+	return found, nil
 }
 
 // digestOf is a document's id and the digest of what its user wrote: all members

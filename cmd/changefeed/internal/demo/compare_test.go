@@ -27,7 +27,7 @@ func TestComparisonFindsWhatIsMissingAndWhatIsWrong(t *testing.T) {
 	}
 	put := func(c place, body string) {
 		t.Helper()
-		if _, err := c.Upsert(ctx, nil, []byte(body), store.WriteOptions{}); err != nil {
+		if _, err := c.container.(stored).Upsert(ctx, nil, []byte(body), store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestComparisonFindsWhatIsMissingAndWhatIsWrong(t *testing.T) {
 	judge(0, 1, "a document under two keys")
 	remove := func(c place, key any, id string) {
 		t.Helper()
-		if _, err := c.Delete(ctx, feed.PartitionKey{key}, id, store.WriteOptions{}); err != nil {
+		if _, err := c.container.(stored).Delete(ctx, feed.PartitionKey{key}, id, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,11 +66,11 @@ func TestComparisonFindsWhatIsMissingAndWhatIsWrong(t *testing.T) {
 func TestPrepareTakesUpWhatIsThereAndRefusesAnotherKey(t *testing.T) {
 	db, _, data := places3(t)
 	defer closeStore(t, db)
-	if _, err := prepare(t.Context(), db, data); err != nil {
+	if _, err := prepare(t.Context(), storeEngine{db}, data); err != nil {
 		t.Errorf("the second time: %v", err)
 	}
 	data.key = "n"
-	_, err := prepare(t.Context(), db, data)
+	_, err := prepare(t.Context(), storeEngine{db}, data)
 	if err == nil || !strings.Contains(err.Error(), "keyed by /k, not /n") {
 		t.Errorf("with another key: %v", err)
 	}

@@ -3,13 +3,11 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 const (
@@ -23,24 +21,26 @@ const (
 
 // place is a container with its name, for messages.
 type place struct {
-	*store.Container
+	container
 	name string
 }
 
 // places are where a run reads, writes and keeps its leases.
 type places struct {
-	db             *store.DB
+	engine         engine
 	source, target place
 	leases         place
 }
 
-// prepare makes the database and the containers that are not there yet: a run
-// that was killed is taken up wherever it was.
-func prepare(ctx context.Context, db *store.DB, d dataset) (places, error) {
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: database}); err != nil && !errors.Is(err, store.ErrConflict) {
-		return places{}, fmt.Errorf("make the database: %w", err)
-	}
-	at := places{db: db}
+// leaseContainer is the places' lease container.
+func (at places) leaseContainer() lease.Container {
+	return at.engine.leases(at.leases.name, at.leases.container)
+}
+
+// prepare makes the containers that are not there yet: a run that was killed is
+// taken up wherever it was.
+func prepare(ctx context.Context, e engine, d dataset) (places, error) {
+	at := places{engine: e}
 	for _, c := range []struct {
 		to         *place
 		name, key  string
@@ -50,36 +50,13 @@ func prepare(ctx context.Context, db *store.DB, d dataset) (places, error) {
 		{&at.target, d.name + "-by-" + d.newKey, d.newKey, partitions},
 		{&at.leases, d.name + "-leases", "id", 1},
 	} {
-		made, err := ensure(ctx, db, store.ContainerProperties{
-			ID: c.name, KeyPaths: []string{keyPath(c.key)}, Partitions: c.partitions,
-		})
+		made, err := e.ensure(ctx, c.name, keyPath(c.key), c.partitions)
 		if err != nil {
 			return places{}, fmt.Errorf("make container %s: %w", c.name, err)
 		}
-		*c.to = place{Container: made, name: c.name}
+		*c.to = place{container: made, name: c.name}
 	}
 	return at, nil
-}
-
-// ensure makes a container, or takes the one that is there if it has the same key.
-func ensure(ctx context.Context, db *store.DB, p store.ContainerProperties) (*store.Container, error) {
-	made, err := db.CreateContainer(ctx, database, p)
-	if !errors.Is(err, store.ErrConflict) {
-		return made, err
-	}
-	there, err := db.Container(ctx, database, p.ID)
-	if err != nil {
-		return nil, err
-	}
-	has, err := there.Properties(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.Equal(has.KeyPaths, p.KeyPaths) {
-		return nil, fmt.Errorf("it is there already and keyed by %s, not %s: use another --data, or the same fields as before",
-			strings.Join(has.KeyPaths, " and "), p.KeyPaths[0])
-	}
-	return there, nil
 }
 
 // keyPath is the partition key path of a field of the documents.

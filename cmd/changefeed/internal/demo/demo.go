@@ -9,7 +9,9 @@
 //
 // The hosts live in one program, but share nothing besides the containers: what
 // one knows of another it has from the lease container. A crash is a [gate] that
-// shuts: from then on none of the host's calls is carried out or answered.
+// shuts: from then on none of the host's calls is carried out or answered. With
+// [Config.Processes] each host is a process of its own over `changefeed serve`, and
+// the crash is SIGKILL.
 //
 // Nothing of a run is kept outside the store, so a run that was killed is
 // finished by the next one on the same directory.
@@ -60,7 +62,10 @@ type Config struct {
 	// Seed decides what happens when: which partition is split, which host
 	// crashes, which records are updated.
 	Seed uint64
-	// Metrics gets the hosts' metrics. Default: none.
+	// Processes runs each host as a process of its own, over a server. The one that
+	// crashes is killed.
+	Processes bool
+	// Metrics gets the hosts' metrics, of hosts in this process. Default: none.
 	Metrics metric.MeterProvider
 	// View is told what happens. Required.
 	View View
@@ -82,20 +87,34 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	db, err := store.Open(dir, store.Options{})
-	if err != nil {
-		return Report{}, errors.Join(err, remove())
-	}
-	report, err := move(ctx, cfg, data, db)
-	if closeErr := db.Close(); closeErr != nil {
-		err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
-	}
+	report, err := moveIn(ctx, cfg, data, dir)
 	return report, errors.Join(err, remove())
 }
 
-// move runs the demo on an open store.
-func move(ctx context.Context, cfg Config, data dataset, db *store.DB) (Report, error) {
-	at, err := prepare(ctx, db, data)
+// moveIn runs the demo on the store in dir: in this process, or over a server.
+func moveIn(ctx context.Context, cfg Config, data dataset, dir string) (Report, error) {
+	if cfg.Processes {
+		s, err := startServer(context.WithoutCancel(ctx), dir)
+		if err != nil {
+			return Report{}, err
+		}
+		report, err := move(ctx, cfg, data, s)
+		return report, errors.Join(err, s.end()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+	}
+	db, err := store.Open(dir, store.Options{})
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := move(ctx, cfg, data, storeEngine{db})
+	if closeErr := db.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
+	}
+	return report, err
+}
+
+// move runs the demo on an engine.
+func move(ctx context.Context, cfg Config, data dataset, e engine) (Report, error) {
+	at, err := prepare(ctx, e, data)
 	if err != nil {
 		return Report{}, err
 	}

@@ -19,7 +19,7 @@ type director struct {
 
 	plan     plan
 	progress *progress
-	hosts    []*host
+	hosts    []member
 	// first and second are the two waves of writes.
 	first, second *wave
 	// parts is what the last look showed; shownAt and shownDelivered belong to it.
@@ -29,6 +29,19 @@ type director struct {
 
 	// voice keeps the lines of several goroutines apart.
 	voice sync.Mutex
+}
+
+// member is a host as the play has it: in this process, or one of its own.
+type member interface {
+	called() string
+	// doom makes the next batch the host's last: it crashes in the middle.
+	doom()
+	// crash lets the host crash now, if it hasn't.
+	crash(how string, args ...any)
+	crashed() bool
+	// stop begins the host's end, and end waits for it.
+	stop()
+	end() error
 }
 
 const (
@@ -157,7 +170,7 @@ func (d *director) until(ctx context.Context, done func() bool) error {
 // same way whatever the end is.
 func (d *director) join(ctx context.Context) error {
 	name := fmt.Sprintf("host-%d", len(d.hosts)+1)
-	h, err := startHost(context.WithoutCancel(ctx), name, d.at, d.tally, d.cfg.Metrics, d.say)
+	h, err := d.start(context.WithoutCancel(ctx), name)
 	if err != nil {
 		return err
 	}
@@ -166,18 +179,26 @@ func (d *director) join(ctx context.Context) error {
 	return nil
 }
 
+// start starts a host.
+func (d *director) start(ctx context.Context, name string) (member, error) {
+	if s, ok := d.at.engine.(*served); ok {
+		return startProcess(ctx, name, s, d.at, d.data.newKey, d.tally, d.say)
+	}
+	return startHost(ctx, name, d.at, d.tally, d.cfg.Metrics, d.say)
+}
+
 // split splits a partition, while it is written to and read.
 func (d *director) split(ctx context.Context) error {
-	live, err := d.at.source.Partitions(ctx)
+	live, err := d.at.source.source().Partitions(ctx)
 	if err != nil {
 		return fmt.Errorf("list the partitions: %w", err)
 	}
 	p := live[int(d.plan.splitAt*float64(len(live)))]
-	children, err := d.at.source.Split(ctx, p.ID, "")
+	children, err := d.at.source.split(ctx, p.ID)
 	if err != nil {
 		return fmt.Errorf("split partition %s: %w", p.ID, err)
 	}
-	d.say("partition %s is split into %s and %s", p.ID, children[0].ID, children[1].ID)
+	d.say("partition %s is split into %s and %s", p.ID, children[0], children[1])
 	return nil
 }
 
@@ -186,15 +207,15 @@ func (d *director) split(ctx context.Context) error {
 func (d *director) crash(ctx context.Context) error {
 	victim := d.hosts[d.plan.victim]
 	for i := range d.hosts {
-		if h := d.hosts[(d.plan.victim+i)%len(d.hosts)]; d.tally.holds(h.name) {
+		if h := d.hosts[(d.plan.victim+i)%len(d.hosts)]; d.tally.holds(h.called()) {
 			victim = h
 			break
 		}
 	}
-	victim.doomed.Store(true)
+	victim.doom()
 	waited := time.Now()
 	if err := d.until(ctx, func() bool {
-		return victim.gate.crashed() || time.Since(waited) > lastWait
+		return victim.crashed() || time.Since(waited) > lastWait
 	}); err != nil {
 		return err
 	}
@@ -254,7 +275,7 @@ func (d *director) look(ctx context.Context) (caughtUp bool, err error) {
 		s.Rate = -1
 	}
 	for _, h := range d.hosts {
-		s.hosts = append(s.hosts, hostState{name: h.name, crashed: h.gate.crashed()})
+		s.hosts = append(s.hosts, hostState{name: h.called(), crashed: h.crashed()})
 	}
 	d.voice.Lock()
 	defer d.voice.Unlock()

@@ -28,7 +28,7 @@ type host struct {
 	// fell makes the crash happen once.
 	fell sync.Once
 
-	stop context.CancelFunc
+	cancel context.CancelFunc
 	// done is closed when Run has returned, with err set before.
 	done chan struct{}
 	err  error
@@ -36,12 +36,16 @@ type host struct {
 
 // startHost starts a host. It runs until stop is called or ctx ends.
 func startHost(ctx context.Context, name string, at places, t *tally, m metric.MeterProvider, say func(string, ...any)) (*host, error) {
-	h := &host{name: name, gate: newGate(), tally: t, to: at.target.Container, say: say, done: make(chan struct{})}
+	target, ok := at.target.container.(stored)
+	if !ok {
+		return nil, fmt.Errorf("start %s: a host in this process copies within a store", name)
+	}
+	h := &host{name: name, gate: newGate(), tally: t, to: target.Container, say: say, done: make(chan struct{})}
 	p, err := changefeed.New(changefeed.Config{
 		Processor:          processorName,
 		Instance:           name,
-		Source:             gatedSource{Source: at.db.Source(at.source.Container), gate: h.gate},
-		Leases:             gatedLeases{Container: at.db.Leases(at.leases.Container), gate: h.gate},
+		Source:             gatedSource{Source: at.source.source(), gate: h.gate},
+		Leases:             gatedLeases{Container: at.leaseContainer(), gate: h.gate},
 		Handler:            h,
 		Start:              feed.Beginning(),
 		AcquireInterval:    acquireInterval,
@@ -55,13 +59,21 @@ func startHost(ctx context.Context, name string, at places, t *tally, m metric.M
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	ctx, h.stop = context.WithCancel(ctx)
+	ctx, h.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(h.done)
 		h.err = p.Run(ctx)
 	}()
 	return h, nil
 }
+
+func (h *host) called() string { return h.name }
+
+func (h *host) doom() { h.doomed.Store(true) }
+
+func (h *host) crashed() bool { return h.gate.crashed() }
+
+func (h *host) stop() { h.cancel() }
 
 // end stops the host and waits for it. What a crashed host has to say about its
 // end is of no interest: nobody would hear it.

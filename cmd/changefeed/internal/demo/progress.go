@@ -32,12 +32,12 @@ type progress struct {
 }
 
 func newProgress(ctx context.Context, at places) (*progress, error) {
-	source := at.db.Source(at.source.Container)
+	source := at.source.source()
 	identity, err := source.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leases, err := at.db.Leases(at.leases.Container).Open(ctx, lease.Key{Processor: processorName, Identity: identity})
+	leases, err := at.leaseContainer().Open(ctx, lease.Key{Processor: processorName, Identity: identity})
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func play(t *testing.T, cfg Config) (Report, string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report, err = move(ctx, cfg, data, db); err != nil {
+		if report, err = move(ctx, cfg, data, storeEngine{db}); err != nil {
 			t.Fatalf("%v\n%s", err, said.String())
 		}
 		if err := db.Check(context.WithoutCancel(ctx)); err != nil {
@@ -153,7 +153,7 @@ func TestAnInterruptedRunEndsWithItsContext(t *testing.T) {
 			t.Errorf("run returned %v, its context is %v", err, ctx.Err())
 		}
 		for _, h := range d.hosts {
-			<-h.done // else the bubble would never end
+			<-h.(*host).done // else the bubble would never end
 		}
 	})
 }
@@ -170,7 +170,7 @@ func places3(t *testing.T) (*store.DB, places, dataset) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, err := prepare(t.Context(), db, data)
+	at, err := prepare(t.Context(), storeEngine{db}, data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,14 +89,18 @@ func pause(ctx context.Context, d time.Duration) error {
 // insert writes a record for the first time. One that is there already was written by a
 // run before this one, and is left as it is.
 func insert(ctx context.Context, w *wave, r record) error {
-	res, err := w.to.Create(ctx, nil, r.body, store.WriteOptions{})
+	key, err := keyOf(r.body, w.data.key)
+	if err != nil {
+		return err
+	}
+	lsn, err := w.to.create(ctx, key, r.body)
 	switch {
 	case errors.Is(err, store.ErrConflict):
 		return nil
 	case err != nil:
 		return err
 	}
-	w.tally.wrote(r.id, res.LSN)
+	w.tally.wrote(r.id, lsn)
 	return nil
 }
 
@@ -107,23 +111,23 @@ func update(ctx context.Context, w *wave, r record) error {
 	if err != nil {
 		return err
 	}
-	now, err := w.to.Read(ctx, key, r.id, store.ReadOptions{})
+	now, etag, err := w.to.read(ctx, key, r.id)
 	if err != nil {
 		return err
 	}
-	body, err := nextRevision(now.Body)
+	body, err := nextRevision(now)
 	if err != nil {
 		return err
 	}
-	return w.replace(ctx, key, r.id, body, now.ETag)
+	return w.replace(ctx, key, r.id, body, etag)
 }
 
 func (w *wave) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) error {
-	res, err := w.to.Replace(ctx, key, id, body, store.WriteOptions{IfMatch: etag})
+	lsn, err := w.to.replace(ctx, key, id, body, etag)
 	if err != nil {
 		return err
 	}
-	w.tally.wrote(id, res.LSN)
+	w.tally.wrote(id, lsn)
 	return nil
 }
 

@@ -1,0 +1,234 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/serve"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// served is a server at work, `changefeed serve` as it is, and an account on it. It listens on the
+// loopback address of this machine, and ends with this process, however that ends.
+type served struct {
+	*connect.Opened
+	admin *admin.Client
+	stop  context.CancelFunc
+	done  chan error
+}
+
+var endpointLine = regexp.MustCompile(`(?m)^endpoint +(\S+)$`)
+
+// startServer serves the store in dir.
+func startServer(ctx context.Context, dir string) (*served, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &served{stop: cancel, done: make(chan error, 1)}
+	banner := &banner{ready: make(chan struct{})}
+	go func() {
+		s.done <- serve.Run(ctx, serve.Config{
+			Listen: "127.0.0.1:0", Data: dir, TLS: "off", Partitions: 1, LogLevel: slog.LevelError, Out: banner, Log: io.Discard,
+		})
+	}()
+	select {
+	case <-banner.ready:
+	case err := <-s.done:
+		cancel()
+		return nil, fmt.Errorf("serve: %w", err)
+	}
+	endpoint := endpointLine.FindStringSubmatch(banner.text.String())
+	if endpoint == nil {
+		cancel()
+		return nil, errors.Join(errors.New("serve: it doesn't say its endpoint"), <-s.done)
+	}
+	settings := connect.Settings{Endpoint: endpoint[1], Key: wire.EmulatorKey}
+	var err error
+	if s.Opened, err = connect.OpenSettings(ctx, settings); err == nil {
+		s.admin, err = admin.New(admin.Config{Endpoint: settings.Endpoint, Key: settings.Key})
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.end()) //nolint:contextcheck // what was opened is closed, though ctx has ended
+	}
+	return s, nil
+}
+
+// end ends the server in good order.
+func (s *served) end() error {
+	var err error
+	if s.Opened != nil {
+		err = s.Close()
+	}
+	s.stop()
+	return errors.Join(err, <-s.done)
+}
+
+// banner is what a server prints when it is ready, in one piece.
+type banner struct {
+	text  strings.Builder
+	ready chan struct{}
+}
+
+func (b *banner) Write(p []byte) (int, error) {
+	n, err := b.text.Write(p)
+	if strings.HasSuffix(b.text.String(), "\nready\n") {
+		close(b.ready)
+	}
+	return n, err
+}
+
+// ensure implements engine.
+func (s *served) ensure(ctx context.Context, name, key string, partitions int) (container, error) {
+	client := s.Documents()
+	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil); err != nil && status(err) != http.StatusConflict {
+		return nil, fmt.Errorf("make the database: %w", err)
+	}
+	db, err := client.NewDatabase(database)
+	if err != nil {
+		return nil, err
+	}
+	// The service gives a container a partition for each 10,000 RU/s, and the server does so too.
+	throughput := azcosmos.NewManualThroughputProperties(int32(partitions) * 10_000) //nolint:gosec // a few
+	_, err = db.CreateContainer(ctx, azcosmos.ContainerProperties{
+		ID:                     name,
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Kind: azcosmos.PartitionKeyKindHash, Version: 2, Paths: []string{key}},
+	}, &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput})
+	if err != nil && status(err) != http.StatusConflict {
+		return nil, err
+	}
+	c, err := client.NewContainer(database, name)
+	if err != nil {
+		return nil, err
+	}
+	has, err := c.Read(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return remote{s, c, name}, sameKey(has.ContainerProperties.PartitionKeyDefinition.Paths, key)
+}
+
+// leases implements engine.
+func (s *served) leases(name string, _ container) lease.Container {
+	return s.Leases(database, name, cosmos.LeaseOptions{})
+}
+
+// remote is a container that is reached by the protocol.
+type remote struct {
+	server *served
+	client *azcosmos.ContainerClient
+	name   string
+}
+
+func (c remote) create(ctx context.Context, key feed.PartitionKey, body []byte) (int64, error) {
+	k, err := partitionKey(key)
+	if err != nil {
+		return 0, err
+	}
+	made, err := c.client.CreateItem(ctx, k, body, nil)
+	if err != nil {
+		return 0, asStore(err)
+	}
+	return lsnOf(made.SessionToken)
+}
+
+func (c remote) read(ctx context.Context, key feed.PartitionKey, id string) (body []byte, etag string, err error) {
+	k, err := partitionKey(key)
+	if err != nil {
+		return nil, "", err
+	}
+	got, err := c.client.ReadItem(ctx, k, id, nil)
+	return got.Value, string(got.ETag), asStore(err)
+}
+
+func (c remote) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) (int64, error) {
+	k, err := partitionKey(key)
+	if err != nil {
+		return 0, err
+	}
+	is := azcore.ETag(etag)
+	made, err := c.client.ReplaceItem(ctx, k, id, body, &azcosmos.ItemOptions{IfMatchEtag: &is})
+	if err != nil {
+		return 0, asStore(err)
+	}
+	return lsnOf(made.SessionToken)
+}
+
+func (c remote) split(ctx context.Context, partition string) ([]string, error) {
+	made, err := c.server.admin.Split(ctx, database, c.name, partition, "")
+	children := make([]string, 0, len(made))
+	for _, p := range made {
+		children = append(children, p.ID)
+	}
+	return children, err
+}
+
+func (c remote) source() feed.Source {
+	return c.server.Source(database, c.name, cosmos.SourceOptions{})
+}
+
+// partitionKey is a key as azcosmos has it. It has none for a field that is missing.
+func partitionKey(key feed.PartitionKey) (azcosmos.PartitionKey, error) {
+	k := azcosmos.NewPartitionKey()
+	for _, v := range key {
+		switch v := v.(type) {
+		case string:
+			k = k.AppendString(v)
+		case bool:
+			k = k.AppendBool(v)
+		case float64:
+			k = k.AppendNumber(v)
+		case nil:
+			k = k.AppendNull()
+		default:
+			return k, fmt.Errorf("the key %s can't be written by azcosmos", key)
+		}
+	}
+	return k, nil
+}
+
+// lsnOf is the LSN of a write, which its session token ends in: 0:-1#13.
+func lsnOf(token *string) (int64, error) {
+	if token == nil {
+		return 0, errors.New("a write is answered without a session token")
+	}
+	_, lsn, _ := strings.Cut(*token, "#")
+	n, err := strconv.ParseInt(lsn, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("a write is answered with the session token %q: %w", *token, err)
+	}
+	return n, nil
+}
+
+// status is the HTTP status of an error of azcosmos; 0: it has none.
+func status(err error) int {
+	var response *azcore.ResponseError
+	if errors.As(err, &response) {
+		return response.StatusCode
+	}
+	return 0
+}
+
+// asStore is an error in the store's words, where a run tells it apart.
+func asStore(err error) error {
+	switch status(err) {
+	case http.StatusConflict:
+		return fmt.Errorf("%w: %w", store.ErrConflict, err)
+	case http.StatusPreconditionFailed:
+		return fmt.Errorf("%w: %w", store.ErrPreconditionFailed, err)
+	}
+	return err
+}
