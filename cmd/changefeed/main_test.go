@@ -148,3 +148,21 @@ func TestVersionSaysTheReleaseAndTheCommit(t *testing.T) {
 		}
 	}
 }
+
+func TestShellsOfferTheValuesOfFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"leases", "ls", "--dialect", ""}, "dotnet\njava-handle-changes\njava-latest-version\n:4\n"},
+		{[]string{"tail", "--mode", ""}, "latest\nall-versions\n:4\n"},
+		{[]string{"tail", "--key", ""}, ":4\n"},
+		{[]string{"tail", "--key-file", ""}, ":0\n"},
+		{[]string{"tail", "--data", ""}, ":16\n"},
+	} {
+		code, out, errOut := command(t, append([]string{"__complete"}, c.args...)...)
+		if code != exitOK || out != c.want {
+			t.Errorf("%v: status %d: %q, want %q; %s", c.args, code, out, c.want, errOut)
+		}
+	}
+}

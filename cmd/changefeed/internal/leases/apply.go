@@ -54,6 +54,9 @@ func (c *Container) write(ctx context.Context, s Survey, step Step) error {
 			return err
 		}
 	}
+	if s.Codec.Dialect() != lease.DotNet && l.Timestamp.IsZero() {
+		l.Timestamp = s.Now // which Java's hosts write with a new lease, .NET's with the first update
+	}
 	body := step.Raw
 	if body == nil {
 		body = s.Codec.Encode(l)

@@ -42,8 +42,14 @@ func (e *ForeignOwnerError) Error() string {
 // Run carries it out. Errors: *[ForeignOwnerError], before anything is done; [ErrNotReleased].
 func (r Release) Run(ctx context.Context, c *Container, s Survey, items []Item) error {
 	for _, i := range items {
-		if s.State(i.Lease) == Live && !lease.Ours(i.Owner) && !r.Force {
+		if s.State(i.Lease) != Live || r.Force {
+			continue
+		}
+		if !lease.Ours(i.Owner) {
 			return &ForeignOwnerError{Token: i.Token, Owner: i.Owner}
+		}
+		if parent, shadowed := s.ancestor(i.Lease); shadowed {
+			return fmt.Errorf("lease %s waits for the end of its parent %s, and its owner gives it up by itself: release that one", i.Token, parent.Token)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
@@ -83,7 +89,7 @@ type answer int
 const (
 	settled answer = iota // nothing is to be waited for
 	asked                 // the lease is marked
-	refused               // a renewal came between: it is to be asked for again
+	refused               // it couldn't be asked for yet: by a renewal that came between, for instance
 )
 
 // begin frees a lease, or asks for it.
@@ -101,6 +107,9 @@ func (r Release) begin(ctx context.Context, c *Container, s Survey, i Item) (ans
 			return settled, err
 		}
 		return settled, r.say("lease %s of %s is free; it was %s\n", i.Token, owner, state)
+	case s.Age(i.Lease) >= s.Terms.Young():
+		// Its owner may be dead, and a request would look like a sign of life. Either it writes, or the lease expires.
+		return refused, r.say("lease %s: %s hasn't written it for %s; waiting until it does, or the lease expires\n", i.Token, owner, s.Age(i.Lease))
 	case i.Wanted() != "":
 		return asked, r.say("lease %s: %s was asked for it by %s already\n", i.Token, owner, lease.Instance(i.Wanted()))
 	}
@@ -148,7 +157,7 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 		case l.Wanted() == "" && marked:
 			// A host of our kind keeps the mark until somebody acquires the lease.
 			return r.say("lease %s was free, and %s has taken it again\n", i.Token, lease.Instance(l.Owner))
-		case l.Wanted() == "":
+		case l.Wanted() == "" && s.Age(l) < s.Terms.Young():
 			_, err := c.Replace(ctx, d, s.Codec.Encode(l.Asked(r.Owner)))
 			if marked = err == nil; err != nil && !changed(err) && ctx.Err() == nil {
 				return fmt.Errorf("ask for lease %s: %w", i.Token, err)
@@ -158,7 +167,7 @@ func (r Release) wait(ctx context.Context, c *Container, s Survey, i Item, marke
 					return err
 				}
 			}
-		default:
+		case l.Wanted() != "":
 			marked = true
 		}
 		select {

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// What shells offer behind a flag (`changefeed completion SHELL` prints how).
+
+// offered are the values of flags that have few.
+var offered = map[string][]cobra.Completion{
+	"dialect": dialects(), "mode": {"latest", "all-versions"}, "tls": {"self-signed", "off"}, "log-level": {"debug", "info", "warn", "error"},
+	"from": {"beginning", "now", "after:0"}, "start": {"beginning", "marker"},
+}
+
+func dialects() []cobra.Completion {
+	return []cobra.Completion{lease.DotNet.Name(), lease.JavaHandleChanges.Name(), lease.JavaLatestVersion.Name()}
+}
+
+// files and directories are flags whose values are such; others have values that nobody can guess, and file names
+// would only be in the way.
+var (
+	files       = []string{"certificate", "key-file", "lease-certificate", "lease-key-file", "read-only-key-file", "output", "position", "input"}
+	directories = []string{"data"}
+)
+
+// completed gives every flag of a command and its subcommands what shells offer for it.
+func completed(cmd *cobra.Command) *cobra.Command {
+	for _, sub := range cmd.Commands() {
+		completed(sub)
+	}
+	for _, flags := range []*pflag.FlagSet{cmd.PersistentFlags(), cmd.Flags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if _, has := cmd.GetFlagCompletionFunc(f.Name); has {
+				return
+			}
+			values := offered[f.Name]
+			if f.Name == "mode" && cmd.Name() == "replicate" {
+				values = []cobra.Completion{"latest", "avad"}
+			}
+			if f.Name == "from" && cmd.Name() == "replicate" {
+				values = nil
+			}
+			directive := cobra.ShellCompDirectiveNoFileComp
+			switch {
+			case slices.Contains(files, f.Name):
+				directive = cobra.ShellCompDirectiveDefault
+			case slices.Contains(directories, f.Name):
+				directive = cobra.ShellCompDirectiveFilterDirs
+			}
+			// Its one error is that the flag isn't there, or has a function.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, directive))
+		})
+	}
+	return cmd
+}
