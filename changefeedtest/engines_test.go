@@ -21,6 +21,9 @@ var engines = []struct {
 		if s.why != "" {
 			t.Skip("it needs " + s.why)
 		}
+		if s.partitions > 16 && raceEnabled {
+			t.Skip("it takes a minute under the race detector")
+		}
 		return newCosmosEngine(t, s.partitions, s.mode)
 	}},
 }

@@ -1,0 +1,202 @@
+package cosmos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// The processor's own tests run over HTTP in changefeedtest. Here is what belongs to this engine.
+
+// delivered counts what handlers were given, by id.
+type delivered struct {
+	mu     sync.Mutex // guards counts
+	counts map[string]int
+}
+
+func (d *delivered) Handle(_ context.Context, b *changefeed.Batch) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range b.Changes {
+		id, err := b.Changes[i].ID()
+		if err != nil {
+			return err
+		}
+		d.counts[id]++
+	}
+	return nil
+}
+
+// wantOnce checks that each of n changes was delivered exactly once.
+func (d *delivered) wantOnce(t *testing.T, when string, n int) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.counts) != n {
+		t.Errorf("%s: %d of %d changes are delivered", when, len(d.counts), n)
+	}
+	for id, times := range d.counts {
+		if times != 1 {
+			t.Errorf("%s: %s is delivered %d times", when, id, times)
+		}
+	}
+}
+
+// host runs a processor until it is stopped.
+func host(t *testing.T, cfg changefeed.Config) (stop func() error) {
+	t.Helper()
+	p, err := changefeed.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// Two hosts on one account share leases of each dialect through a split, a merge where the dialect knows one, and the end of
+// one of them.
+func TestHostsShareLeasesOfEachDialect(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.Name(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+				leaseContainer(t, s)
+				c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 2})
+				got, written := &delivered{counts: map[string]int{}}, 0
+				write := func() {
+					for range 40 {
+						written++
+						if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"item-%d"}`, written), store.WriteOptions{}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					time.Sleep(2 * time.Minute)
+					synctest.Wait()
+				}
+				start := func(instance string) func() error {
+					a := account(t, s, cosmos.Options{})
+					return host(t, changefeed.Config{
+						Processor: "p", Instance: instance, Handler: got, Start: feed.Beginning(),
+						Source: a.Source("db", "items", cosmos.SourceOptions{Dialect: d}),
+						Leases: a.Leases("db", "leases", cosmos.LeaseOptions{Dialect: d}),
+					})
+				}
+				first := start("first")
+				write()
+				second := start("second")
+				write()
+				got.wantOnce(t, "shared", written)
+				made := s.Split("db", "items", s.Partitions("db", "items")[0].ID)
+				write()
+				got.wantOnce(t, "after a split", written)
+				if d != lease.JavaHandleChanges {
+					s.Merge("db", "items", made[0].ID, made[1].ID)
+					write()
+					got.wantOnce(t, "after a merge", written)
+				}
+				if err := first(); err != nil {
+					t.Errorf("the first host: %v", err)
+				}
+				write()
+				got.wantOnce(t, "on one host", written)
+				if err := second(); err != nil {
+					t.Errorf("the second host: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A budget that several hosts' reads would use up many times over leaves no lease behind: none is lost, and all is read in the end.
+func TestProcessorWithinABudget(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 4})
+		const changes, rate = 4000, 20
+		for i := range changes {
+			if _, err := c.Upsert(t.Context(), nil, document("", fmt.Sprintf("item-%d", i)), store.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		budget := cosmos.NewBudget(rate)
+		got := &delivered{counts: map[string]int{}}
+		began := time.Now()
+		var lost []string
+		var mu sync.Mutex // guards lost
+		for _, instance := range []string{"first", "second"} {
+			a := account(t, s, cosmos.Options{Budget: budget})
+			stop := host(t, changefeed.Config{
+				Processor: "p", Instance: instance, Handler: got, Start: feed.Beginning(),
+				Source: a.Source("db", "items", cosmos.SourceOptions{}), Leases: a.Leases("db", "leases", cosmos.LeaseOptions{}),
+				Notify: func(n changefeed.Notification) {
+					if n.Event == changefeed.Released && n.Reason == changefeed.Lost {
+						mu.Lock()
+						defer mu.Unlock()
+						lost = append(lost, n.LeaseToken)
+					}
+				},
+			})
+			defer func() {
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		count := func() int {
+			got.mu.Lock()
+			defer got.mu.Unlock()
+			return len(got.counts)
+		}
+		for range 1200 {
+			if count() == changes {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		took := time.Since(began).Seconds()
+		u := budget.Usage()
+		t.Logf("%d changes of 1 KB within %d RU/s took %.0f s, %+v", changes, rate, took, u)
+		if spent, most := u.FeedRU+u.LeaseRU, rate*(took+1)+200; spent > most {
+			t.Errorf("%.0f RU are spent in %.0f s; want %.0f at most", spent, took, most)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		got.wantOnce(t, "within a budget", changes)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(lost) > 0 {
+			t.Errorf("leases are lost: %v", lost)
+		}
+	})
+}
+
+// A source and a lease container that were made for different dialects are refused by name, before anything is asked for.
+func TestProcessorRefusesASourceOfAnotherDialect(t *testing.T) {
+	a, err := cosmos.WithKey("https://mine.documents.azure.com:443/", "a2V5", cosmos.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = changefeed.New(changefeed.Config{
+		Processor: "p", Handler: &delivered{}, Source: a.Source("db", "items", cosmos.SourceOptions{Dialect: lease.JavaLatestVersion}),
+		Leases: a.Leases("db", "leases", cosmos.LeaseOptions{}),
+	})
+	var refused *changefeed.ConfigError
+	if !errors.As(err, &refused) {
+		t.Fatalf("%v; want a *changefeed.ConfigError", err)
+	}
+	wantWords(t, err, "Leases", lease.DotNet.String(), lease.JavaLatestVersion.String())
+}
