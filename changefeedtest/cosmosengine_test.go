@@ -130,8 +130,13 @@ func (e *cosmosEngine) disturb(seed uint64, until time.Time) {
 	for i, s := range []*Server{e.items, e.leasesServer} {
 		for k, f := range []server.Fault{
 			{Status: 429, SubStatus: 3200, RetryAfter: 400 * time.Millisecond},
-			{Status: 449, RetryAfter: 50 * time.Millisecond}, {Status: 503}, {Status: 500}, {Status: 408}, {Drop: true},
-			{Status: 410, SubStatus: 1008}, {Delay: 700 * time.Millisecond},
+			{Status: 449, RetryAfter: 50 * time.Millisecond},
+			{Status: 503},
+			{Status: 500},
+			{Status: 408},
+			{Drop: true},
+			{Status: 410, SubStatus: 1008},
+			{Delay: 700 * time.Millisecond},
 		} {
 			f.Probability, f.Seed = 0.01, seed<<8|uint64(i<<4|k)
 			f.Match = func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/docs") && time.Now().Before(until) }

@@ -31,8 +31,19 @@ type documents struct {
 	client *azcosmos.Client
 }
 
-// open returns the client of azcosmos, which is made when it is first needed.
-func (d *documents) open() (*azcosmos.Client, error) {
+// open returns the client of azcosmos, which is made when it is first needed. The account is asked for before that, within
+// ctx: azcosmos asks for it in its first call too, and holds that up for as long as the account doesn't answer, a minute
+// at most, whatever the call's context says.
+func (d *documents) open(ctx context.Context) (*azcosmos.Client, error) {
+	d.mu.Lock()
+	client := d.client
+	d.mu.Unlock()
+	if client != nil {
+		return client, nil
+	}
+	if _, err := d.account.client.topology(ctx); err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.client != nil {
@@ -142,7 +153,7 @@ func (d *documents) call(ctx context.Context, kind requestKind, key string,
 	if key != "" {
 		x.key = asciiKey(key)
 	}
-	client, err := d.open()
+	client, err := d.open(ctx)
 	if err != nil {
 		return x, 0, err
 	}

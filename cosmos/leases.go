@@ -148,7 +148,7 @@ func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, erro
 
 // manage makes a call that isn't about documents. azcosmos may try it again.
 func (d *documents) manage(ctx context.Context, do func(ctx context.Context, db *azcosmos.DatabaseClient) error) error {
-	client, err := d.open()
+	client, err := d.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -454,15 +454,15 @@ func countRequests(s *changefeedtest.Server) func() int64 {
 	return n.Load
 }
 
-// failingDial refuses the first connections, as while a name can't be resolved.
+// failingDial refuses connections for azcosmos, as while a name can't be resolved. What this package itself asks of the
+// account succeeds: a moment earlier, it was.
 type failingDial struct {
-	azcore.ClientOptions
 	next  http.RoundTripper
 	fails atomic.Int64
 }
 
 func (f *failingDial) Do(r *http.Request) (*http.Response, error) {
-	if f.fails.Add(-1) >= 0 {
+	if strings.Contains(r.UserAgent(), "azcosmos") && f.fails.Add(-1) >= 0 {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")}
 	}
 	return f.next.RoundTrip(r)
@@ -484,6 +484,26 @@ func TestFirstFailureToReachTheAccountIsNotKept(t *testing.T) {
 		transport.fails.Store(0)
 		if _, err := leases.Open(ctx, fakeKey); err != nil {
 			t.Fatalf("as soon as the account is reached: %v", err)
+		}
+	})
+}
+
+// The SDK's own look at the account goes on when its caller has given up.
+func TestOpeningLeasesEndsWithItsContext(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		s.Fail(server.Fault{Operation: "read account", Delay: time.Hour})
+		leases := account(t, s, cosmos.Options{}).Leases("db", "leases", cosmos.LeaseOptions{})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := leases.Open(ctx, fakeKey)
+		if took := time.Since(began); err == nil || took > 11*time.Second {
+			t.Errorf("an account that doesn't answer held Open up for %s: %v; want the 10 s of its context", took, err)
+		}
+		s.Faults().Clear()
+		if _, err := leases.Open(t.Context(), fakeKey); err != nil {
+			t.Errorf("after it: %v", err)
 		}
 	})
 }
