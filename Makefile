@@ -14,7 +14,7 @@ PKG           ?= ./...
 FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 
-.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server load memory memory-server balance demo replicate-flights interop interop-go interop-js interop-java interop-raw compare-java record-java check clean
+.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-raw compare-java record-java check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -36,6 +36,7 @@ vet:
 lint: $(GOLANGCI_BIN)
 	$(GOLANGCI_BIN) run
 	cd interop/go && $(GOLANGCI_BIN) run
+	cd examples && $(GOLANGCI_BIN) run
 
 ## fmt: format as lint wants it
 fmt: $(GOLANGCI_BIN)
@@ -109,6 +110,11 @@ memory-server:
 ## demo: the 20,000 flights moved to another partition key; SEED=n varies what happens
 demo:
 	$(GO) run ./cmd/changefeed demo $(if $(SEED),--seed $(SEED))
+
+## examples: the examples build, and each runs as a process against a server; its own module, and so is examples/flights
+examples:
+	cd examples && $(GO) vet ./... && $(GO) test ./...
+	cd examples/flights && $(GO) vet ./... && $(GO) test ./...
 
 ## replicate-flights: two processes copy the flights of a Parquet file under another key, and one is killed; FLIGHTS=file RECORDS=n
 replicate-flights: build

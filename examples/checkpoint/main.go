@@ -1,0 +1,116 @@
+// Checkpoint collects the changes of several batches and writes them out together; the position moves only
+// when that is done. A crash in between brings the collected changes again.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/examples/internal/account"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+const (
+	// enough is how many changes are written out together, at least.
+	enough = 10
+	// late is how long a change waits for others, at most.
+	late = 5 * time.Second
+)
+
+// collector is the observer of one lease. What it collects is written out when there is enough, when a change
+// has waited for long, and when the work on the lease ends.
+type collector struct {
+	lease   string
+	batches chan *changefeed.Batch
+	done    chan struct{}
+}
+
+// Open implements changefeed.Observer. ctx ends when the lease is lost: then nothing may be written out any more.
+func (c *collector) Open(ctx context.Context, l lease.Lease) error {
+	c.lease, c.batches, c.done = l.Token, make(chan *changefeed.Batch), make(chan struct{})
+	go c.collect(ctx)
+	return nil
+}
+
+// Handle implements changefeed.Observer. It returns before the changes are written out: with manual
+// checkpoints that doesn't acknowledge them.
+func (c *collector) Handle(ctx context.Context, b *changefeed.Batch) error {
+	select {
+	case c.batches <- b:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close implements changefeed.Observer: what was collected is written out before the lease is released.
+func (c *collector) Close(context.Context, changefeed.Reason) error {
+	close(c.batches)
+	<-c.done
+	return nil
+}
+
+// collect writes out what Handle passes on.
+func (c *collector) collect(ctx context.Context) {
+	defer close(c.done)
+	var last *changefeed.Batch
+	var collected []feed.Change
+	flush := func() {
+		if last == nil || ctx.Err() != nil {
+			return
+		}
+		fmt.Printf("lease %s: %d changes written together\n", c.lease, len(collected))
+		if err := last.Checkpoint(ctx); err != nil {
+			log.Printf("lease %s: %v: its changes come again", c.lease, err)
+		}
+		last, collected = nil, nil
+	}
+	defer flush()
+	ticker := time.NewTicker(late)
+	defer ticker.Stop()
+	for {
+		select {
+		case b, more := <-c.batches:
+			if !more {
+				return
+			}
+			last, collected = b, append(collected, b.Changes...)
+			if len(collected) >= enough {
+				flush()
+			}
+		case <-ticker.C:
+			flush()
+		}
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	shop, err := account.FromEnvironment()
+	if err != nil {
+		log.Fatal(err)
+	}
+	processor, err := changefeed.New(changefeed.Config{
+		Processor:  "checkpoint",
+		Source:     shop.Source("shop", "orders", cosmos.SourceOptions{}),
+		Leases:     shop.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}),
+		Start:      feed.Beginning(),
+		MaxItems:   4, // small, to show that several batches are written together
+		Checkpoint: changefeed.Checkpointing{Manual: true},
+		Observer:   func(lease.Lease) (changefeed.Observer, error) { return &collector{}, nil },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}

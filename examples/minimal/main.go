@@ -1,0 +1,47 @@
+// Minimal is the smallest processor on Azure Cosmos DB: it prints the orders that are written from now on.
+// Start it several times, and the processes share the work. It is the same program for an account in
+// Azure and for `changefeed serve`.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os/signal"
+	"syscall"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/examples/internal/account"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	shop, err := account.FromEnvironment()
+	if err != nil {
+		log.Fatal(err)
+	}
+	processor, err := changefeed.New(changefeed.Config{
+		Processor: "minimal", // hosts of this name share the work
+		Source:    shop.Source("shop", "orders", cosmos.SourceOptions{}),
+		Leases:    shop.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}),
+		Handler: changefeed.HandlerFunc(func(_ context.Context, b *changefeed.Batch) error {
+			for _, change := range b.Changes {
+				fmt.Printf("lease %s: %s\n", b.LeaseToken, change.Current)
+			}
+			return nil // an error brings the batch again
+		}),
+		Notify: func(n changefeed.Notification) {
+			if n.Event == changefeed.Failed {
+				log.Print(n.Err) // it is tried again
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil { // until a signal
+		log.Fatal(err)
+	}
+}

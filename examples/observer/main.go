@@ -1,0 +1,75 @@
+// Observer has a state of its own for each lease: a file that is opened when the work on the lease begins,
+// and closed, before the lease goes to another host, when it ends.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/examples/internal/account"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// journal is the observer of one lease. Its methods are called one at a time, so it needs no lock.
+type journal struct {
+	lease string
+	file  *os.File
+	lines int
+}
+
+// Open implements changefeed.Observer.
+func (j *journal) Open(_ context.Context, l lease.Lease) (err error) {
+	j.lease = l.Token
+	// Another host may have worked on the lease before: the file is added to.
+	j.file, err = os.OpenFile("lease-"+l.Token+".ndjson", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		fmt.Println("open", j.lease)
+	}
+	return err
+}
+
+// Handle implements changefeed.Observer.
+func (j *journal) Handle(_ context.Context, b *changefeed.Batch) error {
+	for _, change := range b.Changes {
+		if _, err := fmt.Fprintf(j.file, "%s\n", change.Current); err != nil {
+			return err
+		}
+		j.lines++
+	}
+	return j.file.Sync() // the position is written when this has returned
+}
+
+// Close implements changefeed.Observer.
+func (j *journal) Close(_ context.Context, r changefeed.Reason) error {
+	fmt.Printf("close %s after %d lines: %s\n", j.lease, j.lines, r)
+	return j.file.Close()
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	shop, err := account.FromEnvironment()
+	if err != nil {
+		log.Fatal(err)
+	}
+	processor, err := changefeed.New(changefeed.Config{
+		Processor: "observer",
+		Source:    shop.Source("shop", "orders", cosmos.SourceOptions{}),
+		Leases:    shop.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}),
+		Start:     feed.Beginning(),
+		Observer:  func(lease.Lease) (changefeed.Observer, error) { return &journal{}, nil },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,105 @@
+package projection_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/examples/projection"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// The handler over the protocol of Azure Cosmos DB, in fake time: the test takes as long as its work, not as
+// the processor's intervals. In the middle the only partition is split, and the service throttles reads.
+func TestTotalsAreRightThroughASplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := changefeedtest.NewServer(t)
+		orders := changefeedtest.NewContainer(t, s.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+		changefeedtest.NewContainer(t, s.DB, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+		write := func(from, to int) {
+			for i := from; i < to; i++ {
+				doc := fmt.Appendf(nil, `{"id":"%d","customer":"c%d","total":10}`, i, i%5)
+				if _, err := orders.Upsert(t.Context(), nil, doc, store.WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var o cosmos.Options
+		o.Transport = s.Client()
+		account, err := cosmos.WithKey(s.Endpoint, s.Key, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		totals := projection.New()
+		processor, err := changefeed.New(changefeed.Config{
+			Processor: "totals",
+			Source:    account.Source("shop", "orders", cosmos.SourceOptions{}),
+			Leases:    account.Leases("shop", "leases", cosmos.LeaseOptions{}),
+			Start:     feed.Beginning(),
+			Handler:   totals,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- processor.Run(ctx) }()
+
+		write(0, 50)
+		time.Sleep(10 * time.Second)
+		s.Fail(server.Fault{Operation: "read change feed", Status: 429, RetryAfter: time.Second, Count: 3})
+		if children := s.Split("shop", "orders", "0"); len(children) != 2 {
+			t.Fatalf("%d children", len(children))
+		}
+		write(50, 100)
+		time.Sleep(2 * time.Minute)
+		for i := range 5 {
+			if got := totals.Of(fmt.Sprintf("c%d", i)); got != 200 {
+				t.Errorf("customer c%d ordered for %d, not 200", i, got)
+			}
+		}
+		if err := processor.Healthy(); err != nil {
+			t.Error(err)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The same handler in the simulation: hosts that crash, lost answers, splits, merges, clocks that are wrong. Each seed is
+// another story, and tells the same one every time.
+func TestTotalsAreRightWhateverHappens(t *testing.T) {
+	for seed := range uint64(10) {
+		totals, want := projection.New(), map[string]map[string]int{}
+		changefeedtest.Simulate(t, changefeedtest.Simulation{
+			Seed:    seed,
+			Handler: func(string) changefeed.Handler { return totals },
+			Document: func(n int) (feed.PartitionKey, map[string]any) {
+				customer, id := fmt.Sprint("c", n%7), fmt.Sprint(n%50)
+				if want[customer] == nil {
+					want[customer] = map[string]int{}
+				}
+				want[customer][id] = n
+				return feed.PartitionKey{customer}, map[string]any{"id": id, "pk": customer, "customer": customer, "total": n}
+			},
+		})
+		for customer, orders := range want {
+			sum := 0
+			for _, total := range orders {
+				sum += total
+			}
+			if got := totals.Of(customer); got != sum {
+				t.Errorf("seed %d: %s ordered for %d, not %d", seed, customer, got, sum)
+			}
+		}
+	}
+}

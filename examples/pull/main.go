@@ -1,0 +1,70 @@
+// Pull reads a feed without leases: one process that reads everything once, to its end, and remembers in a file
+// how far it got. The next run goes on there, whatever was split or merged meanwhile: a job for a schedule.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/examples/internal/account"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+const positionFile = "position.txt"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	shop, err := account.FromEnvironment()
+	if err != nil {
+		return err
+	}
+	position, err := os.ReadFile(positionFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	reader, err := feed.NewReader(shop.Source("shop", "orders", cosmos.SourceOptions{}), feed.ReaderConfig{
+		Start:    feed.Beginning(), // of the first run; afterwards the position counts
+		Position: string(position),
+		Parallel: 4,
+	})
+	if err != nil {
+		return err
+	}
+	n := 0
+	for page, err := range reader.Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		n += len(page.Changes)
+		if err := keep(ctx, reader); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%d changes since the last run\n", n)
+	return keep(ctx, reader)
+}
+
+// keep writes down how far the reader got: a crash leaves the old place or the new one.
+func keep(ctx context.Context, r *feed.Reader) error {
+	position, err := r.Position(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(positionFile+".new", []byte(position), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(positionFile+".new", positionFile)
+}

@@ -1,0 +1,256 @@
+// Package examples_test runs the examples as they are, each as a process, against a server on this machine.
+package examples_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+const key = "ZXhhbXBsZXM="
+
+// shop is a server with 40 orders, of which one is not as the others.
+func shop(t *testing.T) (endpoint string, write func(doc string)) {
+	t.Helper()
+	db := changefeedtest.NewStore(t)
+	orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 2})
+	write = func(doc string) {
+		if _, err := orders.Upsert(context.WithoutCancel(t.Context()), nil, []byte(doc), store.WriteOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range 39 {
+		write(fmt.Sprintf(`{"id":"%d","customer":"c%d","total":%d}`, i, i, i))
+	}
+	write(`{"id":"odd","customer":"odd","total":"many"}`)
+	h, err := server.New(db, server.Options{Keys: []string{key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL, write
+}
+
+// program is an example that runs.
+type program struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	dir   string
+	lines *bufio.Scanner
+	errs  *bytes.Buffer
+	seen  []string
+}
+
+// start builds and starts an example in a directory of its own.
+func start(t *testing.T, name, endpoint, dir string) *program {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), name)
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./"+name).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	p := &program{t: t, dir: dir, errs: &bytes.Buffer{}, cmd: exec.CommandContext(t.Context(), binary)}
+	p.cmd.Dir, p.cmd.Stderr = dir, p.errs
+	p.cmd.Env = append(os.Environ(), "COSMOS_CONNECTION_STRING=", "COSMOS_ENDPOINT="+endpoint, "COSMOS_KEY="+key, "METRICS_ADDRESS=127.0.0.1:0")
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewScanner(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// until reads lines until want is true of all so far.
+func (p *program) until(want func(lines []string) bool) {
+	p.t.Helper()
+	for !want(p.seen) {
+		if !p.lines.Scan() {
+			p.t.Fatalf("it ended after %q: %v: %s", p.seen, p.cmd.Wait(), p.errs)
+		}
+		p.seen = append(p.seen, p.lines.Text())
+	}
+}
+
+// end interrupts it, and expects it to end well.
+func (p *program) end() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		p.t.Fatal(err)
+	}
+	p.rest()
+}
+
+// rest waits for its end.
+func (p *program) rest() {
+	p.t.Helper()
+	for p.lines.Scan() {
+		p.seen = append(p.seen, p.lines.Text())
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("%v: %s", err, p.errs)
+	}
+}
+
+func count(lines []string, part string) (n int) {
+	for _, line := range lines {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestMinimalPrintsWhatIsWrittenFromNowOn(t *testing.T) {
+	endpoint, write := shop(t)
+	p := start(t, "minimal", endpoint, t.TempDir())
+	// When it has begun nobody is told: it gets orders until one is printed.
+	printed, stopped := make(chan struct{}), sync.WaitGroup{}
+	stopped.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-printed:
+				return
+			default:
+				write(fmt.Sprintf(`{"id":"new-%d","customer":"new","total":1}`, i))
+			}
+		}
+	})
+	p.until(func(lines []string) bool { return count(lines, `"customer":"new"`) > 0 })
+	close(printed)
+	stopped.Wait()
+	if n := count(p.seen, `"customer":"c`); n > 0 {
+		t.Errorf("%d old orders: %q", n, p.seen)
+	}
+	p.end()
+}
+
+func TestTypedSetsAsideWhatItCannotDecode(t *testing.T) {
+	endpoint, _ := shop(t)
+	p := start(t, "typed", endpoint, t.TempDir())
+	p.until(func(lines []string) bool { return count(lines, " ordered for ") == 39 })
+	p.end()
+	letters, err := os.ReadFile(filepath.Join(p.dir, "dead-letters.txt"))
+	if err != nil || !strings.Contains(string(letters), `"id":"odd"`) || strings.Count(string(letters), "\n") != 1 {
+		t.Errorf("%v: %s", err, letters)
+	}
+}
+
+func TestObserverKeepsAFilePerLease(t *testing.T) {
+	endpoint, _ := shop(t)
+	p := start(t, "observer", endpoint, t.TempDir())
+	p.until(func(lines []string) bool { return count(lines, "open ") == 2 })
+	lines := func() (n int) {
+		for _, lease := range []string{"0", "1"} {
+			text, err := os.ReadFile(filepath.Join(p.dir, "lease-"+lease+".ndjson"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += strings.Count(string(text), "\n")
+		}
+		return n
+	}
+	for lines() < 40 {
+	}
+	p.end()
+	if n := count(p.seen, "shutdown"); n != 2 || lines() != 40 {
+		t.Errorf("%d lines; %q", lines(), p.seen)
+	}
+}
+
+func TestCheckpointWritesSeveralBatchesTogether(t *testing.T) {
+	endpoint, write := shop(t)
+	written := func(lines []string) (total int) {
+		for _, line := range lines {
+			var lease string
+			var n int
+			if _, err := fmt.Sscanf(strings.ReplaceAll(line, ":", " "), "lease %s %d changes", &lease, &n); err != nil {
+				t.Fatalf("%v in %q", err, line)
+			}
+			total += n
+		}
+		return total
+	}
+	p := start(t, "checkpoint", endpoint, t.TempDir())
+	p.until(func(lines []string) bool { return len(lines) >= 2 })
+	p.end() // what was collected last is written out at the end
+	again := start(t, "checkpoint", endpoint, t.TempDir())
+	if first := written(p.seen); first < 40 {
+		again.until(func(lines []string) bool { return first+written(lines) >= 40 })
+	} else {
+		write(`{"id":"x","customer":"c1","total":1}`)
+		again.until(func(lines []string) bool { return len(lines) > 0 })
+	}
+	again.end()
+	if total := written(p.seen) + written(again.seen); total > 41 || !strings.Contains(p.seen[0], ": 1") { // 12: three batches
+		t.Errorf("%d changes: %q, %q", total, p.seen, again.seen)
+	}
+}
+
+func TestLagOffersMetricsAndAProbe(t *testing.T) {
+	endpoint, _ := shop(t)
+	p := start(t, "lag", endpoint, t.TempDir())
+	p.until(func(lines []string) bool { return count(lines, "metrics at ") == 1 })
+	url := strings.TrimPrefix(p.seen[0], "metrics at ")
+	for {
+		page := get(t, url)
+		if strings.Contains(page, `changefeed_processor_changes_total{`) && strings.Contains(page, `changefeed_estimator_leases{`) {
+			break
+		}
+	}
+	if body := get(t, strings.TrimSuffix(url, "metrics")+"healthz"); body != "" {
+		t.Error(body)
+	}
+	p.end()
+}
+
+// get is the body of an answer with status 200.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%d: %v: %s", answer.StatusCode, err, body)
+	}
+	return string(body)
+}
+
+func TestPullGoesOnWhereTheLastRunEnded(t *testing.T) {
+	endpoint, write := shop(t)
+	dir := t.TempDir()
+	for i, want := range []string{"40 changes since the last run", "0 changes since the last run", "2 changes since the last run"} {
+		if i == 2 {
+			write(`{"id":"x","customer":"c1","total":1}`)
+			write(`{"id":"y","customer":"c2","total":2}`)
+		}
+		p := start(t, "pull", endpoint, dir)
+		p.rest()
+		if len(p.seen) != 1 || p.seen[0] != want {
+			t.Errorf("run %d: %q", i+1, p.seen)
+		}
+	}
+}

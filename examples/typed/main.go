@@ -1,0 +1,86 @@
+// Typed decodes the changes, and lets none that it can't decode stop the feed: such a document is
+// set aside, as a line of a file, and the rest goes on.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/examples/internal/account"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Order is a document of the container.
+type Order struct {
+	ID       string `json:"id"`
+	Customer string `json:"customer"`
+	Total    int    `json:"total"`
+}
+
+// letters keeps what can't be decoded.
+type letters struct {
+	mu   sync.Mutex // guards file
+	file *os.File
+}
+
+// Handle implements changefeed.Handler. With changefeed.Each it would be a function of one order, and a
+// document that can't be decoded would stop its lease until it is mended.
+func (l *letters) Handle(_ context.Context, b *changefeed.Batch) error {
+	for _, change := range b.Changes {
+		var o Order
+		if err := json.Unmarshal(change.Current, &o); err != nil {
+			if err := l.keep(change, err); err != nil {
+				return err // the batch comes again: nothing is lost
+			}
+			continue
+		}
+		fmt.Printf("%s ordered for %d\n", o.Customer, o.Total)
+	}
+	return nil
+}
+
+func (l *letters) keep(change feed.Change, reason error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := fmt.Fprintf(l.file, "LSN %d: %v: %s\n", change.LSN, reason, change.Current)
+	return err
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	shop, err := account.FromEnvironment()
+	if err != nil {
+		log.Fatal(err)
+	}
+	file, err := os.OpenFile("dead-letters.txt", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() {
+		if err := file.Close(); err != nil {
+			log.Print(err)
+		}
+	}()
+	processor, err := changefeed.New(changefeed.Config{
+		Processor: "typed",
+		Source:    shop.Source("shop", "orders", cosmos.SourceOptions{}),
+		Leases:    shop.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}),
+		Start:     feed.Beginning(),
+		Handler:   &letters{file: file},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
