@@ -219,7 +219,7 @@ func (p *process) wait(ctx context.Context, want *regexp.Regexp) (string, error)
 		case line, open := <-p.lines:
 			if !open {
 				<-p.done
-				return "", fmt.Errorf("it ended before it said %q: %w", want, p.err)
+				return "", errors.Join(fmt.Errorf("it ended before it said %q", want), p.err)
 			}
 			if m := want.FindString(line); m != "" {
 				return m, nil

@@ -94,7 +94,7 @@ func (b *banner) Write(p []byte) (int, error) {
 // ensure implements engine.
 func (s *served) ensure(ctx context.Context, name, key string, partitions int) (container, error) {
 	client := s.Documents()
-	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil); err != nil && status(err) != http.StatusConflict {
+	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil); err != nil && connect.Status(err) != http.StatusConflict {
 		return nil, fmt.Errorf("make the database: %w", err)
 	}
 	db, err := client.NewDatabase(database)
@@ -107,7 +107,7 @@ func (s *served) ensure(ctx context.Context, name, key string, partitions int) (
 		ID:                     name,
 		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Kind: azcosmos.PartitionKeyKindHash, Version: 2, Paths: []string{key}},
 	}, &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput})
-	if err != nil && status(err) != http.StatusConflict {
+	if err != nil && connect.Status(err) != http.StatusConflict {
 		return nil, err
 	}
 	c, err := client.NewContainer(database, name)
@@ -213,18 +213,9 @@ func lsnOf(token *string) (int64, error) {
 	return n, nil
 }
 
-// status is the HTTP status of an error of azcosmos; 0: it has none.
-func status(err error) int {
-	var response *azcore.ResponseError
-	if errors.As(err, &response) {
-		return response.StatusCode
-	}
-	return 0
-}
-
 // asStore is an error in the store's words, where a run tells it apart.
 func asStore(err error) error {
-	switch status(err) {
+	switch connect.Status(err) {
 	case http.StatusConflict:
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	case http.StatusPreconditionFailed:

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
@@ -46,22 +45,13 @@ func describe(ctx context.Context, p Place) (*described, error) {
 		return nil, err
 	}
 	got, err := c.Read(ctx, nil)
-	if status(err) == http.StatusNotFound {
+	if connect.Status(err) == http.StatusNotFound {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read container %s: %w", p, err)
 	}
 	return &described{properties: got.ContainerProperties, paths: got.ContainerProperties.PartitionKeyDefinition.Paths}, nil
-}
-
-// status is the HTTP status of an error of azcosmos; 0: it has none.
-func status(err error) int {
-	var response *azcore.ResponseError
-	if errors.As(err, &response) {
-		return response.StatusCode
-	}
-	return 0
 }
 
 // prepare describes both containers, and makes the target if that is asked for.
@@ -102,7 +92,7 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 // create makes a database, if there is none, and a container in it.
 func create(ctx context.Context, p Place, paths []string, ttl *int32) error {
 	client := p.Account.Documents()
-	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: p.Database}, nil); err != nil && status(err) != http.StatusConflict {
+	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: p.Database}, nil); err != nil && connect.Status(err) != http.StatusConflict {
 		return fmt.Errorf("make database %s: %w", p.Database, err)
 	}
 	db, err := client.NewDatabase(p.Database)
@@ -114,7 +104,7 @@ func create(ctx context.Context, p Place, paths []string, ttl *int32) error {
 		key.Kind = azcosmos.PartitionKeyKindMultiHash
 	}
 	_, err = db.CreateContainer(ctx, azcosmos.ContainerProperties{ID: p.Container, PartitionKeyDefinition: key, DefaultTimeToLive: ttl}, nil)
-	if err != nil && status(err) != http.StatusConflict {
+	if err != nil && connect.Status(err) != http.StatusConflict {
 		return fmt.Errorf("make container %s: %w", p, err)
 	}
 	return nil

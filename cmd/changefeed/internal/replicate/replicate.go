@@ -95,7 +95,7 @@ type replication struct {
 	fail context.CancelCauseFunc
 }
 
-// Run copies until ctx ends, or until it has caught up if that is asked for. Errors: *[ConfigError],
+// Run copies until ctx ends, or until it has caught up if that is asked for: then the end of ctx is an error. Other errors: *[ConfigError],
 // *[CollisionError], and whatever will not go away by trying again; what may,
 // is told and tried again.
 func Run(ctx context.Context, cfg Config) (err error) {
@@ -104,6 +104,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	interrupted := ctx
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	r.fail = fail
@@ -122,6 +123,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		err = errors.Join(cause, err)
 	}
 	r.summary()
+	if err == nil && cfg.UntilCaughtUp {
+		return interrupted.Err() // it hasn't caught up then, as far as anybody knows
+	}
 	return err
 }
 

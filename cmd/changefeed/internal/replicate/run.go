@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -43,6 +44,9 @@ func (r *replication) runLatest(ctx context.Context) error {
 func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	gate := make(chan struct{})
 	versions := job{processor: r.Processor + versionsSuffix, mode: feed.AllVersionsAndDeletes, start: feed.Now(), rules: r.rules, gate: gate}
+	if err := r.shown(ctx); err != nil {
+		return err
+	}
 	lag, err := r.lag(ctx, versions.processor, versions.mode)
 	if err != nil {
 		return err
@@ -71,6 +75,20 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	close(gate)
 	r.progress.forget()
 	return r.watch(ctx, lag, "copied", func(s standing) (bool, error) { return r.UntilCaughtUp && s.caughtUp, nil })
+}
+
+// shown reports whether the source shows all versions: a processor would ask for
+// them again and again.
+func (r *replication) shown(ctx context.Context) error {
+	partitions, err := r.source.Partitions(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = r.source.Read(ctx, feed.Request{Range: partitions[0].Range, From: feed.Now(), Mode: feed.AllVersionsAndDeletes})
+	if errors.Is(err, feed.ErrUnsupported) {
+		return err
+	}
+	return nil // whatever else it is, the processor tries again
 }
 
 // copyFirst copies the latest versions until all processes have caught up.
@@ -103,7 +121,7 @@ func (r *replication) until(ctx context.Context, is func(ctx context.Context) (b
 		case yes && err == nil:
 			return nil
 		case err != nil && ctx.Err() == nil:
-			r.progress.say("%v; it is tried again", err)
+			r.progress.say("%s; it is tried again", connect.Text(err))
 		}
 		select {
 		case <-tick.C:
@@ -137,7 +155,7 @@ func (r *replication) watch(ctx context.Context, l *lag, what string, done func(
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			r.progress.say("%v; it is tried again", err)
+			r.progress.say("%s; it is tried again", connect.Text(err))
 		case end:
 			return nil
 		}
@@ -177,7 +195,7 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 	if err != nil {
 		name = "host"
 	}
-	told := &teller{progress: r.progress}
+	told := &teller{progress: r.progress, fail: r.fail}
 	p, err := changefeed.New(changefeed.Config{
 		Processor: j.processor,
 		Instance:  fmt.Sprintf("%s-%d-%d", name, os.Getpid(), n),
@@ -232,11 +250,22 @@ func (r *replication) handle(run, ctx context.Context, j job, b *changefeed.Batc
 // teller tells of errors that are tried again, and not of the same one all the time.
 type teller struct {
 	progress *progress
+	fail     context.CancelCauseFunc
 
 	mu   sync.Mutex // guards what follows
 	last string
 	at   time.Time
 }
+
+// lostError tells that changes were lost before they were read.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string {
+	return connect.Text(e.err) + "; changes are lost, so the copy has to begin anew: with another --processor, into an empty target"
+}
+
+// Unwrap returns the error underneath.
+func (e *lostError) Unwrap() error { return e.err }
 
 // repeat is how long the same error isn't told again.
 const repeat = 30 * time.Second
@@ -245,7 +274,12 @@ func (t *teller) notify(n changefeed.Notification) {
 	if n.Event != changefeed.Failed || errors.Is(n.Err, errHeld) || fatal(n.Err) {
 		return
 	}
-	text := n.Err.Error()
+	var lost *feed.HistoryLostError
+	if errors.As(n.Err, &lost) {
+		t.fail(&lostError{n.Err})
+		return
+	}
+	text := connect.Text(n.Err)
 	t.mu.Lock()
 	again := text == t.last && time.Since(t.at) < repeat
 	if !again {

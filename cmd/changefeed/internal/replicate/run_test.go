@@ -382,3 +382,38 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 		}
 	})
 }
+
+// A feed that the container doesn't have is an error at once, and no copy that never ends.
+func TestReplicateOfAllVersionsNeedsAContainerThatKeepsThem(t *testing.T) {
+	onStage(t, func(s *stage) {
+		if _, err := s.account.DB.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
+			t.Fatal(err)
+		}
+		cfg := s.config()
+		cfg.From.Container, cfg.Versions = "latest only", true
+		ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
+		defer cancel()
+		if err := Run(ctx, cfg); !errors.Is(err, feed.ErrUnsupported) || ctx.Err() != nil {
+			t.Errorf("it ended with %v (%v)\n%s", err, ctx.Err(), s.said)
+		}
+	})
+}
+
+func TestReplicateThatIsInterruptedHasNotCaughtUp(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.fill(100)
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		if err := Run(ctx, s.config()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("an interrupted run until caught up: %v", err)
+		}
+		cfg := s.config()
+		cfg.UntilCaughtUp = false
+		ctx, cancel = context.WithTimeout(s.Context(), time.Minute)
+		defer cancel()
+		if err := Run(ctx, cfg); err != nil {
+			t.Errorf("an interrupted run without end: %v", err)
+		}
+		s.equal(100)
+	})
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -88,7 +89,7 @@ func (s stateStore) key() azcosmos.PartitionKey { return azcosmos.NewPartitionKe
 // read returns the state; nil: there is none.
 func (s stateStore) read(ctx context.Context) (*state, error) {
 	got, err := s.container.ReadItem(ctx, s.key(), s.id, nil)
-	if status(err) == http.StatusNotFound {
+	if connect.Status(err) == http.StatusNotFound {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	if err != nil {
@@ -121,7 +122,7 @@ func (s stateStore) begin(ctx context.Context, want state, first func(ctx contex
 		if err != nil {
 			return nil, err
 		}
-		if _, err := s.container.CreateItem(ctx, s.key(), body, nil); err != nil && status(err) != http.StatusConflict {
+		if _, err := s.container.CreateItem(ctx, s.key(), body, nil); err != nil && connect.Status(err) != http.StatusConflict {
 			return nil, fmt.Errorf("write the replication's state: %w", err)
 		}
 		if was, err = s.read(ctx); err != nil || was == nil {
@@ -171,7 +172,7 @@ func (s stateStore) copied(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if status(err) != http.StatusPreconditionFailed {
+		if connect.Status(err) != http.StatusPreconditionFailed {
 			return fmt.Errorf("write the replication's state: %w", err)
 		}
 	}

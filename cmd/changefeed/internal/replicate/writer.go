@@ -71,8 +71,9 @@ func fatal(err error) bool {
 		collision *CollisionError
 		refused   *refusedError
 		broken    *documentError
+		lost      *lostError
 	)
-	return errors.As(err, &collision) || errors.As(err, &refused) || errors.As(err, &broken) || errors.Is(err, feed.ErrNotFound)
+	return errors.As(err, &collision) || errors.As(err, &lost) || errors.As(err, &refused) || errors.As(err, &broken) || errors.Is(err, feed.ErrNotFound)
 }
 
 // documentError tells that a change can't be understood.

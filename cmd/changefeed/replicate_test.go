@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+func TestReplicateRefusesWhatItCannotUnderstand(t *testing.T) {
+	both := []string{"--from", "http://127.0.0.1:1/d/a", "--to", "http://127.0.0.1:1/d/b"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--from is missing"},
+		{[]string{"--from", "http://127.0.0.1:1/d/a"}, "--to is missing"},
+		{[]string{"--from", "nodatabase"}, "--from is \"nodatabase\""},
+		{[]string{"--from", "a/b/c"}, "DATABASE/CONTAINER"},
+		{[]string{"--from", "https://user:hunter2@x/d/c"}, "a URL that can't be used"},
+		{[]string{"--from", "https://x/d/c", "--from-endpoint", "https://y/"}, "--from has a URL, and another flag names its account"},
+		{append([]string{"--mode", "some"}, both...), "--mode is \"some\""},
+		{append([]string{"--key", "product"}, both...), "--key is \"product\""},
+		{append([]string{"--hosts", "0"}, both...), "--hosts is 0"},
+		{append([]string{"--expiration", "1s"}, both...), "--expiration is 1s"},
+		{append([]string{"--from-key", "?"}, both...), "can't be used"},
+		{append([]string{"--metrics", "nowhere"}, both...), "--metrics"},
+		{append([]string{"--data", ""}, both...), "--data is empty"},
+	} {
+		code, out, errOut := command(t, append([]string{"replicate"}, c.args...)...)
+		if code != exitUsage || !strings.Contains(errOut, c.want) || out != "" {
+			t.Errorf("%v: status %d, %q, %q; want %q", c.args, code, errOut, out, c.want)
+		}
+		if strings.Contains(errOut, "hunter2") {
+			t.Errorf("%v: a password is printed: %s", c.args, errOut)
+		}
+	}
+}
+
+func TestReplicateCopiesWithinAStoreUntilItHasCaughtUp(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	synctest.Test(t, func(t *testing.T) { replicateWithin(t, dir) })
+}
+
+func replicateWithin(t *testing.T, dir string) {
+	t.Helper()
+	checkStore(t, dir, func(db *store.DB) {
+		if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			body := fmt.Sprintf(`{"id":"%d","customer":"c%d","product":"p%d"}`, i, i%7, i%3)
+			if _, err := c.Upsert(t.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	args := []string{"replicate", "--data", dir, "--from", "shop/orders", "--to", "other/by-product", "--key", "/product", "--until-caught-up"}
+	code, _, errOut := command(t, args...)
+	if code != exitUsage || !strings.Contains(errOut, "--create makes it") {
+		t.Fatalf("without --create: status %d: %s", code, errOut)
+	}
+	code, out, errOut := command(t, append(args, "--create")...)
+	if code != exitOK || !strings.Contains(out, "this process copied 50 documents") || !strings.Contains(out, "deletes are not copied") {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+	checkStore(t, dir, func(db *store.DB) {
+		c, err := db.Container(t.Context(), "other", "by-product")
+		if err != nil {
+			t.Fatal(err)
+		}
+		item, err := c.Read(t.Context(), feed.PartitionKey{"p1"}, "4", store.ReadOptions{})
+		if err != nil || !strings.HasPrefix(string(item.Body), `{"id":"4","customer":"c4","product":"p1"`) {
+			t.Errorf("order 4: %s, %v", item.Body, err)
+		}
+	})
+}
