@@ -51,6 +51,17 @@
 // [Config.Logger] hear of it; a [HandlerError] is the user's, a [SourceError] the
 // monitored container's, a [LeaseStoreError] the lease container's.
 //
+// # Watching
+//
+// [Config.Metrics] gets what a processor does as OpenTelemetry's metrics: changes,
+// redeliveries, time of batches, checkpoints, leases and their moves, errors by origin,
+// request units. [Processor.Healthy] is for a health probe. How far the hosts together
+// are behind tells package estimator.
+//
+// A source that can't wait for changes is polled: twenty times per
+// [Config.PollInterval] while changes come, less and less while none do, and once per
+// interval at rest.
+//
 // # Stopping
 //
 // [Processor.Run] ends when its context does. Handlers may finish within the drain
