@@ -41,6 +41,9 @@ func (h *host) discardOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(listing.Foreign) > 0 { // a marker without leases is what a discard is for
+		return listing.Refusal(h.dialect)
+	}
 	for _, l := range listing.Leases {
 		if h.held(l, listing) {
 			return &inUseError{l.Owner}

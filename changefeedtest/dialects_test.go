@@ -30,6 +30,7 @@ type counter struct {
 	dialect lease.Dialect
 	mode    feed.Mode
 	start   feed.Start
+	discard bool
 	written int
 
 	mu     sync.Mutex // guards what follows
@@ -81,7 +82,7 @@ func (c *counter) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 func (c *counter) run(instance string) (stop func() error) {
 	c.t.Helper()
 	p, err := changefeed.New(changefeed.Config{
-		Processor: "p", Instance: instance, Source: c, Leases: c.db.Leases(c.leases).In(c.dialect), Handler: c, Start: c.start, Mode: c.mode,
+		Processor: "p", Instance: instance, Source: c, Leases: c.db.Leases(c.leases).In(c.dialect), Handler: c, Start: c.start, Mode: c.mode, DiscardLeases: c.discard,
 		Notify: func(n changefeed.Notification) {
 			if n.Event == changefeed.Failed {
 				c.mu.Lock()
@@ -393,7 +394,11 @@ func TestAStartRefusesLeasesOfAnotherDialectAndNotAMarker(t *testing.T) {
 						t.Fatal(err)
 					}
 					before := c.documents()
-					c.dialect = d
+					c.dialect, c.discard = d, true
+					if err := ends(t, c, "z"); !isDialectError(err) {
+						t.Errorf("Run that is to discard the leases: %v", err)
+					}
+					c.discard = false
 					err := ends(t, c, "b")
 					refusal, ok := errors.AsType[*lease.DialectError](err)
 					if !ok || !strings.Contains(refusal.Found, made.String()) || !strings.Contains(refusal.Remedy, made.Name()) ||
@@ -418,6 +423,11 @@ func TestAStartRefusesLeasesOfAnotherDialectAndNotAMarker(t *testing.T) {
 			})
 		}
 	}
+}
+
+func isDialectError(err error) bool {
+	_, ok := errors.AsType[*lease.DialectError](err)
+	return ok
 }
 
 // An upgrade by a Java host makes leases of the second dialect and then deletes those
@@ -450,7 +460,7 @@ func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) 
 		}
 		pause(3 * time.Minute)
 		err = stop()
-		if _, ok := errors.AsType[*lease.DialectError](err); !ok {
+		if !isDialectError(err) {
 			t.Errorf("Run of the host that ran: %v; want a *lease.DialectError", err)
 		}
 		if left := c.documents(); len(left) != 3 {
@@ -466,6 +476,11 @@ func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) 
 		}
 		if left := c.documents(); len(left) != 2 {
 			t.Errorf("there are %v; want two markers", slices.Sorted(maps.Keys(left)))
+		}
+		// Who means to start over says so.
+		c.discard = true
+		if err := ends(t, c, "c"); err != nil || len(c.tokens()) != 3 {
+			t.Errorf("a start that discards: %v, leases %v", err, c.tokens())
 		}
 	})
 }
