@@ -14,7 +14,6 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
-	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -99,7 +98,7 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	if database == "" {
 		database = o.database
 	}
-	container, err := leases.Open(cmd.Context(), connection, connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{}), database, o.leases)
+	container, err := leases.Open(cmd.Context(), connection, leases.Names{Database: o.database, Container: o.container}, leases.Names{Database: database, Container: o.leases})
 	if err != nil {
 		return nil, errors.Join(err, connection.Close())
 	}

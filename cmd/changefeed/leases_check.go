@@ -118,8 +118,12 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 				return err
 			}
 		}
-		if yes, err := o.confirm(cmd, "Carry it out?"); err != nil || !yes {
-			return errors.Join(err, verdictUnlessUsage(err, report))
+		yes, err := o.confirm(cmd, "Carry it out?")
+		if err != nil {
+			return err
+		}
+		if !yes {
+			return verdict(report)
 		}
 	}
 	if err := o.carryOut(ctx, cmd, c, s, report.Plan); err != nil {
@@ -129,13 +133,18 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 		return verdict(report)
 	}
 	// What counts is what is there now.
-	if s, err = c.SurveyOf(ctx, s.Processor, s.Codec.Dialect(), c.choice.Terms); err != nil {
+	left := 0
+	for _, f := range report.Findings {
+		if f.Remedy != "" {
+			left++
+		}
+	}
+	if s, report, err = c.FindAfter(ctx, s, with, left); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(out, "\nafter the repair:"); err != nil {
 		return err
 	}
-	report = leases.Find(s, with)
 	if err := printReport(out, s, report); err != nil {
 		return err
 	}
@@ -148,13 +157,6 @@ func verdict(r leases.Report) error {
 		return errReported
 	}
 	return nil
-}
-
-func verdictUnlessUsage(err error, r leases.Report) error {
-	if err != nil {
-		return nil
-	}
-	return verdict(r)
 }
 
 func printReport(w io.Writer, s leases.Survey, r leases.Report) error {

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
-	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -78,7 +77,7 @@ func (o *leasesOptions) target(ctx context.Context, c *opened, database, contain
 	if container == "" {
 		container = o.leases
 	}
-	return leases.Open(ctx, c.connection, c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{}), database, container)
+	return leases.Open(ctx, c.connection, leases.Names{Database: o.database, Container: o.container}, leases.Names{Database: database, Container: container})
 }
 
 // converted prints the plan of a conversion, or carries it out.

@@ -135,6 +135,8 @@ func Advice(err error) string {
 		return "; nobody listens there: start `changefeed serve`, or see to --endpoint"
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "; there is no such host: see to the spelling of --endpoint"
+	case strings.Contains(err.Error(), "DefaultAzureCredential: "):
+		return "\nNo key was given, so Microsoft Entra ID was tried. Sign in (`az login`), or give --key-file, --key, or COSMOS_KEY."
 	case Status(err) == http.StatusUnauthorized:
 		return "; the key is refused: it is another account's, or was renewed"
 	}

@@ -2,6 +2,7 @@ package leases
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -34,16 +36,23 @@ type Container struct {
 // requestTime bounds a write that is made though the command was interrupted.
 const requestTime = 10 * time.Second
 
-// Open looks at the monitored container, and at the lease container database/name of
-// the lease account. Errors: a container isn't there; the lease container is
+// Names are a container and its database.
+type Names struct{ Database, Container string }
+
+// Open looks at the monitored container, and at the lease container in the lease
+// account. Errors: a container isn't there; the lease container is
 // partitioned by something that leases aren't found by.
-func Open(ctx context.Context, c *connect.Connection, source feed.Source, database, name string) (*Container, error) {
+func Open(ctx context.Context, c *connect.Connection, monitored, leases Names) (*Container, error) {
+	source := c.Monitored.Source(monitored.Database, monitored.Container, cosmos.SourceOptions{})
 	identity, err := source.Identity(ctx)
+	if errors.Is(err, feed.ErrNotFound) {
+		return nil, c.Monitored.Explain(ctx, monitored.Database, monitored.Container, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look at the monitored container: %w", err)
 	}
-	l := &Container{Identity: identity, Source: source, Name: database + "/" + name}
-	if l.client, err = c.Leases.Documents().NewContainer(database, name); err != nil {
+	l := &Container{Identity: identity, Source: source, Name: leases.Database + "/" + leases.Container}
+	if l.client, err = c.Leases.Documents().NewContainer(leases.Database, leases.Container); err != nil {
 		return nil, err
 	}
 	return l, l.properties(ctx)

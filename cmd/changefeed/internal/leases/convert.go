@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -129,22 +130,70 @@ func convertLocked(ctx context.Context, from, to *Container, c Conversion, done 
 	return from.Apply(ctx, c.Source, c.Remove, done)
 }
 
-// verify reads again what was written, before the source's leases go.
+// verify reads again what was written, before the source's leases go. An account of session consistency may
+// answer from a replica that is behind, for a moment.
 func verify(ctx context.Context, to *Container, c Conversion) error {
-	now, err := to.SurveyOf(ctx, c.Target.Processor, c.Target.Codec.Dialect(), c.Target.Terms)
-	if err != nil {
-		return fmt.Errorf("read again what was written: %w", err)
+	var err error
+	for range readAttempts {
+		var now Survey
+		if now, err = to.SurveyOf(ctx, c.Target.Processor, c.Target.Codec.Dialect(), c.Target.Terms); err != nil {
+			return fmt.Errorf("read again what was written: %w", err)
+		}
+		if err = c.written(now); err == nil {
+			return nil
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return err
+		}
 	}
+	return fmt.Errorf("%w: nothing was deleted from the source", err)
+}
+
+// readAttempts is how often something that isn't there yet is looked for.
+const readAttempts = 5
+
+// written tells what of a conversion isn't in the target.
+func (c Conversion) written(now Survey) error {
 	for _, step := range c.Steps {
 		i, ok := now.find(step.After.Token)
 		if !ok || i.Continuation != step.After.Continuation {
-			return fmt.Errorf("lease %s isn't in the target as it was written: nothing was deleted from the source", step.After.Token)
+			return fmt.Errorf("lease %s isn't in the target as it was written", step.After.Token)
 		}
 	}
 	if now.Marker == nil {
-		return errors.New("the marker isn't in the target: nothing was deleted from the source")
+		return errors.New("the marker isn't in the target")
 	}
 	return nil
+}
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// FindAfter looks at the leases again after a repair, with the same options. What the repair has mended may be shown for
+// a moment longer; left is how many findings it left.
+func (c *Container) FindAfter(ctx context.Context, s Survey, o Options, left int) (Survey, Report, error) {
+	for attempt := 1; ; attempt++ {
+		again, err := c.SurveyOf(ctx, s.Processor, s.Codec.Dialect(), s.Terms)
+		if err != nil {
+			return s, Report{}, err
+		}
+		report := Find(again, o)
+		if len(report.Findings) <= left || attempt == readAttempts {
+			return again, report, nil
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return s, Report{}, err
+		}
+	}
 }
 
 // indented moves lines to the right, under the step that they are of.
