@@ -168,6 +168,31 @@ func TestAnswersThatLackAPartAreErrors(t *testing.T) {
 	}
 }
 
+// What was tried again has been paid, too, and is on the bill of the page.
+func TestAPagesChargeIsTheSumOfItsAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		var o cosmos.Options
+		o.Transport = scripted(func(r *http.Request, w *httptest.ResponseRecorder) {
+			w.Header().Set("Etag", `"1"`)
+			w.Header().Set(wire.HeaderRequestCharge, "2.5")
+			if attempts++; attempts < 3 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			w.WriteHeader(http.StatusNotModified)
+		})
+		a, err := cosmos.WithKey("https://a.b/", wire.EmulatorKey, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := a.Source("shop", "orders", cosmos.SourceOptions{}).Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}})
+		if err != nil || page.Charge != 7.5 {
+			t.Errorf("three attempts at 2.5 RU cost %v, %v", page.Charge, err)
+		}
+	})
+}
+
 // endless is a body without an end.
 type endless struct{ read atomic.Int64 }
 

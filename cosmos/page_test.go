@@ -84,7 +84,7 @@ const versionsPage = `{"_rid":"r","Documents":[
 	{"current":{"id":"1","pk":"a","n":2},"previous":{"id":"1","pk":"a"},"metadata":{"operationType":"replace","lsn":375,"crts":1722455971,"previousImageLSN":374}},
 	{"current":{},"metadata":{"operationType":"delete","lsn":376,"crts":1722455972,"timeToLiveExpired":true,"id":"1","partitionKey":{"pk":"a"}},"previous":{ }},
 	{"metadata":{"operationType":"delete","lsn":377,"crts":1722455973,"id":null,"partitionKey":null},"previous":{"id":"2","pk":"b"}},
-	{"current":null,"metadata":{"operationType":"delete","lsn":378,"crts":1722455974,"id":"3","partitionKey":{}}}
+	{"current":{"id":"3"},"metadata":{"operationType":"delete","lsn":378,"crts":1722455974,"id":"3","partitionKey":{}}}
 ],"_count":5}`
 
 func TestVersionsHaveTheirImagesAndTheNamesOfWhatWasDeleted(t *testing.T) {
