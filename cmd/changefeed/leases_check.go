@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 
 func (o *leasesOptions) check() *cobra.Command {
 	var repair bool
-	var mode, start string
+	var mode, start, covered string
 	cmd := &cobra.Command{
 		Use:   "check [--repair]",
 		Short: "Find what is wrong with the leases, and repair it",
@@ -33,7 +34,7 @@ the lock and the marker are repaired.
 The exit status is 0 when nothing is wrong (any more), else 1.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options, err := checkOptions(mode, start)
+			options, err := checkOptions(mode, start, covered)
 			if err != nil {
 				return &usageError{err}
 			}
@@ -46,6 +47,7 @@ The exit status is 0 when nothing is wrong (any more), else 1.`,
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "carry out the plan without asking")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON (not with --repair)")
 	cmd.Flags().StringVar(&mode, "mode", "", "the processor's `mode`: latest or all-versions (default: that of most leases)")
+	cmd.Flags().StringVar(&covered, "range", "", "`MIN-MAX`, the part of the container that the processor covers, where its hosts are configured so (default: everything)")
 	cmd.Flags().StringVar(&start, "start", "beginning", "`start` of a lease that is made for a hole: beginning, marker (when the marker was made: right where the processor starts from now), or a time")
 	return o.changes(cmd, "")
 }
@@ -54,8 +56,14 @@ The exit status is 0 when nothing is wrong (any more), else 1.`,
 const atMarker = "marker"
 
 // checkOptions reads the flags.
-func checkOptions(mode, start string) (func(leases.Survey) (leases.Options, error), error) {
+func checkOptions(mode, start, covered string) (func(leases.Survey) (leases.Options, error), error) {
 	var o leases.Options
+	if covered != "" {
+		lower, upper, ok := strings.Cut(strings.ToUpper(covered), "-")
+		if o.Range = (feed.Range{Min: lower, Max: upper}); !ok || o.Range.IsEmpty() {
+			return nil, fmt.Errorf("--range is %q: it is MIN-MAX, two effective partition keys (hex), as in -80 or 80-FF", covered)
+		}
+	}
 	switch mode {
 	case "":
 	case "latest":

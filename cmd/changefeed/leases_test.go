@@ -610,3 +610,55 @@ func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
 		}
 	})
 }
+
+func TestLeasesCheckLooksAtTheProcessorsRangeAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		s.edit(func(db *store.DB) { s.drop(db, s.codec.LeaseID(s.live[2].ID)) })
+		if code, out, _ := s.run("check"); code != exitFailed || !strings.HasPrefix(out, "hole: no lease covers "+s.live[2].Range.String()) {
+			t.Errorf("status %d: %s", code, out)
+		}
+		if code, out, _ := s.run("check", "--range", "-"+s.live[1].Range.Max); code != exitOK {
+			t.Errorf("status %d: %s", code, out)
+		}
+		for _, r := range []string{"80", "80-20", "FF-"} {
+			if code, _, errOut := s.run("check", "--range", r); code != exitUsage || !strings.Contains(errOut, "--range is") {
+				t.Errorf("%s: status %d: %s", r, code, errOut)
+			}
+		}
+	})
+}
+
+// Azure Functions' processor has no name by default, and one here must have one.
+func TestLeasesOfAProcessorWithoutANameAreMovedToOneWithAName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		nameless, err := lease.NewCodec(lease.DotNet, lease.Key{Identity: s.identity}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.edit(func(db *store.DB) {
+			for i, p := range s.live {
+				s.put(db, nameless.Encode(whole(p, 100+i)))
+			}
+			s.put(db, nameless.Marker())
+		})
+		file := filepath.Join(t.TempDir(), "leases.json")
+		for _, args := range [][]string{
+			{"export", "--processor", "", "-o", file},
+			{"import", file, "--processor", "named"},
+			{"check", "--processor", "named"},
+			{"delete", "--all", "--processor", ""},
+		} {
+			if code, out, errOut := s.run(args...); code != exitOK {
+				t.Fatalf("%v: status %d: %s%s", args, code, out, errOut)
+			}
+		}
+		if code, out, _ := s.run("ls", "--processor", "named"); code != exitOK || !strings.Contains(out, "LSN 102") {
+			t.Errorf("status %d: %s", code, out)
+		}
+		if code, _, errOut := s.run("ls", "--processor", ""); code != exitFailed || !strings.Contains(errOut, `of the processor ""`) {
+			t.Errorf("status %d: %s", code, errOut)
+		}
+	})
+}

@@ -160,8 +160,8 @@ func (f *finder) live(id string) bool {
 	return slices.ContainsFunc(f.survey.Partitions, func(p feed.Partition) bool { return p.ID == id })
 }
 
-// gaps are the ranges that no lease of the draft covers.
-func (f *finder) gaps() []feed.Range { return f.gapsIn(feed.Full()) }
+// gaps are the parts of the processor's range that no lease of the draft covers.
+func (f *finder) gaps() []feed.Range { return f.gapsIn(f.options.Range.OrFull()) }
 
 func (f *finder) gapsIn(r feed.Range) []feed.Range {
 	var covered []feed.Range

@@ -45,6 +45,8 @@ type Finding struct {
 type Options struct {
 	// Mode is the processor's; nil: the one that most leases have.
 	Mode *feed.Mode
+	// Range is the part of the container that the processor covers; zero: everything.
+	Range feed.Range
 	// Start is where a lease goes on that is made for a hole, of which nobody knows
 	// what was delivered. With all versions and deletes it is now.
 	Start feed.Start
