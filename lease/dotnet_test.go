@@ -87,6 +87,34 @@ var captured = []struct {
 			`"version":0,"LeaseToken":"3","FeedRange":{"PKRangeId":"3"},"Owner":"h/0123abcd","ContinuationToken":"\"9\"","properties":{},` +
 			`"timestamp":"2026-11-20T19:56:18.944563Z","Mode":"Incremental Feed","future":{"a":[1,2,{"b":"},"}],"c":null},"flag":true}`,
 	},
+	{
+		name: "EPK lease of a merge in a container keyed by /partitionKey, flags of the range spelled out", keyed: true,
+		document: `{"id":"productsProcessormy-cosmos-tst.documents.azure.com_O7RwAA==_O7RwAKylJbY=..05C1-FF",
+"partitionKey":"productsProcessormy-cosmos-tst.documents.azure.com_O7RwAA==_O7RwAKylJbY=..05C1-FF","version":1,"_etag":"\"1\"","LeaseToken":"05C1-FF",
+"FeedRange":{"Range":{"min":"05C1","max":"FF","isMinInclusive":true,"isMaxInclusive":false}},"Owner":"consoleApp","ContinuationToken":"\"24\"",
+"properties":{"a":"b"},"timestamp":"2026-06-28T11:56:46+00:00","Mode":"Incremental Feed","_ts":1782647806}`,
+		lease: Lease{
+			ID:    "productsProcessormy-cosmos-tst.documents.azure.com_O7RwAA==_O7RwAKylJbY=..05C1-FF",
+			Token: "05C1-FF", Range: feed.Range{Min: "05C1", Max: "FF"}, Owner: "consoleApp", Continuation: `"24"`, ETag: `"1"`,
+			Properties: map[string]string{"a": "b"}, Timestamp: time.Date(2026, 6, 28, 11, 56, 46, 0, time.UTC), Modified: time.Unix(1782647806, 0).UTC(),
+		},
+		written: `{"id":"productsProcessormy-cosmos-tst.documents.azure.com_O7RwAA==_O7RwAKylJbY=..05C1-FF",` +
+			`"partitionKey":"productsProcessormy-cosmos-tst.documents.azure.com_O7RwAA==_O7RwAKylJbY=..05C1-FF",` +
+			`"version":1,"LeaseToken":"05C1-FF","FeedRange":{"Range":{"min":"05C1","max":"FF"}},"Owner":"consoleApp",` +
+			`"ContinuationToken":"\"24\"","properties":{"a":"b"},"timestamp":"2026-06-28T11:56:46Z","Mode":"Incremental Feed"}`,
+	},
+	{
+		name: "lease that the V2 library and V3 took turns with: both names of the token",
+		document: `{"id":"productsProcessormy-cosmos-tst.documents.azure.com_O7RwAA==_O7RwAKylJbY=..4","version":0,"_etag":"\"b\"","LeaseToken":"4",
+"PartitionId":"4","FeedRange":{"Range":{"min":"05C1","max":"0BF3"}},"Owner":null,"ContinuationToken":null,"properties":null,"timestamp":null,"Mode":"Incremental Feed"}`,
+		lease: Lease{
+			ID:    "productsProcessormy-cosmos-tst.documents.azure.com_O7RwAA==_O7RwAKylJbY=..4",
+			Token: "4", PartitionID: "4", Range: feed.Range{Min: "05C1", Max: "0BF3"}, ETag: `"b"`,
+		},
+		written: `{"id":"productsProcessormy-cosmos-tst.documents.azure.com_O7RwAA==_O7RwAKylJbY=..4",` +
+			`"version":0,"LeaseToken":"4","PartitionId":"4","FeedRange":{"Range":{"min":"05C1","max":"0BF3"}},"Owner":null,` +
+			`"ContinuationToken":null,"properties":{},"timestamp":null,"Mode":"Incremental Feed"}`,
+	},
 }
 
 func productsKey() Key {

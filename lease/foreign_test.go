@@ -1,0 +1,146 @@
+package lease
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// sample is a document of a lease with a position in a dialect.
+func sample(t testing.TB, d Dialect) (Codec, Lease) {
+	c := codecIn(t, d, 0)
+	l := Lease{Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: `"3"`}
+	if d == JavaLatestVersion {
+		l.Token, l.PartitionID = "-FF", ""
+	}
+	return c, l
+}
+
+func TestAListingTellsLeasesOfOtherDialects(t *testing.T) {
+	all := []Dialect{DotNet, JavaHandleChanges, JavaLatestVersion}
+	for _, d := range all {
+		c, own := sample(t, d)
+		for _, other := range all {
+			if other == d {
+				continue
+			}
+			oc, theirs := sample(t, other)
+			var l Listing
+			at := time.Unix(7, 0)
+			c.List(&l, c.LeaseID(own.Token), at, c.Encode(own))
+			c.List(&l, c.LeaseID("broken"), at, []byte(`{"id":"x"}`))
+			c.List(&l, oc.MarkerID(), at, oc.Marker())
+			c.List(&l, "something else", at, []byte(`{}`))
+			if len(l.Leases) != 1 || len(l.Unreadable) != 1 || len(l.Foreign) != 0 || !l.Initialized.IsZero() || l.Refusal(d) != nil {
+				t.Errorf("%s beside a marker of %s: %+v, %v", d, other, l, l.Refusal(d))
+			}
+			c.List(&l, c.MarkerID(), at, c.Marker())
+			c.List(&l, oc.LeaseID(theirs.Token), at, oc.Encode(theirs))
+			refusal, ok := errors.AsType[*DialectError](l.Refusal(d))
+			if !ok || !strings.Contains(refusal.Found, oc.LeaseID(theirs.Token)) || !strings.Contains(refusal.Remedy, other.Name()) {
+				t.Errorf("%s beside a lease of %s: %v", d, other, l.Refusal(d))
+			}
+			if len(l.Leases) != 1 || !l.Initialized.Equal(at) {
+				t.Errorf("%s beside a lease of %s: %+v", d, other, l)
+			}
+		}
+	}
+}
+
+// Where the account's host is in lower case .NET's leases and those of Java's second
+// dialect have the same ids, and are told by what they are.
+func TestLeasesOfTheSameIDsAreToldByTheirForm(t *testing.T) {
+	k := convertKey
+	k.Identity.AccountHost = "host.example.com"
+	codecs := map[Dialect]Codec{}
+	for _, d := range []Dialect{DotNet, JavaLatestVersion} {
+		c, err := NewCodec(d, k, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codecs[d] = c
+	}
+	part := Lease{Token: "-FF", Range: feed.Full()}
+	for d, c := range codecs {
+		other := codecs[JavaLatestVersion]
+		if d == JavaLatestVersion {
+			other = codecs[DotNet]
+		}
+		for _, l := range []Lease{part, part.At(`"3"`), part.At(`"3"`).Acquired("java-a")} {
+			var listing Listing
+			c.List(&listing, other.LeaseID(l.Token), time.Unix(7, 0), other.Encode(l))
+			if len(listing.Foreign) != 1 || listing.Foreign[0].Dialect != other.Dialect() || len(listing.Unreadable) != 1 || len(listing.Leases) != 0 {
+				t.Errorf("%s reads %s as %+v", d, other.Encode(l), listing)
+			}
+		}
+	}
+}
+
+func TestAMarkerWithoutLeasesIsRefusedInHandleChangesAlone(t *testing.T) {
+	marked := Listing{Initialized: time.Unix(7, 0)}
+	for d, refused := range map[Dialect]bool{DotNet: false, JavaHandleChanges: true, JavaLatestVersion: false} {
+		if err := marked.Refusal(d); (err != nil) != refused || marked.Upgraded(d) != refused {
+			t.Errorf("%s: a marker without a lease: %v", d, err)
+		}
+		if err := (Listing{}).Refusal(d); err != nil {
+			t.Errorf("%s: nothing at all: %v", d, err)
+		}
+		broken := marked
+		broken.Unreadable = []Unreadable{{Token: "0"}}
+		if err := broken.Refusal(d); err != nil {
+			t.Errorf("%s: a lease that can't be read: %v", d, err)
+		}
+	}
+}
+
+// In handleChanges a split is followed, through generations, and a merge is not.
+func TestPiecesInHandleChangesAreWholePartitions(t *testing.T) {
+	known := Lease{Token: "0", PartitionID: "0", Range: feed.Range{Max: "80"}, Continuation: `"7"`}
+	unknown := known
+	unknown.Range = feed.Range{}
+	split := []feed.Partition{partition("3", "", "20", "0", "1"), partition("4", "20", "40", "0", "1"), partition("2", "40", "80", "0"), partition("9", "80", "FF")}
+	ranged := Listing{Leases: []Lease{unknown}}.WithRanges(split).Leases[0]
+	for _, gone := range []Lease{known, ranged} {
+		pieces, same, err := Pieces(JavaHandleChanges, gone, split)
+		if err != nil || same || len(pieces) != 3 {
+			t.Fatalf("%+v, %v", pieces, err)
+		}
+		for i, id := range []string{"3", "4", "2"} {
+			if pieces[i].Token != id || pieces[i].PartitionID != id || pieces[i].Continuation != `"7"` || codecIn(t, JavaHandleChanges, 0).Check(pieces[i]) != nil {
+				t.Errorf("piece %+v; want partition %s", pieces[i], id)
+			}
+		}
+	}
+	for name, partitions := range map[string][]feed.Partition{
+		"with its neighbour":             {partition("5", "", "FF", "0", "9")},
+		"split, then with its neighbour": {partition("1", "", "40", "0"), partition("5", "40", "FF", "0", "2", "9")},
+		"split and back":                 {partition("5", "", "80", "0", "1", "2"), partition("9", "80", "FF")},
+	} {
+		for _, gone := range []Lease{known, (Listing{Leases: []Lease{unknown}}).WithRanges(partitions).Leases[0]} {
+			pieces, same, err := Pieces(JavaHandleChanges, gone, partitions)
+			if _, ok := errors.AsType[*DialectError](err); !ok || same || len(pieces) != 0 {
+				t.Errorf("merged %s (range %s): %+v, %v; want a *DialectError", name, gone.Range, pieces, err)
+			}
+		}
+	}
+	if _, same, err := Pieces(JavaHandleChanges, known, []feed.Partition{partition("0", "", "80"), partition("9", "80", "FF")}); !same || err != nil {
+		t.Errorf("the partition is there: %v, %v", same, err)
+	}
+}
+
+func TestRangesAreRememberedWhereDocumentsHaveNone(t *testing.T) {
+	split := []feed.Partition{partition("1", "", "40", "0"), partition("2", "40", "FF", "0")}
+	bare := Listing{Leases: []Lease{{ID: "a", Token: "0", PartitionID: "0"}}, Now: time.Unix(9, 0)}
+	plan := NewPlan(Host{Owner: "me/00000000", Dialect: JavaHandleChanges}, bare.WithRanges(split), Memory{}, 0, true, func(string) bool { return false })
+	again := plan.Memory().WithRanges(bare)
+	if again.Rangeless() || again.Leases[0].Range != feed.Full() || !bare.Rangeless() {
+		t.Errorf("the next listing is %+v, and was %+v", again, bare)
+	}
+	other := Listing{Leases: []Lease{{ID: "b", Token: "2", PartitionID: "2"}}}
+	if got := plan.Memory().WithRanges(other); !got.Rangeless() {
+		t.Errorf("a lease that wasn't seen has the range %s", got.Leases[0].Range)
+	}
+}
