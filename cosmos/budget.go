@@ -55,6 +55,7 @@ type requestKind int
 const (
 	kindFeed requestKind = iota
 	kindLeaseWrite
+	kindLeaseRead
 	kindLeaseList
 	kinds
 )
@@ -76,7 +77,7 @@ func NewBudget(ruPerSecond float64) *Budget {
 	b.all = bucket{rate: ruPerSecond, level: ruPerSecond, at: now}
 	b.leases = bucket{rate: ruPerSecond * leaseShare, level: ruPerSecond * leaseShare, at: now}
 	// Of a first request nothing is known: an empty read is 1 to 2 RU, a write of a lease about 10.
-	b.typical = [kinds]float64{kindFeed: 2, kindLeaseWrite: 10, kindLeaseList: 5}
+	b.typical = [kinds]float64{kindFeed: 2, kindLeaseWrite: 10, kindLeaseRead: 1, kindLeaseList: 5}
 	return b
 }
 

@@ -216,12 +216,7 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 	if session := header(cause, wire.HeaderSessionToken); session != "" {
 		o.SessionToken = &session
 	}
-	key := s.codec.PartitionKey(l)
-	var res azcosmos.ItemResponse
-	_, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
-		res, err = c.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), l.ID, o)
-		return res.Response, err
-	})
+	res, err := s.readPatiently(ctx, l, o)
 	op := "read lease " + l.Token + ", which is another than expected"
 	switch {
 	case err != nil && x.again():
@@ -241,6 +236,32 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 	}
 	return lease.Lease{}, &lease.ConflictError{Current: current}
 }
+
+// readPatiently reads a lease's document, and again when that is throttled, as long as ctx lasts. To give up would mean to begin with
+// the write again; and a refused write costs as much as one that is carried out, so in a container that is short of request units
+// the read would never have its turn.
+func (s *leaseStore) readPatiently(ctx context.Context, l lease.Lease, o *azcosmos.ItemOptions) (res azcosmos.ItemResponse, err error) {
+	key := s.codec.PartitionKey(l)
+	for {
+		_, err = s.call(ctx, kindLeaseRead, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
+			res, err = c.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), l.ID, o)
+			return res.Response, err
+		})
+		if code, _ := status(err); code != http.StatusTooManyRequests {
+			return res, err
+		}
+		timer := time.NewTimer(max(retryAfter(err), leastPause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return res, err
+		}
+	}
+}
+
+// leastPause is how long a throttled read waits at least; the service mostly says so itself.
+const leastPause = 10 * time.Millisecond
 
 // call makes a call on a document, or a query when key is empty, and counts its charge.
 func (s *leaseStore) call(ctx context.Context, kind requestKind, key string,
