@@ -1,0 +1,129 @@
+package estimator_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/estimator"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// lagging is a world over the protocol whose leases are of a dialect and a mode. A processor
+// has handled 20 transactions of two partitions, ended, and missed one, a minute ago.
+func lagging(t *testing.T, d lease.Dialect, mode feed.Mode, retention time.Duration) *world {
+	t.Helper()
+	w := &world{t: t, ctx: context.WithoutCancel(t.Context())}
+	s := changefeedtest.NewServer(t)
+	w.items = changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: 2, Retention: retention})
+	changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	var o cosmos.Options
+	o.Transport = s.Client()
+	account, err := cosmos.WithKey(s.Endpoint, s.Key, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := account.Source("db", "items", cosmos.SourceOptions{Dialect: d})
+	w.source, w.leases = &watched{Source: source}, account.Leases("db", "leases", cosmos.LeaseOptions{Dialect: d})
+	p, err := changefeed.New(changefeed.Config{
+		Processor: "projector", Source: source, Leases: w.leases, Mode: mode, Handler: taken, Seed: 1, Instance: "host",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	time.Sleep(10 * time.Second)
+	w.write(20)
+	time.Sleep(10 * time.Second)
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	w.write(1)
+	time.Sleep(time.Minute)
+	return w
+}
+
+func TestLagOfEveryDialect(t *testing.T) {
+	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
+		t.Run(d.Name(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := lagging(t, d, feed.LatestVersion, 0)
+				r := w.report()
+				if r.Total.Leases != 2 || r.Total.LSNs != 1 || r.Total.Age != time.Minute || r.Total.Unknown != 0 || r.Total.Reference != 1 {
+					t.Errorf("%+v", r.Total)
+				}
+				for i, l := range r.Lags {
+					if want := []string{"0", "1"}[i]; l.Partition != want || l.Range.IsZero() {
+						t.Errorf("lease %s of %s is of partition %q", l.LeaseToken, l.Range, l.Partition)
+					}
+				}
+			})
+		})
+	}
+}
+
+// In all versions and deletes a lag is measured in that mode: a version that was overwritten is unread, too.
+func TestLagOfAllVersionsAndDeletes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := lagging(t, lease.DotNet, feed.AllVersionsAndDeletes, time.Hour)
+		w.write(1) // the same document again
+		r := w.report()
+		if r.Total.LSNs != 2 || r.Total.Age != time.Minute {
+			t.Errorf("%+v", r.Total)
+		}
+		for _, q := range w.source.reads {
+			if q.Mode != feed.AllVersionsAndDeletes {
+				t.Errorf("%+v", q)
+			}
+		}
+		time.Sleep(2 * time.Hour) // past the retention
+		w.write(1)
+		r = w.report()
+		lost := false
+		for _, l := range r.Lags {
+			_, isLost := errors.AsType[*feed.HistoryLostError](l.Err)
+			lost = lost || isLost && l.LSNs == estimator.Unknown
+		}
+		if !lost || r.Total.Failed == 0 {
+			t.Errorf("what can't be read any more isn't told: %+v", r)
+		}
+	})
+}
+
+func TestAContainerInAnotherDialectIsRefusedByName(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := lagging(t, lease.JavaHandleChanges, feed.LatestVersion, 0)
+		account, ok := w.source.Source.(*cosmos.Source)
+		if !ok || account.Dialect() != lease.JavaHandleChanges {
+			t.Fatal("the source is of no dialect")
+		}
+		_, err := estimator.New(estimator.Config{Processor: "projector", Source: account, Leases: missing{}})
+		if bad, ok := errors.AsType[*estimator.ConfigError](err); !ok || bad.Field != "Leases" {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Leases of another dialect are no leases that the estimator knows, and no reason to say that there are none.
+func TestLeasesOfAnotherDialectAreNamed(t *testing.T) {
+	w := newWorld(t, 1, false)
+	plain, ok := w.leases.(store.Leases)
+	if !ok {
+		t.Fatalf("leases are %T", w.leases)
+	}
+	w.leases = plain.In(lease.JavaHandleChanges)
+	w.create(whole(`"2"`))
+	w.leases = plain
+	if _, err := w.estimator(estimator.Config{}).Report(w.ctx); !isDialect(err) {
+		t.Errorf("%v", err)
+	}
+}
