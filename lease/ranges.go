@@ -24,13 +24,19 @@ func (l Listing) Rangeless() bool {
 // the next write. A lease whose range can't be known stays without; it counts as
 // covering everything when gaps are looked for.
 func (l Listing) WithRanges(partitions []feed.Partition) Listing {
+	live := make(map[string]feed.Range, len(partitions)) // most are; few have to be looked for
+	for _, p := range partitions {
+		live[p.ID] = p.Range
+	}
 	l.Leases = slices.Clone(l.Leases)
 	for i := range l.Leases {
 		lease := &l.Leases[i]
 		if !lease.Range.IsZero() || lease.PartitionID == "" {
 			continue
 		}
-		if r, ok := rangeOf(lease.PartitionID, partitions); ok {
+		if r, ok := live[lease.PartitionID]; ok {
+			lease.Range = r
+		} else if r, ok := rangeOf(lease.PartitionID, partitions); ok {
 			lease.Range = r
 		}
 	}
