@@ -1,0 +1,245 @@
+package cosmos_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/lease/leasetest"
+	"github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// While requests are refused and answers are lost, a caller that keeps to the contract (write the same again after an
+// unknown outcome, recognise your own write) sees a store as if nothing had happened.
+func TestLeasesConformUnderFaults(t *testing.T) {
+	for name, faults := range map[string][]server.Fault{
+		"not carried out": {
+			{Status: 429, SubStatus: 3200, RetryAfter: 300 * time.Millisecond},
+			{Status: 449},
+			{Status: 503},
+			{Drop: true},
+			{Status: 500, Delay: 3 * time.Second},
+		},
+		"carried out": {{Status: 408, After: true}, {Drop: true, After: true}, {Status: 503, After: true}, {Status: 500, After: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leasetest.RunInBubble(t, func(t *testing.T) leasetest.Fixture {
+				skipLong(t)
+				var s *changefeedtest.Server
+				fixture := leasesOn(func(t *testing.T) (*store.DB, *cosmos.Account) {
+					s = changefeedtest.NewServer(t)
+					return s.DB, account(t, s, cosmos.Options{})
+				}, "/id")(t)
+				for i, f := range faults {
+					f.Database, f.Container, f.Probability, f.Seed = "db", "leases", 0.06, uint64(i)
+					f.Match = func(r *http.Request) bool {
+						switch {
+						case r.Method == http.MethodDelete && f.Status != 429:
+							return false // of a delete nobody can tell whose it was, once the document is gone
+						case f.After && strings.Contains(t.Name(), "counting"):
+							return false // nor of a write that another one came after, and here everybody writes
+						}
+						return true
+					}
+					s.Fail(f)
+				}
+				fixture.Container = insisting{fixture.Container}
+				return fixture
+			})
+		})
+	}
+}
+
+// insisting is a lease container used as the protocol wants it used.
+type insisting struct{ lease.Container }
+
+func (c insisting) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	var s lease.Store
+	err := insist(func(bool) (err error) { s, err = c.Container.Open(ctx, k); return err })
+	return insistingStore{s}, err
+}
+
+type insistingStore struct{ lease.Store }
+
+// writes numbers the writes.
+var writes atomic.Int64
+
+// insist tries again until the outcome is known. inDoubt: an attempt may have been carried out.
+func insist(do func(inDoubt bool) error) error {
+	inDoubt := false
+	for range 100 {
+		err := do(inDoubt)
+		var conflict *lease.ConflictError
+		var throttled *feed.ThrottledError
+		switch {
+		case err == nil, errors.As(err, &conflict), errors.Is(err, feed.ErrNotFound):
+			return err
+		case !errors.As(err, &throttled):
+			inDoubt = true
+		}
+		<-time.After(time.Second)
+	}
+	return errors.New("a hundred attempts have failed")
+}
+
+func (s insistingStore) List(ctx context.Context) (l lease.Listing, err error) {
+	err = insist(func(bool) error { l, err = s.Store.List(ctx); return err })
+	return l, err
+}
+
+func (s insistingStore) Mark(ctx context.Context, initialised bool) error {
+	return insist(func(bool) error { return s.Store.Mark(ctx, initialised) })
+}
+
+func (s insistingStore) Delete(ctx context.Context, l lease.Lease) error {
+	return insist(func(bool) error { return s.Store.Delete(ctx, l) })
+}
+
+func (s insistingStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.write(l, func(l lease.Lease) (lease.Lease, error) { return s.Store.Create(ctx, l) })
+}
+
+func (s insistingStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return s.write(l, func(l lease.Lease) (lease.Lease, error) { return s.Store.Update(ctx, l) })
+}
+
+// write makes every write another one, by a fraction of its timestamp that the suite overlooks, so that an
+// earlier attempt can be told from what others wrote.
+func (s insistingStore) write(l lease.Lease, do func(lease.Lease) (lease.Lease, error)) (answer lease.Lease, err error) {
+	l.Timestamp = l.Timestamp.Truncate(time.Millisecond).Add(time.Duration(writes.Add(1)%5000) * 100 * time.Nanosecond)
+	err = insist(func(inDoubt bool) error {
+		answer, err = do(l)
+		var conflict *lease.ConflictError
+		if inDoubt && errors.As(err, &conflict) && conflict.Current.Timestamp.Equal(l.Timestamp) {
+			answer, err = conflict.Current, nil
+		}
+		return err
+	})
+	return answer, err
+}
+
+// altered changes the answers of a server, as replicas and clocks of a service do.
+type altered struct {
+	*http.Client
+	alter func(r *http.Request, res *http.Response)
+}
+
+func (a altered) Do(r *http.Request) (*http.Response, error) {
+	res, err := a.Client.Do(r)
+	if err == nil {
+		a.alter(r, res)
+	}
+	return res, err
+}
+
+// openAltered opens leases whose answers are altered.
+func openAltered(t *testing.T, s *changefeedtest.Server, alter func(r *http.Request, res *http.Response)) lease.Store {
+	t.Helper()
+	o := cosmos.Options{ClientOptions: azcore.ClientOptions{Transport: altered{s.Client(), alter}}}
+	opened, err := account(t, s, o).Leases("db", "leases", cosmos.LeaseOptions{}).Open(t.Context(), fakeKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened
+}
+
+// A replica that the other write hasn't reached shows the document as the writer expected it. A conflict that carries it would
+// tell an owner that its lease is as it was, with an ETag that is refused for ever.
+func TestReadOfAnOldReplicaIsNoConflict(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		var old []byte
+		var behind atomic.Bool
+		var sessions atomic.Int64
+		opened := openAltered(t, s, func(r *http.Request, res *http.Response) {
+			switch {
+			case res.StatusCode == http.StatusCreated:
+				body, err := io.ReadAll(res.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				old = body
+				res.Body = io.NopCloser(bytes.NewReader(body))
+			case r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/docs/") && behind.Load():
+				res.Body = io.NopCloser(bytes.NewReader(old))
+				if r.Header.Get("X-Ms-Session-Token") != "" {
+					sessions.Add(1)
+				}
+			}
+		})
+		l, err := opened.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		behind.Store(true)
+		var conflict *lease.ConflictError
+		var throttled *feed.ThrottledError
+		_, err = opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 2)))
+		for what, err := range map[string]error{"update": err, "delete": opened.Delete(t.Context(), l)} {
+			if err == nil || errors.As(err, &conflict) || errors.As(err, &throttled) || errors.Is(err, feed.ErrNotFound) {
+				t.Errorf("%s, refused, and an old replica answers the read: %v; want an error of unknown outcome", what, err)
+			}
+		}
+		if sessions.Load() != 2 {
+			t.Errorf("%d of 2 reads came with the session of the refusal, which an old replica doesn't answer", sessions.Load())
+		}
+		behind.Store(false)
+		_, err = opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 2)))
+		if !errors.As(err, &conflict) || conflict.Current.ETag != now.ETag {
+			t.Errorf("once it has caught up: %v; want the conflict", err)
+		}
+	})
+}
+
+// Now is the service's clock, and that of the first page: a later one would let leases look older than they are.
+func TestListingTellsTheServicesClock(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Partitions: 2})
+		pages := 0
+		silent := false
+		opened := openAltered(t, s, func(r *http.Request, res *http.Response) {
+			if strings.Contains(r.Header.Get("Content-Type"), "query") {
+				pages++
+				res.Header.Set("Date", time.Now().Add(time.Duration(pages)*time.Hour).UTC().Format(http.TimeFormat))
+				if silent {
+					res.Header.Del("Date")
+				}
+			}
+		})
+		for i := range 2000 { // a page has a thousand
+			id := fmt.Sprint(i)
+			if _, err := opened.Create(t.Context(), lease.Lease{Token: id, PartitionID: id, Range: feed.Full()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		listing, err := opened.List(t.Context())
+		if err != nil || len(listing.Leases) != 2000 {
+			t.Fatalf("%d leases, %v", len(listing.Leases), err)
+		}
+		if want := time.Now().Add(time.Hour).Truncate(time.Second); pages < 2 || !listing.Now.Equal(want) {
+			t.Errorf("a listing of %d pages tells %v; want the time of the first, %v", pages, listing.Now, want)
+		}
+		silent = true
+		if listing, err = opened.List(t.Context()); err != nil || !listing.Now.IsZero() {
+			t.Errorf("a service that doesn't tell its time: %v, %v; want none", listing.Now, err)
+		}
+	})
+}
