@@ -1,0 +1,279 @@
+package replicate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// The model test of copying under another key. Properties: however batches are repeated, cut off in
+// the middle, interleaved with those of other leases and overtaken by new changes,
+//
+//   - at rest the target has exactly the source's documents (without deletes: in
+//     latest version mode), each under its last key alone;
+//   - a run never stops at a collision that the source doesn't have.
+
+// world is a source of two partitions with its feed, and a target, in memory.
+type world struct {
+	draw     *rand.Rand
+	rules    rules
+	versions bool
+
+	source  map[string]json.RawMessage // by source key and id
+	log     []feed.Change              // of both partitions
+	target  map[string]stored          // by target key and id
+	etags   int
+	failing bool
+}
+
+type stored struct {
+	body json.RawMessage
+	etag string
+}
+
+func (w *world) partition(c feed.Change) int {
+	key := c.DeletedKey
+	if key == nil {
+		d, err := w.rules.parse(c.Current)
+		if err != nil {
+			panic(err) // the test's own document
+		}
+		key = d.source
+	}
+	return int(key.String()[2]) % 2
+}
+
+// change changes the source at random: never so that two documents ask for one place.
+func (w *world) change() {
+	key, id := fmt.Sprint(w.draw.IntN(4)), fmt.Sprint(w.draw.IntN(2))
+	name := key + "/" + id
+	before := w.source[name]
+	lsn := int64(len(w.log) + 1)
+	if before != nil && w.versions && w.draw.IntN(4) == 0 {
+		delete(w.source, name)
+		w.log = append(w.log, feed.Change{Op: feed.Delete, LSN: lsn, Previous: w.previous(before), DeletedID: id, DeletedKey: feed.PartitionKey{key}})
+		return
+	}
+	to := fmt.Sprint("T", w.draw.IntN(5))
+	for other, body := range w.source {
+		if other != name && strings.HasSuffix(other, "/"+id) && strings.Contains(string(body), to) {
+			return
+		}
+	}
+	doc := json.RawMessage(fmt.Sprintf(`{"id":%q,"a":%q,"b":%q,"n":%d}`, id, key, to, lsn))
+	w.source[name] = doc
+	c := feed.Change{LSN: lsn, Current: doc}
+	if w.versions {
+		c.Op = feed.Create
+		if before != nil {
+			c.Op, c.Previous = feed.Replace, w.previous(before)
+		}
+	}
+	w.log = append(w.log, c)
+}
+
+// previous is a previous image, which some accounts don't keep.
+func (w *world) previous(body json.RawMessage) json.RawMessage {
+	if w.rules.moves && w.draw.IntN(3) == 0 {
+		return nil
+	}
+	return body
+}
+
+// page is the next page of a partition behind an LSN.
+func (w *world) page(partition int, after int64) []feed.Change {
+	var page []feed.Change
+	for i, c := range w.log {
+		if c.LSN <= after || w.partition(c) != partition {
+			continue
+		}
+		if !w.versions { // only the last write of a document is shown
+			name := w.name(c)
+			if slices.ContainsFunc(w.log[i+1:], func(later feed.Change) bool { return w.name(later) == name }) {
+				continue
+			}
+		}
+		if page = append(page, c); len(page) == 3 {
+			break
+		}
+	}
+	return page
+}
+
+func (w *world) name(c feed.Change) string {
+	next, _, err := w.rules.read(c)
+	if err != nil {
+		panic(err) // the test's own change
+	}
+	return next.name()
+}
+
+// sourceBulk and targetBulk are the two containers as the writer has them.
+type (
+	sourceBulk struct{ *world }
+	targetBulk struct{ *world }
+)
+
+func (s sourceBulk) Do(_ context.Context, ops []cosmos.BulkOperation) ([]cosmos.BulkResult, error) {
+	results := make([]cosmos.BulkResult, len(ops))
+	for i, o := range ops {
+		key, _ := o.Key[0].(string)
+		body := s.source[key+"/"+o.ID]
+		results[i] = cosmos.BulkResult{Status: http.StatusOK, Body: body}
+		if body == nil {
+			results[i].Status = http.StatusNotFound
+		}
+	}
+	return results, nil
+}
+
+var errLost = errors.New("the answer is lost")
+
+func (t targetBulk) Do(_ context.Context, ops []cosmos.BulkOperation) ([]cosmos.BulkResult, error) {
+	results := make([]cosmos.BulkResult, len(ops))
+	lost := t.failing && t.draw.IntN(4) == 0
+	for _, i := range t.draw.Perm(len(ops)) {
+		if lost && t.draw.IntN(2) == 0 {
+			continue // nor carried out
+		}
+		results[i] = t.one(ops[i])
+	}
+	if lost {
+		return nil, errLost
+	}
+	return results, nil
+}
+
+func (t targetBulk) one(o cosmos.BulkOperation) cosmos.BulkResult {
+	id := o.ID
+	if o.Body != nil {
+		d, err := t.rules.parse(o.Body)
+		if err != nil || d.target.String() != o.Key.String() {
+			return cosmos.BulkResult{Status: http.StatusBadRequest}
+		}
+		id = d.id
+	}
+	at := o.Key.String() + "/" + id
+	was, there := t.target[at]
+	switch {
+	case o.Kind == cosmos.BulkCreate && there:
+		return cosmos.BulkResult{Status: http.StatusConflict}
+	case o.Kind != cosmos.BulkCreate && o.Kind != cosmos.BulkUpsert && !there:
+		return cosmos.BulkResult{Status: http.StatusNotFound}
+	case o.IfMatch != "" && o.IfMatch != was.etag:
+		return cosmos.BulkResult{Status: http.StatusPreconditionFailed}
+	case o.Kind == cosmos.BulkRead:
+		return cosmos.BulkResult{Status: http.StatusOK, Body: was.body, ETag: was.etag}
+	case o.Kind == cosmos.BulkDelete:
+		delete(t.target, at)
+		return cosmos.BulkResult{Status: http.StatusNoContent}
+	}
+	t.etags++
+	t.target[at] = stored{o.Body, fmt.Sprint(t.etags)}
+	return cosmos.BulkResult{Status: http.StatusCreated, ETag: fmt.Sprint(t.etags)}
+}
+
+// find implements finder.
+func (t targetBulk) find(_ context.Context, ids []string) ([]found, error) {
+	var all []found
+	for _, s := range t.target {
+		d, err := t.rules.parse(s.body)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(ids, d.id) {
+			all = append(all, found{d, s.etag})
+		}
+	}
+	return all, nil
+}
+
+// lane is one lease at work: what is checkpointed, what was read, and a batch that failed
+// and comes again as it was.
+type lane struct {
+	checkpoint, position int64
+	again                []feed.Change
+}
+
+func (l *lane) step(t *testing.T, w *world, x *writer, partition int) (moved bool) {
+	t.Helper()
+	if w.failing && w.draw.IntN(5) == 0 { // a crash: another host goes on at the checkpoint
+		l.position, l.again = l.checkpoint, nil
+	}
+	batch := l.again
+	if batch == nil {
+		batch = w.page(partition, l.position)
+	}
+	if len(batch) == 0 {
+		return false
+	}
+	rng := feed.Full().Cut([]string{"80"})[partition]
+	err := x.handle(t.Context(), w.rules, &changefeed.Batch{Changes: batch, Range: rng})
+	switch {
+	case errors.Is(err, errLost), errors.Is(err, errContended):
+		l.again = batch
+		return true
+	case err != nil:
+		t.Fatalf("%v\nsource %s\ntarget %s", err, w.source, w.target)
+	}
+	l.again, l.position = nil, batch[len(batch)-1].LSN
+	if w.draw.IntN(3) > 0 {
+		l.checkpoint = l.position
+	}
+	return true
+}
+
+func TestModelOfACopyUnderAnotherKey(t *testing.T) {
+	for seed := range uint64(600) {
+		w := &world{draw: rand.New(rand.NewPCG(seed, 1)), source: map[string]json.RawMessage{}, target: map[string]stored{}, failing: true}
+		w.versions = seed%2 == 1
+		w.rules = rules{shape: keyed(t, "/a", "/b"), rekeyed: true, moves: true, empty: true}
+		if !w.versions { // all versions begin with the replication
+			for range w.draw.IntN(12) {
+				w.change()
+			}
+			w.rules.ends = []end{{feed.Full(), int64(len(w.log))}}
+		}
+		x := &writer{source: sourceBulk{w}, target: targetBulk{w}, finder: targetBulk{w}}
+		var lanes [2]lane
+		for range 60 {
+			if n := w.draw.IntN(4); n < 2 {
+				lanes[n].step(t, w, x, n)
+			} else {
+				w.change()
+			}
+		}
+		w.failing = false
+		for range 200 {
+			a, b := lanes[0].step(t, w, x, 0), lanes[1].step(t, w, x, 1)
+			if !a && !b {
+				break
+			}
+		}
+		want, got := map[string]string{}, map[string]string{}
+		for _, body := range w.source {
+			d, err := w.rules.parse(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[d.target.String()+"/"+d.id] = string(body)
+		}
+		for at, s := range w.target {
+			got[at] = string(s.body)
+		}
+		if !maps.Equal(want, got) {
+			t.Fatalf("seed %d: the source has %v\nthe target has %v", seed, want, got)
+		}
+	}
+}
