@@ -37,6 +37,7 @@ type counter struct {
 	counts map[string]int
 	errs   []error
 	reads  []feed.Request
+	asked  int // for the partitions
 }
 
 func newCounter(t *testing.T, d lease.Dialect) *counter {
@@ -68,6 +69,9 @@ func (c *counter) Identity(ctx context.Context) (feed.Identity, error) {
 }
 
 func (c *counter) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	c.mu.Lock()
+	c.asked++
+	c.mu.Unlock()
 	return c.db.Source(c.orders).Partitions(ctx)
 }
 
@@ -274,6 +278,33 @@ func (c *counter) wantForm() {
 		if got := slices.Sorted(maps.Keys(members)); strings.Contains(id, "..") && !slices.Equal(got, want) {
 			c.t.Errorf("document %s has the members %v; want %v", id, got, want)
 		}
+	}
+}
+
+// Documents of handleChanges have no ranges, which must not cost a request each time
+// that they are listed.
+func TestLeasesWithoutRangesCostNoRequestAtRest(t *testing.T) {
+	for _, d := range javas {
+		t.Run(d.Name(), func(t *testing.T) {
+			inBubble(t, d, func(c *counter) {
+				c.run("a")
+				pause(time.Minute)
+				before := c.asked
+				pause(time.Hour)
+				if n := c.asked - before; n != 0 {
+					t.Errorf("in an hour at rest the partitions are asked for %d times", n)
+				}
+				c.split("0")
+				c.write(10)
+				pause(time.Minute)
+				before = c.asked
+				pause(time.Hour)
+				if n := c.asked - before; n != 0 {
+					t.Errorf("in an hour after a split the partitions are asked for %d times", n)
+				}
+				c.wantOnce()
+			})
+		})
 	}
 }
 
