@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,12 +82,12 @@ func TestStolenLeaseIsUsedOnlyAfterItsVictimsExpiryAndOneMoreRenewal(t *testing.
 			return &observed{opened, h}, nil
 		}})
 		until := since.Add(61 * time.Second)
-		leases.after = func(w fakeWrite) error {
+		leases.setBefore(func(w fakeWrite) error {
 			if w.lease.Token == token && w.lease.Timestamp.IsZero() {
 				t.Error("written without a timestamp, by which the others judge")
 			}
 			return nil
-		}
+		})
 		pause(time.Until(until) - time.Millisecond)
 		if n := len(source.requests()); n != 0 || opened.String() != "" || len(said.of(Acquired)) != 0 {
 			t.Errorf("%d reads, observer %q, %+v while it waits", n, opened, said.all)
@@ -234,17 +235,17 @@ func TestClaimSurvivesAWriteOfPropertiesAndADeadStore(t *testing.T) {
 func TestLostAnswerToAStealIsRecognisedAndWaitsAsLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
-		lost := 0
+		var writes atomic.Int32
 		leases.after = func(fakeWrite) error {
-			if lost++; lost == 1 {
+			if writes.Add(1) == 1 {
 				return errors.New("connection reset")
 			}
 			return nil
 		}
 		_, said, token, since := claiming(t, leases, Config{Source: source})
 		pause(2 * time.Second)
-		if doc := leases.doc(token); lost < 2 || doc.Owner == foreigner {
-			t.Fatalf("%d writes, %+v", lost, doc)
+		if doc := leases.doc(token); writes.Load() < 2 || doc.Owner == foreigner {
+			t.Fatalf("%d writes, %+v", writes.Load(), doc)
 		}
 		pause(time.Until(since.Add(61*time.Second)) - time.Millisecond)
 		if n := len(source.requests()); n != 0 {
