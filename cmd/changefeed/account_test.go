@@ -430,3 +430,58 @@ func TestLeasesMayBeInAnotherAccount(t *testing.T) {
 		t.Errorf("a key alone: status %d: %s", code, errOut)
 	}
 }
+
+func TestPartitionsOfAStoreAreSplitWithoutAServer(t *testing.T) {
+	args := []string{"--data", shop(t, 0), "--database", "shop", "--container", "orders"}
+	code, out, errOut := command(t, append([]string{"partitions", "split", "1"}, args...)...)
+	if code != exitOK || !strings.Contains(out, "1") {
+		t.Fatalf("status %d: %s%s", code, out, errOut)
+	}
+	code, out, errOut = command(t, append([]string{"partitions", "ls", "--json"}, args...)...)
+	var live []struct {
+		ID      string
+		Parents []string
+	}
+	if err := json.Unmarshal([]byte(out), &live); err != nil || code != exitOK || len(live) != 4 {
+		t.Errorf("status %d: %v: %s%s", code, err, out, errOut)
+	}
+}
+
+// A key on the command line is seen by everybody who lists processes.
+func TestServeTakesItsKeysFromFilesAndTheEnvironment(t *testing.T) {
+	dir := shop(t, 0)
+	keys := map[string]string{}
+	for _, name := range []string{"file", "environment", "reader"} {
+		keys[name] = base64.StdEncoding.EncodeToString([]byte("serve's key of the " + name))
+		write(t, filepath.Join(dir, name+".key"), keys[name]+"\n")
+	}
+	tail := func(endpoint, key string) int {
+		t.Helper()
+		code, _, _ := command(t, "tail", "--endpoint", endpoint, "--key", key, "--database", "shop", "--container", "orders")
+		return code
+	}
+	t.Setenv("CHANGEFEED_SERVE_KEY", keys["environment"])
+	for _, c := range []struct {
+		args []string
+		want map[string]int
+	}{
+		{nil, map[string]int{"environment": exitOK, "file": exitFailed}},
+		{
+			[]string{"--key-file", filepath.Join(dir, "file.key"), "--read-only-key-file", filepath.Join(dir, "reader.key")},
+			map[string]int{"file": exitOK, "reader": exitOK, "environment": exitFailed},
+		},
+	} {
+		endpoint, end := served(t, append([]string{"--tls", "off", "--data", dir}, c.args...)...)
+		for name, want := range c.want {
+			if got := tail(endpoint, keys[name]); got != want {
+				t.Errorf("%v: with the key of the %s: status %d, want %d", c.args, name, got, want)
+			}
+		}
+		if code, errOut := end(os.Interrupt); code != exitOK {
+			t.Errorf("serve: status %d: %s", code, errOut)
+		}
+	}
+	if code, _, errOut := command(t, "serve", "--key-file", filepath.Join(dir, "no such file")); code != exitUsage || !strings.Contains(errOut, "--key-file") {
+		t.Errorf("no such file: status %d: %s", code, errOut)
+	}
+}
