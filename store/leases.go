@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -75,19 +77,29 @@ type leaseStore struct {
 	db    *DB
 	c     *Container
 	codec lease.Codec
+	// spent is what the requests have cost, in hundredths of a request unit.
+	spent atomic.Int64
 }
+
+// Charged implements [lease.Metered].
+func (s *leaseStore) Charged() float64 { return float64(s.spent.Load()) / 100 }
+
+// spend counts the charge of a request.
+func (s *leaseStore) spend(charge float64) { s.spent.Add(int64(math.Round(charge * 100))) }
 
 // Mark implements [lease.Store].
 func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
 	if initialised {
-		_, err := s.c.Create(ctx, nil, s.codec.Marker(), WriteOptions{})
+		res, err := s.c.Create(ctx, nil, s.codec.Marker(), WriteOptions{})
+		s.spend(res.Charge)
 		if err != nil && !errors.Is(err, ErrConflict) {
 			return fmt.Errorf("create the marker: %w", err)
 		}
 		return nil
 	}
 	id := s.codec.MarkerID()
-	_, err := s.c.Delete(ctx, feed.PartitionKey{id}, id, WriteOptions{})
+	res, err := s.c.Delete(ctx, feed.PartitionKey{id}, id, WriteOptions{})
+	s.spend(res.Charge)
 	if err != nil && !errors.Is(err, feed.ErrNotFound) {
 		return fmt.Errorf("delete the marker: %w", err)
 	}
@@ -103,6 +115,7 @@ func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, er
 		l.ID = s.codec.LeaseID(l.Token)
 	}
 	res, err := s.c.Create(ctx, nil, s.codec.Encode(l), WriteOptions{})
+	s.spend(res.Charge)
 	switch {
 	case errors.Is(err, ErrConflict):
 		return lease.Lease{}, s.conflict(ctx, l)
@@ -126,6 +139,7 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 		}
 		return nil, &lease.ConflictError{Current: current}
 	}, WriteOptions{})
+	s.spend(res.Charge)
 	switch {
 	case errors.As(err, &conflict):
 		return lease.Lease{}, conflict
@@ -137,7 +151,8 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 
 // Delete implements [lease.Store].
 func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
-	_, err := s.c.Delete(ctx, s.key(l), l.ID, WriteOptions{IfMatch: l.ETag})
+	res, err := s.c.Delete(ctx, s.key(l), l.ID, WriteOptions{IfMatch: l.ETag})
+	s.spend(res.Charge)
 	switch {
 	case errors.Is(err, ErrPreconditionFailed):
 		return s.conflict(ctx, l)
@@ -150,6 +165,7 @@ func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 // conflict reads the document that stood in the way of a write.
 func (s *leaseStore) conflict(ctx context.Context, l lease.Lease) error {
 	res, err := s.c.Read(ctx, s.key(l), l.ID, ReadOptions{})
+	s.spend(res.Charge)
 	if err != nil {
 		return fmt.Errorf("read lease %s, which is another than expected: %w", l.Token, err)
 	}
@@ -180,6 +196,7 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 		return lease.Listing{}, fmt.Errorf("list leases: %w", err)
 	}
 	s.c.bucket.spend(pageCharge(size))
+	s.spend(pageCharge(size))
 	return listing, nil
 }
 

@@ -352,3 +352,45 @@ func benchmarkLeases(b *testing.B, n int) (lease.Store, lease.Lease) {
 	}
 	return s, l
 }
+
+func TestLeasesTellWhatTheyCost(t *testing.T) {
+	db := openForTest(t)
+	c := newContainer(t, db, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, ok := s.(lease.Metered)
+	if !ok || m.Charged() != 0 {
+		t.Fatalf("%T", s)
+	}
+	before := 0.0
+	costs := func(what string, least float64) {
+		t.Helper()
+		if cost := m.Charged() - before; cost < least || cost > least+2 {
+			t.Errorf("%s costs %v RU", what, cost)
+		}
+		before = m.Charged()
+	}
+	l, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs("a create", 5)
+	if _, err = s.Update(t.Context(), l.Acquired("host")); err != nil {
+		t.Fatal(err)
+	}
+	costs("an update", 5)
+	if _, err := s.Create(t.Context(), l); err == nil {
+		t.Fatal("a second create went well")
+	}
+	costs("a create that finds the lease there, and reads it", 6)
+	if _, err := s.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	costs("a listing", 1)
+	if err := s.Mark(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	costs("the marker", 5)
+}
