@@ -37,6 +37,7 @@ lint: $(GOLANGCI_BIN)
 	$(GOLANGCI_BIN) run
 	cd interop/go && $(GOLANGCI_BIN) run
 	cd examples && $(GOLANGCI_BIN) run
+	cd examples/flights && $(GOLANGCI_BIN) run
 
 ## fmt: format as lint wants it
 fmt: $(GOLANGCI_BIN)

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -29,8 +30,8 @@ func main() {
 	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "flights:", err)
-		os.Exit(1)
+		log.SetFlags(0)
+		log.Fatal("flights: ", err)
 	}
 }
 
