@@ -49,7 +49,8 @@ func WithConnectionString(text string, o Options) (*Account, error) {
 
 // WithCredential is the account at an endpoint, by Entra ID: a credential of azidentity, for instance. Its principal
 // needs a role of the account's own role-based access control, such as "Cosmos DB Built-in Data Reader" for a Source and
-// "Cosmos DB Built-in Data Contributor" for leases. Error: the endpoint is no URL, or there is no credential.
+// "Cosmos DB Built-in Data Contributor" for leases. Error: the endpoint is no URL or has no TLS,
+// or there is no credential.
 func WithCredential(endpoint string, credential azcore.TokenCredential, o Options) (*Account, error) {
 	if credential == nil {
 		return nil, errors.New("cosmos: there is no credential")
@@ -63,6 +64,10 @@ func (a *Account) open(endpoint string, o Options) (*Account, error) {
 	u, err := parseEndpoint(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("cosmos: %w", err)
+	}
+	if a.credential != nil && u.Scheme == "http" && !o.InsecureAllowCredentialWithHTTP {
+		return nil, errors.New("cosmos: a token of Entra ID isn't sent without TLS, where anybody could read and use it: the endpoint has to begin with https " +
+			"(or set Options.InsecureAllowCredentialWithHTTP)")
 	}
 	if err := o.Budget.validate(); err != nil {
 		return nil, fmt.Errorf("cosmos: %w", err)

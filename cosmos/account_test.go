@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
@@ -63,6 +64,9 @@ func TestWhatIsWrongWithAnAccountIsToldWithoutItsKey(t *testing.T) {
 			return cosmos.WithKey("https://u:"+secret+"@a b/%", secret, cosmos.Options{})
 		},
 		"no credential": func() (*cosmos.Account, error) { return cosmos.WithCredential("https://a.b/", nil, cosmos.Options{}) },
+		"without TLS": func() (*cosmos.Account, error) {
+			return cosmos.WithCredential("http://a.b/", &credential{}, cosmos.Options{})
+		},
 		"a budget of 0.5": func() (*cosmos.Account, error) {
 			return cosmos.WithKey("https://a.b/", secret, cosmos.Options{Budget: cosmos.NewBudget(0.5)})
 		},
@@ -314,6 +318,35 @@ func TestTheUsersPoliciesAndNameAreInThePipeline(t *testing.T) {
 		agent := r.Header.Get("User-Agent")
 		if !strings.HasPrefix(agent, "my-app ") || !strings.Contains(agent, "changefeed/v") || r.Header.Get("X-Mine") != "call" {
 			t.Errorf("%s has the user agent %q, and X-Mine: %q", r.URL.Path, agent, r.Header.Get("X-Mine"))
+		}
+	}
+}
+
+// Who traces an application finds the reads of its feeds, and the requests below them.
+func TestReadsAreTraced(t *testing.T) {
+	var mu sync.Mutex
+	var spans []string
+	provider := tracing.NewProvider(func(string, string) tracing.Tracer {
+		return tracing.NewTracer(func(ctx context.Context, name string, _ *tracing.SpanOptions) (context.Context, tracing.Span) {
+			mu.Lock()
+			spans = append(spans, name)
+			mu.Unlock()
+			return ctx, tracing.Span{}
+		}, nil)
+	}, nil)
+	s := changefeedtest.NewServer(t)
+	changefeedtest.NewContainer(t, s.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
+	var o cosmos.Options
+	o.TracingProvider = provider
+	if _, err := account(t, s, o).Source("shop", "orders", cosmos.SourceOptions{}).Read(t.Context(), feed.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	all := strings.Join(spans, " ")
+	for _, want := range []string{"Source.ReadContainer", "Source.ReadPartitions", "Source.ReadFeed", "HTTP GET"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the spans are %s; want %s among them", all, want)
 		}
 	}
 }
