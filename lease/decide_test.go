@@ -181,7 +181,7 @@ func TestDecideIsWhatTheProtocolStates(t *testing.T) {
 			answer(rnd, p, d, got)
 		}
 	}
-	if acquired < rounds || asked < rounds/5 || stolen < rounds/8 || bounded < rounds/10 {
+	if acquired < rounds || asked < rounds/8 || stolen < rounds/8 || bounded < rounds/10 {
 		t.Errorf("too little happened: %d acquired, %d asked, %d stolen, %d with bounds", acquired, asked, stolen, bounded)
 	}
 }
