@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -483,5 +484,139 @@ func TestServeTakesItsKeysFromFilesAndTheEnvironment(t *testing.T) {
 	}
 	if code, _, errOut := command(t, "serve", "--key-file", filepath.Join(dir, "no such file")); code != exitUsage || !strings.Contains(errOut, "--key-file") {
 		t.Errorf("no such file: status %d: %s", code, errOut)
+	}
+}
+
+// deliveries runs a processor until it has handed out want orders and stopped, and returns their ids, sorted.
+func (a *account) deliveries(processor string, d lease.Dialect, want int) []string {
+	a.t.Helper()
+	return a.deliver(processor, d, func(string) bool { want--; return want == 0 })
+}
+
+// deliveriesOf does so until all of want were among them.
+func (a *account) deliveriesOf(processor string, want map[string]bool) []string {
+	a.t.Helper()
+	left := maps.Clone(want)
+	return a.deliver(processor, lease.DotNet, func(id string) bool { delete(left, id); return len(left) == 0 })
+}
+
+// deliver runs a processor until enough says so of an id.
+func (a *account) deliver(processor string, d lease.Dialect, enough func(id string) bool) []string {
+	a.t.Helper()
+	ids := make(chan string, 1000)
+	p, err := changefeed.New(changefeed.Config{
+		Processor: processor, Source: a.db.Source(a.orders), Leases: a.db.Leases(a.leases).In(d), Start: feed.Beginning(),
+		Handler: changefeed.HandlerFunc(func(_ context.Context, b *changefeed.Batch) error {
+			for _, c := range b.Changes {
+				id, err := c.ID()
+				if err != nil {
+					return err
+				}
+				ids <- id
+			}
+			return nil
+		}),
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(a.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	var got []string
+	for done := false; !done; {
+		id := <-ids
+		got, done = append(got, id), enough(id)
+	}
+	cancel() // in good order: what is handed out is checkpointed
+	if err := <-done; err != nil {
+		a.t.Error(err)
+	}
+	for len(ids) > 0 {
+		got = append(got, <-ids)
+	}
+	slices.Sort(got)
+	return got
+}
+
+// A fleet moves from dialect to dialect, and every host goes on where the one before it was: nothing is missed,
+// nothing comes twice.
+func TestHostsGoOnBehindAConversion(t *testing.T) {
+	a := newAccount(t)
+	next := 0
+	for _, hop := range []struct {
+		processor string
+		dialect   lease.Dialect
+		convert   []string
+	}{
+		{"p", lease.DotNet, []string{"--to", "java-latest-version", "--to-processor", "j"}},
+		{"j", lease.JavaLatestVersion, []string{"--processor", "j", "--to", "java-handle-changes"}},
+		{"j", lease.JavaHandleChanges, []string{"--processor", "j", "--dialect", "java-handle-changes", "--to", "dotnet", "--to-processor", "q"}},
+		{"q", lease.DotNet, nil},
+	} {
+		var want []string
+		for range 7 {
+			a.order(next)
+			want = append(want, fmt.Sprint(next))
+			next++
+		}
+		slices.Sort(want)
+		if got := a.deliveries(hop.processor, hop.dialect, len(want)); !slices.Equal(got, want) {
+			t.Errorf("in %s: delivered %v, want %v", hop.dialect, got, want)
+		}
+		if hop.convert == nil {
+			break
+		}
+		if code, out, errOut := a.run(append([]string{"leases", "convert"}, hop.convert...)...); code != exitOK {
+			t.Fatalf("%v: status %d: %s%s", hop.convert, code, out, errOut)
+		}
+	}
+}
+
+// What a repair makes of damaged leases, hosts can work with: nothing is missed.
+func TestHostsGoOnBehindARepair(t *testing.T) {
+	a := newAccount(t)
+	want := map[string]bool{}
+	for i := range 7 {
+		a.order(i)
+	}
+	a.deliveries("p", lease.DotNet, 7)
+	live, err := a.orders.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := a.db.Source(a.orders).Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "p", Identity: identity}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{codec.LeaseID(live[1].ID), codec.MarkerID()} {
+		if _, err := a.leases.Delete(t.Context(), feed.PartitionKey{id}, id, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.leases.Upsert(t.Context(), nil, codec.Encode(part("01", "7F", 3)), store.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.orders.Split(t.Context(), live[0].ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut := a.run("leases", "check", "--repair", "--yes", "--expiration", "1ns")
+	if code != exitOK {
+		t.Fatalf("status %d: %s%s", code, out, errOut)
+	}
+	for i := 7; i < 14; i++ {
+		a.order(i)
+		want[fmt.Sprint(i)] = true
+	}
+	// What was set back comes again, in whatever number; the new ones have to come.
+	for _, id := range a.deliveriesOf("p", want) {
+		delete(want, id)
+	}
+	if len(want) > 0 {
+		t.Errorf("not delivered: %v; the repair: %s", want, out)
 	}
 }
