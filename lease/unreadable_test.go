@@ -1,0 +1,81 @@
+package lease
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+var errDamaged = errors.New("version: 7 is unknown")
+
+// withDamage is a plan of leases and of one document, of that token, that can't be read.
+func withDamage(token string, partitions []feed.Partition, initialized time.Time, leases ...Lease) *Plan {
+	l := Listing{Leases: leases, Initialized: initialized, Now: noon, Unreadable: []Unreadable{NewUnreadable("prefix..", "prefix.."+token, errDamaged)}}
+	if l.Rangeless() {
+		l = l.WithRanges(partitions)
+	}
+	return NewPlan(Host{Owner: me, Terms: times, Range: feed.Range{Min: "A", Max: "D"}}, l, Memory{}, time.Hour, true, nobodyRuns)
+}
+
+func TestUnreadableLeaseIsNobodysAndTheOthersAreTaken(t *testing.T) {
+	partitions := []feed.Partition{{ID: "A", Range: feed.Range{Min: "A", Max: "B"}}, {ID: "B", Range: feed.Range{Min: "B", Max: "C"}}, {ID: "C", Range: feed.Range{Min: "C", Max: "D"}}}
+	for _, token := range []string{"B", "B-C", "no token of ours"} {
+		p := withDamage(token, partitions, noon, aged(0, "", 0), aged(2, "", 0))
+		taken := 0
+		for m := p.Decide(); m.Kind != MoveNone; m = p.Decide() {
+			if m.Kind != MoveAcquire || m.Lease.Token == token {
+				t.Fatalf("%s: %v of %s", token, m.Kind, m.Lease.Token)
+			}
+			got := m.Lease.Acquired(me)
+			got.Modified = noon
+			p.Amend(got)
+			taken++
+		}
+		if taken != 2 || p.Due() || p.Complete() {
+			t.Errorf("%s: %d leases taken, due %t, complete %t", token, taken, p.Due(), p.Complete())
+		}
+	}
+}
+
+// What it covers may be more than anybody can tell: nothing is made in its place, nor the
+// marker that would end the bootstrap.
+func TestUnreadableLeaseKeepsGapsOpen(t *testing.T) {
+	for _, initialized := range []time.Time{{}, noon.Add(-time.Hour)} {
+		p := withDamage("lost", nil, initialized, aged(0, me, 0))
+		memory := p.Memory()
+		for range 10 {
+			l := Listing{
+				Leases: []Lease{aged(0, me, 0)}, Initialized: initialized, Now: noon.Add(time.Hour),
+				Unreadable: []Unreadable{NewUnreadable("prefix..", "prefix..lost", errDamaged)},
+			}
+			p = NewPlan(p.host, l, memory, 2*time.Hour, true, nobodyRuns)
+			memory = p.Memory()
+			if p.Due() || p.Complete() {
+				t.Fatalf("marker at %v: due %t, complete %t", initialized, p.Due(), p.Complete())
+			}
+		}
+	}
+}
+
+// Its owner, who may be able to read it, may have a split to finish.
+func TestUnreadableAncestorShadows(t *testing.T) {
+	left, right := aged(0, "", 0), aged(1, "", 0)
+	for _, c := range []struct {
+		token      string
+		partitions []feed.Partition
+	}{
+		{"A-C", nil},
+		// Retired: its range is what its children have.
+		{"9", []feed.Partition{
+			{ID: "A", Range: left.Range, Parents: []string{"9"}}, {ID: "B", Range: right.Range, Parents: []string{"9"}},
+		}},
+	} {
+		p := withDamage(c.token, c.partitions, noon, left, right, aged(2, "", 0))
+		if !p.Shadowed("idA") || !p.Shadowed("idB") || p.Shadowed("idC") {
+			t.Errorf("%s shadows %t, %t, %t; want the first two", c.token, p.Shadowed("idA"), p.Shadowed("idB"), p.Shadowed("idC"))
+		}
+		wantMove(t, "what it doesn't shadow", p, MoveAcquire, "idC")
+	}
+}
