@@ -94,7 +94,8 @@ type BulkOptions struct {
 	Requests int
 }
 
-// Bulk writes many documents of a container by few requests. Its methods may be called concurrently.
+// Bulk writes many documents of a container by few requests. Its methods may be called concurrently. An [Options.Budget] is not for
+// it: that caps what is spent on reading the feed and on leases.
 type Bulk struct {
 	source *Source
 	slots  chan struct{}

@@ -271,7 +271,14 @@ func (e *lostError) Unwrap() error { return e.err }
 const repeat = 30 * time.Second
 
 func (t *teller) notify(n changefeed.Notification) {
-	if n.Event != changefeed.Failed || errors.Is(n.Err, errHeld) || fatal(n.Err) {
+	if n.Event != changefeed.Failed || errors.Is(n.Err, errHeld) {
+		return
+	}
+	// A lease that isn't there any more is the processor's to see to; a container is not.
+	var source *changefeed.SourceError
+	var handler *changefeed.HandlerError
+	if fatal(n.Err) && (errors.As(n.Err, &source) || errors.As(n.Err, &handler)) {
+		t.fail(n.Err)
 		return
 	}
 	var lost *feed.HistoryLostError

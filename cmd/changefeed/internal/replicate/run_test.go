@@ -417,3 +417,27 @@ func TestReplicateThatIsInterruptedHasNotCaughtUp(t *testing.T) {
 		s.equal(100)
 	})
 }
+
+func TestReplicateEndsWhereAContainerIsGone(t *testing.T) {
+	for _, name := range []string{"orders", "by-product"} {
+		onStage(t, func(s *stage) {
+			s.fill(20)
+			cfg := s.config()
+			cfg.UntilCaughtUp = false
+			s.background.Go(func() {
+				<-time.After(time.Minute)
+				if err := s.account.DB.DeleteContainer(s.Context(), "shop", name); err != nil {
+					t.Error(err)
+				}
+				if name == "by-product" {
+					s.write("last", "ada", "lamp", 1)
+				}
+			})
+			ctx, cancel := context.WithTimeout(s.Context(), time.Hour)
+			defer cancel()
+			if err := Run(ctx, cfg); !errors.Is(err, feed.ErrNotFound) || ctx.Err() != nil {
+				t.Errorf("without %s it ended with %v (%v)\n%s", name, err, ctx.Err(), s.said)
+			}
+		})
+	}
+}
