@@ -1,0 +1,261 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+func TestLeasesComeBackFromAFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		file := filepath.Join(t.TempDir(), "leases.json")
+		if code, out, errOut := s.run("export", "--output", file); code != exitOK || !strings.Contains(out, "wrote 3 leases") {
+			t.Fatalf("status %d: %s%s", code, out, errOut)
+		}
+		if code, _, errOut := s.run("export", "--output", file); code != exitFailed || !strings.Contains(errOut, "exists") {
+			t.Errorf("a second export over the first: status %d: %s", code, errOut)
+		}
+		want := s.positions()
+		// Everything that can differ: one further, one gone, one more, no marker.
+		s.edit(func(db *store.DB) {
+			s.put(db, s.codec.Encode(whole(s.live[0], 99)))
+			s.drop(db, s.codec.LeaseID(s.live[1].ID))
+			s.put(db, s.codec.Encode(part("F0", "F1", 5)))
+			s.drop(db, s.codec.MarkerID())
+		})
+		if code, out, errOut := s.run("import", file, "--dry-run"); code != exitOK || strings.Count(out, "would ") != 5 {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if code, out, errOut := s.run("import", file); code != exitOK {
+			t.Fatalf("status %d: %s%s", code, out, errOut)
+		}
+		if got := s.positions(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the leases are %v, want %v", got, want)
+		}
+		if code, out, _ := s.run("check"); code != exitOK {
+			t.Errorf("after the import: %s", out)
+		}
+		// Under another name, beside the first.
+		if code, out, errOut := s.run("import", file, "--processor", "q"); code != exitOK || strings.Count(out, "done: create") != 4 {
+			t.Errorf("another processor: status %d: %s%s", code, out, errOut)
+		}
+		if code, _, errOut := s.run("ls"); code != exitFailed || !strings.Contains(errOut, `--processor "p"`) || !strings.Contains(errOut, `--processor "q"`) {
+			t.Errorf("two processors: status %d: %s", code, errOut)
+		}
+		// A container that was made anew has other positions.
+		var f map[string]any
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &f)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f["monitored"].(map[string]any)["containerRid"] = "AAAAAAAAAAA="
+		if text, err = json.Marshal(f); err != nil {
+			t.Fatal(err)
+		}
+		write(t, file, string(text))
+		if code, _, errOut := s.run("import", file, "--processor", "r"); code != exitFailed || !strings.Contains(errOut, "made anew") {
+			t.Errorf("another container: status %d: %s", code, errOut)
+		}
+		write(t, file, "{}")
+		if code, _, errOut := s.run("import", file); code != exitFailed || !strings.Contains(errOut, "no file of `changefeed leases export`") {
+			t.Errorf("no export: status %d: %s", code, errOut)
+		}
+	})
+}
+
+func TestLeasesAreResetAndDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		var end int64
+		s.edit(func(db *store.DB) {
+			c, err := db.Container(t.Context(), "shop", "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 50 {
+				r, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","customer":"%d"}`, i, i), store.WriteOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				end = max(end, r.LSN)
+			}
+		})
+		id := s.live[2].ID
+		for to, want := range map[string]string{
+			"beginning": "beginning", "after:7": "LSN 7", "2000-01-01": "2000-01-01T00:00:00Z",
+		} {
+			if code, out, errOut := s.run("reset", id, "--to", to); code != exitOK || s.positions()[id] != want {
+				t.Errorf("to %s: status %d, at %s: %s%s", to, code, s.positions()[id], out, errOut)
+			}
+		}
+		if code, out, errOut := s.run("reset", "--all", "--to", "now"); code != exitOK {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		var highest int64
+		for token, position := range s.positions() {
+			var lsn int64
+			if _, err := fmt.Sscanf(position, "LSN %d", &lsn); err != nil {
+				t.Errorf("now of %s is %q", token, position)
+			}
+			highest = max(highest, lsn)
+		}
+		if highest < end {
+			t.Errorf("now is LSN %d, and LSN %d is written", highest, end)
+		}
+		s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(whole(s.retired, 4))) })
+		if code, _, errOut := s.run("reset", s.live[0].ID, "--to", "beginning"); code != exitFailed || !strings.Contains(errOut, "waits for the end of its parent "+s.retired.ID) {
+			t.Errorf("a child: status %d: %s", code, errOut)
+		}
+		if code, out, errOut := s.run("delete", s.retired.ID); code != exitOK || len(s.positions()) != 3 {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if code, _, errOut := s.run("delete", "nonsense"); code != exitUsage || !strings.Contains(errOut, "there is no lease nonsense; there are ") {
+			t.Errorf("status %d: %s", code, errOut)
+		}
+		if code, out, errOut := s.run("delete", "--all"); code != exitOK || !strings.HasPrefix(out, "done: delete the marker\n") || strings.Count(out, "done: ") != 4 {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if code, _, errOut := s.run("ls"); code != exitFailed || !strings.Contains(errOut, "there are no leases of shop/orders in shop/leases") {
+			t.Errorf("status %d: %s", code, errOut)
+		}
+	})
+}
+
+func TestLeasesAreConvertedThereAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		want := s.positions()
+		before := func(args ...string) {
+			t.Helper()
+			if code, out, errOut := s.run(append([]string{"convert"}, args...)...); code != exitFailed || out != "" {
+				t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
+			}
+		}
+		before("--to", "java-latest-version") // the same ids
+		before("--to", "dotnet")              // it is
+		code, out, errOut := s.run("convert", "--to", "java-latest-version", "--to-processor", "j", "--dry-run")
+		if code != exitOK || !strings.Contains(out, `    - ContinuationToken: "\"10\""`) || !strings.Contains(out, `    + ContinuationToken: {"V":1,`) || strings.Contains(out, "done") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		for _, hop := range [][]string{
+			{"--to", "java-latest-version", "--to-processor", "j"},
+			{"--processor", "j", "--to", "java-handle-changes"},
+			{"--processor", "j", "--dialect", "java-handle-changes", "--to", "dotnet", "--to-processor", "back"},
+		} {
+			if code, out, errOut := s.run(append([]string{"convert"}, hop...)...); code != exitOK || strings.Count(out, "done: create lease") != 3 || strings.Count(out, "done: delete lease") != 3 {
+				t.Fatalf("%v: status %d: %s%s", hop, code, out, errOut)
+			}
+		}
+		if got := s.positions(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the leases are %v, want %v", got, want)
+		}
+		if code, out, _ := s.run("check"); code != exitOK || !strings.Contains(out, `3 leases of the processor "back"`) {
+			t.Errorf("status %d: %s", code, out)
+		}
+		// A part of a partition has no form there, and nothing is written.
+		s.edit(func(db *store.DB) {
+			back, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "back", Identity: s.identity}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.put(db, back.Encode(part("F0", "F1", 5)))
+		})
+		if code, out, errOut := s.run("convert", "--processor", "back", "--to", "java-handle-changes"); code != exitFailed || out != "" || !strings.Contains(errOut, "lease F0-F1 can't be converted") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+	})
+}
+
+// A conversion that was killed anywhere is finished by the same command.
+func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		to, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "p", Identity: s.identity}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		convert := []string{"convert", "--dialect", "dotnet", "--to", "java-handle-changes"}
+		// One lease was made, and no more; the lock was left.
+		s.edit(func(db *store.DB) {
+			s.put(db, to.Encode(whole(s.live[0], 10)))
+			s.put(db, to.Lock())
+		})
+		if code, _, errOut := s.run(convert...); code != exitFailed || !strings.Contains(errOut, "the target is locked") {
+			t.Errorf("locked: status %d: %s", code, errOut)
+		}
+		s.edit(func(db *store.DB) { s.drop(db, to.LockID()) })
+		if code, out, errOut := s.run(append(convert, "--dry-run")...); code != exitOK || !strings.Contains(out, "lease "+s.live[0].ID+" is there already") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		// Everything was made, and one of the old leases deleted.
+		s.edit(func(db *store.DB) {
+			s.put(db, to.Encode(whole(s.live[1], 20)))
+			s.put(db, to.Encode(whole(s.live[2], 30)))
+			s.put(db, to.Marker())
+			s.drop(db, s.codec.LeaseID(s.live[0].ID))
+		})
+		if code, out, errOut := s.run(convert...); code != exitOK || strings.Contains(out, "create") || strings.Count(out, "done: delete lease") != 2 {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if got := s.positions(); len(got) != 3 {
+			t.Errorf("the leases are %v", got)
+		}
+		// A target where somebody works is no attempt of ours.
+		other := leasesOf(t)
+		other.edit(func(db *store.DB) {
+			to, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "p", Identity: other.identity}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other.put(db, to.Encode(whole(other.live[0], 77)))
+		})
+		if code, out, errOut := other.run(convert...); code != exitFailed || out != "" || !strings.Contains(errOut, "at another position") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+	})
+}
+
+// Azure Functions' processor has no name by default, and one here must have one.
+func TestLeasesOfAProcessorWithoutANameAreMovedToOneWithAName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		nameless, err := lease.NewCodec(lease.DotNet, lease.Key{Identity: s.identity}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.edit(func(db *store.DB) {
+			for i, p := range s.live {
+				s.put(db, nameless.Encode(whole(p, 100+i)))
+			}
+			s.put(db, nameless.Marker())
+		})
+		file := filepath.Join(t.TempDir(), "leases.json")
+		for _, args := range [][]string{
+			{"export", "--processor", "", "-o", file},
+			{"import", file, "--processor", "named"},
+			{"check", "--processor", "named"},
+			{"delete", "--all", "--processor", ""},
+		} {
+			if code, out, errOut := s.run(args...); code != exitOK {
+				t.Fatalf("%v: status %d: %s%s", args, code, out, errOut)
+			}
+		}
+		if code, out, _ := s.run("ls", "--processor", "named"); code != exitOK || !strings.Contains(out, "LSN 102") {
+			t.Errorf("status %d: %s", code, out)
+		}
+		if code, _, errOut := s.run("ls", "--processor", ""); code != exitFailed || !strings.Contains(errOut, `of the processor ""`) {
+			t.Errorf("status %d: %s", code, errOut)
+		}
+	})
+}
