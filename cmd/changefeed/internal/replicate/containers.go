@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // Place is a container of an account.
@@ -126,6 +127,9 @@ func (l lookUp) find(ctx context.Context, ids []string) ([]found, error) {
 		pager := l.container.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), options)
 		for pager.More() {
 			page, err := pager.NextPage(ctx)
+			if connect.Status(err) == http.StatusNotFound {
+				return nil, fmt.Errorf("%w: %w", feed.ErrNotFound, err)
+			}
 			if err != nil {
 				return nil, err
 			}
