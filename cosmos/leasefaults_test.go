@@ -243,3 +243,31 @@ func TestListingTellsTheServicesClock(t *testing.T) {
 		}
 	})
 }
+
+// Behind a port mapping an account names an address that its client can't reach.
+func TestLeasesStayAtTheEndpointWhenAsked(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		host := strings.TrimSuffix(strings.TrimPrefix(s.Endpoint, "http://"), "/")
+		elsewhere := altered{s.Client(), func(r *http.Request, res *http.Response) {
+			if r.URL.Path == "/" || r.URL.Path == "" {
+				body, err := io.ReadAll(res.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				body = bytes.ReplaceAll(body, []byte(host), []byte("elsewhere.test"))
+				res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			}
+		}}
+		for _, limited := range []bool{false, true} {
+			o := cosmos.Options{LimitToEndpoint: limited, ClientOptions: azcore.ClientOptions{Transport: elsewhere}}
+			opened, err := account(t, s, o).Leases("db", "leases", cosmos.LeaseOptions{}).Open(t.Context(), fakeKey)
+			if err == nil {
+				_, err = opened.List(t.Context())
+			}
+			if (err == nil) != limited {
+				t.Errorf("limited to the endpoint %t: %v", limited, err)
+			}
+		}
+	})
+}
