@@ -131,7 +131,7 @@ interop-go interop-js interop-java interop-raw:
 	$(GO) run ./interop/runner -suites $(@:interop-%=%) $(if $(TRANSPORTS),-transports $(TRANSPORTS))
 	$(if $(filter interop-java,$@),$(GO) run ./interop/mixed -full)
 
-## compare-java: changes a second of this module's processor and of Java's, on the same server (10 minutes)
+## compare-java: changes a second of this module's processor and of Java's, on the same server (3 to 5 minutes)
 compare-java:
 	$(GO) run ./interop/compare
 

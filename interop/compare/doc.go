@@ -4,5 +4,5 @@
 //	make compare-java            (go run ./interop/compare)
 //
 // Both processes stay, and are warm: each reads everything once before the measurement. A rate is that of all changes, from the first batch that a
-// handler gets to the last. It needs Java 17 and Maven, and takes 5 to 10 minutes.
+// handler gets to the last. It needs Java 17 and Maven, and takes 3 to 5 minutes.
 package main

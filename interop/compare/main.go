@@ -55,10 +55,10 @@ var monitored, leases = stand.Container{Database: "compare", Name: "monitored"},
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	documents := flags.Int("documents", 50_000, "how many documents: so many fit into the cache of the server")
-	rounds := flags.Int("rounds", 7, "how often each is measured")
+	rounds := flags.Int("rounds", 5, "how often each is measured")
 	binary := flags.String("binary", "", "the command to run as the server; default: built")
 	goHost := flags.String("gohost", "", "our host; default: built")
-	only := flags.String("only", "", "measure java or go alone; default: both")
+	only := flags.String("only", "", "java: its host alone; go: ours alone; default: both")
 	setting := flags.String("setting", "", "one setting alone: a mode and a page's size, as handleChanges/1000; 0: the default size")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -108,9 +108,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		"go": func() (*stand.Process, error) {
 			return stand.Launch(ctx, "go", stand.Account(s.server.Endpoint, s.server.Key), s.line, *goHost)
 		},
+		// A process with a small heap collects it all the time, unless it is told that it may grow.
+		"gogc": func() (*stand.Process, error) {
+			return stand.Launch(ctx, "gogc", append(stand.Account(s.server.Endpoint, s.server.Key), "GOGC=400"), s.line, *goHost)
+		},
 	}
 	for name, start := range launch {
-		if *only != "" && *only != name {
+		if *only != "" && *only != "java" == (name == "java") {
 			continue
 		}
 		p, err := start()
@@ -119,7 +123,17 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 		s.process[name] = p
 	}
-	return s.measure(ctx, *rounds, *setting)
+	if err := s.measure(ctx, *rounds, *setting); err != nil {
+		return err
+	}
+	for name, p := range s.process {
+		mib, err := p.Memory()
+		if err != nil {
+			return err
+		}
+		writef(out, "%s: %d MiB of memory at most\n", name, mib)
+	}
+	return nil
 }
 
 // line takes what a host prints: that it has reached the number of changes.

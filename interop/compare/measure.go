@@ -35,6 +35,7 @@ func (s *stage) measure(ctx context.Context, rounds int, only string) error {
 		kinds := []struct{ name, process, options string }{
 			{"Java", "java", ""},
 			{"Go", "go", ""},
+			{"Go, GOGC=400", "gogc", ""},
 			{"Go, each change decoded into a struct", "go", "decode=1"},
 		}
 		results := make([][]result, len(kinds))

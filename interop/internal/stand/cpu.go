@@ -11,6 +11,20 @@ import (
 // CPU is the processor time that the process has used so far, as Linux counts it, in steps of 10 ms. Elsewhere it is an error.
 func (p *Process) CPU() (time.Duration, error) { return processorTime(p.cmd.Process.Pid) }
 
+// Memory is the largest resident memory that the process has had so far, in MiB, as Linux counts it. Elsewhere it is an error.
+func (p *Process) Memory() (mib int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := bytes.Cut(text, []byte("VmHWM:"))
+	if fields := bytes.Fields(rest); found && len(fields) > 0 {
+		kib, err := strconv.Atoi(string(fields[0]))
+		return kib / 1024, err
+	}
+	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", p.cmd.Process.Pid)
+}
+
 // CPU is the processor time that the server has used so far; see [Process.CPU].
 func (s *Server) CPU() (time.Duration, error) { return processorTime(s.cmd.Process.Pid) }
 
