@@ -206,6 +206,39 @@ func TestNoCommandPrintsAKey(t *testing.T) {
 	}
 }
 
+func TestAKeyInTheWrongPlaceIsNotPrinted(t *testing.T) {
+	key := base64.StdEncoding.EncodeToString([]byte("a key as long as those of accounts are, which are sixty-four b.."))
+	connection := "AccountEndpoint=http://127.0.0.1:9/;AccountKey=c2hvcnQ=;"
+	for _, args := range [][]string{
+		{"tail", "--key-file", key},
+		{"tail", key},
+		{"tail", connection},
+		{"leases", "ls", key},
+		{"leases", "release", key},
+		{"leases", "import", key},
+		{"leases", "convert", "--to", key},
+		{"lag", "--certificate", key},
+		{"lag", "--dialect", key},
+		{"replicate", "--from", key, "--to", "shop/orders"},
+		{"replicate", "--from", "shop/orders", "--to", key},
+		{"replicate", "--from", "shop/orders", "--to", "shop/copy", "--key", key},
+		{"replicate", "--from", "shop/orders", "--to", "shop/copy", "--hosts", key},
+		{"partitions", "split", key},
+		{key},
+	} {
+		if len(args) > 1 && args[0] != "replicate" {
+			args = append(args, "--database", "shop", "--container", "orders", "--endpoint", "http://127.0.0.1:9/")
+		}
+		code, out, errOut := command(t, args...)
+		if code == exitOK || errOut == "" {
+			t.Errorf("%v: status %d, and it says %q", args, code, errOut)
+		}
+		if strings.Contains(out+errOut, strings.TrimRight(key, "=")) || strings.Contains(out+errOut, "c2hvcnQ") {
+			t.Errorf("%v prints the key: %s%s", args, out, errOut)
+		}
+	}
+}
+
 func TestAnAccountThatCantBeUsedIsExplained(t *testing.T) {
 	a := newAccount(t)
 	wrong := base64.StdEncoding.EncodeToString([]byte("wrong"))

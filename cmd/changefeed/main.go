@@ -93,12 +93,12 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	case errors.Is(err, syscall.EPIPE):
 		return exitUnread
 	case errors.As(err, &usage), errors.As(err, &account):
-		cmd.PrintErrf("changefeed: %v\nRun '%s --help' for what it takes.\n", err, cmd.CommandPath())
+		cmd.PrintErrf("changefeed: %s\nRun '%s --help' for what it takes.\n", connect.Secretless(err.Error()), cmd.CommandPath())
 		return exitUsage
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		// A signal ends the work with an error of its own, or with none; what else went wrong while it was tidied up is news.
 		if rest := besidesCanceled(err); rest != nil {
-			cmd.PrintErrf("changefeed: interrupted, and it didn't end well: %v\n", rest)
+			cmd.PrintErrf("changefeed: interrupted, and it didn't end well: %s\n", connect.Secretless(rest.Error()))
 			return exitFailed
 		}
 		cmd.PrintErrln("changefeed: interrupted")
@@ -109,7 +109,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	if errors.As(err, &locked) {
 		advice = "; wait for its end, or stop it"
 	}
-	cmd.PrintErrf("changefeed: %s%s\n", connect.Text(err), advice)
+	cmd.PrintErrf("changefeed: %s%s\n", connect.Secretless(connect.Text(err)), advice)
 	return exitFailed
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -64,6 +65,13 @@ func Text(err error) string {
 	}
 	return text
 }
+
+// secret is what an account key looks like (64 bytes in base64), and what a connection string has for one.
+var secret = regexp.MustCompile(`[A-Za-z0-9+/]{86}==|(?i:AccountKey=)[^;\s"]+`)
+
+// Secretless is text without account keys: one that was given in the wrong place, as the name of a file or
+// with a flag's name forgotten, comes back in the words of whoever refuses it.
+func Secretless(text string) string { return secret.ReplaceAllString(text, "(an account key)") }
 
 // Explain is err, which a request for a container has come to, in plain words; where the container isn't there, with
 // those that are.
