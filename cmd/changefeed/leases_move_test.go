@@ -123,6 +123,15 @@ func TestLeasesAreResetAndDeleted(t *testing.T) {
 		if code, _, errOut := s.run("delete", "nonsense"); code != exitUsage || !strings.Contains(errOut, "there is no lease nonsense; there are ") {
 			t.Errorf("status %d: %s", code, errOut)
 		}
+		// What can't be understood is named by its id, and taken by it.
+		broken := s.codec.LeaseID("broken")
+		s.edit(func(db *store.DB) { s.put(db, fmt.Appendf(nil, `{"id":%q,"version":77}`, broken)) })
+		if _, out, _ := s.run("check"); !strings.Contains(out, "the document "+broken+" can't be understood") {
+			t.Errorf("check says %s", out)
+		}
+		if code, out, errOut := s.run("delete", broken); code != exitOK || !strings.Contains(out, broken) {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
 		if code, out, errOut := s.run("delete", "--all"); code != exitOK || !strings.HasPrefix(out, "done: delete the marker\n") || strings.Count(out, "done: ") != 4 {
 			t.Errorf("status %d: %s%s", code, out, errOut)
 		}

@@ -84,19 +84,20 @@ func DeletePlan(s Survey, tokens []string, all, force bool) ([]Step, error) {
 	return steps, s.refuseLive("delete", items, force)
 }
 
-// odd finds a document of that token that is no lease of the store: it can't be understood, or is
-// of another dialect.
+// odd finds a document of that token, or of that id, which is what `ls` and `check` print of it, that is no
+// lease of the store: it can't be understood, or is of another dialect.
 func (s Survey) odd(token string) (d Document, what string, ok bool) {
 	if _, is := s.find(token); is {
 		return d, "", false
 	}
+	named := func(id string) bool { return id == token || strings.TrimPrefix(id, s.Codec.LeasePrefix()) == token }
 	for _, d := range s.Broken {
-		if strings.TrimPrefix(d.ID, s.Codec.LeasePrefix()) == token {
+		if named(d.ID) {
 			return d, d.ID + ", which can't be understood", true
 		}
 	}
 	for _, f := range s.Foreign {
-		if strings.TrimPrefix(f.ID, s.Codec.LeasePrefix()) == token {
+		if named(f.ID) {
 			return f.Document, fmt.Sprintf("%s, in %s", f.ID, f.Dialect), true
 		}
 	}
