@@ -87,7 +87,26 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 	if source.properties.ResourceID == target.properties.ResourceID && cfg.From.Account.Endpoint() == cfg.To.Account.Endpoint() {
 		return nil, nil, refuse("%s is both sides: a container can't be copied into itself", cfg.From)
 	}
-	return source, target, nil
+	return source, target, cfg.leasesApart(ctx, source, target)
+}
+
+// leasesApart refuses a lease container that is one of both sides: as the source it changes with every
+// checkpoint, so a copy never catches up; as the target documents come to lie among the leases, and over them.
+func (cfg Config) leasesApart(ctx context.Context, source, target *described) error {
+	leases, err := describe(ctx, cfg.Leases)
+	if err != nil || leases == nil {
+		return err // where there is none, it is made or missed later
+	}
+	for _, side := range []struct {
+		name  string
+		place Place
+		is    *described
+	}{{"source", cfg.From, source}, {"target", cfg.To, target}} {
+		if side.is.properties.ResourceID == leases.properties.ResourceID && side.place.Account.Endpoint() == cfg.Leases.Account.Endpoint() {
+			return refuse("%s is the %s and the lease container: say --leases with another one", side.place, side.name)
+		}
+	}
+	return nil
 }
 
 // create makes a database, if there is none, and a container in it.

@@ -211,8 +211,12 @@ func (r *replication) announce(st *state) {
 	if r.rekeyed {
 		how = "keyed by " + strings.Join(st.TargetKey, ",") + " instead of " + strings.Join(st.SourceKey, ",")
 	}
+	processor := r.Processor
+	if r.Versions { // `changefeed lag` of the first stands still once it has copied what was there
+		processor += " for what is there, " + r.Processor + versionsSuffix + " for what comes since"
+	}
 	r.progress.say("%s of %s to %s of %s, %s; leases in %s, processor %s",
-		r.From, r.From.Account.Settings, r.To, r.To.Account.Settings, how, r.Leases, r.Processor)
+		r.From, r.From.Account.Settings, r.To, r.To.Account.Settings, how, r.Leases, processor)
 	if !r.Versions {
 		r.progress.say("deletes are not copied: latest version mode doesn't show them (--mode avad does)")
 	}

@@ -326,6 +326,9 @@ func TestReplicateOfAllVersionsCopiesWhatIsThereAndThenDeletesAndMoves(t *testin
 		s.remove("0", "customer 0")
 		s.run(cfg)
 		s.equal(239)
+		if !strings.Contains(s.said.String(), "processor replicate-shop-by-product for what is there, replicate-shop-by-product-versions for what comes since") {
+			t.Errorf("nobody says which processors' leases these are:\n%s", s.said)
+		}
 	})
 }
 
@@ -366,7 +369,13 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 				c.To.Container, c.Key, c.Processor = "other", []string{"/product"}, "replicate-shop-by-product"
 			},
 			"can't be copied into itself": func(c *Config) { c.To.Container = "orders" },
-			"is keyed by /product":        func(c *Config) { c.Key = []string{"/n"} },
+			"the source and the lease container": func(c *Config) {
+				c.From.Container, c.Processor = c.Leases.Container, "of leases"
+			},
+			"the target and the lease container": func(c *Config) {
+				c.To.Container, c.Key, c.Processor = c.Leases.Container, nil, "into leases"
+			},
+			"is keyed by /product": func(c *Config) { c.Key = []string{"/n"} },
 			"there is no container shop/nothing in": func(c *Config) {
 				c.From.Container = "nothing"
 			},
