@@ -19,8 +19,9 @@ type Account struct {
 	// host is the endpoint's, as it was written: leases are named by it.
 	host string
 	auth authenticator
-	// key and credential: one of them is set, for clients of azcosmos.
-	key        string
+	// key and credential: one of them is set, for clients of azcosmos. The key is behind a pointer, as that of auth is: a copy
+	// of an Account that is printed, or a struct that holds one, shows none.
+	key        *string
 	credential azcore.TokenCredential
 	options    Options
 	client     *client
@@ -33,7 +34,8 @@ func WithKey(endpoint, key string, o Options) (*Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cosmos: %w", err)
 	}
-	a := &Account{auth: keyAuth{key: decoded}, key: strings.TrimSpace(key)}
+	key = strings.TrimSpace(key)
+	a := &Account{auth: &keyAuth{key: decoded}, key: &key}
 	return a.open(endpoint, o)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -88,6 +89,18 @@ func TestWhatIsWrongWithAnAccountIsToldWithoutItsKey(t *testing.T) {
 	for _, text := range []string{fmt.Sprint(a), fmt.Sprintf("%+v", a), fmt.Sprintf("%#v", a), log.String()} {
 		if !strings.Contains(text, "https://a.b/") || strings.Contains(text, secret[:10]) {
 			t.Errorf("an account is printed as %s", text)
+		}
+	}
+	// A copy, and one in a field that fmt calls no methods of.
+	raw, err := base64.StdEncoding.DecodeString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{*a, struct{ account cosmos.Account }{*a}} {
+		for _, text := range []string{fmt.Sprint(v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v)} {
+			if strings.Contains(text, secret[:10]) || strings.Contains(text, fmt.Sprintf("%d %d %d %d", raw[0], raw[1], raw[2], raw[3])) {
+				t.Errorf("a copy is printed as %s", text)
+			}
 		}
 	}
 }

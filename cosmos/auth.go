@@ -24,7 +24,7 @@ type authenticator interface {
 // keyAuth signs with an account key.
 type keyAuth struct{ key wire.Key }
 
-func (a keyAuth) authorize(_ context.Context, r *http.Request) error {
+func (a *keyAuth) authorize(_ context.Context, r *http.Request) error {
 	path, err := wire.ParsePath(r.URL.EscapedPath())
 	if err != nil {
 		return fmt.Errorf("sign a request: %w", err)

@@ -78,7 +78,7 @@ func (a *Account) newDocumentClient() (*azcosmos.Client, error) {
 	if tokens, ok := a.auth.(*tokenAuth); ok {
 		return azcosmos.NewClient(a.Endpoint(), sharedToken{tokens}, o)
 	}
-	key, err := azcosmos.NewKeyCredential(a.key)
+	key, err := azcosmos.NewKeyCredential(*a.key)
 	if err != nil {
 		return nil, err
 	}
