@@ -145,14 +145,14 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		want := s.positions()
-		before := func(args ...string) {
+		refused := func(why string, args ...string) {
 			t.Helper()
-			if code, out, errOut := s.run(append([]string{"convert"}, args...)...); code != exitFailed || out != "" {
-				t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
+			if code, out, errOut := s.run(append([]string{"convert"}, args...)...); code != exitFailed || out != "" || !strings.Contains(errOut, why) {
+				t.Errorf("%v: status %d: %s%s; want it to say %q", args, code, out, errOut, why)
 			}
 		}
-		before("--to", "java-latest-version") // the same ids
-		before("--to", "dotnet")              // it is
+		refused("have the same ids", "--to", "java-latest-version")
+		refused("are in .NET's dialect already", "--to", "dotnet")
 		code, out, errOut := s.run("convert", "--to", "java-latest-version", "--to-processor", "j", "--dry-run")
 		if code != exitOK || !strings.Contains(out, `    - ContinuationToken: "\"10\""`) || !strings.Contains(out, `    + ContinuationToken: {"V":1,`) || strings.Contains(out, "done") {
 			t.Errorf("status %d: %s%s", code, out, errOut)
@@ -171,6 +171,18 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 		}
 		if code, out, _ := s.run("check"); code != exitOK || !strings.Contains(out, `3 leases of the processor "back"`) {
 			t.Errorf("status %d: %s", code, out)
+		}
+		// The way back to where they came from is barred by the marker that was left there. What the message says removes
+		// that marker, and none of the leases.
+		hint := "leases delete --all --processor j --dialect java-latest-version"
+		if code, out, errOut := s.run("convert", "--processor", "back", "--to", "java-latest-version", "--to-processor", "j"); code != exitFailed || out != "" || !strings.Contains(errOut, "`changefeed "+hint+"`") {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if code, out, errOut := s.run(strings.Fields(hint)[1:]...); code != exitOK || out != "done: delete the marker\n" {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if got := s.positions(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the leases are %v, want %v", got, want)
 		}
 		// A part of a partition has no form there, and nothing is written.
 		s.edit(func(db *store.DB) {

@@ -28,6 +28,9 @@ type Conversion struct {
 func PlanConversion(source, target Survey, same, force bool) (Conversion, error) {
 	c := Conversion{Source: source, Target: target}
 	from, to := source.Codec, target.Codec
+	if from.Dialect() == to.Dialect() {
+		return c, fmt.Errorf("the leases are in %s already", to.Dialect())
+	}
 	if same && from.LeasePrefix() == to.LeasePrefix() {
 		return c, fmt.Errorf("in one lease container leases of %s and of %s have the same ids: convert into another one (--to-leases), or under another processor name (--to-processor)", from.Dialect(), to.Dialect())
 	}
@@ -78,7 +81,9 @@ func (c Conversion) resumable(made lease.Conversion) error {
 	case c.Target.Marker != nil && len(c.Target.Items) == 0:
 		// Java's second dialect makes the first's marker, so that nobody starts there by mistake.
 		if c.Target.Codec.Dialect() != lease.JavaHandleChanges {
-			return errors.New("the target has a marker: a processor of that name was there; use another name (--to-processor), or `changefeed leases delete --all`")
+			// Without the dialect the command would find, and delete, the leases that are to be converted.
+			return fmt.Errorf("the target has a marker and no leases: a processor of that name was there; use another name (--to-processor), or delete the marker "+
+				"with `changefeed leases delete --all --processor %s --dialect %s`, which names no lease (--leases is the target's container)", c.Target.Processor, c.Target.Codec.Dialect().Name())
 		}
 	case c.Target.Marker != nil && len(c.Steps) > 0, !slices.ContainsFunc(c.Target.Items, ours) && len(c.Target.Items) > 0:
 		return fmt.Errorf("the target has %s of its own: use another processor name (--to-processor) or another lease container (--to-leases)", count(len(c.Target.Items), "lease", "leases"))
