@@ -13,6 +13,10 @@ import (
 // listing is fine. One that looks as after an upgrade may be torn, made while the
 // first leases were; it counts when the next one shows the same.
 func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
+	if err := listing.Strange(c.dialect, c.container); err != nil {
+		c.out.fatal = &LeaseStoreError{Op: "use the lease container", Err: err}
+		return false, c.failed(c.out.fatal)
+	}
 	err = listing.Refusal(c.dialect)
 	if err == nil || !c.first && c.dialect != lease.JavaHandleChanges {
 		c.suspect = false
@@ -31,6 +35,8 @@ func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
 type dialectStore struct {
 	lease.Store
 	dialect lease.Dialect
+	// container is the rid of the monitored container.
+	container string
 }
 
 // Create puts no lease back that went away because the leases were upgraded: the
@@ -46,7 +52,7 @@ func (s dialectStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, e
 			return lease.Lease{}, &lease.ConflictError{Current: l.Released("")}
 		}
 	}
-	answer, err := s.Store.Create(ctx, l)
+	answer, err := s.Store.Create(ctx, l.Stamped(s.dialect, s.container))
 	if err != nil {
 		return answer, ranged(l, err)
 	}
@@ -55,7 +61,7 @@ func (s dialectStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, e
 
 // Update implements [lease.Store].
 func (s dialectStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	answer, err := s.Store.Update(ctx, l)
+	answer, err := s.Store.Update(ctx, l.Stamped(s.dialect, s.container))
 	if err != nil {
 		return answer, ranged(l, err)
 	}

@@ -16,6 +16,8 @@ type host struct {
 	seed  uint64
 	// dialect is that of the lease documents.
 	dialect lease.Dialect
+	// container is the rid of the monitored container.
+	container string
 	// owner is the text that marks a lease as held by this run.
 	owner string
 	store lease.Store

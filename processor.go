@@ -88,12 +88,13 @@ func (h *host) open(ctx context.Context) error {
 	if err != nil {
 		return &SourceError{Op: "identify the monitored container", Err: err}
 	}
+	h.container = identity.ContainerRID
 	key := lease.Key{Processor: h.cfg.Processor, Identity: identity, Mode: h.cfg.Mode, Start: h.cfg.Start}
 	err = retry(ctx, backoff{jitter: newJitter(h.seed, "open")}, func() error {
 		ctx, cancel := h.request(ctx)
 		defer cancel()
 		store, err := h.cfg.Leases.Open(ctx, key)
-		h.store = watchedStore{dialectStore{Store: store, dialect: h.dialect}, h}
+		h.store = watchedStore{dialectStore{Store: store, dialect: h.dialect, container: identity.ContainerRID}, h}
 		h.costs = newLeaseCosts(h.metrics, store)
 		return err
 	}, hopeless, func(err error) { h.fail("", &LeaseStoreError{Op: "open the lease container", Err: err}) })

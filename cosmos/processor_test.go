@@ -2,6 +2,7 @@ package cosmos_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -115,6 +116,59 @@ func TestHostsShareLeasesOfEachDialect(t *testing.T) {
 				got.wantOnce(t, "on one host", written)
 				if err := second(); err != nil {
 					t.Errorf("the second host: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Leases of Java's first dialect have the container's name in their ids, and outlive it. A host that finds positions of
+// one that was deleted doesn't read the new one from there, which would leave changes out, and says what to do; leases of
+// the other dialects are new ones.
+func TestLeasesOfAContainerThatWasMadeAnewAreNotGoneOnWith(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.Name(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+				leaseContainer(t, s)
+				got := &delivered{counts: map[string]int{}}
+				run := func(discard bool) error {
+					c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}, Partitions: 2})
+					for range 20 {
+						if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%s"}`, rand.Text()), store.WriteOptions{}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					a := account(t, s, cosmos.Options{})
+					stop := host(t, changefeed.Config{
+						Processor: "p", Handler: got, Start: feed.Beginning(), DiscardLeases: discard,
+						Source: a.Source("db", "items", cosmos.SourceOptions{Dialect: d}),
+						Leases: a.Leases("db", "leases", cosmos.LeaseOptions{Dialect: d}),
+					})
+					time.Sleep(2 * time.Minute)
+					synctest.Wait()
+					if err := s.DB.DeleteContainer(t.Context(), "db", "items"); err != nil {
+						t.Fatal(err)
+					}
+					return stop()
+				}
+				if err := run(false); err != nil {
+					t.Fatal(err)
+				}
+				got.wantOnce(t, "of the first container", 20)
+				switch err := run(false); {
+				case d == lease.JavaHandleChanges:
+					wantWords(t, err, "deleted and made anew", "position in", "changefeed leases delete --all")
+					got.wantOnce(t, "when the leases are refused", 20)
+				case err != nil:
+					t.Error(err)
+				default:
+					got.wantOnce(t, "of both containers", 40)
+				}
+				if err := run(true); err != nil {
+					t.Errorf("when the leases are discarded: %v", err)
+				}
+				if want := len(got.counts) / 20 * 20; len(got.counts) != want || want < 40 {
+					t.Errorf("%d changes are delivered; want all of the last container", len(got.counts))
 				}
 			})
 		})

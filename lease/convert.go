@@ -99,6 +99,9 @@ type converter struct {
 
 // add converts the lease that was found, which is l with its range.
 func (c *converter) add(found, l Lease) error {
+	if rid := c.from.key.Identity.ContainerRID; l.strange(c.from.dialect, rid) {
+		return &ImpossibleError{l.Token, fmt.Sprintf("its position is one in container %s, which was deleted; the container is %s now", l.Properties[PropertyContainer], rid)}
+	}
 	to, err := c.place(l)
 	if err != nil {
 		return err
@@ -109,7 +112,7 @@ func (c *converter) add(found, l Lease) error {
 		}
 	}
 	to.Continuation, to.Mode = l.Continuation, l.Mode
-	to.Properties = l.without(PropertyWanted).Properties
+	to.Properties = c.properties(l)
 	to.Timestamp = c.now
 	c.carryStart(l, &to)
 	if err := c.to.Check(to); err != nil {
@@ -117,6 +120,15 @@ func (c *converter) add(found, l Lease) error {
 	}
 	c.out.Steps = append(c.out.Steps, Step{From: found, To: to, Before: c.from.Encode(found), After: c.to.Encode(to)})
 	return nil
+}
+
+// properties are those of l that the new lease keeps.
+func (c *converter) properties(l Lease) map[string]string {
+	l = l.without(PropertyWanted)
+	if c.from.dialect == JavaHandleChanges {
+		l = l.without(PropertyContainer)
+	}
+	return l.Stamped(c.to.dialect, c.to.key.Identity.ContainerRID).Properties
 }
 
 // place is the new lease's token, and its range or partition.

@@ -149,6 +149,9 @@ func TestConversionRefusesTheImpossibleByNameAndAsAWhole(t *testing.T) {
 		{"a range and its partition", DotNet, JavaLatestVersion, 0, nil, []Lease{
 			{Token: "1", PartitionID: "1", Range: range40, Continuation: `"9"`}, {Token: "-40", Range: range40, Continuation: `"5"`},
 		}, "would become one"},
+		{"positions in a container that was deleted", JavaHandleChanges, DotNet, 0, nil, []Lease{
+			{Token: "1", PartitionID: "1", Range: range40, Properties: map[string]string{PropertyContainer: "deleted"}},
+		}, "deleted"},
 		{"nothing to convert", DotNet, DotNet, 0, nil, []Lease{{Token: "1", PartitionID: "1", Range: range40}}, "already"},
 	} {
 		mode := c.mode

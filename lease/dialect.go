@@ -21,7 +21,7 @@ const (
 	// is for a whole partition, by its id, and has no range. It knows neither
 	// merges of partitions nor all versions and deletes. Ids have the names of the
 	// database and the container and not their rids, so leases outlive a container
-	// that is deleted and made anew.
+	// that is deleted and made anew; see PropertyContainer.
 	JavaHandleChanges
 	// JavaLatestVersion is that of Java hosts built with
 	// handleLatestVersionChanges or handleAllVersionsAndDeletesChanges. Every lease
