@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
 // Limits of documents.
@@ -167,7 +168,7 @@ var errTail = errors.New("the system properties at the end of a stored document 
 // cutNumber cuts `"name":N` off the end of b.
 func cutNumber(b []byte, name string) (rest []byte, n int64, err error) {
 	i, unit := len(b), int64(1)
-	for i > 0 && isDigit(b[i-1]) {
+	for i > 0 && jsonscan.IsDigit(b[i-1]) {
 		if len(b)-i == 18 {
 			return nil, 0, errTail // more digits than an int64 has for certain
 		}
@@ -242,8 +243,9 @@ func (t *tailFormat) parseStored(stored []byte) (body []byte, s stamp, err error
 	}
 	s.number = r.document
 	etag := tail[t.fixedSize()-len(tailTS)-etagSize:]
-	ordinal, ok := hex4(etag[len("llllllll-llll-llll-"):])
-	if !ok {
+	const before = len("llllllll-llll-llll-")
+	ordinal, err := strconv.ParseUint(string(etag[before:before+4]), 16, 16)
+	if err != nil {
 		return nil, stamp{}, errTail
 	}
 	s.ordinal = uint16(ordinal)

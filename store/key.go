@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
 // Limits of keys.
@@ -59,12 +60,12 @@ func parseKeyPath(path string) ([]string, error) {
 		rest = rest[1:]
 		var name string
 		if strings.HasPrefix(rest, `"`) {
-			s := scanner{b: []byte(rest)}
-			t, err := s.text()
+			s := jsonscan.New([]byte(rest), MaxDepth)
+			t, err := s.Text()
 			if err != nil {
 				return nil, badRequest(BadProperties, "partition key path %q: the quoted name is no JSON string", path)
 			}
-			name, rest = t.value(), rest[s.i:]
+			name, rest = t.String(), rest[s.Offset():]
 		} else {
 			end := strings.IndexByte(rest, '/')
 			if end < 0 {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"math"
 	"math/bits"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
 // systemNames are the properties that the store makes itself. What comes in
@@ -15,12 +17,12 @@ import (
 var systemNames = [...]string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
 
 // systemIndex returns the place of name in systemNames, or -1.
-func systemIndex(name text) int {
-	if len(name.raw) == 0 || name.raw[0] != '_' {
+func systemIndex(name jsonscan.Text) int {
+	if plain, _ := name.Plain(); len(plain) == 0 || plain[0] != '_' {
 		return -1
 	}
 	for i, n := range systemNames {
-		if name.is(n) {
+		if name.Is(n) {
 			return i
 		}
 	}
@@ -29,8 +31,9 @@ func systemIndex(name text) int {
 
 // parser finds in one body what the store needs to know of it.
 type parser struct {
-	scanner
+	jsonscan.Scanner
 	document
+	text   []byte
 	paths  keyPaths
 	useTTL bool
 	hasID  bool
@@ -52,27 +55,30 @@ func parseDocument(body []byte, paths keyPaths, useTTL bool) (document, error) {
 	if len(body) > MaxDocumentSize {
 		return document{}, &TooLargeError{What: "document", Size: len(body), Limit: MaxDocumentSize}
 	}
-	p := parser{scanner: scanner{b: body}, paths: paths, useTTL: useTTL}
+	p := parser{Scanner: *jsonscan.New(body, MaxDepth), text: body, paths: paths, useTTL: useTTL}
 	p.keys = len(paths)
 	if err := p.parse(); err != nil {
+		if syntax := (*jsonscan.SyntaxError)(nil); errors.As(err, &syntax) {
+			err = badRequest(BadBody, "%s", syntax)
+		}
 		return document{}, err
 	}
 	return p.document, nil
 }
 
 func (p *parser) parse() error {
-	p.space()
-	if p.peek() != '{' {
-		return p.fail("a document is a JSON object, and an opening brace is expected")
+	p.Space()
+	if p.Peek() != '{' {
+		return p.Fail("a document is a JSON object, and an opening brace is expected")
 	}
-	from := p.i
+	from := p.Offset()
 	end := from + 1 // of the last member
 	seen := uint(0)
-	for more, err := p.open('}'); more || err != nil; more, err = p.next('}') {
+	for more, err := p.Object(1); more || err != nil; more, err = p.Next('}') {
 		if err != nil {
 			return err
 		}
-		at := p.i
+		at := p.Offset()
 		name, err := p.decodedName()
 		if err != nil {
 			return err
@@ -82,8 +88,8 @@ func (p *parser) parse() error {
 				return badRequest(BadBody, "%s occurs twice", systemNames[i])
 			}
 			seen |= 1 << i
-			err = p.value(2)
-			p.cuts[p.ncuts].from, p.cuts[p.ncuts].to = at, p.i
+			err = p.Value(2)
+			p.cuts[p.ncuts].from, p.cuts[p.ncuts].to = at, p.Offset()
 			p.ncuts++
 		} else {
 			err = p.member(name)
@@ -91,11 +97,11 @@ func (p *parser) parse() error {
 		if err != nil {
 			return err
 		}
-		end = p.i
+		end = p.Offset()
 	}
-	p.space()
-	if p.i < len(p.b) {
-		return p.fail("nothing may follow the document")
+	p.Space()
+	if p.Offset() < len(p.text) {
+		return p.Fail("nothing may follow the document")
 	}
 	if !p.hasID {
 		return badRequest(BadID, "the document has no id")
@@ -103,7 +109,7 @@ func (p *parser) parse() error {
 	if err := checkKeySize(p.components()); err != nil {
 		return err
 	}
-	p.body = p.b[from:end]
+	p.body = p.text[from:end]
 	if p.ncuts > 0 {
 		p.body = p.cut(from+1, end)
 	}
@@ -130,18 +136,18 @@ func (p *parser) cut(from, end int) []byte {
 		out = append(out, members...)
 	}
 	for _, c := range p.cuts[:p.ncuts] {
-		keep(p.b[from:c.from])
+		keep(p.text[from:c.from])
 		from = c.to
 	}
-	keep(p.b[from:end])
+	keep(p.text[from:end])
 	return out
 }
 
 // member passes the value of one of the document's own members.
-func (p *parser) member(name text) error {
-	at := p.i
+func (p *parser) member(name jsonscan.Text) error {
+	at := p.Offset()
 	switch {
-	case name.is("id"):
+	case name.Is("id"):
 		if p.hasID {
 			return badRequest(BadBody, "id occurs twice")
 		}
@@ -149,8 +155,8 @@ func (p *parser) member(name text) error {
 		if err := p.parseID(); err != nil {
 			return err
 		}
-		p.i = at // it may be a key path as well
-	case name.is("ttl"):
+		p.Back(at) // it may be a key path as well
+	case name.Is("ttl"):
 		if p.hasTTL {
 			return badRequest(BadBody, "ttl occurs twice")
 		}
@@ -158,49 +164,43 @@ func (p *parser) member(name text) error {
 		if err := p.parseTTL(); err != nil {
 			return err
 		}
-		p.i = at
+		p.Back(at)
 	}
 	return p.keyMember(name, 1<<len(p.paths)-1, 0, &p.seen)
 }
 
 // decodedName is name with the escapes decoded: else a second id could hide as "\u0069d".
-func (p *parser) decodedName() (text, error) {
-	n, err := p.name()
-	if n.escaped {
-		n = text{raw: unescape(n.raw)}
-	}
-	return n, err
+func (p *parser) decodedName() (jsonscan.Text, error) {
+	n, err := p.Name()
+	return n.Decoded(), err
 }
 
 // keyMember passes the value of a member of an object to which the first depth names of
 // the key paths in active lead. seen collects which paths' next name has occurred in
 // this object.
-func (p *parser) keyMember(name text, active uint8, depth int, seen *uint8) error {
+func (p *parser) keyMember(name jsonscan.Text, active uint8, depth int, seen *uint8) error {
 	var match uint8
 	for i, path := range p.paths {
-		if active&(1<<i) != 0 && name.is(path[depth]) {
+		if active&(1<<i) != 0 && name.Is(path[depth]) {
 			match |= 1 << i
 		}
 	}
 	if match == 0 {
-		return p.value(depth + 2)
+		return p.Value(depth + 2)
 	}
 	if *seen&match != 0 {
-		return badRequest(BadBody, "%q, a part of the partition key's path, occurs twice", name.raw)
+		return badRequest(BadBody, "%q, a part of the partition key's path, occurs twice", name)
 	}
 	*seen |= match
 	first := bits.TrailingZeros8(match)
 	if len(p.paths[first]) == depth+1 {
 		return p.component(first)
 	}
-	if p.peek() != '{' {
-		return p.value(depth + 2)
-	}
-	if depth+2 > MaxDepth {
-		return p.object(depth + 2) // which refuses it
+	if p.Peek() != '{' {
+		return p.Value(depth + 2)
 	}
 	var inner uint8
-	for more, err := p.open('}'); more || err != nil; more, err = p.next('}') {
+	for more, err := p.Object(depth + 2); more || err != nil; more, err = p.Next('}') {
 		if err != nil {
 			return err
 		}
@@ -218,31 +218,31 @@ func (p *parser) keyMember(name text, active uint8, depth int, seen *uint8) erro
 // component passes the value of key path number i and keeps it.
 func (p *parser) component(i int) error {
 	c := &p.key[i]
-	switch p.peek() {
+	switch p.Peek() {
 	case '"':
-		t, err := p.text()
+		t, err := p.Text()
 		if err != nil {
 			return err
 		}
 		c.Kind = epk.String
-		c.Text = t.value()
+		c.Text = t.String()
 	case 't':
 		c.Kind = epk.True
-		return p.literal("true")
+		return p.Value(0)
 	case 'f':
 		c.Kind = epk.False
-		return p.literal("false")
+		return p.Value(0)
 	case 'n':
 		c.Kind = epk.Null
-		return p.literal("null")
+		return p.Value(0)
 	case '{', '[':
 		return badRequest(BadKey, "the value at /%s is an object or an array", strings.Join(p.paths[i], "/"))
 	default:
-		at := p.i
-		if err := p.value(0); err != nil { // which is a number or nothing
+		at := p.Offset()
+		if err := p.Value(0); err != nil { // which is a number or nothing
 			return err
 		}
-		f, err := strconv.ParseFloat(string(p.b[at:p.i]), 64)
+		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
 		if err != nil {
 			return badRequest(BadKey, "the number at /%s is beyond the range of a float64", strings.Join(p.paths[i], "/"))
 		}
@@ -252,17 +252,17 @@ func (p *parser) component(i int) error {
 }
 
 func (p *parser) parseID() error {
-	if p.peek() != '"' {
-		if err := p.value(2); err != nil {
+	if p.Peek() != '"' {
+		if err := p.Value(2); err != nil {
 			return err
 		}
 		return badRequest(BadID, "the id is not a string")
 	}
-	t, err := p.text()
+	t, err := p.Text()
 	if err != nil {
 		return err
 	}
-	p.id = t.value()
+	p.id = t.String()
 	return checkID(p.id)
 }
 
@@ -282,13 +282,13 @@ func checkID(id string) error {
 }
 
 func (p *parser) parseTTL() error {
-	at, c := p.i, p.peek()
-	if err := p.value(2); err != nil {
+	at, c := p.Offset(), p.Peek()
+	if err := p.Value(2); err != nil {
 		return err
 	}
-	if c == '-' || isDigit(c) {
+	if c == '-' || jsonscan.IsDigit(c) {
 		// 1e2 and 100.0 are the integer 100, as everywhere in JSON.
-		f, err := strconv.ParseFloat(string(p.b[at:p.i]), 64)
+		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
 		if err == nil && f == math.Trunc(f) && (f == ttlNever || f >= 1 && f <= math.MaxInt32) {
 			p.ttl = int32(f)
 			return nil

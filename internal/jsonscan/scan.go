@@ -33,6 +33,9 @@ func New(b []byte, maxDepth int) *Scanner { return &Scanner{b: b, limit: maxDept
 // Offset is the place of the next byte.
 func (s *Scanner) Offset() int { return s.i }
 
+// Back goes back to an offset, to read what is there once more.
+func (s *Scanner) Back(offset int) { s.i = offset }
+
 // Slice is the text from an offset up to the place, with no room behind it.
 func (s *Scanner) Slice(from int) []byte { return s.b[from:s.i:s.i] }
 
@@ -96,7 +99,7 @@ func (s *Scanner) value(depth int) error {
 	case 'n':
 		return s.literal("null")
 	default:
-		if c == '-' || isDigit(c) {
+		if c == '-' || IsDigit(c) {
 			return s.number()
 		}
 		return s.Fail("a value is expected")
@@ -207,7 +210,7 @@ func (s *Scanner) Int() (int64, error) {
 	}
 	var n int64
 	for _, c := range text {
-		if !isDigit(c) || n > (1<<63-1-9)/10 {
+		if !IsDigit(c) || n > (1<<63-1-9)/10 {
 			s.i = from
 			return 0, s.Fail("a whole number of 64 bits is expected")
 		}
@@ -219,13 +222,14 @@ func (s *Scanner) Int() (int64, error) {
 	return n, nil
 }
 
-func isDigit(c byte) bool { return c-'0' <= 9 }
+// IsDigit reports whether a byte is a decimal digit.
+func IsDigit(c byte) bool { return c-'0' <= 9 }
 
 func (s *Scanner) digits() error {
-	if !isDigit(s.Peek()) {
+	if !IsDigit(s.Peek()) {
 		return s.Fail("a digit is expected")
 	}
-	for isDigit(s.Peek()) {
+	for IsDigit(s.Peek()) {
 		s.i++
 	}
 	return nil

@@ -154,7 +154,7 @@ func skipNumber(b []byte, i int) int {
 		i++
 	}
 	from := i
-	for i < len(b) && isDigit(b[i]) {
+	for i < len(b) && IsDigit(b[i]) {
 		i++
 	}
 	if i == from || b[from] == '0' && i > from+1 {
@@ -163,7 +163,7 @@ func skipNumber(b []byte, i int) int {
 	if i < len(b) && b[i] == '.' {
 		i++
 		from = i
-		for i < len(b) && isDigit(b[i]) {
+		for i < len(b) && IsDigit(b[i]) {
 			i++
 		}
 		if i == from {

@@ -24,6 +24,14 @@ func (t Text) Is(want string) bool {
 // Plain is the string's value as a slice of the scanned text, if it has no escapes.
 func (t Text) Plain() (value []byte, ok bool) { return t.raw, !t.escaped }
 
+// Decoded is the same string without escapes: decoded, if it has some, into memory of its own.
+func (t Text) Decoded() Text {
+	if !t.escaped {
+		return t
+	}
+	return Text{raw: unescape(t.raw)}
+}
+
 // String is the string's value. It allocates.
 func (t Text) String() string {
 	if !t.escaped {
@@ -129,7 +137,7 @@ func hex4(b []byte) (r rune, ok bool) {
 	}
 	for _, c := range b[:4] {
 		switch {
-		case isDigit(c):
+		case IsDigit(c):
 			c -= '0'
 		case 'a' <= c && c <= 'f':
 			c -= 'a' - 10
