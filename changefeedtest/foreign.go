@@ -69,7 +69,7 @@ func drawForeign(seed uint64, active time.Duration) []foreignPlan {
 	}
 	var plans []foreignPlan
 	for range 1 + d.intn(3) {
-		p := foreignPlan{java: d.chance(0.5), from: d.span(0, active*7/10), crash: d.chance(0.5)}
+		p := foreignPlan{java: d.chance(0.6), from: d.span(0, active*7/10), crash: d.chance(0.5)}
 		p.to = min(p.from+d.span(active/10, active), active*97/100)
 		if d.chance(0.8) {
 			p.habits = habits{steal: 0.4 * d.float(), release: 0.3 * d.float(), stale: 0.5 * d.float(), pause: 0.1 * d.float(), rewind: 0.2 * d.float()}
