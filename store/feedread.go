@@ -99,7 +99,7 @@ func (f *feedRead) once(ctx context.Context) (feed.Page, span, error) {
 	}
 	f.after = w.position
 	page := sp.page(w.position)
-	page.Changes, page.Bytes = w.changes, len(w.buf)-w.gap*max(len(w.changes)-1, 0)
+	page.Changes, page.Bytes = w.changes, w.bytes
 	return page, sp, nil
 }
 

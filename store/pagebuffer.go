@@ -40,7 +40,4 @@ func (w *walk) begin() {
 		return
 	}
 	w.buf, w.changes = w.into.bytes[:0], w.into.changes[:0]
-	if w.space == spaceLog {
-		w.gap = len(comma)
-	}
 }

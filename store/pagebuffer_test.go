@@ -19,7 +19,11 @@ func TestPagesInABufferAreThoseWithoutOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 300 {
 		key := feed.PartitionKey{fmt.Sprint("p", i%5)}
-		body := fmt.Sprintf(`{"id":"%d","pk":"p%d","x":"%s"}`, i%90, i%5, strings.Repeat("x", r.IntN(40+3000*(i%9/8))))
+		size := r.IntN(40 + 3000*(i%9/8))
+		if i%25 == 0 {
+			size = r.IntN(3 * pieceSize)
+		}
+		body := fmt.Sprintf(`{"id":"%d","pk":"p%d","x":"%s"}`, i%90, i%5, strings.Repeat("x", size))
 		if _, err := c.Upsert(t.Context(), key, []byte(body), WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}

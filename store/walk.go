@@ -43,9 +43,11 @@ type walk struct {
 	cutoff    int64
 	retention time.Duration
 	changes   []feed.Change
-	buf       []byte
-	// room is how many changes the page is expected to have, and gap how many bytes stand between two of them.
-	room, gap int
+	// buf is the page's last piece of memory, or all of its buffer; piece is the first of the changes in it.
+	buf   []byte
+	piece int
+	// bytes is the size of the page's documents, and room how many changes it is expected to have.
+	bytes, room int
 
 	ttl     int32 // the container's
 	now     int64
@@ -189,7 +191,7 @@ func (w *walk) consume(ctx context.Context, c *cursor, limit int64) error {
 		}
 		if c.lsn != w.position {
 			// A new transaction, and the moment to end the page.
-			if len(w.changes) >= w.max || len(w.buf) >= maxPageBytes {
+			if len(w.changes) >= w.max || w.bytes >= maxPageBytes {
 				w.full = true
 				return nil
 			}
@@ -228,13 +230,9 @@ func (w *walk) takeLatest(lsn int64, value []byte) error {
 			return nil
 		}
 	}
-	if w.gap > 0 && len(w.changes) > 0 {
-		w.append(comma)
-	}
-	n := len(w.buf)
-	w.append(value[logHeaderSize:])
+	current := w.keep(value[logHeaderSize:])
 	change := w.extend()
-	change.LSN, change.Time, change.Current = lsn, w.timeOf(ts), w.buf[n:len(w.buf):len(w.buf)]
+	change.LSN, change.Time, change.Current = lsn, w.timeOf(ts), current
 	return nil
 }
 
@@ -263,16 +261,14 @@ func (w *walk) takeVersion(lsn int64, value []byte) error {
 		w.lost, w.full = true, true
 		return nil
 	}
-	n := len(w.buf)
-	w.append(v.images)
-	mid, end := n+v.current, len(w.buf)
+	images := w.keep(v.images)
 	change := w.extend()
 	change.Op, change.LSN, change.Time, change.Expired = v.op, lsn, w.timeOf(v.ts), v.expired
 	if v.current > 0 {
-		change.Current = w.buf[n:mid:mid]
+		change.Current = images[:v.current:v.current]
 	}
-	if end > mid {
-		change.Previous = w.buf[mid:end:end]
+	if len(images) > v.current {
+		change.Previous = images[v.current:]
 	}
 	if v.op == feed.Delete {
 		doc, err := w.c.parseImage(v.images[v.current:])
