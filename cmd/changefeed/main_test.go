@@ -61,6 +61,7 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{[]string{"serve", "--key", "YQ==", "--read-only-key", "YQ=="}, "may write, too"},
 		{[]string{"serve", "--read-only-key", "?"}, "--read-only-key can't be used"},
 		{[]string{"serve", "--partitions", "0"}, "--partitions is 0"},
+		{[]string{"serve", "--cache", "1"}, "--cache is 1"},
 		{[]string{"serve", "--public-endpoint", "shop.test"}, "https://host:port/"},
 		{[]string{"serve", "--metrics", "9081"}, "--metrics is"},
 		{[]string{"serve", "--drain", "-1s"}, "--drain"},

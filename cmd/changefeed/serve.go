@@ -83,6 +83,7 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.BoolVar(&cfg.AllowWellKnownKey, "allow-well-known-key", false, "let other machines reach the server though its key is the well-known one")
 	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` that clients reach the server by (default: the one they asked for)")
 	flags.IntVar(&cfg.Partitions, "partitions", 1, "physical partitions of a new container, at least")
+	flags.IntVar(&cfg.Cache, "cache", serve.DefaultCache, "memory in `MiB` for documents that were read or just written: reads of what fits are several times as fast")
 	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's throughput is used up")
 	flags.DurationVar(&cfg.Versions, "keep-versions", 0, "`time` (whole minutes) that containers keep all versions which don't say it: for all versions and deletes mode (default: none)")
 	metrics.Add(flags, &cfg.Metrics)

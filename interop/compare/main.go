@@ -35,6 +35,8 @@ const (
 	keys = 4000
 	// size of a document as it is sent, in bytes.
 	size = 1000
+	// cache of the server, in MiB: all documents fit into it beside what was just written.
+	cache = "256"
 	// patience is how long one host may take for all changes.
 	patience = 10 * time.Minute
 )
@@ -84,7 +86,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	s := &stage{
 		out: out, documents: *documents, process: map[string]*stand.Process{}, reached: make(chan []string, 1),
-		server: &stand.Server{Binary: *binary, Work: work, Key: stand.NewKey(), ReadOnlyKey: stand.NewKey()},
+		server: &stand.Server{Binary: *binary, Work: work, Key: stand.NewKey(), ReadOnlyKey: stand.NewKey(), Flags: []string{"--cache", cache}},
 	}
 	if err := s.server.Start(ctx); err != nil {
 		return err

@@ -32,6 +32,8 @@ type Server struct {
 	Binary, Work string
 	// TLS encrypts, with a self-signed certificate.
 	TLS bool
+	// Flags are further flags of `changefeed serve`.
+	Flags []string
 	// Key and ReadOnlyKey are the account's keys; NewKey makes one.
 	Key, ReadOnlyKey string
 
@@ -58,6 +60,7 @@ func (s *Server) Start(ctx context.Context) error {
 	} else {
 		args = append(args, "--tls", "off", "--memory")
 	}
+	args = append(args, s.Flags...)
 	// It outlives ctx, so that it is always ended in good order.
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Binary, args...)
 	s.cmd.Stderr = &s.log

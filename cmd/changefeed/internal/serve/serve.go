@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ type Config struct {
 	PublicEndpoint string
 	// Partitions is how many physical partitions a new container has at least.
 	Partitions int
+	// Cache is how much memory the store may use for blocks that were read and for what isn't in files yet, in MiB. 0: [DefaultCache].
+	Cache int
 	// EnforceThroughput answers 429 when a container's throughput is used up.
 	EnforceThroughput bool
 	// Metrics is the address of the Prometheus endpoint, host:port. Default: there is none.
@@ -61,6 +64,12 @@ const (
 	selfSigned = "self-signed"
 	plain      = "off"
 )
+
+// DefaultCache is Config.Cache where nobody says more.
+const DefaultCache = 128
+
+// The bounds of Config.Cache: what a store needs at least, and a TiB.
+const minCache, maxCache = 4, 1 << 20
 
 // ConfigError tells that a Config can't be served as it is.
 type ConfigError struct{ reason string }
@@ -99,6 +108,9 @@ func (c Config) validate() error {
 	}
 	if c.Partitions < 1 || c.Partitions > store.MaxPartitions {
 		return refuse("--partitions is %d: it is 1 to %d", c.Partitions, store.MaxPartitions)
+	}
+	if c.Cache != 0 && (c.Cache < minCache || c.Cache > maxCache) {
+		return refuse("--cache is %d: it is %d to %d (MiB)", c.Cache, minCache, maxCache)
 	}
 	if c.PublicEndpoint != "" {
 		u, err := url.Parse(c.PublicEndpoint)
@@ -176,7 +188,7 @@ func Run(ctx context.Context, c Config) (err error) {
 
 // open opens the store.
 func (c Config) open(logger *slog.Logger) (*store.DB, error) {
-	o := store.Options{IgnoreThroughput: !c.EnforceThroughput, Logger: logger}
+	o := store.Options{Memory: int64(cmp.Or(c.Cache, DefaultCache)) << 20, IgnoreThroughput: !c.EnforceThroughput, Logger: logger}
 	if c.Data == "" {
 		return store.OpenMemory(o)
 	}
