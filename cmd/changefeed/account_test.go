@@ -103,8 +103,26 @@ func TestTailGoesOnBehindItsPlaceThroughSplits(t *testing.T) {
 		}
 	}
 	write(t, place, "nonsense")
-	if code, out, errOut := a.run("tail", "--position", place); code != exitFailed || out != "" || errOut == "" {
-		t.Errorf("a damaged place: status %d: %s%s", code, out, errOut)
+	if code, out, errOut := a.run("tail", "--position", place); code != exitFailed || out != "" || strings.Count(errOut, "\n") != 1 {
+		t.Errorf("a damaged place isn't told of in a line: status %d: %s%s", code, out, errOut)
+	}
+}
+
+// Whoever can't keep the place must not have printed anything: it would be printed again.
+func TestTailSaysBeforeItPrintsThatThePlaceCantBeKept(t *testing.T) {
+	a := newAccount(t)
+	a.order(1)
+	dir := filepath.Join(t.TempDir(), "no such directory")
+	code, out, errOut := a.run("tail", "--position", filepath.Join(dir, "place"))
+	if code != exitUsage || out != "" || !strings.Contains(errOut, "--position: ") || !strings.Contains(errOut, dir) {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+	place := filepath.Join(t.TempDir(), "place")
+	if code, _, errOut := a.run("tail", "--mode", "all-versions", "--from", "now", "--position", place); code != exitFailed || strings.Count(errOut, "\n") != 1 {
+		t.Errorf("a read that fails isn't told of in a line: status %d: %s", code, errOut)
+	}
+	if left, err := os.ReadDir(filepath.Dir(place)); err != nil || len(left) != 0 {
+		t.Errorf("it leaves %v, %v", left, err)
 	}
 }
 

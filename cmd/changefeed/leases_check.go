@@ -186,6 +186,6 @@ func printReport(w io.Writer, s leases.Survey, r leases.Report) error {
 	if len(r.Findings) > 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "nothing is wrong with the %d leases of the processor %q\n", len(s.Items), s.Processor)
+	_, err := fmt.Fprintln(w, s.Right())
 	return err
 }

@@ -233,6 +233,36 @@ func TestLeasesCheckFindsTenKindsOfDamageAndRepairsNine(t *testing.T) {
 	}
 }
 
+// A reader of the JSON must not have to guess what a number counts, and lag says ageSeconds, too.
+func TestLeasesLsSaysTheUnitOfAnAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		time.Sleep(long)
+		code, out, errOut := s.run("ls", "--json")
+		if code != exitOK || strings.Count(out, `"ageSeconds": 3600,`) != 3 || strings.Contains(out, `"age":`) {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+		if code, out, _ := s.run("ls"); code != exitOK || strings.Count(out, "1h0m0s ago") != 3 {
+			t.Errorf("status %d: %s", code, out)
+		}
+	})
+}
+
+func TestLeasesCheckCountsOneLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		s.edit(func(db *store.DB) {
+			for _, p := range s.live[1:] {
+				s.drop(db, s.codec.LeaseID(p.ID))
+			}
+		})
+		code, out, errOut := s.run("check", "--range", "-"+s.live[0].Range.Max)
+		if code != exitOK || out != "nothing is wrong with the 1 lease of the processor \"p\"\n" {
+			t.Errorf("status %d: %s%s", code, out, errOut)
+		}
+	})
+}
+
 // pairs splits "token:LSN n token:beginning" into its pairs.
 func pairs(s string) []string {
 	all := strings.Split(strings.ReplaceAll(s, "LSN ", "LSN\x00"), " ")

@@ -115,6 +115,9 @@ func (o *tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
 			return cfg, fmt.Errorf("--position: %w", err)
 		}
 		cfg.Position = strings.TrimSpace(string(text))
+		if err := (&placeFile{name: o.position}).check(); err != nil {
+			return cfg, fmt.Errorf("--position: %w", err)
+		}
 	}
 	return cfg, nil
 }
@@ -172,14 +175,18 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 		return err
 	}
 	lines := &lineWriter{w: bufio.NewWriterSize(out, 1<<16), keyPaths: paths, mode: cfg.Mode}
-	place := placeFile{name: o.position}
+	place, printed := placeFile{name: o.position}, false
 	for page, err := range reader.Pages(ctx) {
 		if err != nil {
 			if o.follow && ctx.Err() != nil { // this is how following ends
 				err = nil
 			}
+			if err != nil && !printed {
+				return err // there is no new place, and to ask for it would fail as the read did
+			}
 			return errors.Join(err, place.keep(context.WithoutCancel(ctx), reader, 0))
 		}
+		printed = true
 		if err := lines.page(page); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
@@ -200,6 +207,18 @@ type placeFile struct {
 	written time.Time
 }
 
+// next is the file that a place is written to before it takes the name of the last one.
+func (f *placeFile) next() string { return f.name + ".new" }
+
+// check tells before anything is read that the place couldn't be kept.
+func (f *placeFile) check() error {
+	file, err := os.OpenFile(f.next(), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(f.next()))
+}
+
 // keep writes the place, if it is another and was written longer than interval ago.
 func (f *placeFile) keep(ctx context.Context, r *feed.Reader, interval time.Duration) error {
 	if f.name == "" || time.Since(f.written) < interval {
@@ -210,11 +229,10 @@ func (f *placeFile) keep(ctx context.Context, r *feed.Reader, interval time.Dura
 		return err
 	}
 	// A crash leaves the old place or the new one.
-	next := f.name + ".new"
-	if err := os.WriteFile(next, []byte(position+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(f.next(), []byte(position+"\n"), 0o600); err != nil {
 		return fmt.Errorf("keep the place: %w", err)
 	}
-	if err := os.Rename(next, f.name); err != nil {
+	if err := os.Rename(f.next(), f.name); err != nil {
 		return fmt.Errorf("keep the place: %w", err)
 	}
 	f.kept, f.written = position, time.Now()

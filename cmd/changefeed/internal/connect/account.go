@@ -123,25 +123,33 @@ func (a *Account) Settings() (Settings, error) {
 		return Settings{Data: a.data}, nil
 	}
 	s := Settings{Certificate: or(a.certificate, a.getenv(a.env+"CERTIFICATE"))}
-	connection := a.connection
+	connection, from := a.connection, "--"+a.prefix+"connection-string"
 	if a.endpoint == "" && connection == "" && a.getenv(a.env+"ENDPOINT") == "" {
-		connection = a.getenv(a.env + "CONNECTION_STRING")
+		connection, from = a.getenv(a.env+"CONNECTION_STRING"), a.env+"CONNECTION_STRING"
 	}
 	if connection != "" {
 		if err := s.parse(connection); err != nil {
-			return Settings{}, refuse("--%sconnection-string (or %sCONNECTION_STRING) can't be used: %v", a.prefix, a.env, err)
+			return Settings{}, refuse("%s can't be used: %v", from, err)
 		}
-		return s, s.complete(a)
+		return s, s.complete(origin{endpoint: "AccountEndpoint in " + from, key: "AccountKey in " + from})
 	}
-	if s.Endpoint = or(or(a.endpoint, a.getenv(a.env+"ENDPOINT")), a.fallback); s.Endpoint == "" {
+	of := origin{endpoint: "--" + a.prefix + "endpoint"}
+	if s.Endpoint = a.endpoint; s.Endpoint == "" {
+		of.endpoint = a.env + "ENDPOINT"
+		s.Endpoint = or(a.getenv(of.endpoint), a.fallback)
+	}
+	if s.Endpoint == "" {
 		return Settings{}, a.missing()
 	}
 	var err error
-	if s.Key, err = a.keyText(); err != nil {
+	if s.Key, of.key, err = a.keyText(); err != nil {
 		return Settings{}, err
 	}
-	return s, s.complete(a)
+	return s, s.complete(of)
 }
+
+// origin says where an endpoint and a key were found, for messages about what is wrong with them.
+type origin struct{ endpoint, key string }
 
 // exclusive refuses flags that name two accounts, or two keys.
 func (a *Account) exclusive() error {
@@ -173,25 +181,25 @@ func (a *Account) missing() error {
 	return refuse("which account? Give --%sendpoint URL (with --%skey-file, or by Microsoft Entra ID), --%sconnection-string, the variables %sENDPOINT and %sKEY, or %sCONNECTION_STRING%s", p, p, p, e, e, e, or)
 }
 
-// keyText finds the key: flags first.
-func (a *Account) keyText() (string, error) {
+// keyText finds the key, and says where: flags first.
+func (a *Account) keyText() (key, from string, err error) {
 	if a.key != "" {
-		return a.key, nil
+		return a.key, "--" + a.prefix + "key", nil
 	}
-	file := a.keyFile
+	file, from := a.keyFile, "--"+a.prefix+"key-file"
 	if file == "" {
 		if key := a.getenv(a.env + "KEY"); key != "" {
-			return strings.TrimSpace(key), nil
+			return strings.TrimSpace(key), a.env + "KEY", nil
 		}
-		if file = a.getenv(a.env + "KEY_FILE"); file == "" {
-			return "", nil
+		from = a.env + "KEY_FILE"
+		if file = a.getenv(from); file == "" {
+			return "", "", nil
 		}
 	}
-	key, err := ReadKey(file)
-	if err != nil {
-		return "", refuse("--%skey-file (or %sKEY_FILE): %v", a.prefix, a.env, err)
+	if key, err = ReadKey(file); err != nil {
+		return "", from, refuse("%s: %v", from, err)
 	}
-	return key, nil
+	return key, from, nil
 }
 
 // ReadKey reads a key from a file, whose blanks and line breaks at either end don't
@@ -231,17 +239,17 @@ func (s *Settings) parse(connection string) error {
 // complete checks what was found, and fills in what goes without saying on this
 // machine: the emulators' key, which is no secret, and the certificate that `changefeed
 // serve` keeps.
-func (s *Settings) complete(a *Account) error {
+func (s *Settings) complete(of origin) error {
 	u, err := url.Parse(s.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		return refuse("--%sendpoint is %q: it is a URL of the form https://account.documents.azure.com:443/", a.prefix, redacted(s.Endpoint))
+		return refuse("%s is %q: it is a URL of the form https://account.documents.azure.com:443/", of.endpoint, redacted(s.Endpoint))
 	}
 	if s.Key == "" && onThisMachine(u.Hostname()) {
 		s.Key = wire.EmulatorKey
 	}
 	if s.Key != "" {
 		if _, err := wire.ParseKey(s.Key); err != nil {
-			return refuse("--%skey can't be used: %v (it may have come from --%skey-file, %sKEY, or a connection string)", a.prefix, err, a.prefix, a.env)
+			return refuse("%s can't be used: %v", of.key, err)
 		}
 	}
 	if s.Certificate == "" {

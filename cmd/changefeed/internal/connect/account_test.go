@@ -102,7 +102,14 @@ func TestWhatNamesNoAccountIsRefusedByNameAndWithoutTheKey(t *testing.T) {
 		{nil, []string{"--endpoint", a, "--key", secret + "!"}, "can't be used"},
 		{nil, []string{"--connection-string", "AccountKey=" + secret}, "no AccountEndpoint"},
 		{nil, []string{"--connection-string", "AccountEndpoint=" + a}, "no AccountKey"},
-		{map[string]string{"COSMOS_CONNECTION_STRING": secret}, nil, "COSMOS_CONNECTION_STRING) can't be used"},
+		{map[string]string{"COSMOS_CONNECTION_STRING": secret}, nil, "COSMOS_CONNECTION_STRING can't be used"},
+		// What is wrong is told of where it was found, and of nothing else.
+		{nil, []string{"--connection-string", "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, "AccountKey in --connection-string can't be used"},
+		{map[string]string{"COSMOS_CONNECTION_STRING": "AccountEndpoint=" + a + ";AccountKey=" + secret + "!"}, nil, "AccountKey in COSMOS_CONNECTION_STRING can't be used"},
+		{nil, []string{"--connection-string", "AccountEndpoint=a;AccountKey=" + keyA}, "AccountEndpoint in --connection-string is"},
+		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": secret + "!"}, nil, "COSMOS_KEY can't be used"},
+		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY_FILE": empty}, nil, "COSMOS_KEY_FILE: "},
+		{map[string]string{"COSMOS_ENDPOINT": "a", "COSMOS_KEY": keyA}, nil, "COSMOS_ENDPOINT is"},
 	} {
 		got, err := settings(t, "", c.env, c.args...)
 		var usage *UsageError

@@ -314,3 +314,8 @@ func count(n int, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
+
+// Right says of the survey of a processor that nothing is wrong.
+func (s Survey) Right() string {
+	return fmt.Sprintf("nothing is wrong with the %s of the processor %q", count(len(s.Items), "lease", "leases"), s.Processor)
+}

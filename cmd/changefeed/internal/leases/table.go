@@ -20,8 +20,8 @@ type Row struct {
 	// Owner is the owner text, with the suffix of its run.
 	Owner string `json:"owner,omitempty"`
 	State State  `json:"state"`
-	// Age is in seconds, since the last write.
-	Age          int64  `json:"age"`
+	// AgeSeconds is since the last write.
+	AgeSeconds   int64  `json:"ageSeconds"`
 	Position     string `json:"position"`
 	Continuation string `json:"continuation,omitempty"`
 	Mode         string `json:"mode"`
@@ -51,7 +51,7 @@ func List(s Survey) Listing {
 	}
 	for _, i := range s.Items {
 		l.Leases = append(l.Leases, Row{
-			Token: i.Token, From: i.Range.Min, To: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), Age: int64(s.Age(i.Lease) / time.Second),
+			Token: i.Token, From: i.Range.Min, To: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), AgeSeconds: int64(s.Age(i.Lease) / time.Second),
 			Position: Position(i.Lease), Continuation: string(i.Continuation), Mode: i.Mode.String(), WantedBy: i.Wanted(),
 		})
 	}
@@ -99,7 +99,7 @@ func (l Listing) Write(w io.Writer) error {
 	rows := [][]string{{"LEASE", "FROM", "TO", "STATE", "OWNER", "WRITTEN", "POSITION", "MODE", "WANTED BY"}}
 	for _, r := range l.Leases {
 		rows = append(rows, []string{
-			r.Token, dash(r.From), dash(r.To), string(r.State), dash(lease.Instance(r.Owner)), (time.Duration(r.Age) * time.Second).String() + " ago",
+			r.Token, dash(r.From), dash(r.To), string(r.State), dash(lease.Instance(r.Owner)), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
 			r.Position, r.Mode, lease.Instance(r.WantedBy),
 		})
 	}
