@@ -91,7 +91,7 @@ func (b *Bound) describe(given map[string]json.RawMessage) error {
 	}
 	for _, e := range append([]expr{q.value}, children(&object{members: q.items})...) {
 		if _, ok := aggregateOf(e); ok {
-			s.Aggregates = append(s.Aggregates, aggregates[aggregateCount])
+			s.Aggregates = append(s.Aggregates, aggregates["COUNT"])
 		}
 	}
 	return nil

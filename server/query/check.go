@@ -123,7 +123,7 @@ func outputNames(items []selected) []string {
 // aggregateOf returns the argument of an aggregate that is a whole item.
 func aggregateOf(e expr) (arg expr, ok bool) {
 	c, ok := e.(*call)
-	if !ok || c.udf || !strings.EqualFold(c.name, aggregateCount) || len(c.args) != 1 {
+	if !ok || c.udf || !strings.EqualFold(c.name, "COUNT") || len(c.args) != 1 {
 		return nil, false
 	}
 	return c.args[0], true

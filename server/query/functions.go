@@ -32,15 +32,6 @@ var functions = map[string]function{
 	"IS_STRING":        {1, 1, isKind(kindString)},
 }
 
-// aggregateCount is the one aggregate that is evaluated.
-const aggregateCount = "COUNT"
-
-// aggregates are the functions over all rows, with their names in a plan.
-var aggregates = map[string]string{
-	"AVG": "Average", "COUNT": "Count", "COUNTIF": "CountIf", "MAKELIST": "MakeList", "MAKESET": "MakeSet",
-	"MAX": "Max", "MIN": "Min", "SUM": "Sum",
-}
-
 // known are the service's functions that aren't evaluated here. Naming them tells
 // a missing function from a misspelt one.
 var known = func() map[string]bool {
@@ -75,7 +66,7 @@ func (c *checker) checkCall(e *call) error {
 		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires %s.", name, arity(f.min, f.max)))
 	case ok:
 		return nil
-	case name == aggregateCount:
+	case name == "COUNT":
 		return &UnsupportedError{What: "COUNT anywhere but as an item of the outermost SELECT"}
 	case aggregates[name] != "":
 		return &UnsupportedError{What: "the aggregate function " + name}
