@@ -5,92 +5,103 @@ import (
 	"math/bits"
 )
 
-// A value that nobody looks at is passed here: most of every page. It is the same grammar as the scanner's, on values that stay in registers; strings with
-// escapes or letters outside ASCII, and numbers with exponents, are the scanner's own. Where anything is wrong it gives up: the
-// scanner then goes over the value again, and knows what it is.
+// A value that nobody looks at is passed here: most of every page. It is the same grammar as the scanner's, in one loop whose state stays in
+// registers; strings with escapes or letters outside ASCII, and numbers with exponents, are the scanner's own. Where anything is wrong it
+// gives up: the scanner then goes over the value again, and knows what it is.
+
+// skipLevels is how deep a value may be nested here. What is deeper is the scanner's.
+const skipLevels = 256
 
 // skip returns the place behind the value at b[i], or -1 if something is wrong with it. Objects and arrays may be nested up to room deep.
 func skip(b []byte, i, room int) int {
-	if i >= len(b) {
+	var (
+		// outer tells of each level around the one at hand whether it is an object's.
+		outer  [skipLevels / 64]uint64
+		depth  int
+		object bool // the level at hand is an object's
+	)
+	room = min(room, skipLevels)
+value:
+	if uint(i) >= uint(len(b)) {
 		return -1
 	}
 	switch c := b[i]; c {
 	case '"':
-		return skipString(b, i+1)
-	case '{':
-		return skipObject(b, i+1, room-1)
-	case '[':
-		return skipArray(b, i+1, room-1)
+		i = skipString(b, i+1)
+	case '{', '[':
+		if depth >= room {
+			return -1
+		}
+		if object {
+			outer[depth>>6&3] |= 1 << (depth & 63)
+		} else {
+			outer[depth>>6&3] &^= 1 << (depth & 63)
+		}
+		depth++
+		object = c == '{'
+		if i = skipSpace(b, i+1); uint(i) >= uint(len(b)) {
+			return -1
+		}
+		if b[i] == c+2 { // the closing one
+			goto closed
+		}
+		if object {
+			goto member
+		}
+		goto value
 	case 't':
-		return skipWord(b, i, "true")
+		i = skipWord(b, i, "true")
 	case 'f':
-		return skipWord(b, i, "false")
+		i = skipWord(b, i, "false")
 	case 'n':
-		return skipWord(b, i, "null")
+		i = skipWord(b, i, "null")
 	default:
-		return skipNumber(b, i)
+		i = skipNumber(b, i)
 	}
-}
 
-// skipObject is behind the opening bracket.
-func skipObject(b []byte, i, room int) int {
-	if i = skipSpace(b, i); room < 0 || i >= len(b) {
+passed: // a value, or -1
+	if i < 0 || depth == 0 {
+		return i
+	}
+	if i = skipSpace(b, i); uint(i) >= uint(len(b)) {
 		return -1
 	}
-	if b[i] == '}' {
-		return i + 1
-	}
-	for {
-		if i >= len(b) || b[i] != '"' {
-			return -1
+	switch b[i] {
+	case ',':
+		i = skipSpace(b, i+1)
+		if object {
+			goto member
 		}
-		if i = skipString(b, i+1); i < 0 {
-			return -1
+		goto value
+	case '}':
+		if object {
+			goto closed
 		}
-		if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
-			return -1
-		}
-		if i = skip(b, skipSpace(b, i+1), room); i < 0 {
-			return -1
-		}
-		if i = skipSpace(b, i); i >= len(b) {
-			return -1
-		}
-		switch b[i] {
-		case ',':
-			i = skipSpace(b, i+1)
-		case '}':
-			return i + 1
-		default:
-			return -1
+	case ']':
+		if !object {
+			goto closed
 		}
 	}
-}
+	return -1
 
-// skipArray is behind the opening bracket.
-func skipArray(b []byte, i, room int) int {
-	if i = skipSpace(b, i); room < 0 || i >= len(b) {
+closed: // by the bracket at b[i]
+	i++
+	depth--
+	object = outer[depth>>6&3]>>(depth&63)&1 != 0
+	goto passed
+
+member:
+	if uint(i) >= uint(len(b)) || b[i] != '"' {
 		return -1
 	}
-	if b[i] == ']' {
-		return i + 1
+	if i = skipString(b, i+1); uint(i) < uint(len(b)) && b[i] != ':' {
+		i = skipSpace(b, i)
 	}
-	for {
-		if i = skip(b, i, room); i < 0 {
-			return -1
-		}
-		if i = skipSpace(b, i); i >= len(b) {
-			return -1
-		}
-		switch b[i] {
-		case ',':
-			i = skipSpace(b, i+1)
-		case ']':
-			return i + 1
-		default:
-			return -1
-		}
+	if uint(i) >= uint(len(b)) || b[i] != ':' {
+		return -1
 	}
+	i = skipSpace(b, i+1)
+	goto value
 }
 
 // skipString is behind the opening quote.
@@ -135,7 +146,7 @@ func unusual(b []byte, i int, kind byte) int {
 }
 
 func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
 	}
 	return i
