@@ -95,7 +95,7 @@ func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id str
 // locate finds the item with a document number.
 func (c *Container) locate(ctx context.Context, v *view, s *state, sc *scope, number uint32) (found Located, err error) {
 	var op operation
-	err = c.walkIndex(ctx, v, sc, "", nil, func(i *indexed) (bool, error) {
+	err = c.walkIndex(ctx, v, sc, nil, nil, func(i *indexed) (bool, error) {
 		if i.number == number {
 			op.key, op.id = bytes.Clone(i.key), string(i.id())
 			op.point = op.key[containerKeySize : containerKeySize+i.at]

@@ -21,13 +21,13 @@ func (i *indexed) id() []byte         { return i.rest[i.at:] }
 
 // walkIndex visits the items of a scope in the order of (effective partition key, id), expired ones too,
 // from behind the position after (point and id; empty: from the start) until visit returns false or
-// an error, which is returned as it is. Where the scope has a full key, prefix skips all ids that
-// don't begin with it at no cost; else it is not looked at. No document is read.
-func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, prefix string, after []byte, visit func(*indexed) (bool, error)) (err error) {
-	lower, upper := c.indexBounds(sc, prefix)
+// an error, which is returned as it is. Unless stretches is nil, what lies outside of them is skipped at no cost; they are in order and
+// apart, and bounded, and say what follows the container in index keys. No document is read.
+func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, stretches []stretch, after []byte, visit func(*indexed) (bool, error)) (err error) {
+	lower, upper := c.indexBounds(sc)
+	base := lower[:containerKeySize:containerKeySize]
 	if len(after) > 0 {
-		from := append(append(appendContainerKey(nil, spaceIndex, c.number), after...), 0)
-		if bytes.Compare(from, lower) > 0 {
+		if from := append(append(base, after...), 0); bytes.Compare(from, lower) > 0 {
 			lower = from
 		}
 	}
@@ -43,40 +43,78 @@ func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, prefix st
 			err = c.db.fault(cerr)
 		}
 	}()
-	visited := 0
-	var i indexed // visit makes it escape: one for all
-	for ok := it.First(); ok; ok = it.Next() {
-		if visited++; visited%checkEvery == 0 && ctx.Err() != nil {
+	w := indexWalk{ctx: ctx, c: c, sc: sc, it: it, visit: visit}
+	if stretches == nil {
+		_, err = w.run(it.First(), upper)
+		return err
+	}
+	for n, s := range stretches {
+		if n%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if i, err = readIndexed(it); err != nil {
-			return c.db.fault(err)
-		}
-		if bytes.Compare(c.hash.EPK(i.pointBytes()), sc.upper) >= 0 {
-			return nil // points sort as their EPKs do
-		}
-		if !sc.holds(i.pointBytes()) {
+		from, to := append(base, s.lower...), append(base, s.upper...)
+		if bytes.Compare(to, lower) <= 0 {
 			continue
 		}
-		if more, err := visit(&i); err != nil || !more {
+		if bytes.Compare(from, upper) >= 0 {
+			break
+		}
+		if more, err := w.run(it.SeekGE(from), to); err != nil || !more {
 			return err
 		}
-	}
-	if err := it.Error(); err != nil {
-		return c.db.fault(err)
 	}
 	return nil
 }
 
+// indexWalk is a walk over the index.
+type indexWalk struct {
+	ctx   context.Context //nolint:containedctx // the walk lives within one call
+	c     *Container
+	sc    *scope
+	it    *pebble.Iterator
+	visit func(*indexed) (bool, error)
+	// i is what visit gets: it escapes, so there is one for all.
+	i       indexed
+	visited int
+}
+
+// run visits what is before upper; more is false when nothing behind it is to be visited.
+func (w *indexWalk) run(ok bool, upper []byte) (more bool, err error) {
+	for ; ok; ok = w.it.Next() {
+		if w.visited++; w.visited%checkEvery == 0 && w.ctx.Err() != nil {
+			return false, w.ctx.Err()
+		}
+		if bytes.Compare(w.it.Key(), upper) >= 0 {
+			return true, nil
+		}
+		if w.i, err = readIndexed(w.it); err != nil {
+			return false, w.c.db.fault(err)
+		}
+		if bytes.Compare(w.c.hash.EPK(w.i.pointBytes()), w.sc.upper) >= 0 {
+			return false, nil // points sort as their EPKs do
+		}
+		if !w.sc.holds(w.i.pointBytes()) {
+			continue
+		}
+		if more, err := w.visit(&w.i); err != nil || !more {
+			return false, err
+		}
+	}
+	if err := w.it.Error(); err != nil {
+		return false, w.c.db.fault(err)
+	}
+	return true, nil
+}
+
 // indexBounds are the keys of the index between which a scope's items are. Not all that is there is in it,
 // unless the scope has a full key.
-func (c *Container) indexBounds(sc *scope, prefix string) (lower, upper []byte) {
+func (c *Container) indexBounds(sc *scope) (lower, upper []byte) {
 	base := appendContainerKey(nil, spaceIndex, c.number)
 	if sc.point == nil {
 		return append(bytes.Clone(base), sc.lower...), successor(base)
 	}
 	// No point is a prefix of another one.
-	lower = append(append(base, sc.point...), prefix...)
+	lower = append(base, sc.point...)
 	return lower, successor(lower)
 }
 

@@ -32,6 +32,11 @@ type ItemsRequest struct {
 	// those are looked at; else the index entries, some 100 bytes each, of all items that the other
 	// fields leave. No other item's document is read.
 	IDPrefix string
+	// Sets narrows to the items of any of these sets, in the same way: where all of them have a key, only the index entries
+	// in them are looked at, one seek for each. Default: all items; an empty list is none.
+	Sets []ItemSet
+	// IndexOnly, of VisitItems: no document is read, and the items have no Body. A page costs what its index entries do.
+	IndexOnly bool
 	// Continuation is that of the page before, or of an item on it; empty: from the start.
 	Continuation string
 	// MaxItems is how many items to return at most. Default: 100; of VisitItems: unbounded.
@@ -73,7 +78,7 @@ func (p ItemsPage) ContinuationAfter(i int) string {
 // VisitedItem is an item during a visit. It, and all slices of it, are valid during the call only.
 type VisitedItem struct {
 	// Body is the document with its system properties _rid, _self, _etag,
-	// _attachments and _ts. It must not be changed.
+	// _attachments and _ts. It must not be changed. It is nil where the request is IndexOnly.
 	Body []byte
 	// ID is the item's, in UTF-8.
 	ID []byte
@@ -133,6 +138,13 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	if err != nil {
 		return ItemsPage{}, badRequest(BadContinuation, "%.60q is no position among items", r.Continuation)
 	}
+	if r.IDPrefix != "" && r.Sets == nil && sc.point != nil {
+		r.Sets = []ItemSet{{Key: r.Key, From: r.IDPrefix, To: string(successor([]byte(r.IDPrefix)))}}
+	}
+	sets, err := c.newItemSets(r.Sets)
+	if err != nil {
+		return ItemsPage{}, err
+	}
 	v, s, err := c.open()
 	if err != nil {
 		return ItemsPage{}, err
@@ -146,11 +158,11 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 		sc.narrow(s.meta.partitions[first])
 	}
 	w := itemsWalk{
-		c: c, v: v, r: r, visit: visit, prefix: []byte(r.IDPrefix),
+		c: c, v: v, r: r, visit: visit, prefix: []byte(r.IDPrefix), sets: sets,
 		ttl: int32(s.meta.props.DefaultTTL), now: c.db.clock.seconds(), start: time.Now(),
 	}
 	w.item.c = c
-	err = c.walkIndex(ctx, v, &sc, r.IDPrefix, after, w.look)
+	err = c.walkIndex(ctx, v, &sc, sets.stretches(), after, w.look)
 	w.page.Charge = pageCharge(w.bytes)
 	c.bucket.spend(w.page.Charge)
 	switch {
@@ -169,6 +181,7 @@ type itemsWalk struct {
 	v      *view
 	r      ItemsRequest
 	prefix []byte
+	sets   *itemSets
 	ttl    int32 // the container's
 	now    int64
 	start  time.Time
@@ -193,7 +206,7 @@ func (w *itemsWalk) look(i *indexed) (more bool, err error) {
 	if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
 		return w.end()
 	}
-	if bytes.HasPrefix(i.id(), w.prefix) && !expired(i.ts, w.ttl, i.ttl, w.now) {
+	if bytes.HasPrefix(i.id(), w.prefix) && w.sets.hold(i) && !expired(i.ts, w.ttl, i.ttl, w.now) {
 		if w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.items > 0 && w.bytes >= w.r.MaxBytes {
 			return w.end()
 		}
@@ -217,6 +230,10 @@ func (w *itemsWalk) end() (more bool, err error) {
 
 // take reads an item's document, for the page or the visit.
 func (w *itemsWalk) take(i *indexed) (more bool, err error) {
+	if w.r.IndexOnly && w.visit != nil {
+		w.bytes += len(i.key) + entrySize
+		return w.show(i, nil)
+	}
 	if w.visit == nil {
 		w.buf = make([]byte, 0, i.size) // it goes to the caller
 	}
@@ -241,6 +258,11 @@ func (w *itemsWalk) take(i *indexed) (more bool, err error) {
 		return false, w.c.db.fault(err)
 	}
 	w.bytes += len(body)
+	return w.show(i, body)
+}
+
+// show lets visit see an item.
+func (w *itemsWalk) show(i *indexed, body []byte) (more bool, err error) {
 	w.item.Body, w.item.ID, w.item.LSN = body, i.id(), i.lsn
 	w.item.stamp, w.item.position = i.stamp, i.rest
 	more, w.stopped = w.visit(&w.item)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -14,7 +15,7 @@ func (w *world) stepItems() {
 	s := w.someScope()
 	prefix := []string{"", "", "i", "i1", "x"}[w.rng.IntN(5)]
 	visits := w.rng.IntN(2) == 0
-	r := store.ItemsRequest{Key: s.key, Range: s.rng, IDPrefix: prefix}
+	r := store.ItemsRequest{Key: s.key, Range: s.rng, IDPrefix: prefix, Sets: w.someSets()}
 	var got []string
 	for pages := 0; ; pages++ {
 		r.MaxItems = 1 + w.rng.IntN(7)
@@ -41,12 +42,38 @@ func (w *world) stepItems() {
 	w.compareItems(s, r, got)
 }
 
+// someSets draws sets of keys and ids, mostly none.
+func (w *world) someSets() (sets []store.ItemSet) {
+	if w.rng.IntN(2) == 0 {
+		return nil
+	}
+	sets = []store.ItemSet{}
+	for range w.rng.IntN(5) {
+		set := store.WithID(nil, w.someID())
+		if w.rng.IntN(2) == 0 {
+			set.From, set.To = []string{"", "i", "i1", "i3"}[w.rng.IntN(4)], []string{"", "i2", "i3", "i9"}[w.rng.IntN(4)]
+		}
+		if w.rng.IntN(4) > 0 {
+			set.Key = w.someKey()
+		}
+		sets = append(sets, set)
+	}
+	return sets
+}
+
+// inSets says whether an item is in one of the sets; nil ones hold all items.
+func inSets(sets []store.ItemSet, key feed.PartitionKey, id string) bool {
+	return sets == nil || slices.ContainsFunc(sets, func(s store.ItemSet) bool {
+		return (s.Key == nil || s.Key.String() == key.String()) && id >= s.From && (s.To == "" || id < s.To)
+	})
+}
+
 // compareItems compares what was read with the model, in the order of keys and ids.
 func (w *world) compareItems(s scope, r store.ItemsRequest, got []string) {
 	type item struct{ point, id, body string }
 	var want []item
 	for id, i := range w.items {
-		if w.visible(id) != nil && s.holds(w, i.key) && strings.HasPrefix(id.id, r.IDPrefix) {
+		if w.visible(id) != nil && s.holds(w, i.key) && strings.HasPrefix(id.id, r.IDPrefix) && inSets(r.Sets, i.key, id.id) {
 			want = append(want, item{w.point(i.key), id.id, string(i.body)})
 		}
 	}

@@ -57,7 +57,7 @@ func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error
 // countItems counts the items of a partition in a view.
 func (c *Container) countItems(ctx context.Context, v *view, p *partition) (n growth, err error) {
 	sc := scope{keys: p.keys, lower: p.lower, upper: p.upper, hash: c.hash}
-	err = c.walkIndex(ctx, v, &sc, "", nil, func(i *indexed) (bool, error) {
+	err = c.walkIndex(ctx, v, &sc, nil, nil, func(i *indexed) (bool, error) {
 		n.add(growth{items: 1, bytes: int64(i.size)})
 		return true, nil
 	})
