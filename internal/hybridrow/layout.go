@@ -1,0 +1,228 @@
+package hybridrow
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// code is a type of a value, as a sparse field names it.
+type code byte
+
+// The types of a batch's fields, by their numbers in HybridRow.
+const (
+	codeNull    code = 1
+	codeFalse   code = 2
+	codeTrue    code = 3
+	codeInt32   code = 7
+	codeUint32  code = 11
+	codeVarInt  code = 13
+	codeVarUint code = 14
+	codeFloat64 code = 16
+	codeUTF8    code = 20
+	codeBinary  code = 21
+)
+
+// sizes are the bytes of a value of each type whose values are all of one size, for going over fields that nobody here
+// knows: null and booleans, signed and unsigned integers, floats, decimal, times, GUID, and MongoDB's id.
+var sizes = map[code]int{
+	codeNull: 0, codeFalse: 0, codeTrue: 0, 5: 1, 6: 2, codeInt32: 4, 8: 8, 9: 1, 10: 2, codeUint32: 4, 12: 8,
+	15: 4, codeFloat64: 8, 17: 16, 18: 8, 19: 16, 22: 16, 23: 8, 24: 12,
+}
+
+// storage is where a field is in a row.
+type storage byte
+
+const (
+	fixed storage = iota
+	variable
+	sparse
+)
+
+// column is a field of a schema. Booleans have the type codeTrue.
+type column struct {
+	name    string
+	code    code
+	storage storage
+}
+
+// layout is a schema: its number, and its fields in their order, fixed ones first, sparse ones last. A sparse field is named by its
+// place, counted from 1. No schema here has more than eight fixed and variable fields, so that presence is one byte.
+type layout struct {
+	name    string
+	schema  uint32
+	columns []column
+}
+
+// value is a field's: one of the members, by the type.
+type value struct {
+	number uint64
+	bytes  []byte
+}
+
+func (v value) int32() int32     { return int32(uint32(v.number)) }
+func (v value) float64() float64 { return math.Float64frombits(v.number) }
+
+// read calls visit for each field that the row has, by its column's place. Fields that the schema doesn't have are gone over, as in
+// .NET's reader.
+func (l *layout) read(row []byte, visit func(column int, v value)) error {
+	schema, err := schemaOf(row)
+	if err != nil {
+		return err
+	}
+	if schema != l.schema {
+		return fmt.Errorf("its schema is %d; that of a %s is %d", schema, l.name, l.schema)
+	}
+	rest := row[headerSize:]
+	if len(rest) == 0 {
+		return errors.New("it ends before its fields")
+	}
+	presence := rest[0]
+	rest = rest[1:]
+	var seen uint
+	for i, c := range l.columns {
+		if c.storage == sparse {
+			break
+		}
+		present := presence&(1<<i) != 0
+		if c.storage == variable && !present {
+			continue
+		}
+		v, after, err := readValue(c.code, rest)
+		if err != nil {
+			return fmt.Errorf("field %s: %w", c.name, err)
+		}
+		if rest = after; present {
+			seen |= 1 << i
+			visit(i, v)
+		}
+	}
+	for len(rest) > 0 {
+		i, v, after, err := l.readSparse(rest)
+		if err != nil {
+			return err
+		}
+		if rest = after; i < 0 {
+			continue
+		}
+		if seen&(1<<i) != 0 {
+			return fmt.Errorf("field %s is there twice", l.columns[i].name)
+		}
+		seen |= 1 << i
+		visit(i, v)
+	}
+	return nil
+}
+
+// readSparse reads a sparse field. The column is -1 when there is nothing to visit: a field that the schema hasn't, or null.
+func (l *layout) readSparse(rest []byte) (int, value, []byte, error) {
+	kind := code(rest[0])
+	token, after, err := readVaruint(rest[1:])
+	if err != nil {
+		return 0, value{}, nil, fmt.Errorf("the name of a sparse field: %w", err)
+	}
+	names := uint64(len(l.columns) + 1)
+	if token >= names { // the name itself, so many bytes more than there are numbers
+		if token-names > uint64(len(after)) {
+			return 0, value{}, nil, errors.New("it ends within the name of a sparse field")
+		}
+		after = after[token-names:]
+	}
+	v, after, err := readValue(kind, after)
+	switch {
+	case err != nil:
+		return 0, value{}, nil, fmt.Errorf("sparse field %d: %w", token, err)
+	case token == 0 || token >= names || kind == codeNull:
+		return -1, value{}, after, nil
+	}
+	c := l.columns[token-1]
+	if c.storage != sparse || kind != c.code && (c.code != codeTrue || kind != codeFalse) {
+		return 0, value{}, nil, fmt.Errorf("field %s is a sparse field of type %d, and by its schema it is none", c.name, kind)
+	}
+	return int(token) - 1, v, after, nil
+}
+
+// readValue reads a value of a type, and returns what is behind it.
+func readValue(kind code, b []byte) (value, []byte, error) {
+	switch kind {
+	case codeFalse:
+		return value{number: 0}, b, nil
+	case codeTrue:
+		return value{number: 1}, b, nil
+	case codeVarInt, codeVarUint:
+		n, after, err := readVaruint(b)
+		return value{number: n}, after, err
+	case codeUTF8, codeBinary:
+		size, after, err := readVaruint(b)
+		if err != nil {
+			return value{}, nil, err
+		}
+		if size > uint64(len(after)) {
+			return value{}, nil, fmt.Errorf("it has %d bytes, and %d are left", size, len(after))
+		}
+		v := value{bytes: after[:size:size]}
+		if kind == codeUTF8 && !utf8.Valid(v.bytes) {
+			return value{}, nil, errors.New("it is a text, and no UTF-8")
+		}
+		return v, after[size:], nil
+	default:
+		return readFixed(kind, b)
+	}
+}
+
+// readFixed reads a value of a type whose values are all of one size, and returns what is behind it.
+func readFixed(kind code, b []byte) (value, []byte, error) {
+	size, known := sizes[kind]
+	if !known {
+		return value{}, nil, fmt.Errorf("a value of type %d isn't any that a batch has", kind)
+	}
+	if size > len(b) {
+		return value{}, nil, fmt.Errorf("it has %d bytes, and %d are left", size, len(b))
+	}
+	var v value
+	switch size {
+	case 4:
+		v.number = uint64(binary.LittleEndian.Uint32(b))
+	case 8:
+		v.number = binary.LittleEndian.Uint64(b)
+	}
+	return v, b[size:], nil
+}
+
+// readVaruint reads a varuint, and returns what is behind it.
+func readVaruint(b []byte) (uint64, []byte, error) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 {
+		return 0, nil, errors.New("a number isn't whole, or is too large")
+	}
+	return n, b[size:], nil
+}
+
+// Writing. Fields are appended in the order of the schema, and their presence is put in its byte.
+
+// appendRow appends what comes before the fields.
+func (l *layout) appendRow(b []byte, presence byte) []byte {
+	return append(appendHeader(b, l.schema), presence)
+}
+
+func appendInt32(b []byte, n int32) []byte { return binary.LittleEndian.AppendUint32(b, uint32(n)) }
+
+// appendBytes appends a text or bytes, in variable and sparse fields.
+func appendBytes[T string | []byte](b []byte, v T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
+}
+
+// appendSparse appends a sparse field but for its value.
+func (l *layout) appendSparse(b []byte, column int, kind code) []byte {
+	return binary.AppendUvarint(append(b, byte(kind)), uint64(column+1))
+}
+
+// appendSparseText appends a sparse text; none where it is empty.
+func (l *layout) appendSparseText(b []byte, column int, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return appendBytes(l.appendSparse(b, column, codeUTF8), text)
+}

@@ -1,0 +1,143 @@
+package hybridrow
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// Version is the first byte of every row, and so of every stream: of the one version that there is.
+const Version = 0x81
+
+// The schemas of the framing, by HybridRow's system namespace.
+const (
+	segmentSchema = 2147473648
+	recordSchema  = 2147473649
+)
+
+const (
+	// headerSize is the version and the schema's number, before each row.
+	headerSize = 5
+	// segmentSize is a segment's header without optional fields.
+	segmentSize = headerSize + 1 + 4
+	// recordSize is what stands before the row of a record.
+	recordSize = headerSize + 4 + 4
+)
+
+// Is reports whether a body is in this form. .NET gives its batches no content type that would tell.
+func Is(body []byte) bool { return len(body) > 0 && body[0] == Version }
+
+// Reader reads the records of a stream.
+type Reader struct {
+	stream []byte
+	// at is where the next header is.
+	at int
+	// n is the number of records that were read.
+	n int
+}
+
+// NewReader makes a reader of a stream, which must not be written to while rows of it are in use.
+func NewReader(stream []byte) *Reader { return &Reader{stream: stream} }
+
+// Next returns the row of the next record, a part of the stream. Errors: io.EOF behind the last record; all
+// others say what is wrong with the stream, and the reader stays where it is.
+func (r *Reader) Next() ([]byte, error) {
+	if r.at == 0 && len(r.stream) == 0 {
+		return nil, errors.New("the stream is empty; it begins with a segment")
+	}
+	for {
+		rest := r.stream[r.at:]
+		if len(rest) == 0 {
+			return nil, io.EOF
+		}
+		schema, err := schemaOf(rest)
+		if err == nil {
+			switch {
+			case schema == segmentSchema:
+				err = r.skipSegment(rest)
+			case schema != recordSchema:
+				err = fmt.Errorf("schema %d is neither a segment's nor a record's", schema)
+			case r.at == 0:
+				err = errors.New("the stream begins with a record; a segment comes first")
+			default:
+				row, err := r.record(rest)
+				if err != nil {
+					return nil, fmt.Errorf("record %d at byte %d: %w", r.n, r.at, err)
+				}
+				return row, nil
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("byte %d: %w", r.at, err)
+		}
+	}
+}
+
+// schemaOf reads a row's header.
+func schemaOf(row []byte) (uint32, error) {
+	if len(row) < headerSize {
+		return 0, fmt.Errorf("%d bytes are too few for the header of a row", len(row))
+	}
+	if row[0] != Version {
+		return 0, fmt.Errorf("version %#x is unknown; a row begins with %#x", row[0], Version)
+	}
+	return binary.LittleEndian.Uint32(row[1:]), nil
+}
+
+// skipSegment goes behind a segment's header. Its optional fields, a comment and a schema, change nothing here.
+func (r *Reader) skipSegment(rest []byte) error {
+	if len(rest) < segmentSize {
+		return fmt.Errorf("%d bytes are too few for a segment", len(rest))
+	}
+	size := int32(binary.LittleEndian.Uint32(rest[headerSize+1:]))
+	if rest[headerSize]&1 == 0 || size < segmentSize || int(size) > len(rest) {
+		return fmt.Errorf("a segment's header says that it has %d bytes, and at least %d and at most %d can be", size, segmentSize, len(rest))
+	}
+	r.at += int(size)
+	return nil
+}
+
+func (r *Reader) record(rest []byte) ([]byte, error) {
+	if len(rest) < recordSize {
+		return nil, fmt.Errorf("%d bytes are too few", len(rest))
+	}
+	size := int32(binary.LittleEndian.Uint32(rest[headerSize:]))
+	if size < headerSize || int(size) > len(rest)-recordSize {
+		return nil, fmt.Errorf("its header says that it has %d bytes, and at least %d and at most %d can be", size, headerSize, len(rest)-recordSize)
+	}
+	row := rest[recordSize : recordSize+int(size) : recordSize+int(size)]
+	if want, got := binary.LittleEndian.Uint32(rest[headerSize+4:]), crc32.ChecksumIEEE(row); got != want {
+		return nil, fmt.Errorf("its checksum is %08x, and its header says %08x: it was damaged on its way", got, want)
+	}
+	r.at += recordSize + int(size)
+	r.n++
+	return row, nil
+}
+
+// Row is what can be a record: an [Operation] or a [Result].
+type Row interface {
+	// Append appends the row's bytes.
+	Append(b []byte) []byte
+}
+
+// AppendSegment appends the header that a stream begins with.
+func AppendSegment(b []byte) []byte {
+	b = append(appendHeader(b, segmentSchema), 1)
+	return binary.LittleEndian.AppendUint32(b, segmentSize)
+}
+
+// AppendRecord appends a record.
+func AppendRecord(b []byte, row Row) []byte {
+	b = append(appendHeader(b, recordSchema), 0, 0, 0, 0, 0, 0, 0, 0)
+	at := len(b)
+	b = row.Append(b)
+	binary.LittleEndian.PutUint32(b[at-8:], uint32(len(b)-at))
+	binary.LittleEndian.PutUint32(b[at-4:], crc32.ChecksumIEEE(b[at:]))
+	return b
+}
+
+func appendHeader(b []byte, schema uint32) []byte {
+	return binary.LittleEndian.AppendUint32(append(b, Version), schema)
+}
