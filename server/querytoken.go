@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strconv"
+	"strings"
 
 	"github.com/changefeed-go/changefeed/server/query"
 )
@@ -14,10 +15,13 @@ import (
 // another container mean nothing. It says nothing of the query's text: SDKs change the filter when they resume
 // a query of several partitions, and keep the position.
 //
-//	<kind>~<rid>~<left>~<skip>~<position>~<checksum, see seal>
+//	<kind>~<rid>~<left>~<skip>~<within>~<position>~<checksum, see seal>
 //
 // kind is s (in the order of the documents) or o (ORDER BY); left is how many rows TOP or LIMIT still allow, empty without
-// either; skip how many are still to be skipped by OFFSET.
+// either; skip how many are still to be skipped by OFFSET. within is empty unless the page ended among the rows of
+// one document, as it may with JOIN: then it is the document's number and how many of its rows were answered, "7.250", and
+// position is the one before it. That count is the only one, and counts in one document: another one in its place begins
+// with its first row.
 
 // queryPosition is where a page of a query begins.
 type queryPosition struct {
@@ -26,6 +30,8 @@ type queryPosition struct {
 	left, skip int64
 	// after is the position among documents; empty: from the first.
 	after string
+	// of is the number of the document behind after of which done rows were answered; done is 0 without any.
+	of, done uint64
 	// last is the row before the page, of an ordered query; nil: there is none.
 	last *query.Position
 }
@@ -33,7 +39,7 @@ type queryPosition struct {
 const (
 	tokenScan    = "s"
 	tokenOrdered = "o"
-	tokenParts   = 5
+	tokenParts   = 6
 )
 
 // maxSortKey is the longest sort key, in bytes, that a continuation can have: headers are bounded, by clients too.
@@ -54,10 +60,15 @@ func (p queryPosition) token(rid string) (string, error) {
 					"read all rows in one page (x-ms-max-item-count: -1), or sort by something shorter", maxSortKey)
 			}
 			b := binary.BigEndian.AppendUint64(nil, p.last.Tie)
+			b = binary.BigEndian.AppendUint64(b, p.last.Row)
 			position = base64.RawURLEncoding.EncodeToString(append(b, p.last.Key...))
 		}
 	}
-	return seal(kind, rid, left, strconv.FormatInt(p.skip, 10), position), nil
+	within := ""
+	if p.done > 0 {
+		within = strconv.FormatUint(p.of, 10) + "." + strconv.FormatUint(p.done, 10)
+	}
+	return seal(kind, rid, left, strconv.FormatInt(p.skip, 10), within, position), nil
 }
 
 // parseQueryToken is the reverse of token, for a query of the container that is ordered or not.
@@ -78,18 +89,28 @@ func parseQueryToken(text, rid string, ordered bool) (p queryPosition, err error
 	if p.skip = skip; !ok || !skipOK {
 		return queryPosition{}, bad
 	}
+	if parts[4] != "" {
+		of, done, _ := strings.Cut(parts[4], ".")
+		n, ok := parseCount(of)
+		m, doneOK := parseCount(done)
+		if !ok || !doneOK || m == 0 || ordered {
+			return queryPosition{}, bad
+		}
+		p.of, p.done = uint64(n), uint64(m)
+	}
 	if !ordered {
-		p.after = parts[4]
+		p.after = parts[5]
 		return p, nil
 	}
-	if parts[4] == "" {
+	if parts[5] == "" {
 		return p, nil
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(parts[4])
-	if err != nil || len(b) < 8 || len(b) > 8+maxSortKey {
+	const ties = 16 // the two numbers before the key
+	b, err := base64.RawURLEncoding.Strict().DecodeString(parts[5])
+	if err != nil || len(b) < ties || len(b) > ties+maxSortKey {
 		return queryPosition{}, bad
 	}
-	p.last = &query.Position{Tie: binary.BigEndian.Uint64(b), Key: b[8:]}
+	p.last = &query.Position{Tie: binary.BigEndian.Uint64(b), Row: binary.BigEndian.Uint64(b[8:]), Key: b[ties:]}
 	return p, nil
 }
 

@@ -14,9 +14,10 @@ func TestAPositionOfAQueryIsReadAsItWasWritten(t *testing.T) {
 		{left: -1},
 		{left: 0, after: "AbC_-"},
 		{left: math.MaxInt64, skip: 7, after: "x"},
+		{left: -1, after: "x", of: 12, done: 250},
 		{ordered: true, left: -1},
 		{ordered: true, left: 3, skip: 2},
-		{ordered: true, left: -1, last: &query.Position{Tie: math.MaxUint64, Key: []byte{0, 255, '~'}}},
+		{ordered: true, left: -1, last: &query.Position{Tie: math.MaxUint64, Row: 3, Key: []byte{0, 255, '~'}}},
 		{ordered: true, left: -1, last: &query.Position{Key: []byte(strings.Repeat("k", maxSortKey))}},
 	} {
 		text, err := p.token(rid)
@@ -47,8 +48,9 @@ func FuzzContinuations(f *testing.F) {
 	ts := newTestServer(f, Options{})
 	rid := ts.withItems(2, 20, 3).Identity().ContainerRID
 	for _, seed := range []string{
-		"", "null", "~~~~", "s~" + rid + "~~0~", "s~" + rid + "~3~2~AAAA", "o~" + rid + "~~0~AAAAAAAAAAEz", "o~" + rid + "~5~1~",
-		"s~" + rid + "~9223372036854775807~9223372036854775807~____", "s~" + rid + "~-1~0~", "o~" + rid + "~~0~AAAA", "s~" + rid + "~~0~!",
+		"", "null", "~~~~", "s~" + rid + "~~0~~", "s~" + rid + "~3~2~~AAAA", "o~" + rid + "~~0~~AAAAAAAAAAEAAAAAAAAAADM", "o~" + rid + "~5~1~~",
+		"s~" + rid + "~9223372036854775807~9223372036854775807~9223372036854775807.9223372036854775807~____", "s~" + rid + "~-1~0~~", "o~" + rid + "~~0~~AAAA", "s~" + rid + "~~0~~!",
+		"s~" + rid + "~~0~1.0~", "s~" + rid + "~~0~1~", "o~" + rid + "~~0~1.1~",
 		"r~" + rid + "~AAAA", "r~" + rid + "~", "r~AAAAAYAAAAI=~AAAA", seal("r", rid, "AAAA"), seal("r", rid, "AAAA")[:20], "garbage", "-1", "AA",
 		"l~~Databases~c2hvcA", "l~~Databases~", "l~~Offers~c2hvcA",
 	} {

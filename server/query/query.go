@@ -68,6 +68,8 @@ type Shape struct {
 	SelectValue bool
 	// SelectAll: the rows are the documents' own bytes (SELECT *).
 	SelectAll bool
+	// Several: a document may make several rows, or none (JOIN, FROM x IN, FROM c.path): use [Rows.Each].
+	Several bool
 }
 
 // SortKey is one key of ORDER BY.

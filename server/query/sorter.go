@@ -13,6 +13,8 @@ type Position struct {
 	Key []byte
 	// Tie is the document's number in its container (the one in its rid).
 	Tie uint64
+	// Row counts the rows of one document from 0, where it makes several ([Shape.Several]).
+	Row uint64
 }
 
 // SortedRow is a row at its place.
@@ -61,10 +63,14 @@ func (s *Sorter) Compare(a, b Position) int {
 	if c := bytes.Compare(a.Key, b.Key); c != 0 {
 		return c
 	}
+	c := cmp.Compare(a.Tie, b.Tie)
 	if s.descending {
-		return cmp.Compare(b.Tie, a.Tie)
+		c = -c
 	}
-	return cmp.Compare(a.Tie, b.Tie)
+	if c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Row, b.Row)
 }
 
 // Wants says whether a row at p would be kept so far. A caller may ask before it
