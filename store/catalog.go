@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -107,7 +108,7 @@ func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 	return all, nil
 }
 
-// DeleteDatabase deletes a database and all its containers.
+// DeleteDatabase deletes a database, all its containers and all its records.
 func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -125,7 +126,7 @@ func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 			}
 		}
 		delete(g.changeCatalog().databases, id)
-		return g.batch.Delete(databaseKey(d.number), nil)
+		return errors.Join(g.deleteRecords(d.number), g.batch.Delete(databaseKey(d.number), nil))
 	})
 }
 

@@ -114,6 +114,9 @@ func (k *checker) checkCatalog() error {
 			return err
 		}
 	}
+	if err := k.checkRecords(databases, numbers.Record); err != nil {
+		return err
+	}
 	stored := 0
 	err = eachKey(k.v.snap, []byte{spaceContainer}, func(key, _ []byte) error {
 		n := binary.BigEndian.Uint32(key[1:])
@@ -148,7 +151,7 @@ func (k *checker) checkSpaces() error {
 	for ok := it.First(); ok; {
 		key := it.Key()
 		switch key[0] {
-		case spaceNumbers, spaceDatabase, spaceContainer:
+		case spaceNumbers, spaceDatabase, spaceContainer, spaceRecord:
 			ok = it.SeekGE([]byte{key[0] + 1})
 			continue
 		case spacePartition, spaceIndex, spaceLog, spaceVersions:

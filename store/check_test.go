@@ -42,6 +42,23 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		want   string
 		damage func(g *group, l *ledger)
 	}{
+		"a record of no database": {"belongs to a database that is not there", func(g *group, _ *ledger) {
+			_ = g.batch.Set(recordKey(99, 1), []byte(`{"name":"a","value":""}`), nil)
+		}},
+		"a record that can't be read": {"can't be read", func(g *group, l *ledger) {
+			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{`), nil)
+		}},
+		"a record above the counter": {"above the last one given", func(g *group, l *ledger) {
+			_ = g.batch.Set(recordKey(l.c.database, 7), []byte(`{"name":"a","value":""}`), nil)
+		}},
+		"a name of no record": {"which hasn't it", func(g *group, l *ledger) {
+			_ = g.batch.Set(recordNameKey(l.c.database, "a"), []byte{0, 0, 0, 1}, nil)
+		}},
+		"a record without its name": {"can't be found by their names", func(g *group, l *ledger) {
+			g.db.numbers.Record = 1
+			_ = g.putNumbers()
+			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{"name":"a","value":""}`), nil)
+		}},
 		"a document that the index doesn't know": {"the index says of item", func(g *group, l *ledger) {
 			_ = g.batch.Delete(index(l.c, "p", "a"), nil)
 		}},

@@ -12,7 +12,7 @@ import (
 )
 
 // formatVersion is the format that this release writes. FORMAT.md describes it.
-const formatVersion = 2
+const formatVersion = 3
 
 // pebbleFormat is the format of the files underneath. It is pinned: Pebble raises it when
 // asked to and can't go back, so that a raise is a new format of the store.
@@ -26,7 +26,7 @@ const formatPrefix = "changefeed store format "
 
 // checkFormat reads the format of a directory, or writes it when the directory
 // has no store in it. A directory of an older format becomes one of this release's, so that an older
-// release refuses it from then on: what format 1 says is format 2 too, and needs no change.
+// release refuses it from then on: what an older format says is this one too, and needs no change.
 func checkFormat(fs vfs.FS, dir string) error {
 	name := fs.PathJoin(dir, formatFile)
 	text, err := readFile(fs, name)

@@ -17,6 +17,7 @@ const (
 	spaceIndex     = 'I' // container, point, id -> entry
 	spaceLog       = 'L' // container, segment, LSN, ordinal, point -> document
 	spaceVersions  = 'A' // the same -> version with its previous image
+	spaceRecord    = 'R' // database, then a number or a name -> the caller's own text
 )
 
 const (

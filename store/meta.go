@@ -149,6 +149,7 @@ type (
 	numbersRecord struct {
 		Database  uint32 `json:"database"`
 		Container uint32 `json:"container"`
+		Record    uint32 `json:"record,omitempty"`
 	}
 	containerRecord struct {
 		Database   uint32             `json:"database"`

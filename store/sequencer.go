@@ -190,6 +190,8 @@ type group struct {
 	scratch, images []byte
 	// broken tells that the batch can't be applied.
 	broken error
+	// records are the keys of records that the group wrote; nil: deleted.
+	records map[string][]byte
 	// catalog is set when the group changed it.
 	catalog *catalog
 	// retired are the signals of partitions that the group retired.
@@ -218,6 +220,7 @@ func (g *group) commit() error {
 		g.closeIndex()
 		// While the store is idle it should not hold on to the last documents.
 		clear(g.written)
+		clear(g.records)
 		clear(g.effects[:cap(g.effects)])
 	}()
 	for _, l := range g.dirty {

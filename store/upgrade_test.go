@@ -53,7 +53,7 @@ func TestDirectoryOfFormatOneOpensAndIsUpgraded(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the %s opening: %v", opening, err)
 		}
-		if text := string(readFile(t, fs, "db/FORMAT")); text != "changefeed store format 2\n" {
+		if text := string(readFile(t, fs, "db/FORMAT")); text != "changefeed store format 3\n" {
 			t.Errorf("after the %s opening FORMAT says %q", opening, text)
 		}
 		checkFormatOne(t, db, opening == "second")
