@@ -1,0 +1,6 @@
+package query
+
+// conditionalFunctions are the functions that choose.
+var conditionalFunctions = map[string]function{
+	"IIF": {class: classConditional, min: 3, max: 3},
+}
