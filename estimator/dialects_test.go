@@ -3,6 +3,7 @@ package estimator_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ func lagging(t *testing.T, d lease.Dialect, mode feed.Mode, retention time.Durat
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.db, w.account = s.DB, account
 	source := account.Source("db", "items", cosmos.SourceOptions{Dialect: d})
 	w.source, w.leases = &watched{Source: source}, account.Leases("db", "leases", cosmos.LeaseOptions{Dialect: d})
 	p, err := changefeed.New(changefeed.Config{
@@ -126,4 +128,30 @@ func TestLeasesOfAnotherDialectAreNamed(t *testing.T) {
 	if _, err := w.estimator(estimator.Config{}).Report(w.ctx); !isDialect(err) {
 		t.Errorf("%v", err)
 	}
+}
+
+// In the dialect of Java's handleChanges leases are named by the container's name. Those that outlive a container which
+// was deleted and made anew have positions in it, and a lag behind such a position is a number about nothing.
+func TestNoLagIsToldOfAContainerThatIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := lagging(t, lease.JavaHandleChanges, feed.LatestVersion, 0)
+		if err := w.db.DeleteContainer(w.ctx, "db", "items"); err != nil {
+			t.Fatal(err)
+		}
+		w.items = changefeedtest.NewContainer(t, w.db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: 2})
+		w.write(50)
+		w.source = &watched{Source: w.account.Source("db", "items", cosmos.SourceOptions{Dialect: lease.JavaHandleChanges})}
+		r := w.report()
+		if r.Total.Leases != 2 || r.Total.Failed != 2 || r.Total.LSNs != estimator.Unknown {
+			t.Errorf("%+v", r.Total)
+		}
+		for _, l := range r.Lags {
+			if l.Known() || !isDialect(l.Err) || !strings.Contains(l.Err.Error(), "deleted and made anew") {
+				t.Errorf("lease %s: %+v", l.LeaseToken, l)
+			}
+		}
+		if len(w.source.reads) != 0 {
+			t.Errorf("the new container was read at the old one's positions: %v", w.source.reads)
+		}
+	})
 }

@@ -21,8 +21,14 @@ type Estimator struct {
 	// opening is held by the one call that opens the lease store; store is what it
 	// opened, nil before. last is Run's last report.
 	opening chan struct{}
-	store   atomic.Pointer[lease.Store]
+	store   atomic.Pointer[opened]
 	last    atomic.Pointer[Report]
+}
+
+// opened is a lease store that was opened for the monitored container of that rid.
+type opened struct {
+	lease.Store
+	container string
 }
 
 // New checks cfg and returns an estimator; it does no I/O. Its error is a
@@ -76,6 +82,7 @@ func (e *Estimator) Report(ctx context.Context) (Report, error) {
 // measurement is one listing, whose leases are being read.
 type measurement struct {
 	*Estimator
+	container  string // the monitored container's rid
 	leases     []lease.Lease
 	lags       []Lag // of leases, before they are read
 	partitions []feed.Partition
@@ -91,8 +98,8 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 	if err != nil {
 		return nil, err
 	}
-	metered, _ := store.(lease.Metered)
-	m := &measurement{Estimator: e, since: time.Now()}
+	metered, _ := store.Store.(lease.Metered)
+	m := &measurement{Estimator: e, container: store.container, since: time.Now()}
 	if metered != nil {
 		m.charge = -metered.Charged()
 	}
@@ -127,9 +134,9 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 }
 
 // open opens the lease store, once.
-func (e *Estimator) open(ctx context.Context) (lease.Store, error) {
-	if opened := e.store.Load(); opened != nil {
-		return *opened, nil
+func (e *Estimator) open(ctx context.Context) (*opened, error) {
+	if found := e.store.Load(); found != nil {
+		return found, nil
 	}
 	select {
 	case e.opening <- struct{}{}:
@@ -137,8 +144,8 @@ func (e *Estimator) open(ctx context.Context) (lease.Store, error) {
 		return nil, ctx.Err()
 	}
 	defer func() { <-e.opening }()
-	if opened := e.store.Load(); opened != nil {
-		return *opened, nil
+	if found := e.store.Load(); found != nil {
+		return found, nil
 	}
 	identity, err := request(ctx, e, e.cfg.Source.Identity)
 	if err != nil {
@@ -150,8 +157,9 @@ func (e *Estimator) open(ctx context.Context) (lease.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("estimator: open the lease container: %w", err)
 	}
-	e.store.Store(&store)
-	return store, nil
+	found := &opened{Store: store, container: identity.ContainerRID}
+	e.store.Store(found)
+	return found, nil
 }
 
 // request bounds one request.

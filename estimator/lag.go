@@ -41,7 +41,8 @@ type Lag struct {
 	Splitting bool
 	// Err is what kept the lag from being read: nil when it was read, and when it is
 	// unknown by its nature. A *feed.HistoryLostError tells that unread changes can't be
-	// read any more.
+	// read any more, a *lease.DialectError that the position is one in a container that was
+	// deleted and made anew since.
 	Err error
 	// Charge is what the read has cost, in request units.
 	Charge float64

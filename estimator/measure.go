@@ -41,6 +41,10 @@ func (m *measurement) partitionOf(l lease.Lease) string {
 
 // read asks for the first change behind a lease's position.
 func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
+	if err := l.Strange(lease.DialectOf(m.cfg.Leases), m.container); err != nil {
+		lag.Err = err // a lag behind a position in another container is a number about nothing
+		return lag
+	}
 	// A lease without a position starts where it says itself. Where it doesn't, its
 	// start is in the processor's configuration, or is yet to be found out.
 	from := l.Start(feed.Now())

@@ -23,6 +23,10 @@ type world struct {
 	source *watched
 	leases lease.Container
 	ctx    context.Context
+
+	// Set by lagging alone.
+	db      *store.DB
+	account *cosmos.Account
 }
 
 // newWorld makes a world with so many partitions.

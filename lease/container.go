@@ -22,17 +22,25 @@ func (l Lease) strange(d Dialect, rid string) bool {
 	return d == JavaHandleChanges && was != "" && rid != "" && was != rid
 }
 
-// Strange is a [*DialectError] when a lease of the listing, of a store of dialect d, was written for another
+// Strange is a [*DialectError] when the lease, of a store of dialect d, was written for another
 // container of the same name than the one with that rid, else nil. To go on from its
 // position would leave changes out.
+func (l Lease) Strange(d Dialect, rid string) error {
+	if !l.strange(d, rid) {
+		return nil
+	}
+	return &DialectError{
+		Found: fmt.Sprintf("the monitored container was deleted and made anew: lease %s has a position in %s, and the container is %s now",
+			l.ID, l.Properties[PropertyContainer], rid),
+		Remedy: "to process the new one from its start, delete the leases while no host runs (`changefeed leases delete --all`), or use another processor name",
+	}
+}
+
+// Strange is that of the first lease of the listing that is of another container, else nil.
 func (l Listing) Strange(d Dialect, rid string) error {
 	for i := range l.Leases {
-		if found := &l.Leases[i]; found.strange(d, rid) {
-			return &DialectError{
-				Found: fmt.Sprintf("the monitored container was deleted and made anew: lease %s has a position in %s, and the container is %s now",
-					found.ID, found.Properties[PropertyContainer], rid),
-				Remedy: "to process the new one from its start, delete the leases while no host runs (`changefeed leases delete --all`), or use another processor name",
-			}
+		if err := l.Leases[i].Strange(d, rid); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -23,7 +23,8 @@ func (o *leasesOptions) check() *cobra.Command {
 		Long: `Finds damage: keys that no lease covers (hole) or two cover (overlap), two documents for
 one lease (duplicate), leases for partitions that the container doesn't have (orphan), a split that
 nobody finished (child beside its parent, when it is so for two expirations), a wrong mode, a
-missing range or marker, a lock that stays, documents of another dialect.
+missing range or marker, a lock that stays, documents of another dialect, positions in a container that
+was deleted and made anew.
 TROUBLESHOOTING.md has each by its name.
 
 --repair shows its plan first, and carries it out when that is confirmed. It never moves a position

@@ -63,7 +63,7 @@ func (c *Container) SurveyOf(ctx context.Context, processor string, d lease.Dial
 
 // survey decodes the documents of a group.
 func (c *Container) survey(ctx context.Context, g Group, dialect lease.Dialect, now time.Time, terms lease.Terms) (Survey, error) {
-	s := Survey{Processor: g.Processor, Host: g.Host, Marker: g.Marker, Lock: g.Lock, Now: now, Terms: terms}
+	s := Survey{Processor: g.Processor, Host: g.Host, Container: c.Identity.ContainerRID, Marker: g.Marker, Lock: g.Lock, Now: now, Terms: terms}
 	var err error
 	if s.Codec, err = c.codec(g.Processor, g.Host, dialect); err != nil {
 		return Survey{}, err

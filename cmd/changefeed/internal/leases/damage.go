@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ const (
 	MissingMarker  Kind = "missing marker"
 	StuckLock      Kind = "stuck lock"
 	ForeignDialect Kind = "foreign dialect"
+	// OtherContainer is a lease of a container that was deleted and made anew. Nothing repairs it: it
+	// isn't known what of the new one was delivered.
+	OtherContainer Kind = "other container"
 	// CantBeRead is a document that no dialect knows. Nothing repairs it.
 	CantBeRead Kind = "unreadable"
 )
@@ -68,6 +72,10 @@ func Find(s Survey, o Options) Report {
 	f.foreign()
 	f.unreadable()
 	f.lock()
+	if f.strange() { // whose positions can't be compared with those of the container that is there
+		f.report.Plan = f.ordered()
+		return f.report
+	}
 	if len(s.Items) > 0 || s.Marker != nil {
 		f.duplicates()
 		f.ranges()
@@ -122,6 +130,18 @@ func (f *finder) unreadable() {
 			Remedy: "mend it by hand, or delete it with `changefeed leases delete`; until then no hole is closed, because what it covers isn't known",
 		})
 	}
+}
+
+// strange finds leases whose positions are in another container of the same name.
+func (f *finder) strange() bool {
+	before := len(f.report.Findings)
+	for _, i := range f.items {
+		var other *lease.DialectError
+		if errors.As(i.Strange(f.survey.Codec.Dialect(), f.survey.Container), &other) {
+			f.report.Findings = append(f.report.Findings, Finding{Kind: OtherContainer, Tokens: []string{i.Token}, Text: other.Found, Remedy: other.Remedy})
+		}
+	}
+	return len(f.report.Findings) > before
 }
 
 // lockTime is the time to live of a lock in .NET's and Java's processors.

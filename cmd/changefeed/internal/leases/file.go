@@ -48,6 +48,9 @@ func Export(s Survey, monitored feed.Identity) (File, error) {
 		return f, fmt.Errorf("%s can't be understood or are of another dialect, and would be missing: see `changefeed leases check`", count(len(s.Broken)+len(s.Foreign), "document", "documents"))
 	}
 	for _, i := range s.Items {
+		if err := i.Strange(s.Codec.Dialect(), s.Container); err != nil {
+			return f, err // the file says of which container its positions are
+		}
 		body, err := withoutSystem(i.Body)
 		if err != nil {
 			return f, err
@@ -113,7 +116,7 @@ func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, 
 		if err != nil {
 			return nil, fmt.Errorf("a lease of the file can't be understood: %w", err)
 		}
-		l = l.Released("")
+		l = l.Released("").Stamped(s.Codec.Dialect(), monitored.ContainerRID)
 		l.ID = s.Codec.LeaseID(l.Token)
 		if there[l.Token] {
 			return nil, fmt.Errorf("the file has lease %s twice", l.Token)

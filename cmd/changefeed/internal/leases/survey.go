@@ -30,6 +30,8 @@ type Survey struct {
 	Codec lease.Codec
 	// Processor is the processor's name, Host the account's as the ids have it.
 	Processor, Host string
+	// Container is the monitored container's rid.
+	Container string
 	// Items are its leases; those without a range in their documents have that of
 	// their partition, where it can be known.
 	Items []Item

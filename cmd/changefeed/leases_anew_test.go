@@ -1,0 +1,59 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// In the dialect of Java's handleChanges leases are named by the container's name, and outlive a container that is deleted and
+// made anew. Hosts refuse them; so whoever looks for the reason has to be told it, by every command, and with a way out that works.
+func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		java, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "j", Identity: s.identity}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.edit(func(db *store.DB) {
+			for i, p := range s.live {
+				s.put(db, java.Encode(whole(p, 10*(i+1)).Stamped(lease.JavaHandleChanges, "AAAAAGone")))
+			}
+			s.put(db, java.Marker())
+		})
+		ofJava := func(args ...string) (code int, out, errOut string) {
+			return s.run(append(args, "--processor", "j")...)
+		}
+		file := filepath.Join(t.TempDir(), "leases.json")
+		const said = "was deleted and made anew: lease "
+		code, out, errOut := ofJava("check", "--repair", "--yes")
+		if code != exitFailed || strings.Count(out, "other container: the monitored container "+said) != 3 || !strings.Contains(out, "AAAAAGone") ||
+			!strings.Contains(out, "changefeed leases delete --all") || strings.Contains(out, "done:") {
+			t.Errorf("check: status %d: %s%s", code, out, errOut)
+		}
+		code, out, errOut = command(t, "lag", "--data", s.dir, "--database", "shop", "--container", "orders", "--processor", "j")
+		if code != exitFailed || !strings.Contains(errOut, said) || strings.Contains(out, "unread (") {
+			t.Errorf("lag: status %d: %s%s", code, out, errOut)
+		}
+		if code, out, errOut := ofJava("export", "--output", file); code != exitFailed || !strings.Contains(errOut, said) {
+			t.Errorf("export: status %d: %s%s", code, out, errOut)
+		}
+		if code, out, errOut := ofJava("convert", "--to", "dotnet", "--to-processor", "q"); code != exitFailed || !strings.Contains(errOut, "which was deleted") {
+			t.Errorf("convert: status %d: %s%s", code, out, errOut)
+		}
+		// One by one they are given positions in the container that is there.
+		if code, out, errOut := ofJava("reset", "--all", "--to", "beginning"); code != exitOK {
+			t.Fatalf("reset: status %d: %s%s", code, out, errOut)
+		}
+		if code, out, errOut := ofJava("check"); code != exitOK {
+			t.Errorf("after the reset: status %d: %s%s", code, out, errOut)
+		}
+		if code, out, errOut := ofJava("export", "--output", file); code != exitOK {
+			t.Errorf("after the reset: status %d: %s%s", code, out, errOut)
+		}
+	})
+}
