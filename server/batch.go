@@ -5,10 +5,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/hybridrow"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -16,14 +16,12 @@ import (
 // POST docs with x-ms-cosmos-is-batch-request: several operations in one request; all or none of them (transaction.go), or each
 // for itself (bulk.go).
 //
-// Supported: Create, Upsert, Read, Replace, Delete and Patch as JSON, at most 100 of them and 2 MiB; ifMatch, ifNoneMatch,
-// minimalReturnPreference. Not supported: the binary form HybridRow, in which .NET writes its batches.
+// Supported: Create, Upsert, Read, Replace, Delete and Patch, at most 100 of them and 2 MiB, as JSON (batchjson.go) or, from .NET, in
+// the binary form HybridRow (batchrow.go); the answer has the form of the request. ifMatch, ifNoneMatch, minimalReturnPreference.
+// indexingDirective is taken and has no effect. An error of the request as a whole is JSON in both forms.
 
 // maxBatchBody bounds the body of a batch: the documents, and what is around them.
 const maxBatchBody = store.MaxBatchSize + 256<<10
-
-// hybridRow is the first byte of a batch in binary form.
-const hybridRow = 0x81
 
 // batchEntry is an operation as it is sent.
 type batchEntry struct {
@@ -35,6 +33,13 @@ type batchEntry struct {
 	// PartitionKey is a JSON array in a JSON string, in bulk.
 	PartitionKey *string `json:"partitionKey"`
 	Minimal      bool    `json:"minimalReturnPreference"`
+}
+
+// batch is a request's operations.
+type batch struct {
+	ops []batchOp
+	// binary tells that they came as HybridRow, and that the answer is to be that.
+	binary bool
 }
 
 // batchOp is an operation that was read.
@@ -62,51 +67,52 @@ func (s *Server) runBatch(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	ops, err := x.readBatch(c, body)
+	b, err := x.readBatch(c, body)
 	if err != nil {
 		return err
 	}
 	if x.flag(wire.HeaderBatchAtomic) {
-		return x.transact(c, ops)
+		return x.transact(c, b)
 	}
-	return x.bulk(c, ops)
+	return x.bulk(c, b)
 }
 
 // readBatch reads the operations. The error is that of the request as a whole.
-func (x *exchange) readBatch(c *store.Container, body []byte) ([]batchOp, error) {
-	if len(body) > 0 && body[0] == hybridRow {
-		return nil, unsupported("a batch in the binary form HybridRow (the .NET SDK's transactional batch and bulk mode)")
+func (x *exchange) readBatch(c *store.Container, body []byte) (batch, error) {
+	b := batch{binary: hybridrow.Is(body)}
+	parse := parseJSONBatch
+	if b.binary {
+		parse = parseRowBatch
 	}
-	var entries []batchEntry
-	if err := json.Unmarshal(body, &entries); err != nil {
-		return nil, badRequest("the body of a batch is a JSON array of operations: %v", err)
+	entries, err := parse(body)
+	if err != nil {
+		return b, err
 	}
 	if len(entries) == 0 {
-		return nil, badRequest("the batch has no operations")
+		return b, badRequest("the batch has no operations")
 	}
 	if len(entries) > store.MaxBatchOperations {
-		return nil, badRequest("Batch request has more operations than what is supported: %d; at most %d are", len(entries), store.MaxBatchOperations)
+		return b, badRequest("Batch request has more operations than what is supported: %d; at most %d are", len(entries), store.MaxBatchOperations)
 	}
 	var paths [][]string
-	ops := make([]batchOp, len(entries))
+	b.ops = make([]batchOp, len(entries))
 	for i, e := range entries {
 		kind, known := batchKinds[strings.ToLower(e.OperationType)]
 		if !known {
-			return nil, badRequest("operation %d of the batch is %.40q; operations are Create, Upsert, Read, Replace, Delete and Patch", i, e.OperationType)
+			return b, badRequest("operation %d of the batch is %.40q; operations are Create, Upsert, Read, Replace, Delete and Patch", i, e.OperationType)
 		}
 		if kind != store.OpRead && x.grant == readOnly {
-			return nil, forbidden("the key that signed the request may only read; operation %d of the batch is %s", i, e.OperationType)
+			return b, forbidden("the key that signed the request may only read; operation %d of the batch is %s", i, e.OperationType)
 		}
 		if kind == store.OpChange && paths == nil {
-			var err error
 			if paths, err = unpatchable(x, c); err != nil {
-				return nil, err
+				return b, err
 			}
 		}
-		ops[i] = e.read(kind, paths)
-		ops[i].minimal = ops[i].minimal || x.minimal()
+		b.ops[i] = e.read(kind, paths)
+		b.ops[i].minimal = b.ops[i].minimal || x.minimal()
 	}
-	return ops, nil
+	return b, nil
 }
 
 // batchKinds are the types of operations, in lower case.
@@ -152,60 +158,55 @@ func (o batchOp) status(r store.Result) int {
 	return http.StatusOK
 }
 
-// sendBatch answers with what became of each operation, in their order: 207 when one failed.
-func (x *exchange) sendBatch(ops []batchOp, results []batchResult) error {
-	status := http.StatusOK
-	size, ends := 0, map[string]int64{}
-	for i := range results {
-		size += len(results[i].Body) + 128
+// batchEnd is what the answer says of an operation.
+type batchEnd struct {
+	charge float64
+	// failure is what went wrong; its status alone is set where nothing did.
+	failure statusError
+	failed  bool
+	// etag and body are those of the item; empty where it is none of the answer's.
+	etag string
+	body []byte
+}
+
+func (o batchOp) end(r batchResult) batchEnd {
+	if r.err != nil {
+		return batchEnd{charge: r.Charge, failure: answerTo(r.err), failed: true}
 	}
-	body := append(make([]byte, 0, size), '[')
-	for i, r := range results {
-		if i > 0 {
-			body = append(body, ',')
+	e := batchEnd{charge: r.Charge, failure: statusError{status: o.status(r.Result)}}
+	if o.Kind != store.OpDelete {
+		e.etag = r.ETag
+		if !o.minimal || o.Kind == store.OpRead {
+			e.body = r.Body
 		}
+	}
+	return e
+}
+
+// sendBatch answers with what became of each operation, in their order: 207 when one failed.
+func (x *exchange) sendBatch(b batch, results []batchResult) error {
+	status := http.StatusOK
+	size, last := 0, map[string]int64{}
+	answers := make([]batchEnd, len(results))
+	for i, r := range results {
+		answers[i] = b.ops[i].end(r)
+		size += len(answers[i].body) + 128
 		x.charge += r.Charge
 		if r.Partition != "" {
-			ends[r.Partition] = max(ends[r.Partition], r.End)
+			last[r.Partition] = max(last[r.Partition], r.End)
 		}
-		if r.err != nil {
+		if answers[i].failed {
 			status = http.StatusMultiStatus
-			body = appendFailure(body, answerTo(r.err), r.Charge)
-			continue
 		}
-		body = ops[i].appendDone(body, r.Result)
 	}
 	var served []store.PartitionEnd
-	for _, id := range slices.Sorted(maps.Keys(ends)) {
-		served = append(served, store.PartitionEnd{ID: id, End: ends[id]})
+	for _, id := range slices.Sorted(maps.Keys(last)) {
+		served = append(served, store.PartitionEnd{ID: id, End: last[id]})
 	}
 	x.servedBy(served)
-	return x.send(status, append(body, ']'))
-}
-
-func (o batchOp) appendDone(b []byte, r store.Result) []byte {
-	b = appendEntry(b, o.status(r), r.Charge)
-	if o.Kind != store.OpDelete {
-		b = append(append(b, `,"eTag":`...), text(r.ETag)...)
-		if !o.minimal || o.Kind == store.OpRead {
-			b = append(append(b, `,"resourceBody":`...), r.Body...)
-		}
+	if b.binary {
+		x.contentType = rowContentType
+		return x.send(status, appendRowAnswer(make([]byte, 0, size), answers))
 	}
-	return append(b, '}')
-}
-
-func appendFailure(b []byte, a statusError, charge float64) []byte {
-	b = appendEntry(b, a.status, charge)
-	if a.substatus != 0 {
-		b = strconv.AppendInt(append(b, `,"subStatusCode":`...), int64(a.substatus), 10)
-	}
-	if a.retryAfter > 0 {
-		b = strconv.AppendInt(append(b, `,"retryAfterMilliseconds":`...), max(a.retryAfter.Milliseconds(), 1), 10)
-	}
-	return append(append(append(b, `,"message":`...), text(a.message)...), '}')
-}
-
-func appendEntry(b []byte, status int, charge float64) []byte {
-	b = strconv.AppendInt(append(b, `{"statusCode":`...), int64(status), 10)
-	return strconv.AppendFloat(append(b, `,"requestCharge":`...), charge, 'f', -1, 64)
+	return x.send(status, appendJSONAnswer(make([]byte, 0, size), answers))
 }

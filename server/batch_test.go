@@ -132,11 +132,6 @@ func TestBatchesBeyondTheLimitsAreRefused(t *testing.T) {
 	}
 }
 
-func TestBatchesInBinaryFormAreRefusedByName(t *testing.T) {
-	ts := newTestServer(t, Options{}).withOrders()
-	ts.do("POST", orders+"/docs", transaction, "\x81\x00\x00\x00\x00").want(400).wantBody("HybridRow")
-}
-
 func TestABatchThatOnlyReadsNeedsNoKeyThatWrites(t *testing.T) {
 	const reader = "cmVhZGVy"
 	ts := newTestServer(t, Options{ReadOnlyKeys: []string{reader}}).withOrders()

@@ -22,7 +22,7 @@ import (
 // bulkWorkers is how many operations of one request are under way at a time.
 const bulkWorkers = 32
 
-func (x *exchange) bulk(c *store.Container, ops []batchOp) error {
+func (x *exchange) bulk(c *store.Container, b batch) error {
 	if err := x.checkPartition(c); err != nil {
 		return err
 	}
@@ -30,30 +30,30 @@ func (x *exchange) bulk(c *store.Container, ops []batchOp) error {
 	if err != nil {
 		return err
 	}
-	results := make([]batchResult, len(ops))
+	results := make([]batchResult, len(b.ops))
 	if !x.flag(wire.HeaderBatchContinueOnError) {
-		for i, o := range ops {
+		for i, o := range b.ops {
 			if i > 0 && results[i-1].err != nil {
 				results[i].err = errNotDone
 				continue
 			}
 			results[i] = x.bulkOne(c, key, o)
 		}
-		return x.sendBatch(ops, results)
+		return x.sendBatch(b, results)
 	}
 	var all sync.WaitGroup
-	chains := chainsOf(ops)
+	chains := chainsOf(b.ops)
 	for n := range min(bulkWorkers, len(chains)) {
 		all.Go(func() {
 			for at := n; at < len(chains); at += bulkWorkers {
 				for _, i := range chains[at] {
-					results[i] = x.bulkOne(c, key, ops[i])
+					results[i] = x.bulkOne(c, key, b.ops[i])
 				}
 			}
 		})
 	}
 	all.Wait()
-	return x.sendBatch(ops, results)
+	return x.sendBatch(b, results)
 }
 
 // checkPartition checks that the partition that the request names is live.

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/changefeed-go/changefeed/internal/hybridrow"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -159,6 +160,12 @@ func (a response) checkRules() {
 	}
 	if got := a.header.Get("Content-Length"); got != strconv.Itoa(len(a.body)) {
 		a.t.Errorf("%s: Content-Length %q, of a body of %d", a.what, got, len(a.body))
+	}
+	if hybridrow.Is(a.body) && a.status < 400 {
+		if got := a.header.Get("Content-Type"); got != "application/octet-stream" {
+			a.t.Errorf("%s: HybridRow with Content-Type %q", a.what, got)
+		}
+		return
 	}
 	if len(a.body) > 0 && a.header.Get("Content-Type") != "application/json" {
 		a.t.Errorf("%s: Content-Type %q", a.what, a.header.Get("Content-Type"))

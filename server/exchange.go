@@ -35,6 +35,8 @@ type exchange struct {
 	op string
 	// grant is what the key that signed the request may do, once it was checked.
 	grant grant
+	// allowed is what a resource token allows; nil: the request has none.
+	allowed *allowance
 
 	// What goes into the headers of the answer. session is a session token, lsn is
 	// left out when negative, count (of a page's items) likewise.
@@ -47,6 +49,8 @@ type exchange struct {
 	partition    string
 	count        int
 	continuation string
+	// contentType is that of the answer's body; nil: JSON.
+	contentType []string
 	// alt and content are the owner's path by names and its rid.
 	alt, content string
 
@@ -221,6 +225,9 @@ func (x *exchange) start(status, size int) {
 	}
 	if size > 0 {
 		h["Content-Type"] = jsonContentType
+		if x.contentType != nil {
+			h["Content-Type"] = x.contentType
+		}
 	}
 	if size >= 0 {
 		set("Content-Length", strconv.Itoa(size))

@@ -14,15 +14,15 @@ import (
 // errNotDone is what became of the operations beside the one that failed.
 var errNotDone = failure(http.StatusFailedDependency, 0, "not done, because another operation of the batch failed")
 
-func (x *exchange) transact(c *store.Container, ops []batchOp) error {
+func (x *exchange) transact(c *store.Container, b batch) error {
 	key, err := x.partitionKey()
 	if err != nil {
 		return err
 	}
-	prepared := make([]store.Operation, len(ops))
-	for i, o := range ops {
+	prepared := make([]store.Operation, len(b.ops))
+	for i, o := range b.ops {
 		if o.err != nil {
-			return x.sendFailedBatch(ops, i, batchResult{err: o.err})
+			return x.sendFailedBatch(b, i, batchResult{err: o.err})
 		}
 		prepared[i] = o.Operation
 		if key == nil {
@@ -41,7 +41,7 @@ func (x *exchange) transact(c *store.Container, ops []batchOp) error {
 				return failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge, "%v", err)
 			}
 			at := store.Result{Partition: failed.Partition, End: failed.End, Charge: failed.Charge}
-			return x.sendFailedBatch(ops, failed.Index, batchResult{Result: at, err: failed.Err})
+			return x.sendFailedBatch(b, failed.Index, batchResult{Result: at, err: failed.Err})
 		}
 		results, err = c.Batch(x.r.Context(), key, prepared)
 	}
@@ -52,7 +52,7 @@ func (x *exchange) transact(c *store.Container, ops []batchOp) error {
 	for i, r := range results {
 		done[i] = batchResult{Result: r}
 	}
-	return x.sendBatch(ops, done)
+	return x.sendBatch(b, done)
 }
 
 // giveID gives a new id to the document of a create or upsert that failed because it has none; false: that wasn't why.
@@ -69,11 +69,11 @@ func giveID(o *store.Operation, err error) bool {
 }
 
 // sendFailedBatch answers that nothing was done, because one operation failed.
-func (x *exchange) sendFailedBatch(ops []batchOp, index int, failed batchResult) error {
-	results := make([]batchResult, len(ops))
+func (x *exchange) sendFailedBatch(b batch, index int, failed batchResult) error {
+	results := make([]batchResult, len(b.ops))
 	for i := range results {
 		results[i].err = errNotDone
 	}
 	results[index] = failed
-	return x.sendBatch(ops, results)
+	return x.sendBatch(b, results)
 }
