@@ -19,6 +19,7 @@ type selectQuery struct {
 	offset   *count
 	limit    *count
 	alias    string // what the documents are called in expressions; set by check
+	sources  int    // of an outermost SELECT: how many bindings it and its subqueries need; set by check
 	// condition marks the form of a patch's condition, which has no SELECT.
 	condition bool
 }
@@ -49,9 +50,15 @@ type source struct {
 	collection expr         // an ident or a member chain
 	subquery   *selectQuery // instead of collection
 	alias      string
+	tok        token // the alias, or the name that it is taken from
 	in         bool
 	joins      []*source
+	binding    int // what the alias stands for; set by check
 }
+
+// document is the binding of the document itself. The others are numbered from 1,
+// over a query and its subqueries.
+const document = 0
 
 // expr is an expression. Its depth is bounded, so that whoever walks it may
 // recurse.
@@ -87,11 +94,12 @@ type (
 		name string // with its @
 		tok  token
 	}
-	// ident is a bare name: the alias of the documents.
+	// ident is a bare name: an alias of FROM.
 	ident struct {
 		deep
-		name string
-		tok  token
+		name    string
+		tok     token
+		binding int // what it stands for; set by check
 	}
 	// member is base.name, base["name"] or base[index].
 	member struct {

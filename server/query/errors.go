@@ -16,12 +16,26 @@ const (
 	CodeFunction = "SC2005"
 	// CodeDuplicate: two members of a select list or of an object have the same name.
 	CodeDuplicate = "SC2022"
+	// CodeGroupStar: SELECT * with GROUP BY.
+	CodeGroupStar = "SC2041"
 	// CodeArguments: a function has another number of arguments.
 	CodeArguments = "SC2050"
 	// CodeTop, CodeLimit and CodeOffset: the count is not an integer from 0 to 2147483647.
 	CodeTop    = "SC2060"
 	CodeLimit  = "SC2061"
 	CodeOffset = "SC2062"
+	// CodeAlias: two sources of a FROM have the same name.
+	CodeAlias = "SC2011"
+	// CodeStar: SELECT * without FROM, or of a join.
+	CodeStar = "SC2040"
+	// CodeSubqueryOrder, CodeSubqueryTop and CodeSubqueryLimit: what subqueries don't have.
+	CodeSubqueryOrder = "SC2202"
+	CodeSubqueryTop   = "SC2203"
+	CodeSubqueryLimit = "SC2204"
+	// CodeAggregate: an aggregate of an aggregate or a subquery.
+	CodeAggregate = "SC2101"
+	// CodeNotGrouped: the select list has what differs within a group.
+	CodeNotGrouped = "SC2102"
 	// CodeOrderBy: a sort key that is no path.
 	CodeOrderBy = "2206"
 	// CodeTooComplex: the text is longer or nested deeper than is read here.
@@ -94,6 +108,21 @@ type ParameterError struct {
 // Error names the parameter and what is wrong.
 func (e *ParameterError) Error() string {
 	return fmt.Sprintf("the query's parameter %s %s", e.Name, e.Reason)
+}
+
+// FunctionError says that a function can't be evaluated for a document: its
+// result would be too long, or its regular expression is one that isn't
+// understood here. 400; the query's other rows don't matter.
+type FunctionError struct {
+	// Function is its name, in upper case.
+	Function string
+	// Reason says what is wrong.
+	Reason string
+}
+
+// Error names the function and what is wrong.
+func (e *FunctionError) Error() string {
+	return fmt.Sprintf("the function %s can't be evaluated: %s", e.Function, e.Reason)
 }
 
 // CrossPartitionError says that a query can't be answered by putting the rows

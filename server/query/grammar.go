@@ -65,6 +65,9 @@ const tokLe = 57388
 const tokGe = 57389
 const tokConcat = 57390
 const tokCoalesce = 57391
+const tokShiftLeft = 57392
+const tokShiftRight = 57393
+const tokShiftZero = 57394
 
 var yyToknames = [...]string{
 	"$end",
@@ -116,6 +119,9 @@ var yyToknames = [...]string{
 	"tokGe",
 	"tokConcat",
 	"tokCoalesce",
+	"tokShiftLeft",
+	"tokShiftRight",
+	"tokShiftZero",
 	"'('",
 	"'['",
 	"'{'",
@@ -146,226 +152,233 @@ const yyEofCode = 1
 const yyErrCode = 2
 const yyInitialStackSize = 16
 
-var yyExca = [...]int8{
+var yyExca = [...]int16{
 	-1, 1,
 	1, -1,
 	-2, 0,
 	-1, 53,
-	50, 120,
-	-2, 123,
+	53, 126,
+	-2, 129,
 }
 
 const yyPrivate = 57344
 
-const yyLast = 643
+const yyLast = 682
 
 var yyAct = [...]uint8{
-	71, 105, 225, 104, 103, 52, 25, 108, 69, 10,
-	28, 4, 74, 24, 167, 27, 169, 76, 74, 180,
-	179, 165, 98, 63, 70, 166, 216, 29, 36, 64,
-	111, 166, 205, 184, 74, 125, 15, 191, 97, 62,
-	228, 219, 200, 59, 199, 198, 197, 196, 117, 195,
-	171, 170, 87, 90, 91, 133, 75, 166, 118, 6,
-	86, 88, 89, 92, 93, 94, 95, 96, 85, 135,
-	84, 168, 201, 136, 112, 14, 229, 139, 94, 95,
-	96, 138, 92, 93, 94, 95, 96, 15, 141, 127,
-	129, 112, 140, 130, 13, 186, 142, 124, 123, 137,
-	164, 233, 122, 121, 234, 120, 119, 74, 146, 147,
-	148, 149, 150, 151, 152, 153, 154, 155, 156, 157,
-	158, 159, 160, 161, 162, 134, 112, 218, 163, 177,
-	210, 172, 173, 174, 175, 176, 11, 128, 70, 74,
-	74, 132, 131, 23, 181, 182, 185, 73, 72, 87,
-	90, 91, 5, 126, 112, 238, 178, 86, 88, 89,
-	92, 93, 94, 95, 96, 85, 183, 244, 192, 90,
-	91, 194, 187, 188, 241, 56, 193, 88, 89, 92,
-	93, 94, 95, 96, 57, 214, 19, 213, 55, 60,
-	206, 204, 232, 227, 58, 61, 203, 112, 20, 87,
-	90, 91, 7, 21, 9, 220, 211, 86, 88, 89,
-	92, 93, 94, 95, 96, 221, 30, 209, 215, 222,
-	77, 18, 226, 144, 239, 2, 3, 240, 235, 236,
-	231, 226, 237, 143, 1, 217, 49, 145, 48, 242,
-	8, 109, 243, 54, 19, 245, 47, 41, 50, 99,
-	100, 101, 102, 51, 56, 22, 20, 35, 42, 223,
-	230, 21, 106, 57, 107, 68, 40, 55, 43, 67,
-	202, 53, 37, 39, 38, 16, 31, 26, 19, 18,
-	46, 44, 45, 12, 212, 65, 33, 32, 66, 49,
-	20, 48, 0, 0, 34, 21, 0, 0, 0, 47,
-	41, 50, 0, 0, 0, 0, 51, 56, 0, 0,
-	35, 42, 0, 18, 0, 224, 57, 0, 0, 40,
-	55, 43, 17, 0, 53, 37, 39, 38, 0, 0,
-	0, 0, 0, 46, 44, 45, 0, 0, 0, 33,
-	32, 49, 0, 48, 0, 0, 0, 34, 19, 0,
-	0, 47, 41, 50, 0, 0, 0, 116, 51, 56,
-	20, 0, 35, 42, 0, 21, 114, 0, 57, 5,
-	0, 40, 55, 43, 113, 115, 53, 37, 39, 38,
-	0, 0, 0, 18, 0, 46, 44, 45, 0, 0,
-	0, 33, 32, 49, 0, 48, 0, 0, 0, 34,
-	0, 0, 0, 47, 41, 50, 0, 0, 0, 0,
-	51, 56, 0, 0, 35, 42, 0, 0, 0, 0,
-	57, 0, 0, 40, 55, 43, 80, 0, 53, 37,
-	39, 38, 0, 0, 0, 0, 78, 46, 44, 45,
-	81, 0, 79, 33, 32, 0, 0, 0, 0, 208,
-	0, 34, 0, 0, 0, 0, 0, 0, 0, 0,
-	87, 90, 91, 82, 207, 0, 0, 0, 86, 88,
-	89, 92, 93, 94, 95, 96, 85, 83, 84, 87,
-	90, 91, 82, 0, 0, 0, 0, 86, 88, 89,
-	92, 93, 94, 95, 96, 85, 83, 84, 190, 0,
-	0, 0, 87, 90, 91, 82, 0, 0, 0, 189,
-	86, 88, 89, 92, 93, 94, 95, 96, 85, 83,
-	84, 0, 0, 0, 0, 0, 0, 0, 87, 90,
-	91, 82, 0, 0, 0, 0, 86, 88, 89, 92,
-	93, 94, 95, 96, 85, 83, 84, 87, 90, 91,
-	82, 0, 0, 0, 0, 86, 88, 89, 92, 93,
-	94, 95, 96, 85, 83, 84, 87, 90, 91, 82,
-	0, 0, 0, 0, 86, 88, 89, 92, 93, 94,
-	95, 96, 85, 83, 84, 87, 90, 91, 0, 0,
-	0, 0, 0, 86, 88, 89, 92, 93, 94, 95,
-	96, 85, 83, 84, 19, 0, 0, 0, 0, 0,
-	0, 0, 0, 116, 0, 0, 20, 0, 0, 0,
-	0, 21, 114, 0, 0, 0, 0, 0, 0, 0,
-	113, 115, 0, 0, 0, 0, 0, 0, 0, 18,
-	0, 0, 110,
+	71, 108, 29, 235, 106, 52, 25, 107, 111, 69,
+	10, 36, 4, 24, 174, 114, 176, 187, 76, 15,
+	186, 172, 128, 74, 70, 229, 59, 87, 90, 91,
+	64, 209, 92, 93, 94, 101, 74, 63, 86, 88,
+	89, 95, 96, 97, 98, 99, 85, 193, 120, 208,
+	74, 100, 28, 62, 27, 74, 14, 115, 200, 121,
+	75, 173, 226, 173, 215, 238, 207, 206, 205, 138,
+	15, 204, 130, 132, 115, 177, 178, 143, 133, 136,
+	173, 142, 140, 150, 151, 152, 153, 154, 155, 156,
+	157, 158, 159, 160, 161, 162, 163, 164, 165, 166,
+	167, 168, 169, 171, 239, 175, 139, 210, 87, 90,
+	91, 82, 115, 92, 93, 94, 170, 6, 131, 86,
+	88, 89, 95, 96, 97, 98, 99, 85, 83, 84,
+	145, 144, 184, 195, 146, 179, 180, 181, 182, 183,
+	115, 70, 127, 126, 185, 97, 98, 99, 188, 191,
+	189, 196, 197, 192, 194, 87, 90, 91, 13, 125,
+	92, 93, 94, 228, 124, 123, 86, 88, 89, 95,
+	96, 97, 98, 99, 85, 201, 84, 122, 203, 92,
+	93, 94, 243, 137, 202, 244, 220, 115, 95, 96,
+	97, 98, 99, 90, 91, 135, 134, 92, 93, 94,
+	214, 219, 213, 216, 88, 89, 95, 96, 97, 98,
+	99, 73, 72, 11, 23, 221, 5, 129, 248, 19,
+	227, 74, 224, 254, 223, 231, 95, 96, 97, 98,
+	99, 20, 236, 232, 251, 237, 21, 148, 245, 246,
+	241, 236, 58, 247, 61, 212, 49, 147, 48, 252,
+	7, 149, 253, 19, 18, 255, 47, 41, 50, 249,
+	9, 77, 250, 51, 56, 20, 17, 35, 42, 230,
+	21, 225, 1, 57, 8, 30, 40, 55, 43, 67,
+	112, 53, 37, 39, 38, 2, 3, 54, 18, 22,
+	233, 240, 109, 46, 44, 45, 110, 68, 211, 33,
+	32, 66, 49, 16, 48, 31, 26, 34, 102, 103,
+	104, 105, 47, 41, 50, 12, 222, 65, 19, 51,
+	56, 190, 0, 35, 42, 0, 0, 0, 234, 57,
+	20, 0, 40, 55, 43, 21, 0, 53, 37, 39,
+	38, 0, 0, 0, 0, 56, 0, 0, 0, 46,
+	44, 45, 0, 18, 57, 33, 32, 49, 55, 48,
+	0, 74, 242, 34, 19, 0, 0, 47, 41, 50,
+	0, 0, 0, 119, 51, 56, 20, 0, 35, 42,
+	0, 21, 117, 0, 57, 5, 0, 40, 55, 43,
+	116, 118, 53, 37, 39, 38, 0, 0, 0, 18,
+	0, 0, 113, 0, 46, 44, 45, 0, 0, 0,
+	33, 32, 49, 0, 48, 0, 0, 0, 34, 0,
+	0, 0, 47, 41, 50, 0, 0, 0, 19, 51,
+	56, 141, 0, 35, 42, 0, 0, 0, 0, 57,
+	20, 80, 40, 55, 43, 21, 0, 53, 37, 39,
+	38, 78, 0, 0, 0, 81, 0, 79, 0, 46,
+	44, 45, 0, 18, 0, 33, 32, 218, 0, 0,
+	0, 74, 0, 34, 0, 87, 90, 91, 82, 0,
+	92, 93, 94, 217, 0, 0, 86, 88, 89, 95,
+	96, 97, 98, 99, 85, 83, 84, 87, 90, 91,
+	82, 0, 92, 93, 94, 0, 0, 0, 86, 88,
+	89, 95, 96, 97, 98, 99, 85, 83, 84, 199,
+	0, 87, 90, 91, 82, 0, 92, 93, 94, 0,
+	0, 0, 86, 88, 89, 95, 96, 97, 98, 99,
+	85, 83, 84, 198, 0, 0, 0, 0, 0, 87,
+	90, 91, 82, 0, 92, 93, 94, 0, 0, 0,
+	86, 88, 89, 95, 96, 97, 98, 99, 85, 83,
+	84, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0, 87, 90, 91, 82, 0, 92, 93, 94, 0,
+	0, 0, 86, 88, 89, 95, 96, 97, 98, 99,
+	85, 83, 84, 87, 90, 91, 0, 0, 92, 93,
+	94, 0, 0, 0, 86, 88, 89, 95, 96, 97,
+	98, 99, 85, 83, 84, 87, 90, 91, 0, 0,
+	92, 93, 94, 0, 0, 19, 86, 88, 89, 95,
+	96, 97, 98, 99, 119, 0, 19, 20, 0, 60,
+	0, 0, 21, 117, 0, 0, 0, 0, 20, 0,
+	0, 116, 118, 21, 0, 0, 0, 0, 0, 0,
+	18, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0, 18,
 }
 
 var yyPact = [...]int16{
-	221, -32768, 118, 183, -32768, 190, 96, 272, 108, -32768,
-	-32768, 387, 172, -32768, 180, 174, -28, 118, -32768, -32768,
-	-32768, -32768, 230, 105, 58, -32768, -13, 213, -32768, 415,
-	-32768, -29, 387, 387, 387, 387, -32768, -32768, -32768, -32768,
-	-32768, -32768, -32768, -32768, 387, 598, 335, 56, 55, 53,
-	52, 48, -32768, -32768, 47, -32, -32768, -32768, 272, -32768,
-	238, 272, 342, 98, -11, 183, -32768, 387, 8, -32768,
-	90, -32768, -32768, -32768, 387, 387, 387, 387, 46, 212,
-	387, 387, 387, 387, 387, 387, 387, 387, 387, 387,
-	387, 387, 387, 387, 387, 387, 387, 342, 387, -32768,
-	-32768, -32768, -32768, -47, -8, 58, -57, 6, -32768, -54,
-	-32768, -32768, -32768, -32768, -32768, -32768, -32768, -15, -16, 118,
-	118, 118, 118, 118, 387, 342, -32768, -32768, -32768, -32768,
-	-32768, -48, -49, -32768, 96, 58, 387, 238, -32768, -37,
-	213, -32768, 387, 45, 387, 387, 502, 483, 540, 7,
-	104, 154, 123, 123, 26, 26, 26, 26, 20, 20,
-	-32768, -32768, -32768, -32768, -31, -32768, 387, -32768, 598, 387,
-	-32768, -32768, -17, -19, -20, -21, -22, -24, 22, -32768,
-	-32768, 176, -32768, -32768, 387, -34, 387, 457, 434, 387,
-	86, -32768, 58, -32768, 58, -32768, -32768, -32768, -32768, -32768,
-	-32768, 387, 156, 206, -32768, -32768, -40, 387, 83, 521,
-	-32768, -25, -32768, 193, 105, 387, -32768, 521, -32768, -32768,
-	283, 167, -8, 11, 151, -32768, 91, 105, 105, 387,
-	126, 214, -32768, -32768, -32768, -32768, 148, -32768, 105, -32768,
-	-32768, 105, 141, -32768, 105, -32768,
+	281, -32768, 182, 231, -32768, 246, 173, 213, 179, -32768,
+	-32768, 406, 220, -32768, 640, 223, -17, 182, -32768, -32768,
+	-32768, -32768, 240, 169, 1, -32768, -12, 254, -32768, 430,
+	-32768, -19, 406, 406, 406, 406, -32768, -32768, -32768, -32768,
+	-32768, -32768, -32768, -32768, 406, 358, 351, 124, 112, 111,
+	106, 90, -32768, -32768, 89, -48, -32768, -32768, 213, -32768,
+	247, 213, 629, 152, 10, 231, -32768, 406, 38, -32768,
+	422, -32768, -32768, -32768, 406, 406, 406, 406, 81, 226,
+	406, 406, 406, 406, 406, 406, 406, 406, 406, 406,
+	406, 406, 406, 406, 406, 406, 406, 406, 406, 406,
+	629, 406, -32768, -32768, -32768, -32768, -50, 12, 1, -60,
+	37, -32768, -57, -32768, -32768, -32768, -32768, -32768, -32768, -32768,
+	6, 7, 182, 182, 182, 182, 182, 406, 629, -32768,
+	-32768, -32768, -32768, -32768, -51, -54, -32768, 173, 312, 406,
+	-32768, 247, -32768, -26, 254, -32768, 406, 80, 406, 406,
+	536, 504, 558, 110, -18, 580, 147, 147, 129, 129,
+	129, 129, 167, 167, 167, 84, 84, -32768, -32768, -32768,
+	-32768, -13, -32768, 406, -32768, 358, 406, -32768, -32768, 2,
+	-1, -2, -3, -20, -38, 54, -32768, -32768, 225, -32768,
+	247, -32768, -32768, 406, -5, 406, 476, 452, 406, 142,
+	-32768, 1, -32768, 1, -32768, -32768, -32768, -32768, -32768, -32768,
+	406, 193, 259, -32768, -32768, -32768, -7, 406, 119, 63,
+	-32768, -44, -32768, 257, 169, 406, -32768, 63, -32768, -32768,
+	296, 209, 12, 36, 321, -32768, 172, 169, 169, 406,
+	189, 249, -32768, -32768, -32768, -32768, 208, -32768, 169, -32768,
+	-32768, 169, 197, -32768, 169, -32768,
 }
 
 var yyPgo = [...]int16{
-	0, 11, 285, 284, 59, 283, 94, 75, 1, 6,
-	277, 15, 10, 27, 216, 276, 5, 9, 275, 3,
-	4, 270, 8, 7, 265, 264, 262, 2, 260, 259,
-	255, 0, 28, 30, 243, 241, 240, 234,
+	0, 12, 317, 316, 117, 315, 158, 56, 1, 6,
+	306, 54, 52, 2, 275, 305, 5, 10, 303, 7,
+	4, 298, 9, 8, 297, 296, 292, 3, 291, 290,
+	289, 0, 11, 15, 287, 280, 274, 272,
 }
 
 var yyR1 = [...]int8{
 	0, 37, 37, 1, 36, 36, 30, 30, 31, 31,
-	2, 2, 2, 24, 24, 22, 22, 4, 4, 5,
-	5, 6, 6, 6, 6, 7, 7, 18, 18, 18,
-	18, 17, 17, 21, 21, 3, 3, 3, 3, 3,
-	3, 29, 29, 27, 27, 27, 28, 28, 28, 19,
-	19, 20, 20, 8, 8, 9, 9, 10, 10, 11,
-	11, 12, 12, 12, 12, 12, 12, 12, 12, 12,
+	2, 2, 2, 2, 2, 24, 24, 22, 22, 22,
+	4, 4, 5, 5, 6, 6, 6, 6, 7, 7,
+	18, 18, 18, 18, 17, 17, 21, 21, 3, 3,
+	3, 3, 3, 3, 29, 29, 27, 27, 27, 28,
+	28, 28, 19, 19, 20, 20, 8, 8, 9, 9,
+	10, 10, 11, 11, 12, 12, 12, 12, 12, 12,
+	12, 12, 12, 13, 13, 13, 13, 13, 13, 13,
 	13, 13, 13, 13, 13, 13, 13, 13, 13, 13,
-	13, 13, 13, 13, 13, 13, 14, 14, 14, 14,
-	14, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+	13, 13, 14, 14, 14, 14, 14, 15, 15, 15,
 	15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
-	15, 16, 16, 26, 26, 25, 25, 23, 35, 35,
-	34, 34, 34, 32, 32, 32, 32, 33, 33, 33,
-	33, 33,
+	15, 15, 15, 15, 15, 15, 15, 16, 16, 26,
+	26, 25, 25, 23, 35, 35, 34, 34, 34, 32,
+	32, 32, 32, 33, 33, 33, 33, 33,
 }
 
 var yyR2 = [...]int8{
 	0, 2, 3, 8, 0, 1, 0, 2, 1, 1,
-	1, 2, 1, 1, 3, 1, 3, 0, 2, 1,
-	3, 1, 2, 3, 3, 1, 3, 1, 3, 4,
-	4, 0, 2, 0, 3, 0, 3, 4, 4, 7,
-	8, 1, 3, 1, 2, 2, 1, 2, 2, 1,
-	3, 0, 1, 1, 3, 1, 5, 1, 3, 1,
-	3, 1, 5, 6, 5, 6, 3, 4, 5, 6,
-	1, 3, 3, 3, 3, 3, 3, 3, 3, 3,
-	3, 3, 3, 3, 3, 3, 1, 2, 2, 2,
-	2, 1, 1, 1, 1, 1, 1, 1, 1, 3,
-	3, 3, 3, 4, 4, 4, 4, 4, 3, 4,
-	1, 4, 6, 0, 1, 1, 3, 3, 1, 1,
-	1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-	1, 1,
+	1, 2, 3, 4, 1, 1, 3, 1, 2, 3,
+	0, 2, 1, 3, 1, 2, 3, 3, 1, 3,
+	1, 3, 4, 4, 0, 2, 0, 3, 0, 3,
+	4, 4, 7, 8, 1, 3, 1, 2, 2, 1,
+	2, 2, 1, 3, 0, 1, 1, 3, 1, 5,
+	1, 3, 1, 3, 1, 5, 6, 5, 6, 3,
+	4, 5, 6, 1, 3, 3, 3, 3, 3, 3,
+	3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
+	3, 3, 1, 2, 2, 2, 2, 1, 1, 1,
+	1, 1, 1, 1, 1, 3, 3, 3, 3, 4,
+	4, 4, 4, 4, 3, 4, 1, 4, 6, 0,
+	1, 1, 3, 3, 1, 1, 1, 1, 1, 1,
+	1, 1, 1, 1, 1, 1, 1, 1,
 }
 
 var yyChk = [...]int16{
 	-32768, -37, 4, 5, -1, 34, -4, 19, -36, 14,
-	-17, 40, -5, -6, -7, -32, -18, 50, 41, 6,
+	-17, 40, -5, -6, -7, -32, -18, 53, 41, 6,
 	18, 23, -30, 35, -8, -9, -10, -11, -12, -13,
-	-14, -15, 57, 56, 64, 27, -32, 42, 44, 43,
-	36, 17, 28, 38, 51, 52, 50, 16, 8, 6,
+	-14, -15, 60, 59, 67, 27, -32, 42, 44, 43,
+	36, 17, 28, 38, 54, 55, 53, 16, 8, 6,
 	18, 23, -16, 41, -34, 37, 24, 33, 22, -32,
-	9, 21, 67, 51, -1, -2, 58, 39, -24, -22,
-	-8, -31, 43, 42, 49, 69, 30, 7, 21, 27,
-	11, 25, 48, 62, 63, 61, 53, 45, 54, 55,
-	46, 47, 56, 57, 58, 59, 60, 67, 51, -14,
-	-14, -14, -14, -20, -19, -8, -26, -25, -23, -35,
-	44, -33, -32, 32, 24, 33, 15, -8, -1, 50,
-	50, 50, 50, 50, 50, 67, -6, -32, -7, -32,
-	-33, 44, 43, 66, -4, -8, 65, 9, -9, -8,
-	-11, -12, 50, 21, 11, 25, -13, -13, -13, -13,
+	9, 21, 70, 54, -1, -2, 61, 39, -24, -22,
+	-8, -31, 43, 42, 49, 72, 30, 7, 21, 27,
+	11, 25, 48, 65, 66, 64, 56, 45, 57, 58,
+	46, 47, 50, 51, 52, 59, 60, 61, 62, 63,
+	70, 54, -14, -14, -14, -14, -20, -19, -8, -26,
+	-25, -23, -35, 44, -33, -32, 32, 24, 33, 15,
+	-8, -1, 53, 53, 53, 53, 53, 53, 70, -6,
+	-32, -7, -32, -33, 44, 43, 69, -4, -8, 68,
+	-32, 9, -9, -8, -11, -12, 53, 21, 11, 25,
 	-13, -13, -13, -13, -13, -13, -13, -13, -13, -13,
-	-13, -13, -13, -33, -8, 68, 65, 71, 65, 70,
-	66, 66, -1, -1, -1, -1, -1, -20, -33, 68,
-	68, -17, -22, -32, 70, -19, 50, -13, -13, 7,
-	15, 68, -8, -23, -8, 66, 66, 66, 66, 66,
-	66, 50, -21, 20, -9, 66, -19, 7, 15, -13,
-	44, -20, -3, 31, 29, 12, 66, -13, 44, 66,
-	12, -31, -19, -29, 32, -27, -8, 26, 29, 65,
+	-13, -13, -13, -13, -13, -13, -13, -13, -13, -13,
+	-33, -8, 71, 68, 74, 68, 73, 69, 69, -1,
+	-1, -1, -1, -1, -20, -33, 71, 71, -17, -32,
+	9, -22, -32, 73, -19, 53, -13, -13, 7, 15,
+	71, -8, -23, -8, 69, 69, 69, 69, 69, 69,
+	53, -21, 20, -32, -9, 69, -19, 7, 15, -13,
+	44, -20, -3, 31, 29, 12, 69, -13, 44, 69,
+	12, -31, -19, -29, 32, -27, -8, 26, 29, 68,
 	-28, -16, 41, 10, 13, -31, -31, -27, 29, 10,
 	13, 26, -31, -31, 26, -31,
 }
 
 var yyDef = [...]int16{
-	0, -2, 0, 17, 1, 4, 31, 0, 6, 5,
-	2, 0, 18, 19, 21, 27, 25, 0, 123, 124,
-	125, 126, 0, 0, 32, 53, 55, 57, 59, 61,
-	70, 86, 0, 0, 0, 0, 91, 92, 93, 94,
-	95, 96, 97, 98, 51, 113, 0, 0, 0, 124,
-	125, 126, 110, -2, 0, 0, 121, 122, 0, 22,
-	0, 0, 0, 0, 0, 17, 10, 0, 12, 13,
-	15, 7, 8, 9, 0, 0, 0, 0, 0, 0,
+	0, -2, 0, 20, 1, 4, 34, 0, 6, 5,
+	2, 0, 21, 22, 24, 30, 28, 0, 129, 130,
+	131, 132, 0, 0, 35, 56, 58, 60, 62, 64,
+	73, 92, 0, 0, 0, 0, 97, 98, 99, 100,
+	101, 102, 103, 104, 54, 119, 0, 0, 0, 130,
+	131, 132, 116, -2, 0, 0, 127, 128, 0, 25,
+	0, 0, 0, 0, 0, 20, 10, 0, 14, 15,
+	17, 7, 8, 9, 0, 0, 0, 0, 0, 0,
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-	0, 0, 0, 0, 0, 0, 0, 0, 0, 87,
-	88, 89, 90, 0, 52, 49, 0, 114, 115, 0,
-	118, 119, 127, 128, 129, 130, 131, 0, 0, 0,
-	0, 0, 0, 0, 51, 0, 20, 23, 24, 27,
-	28, 0, 0, 26, 31, 11, 0, 0, 54, 0,
-	58, 60, 0, 0, 0, 0, 0, 66, 71, 72,
-	73, 74, 75, 76, 77, 78, 79, 80, 81, 82,
-	83, 84, 85, 108, 0, 99, 0, 100, 0, 0,
-	101, 102, 0, 0, 0, 0, 0, 0, 0, 29,
-	30, 33, 14, 16, 0, 0, 0, 0, 67, 0,
-	0, 109, 50, 116, 117, 103, 104, 105, 106, 107,
-	111, 51, 35, 0, 56, 62, 0, 0, 0, 64,
-	68, 0, 3, 0, 0, 0, 63, 65, 69, 112,
-	0, 0, 34, 36, 0, 41, 43, 0, 0, 0,
-	37, 46, 120, 44, 45, 38, 0, 42, 0, 47,
-	48, 0, 0, 39, 0, 40,
+	0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0, 0, 93, 94, 95, 96, 0, 55, 52, 0,
+	120, 121, 0, 124, 125, 133, 134, 135, 136, 137,
+	0, 0, 0, 0, 0, 0, 0, 54, 0, 23,
+	26, 27, 30, 31, 0, 0, 29, 34, 11, 0,
+	18, 0, 57, 0, 61, 63, 0, 0, 0, 0,
+	0, 69, 74, 75, 76, 77, 78, 79, 80, 81,
+	82, 83, 84, 85, 86, 87, 88, 89, 90, 91,
+	114, 0, 105, 0, 106, 0, 0, 107, 108, 0,
+	0, 0, 0, 0, 0, 0, 32, 33, 36, 12,
+	0, 16, 19, 0, 0, 0, 0, 70, 0, 0,
+	115, 53, 122, 123, 109, 110, 111, 112, 113, 117,
+	54, 38, 0, 13, 59, 65, 0, 0, 0, 67,
+	71, 0, 3, 0, 0, 0, 66, 68, 72, 118,
+	0, 0, 37, 39, 0, 44, 46, 0, 0, 0,
+	40, 49, 126, 47, 48, 41, 0, 45, 0, 50,
+	51, 0, 0, 42, 0, 43,
 }
 
 var yyTok1 = [...]int8{
 	1, 3, 3, 3, 3, 3, 3, 3, 3, 3,
 	3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
 	3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
-	3, 3, 3, 3, 3, 3, 3, 60, 61, 3,
-	50, 66, 58, 56, 65, 57, 67, 59, 3, 3,
-	3, 3, 3, 3, 3, 3, 3, 3, 70, 3,
-	54, 53, 55, 69, 3, 3, 3, 3, 3, 3,
+	3, 3, 3, 3, 3, 3, 3, 63, 64, 3,
+	53, 69, 61, 59, 68, 60, 70, 62, 3, 3,
+	3, 3, 3, 3, 3, 3, 3, 3, 73, 3,
+	57, 56, 58, 72, 3, 3, 3, 3, 3, 3,
 	3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
 	3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
-	3, 51, 3, 68, 63, 3, 3, 3, 3, 3,
+	3, 54, 3, 71, 66, 3, 3, 3, 3, 3,
 	3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
 	3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
-	3, 3, 3, 52, 62, 71, 64,
+	3, 3, 3, 55, 65, 74, 67,
 }
 
 var yyTok2 = [...]int8{
@@ -373,7 +386,8 @@ var yyTok2 = [...]int8{
 	12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
 	22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
 	32, 33, 34, 35, 36, 37, 38, 39, 40, 41,
-	42, 43, 44, 45, 46, 47, 48, 49,
+	42, 43, 44, 45, 46, 47, 48, 49, 50, 51,
+	52,
 }
 
 var yyTok3 = [...]int8{
@@ -774,168 +788,168 @@ yydefault:
 			yyVAL.q = &selectQuery{value: yyDollar[2].e}
 		}
 	case 12:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.q = &selectQuery{value: yyDollar[2].e}
+		}
+	case 13:
+		yyDollar = yyS[yypt-4 : yypt+1]
+		{
+			yyVAL.q = &selectQuery{value: yyDollar[2].e}
+		}
+	case 14:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.q = &selectQuery{items: yyDollar[1].items}
 		}
-	case 13:
+	case 15:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.items = []selected{yyDollar[1].item}
 		}
-	case 14:
+	case 16:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.items = append(yyDollar[1].items, yyDollar[3].item)
 		}
-	case 15:
+	case 17:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.item = selected{e: yyDollar[1].e}
 		}
-	case 16:
+	case 18:
+		yyDollar = yyS[yypt-2 : yypt+1]
+		{
+			yyVAL.item = selected{e: yyDollar[1].e, name: yyDollar[2].tok.text, tok: yyDollar[2].tok}
+		}
+	case 19:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.item = selected{e: yyDollar[1].e, name: yyDollar[3].tok.text, tok: yyDollar[3].tok}
 		}
-	case 17:
+	case 20:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.src = nil
 		}
-	case 18:
+	case 21:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.src = yyDollar[2].src
-		}
-	case 20:
-		yyDollar = yyS[yypt-3 : yypt+1]
-		{
-			yyVAL.src = yyDollar[1].src
-			yyVAL.src.joins = append(yyVAL.src.joins, yyDollar[3].src)
-		}
-	case 22:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.src = yyDollar[1].src
-			yyVAL.src.alias = yyDollar[2].tok.text
 		}
 	case 23:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.src = yyDollar[1].src
-			yyVAL.src.alias = yyDollar[3].tok.text
-		}
-	case 24:
-		yyDollar = yyS[yypt-3 : yypt+1]
-		{
-			yyVAL.src = yyDollar[3].src
-			yyVAL.src.alias, yyVAL.src.in = yyDollar[1].tok.text, true
+			yyVAL.src.joins = append(yyVAL.src.joins, yyDollar[3].src)
 		}
 	case 25:
-		yyDollar = yyS[yypt-1 : yypt+1]
+		yyDollar = yyS[yypt-2 : yypt+1]
 		{
-			yyVAL.src = &source{collection: yyDollar[1].e}
+			yyVAL.src = yyDollar[1].src
+			yyVAL.src.alias, yyVAL.src.tok = yyDollar[2].tok.text, yyDollar[2].tok
 		}
 	case 26:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
-			yyVAL.src = &source{subquery: yyDollar[2].q}
+			yyVAL.src = yyDollar[1].src
+			yyVAL.src.alias, yyVAL.src.tok = yyDollar[3].tok.text, yyDollar[3].tok
 		}
 	case 27:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.src = yyDollar[3].src
+			yyVAL.src.alias, yyVAL.src.tok, yyVAL.src.in = yyDollar[1].tok.text, yyDollar[1].tok, true
+		}
+	case 28:
+		yyDollar = yyS[yypt-1 : yypt+1]
+		{
+			yyVAL.src = &source{collection: yyDollar[1].e}
+		}
+	case 29:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.src = &source{subquery: yyDollar[2].q}
+		}
+	case 30:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&ident{deep: 1, name: yyDollar[1].tok.text, tok: yyDollar[1].tok})
 		}
-	case 28:
+	case 31:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&member{deep: above(yyDollar[1].e), base: yyDollar[1].e, name: yyDollar[3].tok.text, dot: true})
 		}
-	case 29:
+	case 32:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&member{deep: above(yyDollar[1].e), base: yyDollar[1].e, name: yyDollar[3].tok.str})
 		}
-	case 30:
+	case 33:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&member{deep: above(yyDollar[1].e), base: yyDollar[1].e, index: &literal{deep: 1, v: numberOf(yyDollar[3].tok.num)}})
 		}
-	case 31:
+	case 34:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.e = nil
 		}
-	case 32:
+	case 35:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.e = yyDollar[2].e
 		}
-	case 33:
+	case 36:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.list = nil
 		}
-	case 34:
+	case 37:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.list = yyDollar[3].list
 		}
-	case 35:
+	case 38:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.q = &selectQuery{}
 		}
-	case 36:
+	case 39:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.q = &selectQuery{orderBy: yyDollar[3].orders}
 		}
-	case 37:
+	case 40:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.q = &selectQuery{orderBy: []orderItem{yyDollar[4].order}, rank: true}
 		}
-	case 38:
+	case 41:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.q = &selectQuery{offset: yyDollar[2].count, limit: yyDollar[4].count}
 		}
-	case 39:
+	case 42:
 		yyDollar = yyS[yypt-7 : yypt+1]
 		{
 			yyVAL.q = &selectQuery{orderBy: yyDollar[3].orders, offset: yyDollar[5].count, limit: yyDollar[7].count}
 		}
-	case 40:
+	case 43:
 		yyDollar = yyS[yypt-8 : yypt+1]
 		{
 			yyVAL.q = &selectQuery{orderBy: []orderItem{yyDollar[4].order}, rank: true, offset: yyDollar[6].count, limit: yyDollar[8].count}
 		}
-	case 41:
+	case 44:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.orders = []orderItem{yyDollar[1].order}
 		}
-	case 42:
+	case 45:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.orders = append(yyDollar[1].orders, yyDollar[3].order)
-		}
-	case 43:
-		yyDollar = yyS[yypt-1 : yypt+1]
-		{
-			yyVAL.order = orderItem{e: yyDollar[1].e}
-		}
-	case 44:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.order = orderItem{e: yyDollar[1].e, order: "ASC"}
-		}
-	case 45:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.order = orderItem{e: yyDollar[1].e, order: "DESC", desc: true}
 		}
 	case 46:
 		yyDollar = yyS[yypt-1 : yypt+1]
@@ -955,299 +969,329 @@ yydefault:
 	case 49:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
-			yyVAL.list = []expr{yyDollar[1].e}
+			yyVAL.order = orderItem{e: yyDollar[1].e}
 		}
 	case 50:
+		yyDollar = yyS[yypt-2 : yypt+1]
+		{
+			yyVAL.order = orderItem{e: yyDollar[1].e, order: "ASC"}
+		}
+	case 51:
+		yyDollar = yyS[yypt-2 : yypt+1]
+		{
+			yyVAL.order = orderItem{e: yyDollar[1].e, order: "DESC", desc: true}
+		}
+	case 52:
+		yyDollar = yyS[yypt-1 : yypt+1]
+		{
+			yyVAL.list = []expr{yyDollar[1].e}
+		}
+	case 53:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.list = append(yyDollar[1].list, yyDollar[3].e)
 		}
-	case 51:
+	case 54:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.list = nil
 		}
-	case 54:
+	case 57:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("??", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 56:
+	case 59:
 		yyDollar = yyS[yypt-5 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&conditional{deep: above(yyDollar[1].e, yyDollar[3].e, yyDollar[5].e), test: yyDollar[1].e, then: yyDollar[3].e, otherwise: yyDollar[5].e})
 		}
-	case 58:
+	case 61:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).chain("OR", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 60:
+	case 63:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).chain("AND", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 62:
+	case 65:
 		yyDollar = yyS[yypt-5 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).in(yyDollar[1].e, yyDollar[4].list, false)
 		}
-	case 63:
+	case 66:
 		yyDollar = yyS[yypt-6 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).in(yyDollar[1].e, yyDollar[5].list, true)
 		}
-	case 64:
+	case 67:
 		yyDollar = yyS[yypt-5 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&between{deep: above(yyDollar[1].e, yyDollar[3].e, yyDollar[5].e), x: yyDollar[1].e, lo: yyDollar[3].e, hi: yyDollar[5].e})
 		}
-	case 65:
+	case 68:
 		yyDollar = yyS[yypt-6 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&between{deep: above(yyDollar[1].e, yyDollar[4].e, yyDollar[6].e), x: yyDollar[1].e, lo: yyDollar[4].e, hi: yyDollar[6].e, not: true})
 		}
-	case 66:
+	case 69:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&like{deep: above(yyDollar[1].e, yyDollar[3].e), x: yyDollar[1].e, pattern: yyDollar[3].e})
 		}
-	case 67:
+	case 70:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&like{deep: above(yyDollar[1].e, yyDollar[4].e), x: yyDollar[1].e, pattern: yyDollar[4].e, not: true})
 		}
-	case 68:
+	case 71:
 		yyDollar = yyS[yypt-5 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&like{deep: above(yyDollar[1].e, yyDollar[3].e), x: yyDollar[1].e, pattern: yyDollar[3].e, escape: yyDollar[5].tok.str, hasEscape: true})
 		}
-	case 69:
+	case 72:
 		yyDollar = yyS[yypt-6 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&like{deep: above(yyDollar[1].e, yyDollar[4].e), x: yyDollar[1].e, pattern: yyDollar[4].e, escape: yyDollar[6].tok.str, hasEscape: true, not: true})
 		}
-	case 71:
+	case 74:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("||", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 72:
+	case 75:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("|", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 73:
+	case 76:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("^", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 74:
+	case 77:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("&", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 75:
+	case 78:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("=", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 76:
+	case 79:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("!=", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 77:
+	case 80:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("<", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 78:
+	case 81:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary(">", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 79:
+	case 82:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("<=", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 80:
+	case 83:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary(">=", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 81:
-		yyDollar = yyS[yypt-3 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).binary("+", yyDollar[1].e, yyDollar[3].e)
-		}
-	case 82:
-		yyDollar = yyS[yypt-3 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).binary("-", yyDollar[1].e, yyDollar[3].e)
-		}
-	case 83:
-		yyDollar = yyS[yypt-3 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).binary("*", yyDollar[1].e, yyDollar[3].e)
-		}
 	case 84:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
-			yyVAL.e = tree(yylex).binary("/", yyDollar[1].e, yyDollar[3].e)
+			yyVAL.e = tree(yylex).binary("<<", yyDollar[1].e, yyDollar[3].e)
 		}
 	case 85:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
-			yyVAL.e = tree(yylex).binary("%", yyDollar[1].e, yyDollar[3].e)
+			yyVAL.e = tree(yylex).binary(">>", yyDollar[1].e, yyDollar[3].e)
+		}
+	case 86:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.e = tree(yylex).binary(">>>", yyDollar[1].e, yyDollar[3].e)
 		}
 	case 87:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.e = tree(yylex).binary("+", yyDollar[1].e, yyDollar[3].e)
+		}
+	case 88:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.e = tree(yylex).binary("-", yyDollar[1].e, yyDollar[3].e)
+		}
+	case 89:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.e = tree(yylex).binary("*", yyDollar[1].e, yyDollar[3].e)
+		}
+	case 90:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.e = tree(yylex).binary("/", yyDollar[1].e, yyDollar[3].e)
+		}
+	case 91:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.e = tree(yylex).binary("%", yyDollar[1].e, yyDollar[3].e)
+		}
+	case 93:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).unary("-", yyDollar[2].e)
 		}
-	case 88:
+	case 94:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).unary("+", yyDollar[2].e)
 		}
-	case 89:
+	case 95:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).unary("~", yyDollar[2].e)
 		}
-	case 90:
+	case 96:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).unary("NOT", yyDollar[2].e)
 		}
-	case 91:
+	case 97:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&ident{deep: 1, name: yyDollar[1].tok.text, tok: yyDollar[1].tok})
 		}
-	case 92:
+	case 98:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&param{deep: 1, name: yyDollar[1].tok.text, tok: yyDollar[1].tok})
 		}
-	case 93:
+	case 99:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = &literal{deep: 1, v: stringOf(yyDollar[1].tok.str)}
 		}
-	case 94:
+	case 100:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = &literal{deep: 1, v: numberOf(yyDollar[1].tok.num)}
 		}
-	case 95:
+	case 101:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = &literal{deep: 1, v: boolOf(true)}
 		}
-	case 96:
+	case 102:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = &literal{deep: 1, v: boolOf(false)}
 		}
-	case 97:
+	case 103:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = &literal{deep: 1, v: value{kind: kindNull}}
 		}
-	case 98:
+	case 104:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = &literal{deep: 1}
 		}
-	case 99:
+	case 105:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&array{deep: above(yyDollar[2].list...), elements: yyDollar[2].list})
 		}
-	case 100:
+	case 106:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).object(yyDollar[2].items)
 		}
-	case 101:
+	case 107:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = yyDollar[2].e
 		}
-	case 102:
+	case 108:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).subquery("", yyDollar[2].q)
 		}
-	case 103:
+	case 109:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).subquery("EXISTS", yyDollar[3].q)
 		}
-	case 104:
+	case 110:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).subquery("ARRAY", yyDollar[3].q)
 		}
-	case 105:
+	case 111:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).subquery("ALL", yyDollar[3].q)
 		}
-	case 106:
+	case 112:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).subquery("FIRST", yyDollar[3].q)
 		}
-	case 107:
+	case 113:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).subquery("LAST", yyDollar[3].q)
 		}
-	case 108:
+	case 114:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&member{deep: above(yyDollar[1].e), base: yyDollar[1].e, name: yyDollar[3].tok.text, dot: true})
 		}
-	case 109:
+	case 115:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).index(yyDollar[1].e, yyDollar[3].e)
 		}
-	case 111:
+	case 117:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&call{deep: above(yyDollar[3].list...), name: yyDollar[1].tok.text, args: yyDollar[3].list, tok: yyDollar[1].tok})
 		}
-	case 112:
+	case 118:
 		yyDollar = yyS[yypt-6 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&call{deep: above(yyDollar[5].list...), name: yyDollar[3].tok.text, udf: true, args: yyDollar[5].list, tok: yyDollar[3].tok})
 		}
-	case 113:
+	case 119:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.items = nil
 		}
-	case 115:
+	case 121:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.items = []selected{yyDollar[1].item}
 		}
-	case 116:
+	case 122:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.items = append(yyDollar[1].items, yyDollar[3].item)
 		}
-	case 117:
+	case 123:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.item = selected{e: yyDollar[3].e, name: yyDollar[1].tok.str, tok: yyDollar[1].tok}
 		}
-	case 119:
+	case 125:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.tok = yyDollar[1].tok

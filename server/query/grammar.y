@@ -1,7 +1,9 @@
 // The grammar of the query language, for goyacc: `make generate` writes
 // grammar.go from it. It is the whole language, in the shape and with the
 // operator precedence of the grammar that is published with the service's .NET
-// SDK; check.go refuses what isn't evaluated yet.
+// SDK, with what the language's documentation has beyond it: shifts (which bind as
+// in JavaScript, tighter than comparisons) and names without AS in a select list.
+// check.go refuses what isn't evaluated.
 //
 // NOT binds as tightly as a minus sign: NOT c.a = 1 is (NOT c.a) = 1.
 
@@ -29,7 +31,7 @@ func tree(l yyLexer) *parser { return l.(*parser) } //nolint:errcheck // the par
 %token <tok> tokAll tokAnd tokArray tokAs tokAsc tokBetween tokBy tokDesc tokDistinct tokEscape tokExists tokFalse tokFirst tokFrom tokGroup tokIn tokJoin tokLast tokLeft tokLike
 %token <tok> tokLimit tokNot tokNull tokOffset tokOr tokOrder tokRank tokRight tokSelect tokTop tokTrue tokUdf tokUndefined tokValue tokWhere
 %token <tok> tokIdent tokParam tokNumber tokString
-%token <tok> tokNe tokLe tokGe tokConcat tokCoalesce
+%token <tok> tokNe tokLe tokGe tokConcat tokCoalesce tokShiftLeft tokShiftRight tokShiftZero
 %token <tok> '(' '[' '{' '=' '<' '>' '+' '-' '*' '/' '%' '&' '|' '^' '~'
 
 %left tokConcat
@@ -38,6 +40,7 @@ func tree(l yyLexer) *parser { return l.(*parser) } //nolint:errcheck // the par
 %left '&'
 %left '=' tokNe
 %left '<' '>' tokLe tokGe
+%left tokShiftLeft tokShiftRight tokShiftZero
 %left '+' '-'
 %left '*' '/' '%'
 
@@ -83,6 +86,8 @@ number:
 selection:
 	'*'                             { $$ = &selectQuery{star: true} }
 |	tokValue expr                   { $$ = &selectQuery{value: $2} }
+|	tokValue expr name              { $$ = &selectQuery{value: $2} } // the name is of no use
+|	tokValue expr tokAs name        { $$ = &selectQuery{value: $2} }
 |	items                           { $$ = &selectQuery{items: $1} }
 
 items:
@@ -91,6 +96,7 @@ items:
 
 item:
 	expr                            { $$ = selected{e: $1} }
+|	expr name                       { $$ = selected{e: $1, name: $2.text, tok: $2} }
 |	expr tokAs name                 { $$ = selected{e: $1, name: $3.text, tok: $3} }
 
 from:
@@ -103,9 +109,9 @@ source:
 
 single:
 	collection
-|	collection name                 { $$ = $1; $$.alias = $2.text }
-|	collection tokAs name           { $$ = $1; $$.alias = $3.text }
-|	name tokIn collection           { $$ = $3; $$.alias, $$.in = $1.text, true }
+|	collection name                 { $$ = $1; $$.alias, $$.tok = $2.text, $2 }
+|	collection tokAs name           { $$ = $1; $$.alias, $$.tok = $3.text, $3 }
+|	name tokIn collection           { $$ = $3; $$.alias, $$.tok, $$.in = $1.text, $1, true }
 
 collection:
 	path                            { $$ = &source{collection: $1} }
@@ -200,6 +206,9 @@ operation:
 |	operation '>' operation         { $$ = tree(yylex).binary(">", $1, $3) }
 |	operation tokLe operation       { $$ = tree(yylex).binary("<=", $1, $3) }
 |	operation tokGe operation       { $$ = tree(yylex).binary(">=", $1, $3) }
+|	operation tokShiftLeft operation { $$ = tree(yylex).binary("<<", $1, $3) }
+|	operation tokShiftRight operation { $$ = tree(yylex).binary(">>", $1, $3) }
+|	operation tokShiftZero operation { $$ = tree(yylex).binary(">>>", $1, $3) }
 |	operation '+' operation         { $$ = tree(yylex).binary("+", $1, $3) }
 |	operation '-' operation         { $$ = tree(yylex).binary("-", $1, $3) }
 |	operation '*' operation         { $$ = tree(yylex).binary("*", $1, $3) }

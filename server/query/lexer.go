@@ -30,7 +30,9 @@ var keywords = map[string]int{
 // longest of the keywords, so that longer words aren't looked up.
 const longestKeyword = len("UNDEFINED")
 
-var pairs = map[string]int{"!=": tokNe, "<>": tokNe, "<=": tokLe, ">=": tokGe, "||": tokConcat, "??": tokCoalesce}
+var pairs = map[string]int{
+	"!=": tokNe, "<>": tokNe, "<=": tokLe, ">=": tokGe, "||": tokConcat, "??": tokCoalesce, "<<": tokShiftLeft, ">>": tokShiftRight,
+}
 
 // scan returns the token that starts at or after at, or an error.
 func scan(text string, at int) (token, *SyntaxError) {
@@ -54,6 +56,8 @@ func scan(text string, at int) (token, *SyntaxError) {
 		return scanNumber(text, at)
 	case c == '\'' || c == '"':
 		return scanString(text, at)
+	case strings.HasPrefix(text[at:], ">>>"):
+		return token{kind: tokShiftZero, text: text[at : at+3], start: at, end: at + 3}, nil
 	case at+1 < len(text) && pairs[text[at:at+2]] != 0:
 		return token{kind: pairs[text[at:at+2]], text: text[at : at+2], start: at, end: at + 2}, nil
 	case strings.IndexByte("*,.()[]{}:?+-/%~=<>&|^", c) >= 0:
@@ -96,9 +100,21 @@ func scanWord(text string, at int) token {
 	return t
 }
 
-// scanNumber reads digits, a fraction and an exponent; a sign is an operator.
+// scanNumber reads digits, a fraction and an exponent, or hexadecimal digits after
+// 0x; a sign is an operator.
 func scanNumber(text string, at int) (token, *SyntaxError) {
 	end := at
+	if strings.HasPrefix(text[at:], "0x") || strings.HasPrefix(text[at:], "0X") {
+		end += 2
+		for end < len(text) && (isLetter(text[end]) || isDigit(text[end])) {
+			end++
+		}
+		n, err := strconv.ParseUint(text[at+2:end], 16, 64)
+		if err != nil {
+			return token{}, syntaxNear(text, at, end)
+		}
+		return token{kind: tokNumber, text: text[at:end], start: at, end: end, num: float64(n)}, nil
+	}
 	digits := func() {
 		for end < len(text) && isDigit(text[end]) {
 			end++

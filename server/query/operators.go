@@ -15,6 +15,11 @@ var arithmetic = map[string]func(a, b float64) float64{
 	"&": func(a, b float64) float64 { return float64(toInt32(a) & toInt32(b)) },
 	"|": func(a, b float64) float64 { return float64(toInt32(a) | toInt32(b)) },
 	"^": func(a, b float64) float64 { return float64(toInt32(a) ^ toInt32(b)) },
+
+	// The low five bits of the right operand count, and >>> reads the left one without a sign.
+	"<<":  func(a, b float64) float64 { return float64(toInt32(a) << (toInt32(b) & 31)) },
+	">>":  func(a, b float64) float64 { return float64(toInt32(a) >> (toInt32(b) & 31)) },
+	">>>": func(a, b float64) float64 { return float64(uint32(toInt32(a)) >> (toInt32(b) & 31)) }, //nolint:gosec // the bits, not the value
 }
 
 // toInt32 is JavaScript's: the fraction is cut, then the low 32 bits are kept.
