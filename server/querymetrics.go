@@ -21,9 +21,13 @@ type queryMetrics struct {
 	looking int64 // bytes of the documents looked at
 }
 
-// counting makes a visitor count what it is shown.
+// counting makes a visitor count what it is shown. Where no document was read, it is shown one that stands for all.
 func (m *queryMetrics) counting(visit func(*store.VisitedItem) (bool, error)) func(*store.VisitedItem) (bool, error) {
 	return func(item *store.VisitedItem) (bool, error) {
+		if item.Body == nil {
+			item.Body = anyDocument
+			return visit(item)
+		}
 		m.looked++
 		m.looking += int64(len(item.Body))
 		return visit(item)

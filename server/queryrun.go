@@ -121,9 +121,6 @@ func (r *queryRun) left() int64 {
 // none is left.
 func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (more bool, err error)) (after string, err error) {
 	request := r.request
-	if id, _, ok := r.b.IDFilter(); ok {
-		request.IDPrefix = id
-	}
 	request.Continuation = r.position.after
 	visit = r.metrics.counting(visit)
 	deadline := time.Now().Add(maxScan)

@@ -37,12 +37,13 @@ type program struct {
 // compiler makes a program.
 type compiler struct {
 	params map[string]value
+	alias  string // what stands for the document
 	root   *node
 	slots  int
 }
 
 func compile(q *selectQuery, params map[string]value) *program {
-	c := &compiler{params: params, root: newNode()}
+	c := &compiler{params: params, alias: documentAlias(q), root: newNode()}
 	p := &program{root: c.root, star: q.star}
 	if q.where != nil {
 		c.condition(p, q.where)
@@ -69,7 +70,7 @@ func (c *compiler) condition(p *program, where expr) {
 	}
 	byID := map[string][]evaluator{}
 	for _, t := range terms {
-		ids, ok := idsIn(t, c.params)
+		ids, ok := idsIn(t, c.alias, c.params)
 		if !ok {
 			return
 		}
@@ -80,7 +81,7 @@ func (c *compiler) condition(p *program, where expr) {
 	}
 	if len(byID) >= longList {
 		p.byID = byID
-		p.id, _ = c.expr(&member{base: &ident{}, name: idPath[0]})
+		p.id, _ = c.expr(&member{base: &ident{name: c.alias}, name: idPath[0]})
 	}
 }
 

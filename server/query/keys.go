@@ -1,150 +1,158 @@
 package query
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+)
 
-// KeyFilter returns the partition key that the condition asks for: for each
-// path (as its names, ["a","b"] for /a/b) the value that a top-level conjunction
-// says it equals: nil (null), bool, float64 or string. ok is false unless every
-// path has one. It is a hint for the scan; the documents are still filtered.
-func (b *Bound) KeyFilter(paths [][]string) (key []any, ok bool) {
+// DocumentSet is a set of documents, told by their partition key and id.
+type DocumentSet struct {
+	// Key is the value at each key path: nil (null), bool, float64 or string. A nil
+	// Key stands for any.
+	Key []any
+	// From and To bound the ids, From <= id < To, in the order of their UTF-8. An
+	// empty To is no bound.
+	From, To string
+}
+
+// Among returns sets of documents outside of which the condition isn't true, by
+// the partition key paths (each as its names, ["a","b"] for /a/b). Sets may
+// overlap; without any the condition is true of none. ok is false when the
+// condition says nothing of keys or ids, and every document has to be looked at.
+//
+// exact tells that the condition is true of all documents in the sets. Otherwise
+// it is to be evaluated for each.
+func (b *Bound) Among(paths [][]string) (sets []DocumentSet, exact, ok bool) {
+	r := b.region(paths)
+	if r.all {
+		return nil, r.exact, false
+	}
+	exact = r.exact
+	sets = []DocumentSet{}
+	for _, x := range r.boxes {
+		s := DocumentSet{Key: x.fullKey(), From: x.from, To: x.to}
+		exact = exact && (s.Key != nil || len(x.key) == 0)
+		if s.Key == nil && s.From == "" && s.To == "" {
+			return nil, false, false
+		}
+		sets = append(sets, s)
+	}
+	return sets, exact, true
+}
+
+// Keys returns the partition keys that the condition asks for, each once: it
+// isn't true of documents of any other. ok is false unless it binds every path.
+// Without keys the condition is true of no document.
+func (b *Bound) Keys(paths [][]string) (keys [][]any, ok bool) {
 	if len(paths) == 0 {
 		return nil, false
 	}
-	terms := conjunction(b.q.where, nil)
-	for _, path := range paths {
-		v, ok := b.equals(terms, path)
-		if !ok {
+	r := b.region(paths)
+	if r.all {
+		return nil, false
+	}
+	seen := map[string]bool{}
+	for _, x := range r.boxes {
+		key := x.fullKey()
+		if key == nil {
 			return nil, false
 		}
-		key = append(key, v)
+		if text := keyText(key); !seen[text] {
+			seen[text] = true
+			keys = append(keys, key)
+		}
 	}
-	return key, true
+	return keys, true
 }
 
-// equals returns what one of the terms says a path equals.
-func (b *Bound) equals(terms []expr, path []string) (any, bool) {
-	for _, t := range terms {
-		e, ok := t.(*binaryOp)
-		if !ok || e.op != "=" {
-			continue
-		}
-		for _, side := range [][2]expr{{e.l, e.r}, {e.r, e.l}} {
-			v, ok := constant(side[1], b.params)
-			if !ok || !isPath(side[0], path, b.params) {
-				continue
-			}
-			switch v.kind {
-			case kindNull:
-				return nil, true
-			case kindFalse, kindTrue:
-				return v.kind == kindTrue, true
-			case kindNumber:
-				return v.num, true
-			case kindString:
-				return string(v.b), true
-			case kindUndefined, kindArray, kindObject:
-			}
-		}
+// KeyFilter returns the one partition key that the condition asks for; ok is
+// false when it asks for several or for none.
+func (b *Bound) KeyFilter(paths [][]string) (key []any, ok bool) {
+	if keys, _ := b.Keys(paths); len(keys) == 1 {
+		return keys[0], true
 	}
 	return nil, false
 }
 
-// idPath is where a document has its id.
-var idPath = []string{"id"}
-
-// IDFilter returns what a top-level conjunction says of the documents' id:
-// equal to id (exact), or beginning with it, in the same case. ok is false when
-// it says nothing of use. It is a hint for the scan; the documents are still
-// filtered.
-func (b *Bound) IDFilter() (id string, exact, ok bool) {
-	terms := conjunction(b.q.where, nil)
-	if v, ok := b.equals(terms, idPath); ok {
-		if s, ok := v.(string); ok {
-			return s, true, true
+// keyText is a text that two keys share only if they are the same.
+func keyText(key []any) string {
+	var b []byte
+	for _, v := range key {
+		switch v := v.(type) {
+		case nil:
+			b = append(b, 'n')
+		case bool:
+			b = strconv.AppendBool(b, v)
+		case float64:
+			b = strconv.AppendFloat(b, v+0, 'g', -1, 64) // -0 is 0
+		case string:
+			b = strconv.AppendQuote(b, v)
 		}
+		b = append(b, ' ')
 	}
-	for _, t := range terms {
-		e, ok := t.(*call)
-		if !ok || e.udf || !bytes.EqualFold([]byte(e.name), []byte("STARTSWITH")) || !isPath(e.args[0], idPath, b.params) {
-			continue
-		}
-		if len(e.args) == 3 {
-			if v, ok := constant(e.args[2], b.params); !ok || v.kind != kindFalse {
-				continue
-			}
-		}
-		if v, ok := constant(e.args[1], b.params); ok && v.kind == kindString && len(v.b) > 0 {
-			return string(v.b), false, true
-		}
-	}
-	return "", false, false
+	return string(b)
 }
 
-// isPath says whether an expression is a path of members below the documents.
-func isPath(e expr, path []string, params map[string]value) bool {
-	steps, ok := staticPath(e, params)
-	if !ok || len(steps) != len(path) {
-		return false
+// idsIn returns the ids one of which a document, of whatever origin, has to have
+// for e to be true; ok is false when others may do.
+func idsIn(e expr, alias string, params map[string]value) (ids []string, ok bool) {
+	r := regions{alias: alias, params: params, loose: true}.of(e)
+	if r.all {
+		return nil, false
 	}
-	for i, s := range steps {
-		if s.name == nil || string(s.name) != path[i] {
+	for _, x := range r.boxes {
+		if x.from+"\x00" != x.to {
+			return nil, false
+		}
+		ids = append(ids, x.from)
+	}
+	return ids, true
+}
+
+// documentAlias is what expressions call the document itself; empty when no name
+// is sure to stand for it.
+func documentAlias(q *selectQuery) string {
+	from := q.from
+	if from == nil || from.in || from.subquery != nil {
+		return ""
+	}
+	name, ok := from.collection.(*ident)
+	if !ok {
+		return ""
+	}
+	alias := from.alias
+	if alias == "" {
+		alias = name.name
+	}
+	for _, j := range from.joins {
+		if j.alias == alias {
+			return ""
+		}
+	}
+	return alias
+}
+
+// isPath says whether an expression is a path of members below what alias stands
+// for.
+func isPath(e expr, alias string, path []string, params map[string]value) bool {
+	for i := len(path) - 1; i >= 0; i-- {
+		m, ok := e.(*member)
+		if !ok {
 			return false
 		}
-	}
-	return true
-}
-
-// conjunction appends the terms that all have to be true for a row.
-func conjunction(e expr, terms []expr) []expr {
-	l, ok := e.(*logical)
-	switch {
-	case e == nil:
-		return terms
-	case !ok || l.op != "AND":
-		return append(terms, e)
-	}
-	for _, t := range l.terms {
-		terms = conjunction(t, terms)
-	}
-	return terms
-}
-
-// idsIn returns the ids one of which a document has to have for e to be true; ok
-// is false when others may do.
-func idsIn(e expr, params map[string]value) (ids []string, ok bool) {
-	take := func(of expr, values ...expr) bool {
-		if !isPath(of, idPath, params) {
-			return false
-		}
-		for _, x := range values {
-			v, ok := constant(x, params)
+		name := []byte(m.name)
+		if m.index != nil {
+			v, ok := constant(m.index, params)
 			if !ok || v.kind != kindString {
 				return false
 			}
-			ids = append(ids, string(v.b))
+			name = v.b
 		}
-		return true
-	}
-	switch e := e.(type) {
-	case *binaryOp:
-		ok = e.op == "=" && (take(e.l, e.r) || take(e.r, e.l))
-	case *inList:
-		ok = !e.not && take(e.x, e.list...)
-	case *logical:
-		for _, t := range e.terms {
-			some, known := idsIn(t, params)
-			switch {
-			case e.op == "OR" && !known:
-				return nil, false
-			case e.op == "OR":
-				ids, ok = append(ids, some...), true
-			case known && (!ok || len(some) < len(ids)):
-				ids, ok = some, true
-			}
+		if !bytes.Equal(name, []byte(path[i])) {
+			return false
 		}
+		e = m.base
 	}
-	if !ok {
-		return nil, false
-	}
-	return ids, true
+	root, ok := e.(*ident)
+	return ok && alias != "" && root.name == alias
 }

@@ -1,11 +1,17 @@
 package query
 
+import (
+	"slices"
+	"strings"
+)
+
 // Keys tells [Bound.Plan] about the container's partition key.
 type Keys struct {
 	// Paths are the partition key paths, each as its names: ["a","b"] for /a/b.
 	Paths [][]string
 	// EPK returns the effective partition key, upper-case hexadecimal, of a full
-	// key: an element of nil (null), bool, float64 or string for each path.
+	// key: an element of nil (null), bool, float64 or string for each path; empty
+	// when no document can have it.
 	EPK func(key []any) (string, error)
 	// Point is the effective partition key of the full key that the request
 	// itself names by its header; empty when it names none.
@@ -88,20 +94,36 @@ func (b *Bound) Plan(k Keys) (Plan, error) {
 	}, nil
 }
 
-// ranges returns where the query has to be asked, sorted and apart. A point is
-// right because the documents of a partition key are those whose values it is
-// made of, and the condition asks for just these values.
+// ranges returns where the query has to be asked, sorted and apart: a point for
+// each partition key that the condition asks for, the empty interval when it asks
+// for none that a document can have. A point is right because the documents of a
+// partition key are those whose values it is made of, and the condition asks for
+// just these values; no split can divide it. point tells that there is but one.
 func (b *Bound) ranges(k Keys) (ranges []Range, point bool, err error) {
-	epk := k.Point
-	if epk == "" && k.EPK != nil {
-		if key, ok := b.KeyFilter(k.Paths); ok {
-			if epk, err = k.EPK(key); err != nil {
-				return nil, false, err
-			}
-		}
+	if k.Point != "" {
+		return []Range{pointRange(k.Point)}, true, nil
 	}
-	if epk == "" {
+	keys, ok := b.Keys(k.Paths)
+	if !ok || k.EPK == nil {
 		return []Range{{Min: "", Max: "FF", IsMinInclusive: true}}, false, nil
 	}
-	return []Range{{Min: epk, Max: epk, IsMinInclusive: true, IsMaxInclusive: true}}, true, nil
+	for _, key := range keys {
+		epk, err := k.EPK(key)
+		if err != nil {
+			return nil, false, err
+		}
+		if epk != "" {
+			ranges = append(ranges, pointRange(epk))
+		}
+	}
+	slices.SortFunc(ranges, func(a, b Range) int { return strings.Compare(a.Min, b.Min) })
+	ranges = slices.Compact(ranges)
+	if len(ranges) == 0 {
+		return []Range{pointRange("")}, false, nil
+	}
+	return ranges, len(ranges) == 1, nil
+}
+
+func pointRange(epk string) Range {
+	return Range{Min: epk, Max: epk, IsMinInclusive: true, IsMaxInclusive: true}
 }

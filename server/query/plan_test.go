@@ -35,6 +35,7 @@ func planOf(t *testing.T, text string, k query.Keys) (string, error) {
 
 const (
 	everywhere = `[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]`
+	nowhere    = `[{"min":"","max":"","isMinInclusive":true,"isMaxInclusive":true}]`
 	planOfRest = `,"offset":null,"limit":null,"orderBy":[],"orderByExpressions":[],"groupByExpressions":[],"groupByAliases":[],"aggregates":[],` +
 		`"groupByAliasToAggregateType":{},"rewrittenQuery":"","hasSelectValue":%t,"dCountInfo":null,"hasNonStreamingOrderBy":false},"queryRanges":`
 )
@@ -63,7 +64,12 @@ func TestPlansAreTheServices(t *testing.T) {
 		`SELECT * FROM c WHERE c.pk >= 'key'`:              wantPlan(`null`, false, everywhere),
 		`SELECT * FROM c WHERE c.pk = c.n`:                 wantPlan(`null`, false, everywhere),
 		`SELECT * FROM c WHERE c.pk = ['key']`:             wantPlan(`null`, false, everywhere),
-		`SELECT * FROM c WHERE c.pk = undefined`:           wantPlan(`null`, false, everywhere),
+		`SELECT * FROM c WHERE c.pk = undefined`:           wantPlan(`null`, false, nowhere),
+		`SELECT * FROM c WHERE c.pk = 1 AND c.pk = 2`:      wantPlan(`null`, false, nowhere),
+		`SELECT * FROM c WHERE false`:                      wantPlan(`null`, false, nowhere),
+		// Several points, in order and each once.
+		`SELECT * FROM c WHERE c.pk IN ('x', 'key', @k) OR c.pk = 'a'`: wantPlan(`null`, false, `[{"min":"E[a]","max":"E[a]","isMinInclusive":true,"isMaxInclusive":true},`+
+			point[1:len(point)-1]+`,{"min":"E[x]","max":"E[x]","isMinInclusive":true,"isMaxInclusive":true}]`),
 		`SELECT * FROM c WHERE c.pk.deeper = 'key'`:        wantPlan(`null`, false, everywhere),
 		`SELECT * FROM c WHERE c.pk = 'key' ? true : true`: wantPlan(`null`, false, everywhere),
 		// What needs one range has a plan when the key makes it a point, and the
@@ -133,8 +139,8 @@ func TestPlanReportsWhatTheHashSays(t *testing.T) {
 func TestKeyFilterIsWhatAConjunctionAsksFor(t *testing.T) {
 	for text, want := range map[string][]any{
 		`c.pk = 'x'`: {"x"}, `c.pk = 1.5 AND true`: {1.5}, `c.pk = true`: {true}, `c.pk = false`: {false}, `c.pk = null`: {nil},
-		`c.pk = @p`: {float64(3)}, `(c.a = 1 AND (c.b AND ('x' = c['pk'])))`: {"x"}, `c.pk = 'x' AND c.pk = 'y'`: {"x"},
-		`c.pk IN ('x')`: nil, `c.pk = {}`: nil, `c.pk = 'x' OR true`: nil, `c.a = 'x'`: nil, `IS_DEFINED(c.pk)`: nil, `c.pk[0] = 1`: nil,
+		`c.pk = @p`: {float64(3)}, `(c.a = 1 AND (c.b AND ('x' = c['pk'])))`: {"x"}, `c.pk = 'x' AND c.pk = 'y'`: nil,
+		`c.pk IN ('x')`: {"x"}, `c.pk IN ('x', 'x') OR c.pk = 'x'`: {"x"}, `c.pk IN ('x', 'y') AND c.pk = 'y'`: {"y"}, `c.pk IN ('x', 'y')`: nil, `c.pk = {}`: nil, `c.pk = 'x' OR true`: nil, `c.a = 'x'`: nil, `IS_DEFINED(c.pk)`: nil, `c.pk[0] = 1`: nil,
 	} {
 		b := bound(t, `SELECT * FROM c WHERE `+text, map[string]json.RawMessage{"@p": json.RawMessage(`3`)})
 		got, ok := b.KeyFilter([][]string{{"pk"}})
@@ -144,27 +150,6 @@ func TestKeyFilterIsWhatAConjunctionAsksFor(t *testing.T) {
 	}
 	if _, ok := bound(t, `SELECT * FROM c`, nil).KeyFilter([][]string{{"pk"}}); ok {
 		t.Error("a query without condition has a key")
-	}
-}
-
-func TestIDFilterIsWhatAConjunctionAsksFor(t *testing.T) {
-	for text, want := range map[string]string{
-		`c.id = 'x'`: "=x", `c.n = 1 AND 'x' = c["id"]`: "=x", `c.id = ''`: "=", `STARTSWITH(c.id, 'x..')`: "^x..", `startswith(c.id, @p, false) AND c.n`: "^pre",
-		`STARTSWITH(c.id, 'a') AND c.id = 'ab'`: "=ab",
-		`STARTSWITH(c.id, 'x', true)`:           "", `STARTSWITH(c.id, 'x', c.b)`: "", `STARTSWITH(c.id, '')`: "", `STARTSWITH(c.id, c.x)`: "", `STARTSWITH(c.x, 'x')`: "",
-		`NOT STARTSWITH(c.id, 'x')`: "", `c.id = 'x' OR c.n`: "", `c.id = 5`: "", `c.id >= 'x'`: "", `true`: "",
-	} {
-		id, exact, ok := bound(t, `SELECT * FROM c WHERE `+text, map[string]json.RawMessage{"@p": json.RawMessage(`"pre"`)}).IDFilter()
-		got := ""
-		switch {
-		case ok && exact:
-			got = "=" + id
-		case ok:
-			got = "^" + id
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
 	}
 }
 

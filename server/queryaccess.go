@@ -1,0 +1,37 @@
+package server
+
+import (
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// Which documents a query reads. What its condition says of partition keys and ids is told to the store, which has an index of both and
+// no other: documents that it rules out are neither read nor decoded.
+//
+// Supported: full partition keys by = and IN, and ARRAY_CONTAINS of a constant list; ids by these, <, <=, >, >=, BETWEEN and STARTSWITH;
+// joined by AND and OR. Ids without a key are looked for in the whole index, of which an entry has some 100 bytes. COUNT of all that such a
+// condition leaves reads no document at all.
+
+// narrow has the store read what the condition can be true of.
+func (r *queryRun) narrow(paths []string) {
+	sets, exact, ok := r.b.Among(pathNames(paths))
+	if ok {
+		r.request.Sets = make([]store.ItemSet, 0, len(sets))
+		for _, s := range sets {
+			if s.Key != nil {
+				if _, err := r.c.KeyRange(s.Key); err != nil {
+					continue // no document can have such a key
+				}
+			}
+			r.request.Sets = append(r.request.Sets, store.ItemSet{Key: s.Key, From: s.From, To: s.To})
+		}
+	}
+	if !exact {
+		return
+	}
+	if b, ok := r.b.Uniform(); ok {
+		r.b, r.rows, r.request.IndexOnly = b, b.Rows(), true
+	}
+}
+
+// anyDocument stands for each document where a query makes the same of all.
+var anyDocument = []byte(`{}`)
