@@ -69,7 +69,8 @@ func TestEmulatorTokensAreRefusedByName(t *testing.T) {
 	} {
 		ts.withToken("GET", "/dbs", "type=aad&ver=1.0&sig="+token, nil, "").want(http.StatusUnauthorized).wantBody(want)
 	}
-	ts.withToken("GET", "/dbs", "type=resource&ver=1&sig=abc", nil, "").want(http.StatusUnauthorized).wantBody(`\"resource\"`)
+	ts.withToken("GET", "/dbs", "type=resource&ver=1&sig=abc", nil, "").want(http.StatusUnauthorized).wantBody("SIGNATURE;CLAIMS;")
+	ts.withToken("GET", "/dbs", "type=other&ver=1&sig=abc", nil, "").want(http.StatusUnauthorized).wantBody(`\"other\"`)
 }
 
 func TestEmulatorTokenExpiresByTheStoresClock(t *testing.T) {

@@ -76,6 +76,9 @@ func (s *Server) serveAdmin(x *exchange, rest string) error {
 	if err != nil {
 		return err
 	}
+	if x.allowed != nil {
+		return forbidden("the admin API needs a key of the account, and takes no resource tokens")
+	}
 	var allowed []string
 	for _, r := range s.adminTable() {
 		vars, fits := matchPattern(r.pattern, segments)

@@ -24,6 +24,8 @@ const (
 // permits judges whether whoever signed a request may do an operation.
 func (g grant) permits(x *exchange, r route) error {
 	switch {
+	case x.allowed != nil:
+		return x.allowed.permits(x, r)
 	case !r.writes || g == readWrite:
 		return nil
 	case g == documentsOnly && x.path.Type() == "docs":
@@ -80,8 +82,10 @@ func (s *Server) authorize(x *exchange) (grant, error) {
 		g, err = s.authorizeSigned(x, token)
 	case "aad":
 		g, err = s.authorizeToken(token)
+	case "resource":
+		g, err = s.authorizeResource(x, token)
 	default:
-		return 0, unauthorized("Authorization of type %q is not known to this server: sign with an account key.", token.Type)
+		return 0, unauthorized("Authorization of type %q is not known to this server: it is master, resource or aad.", token.Type)
 	}
 	if err != nil {
 		return 0, err

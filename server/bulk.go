@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -18,9 +20,20 @@ import (
 // here one server has all partitions. Operations on one item are done in their order; others beside each other, so that
 // they share the syncs of the store's log. Without x-ms-cosmos-batch-continue-on-error all are done in order, and none after
 // one that failed (424).
+//
+// The items in an answer have 4 MiB together. Operations whose items would go beyond that are answered with 413/3402 and were
+// not done; SDKs send them again in another batch.
 
 // bulkWorkers is how many operations of one request are under way at a time.
 const bulkWorkers = 32
+
+// maxBulkAnswer bounds the items in an answer, in bytes; the number is the service's, by .NET's BulkExecutionRetryPolicy. Any
+// item alone is smaller, so that each batch gets on.
+const maxBulkAnswer = 4 << 20
+
+// errBulkAnswer is what became of an operation whose item has no place in the answer.
+var errBulkAnswer = failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge,
+	"not done, because the answer of the batch would be larger than %d bytes: send the operation again, in another batch", maxBulkAnswer)
 
 func (x *exchange) bulk(c *store.Container, b batch) error {
 	if err := x.checkPartition(c); err != nil {
@@ -31,13 +44,14 @@ func (x *exchange) bulk(c *store.Container, b batch) error {
 		return err
 	}
 	results := make([]batchResult, len(b.ops))
+	var answered atomic.Int64
 	if !x.flag(wire.HeaderBatchContinueOnError) {
 		for i, o := range b.ops {
 			if i > 0 && results[i-1].err != nil {
 				results[i].err = errNotDone
 				continue
 			}
-			results[i] = x.bulkOne(c, key, o)
+			results[i] = x.bulkOne(c, key, o, &answered)
 		}
 		return x.sendBatch(b, results)
 	}
@@ -47,7 +61,7 @@ func (x *exchange) bulk(c *store.Container, b batch) error {
 		all.Go(func() {
 			for at := n; at < len(chains); at += bulkWorkers {
 				for _, i := range chains[at] {
-					results[i] = x.bulkOne(c, key, b.ops[i])
+					results[i] = x.bulkOne(c, key, b.ops[i], &answered)
 				}
 			}
 		})
@@ -93,8 +107,8 @@ func chainsOf(ops []batchOp) [][]int {
 	return chains
 }
 
-// bulkOne does one operation.
-func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
+// bulkOne does one operation. answered is how many bytes of items the answer has already.
+func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp, answered *atomic.Int64) (r batchResult) {
 	defer func() {
 		// Nobody else would: this is not the goroutine of the request.
 		if p := recover(); p != nil {
@@ -106,12 +120,28 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp)
 	if o.err != nil {
 		return batchResult{err: o.err}
 	}
+	// A read is found to be too large once it was done, which changed nothing. Writes bring what they answer, and only patches that
+	// are under way together can go beyond the limit.
+	if answered.Load() > maxBulkAnswer {
+		return batchResult{err: errBulkAnswer}
+	}
 	if o.key != nil {
 		key = o.key
+	}
+	if err := x.permitsKey(key); err != nil {
+		return batchResult{err: err}
 	}
 	result, err := perform(x.r.Context(), c, key, o.Operation)
 	if giveID(&o.Operation, err) {
 		result, err = perform(x.r.Context(), c, key, o.Operation)
+	}
+	if o.minimal && o.Kind != store.OpRead {
+		result.Body = nil
+	}
+	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == store.OpRead {
+		answered.Add(-size)
+		result.Body = nil
+		return batchResult{Result: result, err: errBulkAnswer}
 	}
 	return batchResult{Result: result, err: err}
 }

@@ -12,8 +12,6 @@ import (
 func refused() []route {
 	var all []route
 	for _, r := range []struct{ shape, what string }{
-		{"/dbs/*/users", "a user"},
-		{"/dbs/*/users/*/permissions", "a permission"},
 		{"/dbs/*/clientencryptionkeys", "client-side encryption"},
 		{"/dbs/*/colls/*/sprocs", "a stored procedure"},
 		{"/dbs/*/colls/*/triggers", "a trigger"},

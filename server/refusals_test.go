@@ -10,8 +10,8 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for path, name := range map[string]string{
 		orders + "/sprocs": "a stored procedure", orders + "/sprocs/run": "a stored procedure", orders + "/triggers": "a trigger",
-		orders + "/udfs/f": "a user-defined function", orders + "/conflicts": "a feed of conflicts", "/dbs/shop/users": "a user",
-		"/dbs/shop/users/u/permissions": "a permission", "/dbs/shop/clientencryptionkeys/k": "client-side encryption",
+		orders + "/udfs/f": "a user-defined function", orders + "/conflicts": "a feed of conflicts",
+		"/dbs/shop/clientencryptionkeys/k":        "client-side encryption",
 		orders + "/docs/1/attachments":            "an attachment",
 		orders + "/operations/partitionkeydelete": "an operation on a container (deleting all documents of a partition key)",
 	} {

@@ -44,6 +44,23 @@ func (s *Server) table() []route {
 		{http.MethodPut, "/dbs/*/colls/*", nil, "replace container", true, s.replaceContainer},
 		{http.MethodDelete, "/dbs/*/colls/*", nil, "delete container", true, s.deleteContainer},
 
+		{http.MethodGet, "/dbs/*/users", nil, "list users", false, s.listUsers},
+		{http.MethodPost, "/dbs/*/users", isQuery, "query users", false, s.queryUsers},
+		{http.MethodPost, "/dbs/*/users", isUpsert, "upsert user", true, s.upsertUser},
+		{http.MethodPost, "/dbs/*/users", nil, "create user", true, s.createUser},
+		{http.MethodGet, "/dbs/*/users/*", nil, "read user", false, s.readUser},
+		{http.MethodPut, "/dbs/*/users/*", nil, "replace user", true, s.replaceUser},
+		{http.MethodDelete, "/dbs/*/users/*", nil, "delete user", true, s.deleteUser},
+
+		// None of these for a read-only key: each gives out tokens, which may be for writing.
+		{http.MethodGet, "/dbs/*/users/*/permissions", nil, "list permissions", true, s.listPermissions},
+		{http.MethodPost, "/dbs/*/users/*/permissions", isQuery, "query permissions", true, s.queryPermissions},
+		{http.MethodPost, "/dbs/*/users/*/permissions", isUpsert, "upsert permission", true, s.upsertPermission},
+		{http.MethodPost, "/dbs/*/users/*/permissions", nil, "create permission", true, s.createPermission},
+		{http.MethodGet, "/dbs/*/users/*/permissions/*", nil, "read permission", true, s.readPermission},
+		{http.MethodPut, "/dbs/*/users/*/permissions/*", nil, "replace permission", true, s.replacePermission},
+		{http.MethodDelete, "/dbs/*/users/*/permissions/*", nil, "delete permission", true, s.deletePermission},
+
 		{http.MethodGet, "/offers", nil, "list offers", false, s.listOffers},
 		{http.MethodPost, "/offers", isQuery, "query offers", false, s.queryOffers},
 		{http.MethodGet, "/offers/*", nil, "read offer", false, s.readOffer},

@@ -54,6 +54,8 @@ const (
 	// HeaderPartitionID names a physical partition: its id, perhaps with the
 	// container's rid and a comma in front.
 	HeaderPartitionID = "X-Ms-Documentdb-Partitionkeyrangeid"
+	// HeaderTokenExpiry is how long the resource token of a permission is to be valid, in seconds.
+	HeaderTokenExpiry = "X-Ms-Documentdb-Expiry-Seconds"
 	// HeaderPreTriggers and HeaderPostTriggers name triggers to run around a write.
 	HeaderPreTriggers  = "X-Ms-Documentdb-Pre-Trigger-Include"
 	HeaderPostTriggers = "X-Ms-Documentdb-Post-Trigger-Include"

@@ -1,0 +1,318 @@
+package server
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// /dbs/<id>/users/<id>/permissions and .../<id>: create, upsert, read, list, query, replace, delete. A permission names a resource (a
+// database, a container, an item), perhaps a partition key of it, and a mode (Read, All). Every answer with a permission has a
+// new resource token in it (resourcetoken.go), valid for as long as x-ms-documentdb-expiry-seconds says, so all of these
+// operations need a key that may write.
+//
+// A user has one permission for one resource and partition key, as with the service; a second is a conflict. Not supported:
+// permissions for stored procedures, triggers, functions and attachments, which this server hasn't.
+
+// permission is a permission as its user's record has it.
+type permission struct {
+	ID     string `json:"id"`
+	Number uint32 `json:"number"`
+	// All is the mode: All, or else Read.
+	All bool `json:"all,omitempty"`
+	// Resource and Key are what the client sent, to be given back: the link of a resource and, as JSON, a partition key.
+	Resource string          `json:"resource"`
+	Key      json.RawMessage `json:"key,omitempty"`
+	// Reach is what they were found to mean.
+	Reach    reach  `json:"reach"`
+	Revision uint64 `json:"revision"`
+	Modified int64  `json:"modified"`
+}
+
+// The modes of permissions.
+const (
+	modeRead = "Read"
+	modeAll  = "All"
+)
+
+func (p permission) mode() string {
+	if p.All {
+		return modeAll
+	}
+	return modeRead
+}
+
+func (p permission) etag() string { return revisionTag(p.Number, p.Revision, p.Modified) }
+
+// The validity of resource tokens that are made, in seconds: what the service allows and does by itself.
+const (
+	tokenLifeDefault = 3600
+	tokenLifeLeast   = 10
+	tokenLifeMost    = 18_000
+)
+
+// tokenLife is how long the tokens of an answer are to be valid.
+func (x *exchange) tokenLife() (time.Duration, error) {
+	seconds := tokenLifeDefault
+	if given := x.header(wire.HeaderTokenExpiry); given != "" {
+		var err error
+		if seconds, err = strconv.Atoi(given); err != nil || seconds < tokenLifeLeast || seconds > tokenLifeMost {
+			return 0, badRequest("the header x-ms-documentdb-expiry-seconds is %.40q; it is %d to %d", given, tokenLifeLeast, tokenLifeMost)
+		}
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+// permissionBody is a permission as the protocol shows it, with a token.
+func (x *exchange) permissionBody(u *user, p permission, life time.Duration) []byte {
+	rid := permissionRID(u, p.Number)
+	m := members{{"id", text(p.ID)}}
+	m.set("permissionMode", text(p.mode()))
+	m.set("resource", text(p.Resource))
+	if p.Key != nil {
+		m.set("resourcePartitionKey", []byte(p.Key))
+	}
+	m.setSystem(rid, u.self()+"permissions/"+rid+"/", p.etag(), p.Modified)
+	m.set("_token", text(x.s.makeToken(u, p, life)))
+	return m.json()
+}
+
+// permissionRID is the rid of a permission: its number behind the user's rid.
+func permissionRID(u *user, number uint32) string {
+	b := binary.BigEndian.AppendUint32(u.ridBytes(), number)
+	return offerRIDs.EncodeToString(append(b, 0, 0, 0, 0))
+}
+
+// findPermission finds a permission by its name or else by its rid; -1: there is none.
+func (u *user) findPermission(id string) int {
+	i := slices.IndexFunc(u.Permissions, func(p permission) bool { return p.ID == id })
+	if i < 0 {
+		i = slices.IndexFunc(u.Permissions, func(p permission) bool { return permissionRID(u, p.Number) == id })
+	}
+	return i
+}
+
+// owningUser is user, of a path that goes on behind it.
+func (x *exchange) owningUser() (*user, error) {
+	u, err := x.user()
+	if err != nil {
+		return nil, above(err)
+	}
+	return u, nil
+}
+
+// permission finds the permission of the path and its user.
+func (x *exchange) permission() (*user, permission, error) {
+	u, err := x.owningUser()
+	if err != nil {
+		return nil, permission{}, err
+	}
+	i := u.findPermission(x.path.IDs[2])
+	if i < 0 {
+		return nil, permission{}, noPermission(u, x.path.IDs[2])
+	}
+	return u, u.Permissions[i], nil
+}
+
+func noPermission(u *user, id string) error {
+	return failure(http.StatusNotFound, wire.SubNone, "user %s has no permission %.300q", u.id(), id)
+}
+
+// wanted is the permission that the body of the request describes, and how long its token is to be valid.
+func (x *exchange) wanted() (p permission, life time.Duration, err error) {
+	if life, err = x.tokenLife(); err != nil {
+		return p, 0, err
+	}
+	m, err := x.metadata()
+	if err != nil {
+		return p, 0, err
+	}
+	if p.ID, err = m.id(); err != nil {
+		return p, 0, err
+	}
+	if p.ID == "" || len(p.ID) > store.MaxNameSize || strings.ContainsAny(p.ID, `/\?#`) {
+		return p, 0, badRequest(`the permission's id %.300q is empty, longer than %d bytes, or holds one of / \ ? #`, p.ID, store.MaxNameSize)
+	}
+	var mode string
+	if v := m.get("permissionMode"); v != nil {
+		_ = json.Unmarshal(v, &mode) // what is no string is no mode
+	}
+	switch {
+	case strings.EqualFold(mode, modeAll):
+		p.All = true
+	case !strings.EqualFold(mode, modeRead):
+		return p, 0, badRequest("the permissionMode is %.40s; it is Read or All", orNothing(m.get("permissionMode")))
+	}
+	if v := m.get("resource"); v == nil || json.Unmarshal(v, &p.Resource) != nil || p.Resource == "" {
+		return p, 0, badRequest("the permission has no resource: the link of a database, a container or an item, as in dbs/shop/colls/orders")
+	}
+	if v := m.get("resourcePartitionKey"); v != nil {
+		p.Key = json.RawMessage(v)
+	}
+	p.Reach, err = x.resolve(p.Resource, p.Key)
+	return p, life, err
+}
+
+func orNothing(v []byte) string {
+	if v == nil {
+		return "missing"
+	}
+	return string(v)
+}
+
+// put gives the user a permission in the place of the one at i, or a new one where i is negative.
+func (x *exchange) put(u *user, i int, p permission) (permission, error) {
+	for other, q := range u.Permissions {
+		switch {
+		case other == i:
+		case q.ID == p.ID:
+			return p, failure(http.StatusConflict, wire.SubNone, "user %s has a permission %s already", u.id(), p.ID)
+		case q.Reach.same(p.Reach):
+			return p, failure(http.StatusConflict, wire.SubNone, "user %s has a permission for that resource and partition key already: %s", u.id(), q.ID)
+		}
+	}
+	p.Modified = x.s.db.Now().Unix()
+	if i < 0 {
+		u.Last++
+		p.Number, p.Revision = u.Last, 1
+		u.Permissions = append(u.Permissions, p)
+		return p, nil
+	}
+	p.Number, p.Revision = u.Permissions[i].Number, u.Permissions[i].Revision+1
+	u.Permissions[i] = p
+	return p, nil
+}
+
+func (s *Server) createPermission(x *exchange) error { return x.postPermission(false) }
+
+func (s *Server) upsertPermission(x *exchange) error { return x.postPermission(true) }
+
+func (x *exchange) postPermission(upsert bool) error {
+	p, life, err := x.wanted()
+	if err != nil {
+		return err
+	}
+	status := http.StatusCreated
+	u, err := x.changeUser(func(u *user) (_ string, err error) {
+		i := -1
+		if upsert {
+			i = slices.IndexFunc(u.Permissions, func(q permission) bool { return q.ID == p.ID })
+		}
+		status = http.StatusCreated
+		if i >= 0 {
+			status = http.StatusOK
+			if err := x.mayDelete(u.Permissions[i].etag()); err != nil {
+				return "", err
+			}
+		}
+		p, err = x.put(u, i, p)
+		return "", err
+	})
+	if err != nil {
+		return above(err)
+	}
+	return x.sendPermission(status, u, p, life)
+}
+
+func (s *Server) replacePermission(x *exchange) error {
+	p, life, err := x.wanted()
+	if err != nil {
+		return err
+	}
+	u, err := x.changeUser(func(u *user) (_ string, err error) {
+		i := u.findPermission(x.path.IDs[2])
+		if i < 0 {
+			return "", noPermission(u, x.path.IDs[2])
+		}
+		if err := x.mayDelete(u.Permissions[i].etag()); err != nil {
+			return "", err
+		}
+		p, err = x.put(u, i, p)
+		return "", err
+	})
+	if err != nil {
+		return above(err)
+	}
+	return x.sendPermission(http.StatusOK, u, p, life)
+}
+
+func (s *Server) readPermission(x *exchange) error {
+	life, err := x.tokenLife()
+	if err != nil {
+		return err
+	}
+	u, p, err := x.permission()
+	if err != nil {
+		return err
+	}
+	// Not 304 where If-None-Match names the version: who asks wants a new token.
+	return x.sendPermission(http.StatusOK, u, p, life)
+}
+
+func (s *Server) deletePermission(x *exchange) error {
+	_, err := x.changeUser(func(u *user) (string, error) {
+		i := u.findPermission(x.path.IDs[2])
+		if i < 0 {
+			return "", noPermission(u, x.path.IDs[2])
+		}
+		if err := x.mayDelete(u.Permissions[i].etag()); err != nil {
+			return "", err
+		}
+		u.Permissions = slices.Delete(u.Permissions, i, i+1)
+		return "", nil
+	})
+	if err != nil {
+		return above(err)
+	}
+	x.charge = metadataWriteCharge
+	return x.sendEmpty(http.StatusNoContent)
+}
+
+func (s *Server) listPermissions(x *exchange) error {
+	u, all, err := x.allPermissions()
+	if err != nil {
+		return err
+	}
+	return x.sendList(u.rid(), "Permissions", all)
+}
+
+func (s *Server) queryPermissions(x *exchange) error {
+	u, all, err := x.allPermissions()
+	if err != nil {
+		return err
+	}
+	return x.sendQueried(u.rid(), "Permissions", all)
+}
+
+// allPermissions are the permissions of the path's user, by name, each with a token.
+func (x *exchange) allPermissions() (*user, []resource, error) {
+	life, err := x.tokenLife()
+	if err != nil {
+		return nil, nil, err
+	}
+	u, err := x.owningUser()
+	if err != nil {
+		return nil, nil, err
+	}
+	list := make([]resource, len(u.Permissions))
+	for i, p := range u.Permissions {
+		list[i] = resource{p.ID, x.permissionBody(u, p, life)}
+	}
+	slices.SortFunc(list, func(a, b resource) int { return strings.Compare(a.key, b.key) })
+	return u, list, nil
+}
+
+func (x *exchange) sendPermission(status int, u *user, p permission, life time.Duration) error {
+	x.charge, x.etag = metadataReadCharge, p.etag()
+	if x.r.Method != http.MethodGet {
+		x.charge = metadataWriteCharge
+	}
+	return x.send(status, x.permissionBody(u, p, life))
+}

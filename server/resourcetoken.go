@@ -1,0 +1,269 @@
+package server
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// Resource tokens: type=resource&ver=1&sig=<signature>;<claims>; with both parts in base64. The claims name a permission and the time in
+// which the token is valid; the signature is made with the account's key. What the token allows is looked up with each request, so a
+// permission that is deleted takes its tokens with it. One that is replaced takes rights from them, and adds none: its tokens reach
+// what they did when they were made, or nothing, and write only if both the permission and the one that it was then said All.
+//
+// The token alone authorizes: requests with it aren't signed, and need no date.
+
+// claims are what a token says.
+type claims struct {
+	// database is the database's rid; user and permission are numbers.
+	database         string
+	user, permission uint32
+	all              bool
+	from, until      time.Time
+	reach            [8]byte
+}
+
+const (
+	claimsVersion = 1
+	claimsSize    = 1 + 4 + 4 + 4 + 1 + 8 + 8 + 8
+	// tokenDomain begins what is signed, so that the signature of a token is none of a request, whose first word is its method.
+	tokenDomain = "a resource token of changefeed\n"
+)
+
+// encode is the claims as bytes.
+func (c claims) encode() []byte {
+	b := []byte{claimsVersion}
+	database, err := offerRIDs.DecodeString(c.database)
+	if err != nil || len(database) != 4 {
+		database = make([]byte, 4) // the store's own rids have four bytes
+	}
+	b = append(b, database...)
+	b = binary.BigEndian.AppendUint32(b, c.user)
+	b = binary.BigEndian.AppendUint32(b, c.permission)
+	if c.all {
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(c.from.Unix()))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.until.Unix()))
+	return append(b, c.reach[:]...)
+}
+
+func decodeClaims(b []byte) (c claims, ok bool) {
+	if len(b) != claimsSize || b[0] != claimsVersion || b[13] > 1 {
+		return c, false
+	}
+	c.database = offerRIDs.EncodeToString(b[1:5])
+	c.user, c.permission = binary.BigEndian.Uint32(b[5:]), binary.BigEndian.Uint32(b[9:])
+	c.all = b[13] == 1
+	c.from = time.Unix(int64(binary.BigEndian.Uint64(b[14:])), 0)
+	c.until = time.Unix(int64(binary.BigEndian.Uint64(b[22:])), 0)
+	copy(c.reach[:], b[30:])
+	return c, true
+}
+
+// makeToken makes a token of a permission, valid from now on. It is signed with the first of the account's keys.
+func (s *Server) makeToken(u *user, p permission, life time.Duration) string {
+	now := s.db.Now()
+	b := claims{
+		database: u.database.RID, user: u.record.Number, permission: p.Number, all: p.All,
+		from: now, until: now.Add(life), reach: p.Reach.digest(),
+	}.encode()
+	sig := s.keys[0].key.Sign(tokenDomain + string(b))
+	return "type=resource&ver=1&sig=" + base64.StdEncoding.EncodeToString(sig) + ";" + base64.StdEncoding.EncodeToString(b) + ";"
+}
+
+// parseToken reads the signature part of a token, and checks it with the account's keys.
+func (s *Server) parseToken(signature string) (claims, error) {
+	parts := strings.Split(signature, ";")
+	if len(parts) != 3 || parts[2] != "" {
+		return claims{}, badResourceToken("it has not the form type=resource&ver=1&sig=SIGNATURE;CLAIMS;")
+	}
+	sig, err := base64.StdEncoding.DecodeString(parts[0])
+	if err != nil {
+		return claims{}, badResourceToken("its signature is no base64")
+	}
+	b, err := base64.StdEncoding.DecodeString(parts[1])
+	if err != nil {
+		return claims{}, badResourceToken("its claims are no base64")
+	}
+	for _, k := range s.keys {
+		if k.grant == readWrite && hmac.Equal(k.key.Sign(tokenDomain+string(b)), sig) {
+			if c, ok := decodeClaims(b); ok {
+				return c, nil
+			}
+		}
+	}
+	return claims{}, badResourceToken("it wasn't made with a key of this account, or was changed")
+}
+
+func badResourceToken(format string, args ...any) error {
+	return unauthorized("The resource token is refused: "+format+".", args...)
+}
+
+// allowance is what a resource token allows.
+type allowance struct {
+	reach reach
+	all   bool
+}
+
+// authorizeResource checks a resource token. What it allows is x.allowed from then on.
+func (s *Server) authorizeResource(x *exchange, token wire.Token) (grant, error) {
+	c, err := s.parseToken(token.Signature)
+	if err != nil {
+		return 0, err
+	}
+	if now := s.db.Now(); !now.Before(c.until) {
+		return 0, forbidden("The authorization token is not valid at the current time. Please create another token and retry "+
+			"(token start time: %s, token end time: %s, current server time: %s).", wire.FormatTime(c.from), wire.FormatTime(c.until), wire.FormatTime(now))
+	}
+	p, err := s.permissionOf(x, c)
+	if errors.Is(err, feed.ErrNotFound) {
+		return 0, forbidden("The resource token's permission was deleted, or its user or database was.")
+	}
+	if err != nil {
+		return 0, err
+	}
+	if p.Reach.digest() != c.reach {
+		return 0, forbidden("The resource token's permission %s is for another resource since the token was made: read it again for a new token.", p.ID)
+	}
+	x.allowed = &allowance{reach: p.Reach, all: p.All && c.all}
+	if x.allowed.all {
+		return readWrite, nil
+	}
+	return readOnly, nil
+}
+
+// permissionOf finds the permission that a token was made for.
+func (s *Server) permissionOf(x *exchange, c claims) (permission, error) {
+	ctx := x.r.Context()
+	d, err := s.db.DatabaseByRID(ctx, c.database)
+	if err != nil {
+		return permission{}, err
+	}
+	r, err := s.db.RecordByNumber(ctx, d.ID, c.user)
+	if err != nil {
+		return permission{}, err
+	}
+	u, err := readUser(d, r)
+	if err != nil {
+		return permission{}, err
+	}
+	for _, p := range u.Permissions {
+		if p.Number == c.permission {
+			return p, nil
+		}
+	}
+	return permission{}, fmt.Errorf("permission %d: %w", c.permission, feed.ErrNotFound)
+}
+
+// insufficient is the service's answer to a token that doesn't allow what is asked for, and why it doesn't.
+func insufficient(why string, args ...any) error {
+	return failure(http.StatusForbidden, wire.SubNone, "Insufficient permissions provided in the authorization header for the corresponding request. "+
+		"Please retry with another authorization header. "+why, args...)
+}
+
+// permits judges whether a token allows an operation. What lies below the token's resource may be read, and with All written; the
+// account, and a container above the resource with its partitions, may be read, because SDKs do so before anything else.
+func (a *allowance) permits(x *exchange, r route) error {
+	shape := x.path.Shape()
+	if shape == "/" {
+		return nil
+	}
+	switch shape {
+	case "/dbs/*", "/dbs/*/colls", "/dbs/*/colls/*", "/dbs/*/colls/*/pkranges", "/dbs/*/colls/*/docs", "/dbs/*/colls/*/docs/*":
+	default:
+		return insufficient("A resource token is for databases, containers and items; to %s needs the account's key.", r.op)
+	}
+	if r.writes && !a.all {
+		return insufficient("The token's permission is Read, and to %s writes.", r.op)
+	}
+	d, err := x.database()
+	if err != nil || d.RID != a.reach.Database {
+		return insufficient("The token is for another database.")
+	}
+	if len(x.path.IDs) < 2 {
+		if a.reach.Container != "" {
+			return insufficient("The token is for a container and what is in it, and to %s is about the database.", r.op)
+		}
+		return nil
+	}
+	if a.reach.Container == "" {
+		return nil
+	}
+	if err := a.reachesContainer(x); err != nil {
+		return err
+	}
+	switch {
+	case shape == "/dbs/*/colls/*/docs" && !isPlan(x):
+		return a.permitsFeed(x, r)
+	case shape == "/dbs/*/colls/*/docs/*":
+		return a.permitsItem(x)
+	case r.writes && (a.reach.Item != "" || a.reach.Key != ""):
+		return insufficient("The token is for a part of the container, and to %s is about the whole.", r.op)
+	}
+	return nil
+}
+
+// reachesContainer judges whether the container of the path is the token's.
+func (a *allowance) reachesContainer(x *exchange) error {
+	c, err := x.container()
+	if err == nil && c.Identity().ContainerRID == a.reach.Container {
+		return nil
+	}
+	if err != nil && !errors.Is(err, feed.ErrNotFound) {
+		return err
+	}
+	return insufficient("The token is for another container, or for one of that name that was deleted.")
+}
+
+// permitsFeed judges operations on the items of a container.
+func (a *allowance) permitsFeed(x *exchange, r route) error {
+	switch {
+	case a.reach.Item != "":
+		return insufficient("The token is for one item, which is addressed by its id; to %s is about any item of the container.", r.op)
+	case a.reach.Key == "", isBatch(x) && !x.flag(wire.HeaderBatchAtomic):
+		return nil // each operation of a bulk request is judged for itself, see permitsKey
+	}
+	return a.permitsHeader(x)
+}
+
+// permitsItem judges operations on the item of the path.
+func (a *allowance) permitsItem(x *exchange) error {
+	if a.reach.Item != "" && x.path.IDs[2] != a.reach.Item && (a.reach.ItemRID == "" || x.path.IDs[2] != a.reach.ItemRID) {
+		return insufficient("The token is for another item.")
+	}
+	if x.path.IDs[2] == a.reach.ItemRID && x.header(wire.HeaderPartitionKey) == "" {
+		return nil // a rid is one item's
+	}
+	return a.permitsHeader(x)
+}
+
+// permitsHeader judges the partition key of the request.
+func (a *allowance) permitsHeader(x *exchange) error {
+	key, err := x.partitionKey()
+	if err != nil {
+		return err
+	}
+	return x.permitsKey(key)
+}
+
+// permitsKey judges whether whoever sent the request may read and write documents of a partition key; nil: it isn't said.
+func (x *exchange) permitsKey(key feed.PartitionKey) error {
+	switch {
+	case x.allowed == nil || x.allowed.reach.covers(key):
+		return nil
+	case key == nil:
+		return insufficient("The token is for the partition key %s, which the request has to name in the header x-ms-documentdb-partitionkey.", x.allowed.reach.Key)
+	}
+	return insufficient("The token is for the partition key %s.", x.allowed.reach.Key)
+}

@@ -1,0 +1,272 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// /dbs/<id>/users and /dbs/<id>/users/<id>: create, upsert, read, list, query, replace (which may give another id), delete. A user has
+// permissions (permissions.go), and no password: whoever holds the account's key reads a permission, and hands on the token that
+// comes with it.
+//
+// A user and its permissions are one record of the store, so that both change together, are there after a restart, and go with the
+// database. It bounds a user's permissions to some hundreds (256 KiB of them).
+
+// user is a user with its permissions, as the record has it.
+type user struct {
+	// Revision counts changes of the user itself, and Modified is the time of the last one, in seconds.
+	Revision uint64 `json:"revision"`
+	Modified int64  `json:"modified"`
+	// Last is the last number given to a permission.
+	Last        uint32       `json:"last,omitempty"`
+	Permissions []permission `json:"permissions,omitempty"`
+
+	// database owns the user, and record is where it is kept, with its name.
+	database store.DatabaseProperties
+	record   store.Record
+}
+
+func (u *user) id() string { return u.record.Name }
+
+// rid is the user's: the number of its record behind the database's rid, with the top bit clear, which a container's has set.
+func (u *user) rid() string { return offerRIDs.EncodeToString(u.ridBytes()) }
+
+func (u *user) ridBytes() []byte {
+	b, err := offerRIDs.DecodeString(u.database.RID)
+	if err != nil {
+		return nil // the store's own
+	}
+	return binary.BigEndian.AppendUint32(b, u.record.Number)
+}
+
+func (u *user) self() string { return databaseSelf(u.database.RID) + "users/" + u.rid() + "/" }
+
+func (u *user) etag() string { return revisionTag(u.record.Number, u.Revision, u.Modified) }
+
+// revisionTag is the etag of a user or permission.
+func revisionTag(number uint32, revision uint64, modified int64) string {
+	return fmt.Sprintf("\"%08x-0000-%04x-0000-%012x\"", number, revision&0xffff, modified)
+}
+
+// body is the user as the protocol shows it.
+func (u *user) body() []byte {
+	m := members{{"id", text(u.id())}}
+	m.setSystem(u.rid(), u.self(), u.etag(), u.Modified)
+	m.set("_permissions", text("permissions/"))
+	return m.json()
+}
+
+// readUser makes a user of its record.
+func readUser(d store.DatabaseProperties, r store.Record) (*user, error) {
+	u := &user{database: d, record: r}
+	if err := json.Unmarshal(r.Value, u); err != nil {
+		return nil, fmt.Errorf("user %q of database %q can't be read: %w", r.Name, d.ID, err)
+	}
+	return u, nil
+}
+
+// user finds the user of the path, by name or by rid. The error is that of a resource that was addressed itself.
+func (x *exchange) user() (*user, error) {
+	d, err := x.parent()
+	if err != nil {
+		return nil, err
+	}
+	r, err := x.s.db.Record(x.r.Context(), d.ID, x.path.IDs[1])
+	if number, ok := userNumber(d, x.path.IDs[1]); ok && errors.Is(err, feed.ErrNotFound) {
+		r, err = x.s.db.RecordByNumber(x.r.Context(), d.ID, number)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readUser(d, r)
+}
+
+// userNumber takes a rid of a user apart; ok is false for other texts, and for users of other databases.
+func userNumber(d store.DatabaseProperties, rid string) (number uint32, ok bool) {
+	b, err := offerRIDs.DecodeString(rid)
+	if err != nil || len(b) != 8 || offerRIDs.EncodeToString(b[:4]) != d.RID {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(b[4:]), true
+}
+
+// changeUser changes the user of the path, again and again while others change it in between. name is what it is called
+// afterwards; empty: what it was.
+func (x *exchange) changeUser(change func(u *user) (name string, err error)) (*user, error) {
+	for {
+		u, err := x.user()
+		if err != nil {
+			return nil, err
+		}
+		name, err := change(u)
+		if err != nil {
+			return nil, err
+		}
+		old := u.id()
+		if name == "" {
+			name = old
+		}
+		u.record.Name = name
+		if u.record.Value, err = json.Marshal(u); err != nil {
+			return nil, fmt.Errorf("keep the user: %w", err)
+		}
+		r, err := x.s.db.ReplaceRecord(x.r.Context(), u.database.ID, old, u.record)
+		if large := (*store.TooLargeError)(nil); errors.As(err, &large) {
+			return nil, tooLarge("user %s has as many permissions as this server keeps of one: %d bytes of them, of %d; give further ones to another user", name, large.Size, large.Limit)
+		}
+		if !errors.Is(err, store.ErrPreconditionFailed) {
+			u.record = r
+			return u, err
+		}
+	}
+}
+
+func (s *Server) createUser(x *exchange) error { return s.postUser(x, false) }
+
+func (s *Server) upsertUser(x *exchange) error { return s.postUser(x, true) }
+
+func (s *Server) postUser(x *exchange, upsert bool) error {
+	d, err := x.parent()
+	if err != nil {
+		return err
+	}
+	m, err := x.metadata()
+	if err != nil {
+		return err
+	}
+	id, err := m.id()
+	if err != nil {
+		return err
+	}
+	u := &user{Revision: 1, Modified: s.db.Now().Unix(), database: d}
+	value, err := json.Marshal(u)
+	if err != nil {
+		return fmt.Errorf("keep the user: %w", err)
+	}
+	u.record, err = s.db.CreateRecord(x.r.Context(), d.ID, store.Record{Name: id, Value: value})
+	if upsert && errors.Is(err, store.ErrConflict) {
+		x.path = wire.Path{Types: []string{"dbs", "users"}, IDs: []string{x.path.IDs[0], id}}
+		return x.putUser(id)
+	}
+	if err != nil {
+		return above(err)
+	}
+	return x.sendUser(http.StatusCreated, u)
+}
+
+func (s *Server) readUser(x *exchange) error {
+	u, err := x.user()
+	if err != nil {
+		return err
+	}
+	if x.hasMatch(u.etag()) {
+		x.etag = u.etag()
+		return store.ErrNotModified
+	}
+	return x.sendUser(http.StatusOK, u)
+}
+
+func (s *Server) replaceUser(x *exchange) error {
+	m, err := x.metadata()
+	if err != nil {
+		return err
+	}
+	id, err := m.id()
+	if err != nil {
+		return err
+	}
+	return x.putUser(id)
+}
+
+// putUser replaces the user of the path, which is called id from now on.
+func (x *exchange) putUser(id string) error {
+	u, err := x.changeUser(func(u *user) (string, error) {
+		if err := x.mayDelete(u.etag()); err != nil {
+			return "", err
+		}
+		u.Revision++
+		u.Modified = x.s.db.Now().Unix()
+		return id, nil
+	})
+	if err != nil {
+		return err
+	}
+	return x.sendUser(http.StatusOK, u)
+}
+
+func (s *Server) deleteUser(x *exchange) error {
+	for {
+		u, err := x.user()
+		if err != nil {
+			return err
+		}
+		if err := x.mayDelete(u.etag()); err != nil {
+			return err
+		}
+		err = s.db.DeleteRecord(x.r.Context(), u.database.ID, u.id(), u.record.ETag)
+		if errors.Is(err, store.ErrPreconditionFailed) {
+			continue // a permission was changed in between
+		}
+		if err != nil {
+			return err
+		}
+		x.charge = metadataWriteCharge
+		return x.sendEmpty(http.StatusNoContent)
+	}
+}
+
+func (s *Server) listUsers(x *exchange) error {
+	d, all, err := x.allUsers(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return x.sendList(d.RID, "Users", all)
+}
+
+func (s *Server) queryUsers(x *exchange) error {
+	d, all, err := x.allUsers(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return x.sendQueried(d.RID, "Users", all)
+}
+
+// allUsers are the users of the path's database, by name.
+func (x *exchange) allUsers(ctx context.Context) (store.DatabaseProperties, []resource, error) {
+	d, err := x.parent()
+	if err != nil {
+		return d, nil, err
+	}
+	records, err := x.s.db.Records(ctx, d.ID)
+	if err != nil {
+		return d, nil, above(err)
+	}
+	list := make([]resource, len(records))
+	for i, r := range records {
+		u, err := readUser(d, r)
+		if err != nil {
+			return d, nil, err
+		}
+		list[i] = resource{u.id(), u.body()}
+	}
+	slices.SortFunc(list, func(a, b resource) int { return strings.Compare(a.key, b.key) })
+	return d, list, nil
+}
+
+func (x *exchange) sendUser(status int, u *user) error {
+	x.charge, x.etag = metadataReadCharge, u.etag()
+	if x.r.Method != http.MethodGet {
+		x.charge = metadataWriteCharge
+	}
+	return x.send(status, u.body())
+}
