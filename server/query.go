@@ -116,8 +116,8 @@ func (s *Server) queryDocuments(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if len(run.shape.Aggregates) > 0 {
-		err = run.total(x.r.Context())
+	if run.shape.Grouped {
+		err = run.grouped(x.r.Context())
 	} else if len(run.shape.OrderBy) > 0 {
 		err = run.sorted(x.r.Context())
 	} else {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strings"
 )
@@ -58,19 +59,28 @@ func (x *exchange) queryList(all []resource) ([]resource, error) {
 	}
 	shape, eval := b.Shape(), b.Rows()
 	var rows []resource
+	groups := eval.Groups(math.MaxInt32, nil)
 	for _, r := range all {
-		row, ok, err := eval.Eval(r.body)
+		err := eval.Each(r.body, func() bool {
+			if shape.Grouped {
+				groups.Add()
+			} else if row, ok := eval.Row(); ok {
+				rows = append(rows, resource{key: string(eval.OrderKey(nil)) + r.key, body: bytes.Clone(row)})
+			}
+			return true
+		})
 		if err != nil {
 			return nil, err
 		}
-		if ok {
-			rows = append(rows, resource{key: string(eval.OrderKey(nil)) + r.key, body: bytes.Clone(row)})
+	}
+	if shape.Grouped {
+		for _, row := range groups.Rows() {
+			if row.Row != nil {
+				rows = append(rows, resource{key: string(row.Key), body: row.Row})
+			}
 		}
 	}
-	if total, ok := eval.Total(); ok {
-		rows = []resource{{key: "total", body: total}}
-	}
-	if len(shape.OrderBy) > 0 {
+	if byKey(shape) {
 		slices.SortFunc(rows, func(a, b resource) int { return strings.Compare(a.key, b.key) })
 	}
 	p := startOf(shape)

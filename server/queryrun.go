@@ -68,16 +68,19 @@ func (x *exchange) maxRows() (int, error) {
 // queryPosition is where the request begins: at its continuation, or with all that the query's clauses allow and
 // skip.
 func (x *exchange) queryPosition(c *store.Container, shape query.Shape) (queryPosition, error) {
-	ordered := len(shape.OrderBy) > 0
+	ordered := byKey(shape)
 	if text := x.header(wire.HeaderContinuation); text != "" {
 		return parseQueryToken(text, c.Identity().ContainerRID, ordered)
 	}
 	return startOf(shape), nil
 }
 
+// byKey says whether the rows of a query come in the order of keys rather than of documents.
+func byKey(shape query.Shape) bool { return len(shape.OrderBy) > 0 || shape.Grouped }
+
 // startOf is where a query begins.
 func startOf(shape query.Shape) queryPosition {
-	p := queryPosition{ordered: len(shape.OrderBy) > 0, left: -1}
+	p := queryPosition{ordered: byKey(shape), left: -1}
 	if shape.Top != nil {
 		p.left = *shape.Top
 	}
@@ -192,23 +195,7 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 	return nil
 }
 
-// total answers a query of aggregates. Its one row needs all documents, however long that takes.
-func (r *queryRun) total(ctx context.Context) error {
-	r.unhurried = true
-	_, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
-		_, _, err := r.rows.Eval(item.Body)
-		return true, err
-	})
-	if err != nil || r.position.skip > 0 || r.position.left == 0 {
-		return err
-	}
-	if row, ok := r.rows.Total(); ok {
-		r.take(row)
-	}
-	return nil
-}
-
-// maxSortMemory bounds what the rows of a page, and the keys of rows that are skipped, may take while they are sorted.
+// maxSortMemory bounds what the rows of a page, and the keys of rows that are skipped, may take while they are sorted or grouped.
 const maxSortMemory = 32 << 20
 
 // sorted answers a query with ORDER BY: a page costs a scan of the range. The rows that OFFSET skips are counted in a scan of their own,

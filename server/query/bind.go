@@ -89,10 +89,8 @@ func (b *Bound) describe(given map[string]json.RawMessage) error {
 	for _, o := range q.orderBy {
 		s.OrderBy = append(s.OrderBy, SortKey{Path: printExpr(o.e), Descending: o.desc})
 	}
-	for _, e := range append([]expr{q.value}, children(&object{members: q.items})...) {
-		if _, ok := aggregateOf(e); ok {
-			s.Aggregates = append(s.Aggregates, aggregates["COUNT"])
-		}
-	}
+	s.Distinct, s.GroupBy = q.distinct, len(q.groupBy) > 0
+	s.Aggregates = aggregateNames(nil, selectList(q))
+	s.Grouped = q.distinct || isGrouped(q)
 	return nil
 }

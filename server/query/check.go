@@ -11,12 +11,14 @@ import (
 type checker struct {
 	text string
 	q    *selectQuery
+	// selecting is set in the select list, where aggregates may be.
+	selecting bool
 }
 
 // check looks at a query, sets its alias, and makes its counts numbers.
 func check(text string, q *selectQuery) error {
 	c := &checker{text: text, q: q}
-	for _, step := range []func() error{c.clauses, c.source, c.counts, c.names, c.expressions, c.order} {
+	for _, step := range []func() error{c.clauses, c.source, c.counts, c.names, c.expressions, c.order, c.groups} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -28,14 +30,10 @@ func (c *checker) fail(t token, code, message string) error {
 	return errorAt(c.text, t.start, t.end, code, t.text, message)
 }
 
-// clauses refuses what concerns several documents and isn't done yet.
+// clauses refuses what neither is evaluated.
 func (c *checker) clauses() error {
 	q := c.q
 	switch {
-	case q.distinct:
-		return &UnsupportedError{What: "DISTINCT"}
-	case len(q.groupBy) > 0:
-		return &UnsupportedError{What: "GROUP BY"}
 	case q.rank:
 		return &UnsupportedError{What: "ORDER BY RANK"}
 	case q.top != nil && q.limit != nil:
@@ -120,36 +118,18 @@ func outputNames(items []selected) []string {
 	return names
 }
 
-// aggregateOf returns the argument of an aggregate that is a whole item.
-func aggregateOf(e expr) (arg expr, ok bool) {
-	c, ok := e.(*call)
-	if !ok || c.udf || !strings.EqualFold(c.name, "COUNT") || len(c.args) != 1 {
-		return nil, false
-	}
-	return c.args[0], true
-}
-
 func (c *checker) expressions() error {
-	selectList := c.q.items
-	if c.q.value != nil {
-		selectList = []selected{{e: c.q.value}}
-	}
-	counted := 0
-	for _, it := range selectList {
-		e := it.e
-		if arg, ok := aggregateOf(e); ok {
-			counted++
-			e = arg
-		}
+	c.selecting = true
+	for _, e := range selectList(c.q) {
 		if err := c.expr(e); err != nil {
 			return err
 		}
 	}
-	if counted > 0 && counted < len(selectList) {
-		return &UnsupportedError{What: "an aggregate beside other items of the SELECT"}
-	}
-	if counted > 0 && (len(c.q.orderBy) > 0 || c.q.top != nil || c.q.limit != nil) {
-		return &UnsupportedError{What: "an aggregate with TOP, ORDER BY or OFFSET LIMIT"}
+	c.selecting = false
+	for _, e := range c.q.groupBy {
+		if err := c.expr(e); err != nil {
+			return err
+		}
 	}
 	if c.q.where != nil {
 		return c.expr(c.q.where)

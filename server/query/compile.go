@@ -8,6 +8,8 @@ import (
 type frame struct {
 	extractor
 	args []value // a stack of arguments of the calls under way
+	// group is what expressions over groups see.
+	group *group
 }
 
 // evaluator computes an expression's value for the document of a frame.
@@ -27,11 +29,10 @@ type program struct {
 	byID map[string][]evaluator
 	id   evaluator
 
-	row    emitter // nil for SELECT * and for aggregates
-	keys   []evaluator
-	desc   []bool
-	counts []evaluator                 // the arguments of COUNT
-	total  func(counts []int64) []byte // the row of aggregates
+	row   emitter // nil for SELECT * and for groups
+	keys  []evaluator
+	desc  []bool
+	group *grouping // of a SELECT of groups, instead of row
 }
 
 // compiler makes a program.
@@ -40,6 +41,7 @@ type compiler struct {
 	alias  string // what stands for the document
 	root   *node
 	slots  int
+	group  *grouping // whose select list is being compiled
 }
 
 func compile(q *selectQuery, params map[string]value) *program {
@@ -85,42 +87,29 @@ func (c *compiler) condition(p *program, where expr) {
 	}
 }
 
-// selection compiles what SELECT says. Aggregates and other items never meet.
+// selection compiles what SELECT says.
 func (c *compiler) selection(p *program, q *selectQuery) {
 	switch {
-	case q.value != nil:
-		if arg, ok := aggregateOf(q.value); ok {
-			count, _ := c.expr(arg)
-			p.counts = []evaluator{count}
-			p.total = func(n []int64) []byte { return appendNumber(nil, float64(n[0])) }
-			return
-		}
-		p.row, _ = c.emit(q.value)
-	case len(q.items) > 0:
-		names := outputNames(q.items)
-		members := make([]selected, len(names))
-		for i, it := range q.items {
-			members[i] = selected{e: it.e, name: names[i]}
-			if arg, ok := aggregateOf(it.e); ok {
-				count, _ := c.expr(arg)
-				p.counts = append(p.counts, count)
-			}
-		}
-		if len(p.counts) == 0 {
-			p.row, _ = c.emitObject(members)
-			return
-		}
-		p.total = func(n []int64) []byte {
-			b := []byte{'{'}
-			for i, name := range names {
-				b = appendString(b, []byte(name))
-				b = appendNumber(append(b, ':'), float64(n[i]))
-				b = append(b, ',')
-			}
-			b[len(b)-1] = '}'
-			return b
-		}
+	case isGrouped(q):
+		p.group = c.grouping(q)
+	case !q.star:
+		p.row = c.projection(q)
 	}
+}
+
+// projection compiles the row of a SELECT.
+func (c *compiler) projection(q *selectQuery) emitter {
+	if q.value != nil {
+		row, _ := c.emit(q.value)
+		return row
+	}
+	names := outputNames(q.items)
+	members := make([]selected, len(names))
+	for i, it := range q.items {
+		members[i] = selected{e: it.e, name: names[i]}
+	}
+	row, _ := c.emitObject(members)
+	return row
 }
 
 // slot returns the slot of a path, and marks it as wanted.
@@ -147,6 +136,9 @@ func fold(e evaluator, constant bool) (evaluator, bool) {
 func (c *compiler) expr(e expr) (evaluator, bool) {
 	if v, ok := constant(e, c.params); ok {
 		return func(*frame) value { return v }, true
+	}
+	if ev := c.overGroup(e); ev != nil {
+		return ev, false
 	}
 	if path, ok := staticPath(e, c.params); ok {
 		slot := c.slot(path)
@@ -246,7 +238,7 @@ func (c *compiler) emit(e expr) (emitter, bool) {
 	case *object:
 		return c.emitObject(e.members)
 	}
-	if path, ok := staticPath(e, c.params); ok {
+	if path, ok := staticPath(e, c.params); ok && c.group == nil {
 		slot := c.slot(path)
 		return func(f *frame, dst []byte) ([]byte, bool) {
 			return append(dst, f.slots[slot]...), f.slots[slot] != nil

@@ -24,6 +24,20 @@ func run(t *testing.T, text string, params map[string]string, docs ...string) st
 	}
 	rows := b.Rows()
 	out := []json.RawMessage{}
+	if b.Shape().Grouped {
+		groups := rows.Groups(1000, nil)
+		for _, d := range docs {
+			if err := rows.Each([]byte(d), func() bool { groups.Add(); return true }); err != nil {
+				t.Fatalf("%s of %s: %v", text, d, err)
+			}
+		}
+		for _, row := range groups.Rows() {
+			if row.Row != nil {
+				out = append(out, row.Row)
+			}
+		}
+		docs = nil
+	}
 	for _, d := range docs {
 		row, ok, err := rows.Eval([]byte(d))
 		if err != nil {
@@ -32,9 +46,6 @@ func run(t *testing.T, text string, params map[string]string, docs ...string) st
 		if ok {
 			out = append(out, append(json.RawMessage(nil), row...))
 		}
-	}
-	if row, ok := rows.Total(); ok {
-		out = append(out, row)
 	}
 	text2, err := json.Marshal(out)
 	if err != nil {

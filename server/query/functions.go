@@ -86,8 +86,8 @@ func (c *checker) checkCall(e *call) error {
 		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires %s.", name, arity(f.min, f.max)))
 	case ok:
 		return nil
-	case aggregates[name] == "Count":
-		return &UnsupportedError{What: "COUNT anywhere but as an item of the outermost SELECT"}
+	case aggregateKinds[name] != aggregateNone:
+		return c.aggregate(e)
 	case aggregates[name] != "":
 		return &UnsupportedError{What: "the aggregate function " + name}
 	}

@@ -163,8 +163,8 @@ func TestShapeSaysWhatConcernsSeveralDocuments(t *testing.T) {
 		`SELECT TOP @t * FROM c`:                                    {Top: &three, SelectAll: true},
 		`SELECT * FROM c OFFSET @o LIMIT @l`:                        {Offset: &zero, Limit: &most, SelectAll: true},
 		`SELECT c.a FROM c ORDER BY c.x, c["a b"] DESC, c.l[0] ASC`: {OrderBy: []query.SortKey{{Path: "c.x"}, {Path: `c["a b"]`, Descending: true}, {Path: "c.l[0]"}}},
-		`SELECT VALUE COUNT(1) FROM c`:                              {SelectValue: true, Aggregates: []string{"Count"}},
-		`SELECT COUNT(1) AS a, COUNT(c.b) FROM c`:                   {Aggregates: []string{"Count", "Count"}},
+		`SELECT VALUE COUNT(1) FROM c`:                              {SelectValue: true, Grouped: true, Aggregates: []string{"Count"}},
+		`SELECT COUNT(1) AS a, COUNT(c.b) FROM c`:                   {Grouped: true, Aggregates: []string{"Count", "Count"}},
 	} {
 		if got := bound(t, text, params).Shape(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", text, got, want)

@@ -9,6 +9,8 @@ import (
 // as the same tree.
 type printer struct {
 	strings.Builder
+	// plain gives every expression one spelling: a["b"] for a.b, names of functions in upper case.
+	plain bool
 }
 
 func printQuery(q *selectQuery) string {
@@ -156,7 +158,11 @@ func (p *printer) expr(e expr) {
 		if e.udf {
 			p.text("udf.")
 		}
-		p.text(e.name, "(")
+		name := e.name
+		if p.plain && !e.udf {
+			name = strings.ToUpper(name)
+		}
+		p.text(name, "(")
 		p.list(e.args)
 		p.text(")")
 	case *array:
@@ -194,7 +200,7 @@ func (p *printer) member(e *member) {
 		p.expr(e.base)
 	}
 	switch {
-	case e.dot:
+	case e.dot && !p.plain:
 		p.text(".", e.name)
 	case e.index == nil:
 		p.text("[")

@@ -50,8 +50,8 @@ type Bound struct {
 }
 
 // Shape says what of a query concerns several documents at once. Whoever reads
-// the documents has to see to Top, Offset, Limit and OrderBy; [Rows] sees to the
-// rest.
+// the documents has to see to Top, Offset, Limit and OrderBy; [Rows] and [Groups]
+// see to the rest.
 type Shape struct {
 	// Top is the count of TOP, nil without the clause. Zero is a count.
 	Top *int64
@@ -59,11 +59,14 @@ type Shape struct {
 	Offset, Limit *int64
 	// OrderBy has an entry for each sort key.
 	OrderBy []SortKey
-	// Distinct and GroupBy: always false for now, such queries are refused by Parse.
+	// Distinct and GroupBy are set by the clauses.
 	Distinct, GroupBy bool
 	// Aggregates are the aggregate functions of the select list, as a plan names
-	// them: "Count". With any, [Rows.Total] has the query's only row.
+	// them: "Count". Without GROUP BY they make one row, also of no documents.
 	Aggregates []string
+	// Grouped: several documents make a row together (GROUP BY, aggregates, DISTINCT),
+	// and [Rows.Groups] has the rows.
+	Grouped bool
 	// SelectValue: the rows are bare values (SELECT VALUE).
 	SelectValue bool
 	// SelectAll: the rows are the documents' own bytes (SELECT *).

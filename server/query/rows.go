@@ -10,50 +10,59 @@ import (
 type Rows struct {
 	prog   *program
 	f      frame
+	doc    []byte
 	out    []byte
 	counts []int64
 }
 
 // Rows returns a new evaluator of the query.
 func (b *Bound) Rows() *Rows {
-	r := &Rows{prog: b.prog, counts: make([]int64, len(b.prog.counts))}
+	r := &Rows{prog: b.prog}
 	r.f.slots = make([][]byte, b.prog.slots)
 	return r
 }
 
-// Eval filters and projects one document: a JSON object, with its system
-// properties. ok says whether it makes a row. The row is valid until the next
-// call; of SELECT * it is doc itself, of others it may share doc's memory. With
-// an aggregate, documents are counted in and none makes a row.
+// Each calls visit for every row that the document makes before SELECT is looked
+// at: for what FROM names of it, if the condition is true. doc is a JSON object
+// with its system properties. During the call, and until the next one, [Rows.Row]
+// has the row and [Rows.OrderKey] its sort key. Each ends when visit returns
+// false.
 //
 // Of doc only what the query names is decoded, and reading stops when all of it
 // is found. The error says that doc is no JSON object, as far as it was read.
+func (r *Rows) Each(doc []byte, visit func() (more bool)) error {
+	if err := r.f.extract(r.prog.root, doc); err != nil {
+		return err
+	}
+	r.doc = doc
+	if r.selected() {
+		visit()
+	}
+	return nil
+}
+
+// Row projects the row that Each is at. ok is false when SELECT VALUE makes
+// nothing of it. The row is valid until the next call of any method; of SELECT *
+// it is the document itself, of others it may share its memory. It is not for
+// queries with aggregates or GROUP BY, whose rows [Rows.Groups] makes.
 //
-// TOP, OFFSET LIMIT and ORDER BY are the caller's: see [Rows.OrderKey].
+// TOP, OFFSET LIMIT, ORDER BY and DISTINCT are the caller's: see [Rows.OrderKey].
+func (r *Rows) Row() (row json.RawMessage, ok bool) {
+	if r.prog.star {
+		return r.doc, true
+	}
+	r.out, ok = r.prog.row(&r.f, r.out[:0])
+	return r.out, ok
+}
+
+// Eval is Each and Row in one, for queries that make at most one row of a
+// document, and are not [Shape.Grouped]: the first row is returned, if there is one.
 func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
-	p := r.prog
-	if err := r.f.extract(p.root, doc); err != nil {
-		return nil, false, err
-	}
-	if !r.selected() {
-		return nil, false, nil
-	}
-	if p.counts != nil {
-		for i, count := range p.counts {
-			if count(&r.f).kind != kindUndefined {
-				r.counts[i]++
-			}
-		}
-		return nil, false, nil
-	}
-	if p.star {
-		return doc, true, nil
-	}
-	r.out, ok = p.row(&r.f, r.out[:0])
-	if !ok {
-		return nil, false, nil
-	}
-	return r.out, true, nil
+	err = r.Each(doc, func() bool {
+		row, ok = r.Row()
+		return !ok
+	})
+	return row, ok, err
 }
 
 // selected says whether the condition is true.
@@ -84,13 +93,4 @@ func (r *Rows) OrderKey(dst []byte) []byte {
 		}
 	}
 	return dst
-}
-
-// Total returns the one row of a query with aggregates, over the documents that
-// Eval saw; ok is false without aggregates.
-func (r *Rows) Total() (row json.RawMessage, ok bool) {
-	if r.prog.total == nil {
-		return nil, false
-	}
-	return r.prog.total(r.counts), true
 }
