@@ -1,0 +1,184 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// lookedAt is how many documents a query had read from the store, by its metrics.
+func (a response) lookedAt() int {
+	a.t.Helper()
+	_, rest, _ := strings.Cut(a.want(200).header.Get("x-ms-documentdb-query-metrics"), "retrievedDocumentCount=")
+	text, _, _ := strings.Cut(rest, ";")
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		a.t.Fatalf("%s: no count of documents in the metrics", a.what)
+	}
+	return n
+}
+
+func (a response) charge() float64 {
+	a.t.Helper()
+	ru, err := strconv.ParseFloat(a.header.Get("x-ms-request-charge"), 64)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return ru
+}
+
+var withMetrics = headers{"x-ms-documentdb-populatequerymetrics": "True", "x-ms-max-item-count": "-1"}
+
+// What a condition says of keys and ids decides which documents are read; the rest of it is evaluated for each.
+func TestQueriesReadOnlyWhatTheirKeysAndIDsLeave(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 3})
+	for i := range 200 {
+		put(t, c, `{"id":"%03d","pk":"k%d","v":%d,"x":%q}`, i, i%10, i, strings.Repeat("x", 4000))
+	}
+	all := ts.ask(withMetrics, "SELECT VALUE c.v FROM c WHERE c.v = 17")
+	for _, test := range []struct {
+		where        string
+		rows, looked int
+	}{
+		{"c.pk = 'k3'", 20, 20},
+		{"c.pk = @k AND c.id = @id", 1, 1},
+		{"c.pk = @k AND c.id = 'none'", 0, 0},
+		{"c.pk IN ('k1', 'k2', 'none')", 40, 40},
+		{"c.pk IN ('k1', 'k2') AND c.v < 100", 20, 40},
+		{"c.pk = 'k3' AND c.id >= '100'", 10, 10},
+		{"c.pk = 'k3' AND c.id > '003' AND c.id < '043'", 3, 3},
+		{"c.pk = 'k3' AND c.id BETWEEN '003' AND '043'", 5, 5},
+		{"c.pk = 'k3' AND STARTSWITH(c.id, '00')", 1, 1},
+		{"c.pk = 'k3' AND c.id IN ('003', '013', '014')", 2, 2},
+		{"(c.id = '001' AND c.pk = 'k1') OR (c.id = '002' AND c.pk = 'k2') OR (c.id = '001' AND c.pk = 'k3')", 2, 2},
+		// Without a key: the index is read, and the documents that it names.
+		{"c.id = '017'", 1, 1},
+		{"c.id IN ('017', '018', 'x')", 2, 2},
+		{"c.id >= '190'", 10, 10},
+		{"STARTSWITH(c.id, '01') AND c.v > 15", 4, 10},
+		{"c.pk = 'k3' OR c.id = '004'", 21, 21},
+		// No document can be meant.
+		{"c.pk = 'k1' AND c.pk = 'k2'", 0, 0},
+		{"c.id = 17 OR false", 0, 0},
+		{"c.pk = '" + strings.Repeat("long", 600) + "'", 0, 0},
+		// Not to be told by keys and ids.
+		{"c.pk = 'k3' OR c.v = 4", 21, 200},
+		{"c.pk != 'k3'", 180, 200},
+		{"NOT (c.id = '017')", 199, 200},
+		{"STARTSWITH(c.id, '01', true)", 10, 200},
+	} {
+		a := ts.ask(withMetrics, "SELECT VALUE c.v FROM c WHERE "+test.where, "@k", "k7", "@id", "017")
+		if rows := a.rows(); len(rows) != test.rows || a.lookedAt() != test.looked {
+			t.Errorf("%.100s: %d rows of %d documents, want %d of %d", test.where, len(rows), a.lookedAt(), test.rows, test.looked)
+		}
+		if test.looked < 100 && a.charge() > all.charge()/2 {
+			t.Errorf("%.100s costs %v RU, and a scan %v", test.where, a.charge(), all.charge())
+		}
+	}
+	if all.lookedAt() != 200 {
+		t.Errorf("a scan looks at %d documents", all.lookedAt())
+	}
+}
+
+// Hierarchical keys are read by when every path is known; the key that a header names is kept beside the condition.
+func TestHierarchicalKeysNarrowWhenAllOfThemIsKnown(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2, KeyPaths: []string{"/tenant", "/user/id"}})
+	for i := range 60 {
+		put(t, c, `{"id":"%02d","tenant":"t%d","user":{"id":%d},"v":%d}`, i, i%3, i%4, i)
+	}
+	for _, test := range []struct {
+		header, where string
+		rows, looked  int
+	}{
+		{"", "c.tenant = 't1' AND c.user.id = 2", 5, 5},
+		{"", "c.tenant IN ('t1', 't2') AND c.user.id IN (0, 1)", 20, 20},
+		{"", "c.tenant = 't1'", 20, 60},
+		{`["t1"]`, "c.tenant = 't2' AND c.user.id = 1", 0, 0},
+		{`["t1"]`, "c.tenant = 't1' AND c.user.id = 1", 5, 5},
+		{`["t1",1]`, "c.id >= '30'", 2, 2},
+		{`["t1"]`, "c.user.id = 1", 5, 20},
+	} {
+		h := headers{}
+		if test.header != "" {
+			h = pk(test.header)
+		}
+		a := ts.ask(latest(withMetrics, h), "SELECT * FROM c WHERE "+test.where)
+		if rows := a.rows(); len(rows) != test.rows || a.lookedAt() != test.looked {
+			t.Errorf("%s %s: %d rows of %d documents, want %d of %d", test.header, test.where, len(rows), a.lookedAt(), test.rows, test.looked)
+		}
+	}
+}
+
+// COUNT of what keys and ids tell reads no document; a condition on anything else reads them.
+func TestCountsReadNoDocument(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	for i := range 50 {
+		put(t, c, `{"id":"%03d","pk":"k%d","v":%d,"x":%q}`, i, i%5, i, strings.Repeat("x", 4000))
+	}
+	for _, test := range []struct {
+		query, want string
+		looked      int
+	}{
+		{"SELECT VALUE COUNT(1) FROM c", "50", 0},
+		{"SELECT VALUE COUNT(c) FROM c", "50", 0},
+		{"SELECT COUNT(1) AS n, COUNT('x') AS m FROM root r", `{"n":50,"m":50}`, 0},
+		{"SELECT VALUE COUNT(undefined) FROM c", "0", 0},
+		{"SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'k1'", "10", 0},
+		{"SELECT VALUE COUNT(1) FROM c WHERE c.id >= '020' AND c.pk IN ('k1', 'k2')", "12", 0},
+		{"SELECT VALUE COUNT(1) FROM c WHERE STARTSWITH(c.id, '01')", "10", 0},
+		{"SELECT VALUE COUNT(1) FROM c WHERE true", "50", 0},
+		{"SELECT VALUE COUNT(1) FROM c WHERE false", "0", 0},
+		{"SELECT VALUE COUNT(1) FROM c WHERE c.v < 7", "7", 50},
+		{"SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'k1' AND c.v < 7", "2", 10},
+		{"SELECT VALUE COUNT(c.v) FROM c", "50", 50},
+		{"SELECT VALUE COUNT(c.none) FROM c", "0", 50},
+	} {
+		a := ts.ask(latest(withMetrics, inRange("0")), test.query)
+		if rows := a.rows(); len(rows) != 1 || rows[0] != test.want || a.lookedAt() != test.looked {
+			t.Errorf("%s: %v of %d documents, want %s of %d", test.query, rows, a.lookedAt(), test.want, test.looked)
+		}
+	}
+}
+
+// Pages of a query by keys and ids are those of the scan that it spares, in the same order, over splits too.
+func TestPagesByKeysAndIDsAreThoseOfAScan(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withItems(1, 120, 7)
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 5)) //nolint:gosec // a repeatable test
+		var terms []string
+		for range 1 + r.IntN(12) {
+			terms = append(terms, []string{
+				fmt.Sprintf("(c.id = '%03d' AND c.pk = 'k%d')", r.IntN(130), r.IntN(8)), fmt.Sprintf("(c.pk = 'k%d' AND c.id > '%03d')", r.IntN(8), r.IntN(130)),
+				fmt.Sprintf("(c.pk IN ('k%d', 'k%d') AND STARTSWITH(c.id, '0%d'))", r.IntN(8), r.IntN(8), r.IntN(10)),
+			}[r.IntN(3)])
+		}
+		where := strings.Join(terms, " OR ")
+		size := headers{"x-ms-max-item-count": strconv.Itoa(1 + r.IntN(9))}
+		between := func(page int) {
+			if page == 2 && seed%4 == 0 {
+				live, err := c.Partitions(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.Split(t.Context(), live[0].ID, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got, _ := ts.askAll(size, between, "SELECT VALUE c.v FROM c WHERE "+where)
+		// The analysis doesn't look into a conditional.
+		want, _ := ts.askAll(size, nil, "SELECT VALUE c.v FROM c WHERE ("+where+") ? true : false")
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", where, got, want)
+		}
+	}
+}
