@@ -269,3 +269,43 @@ func FuzzBatchRow(f *testing.F) {
 type rawRow []byte
 
 func (r rawRow) Append(b []byte) []byte { return append(b, r...) }
+
+// As .NET's retry policy knows it: what goes beyond the limit is 413/3402, and was not done.
+func TestAnswersToBulkAreBounded(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	large := strings.Repeat("x", store.MaxDocumentSize-1000)
+	var reads, patches []hybridrow.Operation
+	for i := range 6 {
+		id := fmt.Sprint(i)
+		ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"`+id+`","pk":"p","v":0,"x":"`+large+`"}`)
+		reads = append(reads, row(hybridrow.Read, `["p"]`, id, ""))
+		patches = append(patches, row(hybridrow.Patch, `["p"]`, id, `{"operations":[{"op":"incr","path":"/v","value":1}]}`))
+	}
+	done := 0
+	for _, r := range ts.do("POST", orders+"/docs", dotnetBulk, rowsOf(reads...)).want(207).results() {
+		switch {
+		case r.Status == 200 && len(r.Body) > len(large):
+			done++
+		case r.Status != 413 || r.SubStatus != 3402 || len(r.Body) > 300:
+			t.Fatalf("%d/%d with %d bytes", r.Status, r.SubStatus, len(r.Body))
+		}
+	}
+	if done < 1 || done > 2 {
+		t.Errorf("%d of 6 items of 2 MiB are in an answer of 4", done)
+	}
+
+	// One after the other, so that it is known which are done.
+	inOrder := dotnetBulk.with("x-ms-cosmos-batch-continue-on-error", "False")
+	r := ts.rows(inOrder, 207, "200 200 200 413 424 424", patches...)
+	if r[3].SubStatus != 3402 {
+		t.Errorf("%d", r[3].SubStatus)
+	}
+	ts.do("GET", orders+"/docs/2", pk(`["p"]`), "").want(200).wantBody(`"v":1,`)
+	ts.do("GET", orders+"/docs/3", pk(`["p"]`), "").want(200).wantBody(`"v":0,`)
+
+	// Items that nobody wants back take no room.
+	for i := range patches {
+		patches[i].Minimal = true
+	}
+	ts.rows(dotnetBulk, 200, "200 200 200 200 200 200", patches...)
+}
