@@ -128,6 +128,9 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp,
 	if o.key != nil {
 		key = o.key
 	}
+	if err := x.permitsKey(key); err != nil {
+		return batchResult{err: err}
+	}
 	result, err := perform(x.r.Context(), c, key, o.Operation)
 	if giveID(&o.Operation, err) {
 		result, err = perform(x.r.Context(), c, key, o.Operation)
