@@ -13,8 +13,9 @@ FUZZTIME      ?= 5s
 PKG           ?= ./...
 FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
+comma         := ,
 
-.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-raw compare-java record-java check clean
+.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw compare-java record-java check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -121,14 +122,14 @@ examples:
 replicate-flights: build
 	cd examples/flights && $(GO) test ./... && $(GO) run . accept -input $(abspath $(FLIGHTS)) -records $(RECORDS) -changefeed $(BIN)/changefeed
 
-## interop: the official SDKs and raw HTTP against `changefeed serve`, over TLS and plain; then hosts of ours and of Java's that share leases, short (needs Node 20, Java 17 and Maven)
+## interop: the official SDKs and raw HTTP against `changefeed serve`, over TLS and plain; then hosts of ours and of Java's that share leases, short (needs Node 20, Python 3.11, Java 17 and Maven)
 interop:
 	$(GO) run ./interop/runner
 	$(GO) run ./interop/mixed
 
-## interop-go, interop-js, interop-java, interop-raw: one suite; TRANSPORTS=tls or plain for one transport. interop-java: also every scene of shared leases (half an hour)
-interop-go interop-js interop-java interop-raw:
-	$(GO) run ./interop/runner -suites $(@:interop-%=%) $(if $(TRANSPORTS),-transports $(TRANSPORTS))
+## interop-go, interop-js, interop-java, interop-python, interop-raw: one suite (of Python two, its synchronous client and its asynchronous one); TRANSPORTS=tls or plain for one transport. interop-java: also every scene of shared leases (half an hour)
+interop-go interop-js interop-java interop-python interop-raw:
+	$(GO) run ./interop/runner -suites $(@:interop-%=%)$(if $(filter interop-python,$@),$(comma)python-async) $(if $(TRANSPORTS),-transports $(TRANSPORTS))
 	$(if $(filter interop-java,$@),$(GO) run ./interop/mixed -full)
 
 ## compare-java: changes a second of this module's processor and of Java's, on the same server (3 to 5 minutes)

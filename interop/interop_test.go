@@ -17,6 +17,9 @@ var suites = map[string]struct{ directory, ending string }{
 	"raw":  {"go/raw", "_test.go"},
 	"js":   {"js/test", ".test.js"},
 	"java": {"java/src", ".java"},
+
+	"python":       {"python/suite", ".py"},
+	"python-async": {"python/suite", ".py"},
 }
 
 type scenario struct {
@@ -71,7 +74,11 @@ func TestEachSuiteHasItsScenariosOrSaysWhyNot(t *testing.T) {
 	for suite, at := range suites {
 		words := wordsOf(t, at.directory, at.ending)
 		missing := map[string]string{}
-		path := filepath.Join(strings.TrimSuffix(strings.TrimSuffix(at.directory, "/test"), "/src"), "missing.json")
+		directory, _, _ := strings.Cut(at.directory, "/")
+		if directory == "go" {
+			directory = at.directory
+		}
+		path := filepath.Join(directory, "missing.json")
 		decode(t, path, &missing)
 		known := map[string]bool{}
 		for _, s := range catalogue(t) {

@@ -18,6 +18,7 @@ import (
 type attempt struct {
 	suite, directory, transport string
 	binary, work                string
+	flags                       []string
 	verbose                     bool
 	timeout                     time.Duration
 }
@@ -28,7 +29,7 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	if err := os.MkdirAll(a.work, 0o700); err != nil {
 		return nil, err
 	}
-	server := stand.Server{Binary: a.binary, Work: a.work, TLS: a.transport == "tls", Key: stand.NewKey(), ReadOnlyKey: stand.NewKey()}
+	server := stand.Server{Binary: a.binary, Work: a.work, TLS: a.transport == "tls", Flags: a.flags, Key: stand.NewKey(), ReadOnlyKey: stand.NewKey()}
 	if err := server.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
@@ -40,6 +41,7 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	defer cancel()
 	var output bytes.Buffer
 	failed := command(limited, &output, a.directory, []string{
+		"CHANGEFEED_SUITE=" + a.suite,
 		"CHANGEFEED_ENDPOINT=" + server.Endpoint,
 		"CHANGEFEED_KEY=" + server.Key,
 		"CHANGEFEED_READONLY_KEY=" + server.ReadOnlyKey,

@@ -15,8 +15,24 @@ import (
 	"time"
 )
 
-// Each suite's directory, under interop/. The order is the one they run in: the fast ones first.
-var directories = map[string]string{"raw": "go/raw", "go": "go/azcosmos", "js": "js", "java": "java"}
+// A suite is a program in a directory under interop/; two may share one, which is told the suite's name.
+type suite struct {
+	directory string
+	// tls are flags of its servers over TLS.
+	tls []string
+}
+
+// Python's SDK checks no certificate of localhost and 127.0.0.1, so its servers are at another address of this machine.
+var elsewhere = []string{"--listen", "127.0.0.2:0"}
+
+var suites = map[string]suite{
+	"raw":          {directory: "go/raw"},
+	"go":           {directory: "go/azcosmos"},
+	"js":           {directory: "js"},
+	"python":       {directory: "python", tls: elsewhere},
+	"python-async": {directory: "python", tls: elsewhere},
+	"java":         {directory: "java"},
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -30,7 +46,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("runner", flag.ContinueOnError)
-	suites := flags.String("suites", "raw,go,js,java", "which suites, with commas")
+	names := flags.String("suites", "raw,go,js,python,python-async,java", "which suites, with commas; they run in that order")
 	transports := flags.String("transports", "tls,plain", "over what, with commas")
 	verbose := flags.Bool("v", false, "show the output of suites that pass, too")
 	timeout := flags.Duration("timeout", 10*time.Minute, "how long a suite may run over one transport")
@@ -52,34 +68,37 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("build changefeed: %w", err)
 	}
 	table := newTable(catalogue)
-	for _, suite := range strings.Split(*suites, ",") {
-		directory, known := directories[suite]
+	for _, name := range strings.Split(*names, ",") {
+		suite, known := suites[name]
 		if !known {
-			return fmt.Errorf("no suite %q; there are raw, go, js and java", suite)
+			return fmt.Errorf("no suite %q; there are raw, go, js, python, python-async and java", name)
 		}
-		directory = filepath.Join("interop", directory)
+		directory := filepath.Join("interop", suite.directory)
 		missing, err := readMissing(filepath.Join(directory, "missing.json"))
 		if err != nil {
 			return err
 		}
 		began := time.Now()
-		if err := prepare(ctx, directory, work, suite); err != nil {
-			return fmt.Errorf("prepare %s: %w", suite, err)
+		if err := prepare(ctx, directory, work, name); err != nil {
+			return fmt.Errorf("prepare %s: %w", name, err)
 		}
-		writef(out, "%s: prepared in %d s\n", suite, int(time.Since(began).Seconds()))
+		writef(out, "%s: prepared in %d s\n", name, int(time.Since(began).Seconds()))
 		for _, transport := range strings.Split(*transports, ",") {
 			one := attempt{
-				suite: suite, directory: directory, transport: transport, binary: binary,
-				work: filepath.Join(work, suite+"-"+transport), verbose: *verbose, timeout: *timeout,
+				suite: name, directory: directory, transport: transport, binary: binary,
+				work: filepath.Join(work, name+"-"+transport), verbose: *verbose, timeout: *timeout,
+			}
+			if transport == "tls" {
+				one.flags = suite.tls
 			}
 			began := time.Now()
 			reported, err := one.run(ctx, out)
-			table.add(suite, transport, reported, missing, err)
+			table.add(name, transport, reported, missing, err)
 			verdict := "as it should"
 			if err != nil {
 				verdict = err.Error()
 			}
-			writef(out, "%s over %s: %d scenarios in %d s, ended %s\n", suite, transport, len(reported), int(time.Since(began).Seconds()), verdict)
+			writef(out, "%s over %s: %d scenarios in %d s, ended %s\n", name, transport, len(reported), int(time.Since(began).Seconds()), verdict)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

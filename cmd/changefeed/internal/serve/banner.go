@@ -86,10 +86,8 @@ type sdkLine struct{ name, line, trust, plain string }
 
 func (b banner) sdks(endpoint, key, connection string) []sdkLine {
 	q := strconv.Quote
-	verify := ""
 	dotnet := connection
 	if b.certificate != "" {
-		verify = ", connection_verify=" + q(b.certificate)
 		dotnet += "DisableServerCertificateValidation=True;"
 	}
 	return []sdkLine{
@@ -114,16 +112,33 @@ func (b banner) sdks(endpoint, key, connection string) []sdkLine {
 			line: fmt.Sprintf("var client = new CosmosClient(%s, new CosmosClientOptions { ConnectionMode = ConnectionMode.Gateway });", q(dotnet)),
 		},
 		{
-			name: "Python",
-			line: fmt.Sprintf("client = CosmosClient(%s, %s%s)", q(endpoint), q(key), verify),
+			name:  "Python",
+			line:  fmt.Sprintf("client = CosmosClient(%s, %s)", q(endpoint), q(key)),
+			trust: pythonTrust(endpoint, b.certificate),
 		},
 	}
+}
+
+// pythonTrust is what a Python program is started with: one variable for the synchronous client, one for the
+// asynchronous one. The SDK (4.17) checks no certificate of an emulator's hosts, and takes a path in
+// connection_verify for "do check", not for the certificate.
+func pythonTrust(endpoint, certificate string) string {
+	if emulatorsHost(endpoint) {
+		return ""
+	}
+	return "REQUESTS_CA_BUNDLE=" + shellQuote(certificate) + " SSL_CERT_FILE=" + shellQuote(certificate)
+}
+
+// emulatorsHost is whether SDKs take the server for an emulator by its name.
+func emulatorsHost(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1")
 }
 
 // javaTrust is what a JVM is started with. The SDK's own switch is for these two hosts only; for others the
 // certificate goes into a trust store.
 func javaTrust(endpoint, certificate string) string {
-	if u, err := url.Parse(endpoint); err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1") {
+	if emulatorsHost(endpoint) {
 		return "-DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true"
 	}
 	return "-Djavax.net.ssl.trustStore=changefeed.p12 -Djavax.net.ssl.trustStorePassword=changeit   (made by: keytool -importcert -noprompt" +

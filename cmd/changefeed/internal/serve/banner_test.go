@@ -17,9 +17,21 @@ func TestTheBannersPathsAreAbsolute(t *testing.T) {
 	if got := r.values["certificate"]; got != want {
 		t.Errorf("the certificate is at %q, want %q", got, want)
 	}
-	for _, line := range []string{"NODE_EXTRA_CA_CERTS=" + want, "SSL_CERT_FILE=" + want, `connection_verify="` + want + `"`} {
+	for _, line := range []string{"NODE_EXTRA_CA_CERTS=" + want, "SSL_CERT_FILE=" + want} {
 		if !strings.Contains(r.banner, line) {
 			t.Errorf("no %q in\n%s", line, r.banner)
+		}
+	}
+}
+
+// Python's SDK checks certificates of hosts that aren't an emulator's, by what these variables name.
+func TestPythonsLineTellsTheCertificateWhereTheSDKChecksIt(t *testing.T) {
+	for endpoint, told := range map[string]bool{"": false, "https://shop.test/": true} {
+		r := start(t, Config{TLS: selfSigned, Data: t.TempDir(), PublicEndpoint: endpoint})
+		_, python, _ := strings.Cut(r.banner, "\nPython")
+		line := "started with  REQUESTS_CA_BUNDLE=" + r.values["certificate"] + " SSL_CERT_FILE=" + r.values["certificate"]
+		if !strings.Contains(python, "CosmosClient(") || strings.Contains(python, line) != told {
+			t.Errorf("endpoint %q, which has to be told the certificate: %t\n%s", endpoint, told, r.banner)
 		}
 	}
 }

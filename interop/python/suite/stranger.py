@@ -1,0 +1,20 @@
+"""A program that isn't told to trust the server's certificate: it has to be refused by the SDK, and says so."""
+
+import asyncio
+
+from azure.core.exceptions import ServiceRequestError
+
+from . import env
+from .sdk import listed
+
+
+async def main():
+    try:
+        async with env.new_client(retry_total=0, retry_connect=0) as client:
+            await listed(client.list_databases())
+    except ServiceRequestError as err:
+        assert "certificate" in str(err).lower(), err
+        print("refused")
+
+
+asyncio.run(main())
