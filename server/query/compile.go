@@ -1,13 +1,15 @@
 package query
 
 import (
-	"strings"
+	"time"
 )
 
 // frame is what expressions are evaluated in: one document.
 type frame struct {
 	extractor
 	args []value // a stack of arguments of the calls under way
+	held int     // what they take, in bytes
+	err  error   // why the document can't be evaluated: an *EvaluationError
 	// group is what expressions over groups see.
 	group *group
 }
@@ -38,6 +40,7 @@ type program struct {
 // compiler makes a program.
 type compiler struct {
 	params map[string]value
+	now    time.Time
 	alias  string // what stands for the document
 	root   *node
 	slots  int
@@ -45,7 +48,7 @@ type compiler struct {
 }
 
 func compile(q *selectQuery, params map[string]value) *program {
-	c := &compiler{params: params, alias: documentAlias(q), root: newNode()}
+	c := &compiler{params: params, now: time.Now(), alias: documentAlias(q), root: newNode()}
 	p := &program{root: c.root, star: q.star}
 	if q.where != nil {
 		c.condition(p, q.where)
@@ -202,21 +205,6 @@ func (c *compiler) conditional(e *conditional) (evaluator, bool) {
 			return evs[1](f)
 		}
 		return evs[2](f)
-	}, constant
-}
-
-func (c *compiler) call(e *call) (evaluator, bool) {
-	args, constant := c.all(e.args)
-	fn := functions[strings.ToUpper(e.name)].eval
-	return func(f *frame) value {
-		base := len(f.args)
-		for _, arg := range args {
-			v := arg(f)
-			f.args = append(f.args, v)
-		}
-		v := fn(f.args[base:])
-		f.args = f.args[:base]
-		return v
 	}, constant
 }
 

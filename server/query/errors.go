@@ -45,7 +45,7 @@ const (
 // SyntaxError says what is wrong with a query's text, and where. It is what a
 // client did wrong: 400.
 type SyntaxError struct {
-	// Code is one of the constants above.
+	// Code is one of the constants above, or empty: some errors have none.
 	Code string
 	// Message is the service's sentence.
 	Message string
@@ -59,12 +59,18 @@ type SyntaxError struct {
 
 // Error returns the message with its place.
 func (e *SyntaxError) Error() string {
+	if e.Code == "" {
+		return e.Message
+	}
 	return fmt.Sprintf("%s (%s, line %d, column %d)", e.Message, e.Code, e.Line, e.Column)
 }
 
 // ServiceMessage returns the error as the service puts it into the message of
-// its answer: {"errors":[{"severity":"Error","location":{...},"code":...,"message":...}]}.
+// its answer: {"errors":[{"severity":"Error","location":{...},"code":...,"message":...}]}, or {"Errors":[...]} for what has no code.
 func (e *SyntaxError) ServiceMessage() string {
+	if e.Code == "" {
+		return errorList(e.Message)
+	}
 	type location struct {
 		Start int `json:"start"`
 		End   int `json:"end"`
@@ -94,6 +100,28 @@ type UnsupportedError struct {
 // Error names the feature.
 func (e *UnsupportedError) Error() string {
 	return e.What + " is not supported by this server"
+}
+
+// EvaluationError says why a query can't be evaluated for a document: a subquery
+// that stands for one value has several rows, or a value grows too large. 400.
+type EvaluationError struct {
+	// Message is the whole sentence.
+	Message string
+}
+
+// Error returns the message.
+func (e *EvaluationError) Error() string { return e.Message }
+
+// ServiceMessage returns the error as the service puts it into the message of its
+// answer: {"Errors":["..."]}.
+func (e *EvaluationError) ServiceMessage() string { return errorList(e.Message) }
+
+func errorList(message string) string {
+	b, err := json.Marshal(map[string][]string{"Errors": {message}})
+	if err != nil {
+		return message
+	}
+	return string(b)
 }
 
 // ParameterError says that a parameter of the query has no value, or one that

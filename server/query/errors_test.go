@@ -81,8 +81,6 @@ func TestWhatIsNotEvaluatedIsRefusedByName(t *testing.T) {
 		`SELECT * FROM c WHERE FullTextContains(c.a, 'x')`:           "the function FULLTEXTCONTAINS",
 		`SELECT VectorDistance(c.a, [1]) FROM c`:                     "the function VECTORDISTANCE",
 		`SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x')`:      "ORDER BY RANK",
-		`SELECT LOWER(c.a) AS a FROM c`:                              "the function LOWER",
-		`SELECT LEFT(c.a, 1) AS a FROM c`:                            "the function LEFT",
 		`SELECT TOP 1 * FROM c OFFSET 1 LIMIT 2`:                     "TOP together with OFFSET LIMIT",
 	} {
 		_, err := query.Parse(text)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"time"
 )
 
 // class is one of the groups of the service's documentation of functions.
@@ -38,6 +37,8 @@ type function struct {
 	// prepare, instead of eval, does once per query what needn't be done per row:
 	// it returns the eval of one call.
 	prepare func(s site) func(args []value) value
+	// pairs: beyond min, arguments come two at a time.
+	pairs bool
 	// volatile marks a function whose value isn't made of its arguments alone.
 	volatile bool
 }
@@ -74,6 +75,11 @@ var refusedFunctions = map[string]function{
 // evaluated says whether there is more of the function than its name.
 func (f function) evaluated() bool { return f.eval != nil || f.prepare != nil }
 
+// takes says whether a call may have n arguments.
+func (f function) takes(n int) bool {
+	return n >= f.min && (f.max == many || n <= f.max) && (!f.pairs || (n-f.min)%2 == 0)
+}
+
 // checkCall finds the function of a call.
 func (c *checker) checkCall(e *call) error {
 	name := strings.ToUpper(e.name)
@@ -82,8 +88,8 @@ func (c *checker) checkCall(e *call) error {
 		return &UnsupportedError{What: "the user-defined function udf." + e.name}
 	case ok && !f.evaluated():
 		return &UnsupportedError{What: "the function " + name}
-	case ok && (len(e.args) < f.min || f.max != many && len(e.args) > f.max):
-		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires %s.", name, arity(f.min, f.max)))
+	case ok && !f.takes(len(e.args)):
+		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires %s.", name, f.arity()))
 	case ok:
 		return nil
 	case aggregateKinds[name] != aggregateNone:
@@ -95,6 +101,13 @@ func (c *checker) checkCall(e *call) error {
 }
 
 // arity says how many arguments a function takes.
+func (f function) arity() string {
+	if f.pairs {
+		return fmt.Sprintf("%d or %d arguments", f.min, f.max)
+	}
+	return arity(f.min, f.max)
+}
+
 func arity(low, high int) string {
 	switch {
 	case high == many:
@@ -105,18 +118,4 @@ func arity(low, high int) string {
 		return "1 argument"
 	}
 	return fmt.Sprintf("%d arguments", low)
-}
-
-// site is one call in a query, as far as it is known before any document.
-type site struct {
-	// args are the arguments that are the same for every document; of others
-	// constant is false.
-	args []fixed
-	// now is when the query was bound.
-	now time.Time
-}
-
-type fixed struct {
-	constant bool
-	v        value
 }

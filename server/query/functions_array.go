@@ -1,24 +1,74 @@
 package query
 
-// arrayFunctions are the functions of arrays.
+import (
+	"slices"
+)
+
+// arrayFunctions are the functions of arrays. What isn't an array makes the
+// result undefined.
 var arrayFunctions = map[string]function{
-	"ARRAY_AVG":          {class: classArray, min: 1, max: 1},
-	"ARRAY_CONCAT":       {class: classArray, min: 2, max: many},
+	"ARRAY_AVG":          {class: classArray, min: 1, max: 1, eval: arrayAvg},
+	"ARRAY_CONCAT":       {class: classArray, min: 2, max: many, eval: arrayConcat},
 	"ARRAY_CONTAINS":     {class: classArray, min: 2, max: 3, eval: arrayContains},
-	"ARRAY_CONTAINS_ALL": {class: classArray, min: 2, max: many},
-	"ARRAY_CONTAINS_ANY": {class: classArray, min: 2, max: many},
-	"ARRAY_LENGTH":       {class: classArray, min: 1, max: 1},
-	"ARRAY_MAX":          {class: classArray, min: 1, max: 1},
-	"ARRAY_MEDIAN":       {class: classArray, min: 1, max: 1},
-	"ARRAY_MIN":          {class: classArray, min: 1, max: 1},
-	"ARRAY_SLICE":        {class: classArray, min: 2, max: 3},
-	"ARRAY_SUM":          {class: classArray, min: 1, max: 1},
-	"CHOOSE":             {class: classArray, min: 2, max: many},
-	"OBJECTTOARRAY":      {class: classArray, min: 1, max: 3},
-	"SETDIFFERENCE":      {class: classArray, min: 2, max: 2},
-	"SETEQUAL":           {class: classArray, min: 2, max: 2},
-	"SETINTERSECT":       {class: classArray, min: 2, max: 2},
-	"SETUNION":           {class: classArray, min: 2, max: 2},
+	"ARRAY_CONTAINS_ALL": {class: classArray, min: 2, max: many, eval: func(a []value) value { return arrayContainsEach(a, kindFalse, kindTrue) }},
+	"ARRAY_CONTAINS_ANY": {class: classArray, min: 2, max: many, eval: func(a []value) value { return arrayContainsEach(a, kindTrue, kindFalse) }},
+	"ARRAY_LENGTH":       {class: classArray, min: 1, max: 1, eval: arrayLength},
+	"ARRAY_MAX":          {class: classArray, min: 1, max: 1, eval: func(a []value) value { return arrayExtreme(a[0], 1) }},
+	"ARRAY_MEDIAN":       {class: classArray, min: 1, max: 1, eval: arrayMedian},
+	"ARRAY_MIN":          {class: classArray, min: 1, max: 1, eval: func(a []value) value { return arrayExtreme(a[0], -1) }},
+	"ARRAY_SLICE":        {class: classArray, min: 2, max: 3, eval: arraySlice},
+	"ARRAY_SUM":          {class: classArray, min: 1, max: 1, eval: arraySum},
+	"CHOOSE":             {class: classArray, min: 2, max: many, eval: choose},
+	"OBJECTTOARRAY":      {class: classArray, min: 1, max: 3, eval: objectToArray},
+	"SETDIFFERENCE":      {class: classArray, min: 2, max: 2, eval: setDifference},
+	"SETEQUAL":           {class: classArray, min: 2, max: 2, eval: setEqual},
+	"SETINTERSECT":       {class: classArray, min: 2, max: 2, eval: setIntersect},
+	"SETUNION":           {class: classArray, min: 2, max: 2, eval: setUnion},
+}
+
+// arrayBuilder writes an array. It stops at maxMade.
+type arrayBuilder struct{ b []byte }
+
+func (a *arrayBuilder) full() bool { return len(a.b) > maxMade }
+
+// begin makes place for an element.
+func (a *arrayBuilder) begin() {
+	if len(a.b) == 0 {
+		a.b = append(a.b, '[')
+	} else {
+		a.b = append(a.b, ',')
+	}
+}
+
+// add appends a defined value.
+func (a *arrayBuilder) add(v value) {
+	a.begin()
+	a.b = v.appendJSON(a.b)
+}
+
+// addRaw appends the JSON of one or more elements.
+func (a *arrayBuilder) addRaw(raw []byte) {
+	a.begin()
+	a.b = append(a.b, raw...)
+}
+
+func (a *arrayBuilder) value() value {
+	if a.full() {
+		return tooLong()
+	}
+	if len(a.b) == 0 {
+		a.b = append(a.b, '[')
+	}
+	return value{kind: kindArray, b: append(a.b, ']')}
+}
+
+func areArrays(a []value) bool {
+	for _, v := range a {
+		if v.kind != kindArray {
+			return false
+		}
+	}
+	return true
 }
 
 // arrayContains looks for a value in an array. With a third argument of true an
@@ -36,17 +86,21 @@ func arrayContains(a []value) value {
 	if a[0].kind != kindArray || a[1].kind == kindUndefined {
 		return value{}
 	}
+	return boolOf(hasElement(a[0].b, a[1], partial))
+}
+
+func hasElement(array []byte, wanted value, partial bool) bool {
 	found := false
-	eachElement(a[0].b, func(_ int, raw []byte) bool {
+	eachElement(array, func(_ int, raw []byte) bool {
 		v := decode(raw)
-		if partial && v.kind == kindObject && a[1].kind == kindObject {
-			found = hasMembers(v.b, a[1].b)
+		if partial && v.kind == kindObject && wanted.kind == kindObject {
+			found = hasMembers(v.b, wanted.b)
 		} else {
-			found = equal(v, a[1])
+			found = equal(v, wanted)
 		}
 		return !found
 	})
-	return boolOf(found)
+	return found
 }
 
 func hasMembers(object, wanted []byte) bool {
@@ -57,4 +111,193 @@ func hasMembers(object, wanted []byte) bool {
 		return all
 	})
 	return all
+}
+
+// arrayContainsEach is ARRAY_CONTAINS of each further argument, joined by AND or
+// OR: one that decides does, else an undefined one makes the result undefined.
+func arrayContainsEach(a []value, decides, otherwise kind) value {
+	if a[0].kind != kindArray {
+		return value{}
+	}
+	contains := func(v value) bool { return hasElement(a[0].b, v, false) }
+	if len(a) > longList {
+		set := setOf(a[0].b)
+		contains = func(v value) bool {
+			var short [64]byte
+			return set[string(appendKey(short[:0], v))]
+		}
+	}
+	result := value{kind: otherwise}
+	for _, wanted := range a[1:] {
+		if wanted.kind == kindUndefined {
+			result = value{}
+		} else if v := boolOf(contains(wanted)); v.kind == decides {
+			return v
+		}
+	}
+	return result
+}
+
+func arrayLength(a []value) value {
+	if !areArrays(a) {
+		return value{}
+	}
+	return numberOf(float64(countElements(a[0].b)))
+}
+
+func countElements(array []byte) int64 {
+	n := int64(0)
+	eachElement(array, func(int, []byte) bool {
+		n++
+		return true
+	})
+	return n
+}
+
+func arrayConcat(a []value) value {
+	if !areArrays(a) {
+		return value{}
+	}
+	var out arrayBuilder
+	for _, v := range a {
+		if inner := trimBlanks(v.b[1 : len(v.b)-1]); len(inner) > 0 && !out.full() {
+			out.addRaw(inner)
+		}
+	}
+	return out.value()
+}
+
+// arraySlice begins at a place, or at one counted from the end when it is
+// negative, and takes the rest or as many as the third argument says.
+func arraySlice(a []value) value {
+	start, ok := integer(a[1])
+	if a[0].kind != kindArray || !ok {
+		return value{}
+	}
+	left := int64(1) << 62
+	if len(a) == 3 {
+		if left, ok = integer(a[2]); !ok {
+			return value{}
+		}
+	}
+	if start < 0 {
+		start = max(0, start+countElements(a[0].b))
+	}
+	var out arrayBuilder
+	if left <= 0 {
+		return out.value()
+	}
+	eachElement(a[0].b, func(i int, raw []byte) bool {
+		if int64(i) < start {
+			return true
+		}
+		out.addRaw(raw)
+		left--
+		return left > 0
+	})
+	return out.value()
+}
+
+// choose counts from 1.
+func choose(a []value) value {
+	i, ok := integer(a[0])
+	if !ok || i < 1 || i >= int64(len(a)) {
+		return value{}
+	}
+	return a[i]
+}
+
+// objectToArray makes an object of each member, with its name and its value.
+func objectToArray(a []value) value {
+	if a[0].kind != kindObject || !areStrings(a[1:]) {
+		return value{}
+	}
+	names := [2][]byte{[]byte("k"), []byte("v")}
+	for i, v := range a[1:] {
+		names[i] = v.b
+	}
+	var out arrayBuilder
+	eachMember(a[0].b, func(name, raw []byte) bool {
+		out.begin()
+		out.b = appendString(append(out.b, '{'), names[0])
+		out.b = appendString(append(out.b, ':'), name)
+		out.b = appendString(append(out.b, ','), names[1])
+		out.b = append(append(out.b, ':'), raw...)
+		out.b = append(out.b, '}')
+		return !out.full()
+	})
+	return out.value()
+}
+
+// numbers are an array's; ok is false when anything else is in it.
+func numbers(v value) (list []float64, ok bool) {
+	if ok = v.kind == kindArray; !ok {
+		return nil, false
+	}
+	eachElement(v.b, func(_ int, raw []byte) bool {
+		e := decode(raw)
+		list = append(list, e.num)
+		ok = e.kind == kindNumber
+		return ok
+	})
+	return list, ok
+}
+
+func arraySum(a []value) value {
+	list, ok := numbers(a[0])
+	if !ok {
+		return value{}
+	}
+	sum := 0.0
+	for _, n := range list {
+		sum += n
+	}
+	return finite(sum)
+}
+
+func arrayAvg(a []value) value {
+	list, ok := numbers(a[0])
+	if !ok || len(list) == 0 {
+		return value{}
+	}
+	return finite(arraySum(a).num / float64(len(list)))
+}
+
+func arrayMedian(a []value) value {
+	list, ok := numbers(a[0])
+	if !ok || len(list) == 0 {
+		return value{}
+	}
+	slices.Sort(list)
+	middle := len(list) / 2
+	if len(list)%2 == 1 {
+		return numberOf(list[middle])
+	}
+	return finite((list[middle-1] + list[middle]) / 2)
+}
+
+// arrayExtreme is the first of an array's values in the order of types, null <
+// booleans < numbers < strings, or the last when direction is positive. An array
+// or object in it makes it undefined.
+func arrayExtreme(v value, direction int) value {
+	if v.kind != kindArray {
+		return value{}
+	}
+	var best value
+	eachElement(v.b, func(_ int, raw []byte) bool {
+		e := decode(raw)
+		if e.kind == kindArray || e.kind == kindObject {
+			best = value{}
+			return false
+		}
+		c, ok := compare(e, best)
+		if !ok {
+			c = int(e.kind) - int(best.kind)
+		}
+		if best.kind == kindUndefined || c*direction > 0 {
+			best = e
+		}
+		return true
+	})
+	return best
 }

@@ -1,6 +1,31 @@
 package query
 
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+)
+
 // itemFunctions are the functions of whole documents.
 var itemFunctions = map[string]function{
-	"DOCUMENTID": {class: classItem, min: 1, max: 1},
+	"DOCUMENTID": {class: classItem, min: 1, max: 1, eval: documentID},
+}
+
+// documentID is the number of a document in its container: the last 8 bytes of
+// its _rid, the lowest first. Of anything else it is undefined.
+func documentID(a []value) value {
+	if a[0].kind != kindObject {
+		return value{}
+	}
+	rid := lookup(a[0].b, []byte("_rid"))
+	if rid.kind != kindString {
+		return value{}
+	}
+	// A rid is base64 with - for /.
+	text := bytes.ReplaceAll(rid.b, []byte("-"), []byte("/"))
+	b, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil || len(b) != 16 {
+		return value{}
+	}
+	return numberOf(float64(binary.LittleEndian.Uint64(b[8:])))
 }

@@ -1,41 +1,152 @@
 package query
 
-// mathFunctions are the functions of numbers.
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// mathFunctions are the functions of numbers. What isn't a number makes the
+// result undefined, and a result that is infinite or none is undefined.
 var mathFunctions = map[string]function{
-	"ABS":              {class: classMath, min: 1, max: 1},
-	"ACOS":             {class: classMath, min: 1, max: 1},
-	"ASIN":             {class: classMath, min: 1, max: 1},
-	"ATAN":             {class: classMath, min: 1, max: 1},
-	"ATN2":             {class: classMath, min: 2, max: 2},
-	"CEILING":          {class: classMath, min: 1, max: 1},
-	"COS":              {class: classMath, min: 1, max: 1},
-	"COT":              {class: classMath, min: 1, max: 1},
-	"DEGREES":          {class: classMath, min: 1, max: 1},
-	"EXP":              {class: classMath, min: 1, max: 1},
-	"FLOOR":            {class: classMath, min: 1, max: 1},
-	"INTADD":           {class: classMath, min: 2, max: 2},
-	"INTBITAND":        {class: classMath, min: 2, max: 2},
-	"INTBITLEFTSHIFT":  {class: classMath, min: 2, max: 2},
-	"INTBITNOT":        {class: classMath, min: 1, max: 1},
-	"INTBITOR":         {class: classMath, min: 2, max: 2},
-	"INTBITRIGHTSHIFT": {class: classMath, min: 2, max: 2},
-	"INTBITXOR":        {class: classMath, min: 2, max: 2},
-	"INTDIV":           {class: classMath, min: 2, max: 2},
-	"INTMOD":           {class: classMath, min: 2, max: 2},
-	"INTMUL":           {class: classMath, min: 2, max: 2},
-	"INTSUB":           {class: classMath, min: 2, max: 2},
-	"LOG":              {class: classMath, min: 1, max: 2},
-	"LOG10":            {class: classMath, min: 1, max: 1},
-	"NUMBERBIN":        {class: classMath, min: 1, max: 2},
-	"PI":               {class: classMath, min: 0, max: 0},
-	"POWER":            {class: classMath, min: 2, max: 2},
-	"RADIANS":          {class: classMath, min: 1, max: 1},
-	"RAND":             {class: classMath, min: 0, max: 0},
-	"ROUND":            {class: classMath, min: 1, max: 1},
-	"SIGN":             {class: classMath, min: 1, max: 1},
-	"SIN":              {class: classMath, min: 1, max: 1},
-	"SQRT":             {class: classMath, min: 1, max: 1},
-	"SQUARE":           {class: classMath, min: 1, max: 1},
-	"TAN":              {class: classMath, min: 1, max: 1},
-	"TRUNC":            {class: classMath, min: 1, max: 1},
+	"ABS":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Abs)},
+	"ACOS":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Acos)},
+	"ASIN":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Asin)},
+	"ATAN":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Atan)},
+	"ATN2":      {class: classMath, min: 2, max: 2, eval: onNumbers(math.Atan2)},
+	"CEILING":   {class: classMath, min: 1, max: 1, eval: onNumber(math.Ceil)},
+	"COS":       {class: classMath, min: 1, max: 1, eval: onNumber(cosine)},
+	"COT":       {class: classMath, min: 1, max: 1, eval: onNumber(cotangent)},
+	"DEGREES":   {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return 180 / math.Pi * x })},
+	"EXP":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Exp)},
+	"FLOOR":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Floor)},
+	"LOG":       {class: classMath, min: 1, max: 2, eval: logarithm},
+	"LOG10":     {class: classMath, min: 1, max: 1, eval: onNumber(log10)},
+	"NUMBERBIN": {class: classMath, min: 1, max: 2, eval: numberBin},
+	"PI":        {class: classMath, min: 0, max: 0, eval: func([]value) value { return numberOf(math.Pi) }},
+	"POWER":     {class: classMath, min: 2, max: 2, eval: onNumbers(math.Pow)},
+	"RADIANS":   {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return math.Pi * x / 180 })},
+	"RAND":      {class: classMath, min: 0, max: 0, volatile: true, eval: func([]value) value { return numberOf(rand.Float64()) }}, //nolint:gosec // it is no secret
+	"ROUND":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Round)},                                                    // halves go away from 0
+	"SIGN":      {class: classMath, min: 1, max: 1, eval: onNumber(sign)},
+	"SIN":       {class: classMath, min: 1, max: 1, eval: onNumber(sine)},
+	"SQRT":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Sqrt)},
+	"SQUARE":    {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return x * x })},
+	"TAN":       {class: classMath, min: 1, max: 1, eval: onNumber(tangent)},
+	"TRUNC":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Trunc)},
+
+	"INTADD":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a + b, true })},
+	"INTBITAND":        {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a & b, true })},
+	"INTBITLEFTSHIFT":  {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return shifted(a, b, true) })},
+	"INTBITNOT":        {class: classMath, min: 1, max: 1, eval: bitNot},
+	"INTBITOR":         {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a | b, true })},
+	"INTBITRIGHTSHIFT": {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return shifted(a, b, false) })},
+	"INTBITXOR":        {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a ^ b, true })},
+	"INTDIV":           {class: classMath, min: 2, max: 2, eval: onIntegers(divided)},
+	"INTMOD":           {class: classMath, min: 2, max: 2, eval: onIntegers(remainder)},
+	"INTMUL":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a * b, true })},
+	"INTSUB":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a - b, true })},
+}
+
+// result is what a function of numbers returns: not infinite, and not -0.
+func result(x float64) value { return finite(x + 0) }
+
+func onNumber(f func(float64) float64) func([]value) value {
+	return func(a []value) value {
+		if a[0].kind != kindNumber {
+			return value{}
+		}
+		return result(f(a[0].num))
+	}
+}
+
+func onNumbers(f func(x, y float64) float64) func([]value) value {
+	return func(a []value) value {
+		if a[0].kind != kindNumber || a[1].kind != kindNumber {
+			return value{}
+		}
+		return result(f(a[0].num, a[1].num))
+	}
+}
+
+func sign(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return 0
+}
+
+// logarithm is the natural one, or to the base of the second argument.
+func logarithm(a []value) value {
+	if len(a) == 1 {
+		return onNumber(naturalLog)(a)
+	}
+	return onNumbers(logTo)(a)
+}
+
+// numberBin is the greatest multiple of a bin's size, 1 if none is given, that
+// isn't above a number; below, for a negative size.
+func numberBin(a []value) value {
+	size := 1.0
+	if len(a) == 2 {
+		if a[1].kind != kindNumber || a[1].num == 0 {
+			return value{}
+		}
+		size = a[1].num
+	}
+	if a[0].kind != kindNumber {
+		return value{}
+	}
+	return result(math.Floor(a[0].num/size) * size)
+}
+
+// onIntegers is a function of two integers of 64 bits, which wraps around.
+func onIntegers(f func(a, b int64) (int64, bool)) func([]value) value {
+	return func(a []value) value {
+		x, ok1 := integer(a[0])
+		y, ok2 := integer(a[1])
+		if !ok1 || !ok2 {
+			return value{}
+		}
+		n, ok := f(x, y)
+		if !ok {
+			return value{}
+		}
+		return numberOf(float64(n))
+	}
+}
+
+func bitNot(a []value) value {
+	n, ok := integer(a[0])
+	if !ok {
+		return value{}
+	}
+	return numberOf(float64(^n))
+}
+
+func divided(a, b int64) (int64, bool) {
+	if b == 0 {
+		return 0, false
+	}
+	return a / b, true
+}
+
+func remainder(a, b int64) (int64, bool) {
+	if b == 0 {
+		return 0, false
+	}
+	return a % b, true
+}
+
+// shifted is undefined where C++, whose operator the service's is, leaves it open.
+func shifted(a, by int64, left bool) (int64, bool) {
+	switch {
+	case by < 0 || by > 63:
+		return 0, false
+	case left:
+		return a << by, true
+	}
+	return a >> by, true
 }

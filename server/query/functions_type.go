@@ -2,14 +2,15 @@ package query
 
 import "math"
 
-// typeFunctions are the functions of a value's type.
+// typeFunctions are the functions of a value's type. They are true or false of
+// anything, undefined included.
 var typeFunctions = map[string]function{
 	"IS_ARRAY":         {class: classType, min: 1, max: 1, eval: isKind(kindArray)},
 	"IS_BOOL":          {class: classType, min: 1, max: 1, eval: isKind(kindFalse, kindTrue)},
-	"IS_BOOLEAN":       {class: classType, min: 1, max: 1, eval: isKind(kindFalse, kindTrue)},
-	"IS_DATETIME":      {class: classType, min: 1, max: 1},
-	"IS_DEFINED":       {class: classType, min: 1, max: 1, eval: func(a []value) value { return boolOf(a[0].kind != kindUndefined) }},
-	"IS_FINITE_NUMBER": {class: classType, min: 1, max: 1, eval: isKind(kindNumber)},
+	"IS_BOOLEAN":       {class: classType, min: 1, max: 1, eval: isKind(kindFalse, kindTrue)}, // what Java's SDK resumes a page with
+	"IS_DATETIME":      {class: classType, min: 1, max: 1, eval: isDateTime},
+	"IS_DEFINED":       {class: classType, min: 1, max: 1, eval: isDefined},
+	"IS_FINITE_NUMBER": {class: classType, min: 1, max: 1, eval: isFinite},
 	"IS_INTEGER":       {class: classType, min: 1, max: 1, eval: isInteger},
 	"IS_NULL":          {class: classType, min: 1, max: 1, eval: isKind(kindNull)},
 	"IS_NUMBER":        {class: classType, min: 1, max: 1, eval: isKind(kindNumber)},
@@ -26,6 +27,37 @@ func isKind(kinds ...kind) func([]value) value {
 	return func(a []value) value { return boolOf(set&(1<<a[0].kind) != 0) }
 }
 
+func isDefined(a []value) value { return boolOf(a[0].kind != kindUndefined) }
+
+func isFinite(a []value) value {
+	return boolOf(a[0].kind == kindNumber && finite(a[0].num).kind == kindNumber)
+}
+
+// isInteger is for integers of 64 bits. 2^63 counts, because the largest of them
+// can't be told from it by a float64.
 func isInteger(a []value) value {
-	return boolOf(a[0].kind == kindNumber && a[0].num == math.Trunc(a[0].num))
+	n := a[0].num
+	return boolOf(a[0].kind == kindNumber && n == math.Trunc(n) && math.Abs(n) <= 1<<63)
+}
+
+func isDateTime(a []value) value {
+	if a[0].kind != kindString {
+		return boolOf(false)
+	}
+	_, ok := parseDateTime(a[0].b)
+	return boolOf(ok)
+}
+
+// integer is the value of an argument that has to be an integer of 64 bits.
+func integer(v value) (n int64, ok bool) {
+	if v.kind != kindNumber || v.num != math.Trunc(v.num) || math.Abs(v.num) > 1<<63 {
+		return 0, false
+	}
+	switch v.num {
+	case 1 << 63: // as near as a float64 comes to the largest
+		return math.MaxInt64, true
+	case -1 << 63:
+		return math.MinInt64, true
+	}
+	return int64(v.num), true
 }

@@ -38,7 +38,7 @@ func functionTable() string {
 		if _, aggregate := aggregateKinds[name]; !aggregate && !f.evaluated() {
 			status = "refused by name"
 		}
-		count := strings.TrimSuffix(strings.TrimSuffix(arity(f.min, f.max), "s"), " argument")
+		count := strings.TrimSuffix(strings.TrimSuffix(f.arity(), "s"), " argument")
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, f.class, count, status)
 	}
 	return b.String()

@@ -38,7 +38,9 @@ func (r *Rows) Each(doc []byte, visit func() (more bool)) error {
 	if r.selected() {
 		visit()
 	}
-	return nil
+	err := r.f.err
+	r.f.err = nil
+	return err
 }
 
 // Row projects the row that Each is at. ok is false when SELECT VALUE makes

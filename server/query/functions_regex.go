@@ -1,0 +1,131 @@
+package query
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// expression is what REGEXMATCH made of a pattern and its modifiers.
+type expression struct {
+	pattern, modifiers string
+	re                 *regexp.Regexp // nil when it is none
+	problem            string         // why the service's may be understood and this one isn't
+}
+
+// regexMatch compiles a pattern once per query when it is constant, else when it
+// changes. Matching takes time in proportion to the string.
+func regexMatch(s site) func(a []value) value {
+	var last atomic.Pointer[expression]
+	known := s.args[1].constant && (len(s.args) < 3 || s.args[2].constant)
+	if known {
+		pattern, modifiers := s.args[1].v, value{kind: kindString}
+		if len(s.args) == 3 {
+			modifiers = s.args[2].v
+		}
+		if !areStrings([]value{pattern, modifiers}) {
+			return func([]value) value { return value{} }
+		}
+		last.Store(newExpression(string(pattern.b), string(modifiers.b)))
+	}
+	return func(a []value) value {
+		if !areStrings(a) {
+			return value{}
+		}
+		x := last.Load()
+		if !known {
+			var modifiers []byte
+			if len(a) == 3 {
+				modifiers = a[2].b
+			}
+			if x == nil || x.pattern != string(a[1].b) || x.modifiers != string(modifiers) {
+				x = newExpression(string(a[1].b), string(modifiers))
+				last.Store(x)
+			}
+		}
+		switch {
+		case x.problem != "":
+			return problem(x.problem)
+		case x.re == nil:
+			return value{}
+		}
+		return boolOf(x.re.Match(a[0].b))
+	}
+}
+
+// maxPattern is the longest pattern that is compiled, in bytes: a compiled one
+// takes some hundred times as much.
+const maxPattern = 16 << 10
+
+// notRE2 are the errors of what PCRE, the service's engine, may understand:
+// looking around, backreferences, possessive and long repetitions.
+var notRE2 = []syntax.ErrorCode{
+	syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidRepeatOp, syntax.ErrInvalidRepeatSize, syntax.ErrNestingDepth, syntax.ErrLarge,
+}
+
+func newExpression(pattern, modifiers string) *expression {
+	x := &expression{pattern: pattern, modifiers: modifiers}
+	if len(pattern) > maxPattern {
+		x.problem = "the regular expression is longer than 16384 bytes"
+		return x
+	}
+	flags := ""
+	for _, m := range modifiers {
+		switch m {
+		case 'i', 'm', 's':
+			flags += string(m)
+		case 'x':
+			pattern = withoutBlanks(pattern)
+		default:
+			return x
+		}
+	}
+	if flags != "" {
+		pattern = "(?" + flags + ")" + pattern
+	}
+	re, err := regexp.Compile(pattern)
+	var wrong *syntax.Error
+	if errors.As(err, &wrong) && slices.Contains(notRE2, wrong.Code) {
+		x.problem = "the regular expression is understood by PCRE at most, and this server has RE2: " + wrong.Error()
+	}
+	x.re = re
+	return x
+}
+
+// withoutBlanks takes the white space and the comments out of a pattern, but for
+// those that are escaped or in brackets.
+func withoutBlanks(pattern string) string {
+	var b strings.Builder
+	inBrackets := false
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		switch {
+		case c == '\\' && i+1 < len(pattern):
+			b.WriteByte(c)
+			i++
+			c = pattern[i]
+			if strings.IndexByte(" \t\r\n\v\f#", c) >= 0 {
+				// RE2 doesn't know these escapes, and needs none.
+				s := b.String()
+				b.Reset()
+				b.WriteString(s[:len(s)-1])
+			}
+		case inBrackets:
+			inBrackets = c != ']'
+		case c == '[':
+			inBrackets = true
+		case strings.IndexByte(" \t\r\n\v\f", c) >= 0:
+			continue
+		case c == '#':
+			for i+1 < len(pattern) && pattern[i+1] != '\n' {
+				i++
+			}
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
