@@ -107,6 +107,15 @@ func queryFailure(err error) error {
 	return badRequest("%s", err.Error())
 }
 
+// evaluationFailure makes what came up at an item that of a request: a query that can't be evaluated for it is the client's mistake.
+func evaluationFailure(err error) error {
+	var evaluation *query.EvaluationError
+	if errors.As(err, &evaluation) {
+		return badRequest("%s", evaluation.ServiceMessage())
+	}
+	return above(err)
+}
+
 func (s *Server) queryDocuments(x *exchange) error {
 	c, err := x.owner()
 	if err != nil {
@@ -125,7 +134,7 @@ func (s *Server) queryDocuments(x *exchange) error {
 	}
 	x.charge = max(run.charge, 1)
 	if err != nil {
-		return above(err)
+		return evaluationFailure(err)
 	}
 	x.servedBy(run.served)
 	x.tellMetrics(run)
@@ -152,7 +161,7 @@ func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
 	if err != nil {
 		return nil, above(err)
 	}
-	run := &queryRun{c: c, b: b, rows: b.Rows(), shape: b.Shape(), metrics: queryMetrics{began: time.Now()}}
+	run := &queryRun{c: c, b: b, rows: b.Rows().Until(x.r.Context()), shape: b.Shape(), metrics: queryMetrics{began: time.Now()}}
 	if sc.key == nil {
 		sc.key = conditionKey(c, b, props.KeyPaths)
 	}

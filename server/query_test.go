@@ -333,7 +333,7 @@ func TestAWrongQueryIsToldInTheServicesWords(t *testing.T) {
 		ts.ask(h, "SELECT * FORM c").want(400).wantBody("Syntax error, incorrect syntax near 'FORM'.").wantBody("SC1001")
 		ts.ask(h, "SELECT * FROM c WHERE c.x = @none").want(400).wantBody("@none")
 		ts.ask(h, "SELECT * FROM c WHERE udf.f(c)").want(400).wantBody("not supported")
-		ts.ask(h, "SELECT * FROM c JOIN x IN c.xs").want(400).wantBody("JOIN")
+		ts.ask(h, "SELECT * FROM c JOIN x IN c.xs").want(400).wantBody("single input set")
 		ts.ask(h, "SELECT TOP @n * FROM c", "@n", "many").want(400)
 	}
 	for _, body := range []string{``, `[]`, `{}`, `{"query":1}`, `{"query":"SELECT * FROM c","parameters":{}}`, `{"query":null}`} {

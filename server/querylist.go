@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -57,20 +58,28 @@ func (x *exchange) queryList(all []resource) ([]resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape, eval := b.Shape(), b.Rows()
+	shape, eval := b.Shape(), b.Rows().Until(x.r.Context())
+	if shape.NoSource {
+		all = []resource{{body: []byte("{}")}}
+	}
 	var rows []resource
 	groups := eval.Groups(math.MaxInt32, nil)
 	for _, r := range all {
+		first := len(rows)
 		err := eval.Each(r.body, func() bool {
 			if shape.Grouped {
 				groups.Add()
 			} else if row, ok := eval.Row(); ok {
-				rows = append(rows, resource{key: string(eval.OrderKey(nil)) + r.key, body: bytes.Clone(row)})
+				key := string(eval.OrderKey(nil)) + r.key
+				if shape.Several {
+					key += fmt.Sprintf("/%08x", len(rows)-first)
+				}
+				rows = append(rows, resource{key: key, body: bytes.Clone(row)})
 			}
 			return true
 		})
 		if err != nil {
-			return nil, err
+			return nil, evaluationFailure(err)
 		}
 	}
 	if shape.Grouped {

@@ -123,6 +123,10 @@ func (r *queryRun) left() int64 {
 // key, id), until it returns false, the time is up, or none is left. after is the position behind the last one, empty when
 // none is left.
 func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (more bool, err error)) (after string, err error) {
+	if r.shape.NoSource {
+		_, err := visit(&store.VisitedItem{Body: []byte("{}")})
+		return "", err
+	}
 	request := r.request
 	request.Continuation = r.position.after
 	visit = r.metrics.counting(visit)
@@ -148,6 +152,12 @@ func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (mor
 	}
 }
 
+// place is where the page after this one may begin: after a document, or among the rows of one.
+type place struct {
+	after    string
+	of, done uint64
+}
+
 // inOrder answers a query whose rows come in the order of the documents. When the page is full it looks for one more row:
 // without any, this page is the last, and clients need not ask for an empty one.
 func (r *queryRun) inOrder(ctx context.Context) error {
@@ -155,43 +165,70 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 		return nil
 	}
 	var (
-		full string // the position behind a full page's last row
+		full *place // the place behind a full page's last row
 		peek = maxPeek
 		skip = r.position.skip
 		next = false // there is a row behind the page
+		// Where a document makes several rows, a page may begin and end among them.
+		before = r.position.after
+		resume = r.position.done
 	)
-	after, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
-		row, ok, err := r.rows.Eval(item.Body)
-		switch {
-		case err != nil:
+	after, err := r.scan(ctx, func(item *store.VisitedItem) (more bool, err error) {
+		answered := uint64(0)
+		if resume > 0 && documentNumber(item.Body) == r.position.of {
+			answered = resume
+		}
+		resume = 0
+		more = true
+		row, ended := uint64(0), false // the page ended with a row of this document
+		err = r.rows.Each(item.Body, func() bool {
+			raw, ok := r.rows.Row()
+			if !ok {
+				return true
+			}
+			row++
+			switch {
+			case row <= answered:
+				return true
+			case full != nil:
+				next, more = true, false
+				return false
+			case skip > 0:
+				skip--
+				return true
+			}
+			r.take(raw)
+			if r.left() == 0 {
+				more = false
+				return false
+			}
+			if r.allowed() <= 0 || len(r.page) >= maxRowBytes {
+				full, ended = &place{after: before, of: documentNumber(item.Body), done: row}, true
+			}
+			return true
+		})
+		if err != nil || !more {
 			return false, err
-		case full != "":
-			next = ok
+		}
+		switch {
+		case ended:
+			full = &place{after: item.Continuation()} // it had no more rows
+		case full != nil:
 			peek--
-			return !ok && peek > 0, nil
-		case !ok:
-			return true, nil
-		case skip > 0:
-			skip--
-			return true, nil
+		case r.shape.Several:
+			before = item.Continuation()
 		}
-		r.take(row)
-		if r.left() == 0 {
-			return false, nil
-		}
-		if r.allowed() <= 0 || len(r.page) >= maxRowBytes {
-			full = item.Continuation()
-		}
-		return true, nil
+		return peek > 0, nil
 	})
 	if err != nil || after == "" && !next || r.left() == 0 {
 		return err
 	}
+	at := place{after: after}
 	if next {
-		after = full
+		at = *full
 	}
 	r.more = true
-	r.next = queryPosition{left: r.left(), skip: skip, after: after}
+	r.next = queryPosition{left: r.left(), skip: skip, after: at.after, of: at.of, done: at.done}
 	return nil
 }
 
@@ -236,25 +273,36 @@ func (r *queryRun) sort(ctx context.Context, keep int, last *query.Position, who
 	s := r.b.NewSorter(keep, last)
 	var key []byte
 	_, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
-		row, ok, err := r.rows.Eval(item.Body)
-		if err != nil || !ok {
-			return true, err
+		at := query.Position{Tie: documentNumber(item.Body)}
+		var tooMuch error
+		err := r.rows.Each(item.Body, func() bool {
+			row, ok := r.rows.Row()
+			if !ok {
+				return true
+			}
+			key = r.rows.OrderKey(key[:0])
+			if !whole {
+				row = nil
+			}
+			at.Key = key
+			s.Add(at, row)
+			at.Row++
+			if s.Size() <= maxSortMemory {
+				return true
+			}
+			if !whole {
+				tooMuch = badRequest("OFFSET %d skips rows whose sort keys take more than %d bytes of memory: go on from the continuation "+
+					"of a page instead (x-ms-continuation)", r.position.skip, maxSortMemory)
+				return false
+			}
+			s.Shrink(maxSortMemory / 2)
+			r.shortened = true
+			return true
+		})
+		if err == nil {
+			err = tooMuch
 		}
-		key = r.rows.OrderKey(key[:0])
-		if !whole {
-			row = nil
-		}
-		s.Add(query.Position{Key: key, Tie: documentNumber(item.Body)}, row)
-		if s.Size() <= maxSortMemory {
-			return true, nil
-		}
-		if !whole {
-			return false, badRequest("OFFSET %d skips rows whose sort keys take more than %d bytes of memory: go on from the continuation "+
-				"of a page instead (x-ms-continuation)", r.position.skip, maxSortMemory)
-		}
-		s.Shrink(maxSortMemory / 2)
-		r.shortened = true
-		return true, nil
+		return true, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sort: %w", err)

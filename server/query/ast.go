@@ -19,7 +19,7 @@ type selectQuery struct {
 	offset   *count
 	limit    *count
 	alias    string // what the documents are called in expressions; set by check
-	sources  int    // of an outermost SELECT: how many bindings it and its subqueries need; set by check
+	bindings int    // of an outermost SELECT: how many it and its subqueries need beside the document; set by check
 	// condition marks the form of a patch's condition, which has no SELECT.
 	condition bool
 }

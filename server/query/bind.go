@@ -40,6 +40,15 @@ func (b *Bound) take(e expr, given map[string]json.RawMessage) error {
 		}
 		b.params[p.name] = v
 	}
+	if sub, ok := e.(*subquery); ok {
+		var err error
+		walkQuery(sub.q, func(e expr) {
+			if err == nil {
+				err = b.take(e, given)
+			}
+		})
+		return err
+	}
 	for _, child := range children(e) {
 		if err := b.take(child, given); err != nil {
 			return err
@@ -64,6 +73,7 @@ func parameter(name string, given map[string]json.RawMessage) (value, error) {
 func (b *Bound) describe(given map[string]json.RawMessage) error {
 	q, s := b.q, &b.shape
 	s.SelectAll, s.SelectValue = q.star, q.value != nil
+	s.NoSource, s.Several = q.from == nil, len(sourcesOf(q)) > 0
 	for _, n := range []struct {
 		count *count
 		to    **int64

@@ -3,7 +3,7 @@ package query
 import (
 	"fmt"
 	"math"
-	"strings"
+	"unicode/utf8"
 )
 
 // checker says what is wrong with a tree that the grammar let through, or isn't
@@ -11,14 +11,25 @@ import (
 type checker struct {
 	text string
 	q    *selectQuery
+	// scope are the names that are known, and bound counts the bindings of the whole query.
+	scope *scope
+	bound *int
+	// inner is set in a subquery; container where FROM may name the container.
+	inner, container bool
 	// selecting is set in the select list, where aggregates may be.
 	selecting bool
 }
 
 // check looks at a query, sets its alias, and makes its counts numbers.
 func check(text string, q *selectQuery) error {
-	c := &checker{text: text, q: q}
-	for _, step := range []func() error{c.clauses, c.source, c.counts, c.names, c.expressions, c.order, c.groups} {
+	c := &checker{text: text, q: q, bound: new(int), container: true}
+	err := c.all()
+	q.bindings = *c.bound
+	return err
+}
+
+func (c *checker) all() error {
+	for _, step := range []func() error{c.clauses, c.sources, c.counts, c.names, c.expressions, c.order, c.groups} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -32,34 +43,15 @@ func (c *checker) fail(t token, code, message string) error {
 
 // clauses refuses what neither is evaluated.
 func (c *checker) clauses() error {
+	if c.inner {
+		return c.inSubquery()
+	}
 	q := c.q
 	switch {
 	case q.rank:
 		return &UnsupportedError{What: "ORDER BY RANK"}
 	case q.top != nil && q.limit != nil:
 		return &UnsupportedError{What: "TOP together with OFFSET LIMIT"}
-	}
-	return nil
-}
-
-func (c *checker) source() error {
-	from := c.q.from
-	switch {
-	case from == nil:
-		return &UnsupportedError{What: "a query without FROM"}
-	case len(from.joins) > 0:
-		return &UnsupportedError{What: "JOIN"}
-	case from.subquery != nil:
-		return &UnsupportedError{What: "a subquery in FROM"}
-	case from.in:
-		return &UnsupportedError{What: "IN in FROM"}
-	}
-	name, ok := from.collection.(*ident)
-	if !ok {
-		return &UnsupportedError{What: "a path in FROM"}
-	}
-	if c.q.alias = from.alias; from.alias == "" {
-		c.q.alias = name.name
 	}
 	return nil
 }
@@ -141,17 +133,21 @@ func (c *checker) expressions() error {
 func (c *checker) expr(e expr) error {
 	switch e := e.(type) {
 	case *ident:
-		if e.name != c.q.alias {
-			return c.fail(e.tok, CodeIdentifier, fmt.Sprintf("Identifier '%s' could not be resolved.", e.name))
+		binding, ok := c.scope.lookup(e.name)
+		if !ok {
+			return c.unresolved(e)
 		}
+		e.binding = binding
 	case *call:
 		if err := c.checkCall(e); err != nil {
 			return err
 		}
 	case *like:
-		return &UnsupportedError{What: "LIKE"}
+		if e.hasEscape && utf8.RuneCountInString(e.escape) != 1 {
+			return c.fail(token{}, CodeSyntax, "The ESCAPE of LIKE has to be one character.")
+		}
 	case *subquery:
-		return &UnsupportedError{What: strings.TrimSpace(e.kind + " (a subquery)")}
+		return c.subquery(e.q, false)
 	case *object:
 		seen := map[string]bool{}
 		for _, m := range e.members {
@@ -175,7 +171,11 @@ func (c *checker) order() error {
 		if err := c.expr(o.e); err != nil {
 			return err
 		}
-		if path, ok := staticPath(o.e, nil); !ok || len(path) == 0 {
+		binding, path, ok := boundPath(o.e, nil)
+		if ok && binding != document {
+			return &SyntaxError{Message: "Order-by over correlated collections is not supported.", End: len(c.text), Line: 1, Column: 1}
+		}
+		if !ok || len(path) == 0 {
 			return errorAt(c.text, 0, len(c.text), CodeOrderBy, "",
 				"Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
 		}
@@ -229,28 +229,35 @@ type step struct {
 // staticPath returns the steps of a path below the documents, which are the same
 // for every document; ok is false for any other expression.
 func staticPath(e expr, params map[string]value) (path []step, ok bool) {
+	binding, path, ok := boundPath(e, params)
+	return path, ok && binding == document
+}
+
+// boundPath is staticPath for a path below anything that FROM names.
+func boundPath(e expr, params map[string]value) (binding int, path []step, ok bool) {
 	for {
 		switch m := e.(type) {
 		case *ident:
+			binding = m.binding
 			for i, j := 0, len(path)-1; i < j; i, j = i+1, j-1 {
 				path[i], path[j] = path[j], path[i]
 			}
-			return path, true
+			return binding, path, true
 		case *member:
 			s := step{name: []byte(m.name)}
 			if m.index != nil {
 				v, ok := constant(m.index, params)
 				if !ok {
-					return nil, false
+					return 0, nil, false
 				}
 				if s, ok = stepOf(v); !ok {
-					return nil, false
+					return 0, nil, false
 				}
 			}
 			path = append(path, s)
 			e = m.base
 		default:
-			return nil, false
+			return 0, nil, false
 		}
 	}
 }

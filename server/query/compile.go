@@ -1,15 +1,19 @@
 package query
 
 import (
+	"context"
 	"time"
 )
 
 // frame is what expressions are evaluated in: one document.
 type frame struct {
 	extractor
-	args []value // a stack of arguments of the calls under way
-	held int     // what they take, in bytes
-	err  error   // why the document can't be evaluated: an *EvaluationError
+	inner []extractor // of the bindings other than the document
+	steps int         // combinations of FROM that were looked at
+	ctx   context.Context
+	args  []value // a stack of arguments of the calls under way
+	held  int     // what they take, in bytes
+	err   error   // why the document can't be evaluated: an *EvaluationError
 	// group is what expressions over groups see.
 	group *group
 }
@@ -26,6 +30,10 @@ type program struct {
 	slots int
 	star  bool
 	where evaluator // nil without a condition
+	from  *from     // with loops, and then instead of where
+	inner []*inner
+	// value is what SELECT * is of when it isn't the document.
+	value func(f *frame) []byte
 	// With byID, the condition can only be true of documents of these ids, and is
 	// true when one of the id's evaluators is.
 	byID map[string][]evaluator
@@ -44,13 +52,19 @@ type compiler struct {
 	alias  string // what stands for the document
 	root   *node
 	slots  int
+	inner  []*inner
 	group  *grouping // whose select list is being compiled
 }
 
 func compile(q *selectQuery, params map[string]value) *program {
 	c := &compiler{params: params, now: time.Now(), alias: documentAlias(q), root: newNode()}
 	p := &program{root: c.root, star: q.star}
-	if q.where != nil {
+	if sources := sourcesOf(q); len(sources) > 0 {
+		p.from = c.from(q, q.where)
+		if q.star {
+			p.value = c.raw(sources[0].binding, nil)
+		}
+	} else if q.where != nil {
 		c.condition(p, q.where)
 	}
 	for _, o := range q.orderBy {
@@ -58,7 +72,7 @@ func compile(q *selectQuery, params map[string]value) *program {
 		p.keys, p.desc = append(p.keys, key), append(p.desc, o.desc)
 	}
 	c.selection(p, q)
-	p.slots = c.slots
+	p.slots, p.inner = c.slots, c.inner
 	return p
 }
 
@@ -143,7 +157,11 @@ func (c *compiler) expr(e expr) (evaluator, bool) {
 	if ev := c.overGroup(e); ev != nil {
 		return ev, false
 	}
-	if path, ok := staticPath(e, c.params); ok {
+	if binding, path, ok := boundPath(e, c.params); ok {
+		if binding != document {
+			raw := c.raw(binding, path)
+			return func(f *frame) value { return decode(raw(f)) }, false
+		}
 		slot := c.slot(path)
 		return func(f *frame) value { return decode(f.slots[slot]) }, false
 	}
@@ -160,6 +178,10 @@ func (c *compiler) expr(e expr) (evaluator, bool) {
 		return fold(c.in(e))
 	case *between:
 		return fold(c.between(e))
+	case *like:
+		return fold(c.like(e))
+	case *subquery:
+		return c.subquery(e)
 	case *conditional:
 		return fold(c.conditional(e))
 	case *call:
@@ -226,11 +248,17 @@ func (c *compiler) emit(e expr) (emitter, bool) {
 	case *object:
 		return c.emitObject(e.members)
 	}
-	if path, ok := staticPath(e, c.params); ok && c.group == nil {
-		slot := c.slot(path)
+	if binding, path, ok := boundPath(e, c.params); ok && c.group == nil {
+		raw := c.raw(binding, path)
 		return func(f *frame, dst []byte) ([]byte, bool) {
-			return append(dst, f.slots[slot]...), f.slots[slot] != nil
+			b := raw(f)
+			return append(dst, b...), b != nil
 		}, false
+	}
+	if sub, ok := e.(*subquery); ok {
+		if emit := c.emitSubquery(sub); emit != nil {
+			return emit, false
+		}
 	}
 	ev, constant := c.expr(e)
 	return func(f *frame, dst []byte) ([]byte, bool) {

@@ -16,6 +16,9 @@ func Condition(text string) (*Filter, error) {
 	if err := check(text, q); err != nil {
 		return nil, err
 	}
+	if len(sourcesOf(q)) > 0 {
+		return nil, &UnsupportedError{What: "a condition on anything but the item itself (FROM x IN, a path in FROM)"}
+	}
 	b, err := bind(q, nil)
 	if err != nil {
 		return nil, err

@@ -103,7 +103,8 @@ func (e *UnsupportedError) Error() string {
 }
 
 // EvaluationError says why a query can't be evaluated for a document: a subquery
-// that stands for one value has several rows, or a value grows too large. 400.
+// that stands for one value has several rows, a value grows too large, or a
+// function can't do with its arguments. 400.
 type EvaluationError struct {
 	// Message is the whole sentence.
 	Message string
@@ -136,21 +137,6 @@ type ParameterError struct {
 // Error names the parameter and what is wrong.
 func (e *ParameterError) Error() string {
 	return fmt.Sprintf("the query's parameter %s %s", e.Name, e.Reason)
-}
-
-// FunctionError says that a function can't be evaluated for a document: its
-// result would be too long, or its regular expression is one that isn't
-// understood here. 400; the query's other rows don't matter.
-type FunctionError struct {
-	// Function is its name, in upper case.
-	Function string
-	// Reason says what is wrong.
-	Reason string
-}
-
-// Error names the function and what is wrong.
-func (e *FunctionError) Error() string {
-	return fmt.Sprintf("the function %s can't be evaluated: %s", e.Function, e.Reason)
 }
 
 // CrossPartitionError says that a query can't be answered by putting the rows

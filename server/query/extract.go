@@ -126,6 +126,26 @@ func (x *extractor) extract(root *node, doc []byte) error {
 	return nil
 }
 
+// extractAny walks over any JSON value. What is no JSON has nothing in it.
+func (x *extractor) extractAny(root *node, raw []byte) {
+	clear(x.slots)
+	x.left = len(x.slots)
+	if x.left == 0 {
+		return
+	}
+	if root.slot != noSlot {
+		x.fill(root.slot, raw)
+	}
+	if root.leaf() || x.left == 0 || len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
+		return
+	}
+	x.buf = *bytes.NewBuffer(raw)
+	x.dec.Reset(&x.buf, lenient...)
+	if x.descend(root, &x.dec) != nil {
+		clear(x.slots)
+	}
+}
+
 func (x *extractor) fill(slot int, raw []byte) {
 	if x.slots[slot] == nil {
 		x.slots[slot] = raw

@@ -103,6 +103,9 @@ func (b *Bound) ranges(k Keys) (ranges []Range, point bool, err error) {
 	if k.Point != "" {
 		return []Range{pointRange(k.Point)}, true, nil
 	}
+	if b.shape.NoSource {
+		return []Range{pointRange("")}, true, nil // one range is asked, whichever
+	}
 	keys, ok := b.Keys(k.Paths)
 	if !ok || k.EPK == nil {
 		return []Range{{Min: "", Max: "FF", IsMinInclusive: true}}, false, nil

@@ -71,6 +71,8 @@ type Shape struct {
 	SelectValue bool
 	// SelectAll: the rows are the documents' own bytes (SELECT *).
 	SelectAll bool
+	// NoSource: without FROM no document is read. The rows are those of one document, {}, and there is nothing else.
+	NoSource bool
 	// Several: a document may make several rows, or none (JOIN, FROM x IN, FROM c.path): use [Rows.Each].
 	Several bool
 }
@@ -88,6 +90,8 @@ type SortKey struct {
 // be (TOP can be: the client or the server trims).
 func (s Shape) NeedsOneRange() string {
 	switch {
+	case s.NoSource:
+		return ""
 	case s.GroupBy:
 		return "GROUP BY"
 	case len(s.Aggregates) > 0:

@@ -19,6 +19,10 @@ type Rows struct {
 func (b *Bound) Rows() *Rows {
 	r := &Rows{prog: b.prog}
 	r.f.slots = make([][]byte, b.prog.slots)
+	r.f.inner = make([]extractor, len(b.prog.inner))
+	for i, in := range b.prog.inner {
+		r.f.inner[i].slots = make([][]byte, in.slots)
+	}
 	return r
 }
 
@@ -35,7 +39,9 @@ func (r *Rows) Each(doc []byte, visit func() (more bool)) error {
 		return err
 	}
 	r.doc = doc
-	if r.selected() {
+	if p := r.prog.from; p != nil {
+		p.rows(&r.f, visit)
+	} else if r.selected() {
 		visit()
 	}
 	err := r.f.err
@@ -50,7 +56,10 @@ func (r *Rows) Each(doc []byte, visit func() (more bool)) error {
 //
 // TOP, OFFSET LIMIT, ORDER BY and DISTINCT are the caller's: see [Rows.OrderKey].
 func (r *Rows) Row() (row json.RawMessage, ok bool) {
-	if r.prog.star {
+	switch p := r.prog; {
+	case p.value != nil:
+		return p.value(&r.f), true
+	case p.star:
 		return r.doc, true
 	}
 	r.out, ok = r.prog.row(&r.f, r.out[:0])

@@ -1,0 +1,140 @@
+package query
+
+import "fmt"
+
+// Names. FROM gives each of its sources a name; a subquery sees its own names and
+// those around it, its own first. What a name stands for is a binding, a number
+// that check writes into the tree: the evaluator knows no names.
+
+// scope is what the names of one FROM stand for.
+type scope struct {
+	names map[string]int
+	outer *scope
+}
+
+func (s *scope) lookup(name string) (binding int, ok bool) {
+	for ; s != nil; s = s.outer {
+		if binding, ok = s.names[name]; ok {
+			return binding, true
+		}
+	}
+	return 0, false
+}
+
+// sources looks at FROM, and gives its names their bindings.
+func (c *checker) sources() error {
+	c.scope = &scope{names: map[string]int{}, outer: c.scope}
+	from := c.q.from
+	if from == nil {
+		if c.q.star {
+			return c.fail(token{}, CodeStar, "'SELECT *' is not valid if FROM clause is omitted.")
+		}
+		return nil
+	}
+	if c.q.star && len(from.joins) > 0 {
+		return c.fail(token{}, CodeStar, "'SELECT *' is only valid with a single input set.")
+	}
+	for i, s := range append([]*source{from}, from.joins...) {
+		if err := c.source(s, i == 0); err != nil {
+			return err
+		}
+	}
+	c.q.alias, _ = sourceName(from)
+	return nil
+}
+
+// sourceName is the name of a source: the one that it was given, or the last of
+// its path. A subquery, and an element that is named by its index, may have none.
+func sourceName(s *source) (name string, tok token) {
+	if s.alias != "" {
+		return s.alias, s.tok
+	}
+	switch e := s.collection.(type) {
+	case *ident:
+		return e.name, e.tok
+	case *member:
+		return e.name, s.tok
+	}
+	return "", s.tok
+}
+
+func (c *checker) source(s *source, first bool) error {
+	if s.subquery != nil {
+		if err := c.subquery(s.subquery, first && c.container); err != nil {
+			return err
+		}
+		s.binding = c.bind()
+	} else if err := c.collection(s, first && c.container); err != nil {
+		return err
+	}
+	name, tok := sourceName(s)
+	if name == "" {
+		return nil
+	}
+	if _, twice := c.scope.names[name]; twice {
+		return c.fail(tok, CodeAlias, fmt.Sprintf("The input alias '%s' is specified more than once in the FROM clause.", name))
+	}
+	c.scope.names[name] = s.binding
+	return nil
+}
+
+// collection finds what a path of FROM begins with: a name of FROM, or of one
+// around it. Where the container may be meant, any other name means it.
+func (c *checker) collection(s *source, container bool) error {
+	e := s.collection
+	for {
+		m, ok := e.(*member)
+		if !ok {
+			break
+		}
+		e = m.base
+	}
+	root, ok := e.(*ident)
+	if !ok {
+		return &UnsupportedError{What: "such a path in FROM"}
+	}
+	binding, known := c.scope.lookup(root.name)
+	if !known && !container {
+		return c.unresolved(root)
+	}
+	root.binding = binding // the document is 0
+	if s.binding = binding; s.in || root != s.collection {
+		s.binding = c.bind()
+	}
+	return nil
+}
+
+func (c *checker) unresolved(e *ident) error {
+	return c.fail(e.tok, CodeIdentifier, fmt.Sprintf("Identifier '%s' could not be resolved.", e.name))
+}
+
+// bind returns a new binding.
+func (c *checker) bind() int {
+	*c.bound++
+	return *c.bound
+}
+
+// subquery looks at a SELECT in another.
+func (c *checker) subquery(q *selectQuery, container bool) error {
+	sub := &checker{text: c.text, q: q, scope: c.scope, bound: c.bound, container: container, inner: true}
+	return sub.all()
+}
+
+// inSubquery refuses what the service doesn't have in subqueries, and what would
+// have to be decided over several documents in one that reads the container.
+func (c *checker) inSubquery() error {
+	q := c.q
+	switch {
+	case len(q.orderBy) > 0:
+		return c.fail(token{}, CodeSubqueryOrder, "'ORDER BY' is not supported in subqueries.")
+	case q.top != nil:
+		return c.fail(q.top.tok, CodeSubqueryTop, "'TOP' is not supported in subqueries.")
+	case q.limit != nil:
+		return c.fail(q.offset.tok, CodeSubqueryLimit, "'OFFSET LIMIT' clause is not supported in subqueries.")
+	case c.container && q.distinct:
+		return &UnsupportedError{What: "DISTINCT in a subquery over the container"}
+	case c.container && isGrouped(q):
+		return &UnsupportedError{What: "an aggregate or GROUP BY in a subquery over the container"}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// FROM, as it is run. A document makes a row for every combination of what its
+// sources have. The combinations are run through by loops in each other and never
+// held, so a join takes the memory of one row, whatever its product is. A term of
+// WHERE is looked at as soon as all that it names is known: one that names the
+// document only is looked at once, before any loop.
+
+// Bounds of what one row, and the subqueries of one document, may hold.
+const (
+	// maxValue bounds a value that a query makes, in bytes: an array of ARRAY(...), a
+	// row, a string put together. It is far beyond a document's 2 MB.
+	maxValue = 16 << 20
+	// maxKept bounds what DISTINCT and GROUP BY of a subquery hold of one document.
+	maxKept = 32 << 20
+	// checkEvery is how many combinations are run through before somebody is asked
+	// whether the result is still wanted.
+	checkEvery = 4096
+)
+
+// inner is the place of a binding other than the document.
+type inner struct {
+	root  *node
+	slots int
+}
+
+// loop is one source of FROM.
+type loop struct {
+	at int // which of the frame's inner bindings
+	in *inner
+	// each calls visit with what the source has, until it returns false; each then does, too.
+	each func(f *frame, visit func(raw []byte) bool) bool
+}
+
+// from is a compiled FROM and WHERE.
+type from struct {
+	loops []loop
+	// filters are the terms of WHERE that can be told once so many loops are under way.
+	filters [][]evaluator
+}
+
+// rows calls visit for every combination that WHERE is true of, until it returns
+// false; rows then does, too.
+func (p *from) rows(f *frame, visit func() bool) bool { return p.step(f, 0, visit) }
+
+func (p *from) step(f *frame, i int, visit func() bool) bool {
+	if !f.goesOn() {
+		return false
+	}
+	for _, filter := range p.filters[i] {
+		if filter(f).kind != kindTrue {
+			return f.err == nil
+		}
+	}
+	if i == len(p.loops) {
+		return visit() && f.err == nil
+	}
+	l := &p.loops[i]
+	return l.each(f, func(raw []byte) bool {
+		f.inner[l.at].extractAny(l.in.root, raw)
+		return p.step(f, i+1, visit)
+	})
+}
+
+// goesOn says whether the evaluation still has a purpose.
+func (f *frame) goesOn() bool {
+	if f.steps++; f.ctx != nil && f.steps%checkEvery == 0 && f.err == nil {
+		f.err = f.ctx.Err()
+	}
+	return f.err == nil
+}
+
+// stop ends the evaluation of the document.
+func (f *frame) stop(message string) {
+	if f.err == nil {
+		f.err = &EvaluationError{Message: message}
+	}
+}
+
+// tooLarge ends the evaluation when a value has become too large.
+func (f *frame) tooLarge(size int) bool {
+	if size <= maxValue {
+		return false
+	}
+	f.stop(fmt.Sprintf("The query makes a value of more than %d bytes.", maxValue))
+	return true
+}
+
+// Until ends the evaluation of a document with ctx's error when ctx is done, also
+// in the middle of a large join. Without it nothing does. It returns r.
+func (r *Rows) Until(ctx context.Context) *Rows {
+	r.f.ctx = ctx
+	return r
+}
+
+// sourcesOf are the sources of a FROM that need a loop.
+func sourcesOf(q *selectQuery) []*source {
+	if q.from == nil {
+		return nil
+	}
+	return slices.DeleteFunc(append([]*source{q.from}, q.from.joins...), func(s *source) bool { return !s.loops() })
+}
+
+// loops is false for another name of something that is known already.
+func (s *source) loops() bool {
+	_, name := s.collection.(*ident)
+	return s.in || !name
+}
+
+// from compiles FROM and WHERE; where is what stands for WHERE.
+func (c *compiler) from(q *selectQuery, where expr) *from {
+	p := &from{}
+	depth := map[int]int{} // how many loops have to be under way for a binding to be known
+	for _, s := range sourcesOf(q) {
+		l := loop{at: s.binding - 1, in: c.place(s.binding)}
+		l.each = c.each(s)
+		p.loops = append(p.loops, l)
+		depth[s.binding] = len(p.loops)
+	}
+	p.filters = make([][]evaluator, len(p.loops)+1)
+	for _, term := range conjuncts(where, nil) {
+		needs := 0
+		eachBinding(term, func(binding int) { needs = max(needs, depth[binding]) })
+		ev, _ := c.expr(term)
+		p.filters[needs] = append(p.filters[needs], ev)
+	}
+	return p
+}
+
+// conjuncts appends the terms all of which have to be true for where to be.
+func conjuncts(where expr, terms []expr) []expr {
+	l, ok := where.(*logical)
+	switch {
+	case where == nil:
+		return terms
+	case !ok || l.op != "AND":
+		return append(terms, where)
+	}
+	for _, t := range l.terms {
+		terms = conjuncts(t, terms)
+	}
+	return terms
+}
+
+// eachBinding calls f with what an expression names, also in its subqueries.
+func eachBinding(e expr, f func(binding int)) {
+	switch e := e.(type) {
+	case *ident:
+		f(e.binding)
+	case *subquery:
+		walkQuery(e.q, func(x expr) { eachBinding(x, f) })
+	}
+	for _, child := range children(e) {
+		eachBinding(child, f)
+	}
+}
+
+// each compiles a source.
+func (c *compiler) each(s *source) func(f *frame, visit func(raw []byte) bool) bool {
+	values := c.values(s)
+	if !s.in {
+		return values
+	}
+	return func(f *frame, visit func(raw []byte) bool) bool {
+		return values(f, func(raw []byte) bool {
+			if len(raw) == 0 || raw[0] != '[' {
+				return true // only arrays have elements
+			}
+			more := true
+			eachElement(raw, func(_ int, element []byte) bool {
+				more = visit(element)
+				return more
+			})
+			return more
+		})
+	}
+}
+
+// values compiles a source without IN: a path, or a subquery's rows.
+func (c *compiler) values(s *source) func(f *frame, visit func(raw []byte) bool) bool {
+	if s.subquery != nil {
+		return c.block(s.subquery, s.subquery.where).each
+	}
+	binding, path, ok := boundPath(s.collection, c.params)
+	if !ok {
+		return func(*frame, func([]byte) bool) bool { return true }
+	}
+	raw := c.raw(binding, path)
+	return func(f *frame, visit func([]byte) bool) bool {
+		if v := raw(f); v != nil {
+			return visit(v)
+		}
+		return true
+	}
+}
+
+// place returns the place of a binding.
+func (c *compiler) place(binding int) *inner {
+	for len(c.inner) < binding {
+		c.inner = append(c.inner, &inner{root: newNode()})
+	}
+	return c.inner[binding-1]
+}
+
+// raw compiles a path: its bytes as they are stored, nil for what isn't there.
+func (c *compiler) raw(binding int, path []step) func(f *frame) []byte {
+	if binding == document {
+		slot := c.slot(path)
+		return func(f *frame) []byte { return f.slots[slot] }
+	}
+	in, at := c.place(binding), binding-1
+	n := in.root.place(path)
+	if n.slot == noSlot {
+		n.slot = in.slots
+		in.slots++
+	}
+	slot := n.slot
+	return func(f *frame) []byte { return f.inner[at].slots[slot] }
+}

@@ -1,0 +1,264 @@
+package query
+
+import "fmt"
+
+// Subqueries. Each runs in the frame of what is around it, over bindings of its
+// own, and its rows are run through one by one.
+
+// block is a compiled SELECT in another.
+type block struct {
+	from *from
+	emit emitter // the row
+	// distinct drops rows that were there before.
+	distinct bool
+	group    *grouping // the rows are those of groups, instead of emit
+}
+
+// block compiles a subquery; where is what stands for its WHERE.
+func (c *compiler) block(q *selectQuery, where expr) *block {
+	outer := c.group
+	c.group = nil
+	defer func() { c.group = outer }()
+	b := &block{from: c.from(q, where), distinct: q.distinct}
+	if isGrouped(q) {
+		b.group = c.grouping(q)
+		return b
+	}
+	b.emit, _ = c.emit(rowOf(q))
+	return b
+}
+
+// rowOf is what a SELECT makes its rows of, as one expression.
+func rowOf(q *selectQuery) expr {
+	switch {
+	case q.star:
+		return &ident{deep: 1, binding: q.from.binding}
+	case q.value != nil:
+		return q.value
+	}
+	return objectOf(q)
+}
+
+// objectOf is a select list as the object that it makes.
+func objectOf(q *selectQuery) *object {
+	o := &object{members: make([]selected, len(q.items))}
+	for i, name := range outputNames(q.items) {
+		o.members[i] = selected{e: q.items[i].e, name: name}
+	}
+	return o
+}
+
+// each calls visit with the rows as JSON, each in memory of its own, until it
+// returns false; each then does, too.
+func (b *block) each(f *frame, visit func(raw []byte) bool) bool {
+	if b.distinct {
+		visit = different(f, visit)
+	}
+	if b.group != nil {
+		return b.eachGroup(f, visit)
+	}
+	return b.from.rows(f, func() bool {
+		raw, ok := b.emit(f, nil)
+		return f.err == nil && (!ok || visit(raw))
+	})
+}
+
+// different passes on the rows that weren't there before.
+func different(f *frame, visit func(raw []byte) bool) func(raw []byte) bool {
+	seen := map[string]bool{}
+	held := 0
+	return func(raw []byte) bool {
+		key := string(appendKey(nil, decode(raw)))
+		if seen[key] {
+			return true
+		}
+		seen[key] = true
+		if held += groupOverhead + len(key); !f.holds(held) {
+			return false
+		}
+		return visit(raw)
+	}
+}
+
+// holds is false, and the evaluation ends, when a subquery holds too much.
+func (f *frame) holds(size int) bool {
+	if size > maxKept {
+		f.stop(fmt.Sprintf("A subquery with DISTINCT or GROUP BY needs more than %d bytes of memory for one item.", maxKept))
+	}
+	return f.err == nil
+}
+
+// eachGroup runs through all rows, and then through their groups in the order in
+// which they were met. Without GROUP BY there is one group, also of no rows.
+func (b *block) eachGroup(f *frame, visit func(raw []byte) bool) bool {
+	g := b.group
+	groups := map[string]*group{}
+	var order []*group
+	add := func(key string, values []value) *group {
+		m := g.newGroup(key)
+		m.keep(values)
+		groups[key] = m
+		order = append(order, m)
+		return m
+	}
+	if len(g.keys) == 0 {
+		add("", nil)
+	}
+	held := 0
+	values := make([]value, len(g.keys))
+	var key []byte
+	b.from.rows(f, func() bool {
+		key = key[:0]
+		for i, k := range g.keys {
+			values[i] = k(f)
+			key = appendKey(key, values[i])
+		}
+		m := groups[string(key)]
+		if m == nil {
+			m = add(string(key), values)
+			held += m.size
+		}
+		before := m.size
+		g.add(m, f)
+		held += m.size - before
+		return f.holds(held)
+	})
+	outer := f.group
+	defer func() { f.group = outer }()
+	for _, m := range order {
+		if f.err != nil {
+			return false
+		}
+		f.group = m
+		raw, ok := g.row(f, nil)
+		f.group = outer
+		if ok && !visit(raw) {
+			return false
+		}
+	}
+	return f.err == nil
+}
+
+// subquery compiles an expression that is made of a SELECT.
+func (c *compiler) subquery(e *subquery) (evaluator, bool) {
+	switch e.kind {
+	case "EXISTS":
+		return c.exists(e.q, e.q.where, true), false
+	case "ALL":
+		// All rows are as WHERE has it when there is none of which it is false.
+		var where expr = &literal{deep: 1, v: boolOf(false)}
+		if e.q.where != nil {
+			where = &unary{deep: above(e.q.where), op: "NOT", x: e.q.where}
+		}
+		return c.exists(e.q, where, false), false
+	}
+	if isSimple(e) {
+		return c.expr(rowOf(e.q))
+	}
+	raw := c.json(e)
+	return func(f *frame) value { return decode(raw(f)) }, false
+}
+
+// isSimple says whether a subquery is just an expression in other words.
+func isSimple(e *subquery) bool {
+	return e.kind == "" && e.q.from == nil && e.q.where == nil && !isGrouped(e.q)
+}
+
+// emitSubquery compiles a subquery whose JSON is wanted: numbers keep the digits
+// that they are stored with. It is nil for those that make no JSON of their own.
+func (c *compiler) emitSubquery(e *subquery) emitter {
+	if e.kind == "EXISTS" || e.kind == "ALL" {
+		return nil
+	}
+	if isSimple(e) {
+		emit, _ := c.emit(rowOf(e.q))
+		return emit
+	}
+	raw := c.json(e)
+	return func(f *frame, dst []byte) ([]byte, bool) {
+		b := raw(f)
+		return append(dst, b...), b != nil
+	}
+}
+
+// json compiles a subquery that makes a value of its rows, nil of none.
+func (c *compiler) json(e *subquery) func(f *frame) []byte {
+	b := c.block(e.q, e.q.where)
+	switch e.kind {
+	case "ARRAY":
+		return b.array
+	case "FIRST", "LAST":
+		return func(f *frame) (found []byte) {
+			b.each(f, func(raw []byte) bool {
+				found = raw
+				return e.kind == "LAST"
+			})
+			return found
+		}
+	}
+	return func(f *frame) (found []byte) {
+		b.each(f, func(raw []byte) bool {
+			if found != nil {
+				f.stop("The cardinality of a scalar subquery result set cannot be greater than one.")
+				return false
+			}
+			found = raw
+			return true
+		})
+		return found
+	}
+}
+
+// exists says whether there is a row.
+func (c *compiler) exists(q *selectQuery, where expr, yes bool) evaluator {
+	if !isGrouped(q) {
+		outer := c.group
+		c.group = nil
+		rows := c.from(q, where)
+		row, _ := c.expr(rowOf(q))
+		c.group = outer
+		return func(f *frame) value {
+			found := false
+			rows.rows(f, func() bool {
+				found = row(f).kind != kindUndefined
+				return !found
+			})
+			return boolOf(found == yes)
+		}
+	}
+	b := c.block(q, where)
+	return func(f *frame) value {
+		found := false
+		b.each(f, func([]byte) bool {
+			found = true
+			return false
+		})
+		return boolOf(found == yes)
+	}
+}
+
+// array makes an array of the rows.
+func (b *block) array(f *frame) []byte {
+	array := []byte{'['}
+	take := func(emit func([]byte) ([]byte, bool)) bool {
+		mark := len(array)
+		if mark > 1 {
+			array = append(array, ',')
+		}
+		var ok bool
+		if array, ok = emit(array); !ok {
+			array = array[:mark]
+		}
+		return !f.tooLarge(len(array))
+	}
+	if b.group == nil && !b.distinct {
+		b.from.rows(f, func() bool {
+			return take(func(dst []byte) ([]byte, bool) { return b.emit(f, dst) })
+		})
+	} else {
+		b.each(f, func(raw []byte) bool {
+			return take(func(dst []byte) ([]byte, bool) { return append(dst, raw...), true })
+		})
+	}
+	return append(array, ']')
+}
