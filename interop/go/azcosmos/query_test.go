@@ -226,19 +226,3 @@ func TestQueryOrderWithinAKey(t *testing.T) {
 		equal(t, fmt.Sprint(paged), "[4 10 16 22 28 34 40 46 52 58]", "in pages")
 	})
 }
-
-func TestCrossPartitionOrderIsRefused(t *testing.T) {
-	env.Scenario(t, "query-refused", func(t *testing.T) {
-		c, _ := orchard(t)
-		for _, query := range []string{
-			"SELECT * FROM c ORDER BY c.n", "SELECT DISTINCT c.name FROM c", "SELECT VALUE COUNT(1) FROM c", "SELECT VALUE SUM(c.n) FROM c",
-			"SELECT c.name, COUNT(1) AS k FROM c GROUP BY c.name", "SELECT * FROM c OFFSET 5 LIMIT 5",
-		} {
-			_, err := c.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), nil).NextPage(t.Context())
-			refused(t, err, 400)
-			if !strings.Contains(err.Error(), "cross partition query can not be directly served by the gateway") {
-				t.Errorf("%s: the refusal is not the service's sentence: %v", query, err)
-			}
-		}
-	})
-}

@@ -3,21 +3,8 @@ import assert from "node:assert/strict";
 import { CosmosClient } from "@azure/cosmos";
 
 import { endpoint, key, newContainer, refused } from "../lib/env.js";
+import { ids, orchard } from "../lib/orchard.js";
 import { scenario } from "../lib/scenario.js";
-
-const names = ["apple", "Apricot", "banana", "it's", "plum", "quince"];
-
-/** 60 fruits under six keys, over two partitions. */
-async function orchard(t) {
-  const container = await newContainer(t);
-  const all = Array.from({ length: 60 }, (_, n) => ({
-    id: String(n).padStart(2, "0"), pk: names[n % 6], n, name: names[n % 6], tags: [`t${n % 3}`], inner: { "x y": n % 4 }, ...(n % 2 === 0 && { price: n / 4 }),
-  }));
-  for (const fruit of all) await container.items.create(fruit);
-  return { container, all };
-}
-
-const ids = (items) => items.map((i) => i.id).sort();
 
 scenario("query-filter", async (t) => {
   const { container, all } = await orchard(t);
@@ -129,19 +116,6 @@ scenario("query-point-order", async (t) => {
   assert.deepEqual(await order("SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 2 LIMIT 3"), [16, 22, 28]);
   assert.deepEqual(await order("SELECT VALUE COUNT(1) FROM c WHERE c.n > 20"), [7]);
   assert.deepEqual(await order("SELECT VALUE c.n FROM c ORDER BY c.n", { maxItemCount: 3 }), [4, 10, 16, 22, 28, 34, 40, 46, 52, 58]);
-});
-
-scenario("query-refused", async (t) => {
-  const { container } = await orchard(t);
-  for (const query of [
-    "SELECT * FROM c ORDER BY c.n", "SELECT DISTINCT c.name FROM c", "SELECT VALUE COUNT(1) FROM c", "SELECT VALUE SUM(c.n) FROM c",
-    "SELECT c.name, COUNT(1) AS k FROM c GROUP BY c.name", "SELECT * FROM c OFFSET 5 LIMIT 5",
-  ]) {
-    for (const options of [{}, { forceQueryPlan: true }]) {
-      const err = await refused(container.items.query(query, options).fetchAll(), 400);
-      assert.match(err.message, /cross partition query can not be directly served by the gateway/, query);
-    }
-  }
 });
 
 scenario("read-many", async (t) => {

@@ -39,6 +39,7 @@ public final class Main {
             Items.add(suite);
             Writes.add(suite);
             Queries.add(suite);
+            Planned.add(suite);
             Throughput.add(suite);
             Feeds.add(suite);
             Topology.add(suite);

@@ -2,7 +2,6 @@ package changefeed;
 
 import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosContainer;
-import com.azure.cosmos.CosmosException;
 import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
 import com.azure.cosmos.models.FeedRange;
@@ -34,7 +33,6 @@ final class Queries {
         suite.add("query-startswith", Queries::startsWith);
         suite.add("query-top", Queries::top);
         suite.add("query-point-order", Queries::pointOrder);
-        suite.add("query-refused", Queries::refused);
     }
 
     /** A container of three partitions with 60 items under six keys. */
@@ -189,14 +187,5 @@ final class Queries {
         Check.equal(List.of(ascending.size()), c.queryItems("SELECT VALUE COUNT(1) FROM c", one, Integer.class).stream().toList(), "the count");
         Check.equal(List.of((int) IntStream.range(0, 60).filter(i -> i % 6 == 4 && i > 30).count()),
             c.queryItems("SELECT VALUE COUNT(1) FROM c WHERE c.n > 30", one, Integer.class).stream().toList(), "the count of a filter");
-    }
-
-    private static void refused(Suite suite) {
-        CosmosContainer c = data(suite);
-        for (String text : List.of("SELECT * FROM c ORDER BY c.n", "SELECT DISTINCT c.pk FROM c", "SELECT c.pk FROM c GROUP BY c.pk",
-            "SELECT * FROM c OFFSET 1 LIMIT 2", "SELECT VALUE COUNT(1) FROM c", "SELECT VALUE SUM(c.n) FROM c", "SELECT VALUE MAX(c.n) FROM c")) {
-            CosmosException refusal = Check.refused(400, text, () -> c.queryItems(text, new CosmosQueryRequestOptions(), JsonNode.class).stream().toList());
-            Check.that(refusal.getMessage().contains("cross partition query can not be directly served by the gateway"), "%s is refused with: %s", text, refusal.getMessage());
-        }
     }
 }

@@ -1,0 +1,253 @@
+// Queries over several partitions, which the SDK puts together from each one's answer by the server's plan: when the server
+// refuses to serve one directly, or because it is asked for the plan first.
+import assert from "node:assert/strict";
+
+import { CosmosClient } from "@azure/cosmos";
+
+import { splitFirst } from "../lib/admin.js";
+import { endpoint, key, newContainer, refused } from "../lib/env.js";
+import { ids, names, orchard } from "../lib/orchard.js";
+import { scenario } from "../lib/scenario.js";
+
+const sizes = [undefined, 1, 7, 1000];
+
+/** The ways that the SDK has to ask. */
+const ways = [{}, { forceQueryPlan: true }, { forceQueryPlan: true, enableQueryControl: true }];
+
+/** What a query returns in pages of a size; no page has more. */
+async function inPages(container, query, options) {
+  const iterator = container.items.query(query, options);
+  const found = [];
+  while (iterator.hasMoreResults()) {
+    const { resources } = await iterator.fetchNext();
+    const most = options.maxItemCount ?? Infinity;
+    assert.ok((resources ?? []).length <= most, `${JSON.stringify(query)}: a page of ${resources?.length}, asked for ${most}`);
+    found.push(...(resources ?? []));
+  }
+  return found;
+}
+
+/** Each query in each way and in pages of each size, judged. */
+async function everyWay(container, query, judge) {
+  for (const way of ways) {
+    for (const maxItemCount of sizes) {
+      const options = { ...way, ...(maxItemCount && { maxItemCount }) };
+      judge(await inPages(container, query, options), `${JSON.stringify(query)} with ${JSON.stringify(options)}`);
+    }
+  }
+}
+
+const is = (want) => (got, what) => assert.deepEqual(got, want, what);
+const has = (want) => (got, what) => assert.deepEqual([...got].sort(order), [...want].sort(order), what);
+const order = (a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1);
+const upTo = (n) => Array.from({ length: n }, (_, i) => i);
+const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+scenario("query-order", async (t) => {
+  const { container, all } = await orchard(t);
+  const by = (...keys) => [...all].sort((a, b) => keys.reduce((r, k) => r || compare(...k(a, b)), 0)).map((f) => f.n);
+  for (const [query, want] of [
+    ["SELECT VALUE c.n FROM c ORDER BY c.n", upTo(60)],
+    ["SELECT VALUE c.n FROM c ORDER BY c.n DESC", upTo(60).reverse()],
+    ["SELECT VALUE c.n FROM c WHERE c.n >= 10 AND c.n < 30 ORDER BY c.n DESC", upTo(30).slice(10).reverse()],
+    ["SELECT VALUE c.n FROM c ORDER BY c.name, c.n", by((a, b) => [a.name, b.name], (a, b) => [a.n, b.n])],
+    ["SELECT VALUE c.n FROM c ORDER BY c.name ASC, c.n DESC", by((a, b) => [a.name, b.name], (a, b) => [b.n, a.n])],
+    ["SELECT VALUE c.n FROM c ORDER BY c.inner['x y'] DESC, c.id", by((a, b) => [b.inner["x y"], a.inner["x y"]], (a, b) => [a.id, b.id])],
+    ["SELECT TOP 7 VALUE c.n FROM c ORDER BY c.n DESC", [59, 58, 57, 56, 55, 54, 53]],
+    ["SELECT TOP 100 VALUE c.price FROM c WHERE IS_DEFINED(c.price) ORDER BY c.price", upTo(30).map((n) => n / 2)],
+    ["SELECT VALUE c.n FROM c WHERE c.n > 100 ORDER BY c.n", []],
+    [{ query: "SELECT VALUE c.n FROM c WHERE c.n >= @low ORDER BY c.n", parameters: [{ name: "@low", value: 57 }] }, [57, 58, 59]],
+  ]) {
+    await everyWay(container, query, is(want));
+  }
+  // Whole items, and many that are equal: each once.
+  await everyWay(container, "SELECT * FROM c ORDER BY c.name", (found, what) => {
+    assert.deepEqual(found.map((f) => f.name), all.map((f) => f.name).sort(), what);
+    assert.deepEqual(ids(found), ids(all), what);
+  });
+});
+
+scenario("query-offset", async (t) => {
+  const { container } = await orchard(t);
+  for (const [query, want] of [
+    ["SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 13 LIMIT 9", upTo(22).slice(13)],
+    ["SELECT VALUE c.n FROM c ORDER BY c.n DESC OFFSET 0 LIMIT 3", [59, 58, 57]],
+    ["SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 58 LIMIT 9", [58, 59]],
+    ["SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 60 LIMIT 9", []],
+    ["SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 5 LIMIT 0", []],
+    [{ query: "SELECT VALUE c.n FROM c ORDER BY c.n OFFSET @o LIMIT @l", parameters: [{ name: "@o", value: 4 }, { name: "@l", value: 2 }] }, [4, 5]],
+  ]) {
+    await everyWay(container, query, is(want));
+  }
+  await everyWay(container, "SELECT * FROM c WHERE c.n < 50 OFFSET 10 LIMIT 25", (found, what) => {
+    assert.equal(found.length, 25, what);
+    assert.equal(new Set(ids(found)).size, 25, what);
+    assert.ok(found.every((f) => f.n < 50), what);
+  });
+});
+
+scenario("query-distinct", async (t) => {
+  const { container } = await orchard(t);
+  await everyWay(container, "SELECT DISTINCT VALUE c.name FROM c", has(names));
+  await everyWay(container, "SELECT DISTINCT c.name FROM c WHERE c.name != 'plum'", has(names.filter((n) => n !== "plum").map((name) => ({ name }))));
+  await everyWay(container, "SELECT DISTINCT TOP 4 VALUE c.name FROM c", (found, what) => assert.equal(new Set(found).size, 4, what));
+  await everyWay(container, "SELECT DISTINCT VALUE c.name FROM c OFFSET 1 LIMIT 3", (found, what) => assert.equal(new Set(found).size, 3, what));
+  await everyWay(container, "SELECT DISTINCT c.tags, c.inner FROM c", (found, what) => {
+    assert.equal(found.length, 12, what);
+    assert.equal(new Set(found.map((f) => JSON.stringify(f))).size, 12, what);
+  });
+  // In pages that are smaller than a run of equal values the SDK doesn't get on with an ordered one, so the pages are large.
+  for (const way of ways) is([...names].sort())(await inPages(container, "SELECT DISTINCT VALUE c.name FROM c ORDER BY c.name", { ...way, maxItemCount: 1000 }));
+});
+
+scenario("query-aggregates", async (t) => {
+  const { container } = await orchard(t);
+  for (const [query, want] of [
+    ["SELECT VALUE COUNT(1) FROM c", [60]],
+    ["SELECT VALUE COUNT(c.price) FROM c", [30]],
+    ["SELECT VALUE COUNT(1) FROM c WHERE c.n >= 45", [15]],
+    ["SELECT VALUE SUM(c.n) FROM c", [1770]],
+    ["SELECT VALUE SUM(c.price) FROM c", [217.5]],
+    ["SELECT VALUE AVG(c.n) FROM c", [29.5]],
+    ["SELECT VALUE AVG(c.price) FROM c WHERE c.n < 10", [1]],
+    ["SELECT VALUE MIN(c.n) FROM c WHERE c.n > 33", [34]],
+    ["SELECT VALUE MAX(c.price) FROM c", [14.5]],
+    ["SELECT VALUE MIN(c.name) FROM c", ["Apricot"]],
+    ["SELECT VALUE MAX(c.n) FROM c WHERE c.name = 'plum'", [58]], // one of the partitions has none
+    ["SELECT VALUE COUNT(1) FROM c WHERE c.n > 100", [0]],
+    ["SELECT VALUE SUM(c.n) FROM c WHERE c.n > 100", [0]],
+    ["SELECT VALUE AVG(c.n) FROM c WHERE c.n > 100", []],
+    ["SELECT VALUE MIN(c.n) FROM c WHERE c.n > 100", []],
+    ["SELECT VALUE SUM(c.name) FROM c", []],
+  ]) {
+    await everyWay(container, query, is(want));
+  }
+});
+
+scenario("query-aggregates-named", async (t) => {
+  const { container } = await orchard(t);
+  await everyWay(
+    container, "SELECT COUNT(1) AS many, SUM(c.n), AVG(c.n) AS mean, MIN(c.name) AS least, MAX(c.price) AS most FROM c",
+    is([{ many: 60, $1: 1770, mean: 29.5, least: "Apricot", most: 14.5 }]),
+  );
+  await everyWay(container, "SELECT COUNT(1) AS many, MAX(c.n) AS most FROM c WHERE c.n > 100", is([{ many: 0 }]));
+});
+
+scenario("query-group", async (t) => {
+  const { container, all } = await orchard(t);
+  const groups = names.map((name, i) => {
+    const mine = all.filter((f) => f.name === name);
+    const sum = mine.reduce((s, f) => s + f.n, 0);
+    return { name, many: 10, total: sum, mean: sum / 10, least: i, most: 54 + i };
+  });
+  await everyWay(
+    container, "SELECT c.name, COUNT(1) AS many, SUM(c.n) AS total, AVG(c.n) AS mean, MIN(c.n) AS least, MAX(c.n) AS most FROM c GROUP BY c.name", has(groups),
+  );
+  const pairs = new Set(all.map((f) => JSON.stringify({ name: f.name, k: f.inner["x y"] })));
+  await everyWay(container, "SELECT c.name, c.inner['x y'] AS k FROM c GROUP BY c.name, c.inner['x y']", has([...pairs].map((p) => JSON.parse(p))));
+  await everyWay(
+    container, "SELECT UPPER(c.name) AS name, COUNT(c.price) AS many FROM c WHERE c.n < 12 GROUP BY UPPER(c.name)",
+    has(names.map((n, i) => ({ name: n.toUpperCase(), many: i % 2 === 0 ? 2 : 0 }))),
+  );
+  await everyWay(container, "SELECT c.name, COUNT(1) AS many FROM c WHERE c.n > 100 GROUP BY c.name", is([]));
+});
+
+scenario("query-join", async (t) => {
+  const container = await newContainer(t);
+  for (const n of upTo(12)) {
+    await container.items.create({ id: String(n), pk: `key ${n}`, n, children: upTo(n % 4).map((k) => ({ name: `child ${k}`, grade: k })), list: [n, n + 1] });
+  }
+  await everyWay(
+    container, "SELECT c.id, x.name FROM c JOIN x IN c.children WHERE x.grade > 0",
+    has(upTo(12).flatMap((n) => upTo(n % 4).slice(1).map((k) => ({ id: String(n), name: `child ${k}` })))),
+  );
+  await everyWay(container, "SELECT VALUE x FROM x IN c.list", has(upTo(12).flatMap((n) => [n, n + 1])));
+  await everyWay(container, "SELECT VALUE x.grade * 10 + y FROM c JOIN x IN c.children JOIN y IN c.list WHERE c.n = 7", has([7, 8, 17, 18, 27, 28]));
+  for (const [query, want] of [
+    ["SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE x FROM x IN c.children WHERE x.grade = 2)", ["11", "3", "7"]],
+    ["SELECT VALUE ARRAY(SELECT VALUE x.name FROM x IN c.children) FROM c WHERE c.n IN (4, 6)", [[], ["child 0", "child 1"]]],
+    ["SELECT VALUE (SELECT VALUE COUNT(1) FROM x IN c.children) FROM c WHERE c.n < 4", [0, 1, 2, 3]],
+    ["SELECT VALUE s FROM c JOIN (SELECT VALUE x.grade FROM x IN c.children WHERE x.grade > 1) s", [2, 2, 2]],
+    ["SELECT VALUE COUNT(1) FROM c JOIN x IN c.children", [18]],
+  ]) {
+    await everyWay(container, query, has(want));
+  }
+  await everyWay(container, "SELECT VALUE c.n FROM c WHERE EXISTS(SELECT VALUE x FROM x IN c.children) ORDER BY c.n DESC", is([11, 10, 9, 7, 6, 5, 3, 2, 1]));
+  has(["child 0", "child 1", "child 2"])(await inPages(container, "SELECT VALUE x.name FROM c JOIN x IN c.children", { partitionKey: "key 3" }));
+});
+
+scenario("query-within-key", async (t) => {
+  // Everything that the server does alone, because it is asked for one key.
+  const { container } = await orchard(t);
+  for (const [query, want] of [
+    ["SELECT DISTINCT VALUE c.tags[0] FROM c", ["t1"]],
+    ["SELECT c.inner['x y'] AS k, COUNT(1) AS many FROM c GROUP BY c.inner['x y']", [{ k: 0, many: 5 }, { k: 2, many: 5 }]],
+    ["SELECT COUNT(1) AS many, SUM(c.n) AS total, MAX(c.n) AS most FROM c", [{ many: 10, total: 310, most: 58 }]],
+    ["SELECT VALUE SUM(c.n) / COUNT(1) FROM c", [31]],
+    ["SELECT VALUE {'least': MIN(c.n), 'all': [COUNT(1)]} FROM c", [{ least: 4, all: [10] }]],
+  ]) {
+    for (const maxItemCount of sizes) has(want)(await inPages(container, query, { partitionKey: "plum", ...(maxItemCount && { maxItemCount }) }), query);
+  }
+});
+
+scenario("query-refused", async (t) => {
+  const { container } = await orchard(t);
+  for (const [query, said] of [
+    ["SELECT ST_DISTANCE(c.a, c.b) FROM c", /ST_DISTANCE/i],
+    ["SELECT * FROM c WHERE FULLTEXTCONTAINS(c.name, 'plum')", /FULLTEXTCONTAINS/i],
+    ["SELECT VectorDistance(c.v, [1]) FROM c", /VectorDistance/i],
+    ["SELECT VALUE NOSUCH(c.n) FROM c", /NOSUCH/],
+    ["SELECT VALUE udf.mine(c.n) FROM c", /udf/i],
+  ]) {
+    for (const options of [...ways, { partitionKey: "plum" }]) {
+      const err = await refused(container.items.query(query, options).fetchAll(), 400);
+      assert.match(err.message, said, query);
+    }
+  }
+  // What the SDK can't put together from several partitions.
+  for (const query of ["SELECT VALUE SUM(c.n) / 2 FROM c", "SELECT VALUE {'all': COUNT(1)} FROM c", "SELECT * FROM c ORDER BY LOWER(c.name)"]) {
+    for (const options of ways) await refused(container.items.query(query, options).fetchAll(), 400);
+  }
+});
+
+scenario("query-resume", async (t) => {
+  const { container, all } = await orchard(t);
+  for (const [query, want] of [
+    ["SELECT c.n FROM c ORDER BY c.n", upTo(60)],
+    ["SELECT c.n FROM c ORDER BY c.n DESC", upTo(60).reverse()],
+    ["SELECT c.n, c.name FROM c ORDER BY c.name DESC", undefined], // ten of each
+  ]) {
+    const found = [];
+    let continuationToken;
+    for (let pages = 0; pages < 40; pages++) {
+      const fresh = new CosmosClient({ endpoint, key }).database(container.database.id).container(container.id);
+      const iterator = fresh.items.query(query, { maxItemCount: 7, forceQueryPlan: true, enableQueryControl: true, continuationToken });
+      const page = await iterator.fetchNext();
+      found.push(...(page.resources ?? []));
+      continuationToken = page.continuationToken;
+      if (!continuationToken || !iterator.hasMoreResults()) break;
+    }
+    if (want) is(want)(found.map((f) => f.n), query);
+    has(all.map((f) => f.n))(found.map((f) => f.n), query);
+    if (!want) is(all.map((f) => f.name).sort().reverse())(found.map((f) => f.name), query);
+  }
+});
+
+scenario("query-split", async (t) => {
+  for (const way of ways) {
+    for (const [query, judge] of [
+      ["SELECT VALUE c.n FROM c", has(upTo(60))],
+      ["SELECT VALUE c.n FROM c ORDER BY c.n DESC", is(upTo(60).reverse())],
+      ["SELECT VALUE c.name FROM c ORDER BY c.name", is(upTo(60).map((n) => names[n % 6]).sort())],
+    ]) {
+      const { container } = await orchard(t);
+      const iterator = container.items.query(query, { ...way, maxItemCount: 4 });
+      const found = [];
+      for (let pages = 0; iterator.hasMoreResults(); pages++) {
+        if (pages === 2 || pages === 5) await splitFirst(container);
+        found.push(...((await iterator.fetchNext()).resources ?? []));
+      }
+      judge(found, `${query} with ${JSON.stringify(way)} over two splits`);
+    }
+  }
+});
