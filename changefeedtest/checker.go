@@ -255,6 +255,9 @@ func (c *checker) childSent(h *host, l lease.Lease) {
 		if t := c.tenures[tenureKey{h, a.Token}]; t != nil && !c.trusted(t) {
 			c.violate(7, "%s: creates child %s of lease %s after trust ended", h.id, l.Token, a.Token)
 		}
+		if at := a.Start(feed.Now()); a.Continuation == "" && at.Kind() == feed.StartNow {
+			a = a.StartingAt(c.defaultStart()) // what a foreign host dropped, the children say again
+		}
 		if l.Continuation != a.Continuation || l.Properties[lease.PropertyStart] != a.Properties[lease.PropertyStart] {
 			c.violate(8, "%s: creates child %s at %q, lease %s is at %q",
 				h.id, l.Token, l.Continuation, a.Token, a.Continuation)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -271,6 +272,32 @@ func TestPositionThatJavaWritesBackIsDeliveredAgain(t *testing.T) {
 			s.t.Errorf("%d leases of 2, %d changes missing, %d delivered again", s.owned(h), s.missing(), s.redelivered())
 		}
 	})
+}
+
+// Java drops where a lease starts, which we keep in it as long as it has no position. When its partition
+// is split before anybody has read it, the children get the start that all hosts are configured with.
+func TestChildrenOfALeaseWhoseStartJavaDroppedStartAsConfigured(t *testing.T) {
+	play(t, func(s *scene) {
+		s.add(20)
+		s.setFaults(func(c call, _ *draw, f *fault) { f.lost = c.op == opRead })
+		first := s.join("first")
+		s.initialised()
+		first.leave()
+		<-first.done
+		f := s.visit(true, habits{})
+		s.sleep(time.Minute)
+		if l := s.lease("0"); l.Owner != f.instance || l.Continuation != "" || l.Properties[lease.PropertyStart] != "" {
+			s.t.Fatalf("lease 0 of %q is at %q, and starts at %q; want nothing but its owner, %s", l.Owner, l.Continuation, l.Properties[lease.PropertyStart], f.instance)
+		}
+		s.split("0")
+		f.crash()
+		s.setFaults(nil)
+		s.join("ours")
+		s.sleep(s.times.takeover() + 2*s.times.acquire + time.Minute)
+		if n := len(s.list().Leases); n != 2 || s.missing() > 0 || s.redelivered() > 0 {
+			s.t.Errorf("%d leases of 2, %d changes missing, %d delivered again", n, s.missing(), s.redelivered())
+		}
+	}, partitions(1), from(feed.Beginning()))
 }
 
 // The .NET processor frees the lease of whom it had listed as the owner when taking it
