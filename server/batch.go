@@ -129,6 +129,9 @@ func (e batchEntry) read(kind store.OpKind, unpatchable [][]string) batchOp {
 			return o
 		}
 	}
+	if o.err = checkText(e.ResourceBody); o.err != nil {
+		return o
+	}
 	switch kind {
 	case store.OpCreate, store.OpUpsert, store.OpReplace:
 		o.Body = e.ResourceBody

@@ -114,7 +114,7 @@ func (x *exchange) body(limit int64) ([]byte, error) {
 		n, err := body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if errors.Is(err, io.EOF) {
-			return buf, nil
+			return buf, checkText(buf)
 		}
 		if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
 			return nil, tooLarge("the body of the request has more than %d bytes", limit)
@@ -123,6 +123,19 @@ func (x *exchange) body(limit int64) ([]byte, error) {
 			return nil, badRequest("the body of the request can't be read: %v", err)
 		}
 	}
+}
+
+// cosmosBinary is the first byte of JSON in the service's own binary form. No text begins with it.
+const cosmosBinary = 0x80
+
+// checkText refuses a body that .NET's SDK has written in binary, which it does where its user has asked for that. Answers are
+// always text: the SDK takes both.
+func checkText(body []byte) error {
+	if len(body) > 0 && body[0] == cosmosBinary {
+		return badRequest("a body in CosmosBinary, the binary form of JSON, is not supported by this server. Start the client without " +
+			"AZURE_COSMOS_BINARY_ENCODING_ENABLED=true in its environment")
+	}
+	return nil
 }
 
 // maxItems is the page size that the request asks for; 0: the server's choice.

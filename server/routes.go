@@ -71,6 +71,7 @@ func (s *Server) table() []route {
 		{http.MethodGet, "/dbs/*/colls/*/docs", nil, "read documents", false, s.readDocuments},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, "batch", false, s.runBatch}, // one that only reads may be signed with a read-only key
 		{http.MethodPost, "/dbs/*/colls/*/docs", isPlan, "plan query", false, s.planQuery},
+		{http.MethodPost, "/dbs/*/colls/*/docs", isFeedQuery, "refuse a query over the change feed", false, refusal("a query over the change feed (the header A-IM with a query)")},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isQuery, "query documents", false, s.queryDocuments},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isUpsert, "upsert document", true, s.upsertDocument},
 		{http.MethodPost, "/dbs/*/colls/*/docs", nil, "create document", true, s.createDocument},
@@ -93,6 +94,9 @@ func isQuery(x *exchange) bool {
 	return strings.HasPrefix(strings.ToLower(x.header("Content-Type")), wire.ContentTypeQuery) ||
 		x.flag(wire.HeaderIsQuery) || x.flag(wire.HeaderIsQueryGo)
 }
+
+// isFeedQuery is a query of changes, which previews of .NET's SDK can make. As a query of the items it would be answered with others.
+func isFeedQuery(x *exchange) bool { return isChangeFeed(x) && isQuery(x) }
 
 func isUpsert(x *exchange) bool { return x.flag(wire.HeaderUpsert) }
 

@@ -1,0 +1,331 @@
+package server
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/hybridrow"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// Requests as the .NET SDK, 3.62, writes them in gateway mode, by its source: names, values, spelling, and the order in which its
+// GatewayStoreClient and its HttpClient put them on the wire. No .NET client was run.
+
+// dotnetCommon comes behind an operation's own headers in each request.
+const dotnetCommon = `x-ms-cosmos-sdk-supportedcapabilities: 11
+x-ms-noretry-449: True
+x-ms-activity-id: 5a6f1c2e-1f9b-4a8e-9a55-0f8c8a6d7d11
+Cache-Control: no-cache
+User-Agent: cosmos-netstandard-sdk/3.62.1|1|X64|Ubuntu 22.04.5 LTS|.NET 8.0.10|N|F 00000010|
+x-ms-version: 2020-07-15
+Accept: application/json
+`
+
+// dotnet sends a request: its own headers a line each, and its body. What is signed is link, as the SDK takes it: the resource's
+// name, or its rid in lower case.
+func (ts *testServer) dotnet(method, path, kind, link, own, body string) response {
+	ts.t.Helper()
+	date := wire.FormatTime(ts.db.Now())
+	signature := ts.key.Sign(wire.Payload(method, kind, link, date, ""))
+	// HttpUtility.UrlEncode writes hexadecimal digits in lower case.
+	token := strings.NewReplacer("+", "%2b", "/", "%2f", "=", "%3d").Replace("sig=" + base64.StdEncoding.EncodeToString(signature))
+	text := method + " " + path + " HTTP/1.1\nHost: localhost:8081\n" + own + "x-ms-date: " + date + "\nauthorization: type%3dmaster%26ver%3d1.0%26" + token + "\n" + dotnetCommon
+	contentType := ""
+	if at := strings.Index(text, "Content-Type: "); at >= 0 { // with the content, behind all others
+		end := at + strings.IndexByte(text[at:], '\n') + 1
+		contentType = text[at:end]
+		text = text[:at] + text[end:]
+	}
+	if body != "" {
+		text += contentType + fmt.Sprintf("Content-Length: %d\n", len(body))
+	}
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(strings.ReplaceAll(text, "\n", "\r\n") + "\r\n" + body)))
+	if err != nil {
+		ts.t.Fatalf("%v:\n%s", err, text)
+	}
+	w := httptest.NewRecorder()
+	ts.ServeHTTP(w, r.WithContext(ts.t.Context()))
+	a := response{t: ts.t, what: method + " " + path, status: w.Code, header: w.Header(), body: w.Body.Bytes()}
+	a.checkRules()
+	if got := a.header.Get(wire.HeaderActivityID); got != "5a6f1c2e-1f9b-4a8e-9a55-0f8c8a6d7d11" {
+		ts.t.Errorf("%s: activity id %s", a.what, got)
+	}
+	return a
+}
+
+// Links of the container that the tests work on.
+const (
+	ordersLink = "dbs/shop/colls/orders"
+	ordersDocs = "/dbs/shop/colls/orders/docs"
+)
+
+func TestDotNetStartsAndReadsItsRoutingMap(t *testing.T) {
+	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
+	var account struct {
+		WritableLocations        []struct{ DatabaseAccountEndpoint string }
+		UserConsistencyPolicy    struct{ DefaultConsistencyLevel string }
+		QueryEngineConfiguration string
+	}
+	ts.dotnet("GET", "/", "", "", "", "").want(200).decode(&account)
+	var limits map[string]any
+	if err := json.Unmarshal([]byte(account.QueryEngineConfiguration), &limits); err != nil || len(account.WritableLocations) != 1 ||
+		account.WritableLocations[0].DatabaseAccountEndpoint != "http://localhost:8081/" || account.UserConsistencyPolicy.DefaultConsistencyLevel != "Session" {
+		t.Errorf("%+v, %v", account, err)
+	}
+
+	container := ts.dotnet("GET", "/dbs/shop/colls/orders", "colls", ordersLink, "", "").want(200).object()
+	rid := container["_rid"].(string)
+	self := "/" + strings.TrimSuffix(container["_self"].(string), "/")
+	if again := ts.dotnet("GET", self, "colls", strings.ToLower(rid), "", "").want(200).object(); again["id"] != "orders" {
+		t.Errorf("by its rid the container is %v", again)
+	}
+
+	// The map is read until 304; what isn't, the SDK would read for ever.
+	const whole = "x-ms-max-item-count: -1\nA-IM: Incremental Feed\n"
+	first := ts.dotnet("GET", self+"/pkranges/", "pkranges", strings.ToLower(rid), whole, "").want(200).wantHeader(wire.HeaderItemCount, "2")
+	etag := first.header.Get("Etag")
+	ts.dotnet("GET", self+"/pkranges/", "pkranges", strings.ToLower(rid), whole+"If-None-Match: "+etag+"\n", "").want(304).wantHeader("Etag", etag)
+
+	c, err := ts.db.Container(t.Context(), "shop", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Split(t.Context(), "0", ""); err != nil {
+		t.Fatal(err)
+	}
+	var more struct{ PartitionKeyRanges []struct{ Parents []string } }
+	ts.dotnet("GET", self+"/pkranges/", "pkranges", strings.ToLower(rid), whole+"If-None-Match: "+etag+"\n", "").want(200).decode(&more)
+	if len(more.PartitionKeyRanges) != 2 || !slices.Equal(more.PartitionKeyRanges[0].Parents, []string{"0"}) {
+		t.Errorf("behind the split come %+v", more)
+	}
+}
+
+func TestDotNetWorksOnItems(t *testing.T) {
+	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
+	const (
+		key     = `x-ms-documentdb-partitionkey: ["p"]` + "\n"
+		link    = ordersLink + "/docs/1"
+		path    = ordersDocs + "/1"
+		session = "x-ms-session-token: 0:-1#12,1:-1#7\n"
+	)
+	created := ts.dotnet("POST", ordersDocs, "docs", ordersLink, key+session, `{"id":"1","pk":"p","v":1}`).want(201).wantBody(`"v":1`)
+	if got := created.header.Get(wire.HeaderAltContentPath); got != ordersLink || strings.Count(created.header.Get(wire.HeaderSessionToken), ":") != 1 {
+		t.Errorf("the session's container is %q, its token %q", got, created.header.Get(wire.HeaderSessionToken))
+	}
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, key, `{"id":"1","pk":"p"}`).want(409).wantBody(`"code":"Conflict"`)
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, key+"x-ms-documentdb-is-upsert: True\nPrefer: return=minimal\n", `{"id":"1","pk":"p","v":2}`).
+		want(200).wantHeader("Content-Length", "0")
+	// Hierarchies of sessions are several tokens in one; formats are told with each read where binary encoding is switched on.
+	read := ts.dotnet("GET", path, "docs", link, key+session+"x-ms-consistency-level: Session\nx-ms-cosmos-supported-serialization-formats: CosmosBinary\n", "").
+		want(200).wantBody(`"v":2`).wantHeader("Content-Type", "application/json")
+	etag := read.header.Get("Etag")
+	ts.dotnet("GET", path, "docs", link, key+"If-None-Match: "+etag+"\n", "").want(304)
+	ts.dotnet("PUT", path, "docs", link, key+"If-Match: \"other\"\n", `{"id":"1","pk":"p","v":3}`).want(412)
+	ts.dotnet("PUT", path, "docs", link, key+"If-Match: "+etag+"\n", `{"id":"1","pk":"p","v":3}`).want(200).wantBody(`"v":3`)
+	ts.dotnet("PATCH", path, "docs", link, key+"Content-Type: application/json-patch+json\n",
+		`{"condition":"from c where c.v = 3","operations":[{"op":"incr","path":"/v","value":1}]}`).want(200).wantBody(`"v":4`)
+	ts.dotnet("GET", path, "docs", link, `x-ms-documentdb-partitionkey: ["q"]`+"\n", "").want(404)
+	ts.dotnet("DELETE", path, "docs", link, key, "").want(204)
+	// PartitionKey.None and PartitionKey.Null.
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkey: [{}]\n", `{"id":"none"}`).want(201)
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkey: [null]\n", `{"id":"null","pk":null}`).want(201)
+}
+
+// Asked for in the environment, the SDK writes items in binary. The refusal says what to leave out.
+func TestCosmosBinaryIsRefusedByName(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	const binary, key = "\x80\xea\x0a", `x-ms-documentdb-partitionkey: ["p"]` + "\nx-ms-cosmos-supported-serialization-formats: CosmosBinary\n"
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, key, binary).want(400).wantBody("AZURE_COSMOS_BINARY_ENCODING_ENABLED")
+	ts.dotnet("PUT", ordersDocs+"/1", "docs", ordersLink+"/docs/1", key, binary).want(400).wantBody("CosmosBinary")
+	for _, kind := range []hybridrow.OperationType{hybridrow.Create, hybridrow.Patch} {
+		r := ts.rows(dotnetBulk, 207, "400", row(kind, `["p"]`, "1", binary))
+		if !strings.Contains(string(r[0].Body), "CosmosBinary") {
+			t.Errorf("%s", r[0].Body)
+		}
+	}
+}
+
+// dotnetQuery is what the SDK sends with each page of a query, dotnetPlan with the question for its plan.
+const (
+	dotnetQuery = "x-ms-max-item-count: -1\nx-ms-documentdb-query-iscontinuationexpected: False\nx-ms-documentdb-isquery: True\n" +
+		"x-ms-cosmos-correlated-activityid: 3d1f7a5c-2f6d-4f0b-8b86-7c2f6f4f7c10\nx-ms-cosmos-supported-serialization-formats: JsonText,CosmosBinary\n" +
+		"x-ms-documentdb-populatequerymetrics: True\nContent-Type: application/query+json\n"
+	dotnetPlan = "x-ms-cosmos-is-query-plan-request: True\nx-ms-cosmos-supported-query-features: Aggregate, Distinct, MultipleOrderBy, OffsetAndLimit, OrderBy, Top, " +
+		"NonValueAggregate, DCount, NonStreamingOrderBy, CountIf, HybridSearch, WeightedRankFusion, HybridSearchSkipOrderByRewrite, GroupBy, MultipleAggregates\n" +
+		"x-ms-cosmos-query-version: 1.0\nx-ms-cosmos-correlated-activityid: 3d1f7a5c-2f6d-4f0b-8b86-7c2f6f4f7c10\nContent-Type: application/query+json\n"
+)
+
+func TestDotNetQueries(t *testing.T) {
+	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
+	for i := range 20 {
+		ts.must("POST", ordersDocs, nil, fmt.Sprintf(`{"id":"%d","pk":"p%d","n":%d}`, i, i, i))
+	}
+	const text = `{"query":"SELECT * FROM c WHERE c.n >= @n","parameters":[{"name":"@n","value":5}]}`
+	var plan struct {
+		PartitionedQueryExecutionInfoVersion int
+		QueryInfo                            struct {
+			DistinctType   string
+			RewrittenQuery string
+			HasSelectValue bool
+		}
+		QueryRanges []struct {
+			Min, Max                       string
+			IsMinInclusive, IsMaxInclusive bool
+		}
+	}
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, dotnetPlan, text).want(200).decode(&plan)
+	if plan.PartitionedQueryExecutionInfoVersion != 2 || plan.QueryInfo.DistinctType != "None" || len(plan.QueryRanges) != 1 || plan.QueryRanges[0].Max != feed.MaxEPK {
+		t.Errorf("%+v", plan)
+	}
+	// A page per partition; the answer is JSON, whatever formats are accepted.
+	found := map[string]bool{}
+	for _, partition := range []string{"0", "1"} {
+		a := ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-query-enablecrosspartition: True\nx-ms-documentdb-partitionkeyrangeid: "+partition+
+			"\nx-ms-cosmos-query-optimisticdirectexecute: False\n"+dotnetQuery, text).want(200).wantHeader("Content-Type", "application/json")
+		var page struct{ Documents []struct{ ID string } }
+		a.decode(&page)
+		if a.header.Get(wire.HeaderItemCount) != fmt.Sprint(len(page.Documents)) || a.header.Get(wire.HeaderQueryMetrics) == "" {
+			t.Errorf("%v", a.header)
+		}
+		for _, d := range page.Documents {
+			found[d.ID] = true
+		}
+	}
+	if len(found) != 15 {
+		t.Errorf("%d of 15: %v", len(found), slices.Sorted(maps.Keys(found)))
+	}
+	// ReadMany, the items of a range in one query.
+	many := 0
+	for _, partition := range []string{"0", "1"} {
+		a := ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: "+partition+"\nx-ms-cosmos-query-optimisticdirectexecute: False\n"+dotnetQuery,
+			`{"query":"SELECT * FROM c WHERE ( ( c.id = @param_id0 AND c[\"pk\"] = @param_pk0 ) OR ( c.id = @param_id1 AND c[\"pk\"] = @param_pk1 ) )","parameters":[`+
+				`{"name":"@param_id0","value":"3"},{"name":"@param_pk0","value":"p3"},{"name":"@param_id1","value":"4"},{"name":"@param_pk1","value":"p4"}]}`).want(200)
+		var page struct{ Documents []struct{ ID string } }
+		a.decode(&page)
+		many += len(page.Documents)
+	}
+	if many != 2 {
+		t.Errorf("%d of 2 items", many)
+	}
+	// The change feed processor's queries, concatenated as it does.
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-query-enablecrosspartition: True\nx-ms-documentdb-partitionkeyrangeid: 0\n"+dotnetQuery,
+		`{"query":"SELECT * FROM c WHERE STARTSWITH(c.id, '`+"p.host_a==_b==.."+`')"}`).want(200).wantHeader(wire.HeaderItemCount, "0")
+}
+
+// A query that goes to one partition only the SDK sends as it is, for the server to do all of it.
+func TestDotNetExecutesDirectlyWhereOnePartitionAnswers(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	for i := range 6 {
+		ts.must("POST", ordersDocs, nil, fmt.Sprintf(`{"id":"%d","pk":"p%d","n":%d,"g":%d}`, i, i, 5-i, i%2))
+	}
+	const direct = "x-ms-documentdb-query-enablecrosspartition: True\nx-ms-documentdb-partitionkeyrangeid: 0\nx-ms-cosmos-query-optimisticdirectexecute: True\n" + dotnetQuery
+	for query, want := range map[string]string{
+		"SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 1 LIMIT 2":                      `[1,2]`,
+		"SELECT VALUE COUNT(1) FROM c":                                               `[6]`,
+		"SELECT TOP 1 c.id FROM c ORDER BY c.n DESC":                                 `[{"id":"0"}]`,
+		"SELECT DISTINCT VALUE c.g FROM c ORDER BY c.g":                              `[0,1]`,
+		"SELECT c.g, SUM(c.n) AS s, AVG(c.n) AS a FROM c WHERE c.g = 1 GROUP BY c.g": `[{"g":1,"s":6,"a":2}]`,
+	} {
+		body, err := json.Marshal(map[string]string{"query": query})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page struct{ Documents json.RawMessage }
+		ts.dotnet("POST", ordersDocs, "docs", ordersLink, direct, string(body)).want(200).decode(&page)
+		if string(page.Documents) != want {
+			t.Errorf("%s:\n got %s\nwant %s", query, page.Documents, want)
+		}
+	}
+}
+
+func TestDotNetReadsFeeds(t *testing.T) {
+	ts := newTestServer(t, Options{Partitions: 2, Versions: time.Hour}).withOrders()
+	for i := range 4 {
+		ts.must("POST", ordersDocs, nil, fmt.Sprintf(`{"id":"%d","pk":"p%d"}`, i, i))
+	}
+	c, err := ts.db.Container(t.Context(), "shop", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	partitions, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	for _, p := range partitions {
+		own := "x-ms-documentdb-partitionkeyrangeid: " + p.ID + "\nx-ms-max-item-count: 100\n"
+		first := ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"A-IM: Incremental Feed\n", "").want(200)
+		var page struct{ Documents []feedItem }
+		first.decode(&page)
+		got += len(page.Documents)
+		if first.header.Get(wire.HeaderItemCount) != fmt.Sprint(len(page.Documents)) || first.header.Get(wire.HeaderContinuation) != "" {
+			t.Errorf("%v", first.header)
+		}
+		// The etag is the position, also of 304, on which the SDK parses the count.
+		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"A-IM: Incremental Feed\nIf-None-Match: "+first.header.Get("Etag")+"\n", "").
+			want(304).wantHeader(wire.HeaderItemCount, "0").wantHeader("Etag", first.header.Get("Etag"))
+		// A part of the partition.
+		part := own + "x-ms-read-key-type: EffectivePartitionKeyRange\nx-ms-start-epk: " + p.Range.Min + "\nx-ms-end-epk: " + p.Range.Max + "\nA-IM: Incremental Feed\n"
+		ts.dotnet("GET", ordersDocs, "docs", ordersLink, part, "").want(200).wantHeader(wire.HeaderItemCount, fmt.Sprint(len(page.Documents)))
+		// FeedIterator without a query.
+		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"x-ms-documentdb-populatequerymetrics: True\n", "").want(200).wantHeader(wire.HeaderItemCount, fmt.Sprint(len(page.Documents)))
+		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"If-None-Match: *\nA-IM: Full-Fidelity Feed\nx-ms-cosmos-changefeed-wire-format-version: 2021-09-15\n", "").want(304)
+	}
+	if got != 4 {
+		t.Errorf("%d changes of 4", got)
+	}
+	ts.dotnet("GET", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: 7\nA-IM: Incremental Feed\n", "").want(410, 1002)
+	// ChangeFeedQuerySpec of the SDK's previews: a query over the changes, not over the items.
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "A-IM: Incremental Feed\nx-ms-documentdb-isquery: True\nContent-Type: application/query+json\n",
+		`{"query":"SELECT * FROM c"}`).want(400).wantBody("change feed")
+}
+
+func TestDotNetSendsBatches(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	atomic := ts.dotnet("POST", ordersDocs, "docs", ordersLink, `x-ms-documentdb-partitionkey: ["p"]`+
+		"\nx-ms-cosmos-is-batch-request: True\nx-ms-cosmos-batch-atomic: True\nx-ms-cosmos-batch-ordered: True\n",
+		rowsOf(row(hybridrow.Create, "", "", `{"id":"1","pk":"p"}`), row(hybridrow.Read, "", "1", ""))).want(200)
+	if r := atomic.results(); len(r) != 2 || r[0].Status != 201 || r[1].Status != 200 || atomic.header.Get(wire.HeaderSessionToken) == "" {
+		t.Errorf("%+v %v", r, atomic.header)
+	}
+	bulk := ts.dotnet("POST", ordersDocs, "docs", ordersLink,
+		"x-ms-documentdb-partitionkeyrangeid: 0\nx-ms-cosmos-batch-continue-on-error: True\nx-ms-cosmos-batch-atomic: False\nx-ms-cosmos-is-batch-request: True\n",
+		rowsOf(row(hybridrow.Create, `["p"]`, "", `{"id":"1","pk":"p"}`), row(hybridrow.Upsert, `["q"]`, "", `{"id":"1","pk":"q"}`))).want(207)
+	if r := bulk.results(); len(r) != 2 || r[0].Status != 409 || r[1].Status != 201 {
+		t.Errorf("%+v", r)
+	}
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, `x-ms-documentdb-partitionkey: ["p"]`+
+		"\nx-ms-cosmos-is-batch-request: True\nx-ms-cosmos-batch-atomic: True\nx-ms-cosmos-batch-ordered: True\n", "\x81\x00").want(400).wantBody("HybridRow")
+}
+
+func TestDotNetReadsAndReplacesThroughput(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
+	ts.dotnet("POST", "/dbs/shop/colls", "colls", "dbs/shop", "x-ms-offer-throughput: 400\n", `{"id":"orders","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`).want(201)
+	rid := ts.dotnet("GET", "/dbs/shop/colls/orders", "colls", ordersLink, "", "").want(200).object()["_rid"].(string)
+	var offers struct{ Offers []map[string]any }
+	ts.dotnet("POST", "/offers", "offers", "", "x-ms-max-item-count: -1\nx-ms-documentdb-isquery: True\nContent-Type: application/query+json\n",
+		`{"query":"select * from root r where r.offerResourceId= @targetRID","parameters":[{"name":"@targetRID","value":"`+rid+`"}]}`).want(200).decode(&offers)
+	if len(offers.Offers) != 1 {
+		t.Fatalf("%+v", offers)
+	}
+	offer := offers.Offers[0]
+	offer["content"].(map[string]any)["offerThroughput"] = 800
+	body, err := json.Marshal(offer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := offer["_self"].(string)
+	ts.dotnet("PUT", "/"+self, "offers", strings.ToLower(url.PathEscape(offer["_rid"].(string))), "", string(body)).want(200).wantBody("800")
+}
