@@ -10,6 +10,9 @@ import (
 // Supported: full partition keys by = and IN, and ARRAY_CONTAINS of a constant list; ids by these, <, <=, >, >=, BETWEEN and STARTSWITH;
 // joined by AND and OR. Ids without a key are looked for in the whole index, of which an entry has some 100 bytes. COUNT of all that such a
 // condition leaves reads no document at all.
+//
+// Where a condition says more than that, the store asks it of the documents in the order that they are read fastest in, and shows those of
+// which it is true in the order that rows have. Where all documents are needed for the first row, they come in any order.
 
 // narrow has the store read what the condition can be true of.
 func (r *queryRun) narrow(paths []string) {
@@ -26,6 +29,7 @@ func (r *queryRun) narrow(paths []string) {
 		}
 	}
 	if !exact {
+		r.request.Filter = r.b.Filter()
 		return
 	}
 	if b, ok := r.b.Uniform(); ok {

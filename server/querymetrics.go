@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // Metrics of a query, for clients that ask for them: azcosmos always does, the others by an option.
@@ -18,20 +17,7 @@ import (
 type queryMetrics struct {
 	began   time.Time
 	looked  int
-	looking int64 // bytes of the documents looked at
-}
-
-// counting makes a visitor count what it is shown. Where no document was read, it is shown one that stands for all.
-func (m *queryMetrics) counting(visit func(*store.VisitedItem) (bool, error)) func(*store.VisitedItem) (bool, error) {
-	return func(item *store.VisitedItem) (bool, error) {
-		if item.Body == nil {
-			item.Body = anyDocument
-			return visit(item)
-		}
-		m.looked++
-		m.looking += int64(len(item.Body))
-		return visit(item)
-	}
+	looking int // bytes of the documents looked at
 }
 
 // text is the value of the header, in the form that the service and its SDKs give it.

@@ -121,7 +121,7 @@ func (r *queryRun) left() int64 {
 
 // scan shows visit the documents of the request that the condition may be true of, in the order of (effective partition
 // key, id), until it returns false, the time is up, or none is left. after is the position behind the last one, empty when
-// none is left.
+// none is left. An unhurried scan is in any order, and visit returns true always.
 func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (more bool, err error)) (after string, err error) {
 	if r.shape.NoSource {
 		_, err := visit(&store.VisitedItem{Body: []byte("{}")})
@@ -129,16 +129,21 @@ func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (mor
 	}
 	request := r.request
 	request.Continuation = r.position.after
-	visit = r.metrics.counting(visit)
+	request.AnyOrder = r.unhurried
 	deadline := time.Now().Add(maxScan)
 	for {
 		stopped := false
 		page, err := r.c.VisitItems(ctx, request, func(item *store.VisitedItem) (bool, error) {
+			if request.IndexOnly {
+				item.Body = anyDocument
+			}
 			more, err := visit(item)
 			stopped = !more
 			return more, err
 		})
 		r.charge += page.Charge
+		r.metrics.looked += page.Documents
+		r.metrics.looking += page.Bytes
 		if err != nil {
 			return "", err
 		}

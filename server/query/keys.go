@@ -40,6 +40,23 @@ func (b *Bound) Among(paths [][]string) (sets []DocumentSet, exact, ok bool) {
 	return sets, exact, true
 }
 
+// Filter returns a function that says of documents whether the condition is true
+// of what FROM makes of them, at least once. It serves one goroutine at a time.
+// Its error is that of [Rows.Each].
+func (b *Bound) Filter() func(doc []byte) (bool, error) {
+	rows := b.Rows()
+	found := false
+	visit := func() bool {
+		found = true
+		return false
+	}
+	return func(doc []byte) (bool, error) {
+		found = false
+		err := rows.Each(doc, visit)
+		return found, err
+	}
+}
+
 // Keys returns the partition keys that the condition asks for, each once: it
 // isn't true of documents of any other. ok is false unless it binds every path.
 // Without keys the condition is true of no document.
