@@ -263,7 +263,8 @@ final class Planned {
         has(c, "SELECT VALUE x FROM x IN c.list", texts(IntStream.concat(IntStream.range(0, 12), IntStream.range(1, 13))));
         has(c, "SELECT VALUE x.grade * 10 + y FROM c JOIN x IN c.children JOIN y IN c.list WHERE c.n = 7", texts("[7, 8, 17, 18, 27, 28]"));
         has(c, "SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE x FROM x IN c.children WHERE x.grade = 2)", texts("[\"11\", \"3\", \"7\"]"));
-        has(c, "SELECT VALUE ARRAY(SELECT VALUE x.name FROM x IN c.children) FROM c WHERE c.n IN (4, 6)", texts("[[], [\"child 0\", \"child 1\"]]"));
+        has(c, "SELECT ARRAY(SELECT VALUE x.name FROM x IN c.children) AS names FROM c WHERE c.n IN (4, 6)",
+            texts("[{\"names\": []}, {\"names\": [\"child 0\", \"child 1\"]}]"));
         has(c, "SELECT VALUE (SELECT VALUE COUNT(1) FROM x IN c.children) FROM c WHERE c.n < 4", texts("[0, 1, 2, 3]"));
         has(c, "SELECT VALUE s FROM c JOIN (SELECT VALUE x.grade FROM x IN c.children WHERE x.grade > 1) s", texts("[2, 2, 2]"));
         returns(c, "SELECT VALUE COUNT(1) FROM c JOIN x IN c.children", List.of("18"));
