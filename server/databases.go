@@ -13,8 +13,7 @@ import (
 )
 
 // /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see offers.go) that the
-// containers of the database would share: it is kept and shown, and bounds nothing. Users and permissions are
-// not supported.
+// containers of the database would share: it is kept and shown, and bounds nothing.
 
 // Charges of operations on databases, containers and offers, in request units. The service doesn't count them
 // against any throughput; they are shown for the completeness of the answer.
