@@ -13,11 +13,24 @@ func TestElementaryFunctionsAreRightToTheLastDigit(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"sin pi", sine(math.Pi), 1.2246467991473532e-16}, {"sin 1e6", sine(1e6), -0.34999350217129294}, {"sin -0.5", sine(-0.5), -0.479425538604203},
-		{"sin 1e-300", sine(1e-300), 1e-300}, {"sin 0", sine(0), 0}, {"cos 0", cosine(0), 1}, {"cos pi/2", cosine(math.Pi / 2), 6.123233995736766e-17},
-		{"tan pi/2", tangent(math.Pi / 2), 16331239353195370}, {"tan 124.1332", tangent(124.1332), -24.80651023035602}, {"cot 124.1332", cotangent(124.1332), -0.040311998371148884},
-		{"log10 5", log10(5), 0.6989700043360189}, {"log10 1e15", log10(1e15), 15}, {"log10 1e-5", log10(1e-5), -5}, {"log10 1000", log10(1000), 3},
-		{"log2 8", logTo(8, 2), 3}, {"log 2 to 10", logTo(2, 10), 0.3010299956639812}, {"ln 5", naturalLog(5), 1.6094379124341003}, {"ln 1", naturalLog(1), 0},
+		{"sin pi", sine(math.Pi), 1.2246467991473532e-16},
+		{"sin 1e6", sine(1e6), -0.34999350217129294},
+		{"sin -0.5", sine(-0.5), -0.479425538604203},
+		{"sin 1e-300", sine(1e-300), 1e-300},
+		{"sin 0", sine(0), 0},
+		{"cos 0", cosine(0), 1},
+		{"cos pi/2", cosine(math.Pi / 2), 6.123233995736766e-17},
+		{"tan pi/2", tangent(math.Pi / 2), 16331239353195370},
+		{"tan 124.1332", tangent(124.1332), -24.80651023035602},
+		{"cot 124.1332", cotangent(124.1332), -0.040311998371148884},
+		{"log10 5", log10(5), 0.6989700043360189},
+		{"log10 1e15", log10(1e15), 15},
+		{"log10 1e-5", log10(1e-5), -5},
+		{"log10 1000", log10(1000), 3},
+		{"log2 8", logTo(8, 2), 3},
+		{"log 2 to 10", logTo(2, 10), 0.3010299956639812},
+		{"ln 5", naturalLog(5), 1.6094379124341003},
+		{"ln 1", naturalLog(1), 0},
 		{"ln of the smallest", naturalLog(math.SmallestNonzeroFloat64), -744.4400719213812},
 	} {
 		if test.got != test.want {

@@ -63,7 +63,8 @@ const maxPattern = 16 << 10
 // notRE2 are the errors of what PCRE, the service's engine, may understand:
 // looking around, backreferences, possessive and long repetitions.
 var notRE2 = []syntax.ErrorCode{
-	syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidRepeatOp, syntax.ErrInvalidRepeatSize, syntax.ErrNestingDepth, syntax.ErrLarge,
+	syntax.ErrInvalidPerlOp, syntax.ErrInvalidNamedCapture, syntax.ErrInvalidEscape, syntax.ErrInvalidRepeatOp, syntax.ErrInvalidRepeatSize,
+	syntax.ErrNestingDepth, syntax.ErrLarge,
 }
 
 func newExpression(pattern, modifiers string) *expression {

@@ -1,0 +1,78 @@
+package query
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// Results and arguments are bounded; the error names the function, also when what
+// is too long was constant and the query was bound long before.
+func TestWhatFunctionsMakeIsBounded(t *testing.T) {
+	half := strings.Repeat("x", maxMade/2+1)
+	item, err := json.Marshal(map[string]any{"s": half, "commas": strings.Repeat(",", maxMade/2), "a": []string{half}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, name := range map[string]string{
+		`CONCAT(c.s, c.s)`: "CONCAT", `LENGTH(CONCAT(c.s, c.s, c.s))`: "CONCAT", `REPLACE(c.commas, ",", "four")`: "REPLACE", `STRINGSPLIT(c.commas, ",")`: "STRINGSPLIT",
+		`STRINGJOIN(["a", "b", "c"], c.s)`: "STRINGJOIN", `ARRAY_CONCAT(c.a, c.a)`: "ARRAY_CONCAT", `SETUNION(c.a, [UPPER(c.s)])`: "SETUNION",
+		`CONTAINS_ANY_CS("x", ` + strings.Repeat(`UPPER(c.s), `, 40) + `"y")`: "UPPER",
+		`DATETIMEFORMAT("2024-01-01", c.s)`:                                   "DATETIMEFORMAT",
+		`REGEXMATCH("x", c.s)`:                                                "REGEXMATCH",
+		`REPLACE(@commas, ",", "four")`:                                       "REPLACE",
+	} {
+		params := map[string]json.RawMessage{"@commas": json.RawMessage(`"` + strings.Repeat(",", maxMade/2) + `"`)}
+		_, err := rowsOf("SELECT VALUE "+text+" FROM c", params, item)
+		var e *EvaluationError
+		if !errors.As(err, &e) || !strings.HasPrefix(e.Message, "The function "+name+" can't be evaluated: ") {
+			t.Errorf("%.60s: %v", text, err)
+		}
+	}
+	// What isn't over a bound is made, and one document's error isn't the next one's.
+	got, err := rowsOf("SELECT VALUE LENGTH(CONCAT(c.s, c.t)) FROM c", nil, json.RawMessage(`{"s":"a","t":"`+half+`"}`))
+	if err != nil || len(got) != 1 || got[0] != float64(maxMade/2+2) {
+		t.Errorf("%v (%v)", got, err)
+	}
+	q, err := Parse("SELECT VALUE CONCAT(c.s, c.s) FROM c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := q.Bind(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := b.Rows()
+	if _, _, err := rows.Eval(item); err == nil {
+		t.Error("too long a result is no error")
+	}
+	if row, ok, err := rows.Eval([]byte(`{"s":"a"}`)); err != nil || !ok || string(row) != `"aa"` {
+		t.Errorf("after an error: %s, %v (%v)", row, ok, err)
+	}
+	// Also in a condition, which would only be false.
+	if _, err := rowsOf("SELECT * FROM c WHERE CONCAT(c.s, c.s) = 'x'", nil, item); err == nil {
+		t.Error("a condition that can't be evaluated is no error")
+	}
+}
+
+func TestRegularExpressions(t *testing.T) {
+	for expression, want := range map[string]string{
+		`REGEXMATCH("a\nb", "^b")`: `false`, `REGEXMATCH("a\nb", "^b", "m")`: `true`, `REGEXMATCH("a\nb", "a.b")`: `false`, `REGEXMATCH("a\nb", "a.b", "s")`: `true`, `REGEXMATCH("É", "é", "i")`: `true`, `REGEXMATCH("A\nB", "^b$", "mi")`: `true`,
+		`REGEXMATCH("a b", "a\\ b", "x")`: `true`, `REGEXMATCH("a b", "a[ ]b", "x")`: `true`, `REGEXMATCH("ab", "a # the first\n b", "x")`: `true`, `REGEXMATCH("a#b", "a\\#b", "x")`: `true`, `REGEXMATCH("ab", "a[]]b", "x")`: `false`,
+		`REGEXMATCH("a", "a", "g")`: ``, `REGEXMATCH("a", "(")`: ``, `REGEXMATCH("a", "[b-a]")`: ``, `REGEXMATCH(1, "a")`: ``, `REGEXMATCH("a", 1)`: ``, `REGEXMATCH("a", "a", 1)`: ``, `REGEXMATCH("a", c.missing)`: ``, `REGEXMATCH("a", "a", c.missing)`: ``, `REGEXMATCH("a", null, "i")`: ``,
+		`REGEXMATCH("a", c.p)`: `true`, `REGEXMATCH("b", c.p, c.m)`: `false`, `REGEXMATCH("A", c.p, c.m)`: `true`, `REGEXMATCH("A", "a", c.m)`: `true`, `REGEXMATCH("€5", "^\\p{Sc}\\d$")`: `true`,
+	} {
+		if got := evaluate(t, expression, `{"p":"^a","m":"i"}`); got != want {
+			t.Errorf("%s is %s and not %s", expression, got, want)
+		}
+	}
+	// What only PCRE knows isn't answered wrongly.
+	for _, pattern := range []string{`a(?=b)`, `(?<!a)b`, `(a)\\1`, `a++`, `a{1,2000}`} {
+		_, err := rowsOf(`SELECT VALUE REGEXMATCH("ab", "`+pattern+`") FROM c`, nil, json.RawMessage(`{}`))
+		var e *EvaluationError
+		if !errors.As(err, &e) || !strings.Contains(e.Message, "RE2") {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
