@@ -54,10 +54,12 @@ type checker struct {
 	lastWrite map[string]time.Time // of an owner, by token
 	writtenAt map[string]time.Time // of anybody
 	deletedAt time.Time            // by hand
-	changedAt time.Time            // the last change of any Owner or mark, or begin of a worker
-	moves     int
-	found     []violation
-	cost      costs
+	// overwritten are the ETags of documents that foreign hosts replaced or deleted.
+	overwritten map[string]bool
+	changedAt   time.Time // the last change of any Owner or mark, or begin of a worker
+	moves       int
+	found       []violation
+	cost        costs
 }
 
 // attempt is the first try of an acquire whose answer didn't come. A repetition
@@ -84,7 +86,8 @@ func newChecker(w *world) *checker {
 		docs: map[string]lease.Lease{}, history: map[string][]lease.Lease{},
 		tenures: map[tenureKey]*tenure{}, inFlight: map[tenureKey]int{}, acquiring: map[tenureKey]attempt{}, steals: map[tenureKey]time.Time{},
 		lastRead: map[string]time.Time{}, lastWrite: map[string]time.Time{}, writtenAt: map[string]time.Time{},
-		cost: newCosts(),
+		overwritten: map[string]bool{},
+		cost:        newCosts(),
 	}
 }
 
@@ -135,11 +138,14 @@ type leaseWrite struct {
 	acquires bool
 }
 
-// tenure is the right to a lease that began with an attempt. The caller holds c.mu.
-func (c *checker) tenure(w *leaseWrite, attempt time.Time) *tenure {
+// tenure is the right to a lease that began with an attempt, and is known by the document
+// that came as its answer. A foreign host may have replaced that one while the answer
+// was under way. The caller holds c.mu.
+func (c *checker) tenure(w *leaseWrite, attempt time.Time, answer lease.Lease) *tenure {
 	return &tenure{
 		attempt: attempt, id: w.lease.PartitionID, r: w.lease.Range.OrFull(),
 		victimWrote: c.steals[tenureKey{w.host, w.lease.Token}],
+		robbed:      c.overwritten[answer.ETag],
 	}
 }
 
@@ -300,7 +306,7 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
 		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
-			c.tenures[key] = c.tenure(w, first.since)
+			c.tenures[key] = c.tenure(w, first.since, current)
 			c.tenures[key].unproven = true
 		}
 		c.sawMark(c.tenures[key], current)
@@ -324,9 +330,9 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 	case owner == "" || w.lease.Owner != owner:
 		// An ask, a child, or a lease made free: nobody's trust changes.
 	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.times.takeover()):
-		c.tenures[key] = c.tenure(w, w.start)
+		c.tenures[key] = c.tenure(w, w.start, answer)
 	case t == nil || t.givenUp || t.unproven:
-		c.tenures[key] = c.tenure(w, w.start)
+		c.tenures[key] = c.tenure(w, w.start, answer)
 	case c.trusted(t):
 		t.attempt = w.start
 	}

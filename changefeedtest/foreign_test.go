@@ -274,6 +274,44 @@ func TestPositionThatJavaWritesBackIsDeliveredAgain(t *testing.T) {
 	})
 }
 
+// The same while the answer to the acquire is under way: the owner of then is robbed of a lease that it doesn't know of yet. It
+// begins when the answer comes, beside whoever has the free lease by now, and learns of it at its next write.
+func TestOwnerClearedBeforeItsAcquireIsAnsweredIsALoss(t *testing.T) {
+	play(t, func(s *scene) {
+		first := s.join("first")
+		s.initialised()
+		s.add(20)
+		s.sleep(30 * time.Second)
+		first.leave()
+		<-first.done
+		f := s.visit(false, habits{})
+		s.sleep(2 * time.Second) // it has opened the leases, and not looked at them yet
+		s.setFaults(func(c call, _ *draw, fault *fault) {
+			if c.op == opUpdate && c.n == 1 && c.host != f.host {
+				fault.back = 4 * time.Second
+			}
+		})
+		slow := s.join("slow")
+		s.sleep(time.Second)
+		owner := s.lease("0").Owner
+		if owner != slow.text() || s.ran(slow) > 0 {
+			s.t.Fatalf("lease 0 is owned by %q, and %d are worked on; want %s, that hasn't heard of it", owner, s.ran(slow), slow.text())
+		}
+		s.setFaults(nil)
+		f.clear(s.t.Context(), "0", owner)
+		f.crash()
+		quick := s.join("quick")
+		s.sleep(time.Second)
+		if l := s.lease("0"); l.Owner != quick.text() || s.ran(slow) > 0 {
+			s.t.Fatalf("lease 0 is owned by %q, and %d are worked on by the first owner", l.Owner, s.ran(slow))
+		}
+		s.sleep(s.times.takeover())
+		if s.ran(slow) != 1 || s.owned(quick) != 1 {
+			s.t.Errorf("the first owner worked on %d leases; want the one that it was robbed of", s.ran(slow))
+		}
+	}, partitions(1))
+}
+
 // Java drops where a lease starts, which we keep in it as long as it has no position. When its partition
 // is split before anybody has read it, the children get the start that all hosts are configured with.
 func TestChildrenOfALeaseWhoseStartJavaDroppedStartAsConfigured(t *testing.T) {

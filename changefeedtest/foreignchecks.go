@@ -14,7 +14,8 @@ import (
 // between two of ours, with one exception, which is the foreign host's doing: it takes
 // a lease from one of ours and frees it; another of ours acquires it, as it may; and
 // the first one learns of it at its next write. From the moment in which a foreign host
-// writes a lease, its owner of then counts as robbed.
+// writes a lease, its owner of then counts as robbed: also one whom the answer to its
+// acquire has yet to reach.
 //
 // Between ours and a foreign host it isn't judged, except in scenes whose foreign
 // hosts keep to an order in which the wait after a steal is enough.
@@ -79,6 +80,7 @@ func (c *checker) foreignWrote(h *host, op, token string, answer lease.Lease, se
 	defer c.mu.Unlock()
 	before := c.docs[token]
 	if op != opCreate {
+		c.overwritten[before.ETag] = true
 		for key, t := range c.tenures {
 			t.robbed = t.robbed || key.token == token
 		}
