@@ -21,8 +21,8 @@ const (
 	// firstBatch and maxBatch are how many documents the first batch has, and any. Batches grow while few documents are kept: a
 	// page that is full with its first hundred rows needs no more.
 	firstBatch = 128
-	maxBatch   = 32 << 10
-	batchGrows = 4
+	maxBatch   = 64 << 10
+	batchGrows = 8
 	// maxKept bounds the documents of a batch that are kept, in bytes. Those beyond are read once more.
 	maxKept = 4 << 20
 	// fewDocuments is up to how many an iterator over the log isn't worth its making.

@@ -1,0 +1,211 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/internal/slowsync"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/internal/wire/wiretest"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// The speed of queries. A query for one item is compared with a point read of it by the same server, and a filter over all
+// documents with a loop that runs the JSON decoder, which queries use, over the same documents in memory.
+
+// queriedBody is a document of about 1 KB as it is stored, with the member that is filtered by at its end.
+func queriedBody(b []byte, n int64) []byte {
+	return fmt.Appendf(b, `{"id":"order-%06d","pk":"%03d","status":%q,"total":%d.25,"lines":[{"sku":"A-100","quantity":2,"price":19.99,"name":"a thing with a name"},`+
+		`{"sku":"B-200","quantity":1,"price":5,"name":"another thing"}],"address":{"street":"Main Street 1","city":"Springfield","zip":"12345","country":"US"},`+
+		`"notes":%q,"tags":["red","green","blue"],"paid":%t,"priority":%d}`,
+		n, n%997, []string{"open", "closed", "shipped"}[n%3], n, strings.Repeat("lorem ipsum ", 30), n%2 == 0, n%10_000)
+}
+
+func loadQueried(t testing.TB, c *store.Container, documents int64) {
+	t.Helper()
+	var next atomic.Int64
+	var writers sync.WaitGroup
+	for range 64 {
+		writers.Go(func() {
+			var buf []byte
+			for n := next.Add(1) - 1; n < documents; n = next.Add(1) - 1 {
+				buf = queriedBody(buf[:0], n)
+				if _, err := c.Upsert(t.Context(), nil, buf, store.WriteOptions{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+}
+
+// asking makes requests of a query, whose body is made by body.
+func (s rated) asking(t testing.TB, body func(b []byte) []byte, more ...string) func(client int, buf []byte) []byte {
+	headers := append([]string{"Content-Type", wire.ContentTypeQuery, wire.HeaderIsQuery, "True", wire.HeaderCrossPartition, "True"}, more...)
+	head := s.head(t, http.MethodPost, ratedDocs, headers...)
+	return func(_ int, buf []byte) []byte {
+		text := body(nil)
+		return append(fmt.Appendf(append(buf, head...), "Content-Length: %d\r\n\r\n", len(text)), text...)
+	}
+}
+
+// TestRatioOfPointQueries asks for one item of 10,000 by its id and partition key: "plain" is a point read.
+func TestRatioOfPointQueries(t *testing.T) {
+	if !*ratioRun {
+		t.Skip("run with -ratios")
+	}
+	const documents = 10_000
+	_, c, srv := ratedStore(t, store.Options{FS: slowsync.FS{FS: vfs.Default}})
+	loadQueried(t, c, documents)
+	s := rate(t, srv, false)
+	var turn atomic.Int64
+	var reads [][]byte
+	for n := range int64(1000) {
+		n = n * 7919 % documents
+		path := fmt.Sprintf("%s/order-%06d", ratedDocs, n)
+		reads = append(reads, append(s.head(t, http.MethodGet, path, wire.HeaderPartitionKey, fmt.Sprintf("[\"%03d\"]", n%997)), "\r\n"...))
+	}
+	read := func(_ int, buf []byte) []byte { return append(buf, reads[turn.Add(1)%1000]...) }
+	const text = `{"query":"SELECT * FROM c WHERE c.id = @id AND c.pk = @pk","parameters":[{"name":"@id","value":"order-%06d"},{"name":"@pk","value":"%03d"}]}`
+	ask := s.asking(t, func(b []byte) []byte {
+		n := turn.Add(1) * 7919 % documents
+		return fmt.Appendf(b, text, n, n%997)
+	})
+	for _, connections := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d connections", connections), func(t *testing.T) {
+			compare(t, 0.5, "items/s", func() pace { return s.turn(t, connections, read) }, func() pace { return s.turn(t, connections, ask) })
+		})
+	}
+}
+
+// TestRatioOfScans filters 100,000 documents by their last member: "plain" is a loop of the decoder over their bytes, which looks no
+// further than that member either. The store may keep all of them in its cache, as the loop has them in memory: from files, blocks are
+// decompressed beside.
+func TestRatioOfScans(t *testing.T) {
+	if !*ratioRun {
+		t.Skip("run with -ratios")
+	}
+	const documents, found = 100_000, 10
+	_, c, srv := ratedStore(t, store.Options{FS: slowsync.FS{FS: vfs.Default}, Memory: 512 << 20})
+	loadQueried(t, c, documents)
+	var all []byte
+	var ends []int
+	for r := (store.ItemsRequest{}); len(ends) < documents; {
+		page, err := c.VisitItems(t.Context(), r, func(v *store.VisitedItem) (bool, error) {
+			all = append(all, v.Body...)
+			ends = append(ends, len(all))
+			return true, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Continuation = page.Continuation
+	}
+	t.Logf("a document has %d bytes", len(all)/documents)
+	plain := func() pace {
+		begun, n, from := begin(t), 0, 0
+		for _, end := range ends {
+			if lastIs(t, all[from:end], 5000) {
+				n++
+			}
+			from = end
+		}
+		if n != found {
+			t.Fatalf("the loop finds %d", n)
+		}
+		return begun.pace(t, documents)
+	}
+	s := rate(t, srv, false)
+	client, err := wiretest.New("http://"+s.address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, q := range []struct {
+		query string
+		want  int
+		bar   float64
+	}{
+		{"SELECT c.id FROM c WHERE c.priority = 5000", found, 0.5},
+		{"SELECT VALUE COUNT(1) FROM c", 1, 0},
+	} {
+		t.Run(q.query, func(t *testing.T) {
+			compare(t, q.bar, "documents/s", plain, func() pace {
+				begun := begin(t)
+				if n := queryAll(t, client, q.query); n != q.want {
+					t.Fatalf("%d rows, want %d", n, q.want)
+				}
+				return begun.pace(t, documents)
+			})
+		})
+	}
+}
+
+// queryAll reads a query to its end, within the one partition, and counts its rows.
+func queryAll(t testing.TB, client *wiretest.Client, text string) (rows int) {
+	t.Helper()
+	token := ""
+	for {
+		headers := []string{"Content-Type", wire.ContentTypeQuery, wire.HeaderPartitionID, "0", wire.HeaderMaxItemCount, "-1"}
+		if token != "" {
+			headers = append(headers, wire.HeaderContinuation, token)
+		}
+		h, _, err := client.Do(t.Context(), http.MethodPost, ratedDocs, `{"query":"`+text+`"}`, headers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(h.Get(wire.HeaderItemCount))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows += n
+		if token = h.Get(wire.HeaderContinuation); token == "" {
+			return rows
+		}
+	}
+}
+
+// scanner is the decoder of lastIs.
+var scanner struct {
+	dec jsontext.Decoder
+	buf bytes.Buffer
+}
+
+// lastIs looks for the member priority.
+func lastIs(t testing.TB, doc []byte, want float64) bool {
+	d := &scanner.dec
+	scanner.buf = *bytes.NewBuffer(doc)
+	d.Reset(&scanner.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if _, err := d.ReadToken(); err != nil {
+		t.Fatal(err)
+	}
+	for d.PeekKind() != jsontext.KindEndObject {
+		name, err := d.ReadValue()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(name) != `"priority"` {
+			if err := d.SkipValue(); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		v, err := d.ReadToken()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := v.Float()
+		return err == nil && f == want
+	}
+	return false
+}
