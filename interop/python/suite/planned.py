@@ -6,6 +6,7 @@ from .admin import split_first
 from .env import equal, everywhere, ids, refused
 from .queries import NAMES, ask, orchard
 from .scenario import scenario
+from .sdk import listed
 
 SIZES = [None, 1, 7, 1000]
 
@@ -186,3 +187,23 @@ async def query_split(run):
                 break
             found += [n async for n in page]
         equal(found if want else sorted(found), want or list(range(60)), f"{query} over two splits")
+    # A query of a feed range, gone on with from its continuation, while its partitions are split. They are two from the start:
+    # of a range that is one partition the SDK hands on the server's token, and begins anew (and says so) when it is split.
+    container, fruits = await orchard(run)
+    first = (await listed(container.read_feed_ranges()))[0]
+    want = await listed(container.query_items("SELECT * FROM c WHERE c.n >= 0", feed_range=first))
+    assert 0 < len(want) < len(fruits), "the range is part of the container"
+    await split_first(container)
+    await listed(container.read_feed_ranges(force_refresh=True))
+    found, token = [], None
+    for turn in range(100):
+        if turn in (2, 5):
+            await split_first(container)
+        pages = container.query_items("SELECT * FROM c WHERE c.n >= 0", feed_range=first, max_item_count=4).by_page(token)
+        found += [fruit async for fruit in await anext(pages)]
+        token = pages.continuation_token
+        if not token:
+            break
+    equal(ids(found), ids(want), "a feed range over two splits")
+    counted = await listed(container.query_items("SELECT VALUE COUNT(1) FROM c", feed_range=first))
+    equal(counted, [len(want)], "the count of a feed range that is several partitions by now")
