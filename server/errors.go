@@ -19,6 +19,8 @@ type statusError struct {
 	// code is the word of the body; empty: the status's.
 	code    string
 	message string
+	// info is the body's additionalErrorInfo: the plan of a query that one request can't serve.
+	info string
 	// retryAfter is told where it isn't 0.
 	retryAfter time.Duration
 }

@@ -311,7 +311,7 @@ func (x *exchange) fail(err error) {
 		x.start(a.status, -1)
 		return
 	}
-	body := wire.ErrorBody{Code: a.code, Message: a.message + "\nActivityId: " + x.activity}.JSON()
+	body := wire.ErrorBody{Code: a.code, Message: a.message + "\nActivityId: " + x.activity, AdditionalErrorInfo: a.info}.JSON()
 	x.start(a.status, len(body))
 	_, _ = x.w.Write(body)
 }

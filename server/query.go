@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -15,11 +14,12 @@ import (
 //
 // Supported: the language of server/query; parameters; the scopes of a feed (container, partition, range of effective partition keys,
 // logical key or a prefix of one), in any combination; continuations that survive writes, splits and merges. TOP
-// counts over all pages. Filters, projections and TOP work over any number of partitions.
+// counts over all pages. Filters, projections, joins and TOP work over any number of partitions.
 //
-// Refused for now: ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates over a whole container, however many partitions it
-// has at the moment. The refusal has no sub-status 1004 and no plan, which would send SDKs to merge what they can't.
-// They work within a partition key, in the header or as a condition, and within a partition or a range of keys.
+// ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates work within a partition key, in the header or as a condition, and
+// within a partition or a range of keys. Over a whole container, however many partitions it has at the moment, they are
+// answered 400/1004 with their plan (plan.go), by which clients ask each partition and merge the rows; what has no plan is
+// refused by name. With Options.ServeAllQueries the server does all of it.
 
 // maxQueryBody is the longest body of a query, text and parameters.
 const maxQueryBody = 2 << 20
@@ -53,7 +53,7 @@ func (x *exchange) query() (*query.Bound, error) {
 	}
 	q, err := x.s.queries.parse(*spec.Query)
 	if err != nil {
-		return nil, x.combining(err)
+		return nil, queryFailure(err)
 	}
 	values := make(map[string]json.RawMessage, len(spec.Parameters))
 	for _, p := range spec.Parameters {
@@ -66,24 +66,11 @@ func (x *exchange) query() (*query.Bound, error) {
 	return b, queryFailure(err)
 }
 
-// combining makes an error of the parser that of a request. What combines rows of several partitions is refused over a container
-// by the service's sentence also where it is not supported within a key either: clients tell the two by it. Lists of databases,
-// containers and offers have no partitions.
-func (x *exchange) combining(err error) error {
-	var no *query.UnsupportedError
-	if !errors.As(err, &no) || x.path.Type() != "docs" || x.header(wire.HeaderPartitionKey) != "" || x.header(wire.HeaderPartitionID) != "" || x.header(wire.HeaderStartEPK) != "" {
-		return queryFailure(err)
-	}
-	if no.What == "DISTINCT" || no.What == "GROUP BY" || strings.Contains(no.What, "aggregate") {
-		return badRequest(crossPartition+" %v.", no)
-	}
-	return queryFailure(err)
-}
-
 const querySpecForm = `{"query": text, "parameters": [{"name": "@name", "value": value}, ...]}`
 
 // crossPartition is the service's sentence about queries that one request can't serve.
-const crossPartition = "The provided cross partition query can not be directly served by the gateway."
+const crossPartition = "The provided cross partition query can not be directly served by the gateway. " +
+	"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."
 
 // crossPartitionDisabled is the service's sentence to a client that forgot the partition key, and didn't say that it wants all.
 const crossPartitionDisabled = "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
@@ -91,17 +78,12 @@ const crossPartitionDisabled = "Cross partition query is required but disabled. 
 
 // queryFailure makes errors of the query those of a request.
 func queryFailure(err error) error {
-	var (
-		syntax *query.SyntaxError
-		cross  *query.CrossPartitionError
-	)
+	var syntax *query.SyntaxError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &syntax):
 		return badRequest("%s", syntax.ServiceMessage())
-	case errors.As(err, &cross):
-		return badRequest(crossPartition+" %s: name one, or leave %s out.", cross.Error(), cross.What)
 	}
 	// The others say all that there is to say: what isn't supported, which parameter is wrong.
 	return badRequest("%s", err.Error())
@@ -169,8 +151,8 @@ func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
 		if !x.flag(wire.HeaderCrossPartition) {
 			return nil, badRequest("%s", crossPartitionDisabled)
 		}
-		if what := run.shape.NeedsOneRange(); what != "" {
-			return nil, queryFailure(&query.CrossPartitionError{What: what})
+		if run.shape.Merged() && !x.s.o.ServeAllQueries {
+			return nil, toBePlanned(c, b, props.KeyPaths)
 		}
 	}
 	run.request = store.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}

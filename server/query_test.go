@@ -170,7 +170,7 @@ func TestTheQueriesOfJavasLeaseStore(t *testing.T) {
 	if len(top) != 1 || !strings.HasPrefix(top[0], `{"id":"app..0"`) {
 		t.Errorf("top: %v", top)
 	}
-	plan := ts.ask(headers{"x-ms-cosmos-is-query-plan-request": "True"},
+	plan := ts.ask(planRequest(),
 		"SELECT TOP @Top * FROM c WHERE STARTSWITH(c.id, @PartitionLeasePrefix) AND c.ContinuationToken <> null", "@PartitionLeasePrefix", "app..", "@Top", 1)
 	plan.want(200).wantBody(`"top":1`).wantBody(`"queryRanges":[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]`)
 }
@@ -280,27 +280,6 @@ func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
 				t.Errorf("a key in the header: %v", got)
 			}
 			ts.ask(latest(h, headers{wire.HeaderPartitionID: "0"}), "SELECT VALUE c.id FROM c").want(200)
-		}
-	}
-}
-
-// However many partitions there are: a client that was answered would be answered wrongly after a split. JavaScript and
-// Python would take a 1004, or a plan in the error, for an invitation to merge what isn't there.
-func TestWhatCantBeMergedIsRefusedOverAWholeContainer(t *testing.T) {
-	for _, partitions := range []int{1, 2} {
-		ts := newTestServer(t, Options{})
-		ts.withItems(partitions, 3, 3)
-		for _, text := range []string{
-			"SELECT * FROM c ORDER BY c.v", "SELECT * FROM c OFFSET 0 LIMIT 1", "SELECT VALUE COUNT(1) FROM c",
-			"SELECT TOP 1 * FROM c ORDER BY c.v DESC", "SELECT DISTINCT c.v FROM c", "SELECT c.v FROM c GROUP BY c.v", "SELECT VALUE SUM(c.v) FROM c",
-		} {
-			for _, h := range []headers{nil, {"x-ms-cosmos-is-query-plan-request": "True"}} {
-				a := ts.ask(h, text).want(400)
-				a.wantBody("cross partition query can not be directly served by the gateway")
-				if strings.Contains(string(a.body), "additionalErrorInfo") || strings.Contains(string(a.body), "Cross partition query only supports") {
-					t.Errorf("%s: %s", text, a.body)
-				}
-			}
 		}
 	}
 }

@@ -39,6 +39,11 @@ type Options struct {
 	// an account with continuous backup, where every container can be read in all versions and deletes
 	// mode. Whole minutes. Default: only those containers do that name a retention.
 	Versions time.Duration
+	// ServeAllQueries answers every query over a whole container by itself, in one request a page. Default: as the service
+	// does, a query whose partitions' rows have to be merged (ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY, aggregates) is
+	// answered 400 with sub-status 1004 and its plan, by which SDKs ask each partition and merge; code that
+	// works with an SDK then works in the service.
+	ServeAllQueries bool
 	// Logger gets a line per request at debug level, and what goes wrong at error
 	// level. Default: none.
 	Logger *slog.Logger

@@ -86,6 +86,8 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.IntVar(&cfg.Cache, "cache", serve.DefaultCache, "memory in `MiB` for documents that were read or just written: reads of what fits are several times as fast")
 	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's throughput is used up")
 	flags.DurationVar(&cfg.Versions, "keep-versions", 0, "`time` (whole minutes) that containers keep all versions which don't say it: for all versions and deletes mode (default: none)")
+	flags.BoolVar(&cfg.ServeAllQueries, "serve-all-queries", false,
+		"answer every query over a whole container here; the service refuses those that an SDK has to merge, and some SDKs can't")
 	metrics.Add(flags, &cfg.Metrics)
 	flags.DurationVar(&cfg.Drain, "drain", 10*time.Second, "`time` that requests under way may take when the server ends")
 	flags.StringVar(&level, "log-level", slog.LevelInfo.String(), "`level` of the log: debug (each request), info, warn, error")

@@ -24,13 +24,15 @@ const (
 type ErrorBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// AdditionalErrorInfo is the plan, as a JSON text, of a query that has to be asked of each partition.
+	AdditionalErrorInfo string `json:"additionalErrorInfo,omitempty"`
 }
 
 // JSON is the body as it is sent.
 func (b ErrorBody) JSON() []byte {
 	text, err := json.Marshal(b)
 	if err != nil {
-		panic(err) // two strings can always be written
+		panic(err) // strings can always be written
 	}
 	return text
 }

@@ -65,8 +65,11 @@ func (c *checker) counts() error {
 		if n.count == nil || n.count.param != "" {
 			continue
 		}
-		f := n.count.tok.num
-		if f != math.Trunc(f) || f > math.MaxInt32 {
+		f, most := n.count.tok.num, float64(math.MaxInt32)
+		if n.count == c.q.limit && c.q.offset.param == "" && c.q.offset.tok.num == 0 {
+			most += math.MaxInt32 // what plans make of the largest OFFSET and LIMIT
+		}
+		if f != math.Trunc(f) || f > most {
 			return c.fail(n.count.tok, n.code, fmt.Sprintf("The %s count has to be an integer from 0 to %d.", n.what, math.MaxInt32))
 		}
 		n.count.n = int64(f)

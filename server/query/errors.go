@@ -139,15 +139,12 @@ func (e *ParameterError) Error() string {
 	return fmt.Sprintf("the query's parameter %s %s", e.Name, e.Reason)
 }
 
-// CrossPartitionError says that a query can't be answered by putting the rows
-// of several ranges behind each other: 400, unless one partition key or range
-// is asked. See [Shape.NeedsOneRange].
-type CrossPartitionError struct {
-	// What is the clause, such as "ORDER BY".
-	What string
+// PlanError says that a query is right within one partition key or range, and has
+// no plan over several: 400, on a plan request and where a plan would be needed.
+type PlanError struct {
+	// Message is the service's sentence.
+	Message string
 }
 
-// Error names the clause.
-func (e *CrossPartitionError) Error() string {
-	return e.What + " needs a partition key or a partition key range"
-}
+// Error returns the service's sentence.
+func (e *PlanError) Error() string { return e.Message }

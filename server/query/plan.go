@@ -60,27 +60,25 @@ type Plan struct {
 // planVersion is what the service writes today; no SDK looks at it.
 const planVersion = 2
 
-// Plan returns the query's plan: which ranges to ask, and what the client does
-// with their rows. A query that needs one range ([Shape.NeedsOneRange]) has a
-// plan only when a full partition key makes its range a point, which no split
-// can divide; otherwise the error is a *[CrossPartitionError]. The plan of a
-// point leaves everything to the server: the client sends the text as it is to
-// the range that has the point, and passes its rows on.
+// distinctNone is the distinctType of a query without DISTINCT.
+const distinctNone = "None"
+
+// Plan returns the query's plan: which ranges to ask, with which text, and what
+// the client does with their rows. The error is a *[PlanError] for what can't be
+// done over several ranges, or one of k.EPK.
 //
-// Other errors are those of k.EPK.
+// Where a full partition key makes the range a point, which no split can divide,
+// the plan leaves everything to the server: the client sends the text as it is to
+// the range that has the point, and passes its rows on.
 func (b *Bound) Plan(k Keys) (Plan, error) {
 	ranges, point, err := b.ranges(k)
 	if err != nil {
 		return Plan{}, err
 	}
-	what := b.shape.NeedsOneRange()
-	if what != "" && !point {
-		return Plan{}, &CrossPartitionError{What: what}
-	}
-	return Plan{
+	p := Plan{
 		Version: planVersion,
 		QueryInfo: Info{
-			DistinctType:                "None",
+			DistinctType:                distinctNone,
 			Top:                         b.shape.Top,
 			OrderBy:                     []string{},
 			OrderByExpressions:          []string{},
@@ -91,7 +89,11 @@ func (b *Bound) Plan(k Keys) (Plan, error) {
 			HasSelectValue:              b.shape.SelectValue,
 		},
 		QueryRanges: ranges,
-	}, nil
+	}
+	if !point {
+		err = b.rewrite(&p.QueryInfo)
+	}
+	return p, err
 }
 
 // ranges returns where the query has to be asked, sorted and apart: a point for

@@ -85,25 +85,11 @@ type SortKey struct {
 	Descending bool
 }
 
-// NeedsOneRange names the clause because of which the rows of several ranges
-// can't be put behind each other, such as "ORDER BY"; it is empty when they can
-// be (TOP can be: the client or the server trims).
-func (s Shape) NeedsOneRange() string {
-	switch {
-	case s.NoSource:
-		return ""
-	case s.GroupBy:
-		return "GROUP BY"
-	case len(s.Aggregates) > 0:
-		return "an aggregate"
-	case s.Distinct:
-		return "DISTINCT"
-	case len(s.OrderBy) > 0:
-		return "ORDER BY"
-	case s.Limit != nil:
-		return "OFFSET LIMIT"
-	}
-	return ""
+// Merged says that the rows of several ranges can't be put behind each other, but
+// have to be merged, as [Bound.Plan] says. TOP can be: the client or the server
+// trims.
+func (s Shape) Merged() bool {
+	return !s.NoSource && (s.Grouped || len(s.OrderBy) > 0 || s.Limit != nil)
 }
 
 // Shape returns what of the query concerns several documents at once.

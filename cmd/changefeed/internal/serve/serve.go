@@ -45,6 +45,8 @@ type Config struct {
 	Cache int
 	// EnforceThroughput answers 429 when a container's throughput is used up.
 	EnforceThroughput bool
+	// ServeAllQueries answers queries over a whole container that SDKs otherwise have to ask of each partition and merge.
+	ServeAllQueries bool
 	// Metrics is the address of the Prometheus endpoint, host:port. Default: there is none.
 	Metrics string
 	// Versions is how long a container keeps all versions that doesn't say it itself; 0: it keeps none.
@@ -159,7 +161,8 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	o := server.Options{
 		Keys: c.keys(), ReadOnlyKeys: c.ReadOnlyKeys, PublicEndpoint: c.PublicEndpoint,
-		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Versions: c.Versions, Logger: logger,
+		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Versions: c.Versions,
+		ServeAllQueries: c.ServeAllQueries, Logger: logger,
 	}
 	b := banner{Config: c, address: listener.Addr()}
 	m, err := metrics.Open(ctx, c.Metrics)
