@@ -11,8 +11,10 @@ var itemFunctions = map[string]function{
 	"DOCUMENTID": {class: classItem, min: 1, max: 1, eval: documentID},
 }
 
-// documentID is the number of a document in its container: the last 8 bytes of
-// its _rid, the lowest first. Of anything else it is undefined.
+// documentID is the number of a document in its container, which the last 8
+// bytes of its _rid tell: the lowest first, as the service writes it, or 4 bytes
+// from the highest to the lowest and the same 4 the other way round, as the
+// embedded store does. Of anything else it is undefined.
 func documentID(a []value) value {
 	if a[0].kind != kindObject {
 		return value{}
@@ -26,6 +28,9 @@ func documentID(a []value) value {
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(b) != 16 {
 		return value{}
+	}
+	if n := binary.BigEndian.Uint32(b[8:]); n == binary.LittleEndian.Uint32(b[12:]) {
+		return numberOf(float64(n))
 	}
 	return numberOf(float64(binary.LittleEndian.Uint64(b[8:])))
 }
