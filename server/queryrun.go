@@ -178,41 +178,49 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 		before = r.position.after
 		resume = r.position.done
 	)
-	after, err := r.scan(ctx, func(item *store.VisitedItem) (more bool, err error) {
-		answered := uint64(0)
-		if resume > 0 && documentNumber(item.Body) == r.position.of {
-			answered = resume
-		}
-		resume = 0
-		more = true
-		row, ended := uint64(0), false // the page ended with a row of this document
-		err = r.rows.Each(item.Body, func() bool {
-			raw, ok := r.rows.Row()
-			if !ok {
-				return true
-			}
-			row++
-			switch {
-			case row <= answered:
-				return true
-			case full != nil:
-				next, more = true, false
-				return false
-			case skip > 0:
-				skip--
-				return true
-			}
-			r.take(raw)
-			if r.left() == 0 {
-				more = false
-				return false
-			}
-			if r.allowed() <= 0 || len(r.page) >= maxRowBytes {
-				full, ended = &place{after: before, of: documentNumber(item.Body), done: row}, true
-			}
+	// Of the document that is looked at: the rows that it made so far, how many of them earlier pages had, whether the page
+	// ended with one, and whether to go on.
+	var (
+		row, answered uint64
+		ended, more   bool
+		number        uint64
+	)
+	visit := func() bool {
+		raw, ok := r.rows.Row()
+		if !ok {
 			return true
-		})
-		if err != nil || !more {
+		}
+		row++
+		switch {
+		case row <= answered:
+			return true
+		case full != nil:
+			next, more = true, false
+			return false
+		case skip > 0:
+			skip--
+			return true
+		}
+		r.take(raw)
+		if r.left() == 0 {
+			more = false
+			return false
+		}
+		if r.allowed() <= 0 || len(r.page) >= maxRowBytes {
+			full, ended = &place{after: before, of: number, done: row}, true
+		}
+		return true
+	}
+	after, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
+		row, answered, ended, more = 0, 0, false, true
+		if r.shape.Several {
+			number = documentNumber(item.Body)
+			if resume > 0 && number == r.position.of {
+				answered = resume
+			}
+			resume = 0
+		}
+		if err := r.rows.Each(item.Body, visit); err != nil || !more {
 			return false, err
 		}
 		switch {
@@ -277,37 +285,40 @@ func (r *queryRun) sorted(ctx context.Context) error {
 func (r *queryRun) sort(ctx context.Context, keep int, last *query.Position, whole bool) ([]query.SortedRow, error) {
 	s := r.b.NewSorter(keep, last)
 	var key []byte
-	_, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
-		at := query.Position{Tie: documentNumber(item.Body)}
-		var tooMuch error
-		err := r.rows.Each(item.Body, func() bool {
-			row, ok := r.rows.Row()
-			if !ok {
-				return true
-			}
-			key = r.rows.OrderKey(key[:0])
-			if !whole {
-				row = nil
-			}
-			at.Key = key
-			s.Add(at, row)
-			at.Row++
-			if s.Size() <= maxSortMemory {
-				return true
-			}
-			if !whole {
-				tooMuch = badRequest("OFFSET %d skips rows whose sort keys take more than %d bytes of memory: go on from the continuation "+
-					"of a page instead (x-ms-continuation)", r.position.skip, maxSortMemory)
-				return false
-			}
-			s.Shrink(maxSortMemory / 2)
-			r.shortened = true
+	var (
+		at      query.Position
+		tooMuch error
+	)
+	visit := func() bool {
+		row, ok := r.rows.Row()
+		if !ok {
 			return true
-		})
-		if err == nil {
-			err = tooMuch
 		}
-		return true, err
+		key = r.rows.OrderKey(key[:0])
+		if !whole {
+			row = nil
+		}
+		at.Key = key
+		s.Add(at, row)
+		at.Row++
+		if s.Size() <= maxSortMemory {
+			return true
+		}
+		if !whole {
+			tooMuch = badRequest("OFFSET %d skips rows whose sort keys take more than %d bytes of memory: go on from the continuation "+
+				"of a page instead (x-ms-continuation)", r.position.skip, maxSortMemory)
+			return false
+		}
+		s.Shrink(maxSortMemory / 2)
+		r.shortened = true
+		return true
+	}
+	_, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
+		at = query.Position{Tie: documentNumber(item.Body)}
+		if err := r.rows.Each(item.Body, visit); err != nil {
+			return false, err
+		}
+		return true, tooMuch
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sort: %w", err)

@@ -229,14 +229,8 @@ type step struct {
 	index int
 }
 
-// staticPath returns the steps of a path below the documents, which are the same
-// for every document; ok is false for any other expression.
-func staticPath(e expr, params map[string]value) (path []step, ok bool) {
-	binding, path, ok := boundPath(e, params)
-	return path, ok && binding == document
-}
-
-// boundPath is staticPath for a path below anything that FROM names.
+// boundPath returns the steps of a path that is the same for every document, and
+// what it begins with; ok is false for any other expression.
 func boundPath(e expr, params map[string]value) (binding int, path []step, ok bool) {
 	for {
 		switch m := e.(type) {

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"time"
 )
 
@@ -10,10 +9,11 @@ type frame struct {
 	extractor
 	inner []extractor // of the bindings other than the document
 	steps int         // combinations of FROM that were looked at
-	ctx   context.Context
-	args  []value // a stack of arguments of the calls under way
-	held  int     // what they take, in bytes
-	err   error   // why the document can't be evaluated: an *EvaluationError
+	// stopped returns the reason for which nobody wants the result any more; nil: nobody tells.
+	stopped func() error
+	args    []value // a stack of arguments of the calls under way
+	held    int     // what they take, in bytes
+	err     error   // why the document can't be evaluated: an *EvaluationError
 	// group is what expressions over groups see.
 	group *group
 }
@@ -275,6 +275,7 @@ func (c *compiler) emitArray(e *array) (emitter, bool) {
 		elements[i], constant = emit, constant && same
 	}
 	return func(f *frame, dst []byte) ([]byte, bool) {
+		begin := len(dst)
 		dst = append(dst, '[')
 		first := true
 		for _, emit := range elements {
@@ -287,7 +288,9 @@ func (c *compiler) emitArray(e *array) (emitter, bool) {
 				dst = dst[:mark]
 				continue
 			}
-			first = false
+			if first = false; f.tooLarge(len(dst) - begin) {
+				break
+			}
 		}
 		return append(dst, ']'), true
 	}, constant
@@ -303,6 +306,7 @@ func (c *compiler) emitObject(members []selected) (emitter, bool) {
 		values[i], constant = emit, constant && same
 	}
 	return func(f *frame, dst []byte) ([]byte, bool) {
+		begin := len(dst)
 		dst = append(dst, '{')
 		first := true
 		for i, emit := range values {
@@ -316,7 +320,9 @@ func (c *compiler) emitObject(members []selected) (emitter, bool) {
 				dst = dst[:mark]
 				continue
 			}
-			first = false
+			if first = false; f.tooLarge(len(dst) - begin) {
+				break
+			}
 		}
 		return append(dst, '}'), true
 	}, constant

@@ -10,17 +10,23 @@
 //
 // # What is understood
 //
-//	SELECT [TOP n] * | VALUE expression | expression [AS name], ...
-//	FROM name [AS] alias
+//	SELECT [DISTINCT] [TOP n] * | VALUE expression | expression [AS name], ...
+//	FROM source JOIN source ...
 //	WHERE condition
+//	GROUP BY expression, ...
 //	ORDER BY path [ASC | DESC], ...
 //	OFFSET n LIMIT n
 //
-// with parameters, paths, literals, object and array constructors, arithmetic,
-// comparison, IN, BETWEEN, AND, OR, NOT, ??, ?:, || and the functions of
-// functions.go. The grammar reads the whole language; what isn't evaluated yet
-// (JOIN, subqueries, DISTINCT, GROUP BY, LIKE, aggregates other than COUNT,
-// user-defined functions...) is refused by its name with [UnsupportedError].
+// where a source is a path of the container or of an earlier source, its elements
+// (name IN path), or a subquery; with parameters, paths, literals, object and array
+// constructors, arithmetic, bits, comparison, IN, BETWEEN, LIKE, AND, OR, NOT, ??,
+// ?:, ||, subqueries as values and in EXISTS, ARRAY, ALL, FIRST and LAST, aggregates
+// and the functions of functions.go. The grammar reads the whole language; what
+// isn't evaluated (user-defined functions, ORDER BY RANK...) is refused by its name
+// with [UnsupportedError].
+//
+// Whatever a document makes is made of that document: a join's rows one by one, in
+// the memory of one row, and a subquery's likewise. See [Rows.Each].
 //
 // # Undefined and null
 //

@@ -55,7 +55,7 @@ func (c *compiler) binary(e *binaryOp) (evaluator, bool) {
 	case "||":
 		return func(f *frame) value {
 			a, b := l(f), r(f)
-			if a.kind != kindString || b.kind != kindString {
+			if a.kind != kindString || b.kind != kindString || f.tooLarge(len(a.b)+len(b.b)) {
 				return value{}
 			}
 			return value{kind: kindString, b: append(append(make([]byte, 0, len(a.b)+len(b.b)), a.b...), b.b...)}

@@ -8,11 +8,10 @@ import (
 // Rows turns the documents of one scan into rows. It keeps memory from document
 // to document, so it serves one goroutine at a time.
 type Rows struct {
-	prog   *program
-	f      frame
-	doc    []byte
-	out    []byte
-	counts []int64
+	prog *program
+	f    frame
+	doc  []byte
+	out  []byte
 }
 
 // Rows returns a new evaluator of the query.
@@ -44,9 +43,7 @@ func (r *Rows) Each(doc []byte, visit func() (more bool)) error {
 	} else if r.selected() {
 		visit()
 	}
-	err := r.f.err
-	r.f.err = nil
-	return err
+	return r.end()
 }
 
 // Row projects the row that Each is at. ok is false when SELECT VALUE makes
@@ -69,11 +66,33 @@ func (r *Rows) Row() (row json.RawMessage, ok bool) {
 // Eval is Each and Row in one, for queries that make at most one row of a
 // document, and are not [Shape.Grouped]: the first row is returned, if there is one.
 func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
+	if r.prog.from != nil {
+		return r.first(doc)
+	}
+	// As Each, without a function for it to call, which would be an allocation.
+	if err := r.f.extract(r.prog.root, doc); err != nil {
+		return nil, false, err
+	}
+	r.doc = doc
+	if r.selected() {
+		row, ok = r.Row()
+	}
+	return row, ok, r.end()
+}
+
+func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
 	err = r.Each(doc, func() bool {
 		row, ok = r.Row()
 		return !ok
 	})
 	return row, ok, err
+}
+
+// end returns what kept a document from being evaluated.
+func (r *Rows) end() error {
+	err := r.f.err
+	r.f.err = nil
+	return err
 }
 
 // selected says whether the condition is true.

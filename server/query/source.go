@@ -70,8 +70,8 @@ func (p *from) step(f *frame, i int, visit func() bool) bool {
 
 // goesOn says whether the evaluation still has a purpose.
 func (f *frame) goesOn() bool {
-	if f.steps++; f.ctx != nil && f.steps%checkEvery == 0 && f.err == nil {
-		f.err = f.ctx.Err()
+	if f.steps++; f.stopped != nil && f.steps%checkEvery == 0 && f.err == nil {
+		f.err = f.stopped()
 	}
 	return f.err == nil
 }
@@ -95,7 +95,7 @@ func (f *frame) tooLarge(size int) bool {
 // Until ends the evaluation of a document with ctx's error when ctx is done, also
 // in the middle of a large join. Without it nothing does. It returns r.
 func (r *Rows) Until(ctx context.Context) *Rows {
-	r.f.ctx = ctx
+	r.f.stopped = ctx.Err
 	return r
 }
 
