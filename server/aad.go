@@ -18,7 +18,7 @@ import (
 // base64 of the account key's text. The claims say how long it is valid. SDKs write the parts
 // in either alphabet of base64, with padding and without.
 //
-// Not supported: tokens of Entra ID, which a server without a network can't check, and roles: a
+// Tokens that name another key are those of an issuer, see issuer.go. Not supported: roles. A
 // token may do everything with documents and read everything else, as with the service, where databases, containers and
 // throughput are managed elsewhere.
 
@@ -29,7 +29,7 @@ const emulatorKeyID = "CosmosEmulatorPrimaryMaster"
 const tokenSlack = 5 * time.Minute
 
 // authorizeToken checks a token.
-func (s *Server) authorizeToken(token wire.Token) (grant, error) {
+func (s *Server) authorizeToken(x *exchange, token wire.Token) (grant, error) {
 	parts := strings.Split(token.Signature, ".")
 	if len(parts) != 3 {
 		return 0, badToken("it has not the three parts of a JWT")
@@ -46,8 +46,11 @@ func (s *Server) authorizeToken(token wire.Token) (grant, error) {
 		return 0, badToken("its header is no JSON object")
 	}
 	if header.Kid != emulatorKeyID && header.X5T != emulatorKeyID {
-		return 0, badToken("this server takes tokens of the emulators' form only, which name the key %s, and none of Entra ID: "+
-			"use the account key, or the emulator's credential", emulatorKeyID)
+		if s.issuer == nil {
+			return 0, badToken("this server takes tokens of the emulators' form only, which name the key %s, and none of Entra ID: "+
+				"use the account key or the emulator's credential, or give the server an issuer (changefeed serve --aad-issuer)", emulatorKeyID)
+		}
+		return documentsOnly, s.issuer.check(x.r.Context(), token.Signature, s.db.Now())
 	}
 	if !s.isKeyText(decoded[2]) {
 		return 0, badToken("its third part is not the account's key")

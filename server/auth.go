@@ -81,7 +81,7 @@ func (s *Server) authorize(x *exchange) (grant, error) {
 	case "master":
 		g, err = s.authorizeSigned(x, token)
 	case "aad":
-		g, err = s.authorizeToken(token)
+		g, err = s.authorizeToken(x, token)
 	case "resource":
 		g, err = s.authorizeResource(x, token)
 	default:

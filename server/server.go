@@ -24,6 +24,8 @@ type Options struct {
 	Keys []string
 	// ReadOnlyKeys are account keys (base64) that may read only. Default: none.
 	ReadOnlyKeys []string
+	// Issuer makes AAD tokens that the server takes besides those of the emulators' form. Default: there is none.
+	Issuer Issuer
 	// PublicEndpoint is the URL that the account document tells clients to use.
 	// Default: made from each request's Host header, so that it is one
 	// that the client can reach.
@@ -75,6 +77,8 @@ type Server struct {
 	routes routeIndex
 	// queries are those that were parsed.
 	queries queryCache
+	// issuer is nil where there is none.
+	issuer *issuer
 
 	metrics *metrics
 	faults  Faults
@@ -85,8 +89,8 @@ type Server struct {
 }
 
 // New makes a server over db. Errors: a key that is no base64, an endpoint
-// that is no absolute URL, a number of partitions that no container can have, a
-// retention that is no whole number of minutes.
+// that is no absolute URL, a number of partitions that no container can have, an
+// issuer that can't be asked safely, a retention that is no whole number of minutes.
 func New(db *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{db: db, o: o, draining: make(chan struct{})}
@@ -104,6 +108,9 @@ func New(db *store.DB, o Options) (*Server, error) {
 	}
 	var err error
 	if s.keys, err = grantKeys(o.Keys, o.ReadOnlyKeys); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	if s.issuer, err = newIssuer(o.Issuer, o.Logger); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	if s.routes, err = indexRoutes(s.table()); err != nil {

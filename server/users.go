@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -226,7 +225,7 @@ func (s *Server) deleteUser(x *exchange) error {
 }
 
 func (s *Server) listUsers(x *exchange) error {
-	d, all, err := x.allUsers(x.r.Context())
+	d, all, err := x.allUsers()
 	if err != nil {
 		return err
 	}
@@ -234,7 +233,7 @@ func (s *Server) listUsers(x *exchange) error {
 }
 
 func (s *Server) queryUsers(x *exchange) error {
-	d, all, err := x.allUsers(x.r.Context())
+	d, all, err := x.allUsers()
 	if err != nil {
 		return err
 	}
@@ -242,12 +241,12 @@ func (s *Server) queryUsers(x *exchange) error {
 }
 
 // allUsers are the users of the path's database, by name.
-func (x *exchange) allUsers(ctx context.Context) (store.DatabaseProperties, []resource, error) {
+func (x *exchange) allUsers() (store.DatabaseProperties, []resource, error) {
 	d, err := x.parent()
 	if err != nil {
 		return d, nil, err
 	}
-	records, err := x.s.db.Records(ctx, d.ID)
+	records, err := x.s.db.Records(x.r.Context(), d.ID)
 	if err != nil {
 		return d, nil, above(err)
 	}
