@@ -235,7 +235,9 @@ func boundPath(e expr, params map[string]value) (binding int, path []step, ok bo
 	for {
 		switch m := e.(type) {
 		case *ident:
-			binding = m.binding
+			if binding = m.binding; binding < document {
+				return 0, nil, false
+			}
 			for i, j := 0, len(path)-1; i < j; i, j = i+1, j-1 {
 				path[i], path[j] = path[j], path[i]
 			}
@@ -270,7 +272,7 @@ func stepOf(v value) (step, bool) {
 	return step{}, false
 }
 
-// constant returns the value of a literal or a parameter.
+// constant returns the value of a literal, a parameter or a name of a number.
 func constant(e expr, params map[string]value) (value, bool) {
 	switch e := e.(type) {
 	case *literal:
@@ -278,6 +280,8 @@ func constant(e expr, params map[string]value) (value, bool) {
 	case *param:
 		v, ok := params[e.name]
 		return v, ok
+	case *ident:
+		return namedNumber(e.binding)
 	}
 	return value{}, false
 }

@@ -53,6 +53,8 @@ func toString(a []value) value {
 			return value{}
 		}
 		return stringValue(text)
+	case kindNumber:
+		return stringValue(bytes.Trim(v.appendJSON(nil), `"`))
 	default:
 		return stringValue(v.appendJSON(nil))
 	}

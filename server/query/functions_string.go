@@ -266,7 +266,7 @@ func replace(a []value) value {
 const maxReplicated = 10_000
 
 func replicate(a []value) value {
-	if a[0].kind != kindString || a[1].kind != kindNumber || a[1].num < 0 {
+	if a[0].kind != kindString || a[1].kind != kindNumber || !(a[1].num >= 0) {
 		return value{}
 	}
 	if len(a[0].b) == 0 {

@@ -75,6 +75,9 @@ func TestFunctionsAtTheirEdges(t *testing.T) {
 		`DATETIMEPART("yyyy", "1600-05-06")`: `1600`, `DATETIMEPART("dd", "1600-05-06")`: `6`, `DATETIMEPART("ns", "1969-12-31T23:59:59.9999999")`: `999999900`, `DATETIMEPART("dw", "2024-01-01")`: ``, `DAY("x")`: ``, `YEAR(c.n)`: ``,
 		`DATETIMETOTICKS("1969-12-31T23:59:59.9999999")`: `-1`, `DATETIMETOTIMESTAMP("1969-12-31T23:59:59.9999999")`: `-1`, `DATETIMETOTICKS("9999-12-31T23:59:59.9999999Z") > 0`: `true`, `TICKSTODATETIME(1.5)`: ``, `TICKSTODATETIME(1e19)`: ``, `TICKSTODATETIME(2534023008000000000)`: ``, `TICKSTODATETIME(-1)`: `"1969-12-31T23:59:59.9999999Z"`, `TIMESTAMPTODATETIME(1e15)`: ``, `TIMESTAMPTODATETIME(-1)`: `"1969-12-31T23:59:59.9990000Z"`, `TIMESTAMPTODATETIME(-62135596800000)`: `"0001-01-01T00:00:00.0000000Z"`, `TIMESTAMPTODATETIME(253402300799999)`: `"9999-12-31T23:59:59.9990000Z"`, `TIMESTAMPTODATETIME("1")`: ``,
 		`DATETIMEFORMAT("2024-03-05T13:07:09.0450000", "yy M d H h m s f FF fffffff FFFFFFF tt t")`: `"24 3 5 13 1 7 9 0 04 0450000 045 PM P"`, `DATETIMEFORMAT("2024-03-05", "dddd ddd MMMM MMM yyyyy")`: `"Tuesday Tue March Mar 02024"`, `DATETIMEFORMAT("2024-03-05", "'day' d \"of\" x fffffffff")`: `"day 5 of x fffffffff"`, `DATETIMEFORMAT("2024-03-05T00:00:00", "hh")`: `"12"`, `DATETIMEFORMAT("x", "yyyy")`: ``, `DATETIMEFORMAT("2024-03-05", 1)`: ``, `DATETIMEFORMAT("2024-03-05", "")`: `""`,
+		// numbers that have names
+		`[NaN, Infinity, -Infinity]`: `["NaN","Infinity"]`, `NaN <= 1`: ``, `NaN < 1`: ``, `NaN = NaN`: `false`, `NaN != NaN`: `true`, `1 < Infinity`: `true`, `IS_NUMBER(NaN)`: `true`, `IS_FINITE_NUMBER(NaN)`: `false`, `IS_FINITE_NUMBER(Infinity)`: `false`, `IS_INTEGER(Infinity)`: `false`, `Infinity + 1`: ``, `NaN.x`: ``, `c[NaN]`: ``,
+		`ABS(NaN)`: ``, `REPLICATE("a", NaN)`: ``, `REPLICATE("a", Infinity)`: ``, `LEFT("a", NaN)`: ``, `SUBSTRING("a", 0, Infinity)`: ``, `ARRAY_SLICE(c.a, NaN)`: ``, `NUMBERBIN(NaN)`: ``, `NUMBERBIN(1, Infinity)`: ``, `TICKSTODATETIME(NaN)`: ``, `INTADD(Infinity, 1)`: ``, `CHOOSE(NaN, 1)`: ``, `SIN(Infinity)`: ``, `LOG(Infinity)`: ``,
 		// of documents
 		`DOCUMENTID(c)`: ``, `DOCUMENTID(c.o)`: ``, `DOCUMENTID({"_rid": "36ZyAPW+uN8NAAAAAAAAAA=="})`: `13`, `DOCUMENTID({"_rid": "AAAAAA=="})`: ``, `DOCUMENTID({"_rid": "36ZyAPW-uN8BAAAAAAAAAA=="})`: `1`, `DOCUMENTID(1)`: ``,
 	} {
@@ -149,7 +152,7 @@ func TestFunctionsThatNeedAnIndexAreRefusedByName(t *testing.T) {
 // the document and its arguments as they were.
 func TestFunctionsOfAnythingReturnJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6)) //nolint:gosec // a repeatable test
-	w := writer{r}
+	w := writer{r: r}
 	values := []string{
 		`"2024-02-29T01:02:03.4567890Z"`, `"dd"`, `"yyyy"`, `"ns"`, `"mm"`, `9e18`, `-9e18`, `1e300`, `-1`, `63`, `"[1, 2"`, `" [1, 2] "`, `"(?i)a+"`, `"x"`, `"ix"`, `"\\"`, `"'yy"`, `[]`, `{}`,
 		`[3, 1e3, 1.0]`, `["a", "\u0000"]`, `"` + strings.Repeat("é", 300) + `"`, `{"_rid":"36ZyAPW+uN8NAAAAAAAAAA=="}`, `"9999-12-31"`, `"0001-01-01"`, `4e4`, `1e-300`,

@@ -1,6 +1,9 @@
 package query
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Names. FROM gives each of its sources a name; a subquery sees its own names and
 // those around it, its own first. What a name stands for is a binding, a number
@@ -12,13 +15,35 @@ type scope struct {
 	outer *scope
 }
 
+// lookup returns the binding of a name.
 func (s *scope) lookup(name string) (binding int, ok bool) {
 	for ; s != nil; s = s.outer {
 		if binding, ok = s.names[name]; ok {
 			return binding, true
 		}
 	}
-	return 0, false
+	binding, ok = numberNames[name]
+	return binding, ok
+}
+
+// The numbers that have names, which FROM may give to something else. No document
+// has them, and nothing that is calculated is one of them.
+const (
+	notANumber = -1
+	infinity   = -2
+)
+
+var numberNames = map[string]int{"NaN": notANumber, "Infinity": infinity}
+
+// namedNumber is the value of a name of a number.
+func namedNumber(binding int) (v value, ok bool) {
+	switch binding {
+	case notANumber:
+		return numberOf(math.NaN()), true
+	case infinity:
+		return numberOf(math.Inf(1)), true
+	}
+	return value{}, false
 }
 
 // sources looks at FROM, and gives its names their bindings.

@@ -138,8 +138,15 @@ func (v value) appendJSON(dst []byte) []byte {
 	return dst
 }
 
-// appendNumber writes a number as JavaScript does.
+// appendNumber writes a number as JavaScript does. Those that JSON hasn't become
+// strings, as the service's SDKs write them.
 func appendNumber(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, `"NaN"`...)
+	case math.IsInf(f, 0):
+		return append(dst, `"Infinity"`...) // there is no way to -Infinity
+	}
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 && (f != 0 || !math.Signbit(f)) {
 		return strconv.AppendInt(dst, int64(f), 10)
 	}
@@ -199,7 +206,7 @@ func compare(a, b value) (c int, ok bool) {
 		case a.num > b.num:
 			return 1, true
 		}
-		return 0, true
+		return 0, a.num == b.num // NaN isn't before, behind or beside anything
 	case kindString:
 		return bytes.Compare(a.b, b.b), true
 	case kindUndefined, kindArray, kindObject:
