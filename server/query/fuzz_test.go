@@ -55,7 +55,7 @@ func FuzzParse(f *testing.F) {
 // FuzzDocument: the two evaluators agree on any document.
 func FuzzDocument(f *testing.F) {
 	var queries []*Query
-	var rows []*Rows
+	var bounds []*Bound
 	for _, text := range []string{
 		`SELECT * FROM c WHERE c.a = c.b`,
 		`SELECT VALUE c = {"a": [1, {"b": 2}]} OR ARRAY_CONTAINS([{}], c, true) FROM c`,
@@ -64,6 +64,7 @@ func FuzzDocument(f *testing.F) {
 		`SELECT VALUE ARRAY_CONTAINS(c.a, c.b, true) FROM c WHERE c.c NOT IN (1, "x", null, c.a)`,
 		`SELECT c.a + 1, -c.b, c.a || c.b, c.id IN ("1","2","3","4","5","6","7","8",[1],{"a":2}) FROM c`,
 		`SELECT VALUE STARTSWITH(c.id, c.a, true) FROM c WHERE c.id > '' AND c.a BETWEEN c.b AND c.c`,
+		`SELECT c.id, x.b AS y, ARRAY(SELECT VALUE z FROM z IN x.a WHERE z != c.a) AS l FROM c JOIN x IN c.a WHERE EXISTS(SELECT VALUE k FROM k IN c.b)`,
 	} {
 		q, err := Parse(text)
 		if err != nil {
@@ -73,7 +74,7 @@ func FuzzDocument(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		queries, rows = append(queries, q), append(rows, b.Rows())
+		queries, bounds = append(queries, q), append(bounds, b)
 	}
 	for _, doc := range []string{
 		`{}`, `{"id":"x","a":{"b":{"a b":[1]}},"b":[1,"two"],"c":-0.0}`, `{"a":[{"k":1,"l":2}],"b":{"k":1},"c":"x"}`,
@@ -86,13 +87,13 @@ func FuzzDocument(f *testing.F) {
 		// What can't be stored: invalid JSON, two members of one name, numbers
 		// beyond a float64.
 		if !jsontext.Value(doc).IsValid() || json.Unmarshal(doc, &decoded) != nil || decoded == nil {
-			for _, r := range rows {
-				_, _, _ = r.Eval(doc)
+			for _, b := range bounds {
+				_, _, _ = b.Rows().Eval(doc)
 			}
 			return
 		}
 		for i, q := range queries {
-			agree(t, q.String(), q, rows[i], nil, doc)
+			agree(t, q.String(), q, bounds[i], nil, doc)
 		}
 	})
 }

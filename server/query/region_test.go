@@ -117,7 +117,7 @@ func TestNoDocumentIsMissedByItsKeyOrID(t *testing.T) {
 	paths := pathsOf([]string{"pk", "k/x"})
 	narrowed, exactly := 0, 0
 	for seed := range uint64(4000) {
-		w := writer{rand.New(rand.NewPCG(seed, 3))} //nolint:gosec // a repeatable test
+		w := writer{r: rand.New(rand.NewPCG(seed, 3))} //nolint:gosec // a repeatable test
 		where := w.about(3)
 		b := bindWith(t, "SELECT * FROM c WHERE "+where)
 		use := paths[:1+seed%2]
@@ -165,8 +165,12 @@ func (w writer) keyValue() string { return w.pick(`"a"`, `"x"`, `1`, `7`, `null`
 
 // about makes a condition of keys and ids, and of other things between.
 func (w writer) about(depth int) string {
-	path := func() string { return w.pick("c.id", "c.id", `c["id"]`, "c.pk", "c.pk", "c.k.x", `c["k"].x`, "c.v", "c.k") }
-	v := func() string { return w.pick(`"a"`, `'ab'`, `"b"`, `1`, `@n`, `@s`, `null`, `""`, `c.v`, `undefined`, `["a"]`, `@t`) }
+	path := func() string {
+		return w.pick("c.id", "c.id", `c["id"]`, "c.pk", "c.pk", "c.k.x", `c["k"].x`, "c.v", "c.k")
+	}
+	v := func() string {
+		return w.pick(`"a"`, `'ab'`, `"b"`, `1`, `@n`, `@s`, `null`, `""`, `c.v`, `undefined`, `["a"]`, `@t`)
+	}
 	if n := w.r.IntN(3); depth > 0 && n > 0 {
 		return "(" + w.about(depth-1) + w.pick(" AND ", " AND ", " OR ") + w.about(depth-1) + w.pick("", "", " AND "+w.about(0), " OR "+w.about(0)) + ")"
 	}

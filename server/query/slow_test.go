@@ -7,7 +7,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -17,29 +16,15 @@ import (
 
 type none struct{} // undefined
 
+// slow evaluates expressions for one row.
 type slow struct {
+	// doc is the document, and names what FROM gives names to.
 	doc    any
+	names  map[string]any
 	params map[string]any
-}
-
-// row returns what a query makes of the document; none{} for no row.
-func (s slow) row(q *selectQuery) any {
-	if q.where != nil && s.eval(q.where) != any(true) {
-		return none{}
-	}
-	switch {
-	case q.star:
-		return s.doc
-	case q.value != nil:
-		return s.eval(q.value)
-	}
-	row := map[string]any{}
-	for i, name := range outputNames(q.items) {
-		if v := s.eval(q.items[i].e); v != any(none{}) {
-			row[name] = v
-		}
-	}
-	return row
+	// group are the rows that the SELECT under evaluation makes one of; only with them grouped is set.
+	group   []slow
+	grouped bool
 }
 
 func isUndefined(v any) bool { _, ok := v.(none); return ok }
@@ -51,9 +36,13 @@ func (s slow) eval(e expr) any {
 	case *param:
 		return s.params[e.name]
 	case *ident:
-		return s.doc
+		return s.names[e.name]
 	case *member:
 		return s.member(e)
+	case *like:
+		return s.like(e)
+	case *subquery:
+		return s.subquery(e)
 	case *unary:
 		return s.unary(e)
 	case *binaryOp:
@@ -205,15 +194,21 @@ func (s slow) binary(e *binaryOp) any {
 	r := map[string]func() float64{
 		"+": func() float64 { return x + y }, "-": func() float64 { return x - y }, "*": func() float64 { return x * y },
 		"/": func() float64 { return x / y }, "%": func() float64 { return math.Mod(x, y) },
-		"&": func() float64 { return float64(int32(int64(math.Mod(x, 1<<32))) & int32(int64(math.Mod(y, 1<<32)))) },
-		"|": func() float64 { return float64(int32(int64(math.Mod(x, 1<<32))) | int32(int64(math.Mod(y, 1<<32)))) },
-		"^": func() float64 { return float64(int32(int64(math.Mod(x, 1<<32))) ^ int32(int64(math.Mod(y, 1<<32)))) },
+		"&":   func() float64 { return float64(int32(int64(math.Mod(x, 1<<32))) & int32(int64(math.Mod(y, 1<<32)))) },
+		"|":   func() float64 { return float64(int32(int64(math.Mod(x, 1<<32))) | int32(int64(math.Mod(y, 1<<32)))) },
+		"^":   func() float64 { return float64(int32(int64(math.Mod(x, 1<<32))) ^ int32(int64(math.Mod(y, 1<<32)))) },
+		"<<":  func() float64 { return float64(slowInt32(x) << (uint32(slowInt32(y)) % 32)) },
+		">>":  func() float64 { return float64(slowInt32(x) >> (uint32(slowInt32(y)) % 32)) },
+		">>>": func() float64 { return float64(uint32(slowInt32(x)) >> (uint32(slowInt32(y)) % 32)) },
 	}[e.op]()
 	if math.IsInf(r, 0) || math.IsNaN(r) {
 		return none{}
 	}
 	return r
 }
+
+// slowInt32 is a number's low 32 bits.
+func slowInt32(x float64) int32 { return int32(int64(math.Mod(x, 1<<32))) }
 
 func slowCompared(a, b any, op string) any {
 	if fmt.Sprintf("%T", a) != fmt.Sprintf("%T", b) {
@@ -277,113 +272,6 @@ func slowOrder(a, b any) int {
 		})
 	}
 	return 0
-}
-
-func (s slow) call(e *call) any {
-	args := make([]any, len(e.args))
-	for i, a := range e.args {
-		args[i] = s.eval(a)
-	}
-	rank := slowRank(args[0])
-	switch name := strings.ToUpper(e.name); name {
-	case "IS_DEFINED":
-		return rank > 0
-	case "IS_NULL":
-		return rank == 1
-	case "IS_BOOL", "IS_BOOLEAN":
-		return rank == 2 || rank == 3
-	case "IS_NUMBER", "IS_FINITE_NUMBER":
-		return rank == 4
-	case "IS_INTEGER":
-		return rank == 4 && args[0] == math.Floor(args[0].(float64))
-	case "IS_STRING":
-		return rank == 5
-	case "IS_ARRAY":
-		return rank == 6
-	case "IS_OBJECT":
-		return rank == 7
-	case "IS_PRIMITIVE":
-		return rank >= 1 && rank <= 5
-	case "ARRAY_CONTAINS":
-		return slowArrayContains(args)
-	default:
-		a, ok1 := args[0].(string)
-		b, ok2 := args[1].(string)
-		if !ok1 || !ok2 {
-			return none{}
-		}
-		if len(args) == 3 {
-			ignore, ok := args[2].(bool)
-			if !ok {
-				return none{}
-			}
-			if ignore {
-				a, b = strings.ToUpper(a), strings.ToUpper(b)
-			}
-		}
-		return map[string]func(string, string) bool{
-			"STARTSWITH": strings.HasPrefix, "ENDSWITH": strings.HasSuffix, "CONTAINS": strings.Contains,
-		}[name](a, b)
-	}
-}
-
-func slowArrayContains(args []any) any {
-	list, ok := args[0].([]any)
-	partial := false
-	if len(args) == 3 && !isUndefined(args[2]) {
-		b, isBool := args[2].(bool)
-		partial, ok = b, ok && isBool
-	}
-	if !ok || isUndefined(args[1]) {
-		return none{}
-	}
-	return slices.ContainsFunc(list, func(v any) bool {
-		have, ok1 := v.(map[string]any)
-		want, ok2 := args[1].(map[string]any)
-		if !partial || !ok1 || !ok2 {
-			return reflect.DeepEqual(v, args[1])
-		}
-		for name, x := range want {
-			if y, ok := have[name]; !ok || !reflect.DeepEqual(x, y) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// agree compares the two evaluators on one query and one document, sort keys
-// included.
-func agree(t *testing.T, text string, q *Query, rows *Rows, params map[string]any, doc []byte) {
-	t.Helper()
-	s := slow{params: params}
-	if err := json.Unmarshal(doc, &s.doc); err != nil {
-		t.Fatal(err)
-	}
-	want := s.row(q.q)
-	raw, ok, err := rows.Eval(doc)
-	if err != nil {
-		t.Fatalf("%s of %s: %v", text, doc, err)
-	}
-	got := any(none{})
-	if ok {
-		if err := json.Unmarshal(raw, &got); err != nil {
-			t.Fatalf("%s of %s makes %q: %v", text, doc, raw, err)
-		}
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("%s\nof %s\nis %v, want %v", text, doc, got, want)
-	}
-	if ok && len(q.q.orderBy) > 0 {
-		key := rows.OrderKey(nil)
-		var again []byte
-		for _, o := range q.q.orderBy {
-			again = append(again, slowKey(t, s.eval(o.e), o.desc)...)
-		}
-		if string(key) != string(again) {
-			t.Fatalf("%s\nof %s\nhas the key %x, want %x", text, doc, key, again)
-		}
-	}
 }
 
 // slowKey is the key of a decoded value, written as JSON once more.
