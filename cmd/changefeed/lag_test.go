@@ -189,6 +189,51 @@ func TestLagWatchesUntilInterruptedAndOffersMetrics(t *testing.T) {
 	}
 }
 
+// An answer of the account has many lines: one of them says what is wrong, and the table stays one.
+func TestLagTellsInALineWhyALeaseCantBeRead(t *testing.T) {
+	a := newAccount(t)
+	a.order(1)
+	a.handled()
+	file := filepath.Join(t.TempDir(), "key")
+	write(t, file, a.key)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, lines := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{
+			"lag", "--watch", "--interval", "10ms", "--endpoint", a.endpoint, "--key-file", file, "--database", "shop", "--container", "orders",
+		}, strings.NewReader(""), lines, io.Discard)
+		_ = lines.Close()
+	}()
+	printed := bufio.NewScanner(out)
+	for n := 0; printed.Scan(); n++ {
+		if n == 0 {
+			if err := a.db.DeleteContainer(t.Context(), "shop", "orders"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(printed.Text(), "unread: ") {
+			continue
+		}
+		if !strings.HasPrefix(printed.Text(), "0 ") || !strings.Contains(printed.Text(), "the account answers 404: ") {
+			t.Errorf("lease 0 is %q", printed.Text())
+		}
+		if !printed.Scan() || !strings.HasPrefix(printed.Text(), "1 ") {
+			t.Errorf("below it is %q; want lease 1", printed.Text())
+		}
+		if !printed.Scan() || !strings.HasPrefix(printed.Text(), "2 leases, ") {
+			t.Errorf("below that is %q; want the total", printed.Text())
+		}
+		break
+	}
+	stop()
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	if code := <-ended; code != exitOK {
+		t.Errorf("interrupted, it exits with %d", code)
+	}
+}
+
 // scrape is a page of metrics.
 func scrape(t *testing.T, url string) string {
 	t.Helper()

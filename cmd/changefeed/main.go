@@ -98,7 +98,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		// A signal ends the work with an error of its own, or with none; what else went wrong while it was tidied up is news.
 		if rest := besidesCanceled(err); rest != nil {
-			cmd.PrintErrf("changefeed: interrupted, and it didn't end well: %s\n", connect.Secretless(rest.Error()))
+			cmd.PrintErrf("changefeed: interrupted, and it didn't end well: %s\n", connect.Secretless(connect.Text(rest)))
 			return exitFailed
 		}
 		cmd.PrintErrln("changefeed: interrupted")

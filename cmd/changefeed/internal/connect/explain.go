@@ -56,12 +56,23 @@ func brief(answer *azcore.ResponseError) string {
 	return fmt.Sprintf("the account answers %d (%s)", answer.StatusCode, answer.ErrorCode)
 }
 
-// Text is err's text, with an answer in it cut to what it says.
-func Text(err error) string {
-	text := err.Error()
-	var answer *azcore.ResponseError
-	if errors.As(err, &answer) {
-		text = strings.ReplaceAll(text, answer.Error(), brief(answer))
+// Text is err's text, with every answer in it cut to what it says.
+func Text(err error) string { return shortened(err.Error(), err) }
+
+// shortened is text with the answers of err, and of what it wraps, cut to what they say.
+func shortened(text string, err error) string {
+	if answer, ok := err.(*azcore.ResponseError); ok { //nolint:errorlint // what it wraps comes next
+		return strings.ReplaceAll(text, answer.Error(), brief(answer))
+	}
+	switch e := err.(type) { //nolint:errorlint // each error of the tree has its turn
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return shortened(text, inner)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			text = shortened(text, inner)
+		}
 	}
 	return text
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -78,7 +79,7 @@ func (h *hostProcess) notify(n changefeed.Notification) {
 		h.say(event{Event: eventReleased, Lease: n.LeaseToken})
 	case changefeed.Failed:
 		if !errors.Is(n.Err, context.Canceled) {
-			h.say(event{Event: eventFailed, Text: n.Err.Error()})
+			h.say(event{Event: eventFailed, Text: connect.Text(n.Err)})
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -81,7 +82,7 @@ func Run(ctx context.Context, c Config) error {
 		return nil
 	}
 	cfg.OnError = func(err error) {
-		if _, err := fmt.Fprintf(c.Log, "changefeed: %v; it is tried again in %s\n", err, c.Interval); err != nil {
+		if _, err := fmt.Fprintf(c.Log, "changefeed: %s; it is tried again in %s\n", connect.Text(err), c.Interval); err != nil {
 			unwritten = err
 			stop()
 		}

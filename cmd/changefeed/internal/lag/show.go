@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -68,7 +69,7 @@ func table(w io.Writer, r estimator.Report) error {
 func remark(l estimator.Lag) string {
 	switch {
 	case l.Err != nil:
-		return "unread: " + l.Err.Error()
+		return "unread: " + connect.Text(l.Err)
 	case l.Splitting:
 		return "its partition was split or merged"
 	case l.Unstarted:
@@ -186,7 +187,7 @@ func asJSON(processor string, r estimator.Report) report {
 			Unstarted: l.Unstarted, Splitting: l.Splitting,
 		}
 		if l.Err != nil {
-			row.Error = l.Err.Error()
+			row.Error = connect.Text(l.Err)
 		}
 		out.Leases = append(out.Leases, row)
 	}

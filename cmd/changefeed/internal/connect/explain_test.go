@@ -1,0 +1,36 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+)
+
+// refused is an answer as azcore makes an error of it.
+func refused(status int, message string) error {
+	return runtime.NewResponseError(&http.Response{
+		StatusCode: status, Status: fmt.Sprint(status), Header: http.Header{},
+		Request: &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: "a.test", Path: "/dbs"}},
+		Body:    io.NopCloser(strings.NewReader(fmt.Sprintf(`{"code":"X","message":%q}`, message+"\r\nActivityId: 7"))),
+	})
+}
+
+func TestEveryAnswerInAnErrorIsALineAtMost(t *testing.T) {
+	first, second := refused(404, "it isn't there"), refused(503, "come again")
+	for want, err := range map[string]error{
+		"the account answers 404: it isn't there":                                                      first,
+		"read 1: the account answers 404: it isn't there; read 2: the account answers 503: come again": fmt.Errorf("read 1: %w; read 2: %w", first, second),
+		"a: the account answers 404: it isn't there\nthe account answers 503: come again":              fmt.Errorf("a: %w", errors.Join(first, second)),
+		"no answer": errors.New("no answer"),
+	} {
+		if got := Text(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
