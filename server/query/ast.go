@@ -20,6 +20,7 @@ type selectQuery struct {
 	limit    *count
 	alias    string // what the documents are called in expressions; set by check
 	bindings int    // of an outermost SELECT: how many it and its subqueries need beside the document; set by check
+	reads    bool   // of an outermost SELECT: FROM names the container; set by check
 	// condition marks the form of a patch's condition, which has no SELECT.
 	condition bool
 }

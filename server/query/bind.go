@@ -73,7 +73,7 @@ func parameter(name string, given map[string]json.RawMessage) (value, error) {
 func (b *Bound) describe(given map[string]json.RawMessage) error {
 	q, s := b.q, &b.shape
 	s.SelectAll, s.SelectValue = q.star, q.value != nil
-	s.NoSource, s.Several = q.from == nil, len(sourcesOf(q)) > 0
+	s.NoSource, s.Several = !q.reads, len(sourcesOf(q)) > 0
 	for _, n := range []struct {
 		count *count
 		to    **int64

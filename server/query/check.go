@@ -11,9 +11,11 @@ import (
 type checker struct {
 	text string
 	q    *selectQuery
-	// scope are the names that are known, and bound counts the bindings of the whole query.
+	// scope are the names that are known.
 	scope *scope
+	// bound counts the bindings of the whole query; reads is set when FROM names the container.
 	bound *int
+	reads *bool
 	// inner is set in a subquery; container where FROM may name the container.
 	inner, container bool
 	// selecting is set in the select list, where aggregates may be.
@@ -22,9 +24,9 @@ type checker struct {
 
 // check looks at a query, sets its alias, and makes its counts numbers.
 func check(text string, q *selectQuery) error {
-	c := &checker{text: text, q: q, bound: new(int), container: true}
+	c := &checker{text: text, q: q, bound: new(int), reads: new(bool), container: true}
 	err := c.all()
-	q.bindings = *c.bound
+	q.bindings, q.reads = *c.bound, *c.reads
 	return err
 }
 

@@ -255,7 +255,7 @@ func (c *compiler) emit(e expr) (emitter, bool) {
 			return append(dst, b...), b != nil
 		}, false
 	}
-	if sub, ok := e.(*subquery); ok {
+	if sub, ok := e.(*subquery); ok && c.group == nil {
 		if emit := c.emitSubquery(sub); emit != nil {
 			return emit, false
 		}

@@ -71,7 +71,7 @@ type Shape struct {
 	SelectValue bool
 	// SelectAll: the rows are the documents' own bytes (SELECT *).
 	SelectAll bool
-	// NoSource: without FROM no document is read. The rows are those of one document, {}, and there is nothing else.
+	// NoSource: FROM doesn't name the container, or isn't there, and no document is read. The rows are those of one document, {}, and there is nothing else.
 	NoSource bool
 	// Several: a document may make several rows, or none (JOIN, FROM x IN, FROM c.path): use [Rows.Each].
 	Several bool

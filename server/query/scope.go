@@ -122,6 +122,9 @@ func (c *checker) collection(s *source, container bool) error {
 	if !known && !container {
 		return c.unresolved(root)
 	}
+	if !known {
+		*c.reads = true
+	}
 	root.binding = binding // the document is 0
 	if s.binding = binding; s.in || root != s.collection {
 		s.binding = c.bind()
@@ -141,7 +144,7 @@ func (c *checker) bind() int {
 
 // subquery looks at a SELECT in another.
 func (c *checker) subquery(q *selectQuery, container bool) error {
-	sub := &checker{text: c.text, q: q, scope: c.scope, bound: c.bound, container: container, inner: true}
+	sub := &checker{text: c.text, q: q, scope: c.scope, bound: c.bound, reads: c.reads, container: container, inner: true}
 	return sub.all()
 }
 

@@ -1,0 +1,192 @@
+package query_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/server/query"
+)
+
+// Two items, one with lists and one without.
+var listed = []json.RawMessage{
+	json.RawMessage(`{"id":"x","g":"a","n":5,"list":[{"k":1,"l":[10,20]},{"k":2,"l":[30]},{"k":3}],"s":["a","b"],"o":{"p":[1,2]},"big":12345678901234567890.5}`),
+	json.RawMessage(`{"id":"y","g":"b","n":7,"list":[],"s":"no"}`),
+}
+
+func wantRows(t *testing.T, cases map[string]string) {
+	t.Helper()
+	for text, want := range cases {
+		rows, err := answer(t, text, nil, listed)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got, err := json.Marshal(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s\nmakes %s\nwant  %s", text, got, want)
+		}
+	}
+}
+
+func TestSourcesOfFrom(t *testing.T) {
+	const items = `[{"k":1,"l":[10,20]},{"k":2,"l":[30]},{"k":3}]`
+	wantRows(t, map[string]string{
+		`SELECT * FROM x IN c.list`:                                             items,
+		`SELECT VALUE x.k FROM x IN x.list WHERE x.k > 1`:                       `[2,3]`,
+		`SELECT * FROM c.list`:                                                  `[` + items + `,[]]`,
+		`SELECT VALUE list FROM c.list`:                                         `[` + items + `,[]]`,
+		`SELECT VALUE list[2].k FROM c.list`:                                    `[3]`,
+		`SELECT * FROM c.list[0]`:                                               `[{"k":1,"l":[10,20]}]`,
+		`SELECT VALUE p[1] FROM c.o["p"] p`:                                     `[2]`,
+		`SELECT * FROM x IN c.n`:                                                `[]`, // only arrays have elements
+		`SELECT * FROM c.nothing`:                                               `[]`,
+		`SELECT VALUE root.n FROM root`:                                         `[5,7]`,
+		`SELECT * FROM (SELECT VALUE c.n FROM c WHERE c.n > 5) AS s`:            `[7]`,
+		`SELECT VALUE s.m FROM (SELECT c.n + 1 AS m FROM c) s`:                  `[6,8]`,
+		`SELECT VALUE x FROM x IN (SELECT VALUE c.s FROM c)`:                    `["a","b"]`,
+		`SELECT VALUE y FROM (SELECT VALUE x.l FROM x IN c.list) l JOIN y IN l`: `[10,20,30]`,
+		`SELECT VALUE 1`:                                                        `[1]`, `SELECT VALUE 1 WHERE false`: `[]`, `SELECT VALUE COUNT(1)`: `[1]`,
+	})
+}
+
+func TestJoins(t *testing.T) {
+	wantRows(t, map[string]string{
+		`SELECT c.id, x.k, y FROM c JOIN x IN c.list JOIN y IN x.l`:                                 `[{"id":"x","k":1,"y":10},{"id":"x","k":1,"y":20},{"id":"x","k":2,"y":30}]`,
+		`SELECT VALUE y FROM c JOIN x IN c.list JOIN y IN x.l WHERE y > 10 AND c.n = 5`:             `[20,30]`,
+		`SELECT VALUE [a.k, b.k] FROM c JOIN a IN c.list JOIN b IN c.list WHERE a.k < b.k`:          `[[1,2],[1,3],[2,3]]`,
+		`SELECT VALUE [a.k, b.k] FROM c JOIN a IN c.list JOIN b IN c.list WHERE a.k = 3 OR b.k = 3`: `[[1,3],[2,3],[3,1],[3,2],[3,3]]`,
+		`SELECT VALUE x FROM c JOIN (SELECT VALUE c.n) x JOIN (SELECT VALUE x + 1) y WHERE y = 6`:   `[5]`,
+		`SELECT a FROM c JOIN (SELECT c.n) a`:                                                       `[{"a":{"n":5}},{"a":{"n":7}}]`,
+		`SELECT VALUE c.id FROM c JOIN (SELECT VALUE t FROM t IN c.s)`:                              `["x","x"]`,
+		`SELECT VALUE y FROM c JOIN y IN (SELECT VALUE x.l FROM x IN c.list)`:                       `[10,20,30]`,
+		`SELECT VALUE [o.p, p] FROM c JOIN c.o JOIN p IN o.p`:                                       `[[[1,2],1],[[1,2],2]]`,
+		`SELECT VALUE d.n FROM c JOIN c d`:                                                          `[5,7]`,
+		`SELECT VALUE x.k FROM c JOIN x IN c.list ORDER BY c.id DESC`:                               `[1,2,3]`,
+		`SELECT TOP 2 VALUE x.k FROM c JOIN x IN c.list`:                                            `[1,2]`,
+		`SELECT VALUE x.k FROM c JOIN x IN c.list ORDER BY c.n OFFSET 1 LIMIT 1`:                    `[2]`,
+		`SELECT VALUE COUNT(1) FROM c JOIN x IN c.list`:                                             `[3]`,
+		`SELECT x.k, COUNT(1) AS n FROM c JOIN x IN c.list JOIN y IN x.l GROUP BY x.k`:              `[{"k":1,"n":2},{"k":2,"n":1}]`,
+		`SELECT DISTINCT VALUE x.k > 1 FROM c JOIN x IN c.list`:                                     `[false,true]`,
+		// A condition on an element's id says nothing of the item's.
+		`SELECT VALUE x.k FROM c JOIN x IN c.list WHERE x.id = 'z' OR x.k = 1`: `[1]`,
+		`SELECT VALUE id.n FROM c id WHERE id.id = 'y'`:                        `[7]`,
+	})
+}
+
+func TestSubqueries(t *testing.T) {
+	wantRows(t, map[string]string{
+		`SELECT VALUE FIRST(SELECT VALUE x.k FROM x IN c.list) FROM c`:                                                                   `[1]`,
+		`SELECT VALUE LAST(SELECT VALUE x.k FROM x IN c.list WHERE x.k < 3) FROM c`:                                                      `[2]`,
+		`SELECT VALUE ALL(SELECT VALUE x FROM x IN c.list WHERE x.k < 4) FROM c`:                                                         `[true,true]`,
+		`SELECT VALUE ALL(SELECT VALUE x FROM x IN c.list WHERE x.k < 3) FROM c`:                                                         `[false,true]`,
+		`SELECT VALUE ALL(SELECT VALUE x FROM x IN c.list) FROM c`:                                                                       `[true,true]`,
+		`SELECT VALUE ARRAY(SELECT x.k, (SELECT VALUE SUM(y) FROM y IN x.l) AS s FROM x IN c.list) FROM c`:                               `[[{"k":1,"s":30},{"k":2,"s":30},{"k":3,"s":0}],[]]`,
+		`SELECT VALUE ARRAY(SELECT x.k > 1 AS b, COUNT(1) AS n FROM x IN c.list GROUP BY x.k > 1) FROM c`:                                `[[{"b":false,"n":1},{"b":true,"n":2}],[]]`,
+		`SELECT VALUE ARRAY(SELECT DISTINCT VALUE x.k > 1 FROM x IN c.list) FROM c`:                                                      `[[false,true],[]]`,
+		`SELECT VALUE ARRAY(SELECT VALUE x.l FROM x IN c.list) FROM c`:                                                                   `[[[10,20],[30]],[]]`,
+		`SELECT VALUE (SELECT VALUE MAX(x.k) FROM x IN c.list) FROM c`:                                                                   `[3]`,
+		`SELECT VALUE (SELECT VALUE x.k FROM x IN c.list WHERE x.k = 2) FROM c`:                                                          `[2]`,
+		`SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE x FROM x IN c.list WHERE EXISTS(SELECT VALUE y FROM y IN x.l WHERE y = 30))`: `["x"]`,
+		`SELECT VALUE EXISTS(SELECT VALUE COUNT(1) FROM x IN c.list WHERE false) FROM c`:                                                 `[true,true]`,
+		`SELECT VALUE c.n FROM c WHERE (SELECT VALUE true) AND NOT EXISTS(SELECT VALUE x FROM x IN c.list)`:                              `[7]`,
+		`SELECT VALUE c.n IN (5, (SELECT VALUE 6)) FROM c`:                                                                               `[true,false]`,
+		`SELECT (SELECT VALUE c.g) AS g, COUNT(1) AS n FROM c GROUP BY (SELECT VALUE c.g)`:                                               `[{"g":"a","n":1},{"g":"b","n":1}]`,
+		// The name of an inner FROM hides the outer one, inside only.
+		`SELECT VALUE [c.n, ARRAY(SELECT VALUE c.k FROM c IN c.list), c.n] FROM c`: `[[5,[1,2,3],5],[7,[],7]]`,
+		// Numbers keep the digits that they are stored with.
+		`SELECT VALUE (SELECT VALUE c.big) FROM c`:                                              `[12345678901234567890.5]`,
+		`SELECT VALUE ARRAY(SELECT VALUE b FROM b IN (SELECT VALUE [c.big, 1])) FROM c`:         `[[12345678901234567890.5,1],[1]]`,
+		`SELECT VALUE FIRST(SELECT b AS b FROM b IN (SELECT VALUE [c.big])) FROM c WHERE c.n=5`: `[{"b":12345678901234567890.5}]`,
+	})
+}
+
+// Parameters are found wherever they stand.
+func TestParametersInSourcesAndSubqueries(t *testing.T) {
+	params := map[string]json.RawMessage{"@k": json.RawMessage(`2`), "@l": json.RawMessage(`[7,8]`), "@like": json.RawMessage(`"%x%"`)}
+	for text, want := range map[string]string{
+		`SELECT VALUE x.k FROM c JOIN (SELECT VALUE x FROM x IN c.list WHERE x.k >= @k) x`: `[2,3]`,
+		`SELECT VALUE x FROM x IN (SELECT VALUE @l)`:                                       `[7,8]`,
+		`SELECT VALUE EXISTS(SELECT VALUE 1 WHERE c.n IN (@k, 5)) FROM c`:                  `[true,false]`,
+		`SELECT VALUE c.id FROM c WHERE c.id LIKE @like`:                                   `["x"]`,
+	} {
+		rows, err := answer(t, text, params, listed)
+		if got := fmt.Sprintf("%s", rows); err != nil || got != fmt.Sprintf("%s", rawRows(t, want)) {
+			t.Errorf("%s: %s (%v), want %s", text, got, err, want)
+		}
+	}
+	_, err := answer(t, `SELECT VALUE EXISTS(SELECT VALUE x FROM x IN c.list WHERE x.k = @gone) FROM c`, params, listed)
+	var missing *query.ParameterError
+	if !errors.As(err, &missing) || missing.Name != "@gone" {
+		t.Errorf("a missing parameter of a subquery: %v", err)
+	}
+}
+
+func rawRows(t *testing.T, text string) (rows []json.RawMessage) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func TestWhatIsWrongWithSourcesAndSubqueriesIsToldInTheServicesCodes(t *testing.T) {
+	for text, want := range map[string]struct{ code, near string }{
+		`SELECT * FROM c JOIN x IN c.list`:       {query.CodeStar, ""},
+		`SELECT *`:                               {query.CodeStar, ""},
+		`SELECT c.* FROM c`:                      {query.CodeSyntax, "*"},
+		`SELECT *, c.id FROM c`:                  {query.CodeSyntax, ","},
+		`SELECT VALUE y FROM c JOIN y IN z.list`: {query.CodeIdentifier, "z"},
+		`SELECT VALUE c.n FROM c AS d`:           {query.CodeIdentifier, "c"},
+		`SELECT VALUE x FROM c JOIN (SELECT VALUE x FROM x IN c.list)`: {query.CodeIdentifier, "x"}, // an inner name is unknown outside
+		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM other) FROM c`:        {query.CodeIdentifier, "other"},
+		`SELECT c.n`:                                                                  {query.CodeIdentifier, "c"},
+		`SELECT VALUE c.n FROM x IN c.list`:                                           {query.CodeIdentifier, "c"},
+		`SELECT VALUE 1 FROM c JOIN c IN c.list`:                                      {query.CodeAlias, "c"},
+		`SELECT VALUE 1 FROM c JOIN x IN c.list JOIN (SELECT VALUE 1) x`:              {query.CodeAlias, "x"},
+		`SELECT VALUE (SELECT TOP 1 VALUE 1) FROM c`:                                  {query.CodeSubqueryTop, "1"},
+		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM x IN c.list ORDER BY c.n) FROM c`:    {query.CodeSubqueryOrder, ""},
+		`SELECT VALUE ARRAY(SELECT VALUE x FROM x IN c.list OFFSET 0 LIMIT 1) FROM c`: {query.CodeSubqueryLimit, "0"},
+		`SELECT VALUE (SELECT VALUE BADFUNC(c.n)) FROM c`:                             {query.CodeFunction, "BADFUNC"},
+		`SELECT VALUE c.id LIKE 'x' ESCAPE 'ab' FROM c`:                               {query.CodeSyntax, ""},
+		`SELECT VALUE c.id LIKE 'x' ESCAPE '' FROM c`:                                 {query.CodeSyntax, ""},
+		`SELECT VALUE x.k FROM c JOIN x IN c.list ORDER BY x.k`:                       {"", ""},
+		`SELECT VALUE x FROM x IN c.list ORDER BY x`:                                  {"", ""},
+		`SELECT 0xZ`: {query.CodeSyntax, "0xZ"},
+	} {
+		_, err := query.Parse(text)
+		var e *query.SyntaxError
+		if !errors.As(err, &e) || e.Code != want.code || e.Near != want.near {
+			t.Errorf("%s: %v, want %s near %q", text, err, want.code, want.near)
+		}
+	}
+	_, err := query.Parse(`SELECT VALUE x FROM x IN c.list ORDER BY x`)
+	var e *query.SyntaxError
+	if !errors.As(err, &e) || e.ServiceMessage() != `{"Errors":["Order-by over correlated collections is not supported."]}` {
+		t.Errorf("%v", err)
+	}
+	for _, text := range []string{
+		`SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.g FROM c)`, `SELECT VALUE s FROM (SELECT VALUE COUNT(1) FROM c) s`,
+		`SELECT VALUE s FROM (SELECT c.g FROM c GROUP BY c.g) s`, `SELECT VALUE s FROM (SELECT VALUE t FROM (SELECT DISTINCT VALUE c.g FROM c) t) s`,
+	} {
+		_, err := query.Parse(text)
+		var no *query.UnsupportedError
+		if !errors.As(err, &no) {
+			t.Errorf("%s: %v, which would be a result per item", text, err)
+		}
+	}
+	for _, text := range []string{`from x in c.list where x = 1`, `from c.o where true`, `from c join x in c.list`} {
+		if _, err := query.Condition(text); err == nil {
+			t.Errorf("%q is accepted as a condition of a patch", text)
+		}
+	}
+	if f, err := query.Condition(`from c where exists(select value x from x in c.list where x.k = 2)`); err != nil {
+		t.Error(err)
+	} else if ok, err := f.Match(listed[0]); err != nil || !ok {
+		t.Errorf("a subquery in a patch's condition: %v, %v", ok, err)
+	}
+}
