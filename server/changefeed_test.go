@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,11 +17,7 @@ import (
 
 // latest are the headers of a read in latest version mode, with others.
 func latest(more ...headers) headers {
-	h := headers{"A-IM": "Incremental Feed"}
-	for _, m := range more {
-		maps.Copy(h, m)
-	}
-	return h
+	return together(append([]headers{{"A-IM": "Incremental Feed"}}, more...)...)
 }
 
 // after is the header of a read behind an etag, and inRange that of a partition.

@@ -72,6 +72,15 @@ func (h headers) with(name, value string) headers {
 	return h
 }
 
+// together are the headers of all together.
+func together(all ...headers) headers {
+	h := headers{}
+	for _, more := range all {
+		maps.Copy(h, more)
+	}
+	return h
+}
+
 // pk is the header of a partition key, a JSON array.
 func pk(array string) headers { return headers{wire.HeaderPartitionKey: array} }
 

@@ -59,7 +59,7 @@ func TestPlansThatAClientDoesNotUnderstandAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(2, 3, 3)
 	as := func(features string) headers {
-		return latest(planRequest(), headers{wire.HeaderQueryFeatures: features})
+		return together(planRequest(), headers{wire.HeaderQueryFeatures: features})
 	}
 	for _, text := range merged {
 		ts.ask(as(javascript), text).want(200)
@@ -77,7 +77,7 @@ func TestPlansThatAClientDoesNotUnderstandAreRefused(t *testing.T) {
 
 	const byValue = "SELECT VALUE c.v FROM c GROUP BY c.v"
 	ts.ask(as(javascript), byValue).want(200)
-	ts.ask(latest(as(java), headers{"User-Agent": "azsdk-java-cosmos/4.63.0 Linux/5 JRE/21"}), byValue).want(400).wantBody("SELECT VALUE with GROUP BY")
+	ts.ask(together(as(java), headers{"User-Agent": "azsdk-java-cosmos/4.63.0 Linux/5 JRE/21"}), byValue).want(400).wantBody("SELECT VALUE with GROUP BY")
 }
 
 // pages asks one partition, page by page.

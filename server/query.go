@@ -31,7 +31,7 @@ type querySpec struct {
 		Name  string          `json:"name"`
 		Value json.RawMessage `json:"value"`
 	} `json:"parameters"`
-	// ResumeFilter is sent by clients that merge a query themselves.
+	// ResumeFilter is where the query goes on, by .NET's SDK; see resume.go.
 	ResumeFilter json.RawMessage `json:"resumeFilter"`
 }
 
@@ -48,8 +48,11 @@ func (x *exchange) query() (*query.Bound, error) {
 	if spec.Query == nil {
 		return nil, badRequest("the body has no query: it is %s", querySpecForm)
 	}
-	if len(spec.ResumeFilter) > 0 {
-		return nil, unsupported("resumeFilter")
+	if string(spec.ResumeFilter) != "null" {
+		x.resume = spec.ResumeFilter
+	}
+	if x.resume != nil && x.op != opQuery {
+		return nil, unsupported("resumeFilter in anything but a query of documents")
 	}
 	q, err := x.s.queries.parse(*spec.Query)
 	if err != nil {
@@ -99,6 +102,10 @@ func evaluationFailure(err error) error {
 }
 
 func (s *Server) queryDocuments(x *exchange) error {
+	if isChangeFeed(x) {
+		// Previews of .NET's SDK can ask for changes so. As a query of the items it would be answered with others.
+		return unsupported("a query over the change feed (the header A-IM with a query)")
+	}
 	c, err := x.owner()
 	if err != nil {
 		return err
@@ -160,6 +167,8 @@ func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
 	if run.max, err = x.maxRows(); err != nil {
 		return nil, err
 	}
-	run.position, err = x.queryPosition(c, run.shape)
-	return run, err
+	if run.position, err = x.queryPosition(c, run.shape); err != nil {
+		return nil, err
+	}
+	return run, x.resumeAt(c, run)
 }

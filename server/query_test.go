@@ -225,29 +225,29 @@ func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
 	key := pk(`["a"]`)
 	whole := ts.ask(items(-1), "SELECT VALUE [c.x, c.n] FROM c WHERE c.pk = 'a' ORDER BY c.x").rows()
 	for _, n := range []int{1, 7, 59, 60, 61} {
-		paged, _ := ts.askAll(latest(key, items(n)), nil, "SELECT VALUE [c.x, c.n] FROM c ORDER BY c.x")
+		paged, _ := ts.askAll(together(key, items(n)), nil, "SELECT VALUE [c.x, c.n] FROM c ORDER BY c.x")
 		if !slices.Equal(paged, whole) {
 			t.Errorf("pages of %d: %v, want %v", n, paged, whole)
 		}
-		desc, _ := ts.askAll(latest(key, items(n)), nil, "SELECT VALUE [c.x, c.n] FROM c ORDER BY c.x DESC")
+		desc, _ := ts.askAll(together(key, items(n)), nil, "SELECT VALUE [c.x, c.n] FROM c ORDER BY c.x DESC")
 		slices.Reverse(desc)
 		if !slices.Equal(desc, whole) {
 			t.Errorf("descending, pages of %d: %v", n, desc)
 		}
-		part, _ := ts.askAll(latest(key, items(n)), nil, "SELECT VALUE [c.x, c.n] FROM c ORDER BY c.x OFFSET 13 LIMIT 21")
+		part, _ := ts.askAll(together(key, items(n)), nil, "SELECT VALUE [c.x, c.n] FROM c ORDER BY c.x OFFSET 13 LIMIT 21")
 		if !slices.Equal(part, whole[13:34]) {
 			t.Errorf("OFFSET 13 LIMIT 21, pages of %d: %v, want %v", n, part, whole[13:34])
 		}
-		top, _ := ts.askAll(latest(key, items(n)), nil, "SELECT TOP 9 VALUE [c.x, c.n] FROM c ORDER BY c.x")
+		top, _ := ts.askAll(together(key, items(n)), nil, "SELECT TOP 9 VALUE [c.x, c.n] FROM c ORDER BY c.x")
 		if !slices.Equal(top, whole[:9]) {
 			t.Errorf("TOP 9, pages of %d: %v", n, top)
 		}
-		plain, _ := ts.askAll(latest(key, items(n)), nil, "SELECT VALUE c.n FROM c OFFSET 50 LIMIT 20")
+		plain, _ := ts.askAll(together(key, items(n)), nil, "SELECT VALUE c.n FROM c OFFSET 50 LIMIT 20")
 		if len(plain) != 10 || plain[0] != "50" {
 			t.Errorf("OFFSET 50 LIMIT 20, pages of %d: %v", n, plain)
 		}
 		for _, past := range []string{"SELECT * FROM c OFFSET 60 LIMIT 1", "SELECT * FROM c ORDER BY c.x OFFSET 60 LIMIT 1", "SELECT * FROM c ORDER BY c.x OFFSET 0 LIMIT 0"} {
-			if rows, pages := ts.askAll(latest(key, items(n)), nil, past); len(rows) != 0 || pages != 1 {
+			if rows, pages := ts.askAll(together(key, items(n)), nil, past); len(rows) != 0 || pages != 1 {
 				t.Errorf("%s: %v in %d pages", past, rows, pages)
 			}
 		}
@@ -277,10 +277,10 @@ func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
 			if got := ts.ask(h, "SELECT VALUE c.id FROM c WHERE c.pk = 'k1'").rows(); len(got) != 2 {
 				t.Errorf("a key in the condition: %v", got)
 			}
-			if got := ts.ask(latest(h, pk(`["k1"]`)), "SELECT VALUE c.id FROM c").rows(); len(got) != 2 {
+			if got := ts.ask(h.with(wire.HeaderPartitionKey, `["k1"]`), "SELECT VALUE c.id FROM c").rows(); len(got) != 2 {
 				t.Errorf("a key in the header: %v", got)
 			}
-			ts.ask(latest(h, headers{wire.HeaderPartitionID: "0"}), "SELECT VALUE c.id FROM c").want(200)
+			ts.ask(h.with(wire.HeaderPartitionID, "0"), "SELECT VALUE c.id FROM c").want(200)
 		}
 	}
 }
@@ -291,8 +291,8 @@ func TestAPlanOfOneKeyLeavesEverythingToTheServer(t *testing.T) {
 	planned := headers{"x-ms-cosmos-is-query-plan-request": "True", "x-ms-continuation": `{"of":"the client"}`, "x-ms-max-item-count": "-1"}
 	point := `"queryRanges":[{"min":"32E9366E637A71B4E710384B2F4970A0","max":"32E9366E637A71B4E710384B2F4970A0","isMinInclusive":true,"isMaxInclusive":true}]`
 	ts.ask(planned, "SELECT * FROM c WHERE c.pk = '' ORDER BY c.v").want(200).wantBody(point).wantBody(`"orderBy":[]`)
-	ts.ask(latest(planned, pk(`[""]`)), "SELECT VALUE COUNT(1) FROM c").want(200).wantBody(point).wantBody(`"aggregates":[]`)
-	ts.ask(latest(planned, headers{"Content-Type": "application/json"}), "SELECT c.v FROM c WHERE c.v > @x", "@x", 1).want(200).
+	ts.ask(together(planned, pk(`[""]`)), "SELECT VALUE COUNT(1) FROM c").want(200).wantBody(point).wantBody(`"aggregates":[]`)
+	ts.ask(together(planned, headers{"Content-Type": "application/json"}), "SELECT c.v FROM c WHERE c.v > @x", "@x", 1).want(200).
 		wantBody(`"partitionedQueryExecutionInfoVersion":2`).wantBody(`"rewrittenQuery":""`)
 	// No document has such a key, and the query still has a plan.
 	ts.ask(planned, "SELECT * FROM c WHERE c.pk = @k", "@k", strings.Repeat("x", 5000)).want(200).wantBody(`"queryRanges":[{"min":"","max":"",`)
@@ -319,7 +319,6 @@ func TestAWrongQueryIsToldInTheServicesWords(t *testing.T) {
 	for _, body := range []string{``, `[]`, `{}`, `{"query":1}`, `{"query":"SELECT * FROM c","parameters":{}}`, `{"query":null}`} {
 		ts.do("POST", orders+"/docs", queryHeaders(), body).want(400).wantBody("query")
 	}
-	ts.do("POST", orders+"/docs", queryHeaders(), `{"query":"SELECT * FROM c","resumeFilter":{}}`).want(400).wantBody("resumeFilter")
 	ts.do("POST", orders+"/docs", queryHeaders(), `{"query":"`+strings.Repeat(" ", maxQueryBody)+`"}`).want(413)
 	ts.do("POST", "/dbs/shop/colls/none/docs", queryHeaders(), `{"query":"SELECT * FROM c"}`).want(404, wire.SubOwnerNotFound)
 }
@@ -328,14 +327,14 @@ func TestAContinuationOfSomethingElseIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(1, 10, 1)
 	key := pk(`["k0"]`)
-	scan := ts.ask(latest(key, items(2)), "SELECT * FROM c").header.Get("x-ms-continuation")
-	ordered := ts.ask(latest(key, items(2)), "SELECT * FROM c ORDER BY c.v").header.Get("x-ms-continuation")
+	scan := ts.ask(together(key, items(2)), "SELECT * FROM c").header.Get("x-ms-continuation")
+	ordered := ts.ask(together(key, items(2)), "SELECT * FROM c ORDER BY c.v").header.Get("x-ms-continuation")
 	if scan == "" || ordered == "" {
 		t.Fatal("no continuation")
 	}
 	refused := func(text, token string) {
 		t.Helper()
-		ts.ask(latest(key, headers{"x-ms-continuation": token}), text).want(400).wantBody("ontinuation")
+		ts.ask(together(key, headers{"x-ms-continuation": token}), text).want(400).wantBody("ontinuation")
 	}
 	refused("SELECT * FROM c ORDER BY c.v", scan)
 	refused("SELECT * FROM c", ordered)
@@ -393,12 +392,12 @@ func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
 func TestTheContinuationOfARangeIsGoodForItsChildren(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withItems(1, 90, 30)
-	a := ts.ask(latest(inRange("0"), items(20)), "SELECT VALUE c.v FROM c")
+	a := ts.ask(together(inRange("0"), items(20)), "SELECT VALUE c.v FROM c")
 	rows, token := a.rows(), a.header.Get("x-ms-continuation")
 	children := split(t, c, "0")
-	ts.ask(latest(inRange("0"), headers{"x-ms-continuation": token}), "SELECT VALUE c.v FROM c").want(410, wire.SubPartitionGone)
+	ts.ask(together(inRange("0"), headers{"x-ms-continuation": token}), "SELECT VALUE c.v FROM c").want(410, wire.SubPartitionGone)
 	for _, child := range children {
-		more, _ := ts.askAll(latest(inRange(child.ID), items(7), headers{"x-ms-continuation": token}), nil, "SELECT VALUE c.v FROM c")
+		more, _ := ts.askAll(together(inRange(child.ID), items(7), headers{"x-ms-continuation": token}), nil, "SELECT VALUE c.v FROM c")
 		rows = append(rows, more...)
 	}
 	slices.Sort(rows)
@@ -434,11 +433,11 @@ func TestAPageOfLargeRowsIsShort(t *testing.T) {
 		put(t, c, `{"id":"%02d","pk":"a","v":%d,"x":"%s"}`, i, i, strings.Repeat("x", 1_000_000))
 	}
 	for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.v"} {
-		a := ts.ask(latest(pk(`["a"]`), items(-1)), text)
+		a := ts.ask(together(pk(`["a"]`), items(-1)), text)
 		if n := len(a.rows()); n != 5 || len(a.body) > 6<<20 {
 			t.Errorf("%s: %d rows, %d bytes", text, n, len(a.body))
 		}
-		rows, _ := ts.askAll(latest(pk(`["a"]`), items(-1)), nil, text)
+		rows, _ := ts.askAll(together(pk(`["a"]`), items(-1)), nil, text)
 		for i, row := range rows {
 			if !strings.HasPrefix(row, fmt.Sprintf(`{"id":"%02d"`, i)) {
 				t.Errorf("%s: row %d is %.20s", text, i, row)
@@ -449,5 +448,5 @@ func TestAPageOfLargeRowsIsShort(t *testing.T) {
 		}
 	}
 	// A continuation can't hold such a key.
-	ts.ask(latest(pk(`["a"]`), items(2)), "SELECT c.id FROM c ORDER BY c.x").want(400).wantBody("sorted by")
+	ts.ask(together(pk(`["a"]`), items(2)), "SELECT c.id FROM c ORDER BY c.x").want(400).wantBody("sorted by")
 }

@@ -109,7 +109,7 @@ func TestHierarchicalKeysNarrowWhenAllOfThemIsKnown(t *testing.T) {
 		if test.header != "" {
 			h = pk(test.header)
 		}
-		a := ts.ask(latest(withMetrics, h), "SELECT * FROM c WHERE "+test.where)
+		a := ts.ask(together(withMetrics, h), "SELECT * FROM c WHERE "+test.where)
 		if rows := a.rows(); len(rows) != test.rows || a.lookedAt() != test.looked {
 			t.Errorf("%s %s: %d rows of %d documents, want %d of %d", test.header, test.where, len(rows), a.lookedAt(), test.rows, test.looked)
 		}
@@ -141,7 +141,7 @@ func TestCountsReadNoDocument(t *testing.T) {
 		{"SELECT VALUE COUNT(c.v) FROM c", "50", 50},
 		{"SELECT VALUE COUNT(c.none) FROM c", "0", 50},
 	} {
-		a := ts.ask(latest(withMetrics, inRange("0")), test.query)
+		a := ts.ask(together(withMetrics, inRange("0")), test.query)
 		if rows := a.rows(); len(rows) != 1 || rows[0] != test.want || a.lookedAt() != test.looked {
 			t.Errorf("%s: %v of %d documents, want %s of %d", test.query, rows, a.lookedAt(), test.want, test.looked)
 		}

@@ -71,8 +71,7 @@ func (s *Server) table() []route {
 		{http.MethodGet, "/dbs/*/colls/*/docs", nil, "read documents", false, s.readDocuments},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, "batch", false, s.runBatch}, // one that only reads may be signed with a read-only key
 		{http.MethodPost, "/dbs/*/colls/*/docs", isPlan, "plan query", false, s.planQuery},
-		{http.MethodPost, "/dbs/*/colls/*/docs", isFeedQuery, "refuse a query over the change feed", false, refusal("a query over the change feed (the header A-IM with a query)")},
-		{http.MethodPost, "/dbs/*/colls/*/docs", isQuery, "query documents", false, s.queryDocuments},
+		{http.MethodPost, "/dbs/*/colls/*/docs", isQuery, opQuery, false, s.queryDocuments},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isUpsert, "upsert document", true, s.upsertDocument},
 		{http.MethodPost, "/dbs/*/colls/*/docs", nil, "create document", true, s.createDocument},
 		{http.MethodGet, "/dbs/*/colls/*/docs/*", nil, "read document", false, s.readDocument},
@@ -81,6 +80,9 @@ func (s *Server) table() []route {
 		{http.MethodDelete, "/dbs/*/colls/*/docs/*", nil, "delete document", true, s.deleteDocument},
 	}...)
 }
+
+// opQuery is the one operation that others are told from by its name.
+const opQuery = "query documents"
 
 // Conditions of routes. A POST to docs is, in this order, a batch, a query plan,
 // a query, an upsert or a create: SDKs send the plan with different content
@@ -94,9 +96,6 @@ func isQuery(x *exchange) bool {
 	return strings.HasPrefix(strings.ToLower(x.header("Content-Type")), wire.ContentTypeQuery) ||
 		x.flag(wire.HeaderIsQuery) || x.flag(wire.HeaderIsQueryGo)
 }
-
-// isFeedQuery is a query of changes, which previews of .NET's SDK can make. As a query of the items it would be answered with others.
-func isFeedQuery(x *exchange) bool { return isChangeFeed(x) && isQuery(x) }
 
 func isUpsert(x *exchange) bool { return x.flag(wire.HeaderUpsert) }
 
