@@ -140,6 +140,9 @@ func (c *checker) expr(e expr) error {
 	case *ident:
 		binding, ok := c.scope.lookup(e.name)
 		if !ok {
+			binding, ok = numberNames[e.name]
+		}
+		if !ok {
 			return c.unresolved(e)
 		}
 		e.binding = binding

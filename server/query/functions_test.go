@@ -224,3 +224,17 @@ func TestCallsMayBeEvaluatedByManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A container, or an alias, of such a name is what FROM says; elsewhere in FROM a
+// number isn't a source.
+func TestNamesOfNumbersAreFROMsWhereItHasThem(t *testing.T) {
+	got, err := rowsOf("SELECT VALUE NaN.a FROM NaN", nil, json.RawMessage(`{"a":1}`))
+	if err != nil || !reflect.DeepEqual(got, []any{1.0}) {
+		t.Errorf("%v (%v)", got, err)
+	}
+	_, err = rowsOf("SELECT VALUE x FROM c JOIN x IN Infinity", nil, json.RawMessage(`{"a":1}`))
+	var e *SyntaxError
+	if !errors.As(err, &e) || e.Code != CodeIdentifier {
+		t.Errorf("a number as a source: %v", err)
+	}
+}

@@ -22,8 +22,7 @@ func (s *scope) lookup(name string) (binding int, ok bool) {
 			return binding, true
 		}
 	}
-	binding, ok = numberNames[name]
-	return binding, ok
+	return 0, false
 }
 
 // The numbers that have names, which FROM may give to something else. No document
