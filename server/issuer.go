@@ -83,17 +83,28 @@ type issuer struct {
 	underway chan struct{}
 }
 
-// newIssuer checks an Issuer. nil: there is none.
-func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
-	if o.URL == "" {
-		if len(o.Audiences) > 0 {
-			return nil, errors.New("Issuer.Audiences are given without Issuer.URL")
+// Validate judges whether the issuer can be asked so that its answers can be believed. The zero value is valid.
+func (i Issuer) Validate() error {
+	if i.URL == "" {
+		if len(i.Audiences) > 0 {
+			return errors.New("there are audiences, and no URL of an issuer")
 		}
-		return nil, nil
+		return nil
 	}
-	u, err := url.Parse(o.URL)
+	u, err := url.Parse(i.URL)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || !mayAsk(u) {
-		return nil, fmt.Errorf("Issuer.URL %q is no URL of the form https://host/path (http only on this machine)", o.URL)
+		return fmt.Errorf("%q is no URL of the form https://host/path (http only on this machine)", i.URL)
+	}
+	return nil
+}
+
+// newIssuer makes an issuer without keys. nil: there is none.
+func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("Issuer: %w", err)
+	}
+	if o.URL == "" {
+		return nil, nil
 	}
 	if len(o.Audiences) == 0 {
 		o.Audiences = defaultAudiences

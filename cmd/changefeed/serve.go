@@ -80,6 +80,8 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.StringArrayVar(&cfg.ReadOnlyKeys, "read-only-key", nil, "account `key` in base64 that may read only; may be repeated")
 	flags.StringArrayVar(&files.keys, "key-file", nil, "`file` that holds an account key; may be repeated (CHANGEFEED_SERVE_KEY holds the key itself)")
 	flags.StringArrayVar(&files.readOnly, "read-only-key-file", nil, "`file` that holds a key that may read only; may be repeated (CHANGEFEED_SERVE_READ_ONLY_KEY)")
+	flags.StringVar(&cfg.AADIssuer, "aad-issuer", "", "`URL` of an OpenID Connect issuer whose AAD tokens are taken, as in https://sts.windows.net/TENANT/ (default: none)")
+	flags.StringArrayVar(&cfg.AADAudiences, "aad-audience", nil, "`audience` that such tokens may be for; may be repeated (default: https://cosmos.azure.com and https://localhost)")
 	flags.BoolVar(&cfg.AllowWellKnownKey, "allow-well-known-key", false, "let other machines reach the server though its key is the well-known one")
 	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` that clients reach the server by (default: the one they asked for)")
 	flags.IntVar(&cfg.Partitions, "partitions", 1, "physical partitions of a new container, at least")

@@ -34,6 +34,10 @@ type Config struct {
 	// Keys and ReadOnlyKeys are account keys in base64. Without Keys it is the well-known
 	// one of the local emulators.
 	Keys, ReadOnlyKeys []string
+	// AADIssuer is the URL of an issuer whose AAD tokens are taken; empty: only tokens of the emulators' form are. AADAudiences are what
+	// they may be for; see [server.Issuer].
+	AADIssuer    string
+	AADAudiences []string
 	// AllowWellKnownKey allows that key on an address that other machines can reach.
 	AllowWellKnownKey bool
 	// PublicEndpoint is the URL that clients reach the server by, where that isn't
@@ -120,6 +124,9 @@ func (c Config) validate() error {
 			return refuse("--public-endpoint is %q: it is a URL of the form https://host:port/", c.PublicEndpoint)
 		}
 	}
+	if err := c.issuer().Validate(); err != nil {
+		return refuse("--aad-issuer, --aad-audience: %v", err)
+	}
 	if c.Versions < 0 || c.Versions%time.Minute != 0 {
 		return refuse("--keep-versions is %s: it is whole minutes, as in 60m", c.Versions)
 	}
@@ -127,6 +134,10 @@ func (c Config) validate() error {
 		return refuse("--drain is negative")
 	}
 	return nil
+}
+
+func (c Config) issuer() server.Issuer {
+	return server.Issuer{URL: c.AADIssuer, Audiences: c.AADAudiences}
 }
 
 // keys are those that may read and write.
@@ -161,6 +172,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	o := server.Options{
 		Keys: c.keys(), ReadOnlyKeys: c.ReadOnlyKeys, PublicEndpoint: c.PublicEndpoint,
+		Issuer:     c.issuer(),
 		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Versions: c.Versions,
 		ServeAllQueries: c.ServeAllQueries, Logger: logger,
 	}

@@ -1,0 +1,405 @@
+package server
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/changefeed-go/changefeed/internal/memnet"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+const testIssuer = "http://localhost:4444/tenant"
+
+// localIssuer is an issuer on a network in memory.
+type localIssuer struct {
+	t       *testing.T
+	network memnet.Network
+	client  *http.Client
+
+	mu       sync.Mutex // guards all below
+	keys     []jose.JSONWebKey
+	name     string // what its configuration says that it is called
+	requests int
+	away     bool
+}
+
+// newLocalIssuer starts one, to be called in a bubble; it ends with the test.
+func newLocalIssuer(t *testing.T) *localIssuer {
+	i := &localIssuer{t: t, name: testIssuer}
+	transport := &http.Transport{DialContext: i.network.Dial, DisableKeepAlives: true}
+	i.client = &http.Client{Transport: transport}
+	l, err := i.network.Listen("localhost:4444")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /tenant/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		i.answer(w, map[string]string{"issuer": i.name, "jwks_uri": "http://localhost:4444/keys"})
+	})
+	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		i.answer(w, jose.JSONWebKeySet{Keys: i.keys})
+	})
+	server := &http.Server{Handler: mux}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+	return i
+}
+
+func (i *localIssuer) answer(w http.ResponseWriter, v any) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.requests++
+	if i.away {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		i.t.Error(err)
+	}
+}
+
+// set changes what the issuer does.
+func (i *localIssuer) set(change func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	change()
+}
+
+// asked is how many requests it had since it was asked last.
+func (i *localIssuer) asked() (n int) {
+	i.set(func() { n, i.requests = i.requests, 0 })
+	return n
+}
+
+// signing is a private key, with the form in which it is published.
+type signing struct {
+	signer crypto.Signer
+	public jose.JSONWebKey
+}
+
+func newSigning(t *testing.T, id string) signing {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signing{k, jose.JSONWebKey{Key: k.Public(), KeyID: id, Algorithm: "ES256", Use: "sig"}}
+}
+
+// token signs claims.
+func (s signing) token(t *testing.T, alg jose.SignatureAlgorithm, claims string) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: s.signer}, (&jose.SignerOptions{}).WithHeader("kid", s.public.KeyID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign([]byte(claims))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// claimsOf are those of a good token, but for what is changed.
+func claimsOf(now time.Time, change map[string]any) string {
+	c := map[string]any{
+		"iss": testIssuer, "aud": "https://cosmos.azure.com", "nbf": now.Unix(), "exp": now.Add(24 * 365 * time.Hour).Unix(), "oid": "somebody",
+	}
+	for name, value := range change {
+		if c[name] = value; value == nil {
+			delete(c, name)
+		}
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// withIssuer makes a server that takes the tokens of a local issuer, and sends it a token.
+func withIssuer(t *testing.T, audiences ...string) (*testServer, *localIssuer, func(token string) response) {
+	i := newLocalIssuer(t)
+	// Without the store's own work in the background, of which a day has much.
+	ts := newTestServerOver(t, store.Options{IgnoreThroughput: true, PurgeInterval: -1},
+		Options{Issuer: Issuer{URL: testIssuer, Audiences: audiences, Client: i.client}}).withOrders()
+	return ts, i, func(token string) response {
+		t.Helper()
+		return ts.withToken("GET", "/dbs", "type=aad&ver=1.0&sig="+token, nil, "")
+	}
+}
+
+func TestTokensOfAnIssuerDoDocumentsAndManageNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, i, send := withIssuer(t)
+		key := newSigning(t, "one")
+		i.keys = []jose.JSONWebKey{key.public}
+		token := key.token(t, jose.ES256, claimsOf(ts.db.Now(), nil))
+		send(token).want(200)
+		header := "type=aad&ver=1.0&sig=" + token
+		ts.withToken("POST", orders+"/docs", header, pk(`["p"]`), `{"id":"1","pk":"p"}`).want(201)
+		ts.withToken("DELETE", orders, header, nil, "").want(403, wire.SubRBACDenied)
+		ts.withToken("POST", "/dbs/shop/users", header, nil, `{"id":"ada"}`).want(403, wire.SubRBACDenied)
+		ts.withToken("GET", "/dbs/shop/users/ada/permissions", header, nil, "").want(403, wire.SubRBACDenied)
+		// Those of the emulators' form go on.
+		now := ts.db.Now()
+		send(emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claimsAt(now, now.Add(time.Hour)), wire.EmulatorKey)).want(200)
+		if n := i.asked(); n != 2 {
+			t.Errorf("the issuer was asked %d times for its configuration and keys", n)
+		}
+	})
+}
+
+func TestTokensOfAnIssuerAreTakenInAllItsAlgorithms(t *testing.T) {
+	r, err := rsa.GenerateKey(rand.Reader, minRSA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weak, err := rsa.GenerateKey(rand.Reader, minRSA/2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ts, i, send := withIssuer(t)
+		good := signing{r, jose.JSONWebKey{Key: r.Public(), KeyID: "rsa"}} // Entra ID doesn't say the algorithm with the key
+		short := signing{weak, jose.JSONWebKey{Key: weak.Public(), KeyID: "short"}}
+		ec := newSigning(t, "ec")
+		secret := jose.JSONWebKey{Key: []byte("a shared secret of thirty-two or so bytes"), KeyID: "secret"}
+		sealing := newSigning(t, "enc")
+		sealing.public.Use = "enc"
+		i.keys = []jose.JSONWebKey{secret, good.public, short.public, ec.public, sealing.public}
+		claims := claimsOf(ts.db.Now(), nil)
+		for _, alg := range []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS512} {
+			send(good.token(t, alg, claims)).want(200)
+		}
+		send(ec.token(t, jose.ES256, claims)).want(200)
+		send(short.token(t, jose.RS256, claims)).want(401).wantBody("has no key")
+		send(sealing.token(t, jose.ES256, claims)).want(401).wantBody("has no key")
+
+		sign := func(head string, sig func(text string) []byte) string {
+			text := base64.RawURLEncoding.EncodeToString([]byte(head)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+			return text + "." + base64.RawURLEncoding.EncodeToString(sig(text))
+		}
+		none := func(string) []byte { return nil }
+		send(sign(`{"alg":"none","kid":"ec"}`, none)).want(401)
+		send(sign(`{"alg":"ES256","kid":"ec"}`, none)).want(401)
+		// The public key as if it were a shared secret.
+		public, err := i.keys[1].MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(sign(`{"alg":"HS256","kid":"rsa"}`, func(text string) []byte { return wire.Key(public).Sign(text) })).want(401)
+		send(sign(`{"alg":"HS256","kid":"secret"}`, func(text string) []byte { return wire.Key(secret.Key.([]byte)).Sign(text) })).want(401)
+		// A key of one algorithm with another.
+		send(sign(`{"alg":"RS256","kid":"ec"}`, func(text string) []byte {
+			d := sha256.Sum256([]byte(text))
+			sig, err := r.Sign(rand.Reader, d[:], crypto.SHA256)
+			if err != nil {
+				t.Error(err)
+			}
+			return sig
+		})).want(401)
+		// A key that comes with the token.
+		own := newSigning(t, "ec")
+		embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: own.signer}, &jose.SignerOptions{EmbedJWK: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed, err := embedded.Sign([]byte(claims))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := signed.CompactSerialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(text).want(401)
+	})
+}
+
+func TestTokensOfAnIssuerAreRefusedByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, i, send := withIssuer(t, "api://shop/", "https://other")
+		key, stranger := newSigning(t, "one"), newSigning(t, "one")
+		i.keys = []jose.JSONWebKey{key.public}
+		now := ts.db.Now()
+		of := func(name string, value any) string {
+			return key.token(t, jose.ES256, claimsOf(now, map[string]any{"aud": "api://shop", name: value}))
+		}
+		send(of("iss", testIssuer+"/")).want(200)
+		send(of("aud", []string{"else", "https://other"})).want(200)
+		send(of("nbf", now.Add(tokenSlack-time.Second).Unix())).want(200)
+		send(of("exp", now.Add(-tokenSlack+time.Second).Unix())).want(200)
+		good := of("iss", testIssuer)
+		for token, want := range map[string]string{
+			of("iss", "http://localhost:4444/other"): "its iss is",
+			of("iss", nil):                           "its iss is",
+			of("aud", "https://cosmos.azure.com"):    "its aud is",
+			of("aud", nil):                           "its aud is",
+			of("aud", ""):                            "its aud is",
+			of("exp", nil):                           "no exp",
+			of("exp", "tomorrow"):                    "claims can't be read",
+			of("exp", now.Add(-tokenSlack-time.Second).Unix()):              "it was valid until",
+			of("nbf", now.Add(tokenSlack+time.Second).Unix()):               "it is valid from",
+			stranger.token(t, jose.ES256, claimsOf(now, nil)):               "its signature isn't",
+			newSigning(t, "two").token(t, jose.ES256, claimsOf(now, nil)):   "has no key",
+			good[:len(good)-4] + "AAAA":                                     "its signature isn't",
+			strings.Replace(good, ".", ".e", 1):                             "",
+			base64.RawURLEncoding.EncodeToString([]byte(`{}`)) + ".e30.e30": "no JWT that is signed with a public key",
+		} {
+			send(token).want(401).wantBody(want)
+		}
+	})
+}
+
+func TestKeysOfAnIssuerAreFetchedAgainWhenTheyRotateButNotAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, i, send := withIssuer(t)
+		one, two := newSigning(t, "one"), newSigning(t, "two")
+		i.keys = []jose.JSONWebKey{one.public}
+		claims := claimsOf(ts.db.Now(), nil)
+		first, second := one.token(t, jose.ES256, claims), two.token(t, jose.ES256, claims)
+		send(first).want(200)
+		i.asked()
+		for range 50 { // unknown keys, one after the other
+			send(second).want(401).wantBody("has no key")
+		}
+		if n := i.asked(); n != 0 {
+			t.Errorf("within %s of a fetch there were %d more requests", fetchPause, n)
+		}
+		i.set(func() { i.keys = []jose.JSONWebKey{two.public} })
+		time.Sleep(fetchPause)
+		var all sync.WaitGroup
+		for range 20 { // all at once: one fetches
+			all.Go(func() { send(second).want(200) })
+		}
+		all.Wait()
+		if n := i.asked(); n != 2 {
+			t.Errorf("20 tokens with a new key made %d requests, not 2", n)
+		}
+		send(first).want(401)
+		// A key that was withdrawn, and that nobody misses, is forgotten with time.
+		i.set(func() { i.keys = []jose.JSONWebKey{one.public} })
+		time.Sleep(keysFresh - time.Second)
+		send(second).want(200)
+		time.Sleep(2 * time.Second)
+		send(second).want(401)
+		send(first).want(200)
+	})
+}
+
+func TestAnIssuerThatIsAwayStopsNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, i, send := withIssuer(t)
+		key := newSigning(t, "one")
+		i.keys, i.away = []jose.JSONWebKey{key.public}, true
+		token := key.token(t, jose.ES256, claimsOf(ts.db.Now(), nil))
+		for range 5 {
+			send(token).want(401).wantBody("can't be fetched: GET " + testIssuer + "/.well-known/openid-configuration: 503")
+		}
+		if n := i.asked(); n != 1 {
+			t.Errorf("it was asked %d times at once", n)
+		}
+		ts.do("GET", orders, nil, "").want(200) // by the account's key
+		time.Sleep(fetchPause)
+		i.set(func() { i.away = false })
+		send(token).want(200)
+		i.set(func() { i.away = true })
+		time.Sleep(keysValid - time.Second)
+		send(token).want(200)
+		time.Sleep(2 * time.Second)
+		send(token).want(401).wantBody("can't be fetched")
+		i.set(func() { i.away, i.name = false, "http://localhost:4444/other" })
+		time.Sleep(fetchPause)
+		send(token).want(401).wantBody("that of the issuer")
+	})
+}
+
+func TestAnIssuerThatDoesntAnswerHoldsUpATokenOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hanging := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, context.Cause(r.Context())
+		})}
+		ts := newTestServer(t, Options{Issuer: Issuer{URL: testIssuer, Client: hanging}}).withOrders()
+		token := newSigning(t, "one").token(t, jose.ES256, claimsOf(ts.db.Now(), nil))
+		began := time.Now()
+		ts.withToken("GET", "/dbs", "type=aad&ver=1.0&sig="+token, nil, "").want(401).wantBody("deadline")
+		if took := time.Since(began); took != fetchTimeout {
+			t.Errorf("the token was judged after %s", took)
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestIssuersThatCantBeAskedSafelyAreRefused(t *testing.T) {
+	for _, o := range []Issuer{
+		{URL: "http://login.example.com/tenant"}, {URL: "login.example.com"}, {URL: "ftp://localhost/"}, {URL: "https://"}, {URL: "https://a/?b"},
+		{Audiences: []string{"https://cosmos.azure.com"}},
+	} {
+		if _, err := newIssuer(o, nil); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+	// Nor may it send the server elsewhere in plain text.
+	for what, keys := range map[string]string{"keys": "http://login.example.com/keys", "a redirection": "http://localhost:4444/redirect"} {
+		asked := false
+		i, err := newIssuer(Issuer{URL: testIssuer, Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			asked = asked || r.URL.Host != "localhost:4444"
+			a := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: r}
+			text := fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, testIssuer, keys)
+			if strings.HasSuffix(r.URL.Path, "/redirect") {
+				a.StatusCode = http.StatusFound
+				a.Header.Set("Location", "http://login.example.com/keys")
+			}
+			a.Body = http.NoBody
+			if a.StatusCode == http.StatusOK {
+				a.Body = io.NopCloser(strings.NewReader(text))
+			}
+			return a, nil
+		})}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.fetch(t.Context()); err == nil || asked {
+			t.Errorf("%s: %v, asked elsewhere: %v", what, err, asked)
+		}
+	}
+}
