@@ -42,21 +42,31 @@ func rowsOf(text string, params map[string]json.RawMessage, items ...json.RawMes
 		return nil, err
 	}
 	rows, got := b.Rows(), []any{}
-	for _, item := range items {
-		row, ok, err := rows.Eval(item)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue
-		}
+	groups := rows.Groups(1, nil)
+	take := func(row json.RawMessage) {
 		var v any
-		if err := json.Unmarshal(row, &v); err != nil {
-			return nil, fmt.Errorf("row %s: %w", row, err)
+		if e := json.Unmarshal(row, &v); e != nil {
+			err = fmt.Errorf("row %s: %w", row, e)
 		}
 		got = append(got, v)
 	}
-	return got, nil
+	for _, item := range items {
+		each := rows.Each(item, func() bool {
+			if b.Shape().Grouped {
+				groups.Add()
+			} else if row, ok := rows.Row(); ok {
+				take(row)
+			}
+			return true
+		})
+		if each != nil {
+			return nil, each
+		}
+	}
+	for _, group := range groups.Rows() {
+		take(group.Row)
+	}
+	return got, err
 }
 
 // The examples of the service's documentation, page by page, have its results.
@@ -83,6 +93,11 @@ func TestEveryEvaluatedFunctionHasExamples(t *testing.T) {
 	var all strings.Builder
 	for _, e := range pageExamples(t) {
 		all.WriteString(e.Query + "\n")
+	}
+	for name := range aggregateKinds {
+		if !strings.Contains(all.String(), name+"(") {
+			t.Errorf("%s has no example", name)
+		}
 	}
 	for name, f := range functions {
 		if f.evaluated() && !elsewhere[name] && !strings.Contains(all.String(), name+"(") {
