@@ -81,7 +81,7 @@ func TestPlansThatAClientDoesNotUnderstandAreRefused(t *testing.T) {
 }
 
 // pages asks one partition, page by page.
-func (ts *testServer) pages(partition string, text string, size int) []string {
+func (ts *testServer) pages(partition, text string, size int) []string {
 	ts.t.Helper()
 	h := inRange(partition)
 	h["x-ms-max-item-count"] = fmt.Sprint(size)

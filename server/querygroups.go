@@ -81,5 +81,6 @@ func (r *queryRun) groups(ctx context.Context) (rows []query.SortedRow, more boo
 	if err != nil {
 		return nil, false, fmt.Errorf("group: %w", err)
 	}
-	return groups.Rows(), groups.Full(), nil
+	rows = groups.Rows()
+	return rows, groups.Full(), groups.Err()
 }

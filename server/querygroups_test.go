@@ -256,3 +256,11 @@ func TestTiesAreResumedByTheirRidsWithAnyFilter(t *testing.T) {
 		t.Errorf("%d rows with a changed filter", len(all))
 	}
 }
+
+func TestWhatCannotBeMadeOfAGroupIsTold(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	put(t, c, `{"id":"1","pk":"k","s":"%s"}`, strings.Repeat("s", 1<<20))
+	ts.ask(pk(`["k"]`), "SELECT CONCAT(MAX(c.s), MIN(c.s), MAX(c.s), MIN(c.s), MAX(c.s)) AS much FROM c").want(400).wantBody("CONCAT")
+	ts.ask(pk(`["k"]`), "SELECT CONCAT(c.s, c.s, c.s, c.s, c.s) AS much FROM c GROUP BY c.s").want(400).wantBody("CONCAT")
+}

@@ -88,6 +88,9 @@ func (x *exchange) queryList(all []resource) ([]resource, error) {
 				rows = append(rows, resource{key: string(row.Key), body: row.Row})
 			}
 		}
+		if err := groups.Err(); err != nil {
+			return nil, evaluationFailure(err)
+		}
 	}
 	if byKey(shape) {
 		slices.SortFunc(rows, func(a, b resource) int { return strings.Compare(a.key, b.key) })

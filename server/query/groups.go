@@ -31,6 +31,7 @@ type Groups struct {
 	full  bool
 	limit string
 	size  int
+	err   error
 
 	values []value // of the row's GROUP BY
 	buf    []byte  // its key
@@ -148,7 +149,8 @@ func (s *Groups) Shrink(size int) {
 }
 
 // Rows returns the rows kept, in the order of their keys. A row is nil when
-// SELECT VALUE makes nothing of its group: it has a place, and isn't answered.
+// SELECT VALUE makes nothing of its group: it has a place, and isn't answered. If
+// [Groups.Err] is set, no row is right.
 func (s *Groups) Rows() []SortedRow {
 	list := s.cut()
 	rows := make([]SortedRow, len(list))
@@ -164,8 +166,13 @@ func (s *Groups) Rows() []SortedRow {
 		}
 		f.group = nil
 	}
+	s.err = s.rows.end()
 	return rows
 }
+
+// Err says why a row of the last [Groups.Rows] couldn't be made, as [Rows.Each]
+// does of a document.
+func (s *Groups) Err() error { return s.err }
 
 // maxGroupKey is the longest key of a group in bytes: keys are parts of
 // continuations, which are headers.
