@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
@@ -22,6 +23,7 @@ import (
 //	404/1002           the region hasn't the session's writes yet: next, the region of writes last
 //	408, 500, 502-504  next
 //	no connection      read last for a while, next
+//	no answer in time  read last for a while, next; if the caller's own time is up, its next read begins with another region
 //	connection lost    next
 //
 // It reads the body, so that an answer that is cut off counts as a lost connection.
@@ -41,8 +43,14 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		hosts = f.regions.writeHosts()
 	}
 	for i, host := range hosts {
+		began := time.Now()
 		response, err := attempt(r, host)
-		if r.Raw().Context().Err() != nil {
+		if ctxErr := r.Raw().Context().Err(); ctxErr != nil {
+			// A processor's reads have less time than an attempt may take. Would a region that says nothing not be
+			// noted here, every read would end in it.
+			if err != nil && errors.Is(ctxErr, context.DeadlineExceeded) && time.Since(began) >= silence {
+				f.regions.fail(host)
+			}
 			return response, err
 		}
 		elsewhere, down := judge(response, err)
@@ -78,10 +86,27 @@ func attempt(r *policy.Request, host string) (*http.Response, error) {
 	case errors.As(err, &untrusted):
 		err = fmt.Errorf("%w: give Options.Transport a client that trusts the server's certificate", err)
 	case r.Raw().Context().Err() == nil && ctx.Err() != nil:
-		err = fmt.Errorf("no answer of %s within %s: %w", host, requestTimeout, err)
+		err = &silentError{host: host, err: err}
 	}
 	return nil, err
 }
+
+// silence is how long a region says nothing before a deadline of the caller's is its fault: a healthy one answers
+// a page within a fraction of it.
+const silence = time.Second
+
+// silentError tells that a region gave no answer for as long as a request may take.
+type silentError struct {
+	host string
+	err  error
+}
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("no answer of %s within %s: %v", e.host, requestTimeout, e.err)
+}
+
+// Unwrap returns the error underneath.
+func (e *silentError) Unwrap() error { return e.err }
 
 // judge says whether another region may answer better, and whether this one is down.
 func judge(r *http.Response, err error) (elsewhere, down bool) {
@@ -105,10 +130,14 @@ func judge(r *http.Response, err error) (elsewhere, down bool) {
 	return false, false
 }
 
-// unreachable reports whether an error tells that no connection was made: a stronger sign than a connection that was lost.
+// unreachable reports whether an error tells that no connection was made, or that nothing came over it: a stronger sign than a
+// connection that was lost.
 func unreachable(err error) bool {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	var (
+		dns    *net.DNSError
+		silent *silentError
+	)
+	if errors.As(err, &dns) || errors.As(err, &silent) {
 		return true
 	}
 	var op *net.OpError

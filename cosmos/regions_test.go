@@ -2,6 +2,7 @@ package cosmos_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -331,8 +332,67 @@ func TestARegionThatHangsIsGivenUp(t *testing.T) {
 		if regions, _ := w.taken(); regions != "west north" || time.Since(began) != 65*time.Second {
 			t.Errorf("the regions %q were asked in %s; want north after 65 s", regions, time.Since(began))
 		}
+		if err := readOnce(t, source); err != nil {
+			t.Fatal(err)
+		}
+		if regions, _ := w.taken(); regions != "north" {
+			t.Errorf("after that the regions %q were asked; want north alone", regions)
+		}
 	})
 }
+
+// Who waits less for a read than the pipeline does, as a processor, must not come back to the region that said nothing for ever.
+func TestARegionThatHangsIsLeftByReadsWithADeadline(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		bounds func(context.Context) (context.Context, context.CancelFunc)
+		want   string // the region of the read that follows
+	}{
+		{"a deadline", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 10*time.Second)
+		}, "north"},
+		{"a deadline too short to tell", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 100*time.Millisecond)
+		}, "west"},
+		{"a caller who gives up", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(10*time.Second, cancel)
+			return ctx, cancel
+		}, "west"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, source := newWorld(t, cosmos.Options{PreferredRegions: []string{"west", "north"}})
+				if err := readOnce(t, source); err != nil {
+					t.Fatal(err)
+				}
+				w.fail(w.host("west"), trouble{hang: true})
+				ctx, cancel := c.bounds(t.Context())
+				defer cancel()
+				if _, err := source.Read(ctx, feed.Request{Partition: feed.Partition{ID: "0"}, From: feed.Beginning()}); err == nil || ctx.Err() == nil {
+					t.Fatalf("the read that hangs ended with %v", err)
+				}
+				w.fail(w.host("west"), trouble{})
+				w.taken()
+				if err := readOnce(t, source); err != nil {
+					t.Fatal(err)
+				}
+				if regions, _ := w.taken(); regions != c.want {
+					t.Errorf("the regions %q were asked; want %s", regions, c.want)
+				}
+				time.Sleep(6 * time.Minute)
+				if err := readOnce(t, source); err != nil {
+					t.Fatal(err)
+				}
+				if regions, _ := w.taken(); regions != "west" {
+					t.Errorf("after a while the regions %q were asked; want west again", regions)
+				}
+			})
+		})
+	}
+}
+
+// An emulator in a container names the address that it has inside.
 
 // An emulator in a container names the address that it has inside.
 func TestAnAddressThatTheAccountNamesAndNobodyReachesIsNamed(t *testing.T) {
