@@ -11,12 +11,12 @@ import (
 // undefined, and so does a number that should be an integer and isn't.
 var stringFunctions = map[string]function{
 	"CONCAT":          {class: classString, min: 2, max: many, eval: concat},
-	"CONTAINS":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.Contains)},
+	"CONTAINS":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.Contains, foldContains)},
 	"CONTAINS_ALL_CI": {class: classString, min: 2, max: many, eval: containsAll(true)},
 	"CONTAINS_ALL_CS": {class: classString, min: 2, max: many, eval: containsAll(false)},
 	"CONTAINS_ANY_CI": {class: classString, min: 2, max: many, eval: containsAny(true)},
 	"CONTAINS_ANY_CS": {class: classString, min: 2, max: many, eval: containsAny(false)},
-	"ENDSWITH":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.HasSuffix)},
+	"ENDSWITH":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.HasSuffix, foldSuffix)},
 	"INDEX_OF":        {class: classString, min: 2, max: 3, eval: indexOf},
 	"LASTINDEXOF":     {class: classString, min: 2, max: 3, eval: lastIndexOf},
 	"LEFT":            {class: classString, min: 2, max: 2, eval: left},
@@ -29,8 +29,8 @@ var stringFunctions = map[string]function{
 	"REVERSE":         {class: classString, min: 1, max: 1, eval: onString(reverse)},
 	"RIGHT":           {class: classString, min: 2, max: 2, eval: right},
 	"RTRIM":           {class: classString, min: 1, max: 2, eval: trimmed(bytes.TrimRightFunc)},
-	"STARTSWITH":      {class: classString, min: 2, max: 3, eval: onStrings(bytes.HasPrefix)},
-	"STRINGEQUALS":    {class: classString, min: 2, max: 3, eval: onStrings(bytes.Equal)},
+	"STARTSWITH":      {class: classString, min: 2, max: 3, eval: onStrings(bytes.HasPrefix, foldPrefix)},
+	"STRINGEQUALS":    {class: classString, min: 2, max: 3, eval: onStrings(bytes.Equal, foldEqual)},
 	"STRINGJOIN":      {class: classString, min: 2, max: 2, eval: stringJoin},
 	"STRINGSPLIT":     {class: classString, min: 2, max: 2, eval: stringSplit},
 	"SUBSTRING":       {class: classString, min: 3, max: 3, eval: substring},
@@ -60,7 +60,8 @@ func onString(f func(s []byte) []byte) func([]value) value {
 }
 
 // onStrings is a function of two strings; a third argument of true ignores case.
-func onStrings(f func(s, sub []byte) bool) func([]value) value {
+func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, done bool)) func([]value) value {
+	ignoringCase := withoutCase(f, ascii)
 	return func(a []value) value {
 		if !areStrings(a[:2]) {
 			return value{}
@@ -68,7 +69,7 @@ func onStrings(f func(s, sub []byte) bool) func([]value) value {
 		if len(a) == 3 {
 			switch a[2].kind {
 			case kindTrue:
-				return boolOf(f(bytes.ToUpper(a[0].b), bytes.ToUpper(a[1].b)))
+				return boolOf(ignoringCase(a[0].b, a[1].b))
 			case kindFalse:
 			default:
 				return value{}
@@ -80,40 +81,33 @@ func onStrings(f func(s, sub []byte) bool) func([]value) value {
 
 // containsAll is CONTAINS of each further argument, joined by AND.
 func containsAll(ignoreCase bool) func([]value) value {
-	return func(a []value) value {
-		return containsEach(a, ignoreCase, kindFalse, kindTrue)
-	}
+	return containsEach(ignoreCase, kindFalse, kindTrue)
 }
 
 // containsAny is CONTAINS of each further argument, joined by OR.
 func containsAny(ignoreCase bool) func([]value) value {
-	return func(a []value) value {
-		return containsEach(a, ignoreCase, kindTrue, kindFalse)
-	}
+	return containsEach(ignoreCase, kindTrue, kindFalse)
 }
 
-func containsEach(a []value, ignoreCase bool, decides, otherwise kind) value {
-	if a[0].kind != kindString {
-		return value{}
-	}
-	s := a[0].b
+func containsEach(ignoreCase bool, decides, otherwise kind) func([]value) value {
+	contains := bytes.Contains
 	if ignoreCase {
-		s = bytes.ToUpper(s)
+		contains = withoutCase(bytes.Contains, foldContains)
 	}
-	result := value{kind: otherwise}
-	for _, sub := range a[1:] {
-		if sub.kind != kindString {
-			result = value{}
-			continue
+	return func(a []value) value {
+		if a[0].kind != kindString {
+			return value{}
 		}
-		if ignoreCase {
-			sub.b = bytes.ToUpper(sub.b)
+		result := value{kind: otherwise}
+		for _, sub := range a[1:] {
+			if sub.kind != kindString {
+				result = value{}
+			} else if v := boolOf(contains(a[0].b, sub.b)); v.kind == decides {
+				return v
+			}
 		}
-		if v := boolOf(bytes.Contains(s, sub.b)); v.kind == decides {
-			return v
-		}
+		return result
 	}
-	return result
 }
 
 func concat(a []value) value {
