@@ -223,6 +223,71 @@ func TestDotNetQueries(t *testing.T) {
 		`{"query":"SELECT * FROM c WHERE STARTSWITH(c.id, '`+"p.host_a==_b==.."+`')"}`).want(200).wantHeader(wire.HeaderItemCount, "0")
 }
 
+// A sorted query over two partitions, as the SDK plans it, asks each range, merges, and goes on from a token of its own.
+func TestDotNetSortsOverPartitionsAndGoesOn(t *testing.T) {
+	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
+	for i := range 20 {
+		ts.must("POST", ordersDocs, nil, fmt.Sprintf(`{"id":"%d","pk":"p%d","n":%d}`, i, i, i/3))
+	}
+	var plan struct {
+		QueryInfo struct {
+			OrderBy            []string
+			OrderByExpressions []string
+			RewrittenQuery     string
+		}
+	}
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, dotnetPlan, `{"query":"SELECT VALUE c.id FROM c ORDER BY c.n DESC"}`).want(200).decode(&plan)
+	if !slices.Equal(plan.QueryInfo.OrderBy, []string{"Descending"}) || !slices.Equal(plan.QueryInfo.OrderByExpressions, []string{"c.n"}) {
+		t.Fatalf("%+v", plan)
+	}
+	type found struct {
+		sortedRow
+		partition string
+	}
+	ask := func(partition, filter string) (all []found) {
+		text, err := json.Marshal(strings.ReplaceAll(plan.QueryInfo.RewrittenQuery, "{documentdb-formattableorderbyquery-filter}", "true"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page struct{ Documents []sortedRow }
+		ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-query-enablecrosspartition: True\nx-ms-documentdb-partitionkeyrangeid: "+partition+
+			"\nx-ms-cosmos-query-optimisticdirectexecute: False\n"+dotnetQuery, `{"query":`+string(text)+filter+`}`).want(200).decode(&page)
+		for _, r := range page.Documents {
+			all = append(all, found{r, partition})
+		}
+		return all
+	}
+	merge := func(left, right []found) []found { // stable, so that ties are the left partition's first
+		all := append(left, right...)
+		slices.SortStableFunc(all, func(a, b found) int { return strings.Compare(b.values()[0], a.values()[0]) })
+		return all
+	}
+	all := merge(ask("0", ""), ask("1", ""))
+	if len(all) != 20 {
+		t.Fatalf("%d rows", len(all))
+	}
+	for i, last := range all {
+		value := `,"resumeFilter":{"value":[` + last.values()[0] + `]`
+		target := value + `,"rid":"` + last.RID + `","exclude":false}`
+		var rest []found
+		if last.partition == "0" {
+			rest = merge(ask("0", target), ask("1", value+`,"exclude":false}`))
+		} else {
+			rest = merge(ask("0", value+`,"exclude":true}`), ask("1", target))
+		}
+		var got, want []string
+		for _, r := range rest {
+			got = append(got, r.Payload)
+		}
+		for _, r := range all[i:] {
+			want = append(want, r.Payload)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("from row %d, %s of partition %s\n got %v\nwant %v", i, last.Payload, last.partition, got, want)
+		}
+	}
+}
+
 // A query that goes to one partition only the SDK sends as it is, for the server to do all of it.
 func TestDotNetExecutesDirectlyWhereOnePartitionAnswers(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
