@@ -174,10 +174,12 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 		peek = maxPeek
 		skip = r.position.skip
 		next = false // there is a row behind the page
-		// Where a document makes several rows, a page may begin and end among them.
+		// Where a document makes several rows, a page may begin and end among them. Others may have come before the one that
+		// the page begins in: until that is reached, a page ends behind a document only, and the next one looks for it.
 		before = r.position.after
 		resume = r.position.done
 	)
+	isFull := func() bool { return r.allowed() <= 0 || len(r.page) >= maxRowBytes }
 	// Of the document that is looked at: the rows that it made so far, how many of them earlier pages had, whether the page
 	// ended with one, and whether to go on.
 	var (
@@ -195,6 +197,9 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 		case row <= answered:
 			return true
 		case full != nil:
+			if answered > 0 && !ended {
+				full.of, full.done = number, answered
+			}
 			next, more = true, false
 			return false
 		case skip > 0:
@@ -206,7 +211,7 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 			more = false
 			return false
 		}
-		if r.allowed() <= 0 || len(r.page) >= maxRowBytes {
+		if isFull() && resume == 0 {
 			full, ended = &place{after: before, of: number, done: row}, true
 		}
 		return true
@@ -215,16 +220,18 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 		row, answered, ended, more = 0, 0, false, true
 		if r.shape.Several {
 			number = documentNumber(item.Body)
-			if resume > 0 && number == r.position.of {
-				answered = resume
+			switch {
+			case number == r.position.of:
+				answered, resume = resume, 0
+			case number < r.position.of:
+				resume = 0 // it was here before, and so is behind the one that is looked for
 			}
-			resume = 0
 		}
 		if err := r.rows.Each(item.Body, visit); err != nil || !more {
 			return false, err
 		}
 		switch {
-		case ended:
+		case ended || full == nil && isFull():
 			full = &place{after: item.Continuation()} // it had no more rows
 		case full != nil:
 			peek--
@@ -239,6 +246,9 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 	at := place{after: after}
 	if next {
 		at = *full
+	}
+	if resume > 0 {
+		at.of, at.done = r.position.of, resume
 	}
 	r.more = true
 	r.next = queryPosition{left: r.left(), skip: skip, after: at.after, of: at.of, done: at.done}

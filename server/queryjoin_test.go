@@ -1,0 +1,162 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// withLists makes orders with n documents, each with an array "xs" of its number of elements: none in 0, 1 in 1...
+func (ts *testServer) withLists(partitions, n int) *store.Container {
+	ts.t.Helper()
+	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: partitions})
+	for i := range n {
+		put(ts.t, c, `{"id":"%03d","pk":"k%d","v":%d,"xs":[%s]}`, i, i%3, i, elements(i))
+	}
+	return c
+}
+
+// elements are "0, 1, 2..." with the document's number before each.
+func elements(i int) string {
+	s := ""
+	for j := range i {
+		s += fmt.Sprintf("%q,", fmt.Sprintf("%d.%d", i, j))
+	}
+	return s[:max(len(s)-1, 0)]
+}
+
+func page(n int) headers { return headers{"x-ms-max-item-count": strconv.Itoa(n)} }
+
+// A page may begin and end among the rows of one item. However long pages are, they have the same rows in the same order.
+func TestPagesOfJoinsHaveAllRowsOnce(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withLists(3, 12)
+	for _, text := range []string{
+		"SELECT VALUE x FROM c JOIN x IN c.xs", "SELECT VALUE x FROM x IN c.xs", "SELECT VALUE [x, y] FROM c JOIN x IN c.xs JOIN y IN c.xs WHERE x < y",
+		"SELECT VALUE x FROM c JOIN (SELECT VALUE x FROM x IN c.xs WHERE x != '5.3') x",
+	} {
+		whole, pages := ts.askAll(page(1000), nil, text)
+		if pages != 1 || len(whole) < 60 {
+			t.Fatalf("%s: %d rows on %d pages", text, len(whole), pages)
+		}
+		for _, n := range []int{1, 2, 3, 7, 11} {
+			rows, pages := ts.askAll(page(n), nil, text)
+			if !slices.Equal(rows, whole) {
+				t.Errorf("%s by %d: %v, want %v", text, n, rows, whole)
+			}
+			if want := (len(whole) + n - 1) / n; pages != want {
+				t.Errorf("%s by %d: %d pages, want %d", text, n, pages, want)
+			}
+		}
+		// TOP and OFFSET LIMIT count rows, over all pages. OFFSET LIMIT is asked within a key.
+		if rows, _ := ts.askAll(page(4), nil, "SELECT TOP 10"+text[len("SELECT"):]); !slices.Equal(rows, whole[:10]) {
+			t.Errorf("%s, TOP: %v", text, rows)
+		}
+		inKey, _ := ts.askAll(pk(`["k2"]`), nil, text)
+		got, _ := ts.askAll(latest(pk(`["k2"]`), page(3)), nil, text+" OFFSET 4 LIMIT 9")
+		if !slices.Equal(got, inKey[4:13]) {
+			t.Errorf("%s, OFFSET LIMIT: %v, want %v", text, got, inKey[4:13])
+		}
+	}
+}
+
+func TestPagesOfOrderedJoinsHaveAllRowsOnce(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withLists(2, 12)
+	for _, text := range []string{"SELECT VALUE x FROM c JOIN x IN c.xs ORDER BY c.v", "SELECT VALUE x FROM c JOIN x IN c.xs ORDER BY c.pk DESC"} {
+		whole, _ := ts.askAll(latest(pk(`["k2"]`), page(1000)), nil, text)
+		if len(whole) != 2+5+8+11 {
+			t.Fatalf("%s: %v", text, whole)
+		}
+		for _, n := range []int{1, 2, 5} {
+			if rows, _ := ts.askAll(latest(pk(`["k2"]`), page(n)), nil, text); !slices.Equal(rows, whole) {
+				t.Errorf("%s by %d: %v, want %v", text, n, rows, whole)
+			}
+		}
+	}
+}
+
+// Between two pages others come before the item whose rows were cut, which may go: all others are answered from their
+// first row, and no row twice.
+func TestAJoinGoesOnInItsItemWhateverComesAndGoes(t *testing.T) {
+	const text = "SELECT VALUE x FROM c JOIN x IN c.xs"
+	key := pk(`["k2"]`) // 2 with two rows, 5 with five
+	for name, deleted := range map[string]bool{"goes": true, "stays": false} {
+		t.Run(name, func(t *testing.T) {
+			ts := newTestServer(t, Options{})
+			c := ts.withLists(1, 6)
+			rows, _ := ts.askAll(latest(key, page(1)), func(page int) {
+				if page != 1 {
+					return
+				}
+				if deleted {
+					if _, err := c.Delete(t.Context(), []any{"k2"}, "002", store.WriteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				put(t, c, `{"id":"000a","pk":"k2","xs":["a", "b", "c"]}`)
+				put(t, c, `{"id":"000b","pk":"k2","xs":["d"]}`)
+			}, text)
+			want := []string{`"2.0"`, `"a"`, `"b"`, `"c"`, `"d"`, `"2.1"`, `"5.0"`, `"5.1"`, `"5.2"`, `"5.3"`, `"5.4"`}
+			if deleted {
+				want = slices.Delete(want, 5, 6)
+			}
+			if !slices.Equal(rows, want) {
+				t.Errorf("%v, want %v", rows, want)
+			}
+		})
+	}
+}
+
+// A continuation among the rows of one item is good for the children of a split.
+func TestPagesOfJoinsGoOnOverASplit(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.withLists(1, 12)
+	const text = "SELECT VALUE x FROM c JOIN x IN c.xs"
+	whole, _ := ts.askAll(page(1000), nil, text)
+	rows, _ := ts.askAll(page(4), func(page int) {
+		if page == 3 {
+			live, err := c.Partitions(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Split(t.Context(), live[0].ID, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, text)
+	if !slices.Equal(rows, whole) {
+		t.Errorf("%v, want %v", rows, whole)
+	}
+}
+
+// Without FROM there is one row, whatever the container has; an empty one, too.
+func TestQueriesWithoutFromHaveOneRow(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withLists(3, 5)
+	for text, want := range map[string][]string{
+		"SELECT 1 AS a": {`{"a":1}`}, "SELECT VALUE COUNT(1)": {"1"}, "SELECT VALUE 1 WHERE false": {}, "SELECT VALUE x FROM x IN (SELECT VALUE [1, 2])": {"1", "2"},
+	} {
+		for _, h := range []headers{nil, page(1), pk(`["k1"]`)} {
+			if rows, _ := ts.askAll(h, nil, text); !slices.Equal(rows, want) {
+				t.Errorf("%s: %v", text, rows)
+			}
+		}
+	}
+	// A client that follows the plan asks one range.
+	ts.ask(headers{"x-ms-cosmos-is-query-plan-request": "True"}, "SELECT 1").want(200).
+		wantBody(`"queryRanges":[{"min":"","max":"","isMinInclusive":true,"isMaxInclusive":true}]`)
+}
+
+func TestWhatComesUpAtAnItemIsTheClientsMistake(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.withLists(1, 5)
+	for _, text := range []string{"SELECT VALUE (SELECT VALUE x FROM x IN c.xs) FROM c", "SELECT VALUE COUNT((SELECT VALUE x FROM x IN c.xs)) FROM c"} {
+		ts.ask(nil, text).want(400)
+	}
+	ts.ask(nil, "SELECT VALUE (SELECT VALUE x FROM x IN c.xs) FROM c").want(400).wantBody("The cardinality of a scalar subquery result set cannot be greater than one.")
+	ts.ask(pk(`["k1"]`), "SELECT VALUE x FROM c JOIN x IN c.xs ORDER BY x").want(400).wantBody(`Order-by over correlated collections is not supported.`)
+}
