@@ -15,7 +15,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw compare-java record-java check clean
+.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java record-java check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -131,6 +131,15 @@ interop:
 interop-go interop-js interop-java interop-python interop-raw:
 	$(GO) run ./interop/runner -suites $(@:interop-%=%)$(if $(filter interop-python,$@),$(comma)python-async) $(if $(TRANSPORTS),-transports $(TRANSPORTS))
 	$(if $(filter interop-java,$@),$(GO) run ./interop/mixed -full)
+
+## interop-record: every suite, and what they did kept in interop/results.json; then docs/support.md; SUITES=go,js for some
+interop-record:
+	$(GO) run ./interop/runner $(if $(SUITES),-suites $(SUITES)) -record interop/results.json
+	$(GO) run ./interop/support
+
+## support: docs/support.md, from the table of routes and interop/results.json
+support:
+	$(GO) run ./interop/support
 
 ## compare-java: changes a second of this module's processor and of Java's, on the same server (3 to 5 minutes)
 compare-java:

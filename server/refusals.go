@@ -8,6 +8,9 @@ import (
 // What is refused by name: parts of the protocol that the server knows of and doesn't have. Whoever asks for
 // one is told which it is, with 400, so that no SDK repeats the request.
 
+// refusedPrefix begins the names of operations that are refused.
+const refusedPrefix = "refuse "
+
 // refused are the routes of what the server doesn't have.
 func refused() []route {
 	var all []route
@@ -22,7 +25,7 @@ func refused() []route {
 	} {
 		for _, shape := range []string{r.shape, r.shape + "/*"} {
 			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-				all = append(all, route{method: method, shape: shape, op: "refuse " + r.what, serve: refusal(r.what)})
+				all = append(all, route{method: method, shape: shape, op: refusedPrefix + r.what, serve: refusal(r.what)})
 			}
 		}
 	}

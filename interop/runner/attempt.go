@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,8 @@ type attempt struct {
 	flags                       []string
 	verbose                     bool
 	timeout                     time.Duration
+	// served gets the operations that the server carried out.
+	served map[string]bool
 }
 
 // run returns what the suite reported, by scenario. The error is about the run as a
@@ -29,7 +32,10 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	if err := os.MkdirAll(a.work, 0o700); err != nil {
 		return nil, err
 	}
-	server := stand.Server{Binary: a.binary, Work: a.work, TLS: a.transport == "tls", Flags: a.flags, Key: stand.NewKey(), ReadOnlyKey: stand.NewKey()}
+	server := stand.Server{
+		Binary: a.binary, Work: a.work, TLS: a.transport == "tls", Flags: append(slices.Clone(a.flags), "--metrics", "127.0.0.1:0"),
+		Key: stand.NewKey(), ReadOnlyKey: stand.NewKey(),
+	}
 	if err := server.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
@@ -51,12 +57,13 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	if failed != nil {
 		failed = fmt.Errorf("the suite: %w", errors.Join(failed, context.Cause(limited)))
 	}
+	measured := readOperations(ctx, server.Metrics, a.served)
 	stopped := server.Stop()
 	if failed != nil || stopped != nil || a.verbose {
 		writef(out, "--- output of %s over %s\n%s--- end of it\n", a.suite, a.transport, output.Bytes())
 	}
 	reported, err := readReport(report)
-	return reported, errors.Join(failed, stopped, err)
+	return reported, errors.Join(failed, measured, stopped, err)
 }
 
 // readReport reads the lines that a suite appended: name, tab, "ok" or "failed". A scenario

@@ -39,6 +39,8 @@ type Server struct {
 
 	// Endpoint is the URL that the server printed, Certificate the path of its certificate over TLS.
 	Endpoint, Certificate string
+	// Metrics is the URL of its metrics, where Flags ask for them.
+	Metrics string
 
 	cmd    *exec.Cmd
 	log    bytes.Buffer
@@ -101,6 +103,8 @@ func (s *Server) readBanner(banner io.Reader) error {
 			s.Endpoint = strings.TrimSpace(value)
 		case "certificate":
 			s.Certificate = strings.TrimSpace(value)
+		case "metrics":
+			s.Metrics = strings.TrimSpace(value)
 		case "ready":
 			if s.Endpoint == "" || s.TLS != (s.Certificate != "") {
 				return errors.New("the banner names no endpoint, or no certificate")

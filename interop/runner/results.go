@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+)
+
+// results are what the suites did when they were last recorded (-record). docs/support.md is made of them.
+type results struct {
+	About  string                  `json:"about"`
+	Suites map[string]*suiteResult `json:"suites"`
+}
+
+// suiteResult is one suite's.
+type suiteResult struct {
+	// Scenarios have "ok" or "missing" (its SDK can't).
+	Scenarios map[string]string `json:"scenarios"`
+	// Operations are those of the protocol that the server carried out for it.
+	Operations []string `json:"operations"`
+}
+
+const aboutResults = "What the interop suites did when they last passed, written by the runner (make interop-record). Not to be edited by hand."
+
+func readResults(path string) (results, error) {
+	r := results{About: aboutResults, Suites: map[string]*suiteResult{}}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// record puts what the suites of a table did in the place of what the file has of them.
+func record(path string, t *table, served map[string]map[string]bool) error {
+	r, err := readResults(path)
+	if err != nil {
+		return err
+	}
+	for suite, operations := range served {
+		s := &suiteResult{Scenarios: map[string]string{}, Operations: slices.Sorted(maps.Keys(operations))}
+		for _, column := range t.columns {
+			for scenario, cell := range t.cells[column] {
+				if cell != "." && columnOf(suite, column) {
+					s.Scenarios[scenario] = cell
+				}
+			}
+		}
+		r.Suites[suite] = s
+	}
+	r.About = aboutResults
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644) //nolint:gosec // it is a part of the repository
+}
+
+// columnOf reports whether a column of the table is one of a suite.
+func columnOf(suite, column string) bool {
+	return column == suite+"/tls" || column == suite+"/plain"
+}
+
+// answered is a line of the server's metrics: how many requests of an operation were answered with a status.
+var answered = regexp.MustCompile(`^changefeed_server_request_duration_seconds_count\{operation="([^"]+)",status="([23]\d\d)"\} [1-9]`)
+
+// readOperations adds the operations that the server has carried out so far.
+func readOperations(ctx context.Context, metrics string, into map[string]bool) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, metrics, http.NoBody)
+	if err != nil {
+		return err
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("read the server's metrics: %w", err)
+	}
+	defer a.Body.Close() //nolint:errcheck // it was read
+	if a.StatusCode != http.StatusOK {
+		return fmt.Errorf("read the server's metrics: %s", a.Status)
+	}
+	return operationsOf(a.Body, into)
+}
+
+func operationsOf(metrics io.Reader, into map[string]bool) error {
+	found := false
+	lines := bufio.NewScanner(metrics)
+	for lines.Scan() {
+		if m := answered.FindStringSubmatch(lines.Text()); m != nil {
+			into[m[1]], found = true, true
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read the server's metrics: %w", err)
+	}
+	if !found {
+		return errors.New("the server's metrics have no operation that was carried out")
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/server"
+)
+
+func TestTheSupportTableIsWhatTheGeneratorMakes(t *testing.T) {
+	in, err := read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := in.page(server.AllOperations())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../../" + output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s isn't what is made of the routes, interop/scenarios.json, interop/results.json and the missing.json of the suites: run `make support`", output)
+	}
+}
+
+func TestPageTellsWhatEachSDKDid(t *testing.T) {
+	in := inputs{
+		scenarios: []scenario{
+			{"both", []string{"go", "js", "python", "python-async"}, "A."},
+			{"new", []string{"js"}, "B."},
+		},
+		results: map[string]result{
+			"go":     {map[string]string{"both": "missing"}, []string{"read a"}},
+			"js":     {map[string]string{"both": "ok"}, []string{"read a", "admin split"}},
+			"python": {map[string]string{"both": "ok"}, []string{"read a"}},
+		},
+		missing: map[string]map[string]string{"go/azcosmos": {"both": "it has no such call"}},
+	}
+	operations := []server.Operation{
+		{Name: "a trigger", Method: "GET", Path: "/t"}, {Name: "a trigger", Method: "PUT", Path: "/t"},
+		{Name: "read a", Method: "GET", Path: "/a", Supported: true}, {Name: "write a", Method: "PUT", Path: "/a", Supported: true},
+	}
+	page, err := in.page(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"| read a | `GET /a` | yes | yes |  |  |  |\n", // only one of Python's two clients used it
+		"| write a | `PUT /a` |  |  |  |  |  |\n",
+		"- a trigger: `/t`\n",
+		"| both | A. | 1 | yes |  | not recorded |  |\n",
+		"| new | B. |  | not recorded |  |  |  |\n",
+		"1. Go: it has no such call.\n",
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("the page hasn't %q:\n%s", line, page)
+		}
+	}
+}
+
+func TestResultsOfWhatThereIsntAreErrors(t *testing.T) {
+	for _, results := range []map[string]result{
+		{"rust": {}},
+		{"go": {Operations: []string{"read b"}}},
+		{"go": {Operations: []string{"a trigger"}}}, // it is refused
+	} {
+		in := inputs{results: results}
+		if _, err := in.page([]server.Operation{{Name: "a trigger"}, {Name: "read a", Supported: true}}); err == nil {
+			t.Errorf("%v is taken", results)
+		}
+	}
+}
