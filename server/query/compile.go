@@ -49,6 +49,7 @@ type program struct {
 type compiler struct {
 	params map[string]value
 	now    time.Time
+	folded int    // bytes of constants that were computed
 	alias  string // what stands for the document
 	root   *node
 	slots  int
@@ -139,14 +140,25 @@ func (c *compiler) slot(path []step) int {
 	return n.slot
 }
 
-// fold makes an expression of constants a constant.
-func fold(e evaluator, constant bool) (evaluator, bool) {
-	if !constant {
+// fold makes an expression of constants a constant. One that can't be evaluated
+// fails when a document is looked at, and not before; and what would make the
+// constants of the query too large is computed for each document.
+func (c *compiler) fold(e evaluator, constant bool) (evaluator, bool) {
+	if !constant || c.folded > maxFoldedBytes {
 		return e, false
 	}
-	v := e(&frame{})
+	var f frame
+	v := e(&f)
+	if c.folded += len(v.b); f.err != nil || c.folded > maxFoldedBytes {
+		return e, false
+	}
 	return func(*frame) value { return v }, true
 }
+
+// maxFoldedBytes bounds the constants that a query keeps: a text has room for
+// thousands of expressions, each of which may make a value as long as an item of a
+// parameter.
+const maxFoldedBytes = 64 << 20
 
 // expr compiles an expression and says whether its value is the same for every
 // document.
@@ -167,27 +179,27 @@ func (c *compiler) expr(e expr) (evaluator, bool) {
 	}
 	switch e := e.(type) {
 	case *member:
-		return fold(c.member(e))
+		return c.fold(c.member(e))
 	case *unary:
-		return fold(c.unary(e))
+		return c.fold(c.unary(e))
 	case *binaryOp:
-		return fold(c.binary(e))
+		return c.fold(c.binary(e))
 	case *logical:
-		return fold(c.logical(e))
+		return c.fold(c.logical(e))
 	case *inList:
-		return fold(c.in(e))
+		return c.fold(c.in(e))
 	case *between:
-		return fold(c.between(e))
+		return c.fold(c.between(e))
 	case *like:
-		return fold(c.like(e))
+		return c.fold(c.like(e))
 	case *subquery:
 		return c.subquery(e)
 	case *conditional:
-		return fold(c.conditional(e))
+		return c.fold(c.conditional(e))
 	case *call:
-		return fold(c.call(e))
+		return c.fold(c.call(e))
 	case *array, *object:
-		return fold(c.constructed(e))
+		return c.fold(c.constructed(e))
 	}
 	return func(*frame) value { return value{} }, true
 }

@@ -56,7 +56,7 @@ func (c *compiler) call(e *call) (evaluator, bool) {
 	if fn.prepare != nil {
 		eval = fn.prepare(s)
 	}
-	ev := func(f *frame) value {
+	return func(f *frame) value {
 		base, held := len(f.args), f.held
 		for _, arg := range args {
 			v := arg(f)
@@ -76,15 +76,7 @@ func (c *compiler) call(e *call) (evaluator, bool) {
 			return value{}
 		}
 		return v
-	}
-	if constant {
-		// What can't be evaluated fails when a document is looked at, and not before.
-		var trial frame
-		if ev(&trial); trial.err != nil {
-			constant = false
-		}
-	}
-	return ev, constant
+	}, constant
 }
 
 // fail keeps the first error of a document.

@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -74,5 +75,35 @@ func TestRegularExpressions(t *testing.T) {
 		if !errors.As(err, &e) || !strings.Contains(e.Message, "RE2") {
 			t.Errorf("%s: %v", pattern, err)
 		}
+	}
+}
+
+// Constants are computed when a query is bound, but not without bound: what they
+// take is far less than what the text could make of one parameter.
+func TestConstantsThatAQueryKeepsAreBounded(t *testing.T) {
+	const calls = 40
+	list := strings.Repeat(`CONCAT(@p, @p), `, calls) + `"x"`
+	q, err := Parse("SELECT VALUE c.a IN (" + list + ") FROM c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := map[string]json.RawMessage{"@p": json.RawMessage(`"` + strings.Repeat("x", maxMade/2) + `"`)}
+	inUse := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := inUse()
+	b, err := q.Bind(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept := inUse() - before; kept > maxFoldedBytes+4*maxMade {
+		t.Errorf("a query of %d constants of %d bytes keeps %d", calls, maxMade, kept)
+	}
+	row, ok, err := b.Rows().Eval([]byte(`{"a":"x"}`))
+	if err != nil || !ok || string(row) != "true" {
+		t.Errorf("%s, %v (%v)", row, ok, err)
 	}
 }
