@@ -127,7 +127,10 @@ func slowPlaces(name string, args []any) (any, bool) {
 	case "RIGHT":
 		return string(runes[size-max(0, min(n[0], size)):]), true
 	}
-	from := max(0, min(n[0], size))
+	if n[0] < 0 {
+		return "", true // the service's answer
+	}
+	from := min(n[0], size)
 	return string(runes[from:max(from, min(from+n[1], size))]), true
 }
 
