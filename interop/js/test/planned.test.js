@@ -9,7 +9,7 @@ import { endpoint, key, newContainer, refused } from "../lib/env.js";
 import { ids, names, orchard } from "../lib/orchard.js";
 import { scenario } from "../lib/scenario.js";
 
-const sizes = [undefined, 2, 1000];
+const sizes = [undefined, 4, 1000];
 
 /** The ways that the SDK has to ask. */
 const ways = [{}, { forceQueryPlan: true }, { forceQueryPlan: true, enableQueryControl: true }];

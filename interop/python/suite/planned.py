@@ -6,7 +6,7 @@ from .queries import NAMES, ask, orchard
 from .scenario import scenario
 from .sdk import listed
 
-SIZES = [None, 1, 7, 1000]
+SIZES = [None, 4, 1000]
 
 
 async def in_pages(container, query, size, **options):
