@@ -1,7 +1,9 @@
 package query
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,6 +20,9 @@ func FuzzParse(f *testing.F) {
 		`SELECT udf.f(c.a) FROM c WHERE c.a NOT LIKE '%x' ESCAPE '!' AND c.b NOT BETWEEN 1 AND 2 OR c.c NOT IN (1, 2) GROUP BY c.a`,
 		`SELECT c.a ?? (c.b ? ~1 : +c) || 'x' FROM c ORDER BY RANK FullTextScore(c.a, 'x') -- end`,
 		`from c where c.v = 3 and c["w"] > -1.5e-7`, `SELECT LEFT(c.left, 1) FROM c.x[1]["y"] first`,
+		`SELECT VALUE ARRAY(SELECT DISTINCT VALUE x.b FROM x IN c.a) FROM c JOIN (SELECT VALUE y FROM y IN c.a WHERE y LIKE "[^a-b]_%") z JOIN c.id WHERE ALL(SELECT 1)`,
+		`SELECT x.b n, COUNT(1) + 0xF AS k FROM x IN c.a GROUP BY x.b`, `SELECT VALUE (SELECT VALUE MAX(x) FROM x IN c.a) << 1 >> c.b >>> -1`,
+		`SELECT VALUE FIRST(SELECT * FROM c.a) FROM c WHERE EXISTS(SELECT VALUE LAST(SELECT VALUE b FROM b IN (SELECT VALUE [c, 2])))`,
 	} {
 		f.Add(text)
 	}
@@ -45,11 +50,41 @@ func FuzzParse(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if _, _, err := b.Rows().Eval([]byte(`{"id":"x","a":[1,{"b":null}]}`)); err != nil {
-				t.Fatalf("%q: %v", text, err)
-			}
+			evaluates(t, text, b)
 		}
 	})
+}
+
+// evaluates tries a query on an item: it makes JSON, or has an error that says why
+// not. A join without end is given up.
+func evaluates(t *testing.T, text string, b *Bound) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	rows := b.Rows().Until(ctx)
+	groups := rows.Groups(10, nil)
+	made := func(row []byte) {
+		if !jsontext.Value(row).IsValid() {
+			t.Fatalf("%q makes %q", text, row)
+		}
+	}
+	err := rows.Each([]byte(`{"id":"x","a":[1,{"b":null}]}`), func() bool {
+		if b.shape.Grouped {
+			groups.Add()
+		} else if row, ok := rows.Row(); ok {
+			made(row)
+		}
+		return true
+	})
+	var evaluation *EvaluationError
+	if err != nil && !errors.As(err, &evaluation) && !errors.Is(err, context.Canceled) {
+		t.Fatalf("%q: %v", text, err)
+	}
+	for _, row := range groups.Rows() {
+		if row.Row != nil {
+			made(row.Row)
+		}
+	}
 }
 
 // FuzzDocument: the two evaluators agree on any document.
