@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -129,6 +132,44 @@ func FuzzDocument(f *testing.F) {
 		}
 		for i, q := range queries {
 			agree(t, q.String(), q, bounds[i], nil, doc)
+		}
+	})
+}
+
+// FuzzCall: whatever a function is called with, it returns JSON, undefined or an
+// error of its own; a bound query and a folded one agree.
+func FuzzCall(f *testing.F) {
+	for name := range functions {
+		f.Add(name, []byte(`["2024-02-29T01:02:03Z", "dd", 3]`))
+		f.Add(name, []byte(`[[1, "a", null], {"a": "b"}, -1]`))
+	}
+	f.Add("REGEXMATCH", []byte(`["aé", "(?i)[a-z]\\p{L}*", "msix"]`))
+	f.Add("DATETIMEFORMAT", []byte(`["2024-02-29", "yyyy'x' \\d ddd FFF\""]`))
+	f.Fuzz(func(t *testing.T, name string, list []byte) {
+		fn, ok := functions[name]
+		var args []json.RawMessage
+		if !ok || !fn.evaluated() || json.Unmarshal(list, &args) != nil || !fn.takes(len(args)) {
+			return
+		}
+		params, item, text := map[string]json.RawMessage{}, []string{}, []string{}
+		for i, a := range args {
+			params[fmt.Sprintf("@a%d", i)] = a
+			item = append(item, fmt.Sprintf(`"a%d":%s`, i, a))
+			text = append(text, fmt.Sprintf("@a%d", i))
+		}
+		call := name + "(" + strings.Join(text, ",") + ")"
+		doc := json.RawMessage("{" + strings.Join(item, ",") + "}")
+		if !jsontext.Value(doc).IsValid() {
+			return
+		}
+		folded, err := rowsOf("SELECT VALUE "+call+" FROM c", params, doc)
+		looked, err2 := rowsOf("SELECT VALUE "+strings.ReplaceAll(call, "@", "c.")+" FROM c", nil, doc)
+		var wrong *EvaluationError
+		if err != nil && !errors.As(err, &wrong) || (err == nil) != (err2 == nil) {
+			t.Fatalf("%s of %s: %v, and of an item %v", name, list, err, err2)
+		}
+		if err == nil && !fn.volatile && !reflect.DeepEqual(folded, looked) {
+			t.Fatalf("%s of %s is %v, and of an item %v", name, list, folded, looked)
 		}
 	})
 }
