@@ -202,6 +202,11 @@ func (x *exchange) sendBatch(b batch, results []batchResult) error {
 			status = http.StatusMultiStatus
 		}
 	}
+	// Where the request names a partition, the session token is that one's alone: .NET can't read those of several in one, and throws.
+	named := x.header(wire.HeaderPartitionID)
+	if named = named[strings.LastIndexByte(named, ',')+1:]; last[named] != 0 {
+		last = map[string]int64{named: last[named]}
+	}
 	var served []store.PartitionEnd
 	for _, id := range slices.Sorted(maps.Keys(last)) {
 		served = append(served, store.PartitionEnd{ID: id, End: last[id]})

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -145,6 +147,28 @@ func TestBulkOfDotNet(t *testing.T) {
 		row(hybridrow.Create, `[{}]`, "", `{"n":1}`), row(hybridrow.Create, "nonsense", "", `{"id":"x","pk":7}`), row(hybridrow.Delete, `["p2"]`, "k2", ""))
 	if !strings.Contains(string(r[5].Body), `"v":2`) || !strings.HasPrefix(string(r[1].Body), `{"code":"Conflict"`) || r[2].Body != nil || r[4].Charge <= 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The SDK splits a session token at its colon, and fails at the second number of a token of two partitions.
+func TestBulkOnAPartitionHasItsSessionTokenAlone(t *testing.T) {
+	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
+	var ops []hybridrow.Operation
+	for i := range 8 { // of both partitions, as after a split that the client hasn't seen
+		ops = append(ops, row(hybridrow.Create, fmt.Sprintf(`["%d"]`, i), "", fmt.Sprintf(`{"id":"1","pk":"%d"}`, i)))
+	}
+	c, err := ts.db.Container(t.Context(), "shop", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{"1", c.Identity().ContainerRID + ",1"} {
+		a := ts.do("POST", orders+"/docs", dotnetBulk.with("x-ms-documentdb-partitionkeyrangeid", named), rowsOf(ops...))
+		if got := a.header.Get(wire.HeaderSessionToken); !strings.HasPrefix(got, "1:") || strings.Count(got, ":") != 1 {
+			t.Errorf("%s: session token %q", named, got)
+		}
+	}
+	if got := ts.do("POST", orders+"/docs", dotnetBulk, rowsOf(ops...)).header.Get(wire.HeaderSessionToken); strings.Count(got, ":") != 2 {
+		t.Errorf("without a partition the session token is %q", got)
 	}
 }
 
@@ -308,4 +332,72 @@ func TestAnswersToBulkAreBounded(t *testing.T) {
 		patches[i].Minimal = true
 	}
 	ts.rows(dotnetBulk, 200, "200 200 200 200 200 200", patches...)
+}
+
+// Random batches in both forms, each in a container of its own, have the same results, item by item.
+func TestBothFormsOfABatchDoTheSame(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"binary","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
+	kinds := []hybridrow.OperationType{hybridrow.Create, hybridrow.Upsert, hybridrow.Replace, hybridrow.Patch, hybridrow.Read, hybridrow.Delete}
+	r := rand.New(rand.NewPCG(3, 9)) //nolint:gosec // a repeatable test
+	for n := range 150 {
+		var (
+			texts []string
+			ops   []hybridrow.Operation
+		)
+		for range 1 + r.IntN(4) {
+			o := hybridrow.Operation{Type: kinds[r.IntN(len(kinds))], ID: fmt.Sprint(r.IntN(4)), Minimal: r.IntN(3) == 0}
+			entry := map[string]any{"operationType": rowOperations[o.Type], "minimalReturnPreference": o.Minimal}
+			switch o.Type {
+			case hybridrow.Create, hybridrow.Upsert, hybridrow.Replace:
+				o.Body = fmt.Appendf(nil, `{"id":"%s","pk":"p","n":%d}`, o.ID, r.IntN(9))
+			case hybridrow.Patch:
+				o.Body = fmt.Appendf(nil, `{"operations":[{"op":"incr","path":"/n","value":1}],"condition":"from c where c.n < %d"}`, r.IntN(12))
+			case hybridrow.Read, hybridrow.Delete:
+			}
+			if o.Body != nil {
+				entry["resourceBody"] = json.RawMessage(o.Body)
+			}
+			if o.Type == hybridrow.Create || o.Type == hybridrow.Upsert {
+				o.ID = ""
+			} else {
+				entry["id"] = o.ID
+			}
+			if r.IntN(8) == 0 {
+				o.IfMatch = `"stale"`
+				entry["ifMatch"] = o.IfMatch
+			}
+			key := `["p"]`
+			o.PartitionKey, entry["partitionKey"] = &key, key
+			text, err := json.Marshal(entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts, ops = append(texts, string(text)), append(ops, o)
+		}
+		h := inBulk
+		if n%2 == 0 {
+			h = transaction
+		}
+		var want batchAnswer
+		text := ts.do("POST", orders+"/docs", h, "["+strings.Join(texts, ",")+"]").decode(&want)
+		rows := ts.do("POST", "/dbs/shop/colls/binary/docs", h, rowsOf(ops...)).want(text.status)
+		got := rows.results()
+		if len(got) != len(want) || rows.header.Get(wire.HeaderRequestCharge) != text.header.Get(wire.HeaderRequestCharge) {
+			t.Fatalf("%s\n got %+v, %v\nwant %+v, %v", texts, got, rows.header, want, text.header)
+		}
+		for i, w := range want {
+			g := got[i]
+			var body map[string]any
+			if g.Status < 300 && g.Body != nil {
+				if err := json.Unmarshal(g.Body, &body); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if int(g.Status) != w.StatusCode || int(g.SubStatus) != w.SubStatusCode || g.Charge != w.RequestCharge || (g.ETag == "") != (w.ETag == "") ||
+				body["n"] != w.ResourceBody["n"] || (body == nil) != (w.ResourceBody == nil) || g.Status >= 400 && g.Status != 424 && !strings.Contains(string(g.Body), "message") {
+				t.Fatalf("%s, operation %d\n got %+v %s\nwant %+v", texts, i, g, g.Body, w)
+			}
+		}
+	}
 }
