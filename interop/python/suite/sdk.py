@@ -20,6 +20,7 @@ _TWINS = {
     azure.cosmos.CosmosClient: azure.cosmos.aio.CosmosClient,
     azure.cosmos.DatabaseProxy: azure.cosmos.aio.DatabaseProxy,
     azure.cosmos.ContainerProxy: azure.cosmos.aio.ContainerProxy,
+    azure.cosmos.UserProxy: azure.cosmos.aio.UserProxy,
 }
 
 

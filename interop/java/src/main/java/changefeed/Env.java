@@ -24,9 +24,13 @@ record Env(String endpoint, String key, String readOnlyKey, String report) {
     }
 
     CosmosClientBuilder client(String anyKey) {
+        return withoutKey().key(anyKey);
+    }
+
+    /** A client that needs a key, or a token, still. */
+    CosmosClientBuilder withoutKey() {
         return new CosmosClientBuilder()
             .endpoint(endpoint)
-            .key(anyKey)
             .gatewayMode()
             .contentResponseOnWriteEnabled(true);
     }

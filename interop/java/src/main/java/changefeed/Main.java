@@ -44,6 +44,7 @@ public final class Main {
             Feeds.add(suite);
             Topology.add(suite);
             Access.add(suite);
+            Tokens.add(suite);
             Processors.add(suite);
             failed = suite.run(rest);
         }
