@@ -74,7 +74,7 @@ func (r *queryRun) groups(ctx context.Context) (rows []query.SortedRow, more boo
 		})
 		if err == nil && groups.Size() > maxSortMemory {
 			err = badRequest("one row of this query takes more than %d bytes of memory before it is done: "+
-				"use fewer aggregates in one query, or MIN and MAX of something shorter", maxSortMemory)
+				"use fewer aggregates in one query, MIN and MAX of something shorter, or count fewer different values", maxSortMemory)
 		}
 		return true, err
 	})

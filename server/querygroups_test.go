@@ -48,6 +48,7 @@ func TestGroupsAndDifferentRowsComeOnceInPagesOfAnySize(t *testing.T) {
 		"SELECT VALUE COUNT(1) FROM c OFFSET 1 LIMIT 1":                                           0,
 		"SELECT VALUE MAX(c.none) FROM c":                                                         0,
 		"SELECT VALUE SUM(c.v) FROM c WHERE c.v > 1000":                                           1,
+		"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT c.g FROM c)":                                 1,
 		"SELECT DISTINCT VALUE c.g FROM c WHERE c.v > 1000":                                       0,
 	} {
 		whole := ts.ask(latest(pk(`["a"]`), items(-1)), text).rows()
@@ -62,6 +63,15 @@ func TestGroupsAndDifferentRowsComeOnceInPagesOfAnySize(t *testing.T) {
 			if most := max((want+n-1)/n, 1) + 1; pages > most {
 				t.Errorf("%s in pages of %d: %d pages, want %d", text, n, pages, most)
 			}
+		}
+	}
+	for text, want := range map[string]string{
+		"SELECT VALUE COUNT(1) FROM (SELECT DISTINCT c.g FROM c)":                      "13",
+		"SELECT COUNT(s) AS n FROM (SELECT DISTINCT VALUE c.g FROM c WHERE c.v < 5) s": `{"n":5}`,
+		"SELECT COUNT(1) FROM (SELECT DISTINCT VALUE c.none FROM c)":                   `{"$1":0}`,
+	} {
+		if got := ts.ask(pk(`["a"]`), text).rows(); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %v", text, got)
 		}
 	}
 	got := ts.ask(pk(`["a"]`), "SELECT c.g, COUNT(1) AS n, SUM(c.v) AS s, MAX(c.v) AS last FROM c WHERE c.v < 14 GROUP BY c.g").rows()

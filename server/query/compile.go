@@ -43,6 +43,7 @@ type program struct {
 	keys  []evaluator
 	desc  []bool
 	group *grouping // of a SELECT of groups, instead of row
+	count *countDistinct
 }
 
 // compiler makes a program.

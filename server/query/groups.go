@@ -33,8 +33,9 @@ type Groups struct {
 	size  int
 	err   error
 
-	values []value // of the row's GROUP BY
-	buf    []byte  // its key
+	seen   map[differentRow]struct{} // where rows are only counted
+	values []value                   // of the row's GROUP BY
+	buf    []byte                    // its key
 }
 
 // Groups returns a collector that keeps at most keep rows, those that come first
@@ -42,6 +43,9 @@ type Groups struct {
 // one goroutine at a time.
 func (r *Rows) Groups(keep int, after []byte) *Groups {
 	s := &Groups{rows: r, g: r.prog.group, keep: max(keep, 1), after: string(after), groups: map[string]*group{}}
+	if r.prog.count != nil {
+		s.seen = map[differentRow]struct{}{}
+	}
 	if s.g != nil {
 		s.values = make([]value, len(s.g.keys))
 		if len(s.values) == 0 && len(after) == 0 {
@@ -81,6 +85,11 @@ func (s *Groups) Add() {
 func (s *Groups) addDistinct() {
 	row, ok := s.rows.Row()
 	if !ok {
+		return
+	}
+	if s.seen != nil {
+		s.buf = appendKey(s.buf[:0], decode(row))
+		s.count(s.buf)
 		return
 	}
 	s.buf = s.rows.OrderKey(s.buf[:0])
@@ -152,6 +161,9 @@ func (s *Groups) Shrink(size int) {
 // SELECT VALUE makes nothing of its group: it has a place, and isn't answered. If
 // [Groups.Err] is set, no row is right.
 func (s *Groups) Rows() []SortedRow {
+	if c := s.rows.prog.count; c != nil {
+		return s.counted(c)
+	}
 	list := s.cut()
 	rows := make([]SortedRow, len(list))
 	for i, m := range list {

@@ -170,7 +170,7 @@ func TestWhatIsWrongWithSourcesAndSubqueriesIsToldInTheServicesCodes(t *testing.
 		t.Errorf("%v", err)
 	}
 	for _, text := range []string{
-		`SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.g FROM c)`, `SELECT VALUE s FROM (SELECT VALUE COUNT(1) FROM c) s`,
+		`SELECT VALUE MAX(s) FROM (SELECT DISTINCT VALUE c.g FROM c) s`, `SELECT VALUE s FROM (SELECT VALUE COUNT(1) FROM c) s`,
 		`SELECT VALUE s FROM (SELECT c.g FROM c GROUP BY c.g) s`, `SELECT VALUE s FROM (SELECT VALUE t FROM (SELECT DISTINCT VALUE c.g FROM c) t) s`,
 	} {
 		_, err := query.Parse(text)

@@ -13,6 +13,8 @@ const MaxText = 256 << 10
 // with the same text.
 type Query struct {
 	q *selectQuery
+	// count is set when the rows of q are only counted.
+	count *countDistinct
 }
 
 // Parse reads a query. The error is a *[SyntaxError] or an *[UnsupportedError].
@@ -22,22 +24,36 @@ func Parse(text string) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
+	inner, count := distinctCounted(q)
+	if count != nil {
+		q = inner
+	}
 	if err := check(text, q); err != nil {
 		return nil, err
 	}
-	return &Query{q: q}, nil
+	return &Query{q: q, count: count}, nil
 }
 
 // String returns the query in the service's own spelling, one clause a line.
 // Parse reads it back as the same query.
-func (q *Query) String() string { return printQuery(q.q) }
+func (q *Query) String() string {
+	if q.count != nil {
+		return printQuery(q.count.outer)
+	}
+	return printQuery(q.q)
+}
 
 // Bind gives the parameters their values. The names of params have their @, as
 // in a request's body; values that the query doesn't use are ignored. The error
 // is a *[ParameterError] or a *[SyntaxError] (a TOP, OFFSET or LIMIT that is no
 // count). params isn't kept, its values are.
 func (q *Query) Bind(params map[string]json.RawMessage) (*Bound, error) {
-	return bind(q.q, params)
+	b, err := bind(q.q, params)
+	if err == nil && q.count != nil {
+		b.prog.count = q.count
+		b.shape.Aggregates, b.shape.SelectAll, b.shape.SelectValue = []string{aggregates["COUNT"]}, false, q.count.name == ""
+	}
+	return b, err
 }
 
 // Bound is a query with its parameters' values, ready to run. It doesn't change

@@ -15,6 +15,10 @@ const orderFilter = "({documentdb-formattableorderbyquery-filter})"
 // query's own.
 func (b *Bound) rewrite(info *Info) error {
 	q, s := *b.q, b.shape
+	if c := b.prog.count; c != nil {
+		info.DistinctType, info.DCountInfo, info.RewrittenQuery = "Unordered", &DCount{Alias: c.name}, printQuery(b.q)
+		return nil
+	}
 	info.Offset, info.Limit = s.Offset, s.Limit
 	q.alias = documentAlias(b.q)
 	grouped := isGrouped(b.q)

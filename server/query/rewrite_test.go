@@ -86,6 +86,15 @@ func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 			"SELECT {\"$1\": {\"item\": {\"sum\": SUM(c.v), \"count\": COUNT(c.v)}}, \"k\": {\"item\": COUNT(1)}} AS payload\nFROM c",
 			`{"groupByAliasToAggregateType":{"$1":"Average","k":"Count"},"groupByAliases":["$1","k"],"top":4}`,
 		},
+		// COUNT of DISTINCT
+		{
+			`SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.x FROM c)`, "SELECT DISTINCT VALUE c.x\nFROM c",
+			`{"dCountInfo":{"dCountAlias":""},"distinctType":"Unordered","hasSelectValue":true}`,
+		},
+		{
+			`SELECT COUNT(s) AS n FROM (SELECT DISTINCT c.x, c.y FROM c WHERE c.z > @p) AS s`, "SELECT DISTINCT c.x, c.y\nFROM c\nWHERE (c.z > @p)",
+			`{"dCountInfo":{"dCountAlias":"n"},"distinctType":"Unordered"}`,
+		},
 		// GROUP BY
 		{
 			`SELECT c.team, COUNT(1) AS count, AVG(c.age) FROM c GROUP BY c.team`,
@@ -172,6 +181,7 @@ func TestPlansNameWhatAClientHasToKnow(t *testing.T) {
 		`SELECT c.g FROM c GROUP BY c.g`:                        "GroupBy",
 		`SELECT c.g, COUNT(1) AS n FROM c GROUP BY c.g`:         "NonValueAggregate GroupBy",
 		`SELECT DISTINCT c.g FROM c ORDER BY c.g`:               "Distinct OrderBy",
+		`SELECT COUNT(1) FROM (SELECT DISTINCT c.g FROM c)`:     "Distinct DCount",
 		`SELECT * FROM c ORDER BY c.a, c.b OFFSET 1 LIMIT 2`:    "OffsetAndLimit MultipleOrderBy",
 		`SELECT * FROM c WHERE c.pk = 'x' ORDER BY c.a`:         "",
 		`SELECT VALUE COUNT(1) FROM c WHERE c.pk IN ('x', 'y')`: "Aggregate",
