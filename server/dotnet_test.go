@@ -111,6 +111,33 @@ func TestDotNetStartsAndReadsItsRoutingMap(t *testing.T) {
 	}
 }
 
+func TestDotNetMakesDatabasesAndContainers(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.dotnet("GET", "/dbs/shop", "dbs", "dbs/shop", "", "").want(404)
+	ts.dotnet("POST", "/dbs", "dbs", "", "", `{"id":"shop"}`).want(201)
+	ts.dotnet("POST", "/dbs", "dbs", "", "", `{"id":"shop"}`).want(409)
+	// What ContainerProperties is written as.
+	made := ts.dotnet("POST", "/dbs/shop/colls", "colls", "dbs/shop", `x-ms-cosmos-offer-autopilot-settings: {"maxThroughput":4000}`+"\n",
+		`{"indexingPolicy":{"automatic":true,"indexingMode":"Consistent","includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}],"compositeIndexes":[],`+
+			`"spatialIndexes":[],"vectorIndexes":[],"fullTextIndexes":[]},"id":"orders","partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2},`+
+			`"uniqueKeyPolicy":{"uniqueKeys":[]},"conflictResolutionPolicy":{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""},`+
+			`"changeFeedPolicy":{"retentionDuration":10},"geospatialConfig":{"type":"Geography"},"computedProperties":[],"defaultTtl":-1}`).want(201).object()
+	kind := made["partitionKey"].(map[string]any)
+	if made["defaultTtl"] != -1.0 || kind["kind"] != "MultiHash" || kind["version"] != 2.0 || made["_self"] == nil || made["_rid"] == nil || made["indexingPolicy"] == nil {
+		t.Errorf("%v", made)
+	}
+	ts.dotnet("POST", ordersDocs, "docs", ordersLink, `x-ms-documentdb-partitionkey: ["t","u"]`+"\n", `{"id":"1","tenant":"t","user":"u"}`).want(201)
+	var found struct{ DocumentCollections, Databases []map[string]any }
+	ts.dotnet("POST", "/dbs/shop/colls", "colls", "dbs/shop", "x-ms-max-item-count: -1\nx-ms-documentdb-isquery: True\nContent-Type: application/query+json\n",
+		`{"query":"SELECT * FROM c WHERE c.id = 'orders'"}`).want(200).decode(&found)
+	ts.dotnet("GET", "/dbs", "dbs", "", "x-ms-max-item-count: -1\n", "").want(200).wantHeader(wire.HeaderItemCount, "1").decode(&found)
+	if len(found.DocumentCollections) != 1 || len(found.Databases) != 1 {
+		t.Errorf("%+v", found)
+	}
+	ts.dotnet("DELETE", "/dbs/shop/colls/orders", "colls", ordersLink, "", "").want(204)
+	ts.dotnet("DELETE", "/dbs/shop", "dbs", "dbs/shop", "", "").want(204)
+}
+
 func TestDotNetWorksOnItems(t *testing.T) {
 	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
 	const (
