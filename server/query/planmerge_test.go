@@ -1,0 +1,379 @@
+package query
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A client that merges what a plan's query makes of each range, in the plainest way: all rows of all ranges are there before anything is done.
+
+// ranged are the rows of a query over one range, as a server gives them out: sorted, and with the counts of its clauses applied.
+func ranged(t *testing.T, b *Bound, docs [][]byte) (rows []any) {
+	t.Helper()
+	s := b.Shape()
+	decoded := func(raw []byte) any {
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			t.Fatalf("%s: %q: %v", printQuery(b.q), raw, err)
+		}
+		return v
+	}
+	r := b.Rows()
+	sorter := b.NewSorter(1<<20, nil)
+	var groups *Groups
+	if s.Grouped {
+		groups = r.Groups(1<<20, nil)
+	}
+	for n, doc := range docs {
+		at := Position{Tie: uint64(n)} //nolint:gosec // the documents come in the order of their numbers
+		err := r.Each(doc, func() bool {
+			if groups != nil {
+				groups.Add()
+			} else if raw, ok := r.Row(); ok && len(s.OrderBy) == 0 {
+				rows = append(rows, decoded(raw))
+			} else if ok {
+				at.Key = r.OrderKey(nil)
+				sorter.Add(at, raw)
+				at.Row++
+			}
+			return true
+		})
+		if err != nil {
+			t.Skip(err) // a scalar subquery of several rows
+		}
+	}
+	sorted := sorter.Rows()
+	if groups != nil {
+		sorted = groups.Rows()
+	}
+	for _, row := range sorted {
+		if row.Row != nil {
+			rows = append(rows, decoded(row.Row))
+		}
+	}
+	return counted(rows, s.Offset, s.Limit, s.Top)
+}
+
+// counted applies OFFSET, LIMIT and TOP.
+func counted(rows []any, offset, limit, top *int64) []any {
+	if offset != nil {
+		rows = rows[min(int64(len(rows)), *offset):]
+	}
+	for _, n := range []*int64{limit, top} {
+		if n != nil {
+			rows = rows[:min(int64(len(rows)), *n)]
+		}
+	}
+	return rows
+}
+
+// merged are the rows that a client makes of those of several ranges.
+func merged(t *testing.T, info Info, ranges [][]any) (rows []any) {
+	t.Helper()
+	for _, r := range ranges {
+		rows = append(rows, r...)
+	}
+	switch {
+	case len(info.OrderBy) > 0:
+		rows = mergedOrder(info, rows)
+	case len(info.Aggregates)+len(info.GroupByAliasToAggregateType)+len(info.GroupByExpressions) > 0:
+		rows = mergedGroups(t, info, rows)
+	}
+	if info.DistinctType != distinctNone {
+		var different []any
+		for _, v := range rows {
+			if !slices.ContainsFunc(different, func(w any) bool { return slowOrder(v, w) == 0 }) {
+				different = append(different, v)
+			}
+		}
+		rows = different
+	}
+	return counted(rows, info.Offset, info.Limit, info.Top)
+}
+
+func memberOf(v any, name string) any {
+	m, _ := v.(map[string]any)
+	if x, ok := m[name]; ok {
+		return x
+	}
+	return none{}
+}
+
+func mergedOrder(info Info, rows []any) (payloads []any) {
+	slices.SortStableFunc(rows, func(a, b any) int {
+		x, y := memberOf(a, "orderByItems").([]any), memberOf(b, "orderByItems").([]any)
+		for i, direction := range info.OrderBy {
+			if c := slowOrder(memberOf(x[i], "item"), memberOf(y[i], "item")); c != 0 {
+				if direction == "Descending" {
+					return -c
+				}
+				return c
+			}
+		}
+		c := slowOrder(memberOf(a, "_rid"), memberOf(b, "_rid"))
+		if info.OrderBy[0] == "Descending" {
+			return -c
+		}
+		return c
+	})
+	for _, row := range rows {
+		payloads = append(payloads, memberOf(row, "payload"))
+	}
+	return payloads
+}
+
+// mergedGroups puts partial aggregates together, by the values of GROUP BY.
+func mergedGroups(t *testing.T, info Info, rows []any) (results []any) {
+	t.Helper()
+	var keys []any
+	groups := map[int][]any{} // payloads
+	for _, row := range rows {
+		var key any
+		payload := row
+		if len(info.GroupByExpressions) > 0 {
+			key = memberOf(row, "groupByItems")
+		}
+		if len(info.GroupByExpressions) > 0 || !info.HasSelectValue {
+			payload = memberOf(row, "payload")
+		}
+		i := slices.IndexFunc(keys, func(k any) bool { return slowOrder(k, key) == 0 })
+		if i < 0 {
+			i, keys = len(keys), append(keys, key)
+		}
+		groups[i] = append(groups[i], payload)
+	}
+	for i := range keys {
+		if v := mergedGroup(t, info, groups[i]); !isUndefined(v) {
+			results = append(results, v)
+		}
+	}
+	return results
+}
+
+func mergedGroup(t *testing.T, info Info, payloads []any) any {
+	t.Helper()
+	if info.HasSelectValue {
+		if len(info.Aggregates) == 0 {
+			return payloads[0]
+		}
+		parts := make([]any, len(payloads))
+		for i, p := range payloads {
+			list, ok := p.([]any)
+			if !ok || len(list) != 1 {
+				t.Fatalf("a partial aggregate is %v", p)
+			}
+			parts[i] = list[0]
+		}
+		return mergedAggregate(info.Aggregates[0], parts)
+	}
+	row := map[string]any{}
+	for alias, of := range info.GroupByAliasToAggregateType {
+		parts := make([]any, len(payloads))
+		for i, p := range payloads {
+			parts[i] = memberOf(p, alias)
+		}
+		v := parts[0]
+		if of != nil {
+			v = mergedAggregate(*of, parts)
+		}
+		if !isUndefined(v) {
+			row[alias] = v
+		}
+	}
+	return row
+}
+
+func mergedAggregate(of string, parts []any) any {
+	sum, count := 0.0, 0.0
+	var best any = none{}
+	for _, part := range parts {
+		item := memberOf(part, "item")
+		switch of {
+		case "Count", "Sum":
+			n, ok := item.(float64)
+			if !ok {
+				return none{}
+			}
+			sum += n
+		case "Average":
+			if n := memberOf(item, "count").(float64); n > 0 {
+				s, ok := memberOf(item, "sum").(float64)
+				if !ok {
+					return none{}
+				}
+				sum, count = sum+s, count+n
+			}
+		default:
+			item2 := memberOf(part, "item2")
+			if memberOf(item2, "count") == any(0.0) {
+				continue
+			}
+			v := memberOf(item2, strings.ToLower(of))
+			if isUndefined(v) {
+				return none{}
+			}
+			if c := slowOrder(v, best); isUndefined(best) || (c < 0) == (of == "Min") && c != 0 {
+				best = v
+			}
+		}
+	}
+	switch {
+	case of == "Count" || of == "Sum":
+		return sum
+	case of == "Average" && count > 0:
+		return sum / count
+	case of == "Average":
+		return none{}
+	}
+	return best
+}
+
+// about rounds numbers: sums of sums aren't those of all, to the last digit.
+func about(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if a := math.Abs(v); a > 0 && !math.IsInf(v, 0) {
+			unit := math.Pow(10, math.Floor(math.Log10(a))-8)
+			return math.Round(v/unit) * unit
+		}
+	case []any:
+		list := make([]any, len(v))
+		for i, x := range v {
+			list[i] = about(x)
+		}
+		return list
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for name, x := range v {
+			m[name] = about(x)
+		}
+		return m
+	}
+	return v
+}
+
+// holdPlan compares what a plan's client makes of two halves with what the query is of the whole. planned is false for a query that isn't
+// there, or has no plan.
+func holdPlan(t *testing.T, text string, docs [][]byte, params map[string]json.RawMessage) (planned bool) {
+	t.Helper()
+	q, err := Parse(text)
+	if err != nil {
+		return false
+	}
+	b, err := q.Bind(params)
+	if err != nil || b.Shape().NoSource {
+		return false
+	}
+	plan, err := b.Plan(Keys{})
+	if refused := (*PlanError)(nil); errors.As(err, &refused) {
+		return false
+	}
+	if err != nil {
+		if len(printQuery(b.q)) > MaxText/4 || b.q.depth() > 20 {
+			return false // the rewritten text is longer and deeper
+		}
+		t.Fatalf("%s: %v", text, err)
+	}
+	part := b
+	if rewritten := plan.QueryInfo.RewrittenQuery; rewritten != "" {
+		again, err := Parse(strings.ReplaceAll(rewritten, orderFilter, "true"))
+		if err != nil {
+			t.Fatalf("%s is rewritten as\n%s: %v", text, rewritten, err)
+		}
+		if part, err = again.Bind(params); err != nil {
+			t.Fatalf("%s is rewritten as\n%s: %v", text, rewritten, err)
+		}
+	}
+	half := len(docs) / 2
+	want := ranged(t, b, docs)
+	got := merged(t, plan.QueryInfo, [][]any{ranged(t, part, docs[:half]), ranged(t, part, docs[half:])})
+	s := b.Shape()
+	if s.Grouped && (s.Top != nil || s.Limit != nil) {
+		if len(got) != len(want) { // which rows is open
+			t.Fatalf("%s\nrewritten as\n%s\nof %s\nhas %d rows merged, and %d", text, plan.QueryInfo.RewrittenQuery, docs, len(got), len(want))
+		}
+		return true
+	}
+	for _, list := range [][]any{got, want} {
+		for i := range list {
+			list[i] = about(list[i])
+		}
+		if s.Grouped {
+			slices.SortFunc(list, slowOrder)
+		}
+	}
+	if !slices.EqualFunc(got, want, func(a, b any) bool { return slowOrder(a, b) == 0 }) {
+		t.Fatalf("%s\nrewritten as\n%s\nof %s\nis merged as %v,\nwant %v", text, plan.QueryInfo.RewrittenQuery, docs, got, want)
+	}
+	return true
+}
+
+// numbered are random documents with a _rid each, in the order of those.
+func (w writer) numbered(n int) [][]byte {
+	docs := make([][]byte, n)
+	for i := range docs {
+		doc := strings.TrimSpace(w.object(3))
+		comma := ","
+		if strings.TrimSpace(doc[1:]) == "}" {
+			comma = ""
+		}
+		docs[i] = fmt.Appendf(nil, `%s%s"_rid":"r%03d"}`, doc[:len(doc)-1], comma, i)
+	}
+	return docs
+}
+
+// planned is a random query, often with a count of rows.
+func (w writer) planned() string {
+	text := w.query()
+	switch {
+	case w.r.IntN(4) == 0:
+		text += w.pick(" OFFSET 0 LIMIT 3", " OFFSET 2 LIMIT 4", " OFFSET 1 LIMIT 0")
+	case w.r.IntN(4) == 0 && !strings.HasPrefix(text, "SELECT DISTINCT"):
+		text = "SELECT " + w.pick("TOP 3 ", "TOP 1 ", "TOP 0 ") + strings.TrimPrefix(text, "SELECT ")
+	}
+	return text
+}
+
+// What a client makes of a plan is what the query is.
+func TestPlansMergeToWhatTheQueryIs(t *testing.T) {
+	planned := 0
+	const queries = 1200
+	for seed := range uint64(queries) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := writer{r: rand.New(rand.NewPCG(seed, 17))} //nolint:gosec // a repeatable test
+			text := w.planned()
+			params := map[string]json.RawMessage{"@p": json.RawMessage(w.json(1)), "@q": json.RawMessage(w.json(2))}
+			if holdPlan(t, text, w.numbered(10), params) {
+				planned++
+			}
+		})
+	}
+	if planned < queries/2 {
+		t.Errorf("%d of %d queries have a plan: too few", planned, queries)
+	}
+}
+
+// FuzzPlan: every plan's text is a query, and what a client makes of its rows is what the query itself is.
+func FuzzPlan(f *testing.F) {
+	for i, text := range []string{
+		`SELECT * FROM c WHERE c.a > 1`, `SELECT TOP 2 c.a FROM c ORDER BY c.a DESC, c.b`, `SELECT VALUE c.a FROM c ORDER BY c.n1 OFFSET 1 LIMIT 2`,
+		`SELECT DISTINCT c.a, c.b FROM c`, `SELECT DISTINCT VALUE c.a FROM c ORDER BY c.a`, `SELECT VALUE AVG(c.a) FROM c`, `SELECT COUNT(1) AS n, MAX(c.a), SUM(c.b) FROM c WHERE c.id > 'a'`,
+		`SELECT c.a, COUNT(1), MIN(c.b) AS m, AVG(c.c) FROM c GROUP BY c.a`, `SELECT VALUE MAX(x) FROM c JOIN x IN c.a GROUP BY c.b, c.c`, `SELECT VALUE x FROM x IN c.a ORDER BY c.a`,
+	} {
+		f.Add(text, uint64(i)) //nolint:gosec // small
+	}
+	f.Add("", uint64(1000))
+	f.Fuzz(func(t *testing.T, text string, seed uint64) {
+		w := writer{r: rand.New(rand.NewPCG(seed, 18))} //nolint:gosec // a repeatable test
+		if text == "" {
+			text = w.planned()
+		}
+		holdPlan(t, text, w.numbered(8), map[string]json.RawMessage{"@p": json.RawMessage(w.json(1)), "@q": json.RawMessage(w.json(2))})
+	})
+}
