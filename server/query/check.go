@@ -13,9 +13,9 @@ type checker struct {
 	q    *selectQuery
 	// scope are the names that are known.
 	scope *scope
-	// bound counts the bindings of the whole query; reads is set when FROM names the container.
-	bound *int
-	reads *bool
+	// bound counts the bindings of the whole query, joins its JOINs; reads is set when FROM names the container.
+	bound, joins *int
+	reads        *bool
 	// inner is set in a subquery; container where FROM may name the container.
 	inner, container bool
 	// selecting is set in the select list, where aggregates may be.
@@ -24,7 +24,7 @@ type checker struct {
 
 // check looks at a query, sets its alias, and makes its counts numbers.
 func check(text string, q *selectQuery) error {
-	c := &checker{text: text, q: q, bound: new(int), reads: new(bool), container: true}
+	c := &checker{text: text, q: q, bound: new(int), joins: new(int), reads: new(bool), container: true}
 	err := c.all()
 	q.bindings, q.reads = *c.bound, *c.reads
 	return err
@@ -181,7 +181,7 @@ func (c *checker) order() error {
 		}
 		binding, path, ok := boundPath(o.e, nil)
 		if ok && binding != document {
-			return &SyntaxError{Message: "Order-by over correlated collections is not supported.", End: len(c.text), Line: 1, Column: 1}
+			return c.uncoded("Order-by over correlated collections is not supported.")
 		}
 		if !ok || len(path) == 0 {
 			return errorAt(c.text, 0, len(c.text), CodeOrderBy, "",

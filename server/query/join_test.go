@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/server/query"
@@ -164,10 +165,20 @@ func TestWhatIsWrongWithSourcesAndSubqueriesIsToldInTheServicesCodes(t *testing.
 			t.Errorf("%s: %v, want %s near %q", text, err, want.code, want.near)
 		}
 	}
-	_, err := query.Parse(`SELECT VALUE x FROM x IN c.list ORDER BY x`)
-	var e *query.SyntaxError
-	if !errors.As(err, &e) || e.ServiceMessage() != `{"Errors":["Order-by over correlated collections is not supported."]}` {
-		t.Errorf("%v", err)
+	ten := ` FROM c` + strings.Repeat(` JOIN (SELECT VALUE 1)`, 10)
+	for text, want := range map[string]string{
+		`SELECT VALUE x FROM x IN c.list ORDER BY x`:                                      `{"Errors":["Order-by over correlated collections is not supported."]}`,
+		`SELECT VALUE 1` + ten + ` JOIN (SELECT VALUE 2)`:                                 `{"Errors":["The SQL query exceeded the maximum number of joins. The allowed limit is 10."]}`,
+		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM x IN c.list JOIN y IN x.l)` + ten + ` x`: `{"Errors":["The SQL query exceeded the maximum number of joins. The allowed limit is 10."]}`,
+	} {
+		_, err := query.Parse(text)
+		var e *query.SyntaxError
+		if !errors.As(err, &e) || e.ServiceMessage() != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := query.Parse(`SELECT VALUE 1` + ten); err != nil {
+		t.Error(err)
 	}
 	for _, text := range []string{
 		`SELECT VALUE MAX(s) FROM (SELECT DISTINCT VALUE c.g FROM c) s`, `SELECT VALUE s FROM (SELECT VALUE COUNT(1) FROM c) s`,

@@ -9,6 +9,10 @@ import (
 // those around it, its own first. What a name stands for is a binding, a number
 // that check writes into the tree: the evaluator knows no names.
 
+// maxJoins is how many JOINs a query may have, subqueries included: the limit of the
+// service's documentation, which can be raised there on request.
+const maxJoins = 10
+
 // scope is what the names of one FROM stand for.
 type scope struct {
 	names map[string]int
@@ -57,6 +61,9 @@ func (c *checker) sources() error {
 	}
 	if c.q.star && len(from.joins) > 0 {
 		return c.fail(token{}, CodeStar, "'SELECT *' is only valid with a single input set.")
+	}
+	if *c.joins += len(from.joins); *c.joins > maxJoins {
+		return c.uncoded(fmt.Sprintf("The SQL query exceeded the maximum number of joins. The allowed limit is %d.", maxJoins))
 	}
 	for i, s := range append([]*source{from}, from.joins...) {
 		if err := c.source(s, i == 0); err != nil {
@@ -131,6 +138,11 @@ func (c *checker) collection(s *source, container bool) error {
 	return nil
 }
 
+// uncoded is an error for which the service has a sentence and no code.
+func (c *checker) uncoded(message string) error {
+	return &SyntaxError{Message: message, End: len(c.text), Line: 1, Column: 1}
+}
+
 func (c *checker) unresolved(e *ident) error {
 	return c.fail(e.tok, CodeIdentifier, fmt.Sprintf("Identifier '%s' could not be resolved.", e.name))
 }
@@ -143,7 +155,7 @@ func (c *checker) bind() int {
 
 // subquery looks at a SELECT in another.
 func (c *checker) subquery(q *selectQuery, container bool) error {
-	sub := &checker{text: c.text, q: q, scope: c.scope, bound: c.bound, reads: c.reads, container: container, inner: true}
+	sub := &checker{text: c.text, q: q, scope: c.scope, bound: c.bound, joins: c.joins, reads: c.reads, container: container, inner: true}
 	return sub.all()
 }
 
