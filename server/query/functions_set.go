@@ -8,26 +8,28 @@ import "bytes"
 // setOf are the keys of an array's elements.
 func setOf(array []byte) map[string]bool {
 	set := map[string]bool{}
+	var key []byte
 	eachElement(array, func(_ int, raw []byte) bool {
-		var short [64]byte
-		set[string(appendKey(short[:0], decode(raw)))] = true
+		key = appendKey(key[:0], decode(raw))
+		set[string(key)] = true
 		return true
 	})
 	return set
 }
 
-// addWhere appends the elements of an array for whose keys take is true.
+// addWhere appends the elements of an array for whose keys take is true. take may
+// not keep a key.
 func (a *arrayBuilder) addWhere(array []byte, take func(key []byte) bool) {
+	var key []byte
 	eachElement(array, func(_ int, raw []byte) bool {
-		var short [64]byte
-		if take(appendKey(short[:0], decode(raw))) {
+		if key = appendKey(key[:0], decode(raw)); take(key) {
 			a.addRaw(raw)
 		}
 		return !a.full()
 	})
 }
 
-// new says whether a key wasn't in a set, which has it now.
+// added says whether a key wasn't in a set, which has it now.
 func added(set map[string]bool, key []byte) bool {
 	if set[string(key)] {
 		return false
@@ -89,4 +91,5 @@ func setEqual(a []value) value {
 	return boolOf(true)
 }
 
+// trimBlanks takes away the white space of JSON.
 func trimBlanks(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }
