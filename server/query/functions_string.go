@@ -234,10 +234,23 @@ func trimmed(trim func(s []byte, f func(rune) bool) []byte) func([]value) value 
 		}
 		away := unicode.IsSpace
 		if len(a) == 2 {
-			away = func(r rune) bool { return bytes.ContainsRune(a[1].b, r) }
+			away = oneOf(a[1].b)
 		}
 		return stringValue(trim(a[0].b, away))
 	}
+}
+
+// oneOf says whether a character is one of several. A search of many of them, for
+// each character of a long string, would take for ever.
+func oneOf(characters []byte) func(rune) bool {
+	if len(characters) <= maxFolded {
+		return func(r rune) bool { return bytes.ContainsRune(characters, r) }
+	}
+	set := map[rune]bool{}
+	for _, r := range string(characters) {
+		set[r] = true
+	}
+	return func(r rune) bool { return set[r] }
 }
 
 // replace of nothing is undefined: it is nowhere and everywhere.
