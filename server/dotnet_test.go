@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -381,6 +382,76 @@ func TestDotNetReadsFeeds(t *testing.T) {
 	// ChangeFeedQuerySpec of the SDK's previews: a query over the changes, not over the items.
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "A-IM: Incremental Feed\nx-ms-documentdb-isquery: True\nContent-Type: application/query+json\n",
 		`{"query":"SELECT * FROM c"}`).want(400).wantBody("change feed")
+}
+
+// What the SDK's change feed processor sends to its lease container, and its estimator to the monitored one.
+func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{}).withOrders()
+		ts.must("POST", "/dbs/shop/colls", nil, `{"id":"leases","partitionKey":{"paths":["/id"],"kind":"Hash","version":2},"defaultTtl":-1}`)
+		const link, docs, prefix = "dbs/shop/colls/leases", "/dbs/shop/colls/leases/docs", "plocalhost_shop_orders"
+		at := func(id string) (path, signed, key string) {
+			return docs + "/" + id, link + "/docs/" + id, `x-ms-documentdb-partitionkey: ["` + id + `"]` + "\n"
+		}
+		write := func(id, body string) response {
+			return ts.dotnet("POST", docs, "docs", link, `x-ms-documentdb-partitionkey: ["`+id+`"]`+"\nPrefer: return=minimal\n", body)
+		}
+
+		// The lock of the first start is one host's, until it expires.
+		path, signed, key := at(prefix + ".info")
+		ts.dotnet("GET", path, "docs", signed, key, "").want(404)
+		write(prefix+".lock", `{"id":"`+prefix+`.lock","ttl":30}`).want(201)
+		write(prefix+".lock", `{"id":"`+prefix+`.lock","ttl":30}`).want(409)
+		time.Sleep(31 * time.Second)
+		lock := write(prefix+".lock", `{"id":"`+prefix+`.lock","ttl":30}`).want(201)
+
+		lease := func(owner, position string) string {
+			return `{"id":"` + prefix + `..0","version":0,"_etag":null,"LeaseToken":"0","FeedRange":null,"Owner":` + owner + `,"ContinuationToken":` + position +
+				`,"properties":{},"timestamp":"2026-01-15T09:30:00.0000000Z","Mode":"Incremental Feed"}`
+		}
+		write(prefix+"..0", lease("null", "null")).want(201)
+		write(prefix+".info", `{"id":"`+prefix+`.info"}`).want(201)
+		path, signed, key = at(prefix + ".lock")
+		ts.dotnet("DELETE", path, "docs", signed, key+"If-Match: "+lock.header.Get("Etag")+"\n", "").want(204)
+
+		var listed struct{ Documents []map[string]any }
+		ts.dotnet("POST", docs, "docs", link, "x-ms-documentdb-query-enablecrosspartition: True\nx-ms-documentdb-partitionkeyrangeid: 0\n"+dotnetQuery,
+			`{"query":"SELECT * FROM c WHERE STARTSWITH(c.id, '`+prefix+`..')"}`).want(200).decode(&listed)
+		if len(listed.Documents) != 1 || listed.Documents[0]["Owner"] != nil || listed.Documents[0]["LeaseToken"] != "0" {
+			t.Fatalf("%+v", listed)
+		}
+		// Two hosts acquire it: the second is told, by the etag of the listing.
+		path, signed, key = at(prefix + "..0")
+		guard := key + "Prefer: return=minimal\nIf-Match: " + listed.Documents[0]["_etag"].(string) + "\n"
+		acquired := ts.dotnet("PUT", path, "docs", signed, guard, lease(`"host1"`, "null")).want(200).wantHeader("Content-Length", "0")
+		ts.dotnet("PUT", path, "docs", signed, guard, lease(`"host2"`, "null")).want(412)
+
+		// A read at "now" is at a time, a second ago; its etag is checkpointed as it is.
+		ts.must("POST", ordersDocs, nil, `{"id":"1","pk":"p"}`)
+		page := ts.dotnet("GET", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: 0\nA-IM: Incremental Feed\nIf-Modified-Since: "+
+			wire.FormatTime(ts.db.Now().Add(-time.Second))+"\n", "").want(200).wantHeader(wire.HeaderItemCount, "1")
+		position, err := json.Marshal(page.header.Get("Etag"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts.dotnet("PUT", path, "docs", signed, key+"Prefer: return=minimal\nIf-Match: "+acquired.header.Get("Etag")+"\n", lease(`"host1"`, string(position))).want(200)
+
+		// The estimator takes the lag from the session token's LSN and the first change's.
+		ts.must("POST", ordersDocs, nil, `{"id":"2","pk":"p"}`)
+		ts.must("POST", ordersDocs, nil, `{"id":"3","pk":"p"}`)
+		behind := ts.dotnet("GET", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: 0\nx-ms-max-item-count: 1\nA-IM: Incremental Feed\nIf-None-Match: "+
+			page.header.Get("Etag")+"\n", "").want(200)
+		var changes struct {
+			Documents []struct {
+				LSN int64 `json:"_lsn"`
+			}
+		}
+		behind.decode(&changes)
+		_, last, _ := strings.Cut(behind.header.Get(wire.HeaderSessionToken), "#")
+		if len(changes.Documents) != 1 || last != fmt.Sprint(changes.Documents[0].LSN+1) {
+			t.Errorf("the session is at %s, the first change %+v", last, changes)
+		}
+	})
 }
 
 func TestDotNetSendsBatches(t *testing.T) {
