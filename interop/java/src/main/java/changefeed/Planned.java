@@ -216,12 +216,14 @@ final class Planned {
         returns(c, "SELECT VALUE MAX(c.n) FROM c WHERE c.name = 'plum'", List.of("58")); // two of the partitions have none
         returns(c, "SELECT VALUE COUNT(1) FROM c WHERE c.n > 100", List.of("0"));
         returns(c, "SELECT VALUE SUM(c.n) FROM c WHERE c.n > 100", List.of("0"));
+        returns(c, "SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.name FROM c)", List.of("6"));
     }
 
     private static void named(Suite suite) {
         CosmosContainer c = data(suite);
         returns(c, "SELECT COUNT(1) AS many, SUM(c.n), AVG(c.n) AS mean, MIN(c.name) AS least, MAX(c.price) AS most FROM c",
             texts("[{\"many\": 60, \"$1\": 1770, \"mean\": 29.5, \"least\": \"Apricot\", \"most\": 14.5}]"));
+        returns(c, "SELECT COUNT(1) AS many FROM (SELECT DISTINCT c.name, c.inner['x y'] FROM c)", texts("[{\"many\": 12}]"));
     }
 
     private static void group(Suite suite) {
