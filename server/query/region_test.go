@@ -17,12 +17,11 @@ func regionOf(t *testing.T, where string, paths ...string) string {
 	sets, exact, ok := b.Among(pathsOf(paths))
 	var parts []string
 	for _, s := range sets {
-		switch {
-		case s.From+"\x00" == s.To:
+		if s.From+"\x00" == s.To {
 			parts = append(parts, fmt.Sprintf("%v:%s", s.Key, s.From))
-		default:
-			parts = append(parts, fmt.Sprintf("%v:[%s,%s)", s.Key, strings.ReplaceAll(s.From, "\x00", "+"), strings.ReplaceAll(s.To, "\x00", "+")))
+			continue
 		}
+		parts = append(parts, fmt.Sprintf("%v:[%s,%s)", s.Key, strings.ReplaceAll(s.From, "\x00", "+"), strings.ReplaceAll(s.To, "\x00", "+")))
 	}
 	text := strings.Join(parts, " ")
 	switch {

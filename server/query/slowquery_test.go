@@ -420,8 +420,17 @@ func TestTheSlowLikeIsLike(t *testing.T) {
 		text, pattern, escape string
 		want                  bool
 	}{
-		{"", "", "", true}, {"", "%", "", true}, {"abc", "a%c", "", true}, {"abc", "a_c", "", true}, {"abc", "a_", "", false}, {"abc", "[a-c]bc", "", true},
-		{"abc", "[^a-c]bc", "", false}, {"a%c", "a!%c", "!", true}, {"abc", "a!%c", "!", false}, {"a[c", "a[c", "", true}, {"aXbXc", "a%X%c", "", true},
+		{"", "", "", true},
+		{"", "%", "", true},
+		{"abc", "a%c", "", true},
+		{"abc", "a_c", "", true},
+		{"abc", "a_", "", false},
+		{"abc", "[a-c]bc", "", true},
+		{"abc", "[^a-c]bc", "", false},
+		{"a%c", "a!%c", "!", true},
+		{"abc", "a!%c", "!", false},
+		{"a[c", "a[c", "", true},
+		{"aXbXc", "a%X%c", "", true},
 	} {
 		if got := slowLike([]rune(c.text), []rune(c.pattern), []rune(c.escape)); got != c.want {
 			t.Errorf("%q LIKE %q: %v", c.text, c.pattern, got)
