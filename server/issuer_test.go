@@ -371,7 +371,11 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 func TestIssuersThatCantBeAskedSafelyAreRefused(t *testing.T) {
 	for _, o := range []Issuer{
-		{URL: "http://login.example.com/tenant"}, {URL: "login.example.com"}, {URL: "ftp://localhost/"}, {URL: "https://"}, {URL: "https://a/?b"},
+		{URL: "http://login.example.com/tenant"},
+		{URL: "login.example.com"},
+		{URL: "ftp://localhost/"},
+		{URL: "https://"},
+		{URL: "https://a/?b"},
 		{Audiences: []string{"https://cosmos.azure.com"}},
 	} {
 		if _, err := newIssuer(o, nil); err == nil {

@@ -40,8 +40,10 @@ func TestPageTellsWhatEachSDKDid(t *testing.T) {
 		missing: map[string]map[string]string{"go/azcosmos": {"both": "it has no such call"}},
 	}
 	operations := []server.Operation{
-		{Name: "a trigger", Method: "GET", Path: "/t"}, {Name: "a trigger", Method: "PUT", Path: "/t"},
-		{Name: "read a", Method: "GET", Path: "/a", Supported: true}, {Name: "write a", Method: "PUT", Path: "/a", Supported: true},
+		{Name: "a trigger", Method: "GET", Path: "/t"},
+		{Name: "a trigger", Method: "PUT", Path: "/t"},
+		{Name: "read a", Method: "GET", Path: "/a", Supported: true},
+		{Name: "write a", Method: "PUT", Path: "/a", Supported: true},
 	}
 	page, err := in.page(operations)
 	if err != nil {
