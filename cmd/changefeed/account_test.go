@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -317,6 +319,42 @@ func TestPartitionsOfAStoreAreSplitWithoutAServer(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out), &live); err != nil || code != exitOK || len(live) != 4 {
 		t.Errorf("status %d: %v: %s%s", code, err, out, errOut)
+	}
+}
+
+// azcosmos asks for the account in its first call, and waits a minute for the answer, whatever the context of the call says.
+func TestAnAccountThatSaysNothingIsGivenUpWhenInterrupted(t *testing.T) {
+	a := newAccount(t)
+	for _, c := range [][]string{
+		{"tail", "--follow", "--endpoint", "SILENT"},
+		{"lag", "--endpoint", "SILENT"},
+		{"leases", "ls", "--endpoint", a.endpoint, "--key", a.key, "--lease-endpoint", "SILENT"},
+		{"replicate", "--from", "SILENT/shop/orders", "--to", a.endpoint + "/shop/copy", "--to-key", a.key},
+		{"replicate", "--from", a.endpoint + "/shop/orders", "--from-key", a.key, "--to", "SILENT/shop/copy"},
+	} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			interrupt()
+			select {
+			case <-r.Context().Done():
+			case <-ended:
+			}
+		}))
+		args := slices.Clone(c)
+		if c[0] != "replicate" {
+			args = append(args, "--database", "shop", "--container", "orders")
+		}
+		for i := range args {
+			args[i] = strings.Replace(args[i], "SILENT", silent.URL, 1)
+		}
+		var out, errOut strings.Builder
+		code := run(ctx, args, strings.NewReader(""), &out, &errOut)
+		close(ended)
+		silent.Close()
+		if code != exitInterrupted || errOut.String() != "changefeed: interrupted\n" || out.String() != "" {
+			t.Errorf("%v: status %d: %s%s", c, code, &out, &errOut)
+		}
 	}
 }
 

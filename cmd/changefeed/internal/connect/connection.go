@@ -100,8 +100,9 @@ func (a *Account) Open(ctx context.Context) (*Opened, error) {
 	return OpenSettings(ctx, s)
 }
 
-// OpenSettings opens the account that s names. Errors are those of [Account.Open].
-func OpenSettings(_ context.Context, s Settings) (*Opened, error) {
+// OpenSettings opens the account that s names. When ctx ends, nothing waits any more for an account that doesn't say
+// anything; everything else can still be asked for. Errors are those of [Account.Open].
+func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
 	o := &Opened{Settings: s}
 	if s.Data != "" {
 		var err error
@@ -117,16 +118,18 @@ func OpenSettings(_ context.Context, s Settings) (*Opened, error) {
 		}
 		o.http = &http.Client{Transport: t, Timeout: requestTime}
 	}
-	if err := o.sign(s); err != nil {
+	if err := o.sign(ctx, s); err != nil {
 		return nil, errors.Join(err, o.Close()) //nolint:contextcheck // what was opened is closed, though ctx has ended
 	}
 	return o, nil
 }
 
-// sign makes the clients, by key or by credential.
-func (o *Opened) sign(s Settings) error {
+// sign makes the clients, by key or by credential. azcosmos's gives up asking for the account when ctx ends.
+func (o *Opened) sign(ctx context.Context, s Settings) error {
 	options := azcore.ClientOptions{Transport: sender{o.http}}
 	options.Telemetry.ApplicationID = "changefeed-cli"
+	documents := options
+	documents.Transport = introduction{sender: sender{o.http}, command: ctx}
 	var err error
 	if s.Key != "" {
 		if o.Account, err = cosmos.WithKey(s.Endpoint, s.Key, cosmos.Options{ClientOptions: options}); err != nil {
@@ -136,7 +139,7 @@ func (o *Opened) sign(s Settings) error {
 		if err != nil {
 			return refuse("the account key of %s can't be used", s.Endpoint)
 		}
-		o.documents, err = azcosmos.NewClientWithKey(s.Endpoint, credential, &azcosmos.ClientOptions{ClientOptions: options})
+		o.documents, err = azcosmos.NewClientWithKey(s.Endpoint, credential, &azcosmos.ClientOptions{ClientOptions: documents})
 		return err
 	}
 	credential, err := azidentity.NewDefaultAzureCredential(nil)
@@ -146,7 +149,7 @@ func (o *Opened) sign(s Settings) error {
 	if o.Account, err = cosmos.WithCredential(s.Endpoint, credential, cosmos.Options{ClientOptions: options}); err != nil {
 		return &UsageError{reason: err.Error()}
 	}
-	o.documents, err = azcosmos.NewClient(s.Endpoint, credential, &azcosmos.ClientOptions{ClientOptions: options})
+	o.documents, err = azcosmos.NewClient(s.Endpoint, credential, &azcosmos.ClientOptions{ClientOptions: documents})
 	return err
 }
 

@@ -1,9 +1,12 @@
 package connect
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -46,6 +49,37 @@ func (s sender) Do(r *http.Request) (*http.Response, error) {
 		return nil, &hopelessError{err}
 	}
 	return answer, err
+}
+
+// introduction sends requests of azcosmos. With its first one that asks for the account, on a context of its own, and holds
+// the first up for as long as there is no answer, a minute at most: so that one ends with the command's context.
+type introduction struct {
+	sender
+	command context.Context //nolint:containedctx // the requests have contexts of their own, which azcosmos keeps from ending
+}
+
+// Do implements policy.Transporter.
+func (s introduction) Do(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "" && r.URL.Path != "/" {
+		return s.sender.Do(r)
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.command, cancel)() //nolint:contextcheck // its end is what the request is to notice
+	answer, err := s.sender.Do(r.WithContext(ctx))
+	if err == nil {
+		var body []byte
+		body, err = io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		answer.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
+		return nil, &hopelessError{context.Canceled}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 // hopeless reports whether an error is about who answers, and not about how: a certificate that isn't trusted, no TLS, no such host,
