@@ -41,6 +41,35 @@ func TestQueriesWithinAKeyNeedNoPlan(t *testing.T) {
 	})
 }
 
+func TestQueriesOfAPrefixOfAKey(t *testing.T) {
+	env.Scenario(t, "query-prefix", func(t *testing.T) {
+		c := container(t, "/tenant", "/user")
+		for n := range 40 {
+			tenant, user := fmt.Sprint("t", 1+n/20), fmt.Sprint("u", n%20)
+			_, err := c.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(tenant).AppendString(user), encode(map[string]any{
+				"id": user, "tenant": tenant, "user": user, "n": n % 20, "half": n % 20 / 2,
+			}), nil)
+			ok(t, err)
+		}
+		for _, when := range []string{"before a split", "after a split"} {
+			for query, want := range map[string]string{
+				"SELECT VALUE c.n FROM c WHERE c.n < 5":                                `0 1 2 3 4`,
+				"SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 3 LIMIT 4":                `3 4 5 6`,
+				"SELECT TOP 3 VALUE c.n FROM c ORDER BY c.n":                           `0 1 2`,
+				"SELECT VALUE COUNT(1) FROM c":                                         `20`,
+				"SELECT VALUE SUM(c.n) FROM c":                                         `190`,
+				"SELECT DISTINCT VALUE c.half FROM c WHERE c.n < 6":                    `0 1 2`,
+				"SELECT c.half, COUNT(1) AS many FROM c WHERE c.n < 3 GROUP BY c.half": `{"half":0,"many":2} {"half":1,"many":1}`,
+			} {
+				for _, size := range []int32{0, 1, 7, 1000} {
+					equal(t, asked(t, c, query, pk("t1"), size), want, fmt.Sprintf("%s in pages of %d %s", query, size, when))
+				}
+			}
+			ok(t, harness.NewAdmin(env, transport).SplitFirst(t.Context(), databaseOf(c), c.ID()))
+		}
+	})
+}
+
 func TestJoinsAndSubqueries(t *testing.T) {
 	env.Scenario(t, "query-join", func(t *testing.T) {
 		c := container(t)

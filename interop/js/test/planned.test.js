@@ -2,7 +2,7 @@
 // refuses to serve one directly, or because it is asked for the plan first.
 import assert from "node:assert/strict";
 
-import { CosmosClient } from "@azure/cosmos";
+import { CosmosClient, PartitionKeyKind } from "@azure/cosmos";
 
 import { splitFirst } from "../lib/admin.js";
 import { endpoint, key, newContainer, refused } from "../lib/env.js";
@@ -189,6 +189,32 @@ scenario("query-within-key", async (t) => {
   ]) {
     for (const maxItemCount of sizes) has(want)(await inPages(container, query, { partitionKey: "plum", ...(maxItemCount && { maxItemCount }) }), query);
   }
+});
+
+scenario("query-prefix", async (t) => {
+  const container = await newContainer(t, { partitionKey: { paths: ["/tenant", "/user"], kind: PartitionKeyKind.MultiHash, version: 2 } });
+  for (const tenant of ["t1", "t2"]) {
+    for (const n of upTo(20)) await container.items.create({ id: String(n), tenant, user: `u${n}`, n, half: n >> 1 });
+  }
+  const everyQuery = async (what) => {
+    for (const [query, judge] of [
+      ["SELECT VALUE c.n FROM c WHERE c.n < 5", has(upTo(5))],
+      ["SELECT VALUE c.n FROM c ORDER BY c.n DESC", is(upTo(20).reverse())],
+      ["SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 3 LIMIT 4", is([3, 4, 5, 6])],
+      ["SELECT TOP 3 VALUE c.n FROM c ORDER BY c.n", is([0, 1, 2])],
+      ["SELECT VALUE COUNT(1) FROM c", is([20])],
+      ["SELECT VALUE SUM(c.n) FROM c", is([190])],
+      ["SELECT DISTINCT VALUE c.half FROM c WHERE c.n < 6", has([0, 1, 2])],
+      ["SELECT c.half, COUNT(1) AS many FROM c WHERE c.n < 3 GROUP BY c.half", has([{ half: 0, many: 2 }, { half: 1, many: 1 }])],
+    ]) {
+      for (const maxItemCount of sizes) {
+        judge(await inPages(container, query, { partitionKey: ["t1"], ...(maxItemCount && { maxItemCount }) }), `${query} in pages of ${maxItemCount} ${what}`);
+      }
+    }
+  };
+  await everyQuery("");
+  await splitFirst(container);
+  await everyQuery("after a split");
 });
 
 scenario("query-refused", async (t) => {

@@ -148,6 +148,35 @@ async def query_within_key(run):
         equal(sorted(found, key=str), want, query)
 
 
+@scenario("query-prefix")
+async def query_prefix(run):
+    container = await run.container(["/tenant", "/user"])
+    for tenant in ["t1", "t2"]:
+        for n in range(20):
+            await container.create_item({"id": str(n), "tenant": tenant, "user": f"u{n}", "n": n, "half": n // 2})
+
+    async def prefixed(query, size):
+        return await listed(container.query_items(query, partition_key=["t1"], max_item_count=size))
+
+    queries = [
+        ("SELECT VALUE c.n FROM c ORDER BY c.n DESC", list(range(19, -1, -1))),
+        ("SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 3 LIMIT 4", [3, 4, 5, 6]),
+        ("SELECT TOP 3 VALUE c.n FROM c ORDER BY c.n", [0, 1, 2]),
+        ("SELECT VALUE COUNT(1) FROM c", [20]),
+        ("SELECT VALUE SUM(c.n) FROM c", [190]),
+        ("SELECT DISTINCT VALUE c.half FROM c WHERE c.n < 6", [0, 1, 2]),
+        ("SELECT c.half, COUNT(1) AS many FROM c WHERE c.n < 3 GROUP BY c.half", [{"half": 0, "many": 2}, {"half": 1, "many": 1}]),
+    ]
+    for size in SIZES:
+        equal(sorted(await prefixed("SELECT VALUE c.n FROM c WHERE c.n < 5", size)), [0, 1, 2, 3, 4], f"in pages of {size}")
+        for query, want in queries:
+            equal(await prefixed(query, size), want, f"{query} in pages of {size}")
+    await split_first(container)
+    await listed(container.read_feed_ranges(force_refresh=True))
+    for query, want in queries:
+        equal(await prefixed(query, 4), want, f"{query} after a split")
+
+
 @scenario("query-refused")
 async def query_refused(run):
     container, _ = await orchard(run)

@@ -6,6 +6,10 @@ import com.azure.cosmos.models.CosmosContainerProperties;
 import com.azure.cosmos.models.CosmosQueryRequestOptions;
 import com.azure.cosmos.models.FeedResponse;
 import com.azure.cosmos.models.PartitionKey;
+import com.azure.cosmos.models.PartitionKeyBuilder;
+import com.azure.cosmos.models.PartitionKeyDefinition;
+import com.azure.cosmos.models.PartitionKeyDefinitionVersion;
+import com.azure.cosmos.models.PartitionKind;
 import com.azure.cosmos.models.SqlParameter;
 import com.azure.cosmos.models.SqlQuerySpec;
 import com.fasterxml.jackson.databind.JsonNode;
@@ -44,6 +48,7 @@ final class Planned {
         suite.add("query-group", Planned::group);
         suite.add("query-join", Planned::join);
         suite.add("query-within-key", Planned::withinKey);
+        suite.add("query-prefix", Planned::prefix);
         suite.add("query-refused", Planned::refused);
         suite.add("query-resume", Planned::resume);
         suite.add("query-split", Planned::split);
@@ -286,6 +291,32 @@ final class Planned {
                 List<String> got = ask(c, new SqlQuerySpec(want[0]), one, size).stream().map(Planned::text).sorted().toList();
                 Check.equal(texts(want[1]), got, want[0] + " under one key in pages of " + size);
             }
+        }
+    }
+
+    private static void prefix(Suite suite) throws Exception {
+        PartitionKeyDefinition key = new PartitionKeyDefinition().setPaths(List.of("/tenant", "/user"))
+            .setKind(PartitionKind.MULTI_HASH).setVersion(PartitionKeyDefinitionVersion.V2);
+        CosmosContainer c = suite.container(new CosmosContainerProperties("prefixes", key), 2);
+        for (int n = 0; n < 40; n++) {
+            c.createItem(Json.object().put("id", String.valueOf(n % 20)).put("tenant", "t" + (1 + n / 20)).put("user", "u" + n % 20)
+                .put("n", n % 20).put("half", n % 20 / 2));
+        }
+        String[][] wants = {
+            {"SELECT VALUE c.n FROM c WHERE c.n < 5", "[0, 1, 2, 3, 4]"}, {"SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 3 LIMIT 4", "[3, 4, 5, 6]"},
+            {"SELECT TOP 3 VALUE c.n FROM c ORDER BY c.n", "[0, 1, 2]"}, {"SELECT VALUE COUNT(1) FROM c", "[20]"}, {"SELECT VALUE SUM(c.n) FROM c", "[190]"},
+            {"SELECT DISTINCT VALUE c.half FROM c WHERE c.n < 6", "[0, 1, 2]"},
+            {"SELECT c.half, COUNT(1) AS many FROM c WHERE c.n < 3 GROUP BY c.half", "[{\"half\": 0, \"many\": 2}, {\"half\": 1, \"many\": 1}]"},
+        };
+        CosmosQueryRequestOptions one = new CosmosQueryRequestOptions().setPartitionKey(new PartitionKeyBuilder().add("t1").build());
+        for (String when : List.of("before a split", "after a split")) {
+            for (String[] want : wants) {
+                for (int size : SIZES) {
+                    List<String> got = ask(c, new SqlQuerySpec(want[0]), one, size).stream().map(Planned::text).sorted().toList();
+                    Check.equal(texts(want[1]), got, want[0] + " under a prefix in pages of " + size + " " + when);
+                }
+            }
+            suite.admin.split(c, suite.admin.partitions(c).get(0).id());
         }
     }
 
