@@ -170,23 +170,20 @@ func (b *bulk) readDocuments(ctx context.Context) (err error) {
 			err = w.c.db.fault(cerr)
 		}
 	}()
-	on := false // it stands on an entry
+	var last *collected // where the iterator stands
 	for n, place := range b.order {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		x := &b.batch[place]
 		key := b.logKey(x)
-		// The next one, where most of the log is read.
-		if on = on && it.Next(); !on || !bytes.Equal(it.Key(), key) {
-			on = it.SeekGE(key)
-		}
-		if !on || !bytes.Equal(it.Key(), key) {
+		if !b.reach(it, last, x, key) {
 			if err := it.Error(); err != nil {
 				return w.c.db.fault(err)
 			}
 			return w.c.db.fault(corrupt("container %s: the index names the document %x at LSN %d, and it is not in the log", w.c.name, key, x.lsn))
 		}
+		last = x
 		value, err := it.ValueAndErr()
 		if err != nil {
 			return w.c.db.fault(err)
@@ -196,6 +193,28 @@ func (b *bulk) readDocuments(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// fewSteps is up to how many entries of the log are passed one by one: a search costs as much.
+const fewSteps = 6
+
+// reach moves an iterator from an item's entry of the log, if it stands on any, to that of another, which has the key.
+func (b *bulk) reach(it *pebble.Iterator, from, to *collected, key []byte) bool {
+	if from != nil && from.segment == to.segment {
+		// A transaction takes one LSN, so that there are hardly more entries between them.
+		for range max(to.lsn-from.lsn, 1) {
+			if to.lsn-from.lsn > fewSteps || !it.Next() {
+				break
+			}
+			if order := bytes.Compare(it.Key(), key); order >= 0 {
+				if order == 0 {
+					return true
+				}
+				break
+			}
+		}
+	}
+	return it.SeekGE(key) && bytes.Equal(it.Key(), key)
 }
 
 // judge shows a document, or asks the filter whether it is to be shown in its turn. stored becomes w.buf.
