@@ -179,3 +179,38 @@ func BenchmarkFilterOfThousandItems(b *testing.B) {
 		}
 	}
 }
+
+// A join's row costs less than its document.
+func BenchmarkJoin(b *testing.B) {
+	benchmarkEach(b, `SELECT c.id, l.sku FROM c JOIN l IN c.lines WHERE c.status = 'open' AND l.price > 10`)
+}
+
+func BenchmarkExists(b *testing.B) {
+	benchmarkEach(b, `SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE l FROM l IN c.lines WHERE l.price > 10)`)
+}
+
+func BenchmarkLike(b *testing.B) {
+	benchmarkEach(b, `SELECT VALUE c.id FROM c WHERE c.notes LIKE '%ipsum lorem_ipsum%'`)
+}
+
+func benchmarkEach(b *testing.B, text string) {
+	docs := stored(1000)
+	rows := bound(b, text, nil).Rows()
+	b.SetBytes(int64(len(docs[0])))
+	b.ReportAllocs()
+	found := 0
+	visit := func() bool {
+		if _, ok := rows.Row(); ok {
+			found++
+		}
+		return true
+	}
+	for i := 0; b.Loop(); i++ {
+		if err := rows.Each(docs[i%len(docs)], visit); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if b.N > 1000 && found == 0 {
+		b.Fatal("nothing was found")
+	}
+}

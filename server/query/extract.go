@@ -96,6 +96,9 @@ type extractor struct {
 	left  int // slots that are still empty
 	buf   bytes.Buffer
 	dec   jsontext.Decoder
+	// list reads the array whose elements are walked over one by one.
+	listBuf bytes.Buffer
+	list    jsontext.Decoder
 }
 
 // extract walks over a document.
@@ -144,6 +147,29 @@ func (x *extractor) extractAny(root *node, raw []byte) {
 	if x.descend(root, &x.dec) != nil {
 		clear(x.slots)
 	}
+}
+
+// each calls visit with the elements of an array until it returns false; each then
+// does, too. What is no array has none. Only one array at a time is gone through.
+func (x *extractor) each(raw []byte, visit func(element []byte) bool) bool {
+	if len(raw) == 0 || raw[0] != '[' {
+		return true
+	}
+	x.listBuf = *bytes.NewBuffer(raw)
+	x.list.Reset(&x.listBuf, lenient...)
+	if _, err := x.list.ReadToken(); err != nil {
+		return true
+	}
+	for x.list.PeekKind() != jsontext.KindEndArray {
+		v, err := x.list.ReadValue()
+		if err != nil {
+			return true
+		}
+		if !visit(v) {
+			return false
+		}
+	}
+	return true
 }
 
 func (x *extractor) fill(slot int, raw []byte) {

@@ -167,18 +167,9 @@ func (c *compiler) each(s *source) func(f *frame, visit func(raw []byte) bool) b
 	if !s.in {
 		return values
 	}
+	at := s.binding - 1
 	return func(f *frame, visit func(raw []byte) bool) bool {
-		return values(f, func(raw []byte) bool {
-			if len(raw) == 0 || raw[0] != '[' {
-				return true // only arrays have elements
-			}
-			more := true
-			eachElement(raw, func(_ int, element []byte) bool {
-				more = visit(element)
-				return more
-			})
-			return more
-		})
+		return values(f, func(raw []byte) bool { return f.inner[at].each(raw, visit) })
 	}
 }
 
