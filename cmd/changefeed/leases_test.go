@@ -233,6 +233,20 @@ func TestLeasesCheckFindsTenKindsOfDamageAndRepairsNine(t *testing.T) {
 	}
 }
 
+// Two things keep a lock: a container in which nothing expires, and a lock that never does.
+func TestLeasesCheckSaysWhyALockStays(t *testing.T) {
+	for ttl, why := range map[string]string{`,"ttl":30`: "the lease container's time to live is off", "": "it has no time to live of its own"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := leasesOf(t)
+			s.edit(func(db *store.DB) { s.put(db, fmt.Appendf(nil, `{"id":%q%s}`, s.codec.LockID(), ttl)) })
+			time.Sleep(long)
+			if code, out, errOut := s.run("check"); code != exitFailed || !strings.HasSuffix(out, why+"\n") {
+				t.Errorf("status %d: %s%s; want %q", code, out, errOut, why)
+			}
+		})
+	}
+}
+
 // A reader of the JSON must not have to guess what a number counts, and lag says ageSeconds, too.
 func TestLeasesLsSaysTheUnitOfAnAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -158,7 +158,11 @@ func (f *finder) lock() {
 		f.report.Notes = append(f.report.Notes, fmt.Sprintf("a host holds the lock of the first start since %s", age.Round(time.Second)))
 		return
 	}
-	f.found(StuckLock, nil, fmt.Sprintf("the lock of the first start is %s old, and should have gone after %s: the lease container's time to live is off", age.Round(time.Second), life), func() error {
+	why := "the lease container's time to live is off"
+	if l.TTL == 0 {
+		why = "it has no time to live of its own"
+	}
+	f.found(StuckLock, nil, fmt.Sprintf("the lock of the first start is %s old, and should have gone after %s: %s", age.Round(time.Second), life, why), func() error {
 		f.steps = append(f.steps, Step{Op: Unlock, Before: l, Text: "delete the lock"})
 		return nil
 	})
