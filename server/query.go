@@ -163,7 +163,7 @@ func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
 		}
 	}
 	run.request = store.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
-	run.narrow(props.KeyPaths)
+	run.narrow(x.r.Context(), props.KeyPaths)
 	if run.max, err = x.maxRows(); err != nil {
 		return nil, err
 	}

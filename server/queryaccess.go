@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -14,8 +16,8 @@ import (
 // Where a condition says more than that, the store asks it of the documents in the order that they are read fastest in, and shows those of
 // which it is true in the order that rows have. Where all documents are needed for the first row, they come in any order.
 
-// narrow has the store read what the condition can be true of.
-func (r *queryRun) narrow(paths []string) {
+// narrow has the store read what the condition can be true of. ctx is the request's.
+func (r *queryRun) narrow(ctx context.Context, paths []string) {
 	sets, exact, ok := r.b.Among(pathNames(paths))
 	if ok {
 		r.request.Sets = make([]store.ItemSet, 0, len(sets))
@@ -29,7 +31,7 @@ func (r *queryRun) narrow(paths []string) {
 		}
 	}
 	if !exact {
-		r.request.Filter = r.b.Filter()
+		r.request.Filter = r.b.Filter(ctx)
 		return
 	}
 	if b, ok := r.b.Uniform(); ok {

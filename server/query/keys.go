@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"strconv"
 )
 
@@ -41,10 +42,10 @@ func (b *Bound) Among(paths [][]string) (sets []DocumentSet, exact, ok bool) {
 }
 
 // Filter returns a function that says of documents whether the condition is true
-// of what FROM makes of them, at least once. It serves one goroutine at a time.
-// Its error is that of [Rows.Each].
-func (b *Bound) Filter() func(doc []byte) (bool, error) {
-	rows := b.Rows()
+// of what FROM makes of them, at least once, until ctx is done. It serves one
+// goroutine at a time. Its error is that of [Rows.Each].
+func (b *Bound) Filter(ctx context.Context) func(doc []byte) (bool, error) {
+	rows := b.Rows().Until(ctx)
 	found := false
 	visit := func() bool {
 		found = true
