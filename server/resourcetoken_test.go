@@ -241,6 +241,12 @@ func TestTokenOfAPartitionKeySeesOnlyItsDocuments(t *testing.T) {
 			t.Errorf("%s: %s", what, a.body)
 		}
 	}
+	// Nor does a condition lead out of it that says by itself which documents are read.
+	for _, where := range []string{"c.pk = 'q'", "c.pk IN ('q', 'p') AND c.id = 'of q'", "c.id = 'of q'", "STARTSWITH(c.id, 'of q')"} {
+		body := `{"query":"SELECT * FROM c WHERE ` + where + `"}`
+		ts.withToken("POST", orders+"/docs", token, query, body).want(200).wantBody(`"_count":0`)
+		ts.withToken("POST", orders+"/docs", token, query, strings.Replace(body, "*", "VALUE COUNT(1)", 1)).want(200).wantBody(`"Documents":[0]`)
+	}
 	ts.withToken("POST", orders+"/docs", token, pk(`["p"]`), `{"id":"1","pk":"q"}`).want(400, wire.SubPartitionKeyMismatch)
 }
 
