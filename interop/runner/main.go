@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	names := flags.String("suites", "raw,go,js,python,python-async,java", "which suites, with commas; they run in that order")
 	transports := flags.String("transports", "tls,plain", "over what, with commas")
 	verbose := flags.Bool("v", false, "show the output of suites that pass, too")
-	keep := flags.String("record", "", "a file to keep what the suites did in, when all is as it should be: interop/results.json")
+	keep := flags.String("record", "", "a file to keep what each suite did in that ends as it should: interop/results.json")
 	timeout := flags.Duration("timeout", 10*time.Minute, "how long a suite may run over one transport")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -69,7 +69,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("build changefeed: %w", err)
 	}
 	table := newTable(catalogue)
-	served := map[string]map[string]bool{} // operations, by suite
 	for _, name := range strings.Split(*names, ",") {
 		suite, known := suites[name]
 		if !known {
@@ -85,12 +84,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("prepare %s: %w", name, err)
 		}
 		writef(out, "%s: prepared in %d s\n", name, int(time.Since(began).Seconds()))
-		served[name] = map[string]bool{}
+		served := map[string]bool{} // operations
 		for _, transport := range strings.Split(*transports, ",") {
 			one := attempt{
 				suite: name, directory: directory, transport: transport, binary: binary,
 				work: filepath.Join(work, name+"-"+transport), verbose: *verbose, timeout: *timeout,
-				served: served[name],
+				served: served,
 			}
 			if transport == "tls" {
 				one.flags = suite.tls
@@ -107,11 +106,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				return context.Cause(ctx)
 			}
 		}
+		if *keep != "" && table.clean(name) {
+			if err := record(*keep, table, name, served); err != nil {
+				return err
+			}
+		}
 	}
-	if err := table.print(out); err != nil || *keep == "" {
-		return err
-	}
-	return record(*keep, table, served)
+	return table.print(out)
 }
 
 // prepare installs and compiles what a suite needs; its output shows only if that fails.

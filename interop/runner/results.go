@@ -12,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // results are what the suites did when they were last recorded (-record). docs/support.md is made of them.
@@ -45,23 +46,21 @@ func readResults(path string) (results, error) {
 	return r, nil
 }
 
-// record puts what the suites of a table did in the place of what the file has of them.
-func record(path string, t *table, served map[string]map[string]bool) error {
+// record puts what a suite did in the place of what the file has of it.
+func record(path string, t *table, suite string, operations map[string]bool) error {
 	r, err := readResults(path)
 	if err != nil {
 		return err
 	}
-	for suite, operations := range served {
-		s := &suiteResult{Scenarios: map[string]string{}, Operations: slices.Sorted(maps.Keys(operations))}
-		for _, column := range t.columns {
-			for scenario, cell := range t.cells[column] {
-				if cell != "." && columnOf(suite, column) {
-					s.Scenarios[scenario] = cell
-				}
+	s := &suiteResult{Scenarios: map[string]string{}, Operations: slices.Sorted(maps.Keys(operations))}
+	for _, column := range t.columnsOf(suite) {
+		for scenario, cell := range t.cells[column] {
+			if cell != "." {
+				s.Scenarios[scenario] = cell
 			}
 		}
-		r.Suites[suite] = s
 	}
+	r.Suites[suite] = s
 	r.About = aboutResults
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -70,9 +69,19 @@ func record(path string, t *table, served map[string]map[string]bool) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644) //nolint:gosec // it is a part of the repository
 }
 
-// columnOf reports whether a column of the table is one of a suite.
-func columnOf(suite, column string) bool {
-	return column == suite+"/tls" || column == suite+"/plain"
+// columnsOf are the columns of the table that are a suite's, one for each transport.
+func (t *table) columnsOf(suite string) (columns []string) {
+	for _, column := range t.columns {
+		if name, _, _ := strings.Cut(column, "/"); name == suite {
+			columns = append(columns, column)
+		}
+	}
+	return columns
+}
+
+// clean reports whether all that a suite did is as it should be.
+func (t *table) clean(suite string) bool {
+	return !slices.ContainsFunc(t.problems, func(p string) bool { return strings.HasPrefix(p, suite+"/") })
 }
 
 // answered is a line of the server's metrics: how many requests of an operation were answered with a status.

@@ -36,7 +36,7 @@ func TestRecordReplacesTheSuitesThatRanAndKeepsTheOthers(t *testing.T) {
 	}
 	table := newTable([]scenario{{Name: "a", Suites: []string{"go"}}, {Name: "b", Suites: []string{"go", "js"}}})
 	table.add("go", "tls", map[string]string{"a": "ok"}, map[string]string{"b": "it can't"}, nil)
-	if err := record(path, table, map[string]map[string]bool{"go": {"read a": true}}); err != nil {
+	if err := record(path, table, "go", map[string]bool{"read a": true}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := readResults(path)
@@ -49,5 +49,15 @@ func TestRecordReplacesTheSuitesThatRanAndKeepsTheOthers(t *testing.T) {
 	}
 	if j := r.Suites["java"]; j == nil || j.Scenarios["a"] != "ok" || len(r.Suites) != 2 {
 		t.Errorf("the others: %+v", r.Suites)
+	}
+}
+
+func TestASuiteWithAProblemOverOneTransportIsNotClean(t *testing.T) {
+	table := newTable([]scenario{{Name: "a", Suites: []string{"python", "python-async"}}})
+	table.add("python", "tls", map[string]string{"a": "ok"}, nil, nil)
+	table.add("python-async", "tls", map[string]string{"a": "ok"}, nil, nil)
+	table.add("python-async", "plain", map[string]string{"a": "failed\twhy"}, nil, nil)
+	if !table.clean("python") || table.clean("python-async") {
+		t.Errorf("problems: %q", table.problems)
 	}
 }
