@@ -67,6 +67,23 @@ func TestConditionsOnTheItemComeBeforeItsJoins(t *testing.T) {
 	}
 }
 
+// What isn't the same for every row is evaluated for every row.
+func TestVolatileConditionsAreEvaluatedForEveryRow(t *testing.T) {
+	doc := wide(200)
+	for _, text := range []string{
+		`SELECT VALUE 1 FROM c JOIN a IN c.list JOIN b IN c.list WHERE rand() < 0.5`,
+		`SELECT VALUE 1 FROM c JOIN a IN c.list JOIN b IN c.list WHERE EXISTS(SELECT VALUE 1 WHERE RAND() < 0.5)`,
+	} {
+		seen := 0
+		if err := bound(t, text, nil).Rows().Each(doc, func() bool {
+			seen++
+			return true
+		}); err != nil || seen < 10_000 || seen > 30_000 {
+			t.Errorf("%s: %d of 40000 rows (%v)", text, seen, err)
+		}
+	}
+}
+
 // Somebody who doesn't wait any longer ends a join in its middle, also one without
 // any row.
 func TestAJoinEndsWithItsContext(t *testing.T) {

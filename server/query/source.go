@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // FROM, as it is run. A document makes a row for every combination of what its
@@ -126,7 +127,11 @@ func (c *compiler) from(q *selectQuery, where expr) *from {
 	p.filters = make([][]evaluator, len(p.loops)+1)
 	for _, term := range conjuncts(where, nil) {
 		needs := 0
-		eachBinding(term, func(binding int) { needs = max(needs, depth[binding]) })
+		eachName(term, func(binding int) { needs = max(needs, depth[binding]) }, func(function string) {
+			if functions[function].volatile {
+				needs = len(p.loops) // RAND() is another for each row
+			}
+		})
 		ev, _ := c.expr(term)
 		p.filters[needs] = append(p.filters[needs], ev)
 	}
@@ -148,16 +153,19 @@ func conjuncts(where expr, terms []expr) []expr {
 	return terms
 }
 
-// eachBinding calls f with what an expression names, also in its subqueries.
-func eachBinding(e expr, f func(binding int)) {
+// eachName calls binding and function with what an expression names, also in its
+// subqueries; functions in upper case.
+func eachName(e expr, binding func(int), function func(string)) {
 	switch e := e.(type) {
 	case *ident:
-		f(e.binding)
+		binding(e.binding)
+	case *call:
+		function(strings.ToUpper(e.name))
 	case *subquery:
-		walkQuery(e.q, func(x expr) { eachBinding(x, f) })
+		walkQuery(e.q, func(x expr) { eachName(x, binding, function) })
 	}
 	for _, child := range children(e) {
-		eachBinding(child, f)
+		eachName(child, binding, function)
 	}
 }
 
