@@ -152,9 +152,14 @@ func TestValuesThatAQueryMakesAreBounded(t *testing.T) {
 // would not end.
 func TestNestedSubqueriesAreCompiledInProportion(t *testing.T) {
 	for _, form := range []struct{ open, end string }{
-		{`(SELECT VALUE `, ` FROM x IN c.list)`}, {`EXISTS(SELECT VALUE `, ` FROM x IN c.list)`}, {`ARRAY(SELECT VALUE `, ` FROM x IN c.list)`},
-		{`ALL(SELECT VALUE 1 FROM x IN c.list WHERE `, `)`}, {`(SELECT VALUE `, `)`}, {`FIRST(SELECT VALUE `, ` WHERE true)`},
-		{`(SELECT VALUE COUNT(1) FROM x IN c.list WHERE `, `)`}, {`(SELECT VALUE 1 FROM (SELECT VALUE `, `) y)`},
+		{`(SELECT VALUE `, ` FROM x IN c.list)`},
+		{`EXISTS(SELECT VALUE `, ` FROM x IN c.list)`},
+		{`ARRAY(SELECT VALUE `, ` FROM x IN c.list)`},
+		{`ALL(SELECT VALUE 1 FROM x IN c.list WHERE `, `)`},
+		{`(SELECT VALUE `, `)`},
+		{`FIRST(SELECT VALUE `, ` WHERE true)`},
+		{`(SELECT VALUE COUNT(1) FROM x IN c.list WHERE `, `)`},
+		{`(SELECT VALUE 1 FROM (SELECT VALUE `, `) y)`},
 	} {
 		const deep = 60
 		text := `SELECT VALUE ` + strings.Repeat(form.open, deep) + `c.n` + strings.Repeat(form.end, deep) + ` FROM c`
