@@ -204,7 +204,7 @@ func (a *allowance) permits(x *exchange, r route) error {
 		return err
 	}
 	switch {
-	case shape == "/dbs/*/colls/*/docs" && !isPlan(x):
+	case shape == "/dbs/*/colls/*/docs" && r.op != opPlan:
 		return a.permitsFeed(x, r)
 	case shape == "/dbs/*/colls/*/docs/*":
 		return a.permitsItem(x)
@@ -231,7 +231,7 @@ func (a *allowance) permitsFeed(x *exchange, r route) error {
 	switch {
 	case a.reach.Item != "":
 		return insufficient("The token is for one item, which is addressed by its id; to %s is about any item of the container.", r.op)
-	case a.reach.Key == "", isBatch(x) && !x.flag(wire.HeaderBatchAtomic):
+	case a.reach.Key == "", r.op == opBatch && !x.flag(wire.HeaderBatchAtomic):
 		return nil // each operation of a bulk request is judged for itself, see permitsKey
 	}
 	return a.permitsHeader(x)

@@ -123,6 +123,15 @@ func TestEachScopeOfATokenReachesItsOperationsAndNoOthers(t *testing.T) {
 		{"POST", orders + "/docs", batch(pa, "true"), "DdCcKk"},
 		{"POST", orders + "/docs", batch(pb, "true"), "DdCc"},
 		{"POST", orders + "/docs", batch(nil, "false"), "DdCcKk"}, // each operation for itself
+		// A request does what its method and the first header that counts say; headers of other operations allow nothing.
+		{"GET", orders + "/docs", plan, "DdCc"},
+		{"GET", orders + "/docs", plan.with(wire.HeaderAIM, wire.AIMIncremental), "DdCc"},
+		{"GET", orders + "/docs", batch(nil, "false"), "DdCc"},
+		{"GET", orders + "/docs", batch(feed, "false"), "DdCc"},
+		{"GET", orders + "/docs/b", plan.with(wire.HeaderPartitionKey, `["pb"]`), "DdCc"},
+		{"POST", orders + "/docs", batch(plan, "true"), "DdCc"},
+		{"POST", orders + "/docs", batch(key(plan, pb), "true"), "DdCc"},
+		{"POST", orders + "/docs", batch(plan, "false"), "DdCcKk"},
 		{"POST", orders + "/docs", upsert, "DC"},
 		{"POST", orders + "/docs", key(upsert, pa), "DCK"},
 		{"POST", orders + "/docs", pa, "DCK"},

@@ -69,8 +69,8 @@ func (s *Server) table() []route {
 		{http.MethodGet, "/dbs/*/colls/*/pkranges", nil, "read partition key ranges", false, s.readKeyRanges},
 		{http.MethodGet, "/dbs/*/colls/*/docs", isChangeFeed, "read change feed", false, s.readChangeFeed},
 		{http.MethodGet, "/dbs/*/colls/*/docs", nil, "read documents", false, s.readDocuments},
-		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, "batch", false, s.runBatch}, // one that only reads may be signed with a read-only key
-		{http.MethodPost, "/dbs/*/colls/*/docs", isPlan, "plan query", false, s.planQuery},
+		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, opBatch, false, s.runBatch}, // one that only reads may be signed with a read-only key
+		{http.MethodPost, "/dbs/*/colls/*/docs", isPlan, opPlan, false, s.planQuery},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isQuery, opQuery, false, s.queryDocuments},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isUpsert, "upsert document", true, s.upsertDocument},
 		{http.MethodPost, "/dbs/*/colls/*/docs", nil, "create document", true, s.createDocument},
@@ -81,8 +81,13 @@ func (s *Server) table() []route {
 	}...)
 }
 
-// opQuery is the one operation that others are told from by its name.
-const opQuery = "query documents"
+// Operations that others are told from by their names. Headers don't tell them:
+// a request may have those of several operations.
+const (
+	opQuery = "query documents"
+	opBatch = "batch"
+	opPlan  = "plan query"
+)
 
 // Conditions of routes. A POST to docs is, in this order, a batch, a query plan,
 // a query, an upsert or a create: SDKs send the plan with different content
