@@ -122,7 +122,7 @@ func (w writer) expr(depth int) string {
 	case 8:
 		return w.pick("STARTSWITH", "ENDSWITH", "CONTAINS", "ARRAY_CONTAINS") + "(" + x() + ", " + x() + w.pick("", ", true", ", false", ", "+x()) + ")"
 	case 9:
-		return "[" + x() + ", " + x() + "]"
+		return "[" + x() + ", " + x() + "]" + w.pick("", "", "[0]", "[1]", "[2]")
 	case 10:
 		return `{"a": ` + x() + `, b: ` + x() + "}" + w.pick("", ".a")
 	}
@@ -226,7 +226,11 @@ func (w writer) from() (text string, in writer, sorts bool) {
 // simple is a query of one thing, which nothing around it hides.
 func (w writer) simple() string {
 	x := func() string { return w.pick("c.a", "c.b", "c.a[0]", "c.a[1]", "c.b[0]", w.path(), w.scalar()) }
-	switch w.r.IntN(8) {
+	switch w.r.IntN(10) {
+	case 8:
+		return "SELECT VALUE " + w.pick(w.string(), w.string(), "c.a") + " || " + w.pick(w.string(), `""`, "c.b") + " FROM c"
+	case 9:
+		return "SELECT VALUE [" + x() + ", " + x() + "][" + w.pick("0", "1", "2", "LENGTH("+w.string()+")") + "] FROM c"
 	case 6:
 		return "SELECT VALUE " + w.string() + " LIKE " + w.pattern() + " FROM c"
 	case 7:
