@@ -95,6 +95,9 @@ func (i Issuer) Validate() error {
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || !mayAsk(u) {
 		return fmt.Errorf("%q is no URL of the form https://host/path (http only on this machine)", i.URL)
 	}
+	if u.User != nil {
+		return fmt.Errorf("%s has a user in it, who would be told to everybody whose token is refused", u.Redacted())
+	}
 	return nil
 }
 

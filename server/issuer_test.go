@@ -382,6 +382,10 @@ func TestIssuersThatCantBeAskedSafelyAreRefused(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
+	// A refused token's message has the URL in it, for anybody.
+	if _, err := newIssuer(Issuer{URL: "https://ada:secret@login.example.com/"}, nil); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a URL with a password: %v", err)
+	}
 	// Nor may it send the server elsewhere in plain text.
 	for what, keys := range map[string]string{"keys": "http://login.example.com/keys", "a redirection": "http://localhost:4444/redirect"} {
 		asked := false
