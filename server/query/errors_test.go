@@ -73,6 +73,10 @@ func TestWhatIsNotEvaluatedIsRefusedByName(t *testing.T) {
 		`SELECT VectorDistance(c.a, [1]) FROM c`:                "the function VECTORDISTANCE",
 		`SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x')`: "ORDER BY RANK",
 		`SELECT TOP 1 * FROM c OFFSET 1 LIMIT 2`:                "TOP together with OFFSET LIMIT",
+		`SELECT COUNT(1) FROM c GROUP BY (SELECT VALUE c.a)`:    "a subquery in GROUP BY",
+		`SELECT COUNT(1) FROM c GROUP BY [EXISTS(SELECT c.a)]`:  "a subquery in GROUP BY",
+		`SELECT RAND() AS r FROM c GROUP BY RAND()`:             "GROUP BY RAND(), which names no property,",
+		`SELECT COUNT(1) FROM c GROUP BY c.a, LOWER(@p)`:        "GROUP BY LOWER(@p), which names no property,",
 	} {
 		_, err := query.Parse(text)
 		var e *query.UnsupportedError

@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -54,6 +55,9 @@ func (c *checker) groups() error {
 	}
 	keys := map[string]bool{}
 	for _, e := range q.groupBy {
+		if err := groupKey(e); err != nil {
+			return err
+		}
 		keys[spelling(e)] = true
 	}
 	for _, e := range selectList(q) {
@@ -62,6 +66,23 @@ func (c *checker) groups() error {
 		}
 	}
 	return nil
+}
+
+// groupKey takes what the service can group by. A key that is made of no property is the same for all items, or
+// another one each time it is asked for, of which no page could be continued.
+func groupKey(e expr) error {
+	switch {
+	case hasSubquery(e):
+		return &UnsupportedError{What: "a subquery in GROUP BY"}
+	case !hasProperty(e):
+		return &UnsupportedError{What: "GROUP BY " + printExpr(e) + ", which names no property,"}
+	}
+	return nil
+}
+
+// hasProperty says whether there is a path in one of the expressions.
+func hasProperty(list ...expr) bool {
+	return slices.ContainsFunc(list, func(e expr) bool { return root(e) != nil || hasProperty(children(e)...) })
 }
 
 // overGroups takes what has one value for each group.
