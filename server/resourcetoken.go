@@ -74,10 +74,15 @@ func decodeClaims(b []byte) (c claims, ok bool) {
 // makeToken makes a token of a permission, valid from now on. It is signed with the first of the account's keys.
 func (s *Server) makeToken(u *user, p permission, life time.Duration) string {
 	now := s.db.Now()
-	b := claims{
+	return s.signClaims(claims{
 		database: u.database.RID, user: u.record.Number, permission: p.Number, all: p.All,
 		from: now, until: now.Add(life), reach: p.Reach.digest(),
-	}.encode()
+	})
+}
+
+// signClaims makes a token that says c.
+func (s *Server) signClaims(c claims) string {
+	b := c.encode()
 	sig := s.keys[0].key.Sign(tokenDomain + string(b))
 	return "type=resource&ver=1&sig=" + base64.StdEncoding.EncodeToString(sig) + ";" + base64.StdEncoding.EncodeToString(b) + ";"
 }
