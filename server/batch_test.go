@@ -84,6 +84,9 @@ func TestTransactionThatFailsDoesNothing(t *testing.T) {
 		`{"operationType":"Patch","id":"there","resourceBody":[]}`:                                                                                   "400",
 		`{"operationType":"Create","resourceBody":{"id":"x","pk":"q"}}`:                                                                              "400",
 		`{"operationType":"Create"}`:                                                                                                                 "400",
+		`{"operationType":"Read","id":"there","partitionKey":"[\"q\"]"}`:                                                                             "400",
+		`{"operationType":"Upsert","partitionKey":"[\"q\"]","resourceBody":{"id":"x","pk":"p"}}`:                                                     "400",
+		`{"operationType":"Delete","id":"there","partitionKey":"[\"p\",\"q\"]"}`:                                                                     "400",
 	} {
 		r := ts.batch(transaction, `[{"operationType":"Create","resourceBody":{"id":"b1","pk":"p"}},{"operationType":"Upsert","resourceBody":{"id":"there","pk":"p","v":5}},`+
 			third+`,{"operationType":"Upsert","resourceBody":{"id":"b2","pk":"p"}}]`, 207, "424 424 "+code+" 424")
@@ -92,6 +95,18 @@ func TestTransactionThatFailsDoesNothing(t *testing.T) {
 		}
 	}
 	ts.do("GET", orders+"/docs", nil, "").want(200).wantHeader(wire.HeaderItemCount, "1").wantBody(`"v":1`)
+}
+
+func TestTransactionIsOnOneKeyWhoeverNamesIt(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	ts.batch(transaction, `[{"operationType":"Create","partitionKey":"[ \"p\" ]","resourceBody":{"id":"1","pk":"p"}},{"operationType":"Read","id":"1"}]`, 200, "201 200")
+	without := headers{"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": "True"}
+	ts.batch(without, `[{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"2","pk":"p"}},{"operationType":"Read","partitionKey":"[\"p\"]","id":"1"}]`, 200, "201 200")
+	r := ts.batch(without, `[{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"3","pk":"p"}},{"operationType":"Read","partitionKey":"[\"q\"]","id":"1"}]`, 207, "424 400")
+	if m := r[1].Message; !strings.Contains(m, `operation 1 is ["q"]`) || !strings.Contains(m, `on ["p"]`) {
+		t.Error(m)
+	}
+	ts.do("GET", orders+"/docs/3", pk(`["p"]`), "").want(404)
 }
 
 func TestTransactionWhoseAnswerIsTooLargeIsRefused(t *testing.T) {

@@ -125,6 +125,8 @@ func TestTransactionOfDotNetThatFailsDoesNothingAndSaysWhy(t *testing.T) {
 		{row(hybridrow.Create, "", "", "\x80\x00 CosmosBinary"), "400"},
 		{row(hybridrow.Create, "", "", ""), "400"},
 		{row(hybridrow.Create, "nonsense", "", `{"id":"x","pk":"p"}`), "400"},
+		{row(hybridrow.Create, `["q"]`, "", `{"id":"x","pk":"p"}`), "400"},
+		{row(hybridrow.Read, `["q"]`, "there", ""), "400"},
 	} {
 		r := ts.rows(dotnetTransaction, 207, "424 424 "+c.code+" 424", row(hybridrow.Create, "", "", `{"id":"b1","pk":"p"}`),
 			row(hybridrow.Upsert, "", "", `{"id":"there","pk":"p","v":5}`), c.third, row(hybridrow.Upsert, "", "", `{"id":"b2","pk":"p"}`))

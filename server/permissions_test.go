@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -132,6 +133,9 @@ func TestPermissionsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		permissionJSON("p", "All", "dbs/shop", `["x"]`):                 {400, "no resourcePartitionKey"},
 		permissionJSON("p", "All", link, `["x","y"]`):                   {400, "has 2 values"},
 		permissionJSON("p", "All", link, `{"x":1}`):                     {400, "no partition key"},
+		permissionJSON("p", "All", link, `[]`):                          {400, "is [], which names no key"},
+		permissionJSON("p", "All", link, ` [ ]`):                        {400, "is [], which names no key"},
+		permissionJSON("p", "All", link+"/docs/a", `[]`):                {400, "is [], which names no key"},
 		permissionJSON("p", "All", "dbs/shop/colls/none", ""):           {404, "none"},
 		permissionJSON("there", "All", link, ""):                        {409, "a permission there already"},
 		permissionJSON("p", "All", link, `["x"]`):                       {409, "for that resource and partition key already"},
@@ -146,6 +150,28 @@ func TestPermissionsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	}
 	ts.do("POST", "/dbs/shop/users/none/permissions", nil, permissionJSON("p", "All", link, "")).want(404, wire.SubOwnerNotFound)
 	ts.do("GET", ada+"/permissions/p", nil, "").want(404)
+}
+
+// A permission for the documents without a key is for those alone; and what is no key reaches nothing rather than everything.
+func TestAPermissionForNoKeyDoesNotReachTheOthers(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
+	ts.must("POST", orders+"/docs", pk(`[{}]`), `{"id":"none"}`)
+	ts.must("POST", orders+"/docs", pk(`["x"]`), `{"id":"x","pk":"x"}`)
+	token := ts.token("p", "All", "dbs/shop/colls/orders", `[{}]`)
+	for _, none := range []string{`[{}]`, `[]`} {
+		ts.withToken("GET", orders+"/docs/none", token, pk(none), "").want(200)
+		ts.withToken("GET", orders+"/docs", token, pk(none), "").want(200).wantHeader(wire.HeaderItemCount, "1")
+	}
+	ts.withToken("GET", orders+"/docs/x", token, pk(`["x"]`), "").want(403)
+	ts.withToken("GET", orders+"/docs", token, nil, "").want(403)
+	for _, text := range []string{`[`, `x`} {
+		for _, key := range []feed.PartitionKey{nil, {}, {feed.Undefined}, {"x"}} {
+			if r := (reach{Container: "c", Key: text}); r.covers(key) {
+				t.Errorf("the key %s of a permission covers %v", text, key)
+			}
+		}
+	}
 }
 
 func TestAUserHasAsManyPermissionsAsARecordHoldsAndThenAClearError(t *testing.T) {

@@ -55,6 +55,9 @@ func (r reach) key() feed.PartitionKey {
 // covers reports whether documents of a partition key are within the reach. nil is no key.
 func (r reach) covers(key feed.PartitionKey) bool {
 	own := r.key()
+	if r.Key != "" && len(own) == 0 {
+		return false // it says a key and none can be read of it, so it reaches nothing
+	}
 	return len(own) <= len(key) && slices.Equal(own, key[:len(own)])
 }
 
@@ -130,9 +133,14 @@ func (x *exchange) keyFor(c *store.Container, text json.RawMessage) (feed.Partit
 	if text[0] != '[' {
 		array = "[" + array + "]"
 	}
-	key, err := parseKey(array)
-	if err != nil {
+	key, err := feed.ParsePartitionKey(array)
+	switch {
+	case err != nil:
 		return nil, badRequest("the resourcePartitionKey of a permission is no partition key: %v", err)
+	case len(key) == 0:
+		// In a header it stands for documents without a key. Here whoever sends it may as well mean all of them.
+		return nil, badRequest("the resourcePartitionKey of a permission is [], which names no key: leave it out for the documents of all keys, " +
+			"or write [{}] for those without one")
 	}
 	p, err := c.Properties(x.r.Context())
 	if err != nil {

@@ -3,13 +3,15 @@ package server
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
 )
 
 // A batch with x-ms-cosmos-batch-atomic: true is a transaction on one logical partition: all of it is done, in order
-// and at one LSN, or nothing. The operation that fails has its own status, all others 424.
+// and at one LSN, or nothing. The operation that fails has its own status, all others 424. The key is in the header; an
+// operation may repeat it (or, without the header, bring it), but not name another.
 
 // errNotDone is what became of the operations beside the one that failed.
 var errNotDone = failure(http.StatusFailedDependency, 0, "not done, because another operation of the batch failed")
@@ -21,13 +23,16 @@ func (x *exchange) transact(c *store.Container, b batch) error {
 	}
 	prepared := make([]store.Operation, len(b.ops))
 	for i, o := range b.ops {
-		if o.err != nil {
+		switch {
+		case o.err != nil:
 			return x.sendFailedBatch(b, i, batchResult{err: o.err})
+		case key == nil:
+			key = o.key
+		case o.key != nil && !slices.Equal(o.key, key):
+			return x.sendFailedBatch(b, i, batchResult{err: badRequest(
+				"the partitionKey of operation %d is %s, and the transaction is on %s: all operations of one are on one partition key", i, o.key, key)})
 		}
 		prepared[i] = o.Operation
-		if key == nil {
-			key = o.key
-		}
 	}
 	results, err := c.Batch(x.r.Context(), key, prepared)
 	for {
