@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"time"
 )
 
@@ -8,12 +9,12 @@ import (
 type frame struct {
 	extractor
 	inner []extractor // of the bindings other than the document
-	steps int         // combinations of FROM that were looked at
+	steps int         // of work, since somebody was asked whether to go on; see spend
 	// stopped returns the reason for which nobody wants the result any more; nil: nobody tells.
 	stopped func() error
 	args    []value // a stack of arguments of the calls under way
 	held    int     // what they take, in bytes
-	err     error   // why the document can't be evaluated: an *EvaluationError
+	err     error   // why the document can't be evaluated: an *EvaluationError, or what stopped returned
 	// group is what expressions over groups see.
 	group *group
 }
@@ -148,13 +149,17 @@ func (c *compiler) fold(e evaluator, constant bool) (evaluator, bool) {
 	if !constant || c.folded > maxFoldedBytes {
 		return e, false
 	}
-	var f frame
+	// What takes long is computed for a document, where somebody can stop it.
+	f := frame{stopped: func() error { return errLongConstant }}
 	v := e(&f)
 	if c.folded += len(v.b); f.err != nil || c.folded > maxFoldedBytes {
 		return e, false
 	}
 	return func(*frame) value { return v }, true
 }
+
+// errLongConstant stops the evaluation of constants that takes long.
+var errLongConstant = errors.New("the constant takes long to compute")
 
 // maxFoldedBytes bounds the constants that a query keeps: a text has room for
 // thousands of expressions, each of which may make a value as long as an item of a
@@ -173,10 +178,10 @@ func (c *compiler) expr(e expr) (evaluator, bool) {
 	if binding, path, ok := boundPath(e, c.params); ok {
 		if binding != document {
 			raw := c.raw(binding, path)
-			return func(f *frame) value { return decode(raw(f)) }, false
+			return func(f *frame) value { return f.read(raw(f)) }, false
 		}
 		slot := c.slot(path)
-		return func(f *frame) value { return decode(f.slots[slot]) }, false
+		return func(f *frame) value { return f.read(f.slots[slot]) }, false
 	}
 	switch e := e.(type) {
 	case *member:
@@ -248,7 +253,7 @@ func (c *compiler) constructed(e expr) (evaluator, bool) {
 	emit, constant := c.emit(e)
 	return func(f *frame) value {
 		b, _ := emit(f, nil)
-		return decode(b)
+		return f.read(b)
 	}, constant
 }
 

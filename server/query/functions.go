@@ -36,7 +36,7 @@ type function struct {
 	eval func(args []value) value
 	// prepare, instead of eval, does once per query what needn't be done per row:
 	// it returns the eval of one call.
-	prepare func(s site) func(args []value) value
+	prepare func(s site) func(f *frame, args []value) value
 	// pairs: beyond min, arguments come two at a time.
 	pairs bool
 	// volatile marks a function whose value isn't made of its arguments alone.

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"slices"
 )
 
@@ -90,27 +91,73 @@ func arrayContains(a []value) value {
 }
 
 func hasElement(array []byte, wanted value, partial bool) bool {
+	is := equalTo(wanted)
+	if partial && wanted.kind == kindObject {
+		is = hasMembers(wanted.b)
+	}
 	found := false
 	eachElement(array, func(_ int, raw []byte) bool {
-		v := decode(raw)
-		if partial && v.kind == kindObject && wanted.kind == kindObject {
-			found = hasMembers(v.b, wanted.b)
-		} else {
-			found = equal(v, wanted)
-		}
+		found = is(decode(raw))
 		return !found
 	})
 	return found
 }
 
-func hasMembers(object, wanted []byte) bool {
-	all := true
+// equalTo says of values whether they equal one. What is looked for is read once, however many it is
+// compared with.
+func equalTo(wanted value) func(v value) bool {
+	if wanted.kind != kindArray && wanted.kind != kindObject {
+		return func(v value) bool { return equal(v, wanted) }
+	}
+	key := appendKey(nil, wanted)
+	var buf []byte
+	return func(v value) bool {
+		if v.kind != wanted.kind {
+			return false
+		}
+		buf = appendKey(buf[:0], v)
+		return bytes.Equal(buf, key)
+	}
+}
+
+// hasMembers says of values whether they are objects that have the members of one,
+// and maybe others. It reads each once.
+func hasMembers(wanted []byte) func(v value) bool {
+	type member struct {
+		equals func(v value) bool
+		seen   int // the object in which it was last met, counted from 1
+	}
+	members := map[string]*member{}
 	eachMember(wanted, func(name, raw []byte) bool {
-		v := lookup(object, name)
-		all = v.kind != kindUndefined && equal(v, decode(raw))
-		return all
+		if members[string(name)] == nil { // of two with one name the first
+			members[string(name)] = &member{equals: equalTo(decode(raw))}
+		}
+		return true
 	})
-	return all
+	objects := 0
+	return func(v value) bool {
+		if v.kind != kindObject {
+			return false
+		}
+		objects++
+		left := len(members)
+		if left == 0 {
+			return true
+		}
+		eachMember(v.b, func(name, raw []byte) bool {
+			m := members[string(name)]
+			if m == nil || m.seen == objects {
+				return true
+			}
+			m.seen = objects
+			if !m.equals(decode(raw)) {
+				return false
+			}
+			left--
+			return left > 0
+		})
+		return left == 0
+	}
 }
 
 // arrayContainsEach is ARRAY_CONTAINS of each further argument, joined by AND or

@@ -52,7 +52,7 @@ func (c *compiler) call(e *call) (evaluator, bool) {
 			s.args[i] = fixed{constant: true, v: ev(&frame{})}
 		}
 	}
-	eval := fn.eval
+	eval := func(_ *frame, args []value) value { return fn.eval(args) }
 	if fn.prepare != nil {
 		eval = fn.prepare(s)
 	}
@@ -67,8 +67,8 @@ func (c *compiler) call(e *call) (evaluator, bool) {
 			}
 		}
 		v := value{}
-		if f.err == nil {
-			v = eval(f.args[base:])
+		if f.err == nil && f.spend(f.held-held) {
+			v = eval(f, f.args[base:])
 		}
 		f.args, f.held = f.args[:base], held
 		if v.kind == kindUndefined && v.b != nil {

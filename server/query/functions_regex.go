@@ -1,7 +1,9 @@
 package query
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -13,12 +15,13 @@ import (
 type expression struct {
 	pattern, modifiers string
 	re                 *regexp.Regexp // nil when it is none
+	size               int            // about how many steps it takes for each byte of a text
 	problem            string         // why the service's may be understood and this one isn't
 }
 
 // regexMatch compiles a pattern once per query when it is constant, else when it
 // changes. Matching takes time in proportion to the string.
-func regexMatch(s site) func(a []value) value {
+func regexMatch(s site) func(f *frame, a []value) value {
 	var last atomic.Pointer[expression]
 	known := s.args[1].constant && (len(s.args) < 3 || s.args[2].constant)
 	if known {
@@ -27,11 +30,11 @@ func regexMatch(s site) func(a []value) value {
 			modifiers = s.args[2].v
 		}
 		if !areStrings([]value{pattern, modifiers}) {
-			return func([]value) value { return value{} }
+			return func(*frame, []value) value { return value{} }
 		}
 		last.Store(newExpression(string(pattern.b), string(modifiers.b)))
 	}
-	return func(a []value) value {
+	return func(f *frame, a []value) value {
 		if !areStrings(a) {
 			return value{}
 		}
@@ -52,9 +55,52 @@ func regexMatch(s site) func(a []value) value {
 		case x.re == nil:
 			return value{}
 		}
-		return boolOf(x.re.Match(a[0].b))
+		return boolOf(x.match(f, a[0].b))
 	}
 }
+
+// longMatch is from how many steps on a match is one that somebody may want to end. A step is one instruction of the
+// compiled pattern at one byte of the text, a nanosecond or some: a pattern of a few kilobytes can have a million.
+const longMatch = 1 << 27
+
+func (x *expression) match(f *frame, text []byte) bool {
+	if x.size*len(text) < longMatch {
+		return x.re.Match(text)
+	}
+	return x.re.MatchReader(&watchedText{text: bytes.NewReader(text), f: f, size: x.size})
+}
+
+// watchedText is a text that ends when the evaluation has no purpose any more.
+type watchedText struct {
+	text *bytes.Reader
+	f    *frame
+	size int
+}
+
+// ReadRune returns the next character.
+func (w *watchedText) ReadRune() (r rune, size int, err error) {
+	if !w.f.spend(w.size) {
+		return 0, 0, io.EOF
+	}
+	return w.text.ReadRune()
+}
+
+// sizeOf is how many instructions a pattern has when it is compiled.
+func sizeOf(pattern string) int {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 1
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return 1
+	}
+	return len(prog.Inst)
+}
+
+// smallPattern is how long a pattern may be, in bytes, whose own length is taken for that of what is made of it, if it
+// repeats nothing many times.
+const smallPattern = 64
 
 // maxPattern is the longest pattern that is compiled, in bytes: a compiled one
 // takes some hundred times as much.
@@ -93,6 +139,9 @@ func newExpression(pattern, modifiers string) *expression {
 		x.problem = "the regular expression is understood by PCRE at most, and this server has RE2: " + wrong.Error()
 	}
 	x.re = re
+	if x.size = len(pattern); x.size > smallPattern || strings.IndexByte(pattern, '{') >= 0 {
+		x.size = sizeOf(pattern)
+	}
 	return x
 }
 

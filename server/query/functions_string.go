@@ -12,10 +12,10 @@ import (
 var stringFunctions = map[string]function{
 	"CONCAT":          {class: classString, min: 2, max: many, eval: concat},
 	"CONTAINS":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.Contains, foldContains)},
-	"CONTAINS_ALL_CI": {class: classString, min: 2, max: many, eval: containsAll(true)},
-	"CONTAINS_ALL_CS": {class: classString, min: 2, max: many, eval: containsAll(false)},
-	"CONTAINS_ANY_CI": {class: classString, min: 2, max: many, eval: containsAny(true)},
-	"CONTAINS_ANY_CS": {class: classString, min: 2, max: many, eval: containsAny(false)},
+	"CONTAINS_ALL_CI": {class: classString, min: 2, max: many, prepare: containsAll(true)},
+	"CONTAINS_ALL_CS": {class: classString, min: 2, max: many, prepare: containsAll(false)},
+	"CONTAINS_ANY_CI": {class: classString, min: 2, max: many, prepare: containsAny(true)},
+	"CONTAINS_ANY_CS": {class: classString, min: 2, max: many, prepare: containsAny(false)},
 	"ENDSWITH":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.HasSuffix, foldSuffix)},
 	"INDEX_OF":        {class: classString, min: 2, max: 3, eval: indexOf},
 	"LASTINDEXOF":     {class: classString, min: 2, max: 3, eval: lastIndexOf},
@@ -80,26 +80,30 @@ func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, don
 }
 
 // containsAll is CONTAINS of each further argument, joined by AND.
-func containsAll(ignoreCase bool) func([]value) value {
+func containsAll(ignoreCase bool) func(site) func(*frame, []value) value {
 	return containsEach(ignoreCase, kindFalse, kindTrue)
 }
 
 // containsAny is CONTAINS of each further argument, joined by OR.
-func containsAny(ignoreCase bool) func([]value) value {
+func containsAny(ignoreCase bool) func(site) func(*frame, []value) value {
 	return containsEach(ignoreCase, kindTrue, kindFalse)
 }
 
-func containsEach(ignoreCase bool, decides, otherwise kind) func([]value) value {
+// containsEach goes over the first argument once for each of the others, of which there may be thousands.
+func containsEach(ignoreCase bool, decides, otherwise kind) func(site) func(*frame, []value) value {
 	contains := bytes.Contains
 	if ignoreCase {
 		contains = withoutCase(bytes.Contains, foldContains)
 	}
-	return func(a []value) value {
+	each := func(f *frame, a []value) value {
 		if a[0].kind != kindString {
 			return value{}
 		}
 		result := value{kind: otherwise}
 		for _, sub := range a[1:] {
+			if !f.spend(len(a[0].b)) {
+				return value{}
+			}
 			if sub.kind != kindString {
 				result = value{}
 			} else if v := boolOf(contains(a[0].b, sub.b)); v.kind == decides {
@@ -108,6 +112,7 @@ func containsEach(ignoreCase bool, decides, otherwise kind) func([]value) value 
 		}
 		return result
 	}
+	return func(site) func(*frame, []value) value { return each }
 }
 
 func concat(a []value) value {

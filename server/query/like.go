@@ -123,7 +123,7 @@ func segmentOf(chars []likeChar) likeSegment {
 }
 
 // match says whether a whole text is as the pattern has it.
-func (p likePattern) match(text []byte) bool {
+func (p likePattern) match(f *frame, text []byte) bool {
 	first, last := p.segments[0], len(p.segments)-1
 	n, ok := first.prefix(text)
 	if !ok {
@@ -133,7 +133,7 @@ func (p likePattern) match(text []byte) bool {
 		return len(text) == 0
 	}
 	for _, s := range p.segments[1:last] {
-		end := s.find(text)
+		end := s.find(f, text)
 		if end < 0 {
 			return false
 		}
@@ -158,14 +158,14 @@ func (s likeSegment) prefix(text []byte) (n int, ok bool) {
 }
 
 // find returns where the segment's first place in a text ends, or -1.
-func (s likeSegment) find(text []byte) int {
+func (s likeSegment) find(f *frame, text []byte) int {
 	if s.literal != nil {
 		if i := bytes.Index(text, s.literal); i >= 0 {
 			return i + len(s.literal)
 		}
 		return -1
 	}
-	for i := 0; i <= len(text); {
+	for i := 0; i <= len(text) && f.spend(len(s.chars)); {
 		if n, ok := s.prefix(text[i:]); ok {
 			return i + n
 		}
@@ -210,6 +210,6 @@ func (c *compiler) like(e *like) (evaluator, bool) {
 		if text.kind != kindString || like.kind != kindString {
 			return value{}
 		}
-		return boolOf(matcher(like).match(text.b) != e.not)
+		return boolOf(matcher(like).match(f, text.b) != e.not)
 	}, constX && constPattern
 }

@@ -55,7 +55,7 @@ func (c *compiler) binary(e *binaryOp) (evaluator, bool) {
 	case "||":
 		return func(f *frame) value {
 			a, b := l(f), r(f)
-			if a.kind != kindString || b.kind != kindString || f.tooLarge(len(a.b)+len(b.b)) {
+			if a.kind != kindString || b.kind != kindString || f.tooLarge(len(a.b)+len(b.b)) || !f.spendOn(a, b) {
 				return value{}
 			}
 			return value{kind: kindString, b: append(append(make([]byte, 0, len(a.b)+len(b.b)), a.b...), b.b...)}
@@ -78,7 +78,7 @@ func (c *compiler) binary(e *binaryOp) (evaluator, bool) {
 func equality(l, r evaluator, not bool) evaluator {
 	return func(f *frame) value {
 		a, b := l(f), r(f)
-		if a.kind == kindUndefined || b.kind == kindUndefined {
+		if a.kind == kindUndefined || b.kind == kindUndefined || !f.spendOn(a, b) {
 			return value{}
 		}
 		return boolOf(equal(a, b) != not)
@@ -172,7 +172,11 @@ func (c *compiler) in(e *inList) (evaluator, bool) {
 	list, constList := c.all(e.list)
 	contains := func(f *frame, v value) bool {
 		for _, item := range list {
-			if equal(v, item(f)) {
+			i := item(f)
+			if !f.spendOn(v, i) {
+				return false
+			}
+			if equal(v, i) {
 				return true
 			}
 		}

@@ -20,9 +20,13 @@ const (
 	maxValue = 16 << 20
 	// maxKept bounds what DISTINCT and GROUP BY of a subquery hold of one document.
 	maxKept = 32 << 20
-	// checkEvery is how many combinations are run through before somebody is asked
-	// whether the result is still wanted.
+	// checkEvery is how many steps are done before somebody is asked whether the
+	// result is still wanted: combinations that are run through, and bytes that are
+	// gone over, by stepBytes of them.
 	checkEvery = 4096
+	stepBytes  = 512
+	// longValue is from how many bytes on a value's are counted.
+	longValue = 4096
 )
 
 // inner is the place of a binding other than the document.
@@ -51,7 +55,7 @@ type from struct {
 func (p *from) rows(f *frame, visit func() bool) bool { return p.step(f, 0, visit) }
 
 func (p *from) step(f *frame, i int, visit func() bool) bool {
-	if !f.goesOn() {
+	if !f.spend(0) {
 		return false
 	}
 	for _, filter := range p.filters[i] {
@@ -64,17 +68,38 @@ func (p *from) step(f *frame, i int, visit func() bool) bool {
 	}
 	l := &p.loops[i]
 	return l.each(f, func(raw []byte) bool {
+		if len(raw) > longValue && !f.spend(len(raw)) {
+			return false
+		}
 		f.inner[l.at].extractAny(l.in.root, raw)
 		return p.step(f, i+1, visit)
 	})
 }
 
-// goesOn says whether the evaluation still has a purpose.
-func (f *frame) goesOn() bool {
-	if f.steps++; f.stopped != nil && f.steps%checkEvery == 0 && f.err == nil {
-		f.err = f.stopped()
+// spend notes one step of work, and what it takes to go over so many bytes. It
+// says whether the evaluation still has a purpose.
+func (f *frame) spend(bytes int) bool {
+	if f.steps += 1 + bytes/stepBytes; f.steps >= checkEvery && f.stopped != nil {
+		f.steps = 0
+		if f.err == nil {
+			f.err = f.stopped()
+		}
 	}
 	return f.err == nil
+}
+
+// read is the value of JSON, undefined once the evaluation has no purpose.
+func (f *frame) read(raw []byte) value {
+	if len(raw) > longValue && !f.spend(len(raw)) {
+		return value{}
+	}
+	return decode(raw)
+}
+
+// spendOn is spend of what it takes to look into two values, where that is much.
+func (f *frame) spendOn(a, b value) bool {
+	n := len(a.b) + len(b.b)
+	return n <= longValue || f.spend(n)
 }
 
 // stop ends the evaluation of the document.
@@ -95,8 +120,13 @@ func (f *frame) tooLarge(size int) bool {
 
 // Until ends the evaluation of a document with ctx's error when ctx is done, also
 // in the middle of a large join. Without it nothing does. It returns r.
-func (r *Rows) Until(ctx context.Context) *Rows {
-	r.f.stopped = ctx.Err
+func (r *Rows) Until(ctx context.Context) *Rows { return r.While(ctx.Err) }
+
+// While ends the evaluation of a document with the error that check returns, once it
+// returns one. It is called now and then, each time after some milliseconds of work at most,
+// also in the middle of a large join, or of a function that takes long. It returns r.
+func (r *Rows) While(check func() error) *Rows {
+	r.f.stopped = check
 	return r
 }
 

@@ -156,7 +156,7 @@ func (c *compiler) subquery(e *subquery) (evaluator, bool) {
 		return c.expr(rowOf(e.q))
 	}
 	raw := c.json(e)
-	return func(f *frame) value { return decode(raw(f)) }, false
+	return func(f *frame) value { return f.read(raw(f)) }, false
 }
 
 // isSimple says whether a subquery is just an expression in other words.

@@ -1,0 +1,111 @@
+package query_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// What takes minutes for one item, of each kind that does: somebody who doesn't wait any longer ends it.
+func TestWorkThatTakesLongForOneItemCanBeEnded(t *testing.T) {
+	const mb = 1 << 20
+	doc := fmt.Appendf(nil, `{"id":"x","text":%q,"list":[%s[]],"other":[%s[]],"things":[%s{"b":0}],"mixed":[%s{"b":[]}]}`,
+		strings.Repeat("x", 2*mb), strings.Repeat("[],", mb/4), strings.Repeat("[],", mb/4), strings.Repeat(`{"a":1},`, mb/8),
+		strings.Repeat(`{"b":[1]},`, mb/16))
+	many := func(term, between string, n int) string {
+		return strings.TrimSuffix(strings.Repeat(term+between, n), between)
+	}
+	for name, text := range map[string]string{
+		"comparisons":    `SELECT VALUE ` + many(`c.list != c.other`, ` OR `, 500) + ` FROM c`,
+		"elements":       `SELECT VALUE [` + many(`(c.list ?? 1)[262143]`, `, `, 5000) + `] FROM c`,
+		"IN":             `SELECT VALUE c.list IN (` + many(`c.id || 'x', [[]]`, `, `, 5000) + `) FROM c`,
+		"calls":          `SELECT VALUE [` + many(`ARRAY_LENGTH(c.list)`, `, `, 5000) + `] FROM c`,
+		"CONTAINS":       `SELECT VALUE CONTAINS_ANY_CI(c.text, ` + many(`'xy'`, `, `, 20_000) + `) FROM c`,
+		"LIKE":           `SELECT VALUE c.text LIKE '%` + many(`x_`, ``, 50_000) + `y%' FROM c`,
+		"REGEXMATCH":     `SELECT VALUE REGEXMATCH(c.text, '` + many(`(x?){1000}`, ``, 20) + `y') FROM c`,
+		"long elements":  `SELECT VALUE 1 FROM c JOIN a IN c.other JOIN b IN (SELECT VALUE [c.list]) WHERE b[262143] = a[1]`,
+		"long subquery":  `SELECT VALUE COUNT(1) FROM c JOIN a IN c.other JOIN (SELECT VALUE c.list) b WHERE b[262143] = a[1]`,
+		"constants":      `SELECT VALUE REGEXMATCH(@text, '` + many(`(x?){1000}`, ``, 20) + `y') FROM c`,
+		"members":        `SELECT VALUE 1 FROM c JOIN a IN c.other WHERE ARRAY_CONTAINS(c.things, {"a": 2}, true)`,
+		"nested queries": `SELECT VALUE ARRAY(SELECT VALUE EXISTS(SELECT VALUE 1 FROM y IN c.list WHERE x = 1) FROM x IN c.list) FROM c`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			params := map[string]json.RawMessage{"@text": fmt.Appendf(nil, "%q", strings.Repeat("x", mb))}
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			rows := bound(t, text, params).Rows().Until(ctx)
+			groups := rows.Groups(1, nil)
+			err := rows.Each(doc, func() bool {
+				if strings.Contains(text, "COUNT") {
+					groups.Add()
+				} else {
+					_, _ = rows.Row()
+				}
+				return true
+			})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
+// An array or object is looked for in a long array by reading each once, and found by the same rules as one by one.
+func TestLookingForAnArrayOrObjectReadsItOnce(t *testing.T) {
+	const n = 20_000
+	var members strings.Builder
+	for i := range n / 4 {
+		fmt.Fprintf(&members, `,"m%d":%d`, i, i)
+	}
+	long := strings.TrimSuffix(strings.Repeat("7,", n), ",")
+	doc := fmt.Appendf(nil, `{"id":"x","arrays":[%s[%s]],"objects":[%s{"z":1%s}],"members":{"z":1%s}}`,
+		strings.Repeat("[7],", n), long, strings.Repeat(`{"z":1},`, n), members.String(), members.String())
+	for expression, want := range map[string]string{
+		`ARRAY_CONTAINS(c.arrays, c.arrays[20000])`:                              `true`,
+		`ARRAY_CONTAINS(c.arrays, ARRAY_CONCAT(c.arrays[20000], [8]))`:           `false`,
+		`ARRAY_CONTAINS(c.objects, c.members)`:                                   `true`,
+		`ARRAY_CONTAINS(c.objects, c.members, true)`:                             `true`,
+		`ARRAY_CONTAINS([{"z":1,"y":[2]}, {"z":1}], {"y":[2]}, true)`:            `true`,
+		`ARRAY_CONTAINS([{"z":1,"y":[2,3]}, {"z":1}], {"y":[2]}, true)`:          `false`,
+		`ARRAY_CONTAINS([{"a":1,"b":2}, {"a":2,"b":1}], {"a":2,"b":1}, true)`:    `true`,
+		`ARRAY_CONTAINS([{"a":1,"b":2}, {"a":2,"b":1}], {"a":1,"b":1}, true)`:    `false`,
+		`ARRAY_CONTAINS([1, {}, "x"], {}, true)`:                                 `true`,
+		`ARRAY_CONTAINS([1, [], "x"], {}, true)`:                                 `false`,
+		`ARRAY_CONTAINS([{"x":{"a":1,"b":2}}], {"x":{"b":2,"a":1}}, true)`:       `true`,
+		`ARRAY_CONTAINS([{"x":{"a":1,"b":2}}], {"x":{"a":1}}, true)`:             `false`,
+		`ARRAY_CONTAINS_ALL(c.arrays, [7], c.arrays[20000], [ 7 ])`:              `true`,
+		`ARRAY_CONTAINS_ANY(c.objects, {"z":2}, {"y":1}, c.arrays, {"z" : 1.0})`: `true`,
+	} {
+		row, ok, err := bound(t, `SELECT VALUE `+expression+` FROM c`, nil).Rows().Eval(doc)
+		if err != nil || !ok || string(row) != want {
+			t.Errorf("%s is %s (%v), want %s", expression, row, err, want)
+		}
+	}
+}
+
+// Whoever is asked whether to go on says why not, and the evaluator goes on with the next item.
+func TestTheReasonToEndIsTold(t *testing.T) {
+	reason := errors.New("no time")
+	var over error
+	rows := bound(t, `SELECT VALUE 1 FROM c JOIN a IN c.list JOIN b IN c.list`, nil).Rows().While(func() error { return over })
+	n := 0
+	each := func() error {
+		n = 0
+		return rows.Each(wide(1000), func() bool {
+			n++
+			return true
+		})
+	}
+	if err := each(); err != nil || n != 1_000_000 {
+		t.Fatalf("%d rows, %v", n, err)
+	}
+	if over = reason; !errors.Is(each(), reason) || n > 10_000 {
+		t.Errorf("%d rows", n)
+	}
+	if over = nil; each() != nil || n != 1_000_000 {
+		t.Errorf("the next item: %d rows", n)
+	}
+}
