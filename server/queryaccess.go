@@ -31,13 +31,20 @@ func (r *queryRun) narrow(ctx context.Context, paths []string) {
 		}
 	}
 	if !exact {
-		r.request.Filter = r.b.Filter(ctx)
+		where := r.b.Where()
+		r.request.Filter = &store.ItemFilter{
+			New:      func() func(doc []byte) (bool, error) { return where.Filter(ctx) },
+			AsStored: !where.Sees(lsnMember),
+		}
 		return
 	}
 	if b, ok := r.b.Uniform(); ok {
 		r.b, r.rows, r.request.IndexOnly = b, b.Rows(), true
 	}
 }
+
+// lsnMember is the one member that documents have as they are stored, and queries don't see.
+const lsnMember = "_lsn"
 
 // anyDocument stands for each document where a query makes the same of all.
 var anyDocument = []byte(`{}`)

@@ -216,6 +216,10 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 		}
 		return true
 	}
+	if r.request.Filter != nil && !r.shape.Several {
+		// A document makes a row. One more tells that there is a next page.
+		r.request.Filter.Enough = int(min(int64(r.allowed())+skip+1, math.MaxInt32))
+	}
 	after, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
 		row, answered, ended, more = 0, 0, false, true
 		if r.shape.Several {

@@ -6,37 +6,41 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
 )
 
 // Reading many documents at once. The index is in the order of hashed keys, and the log in that of the writes: whoever reads documents one
 // by one in the order of the index finds each in another block of the log, which is read from the disk and decompressed for that one. So index
 // entries are collected, their documents are read in the order of the log, and the few that the filter lets through are kept until
-// they can be shown in the order of the index. A scan with a filter takes a fifth of the time.
+// they can be shown in the order of the index.
 
 // Bounds of a batch.
 const (
 	// firstBatch and maxBatch are how many documents the first batch has, and any. Batches grow while few documents are kept: a
-	// page that is full with its first hundred rows needs no more.
+	// page that is full with its first hundred rows needs no more. An entry takes some 100 bytes.
 	firstBatch = 128
-	maxBatch   = 64 << 10
+	maxBatch   = 128 << 10
 	batchGrows = 8
+	// maxBatchNames bounds the points and ids of a batch, in bytes: it ends behind the entry that reaches it.
+	maxBatchNames = 8 << 20
 	// maxKept bounds the documents of a batch that are kept, in bytes. Those beyond are read once more.
 	maxKept = 4 << 20
-	// fewDocuments is up to how many an iterator over the log isn't worth its making.
-	fewDocuments = 8
 )
 
 // bulk reads documents for a walk in batches.
 type bulk struct {
 	w     *itemsWalk
 	batch []collected
-	// order are the places of batch in the order of the log.
-	order []int32
-	// rests are points and ids, and kept documents, one behind the other.
-	rests, kept []byte
+	// order are the entries of batch in the order of the log.
+	order []place
+	// names are points and ids, one behind the other.
+	names []byte
+	// readers read the documents of a batch, and have what is wanted of it: hits, in the order of the index.
+	readers []*bulkReader
+	hits    []hit
+	// judged and let are how many documents were judged, and let through.
+	judged, let int
 	// after is behind the last entry that was looked at; more tells that there are others.
 	after []byte
 	more  bool
@@ -46,62 +50,100 @@ type bulk struct {
 // collected is an item of a batch.
 type collected struct {
 	entry
-	rest, end int // in rests
-	// shown is the document's size as it is shown. from and to are where it is kept, if it is wanted; from is -1 if there was no room.
-	shown, from, to int
-	wanted          bool
+	rest, end uint32 // in names
+}
+
+// hit is an item of a batch that is wanted.
+type hit struct {
+	place uint32
+	body  []byte // nil: there was no room
+}
+
+// bulks keeps the memory of batches: it is large, and each page of a scan needs it anew.
+var bulks = sync.Pool{New: func() any { return new(bulk) }}
+
+// free gives the memory back.
+func (b *bulk) free() {
+	for _, r := range b.readers {
+		r.reset()
+	}
+	clear(b.hits)
+	*b = bulk{batch: b.batch[:0], order: b.order[:0], names: b.names[:0], hits: b.hits[:0], readers: b.readers}
+	bulks.Put(b)
 }
 
 // visitInBulk visits items as itemsWalk.look does, in batches.
 func (w *itemsWalk) visitInBulk(ctx context.Context, sc *scope, after []byte) error {
-	b := &bulk{w: w, after: after}
-	for size := firstBatch; ; {
+	b := bulks.Get().(*bulk) //nolint:errcheck,forcetypeassert // it has nothing else
+	defer b.free()
+	b.w, b.after = w, bytes.Clone(after)
+	for size := b.firstSize(); ; {
 		if w.r.MaxItems > 0 {
 			size = min(size, w.r.MaxItems-w.items)
 		}
+		began := time.Now()
 		if err := b.collect(ctx, sc, size); err != nil {
 			return err
 		}
-		read := b.readDocuments
-		if len(b.batch) <= fewDocuments {
-			read = b.readFew
-		}
-		if err := read(ctx); err != nil {
+		if err := b.read(ctx); err != nil {
 			return err
 		}
+		took := time.Since(began)
 		if ended, err := b.show(); err != nil || ended {
 			return err
 		}
+		left := w.r.MaxTime - time.Since(w.start)
 		switch {
 		case !b.more:
 			return nil
-		case b.late || w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.bytes >= w.r.MaxBytes || time.Since(w.start) > w.r.MaxTime:
+		case b.late || w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.bytes >= w.r.MaxBytes || left <= 0:
 			w.page.Continuation = encodePosition(b.after)
 			return nil
 		}
-		if len(b.kept) < maxKept/batchGrows && b.hits()*batchGrows < len(b.batch) {
-			size = min(size*batchGrows, maxBatch)
+		size = b.nextSize(size)
+		if n := len(b.batch); n > 0 && took > 0 {
+			// No batch is ended in the middle, so it is made as small as the time that is left.
+			size = min(size, max(int(float64(n)*float64(left)/float64(took)), 1))
 		}
 	}
 }
 
-// hits is how many of the batch had to be kept.
-func (b *bulk) hits() (n int) {
+// firstSize is how many documents the first batch has.
+func (b *bulk) firstSize() int {
 	if b.w.r.AnyOrder {
-		return 0
+		return maxBatch // all are shown, and none is kept
 	}
-	for i := range b.batch {
-		if b.batch[i].wanted {
-			n++
+	return firstBatch
+}
+
+// nextSize is how many documents the next batch has, by what came of the ones before.
+func (b *bulk) nextSize(size int) int {
+	if b.w.r.AnyOrder {
+		return maxBatch
+	}
+	kept := 0
+	for _, r := range b.readers {
+		kept += len(r.kept)
+	}
+	if enough := b.w.r.Filter.Enough; enough > 0 {
+		// As many as have what is wanting, and some, unless they were too much to be kept.
+		need := max(enough-b.let, 1)
+		size = min(int(min(int64(need)*int64(b.judged+1)/int64(b.let+1)*5/4, maxBatch)), maxBatch)
+		if kept > 0 {
+			size = min(size, int(int64(len(b.batch))*maxKept/int64(kept)))
 		}
+		return max(size, firstBatch)
 	}
-	return n
+	if kept < maxKept/batchGrows && len(b.hits)*batchGrows < len(b.batch) {
+		size = min(size*batchGrows, maxBatch)
+	}
+	return size
 }
 
 // collect takes the entries of the next batch.
 func (b *bulk) collect(ctx context.Context, sc *scope, size int) error {
 	w := b.w
-	b.batch, b.rests, b.kept = b.batch[:0], b.rests[:0], b.kept[:0]
+	b.batch, b.names = b.batch[:0], b.names[:0]
 	b.more = false
 	after, stored := bytes.Clone(b.after), 0
 	return w.c.walkIndex(ctx, w.v, sc, w.sets.stretches(), after, func(i *indexed) (bool, error) {
@@ -110,146 +152,61 @@ func (b *bulk) collect(ctx context.Context, sc *scope, size int) error {
 			return false, nil
 		}
 		if w.asked(i) {
-			if len(b.batch) >= size || len(b.batch) > 0 && w.bytes+stored >= w.r.MaxBytes {
+			if n := len(b.batch); n >= size || n > 0 && (w.bytes+stored >= w.r.MaxBytes || len(b.names) >= maxBatchNames) {
 				b.more = true
 				return false, nil
 			}
 			stored += int(i.size)
-			b.batch = append(b.batch, collected{entry: i.entry, rest: len(b.rests), end: len(b.rests) + len(i.rest)})
-			b.rests = append(b.rests, i.rest...)
+			from := len(b.names)
+			b.names = append(b.names, i.rest...)
+			b.batch = append(b.batch, collected{entry: i.entry, rest: uint32(from), end: uint32(len(b.names))}) //nolint:gosec // maxBatchNames
 		}
 		b.after = append(b.after[:0], i.rest...)
 		return true, nil
 	})
 }
 
-// point and id are those of an item of the batch.
-func (b *bulk) point(x *collected) []byte { return b.rests[x.rest : x.rest+int(x.point)] }
-
-// logKey makes the key of an item's document, in w.key.
-func (b *bulk) logKey(x *collected) []byte {
-	w := b.w
-	w.key = appendLogKey(w.key[:0], spaceLog, w.c.number, x.segment, x.lsn, x.ordinal)
-	w.key = append(w.key, b.point(x)...)
-	return w.key
+// place is where the document of an item of the batch is in the log.
+type place struct {
+	lsn     int64
+	segment uint32
+	ordinal uint16
+	at      uint32 // in the batch
 }
 
-// readFew reads the documents of a small batch.
-func (b *bulk) readFew(context.Context) (err error) {
-	w := b.w
+// compare orders places as they are in the log.
+func (p *place) compare(q *place) int {
+	if p.segment == q.segment && p.lsn != q.lsn {
+		return cmp.Compare(p.lsn, q.lsn)
+	}
+	return cmp.Or(cmp.Compare(p.segment, q.segment), cmp.Compare(p.lsn, q.lsn), cmp.Compare(p.ordinal, q.ordinal))
+}
+
+// sort puts the batch into the order of the log.
+func (b *bulk) sort() {
+	b.order = slices.Grow(b.order[:0], len(b.batch))
 	for n := range b.batch {
 		x := &b.batch[n]
-		if w.buf, err = w.c.fetchKey(w.v.snap, w.buf[:0], b.logKey(x)); err != nil {
-			return err
-		}
-		if err := b.judge(x, w.buf); err != nil {
-			return err
-		}
+		b.order = append(b.order, place{lsn: x.lsn, segment: x.segment, ordinal: x.ordinal, at: uint32(n)}) //nolint:gosec // maxBatch
 	}
-	return nil
+	slices.SortFunc(b.order, func(p, q place) int { return p.compare(&q) })
 }
 
-// readDocuments reads the documents of the batch in the order of the log.
-func (b *bulk) readDocuments(ctx context.Context) (err error) {
-	w := b.w
-	b.order = b.order[:0]
-	for n := range b.batch {
-		b.order = append(b.order, int32(n)) //nolint:gosec // maxBatch
-	}
-	slices.SortFunc(b.order, func(m, n int32) int {
-		x, y := &b.batch[m], &b.batch[n]
-		return cmp.Or(cmp.Compare(x.segment, y.segment), cmp.Compare(x.lsn, y.lsn), cmp.Compare(x.ordinal, y.ordinal))
-	})
-	prefix := appendContainerKey(nil, spaceLog, w.c.number)
-	it, err := w.v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
-	if err != nil {
-		return w.c.db.fault(err)
-	}
-	defer func() {
-		if cerr := it.Close(); err == nil && cerr != nil {
-			err = w.c.db.fault(cerr)
-		}
-	}()
-	var last *collected // where the iterator stands
-	for n, place := range b.order {
-		if n%checkEvery == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		x := &b.batch[place]
-		key := b.logKey(x)
-		if !b.reach(it, last, x, key) {
-			if err := it.Error(); err != nil {
-				return w.c.db.fault(err)
-			}
-			return w.c.db.fault(corrupt("container %s: the index names the document %x at LSN %d, and it is not in the log", w.c.name, key, x.lsn))
-		}
-		last = x
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return w.c.db.fault(err)
-		}
-		if err := b.judge(x, append(w.buf[:0], value[logHeaderSize:]...)); err != nil {
-			return err
-		}
-	}
-	return nil
+// point is that of an item of the batch.
+func (b *bulk) point(x *collected) []byte { return b.names[x.rest : x.rest+uint32(x.point)] }
+
+// appendKey appends the key of an item's document.
+func (b *bulk) appendKey(dst []byte, x *collected) []byte {
+	dst = appendLogKey(dst, spaceLog, b.w.c.number, x.segment, x.lsn, x.ordinal)
+	return append(dst, b.point(x)...)
 }
 
-// fewSteps is up to how many entries of the log are passed one by one: a search costs as much.
-const fewSteps = 6
-
-// reach moves an iterator from an item's entry of the log, if it stands on any, to that of another, which has the key.
-func (b *bulk) reach(it *pebble.Iterator, from, to *collected, key []byte) bool {
-	if from != nil && from.segment == to.segment {
-		// A transaction takes one LSN, so that there are hardly more entries between them.
-		for range max(to.lsn-from.lsn, 1) {
-			if to.lsn-from.lsn > fewSteps || !it.Next() {
-				break
-			}
-			if order := bytes.Compare(it.Key(), key); order >= 0 {
-				if order == 0 {
-					return true
-				}
-				break
-			}
-		}
-	}
-	return it.SeekGE(key) && bytes.Equal(it.Key(), key)
-}
-
-// judge shows a document, or asks the filter whether it is to be shown in its turn. stored becomes w.buf.
-func (b *bulk) judge(x *collected, stored []byte) (err error) {
-	w := b.w
-	body, err := appendPublic(stored[:0], stored) // onto itself
-	if err != nil {
-		return w.c.db.fault(err)
-	}
-	w.buf = body
-	x.shown = len(body)
-	if w.r.AnyOrder {
-		w.items++
-		w.bytes += x.shown
-		more, err := b.visit(x, body)
-		if err == nil && !more {
-			err = errStopped
-		}
-		return err
-	}
-	if x.wanted, w.stopped = w.r.Filter(body); w.stopped != nil {
-		return w.stopped
-	}
-	x.from = -1
-	if x.wanted && len(b.kept)+len(body) <= maxKept {
-		x.from = len(b.kept)
-		b.kept = append(b.kept, body...)
-		x.to = len(b.kept)
-	}
-	return nil
-}
+// shown is how many bytes an item's document has as it is shown.
+func (x *collected) shown() int { return int(x.size) - len(tailLSN) - digitCount(x.lsn) }
 
 // visit shows an item of the batch.
 func (b *bulk) visit(x *collected, body []byte) (more bool, err error) {
-	i := indexed{entry: x.entry, rest: b.rests[x.rest:x.end], at: int(x.point)}
+	i := indexed{entry: x.entry, rest: b.names[x.rest:x.end], at: int(x.point)}
 	more, err = b.w.show(&i, body)
 	if b.w.stopped != nil {
 		err = b.w.stopped
@@ -257,24 +214,29 @@ func (b *bulk) visit(x *collected, body []byte) (more bool, err error) {
 	return more, err
 }
 
-// show shows what is wanted of the batch, in the order of the index; ended tells that the visitor has enough.
+// show shows what is wanted of the batch, in the order of the index; ended tells that the visitor has enough. It counts the documents
+// up to the last one that was shown then, and otherwise all.
 func (b *bulk) show() (ended bool, err error) {
 	w := b.w
 	if w.r.AnyOrder {
 		return false, nil
 	}
-	for n := range b.batch {
-		x := &b.batch[n]
-		w.items++
-		w.bytes += x.shown
-		if !x.wanted {
-			continue
+	counted := 0
+	count := func(upTo int) {
+		for n := counted; n < upTo; n++ {
+			w.bytes += b.batch[n].shown()
 		}
-		var body []byte
-		if x.from >= 0 {
-			body = b.kept[x.from:x.to]
-		} else {
-			if w.buf, err = w.c.fetchKey(w.v.snap, w.buf[:0], b.logKey(x)); err != nil {
+		w.items += upTo - counted
+		counted = upTo
+	}
+	b.judged += len(b.batch)
+	b.let += len(b.hits)
+	for _, h := range b.hits {
+		x, body := &b.batch[h.place], h.body
+		count(int(h.place) + 1)
+		if body == nil {
+			w.key = b.appendKey(w.key[:0], x)
+			if w.buf, err = w.c.fetchKey(w.v.snap, w.buf[:0], w.key); err != nil {
 				return true, err
 			}
 			if body, err = appendPublic(w.buf[:0], w.buf); err != nil {
@@ -286,10 +248,11 @@ func (b *bulk) show() (ended bool, err error) {
 			return true, err
 		}
 		if !more {
-			w.page.Continuation = encodePosition(b.rests[x.rest:x.end])
+			w.page.Continuation = encodePosition(b.names[x.rest:x.end])
 			return true, nil
 		}
 	}
+	count(len(b.batch))
 	return false, nil
 }
 

@@ -26,6 +26,11 @@ func overwritten(t *testing.T, n, large int) *Container {
 	return c
 }
 
+// filterOf is a filter that judges by a function which serves any number of goroutines.
+func filterOf(judge func(body []byte) (bool, error)) *ItemFilter {
+	return &ItemFilter{New: func() func([]byte) (bool, error) { return judge }}
+}
+
 // A visit with a filter is the visit without it, less what the filter leaves out: the same documents in the same order, at the same price, and
 // with the same places to go on from, wherever it is stopped.
 func TestFilteredVisitsAreVisitsWithLess(t *testing.T) {
@@ -77,7 +82,8 @@ func TestFilteredVisitsAreVisitsWithLess(t *testing.T) {
 			stop := 1 + r.IntN(300)
 			want := read(request, stop)
 			filtered := request
-			filtered.Filter = func(body []byte) (bool, error) { return wanted(body), nil }
+			filtered.Filter = filterOf(func(body []byte) (bool, error) { return wanted(body), nil })
+			filtered.Filter.AsStored, filtered.Filter.Enough = r.IntN(2) == 0, []int{0, 1, 100, 10_000}[r.IntN(4)]
 			got := read(filtered, stop)
 			if !slices.Equal(got.bodies, want.bodies) || !slices.Equal(got.next, want.next) || got.after != want.after {
 				t.Fatalf("seed %d, page %d: %d documents up to %q, want %d up to %q", seed, pages, len(got.bodies), got.after, len(want.bodies), want.after)
@@ -131,9 +137,9 @@ func TestErrorsOfFiltersAndVisitsInAnyOrderEndThem(t *testing.T) {
 	c := overwritten(t, 100, 40)
 	enough := errors.New("enough")
 	for name, q := range map[string]ItemsRequest{
-		"filter": {Filter: func([]byte) (bool, error) { return false, enough }},
+		"filter": {Filter: filterOf(func([]byte) (bool, error) { return false, enough })},
 		"visit":  {AnyOrder: true},
-		"both":   {Filter: func([]byte) (bool, error) { return true, nil }},
+		"both":   {Filter: filterOf(func([]byte) (bool, error) { return true, nil })},
 	} {
 		_, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) { return true, enough })
 		if err != enough { //nolint:errorlint // as it is, not wrapped

@@ -14,7 +14,7 @@ import (
 // Limits of a page of items.
 const (
 	// maxVisitBytes bounds the documents that one VisitItems reads.
-	maxVisitBytes = 64 << 20
+	maxVisitBytes = 256 << 20
 	// maxItemsTime bounds how long one page is worked on: a view of the store is held for as long.
 	maxItemsTime = time.Second
 	// clockEvery is how many index entries are looked at between two looks at the clock.
@@ -38,9 +38,9 @@ type ItemsRequest struct {
 	Sets []ItemSet
 	// IndexOnly, of VisitItems: no document is read, and the items have no Body. A page costs what its index entries do.
 	IndexOnly bool
-	// Filter, of VisitItems, says which documents are visited at all. It is asked in the order in which they were written, ahead of the visits, and
-	// by one goroutine: that is a lot faster than to visit all. Who stops a visit pays for no document behind it. Its error is returned as it is.
-	Filter func(body []byte) (bool, error)
+	// Filter, of VisitItems, says which documents are visited at all: that is a lot faster than to visit all.
+	// Who stops a visit pays for no document behind it.
+	Filter *ItemFilter
 	// AnyOrder, of VisitItems: a page's items are visited in the order in which they were written, and not in that of (effective
 	// partition key, id), which is faster. Filter isn't asked. When visit returns false, the page ends, and has no continuation.
 	AnyOrder bool
@@ -49,7 +49,7 @@ type ItemsRequest struct {
 	// MaxItems is how many items to return at most. Default: 100; of VisitItems: unbounded.
 	MaxItems int
 	// MaxBytes is after how many bytes of documents the page ends, at the earliest after one item.
-	// Default: 4 MiB, and for VisitItems 64 MiB.
+	// Default: 4 MiB, and for VisitItems 256 MiB.
 	MaxBytes int
 	// MaxTime is after how much time the page ends. Default: 1 s.
 	MaxTime time.Duration

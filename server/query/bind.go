@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // bind gives a checked query its parameters.
 func bind(q *selectQuery, given map[string]json.RawMessage) (*Bound, error) {
-	b := &Bound{q: q, params: map[string]value{}}
+	b := &Bound{q: q, params: map[string]value{}, now: time.Now()}
 	var err error
 	walkQuery(q, func(e expr) {
 		if err == nil {
@@ -24,7 +25,7 @@ func bind(q *selectQuery, given map[string]json.RawMessage) (*Bound, error) {
 	if err := b.describe(given); err != nil {
 		return nil, err
 	}
-	b.prog = compile(q, b.params)
+	b.prog = compile(q, b.params, b.now)
 	return b, nil
 }
 

@@ -105,7 +105,9 @@ type extractor struct {
 func (x *extractor) extract(root *node, doc []byte) error {
 	clear(x.slots)
 	x.left = len(x.slots)
-	doc = bytes.TrimLeft(doc, " \t\r\n")
+	if len(doc) > 0 && doc[0] != '{' {
+		doc = bytes.TrimLeft(doc, " \t\r\n")
+	}
 	if root.slot != noSlot {
 		x.fill(root.slot, doc)
 	}
@@ -203,7 +205,8 @@ func (x *extractor) descend(n *node, d *jsontext.Decoder) error {
 			next = n.elements[i]
 		}
 		if next == nil {
-			err = d.SkipValue()
+			// Not SkipValue, which goes through objects and arrays token by token.
+			_, err = d.ReadValue()
 		} else {
 			err = x.visit(next, d)
 		}
@@ -219,7 +222,8 @@ func (x *extractor) visit(n *node, d *jsontext.Decoder) error {
 		if k := d.PeekKind(); k == jsontext.KindBeginObject || k == jsontext.KindBeginArray {
 			return x.descend(n, d)
 		}
-		return d.SkipValue()
+		_, err := d.ReadValue()
+		return err
 	}
 	raw, err := d.ReadValue()
 	if err != nil {

@@ -2,7 +2,6 @@ package query
 
 import (
 	"bytes"
-	"context"
 	"strconv"
 )
 
@@ -39,23 +38,6 @@ func (b *Bound) Among(paths [][]string) (sets []DocumentSet, exact, ok bool) {
 		sets = append(sets, s)
 	}
 	return sets, exact, true
-}
-
-// Filter returns a function that says of documents whether the condition is true
-// of what FROM makes of them, at least once, until ctx is done. It serves one
-// goroutine at a time. Its error is that of [Rows.Each].
-func (b *Bound) Filter(ctx context.Context) func(doc []byte) (bool, error) {
-	rows := b.Rows().Until(ctx)
-	found := false
-	visit := func() bool {
-		found = true
-		return false
-	}
-	return func(doc []byte) (bool, error) {
-		found = false
-		err := rows.Each(doc, visit)
-		return found, err
-	}
 }
 
 // Keys returns the partition keys that the condition asks for, each once: it

@@ -2,6 +2,7 @@ package query
 
 import (
 	"encoding/json"
+	"time"
 )
 
 // MaxText is the longest text that [Parse] reads, in bytes: the service's limit
@@ -61,6 +62,7 @@ func (q *Query) Bind(params map[string]json.RawMessage) (*Bound, error) {
 type Bound struct {
 	q      *selectQuery
 	params map[string]value
+	now    time.Time // what the query takes for now
 	shape  Shape
 	prog   *program
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // Rows turns the documents of one scan into rows. It keeps memory from document
@@ -15,11 +16,13 @@ type Rows struct {
 }
 
 // Rows returns a new evaluator of the query.
-func (b *Bound) Rows() *Rows {
-	r := &Rows{prog: b.prog}
-	r.f.slots = make([][]byte, b.prog.slots)
-	r.f.inner = make([]extractor, len(b.prog.inner))
-	for i, in := range b.prog.inner {
+func (b *Bound) Rows() *Rows { return newRows(b.prog) }
+
+func newRows(p *program) *Rows {
+	r := &Rows{prog: p}
+	r.f.slots = make([][]byte, p.slots)
+	r.f.inner = make([]extractor, len(p.inner))
+	for i, in := range p.inner {
 		r.f.inner[i].slots = make([][]byte, in.slots)
 	}
 	return r
@@ -91,7 +94,7 @@ func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
 // end returns what kept a document from being evaluated.
 func (r *Rows) end() error {
 	err := r.f.err
-	r.f.err = nil
+	r.f.err, r.f.began = nil, time.Time{}
 	return err
 }
 

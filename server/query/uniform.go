@@ -23,8 +23,8 @@ func (b *Bound) Uniform() (without *Bound, ok bool) {
 	if q.value != nil && !uniform(q.value, alias) {
 		return nil, false
 	}
-	without = &Bound{q: &plain, params: b.params, shape: b.shape}
-	without.prog = compile(&plain, b.params)
+	without = &Bound{q: &plain, params: b.params, now: b.now, shape: b.shape}
+	without.prog = compile(&plain, b.params, b.now)
 	return without, true
 }
 

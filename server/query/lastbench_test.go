@@ -1,0 +1,79 @@
+package query_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ending returns n documents of about 1 KB whose own last member is "priority".
+func ending(n int) [][]byte {
+	docs := make([][]byte, n)
+	for i := range docs {
+		docs[i] = fmt.Appendf(nil, `{"id":"order-%06d","pk":"%03d","status":%q,"total":%d.25,"lines":[{"sku":"A-100","quantity":2,"price":19.99,"name":"a thing with a name"},`+
+			`{"sku":"B-200","quantity":1,"price":5,"name":"another thing"}],"address":{"street":"Main Street 1","city":"Springfield","zip":"12345","country":"US"},`+
+			`"notes":%q,"tags":["red","green","blue"],"paid":%t,"priority":%d,"_rid":"Gis8AYAAAAEAAAABAQAAAA==","_ts":1700000000}`,
+			i, i%997, []string{"open", "closed", "shipped"}[i%3], i, strings.Repeat("lorem ipsum ", 30), i%2 == 0, i%10_000)
+	}
+	return docs
+}
+
+// BenchmarkFilterOfLast filters by the last member, and BenchmarkFilterOfLastByHand is a loop of the same decoder that does.
+func BenchmarkFilterOfLast(b *testing.B) {
+	docs := ending(1000)
+	filter := bound(b, `SELECT c.id FROM c WHERE c.priority = 500`, nil).Where().Filter(context.Background())
+	found := 0
+	for i := 0; b.Loop(); i++ {
+		ok, err := filter(docs[i%len(docs)])
+		if err != nil {
+			b.Fatal(err)
+		}
+		if ok {
+			found++
+		}
+	}
+	if b.N > 1000 && found == 0 {
+		b.Fatal("nothing was found")
+	}
+}
+
+func BenchmarkFilterOfLastByHand(b *testing.B) {
+	docs := ending(1000)
+	var dec jsontext.Decoder
+	var buf bytes.Buffer
+	found := 0
+	for i := 0; b.Loop(); i++ {
+		buf = *bytes.NewBuffer(docs[i%len(docs)])
+		dec.Reset(&buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		if _, err := dec.ReadToken(); err != nil {
+			b.Fatal(err)
+		}
+		for dec.PeekKind() != jsontext.KindEndObject {
+			name, err := dec.ReadValue()
+			if err != nil {
+				b.Fatal(err)
+			}
+			if string(name) != `"priority"` {
+				if err := dec.SkipValue(); err != nil {
+					b.Fatal(err)
+				}
+				continue
+			}
+			v, err := dec.ReadToken()
+			if err != nil {
+				b.Fatal(err)
+			}
+			if f, err := v.Float(); err == nil && f == 500 {
+				found++
+			}
+			break
+		}
+	}
+	if b.N > 1000 && found == 0 {
+		b.Fatal("nothing was found")
+	}
+}

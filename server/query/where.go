@@ -1,0 +1,41 @@
+package query
+
+import "context"
+
+// Where is what FROM and WHERE of a query say of a document, and nothing of
+// what SELECT wants of it: a scan asks it of all documents, and evaluates the
+// query for those that are left. It doesn't change and may be used by any number
+// of goroutines; each takes a filter of its own.
+type Where struct {
+	prog *program
+}
+
+// Where returns the condition of the query.
+func (b *Bound) Where() *Where {
+	_, p := compileCondition(b.q, b.params, b.now)
+	return &Where{prog: p}
+}
+
+// Filter returns a function that says of documents whether the condition is true
+// of what FROM makes of them, at least once, until ctx is done. It serves one
+// goroutine at a time. Its error is that of [Rows.Each].
+func (w *Where) Filter(ctx context.Context) func(doc []byte) (bool, error) {
+	rows := newRows(w.prog).Until(ctx)
+	found := false
+	visit := func() bool {
+		found = true
+		return false
+	}
+	return func(doc []byte) (bool, error) {
+		found = false
+		err := rows.Each(doc, visit)
+		return found, err
+	}
+}
+
+// Sees says whether the condition may depend on a member of the document: it
+// names it, or the document as a whole.
+func (w *Where) Sees(member string) bool {
+	root := w.prog.root
+	return root.slot != noSlot || root.member([]byte(member)) != nil
+}
