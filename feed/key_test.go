@@ -16,6 +16,10 @@ func TestPartitionKeyTextIsTheHeaderForm(t *testing.T) {
 		{feed.PartitionKey{"ü😀\x01"}, `["ü😀\u0001"]`},
 		{feed.PartitionKey{nil, true, false, 1.5, feed.Undefined}, `[null,true,false,1.5,{}]`},
 		{feed.PartitionKey{}, `[]`},
+		{feed.PartitionKey{""}, `[""]`},
+		{feed.PartitionKey{"]"}, `["]"]`},
+		{feed.PartitionKey{"a", "b"}, `["a","b"]`},
+		{feed.PartitionKey{`a"b\`}, `["a\"b\\"]`},
 	} {
 		if got := c.key.String(); got != c.text {
 			t.Errorf("text of %#v = %s; want %s", c.key, got, c.text)
@@ -39,6 +43,7 @@ func TestPartitionKeyOfEveryGoNumberIsANumber(t *testing.T) {
 func TestParsePartitionKeyRefusesEverythingElse(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `"a"`, `{}`, `[`, `["a"`, `["a"] x`, `[{"a":1}]`, `[["a"]]`, `[1e999]`, `["a",]`,
+		`["]`, `["`, `["a\"]`, "[\"a\tb\"]", `["a"b"]`,
 	} {
 		if key, err := feed.ParsePartitionKey(text); err == nil {
 			t.Errorf("parse of %s = %#v; want an error", text, key)

@@ -46,8 +46,7 @@ type batch struct {
 type batchOp struct {
 	store.Operation
 	// key is the operation's own; nil: it is the request's, or in the document.
-	key     feed.PartitionKey
-	minimal bool
+	key feed.PartitionKey
 	// err is what is wrong with it already.
 	err error
 }
@@ -110,7 +109,7 @@ func (x *exchange) readBatch(c *store.Container, body []byte) (batch, error) {
 			}
 		}
 		b.ops[i] = e.read(kind, paths)
-		b.ops[i].minimal = b.ops[i].minimal || x.minimal()
+		b.ops[i].NoBody = b.ops[i].NoBody || x.minimal()
 	}
 	return b, nil
 }
@@ -122,7 +121,7 @@ var batchKinds = map[string]store.OpKind{
 }
 
 func (e batchEntry) read(kind store.OpKind, unpatchable [][]string) batchOp {
-	o := batchOp{minimal: e.Minimal, Operation: store.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch}}
+	o := batchOp{Operation: store.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal}}
 	if e.PartitionKey != nil {
 		if o.key, o.err = parseKey(*e.PartitionKey); o.err != nil {
 			o.err = badRequest("the partitionKey of the operation is no partition key: %v", o.err)
@@ -178,10 +177,7 @@ func (o batchOp) end(r batchResult) batchEnd {
 	}
 	e := batchEnd{charge: r.Charge, failure: statusError{status: o.status(r.Result)}}
 	if o.Kind != store.OpDelete {
-		e.etag = r.ETag
-		if !o.minimal || o.Kind == store.OpRead {
-			e.body = r.Body
-		}
+		e.etag, e.body = r.ETag, r.Body
 	}
 	return e
 }

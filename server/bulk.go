@@ -135,9 +135,6 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp,
 	if giveID(&o.Operation, err) {
 		result, err = perform(x.r.Context(), c, key, o.Operation)
 	}
-	if o.minimal && o.Kind != store.OpRead {
-		result.Body = nil
-	}
 	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == store.OpRead {
 		answered.Add(-size)
 		result.Body = nil
@@ -148,7 +145,7 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp,
 
 // perform does one operation for itself.
 func perform(ctx context.Context, c *store.Container, key feed.PartitionKey, o store.Operation) (store.Result, error) {
-	w := store.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch}
+	w := store.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}
 	switch o.Kind {
 	case store.OpCreate:
 		return c.Create(ctx, key, o.Body, w)

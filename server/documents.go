@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -28,6 +29,33 @@ import (
 // larger than a document may be, by its own message; this is the point at which reading ends.
 const maxDocumentBody = store.MaxDocumentSize + 64<<10
 
+// documentBodies is memory for the bodies of such requests. The store keeps nothing of a body beyond the call that brings it.
+var documentBodies sync.Pool // *documentBody
+
+// documentBody is the memory of one.
+type documentBody struct{ text []byte }
+
+// keptBody is the size, in bytes, of the largest that is used again.
+const keptBody = 64 << 10
+
+// readDocumentBody reads the body of a request that brings a document; release must follow.
+func (x *exchange) readDocumentBody() (*documentBody, error) {
+	b, _ := documentBodies.Get().(*documentBody)
+	if b == nil {
+		b = &documentBody{}
+	}
+	var err error
+	b.text, err = x.bodyIn(b.text, maxDocumentBody)
+	return b, err
+}
+
+// release gives the memory back.
+func (b *documentBody) release() {
+	if cap(b.text) <= keptBody {
+		documentBodies.Put(b)
+	}
+}
+
 // write is an operation of the store that brings a document.
 type write func(ctx context.Context, key feed.PartitionKey, body []byte, o store.WriteOptions) (store.Result, error)
 
@@ -44,15 +72,16 @@ func (x *exchange) postDocument(of func(*store.Container) write) error {
 	if err != nil {
 		return err
 	}
-	body, err := x.body(maxDocumentBody)
+	body, err := x.readDocumentBody()
+	defer body.release()
 	if err != nil {
 		return err
 	}
 	do, o := of(c), x.writeOptions()
-	r, err := do(x.r.Context(), key, body, o)
+	r, err := do(x.r.Context(), key, body.text, o)
 	if bad := (*store.BadRequestError)(nil); errors.As(err, &bad) && bad.Kind == store.BadID {
 		// Looked for only now: nearly every document has one.
-		if with, missing := withID(body); missing {
+		if with, missing := withID(body.text); missing {
 			r, err = do(x.r.Context(), key, with, o)
 		}
 	}
@@ -133,13 +162,14 @@ func (s *Server) replaceDocument(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	body, err := x.body(maxDocumentBody)
+	body, err := x.readDocumentBody()
+	defer body.release()
 	if err != nil {
 		return err
 	}
 	o := x.writeOptions()
 	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
-		return c.Replace(x.r.Context(), key, id, body, o)
+		return c.Replace(x.r.Context(), key, id, body.text, o)
 	})
 	return x.sendWritten(r, err)
 }
@@ -184,7 +214,7 @@ func (x *exchange) documentKey() (*store.Container, feed.PartitionKey, error) {
 }
 
 func (x *exchange) writeOptions() store.WriteOptions {
-	return store.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match")}
+	return store.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
 }
 
 // onDocument does something to the document of the path. In a container that is addressed by its rid the document may be

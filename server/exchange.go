@@ -94,20 +94,28 @@ func newGUID() string {
 	return string(text)
 }
 
-// header is a header of the request.
-func (x *exchange) header(name string) string { return x.r.Header.Get(name) }
+// header is a header of the request; name is in canonical form, which http.Header.Get would make of it each time.
+func (x *exchange) header(name string) string {
+	if values := x.r.Header[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
 
 // flag reports whether a header of the request says true; SDKs differ in its case.
 func (x *exchange) flag(name string) bool { return strings.EqualFold(x.header(name), "true") }
 
 // body reads the body of the request, of up to limit bytes.
-func (x *exchange) body(limit int64) ([]byte, error) {
+func (x *exchange) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limit) }
+
+// bodyIn is body, in the memory of buf if there is enough.
+func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	if x.r.ContentLength > limit {
 		return nil, tooLarge("the body of the request has %d bytes; at most %d are taken", x.r.ContentLength, limit)
 	}
 	// One allocation where the client says a size that is usual. More is given only to what has
 	// come: a client that says much and sends nothing must not cost much.
-	buf := make([]byte, 0, min(max(x.r.ContentLength, 0), 64<<10)+512)
+	buf = slices.Grow(buf[:0], int(min(max(x.r.ContentLength, 0), 64<<10)+512))
 	body := http.MaxBytesReader(x.w, x.r.Body, limit)
 	for {
 		if len(buf) == cap(buf) {

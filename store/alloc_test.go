@@ -64,3 +64,48 @@ func TestVisitAllocatesNothingForAnItem(t *testing.T) {
 		t.Errorf("%v allocations for %d items", allocs, count)
 	}
 }
+
+// What is spared is the item's bytes, and nothing else of the answer.
+func TestWriteWithoutABodyAnswersTheRest(t *testing.T) {
+	c := newContainer(t, openForTest(t), store.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	ctx, pk, o, body := t.Context(), feed.PartitionKey{"1"}, store.WriteOptions{NoBody: true}, []byte(`{"id":"1"}`)
+	change := func([]byte) ([]byte, error) { return body, nil }
+	inBatch := func() (store.Result, error) {
+		results, err := c.Batch(ctx, pk, []store.Operation{{Kind: store.OpUpsert, Body: body, NoBody: true}, {Kind: store.OpRead, ID: "1", NoBody: true}})
+		if err != nil {
+			return store.Result{}, err
+		}
+		if len(results[1].Body) == 0 {
+			t.Error("a read has no body")
+		}
+		return results[0], nil
+	}
+	for name, do := range map[string]func() (store.Result, error){
+		"upsert":  func() (store.Result, error) { return c.Upsert(ctx, pk, body, o) },
+		"replace": func() (store.Result, error) { return c.Replace(ctx, pk, "1", body, o) },
+		"change":  func() (store.Result, error) { return c.Change(ctx, pk, "1", change, o) },
+		"batch":   inBatch,
+		"create": func() (store.Result, error) {
+			if _, err := c.Delete(ctx, pk, "1", o); err != nil {
+				return store.Result{}, err
+			}
+			return c.Create(ctx, pk, body, o)
+		},
+	} {
+		if _, err := c.Upsert(ctx, pk, body, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := do()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		read, err := c.Read(ctx, pk, "1", store.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Body != nil || got.ETag != read.ETag || !got.Modified.Equal(read.Modified) || got.LSN != read.LSN || got.End != read.End ||
+			got.Partition != read.Partition || got.Charge < 5 {
+			t.Errorf("%s answers %+v; the item is %+v", name, got, read)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
@@ -20,6 +21,8 @@ type Container struct {
 	database     uint32
 	databaseName string
 	name         string
+	// identity is made of these, once: a server asks for it with every request.
+	identity feed.Identity
 
 	paths keyPaths
 	hash  epk.Hash
@@ -65,13 +68,15 @@ type Result struct {
 	Charge float64
 }
 
-// WriteOptions are the conditions of a write.
+// WriteOptions are the conditions of a write, and what it answers.
 type WriteOptions struct {
 	// IfMatch is an ETag: the write is done only if the item has it, else
 	// [ErrPreconditionFailed]. "*": any.
 	IfMatch string
 	// IfNoneMatch "*": the write is done only if there is no item.
 	IfNoneMatch string
+	// NoBody leaves [Item.Body] out of the result, which spares making it. Default: the item is returned.
+	NoBody bool
 }
 
 // ReadOptions are the conditions of a read.
@@ -111,4 +116,6 @@ type Operation struct {
 	Change func(old []byte) ([]byte, error)
 	// IfMatch and IfNoneMatch are as in WriteOptions and ReadOptions.
 	IfMatch, IfNoneMatch string
+	// NoBody is as in WriteOptions; OpRead has always a body.
+	NoBody bool
 }

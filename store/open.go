@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
@@ -230,6 +231,11 @@ func (db *DB) loadContainer(v *view, number uint32, r *containerRecord, database
 func (db *DB) newContainer(number, database uint32, databaseName, id string, paths keyPaths, hash epk.Hash) *Container {
 	return &Container{
 		db: db, number: number, database: database, databaseName: databaseName, name: id,
+		identity: feed.Identity{
+			AccountHost: "localhost",
+			Database:    databaseName, DatabaseRID: databaseRID(database),
+			Container: id, ContainerRID: containerRID(database, number),
+		},
 		paths: paths, hash: hash, tail: newTailFormat(database, number),
 	}
 }

@@ -214,10 +214,4 @@ func (c *Container) Properties(ctx context.Context) (ContainerProperties, error)
 
 // Identity names the container, for leases. The host is "localhost", as it is
 // for a server in front of the store.
-func (c *Container) Identity() feed.Identity {
-	return feed.Identity{
-		AccountHost: "localhost",
-		Database:    c.databaseName, DatabaseRID: databaseRID(c.database),
-		Container: c.name, ContainerRID: containerRID(c.database, c.number),
-	}
-}
+func (c *Container) Identity() feed.Identity { return c.identity }

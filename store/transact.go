@@ -17,6 +17,8 @@ type operation struct {
 	change     func(old []byte) ([]byte, error)
 
 	ifMatch, ifNoneMatch string
+	// noBody tells that nobody asks for the item afterwards.
+	noBody bool
 
 	// The outcome.
 	stamp   stamp

@@ -16,30 +16,30 @@ import (
 // valid; *feed.ThrottledError, when the provisioned throughput is used up; one
 // that wraps feed.ErrNotFound, when the container was deleted.
 func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
-	return c.writeOne(ctx, key, Operation{Kind: OpCreate, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
+	return c.writeOne(ctx, key, Operation{Kind: OpCreate, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
 // Upsert creates or replaces an item.
 func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
-	return c.writeOne(ctx, key, Operation{Kind: OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
+	return c.writeOne(ctx, key, Operation{Kind: OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
 // Replace replaces the item id; an error that wraps feed.ErrNotFound: there is
 // none. The body has the same id, and its key can't change.
 func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o WriteOptions) (Result, error) {
-	return c.writeOne(ctx, key, Operation{Kind: OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
+	return c.writeOne(ctx, key, Operation{Kind: OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
 // Delete deletes the item id; an error that wraps feed.ErrNotFound: there is none.
 func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o WriteOptions) (Result, error) {
-	return c.writeOne(ctx, key, Operation{Kind: OpDelete, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
+	return c.writeOne(ctx, key, Operation{Kind: OpDelete, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
 // Change replaces the item id by what change makes of it, as [Operation].Change: atomically, since no other
 // write comes between the two. change is called once, or not at all. Errors: that of change, as it is; one that wraps
 // feed.ErrNotFound, when there is no such item; those of Replace.
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o WriteOptions) (Result, error) {
-	return c.writeOne(ctx, key, Operation{Kind: OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
+	return c.writeOne(ctx, key, Operation{Kind: OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
 func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Operation) (Result, error) {
@@ -92,7 +92,7 @@ func (db *DB) freeRequest(r *request) {
 // checks and measures the document and makes the index key.
 func (c *Container) prepare(op *operation, key feed.PartitionKey, o Operation) error {
 	op.kind, op.id, op.change = o.Kind, o.ID, o.Change
-	op.ifMatch, op.ifNoneMatch = o.IfMatch, o.IfNoneMatch
+	op.ifMatch, op.ifNoneMatch, op.noBody = o.IfMatch, o.IfNoneMatch, o.NoBody
 	components, err := c.prepareKey(op, key, o)
 	if err != nil {
 		return err
@@ -140,6 +140,10 @@ func (c *Container) result(r *request, op *operation) (Result, error) {
 		res.Charge = readCharge(len(op.stored))
 	case OpCreate, OpUpsert, OpReplace, OpChange:
 		res.Charge = writeCharge(int(op.size))
+		if op.noBody {
+			res.ETag, res.Modified = c.tail.etag(op.stamp), unixTime(op.stamp.ts)
+			return res, nil
+		}
 		op.stored = c.tail.appendStored(make([]byte, 0, len(op.doc.body)+maxTailSize), op.doc.body, op.stamp)
 	}
 	item, err := c.item(op.stored, op.stamp)

@@ -74,8 +74,10 @@ func (p Path) Shape() string {
 		return "/"
 	}
 	var b strings.Builder
+	b.Grow(64)
 	for i, t := range p.Types {
-		b.WriteString("/" + t)
+		b.WriteByte('/')
+		b.WriteString(t)
 		if i < len(p.IDs) {
 			b.WriteString("/*")
 		}
@@ -106,6 +108,7 @@ func (p Path) Links() []string {
 	}
 	links := make([]string, 0, 3)
 	var decoded strings.Builder
+	decoded.Grow(64)
 	for i, id := range p.IDs {
 		if i > 0 {
 			decoded.WriteByte('/')

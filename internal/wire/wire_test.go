@@ -2,7 +2,12 @@ package wire_test
 
 import (
 	"encoding/base64"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +130,30 @@ func FuzzPath(f *testing.F) {
 			t.Errorf("%q has no link or no shape", escaped)
 		}
 	})
+}
+
+// The server looks for headers by these names as they are.
+func TestNamesOfHeadersAreAsNetHTTPWritesThem(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "header.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, is := n.(*ast.ValueSpec)
+		if !is || !strings.HasPrefix(spec.Names[0].Name, "Header") {
+			return true
+		}
+		name, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil || name != http.CanonicalHeaderKey(name) {
+			t.Errorf("%s is %q (%v)", spec.Names[0].Name, name, err)
+		}
+		names++
+		return true
+	})
+	if names < 40 {
+		t.Errorf("header.go has %d names", names)
+	}
 }
 
 func FuzzAuthorization(f *testing.F) {
