@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"time"
 )
 
@@ -8,12 +9,14 @@ import (
 type frame struct {
 	extractor
 	inner []extractor // of the bindings other than the document
-	steps int         // combinations of FROM that were looked at
+	steps int         // of work, since somebody was asked whether to go on; see spend
 	// stopped returns the reason for which nobody wants the result any more; nil: nobody tells.
 	stopped func() error
-	args    []value // a stack of arguments of the calls under way
-	held    int     // what they take, in bytes
-	err     error   // why the document can't be evaluated: an *EvaluationError
+	// began is when it was first asked about the document.
+	began time.Time
+	args  []value // a stack of arguments of the calls under way
+	held  int     // what they take, in bytes
+	err   error   // why the document can't be evaluated: an *EvaluationError, or what stopped returned
 	// group is what expressions over groups see.
 	group *group
 }
@@ -58,12 +61,17 @@ type compiler struct {
 	group  *grouping // whose select list is being compiled
 }
 
-func compile(q *selectQuery, params map[string]value, now time.Time) *program {
-	c, p := compileCondition(q, params, now)
-	if p.from != nil && q.star {
-		p.value = c.raw(sourcesOf(q)[0].binding, nil)
+func compile(q *selectQuery, params map[string]value) *program {
+	c := &compiler{params: params, now: time.Now(), alias: documentAlias(q), root: newNode()}
+	p := &program{root: c.root, star: q.star}
+	if sources := sourcesOf(q); len(sources) > 0 {
+		p.from = c.from(q, q.where)
+		if q.star {
+			p.value = c.raw(sources[0].binding, nil)
+		}
+	} else if q.where != nil {
+		c.condition(p, q.where)
 	}
-	p.star = q.star
 	for _, o := range q.orderBy {
 		key, _ := c.expr(o.e)
 		p.keys, p.desc = append(p.keys, key), append(p.desc, o.desc)
@@ -71,19 +79,6 @@ func compile(q *selectQuery, params map[string]value, now time.Time) *program {
 	c.selection(p, q)
 	p.slots, p.inner = c.slots, c.inner
 	return p
-}
-
-// compileCondition compiles FROM and WHERE.
-func compileCondition(q *selectQuery, params map[string]value, now time.Time) (*compiler, *program) {
-	c := &compiler{params: params, now: now, alias: documentAlias(q), root: newNode()}
-	p := &program{root: c.root}
-	if len(sourcesOf(q)) > 0 {
-		p.from = c.from(q, q.where)
-	} else if q.where != nil {
-		c.condition(p, q.where)
-	}
-	p.slots, p.inner = c.slots, c.inner
-	return c, p
 }
 
 // longList is the length of a list from which a map is made of it.
@@ -156,13 +151,17 @@ func (c *compiler) fold(e evaluator, constant bool) (evaluator, bool) {
 	if !constant || c.folded > maxFoldedBytes {
 		return e, false
 	}
-	var f frame
+	// What takes long is computed for a document, where somebody can stop it.
+	f := frame{stopped: func() error { return errLongConstant }}
 	v := e(&f)
 	if c.folded += len(v.b); f.err != nil || c.folded > maxFoldedBytes {
 		return e, false
 	}
 	return func(*frame) value { return v }, true
 }
+
+// errLongConstant stops the evaluation of constants that takes long.
+var errLongConstant = errors.New("the constant takes long to compute")
 
 // maxFoldedBytes bounds the constants that a query keeps: a text has room for
 // thousands of expressions, each of which may make a value as long as an item of a
@@ -181,10 +180,10 @@ func (c *compiler) expr(e expr) (evaluator, bool) {
 	if binding, path, ok := boundPath(e, c.params); ok {
 		if binding != document {
 			raw := c.raw(binding, path)
-			return func(f *frame) value { return decode(raw(f)) }, false
+			return func(f *frame) value { return f.read(raw(f)) }, false
 		}
 		slot := c.slot(path)
-		return func(f *frame) value { return decode(f.slots[slot]) }, false
+		return func(f *frame) value { return f.read(f.slots[slot]) }, false
 	}
 	switch e := e.(type) {
 	case *member:
@@ -256,7 +255,7 @@ func (c *compiler) constructed(e expr) (evaluator, bool) {
 	emit, constant := c.emit(e)
 	return func(f *frame) value {
 		b, _ := emit(f, nil)
-		return decode(b)
+		return f.read(b)
 	}, constant
 }
 

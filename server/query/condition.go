@@ -1,5 +1,10 @@
 package query
 
+import (
+	"fmt"
+	"time"
+)
+
 // Filter is the condition of a patch. It doesn't change and may be used by any
 // number of goroutines.
 type Filter struct {
@@ -26,9 +31,23 @@ func Condition(text string) (*Filter, error) {
 	return &Filter{b: b}, nil
 }
 
+// maxCondition is how long the condition of a patch is evaluated: the container's
+// other writes wait for it.
+const maxCondition = time.Second
+
 // Match says whether the condition is true of a document. The error says that
-// doc is no JSON object.
+// doc is no JSON object, or, as an *[EvaluationError], why the condition can't be evaluated: it takes more
+// than a second, for example.
 func (f *Filter) Match(doc []byte) (bool, error) {
-	_, ok, err := f.b.Rows().Eval(doc)
+	var began time.Time
+	_, ok, err := f.b.Rows().While(func() error {
+		switch now := time.Now(); {
+		case began.IsZero():
+			began = now
+		case now.Sub(began) > maxCondition:
+			return &EvaluationError{Message: fmt.Sprintf("The condition takes more than %v to evaluate.", maxCondition)}
+		}
+		return nil
+	}).Eval(doc)
 	return ok, err
 }

@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/server/query"
 )
 
 // What takes minutes for one item, of each kind that does: somebody who doesn't wait any longer ends it.
@@ -107,5 +111,45 @@ func TestTheReasonToEndIsTold(t *testing.T) {
 	}
 	if over = nil; each() != nil || n != 1_000_000 {
 		t.Errorf("the next item: %d rows", n)
+	}
+}
+
+// What takes longer for one item than anybody waits is an error that says what to do, also where no row ever comes,
+// and each item has the time anew.
+func TestAnItemThatTakesTooLongIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lap := 3 * time.Second
+		rows := bound(t, `SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list WHERE a + b < 0`, nil).Rows().While(func() error {
+			time.Sleep(lap)
+			return nil
+		})
+		doc := wide(1000)
+		err := rows.Each(doc, func() bool { return true })
+		var e *query.EvaluationError
+		if !errors.As(err, &e) || !strings.Contains(e.Message, "10s for one item") {
+			t.Errorf("an item of an hour: %v", err)
+		}
+		lap = 20 * time.Millisecond
+		for range 5 { // each takes some hundred of them
+			if err := rows.Each(doc, func() bool { return true }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// Writes wait for the condition of a patch, so it has a second.
+func TestAConditionOfAPatchThatTakesLongIsAnError(t *testing.T) {
+	f, err := query.Condition(`FROM c WHERE EXISTS(SELECT VALUE undefined FROM a IN c.list JOIN b IN c.list JOIN d IN c.list)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Match(wide(20_000))
+	var e *query.EvaluationError
+	if !errors.As(err, &e) || !strings.Contains(e.Message, "takes more than 1s") {
+		t.Errorf("an hour's condition: %v", err)
+	}
+	if ok, err := f.Match(wide(10)); ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // FROM, as it is run. A document makes a row for every combination of what its
@@ -20,6 +21,9 @@ const (
 	maxValue = 16 << 20
 	// maxKept bounds what DISTINCT and GROUP BY of a subquery hold of one document.
 	maxKept = 32 << 20
+	// maxTime is how long one document is evaluated: no answer begins in its middle
+	// before it has a row there, and clients don't wait much longer.
+	maxTime = 10 * time.Second
 	// checkEvery is how many steps are done before somebody is asked whether the
 	// result is still wanted: combinations that are run through, and bytes that are
 	// gone over, by stepBytes of them.
@@ -81,11 +85,23 @@ func (p *from) step(f *frame, i int, visit func() bool) bool {
 func (f *frame) spend(bytes int) bool {
 	if f.steps += 1 + bytes/stepBytes; f.steps >= checkEvery && f.stopped != nil {
 		f.steps = 0
-		if f.err == nil {
-			f.err = f.stopped()
-		}
+		f.ask()
 	}
 	return f.err == nil
+}
+
+// ask asks whether to go on, and looks at the clock.
+func (f *frame) ask() {
+	if f.err == nil {
+		f.err = f.stopped()
+	}
+	switch now := time.Now(); {
+	case f.began.IsZero():
+		f.began = now
+	case now.Sub(f.began) > maxTime:
+		f.stop(fmt.Sprintf("The query takes more than %v for one item. Its joins and subqueries make too many combinations of the item's arrays: "+
+			"add conditions on the item or on one array alone, or join fewer arrays in one query.", maxTime))
+	}
 }
 
 // read is the value of JSON, undefined once the evaluation has no purpose.
@@ -124,7 +140,8 @@ func (r *Rows) Until(ctx context.Context) *Rows { return r.While(ctx.Err) }
 
 // While ends the evaluation of a document with the error that check returns, once it
 // returns one. It is called now and then, each time after some milliseconds of work at most,
-// also in the middle of a large join, or of a function that takes long. It returns r.
+// also in the middle of a large join, or of a function that takes long. With it a document that takes more than ten
+// seconds is an *[EvaluationError]. It returns r.
 func (r *Rows) While(check func() error) *Rows {
 	r.f.stopped = check
 	return r
