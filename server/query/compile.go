@@ -61,17 +61,12 @@ type compiler struct {
 	group  *grouping // whose select list is being compiled
 }
 
-func compile(q *selectQuery, params map[string]value) *program {
-	c := &compiler{params: params, now: time.Now(), alias: documentAlias(q), root: newNode()}
-	p := &program{root: c.root, star: q.star}
-	if sources := sourcesOf(q); len(sources) > 0 {
-		p.from = c.from(q, q.where)
-		if q.star {
-			p.value = c.raw(sources[0].binding, nil)
-		}
-	} else if q.where != nil {
-		c.condition(p, q.where)
+func compile(q *selectQuery, params map[string]value, now time.Time) *program {
+	c, p := compileCondition(q, params, now)
+	if p.from != nil && q.star {
+		p.value = c.raw(sourcesOf(q)[0].binding, nil)
 	}
+	p.star = q.star
 	for _, o := range q.orderBy {
 		key, _ := c.expr(o.e)
 		p.keys, p.desc = append(p.keys, key), append(p.desc, o.desc)
@@ -79,6 +74,19 @@ func compile(q *selectQuery, params map[string]value) *program {
 	c.selection(p, q)
 	p.slots, p.inner = c.slots, c.inner
 	return p
+}
+
+// compileCondition compiles FROM and WHERE.
+func compileCondition(q *selectQuery, params map[string]value, now time.Time) (*compiler, *program) {
+	c := &compiler{params: params, now: now, alias: documentAlias(q), root: newNode()}
+	p := &program{root: c.root}
+	if len(sourcesOf(q)) > 0 {
+		p.from = c.from(q, q.where)
+	} else if q.where != nil {
+		c.condition(p, q.where)
+	}
+	p.slots, p.inner = c.slots, c.inner
+	return c, p
 }
 
 // longList is the length of a list from which a map is made of it.
