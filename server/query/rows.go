@@ -16,11 +16,13 @@ type Rows struct {
 }
 
 // Rows returns a new evaluator of the query.
-func (b *Bound) Rows() *Rows {
-	r := &Rows{prog: b.prog}
-	r.f.slots = make([][]byte, b.prog.slots)
-	r.f.inner = make([]extractor, len(b.prog.inner))
-	for i, in := range b.prog.inner {
+func (b *Bound) Rows() *Rows { return newRows(b.prog) }
+
+func newRows(p *program) *Rows {
+	r := &Rows{prog: p}
+	r.f.slots = make([][]byte, p.slots)
+	r.f.inner = make([]extractor, len(p.inner))
+	for i, in := range p.inner {
 		r.f.inner[i].slots = make([][]byte, in.slots)
 	}
 	return r
