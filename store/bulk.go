@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,8 +31,8 @@ const (
 type bulk struct {
 	w     *itemsWalk
 	batch []collected
-	// order are the entries of batch in the order of the log.
-	order []place
+	// order are the entries of batch in the order of the log, and spare is memory for sorting them.
+	order, spare []place
 	// names are points and ids, one behind the other.
 	names []byte
 	// readers read the documents of a batch, and have what is wanted of it: hits, in the order of the index.
@@ -68,7 +67,7 @@ func (b *bulk) free() {
 		r.reset()
 	}
 	clear(b.hits)
-	*b = bulk{batch: b.batch[:0], order: b.order[:0], names: b.names[:0], hits: b.hits[:0], readers: b.readers}
+	*b = bulk{batch: b.batch[:0], order: b.order[:0], spare: b.spare, names: b.names[:0], hits: b.hits[:0], readers: b.readers}
 	bulks.Put(b)
 }
 
@@ -166,22 +165,6 @@ func (b *bulk) collect(ctx context.Context, sc *scope, size int) error {
 	})
 }
 
-// place is where the document of an item of the batch is in the log.
-type place struct {
-	lsn     int64
-	segment uint32
-	ordinal uint16
-	at      uint32 // in the batch
-}
-
-// compare orders places as they are in the log.
-func (p *place) compare(q *place) int {
-	if p.segment == q.segment && p.lsn != q.lsn {
-		return cmp.Compare(p.lsn, q.lsn)
-	}
-	return cmp.Or(cmp.Compare(p.segment, q.segment), cmp.Compare(p.lsn, q.lsn), cmp.Compare(p.ordinal, q.ordinal))
-}
-
 // sort puts the batch into the order of the log.
 func (b *bulk) sort() {
 	b.order = slices.Grow(b.order[:0], len(b.batch))
@@ -189,7 +172,7 @@ func (b *bulk) sort() {
 		x := &b.batch[n]
 		b.order = append(b.order, place{lsn: x.lsn, segment: x.segment, ordinal: x.ordinal, at: uint32(n)}) //nolint:gosec // maxBatch
 	}
-	slices.SortFunc(b.order, func(p, q place) int { return p.compare(&q) })
+	b.order, b.spare = sortPlaces(b.order, b.spare)
 }
 
 // point is that of an item of the batch.

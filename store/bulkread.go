@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -217,15 +216,6 @@ func (r *bulkReader) reach(it *pebble.Iterator, from, to *place) bool {
 func (r *bulkReader) search(it *pebble.Iterator, to *place) bool {
 	r.key = r.b.appendKey(r.key[:0], &r.b.batch[to.at])
 	return it.SeekGE(r.key) && bytes.Equal(it.Key(), r.key)
-}
-
-// compareKey compares a place with a key of the container's log, by all that is before the point: no two entries share it.
-func (p *place) compareKey(key []byte) int {
-	if len(key) < logKeySize {
-		return 1
-	}
-	k := place{lsn: logLSN(key), segment: binary.BigEndian.Uint32(key[containerKeySize:]), ordinal: logOrdinal(key)}
-	return p.compare(&k)
 }
 
 // take shows a document, or asks whether it is to be shown in its turn.

@@ -90,10 +90,11 @@ func (w *indexWalk) run(ok bool, upper []byte) (more bool, err error) {
 		if w.i, err = readIndexed(w.it); err != nil {
 			return false, w.c.db.fault(err)
 		}
-		if bytes.Compare(w.c.hash.EPK(w.i.pointBytes()), w.sc.upper) >= 0 {
+		key := w.c.hash.EPK(w.i.pointBytes())
+		if bytes.Compare(key, w.sc.upper) >= 0 {
 			return false, nil // points sort as their EPKs do
 		}
-		if !w.sc.holds(w.i.pointBytes()) {
+		if bytes.Compare(key, w.sc.lower) < 0 || w.sc.point != nil && !bytes.Equal(w.sc.point, w.i.pointBytes()) {
 			continue
 		}
 		if more, err := w.visit(&w.i); err != nil || !more {

@@ -95,12 +95,58 @@ func TestRatioOfScans(t *testing.T) {
 	if !*ratioRun {
 		t.Skip("run with -ratios")
 	}
-	const documents, found = 100_000, 10
+	plain, client := scanned(t)
+	for _, q := range []struct {
+		query string
+		want  int
+		bar   float64
+	}{
+		{lastQuery, scannedFound, 0.5},
+		{"SELECT VALUE COUNT(1) FROM c", 1, 0},
+	} {
+		t.Run(q.query, func(t *testing.T) {
+			compare(t, q.bar, "documents/s", plain, func() pace {
+				begun := begin(t)
+				if n := queryAll(t, client, q.query); n != q.want {
+					t.Fatalf("%d rows, want %d", n, q.want)
+				}
+				return begun.pace(t, scannedDocuments)
+			})
+		})
+	}
+}
+
+// BenchmarkServedScan is a query over the documents of TestRatioOfScans, and the loop beside it.
+func BenchmarkServedScan(b *testing.B) {
+	plain, client := scanned(b)
+	b.Run("loop", func(b *testing.B) {
+		for b.Loop() {
+			plain()
+		}
+	})
+	b.Run("query", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if n := queryAll(b, client, lastQuery); n != scannedFound {
+				b.Fatalf("%d rows", n)
+			}
+		}
+	})
+}
+
+// What is scanned, and by what.
+const (
+	scannedDocuments, scannedFound = 100_000, 10
+	lastQuery                      = "SELECT c.id FROM c WHERE c.priority = 5000"
+)
+
+// scanned serves documents, and returns a loop of the decoder over them and a client to query them by.
+func scanned(t testing.TB) (plain func() pace, client *wiretest.Client) {
 	_, c, srv := ratedStore(t, store.Options{FS: slowsync.FS{FS: vfs.Default}, Memory: 512 << 20})
-	loadQueried(t, c, documents)
+	loadQueried(t, c, scannedDocuments)
 	var all []byte
 	var ends []int
-	for r := (store.ItemsRequest{}); len(ends) < documents; {
+	for r := (store.ItemsRequest{}); len(ends) < scannedDocuments; {
 		page, err := c.VisitItems(t.Context(), r, func(v *store.VisitedItem) (bool, error) {
 			all = append(all, v.Body...)
 			ends = append(ends, len(all))
@@ -111,8 +157,8 @@ func TestRatioOfScans(t *testing.T) {
 		}
 		r.Continuation = page.Continuation
 	}
-	t.Logf("a document has %d bytes", len(all)/documents)
-	plain := func() pace {
+	t.Logf("a document has %d bytes", len(all)/scannedDocuments)
+	plain = func() pace {
 		begun, n, from := begin(t), 0, 0
 		for _, end := range ends {
 			if lastIs(t, all[from:end], 5000) {
@@ -120,35 +166,18 @@ func TestRatioOfScans(t *testing.T) {
 			}
 			from = end
 		}
-		if n != found {
+		if n != scannedFound {
 			t.Fatalf("the loop finds %d", n)
 		}
-		return begun.pace(t, documents)
+		return begun.pace(t, scannedDocuments)
 	}
 	s := rate(t, srv, false)
 	client, err := wiretest.New("http://"+s.address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer http.DefaultClient.CloseIdleConnections()
-	for _, q := range []struct {
-		query string
-		want  int
-		bar   float64
-	}{
-		{"SELECT c.id FROM c WHERE c.priority = 5000", found, 0.5},
-		{"SELECT VALUE COUNT(1) FROM c", 1, 0},
-	} {
-		t.Run(q.query, func(t *testing.T) {
-			compare(t, q.bar, "documents/s", plain, func() pace {
-				begun := begin(t)
-				if n := queryAll(t, client, q.query); n != q.want {
-					t.Fatalf("%d rows, want %d", n, q.want)
-				}
-				return begun.pace(t, documents)
-			})
-		})
-	}
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return plain, client
 }
 
 // queryAll reads a query to its end, within the one partition, and counts its rows.
