@@ -150,7 +150,7 @@ func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
 	if err != nil {
 		return nil, above(err)
 	}
-	run := &queryRun{c: c, b: b, rows: b.Rows().Until(x.r.Context()), shape: b.Shape(), metrics: queryMetrics{began: time.Now()}}
+	run := &queryRun{c: c, b: b, rows: b.Rows().Until(x.r.Context()), shape: b.Shape(), time: x.s.pageTime(), metrics: queryMetrics{began: time.Now()}}
 	if sc.key == nil {
 		sc.key = conditionKey(c, b, props.KeyPaths)
 	}

@@ -51,6 +51,9 @@ func (x *exchange) sendQueried(rid, member string, all []resource) error {
 	return x.sendList(rid, member, rows)
 }
 
+// listRowOverhead is what a row takes beside its bytes, roughly.
+const listRowOverhead = 64
+
 // queryList returns the query's rows over a list that is sorted by key. The rows are sorted by theirs, so that they can be
 // given out in pages.
 func (x *exchange) queryList(all []resource) ([]resource, error) {
@@ -63,7 +66,7 @@ func (x *exchange) queryList(all []resource) ([]resource, error) {
 		all = []resource{{body: []byte("{}")}}
 	}
 	var rows []resource
-	groups := eval.Groups(math.MaxInt32, nil)
+	groups, held := eval.Groups(math.MaxInt32, nil), 0
 	for _, r := range all {
 		first := len(rows)
 		err := eval.Each(r.body, func() bool {
@@ -75,11 +78,15 @@ func (x *exchange) queryList(all []resource) ([]resource, error) {
 					key += fmt.Sprintf("/%08x", len(rows)-first)
 				}
 				rows = append(rows, resource{key: key, body: bytes.Clone(row)})
+				held += len(key) + len(row) + listRowOverhead
 			}
-			return true
+			return held+groups.Size() <= maxSortMemory
 		})
 		if err != nil {
 			return nil, evaluationFailure(err)
+		}
+		if held+groups.Size() > maxSortMemory {
+			return nil, badRequest("the rows of this query take more than %d bytes: join fewer arrays, or select less", maxSortMemory)
 		}
 	}
 	if shape.Grouped {

@@ -145,3 +145,20 @@ func TestAReadOnlyKeyMayQueryAndPlan(t *testing.T) {
 	ts.do("GET", ordersRanges, nil, "").want(200)
 	ts.do("POST", orders+"/docs", pk(`["k0"]`), `{"id":"new","pk":"k0"}`).want(403)
 }
+
+// Rows that a query makes of nothing have a bound in lists of databases and the like too.
+func TestQueriesOfAListAreHeldInBounds(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
+	const twenty = "(SELECT VALUE [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20])"
+	for _, text := range []string{
+		"SELECT VALUE REPLICATE('x', 10000) FROM a IN " + twenty + " JOIN b IN " + twenty + " JOIN d IN " + twenty,
+		"SELECT DISTINCT VALUE REPLICATE('x', 9000) || TOSTRING(a * 400 + b * 20 + d) FROM a IN " + twenty + " JOIN b IN " + twenty + " JOIN d IN " + twenty,
+	} {
+		ts.do("POST", "/dbs", queryHeaders(), queryBody(t, text)).want(400).wantBody("take more than 33554432 bytes")
+	}
+	rows, _ := ts.askList("/dbs", "Databases", nil, "SELECT VALUE a FROM a IN "+twenty)
+	if len(rows) != 20 {
+		t.Error(rows)
+	}
+}

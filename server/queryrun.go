@@ -40,6 +40,9 @@ type queryRun struct {
 	unhurried, shortened bool
 	position             queryPosition
 	metrics              queryMetrics
+	// time is how long a page is looked for; late tells that it is over.
+	time time.Duration
+	late bool
 
 	// page are the rows, with commas between them.
 	page   []byte
@@ -130,7 +133,7 @@ func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (mor
 	request := r.request
 	request.Continuation = r.position.after
 	request.AnyOrder = r.unhurried
-	deadline := time.Now().Add(maxScan)
+	deadline := time.Now().Add(r.time)
 	for {
 		stopped := false
 		page, err := r.c.VisitItems(ctx, request, func(item *store.VisitedItem) (bool, error) {
@@ -155,108 +158,6 @@ func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (mor
 		}
 		request.Continuation = page.Continuation
 	}
-}
-
-// place is where the page after this one may begin: after a document, or among the rows of one.
-type place struct {
-	after    string
-	of, done uint64
-}
-
-// inOrder answers a query whose rows come in the order of the documents. When the page is full it looks for one more row:
-// without any, this page is the last, and clients need not ask for an empty one.
-func (r *queryRun) inOrder(ctx context.Context) error {
-	if r.allowed() <= 0 {
-		return nil
-	}
-	var (
-		full *place // the place behind a full page's last row
-		peek = maxPeek
-		skip = r.position.skip
-		next = false // there is a row behind the page
-		// Where a document makes several rows, a page may begin and end among them. Others may have come before the one that
-		// the page begins in: until that is reached, a page ends behind a document only, and the next one looks for it.
-		before = r.position.after
-		resume = r.position.done
-	)
-	isFull := func() bool { return r.allowed() <= 0 || len(r.page) >= maxRowBytes }
-	// Of the document that is looked at: the rows that it made so far, how many of them earlier pages had, whether the page
-	// ended with one, and whether to go on.
-	var (
-		row, answered uint64
-		ended, more   bool
-		number        uint64
-	)
-	visit := func() bool {
-		raw, ok := r.rows.Row()
-		if !ok {
-			return true
-		}
-		row++
-		switch {
-		case row <= answered:
-			return true
-		case full != nil:
-			if answered > 0 && !ended {
-				full.of, full.done = number, answered
-			}
-			next, more = true, false
-			return false
-		case skip > 0:
-			skip--
-			return true
-		}
-		r.take(raw)
-		if r.left() == 0 {
-			more = false
-			return false
-		}
-		if isFull() && resume == 0 {
-			full, ended = &place{after: before, of: number, done: row}, true
-		}
-		return true
-	}
-	if r.request.Filter != nil && !r.shape.Several {
-		// A document makes a row. One more tells that there is a next page.
-		r.request.Filter.Enough = int(min(int64(r.allowed())+skip+1, math.MaxInt32))
-	}
-	after, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
-		row, answered, ended, more = 0, 0, false, true
-		if r.shape.Several {
-			number = documentNumber(item.Body)
-			switch {
-			case number == r.position.of:
-				answered, resume = resume, 0
-			case number < r.position.of:
-				resume = 0 // it was here before, and so is behind the one that is looked for
-			}
-		}
-		if err := r.rows.Each(item.Body, visit); err != nil || !more {
-			return false, err
-		}
-		switch {
-		case ended || full == nil && isFull():
-			full = &place{after: item.Continuation()} // it had no more rows
-		case full != nil:
-			peek--
-		case r.shape.Several:
-			before = item.Continuation()
-		}
-		return peek > 0, nil
-	})
-	if err != nil || after == "" && !next || r.left() == 0 {
-		return err
-	}
-	at := place{after: after}
-	if next {
-		at = *full
-	}
-	if resume > 0 {
-		at.of, at.done = r.position.of, resume
-	}
-	r.more = true
-	r.next = queryPosition{left: r.left(), skip: skip, after: at.after, of: at.of, done: at.done}
-	return nil
 }
 
 // maxSortMemory bounds what the rows of a page, and the keys of rows that are skipped, may take while they are sorted or grouped.

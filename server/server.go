@@ -77,6 +77,8 @@ type Server struct {
 	routes routeIndex
 	// queries are those that were parsed.
 	queries queryCache
+	// pages is the time of a page of a query in tests; zero: maxScan.
+	pages time.Duration
 	// issuer is nil where there is none.
 	issuer *issuer
 

@@ -1,0 +1,37 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The time of a page whose rows come in the order of the documents. Between documents a page ends when its time is up. Within one it
+// ends where the next page can go on: behind a row of it, or before it if documents came before; otherwise the document is
+// evaluated further, as long as server/query allows. So no page ends where it began, whatever an item's joins make.
+
+// errPageTime ends the evaluation of a document when the page's time is up.
+var errPageTime = errors.New("the page's time is up")
+
+// pageTime is the time of a page: maxScan, but in tests.
+func (s *Server) pageTime() time.Duration {
+	if s.pages != 0 {
+		return s.pages
+	}
+	return maxScan
+}
+
+// hurry has documents evaluated until the page's time is up; then r.late is set, and a document that the page can end within is left
+// with errPageTime.
+func (r *queryRun) hurry(ctx context.Context, canEnd func() bool) {
+	end := time.Now().Add(r.time)
+	r.rows.While(func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if r.late = r.late || !time.Now().Before(end); r.late && canEnd() {
+			return errPageTime
+		}
+		return nil
+	})
+}
