@@ -92,14 +92,8 @@ func (c *cycle) plan() (*lease.Plan, error) {
 			}
 			continue
 		}
-		listing = memory.WithRanges(listing)
-		if listing.Rangeless() {
-			if partitions == nil {
-				if partitions, err = c.partitions(); err != nil {
-					return plan, err
-				}
-			}
-			listing = listing.WithRanges(partitions)
+		if listing, err = c.withRanges(memory.WithRanges(listing), &partitions); err != nil {
+			return plan, err
 		}
 		if err := c.checkModes(listing); err != nil {
 			return nil, err
@@ -129,6 +123,26 @@ func (c *cycle) plan() (*lease.Plan, error) {
 		}
 	}
 	return plan, nil
+}
+
+// withRanges is listing with the ranges of leases without one. partitions are those that the cycle has asked for, nil if
+// it hasn't. They may be older than the listing: a lease of a partition that came since would keep no range, so that it would be
+// acquired while its parent's lease is still there.
+func (c *cycle) withRanges(listing lease.Listing, partitions *[]feed.Partition) (lease.Listing, error) {
+	if listing.Rangeless() && *partitions != nil {
+		listing = listing.WithRanges(*partitions)
+	}
+	if !listing.Rangeless() {
+		return listing, nil
+	}
+	fresh, err := c.partitions()
+	if err != nil {
+		return listing, err
+	}
+	if *partitions == nil {
+		*partitions = fresh
+	}
+	return listing.WithRanges(fresh), nil
 }
 
 func (c *cycle) asHost() lease.Host {

@@ -117,3 +117,39 @@ func TestLeaseThatLivesOnIsReadOn(t *testing.T) {
 		}
 	})
 }
+
+// lateSource carries out late once, when the partitions were listed.
+type lateSource struct {
+	*fakeSource
+	late func()
+}
+
+func (s *lateSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	partitions, err := s.fakeSource.Partitions(ctx)
+	if s.late != nil {
+		s.late()
+		s.late = nil
+	}
+	return partitions, err
+}
+
+func TestLeaseWithoutRangeOfAPartitionThatCameAfterPartitionsWereListedWaitsForItsParents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		source := &lateSource{fakeSource: onePartition(5)}
+		source.late = func() { // another host begins, and splits its lease
+			source.split("0", "1", "2")
+			leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Owner: "other/00000000", Timestamp: time.Now().UTC()})
+			leases.put(lease.Lease{ID: "lease-1", Token: "1", PartitionID: "1"})
+		}
+		start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Start: fromBeginning})
+		pause(10 * time.Second)
+		if owner := leases.doc("1").Owner; owner != "" {
+			t.Errorf("lease 1 is acquired by %q, though lease 0 is there", owner)
+		}
+		pause(2 * time.Minute) // the other host has died
+		if leases.doc("0").ID != "" || leases.doc("1").Owner == "" || leases.doc("2").Owner == "" {
+			t.Errorf("%+v", leases.sent())
+		}
+	})
+}
