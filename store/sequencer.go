@@ -174,7 +174,7 @@ type group struct {
 	// index looks up what the groups before this one left in the database, and files what they left in its files, memtables
 	// aside; nil until the first look.
 	index, files *pebble.Iterator
-	// recent tells which of the two to ask, and mark is how it will know the group again.
+	// recent knows the items written lately, and which of the two to ask for the others; mark is how it will know the group again.
 	recent recent
 	mark   mark
 	// ts is the store's clock when the group began: the _ts of all its writes.
@@ -265,7 +265,12 @@ func (g *group) lookup(key []byte) (e entry, ok bool, err error) {
 		return e, false, err
 	}
 	it := g.files
-	if g.recent.has(key) {
+	e, ok, where, err := g.recent.find(key)
+	switch where {
+	case inRecent:
+		return e, ok, err
+	case inFiles:
+	case anywhere:
 		if g.index == nil {
 			if g.index, err = g.db.pebble.NewIter(&pebble.IterOptions{UseL6Filters: true}); err != nil {
 				return e, false, err
