@@ -8,13 +8,15 @@ type selectQuery struct {
 	deep
 	distinct bool
 	top      *count
-	star     bool       // SELECT *
+	star     bool // SELECT *
+	starTok  token
 	value    expr       // SELECT VALUE value
 	items    []selected // SELECT items
 	from     *source    // nil without FROM
 	where    expr       // nil without WHERE
 	groupBy  []expr
 	orderBy  []orderItem
+	orderTok token
 	rank     bool // ORDER BY RANK
 	offset   *count
 	limit    *count
@@ -108,7 +110,8 @@ type (
 		base  expr
 		name  string // for the first two
 		dot   bool
-		index expr // for the third
+		index expr  // for the third
+		tok   token // the name, or what is in brackets with them
 	}
 	// unary is an operator before its operand: - + ~ NOT.
 	unary struct {
@@ -149,6 +152,7 @@ type (
 		escape     string
 		hasEscape  bool
 		not        bool
+		tok        token // the escape
 	}
 	// conditional is test ? then : otherwise.
 	conditional struct {

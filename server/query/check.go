@@ -84,11 +84,26 @@ func (c *checker) names() error {
 	seen := map[string]bool{}
 	for i, name := range outputNames(c.q.items) {
 		if seen[name] {
-			return c.fail(c.q.items[i].tok, CodeDuplicate, fmt.Sprintf("The select list has two items of the name '%s'.", name))
+			return c.fail(nameToken(c.q.items[i]), CodeDuplicate, fmt.Sprintf("The select list has two items of the name '%s'.", name))
 		}
 		seen[name] = true
 	}
 	return nil
+}
+
+// nameToken is where a select list's member has its name from.
+func nameToken(it selected) token {
+	switch e := it.e.(type) {
+	case *ident:
+		if it.name == "" {
+			return e.tok
+		}
+	case *member:
+		if it.name == "" {
+			return e.tok
+		}
+	}
+	return it.tok
 }
 
 // outputNames are the names of a select list's members: what AS says, else the
@@ -152,7 +167,7 @@ func (c *checker) expr(e expr) error {
 		}
 	case *like:
 		if e.hasEscape && utf8.RuneCountInString(e.escape) != 1 {
-			return c.fail(token{}, CodeSyntax, "The ESCAPE of LIKE has to be one character.")
+			return c.fail(e.tok, CodeSyntax, "The ESCAPE of LIKE has to be one character.")
 		}
 	case *subquery:
 		return c.subquery(e.q, false)

@@ -16,7 +16,7 @@ type Filter struct {
 func Condition(text string) (*Filter, error) {
 	q, err := parseCondition(text)
 	if err != nil {
-		return nil, err
+		return nil, refused(text, err)
 	}
 	if err := check(text, q); err != nil {
 		return nil, err

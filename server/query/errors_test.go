@@ -40,6 +40,23 @@ func TestSyntaxErrorsNameTheirPlace(t *testing.T) {
 		`SELECT * FROM c ORDER BY c`:             {query.CodeOrderBy, "", 0, 1},
 		`SELECT * FROM c WHERE c.a = 12x`:        {query.CodeSyntax, "12", 28, 1},
 		`SELECT * FROM c WHERE c.a = 1e999`:      {query.CodeSyntax, "1e999", 28, 1},
+		// What only looks like something that isn't evaluated.
+		`SELECT * FROM c WHERE c.VectorDistance(c.a) = 'RRF(x)'`:              {query.CodeSyntax, "(", 38, 1},
+		`SELECT {rank: c.a, udf: 1} FROM c ORDER BY c.a AS x`:                 {query.CodeSyntax, "udf", 19, 1},
+		`SELECT ST_AREA FROM c WHERE -- RRF(1)`:                               {query.CodeSyntax, "", 37, 1},
+		`SELECT * FROM c WHERE c.a LIKE 'a' ESCAPE '!!'`:                      {query.CodeSyntax, "'!!'", 42, 1},
+		"SELECT * FROM c WHERE c.a\nNOT LIKE 'a' ESCAPE ''":                   {query.CodeSyntax, "''", 46, 2},
+		`SELECT c.a, c.b.a FROM c`:                                            {query.CodeDuplicate, "a", 16, 1},
+		`SELECT c.a AS b, c["b"] FROM c`:                                      {query.CodeDuplicate, `["b"]`, 18, 1},
+		`SELECT c, c FROM c`:                                                  {query.CodeDuplicate, "c", 10, 1},
+		"SELECT\n* FROM c JOIN x IN c.a":                                      {query.CodeStar, "*", 7, 2},
+		`SELECT *`:                                                            {query.CodeStar, "*", 7, 1},
+		`SELECT VALUE 1 FROM c JOIN x IN (SELECT * FROM c JOIN y IN c.a)`:     {query.CodeStar, "*", 40, 1},
+		`SELECT VALUE 1 FROM c JOIN c.c`:                                      {query.CodeAlias, "c", 29, 1},
+		`SELECT VALUE 1 FROM c JOIN c.a["c"]`:                                 {query.CodeAlias, `"c"`, 31, 1},
+		`SELECT VALUE 1 FROM c WHERE EXISTS(SELECT 1 FROM c ORDER BY c.a)`:    {query.CodeSubqueryOrder, "ORDER", 51, 1},
+		`SELECT VALUE (SELECT TOP 1 VALUE x FROM x IN c.a) FROM c`:            {query.CodeSubqueryTop, "1", 25, 1},
+		`SELECT VALUE (SELECT VALUE x FROM x IN c.a OFFSET 0 LIMIT 1) FROM c`: {query.CodeSubqueryLimit, "0", 50, 1},
 	} {
 		_, err := query.Parse(text)
 		var e *query.SyntaxError
@@ -72,11 +89,23 @@ func TestWhatIsNotEvaluatedIsRefusedByName(t *testing.T) {
 		`SELECT * FROM c WHERE FullTextContains(c.a, 'x')`:      "the function FULLTEXTCONTAINS",
 		`SELECT VectorDistance(c.a, [1]) FROM c`:                "the function VECTORDISTANCE",
 		`SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x')`: "ORDER BY RANK",
-		`SELECT TOP 1 * FROM c OFFSET 1 LIMIT 2`:                "TOP together with OFFSET LIMIT",
-		`SELECT COUNT(1) FROM c GROUP BY (SELECT VALUE c.a)`:    "a subquery in GROUP BY",
-		`SELECT COUNT(1) FROM c GROUP BY [EXISTS(SELECT c.a)]`:  "a subquery in GROUP BY",
-		`SELECT RAND() AS r FROM c GROUP BY RAND()`:             "GROUP BY RAND(), which names no property,",
-		`SELECT COUNT(1) FROM c GROUP BY c.a, LOWER(@p)`:        "GROUP BY LOWER(@p), which names no property,",
+		// Forms that the grammar doesn't have.
+		`SELECT * FROM c ORDER BY VectorDistance(c.a, [1]) AS score`:            "the function VECTORDISTANCE",
+		`SELECT * FROM c ORDER BY ST_Distance(c.a, c.b) AS d DESC`:              "the function ST_DISTANCE",
+		`SELECT *, VectorDistance(c.v, [1]) AS s FROM c`:                        "the function VECTORDISTANCE",
+		`SELECT * FROM c JOIN x IN udf.split(c.a)`:                              "the user-defined function udf.split",
+		`SELECT udf["tax"](c.a) FROM c`:                                         "the user-defined function udf.tax",
+		`SELECT udf.a.b(c.a) FROM c`:                                            "the user-defined function udf.a",
+		`SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x') AS y`:            "ORDER BY RANK",
+		`SELECT * FROM c ORDER BY RANK (FullTextScore(c.a, 'x'))`:               "ORDER BY RANK",
+		`SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x') DESC, c.b`:       "ORDER BY RANK",
+		`SELECT * FROM c ORDER BY c.a, RANK FullTextScore(c.a, 'x')`:            "the function FULLTEXTSCORE",
+		`SELECT c.a, MAKESET(c.b) FROM c GROUP BY c.a HAVING MAKESET(c.b) != 1`: "the aggregate function MAKESET",
+		`SELECT TOP 1 * FROM c OFFSET 1 LIMIT 2`:                                "TOP together with OFFSET LIMIT",
+		`SELECT COUNT(1) FROM c GROUP BY (SELECT VALUE c.a)`:                    "a subquery in GROUP BY",
+		`SELECT COUNT(1) FROM c GROUP BY [EXISTS(SELECT c.a)]`:                  "a subquery in GROUP BY",
+		`SELECT RAND() AS r FROM c GROUP BY RAND()`:                             "GROUP BY RAND(), which names no property,",
+		`SELECT COUNT(1) FROM c GROUP BY c.a, LOWER(@p)`:                        "GROUP BY LOWER(@p), which names no property,",
 	} {
 		_, err := query.Parse(text)
 		var e *query.UnsupportedError

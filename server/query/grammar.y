@@ -32,7 +32,7 @@ func tree(l yyLexer) *parser { return l.(*parser) } //nolint:errcheck // the par
 %token <tok> tokLimit tokNot tokNull tokOffset tokOr tokOrder tokRank tokRight tokSelect tokTop tokTrue tokUdf tokUndefined tokValue tokWhere
 %token <tok> tokIdent tokParam tokNumber tokString
 %token <tok> tokNe tokLe tokGe tokConcat tokCoalesce tokShiftLeft tokShiftRight tokShiftZero
-%token <tok> '(' '[' '{' '=' '<' '>' '+' '-' '*' '/' '%' '&' '|' '^' '~'
+%token <tok> '(' '[' ']' '{' '=' '<' '>' '+' '-' '*' '/' '%' '&' '|' '^' '~'
 
 %left tokConcat
 %left '|'
@@ -67,7 +67,7 @@ query:
 	{
 		q := $4
 		q.distinct, q.top, q.from, q.where, q.groupBy = $2, $3, $5, $6, $7
-		q.orderBy, q.rank, q.offset, q.limit = $8.orderBy, $8.rank, $8.offset, $8.limit
+		q.orderBy, q.orderTok, q.rank, q.offset, q.limit = $8.orderBy, $8.orderTok, $8.rank, $8.offset, $8.limit
 		$$ = tree(yylex).query(q)
 	}
 
@@ -84,7 +84,7 @@ number:
 |	tokParam                        { $$ = &count{tok: $1, param: $1.text} }
 
 selection:
-	'*'                             { $$ = &selectQuery{star: true} }
+	'*'                             { $$ = &selectQuery{star: true, starTok: $1} }
 |	tokValue expr                   { $$ = &selectQuery{value: $2} }
 |	tokValue expr name              { $$ = &selectQuery{value: $2} } // the name is of no use
 |	tokValue expr tokAs name        { $$ = &selectQuery{value: $2} }
@@ -119,8 +119,8 @@ collection:
 
 path:
 	name                            { $$ = tree(yylex).add(&ident{deep: 1, name: $1.text, tok: $1}) }
-|	path '.' property               { $$ = tree(yylex).add(&member{deep: above($1), base: $1, name: $3.text, dot: true}) }
-|	path '[' tokString ']'          { $$ = tree(yylex).add(&member{deep: above($1), base: $1, name: $3.str}) }
+|	path '.' property               { $$ = tree(yylex).add(&member{deep: above($1), base: $1, name: $3.text, dot: true, tok: $3}) }
+|	path '[' tokString ']'          { $$ = tree(yylex).add(&member{deep: above($1), base: $1, name: $3.str, tok: $3}) }
 |	path '[' tokNumber ']'          { $$ = tree(yylex).add(&member{deep: above($1), base: $1, index: &literal{deep: 1, v: numberOf($3.num)}}) }
 
 where:
@@ -133,13 +133,13 @@ group:
 
 tail:
 	                                { $$ = &selectQuery{} }
-|	tokOrder tokBy orders           { $$ = &selectQuery{orderBy: $3} }
-|	tokOrder tokBy tokRank ranked   { $$ = &selectQuery{orderBy: []orderItem{$4}, rank: true} }
+|	tokOrder tokBy orders           { $$ = &selectQuery{orderBy: $3, orderTok: $1} }
+|	tokOrder tokBy tokRank ranked   { $$ = &selectQuery{orderBy: []orderItem{$4}, orderTok: $1, rank: true} }
 |	tokOffset number tokLimit number { $$ = &selectQuery{offset: $2, limit: $4} }
 |	tokOrder tokBy orders tokOffset number tokLimit number
-	                                { $$ = &selectQuery{orderBy: $3, offset: $5, limit: $7} }
+	                                { $$ = &selectQuery{orderBy: $3, orderTok: $1, offset: $5, limit: $7} }
 |	tokOrder tokBy tokRank ranked tokOffset number tokLimit number
-	                                { $$ = &selectQuery{orderBy: []orderItem{$4}, rank: true, offset: $6, limit: $8} }
+	                                { $$ = &selectQuery{orderBy: []orderItem{$4}, orderTok: $1, rank: true, offset: $6, limit: $8} }
 
 orders:
 	order                           { $$ = []orderItem{$1} }
@@ -190,9 +190,9 @@ predicate:
 |	operation tokLike operation     { $$ = tree(yylex).add(&like{deep: above($1, $3), x: $1, pattern: $3}) }
 |	operation tokNot tokLike operation { $$ = tree(yylex).add(&like{deep: above($1, $4), x: $1, pattern: $4, not: true}) }
 |	operation tokLike operation tokEscape tokString
-	                                { $$ = tree(yylex).add(&like{deep: above($1, $3), x: $1, pattern: $3, escape: $5.str, hasEscape: true}) }
+	                                { $$ = tree(yylex).add(&like{deep: above($1, $3), x: $1, pattern: $3, escape: $5.str, hasEscape: true, tok: $5}) }
 |	operation tokNot tokLike operation tokEscape tokString
-	                                { $$ = tree(yylex).add(&like{deep: above($1, $4), x: $1, pattern: $4, escape: $6.str, hasEscape: true, not: true}) }
+	                                { $$ = tree(yylex).add(&like{deep: above($1, $4), x: $1, pattern: $4, escape: $6.str, hasEscape: true, not: true, tok: $6}) }
 
 operation:
 	operand
@@ -240,8 +240,8 @@ primary:
 |	tokAll '(' query ')'            { $$ = tree(yylex).subquery("ALL", $3) }
 |	tokFirst '(' query ')'          { $$ = tree(yylex).subquery("FIRST", $3) }
 |	tokLast '(' query ')'           { $$ = tree(yylex).subquery("LAST", $3) }
-|	primary '.' property            { $$ = tree(yylex).add(&member{deep: above($1), base: $1, name: $3.text, dot: true}) }
-|	primary '[' expr ']'            { $$ = tree(yylex).index($1, $3) }
+|	primary '.' property            { $$ = tree(yylex).add(&member{deep: above($1), base: $1, name: $3.text, dot: true, tok: $3}) }
+|	primary '[' expr ']'            { $$ = tree(yylex).index($1, $3, $2, $4) }
 |	call
 
 call:

@@ -136,8 +136,8 @@ func rawRows(t *testing.T, text string) (rows []json.RawMessage) {
 
 func TestWhatIsWrongWithSourcesAndSubqueriesIsToldInTheServicesCodes(t *testing.T) {
 	for text, want := range map[string]struct{ code, near string }{
-		`SELECT * FROM c JOIN x IN c.list`:       {query.CodeStar, ""},
-		`SELECT *`:                               {query.CodeStar, ""},
+		`SELECT * FROM c JOIN x IN c.list`:       {query.CodeStar, "*"},
+		`SELECT *`:                               {query.CodeStar, "*"},
 		`SELECT c.* FROM c`:                      {query.CodeSyntax, "*"},
 		`SELECT *, c.id FROM c`:                  {query.CodeSyntax, ","},
 		`SELECT VALUE y FROM c JOIN y IN z.list`: {query.CodeIdentifier, "z"},
@@ -149,11 +149,11 @@ func TestWhatIsWrongWithSourcesAndSubqueriesIsToldInTheServicesCodes(t *testing.
 		`SELECT VALUE 1 FROM c JOIN c IN c.list`:                                      {query.CodeAlias, "c"},
 		`SELECT VALUE 1 FROM c JOIN x IN c.list JOIN (SELECT VALUE 1) x`:              {query.CodeAlias, "x"},
 		`SELECT VALUE (SELECT TOP 1 VALUE 1) FROM c`:                                  {query.CodeSubqueryTop, "1"},
-		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM x IN c.list ORDER BY c.n) FROM c`:    {query.CodeSubqueryOrder, ""},
+		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM x IN c.list ORDER BY c.n) FROM c`:    {query.CodeSubqueryOrder, "ORDER"},
 		`SELECT VALUE ARRAY(SELECT VALUE x FROM x IN c.list OFFSET 0 LIMIT 1) FROM c`: {query.CodeSubqueryLimit, "0"},
 		`SELECT VALUE (SELECT VALUE BADFUNC(c.n)) FROM c`:                             {query.CodeFunction, "BADFUNC"},
-		`SELECT VALUE c.id LIKE 'x' ESCAPE 'ab' FROM c`:                               {query.CodeSyntax, ""},
-		`SELECT VALUE c.id LIKE 'x' ESCAPE '' FROM c`:                                 {query.CodeSyntax, ""},
+		`SELECT VALUE c.id LIKE 'x' ESCAPE 'ab' FROM c`:                               {query.CodeSyntax, "'ab'"},
+		`SELECT VALUE c.id LIKE 'x' ESCAPE '' FROM c`:                                 {query.CodeSyntax, "''"},
 		`SELECT VALUE x.k FROM c JOIN x IN c.list ORDER BY x.k`:                       {"", ""},
 		`SELECT VALUE x FROM x IN c.list ORDER BY x`:                                  {"", ""},
 		`SELECT 0xZ`: {query.CodeSyntax, "0xZ"},

@@ -142,11 +142,12 @@ func (p *parser) in(x expr, list []expr, not bool) expr {
 }
 
 // index makes a["b"] what a.b is, except in spelling.
-func (p *parser) index(base, index expr) expr {
+func (p *parser) index(base, index expr, open, end token) expr {
+	tok := token{text: p.text[open.start:end.end], start: open.start, end: end.end}
 	if l, ok := index.(*literal); ok && l.v.kind == kindString {
-		return p.add(&member{deep: above(base), base: base, name: string(l.v.b)})
+		return p.add(&member{deep: above(base), base: base, name: string(l.v.b), tok: tok})
 	}
-	return p.add(&member{deep: above(base, index), base: base, index: index})
+	return p.add(&member{deep: above(base, index), base: base, index: index, tok: tok})
 }
 
 func (p *parser) object(members []selected) expr {

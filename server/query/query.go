@@ -23,7 +23,7 @@ type Query struct {
 func Parse(text string) (*Query, error) {
 	q, err := parse(text)
 	if err != nil {
-		return nil, err
+		return nil, refused(text, err)
 	}
 	inner, count := distinctCounted(q)
 	if count != nil {

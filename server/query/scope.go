@@ -55,12 +55,12 @@ func (c *checker) sources() error {
 	from := c.q.from
 	if from == nil {
 		if c.q.star {
-			return c.fail(token{}, CodeStar, "'SELECT *' is not valid if FROM clause is omitted.")
+			return c.fail(c.q.starTok, CodeStar, "'SELECT *' is not valid if FROM clause is omitted.")
 		}
 		return nil
 	}
 	if c.q.star && len(from.joins) > 0 {
-		return c.fail(token{}, CodeStar, "'SELECT *' is only valid with a single input set.")
+		return c.fail(c.q.starTok, CodeStar, "'SELECT *' is only valid with a single input set.")
 	}
 	if *c.joins += len(from.joins); *c.joins > maxJoins {
 		return c.uncoded(fmt.Sprintf("The SQL query exceeded the maximum number of joins. The allowed limit is %d.", maxJoins))
@@ -84,7 +84,7 @@ func sourceName(s *source) (name string, tok token) {
 	case *ident:
 		return e.name, e.tok
 	case *member:
-		return e.name, s.tok
+		return e.name, e.tok
 	}
 	return "", s.tok
 }
@@ -165,7 +165,7 @@ func (c *checker) inSubquery() error {
 	q := c.q
 	switch {
 	case len(q.orderBy) > 0:
-		return c.fail(token{}, CodeSubqueryOrder, "'ORDER BY' is not supported in subqueries.")
+		return c.fail(q.orderTok, CodeSubqueryOrder, "'ORDER BY' is not supported in subqueries.")
 	case q.top != nil:
 		return c.fail(q.top.tok, CodeSubqueryTop, "'TOP' is not supported in subqueries.")
 	case q.limit != nil:
