@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,8 @@ const (
 	firstBatch = 128
 	maxBatch   = 128 << 10
 	batchGrows = 8
+	// secondBatch is how many the second batch has at most: its time tells how large the next one may be.
+	secondBatch = 2048
 	// maxBatchNames bounds the points and ids of a batch, in bytes: it ends behind the entry that reaches it.
 	maxBatchNames = 8 << 20
 	// maxKept bounds the documents of a batch that are kept, in bytes. Those beyond are read once more.
@@ -32,12 +35,14 @@ type bulk struct {
 	w     *itemsWalk
 	batch []collected
 	// order are the entries of batch in the order of the log, and spare is memory for sorting them.
-	order, spare []place
+	order, spare []logPlace
 	// names are points and ids, one behind the other.
 	names []byte
 	// readers read the documents of a batch, and have what is wanted of it: hits, in the order of the index.
 	readers []*bulkReader
 	hits    []hit
+	// pace is the time that a document took in the fastest batch: other work on the machine may have held up others.
+	pace float64
 	// judged and let are how many documents were judged, and let through.
 	judged, let int
 	// after is behind the last entry that was looked at; more tells that there are others.
@@ -75,7 +80,7 @@ func (b *bulk) free() {
 func (w *itemsWalk) visitInBulk(ctx context.Context, sc *scope, after []byte) error {
 	b := bulks.Get().(*bulk) //nolint:errcheck,forcetypeassert // it has nothing else
 	defer b.free()
-	b.w, b.after = w, bytes.Clone(after)
+	b.w, b.after, b.pace = w, bytes.Clone(after), math.Inf(1)
 	for size := b.firstSize(); ; {
 		if w.r.MaxItems > 0 {
 			size = min(size, w.r.MaxItems-w.items)
@@ -102,7 +107,8 @@ func (w *itemsWalk) visitInBulk(ctx context.Context, sc *scope, after []byte) er
 		size = b.nextSize(size)
 		if n := len(b.batch); n > 0 && took > 0 {
 			// No batch is ended in the middle, so it is made as small as the time that is left.
-			size = min(size, max(int(float64(n)*float64(left)/float64(took)), 1))
+			b.pace = min(b.pace, float64(took)/float64(n))
+			size = min(size, max(int(float64(left)/b.pace), 1))
 		}
 	}
 }
@@ -128,6 +134,9 @@ func (b *bulk) nextSize(size int) int {
 		// As many as have what is wanting, and some, unless they were too much to be kept.
 		need := max(enough-b.let, 1)
 		size = min(int(min(int64(need)*int64(b.judged+1)/int64(b.let+1)*5/4, maxBatch)), maxBatch)
+		if b.judged <= firstBatch {
+			size = min(size, secondBatch)
+		}
 		if kept > 0 {
 			size = min(size, int(int64(len(b.batch))*maxKept/int64(kept)))
 		}
@@ -170,7 +179,7 @@ func (b *bulk) sort() {
 	b.order = slices.Grow(b.order[:0], len(b.batch))
 	for n := range b.batch {
 		x := &b.batch[n]
-		b.order = append(b.order, place{lsn: x.lsn, segment: x.segment, ordinal: x.ordinal, at: uint32(n)}) //nolint:gosec // maxBatch
+		b.order = append(b.order, logPlace{lsn: x.lsn, segment: x.segment, ordinal: x.ordinal, at: uint32(n)}) //nolint:gosec // maxBatch
 	}
 	b.order, b.spare = sortPlaces(b.order, b.spare)
 }

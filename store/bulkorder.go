@@ -15,8 +15,8 @@ const (
 	fewPlaces = 512
 )
 
-// place is where the document of an item of a batch is in the log.
-type place struct {
+// logPlace is where the document of an item of a batch is in the log.
+type logPlace struct {
 	lsn     int64
 	segment uint32
 	ordinal uint16
@@ -24,23 +24,23 @@ type place struct {
 }
 
 // compare orders places as they are in the log.
-func (p *place) compare(q *place) int {
+func (p *logPlace) compare(q *logPlace) int {
 	return cmp.Or(cmp.Compare(p.segment, q.segment), cmp.Compare(p.lsn, q.lsn), cmp.Compare(p.ordinal, q.ordinal))
 }
 
 // compareKey compares a place with a key of the container's log, by all that is before the point: no two entries share it.
-func (p *place) compareKey(key []byte) int {
+func (p *logPlace) compareKey(key []byte) int {
 	if len(key) < logKeySize {
 		return 1
 	}
-	k := place{lsn: logLSN(key), segment: binary.BigEndian.Uint32(key[containerKeySize:]), ordinal: logOrdinal(key)}
+	k := logPlace{lsn: logLSN(key), segment: binary.BigEndian.Uint32(key[containerKeySize:]), ordinal: logOrdinal(key)}
 	return p.compare(&k)
 }
 
 // sortPlaces puts places into the order of the log. It returns them, and memory for the next time: spare's, or theirs.
-func sortPlaces(places, spare []place) (sorted, rest []place) {
+func sortPlaces(places, spare []logPlace) (sorted, rest []logPlace) {
 	if len(places) <= fewPlaces {
-		slices.SortFunc(places, func(p, q place) int { return p.compare(&q) })
+		slices.SortFunc(places, func(p, q logPlace) int { return p.compare(&q) })
 		return places, spare
 	}
 	spare = slices.Grow(spare[:0], len(places))[:len(places)]
@@ -53,7 +53,7 @@ func sortPlaces(places, spare []place) (sorted, rest []place) {
 		ordinals |= uint64(p.ordinal ^ places[0].ordinal)
 	}
 	// From the last digit to the first, each time keeping the order that there is.
-	by := func(differ uint64, number func(*place) uint64) {
+	by := func(differ uint64, number func(*logPlace) uint64) {
 		for shift := 0; differ>>shift != 0; shift += digitBits {
 			if differ>>shift&(1<<digitBits-1) == 0 {
 				continue
@@ -74,8 +74,8 @@ func sortPlaces(places, spare []place) (sorted, rest []place) {
 			places, spare = spare, places
 		}
 	}
-	by(ordinals, func(p *place) uint64 { return uint64(p.ordinal) })
-	by(uint64(lsns), func(p *place) uint64 { return uint64(p.lsn) }) //nolint:gosec // LSNs are positive
-	by(segments, func(p *place) uint64 { return uint64(p.segment) })
+	by(ordinals, func(p *logPlace) uint64 { return uint64(p.ordinal) })
+	by(uint64(lsns), func(p *logPlace) uint64 { return uint64(p.lsn) }) //nolint:gosec // LSNs are positive
+	by(segments, func(p *logPlace) uint64 { return uint64(p.segment) })
 	return places, spare
 }

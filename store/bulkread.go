@@ -30,7 +30,7 @@ const (
 type bulkReader struct {
 	b     *bulk
 	judge func(body []byte) (bool, error)
-	order []place
+	order []logPlace
 	// room is how many bytes of documents are kept at most; kept and hits are what is wanted.
 	room int
 	kept []byte
@@ -152,7 +152,7 @@ func (r *bulkReader) readLog(ctx context.Context) {
 			r.err = c.db.fault(err)
 		}
 	}()
-	var from *place // where the iterator stands
+	var from *logPlace // where the iterator stands
 	for n := range r.order {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			r.err = ctx.Err()
@@ -180,7 +180,7 @@ func (r *bulkReader) readLog(ctx context.Context) {
 }
 
 // reach moves an iterator from one item's entry of the log, if it stands on any, to that of another.
-func (r *bulkReader) reach(it *pebble.Iterator, from, to *place) bool {
+func (r *bulkReader) reach(it *pebble.Iterator, from, to *logPlace) bool {
 	if from != nil && from.segment == to.segment {
 		// A transaction takes one LSN, so that there are hardly more entries between them. There may be fewer: LSNs whose items were
 		// written again since are in the log no more, and others are in other partitions.
@@ -213,7 +213,7 @@ func (r *bulkReader) reach(it *pebble.Iterator, from, to *place) bool {
 }
 
 // search moves an iterator to an item's entry.
-func (r *bulkReader) search(it *pebble.Iterator, to *place) bool {
+func (r *bulkReader) search(it *pebble.Iterator, to *logPlace) bool {
 	r.key = r.b.appendKey(r.key[:0], &r.b.batch[to.at])
 	return it.SeekGE(r.key) && bytes.Equal(it.Key(), r.key)
 }
