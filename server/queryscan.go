@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -43,6 +44,10 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 		return nil
 	}
 	p := &scanned{queryRun: r, peek: maxPeek, skip: r.position.skip, before: r.position.after, resume: r.position.done}
+	if r.request.Filter != nil && !r.shape.Several {
+		// A document makes a row. One more tells that there is a next page.
+		r.request.Filter.Enough = int(min(int64(r.allowed())+p.skip+1, math.MaxInt32))
+	}
 	r.hurry(ctx, p.canEndWithin)
 	visit := p.visitRow
 	after, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) { return p.visitDocument(item, visit) })
