@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FuzzParse: no text makes the parser fail otherwise than by an error, and what
-// is read, printed and read again is the same. Text that is no UTF-8 can't come
+// FuzzParse: no text makes the parser fail otherwise than by an error, what
+// is read and printed has the words of the text, and what is read again is the same. Text that is no UTF-8 can't come
 // in a request.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
@@ -36,6 +36,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			printed := printQuery(q)
+			keepsWords(t, text, printed)
 			again, err := read(printed)
 			if err != nil {
 				if len(printed) > MaxText {

@@ -1,0 +1,393 @@
+package query
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// A second parser of expressions: by hand, a function a level, as the language's description has the levels. It shares
+// the words' reader with the generated one and nothing else. Both write what they read with brackets around everything,
+// so that one that gets a precedence, an order or a form wrong is found by any text that has it.
+
+// levels are the binary operators, those that bind the least first. All join from the left.
+var levels = [][]string{
+	{"||"}, {"|"}, {"^"}, {"&"}, {"=", "!=", "<>"}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"}, {"+", "-"}, {"*", "/", "%"},
+}
+
+var (
+	errNoExpression = errors.New("no expression")
+	errNotRead      = errors.New("something that the second parser doesn't read")
+)
+
+// handParser reads words from the left.
+type handParser struct {
+	words []token
+	at    int
+}
+
+// wordsOf are the words of a text.
+func wordsOf(text string) ([]token, error) {
+	var words []token
+	for at := 0; ; {
+		t, err := scan(text, at)
+		if err != nil {
+			return nil, err
+		}
+		if t.kind == 0 {
+			return words, nil
+		}
+		t.text = strings.ToUpper(t.text)
+		if t.kind == tokIdent || t.kind == tokParam {
+			t.text = text[t.start:t.end]
+		}
+		words, at = append(words, t), t.end
+	}
+}
+
+func (h *handParser) word() token {
+	if h.at >= len(h.words) {
+		return token{}
+	}
+	return h.words[h.at]
+}
+
+// is takes the next word if it is one of some.
+func (h *handParser) is(words ...string) (string, bool) {
+	t := h.word()
+	if t.kind == tokIdent || t.kind == tokString || t.kind == tokParam {
+		return "", false
+	}
+	for _, w := range words {
+		if t.text == w {
+			h.at++
+			return w, true
+		}
+	}
+	return "", false
+}
+
+func (h *handParser) need(word string) error {
+	if _, ok := h.is(word); !ok {
+		return errNoExpression
+	}
+	return nil
+}
+
+// expression is one with ??.
+func (h *handParser) expression() (string, error) {
+	x, err := h.choice()
+	for err == nil {
+		if _, ok := h.is("??"); !ok {
+			return x, nil
+		}
+		var y string
+		y, err = h.choice()
+		x = "(" + x + " ?? " + y + ")"
+	}
+	return "", err
+}
+
+func (h *handParser) choice() (string, error) {
+	test, err := h.chain("OR", func() (string, error) { return h.chain("AND", h.predicate) })
+	if err != nil {
+		return "", err
+	}
+	if _, ok := h.is("?"); !ok {
+		return test, nil
+	}
+	then, err := h.expression()
+	if err == nil {
+		err = h.need(":")
+	}
+	if err != nil {
+		return "", err
+	}
+	otherwise, err := h.choice()
+	return "(" + test + " ? " + then + " : " + otherwise + ")", err
+}
+
+// chain is a row of terms of one operator. A chain at the beginning of one, in brackets or not, is the beginning of it.
+func (h *handParser) chain(op string, term func() (string, error)) (string, error) {
+	x, err := term()
+	for err == nil {
+		if _, ok := h.is(op); !ok {
+			return x, nil
+		}
+		var y string
+		if y, err = term(); strings.HasPrefix(x, "("+op+": ") {
+			x = x[:len(x)-1] + "; " + y + ")"
+		} else {
+			x = "(" + op + ": " + x + "; " + y + ")"
+		}
+	}
+	return "", err
+}
+
+func (h *handParser) predicate() (string, error) {
+	x, err := h.operation(0)
+	if err != nil {
+		return "", err
+	}
+	_, not := h.is("NOT")
+	prefix := "("
+	if not {
+		prefix = "(NOT! "
+	}
+	form, _ := h.is("IN", "BETWEEN", "LIKE")
+	var y, z string
+	switch form {
+	case "IN":
+		if err = h.need("("); err == nil {
+			y, err = h.list(")", true)
+		}
+		return prefix + x + " IN " + y + ")", err
+	case "BETWEEN":
+		if y, err = h.operation(0); err == nil {
+			err = h.need("AND")
+		}
+		if err == nil {
+			z, err = h.operation(0)
+		}
+		return prefix + x + " BETWEEN " + y + " TO " + z + ")", err
+	case "LIKE":
+		y, err = h.operation(0)
+		if _, ok := h.is("ESCAPE"); ok && err == nil {
+			if h.word().kind != tokString {
+				return "", errNoExpression
+			}
+			y += " ESCAPE " + strconv.Quote(h.word().str)
+			h.at++
+		}
+		return prefix + x + " LIKE " + y + ")", err
+	}
+	if not {
+		return "", errNoExpression
+	}
+	return x, nil
+}
+
+func (h *handParser) operation(level int) (string, error) {
+	if level == len(levels) {
+		return h.operand()
+	}
+	x, err := h.operation(level + 1)
+	for err == nil {
+		op, ok := h.is(levels[level]...)
+		if !ok {
+			return x, nil
+		}
+		if op == "<>" {
+			op = "!="
+		}
+		var y string
+		y, err = h.operation(level + 1)
+		x = "(" + x + " " + op + " " + y + ")"
+	}
+	return "", err
+}
+
+func (h *handParser) operand() (string, error) {
+	op, ok := h.is("-", "+", "~", "NOT")
+	if !ok {
+		return h.postfix()
+	}
+	x, err := h.operand()
+	if op == "-" && strings.HasPrefix(x, "#") { // the sign of a number is a part of it
+		f, _ := strconv.ParseFloat(x[1:], 64)
+		return numberText(-f), err
+	}
+	return "(" + op + " " + x + ")", err
+}
+
+func numberText(f float64) string { return "#" + strconv.FormatFloat(f, 'g', -1, 64) }
+
+func (h *handParser) postfix() (string, error) {
+	x, err := h.primary()
+	for err == nil {
+		if _, ok := h.is("."); ok {
+			t := h.word()
+			if !isProperty(t) {
+				return "", errNoExpression
+			}
+			h.at++
+			x += "." + strconv.Quote(t.text)
+			continue
+		}
+		if _, ok := h.is("["); !ok {
+			return x, nil
+		}
+		var y string
+		if y, err = h.expression(); err == nil {
+			err = h.need("]")
+		}
+		if strings.HasPrefix(y, `"`) {
+			x += "." + y
+		} else {
+			x += "[" + y + "]"
+		}
+	}
+	return "", err
+}
+
+// isProperty says whether a word can be the name of a member as it is. Those words' case isn't kept by this reader.
+func isProperty(t token) bool { return t.kind == tokIdent }
+
+func (h *handParser) primary() (string, error) {
+	t := h.word()
+	h.at++
+	switch t.kind {
+	case tokString:
+		return strconv.Quote(t.str), nil
+	case tokNumber:
+		return numberText(t.num), nil
+	case tokParam:
+		return t.text, nil
+	case tokTrue, tokFalse, tokNull, tokUndefined:
+		return t.text, nil
+	case '[':
+		x, err := h.list("]", false)
+		return "[" + x + "]", err
+	case '{':
+		return h.object()
+	case '(':
+		if h.word().kind == tokSelect {
+			return "", errNotRead
+		}
+		x, err := h.expression()
+		if err == nil {
+			err = h.need(")")
+		}
+		return x, err
+	case tokIdent, tokLeft, tokRight:
+		if _, ok := h.is("("); ok {
+			x, err := h.list(")", false)
+			return t.text + "(" + x + ")", err
+		}
+		if t.kind == tokIdent {
+			return "$" + t.text, nil
+		}
+	case tokAll, tokFirst, tokLast, tokExists, tokArray, tokUdf:
+		return "", errNotRead
+	}
+	return "", errNoExpression
+}
+
+// list is expressions up to a bracket.
+func (h *handParser) list(end string, some bool) (string, error) {
+	var items []string
+	if _, ok := h.is(end); ok && !some {
+		return "", nil
+	}
+	for {
+		x, err := h.expression()
+		if err != nil {
+			return "", err
+		}
+		items = append(items, x)
+		if _, ok := h.is(","); ok {
+			continue
+		}
+		return strings.Join(items, ", "), h.need(end)
+	}
+}
+
+func (h *handParser) object() (string, error) {
+	var members []string
+	if _, ok := h.is("}"); ok {
+		return "{}", nil
+	}
+	for {
+		t := h.word()
+		h.at++
+		name := t.text
+		if t.kind == tokString {
+			name = t.str
+		} else if !isProperty(t) {
+			return "", errNotRead
+		}
+		if err := h.need(":"); err != nil {
+			return "", err
+		}
+		x, err := h.expression()
+		if err != nil {
+			return "", err
+		}
+		members = append(members, strconv.Quote(name)+": "+x)
+		if _, ok := h.is(","); ok {
+			continue
+		}
+		return "{" + strings.Join(members, ", ") + "}", h.need("}")
+	}
+}
+
+// bracketed writes the tree of an expression as the second parser does; false: it has what that one doesn't read.
+func bracketed(e expr) (string, bool) {
+	ok := true
+	sub := func(e expr) string {
+		s, fine := bracketed(e)
+		ok = ok && fine
+		return s
+	}
+	list := func(between string, all []expr) string {
+		var s []string
+		for _, e := range all {
+			s = append(s, sub(e))
+		}
+		return strings.Join(s, between)
+	}
+	open := map[bool]string{false: "(", true: "(NOT! "}
+	var s string
+	switch e := e.(type) {
+	case *literal:
+		switch e.v.kind {
+		case kindString:
+			s = strconv.Quote(string(e.v.b))
+		case kindNumber:
+			s = numberText(e.v.num)
+		case kindUndefined:
+			s = "UNDEFINED"
+		default:
+			s = strings.ToUpper(string(e.v.appendJSON(nil)))
+		}
+	case *param:
+		s = e.name
+	case *ident:
+		s = "$" + e.name
+	case *member:
+		if s = sub(e.base) + "." + strconv.Quote(e.name); e.index != nil {
+			s = sub(e.base) + "[" + sub(e.index) + "]"
+		}
+	case *unary:
+		s = "(" + e.op + " " + sub(e.x) + ")"
+	case *binaryOp:
+		s = "(" + sub(e.l) + " " + e.op + " " + sub(e.r) + ")"
+	case *logical:
+		s = "(" + e.op + ": " + list("; ", e.terms) + ")"
+	case *inList:
+		s = open[e.not] + sub(e.x) + " IN " + list(", ", e.list) + ")"
+	case *between:
+		s = open[e.not] + sub(e.x) + " BETWEEN " + sub(e.lo) + " TO " + sub(e.hi) + ")"
+	case *like:
+		s = open[e.not] + sub(e.x) + " LIKE " + sub(e.pattern)
+		if e.hasEscape {
+			s += " ESCAPE " + strconv.Quote(e.escape)
+		}
+		s += ")"
+	case *conditional:
+		s = "(" + sub(e.test) + " ? " + sub(e.then) + " : " + sub(e.otherwise) + ")"
+	case *call:
+		s, ok = e.name+"("+list(", ", e.args)+")", !e.udf
+	case *array:
+		s = "[" + list(", ", e.elements) + "]"
+	case *object:
+		var members []string
+		for _, m := range e.members {
+			members = append(members, strconv.Quote(m.name)+": "+sub(m.e))
+		}
+		s = "{" + strings.Join(members, ", ") + "}"
+	default:
+		ok = false
+	}
+	return s, ok
+}
