@@ -153,33 +153,29 @@ func (s *splitter) documents(in *jsonscan.Scanner) error {
 	return nil
 }
 
+// positions are the members that a change of latest version mode is placed by.
+var positions = []string{"_lsn", "_ts"}
+
 // latest reads a document of latest version mode. Its _lsn and _ts are the last ones of that name.
 func latest(in *jsonscan.Scanner, c *feed.Change) error {
 	from := in.Offset()
-	for more, err := in.Object(3); more || err != nil; more, err = in.Next('}') {
-		if err != nil {
-			return err
-		}
-		name, err := in.Name()
-		if err != nil {
-			return err
-		}
-		switch text, plain := name.Plain(); {
-		case len(text) == 0 || text[0] != '_' || !plain: // nearly all
-			err = in.Value(4)
-		case string(text) == "_lsn":
-			c.LSN, err = in.Int()
-		case string(text) == "_ts":
-			c.Time, err = seconds(in)
-		default:
-			err = in.Value(4)
-		}
-		if err != nil {
-			return err
-		}
+	var at [2]int
+	err := in.Members(3, positions, at[:])
+	if err != nil {
+		return err
 	}
 	c.Current = in.Slice(from)
-	return nil
+	end := in.Offset()
+	if in.Back(at[0]); at[0] >= 0 {
+		c.LSN, err = in.Int()
+	}
+	if in.Back(at[1]); at[1] >= 0 && err == nil {
+		c.Time, err = seconds(in)
+	}
+	if err == nil {
+		in.Back(end)
+	}
+	return err
 }
 
 // seconds reads a time in whole seconds since 1970.

@@ -75,11 +75,57 @@ func (s *Scanner) Peek() byte {
 
 // Value skips one value of any type. depth is the nesting that an object or array has at this place, 1 for the outermost.
 func (s *Scanner) Value(depth int) error {
-	if end := skip(s.b, s.i, s.limit-depth+1); end >= 0 {
+	if end := skip(s.b, s.i, s.limit-depth+1, nil); end >= 0 {
 		s.i = end
 		return nil
 	}
 	return s.value(depth)
+}
+
+// Members is Value for an object, and finds members of it: at[k] becomes the offset of the value of the last one that is called names[k], written without
+// escapes, or -1. All names begin with the same byte.
+func (s *Scanner) Members(depth int, names []string, at []int) error {
+	if s.Peek() != '{' {
+		return s.Fail("{ is expected")
+	}
+	f := finding{names: names, first: names[0][0], at: at}
+	for k, name := range names {
+		at[k] = -1
+		f.longest = max(f.longest, len(name))
+	}
+	end := skip(s.b, s.i, s.limit-depth+1, &f)
+	if end < 0 {
+		return s.members(depth, names, at)
+	}
+	for k, i := range at {
+		if i >= 0 { // behind the name
+			at[k] = skipSpace(s.b, skipSpace(s.b, i)+1)
+		}
+	}
+	s.i = end
+	return nil
+}
+
+// members is Members, byte by byte.
+func (s *Scanner) members(depth int, names []string, at []int) error {
+	for more, err := s.Object(depth); more || err != nil; more, err = s.Next('}') {
+		if err != nil {
+			return err
+		}
+		name, err := s.Name()
+		if err != nil {
+			return err
+		}
+		for k := range names {
+			if !name.escaped && string(name.raw) == names[k] {
+				at[k] = s.i
+			}
+		}
+		if err := s.value(depth + 1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // value is Value, byte by byte: it knows what is wrong, and where.

@@ -130,3 +130,63 @@ func FuzzScannerAgreesWithJSONText(f *testing.F) {
 		}
 	})
 }
+
+// What is passed quickly is what is passed byte by byte, up to the same place, and the same members are found on the way.
+func FuzzSkippingAgreesWithGoingByteByByte(f *testing.F) {
+	for _, seed := range []string{
+		`{"_ts":1,"_lsn":12,"a":{"_ts":3},"_ts" : 2 }`, `{"a\\\"b\n\u00fc":"ü","_lsn":{"_lsn":[]}}x`, `[0.5e-1,-0,10,"12345678","1234567890\\"]`, `{"_tsx":0,"_t":[true,false,null]}`,
+		`{"_\u0074s":1,"":0,"_ts":0}`, `00`, `-`, `1.e5`, `"1234567`, `{"_lsn" :1}`, strings.Repeat("[", 70), strings.Repeat(`{"a":`, 19) + "1" + strings.Repeat("}", 19),
+	} {
+		f.Add([]byte(seed))
+	}
+	names := []string{"_lsn", "_ts"}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		slow := New(text, depth)
+		err := slow.value(1)
+		if end := skip(text, 0, depth, nil); (end >= 0) != (err == nil) || end >= 0 && end != slow.i {
+			t.Fatalf("%q: skipped up to %d; byte by byte up to %d, %v", text, end, slow.i, err)
+		}
+		if err != nil || text[0] != '{' {
+			return
+		}
+		fast, slow := New(text, depth), New(text, depth)
+		at, want := [2]int{}, [2]int{-1, -1}
+		if err := slow.members(1, names, want[:]); err != nil {
+			t.Fatal(err)
+		}
+		if err := fast.Members(1, names, at[:]); err != nil || at != want || fast.i != slow.i {
+			t.Fatalf("%q: members at %v, and the end at %d, %v; byte by byte %v and %d", text, at, fast.i, err, want, slow.i)
+		}
+	})
+}
+
+func TestMembersOfTheOutermostObjectAreFound(t *testing.T) {
+	deep := strings.Repeat("[", skipLevels) + strings.Repeat("]", skipLevels) // goes byte by byte
+	for _, c := range []struct{ text, lsn, ts string }{
+		{`{"id":"x","_ts":17,"_lsn":12}`, "12", "17"},
+		{`{"_lsn":1,"_lsn" : 2 , "_ts":3}`, "2 ", "3"},
+		{`{"a":{"_lsn":1},"b":[{"_ts":2}],"_lsn":{"_ts":3}}`, `{"_ts":3}`, ""},
+		{`{"_\u006csn":1,"_lsnx":2,"_l":3,"_":4,"":5}`, "", ""},
+		{`{}`, "", ""},
+		{`{"_ts":1,"a":` + deep + `,"_lsn":2}`, "2", "1"},
+	} {
+		s := New([]byte(c.text), skipLevels+1)
+		var at [2]int
+		if err := s.Members(1, []string{"_lsn", "_ts"}, at[:]); err != nil || s.Offset() != len(c.text) {
+			t.Errorf("%s: %v, at %d", c.text, err, s.Offset())
+		}
+		for i, want := range []string{c.lsn, c.ts} {
+			if at[i] < 0 && want == "" {
+				continue
+			}
+			if at[i] < 0 || want == "" || !strings.HasPrefix(c.text[at[i]:], want) {
+				t.Errorf("%s: member %d is at %d; want %q", c.text, i, at[i], want)
+			}
+		}
+	}
+	for _, text := range []string{``, `[]`, `1`, `{"a":}`, `{"_ts":1`} {
+		if err := New([]byte(text), depth).Members(1, []string{"_ts"}, make([]int, 1)); err == nil {
+			t.Errorf("%q is taken for an object", text)
+		}
+	}
+}
