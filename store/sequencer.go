@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"runtime"
 	"sync"
 
@@ -153,6 +154,7 @@ func (db *DB) carryOut(g *group, requests []*request) {
 	g.begin()
 	for _, r := range requests {
 		if r.control != nil {
+			g.gather() // it may delete what is behind, too
 			r.err = r.control(g)
 		} else {
 			r.err = g.transact(r)
@@ -169,8 +171,10 @@ func (db *DB) carryOut(g *group, requests []*request) {
 
 // group is the sequencer's working memory, for one group at a time.
 type group struct {
-	db    *DB
-	batch *pebble.Batch
+	db *DB
+	// batch is what the group writes, and behind what comes behind it: what the transactions write to the index, and delete. So the
+	// documents of a segment come one after the other, in the order of their keys, and a memtable needn't be searched for the place of each.
+	batch, behind *pebble.Batch
 	// index looks up what the groups before this one left in the database, and files what they left in its files, memtables
 	// aside; nil until the first look.
 	index, files *pebble.Iterator
@@ -204,7 +208,7 @@ func newGroup(db *DB) *group {
 
 func (g *group) begin() {
 	g.ts = g.db.clock.seconds()
-	g.batch = g.db.pebble.NewBatch()
+	g.batch, g.behind = g.db.pebble.NewBatch(), g.db.pebble.NewBatch()
 	g.dirty = g.dirty[:0]
 	g.catalog = nil
 	g.retired = g.retired[:0]
@@ -215,8 +219,8 @@ func (g *group) begin() {
 func (g *group) commit() error {
 	db := g.db
 	defer func() {
-		_ = g.batch.Close() // reports only that it was closed before
-		g.batch = nil
+		_ = errors.Join(g.batch.Close(), g.behind.Close()) // reports only that it was closed before
+		g.batch, g.behind = nil, nil
 		g.closeIndex()
 		// While the store is idle it should not hold on to the last documents.
 		clear(g.written)
@@ -228,6 +232,7 @@ func (g *group) commit() error {
 			return err
 		}
 	}
+	g.gather()
 	if g.broken != nil {
 		return g.broken
 	}
@@ -251,6 +256,15 @@ func (g *group) commit() error {
 	}
 	g.recent.add(g.written, g.mark)
 	return nil
+}
+
+// gather puts what is behind the batch into it.
+func (g *group) gather() {
+	if g.behind.Empty() {
+		return
+	}
+	g.broken = errors.Join(g.broken, g.batch.Apply(g.behind, nil))
+	g.behind.Reset()
 }
 
 // lookup reads an item's index entry as the groups before this one left it; ok is false when

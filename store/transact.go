@@ -327,22 +327,22 @@ func (t *transaction) perform(place int) {
 
 // put writes an effect to log and index.
 func (t *transaction) put(e *effect, segment uint32) error {
-	c, b := t.l.c, t.batch
+	c := t.l.c
 	if e.old.exists {
 		// Each log key is set once in its life and never again, so that a single delete,
 		// which costs less than a delete and is gone sooner, is allowed.
 		t.scratch = appendLogKey(t.scratch[:0], spaceLog, c.number, t.segmentOf(e.old, segment), e.old.lsn, e.old.ordinal)
 		t.scratch = append(t.scratch, e.op.point...)
-		if err := b.SingleDelete(t.scratch, nil); err != nil {
+		if err := t.behind.SingleDelete(t.scratch, nil); err != nil {
 			return err
 		}
 	}
 	v := e.version(t.l, segment)
 	t.written[string(e.op.key)] = v
 	if e.remove {
-		return b.Delete(e.op.key, nil)
+		return t.behind.Delete(e.op.key, nil)
 	}
-	d := b.SetDeferred(logKeySize+len(e.op.point), logHeaderSize+int(v.size))
+	d := t.batch.SetDeferred(logKeySize+len(e.op.point), logHeaderSize+int(v.size))
 	appendLogKey(d.Key[:0], spaceLog, c.number, segment, e.stamp.lsn, e.stamp.ordinal)
 	copy(d.Key[logKeySize:], e.op.point)
 	putLogHeader(d.Value, e.stamp.ts, e.ttl)
@@ -352,7 +352,7 @@ func (t *transaction) put(e *effect, segment uint32) error {
 		return err
 	}
 	value := v.encode()
-	return b.Set(e.op.key, value[:], nil)
+	return t.behind.Set(e.op.key, value[:], nil)
 }
 
 // segmentOf is the segment of a version; one that the same transaction wrote

@@ -1,0 +1,56 @@
+package store
+
+import "testing"
+
+// inOneGroup has the sequencer carry out requests in one group.
+func inOneGroup(t *testing.T, db *DB, requests ...*request) {
+	t.Helper()
+	db.queue.mu.Lock()
+	db.queue.waiting = append(db.queue.waiting, requests...)
+	db.queue.mu.Unlock()
+	select {
+	case db.queue.wake <- struct{}{}:
+	default:
+	}
+	for i, r := range requests {
+		<-r.done
+		if r.err != nil {
+			t.Errorf("request %d: %v", i, r.err)
+		}
+	}
+}
+
+func writeRequest(t *testing.T, c *Container, o Operation) *request {
+	t.Helper()
+	r := &request{c: c, ops: make([]operation, 1), done: make(chan struct{}, 1)}
+	if err := c.prepare(&r.ops[0], nil, o); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// closeChecked, at the end of both, finds what is left behind.
+
+func TestWritesBeforeTheDeletionOfTheirContainerInOneGroupLeaveNothing(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	c := newContainer(t, db, ContainerProperties{})
+	upsert(t, c, "old", "p", 1)
+	inOneGroup(t, db,
+		writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("old", "p", 2)}),
+		writeRequest(t, c, Operation{Kind: OpCreate, Body: body("new", "p", 1)}),
+		&request{control: func(g *group) error { return g.deleteContainer(c) }, done: make(chan struct{}, 1)})
+}
+
+func TestAnItemWrittenTwiceInOneGroupLeavesItsLastVersion(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	c := newContainer(t, db, ContainerProperties{})
+	requests := make([]*request, 3)
+	for i := range requests {
+		requests[i] = writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("a", "p", i)})
+	}
+	inOneGroup(t, db, requests...)
+	got, err := c.Read(t.Context(), []any{"p"}, "a", ReadOptions{})
+	if err != nil || got.LSN != 3 {
+		t.Errorf("the item is %s at LSN %d (%v)", got.Body, got.LSN, err)
+	}
+}
