@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -78,6 +79,8 @@ type DB struct {
 	views      sync.WaitGroup // views whose snapshots are open
 	kick       chan struct{}  // of capacity 1: the janitor looks at the containers again
 	requests   sync.Pool      // *request; per store, since a channel belongs to its synctest bubble
+	// scan is the memory of a scan that is over, for the next one; nil: none, or it is in use.
+	scan atomic.Pointer[bulk]
 
 	mu      sync.Mutex // guards current and closed
 	current *view

@@ -58,7 +58,7 @@ func BenchmarkFilterOfLastByHand(b *testing.B) {
 				b.Fatal(err)
 			}
 			if string(name) != `"priority"` {
-				if err := dec.SkipValue(); err != nil {
+				if _, err := dec.ReadValue(); err != nil {
 					b.Fatal(err)
 				}
 				continue

@@ -89,7 +89,7 @@ func TestRatioOfPointQueries(t *testing.T) {
 }
 
 // TestRatioOfScans filters 100,000 documents by their last member: "plain" is a loop of the decoder over their bytes, which looks no
-// further than that member either. The store may keep all of them in its cache, as the loop has them in memory: from files, blocks are
+// further than that member either; beside it, without a bar, the same loop as fast as it can be. The store may keep all of them in its cache, as the loop has them in memory: from files, blocks are
 // decompressed beside.
 func TestRatioOfScans(t *testing.T) {
 	if !*ratioRun {
@@ -99,13 +99,15 @@ func TestRatioOfScans(t *testing.T) {
 	for _, q := range []struct {
 		query string
 		want  int
+		skip  func(*jsontext.Decoder) error
 		bar   float64
 	}{
-		{lastQuery, scannedFound, 0.5},
-		{"SELECT VALUE COUNT(1) FROM c", 1, 0},
+		{lastQuery, scannedFound, skipping, 0.5},
+		{lastQuery, scannedFound, reading, 0},
+		{"SELECT VALUE COUNT(1) FROM c", 1, skipping, 0},
 	} {
 		t.Run(q.query, func(t *testing.T) {
-			compare(t, q.bar, "documents/s", plain, func() pace {
+			compare(t, q.bar, "documents/s", func() pace { return plain(q.skip) }, func() pace {
 				begun := begin(t)
 				if n := queryAll(t, client, q.query); n != q.want {
 					t.Fatalf("%d rows, want %d", n, q.want)
@@ -121,7 +123,7 @@ func BenchmarkServedScan(b *testing.B) {
 	plain, client := scanned(b)
 	b.Run("loop", func(b *testing.B) {
 		for b.Loop() {
-			plain()
+			plain(skipping)
 		}
 	})
 	b.Run("query", func(b *testing.B) {
@@ -141,7 +143,7 @@ const (
 )
 
 // scanned serves documents, and returns a loop of the decoder over them and a client to query them by.
-func scanned(t testing.TB) (plain func() pace, client *wiretest.Client) {
+func scanned(t testing.TB) (plain func(skip func(*jsontext.Decoder) error) pace, client *wiretest.Client) {
 	_, c, srv := ratedStore(t, store.Options{FS: slowsync.FS{FS: vfs.Default}, Memory: 512 << 20})
 	loadQueried(t, c, scannedDocuments)
 	var all []byte
@@ -158,10 +160,10 @@ func scanned(t testing.TB) (plain func() pace, client *wiretest.Client) {
 		r.Continuation = page.Continuation
 	}
 	t.Logf("a document has %d bytes", len(all)/scannedDocuments)
-	plain = func() pace {
+	plain = func(skip func(*jsontext.Decoder) error) pace {
 		begun, n, from := begin(t), 0, 0
 		for _, end := range ends {
-			if lastIs(t, all[from:end], 5000) {
+			if lastIs(t, all[from:end], 5000, skip) {
 				n++
 			}
 			from = end
@@ -210,8 +212,18 @@ var scanner struct {
 	buf bytes.Buffer
 }
 
+// skipping and reading pass a value. The first is the decoder's own way, and goes through objects and arrays token by token; the second
+// is what queries do, and takes less time.
+var (
+	skipping = (*jsontext.Decoder).SkipValue
+	reading  = func(d *jsontext.Decoder) error {
+		_, err := d.ReadValue()
+		return err
+	}
+)
+
 // lastIs looks for the member priority.
-func lastIs(t testing.TB, doc []byte, want float64) bool {
+func lastIs(t testing.TB, doc []byte, want float64, skip func(*jsontext.Decoder) error) bool {
 	d := &scanner.dec
 	scanner.buf = *bytes.NewBuffer(doc)
 	d.Reset(&scanner.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -224,7 +236,7 @@ func lastIs(t testing.TB, doc []byte, want float64) bool {
 			t.Fatal(err)
 		}
 		if string(name) != `"priority"` {
-			if err := d.SkipValue(); err != nil {
+			if err := skip(d); err != nil {
 				t.Fatal(err)
 			}
 			continue
