@@ -99,8 +99,8 @@ func (f *frame) ask() {
 	case f.began.IsZero():
 		f.began = now
 	case now.Sub(f.began) > maxTime:
-		f.stop(fmt.Sprintf("The query takes more than %v for one item. Its joins and subqueries make too many combinations of the item's arrays: "+
-			"add conditions on the item or on one array alone, or join fewer arrays in one query.", maxTime))
+		f.stop(fmt.Sprintf("The query takes more than %v for one item. Its joins and subqueries make too many combinations of the item's arrays, "+
+			"or its functions go over too much: add conditions on the item or on one array alone, or join fewer arrays in one query.", maxTime))
 	}
 }
 
