@@ -182,3 +182,31 @@ func TestPagesByKeysAndIDsAreThoseOfAScan(t *testing.T) {
 		}
 	}
 }
+
+// The store has a member behind each document that clients don't see: no condition does, whatever of a document it names.
+func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders"})
+	for i := range 20 {
+		put(t, c, `{"id":"%03d","pk":"k","v":%d,"list":[{"_lsn":1}]}`, i, i)
+	}
+	for _, test := range []struct {
+		where string
+		rows  int
+	}{
+		{"IS_DEFINED(c._lsn)", 0},
+		{"NOT IS_DEFINED(c['_lsn'])", 20},
+		{"c['_lsn'] > 0", 0},
+		{"NOT CONTAINS(ToString(c), ',\"_lsn\":')", 20},
+		{"c._lsn = 1 OR c.v = 3", 1},
+		{"CONTAINS(ToString(c), '_lsn') AND c.v >= 0", 20}, // that in the list
+		{"CONTAINS(ToString(c), ',\"_lsn\":')", 0},
+		{"ARRAY_LENGTH(c.list) = 1 AND c.list[0]._lsn = 1", 20},
+		{"EXISTS(SELECT VALUE x FROM x IN c.list WHERE x._lsn = 1)", 20},
+		{"EXISTS(SELECT VALUE 1 WHERE IS_DEFINED(c._lsn))", 0},
+	} {
+		if rows := ts.ask(withMetrics, "SELECT VALUE c.id FROM c WHERE "+test.where).rows(); len(rows) != test.rows {
+			t.Errorf("%s: %d rows, want %d", test.where, len(rows), test.rows)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package query_test
+
+import "testing"
+
+// What SELECT and ORDER BY name isn't the condition's: a scan needn't look for it in documents that it leaves out.
+func TestConditionsSeeWhatTheyNameAlone(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		sees bool
+	}{
+		{`SELECT * FROM c WHERE c.a = 1`, false},
+		{`SELECT c.x, c AS d FROM c WHERE c.a = 1 ORDER BY c.x`, false},
+		{`SELECT * FROM c WHERE c.x = 1`, true},
+		{`SELECT * FROM c WHERE c["x"].y = 1`, true},
+		{`SELECT * FROM c WHERE c.a.x = 1`, false},
+		{`SELECT * FROM c WHERE IS_DEFINED(c)`, true},
+		{`SELECT * FROM c WHERE ToString(c) = "x"`, true},
+		{`SELECT VALUE d FROM c JOIN d IN c.x`, true},
+		{`SELECT VALUE d FROM c JOIN d IN c.a WHERE d.x = 1`, false},
+		{`SELECT * FROM c WHERE EXISTS(SELECT VALUE d FROM d IN c.a WHERE c.x = d)`, true},
+		{`SELECT COUNT(c.x) AS n FROM c WHERE c.a = 1 GROUP BY c.x`, false},
+		{`SELECT * FROM c`, false},
+	} {
+		if got := bound(t, test.text, nil).Where().Sees("x"); got != test.sees {
+			t.Errorf("%s: %v", test.text, got)
+		}
+	}
+}
