@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -31,9 +32,9 @@ func (r *queryRun) narrow(ctx context.Context, paths []string) {
 		}
 	}
 	if !exact {
-		where := r.b.Where()
+		where, end := r.b.Where(), time.Now().Add(r.time)
 		r.request.Filter = &store.ItemFilter{
-			New:      func() func(doc []byte) (bool, error) { return where.Filter(ctx) },
+			New:      func() func(doc []byte) (bool, error) { return r.judge(ctx, where, end) },
 			AsStored: !where.Sees(lsnMember),
 		}
 		return

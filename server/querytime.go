@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/changefeed-go/changefeed/server/query"
 )
 
 // The time of a page whose rows come in the order of the documents. Between documents a page ends when its time is up. Within one it
@@ -34,4 +36,28 @@ func (r *queryRun) hurry(ctx context.Context, canEnd func() bool) {
 		}
 		return nil
 	})
+}
+
+// judge says of documents whether the condition is true of them. Where the page ends in time, those whose turn comes after end, and that aren't
+// judged at once, are let through: they are evaluated anyway when they are visited.
+func (r *queryRun) judge(ctx context.Context, where *query.Where, end time.Time) func(doc []byte) (bool, error) {
+	if byKey(r.shape) {
+		return where.Filter(ctx)
+	}
+	filter := where.While(func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !time.Now().Before(end) {
+			return errPageTime
+		}
+		return nil
+	})
+	return func(doc []byte) (bool, error) {
+		holds, err := filter(doc)
+		if errors.Is(err, errPageTime) {
+			return true, nil
+		}
+		return holds, err
+	}
 }

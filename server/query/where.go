@@ -19,8 +19,11 @@ func (b *Bound) Where() *Where {
 // Filter returns a function that says of documents whether the condition is true
 // of what FROM makes of them, at least once, until ctx is done. It serves one
 // goroutine at a time. Its error is that of [Rows.Each].
-func (w *Where) Filter(ctx context.Context) func(doc []byte) (bool, error) {
-	rows := newRows(w.prog).Until(ctx)
+func (w *Where) Filter(ctx context.Context) func(doc []byte) (bool, error) { return w.While(ctx.Err) }
+
+// While is Filter until check returns an error, as [Rows.While] has it.
+func (w *Where) While(check func() error) func(doc []byte) (bool, error) {
+	rows := newRows(w.prog).While(check)
 	found := false
 	visit := func() bool {
 		found = true
