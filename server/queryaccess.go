@@ -33,6 +33,9 @@ func (r *queryRun) narrow(ctx context.Context, paths []string) {
 	}
 	if !exact {
 		where, end := r.b.Where(), time.Now().Add(r.time)
+		if where.Random() {
+			return
+		}
 		r.request.Filter = &store.ItemFilter{
 			New:      func() func(doc []byte) (bool, error) { return r.judge(ctx, where, end) },
 			AsStored: !where.Sees(lsnMember),

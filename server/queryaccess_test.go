@@ -210,3 +210,23 @@ func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 		}
 	}
 }
+
+// Conditions that draw lots do so once for each document, however it is found.
+func TestHalfOfTheItemsHaveRANDBelowAHalf(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 1})
+	const n = 1000
+	for i := range n {
+		put(t, c, `{"id":"%d","pk":"k"}`, i)
+	}
+	for _, text := range []string{
+		"SELECT VALUE 1 FROM c WHERE RAND() < 0.5",
+		"SELECT VALUE 1 FROM c JOIN (SELECT VALUE RAND()) r WHERE r < 0.5",
+	} {
+		// It is a quarter when the condition is asked twice. Less than 0.4 comes by chance once in 10^9 times.
+		rows, _ := ts.askAll(latest(pk(`["k"]`), page(n)), nil, text)
+		if len(rows) < n*4/10 || len(rows) > n*6/10 {
+			t.Errorf("%s: %d of %d rows", text, len(rows), n)
+		}
+	}
+}

@@ -7,14 +7,23 @@ import "context"
 // query for those that are left. It doesn't change and may be used by any number
 // of goroutines; each takes a filter of its own.
 type Where struct {
-	prog *program
+	prog   *program
+	random bool
 }
 
 // Where returns the condition of the query.
 func (b *Bound) Where() *Where {
 	_, p := compileCondition(b.q, b.params, b.now)
-	return &Where{prog: p}
+	w := &Where{prog: p}
+	walkQuery(&selectQuery{from: b.q.from, where: b.q.where}, func(e expr) {
+		eachName(e, func(int) {}, func(function string) { w.random = w.random || function == "RAND" })
+	})
+	return w
 }
+
+// Random says whether the condition draws lots: then it is another one each time it
+// is asked, and asked of a document twice it would hold less often than it says.
+func (w *Where) Random() bool { return w.random }
 
 // Filter returns a function that says of documents whether the condition is true
 // of what FROM makes of them, at least once, until ctx is done. It serves one

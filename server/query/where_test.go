@@ -26,3 +26,21 @@ func TestConditionsSeeWhatTheyNameAlone(t *testing.T) {
 		}
 	}
 }
+
+// A condition that draws lots is asked of no document twice.
+func TestConditionsDrawLotsWhereverTheyCallRAND(t *testing.T) {
+	for _, test := range []struct {
+		text   string
+		random bool
+	}{
+		{`SELECT RAND() FROM c WHERE c.a = 1`, false},
+		{`SELECT * FROM c WHERE c.a > 1 AND (c.b = 1 OR rand() < 0.5)`, true},
+		{`SELECT * FROM c WHERE EXISTS(SELECT VALUE d FROM d IN c.a WHERE d < RAND())`, true},
+		{`SELECT VALUE r FROM c JOIN (SELECT VALUE RAND()) r WHERE r < 0.5`, true},
+		{`SELECT * FROM c WHERE c.a < GetCurrentTimestamp()`, false},
+	} {
+		if got := bound(t, test.text, nil).Where().Random(); got != test.random {
+			t.Errorf("%s: %v", test.text, got)
+		}
+	}
+}
