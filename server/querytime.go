@@ -38,22 +38,32 @@ func (r *queryRun) hurry(ctx context.Context, canEnd func() bool) {
 	})
 }
 
-// judge says of documents whether the condition is true of them. Where the page ends in time, those whose turn comes after end, and that aren't
-// judged at once, are let through: they are evaluated anyway when they are visited.
+// judgedPart is the part of a page's time that one document is judged for: a small batch of them takes a fraction of the page.
+const judgedPart = 1000
+
+// judge says of documents whether the condition is true of them. Where the page ends in time, documents that take long, and those whose turn comes
+// after end and that aren't judged at once, are let through: they are evaluated anyway when they are visited. A batch is judged in the order of the
+// log: what was found out about documents behind the page's end is lost, so there is little of it.
 func (r *queryRun) judge(ctx context.Context, where *query.Where, end time.Time) func(doc []byte) (bool, error) {
 	if byKey(r.shape) {
 		return where.Filter(ctx)
 	}
+	var long time.Time // when the document has taken long; zero: that wasn't asked yet
 	filter := where.While(func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !time.Now().Before(end) {
+		now := time.Now()
+		if long.IsZero() {
+			long = now.Add(r.time / judgedPart)
+		}
+		if !now.Before(end) || !now.Before(long) {
 			return errPageTime
 		}
 		return nil
 	})
 	return func(doc []byte) (bool, error) {
+		long = time.Time{}
 		holds, err := filter(doc)
 		if errors.Is(err, errPageTime) {
 			return true, nil
