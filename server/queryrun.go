@@ -131,7 +131,7 @@ func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (mor
 		return "", err
 	}
 	request := r.request
-	request.Continuation = r.position.after
+	request.Continuation, request.Again = r.position.after, r.position.done > 0
 	request.AnyOrder = r.unhurried
 	deadline := time.Now().Add(r.time)
 	for {
@@ -156,6 +156,7 @@ func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (mor
 		if stopped || page.Continuation == "" || !r.unhurried && time.Now().After(deadline) {
 			return page.Continuation, nil
 		}
+		request.Again = request.Again && page.Continuation == request.Continuation
 		request.Continuation = page.Continuation
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // A page whose rows come in the order of the documents.
 
-// place is where the page after this one may begin: after a document, or among the rows of one.
+// place is where the page after this one may begin: after a document, or, where done isn't 0, behind so many rows of that one, whose number is of.
 type place struct {
 	after    string
 	of, done uint64
@@ -25,14 +25,16 @@ type scanned struct {
 	// peek is how many documents are looked at yet behind a full page; skip, how many rows OFFSET skips yet.
 	peek int
 	skip int64
-	// Where a document makes several rows, a page may begin and end among them. Others may have come before the one that
-	// the page begins in: until that is reached, which makes resume 0, a page ends behind a document only, and the next one looks for it.
-	// before is the place behind the document before the one that is looked at.
+	// Where a document makes several rows, a page may begin and end among them. The one that it begins in is the first that is looked at, if it is
+	// still there and asked for: resume, the rows of it that earlier pages had, is 0 behind the first.
+	// before is the place behind the document before the one that is looked at, if passed tells that there was one on this page.
 	before string
 	resume uint64
+	passed bool
 
-	// Of the document that is looked at: its number, the rows that it made so far, how many of them earlier pages had, whether the page
+	// Of the document that is looked at: its place, its number, the rows that it made so far, how many of them earlier pages had, whether the page
 	// ended with one, and whether to go on.
+	item                  *store.VisitedItem
 	number, row, answered uint64
 	ended, more           bool
 }
@@ -58,8 +60,8 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 	if p.next {
 		at = *p.full
 	}
-	if p.resume > 0 {
-		at.of, at.done = r.position.of, p.resume
+	if p.resume > 0 && at.after == r.position.after && r.metrics.looked == 0 {
+		at.of, at.done = r.position.of, p.resume // no item was looked at yet
 	}
 	r.more = true
 	r.next = queryPosition{left: r.left(), skip: p.skip, after: at.after, of: at.of, done: at.done}
@@ -79,9 +81,6 @@ func (p *scanned) visitRow() (more bool) {
 	case p.row <= p.answered:
 		return true
 	case p.full != nil:
-		if p.answered > 0 && !p.ended {
-			p.full.of, p.full.done = p.number, p.answered
-		}
 		p.next, p.more = true, false
 		return false
 	case p.skip > 0:
@@ -93,23 +92,20 @@ func (p *scanned) visitRow() (more bool) {
 		p.more = false
 		return false
 	}
-	if p.isFull() && p.resume == 0 {
-		p.full, p.ended = &place{after: p.before, of: p.number, done: p.row}, true
+	if p.isFull() {
+		p.full, p.ended = p.within(), true
 	}
 	return true
 }
 
 // visitDocument looks at the next document; visit is visitRow.
 func (p *scanned) visitDocument(item *store.VisitedItem, visit func() bool) (more bool, err error) {
-	p.row, p.answered, p.ended, p.more = 0, 0, false, true
+	p.item, p.row, p.answered, p.ended, p.more = item, 0, 0, false, true
 	if p.shape.Several {
-		p.number = documentNumber(item.Body)
-		switch {
-		case p.number == p.position.of:
-			p.answered, p.resume = p.resume, 0
-		case p.number < p.position.of:
-			p.resume = 0 // it was here before, and so is behind the one that is looked for
+		if p.number = documentNumber(item.Body); p.number == p.position.of {
+			p.answered = p.resume
 		}
+		p.resume = 0
 	}
 	switch err := p.rows.Each(item.Body, visit); {
 	case errors.Is(err, errPageTime):
@@ -124,7 +120,7 @@ func (p *scanned) visitDocument(item *store.VisitedItem, visit func() bool) (mor
 	case p.full != nil:
 		p.peek--
 	case p.shape.Several:
-		p.before = item.Continuation()
+		p.before, p.passed = item.Continuation(), true
 	}
 	return p.peek > 0 && !p.late, nil
 }
@@ -137,19 +133,23 @@ func (p *scanned) canEndWithin() bool {
 		return true
 	case !p.shape.Several:
 		return false
-	case p.row > p.answered:
-		return p.resume == 0
 	}
-	return p.before != p.position.after
+	return p.row > p.answered || p.passed
+}
+
+// within is the place behind the last row of the document that is looked at.
+func (p *scanned) within() *place {
+	return &place{after: p.item.Continuation(), of: p.number, done: p.row}
 }
 
 // endWithin ends the page within the document that is looked at.
 func (p *scanned) endWithin() {
 	p.next = true
-	if p.full == nil {
+	switch {
+	case p.full != nil:
+	case p.row > 0:
+		p.full = p.within()
+	default:
 		p.full = &place{after: p.before}
-	}
-	if done := max(p.row, p.answered); done > 0 && p.resume == 0 && !p.ended {
-		p.full.of, p.full.done = p.number, done
 	}
 }

@@ -20,7 +20,7 @@ import (
 // kind is s (in the order of the documents) or o (ORDER BY); left is how many rows TOP or LIMIT still allow, empty without
 // either; skip how many are still to be skipped by OFFSET. within is empty unless the page ended among the rows of
 // one document, as it may with JOIN: then it is the document's number and how many of its rows were answered, "7.250", and
-// position is the one before it. That count is the only one, and counts in one document: another one in its place begins
+// the next page begins with that document. That count is the only one, and counts in one document: another one in its place begins
 // with its first row.
 
 // queryPosition is where a page of a query begins.
@@ -30,7 +30,7 @@ type queryPosition struct {
 	left, skip int64
 	// after is the position among documents; empty: from the first.
 	after string
-	// of is the number of the document behind after of which done rows were answered; done is 0 without any.
+	// of is the number of the document that after is behind, if done rows of it were answered, and others weren't; else done is 0.
 	of, done uint64
 	// last is the row before the page, of an ordered query; nil: there is none.
 	last *query.Position

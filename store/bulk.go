@@ -44,10 +44,10 @@ type bulk struct {
 	pace float64
 	// judged and let are how many documents were judged, and let through.
 	judged, let int
-	// after is behind the last entry that was looked at; more tells that there are others.
-	after []byte
-	more  bool
-	late  bool // the time is up
+	// after is behind the last entry that was looked at; again tells that it is to be looked at once more, and more that there are others.
+	after       []byte
+	again, more bool
+	late        bool // the time is up
 }
 
 // collected is an item of a batch.
@@ -69,7 +69,7 @@ func (w *itemsWalk) newBulk(after []byte) *bulk {
 	if b == nil {
 		b = &bulk{}
 	}
-	b.w, b.after, b.pace = w, bytes.Clone(after), math.Inf(1)
+	b.w, b.after, b.again, b.pace = w, bytes.Clone(after), w.r.Again, math.Inf(1)
 	return b
 }
 
@@ -160,8 +160,8 @@ func (b *bulk) collect(ctx context.Context, sc *scope, size int) error {
 	w := b.w
 	b.batch, b.names = b.batch[:0], b.names[:0]
 	b.more = false
-	after, stored := bytes.Clone(b.after), 0
-	return w.c.walkIndex(ctx, w.v, sc, w.sets.stretches(), after, func(i *indexed) (bool, error) {
+	from, stored := firstFrom(b.after, b.again), 0
+	return w.c.walkIndex(ctx, w.v, sc, w.sets.stretches(), from, func(i *indexed) (bool, error) {
 		if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
 			b.more, b.late = true, true
 			return false, nil
@@ -172,11 +172,11 @@ func (b *bulk) collect(ctx context.Context, sc *scope, size int) error {
 				return false, nil
 			}
 			stored += int(i.size)
-			from := len(b.names)
+			name := len(b.names)
 			b.names = append(b.names, i.rest...)
-			b.batch = append(b.batch, collected{entry: i.entry, rest: uint32(from), end: uint32(len(b.names))}) //nolint:gosec // maxBatchNames
+			b.batch = append(b.batch, collected{entry: i.entry, rest: uint32(name), end: uint32(len(b.names))}) //nolint:gosec // maxBatchNames
 		}
-		b.after = append(b.after[:0], i.rest...)
+		b.after, b.again = append(b.after[:0], i.rest...), false
 		return true, nil
 	})
 }

@@ -20,16 +20,14 @@ func (i *indexed) pointBytes() []byte { return i.rest[:i.at] }
 func (i *indexed) id() []byte         { return i.rest[i.at:] }
 
 // walkIndex visits the items of a scope in the order of (effective partition key, id), expired ones too,
-// from behind the position after (point and id; empty: from the start) until visit returns false or
+// from the position from on (point and id; empty: from the start) until visit returns false or
 // an error, which is returned as it is. Unless stretches is nil, what lies outside of them is skipped at no cost; they are in order and
 // apart, and bounded, and say what follows the container in index keys. No document is read.
-func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, stretches []stretch, after []byte, visit func(*indexed) (bool, error)) (err error) {
+func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, stretches []stretch, from []byte, visit func(*indexed) (bool, error)) (err error) {
 	lower, upper := c.indexBounds(sc)
 	base := lower[:containerKeySize:containerKeySize]
-	if len(after) > 0 {
-		if from := append(append(base, after...), 0); bytes.Compare(from, lower) > 0 {
-			lower = from
-		}
+	if first := append(base, from...); bytes.Compare(first, lower) > 0 {
+		lower = first
 	}
 	if bytes.Compare(lower, upper) >= 0 {
 		return nil

@@ -46,6 +46,8 @@ type ItemsRequest struct {
 	AnyOrder bool
 	// Continuation is that of the page before, or of an item on it; empty: from the start.
 	Continuation string
+	// Again has the page begin with the item that Continuation is behind, if it is still there.
+	Again bool
 	// MaxItems is how many items to return at most. Default: 100; of VisitItems: unbounded.
 	MaxItems int
 	// MaxBytes is after how many bytes of documents the page ends, at the earliest after one item.
@@ -174,7 +176,7 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	if visit != nil && !r.IndexOnly && (r.AnyOrder || r.Filter != nil) {
 		err = w.visitInBulk(ctx, &sc, after)
 	} else {
-		err = c.walkIndex(ctx, v, &sc, sets.stretches(), after, w.look)
+		err = c.walkIndex(ctx, v, &sc, sets.stretches(), firstFrom(after, r.Again), w.look)
 	}
 	w.page.Charge = pageCharge(w.bytes)
 	if !r.IndexOnly {
@@ -289,6 +291,14 @@ func (w *itemsWalk) show(i *indexed, body []byte) (more bool, err error) {
 	w.item.stamp, w.item.position = i.stamp, i.rest
 	more, w.stopped = w.visit(&w.item)
 	return more && w.stopped == nil, nil
+}
+
+// firstFrom is the position that items are looked at from: at the one that they are behind, or right behind it.
+func firstFrom(after []byte, again bool) []byte {
+	if len(after) == 0 || again {
+		return bytes.Clone(after)
+	}
+	return append(bytes.Clone(after), 0)
 }
 
 // encodePosition writes a position among items, a point and an id, as a text.
