@@ -1,9 +1,16 @@
 package server
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -58,7 +65,7 @@ func TestFailuresTellPositionAndCharge(t *testing.T) {
 
 func TestUpsertAnswers201And200(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
-	upsert := pk(`["p"]`).with("x-ms-documentdb-is-upsert", "True")
+	upsert := pk(`["p"]`).with(wire.HeaderUpsert, "True")
 	first := ts.do("POST", orders+"/docs", upsert, `{"id":"1","pk":"p","v":1}`).want(201)
 	ts.do("POST", orders+"/docs", upsert, `{"id":"1","pk":"p","v":2}`).want(200).wantBody(`"v":2`)
 	ts.do("POST", orders+"/docs", upsert.with("If-Match", first.header.Get("Etag")), `{"id":"1","pk":"p","v":3}`).want(412)
@@ -321,4 +328,58 @@ func TestThroughputIsEnforcedWhereItIsAskedFor(t *testing.T) {
 		time.Sleep(wait)
 		ts.do("POST", orders+"/docs", nil, `{"pk":"p"}`).want(201)
 	})
+}
+
+// The memory of bodies is used again: by another request while this one isn't through, it would be stored or answered with the other's bytes.
+func TestBodiesOfRequestsAtTheSameTimeStayApart(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	upsert := pk(`["p"]`).with(wire.HeaderUpsert, "True")
+	var workers sync.WaitGroup
+	for w := range 8 {
+		workers.Go(func() {
+			for i := range 60 {
+				own := fmt.Sprintf(`"v":"%s"`, strings.Repeat(fmt.Sprintf("<%d.%d>", w, i), 1+i*i%1000))
+				body := fmt.Sprintf(`{"id":"%d","pk":"p",%s}`, w, own)
+				h := upsert
+				if i%2 == 0 {
+					h = h.with("Prefer", "return=minimal")
+				}
+				if a := ts.do("POST", orders+"/docs", h, body); a.status/100 != 2 || i%2 == 1 && !bytes.Contains(a.body, []byte(own)) {
+					t.Errorf("%d %.200s", a.status, a.body)
+				}
+				// What is refused, or comes to an end too early, gives its memory back, too.
+				if a := ts.do("POST", orders+"/docs", upsert.with("If-Match", "other"), body); a.status != 412 {
+					t.Errorf("%d %.200s", a.status, a.body)
+				}
+				cut := ts.request("POST", orders+"/docs", upsert, body)
+				cut.Body = io.NopCloser(io.MultiReader(strings.NewReader(body[:len(body)/2]), iotest.ErrReader(errors.New("gone"))))
+				answer := httptest.NewRecorder()
+				if ts.ServeHTTP(answer, cut); answer.Code != 400 || strings.Contains(answer.Body.String(), "<") {
+					t.Errorf("%d %.200s", answer.Code, answer.Body)
+				}
+				if a := ts.do("GET", fmt.Sprintf("%s/docs/%d", orders, w), pk(`["p"]`), ""); !bytes.Contains(a.body, []byte(own)) {
+					t.Errorf("%d %.200s", a.status, a.body)
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func TestMemoryOfLargeBodiesIsNotKept(t *testing.T) {
+	x := &exchange{w: httptest.NewRecorder()}
+	for _, size := range []int{10, keptBody, store.MaxDocumentSize} {
+		for _, length := range []int64{int64(size), -1} {
+			x.r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat("x", size)))
+			x.r.ContentLength = length
+			b, err := x.readDocumentBody()
+			if err != nil || len(b.text) != size {
+				t.Fatalf("%d bytes of %d: %v", len(b.text), size, err)
+			}
+			b.release()
+			if kept, _ := documentBodies.Get().(*documentBody); kept != nil && cap(kept.text) > keptBody {
+				t.Errorf("after a body of %d bytes, %d are kept", size, cap(kept.text))
+			}
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -172,7 +173,7 @@ func (r *recent) add(written map[string]version, m mark) {
 // last is the generation to fill.
 func (r *recent) last() *generation {
 	if len(r.generations) > r.most {
-		r.generations = append(r.generations[:0], &generation{any: true})
+		r.generations = []*generation{{any: true}} // in an array of its own, which keeps nothing of what is forgotten
 	}
 	if n := len(r.generations); n > 0 {
 		if g := r.generations[n-1]; !g.any && len(g.at) < r.keys && len(g.records) < generationBytes {
@@ -206,7 +207,7 @@ func (r *recent) trim(files *pebble.Iterator) error {
 		return err
 	}
 	if c.lsn >= oldest.mark.lsn {
-		r.generations = append(r.generations[:0], r.generations[1:]...)
+		r.generations = slices.Delete(r.generations, 0, 1)
 	}
 	return nil
 }

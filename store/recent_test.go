@@ -63,6 +63,9 @@ func (s *recentStore) write() {
 		key, _ := appendIndexKey(nil, s.c.number, s.c.hash, doc.components(), id)
 		_, _, where, err := g.recent.find(key)
 		s.judged[where]++
+		if r := &g.recent; slices.ContainsFunc(r.generations[len(r.generations):cap(r.generations)], func(old *generation) bool { return old != nil }) {
+			s.t.Error("the memory of what is forgotten is kept")
+		}
 		return err
 	})
 	switch s.rng.IntN(4) {
