@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -58,6 +60,24 @@ func TestAPageThatIsCutOffIsNoShorterPage(t *testing.T) {
 			s := splitter{versions: name == "versions", keyPaths: []string{"/pk"}}
 			if err := s.page([]byte(whole[:i])); err == nil {
 				t.Fatalf("%s: the first %d of %d bytes are taken for a page of %d changes", name, i, len(whole), len(s.changes))
+			}
+		}
+	}
+}
+
+// The memory that an answer is read into isn't cleared before: what was not written must not be shown.
+func TestAnAnswerThatIsShorterThanItSaysIsRefused(t *testing.T) {
+	for _, size := range []int{0, 1, 7, 8, 100, 4 << 10, 1 << 20} {
+		text := bytes.Repeat([]byte("x"), size)
+		for _, come := range []int{0, size / 2, size - 1, size} {
+			if come < 0 {
+				continue
+			}
+			r := &http.Response{ContentLength: int64(size), Body: io.NopCloser(bytes.NewReader(text[:come]))}
+			err := readBody(r)
+			read, whole := r.Body.(bodyRead)
+			if whole != (come == size) || whole != (err == nil) || whole && (!bytes.Equal(read.text, text) || cap(read.text) != size) {
+				t.Errorf("%d bytes of %d: %v, read: %t", come, size, err, whole)
 			}
 		}
 	}
