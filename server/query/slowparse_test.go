@@ -37,10 +37,7 @@ func wordsOf(text string) ([]token, error) {
 		if t.kind == 0 {
 			return words, nil
 		}
-		t.text = strings.ToUpper(t.text)
-		if t.kind == tokIdent || t.kind == tokParam {
-			t.text = text[t.start:t.end]
-		}
+		t.text = text[t.start:t.end]
 		words, at = append(words, t), t.end
 	}
 }
@@ -59,7 +56,7 @@ func (h *handParser) is(words ...string) (string, bool) {
 		return "", false
 	}
 	for _, w := range words {
-		if t.text == w {
+		if strings.ToUpper(t.text) == w {
 			h.at++
 			return w, true
 		}
@@ -193,9 +190,10 @@ func (h *handParser) operand() (string, error) {
 		return h.postfix()
 	}
 	x, err := h.operand()
-	if op == "-" && strings.HasPrefix(x, "#") { // the sign of a number is a part of it
-		f, _ := strconv.ParseFloat(x[1:], 64)
-		return numberText(-f), err
+	if number, ok := strings.CutPrefix(x, "#"); op == "-" && ok { // the sign of a number is a part of it, but not of its member
+		if f, wrong := strconv.ParseFloat(number, 64); wrong == nil {
+			return numberText(-f), err
+		}
 	}
 	return "(" + op + " " + x + ")", err
 }
@@ -230,8 +228,14 @@ func (h *handParser) postfix() (string, error) {
 	return "", err
 }
 
-// isProperty says whether a word can be the name of a member as it is. Those words' case isn't kept by this reader.
-func isProperty(t token) bool { return t.kind == tokIdent }
+// isProperty says whether a word can be the name of a member as it is.
+func isProperty(t token) bool {
+	switch t.kind {
+	case tokIdent, tokAll, tokFirst, tokLast, tokRank, tokLeft, tokRight, tokEscape:
+		return true
+	}
+	return false
+}
 
 func (h *handParser) primary() (string, error) {
 	t := h.word()
@@ -244,7 +248,7 @@ func (h *handParser) primary() (string, error) {
 	case tokParam:
 		return t.text, nil
 	case tokTrue, tokFalse, tokNull, tokUndefined:
-		return t.text, nil
+		return strings.ToUpper(t.text), nil
 	case '[':
 		x, err := h.list("]", false)
 		return "[" + x + "]", err
@@ -276,7 +280,10 @@ func (h *handParser) primary() (string, error) {
 // list is expressions up to a bracket.
 func (h *handParser) list(end string, some bool) (string, error) {
 	var items []string
-	if _, ok := h.is(end); ok && !some {
+	if _, ok := h.is(end); ok {
+		if some {
+			return "", errNoExpression
+		}
 		return "", nil
 	}
 	for {
