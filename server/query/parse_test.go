@@ -133,6 +133,7 @@ func FuzzExpression(f *testing.F) {
 	f.Add("NOT c.a = 1 AND c.b NOT IN (1, 2) OR - -1 < +~c.x ?? 'a' LIKE 'b' ESCAPE '!'")
 	f.Add("- 2.5e3 .x LIKE 'b'")
 	f.Add("(0 IN () 0)")
+	f.Add("c['d e'[c.k].z]['z'][('y')]")
 	f.Add("lEFT(c.lEFT, c.Rank, {escape: nULL})")
 	f.Fuzz(func(t *testing.T, text string) { parsersAgree(t, text) })
 }

@@ -219,7 +219,7 @@ func (h *handParser) postfix() (string, error) {
 		if y, err = h.expression(); err == nil {
 			err = h.need("]")
 		}
-		if strings.HasPrefix(y, `"`) {
+		if _, wrong := strconv.Unquote(y); wrong == nil && strings.HasPrefix(y, `"`) { // a name alone
 			x += "." + y
 		} else {
 			x += "[" + y + "]"
