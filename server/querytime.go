@@ -41,9 +41,10 @@ func (r *queryRun) hurry(ctx context.Context, canEnd func() bool) {
 // judgedPart is the part of a page's time that one document is judged for: a small batch of them takes a fraction of the page.
 const judgedPart = 1000
 
-// judge says of documents whether the condition is true of them. Where the page ends in time, documents that take long, and those whose turn comes
-// after end and that aren't judged at once, are let through: they are evaluated anyway when they are visited. A batch is judged in the order of the
-// log: what was found out about documents behind the page's end is lost, so there is little of it.
+// judge says of documents whether the condition is true of them. Where the page ends in time, documents that take long, those whose turn comes
+// after end and that aren't judged at once, and those that the condition fails for are let through: they are evaluated anyway when they are
+// visited, if the page doesn't end before. A batch is judged in the order of the log: what was found out about documents behind the page's end
+// is lost, so there is little of it.
 func (r *queryRun) judge(ctx context.Context, where *query.Where, end time.Time) func(doc []byte) (bool, error) {
 	if byKey(r.shape) {
 		return where.Filter(ctx)
@@ -65,8 +66,8 @@ func (r *queryRun) judge(ctx context.Context, where *query.Where, end time.Time)
 	return func(doc []byte) (bool, error) {
 		long = time.Time{}
 		holds, err := filter(doc)
-		if errors.Is(err, errPageTime) {
-			return true, nil
+		if err != nil && ctx.Err() == nil {
+			return true, nil // what fails does so in its turn: the page may end before
 		}
 		return holds, err
 	}

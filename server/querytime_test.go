@@ -128,3 +128,26 @@ func TestJudgesLeaveLongDocumentsToTheVisit(t *testing.T) {
 		}
 	}
 }
+
+func TestAConditionThatFailsForAnItemFailsThePageOfThatItemOnly(t *testing.T) {
+	q, err := query.Parse("SELECT VALUE 1 FROM c WHERE (SELECT VALUE x FROM x IN c.xs) = 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := q.Bind(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := []byte(`{"xs":[1,1]}`) // two rows where one value is wanted
+	if _, err := b.Where().Filter(t.Context())(doc); err == nil {
+		t.Fatal("the condition doesn't fail")
+	}
+	r := &queryRun{b: b, shape: b.Shape(), time: time.Second}
+	judge := r.judge(t.Context(), b.Where(), time.Now().Add(time.Hour))
+	if let, err := judge(doc); err != nil || !let {
+		t.Errorf("ahead of its turn: %v, %v", let, err)
+	}
+	if _, _, err := b.Rows().Eval(doc); err == nil {
+		t.Error("it doesn't fail in its turn")
+	}
+}
