@@ -25,6 +25,8 @@ type host struct {
 	metrics *metrics
 	health  *health
 	costs   leaseCosts
+	// turnover is counted by all workers.
+	turnover *turnover
 	// origin is where the monotonic clock counts from.
 	origin time.Time
 }
@@ -41,6 +43,8 @@ func newHost(cfg Config) *host {
 		dialect: lease.DialectOf(cfg.Leases),
 		owner:   lease.NewOwner(cfg.Instance, uint32(hashWord(seed, "owner"))),
 		origin:  time.Now(),
+
+		turnover: &turnover{size: cfg.HeapReserve},
 	}
 }
 

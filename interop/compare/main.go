@@ -110,7 +110,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		"go": func() (*stand.Process, error) {
 			return stand.Launch(ctx, "go", stand.Account(s.server.Endpoint, s.server.Key), s.line, *goHost)
 		},
-		// A process with a small heap collects it all the time, unless it is told that it may grow.
+		// Whoever sets the collector's pace has none set for him: changefeed.Config.HeapReserve.
 		"gogc": func() (*stand.Process, error) {
 			return stand.Launch(ctx, "gogc", append(stand.Account(s.server.Endpoint, s.server.Key), "GOGC=400"), s.line, *goHost)
 		},
