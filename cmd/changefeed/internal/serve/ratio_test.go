@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -80,11 +77,16 @@ func rate(t testing.TB, h http.Handler, plainly bool) rated {
 			t.Error(err)
 		}
 	})
+	return rated{l.Addr().String(), ratedKey(t), 4 << 10}
+}
+
+func ratedKey(t testing.TB) wire.Key {
+	t.Helper()
 	key, err := wire.ParseKey(wire.EmulatorKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rated{l.Addr().String(), key, 4 << 10}
+	return key
 }
 
 // ratedStore opens a store in a directory, and a server over it with the container shop/orders.
@@ -175,8 +177,9 @@ func (s rated) ask(ctx context.Context, t testing.TB, connections int, most int6
 
 // pace is what a turn comes to: the rate of its requests, and the processor time for one, client included.
 type pace struct {
-	rate float64
-	cost time.Duration
+	rate     float64
+	cost     time.Duration
+	requests int64
 }
 
 // beginning is that of a turn.
@@ -188,7 +191,7 @@ type beginning struct {
 func begin(t testing.TB) beginning { return beginning{time.Now(), cputime.Used(t)} }
 
 func (b beginning) pace(t testing.TB, requests int64) pace {
-	return pace{float64(requests) / time.Since(b.at).Seconds(), (cputime.Used(t) - b.used) / time.Duration(max(requests, 1))}
+	return pace{float64(requests) / time.Since(b.at).Seconds(), (cputime.Used(t) - b.used) / time.Duration(max(requests, 1)), requests}
 }
 
 // skipAnswer reads an answer that is to be a good one.
@@ -354,129 +357,4 @@ func loadRated(t *testing.T, c *store.Container, documents int64) {
 		})
 	}
 	writers.Wait()
-}
-
-// checking is the handler that upserts are compared with: it checks the signature and reads the body.
-func checking(key wire.Key) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path, err := wire.ParsePath(r.URL.EscapedPath())
-		token, err2 := wire.ParseAuthorization(r.Header.Get("Authorization"))
-		sig, err3 := base64.StdEncoding.DecodeString(token.Signature)
-		if err := errors.Join(err, err2, err3); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		payload := wire.Payload(r.Method, path.Type(), path.Links()[0], r.Header.Get(wire.HeaderDate), "")
-		if !hmac.Equal(key.Sign(payload), sig) {
-			http.Error(w, "the signature is wrong", http.StatusUnauthorized)
-			return
-		}
-		if _, err := io.ReadAll(r.Body); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("Content-Length", "0")
-		w.WriteHeader(http.StatusOK)
-	})
-}
-
-// upserts makes requests that write documents of 1 KB, half of them new and half of them updates.
-func (s rated) upserts(t testing.TB, prefer string) func(client int, buf []byte) []byte {
-	head := s.head(t, http.MethodPost, ratedDocs, wire.HeaderUpsert, "true", "Prefer", prefer, "Content-Type", "application/json")
-	var written atomic.Int64
-	return func(_ int, buf []byte) []byte {
-		id := written.Add(1)
-		if id%2 == 0 {
-			id /= 2 // of the first half of what is there
-		}
-		buf = fmt.Appendf(append(buf, head...), "%s: [\"%03d\"]\r\nContent-Length: 800\r\n\r\n", wire.HeaderPartitionKey, id%997)
-		return ratedBody(buf, id)
-	}
-}
-
-// BenchmarkServedUpserts is what TestRatioOfServedUpserts compares, one by one, for profiles: 1,000 upserts by 32 connections.
-func BenchmarkServedUpserts(b *testing.B) {
-	_, _, s := ratedStore(b, store.Options{FS: slowsync.FS{FS: vfs.Default, Sync: 300 * time.Microsecond}})
-	ours := rate(b, s, false)
-	plain := rate(b, checking(ours.key), true)
-	next := ours.upserts(b, "return=minimal")
-	for name, s := range map[string]rated{"ours": ours, "plain": plain} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			used := cputime.Used(b)
-			for b.Loop() {
-				s.ask(b.Context(), b, 32, 1000, next)
-			}
-			b.ReportMetric(float64((cputime.Used(b)-used).Nanoseconds())/float64(1000*b.N), "processor-ns/upsert")
-		})
-	}
-}
-
-// asSDK is turn, with net/http for a client too, which signs each request as an SDK has to.
-func (s rated) asSDK(t *testing.T, connections int, prefer string, written *atomic.Int64) pace {
-	t.Helper()
-	transport := &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}
-	defer transport.CloseIdleConnections()
-	c := wiretest.Client{Endpoint: "http://" + s.address, Key: s.key, HTTP: &http.Client{Transport: transport}}
-	ctx, cancel := context.WithTimeout(t.Context(), *ratioTurn)
-	defer cancel()
-	var count atomic.Int64
-	var clients sync.WaitGroup
-	begun := begin(t)
-	for range connections {
-		clients.Go(func() {
-			var body []byte
-			for ctx.Err() == nil {
-				id := written.Add(1)
-				if id%2 == 0 {
-					id /= 2
-				}
-				body = ratedBody(body[:0], id)
-				_, _, err := c.Do(context.WithoutCancel(ctx), http.MethodPost, ratedDocs, string(body), wire.HeaderUpsert, "true", "Prefer", prefer,
-					"Content-Type", "application/json", wire.HeaderPartitionKey, fmt.Sprintf("[\"%03d\"]", id%997))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				count.Add(1)
-			}
-		})
-	}
-	clients.Wait()
-	return begun.pace(t, count.Load())
-}
-
-// TestRatioOfServedUpserts writes documents of 1 KB by 32 connections, half of them new and half of them updates, each synced before its
-// answer: once by a client as an SDK's, for which the bar is, and once by one that does nothing but send, which makes the most of the difference.
-func TestRatioOfServedUpserts(t *testing.T) {
-	if !*ratioRun {
-		t.Skip("run with -ratios")
-	}
-	const connections = 32
-	slow := slowsync.FS{FS: vfs.Default, Sync: 300 * time.Microsecond}
-	for _, c := range []struct {
-		name   string
-		fs     vfs.FS
-		prefer string
-		sdk    bool
-		bar    float64
-	}{
-		{"sync 0.3 ms, no document in the answer", slow, "return=minimal", true, 0.5},
-		{"sync 0.3 ms, the document in the answer", slow, "return=representation", true, 0.5},
-		{"sync 0.3 ms, requests made beforehand", slow, "return=minimal", false, 0},
-		{"disk, no document in the answer", vfs.Default, "return=minimal", true, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, _, s := ratedStore(t, store.Options{FS: c.fs})
-			ours := rate(t, s, false)
-			plain := rate(t, checking(ours.key), true)
-			next := ours.upserts(t, c.prefer)
-			ask := func(s rated) pace { return s.turn(t, connections, next) }
-			if c.sdk {
-				var ids atomic.Int64
-				ask = func(s rated) pace { return s.asSDK(t, connections, c.prefer, &ids) }
-			}
-			compare(t, c.bar, "upserts/s", func() pace { return ask(plain) }, func() pace { return ask(ours) })
-		})
-	}
 }
