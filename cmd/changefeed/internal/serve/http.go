@@ -51,6 +51,7 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, drain time.D
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	srv.Protocols.SetHTTP1(true)
+	srv.DisableGeneralOptionsHandler = true // OPTIONS * is the handler's, too: nothing is answered without a signature
 	if d, ok := h.(drainer); ok {
 		srv.RegisterOnShutdown(d.Drain)
 	}
@@ -88,7 +89,11 @@ func paced(next http.Handler) http.Handler {
 		if r.ContentLength != 0 {
 			// In force beyond the handler's end, when the rest of a body that it didn't want is read.
 			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // an error is the connection's end
-			r.Body = &pacedBody{ReadCloser: r.Body, c: c}
+			// A copy: by the body of its own request http.Server knows a client that waits for "100 Continue", and a body that isn't worth
+			// reading to the end. With another one there, it would wait for the body before it sends a refusal.
+			timed := *r
+			timed.Body = &pacedBody{ReadCloser: r.Body, c: c}
+			r = &timed
 		}
 		next.ServeHTTP(&pacedWriter{ResponseWriter: w, c: c}, r)
 	})

@@ -31,8 +31,8 @@ const largeAnswer = 4 << 20
 // longWork is longer than any limit.
 const longWork = 2 * (headerTime + bodyTime + writeTime)
 
-// serveSlow runs a test in fake time against a server with the limits of `changefeed serve`. Its handler reads the body, and answers
-// "/large" with much, "/long" after longWork, and everything else with the body's length.
+// serveSlow runs a test in fake time against a server with the limits of `changefeed serve`. Its handler refuses "/refused" and
+// OPTIONS without reading the body; otherwise it reads it, and answers "/large" with much, "/long" after longWork, and everything else with the body's length.
 func serveSlow(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		var network memnet.Network
@@ -41,6 +41,10 @@ func serveSlow(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 			t.Fatal(err)
 		}
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/refused" || r.Method == http.MethodOptions {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
 			n, err := io.Copy(io.Discard, r.Body)
 			if err != nil {
 				http.Error(w, "the body stopped", http.StatusBadRequest)
@@ -134,6 +138,39 @@ func TestAClientThatDribblesItsBodyIsCutOff(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			within(t, kind, time.Since(start), bodyTime)
+		}
+	})
+}
+
+func TestARefusalWaitsForNoBody(t *testing.T) {
+	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
+		for _, headers := range []string{
+			"Content-Length: 5\r\nExpect: 100-continue",
+			"Transfer-Encoding: chunked\r\nExpect: 100-continue",
+			"Content-Length: 99999999999",
+		} {
+			c := dial()
+			start := time.Now()
+			// A client that expects "100 Continue" sends nothing before it has been told to, or refused.
+			if err := write(c, "POST /refused HTTP/1.1\r\nHost: s\r\n"+headers+"\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(c).ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, "HTTP/1.1 401 ") || time.Since(start) > time.Second {
+				t.Errorf("%q: %q (%v) after %v, not 401 at once", headers, line, err, time.Since(start))
+			}
+		}
+	})
+}
+
+func TestTheHandlerAnswersForTheServerItselfToo(t *testing.T) {
+	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
+		c := dial()
+		if err := write(c, "OPTIONS * HTTP/1.1\r\nHost: s\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 401 ") {
+			t.Errorf("OPTIONS * is answered %q (%v), not as the handler does", line, err)
 		}
 	})
 }
