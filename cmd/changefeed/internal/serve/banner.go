@@ -55,7 +55,7 @@ func (b banner) write(w io.Writer) error {
 	for _, k := range b.keys() {
 		row("key", k)
 	}
-	for _, k := range b.ReadOnlyKeys {
+	for _, k := range b.readers() {
 		row("read-only key", k)
 	}
 	row("connection string", connection)

@@ -36,6 +36,18 @@ func TestPythonsLineTellsTheCertificateWhereTheSDKChecksIt(t *testing.T) {
 	}
 }
 
+// As `openssl rand -base64 64` writes a key, which is what a key is to be made with.
+func TestAKeyWithLineBreaksIsPrintedInOneLine(t *testing.T) {
+	const key, reader = "b3duIGtleQ==", "cmVhZGVy"
+	r := start(t, Config{TLS: plain, Keys: []string{wrapped(key)}, ReadOnlyKeys: []string{wrapped(reader)}})
+	if r.values["key"] != key || !strings.Contains(r.banner, "read-only key      "+reader+"\n") || !strings.Contains(r.values["connection string"], "AccountKey="+key+";") {
+		t.Errorf("the keys aren't %q and %q:\n%s", key, reader, r.banner)
+	}
+	if n := strings.Count(r.banner, key); n < 6 {
+		t.Errorf("the key is there %d times, and once for each SDK at least was expected:\n%s", n, r.banner)
+	}
+}
+
 func TestTheAddressThatIsListenedOnIsToldBesideThePublicOne(t *testing.T) {
 	r := start(t, Config{TLS: plain, PublicEndpoint: "https://shop.test/"})
 	address := r.values["listens on"]

@@ -5,6 +5,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -107,7 +108,7 @@ func (c Config) validate() error {
 			}
 		}
 	}
-	for _, key := range c.ReadOnlyKeys {
+	for _, key := range c.readers() {
 		if slices.Contains(c.keys(), key) {
 			return refuse("--read-only-key is a key that may write, too")
 		}
@@ -145,7 +146,22 @@ func (c Config) keys() []string {
 	if len(c.Keys) == 0 {
 		return []string{wire.EmulatorKey}
 	}
-	return c.Keys
+	return oneLine(c.Keys)
+}
+
+// readers are the keys that may read only.
+func (c Config) readers() []string { return oneLine(c.ReadOnlyKeys) }
+
+// oneLine writes keys as accounts do, so that they can be compared, and pasted. Programs that make one break its lines.
+func oneLine(keys []string) []string {
+	out := make([]string, len(keys))
+	for i, text := range keys {
+		out[i] = text
+		if key, err := wire.ParseKey(text); err == nil { // validate says what is wrong with it
+			out[i] = base64.StdEncoding.EncodeToString(key)
+		}
+	}
+	return out
 }
 
 // Run serves until ctx ends, and returns nil when all requests were answered and the
@@ -171,7 +187,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	o := server.Options{
-		Keys: c.keys(), ReadOnlyKeys: c.ReadOnlyKeys, PublicEndpoint: c.PublicEndpoint,
+		Keys: c.keys(), ReadOnlyKeys: c.readers(), PublicEndpoint: c.PublicEndpoint,
 		Issuer:     c.issuer(),
 		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Versions: c.Versions,
 		ServeAllQueries: c.ServeAllQueries, Logger: logger,
@@ -210,9 +226,9 @@ func (c Config) open(logger *slog.Logger) (*store.DB, error) {
 	return store.Open(c.Data, o)
 }
 
-// exposed refuses the key that everybody has on an address that others can reach.
+// exposed refuses the key that everybody has on an address that others can reach, be it only for reading.
 func (c Config) exposed(a net.Addr) error {
-	if c.AllowWellKnownKey || loopback(a) || !slices.Contains(c.keys(), wire.EmulatorKey) {
+	if c.AllowWellKnownKey || loopback(a) || !slices.Contains(append(c.keys(), c.readers()...), wire.EmulatorKey) {
 		return nil
 	}
 	return refuse("--listen %s can be reached from other machines, and the key is the well-known one, which everybody has: "+

@@ -223,6 +223,22 @@ func TestMetricsOnTheServersOwnAddressAreRefusedByName(t *testing.T) {
 	}
 }
 
+// wrapped is a key as programs write it that break lines of base64.
+func wrapped(key string) string { return key[:len(key)/2] + "\n" + key[len(key)/2:] }
+
+func TestAReadOnlyKeyIsNoneThatMayWriteInOtherWords(t *testing.T) {
+	const key = "b3duIGtleQ=="
+	for _, c := range []Config{
+		{Keys: []string{key}, ReadOnlyKeys: []string{wrapped(key)}},
+		{ReadOnlyKeys: []string{wrapped(wire.EmulatorKey)}},
+	} {
+		c.Listen, c.TLS, c.Partitions = "127.0.0.1:0", plain, 1
+		if err := c.validate(); err == nil || !strings.Contains(err.Error(), "may write, too") {
+			t.Errorf("%q, %q: %v", c.Keys, c.ReadOnlyKeys, err)
+		}
+	}
+}
+
 func TestTheWellKnownKeyIsForThisMachineOnly(t *testing.T) {
 	everywhere := &net.TCPAddr{IP: net.IPv4zero, Port: 8081}
 	for _, c := range []struct {
@@ -232,6 +248,8 @@ func TestTheWellKnownKeyIsForThisMachineOnly(t *testing.T) {
 	}{
 		{Config{}, everywhere, true},
 		{Config{Keys: []string{"b3duIGtleQ==", wire.EmulatorKey}}, everywhere, true},
+		{Config{Keys: []string{wrapped(wire.EmulatorKey)}}, everywhere, true},
+		{Config{Keys: []string{"b3duIGtleQ=="}, ReadOnlyKeys: []string{wire.EmulatorKey}}, everywhere, true},
 		{Config{}, &net.TCPAddr{IP: net.ParseIP("192.168.1.7")}, true},
 		{Config{}, &net.TCPAddr{IP: net.IPv6unspecified}, true},
 		{Config{AllowWellKnownKey: true}, everywhere, false},
