@@ -19,6 +19,9 @@ type Config struct {
 	Processor string
 	Source    feed.Source
 	Leases    lease.Container
+	// Unnamed is for a processor whose name is empty, as that of an Azure Functions trigger without a lease prefix
+	// is: Processor isn't required then. Default: a Processor that is missing is an error.
+	Unnamed bool
 
 	// Concurrency is how many leases are read at a time. Default: 8.
 	Concurrency int
@@ -63,8 +66,10 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	switch {
-	case c.Processor == "":
+	case c.Processor == "" && !c.Unnamed:
 		return &ConfigError{"Processor", "is required: the name of the processor whose leases are looked at"}
+	case c.Processor != "" && c.Unnamed:
+		return &ConfigError{"Unnamed", fmt.Sprintf("is set, and Processor is %q", c.Processor)}
 	case c.Source == nil:
 		return &ConfigError{"Source", "is required"}
 	case c.Leases == nil:

@@ -264,6 +264,25 @@ func TestLagRefusesWrongFlagsByName(t *testing.T) {
 	}
 }
 
+// Azure Functions' processor has no name by default.
+func TestLagOfAProcessorWithoutAName(t *testing.T) {
+	s := leasesOf(t)
+	nameless, err := lease.NewCodec(lease.DotNet, lease.Key{Identity: s.identity}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.edit(func(db *store.DB) {
+		for _, p := range s.live[:2] {
+			s.put(db, nameless.Encode(whole(p, 0)))
+		}
+		s.put(db, nameless.Marker())
+	})
+	code, out, errOut := command(t, "lag", "--data", s.dir, "--database", "shop", "--container", "orders", "--processor", "")
+	if code != exitOK || !strings.Contains(out, "2 leases, 0 owned; nothing is unread") {
+		t.Errorf("%d: %s%s", code, out, errOut)
+	}
+}
+
 // Every command that runs for long has --metrics, and its own figures there.
 func TestLongCommandsOfferTheirMetrics(t *testing.T) {
 	a := newAccount(t)

@@ -26,6 +26,8 @@ type leasesOptions struct {
 	expiration            time.Duration
 	json, dryRun, yes     bool
 	force, all            bool
+	// made are the leases that a conversion makes.
+	made *leases.Made
 }
 
 func leasesCommand() *cobra.Command {
@@ -79,7 +81,7 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	if o.expiration <= 0 {
 		return nil, &usageError{fmt.Errorf("--expiration is %s: it is the hosts' lease expiration, as in 60s", o.expiration)}
 	}
-	choice := leases.Choice{Terms: lease.Terms{Expiration: o.expiration, Acquire: o.expiration}}
+	choice := leases.Choice{Made: o.made, Terms: lease.Terms{Expiration: o.expiration, Acquire: o.expiration}}
 	if cmd.Flags().Changed("processor") {
 		choice.Processor = &o.processor // "" is a name, too: that of Azure Functions without a prefix
 	}

@@ -36,6 +36,10 @@ dotnet and java-latest-version have the same ids: between them the new leases ne
 			if err != nil {
 				return &usageError{fmt.Errorf("--to: %w", err)}
 			}
+			o.made = &leases.Made{Dialect: d}
+			if cmd.Flags().Changed("to-processor") {
+				o.made.Processor = &processor
+			}
 			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
 				target, err := o.target(ctx, c, database, container)
 				if err != nil {

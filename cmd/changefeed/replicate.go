@@ -212,7 +212,11 @@ func (o *replicateOptions) side(a *connect.Account, text string) (place replicat
 	case o.data != "":
 		return place, connect.Settings{Data: o.data}, nil
 	default:
-		a = connect.NewAccount("") // the environment's
+		if a = connect.NewAccount(""); !a.Given() { // the environment's
+			env := strings.ToUpper(flag)
+			return place, s, &usageError{fmt.Errorf("--%s is %q, and nothing says in which account: give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+
+				"or COSMOS_%[3]s_ENDPOINT, for both sides COSMOS_ENDPOINT, or --data DIR for an embedded store", flag, text, env)}
+		}
 	}
 	s, err = a.Settings()
 	return place, s, err

@@ -30,6 +30,8 @@ func TestReplicateRefusesWhatItCannotUnderstand(t *testing.T) {
 		{append([]string{"--from-key", "?"}, both...), "can't be used"},
 		{append([]string{"--metrics", "nowhere"}, both...), "--metrics"},
 		{append([]string{"--data", ""}, both...), "--data is empty"},
+		{[]string{"--from", "d/a", "--to", "http://127.0.0.1:1/d/b"}, "--from-connection-string"},
+		{[]string{"--from", "http://127.0.0.1:1/d/a", "--to", "d/b"}, "COSMOS_TO_ENDPOINT"},
 	} {
 		code, out, errOut := command(t, append([]string{"replicate"}, c.args...)...)
 		if code != exitUsage || !strings.Contains(errOut, c.want) || out != "" {

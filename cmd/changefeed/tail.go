@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
@@ -30,6 +30,7 @@ type tailOptions struct {
 	position            string
 	interval            time.Duration
 	metrics             string
+	flags               *pflag.FlagSet
 }
 
 func tailCommand() *cobra.Command {
@@ -65,11 +66,12 @@ names it and ends.`,
 		},
 	}
 	flags := cmd.Flags()
+	o.flags = flags
 	o.Add(flags)
 	flags.StringVar(&o.database, "database", "", "`name` of the database")
 	flags.StringVar(&o.container, "container", "", "`name` of the container")
 	flags.StringVar(&o.from, "from", "beginning", "`start`: beginning, now, a time (2026-11-21T09:30:00Z, 2026-11-21), or after:LSN")
-	flags.StringVar(&o.mode, "mode", "latest", "`mode`: latest or all-versions")
+	flags.StringVar(&o.mode, "mode", "latest", "`mode`: latest or all-versions (default with a place that is kept: the place's)")
 	flags.BoolVar(&o.follow, "follow", false, "go on at the end of the feed, until interrupted")
 	flags.DurationVar(&o.interval, "interval", time.Second, "longest `time` from one read of a partition that has nothing new to the next")
 	metrics.Add(flags, &o.metrics)
@@ -96,9 +98,6 @@ func (o *tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
 	if cfg.Start, err = parseStart(o.from, now); err != nil {
 		return cfg, fmt.Errorf("--from is %q: %w", o.from, err)
 	}
-	if kind := cfg.Start.Kind(); cfg.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime) {
-		return cfg, fmt.Errorf("--from is %q: with --mode all-versions it is now, or after:LSN (after:0 is all that is retained)", o.from)
-	}
 	if o.interval <= 0 {
 		return cfg, fmt.Errorf("--interval is %s: it is a time, as in 5s", o.interval)
 	}
@@ -110,16 +109,34 @@ func (o *tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
 	}
 	cfg.Follow, cfg.Wait = o.follow, o.interval
 	if o.position != "" {
-		text, err := os.ReadFile(o.position)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return cfg, fmt.Errorf("--position: %w", err)
-		}
-		cfg.Position = strings.TrimSpace(string(text))
-		if err := (&placeFile{name: o.position}).check(); err != nil {
+		if err := o.place(&cfg); err != nil {
 			return cfg, fmt.Errorf("--position: %w", err)
 		}
 	}
+	if kind := cfg.Start.Kind(); cfg.Position == "" && cfg.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime) {
+		return cfg, fmt.Errorf("--from is %q: with --mode all-versions it is now, or after:LSN (after:0 is all that is retained)", o.from)
+	}
 	return cfg, nil
+}
+
+// place reads the place that is kept, if there is one, and checks that the next one can be. The mode is part of a place: lines are
+// printed in it where no other is asked for.
+func (o *tailOptions) place(cfg *feed.ReaderConfig) error {
+	f := placeFile{name: o.position}
+	kept, err := f.read()
+	if err != nil {
+		return err
+	}
+	if cfg.Position = kept; kept != "" {
+		mode, known := placeMode(kept)
+		if known && o.flags.Changed("mode") && mode != cfg.Mode {
+			return fmt.Errorf("the place in %s is one of %s mode, and --mode is %s; say another file, or leave --mode out", o.position, mode, o.mode)
+		}
+		if known {
+			cfg.Mode = mode
+		}
+	}
+	return f.check()
 }
 
 // parseStart reads a start as people write it.
@@ -171,6 +188,9 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 		return err
 	}
 	reader, err := feed.NewReader(source, cfg)
+	if err != nil && cfg.Position != "" { // the rest of the configuration is known to be right
+		return fmt.Errorf("--position: the place in %s is damaged: %w; restore the file, or delete it to begin at --from", o.position, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -182,7 +202,7 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 				err = nil
 			}
 			if err != nil && !printed {
-				return err // there is no new place, and to ask for it would fail as the read did
+				return o.elsewhere(err) // there is no new place, and to ask for it would fail as the read did
 			}
 			return errors.Join(err, place.keep(context.WithoutCancel(ctx), reader, 0))
 		}
@@ -197,46 +217,13 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 	return place.keep(ctx, reader, 0)
 }
 
-// placeInterval is how often the place is written, at most.
-const placeInterval = time.Second
-
-// placeFile keeps the place of a reader.
-type placeFile struct {
-	name    string // empty: it is kept nowhere
-	kept    string
-	written time.Time
-}
-
-// next is the file that a place is written to before it takes the name of the last one.
-func (f *placeFile) next() string { return f.name + ".new" }
-
-// check tells before anything is read that the place couldn't be kept.
-func (f *placeFile) check() error {
-	file, err := os.OpenFile(f.next(), os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
+// elsewhere adds to the error of a place in another container what to do about it.
+func (o *tailOptions) elsewhere(err error) error {
+	var other *feed.PositionError
+	if !errors.As(err, &other) {
 		return err
 	}
-	return errors.Join(file.Close(), os.Remove(f.next()))
-}
-
-// keep writes the place, if it is another and was written longer than interval ago.
-func (f *placeFile) keep(ctx context.Context, r *feed.Reader, interval time.Duration) error {
-	if f.name == "" || time.Since(f.written) < interval {
-		return nil
-	}
-	position, err := r.Position(ctx)
-	if err != nil || position == f.kept {
-		return err
-	}
-	// A crash leaves the old place or the new one.
-	if err := os.WriteFile(f.next(), []byte(position+"\n"), 0o600); err != nil {
-		return fmt.Errorf("keep the place: %w", err)
-	}
-	if err := os.Rename(f.next(), f.name); err != nil {
-		return fmt.Errorf("keep the place: %w", err)
-	}
-	f.kept, f.written = position, time.Now()
-	return nil
+	return fmt.Errorf("--position: %w: it was deleted and made anew, or the place in %s is one in another; delete the file to begin at --from", err, o.position)
 }
 
 // keyPaths are the partition key paths of a container. Where there is none, the error says which there are.

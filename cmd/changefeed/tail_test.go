@@ -117,6 +117,59 @@ func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 	}
 }
 
+// A place knows its mode: lines are printed in it, and the start counts only while there is no place.
+func TestTailGoesOnInTheModeOfItsPlace(t *testing.T) {
+	dir, place := shop(t, time.Hour), filepath.Join(t.TempDir(), "place")
+	if code, out, errOut := command(t, tailOf(dir, "--mode", "all-versions", "--from", "after:0", "--position", place)...); code != exitOK || strings.Count(out, "\n") != 5 {
+		t.Fatalf("status %d: %s%s", code, out, errOut)
+	}
+	for round, more := range [][]string{nil, {"--mode", "all-versions"}} {
+		checkStore(t, dir, func(db *store.DB) {
+			c, err := db.Container(t.Context(), "shop", "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Delete(t.Context(), feed.PartitionKey{[]string{"ada", "bob"}[round]}, fmt.Sprint(round+1), store.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		code, out, errOut := command(t, tailOf(dir, append(more, "--position", place)...)...)
+		if code != exitOK || strings.Count(out, "\n") != 1 || !strings.Contains(out, `"operationType":"delete"`) {
+			t.Errorf("%v: status %d: %s%s", more, code, out, errOut)
+		}
+	}
+	for _, c := range []struct{ mode, place string }{{"latest", place}, {"all-versions", filepath.Join(t.TempDir(), "latest")}} {
+		if c.place != place {
+			if code, _, errOut := command(t, tailOf(dir, "--position", c.place)...); code != exitOK {
+				t.Fatalf("status %d: %s", code, errOut)
+			}
+		}
+		code, out, errOut := command(t, tailOf(dir, "--mode", c.mode, "--from", "now", "--position", c.place)...)
+		if code != exitUsage || out != "" || !strings.Contains(errOut, c.place) || !strings.Contains(errOut, "--mode is "+c.mode) {
+			t.Errorf("--mode %s: status %d: %s%s", c.mode, code, out, errOut)
+		}
+	}
+}
+
+// A place that is damaged, or of another container, is named with what to do about it, and never taken for none.
+func TestTailNamesAPlaceThatItCantGoOnFrom(t *testing.T) {
+	dir, place := shop(t, 0), filepath.Join(t.TempDir(), "place")
+	for want, text := range map[string]string{
+		"is empty":       "\n",
+		"is damaged":     `{"version":1,"rid":"x"`,
+		"one in another": `{"version":1,"rid":"other","mode":"latest version","range":{"min":"","max":"FF"},"cursors":[{"min":"","max":"FF","continuation":"\"1\""}]}`,
+	} {
+		write(t, place, text)
+		code, out, errOut := command(t, tailOf(dir, "--from", "now", "--position", place)...)
+		if code == exitOK || out != "" || !strings.Contains(errOut, want) || !strings.Contains(errOut, place) || !strings.Contains(errOut, "delete ") {
+			t.Errorf("%q: status %d: %s%s", text, code, out, errOut)
+		}
+		if kept, err := os.ReadFile(place); err != nil || string(kept) != text {
+			t.Errorf("the file is %q, %v", kept, err)
+		}
+	}
+}
+
 func TestTailFollowsUntilInterrupted(t *testing.T) {
 	dir := shop(t, 0)
 	cmd := process(t, tailOf(dir, "--follow")...)

@@ -48,7 +48,7 @@ func NewAccount(prefix string) *Account {
 func (a *Account) Add(flags *pflag.FlagSet) {
 	a.flags = flags
 	p, e := a.prefix, a.env
-	flags.StringVar(&a.endpoint, p+"endpoint", "", "`URL` of the account ("+e+"ENDPOINT); without a key it is reached by Microsoft Entra ID")
+	flags.StringVar(&a.endpoint, p+"endpoint", "", "`URL` of the account ("+e+"ENDPOINT); without a key it is reached by Microsoft Entra ID, on this machine by the emulators' key")
 	flags.StringVar(&a.key, p+"key", "", "account `key` in base64 ("+e+"KEY); others on this machine see it in the list of processes")
 	flags.StringVar(&a.keyFile, p+"key-file", "", "`file` that holds the account key ("+e+"KEY_FILE)")
 	flags.StringVar(&a.connection, p+"connection-string", "", "`text` with endpoint and key ("+e+"CONNECTION_STRING)")

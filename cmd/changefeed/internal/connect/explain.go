@@ -142,8 +142,11 @@ func Advice(err error) string {
 		authority x509.UnknownAuthorityError
 		name      x509.HostnameError
 		dns       *net.DNSError
+		way       *net.OpError
 	)
 	switch {
+	case errors.As(err, &way) && way.Op == "proxyconnect":
+		return "; that is the proxy of HTTPS_PROXY or HTTP_PROXY: see to it, or name the account's host in NO_PROXY"
 	case errors.As(err, &authority):
 		return "; the certificate isn't trusted: give --certificate FILE (COSMOS_CERTIFICATE), whose path `changefeed serve` prints when it starts"
 	case errors.As(err, &name):
@@ -157,7 +160,7 @@ func Advice(err error) string {
 	case strings.Contains(err.Error(), "DefaultAzureCredential: "):
 		return "\nNo key was given, so Microsoft Entra ID was tried. Sign in (`az login`), or give --key-file, --key, or COSMOS_KEY."
 	case Status(err) == http.StatusUnauthorized:
-		return "; the key is refused: it is another account's, or was renewed"
+		return "; the key is refused: it is another account's, or was renewed (where none is given, it is that of the local emulators on this machine): see to --key-file, --key, or COSMOS_KEY"
 	}
 	return ""
 }

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -19,6 +22,21 @@ func refused(status int, message string) error {
 		Request: &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: "a.test", Path: "/dbs"}},
 		Body:    io.NopCloser(strings.NewReader(fmt.Sprintf(`{"code":"X","message":%q}`, message+"\r\nActivityId: 7"))),
 	})
+}
+
+func TestAdviceNamesWhatIsToBeSeenTo(t *testing.T) {
+	refusal := os.NewSyscallError("connect", syscall.ECONNREFUSED)
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: refusal}
+	for want, err := range map[string]error{
+		"start `changefeed serve`":          dial,
+		"the proxy of HTTPS_PROXY":          &net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial},
+		"of the local emulators":            refused(401, "no"),
+		"see to the spelling of --endpoint": &net.DNSError{Name: "a.test", IsNotFound: true},
+	} {
+		if got := Advice(&url.Error{Op: "Get", URL: "https://a.test/", Err: err}); !strings.Contains(got, want) {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
 }
 
 func TestEveryAnswerInAnErrorIsALineAtMost(t *testing.T) {

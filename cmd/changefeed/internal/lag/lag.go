@@ -19,7 +19,7 @@ import (
 
 // Config says whose lag is shown, and how.
 type Config struct {
-	// Processor is the processor's name, Source its monitored container, Leases its
+	// Processor is the processor's name, which may be empty, Source its monitored container, Leases its
 	// lease container.
 	Processor string
 	Source    feed.Source
@@ -60,7 +60,7 @@ func (e *FailedError) Unwrap() error { return e.Err }
 // nothing can be written any more. Measuring once, it returns a *[FailedError] after showing
 // what there is.
 func Run(ctx context.Context, c Config) error {
-	cfg := estimator.Config{Processor: c.Processor, Source: c.Source, Leases: c.Leases, Interval: c.Interval, Metrics: c.Metrics}
+	cfg := estimator.Config{Processor: c.Processor, Unnamed: c.Processor == "", Source: c.Source, Leases: c.Leases, Interval: c.Interval, Metrics: c.Metrics}
 	if !c.Watch {
 		e, err := estimator.New(cfg)
 		if err != nil {

@@ -16,8 +16,28 @@ type Choice struct {
 	Processor *string
 	// Dialect is that of the store; nil: that of the leases that are there.
 	Dialect *lease.Dialect
+	// Made are the leases that a conversion makes, which aren't those to convert; nil: it is about no conversion.
+	Made *Made
 	// Terms are the hosts'.
 	Terms lease.Terms
+}
+
+// Made says which leases a conversion makes: an attempt that was interrupted has left some beside those that it converts.
+type Made struct {
+	Dialect lease.Dialect
+	// Processor is their processor's name; nil: that of those that are converted.
+	Processor *string
+}
+
+// by reports whether g may be made of another one of all.
+func (m *Made) by(g Group, all []Group) bool {
+	return m != nil && g.Dialect() == m.Dialect && slices.ContainsFunc(all, func(of Group) bool {
+		name := of.Processor
+		if m.Processor != nil {
+			name = *m.Processor
+		}
+		return of.Dialect() != m.Dialect && g.Processor == name
+	})
 }
 
 // ChoiceError tells that it isn't clear whose leases are meant, or that there are none.
@@ -116,6 +136,8 @@ func (c *Container) choose(groups []Group, choice Choice) (Group, error) {
 			fit = full
 		}
 	}
+	all := slices.Clone(fit)
+	fit = slices.DeleteFunc(fit, func(g Group) bool { return choice.Made.by(g, all) })
 	switch len(fit) {
 	case 1:
 		return fit[0], nil

@@ -62,6 +62,9 @@ func PlanConversion(source, target Survey, same, force bool) (Conversion, error)
 	if err := c.resumable(made); err != nil {
 		return c, err
 	}
+	if target.Marker != nil && len(c.Steps) == 0 {
+		c.Notes = nil // they are about leases that an attempt before made, of all that was there then
+	}
 	for _, i := range source.Items {
 		before := i.Document
 		c.Remove = append(c.Remove, Step{Op: Delete, Before: &before, Text: fmt.Sprintf("delete lease %s of the source", i.Token)})

@@ -94,8 +94,13 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 // checkpoint, so a copy never catches up; as the target documents come to lie among the leases, and over them.
 func (cfg Config) leasesApart(ctx context.Context, source, target *described) error {
 	leases, err := describe(ctx, cfg.Leases)
-	if err != nil || leases == nil {
-		return err // where there is none, it is made or missed later
+	switch {
+	case err != nil:
+		return err
+	case leases == nil && !cfg.Create:
+		return refuse("there is no lease container %s in %s; --create makes it, --leases and --lease-database name another", cfg.Leases, cfg.Leases.Account.Settings)
+	case leases == nil:
+		return nil // it is made later
 	}
 	for _, side := range []struct {
 		name  string

@@ -379,7 +379,8 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 			"there is no container shop/nothing in": func(c *Config) {
 				c.From.Container = "nothing"
 			},
-			"--create makes it": func(c *Config) { c.Create, c.To.Container = false, "missing" },
+			"--create makes it":                          func(c *Config) { c.Create, c.To.Container = false, "missing" },
+			"there is no lease container shop/no-leases": func(c *Config) { c.Create, c.Leases.Container = false, "no-leases" },
 		} {
 			cfg := s.config()
 			change(&cfg)
