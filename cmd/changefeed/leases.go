@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -174,4 +176,40 @@ func (o *leasesOptions) confirm(cmd *cobra.Command, question string) (bool, erro
 	}
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes", nil
+}
+
+// atStart is the token of a lease whose range begins where the keys do, as `ls` prints it: -FF, and no flag.
+var atStart = regexp.MustCompile(`^-[0-9A-F]+$`)
+
+// tokensLast moves such tokens behind a "--", where they aren't taken for flags: those of commands that take leases, and what is no flag's value.
+func tokensLast(root *cobra.Command, args []string) []string {
+	cmd, _, err := root.Find(args)
+	if err != nil || cmd.Annotations[takesLeases] == "" || slices.Contains(args, "--") {
+		return args
+	}
+	var rest, tokens []string
+	for i, arg := range args {
+		if atStart.MatchString(arg) && !(i > 0 && wantsValue(cmd, args[i-1])) {
+			tokens = append(tokens, arg)
+		} else {
+			rest = append(rest, arg)
+		}
+	}
+	if len(tokens) == 0 {
+		return args
+	}
+	return append(append(rest, "--"), tokens...)
+}
+
+// takesLeases is the annotation of commands whose arguments are tokens of leases.
+const takesLeases = "leases"
+
+// wantsValue reports whether arg is a flag whose value is the next argument.
+func wantsValue(cmd *cobra.Command, arg string) bool {
+	name, long := strings.CutPrefix(arg, "--")
+	if !long || strings.Contains(name, "=") {
+		return false
+	}
+	f := cmd.Flag(name)
+	return f != nil && f.NoOptDefVal == ""
 }

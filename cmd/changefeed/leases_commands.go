@@ -41,8 +41,9 @@ for what is still to be read.`,
 func (o *leasesOptions) release() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "release LEASE...|--all",
-		Short: "Get leases free, in good order",
+		Annotations: map[string]string{takesLeases: "yes"},
+		Use:         "release LEASE...|--all",
+		Short:       "Get leases free, in good order",
 		Long: `Gets leases free. A live host of this project is asked, as another host would ask: it finishes
 the batch in hand, checkpoints, and lets the lease go; release waits for that. Nothing is
 delivered twice. A lease that has expired is freed at once.
@@ -83,8 +84,9 @@ interval, and delivers until then what the next owner delivers again.`,
 func (o *leasesOptions) reset() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use:   "reset LEASE...|--all --to START",
-		Short: "Set leases to another position",
+		Annotations: map[string]string{takesLeases: "yes"},
+		Use:         "reset LEASE...|--all --to START",
+		Short:       "Set leases to another position",
 		Long: `Sets leases to another position: beginning, now, a time (2026-11-21T09:30:00Z or
 2026-11-21, UTC), or after:LSN. Going back delivers changes again; going forward skips
 them. Hosts of .NET and Java don't know a beginning or a time that a lease says: they start such
@@ -119,8 +121,9 @@ A lease on which a host works is refused: stop the hosts first.`,
 
 func (o *leasesOptions) remove() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "delete LEASE...|--all",
-		Short: "Delete leases, or all of them with the marker, to start anew",
+		Annotations: map[string]string{takesLeases: "yes"},
+		Use:         "delete LEASE...|--all",
+		Short:       "Delete leases, or all of them with the marker, to start anew",
 		Long: `Deletes lease documents. --all deletes the marker first and then every lease: the next host
 that starts makes them anew, at its configured start. One lease alone leaves a hole, which hosts
 close from where the marker was made (or the configured start): its changes are delivered

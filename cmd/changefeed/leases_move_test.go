@@ -198,6 +198,34 @@ func TestLeasesAreConvertedThereAndBack(t *testing.T) {
 	})
 }
 
+// A lease whose range begins where the keys do has a token that begins with "-", and is named by it as others are.
+func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
+	s := leasesOf(t)
+	token := "-" + s.live[0].Range.Max
+	s.edit(func(db *store.DB) {
+		s.drop(db, s.codec.LeaseID(s.live[0].ID))
+		s.put(db, s.codec.Encode(part("", s.live[0].Range.Max, 10)))
+	})
+	for _, args := range [][]string{
+		{"reset", token, s.live[1].ID, "--to", "after:5"},
+		{"release", token},
+		{"release", "--dry-run", token, "--timeout", "5s"},
+		{"delete", token, "--dry-run"},
+		{"delete", token},
+	} {
+		if code, out, errOut := s.run(args...); code != exitOK || !strings.Contains(out, "lease "+token) {
+			t.Errorf("%v: status %d: %s%s", args, code, out, errOut)
+		}
+	}
+	// A flag's value is none, and what could be no token is a flag that isn't known.
+	if code, out, errOut := s.run("release", "--processor", "-FF", "--all"); code != exitFailed || !strings.Contains(errOut, `of the processor "-FF"`) {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+	if code, out, errOut := s.run("release", "-x"); code != exitUsage || !strings.Contains(errOut, "unknown shorthand flag") {
+		t.Errorf("status %d: %s%s", code, out, errOut)
+	}
+}
+
 // A conversion that was killed anywhere is finished by the same command.
 func TestLeasesConvertGoesOnWhereItEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

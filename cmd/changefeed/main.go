@@ -56,7 +56,7 @@ func endWithReader(ctx context.Context) context.Context {
 // say goes to out, what went wrong to errOut.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	root := rootCommand() //nolint:contextcheck // cobra hands each command the context of ExecuteContextC
-	root.SetArgs(args)
+	root.SetArgs(tokensLast(root, args))
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
