@@ -43,7 +43,9 @@ type Config struct {
 	// for the life of the leases.
 	Mode feed.Mode
 	// Range limits the processor to a part of the container; the same on all
-	// its hosts. Default: everything.
+	// its hosts. It says which leases are made. Those that are there are worked on
+	// also outside of it, so another range needs another name in Processor, or
+	// DiscardLeases. Default: everything.
 	Range feed.Range
 	// MaxItems is how many changes a page should hold; a transaction is never
 	// cut. Default: 100.
@@ -59,10 +61,12 @@ type Config struct {
 	// a page is read when the handler is free.
 	ReadAhead int
 	// HeapReserve is how many bytes a processor that reads much holds without touching them, from when it has read a quarter of
-	// that until Run returns. They take no memory, and make the garbage collector, which runs when the heap has doubled, run seldom
-	// where it ran every few pages: changes come up to 1.4 times as fast, for at most as many bytes of garbage more. The
-	// processors of one program share the largest. None is held where GOGC was set, by its variable or package
-	// runtime/debug, or where it would be more than an eighth of GOMEMLIMIT. Default: 32 MiB; -1: none.
+	// that until Run returns. They make the garbage collector, which runs when the heap has doubled, run seldom where it ran
+	// every few pages: changes come up to 1.4 times as fast, for at most as many bytes of garbage more. They take no memory
+	// themselves, unless they come to lie where the program's heap was before: Go clears what is used again, and so a later Run of
+	// another processor may take as much as they are. The processors of one program share the largest. None is held where, at that
+	// time, GOGC or package runtime/debug says something else than the usual 100, or where it would be more than an eighth of
+	// GOMEMLIMIT. Default: 32 MiB; -1: none.
 	HeapReserve int
 
 	// AcquireInterval is the time between two looks at the leases, +- 10 %; the

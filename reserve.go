@@ -12,7 +12,8 @@ var reserves reserve
 
 // reserve is memory that is held and never touched, so that the garbage collector, which runs when the heap has doubled, runs
 // less often: a processor turns over a page after the other, keeps next to nothing, and so had its few live megabytes
-// marked every three pages of 1,000 documents. Untouched, it takes addresses and no memory.
+// marked every three pages of 1,000 documents. Untouched, it takes addresses and no memory: where it comes to lie in memory that
+// was never used. What was used before is cleared, and by that touched.
 //
 // The processors of a program share one, of the largest size that any of them asked for.
 type reserve struct {

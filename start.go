@@ -80,7 +80,11 @@ func (c *cycle) resolve() error {
 		}
 		at, err := c.resolveNow(c.ctx, feed.Request{Partition: p, Mode: c.cfg.Mode})
 		if err != nil {
-			return c.failed(&SourceError{Op: "find out where partition " + p.ID + " is now", Err: err})
+			err = &SourceError{Op: "find out where partition " + p.ID + " is now", Err: err}
+			if c.first && errors.Is(err, feed.ErrUnsupported) {
+				c.out.fatal = err // all versions of a container that keeps none, for instance
+			}
+			return c.failed(err)
 		}
 		now = append(now, startOf{p.Range, at})
 	}

@@ -66,6 +66,31 @@ func TestRunReturnsWhenNewLeasesCantStart(t *testing.T) {
 	})
 }
 
+// All versions of a container that keeps none can't be read from now, either.
+func TestRunReturnsWhenNewLeasesCantStartNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, source := newFakeStore(), newFakeSource("0")
+		source.fail = func(int, feed.Request) error { return fmt.Errorf("all versions: %w", feed.ErrUnsupported) }
+		err := runOnce(t, Config{Source: source, Leases: leases, Mode: feed.AllVersionsAndDeletes})
+		if _, ok := errors.AsType[*SourceError](err); !ok || !errors.Is(err, feed.ErrUnsupported) || leases.size() != 0 {
+			t.Errorf("%v, with %d leases; want the source's refusal, and none", err, leases.size())
+		}
+		// With leases that were made before, it is tried again: the container may be given a retention.
+		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: "0", Mode: feed.AllVersionsAndDeletes})
+		if err := leases.Mark(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Mode: feed.AllVersionsAndDeletes})
+		pause(time.Minute)
+		if leases.doc("0").Owner == "" {
+			t.Error("the lease isn't held")
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestRunReturnsWhenTheConfigurationDoesNotFitWhatIsStored(t *testing.T) {
 	for _, c := range []struct {
 		name, field string

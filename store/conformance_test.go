@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -124,5 +125,43 @@ func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 			}
 		}
 		return f
+	}
+}
+
+// A processor asks before it makes leases, and would else try for ever.
+func TestSourceTellsWhereItCantStart(t *testing.T) {
+	db := openForTest(t)
+	for _, c := range []struct {
+		name      string
+		retention time.Duration
+		mode      feed.Mode
+		from      feed.Start
+		ok        bool
+	}{
+		{"latest-now", 0, feed.LatestVersion, feed.Now(), true},
+		{"latest-time", 0, feed.LatestVersion, feed.At(time.Now()), true},
+		{"none-now", 0, feed.AllVersionsAndDeletes, feed.Now(), false},
+		{"none-after", 0, feed.AllVersionsAndDeletes, feed.After(`"0"`), false},
+		{"all-now", time.Hour, feed.AllVersionsAndDeletes, feed.Now(), true},
+		{"all-after", time.Hour, feed.AllVersionsAndDeletes, feed.After(`"0"`), true},
+		{"all-beginning", time.Hour, feed.AllVersionsAndDeletes, feed.Beginning(), false},
+		{"all-time", time.Hour, feed.AllVersionsAndDeletes, feed.At(time.Now()), false},
+	} {
+		source := db.Source(newContainer(t, db, store.ContainerProperties{ID: c.name, KeyPaths: []string{"/k"}, Retention: c.retention}))
+		err := source.(feed.StartChecker).CheckStart(t.Context(), c.from, c.mode)
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, feed.ErrUnsupported) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		_, read := source.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}, Mode: c.mode, From: c.from})
+		if (read == nil) != c.ok {
+			t.Errorf("%s: %v, but a read: %v", c.name, err, read)
+		}
+	}
+	c := newContainer(t, db, store.ContainerProperties{ID: "gone", KeyPaths: []string{"/k"}})
+	if err := db.DeleteContainer(t.Context(), "db", "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Source(c).(feed.StartChecker).CheckStart(t.Context(), feed.Now(), feed.LatestVersion); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("a container that is gone: %v", err)
 	}
 }

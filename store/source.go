@@ -16,7 +16,7 @@ type source struct{ c *Container }
 // now. It can wait: a read with Wait is answered when the first change comes, or with
 // [ErrClosed] when the store is closed. In all versions and deletes mode a start
 // from the beginning or a time is refused (feed.ErrUnsupported), and so is a
-// container without Retention. A position past the retention is answered with
+// container without Retention; CheckStart of [feed.StartChecker] tells it without a read. A position past the retention is answered with
 // *feed.HistoryLostError, and Oldest is where it can go on.
 func (db *DB) Source(c *Container) feed.Source { return source{c} }
 
@@ -35,6 +35,20 @@ func (s source) Identity(ctx context.Context) (feed.Identity, error) {
 
 // Partitions implements [feed.Source].
 func (s source) Partitions(ctx context.Context) ([]feed.Partition, error) { return s.c.Partitions(ctx) }
+
+// CheckStart implements [feed.StartChecker].
+func (s source) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	v, state, err := s.c.open()
+	if err != nil {
+		return err
+	}
+	defer v.release()
+	f := feedRead{c: s.c, r: feed.Request{Mode: mode, From: from}}
+	return f.checkMode(state)
+}
 
 // Read implements [feed.Source].
 func (s source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {

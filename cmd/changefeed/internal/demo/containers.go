@@ -76,13 +76,17 @@ func keyPath(field string) string {
 
 // keyOf is the logical partition key of a document in a container keyed by field.
 func keyOf(body []byte, field string) (feed.PartitionKey, error) {
-	var object map[string]any
+	var object map[string]json.RawMessage // another field's number may be one that no float64 holds
 	if err := json.Unmarshal(body, &object); err != nil {
 		return nil, err
 	}
-	value, has := object[field]
+	raw, has := object[field]
 	if !has {
 		return feed.PartitionKey{feed.Undefined}, nil
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	return feed.PartitionKey{value}, nil
 }

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // flights are 20,000 US domestic flights of 2001: date, delay, distance, origin
@@ -25,6 +27,10 @@ var flights []byte
 // revision is the field that the demo adds to every record: 1 at first, and one
 // more with each update.
 const revision = "demo_revision"
+
+// maxRecord is the size of a record at most: that of a document, less what the first container adds to it, since
+// the copy is written with that.
+const maxRecord = store.MaxDocumentSize - 1<<10
 
 // record is one document to move.
 type record struct {
@@ -144,6 +150,9 @@ func (r *reader) add(object map[string]json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("record %d: %w", row, err)
 	}
+	if len(body) > maxRecord {
+		return fmt.Errorf("record %d has %d bytes, and %d at most are possible", row, len(body), maxRecord)
+	}
 	r.records = append(r.records, record{id: id, body: body})
 	if row == r.cfg.Records {
 		return errEnough
@@ -211,6 +220,9 @@ func checkKey(object map[string]json.RawMessage, field, flag string, row int) er
 		return fmt.Errorf("record %d: %s is %s (%s): a partition key is a text, a number, true, false or null",
 			row, field, shorten(value), flag)
 	}
+	if err := json.Unmarshal(value, new(any)); err != nil {
+		return fmt.Errorf("record %d: %s is %s (%s): %w", row, field, shorten(value), flag, err)
+	}
 	return nil
 }
 
@@ -258,6 +270,9 @@ func eachObject(in io.Reader, do func(map[string]json.RawMessage) error) error {
 	}
 	if _, err := decode.Token(); err != nil {
 		return fmt.Errorf("the array doesn't end: %w", err)
+	}
+	if _, err := decode.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the array: a file holds one array, or objects without one")
 	}
 	return nil
 }

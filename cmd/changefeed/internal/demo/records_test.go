@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/changefeed-go/changefeed/store"
 )
 
 func TestFlightsAreTwentyThousandKeyedByTheirRow(t *testing.T) {
@@ -91,6 +93,9 @@ func TestBadRecordsAreRefusedByName(t *testing.T) {
 		{"empty array", "[]", Config{Key: "k"}, "no record"},
 		{"broken", `{"k":1}{"k"`, Config{Key: "k"}, "record 2"},
 		{"unended array", `[{"k":1}`, Config{Key: "k"}, "the array doesn't end"},
+		{"two arrays", "[{\"k\":1}]\n[{\"k\":2}]", Config{Key: "k"}, "something follows the array"},
+		{"key is no float64", `{"k":1e999}`, Config{Key: "k"}, "record 1: k is 1e999 (--key)"},
+		{"too large to be copied", `{"k":"` + strings.Repeat("x", store.MaxDocumentSize-100) + `"}`, Config{Key: "k"}, "record 1 has 2097"},
 		{"not an object", `[{"k":1},7]`, Config{Key: "k"}, "record 2"},
 		{"null", `[{"k":1},null]`, Config{Key: "k"}, "record 2 is null"},
 		{"no key", `{"k":1}{"j":1}`, Config{Key: "k"}, `record 2 has no field "k" (--key)`},
@@ -160,4 +165,12 @@ func file(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// JSON has numbers of any size, and only a key has to be a float64.
+func TestAKeyIsFoundBesideANumberBeyondFloat64(t *testing.T) {
+	key, err := keyOf([]byte(`{"k":7,"n":1e999}`), "k")
+	if err != nil || key.String() != "[7]" {
+		t.Errorf("%v, %v", key, err)
+	}
 }
