@@ -57,3 +57,38 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 		}
 	})
 }
+
+// Leases of handleChanges have no ranges: after a merge their hosts wait for ever, and check says why.
+func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		java, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "j", Identity: s.identity}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.edit(func(db *store.DB) {
+			for i, p := range s.live {
+				s.put(db, java.Encode(whole(p, 10*(i+1))))
+			}
+			s.put(db, java.Marker())
+		})
+		if code, out, errOut := s.run("check", "--processor", "j"); code != exitOK {
+			t.Fatalf("status %d: %s%s", code, out, errOut)
+		}
+		s.edit(func(db *store.DB) {
+			orders, err := db.Container(t.Context(), "shop", "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := orders.Merge(t.Context(), s.live[0].ID, s.live[1].ID); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for _, more := range [][]string{nil, {"--repair", "--yes"}} {
+			code, out, errOut := s.run(append([]string{"check", "--processor", "j"}, more...)...)
+			if code != exitFailed || strings.Count(out, "merged partition: ") != 2 || strings.Count(out, "not repaired: ") != 2 || strings.Contains(out, "done:") {
+				t.Errorf("%v: status %d: %s%s", more, code, out, errOut)
+			}
+		}
+	})
+}

@@ -24,7 +24,7 @@ func (o *leasesOptions) check() *cobra.Command {
 one lease (duplicate), leases for partitions that the container doesn't have (orphan), a split that
 nobody finished (child beside its parent, when it is so for two expirations), a wrong mode, a
 missing range or marker, a lock that stays, documents of another dialect, positions in a container that
-was deleted and made anew.
+was deleted and made anew, leases without ranges whose partition was merged.
 TROUBLESHOOTING.md has each by its name.
 
 --repair shows its plan first, and carries it out when that is confirmed. It never moves a position

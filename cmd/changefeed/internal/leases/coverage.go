@@ -1,12 +1,14 @@
 package leases
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // What leases cover: each key once, by a lease that somebody can read.
@@ -24,6 +26,19 @@ func (f *finder) orphans() {
 			}
 			return f.inherit(i)
 		})
+	}
+}
+
+// merged finds leases that their hosts can't go on with, because after a merge nobody can tell what they are for.
+func (f *finder) merged() {
+	for _, i := range f.items {
+		if i.PartitionID == "" || f.live(i.PartitionID) {
+			continue
+		}
+		var stuck *lease.DialectError
+		if _, _, err := lease.Pieces(f.survey.Codec.Dialect(), i.Lease, f.survey.Partitions); errors.As(err, &stuck) {
+			f.report.Findings = append(f.report.Findings, Finding{Kind: MergedPartition, Tokens: []string{i.Token}, Text: stuck.Found, Remedy: stuck.Remedy})
+		}
 	}
 }
 

@@ -30,6 +30,9 @@ const (
 	// OtherContainer is a lease of a container that was deleted and made anew. Nothing repairs it: it
 	// isn't known what of the new one was delivered.
 	OtherContainer Kind = "other container"
+	// MergedPartition is a lease in a dialect without ranges whose partition was merged: nobody can tell what it is for, and
+	// its host waits for ever. Nothing repairs it.
+	MergedPartition Kind = "merged partition"
 	// CantBeRead is a document that no dialect knows. Nothing repairs it.
 	CantBeRead Kind = "unreadable"
 )
@@ -81,6 +84,7 @@ func Find(s Survey, o Options) Report {
 		f.ranges()
 		f.modes()
 		f.orphans()
+		f.merged()
 		f.families()
 		f.overlaps()
 		f.holes()
