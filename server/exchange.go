@@ -58,6 +58,8 @@ type exchange struct {
 
 	// The answer's status, once it has begun; for log and metrics.
 	status, substatus int
+	// received is how much of the body has come, which is not what its client says; for metrics.
+	received int64
 }
 
 func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
@@ -123,6 +125,7 @@ func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
 		}
 		n, err := body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
+		x.received = max(x.received, int64(len(buf))) // the body of a held request is read a second time, from memory
 		if errors.Is(err, io.EOF) {
 			return buf, checkText(buf)
 		}

@@ -17,7 +17,7 @@ import (
 // metrics are what the server tells of itself, in OpenTelemetry's instruments:
 //
 //	changefeed.server.request.duration   s    requests by operation and status (its count is their number)
-//	changefeed.server.received           By   bodies of requests, by operation
+//	changefeed.server.received           By   bodies of requests, as far as they were read, by operation
 //	changefeed.server.sent               By   bodies of answers, by operation
 //	changefeed.server.request_units      {RU} request units, by operation
 //	changefeed.store.documents           {document}   in each container
@@ -126,7 +126,7 @@ func (m *metrics) record(x *exchange, sent int64) {
 	ctx := context.WithoutCancel(x.r.Context())
 	m.duration.Record(ctx, time.Since(x.began).Seconds(), m.label(outcome{op, x.status}))
 	byOp := m.label(outcome{op, -1})
-	m.received.Add(ctx, max(x.r.ContentLength, 0), byOp)
+	m.received.Add(ctx, x.received, byOp)
 	m.sent.Add(ctx, sent, byOp)
 	m.units.Add(ctx, x.charge, byOp)
 }

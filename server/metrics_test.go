@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -88,5 +90,33 @@ func TestMetricsCountRequestsBytesUnitsDocumentsAndPartitions(t *testing.T) {
 		if got[name] <= 0 {
 			t.Errorf("%s is %v", name, got[name])
 		}
+	}
+}
+
+func TestBytesAreCountedThatCameAndNotThoseThatWereAnnounced(t *testing.T) {
+	reader := metric.NewManualReader()
+	ts := newTestServer(t, Options{Metrics: metric.NewMeterProvider(metric.WithReader(reader))}).withOrders()
+	const doc = `{"id":"1","pk":"ada"}`
+	send := func(length int64, h headers) int {
+		r := ts.request("POST", orders+"/docs", together(pk(`["ada"]`), h), doc)
+		r.ContentLength = length
+		w := httptest.NewRecorder()
+		ts.ServeHTTP(w, r)
+		return w.Code
+	}
+	if status := send(99_999_999_999, nil); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body that says it is huge: %d", status)
+	}
+	if status := send(99_999_999_999, headers{"Authorization": ""}); status != http.StatusUnauthorized {
+		t.Errorf("unsigned: %d", status)
+	}
+	// A body in chunks announces nothing. A held request's body is read before its turn, once.
+	ts.addFault(Fault{Operation: "create document", Delay: time.Nanosecond})
+	if status := send(-1, nil); status != http.StatusCreated {
+		t.Errorf("in chunks: %d", status)
+	}
+	const name = "changefeed.server.received{operation=create document}"
+	if got := collected(t, reader)[name]; got != float64(len(doc)) {
+		t.Errorf("%s is %v, want %d", name, got, len(doc))
 	}
 }
