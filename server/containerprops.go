@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,8 +118,8 @@ func kindOf(hash store.KeyVersion) (kind string, version int) {
 func readSettings(m members, p *store.ContainerProperties, versions time.Duration) error {
 	p.DefaultTTL, p.Retention = 0, 0
 	if v := m.get("defaultTtl"); v != nil {
-		if err := json.Unmarshal(v, &p.DefaultTTL); err != nil || p.DefaultTTL == 0 {
-			return badRequest("defaultTtl is %.40s; it is a number of seconds, or -1: items don't expire by default", v)
+		if err := json.Unmarshal(v, &p.DefaultTTL); err != nil || p.DefaultTTL == 0 || p.DefaultTTL < -1 || p.DefaultTTL > math.MaxInt32 {
+			return badRequest("defaultTtl is %.40s; it is a number of seconds from 1 to %d, or -1: items don't expire by default", v, math.MaxInt32)
 		}
 	}
 	retention, _, err := readRetention(m.get("changeFeedPolicy"))
@@ -128,6 +129,9 @@ func readSettings(m members, p *store.ContainerProperties, versions time.Duratio
 	}
 	return err
 }
+
+// maxRetention is the longest time that versions can be kept, in minutes: what a time.Duration holds, 292 years.
+const maxRetention = int64(math.MaxInt64 / time.Minute)
 
 // readRetention reads for how long all versions are kept. JavaScript's users who pass a plain object send the duration as
 // an object; plain is the policy with a number, as all other SDKs expect it.
@@ -152,9 +156,9 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 			m.set("retentionDuration", v)
 		}
 	}
-	minutes, err := strconv.ParseInt(string(v), 10, 32)
-	if err != nil || minutes < 0 {
-		return 0, nil, badRequest("changeFeedPolicy.retentionDuration is %.60s; it is a whole number of minutes", m.get("retentionDuration"))
+	minutes, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil || minutes < 0 || minutes > maxRetention {
+		return 0, nil, badRequest("changeFeedPolicy.retentionDuration is %.60s; it is a whole number of minutes, up to %d", m.get("retentionDuration"), maxRetention)
 	}
 	return time.Duration(minutes) * time.Minute, m.json(), nil
 }

@@ -46,9 +46,14 @@ func TestBodiesOfResourcesAreJudged(t *testing.T) {
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":0}`, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":"x"}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":1.5}}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":-1}}`,
+		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":307445735}}`, // 26 seconds, where a time.Duration overflows
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":7}`,
 	} {
 		ts.do("POST", "/dbs/shop/colls", nil, body).want(400)
+	}
+	// The store's own text calls 0 off, which the protocol doesn't know.
+	for _, ttl := range []string{"0", "-2", "2147483648", `"5"`, "1.5"} {
+		ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":`+ttl+`}`).want(400).wantBody("a number of seconds from 1 to 2147483647, or -1")
 	}
 	ts.do("POST", "/dbs", nil, `{"id":"x","y":"`+strings.Repeat("y", maxMetadataBody)+`"}`).want(413)
 }
