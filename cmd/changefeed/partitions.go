@@ -123,7 +123,11 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 // print prints partitions; counted tells that it is known what is in them.
 func (o *partitionsOptions) print(w io.Writer, all []admin.Partition, counted bool) error {
 	if o.json {
-		text, err := json.MarshalIndent(all, "", "  ")
+		var listed any = all
+		if !counted {
+			listed = bare(all)
+		}
+		text, err := json.MarshalIndent(listed, "", "  ")
 		if err != nil {
 			return err
 		}
@@ -159,4 +163,21 @@ func (o *partitionsOptions) print(w io.Writer, all []admin.Partition, counted bo
 		}
 	}
 	return t.Flush()
+}
+
+// barePartition is a partition of which only is known where it is.
+type barePartition struct {
+	ID      string   `json:"id"`
+	Min     string   `json:"min"`
+	Max     string   `json:"max"`
+	Parents []string `json:"parents"`
+}
+
+// bare leaves out what the answers to a split and a merge don't say, which would be printed as zero.
+func bare(all []admin.Partition) []barePartition {
+	out := make([]barePartition, len(all))
+	for i, p := range all {
+		out[i] = barePartition{p.ID, p.Min, p.Max, p.Parents}
+	}
+	return out
 }
