@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -90,5 +92,32 @@ func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
 				t.Errorf("%v: status %d: %s%s", more, code, out, errOut)
 			}
 		}
+	})
+}
+
+// A lease that has lost its range and has no position yet may be of .NET or of Java's second dialect: it is what the others are.
+func TestLeasesCheckTakesALeaseWithoutAnyMarkForItsStores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		java, err := lease.NewCodec(lease.JavaLatestVersion, lease.Key{Processor: "j", Identity: s.identity}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lower, upper := part("", s.live[0].Range.Max, 0), part(s.live[0].Range.Max, "FF", 7)
+		s.edit(func(db *store.DB) {
+			s.put(db, fmt.Appendf(nil, `{"id":%q,"LeaseToken":%q,"ContinuationToken":null,"timestamp":"2026-11-21T00:00:00Z","Owner":null,"version":1}`, java.LeaseID(lower.Token), lower.Token))
+			s.put(db, java.Encode(upper))
+			s.put(db, java.Marker())
+		})
+		code, out, errOut := s.run("check", "--processor", "j", "--repair", "--yes")
+		if code != exitOK || !strings.Contains(out, "missing range: lease "+lower.Token) || strings.Contains(out, "foreign") {
+			t.Fatalf("status %d: %s%s", code, out, errOut)
+		}
+		s.edit(func(db *store.DB) {
+			got, err := s.leases(db).Read(t.Context(), feed.PartitionKey{java.LeaseID(lower.Token)}, java.LeaseID(lower.Token), store.ReadOptions{})
+			if err != nil || !strings.Contains(string(got.Body), `"feedRange":`) || strings.Contains(string(got.Body), `"FeedRange"`) {
+				t.Errorf("%s, %v", got.Body, err)
+			}
+		})
 	})
 }

@@ -89,7 +89,7 @@ func (c *Container) survey(ctx context.Context, g Group, dialect lease.Dialect, 
 		return Survey{}, err
 	}
 	for _, d := range g.Leases {
-		if of := dialectOf(d.Body, g.ByNames); of != dialect {
+		if of, sure := dialectOf(d.Body, g.ByNames); sure && of != dialect {
 			s.Foreign = append(s.Foreign, Foreign{Document: d, Dialect: of})
 			continue
 		}

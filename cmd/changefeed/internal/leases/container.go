@@ -240,13 +240,16 @@ func (g Group) Dialect() lease.Dialect {
 	if g.ByNames {
 		return lease.JavaHandleChanges
 	}
-	java := 0
+	java, net := 0, 0
 	for _, d := range g.Leases {
-		if dialectOf(d.Body, false) == lease.JavaLatestVersion {
+		switch of, sure := dialectOf(d.Body, false); {
+		case of == lease.JavaLatestVersion:
 			java++
+		case sure:
+			net++
 		}
 	}
-	if 2*java > len(g.Leases) {
+	if java > net {
 		return lease.JavaLatestVersion
 	}
 	return lease.DotNet

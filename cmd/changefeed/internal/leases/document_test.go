@@ -41,7 +41,7 @@ func TestADocumentTellsItsDialect(t *testing.T) {
 				l.Token, l.PartitionID = "0", "0"
 			}
 			body := codec.Encode(l)
-			if got := dialectOf(body, d == lease.JavaHandleChanges); got != d {
+			if got, sure := dialectOf(body, d == lease.JavaHandleChanges); got != d || !sure {
 				t.Errorf("%s is in %s, and not in %s", body, got, d)
 			}
 			if has := hasRange(body, d); has != (d != lease.JavaHandleChanges) {
@@ -49,17 +49,18 @@ func TestADocumentTellsItsDialect(t *testing.T) {
 			}
 		}
 	}
+	const neither = `{"id":"x","LeaseToken":"-FF","feedRange":null,"ContinuationToken":null}`
 	for body, want := range map[string]lease.Dialect{
-		`{"id":"x","LeaseToken":"0","ContinuationToken":"\"5\""}`:                             lease.DotNet,
-		`{"id":"x","LeaseToken":"0","PartitionId":"0"}`:                                       lease.DotNet,
-		`{"id":"x","LeaseToken":"-FF","ContinuationToken":"eyJWIjoxfQ=="}`:                    lease.JavaLatestVersion,
-		`{"id":"x","LeaseToken":"-FF","ContinuationToken":"eyJWIjoxfQ"}`:                      lease.JavaLatestVersion,
-		`{"id":"x","LeaseToken":"-FF","feedRange":{"Range":{"min":"","max":"FF"}}}`:           lease.JavaLatestVersion,
-		`{"id":"x","LeaseToken":"-FF","feedRange":null,"ContinuationToken":null}`:             lease.DotNet,
+		`{"id":"x","LeaseToken":"0","ContinuationToken":"\"5\""}`:                   lease.DotNet,
+		`{"id":"x","LeaseToken":"0","PartitionId":"0"}`:                             lease.DotNet,
+		`{"id":"x","LeaseToken":"-FF","ContinuationToken":"eyJWIjoxfQ=="}`:          lease.JavaLatestVersion,
+		`{"id":"x","LeaseToken":"-FF","ContinuationToken":"eyJWIjoxfQ"}`:            lease.JavaLatestVersion,
+		`{"id":"x","LeaseToken":"-FF","feedRange":{"Range":{"min":"","max":"FF"}}}`: lease.JavaLatestVersion,
+		neither: lease.DotNet,
 		`{"id":"x","LeaseToken":"0","FeedRange":{"PKRangeId":"0"},"ContinuationToken":"abc"}`: lease.DotNet,
 		`garbage`: lease.DotNet,
 	} {
-		if got := dialectOf([]byte(body), false); got != want {
+		if got, sure := dialectOf([]byte(body), false); got != want || sure != (body != neither && body != "garbage") {
 			t.Errorf("%s is in %s, and not in %s", body, got, want)
 		}
 	}
