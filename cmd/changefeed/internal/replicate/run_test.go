@@ -388,6 +388,8 @@ func TestReplicateRefusesTheLeasesOfAnotherReplication(t *testing.T) {
 			var config *ConfigError
 			if !errors.As(err, &config) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", name, err)
+			} else if strings.Contains(err.Error(), "another --processor") && !strings.Contains(err.Error(), `the document "replicate:`) {
+				t.Errorf("%s: what is to be deleted isn't named: %v", name, err)
 			}
 		}
 	})

@@ -134,7 +134,7 @@ func (s stateStore) begin(ctx context.Context, want state, first func(ctx contex
 
 // fits refuses to go on with the leases of another replication.
 func (st *state) fits(want state) error {
-	const way = "; give this one another --processor, or delete that one's leases and state first"
+	way := fmt.Sprintf("; give this one another --processor, or delete that one's leases (`changefeed leases delete --all`) and its state first, which is the document %q of the lease container", st.ID)
 	switch {
 	case st.FromRID != want.FromRID:
 		return refuse("the leases are of a replication from another container (rid %s, and this one has %s): was it made anew?%s", st.FromRID, want.FromRID, way)
