@@ -13,7 +13,9 @@ const (
 	// MaxBatchSize is how many bytes the bodies of a batch have together at most.
 	MaxBatchSize = 2 << 20
 	// MaxBatchResult is how many bytes the documents that a batch's changes make and its reads return have
-	// together at most: four documents of the largest size.
+	// together at most: four documents of the largest size. What a batch replaces or deletes isn't counted. In a
+	// container with Retention that is kept, too, in one transaction: a batch that deletes a hundred documents of the
+	// largest size writes 200 MiB, and one page of the feed has them; each takes several times as much memory.
 	MaxBatchResult = 4 * MaxDocumentSize
 )
 

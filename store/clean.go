@@ -20,7 +20,8 @@ const (
 	// purgeScan is how many index entries of a container one round looks at. The
 	// next round goes on from there.
 	purgeScan = 20_000
-	// purgeBatch is how many items are removed at once, so that writes don't wait long.
+	// purgeBatch is how many items are removed at once, so that writes don't wait long; with versions, that also keep
+	// what is removed, no more than until these are as large as a group of writes (maxGroupBytes).
 	purgeBatch = 256
 	// trimShare of the retention may pass before versions are cut off again.
 	trimShare = 10
@@ -120,7 +121,7 @@ func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err erro
 	defer func() { err = errors.Join(err, it.Close()) }()
 	now := c.db.clock.seconds()
 	var found []operation
-	n := 0
+	n, kept := 0, 0
 	for ok := it.First(); ok; ok = it.Next() {
 		if n++; n > purgeScan {
 			next = bytes.Clone(it.Key())
@@ -139,11 +140,14 @@ func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err erro
 		}
 		key := bytes.Clone(it.Key())
 		found = append(found, operation{key: key, point: key[containerKeySize : containerKeySize+int(e.point)]})
-		if len(found) == purgeBatch {
+		if s.meta.props.Retention > 0 {
+			kept += int(e.size)
+		}
+		if len(found) == purgeBatch || kept >= maxGroupBytes {
 			if err := c.purge(found); err != nil {
 				return nil, err
 			}
-			found = found[:0]
+			found, kept = found[:0], 0
 		}
 	}
 	if err := it.Error(); err != nil {

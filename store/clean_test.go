@@ -1,0 +1,68 @@
+package store_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// With versions, the purge writes every item that it removes. All of them at once would take several times their
+// size of memory, and writes would wait for them.
+func TestThePurgeOfLargeItemsIsDividedWhereVersionsAreKept(t *testing.T) {
+	var syncs atomic.Int64
+	fs := &hookFS{FS: vfs.NewMem(), before: func(op fileOp) {
+		if op.kind == "sync" && strings.HasSuffix(op.name, ".log") {
+			syncs.Add(1)
+		}
+	}}
+	db, err := store.Open("db", store.Options{FS: fs, Memory: 256 << 20, PurgeInterval: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	p := store.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, Retention: time.Hour}
+	c := newContainer(t, db, p)
+	const n, size, group = 40, 1 << 20, 8 << 20
+	text := strings.Repeat("x", size)
+	for i := range n {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","k":"k","t":%q}`, i, text), store.WriteOptions{NoBody: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := syncs.Load()
+	p.DefaultTTL = 1
+	if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
+		t.Fatal(err)
+	}
+	deleted, at := 0, feed.After(feed.Continuation(fmt.Sprintf("%q", fmt.Sprint(n))))
+	for deleted < n {
+		page, err := c.Feed(t.Context(), feed.Request{Mode: feed.AllVersionsAndDeletes, From: at, Wait: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range page.Changes {
+			if !change.Expired || len(change.Previous) < size {
+				t.Errorf("LSN %d: %s, expired: %t, %d bytes before", change.LSN, change.Op, change.Expired, len(change.Previous))
+			}
+		}
+		deleted, at = deleted+len(page.Changes), feed.After(page.Continuation)
+	}
+	if got := syncs.Load() - before; got < n*size/group {
+		t.Errorf("%d items of %d bytes were removed with %d syncs of the log, so some group was larger than %d bytes", n, size, got, group)
+	}
+	if err := db.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
