@@ -35,7 +35,7 @@ type Options struct {
 	Partitions int
 	// EnforceThroughput answers 429 when a container's provisioned throughput is used up. The
 	// store must have been opened to enforce it, too. Default: throughput is kept and shown, and
-	// bounds nothing.
+	// bounds nothing. A database's, which containers without their own share, bounds nothing in either case.
 	EnforceThroughput bool
 	// Versions is for how long a container keeps all versions whose properties don't say it: as in
 	// an account with continuous backup, where every container can be read in all versions and deletes

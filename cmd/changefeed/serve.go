@@ -86,7 +86,7 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` that clients reach the server by (default: the one they asked for)")
 	flags.IntVar(&cfg.Partitions, "partitions", 1, "physical partitions of a new container, at least")
 	flags.IntVar(&cfg.Cache, "cache", serve.DefaultCache, "memory in `MiB` for documents that were read or just written: reads of what fits are several times as fast")
-	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's throughput is used up")
+	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's own throughput is used up; a database's, which its containers share, bounds nothing")
 	flags.DurationVar(&cfg.Versions, "keep-versions", 0, "`time` (whole minutes) that containers keep all versions which don't say it: for all versions and deletes mode (default: none)")
 	flags.BoolVar(&cfg.ServeAllQueries, "serve-all-queries", false,
 		"answer every query over a whole container here; the service refuses those that an SDK has to merge, and some SDKs can't")

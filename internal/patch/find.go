@@ -50,7 +50,7 @@ func (s *scanner) child(name string) (target, error) {
 			t.after = it.from
 		}
 		if t.object && named(s.b[it.from:s.nameEnd(it)], name) || !t.object && n == t.index {
-			// Of a name that is there twice the last one counts, as for every reader.
+			// Of a name that is there twice the last one counts, as for most readers of JSON; a query takes the first.
 			t.item, t.found, t.before, t.after = it, true, t.last, 0
 		}
 		t.last = it.end

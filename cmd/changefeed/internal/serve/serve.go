@@ -48,7 +48,7 @@ type Config struct {
 	Partitions int
 	// Cache is how much memory the store may use for blocks that were read and for what isn't in files yet, in MiB. 0: [DefaultCache].
 	Cache int
-	// EnforceThroughput answers 429 when a container's throughput is used up.
+	// EnforceThroughput answers 429 when a container's own throughput is used up.
 	EnforceThroughput bool
 	// ServeAllQueries answers queries over a whole container that SDKs otherwise have to ask of each partition and merge.
 	ServeAllQueries bool
