@@ -57,7 +57,7 @@ func run(ctx context.Context) error {
 	return keep(ctx, reader)
 }
 
-// keep writes down how far the reader got: a crash leaves the old place or the new one.
+// keep writes down how far the reader got: a program that is killed leaves the old place or the new one.
 func keep(ctx context.Context, r *feed.Reader) error {
 	position, err := r.Position(ctx)
 	if err != nil {
