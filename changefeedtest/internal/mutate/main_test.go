@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Code that a mutant changes is changed by others too; a mutant that is left behind proves nothing.
+func TestEveryMutantAppliesToTheCodeAsItIs(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip(err)
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutants, err := load(root, regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		if out, err := command(t.Context(), root, "git", "apply", "--check", "-p1", m.file); err != nil {
+			t.Errorf("%s: %v: %s", m.name, err, out)
+		}
+	}
+}
+
+// A test that was renamed would pass, since none runs, and its mutant would survive.
+func TestEveryMutantNamesTestsThatExist(t *testing.T) {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutants, err := load(root, regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		tests := testsOf(t, filepath.Join(root, m.test[0]))
+		named := regexp.MustCompile(`Test\w+`).FindAllString(strings.Join(m.test[1:], " "), -1)
+		if len(named) == 0 {
+			t.Errorf("%s names no test: %v", m.name, m.test)
+		}
+		for _, name := range named {
+			if !strings.Contains(tests, fmt.Sprintf("\nfunc %s(", name)) {
+				t.Errorf("%s: there is no %s in %s", m.name, name, m.test[0])
+			}
+		}
+	}
+}
+
+// testsOf is the text of a package's tests.
+func testsOf(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(b)
+	}
+	return text.String()
+}
