@@ -1,6 +1,10 @@
 package server
 
-import "net/http"
+import (
+	"net"
+	"net/http"
+	"strings"
+)
 
 // GET /: the account. Every SDK begins with it, and goes to the endpoint it
 // names. One region that can be written to, session consistency. The id
@@ -85,8 +89,14 @@ func (s *Server) endpoint(r *http.Request) string {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded == "http" || forwarded == "https" {
+	// Of several proxies the client's own is named first.
+	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	if forwarded := strings.ToLower(strings.TrimSpace(first)); forwarded == "http" || forwarded == "https" {
 		scheme = forwarded
 	}
-	return scheme + "://" + r.Host + "/"
+	host := r.Host
+	if here, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" { // HTTP/1.0
+		host = here.String()
+	}
+	return scheme + "://" + host + "/"
 }

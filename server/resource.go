@@ -53,6 +53,18 @@ func above(err error) error {
 	return err
 }
 
+// orphaned makes "not found" in a container that was deleted while the request was under way what it would be a moment later: the
+// owner is missing, not the item.
+func (x *exchange) orphaned(err error) error {
+	if len(x.path.Types) < 3 || x.path.Types[1] != "colls" || x.content == "" || !errors.Is(err, feed.ErrNotFound) {
+		return err // below no container, or it wasn't found in the first place
+	}
+	if c, gone := x.container(); gone == nil && c.Identity().ContainerRID == x.content {
+		return err
+	}
+	return above(err)
+}
+
 // byRID reports whether the path addresses the container by its rid, and not by its name.
 func (x *exchange) byRID(c *store.Container) bool {
 	id := c.Identity()

@@ -212,5 +212,5 @@ func (s *Server) serve(x *exchange) error {
 	if err := grant.permits(x, route); err != nil {
 		return err
 	}
-	return s.meet(x, route.serve)
+	return x.orphaned(s.meet(x, route.serve))
 }
