@@ -226,6 +226,9 @@ func (g *group) commit() error {
 		clear(g.written)
 		clear(g.records)
 		clear(g.effects[:cap(g.effects)])
+		if cap(g.images) > maxGroupBytes {
+			g.images = nil
+		}
 	}()
 	for _, l := range g.dirty {
 		if err := l.flush(g); err != nil {

@@ -1,6 +1,14 @@
 package store
 
-import "testing"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
 
 // inOneGroup has the sequencer carry out requests in one group.
 func inOneGroup(t *testing.T, db *DB, requests ...*request) {
@@ -52,5 +60,31 @@ func TestAnItemWrittenTwiceInOneGroupLeavesItsLastVersion(t *testing.T) {
 	got, err := c.Read(t.Context(), []any{"p"}, "a", ReadOptions{})
 	if err != nil || got.LSN != 3 {
 		t.Errorf("the item is %s at LSN %d (%v)", got.Body, got.LSN, err)
+	}
+}
+
+// A batch of deletes has as many previous images as it has operations, however large.
+func TestTheMemoryOfManyPreviousImagesIsGivenBack(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
+	var ops []Operation
+	for i := range 10 {
+		id := strconv.Itoa(i)
+		large := fmt.Appendf(nil, `{"id":%q,"pk":"p","t":%q}`, id, strings.Repeat("x", 1<<20))
+		if _, err := c.Upsert(t.Context(), nil, large, WriteOptions{NoBody: true}); err != nil {
+			t.Fatal(err)
+		}
+		ops = append(ops, Operation{Kind: OpDelete, ID: id})
+	}
+	if _, err := c.Batch(t.Context(), feed.PartitionKey{"p"}, ops); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.do(func(g *group) error {
+		if n := cap(g.images); n > maxGroupBytes {
+			t.Errorf("%d bytes are kept", n)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
