@@ -36,7 +36,7 @@ const (
 	// size of a document as it is sent, in bytes.
 	size = 1000
 	// cache of the server, in MiB: all documents fit into it beside what was just written.
-	cache = "256"
+	cache = "768"
 	// patience is how long one host may take for all changes.
 	patience = 10 * time.Minute
 )
@@ -56,7 +56,7 @@ var monitored, leases = stand.Container{Database: "compare", Name: "monitored"},
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	documents := flags.Int("documents", 50_000, "how many documents: so many fit into the cache of the server")
+	documents := flags.Int("documents", 150_000, "how many documents: so many fit into the cache of the server, and take a host a second or so")
 	rounds := flags.Int("rounds", 5, "how often each is measured")
 	binary := flags.String("binary", "", "the command to run as the server; default: built")
 	goHost := flags.String("gohost", "", "our host; default: built")
@@ -109,6 +109,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		},
 		"go": func() (*stand.Process, error) {
 			return stand.Launch(ctx, "go", stand.Account(s.server.Endpoint, s.server.Key), s.line, *goHost)
+		},
+		// Decoding makes much garbage, and the heap another one.
+		"decoding": func() (*stand.Process, error) {
+			return stand.Launch(ctx, "decoding", stand.Account(s.server.Endpoint, s.server.Key), s.line, *goHost)
 		},
 		// Whoever sets the collector's pace has none set for him: changefeed.Config.HeapReserve.
 		"gogc": func() (*stand.Process, error) {
