@@ -49,16 +49,6 @@ func (r *reserve) hold(size int) (release func()) {
 	}
 }
 
-// held is how many bytes the reserve has now.
-func (r *reserve) held() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.block == nil {
-		return 0
-	}
-	return r.bytes
-}
-
 // turnover is what a run of a processor has read, and its part in the reserve, which begins when that is a quarter of its size: a
 // processor with little to read has no part in it.
 type turnover struct {

@@ -20,6 +20,16 @@ func withCollector(t *testing.T, percent int, limit int64) {
 	})
 }
 
+// held is how many bytes the reserve has now.
+func (r *reserve) held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.block == nil {
+		return 0
+	}
+	return r.bytes
+}
+
 func TestAReserveIsHeldByAProcessorThatHasReadMuchAndOnlyWhileItRuns(t *testing.T) {
 	for _, c := range []struct {
 		name          string

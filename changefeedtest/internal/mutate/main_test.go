@@ -15,14 +15,7 @@ func TestEveryMutantAppliesToTheCodeAsItIs(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip(err)
 	}
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mutants, err := load(root, regexp.MustCompile(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, mutants := everyMutant(t)
 	for _, m := range mutants {
 		if out, err := command(t.Context(), root, "git", "apply", "--check", "-p1", m.file); err != nil {
 			t.Errorf("%s: %v: %s", m.name, err, out)
@@ -32,14 +25,7 @@ func TestEveryMutantAppliesToTheCodeAsItIs(t *testing.T) {
 
 // A test that was renamed would pass, since none runs, and its mutant would survive.
 func TestEveryMutantNamesTestsThatExist(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mutants, err := load(root, regexp.MustCompile(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, mutants := everyMutant(t)
 	for _, m := range mutants {
 		tests := testsOf(t, filepath.Join(root, m.test[0]))
 		named := regexp.MustCompile(`Test\w+`).FindAllString(strings.Join(m.test[1:], " "), -1)
@@ -52,6 +38,22 @@ func TestEveryMutantNamesTestsThatExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// everyMutant returns the root of the module and all its mutants.
+func everyMutant(t *testing.T) (root string, mutants []mutant) {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mutants, err = load(root, regexp.MustCompile("")); err != nil {
+		t.Fatal(err)
+	}
+	if len(mutants) == 0 {
+		t.Fatal("there is no mutant")
+	}
+	return root, mutants
 }
 
 // testsOf is the text of a package's tests.
