@@ -12,15 +12,22 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
+// codecOf makes the leases of processor j.
+func codecOf(t *testing.T, d lease.Dialect, monitored feed.Identity) lease.Codec {
+	t.Helper()
+	c, err := lease.NewCodec(d, lease.Key{Processor: "j", Identity: monitored}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // In the dialect of Java's handleChanges leases are named by the container's name, and outlive a container that is deleted and
 // made anew. Hosts refuse them; so whoever looks for the reason has to be told it, by every command, and with a way out that works.
 func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
-		java, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "j", Identity: s.identity}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		java := codecOf(t, lease.JavaHandleChanges, s.identity)
 		s.edit(func(db *store.DB) {
 			for i, p := range s.live {
 				s.put(db, java.Encode(whole(p, 10*(i+1)).Stamped(lease.JavaHandleChanges, "AAAAAGone")))
@@ -64,10 +71,7 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
-		java, err := lease.NewCodec(lease.JavaHandleChanges, lease.Key{Processor: "j", Identity: s.identity}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		java := codecOf(t, lease.JavaHandleChanges, s.identity)
 		s.edit(func(db *store.DB) {
 			for i, p := range s.live {
 				s.put(db, java.Encode(whole(p, 10*(i+1))))
@@ -99,10 +103,7 @@ func TestLeasesOfMergedPartitionsAreNoneThatNothingIsWrongWith(t *testing.T) {
 func TestLeasesCheckTakesALeaseWithoutAnyMarkForItsStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
-		java, err := lease.NewCodec(lease.JavaLatestVersion, lease.Key{Processor: "j", Identity: s.identity}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		java := codecOf(t, lease.JavaLatestVersion, s.identity)
 		lower, upper := part("", s.live[0].Range.Max, 0), part(s.live[0].Range.Max, "FF", 7)
 		s.edit(func(db *store.DB) {
 			s.put(db, fmt.Appendf(nil, `{"id":%q,"LeaseToken":%q,"ContinuationToken":null,"timestamp":"2026-11-21T00:00:00Z","Owner":null,"version":1}`, java.LeaseID(lower.Token), lower.Token))
