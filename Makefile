@@ -15,7 +15,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java record-java check clean
+.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java record-java check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -69,9 +69,9 @@ else
 	$(GO) test ./changefeedtest -run '^TestSimulation$$' -timeout 0 -v -sim.seed=$(SEED) -sim.trace
 endif
 
-## mutate: every deliberate breakage must be found; MUTANT=regexp picks some
+## mutate: every deliberate breakage must be found; MUTANT=regexp picks some, PART=K/N every N-th
 mutate:
-	$(GO) run ./changefeedtest/internal/mutate -seeds 500 $(if $(MUTANT),-run '$(MUTANT)')
+	$(GO) run ./changefeedtest/internal/mutate -seeds 500 $(if $(MUTANT),-run '$(MUTANT)') $(if $(PART),-part '$(PART)')
 
 ## crash: N kills of a writing process, and N*20 power losses in memory
 crash:
@@ -80,6 +80,10 @@ crash:
 ## crash-server: N kills (kill -9) of a server that 32 connections write to
 crash-server:
 	$(GO) test ./cmd/changefeed -run '^TestKilledServerKeepsEveryAcknowledgedDocument$$' -timeout 0 -v -crash.server=$(N)
+
+## crash-replicate: N kills (kill -9) of a server whose container is copied through a proxy that cuts connections
+crash-replicate:
+	$(GO) test ./cmd/changefeed -run '^TestKilledServersCopyIsCompletedAndNoUnfinishedRunExitsWithZero$$' -timeout 0 -v -crash.replicate=$(N)
 
 ## model: SEEDS=n seeds of the store's model test
 model:

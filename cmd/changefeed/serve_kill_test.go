@@ -37,6 +37,8 @@ type killState struct {
 	// its own row.
 	acked, tried [killWriters][killItems]int
 	next         [killWriters]int
+	// keepAll reports whether the writers delete nothing.
+	keepAll bool
 }
 
 func TestKilledServerKeepsEveryAcknowledgedDocument(t *testing.T) {
@@ -107,7 +109,7 @@ func writeUntilKilled(t *testing.T, s *server, container string, state *killStat
 			for {
 				i := rng.IntN(killItems)
 				version := 0
-				if rng.IntN(8) > 0 || state.acked[w][i] == 0 {
+				if state.keepAll || rng.IntN(8) > 0 || state.acked[w][i] == 0 {
 					state.next[w]++
 					version = state.next[w]
 				}
@@ -141,7 +143,7 @@ func writeVersion(t *testing.T, c *wiretest.Client, container string, w, i, vers
 		_, _, err := c.Do(t.Context(), http.MethodDelete, container+"/docs/"+killedID(w, i), "", wire.HeaderPartitionKey, `["`+pk+`"]`)
 		return err
 	}
-	body := fmt.Sprintf(`{"id":%q,"pk":%q,"version":%d,"text":%q}`, killedID(w, i), pk, version, strings.Repeat("x", 20*(version%50)))
+	body := fmt.Sprintf(`{"id":%q,"pk":%q,"group":"g%d","version":%d,"text":%q}`, killedID(w, i), pk, version%5, version, strings.Repeat("x", 20*(version%50)))
 	return c.Put(t.Context(), container, pk, body)
 }
 

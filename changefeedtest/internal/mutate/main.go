@@ -1,7 +1,7 @@
 // Command mutate breaks the rules of this module on purpose, one at a time, and
 // fails when no test notices.
 //
-//	go run ./changefeedtest/internal/mutate [-run REGEXP] [-seeds N] [-v]
+//	go run ./changefeedtest/internal/mutate [-run REGEXP] [-part K/N] [-seeds N] [-v]
 //
 // A mutant is a patch under changefeedtest/testdata/mutants. Its head says which
 // rule it removes and which test must fail:
@@ -32,10 +32,11 @@ import (
 
 func main() {
 	only := flag.String("run", "", "only mutants whose name matches this regular expression")
+	part := flag.String("part", "1/1", "K/N: every N-th mutant, from number K modulo N on; N parts with consecutive K hold every mutant once")
 	seeds := flag.Int("seeds", 500, "seeds for tests that have seeds")
 	verbose := flag.Bool("v", false, "print what each test printed")
 	flag.Parse()
-	if err := run(context.Background(), *only, *seeds, *verbose); err != nil {
+	if err := run(context.Background(), *only, *part, *seeds, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -43,7 +44,7 @@ func main() {
 
 const mutantDirectory = "changefeedtest/testdata/mutants"
 
-func run(ctx context.Context, only string, seeds int, verbose bool) error {
+func run(ctx context.Context, only, part string, seeds int, verbose bool) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -54,6 +55,9 @@ func run(ctx context.Context, only string, seeds int, verbose bool) error {
 	}
 	mutants, err := load(root, pattern)
 	if err != nil {
+		return err
+	}
+	if mutants, err = partOf(mutants, part); err != nil {
 		return err
 	}
 	work, err := os.MkdirTemp("", "mutants-")
@@ -127,6 +131,27 @@ func load(root string, pattern *regexp.Regexp) ([]mutant, error) {
 		return nil, errors.New("no mutant of that name")
 	}
 	return mutants, nil
+}
+
+// partOf returns the mutants whose index equals K modulo N, for a part "K/N". Error: the
+// part has another form, or it holds no mutant.
+func partOf(mutants []mutant, part string) ([]mutant, error) {
+	first, count, ok := strings.Cut(part, "/")
+	k, errK := strconv.ParseUint(first, 10, 32)
+	n, errN := strconv.ParseUint(count, 10, 32)
+	if !ok || errK != nil || errN != nil || n == 0 {
+		return nil, fmt.Errorf("-part is %q; it has the form K/N, with whole numbers and N at least 1", part)
+	}
+	var chosen []mutant
+	for i, m := range mutants {
+		if uint64(i)%n == k%n {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("-part %s holds none of the %d mutants", part, len(mutants))
+	}
+	return chosen, nil
 }
 
 // The ways of a mutant not to be killed.

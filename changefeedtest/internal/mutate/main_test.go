@@ -40,6 +40,31 @@ func TestEveryMutantNamesTestsThatExist(t *testing.T) {
 	}
 }
 
+// CI runs one part with each commit. A mutant that no part holds would never run.
+func TestEveryMutantIsInExactlyOnePart(t *testing.T) {
+	_, mutants := everyMutant(t)
+	parts := map[string]int{}
+	for k := 610; k < 620; k++ {
+		chosen, err := partOf(mutants, fmt.Sprintf("%d/10", k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range chosen {
+			parts[m.name]++
+		}
+	}
+	for _, m := range mutants {
+		if parts[m.name] != 1 {
+			t.Errorf("%s is in %d of 10 parts", m.name, parts[m.name])
+		}
+	}
+	for _, part := range []string{"", "1", "1/0", "-1/3", "a/b", fmt.Sprintf("%d/%d", len(mutants), len(mutants)+1)} {
+		if chosen, err := partOf(mutants, part); err == nil {
+			t.Errorf("-part %q is accepted and holds %d mutants", part, len(chosen))
+		}
+	}
+}
+
 // everyMutant returns the root of the module and all its mutants.
 func everyMutant(t *testing.T) (root string, mutants []mutant) {
 	t.Helper()

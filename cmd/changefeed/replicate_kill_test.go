@@ -1,0 +1,260 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+var replicationKills = flag.Int("crash.replicate", 0,
+	"how often the server is killed under a replication (0: 3 times, or never with -short)")
+
+// replication is a copy that runs while its server is killed.
+type replication struct {
+	dir, container string
+	versions       bool
+	state          *killState
+	proxy          *cutter
+	rng            *rand.Rand
+	// run is the process that copies. It outlives the server's kills.
+	run *replicationRun
+	// ended counts the processes that ended by themselves, and interrupted those that
+	// a signal ended.
+	ended, interrupted int
+}
+
+// The server of a replication is killed again and again. Meanwhile its clients write,
+// its partitions split and merge, and a proxy cuts the connections of the replication.
+// Nothing acknowledged may be lost, no copy may be wrong, and a run that did not finish
+// may not exit with 0.
+func TestKilledServersCopyIsCompletedAndNoUnfinishedRunExitsWithZero(t *testing.T) {
+	kills := *replicationKills
+	if kills == 0 {
+		if testing.Short() {
+			t.Skip("starts processes")
+		}
+		kills = 3
+	}
+	cuts, ended, interrupted := int64(0), 0, 0
+	for life := 0; life*killLife < kills; life++ {
+		t.Run(fmt.Sprint(life), func(t *testing.T) {
+			r := &replication{
+				dir: t.TempDir(), versions: life%2 == 1, rng: rand.New(rand.NewPCG(14, uint64(life))),
+				proxy: startCutter(t, uint64(life)),
+			}
+			r.state = &killState{keepAll: !r.versions}
+			for range min(killLife, kills-life*killLife) {
+				r.untilKilled(t)
+			}
+			r.complete(t)
+			checkDirectory(t, r.dir)
+			cuts += r.proxy.cuts.Load()
+			ended += r.ended
+			interrupted += r.interrupted
+		})
+	}
+	t.Logf("%d kills, %d cut connections; %d replications ended by themselves and %d by a signal", kills, cuts, ended, interrupted)
+}
+
+// untilKilled serves the source once, lets the clients write while a partition splits or
+// merges, and kills the server.
+func (r *replication) untilKilled(t *testing.T) {
+	t.Helper()
+	s := r.serve(t)
+	if r.run != nil && r.run.hasEnded() {
+		r.mustBeUnfinished(t)
+	}
+	if r.run == nil {
+		r.run = r.start(t)
+	}
+	var moves sync.WaitGroup
+	moves.Go(func() { r.movePartition(t, s) })
+	writeUntilKilled(t, s, r.container, r.state, r.rng.Int64N(2500))
+	moves.Wait()
+}
+
+// serve starts the server, verifies that it has every acknowledged write, and leads the
+// proxy to it.
+func (r *replication) serve(t *testing.T) *server {
+	t.Helper()
+	s := startServe(t, killWriters, "--data", r.dir, "--partitions", "3", "--keep-versions", "60m")
+	if r.container == "" {
+		var err error
+		if r.container, err = s.Make(t.Context(), "shop", "orders"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verifyKilled(t, s, r.container, r.state)
+	r.proxy.forward(strings.TrimPrefix(s.Endpoint, "http://"))
+	return s
+}
+
+// start starts a process that copies the orders under another key, through the proxy.
+func (r *replication) start(t *testing.T, args ...string) *replicationRun {
+	t.Helper()
+	all := []string{
+		"replicate", "--from", r.proxy.url() + "shop/orders", "--to", r.proxy.url() + "shop/copy",
+		"--key", "/group", "--create", "--expiration", minExpiration.String(),
+	}
+	if r.versions {
+		all = append(all, "--mode", "avad")
+	}
+	run := &replicationRun{cmd: process(t, append(all, args...)...), ended: make(chan struct{})}
+	run.cmd.Stdout, run.cmd.Stderr = &run.out, &run.out
+	if err := run.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(run.ended)
+		_ = run.cmd.Wait() // ProcessState has the exit status
+	}()
+	return run
+}
+
+// replicationRun is a process that copies.
+type replicationRun struct {
+	cmd   *exec.Cmd
+	out   strings.Builder
+	ended chan struct{} // closed when the process has ended
+}
+
+// hasEnded reports whether the process has ended.
+func (r *replicationRun) hasEnded() bool {
+	select {
+	case <-r.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// status waits for the end of the process and returns its exit status.
+func (r *replicationRun) status() int {
+	<-r.ended
+	return r.cmd.ProcessState.ExitCode()
+}
+
+// interrupt sends SIGINT to the process, which may have ended.
+func (r *replicationRun) interrupt(t *testing.T) {
+	t.Helper()
+	if err := r.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+}
+
+// mustBeUnfinished notes the end of a replication that has no end of its own.
+func (r *replication) mustBeUnfinished(t *testing.T) {
+	t.Helper()
+	code := r.run.status()
+	if code == exitOK {
+		t.Errorf("an unfinished replication exited with 0: %s", r.run.out.String())
+	}
+	r.ended++
+	t.Logf("a replication exited with %d: %s", code, lastLine(r.run.out.String()))
+	r.run = nil
+}
+
+// complete interrupts the replication. Then it copies the rest while connections are
+// cut. Some of these runs are interrupted, too. When one exits with 0, the copy must be
+// complete and right.
+func (r *replication) complete(t *testing.T) {
+	t.Helper()
+	s := r.serve(t)
+	defer s.stop(t)
+	if r.run.hasEnded() {
+		r.mustBeUnfinished(t)
+	} else {
+		r.run.interrupt(t)
+		if code := r.run.status(); code != exitInterrupted {
+			t.Errorf("an interrupted replication exited with %d: %s", code, r.run.out.String())
+		}
+		r.interrupted++
+	}
+	for attempt := range 20 {
+		run := r.start(t, "--until-caught-up")
+		if attempt < 2 {
+			r.movePartition(t, s)
+			run.interrupt(t)
+			r.interrupted++
+		}
+		code := run.status()
+		if code == exitOK {
+			r.compare(t, s)
+			return
+		}
+		t.Logf("attempt %d exited with %d: %s", attempt, code, lastLine(run.out.String()))
+	}
+	t.Error("no run of 20 completed the copy")
+}
+
+// compare holds the copy against the source.
+func (r *replication) compare(t *testing.T, s *server) {
+	t.Helper()
+	copied := map[string]int{}
+	err := s.Feed(t.Context(), "/dbs/shop/colls/copy", 500, func(text []byte) error {
+		var page struct {
+			Documents []struct {
+				ID, Group string
+				Version   int
+			}
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			return err
+		}
+		for _, d := range page.Documents {
+			if _, twice := copied[d.ID]; twice || d.Group != fmt.Sprintf("g%d", d.Version%5) {
+				t.Errorf("copy of %s: twice %v, version %d in group %s", d.ID, twice, d.Version, d.Group)
+			}
+			copied[d.ID] = d.Version
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w := range killWriters {
+		for i := range killItems {
+			if id := killedID(w, i); copied[id] != r.state.acked[w][i] {
+				t.Errorf("copy of %s has version %d instead of %d (0: deleted)", id, copied[id], r.state.acked[w][i])
+			}
+		}
+	}
+}
+
+// movePartition splits or merges a partition of the orders. The server may die meanwhile.
+func (r *replication) movePartition(t *testing.T, s *server) {
+	t.Helper()
+	client, err := admin.New(admin.Config{Endpoint: s.Endpoint, Key: wire.EmulatorKey})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	partitions, err := client.Partitions(t.Context(), "shop", "orders")
+	if err != nil {
+		return
+	}
+	if n := len(partitions); n < 2 || n < 8 && r.rng.IntN(2) == 0 {
+		_, err = client.Split(t.Context(), "shop", "orders", partitions[r.rng.IntN(n)].ID, "")
+	} else {
+		_, err = client.Merge(t.Context(), "shop", "orders", partitions[r.rng.IntN(n-1)].ID, "")
+	}
+	if err != nil {
+		t.Logf("no split or merge: %s", lastLine(err.Error()))
+	}
+}
+
+// lastLine returns the last line of a text.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
