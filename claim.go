@@ -80,13 +80,14 @@ func (c *claim) renewed(attempt lease.Reading) {
 	}
 }
 
-// end says that work on the lease has ended, if it ever began.
-func (c *claim) end(r Reason) {
+// end notifies that work on the lease has ended, if it ever began. err is set if r is
+// Abandoned.
+func (c *claim) end(r Reason, err error) {
 	w := c.w
 	if c.waiting {
 		w.cfg.Logger.Info("claim of a stolen lease ended before its use", "processor", w.cfg.Processor,
 			"instance", w.owner, "lease", w.keeper.doc.Token, "reason", r.String())
 		return
 	}
-	w.notify(Notification{Event: Released, LeaseToken: w.keeper.doc.Token, Reason: r})
+	w.notify(Notification{Event: Released, LeaseToken: w.keeper.doc.Token, Reason: r, Err: err})
 }

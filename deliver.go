@@ -28,6 +28,8 @@ type deliverer struct {
 	observer Observer
 	opened   bool
 	closed   bool
+	// op is the last call of the user's code: "open", "handle" or "close".
+	op string
 
 	// hand is the page that the handler has, or gets again; nil: none.
 	hand      *parcel
@@ -91,6 +93,7 @@ func (d *deliverer) mayHandOut() bool {
 func (d *deliverer) open() {
 	w, doc := d.w, d.w.keeper.doc
 	observer := d.observer
+	d.op = "open"
 	d.lane.start(func() func() {
 		err := guard("open", nil, func() (err error) {
 			if observer == nil {
@@ -117,6 +120,7 @@ func (d *deliverer) handle() {
 		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, p.place) },
 	}
 	observer, since := d.observer, w.reader.since
+	d.op = "handle"
 	d.lane.start(func() func() {
 		err := guard("filter", p, func() error { w.sift(p, since); return nil })
 		if err == nil && len(p.Changes) > 0 {
@@ -200,6 +204,7 @@ func (d *deliverer) returned(err error) {
 // close tells the observer that the work is over.
 func (d *deliverer) close(r Reason) {
 	w, observer := d.w, d.observer
+	d.op = "close"
 	d.lane.start(func() func() {
 		err := guard("close", nil, func() error { return observer.Close(w.trust.ctx, r) })
 		return func() {

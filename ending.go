@@ -39,6 +39,10 @@ type ending struct {
 	over      bool
 	notBefore time.Duration
 	pause     backoff
+
+	// failure is the error of the last attempt to release or delete the lease. It is nil
+	// if there was no attempt, or the lease is no longer ours.
+	failure error
 }
 
 // begin ends the work. The first reason counts, except that a loss overrides it.
@@ -157,6 +161,31 @@ func (e *ending) doubt() bool {
 	return e.w.now.Mono >= e.abandonAt
 }
 
+// ended returns why the work ended. A lease that stays in the store under our owner
+// text is abandoned, and err is what kept it from being released.
+func (e *ending) ended() (r Reason, err error) {
+	d := &e.w.deliver
+	switch {
+	case e.reason == Lost, e.w.claim.waiting:
+		return e.reason, nil
+	case d.lane.busy:
+		return Abandoned, &HandlerError{Op: d.op, Err: errNotReturned}
+	case !e.sending:
+		return Abandoned, &LeaseStoreError{Op: e.op(), Err: errInDoubt}
+	case e.failure != nil:
+		return Abandoned, &LeaseStoreError{Op: e.op(), Err: e.failure}
+	}
+	return e.reason, nil
+}
+
+// op is the name of the last write, for messages.
+func (e *ending) op() string {
+	if e.reason == Gone {
+		return "delete gone lease " + e.w.token
+	}
+	return "release " + e.w.token
+}
+
 // send releases the lease, or deletes it when it is gone.
 func (e *ending) send() {
 	w, doc, at := e.w, e.w.keeper.doc, e.w.keeper.places.due
@@ -179,6 +208,7 @@ func (e *ending) answered(at place, err error) {
 	w := e.w
 	k := &w.keeper
 	o, current := judge(err, w.owner, k.places.durable.at, at.at)
+	e.failure = nil
 	switch o {
 	case applied:
 		if e.reason != Gone {
@@ -186,17 +216,18 @@ func (e *ending) answered(at place, err error) {
 		}
 		e.over = true
 	case mine:
+		e.failure = err
 		k.doc = current
 		e.notBefore = 0
 		e.over = w.now.Mono >= e.giveUp
-	case moved, taken, absent:
+	case moved:
+		e.failure = err
+		e.over = true
+	case taken, absent:
 		e.over = true
 	case refused, unknown:
-		op := "release "
-		if e.reason == Gone {
-			op = "delete gone lease "
-		}
-		w.fail(k.doc.Token, &LeaseStoreError{Op: op + k.doc.Token, Err: err})
+		e.failure = err
+		w.fail(k.doc.Token, &LeaseStoreError{Op: e.op(), Err: err})
 		e.notBefore = w.now.Mono + e.pause.after(err)
 		e.over = e.notBefore >= e.giveUp
 	}

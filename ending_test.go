@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -228,7 +229,7 @@ func TestHandlerThatIgnoresItsContextIsNamedAndItsLeaseLeftToExpire(t *testing.T
 		source.write("0", 1)
 		release := make(chan struct{})
 		h := HandlerFunc(func(context.Context, *Batch) error { <-release; return nil })
-		r, _ := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning})
+		r, said := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning})
 		pause(5 * time.Second)
 		began := time.Now()
 		err := r.end()
@@ -241,6 +242,14 @@ func TestHandlerThatIgnoresItsContextIsNamedAndItsLeaseLeftToExpire(t *testing.T
 		}
 		if leases.doc("0").Owner == "" || leases.doc("1").Owner != "" {
 			t.Errorf("%+v", leases.sent())
+		}
+		for _, n := range said.of(Released) {
+			failure, _ := errors.AsType[*HandlerError](n.Err)
+			switch {
+			case n.LeaseToken == "1" && (n.Reason != Shutdown || n.Err != nil),
+				n.LeaseToken == "0" && (n.Reason != Abandoned || failure == nil || failure.Op != "handle"):
+				t.Errorf("lease %s: %s (%v)", n.LeaseToken, n.Reason, n.Err)
+			}
 		}
 		close(release)
 		synctest.Wait()
@@ -260,4 +269,108 @@ func TestStopDuringAnOutageOfTheLeaseStoreIsBounded(t *testing.T) {
 			t.Errorf("Run returned %s after the stop", took)
 		}
 	})
+}
+
+// logged returns a logger, and the texts and attributes that it was given so far.
+func logged() (*slog.Logger, func() string) {
+	var text lockedBuffer
+	drop := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	return slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: drop})), text.String
+}
+
+// lockedBuffer is a buffer for several goroutines.
+type lockedBuffer struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// A lease that stays in the store under the host's owner text was called released.
+func TestNotificationAndLogTellAReleasedLeaseFromOneLeftToExpire(t *testing.T) {
+	down := errors.New("503")
+	for name, c := range map[string]struct {
+		handler Handler
+		// before is called before the stop.
+		before func(*fakeStore)
+		reason Reason
+		log    string
+	}{
+		"released": {log: `msg="lease released"`, reason: Shutdown},
+		"handed over": {
+			before: func(s *fakeStore) { s.edit("0", mark); pause(20 * time.Second) },
+			reason: HandedOver, log: `msg="lease released"`,
+		},
+		"lost": {
+			before: func(s *fakeStore) {
+				s.edit("0", func(l *lease.Lease) { l.Owner = "other/00000000" })
+				pause(20 * time.Second)
+			},
+			reason: Lost, log: `msg="lease lost"`,
+		},
+		"the handler works on": {
+			handler: HandlerFunc(func(context.Context, *Batch) error { time.Sleep(5 * time.Minute); return nil }),
+			reason:  Abandoned, log: `msg="lease not released; it expires"`,
+		},
+		"the release fails": {
+			before: func(s *fakeStore) { s.setBefore(func(fakeWrite) error { return down }) },
+			reason: Abandoned, log: `msg="lease not released; it expires"`,
+		},
+		"the last renewal is in doubt": {
+			before: func(s *fakeStore) { s.setBefore(func(fakeWrite) error { return down }); pause(20 * time.Second) },
+			reason: Abandoned, log: `msg="lease not released; it expires"`,
+		},
+		"the release finds an edited position": {
+			before: func(s *fakeStore) {
+				s.edit("0", func(l *lease.Lease) { l.Continuation = "77" })
+			},
+			reason: Abandoned, log: `msg="lease not released; it expires"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				leases := newFakeStore()
+				log, text := logged()
+				r, said := idle(t, leases, Config{Source: onePartition(1), Handler: c.handler, Start: fromBeginning, Logger: log, DrainTimeout: 5 * time.Second})
+				owner := leases.doc("0").Owner
+				if c.before != nil {
+					c.before(leases)
+				}
+				defer time.Sleep(5 * time.Minute) // the handler
+				_ = r.end()                       // it names a handler that works on
+				released := said.of(Released)
+				if len(released) == 0 || released[0].Reason != c.reason {
+					t.Fatalf("%+v", released)
+				}
+				if abandoned := c.reason == Abandoned; abandoned != (released[0].Err != nil) || abandoned != (leases.doc("0").Owner == owner) {
+					t.Errorf("%v; the owner is %q", released[0].Err, leases.doc("0").Owner)
+				}
+				if !strings.Contains(text(), c.log) || c.reason == Abandoned && strings.Contains(text(), "lease released") {
+					t.Error(text())
+				}
+			})
+		})
+	}
+}
+
+// The zero value printed "shutdown" on notifications that release nothing.
+func TestNotificationThatReleasesNothingHasNoReason(t *testing.T) {
+	if n := (Notification{Event: Acquired}); n.Reason.String() != "none" || n.Reason == Shutdown {
+		t.Errorf("%v", n)
+	}
 }

@@ -13,6 +13,12 @@ var ErrUsed = errors.New("changefeed: Run was called before")
 // timeout of a stop was over.
 var errDrained = errors.New("changefeed: the drain timeout of the stop is over")
 
+// errNotReturned and errInDoubt are why a lease could not be released.
+var (
+	errNotReturned = errors.New("the call had not returned when the drain timeout was over")
+	errInDoubt     = errors.New("the outcome of the write before it is unknown")
+)
+
 // HandlerError is a failure of the user's code: the handler returned an error or
 // panicked, or an observer's Open or Close did. The same call is made again, with
 // the same batch, after a pause, and the lease is kept; only Close is not

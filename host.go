@@ -59,7 +59,7 @@ func (h *host) request(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, h.cfg.RequestTimeout)
 }
 
-// notify tells the user, and the metrics.
+// notify logs a notification, counts it and passes it to the user.
 func (h *host) notify(n Notification) {
 	log := h.cfg.Logger.With("processor", h.cfg.Processor, "instance", h.owner)
 	if n.LeaseToken != "" {
@@ -69,7 +69,16 @@ func (h *host) notify(n Notification) {
 	case Acquired:
 		log.Info("lease acquired")
 	case Released:
-		log.Info("lease released", "reason", n.Reason.String())
+		switch n.Reason {
+		case Abandoned:
+			log.Warn("lease not released; it expires", "reason", n.Reason.String(), "error", n.Err)
+		case Lost:
+			log.Info("lease lost", "reason", n.Reason.String())
+		case Gone:
+			log.Info("lease deleted", "reason", n.Reason.String())
+		case Shutdown, HandedOver, Shadowed:
+			log.Info("lease released", "reason", n.Reason.String())
+		}
 	case Failed:
 		log.Warn("something failed and is tried again", "error", n.Err)
 	}

@@ -22,7 +22,7 @@ import (
 //	changefeed.processor.checkpoints    {checkpoint}  writes that moved a lease's position, renewals among them
 //	changefeed.processor.leases         {lease}       leases owned now
 //	changefeed.processor.moves          {lease}       leases acquired, and leases whose work ended, by event
-//	                                                  (acquired, shutdown, handed over, lost, gone, shadowed)
+//	                                                  (acquired, shutdown, handed over, lost, gone, shadowed, abandoned)
 //	changefeed.processor.errors         {error}       failures, by origin (handler, source, leases, other), and whether it
 //	                                                  was only that a service throttled
 //	changefeed.processor.request_units  {RU}          request units by container (monitored, leases); those of leases where

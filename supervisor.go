@@ -189,13 +189,7 @@ func (s *supervisor) ended(l lease.Lease, r result) {
 	if r.stillRunning {
 		s.stillRunning = append(s.stillRunning, l.Token)
 	}
-	switch r.reason {
-	case Gone:
-		// The children are acquired through a listing, like any lease, and there
-		// is no reason to let them wait.
-		s.again = s.again || r.children > 0
-	case HandedOver, Lost, Shadowed:
-		// The next listing shows what became of it.
-	case Shutdown:
-	}
+	// Children of a gone lease are acquired through a listing, like any lease, and
+	// there is no reason to let them wait.
+	s.again = s.again || r.children > 0
 }

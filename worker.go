@@ -111,7 +111,6 @@ func (h *host) writeBackoff(l lease.Lease, what string) backoff {
 
 // result is the only answer a worker gives, once.
 type result struct {
-	reason Reason
 	// children counts the leases that took over from a gone one.
 	children int
 	// stillRunning: the handler had not returned in time.
@@ -188,10 +187,10 @@ func (w *worker) finish() result {
 			l.done.Wait()
 		}
 	}
-	r := result{reason: w.ending.reason, stillRunning: w.deliver.lane.busy}
-	if r.reason == Gone {
+	r := result{stillRunning: w.deliver.lane.busy}
+	if w.ending.reason == Gone {
 		r.children = len(w.split.pieces)
 	}
-	w.claim.end(r.reason)
+	w.claim.end(w.ending.ended())
 	return r
 }
