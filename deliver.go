@@ -144,9 +144,15 @@ func (h *host) sift(p *parcel, since time.Time) {
 		changes = keep(changes, func(c feed.Change) bool { return !c.Time.Before(since) })
 	}
 	if h.cfg.Filter != nil {
-		changes = keep(changes, h.cfg.Filter)
+		changes = keep(changes, h.wants)
 	}
 	p.Changes, p.sifted = changes, true
+}
+
+// wants calls the filter, and adds the item to a panic of it.
+func (h *host) wants(c feed.Change) bool {
+	defer namePanic(&c)
+	return h.cfg.Filter(c)
 }
 
 // keep returns the changes for which wanted is true; the same slice when that is

@@ -56,7 +56,8 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 
 // Each makes a [Handler] of a function that gets one change at a time, decoded
 // with encoding/json. When it returns an error, or a change can't be decoded
-// ([DecodeError]), the whole batch is handled again, from its first change on.
+// ([DecodeError]), the whole batch is handled again, from its first change on. The
+// error of a change names its item, that of a panic too.
 // When ctx ends, the changes that are left are not handled.
 func Each[T any](handle func(ctx context.Context, c Change[T]) error) Handler {
 	return HandlerFunc(func(ctx context.Context, b *Batch) error {
@@ -68,12 +69,35 @@ func Each[T any](handle func(ctx context.Context, c Change[T]) error) Handler {
 			if err != nil {
 				return err
 			}
-			if err := handle(ctx, c); err != nil {
+			if err := handleOne(ctx, handle, c); err != nil {
 				return fmt.Errorf("item %q at LSN %d: %w", c.ID, c.LSN, err)
 			}
 		}
 		return nil
 	})
+}
+
+// handleOne calls handle, and adds the item to a panic of it.
+func handleOne[T any](ctx context.Context, handle func(context.Context, Change[T]) error, c Change[T]) error {
+	defer namePanic(&c.Raw)
+	return handle(ctx, c)
+}
+
+// namePanic must be deferred. It continues a panic with an error that names the item
+// of a change. The stack still shows where the panic began.
+func namePanic(change *feed.Change) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	item := fmt.Sprintf("the change at LSN %d", change.LSN)
+	if id, err := change.ID(); err == nil {
+		item = fmt.Sprintf("item %q at LSN %d", id, change.LSN)
+	}
+	if cause, ok := v.(error); ok {
+		panic(fmt.Errorf("%s: %w", item, cause))
+	}
+	panic(fmt.Errorf("%s: %v", item, v))
 }
 
 // Batches makes a [Handler] of a function that gets all changes of a batch,
@@ -92,8 +116,9 @@ func Batches[T any](handle func(ctx context.Context, changes []Change[T], b *Bat
 	})
 }
 
-// decode decodes one change.
+// decode decodes one change. T may have an UnmarshalJSON that panics.
 func decode[T any](raw feed.Change) (Change[T], error) {
+	defer namePanic(&raw)
 	c := Change[T]{Op: raw.Op, LSN: raw.LSN, Time: raw.Time, Raw: raw}
 	id, err := raw.ID()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -109,4 +110,66 @@ func TestEachHandlesNoChangeAfterTheLossOfTheLease(t *testing.T) {
 	if calls != 1 || !errors.Is(err, lease.ErrLost) {
 		t.Errorf("%d calls, %v", calls, err)
 	}
+}
+
+// fragile is a type whose decoding panics for one item.
+type fragile struct{ ID string }
+
+func (f *fragile) UnmarshalJSON(text []byte) error {
+	if strings.Contains(string(text), `"0-3"`) {
+		panicAsUsersCode()
+	}
+	return nil
+}
+
+// panicAsUsersCode is where the stack of a panic has to begin.
+func panicAsUsersCode() { panic(fmt.Errorf("bad: %w", feed.ErrNoID)) }
+
+// A panic was reported with the LSNs of its batch, and an error with its item.
+func TestPanicNamesItsItemAndKeepsItsStack(t *testing.T) {
+	done := func(context.Context, *Batch) error { return nil }
+	for name, cfg := range map[string]Config{
+		"each": {Handler: Each(func(_ context.Context, c Change[flight]) error {
+			if c.ID == "0-3" {
+				panicAsUsersCode()
+			}
+			return nil
+		})},
+		"decoded for each":    {Handler: Each(func(context.Context, Change[fragile]) error { return nil })},
+		"decoded for batches": {Handler: Batches(func(context.Context, []Change[fragile], *Batch) error { return nil })},
+		"filter": {Handler: HandlerFunc(done), Filter: func(c feed.Change) bool {
+			if c.LSN == 3 {
+				panicAsUsersCode()
+			}
+			return true
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg.Source, cfg.Start = onePartition(5), fromBeginning
+				_, said := idle(t, newFakeStore(), cfg)
+				pause(time.Second)
+				failed := said.of(Failed)
+				if len(failed) == 0 {
+					t.Fatal("the panic was not notified")
+				}
+				failure, ok := errors.AsType[*HandlerError](failed[0].Err)
+				if !ok || !strings.Contains(failure.Error(), `item "0-3" at LSN 3: bad: `) || !errors.Is(failure, feed.ErrNoID) {
+					t.Errorf("%v", failed[0].Err)
+				}
+				if ok && !strings.Contains(string(failure.Stack), "panicAsUsersCode") {
+					t.Errorf("the stack doesn't show where it panicked:\n%s", failure.Stack)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicWithAValueOfAChangeWithoutIDNamesItsLSN(t *testing.T) {
+	defer func() {
+		if v := fmt.Sprint(recover()); v != "the change at LSN 1: boom" {
+			t.Error(v)
+		}
+	}()
+	(&host{cfg: Config{Filter: func(feed.Change) bool { panic("boom") }}}).wants(feed.Change{LSN: 1, Current: []byte(`{}`)})
 }
