@@ -46,12 +46,16 @@ func New(cfg Config) (*Estimator, error) {
 //
 // With a nil error the Lag is one, of which [Lag.Err] may tell that it couldn't be read.
 // An error ends the loop: the leases could not be listed ([feed.ErrNotFound]: a container
-// doesn't exist; [*lease.DialectError]: they are in another dialect), or ctx ended. A processor
-// without leases has no Lag at all.
+// doesn't exist; [*lease.DialectError]: they are in another dialect), the processor has no
+// leases ([feed.ErrNotFound]), or ctx ended.
 func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 	return func(yield func(Lag, error) bool) {
 		m, err := e.list(ctx)
 		if err != nil {
+			yield(Lag{}, err)
+			return
+		}
+		if err := m.none(); err != nil {
 			yield(Lag{}, err)
 			return
 		}
@@ -60,6 +64,10 @@ func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 }
 
 // Report measures once, all leases together. Its errors are those of [Estimator.Current].
+//
+// If the processor has no leases, Report returns a report beside [feed.ErrNotFound]: its
+// Time is set, it has no Lags, and its Total.Reference is 1, with which a scaler starts the
+// first host. Beside any other error the report is zero.
 func (e *Estimator) Report(ctx context.Context) (Report, error) {
 	m, err := e.list(ctx)
 	if err != nil {
@@ -76,7 +84,15 @@ func (e *Estimator) Report(ctx context.Context) (Report, error) {
 	}
 	r.Total = Sum(r.Lags)
 	r.Total.Charge += m.charge
-	return r, nil
+	return r, m.none()
+}
+
+// none returns an error if the processor has no leases. Unreadable ones count as leases.
+func (m *measurement) none() error {
+	if len(m.leases) > 0 || len(m.unreadable) > 0 {
+		return nil
+	}
+	return fmt.Errorf("estimator: leases of processor %q: %w; check its name, or start a host of it", m.cfg.Processor, feed.ErrNotFound)
 }
 
 // measurement is one listing, whose leases are being read.

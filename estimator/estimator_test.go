@@ -179,14 +179,24 @@ func TestReferenceIsDotNetsNumber(t *testing.T) {
 	}
 }
 
-func TestAProcessorWithoutLeasesIsOneInReferenceAndUnknown(t *testing.T) {
+// A scaler starts the first host by the 1; anybody else learns of a wrong name by the error.
+func TestAProcessorWithoutLeasesIsNotFoundAndOneInReference(t *testing.T) {
 	w := newWorld(t, 1, false)
-	r := w.report()
+	r, err := w.estimator(estimator.Config{}).Report(t.Context())
+	if !errors.Is(err, feed.ErrNotFound) || !strings.Contains(err.Error(), `processor "projector"`) || r.Time.IsZero() {
+		t.Errorf("%v beside %+v", err, r)
+	}
 	if len(r.Lags) != 0 || r.Total.Reference != 1 || r.Total.LSNs != estimator.Unknown || r.Total.Age != estimator.Unknown || r.Total.Leases != 0 {
 		t.Errorf("%+v", r)
 	}
+	var failed error
 	for lag, err := range w.estimator(estimator.Config{}).Current(t.Context()) {
-		t.Errorf("%+v, %v", lag, err)
+		if failed = err; err == nil || lag.LeaseToken != "" {
+			t.Errorf("%+v, %v", lag, err)
+		}
+	}
+	if !errors.Is(failed, feed.ErrNotFound) {
+		t.Errorf("the loop ends with %v", failed)
 	}
 }
 

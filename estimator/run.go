@@ -12,7 +12,8 @@ var ErrUsed = errors.New("estimator: Run was called before")
 // Run measures every interval, the first time at once, and passes each report to
 // [Config.Handler] and [Config.Metrics], until ctx ends; then it returns nil. It may be called once; a
 // second call returns [ErrUsed]. What goes wrong is passed to [Config.OnError]; a measurement that
-// fails leaves the gauges without values, and not with old ones.
+// fails leaves the gauges without values, and not with old ones. For a processor without
+// leases Run calls OnError with [feed.ErrNotFound], and Handler with the report beside it.
 func (e *Estimator) Run(ctx context.Context) error {
 	if e.used.Swap(true) {
 		return ErrUsed
@@ -43,9 +44,11 @@ func (e *Estimator) measure(ctx context.Context, g *gauges) {
 		return
 	}
 	if err != nil {
-		e.last.Store(nil)
 		e.cfg.OnError(err)
-		return
+		if report.Time.IsZero() {
+			e.last.Store(nil)
+			return
+		}
 	}
 	e.last.Store(&report)
 	g.spent(ctx, report.Total.Charge)

@@ -195,3 +195,34 @@ func (s *failingStore) List(ctx context.Context) (lease.Listing, error) {
 	}
 	return s.Store.List(ctx)
 }
+
+// The pushed report starts the first host, too.
+func TestRunHandsOutTheReportOfAProcessorWithoutLeasesBesideTheError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 1, false)
+		var reports []estimator.Report
+		var told []error
+		e := w.estimator(estimator.Config{
+			Handler: func(_ context.Context, r estimator.Report) error { reports = append(reports, r); return nil },
+			OnError: func(err error) { told = append(told, err) },
+		})
+		ctx, stop := context.WithCancel(w.ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(reports) != 1 || reports[0].Total.Reference != 1 || len(told) != 1 || !errors.Is(told[0], feed.ErrNotFound) {
+			t.Errorf("%+v, told %v", reports, told)
+		}
+		w.create(whole(`"0"`))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(reports) != 2 || reports[1].Total.Leases != 1 || len(told) != 1 {
+			t.Errorf("%+v, told %v", reports, told)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -264,6 +264,25 @@ func TestLagRefusesWrongFlagsByName(t *testing.T) {
 	}
 }
 
+// A marker alone is a processor whose leases were deleted. A scaler reads the 1 and starts a host.
+func TestLagOfAProcessorWithoutLeasesIsShownAndFails(t *testing.T) {
+	s := leasesOf(t)
+	codec, err := lease.NewCodec(lease.DotNet, lease.Key{Processor: "away", Identity: s.identity}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.edit(func(db *store.DB) { s.put(db, codec.Marker()) })
+	args := []string{"lag", "--data", s.dir, "--database", "shop", "--container", "orders", "--processor", "away"}
+	code, out, errOut := command(t, args...)
+	if code != exitFailed || !strings.Contains(out, "0 leases, 0 owned") || !strings.Contains(errOut, `leases of processor "away": not found; check its name`) {
+		t.Errorf("%d: %s%s", code, out, errOut)
+	}
+	code, out, _ = command(t, append(args, "--json")...)
+	if m := measured(t, out); code != exitFailed || m.Total.Reference != 1 || m.Total.Leases != 0 || m.Total.Lag != nil {
+		t.Errorf("%d: %s", code, out)
+	}
+}
+
 // Azure Functions' processor has no name by default.
 func TestLagOfAProcessorWithoutAName(t *testing.T) {
 	s := leasesOf(t)

@@ -57,8 +57,8 @@ func (e *FailedError) Error() string {
 func (e *FailedError) Unwrap() error { return e.Err }
 
 // Run measures and shows. Watching, it returns nil when ctx ends, and an error only when
-// nothing can be written any more. Measuring once, it returns a *[FailedError] after showing
-// what there is.
+// nothing can be written any more. Measuring once, it shows the report and then returns a
+// *[FailedError] if a lease could not be read, [feed.ErrNotFound] if there are no leases.
 func Run(ctx context.Context, c Config) error {
 	cfg := estimator.Config{Processor: c.Processor, Unnamed: c.Processor == "", Source: c.Source, Leases: c.Leases, Interval: c.Interval, Metrics: c.Metrics}
 	if !c.Watch {
@@ -67,10 +67,10 @@ func Run(ctx context.Context, c Config) error {
 			return err
 		}
 		r, err := e.Report(ctx)
-		if err != nil {
+		if r.Time.IsZero() {
 			return err
 		}
-		return errors.Join(c.show(r), failure(r))
+		return errors.Join(c.show(r), failure(r), err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
