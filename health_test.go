@@ -227,3 +227,26 @@ func TestHandlerThatWorksForLongIsHealthy(t *testing.T) {
 		}
 	})
 }
+
+// Others were faster, again and again: the store works.
+func TestHostWhoseLeaseWritesMeetConflictsIsHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, conflicts := newFakeStore(), 0
+		leases.before = func(w fakeWrite) error {
+			if w.op != "update" {
+				return nil
+			}
+			conflicts++
+			w.lease.Owner = lease.NewOwner("other", 7)
+			return &lease.ConflictError{Current: w.lease}
+		}
+		p := probed(t, Config{Source: onePartition(10), Leases: leases})
+		for range 60 {
+			pause(10 * time.Second)
+			expect(t, p, "")
+		}
+		if conflicts < 20 {
+			t.Errorf("%d conflicts in 10 minutes", conflicts)
+		}
+	})
+}

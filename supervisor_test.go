@@ -363,3 +363,88 @@ func TestLeaseThatIsThrottledForLongHoldsUpNoOtherAcquire(t *testing.T) {
 		}
 	})
 }
+
+// The position of one of the partitions that were merged may be behind changes of the
+// merged one: those would never be delivered.
+func TestNowIsResolvedAgainForAPartitionMergedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, h := newFakeStore(), &collector{}
+		source := &lateSource{fakeSource: newFakeSource("0", "1")}
+		source.write("0", 10)
+		source.late = func() { // "now" is read of the two that were listed
+			source.mu.Lock()
+			defer source.mu.Unlock()
+			source.partitions = []feed.Partition{{ID: "2", Range: feed.Full(), Parents: []string{"0", "1"}}}
+		}
+		start(t, Config{Source: source, Leases: leases, Handler: h})
+		pause(10 * time.Second)
+		source.write("2", 5)
+		pause(10 * time.Second)
+		if got := h.got(); !slices.Equal(got, to(5)) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// With the marker still there, the leases that are missing would be healed from its time.
+func TestInterruptedDiscardLeavesAStoreThatStartsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0", "1"), newFakeStore()
+		for i, id := range []string{"0", "1"} {
+			source.write(id, 10)
+			leases.put(lease.Lease{ID: "lease-" + id, Token: id, PartitionID: id, Range: source.partitions[i].Range, Continuation: "8"})
+		}
+		pause(time.Minute)
+		leases.marker = time.Now()
+		leases.before = func(w fakeWrite) error {
+			if w.op == "delete" && w.lease.Token == "1" {
+				return errors.New("503")
+			}
+			return nil
+		}
+		r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Start: fromBeginning, DiscardLeases: true})
+		pause(10 * time.Second)
+		if err := r.end(); err != nil || leases.size() != 1 {
+			t.Fatalf("%v, %d leases are left", err, leases.size())
+		}
+		leases.setBefore(nil)
+		h := &collector{}
+		start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning})
+		pause(5 * time.Minute)
+		if got := h.got(); len(got) != 12 { // all of partition 0, and those after 8 of partition 1
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// Handlers that ignore their context were all that Run's error named.
+func TestRunReturnsWhatEndedItBesideTheHandlersThatStillRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, source, release := newFakeStore(), onePartition(1), make(chan struct{})
+		r, _ := idle(t, leases, Config{
+			Source: source, Start: feed.After("0"),
+			Handler: HandlerFunc(func(context.Context, *Batch) error { <-release; return nil }),
+		})
+		// Somebody deletes all leases, and the container has two partitions: a continuation
+		// can't start both.
+		leases.setBefore(func(fakeWrite) error { return errors.New("503") })
+		leases.mu.Lock()
+		clear(leases.docs)
+		leases.marker = time.Time{}
+		leases.mu.Unlock()
+		source.mu.Lock()
+		source.partitions = newFakeSource("1", "2").partitions
+		source.mu.Unlock()
+		err := <-r.ended
+		r.ended <- err
+		running, ok := errors.AsType[*StillRunningError](err)
+		if !ok || !slices.Equal(running.LeaseTokens, []string{"0"}) {
+			t.Fatalf("%v", err)
+		}
+		if cause, ok := errors.AsType[*ConfigError](err); !ok || cause.Field != "Start" || !strings.Contains(err.Error(), cause.Problem) {
+			t.Errorf("%v", err)
+		}
+		close(release)
+		synctest.Wait()
+	})
+}

@@ -193,3 +193,41 @@ func TestStopLearnsTheOutcomeOfTheLastWriteBeforeItReleases(t *testing.T) {
 		}
 	})
 }
+
+// The worker that would notice is held up by the user's function.
+func TestHandlersContextIsTimedFromTheStartOfASlowAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, h, block := newFakeStore(), newWaiting(), make(chan struct{})
+		acquired := make(chan time.Time, 1)
+		leases.after = func(w fakeWrite) error {
+			if w.op == "update" {
+				acquired <- w.at // nothing else is ever written
+				leases.setBefore(func(fakeWrite) error { return errors.New("503") })
+				time.Sleep(8 * time.Second)
+			}
+			return nil
+		}
+		p, err := New(Config{
+			Processor: "p", Source: onePartition(1), Leases: leases, Handler: h, Start: fromBeginning, Seed: 1,
+			Notify: func(n Notification) {
+				if n.Event == Failed {
+					<-block
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		if trust := (<-h.ended).Sub(<-acquired); trust < 53*time.Second || trust > 54*time.Second {
+			t.Errorf("the handler's context lasted %s after the acquire was sent", trust)
+		}
+		close(block)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

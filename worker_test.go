@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -329,4 +330,81 @@ func TestRefusedStartTimeFallsBackToTheBeginningWithoutOlderChanges(t *testing.T
 			t.Errorf("got %v", got)
 		}
 	})
+}
+
+// growing fails some attempts at one thing, the first of another, and keeps when each was.
+type growing struct {
+	mu sync.Mutex // guards what follows
+	at []time.Time
+	// fail is how many attempts fail, from the next on.
+	fail int
+}
+
+// try is one attempt.
+func (g *growing) try() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at = append(g.at, time.Now())
+	if g.fail > 0 {
+		g.fail--
+		return errors.New("503")
+	}
+	return nil
+}
+
+// failNext makes the next n attempts fail.
+func (g *growing) failNext(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at, g.fail = nil, n
+}
+
+// delays are the times between the attempts since failNext.
+func (g *growing) delays() []time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var delays []time.Duration
+	for i := 1; i < len(g.at); i++ {
+		delays = append(delays, g.at[i].Sub(g.at[i-1]))
+	}
+	return delays
+}
+
+// What failed often, and then succeeded, was tried again after half a minute.
+func TestRetryDelayStartsOverAfterASuccess(t *testing.T) {
+	for name, attempts := range map[string]func(g *growing, source *fakeSource, leases *fakeStore) Handler{
+		"handler": func(g *growing, _ *fakeSource, _ *fakeStore) Handler {
+			return HandlerFunc(func(context.Context, *Batch) error { return g.try() })
+		},
+		"checkpoint": func(g *growing, _ *fakeSource, leases *fakeStore) Handler {
+			leases.setBefore(func(fakeWrite) error { return g.try() })
+			return &collector{}
+		},
+		"read": func(g *growing, source *fakeSource, _ *fakeStore) Handler {
+			source.fail = func(int, feed.Request) error { return g.try() }
+			return &collector{}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, source, leases := &growing{}, onePartition(1), newFakeStore()
+				idle(t, leases, Config{Source: source, Handler: attempts(g, source, leases), Start: fromBeginning, PollInterval: 100 * time.Millisecond})
+				for _, failures := range []int{4, 1} {
+					g.failNext(failures)
+					source.write("0", 1)
+					pause(20 * time.Second)
+					delays := g.delays()
+					if len(delays) < failures {
+						t.Fatalf("%d failures: tried again after %v", failures, delays)
+					}
+					if first := delays[0]; first > 1500*time.Millisecond {
+						t.Errorf("%d failures: tried again only after %s", failures, first)
+					}
+					if last := delays[failures-1]; failures > 1 && last < 4*time.Second {
+						t.Errorf("after %d failures it is tried again after %s: the delay doesn't grow", failures, last)
+					}
+				}
+			})
+		})
+	}
 }

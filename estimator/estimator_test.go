@@ -179,6 +179,39 @@ func TestReferenceIsDotNetsNumber(t *testing.T) {
 	}
 }
 
+// oldest makes the world's source answer, after some time, with a change that was written then.
+func (w *world) oldest(written time.Time, after time.Duration) {
+	w.source.answer = func(feed.Request) (feed.Page, error) {
+		time.Sleep(after)
+		return feed.Page{LSN: 1, End: 1, Changes: []feed.Change{{LSN: 1, Time: written}}}, nil
+	}
+}
+
+func TestAgeIsThatAtTheTimeOfTheRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 1, false)
+		w.create(whole(`"0"`))
+		w.oldest(time.Now().Add(-time.Minute), 7*time.Second)
+		if lag := w.report().Lags[0]; lag.Age != 67*time.Second {
+			t.Errorf("listed a minute after the write, and read 7 s later, the change is %s old", lag.Age)
+		}
+	})
+}
+
+// The clock of the leases may be behind that of the documents; -1 would be Unknown.
+func TestAgeIsNotNegativeWhereClocksDiffer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, 1, false)
+		w.create(whole(`"0"`))
+		written := time.Now().Add(10 * time.Second)
+		w.oldest(written, 0)
+		r := w.report()
+		if lag := r.Lags[0]; lag.Age != 0 || !lag.Oldest.Equal(written) || r.Total.Age != 0 {
+			t.Errorf("%+v", lag)
+		}
+	})
+}
+
 // A scaler starts the first host by the 1; anybody else learns of a wrong name by the error.
 func TestAProcessorWithoutLeasesIsNotFoundAndOneInReference(t *testing.T) {
 	w := newWorld(t, 1, false)

@@ -265,11 +265,15 @@ func TestPagesThatFollowReadAnIdleFeedSlowerAndSlower(t *testing.T) {
 	}
 }
 
+// A busy part stays busy when its partition is split.
 func TestPagesThatFollowLookSoonAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake()
 		go func() {
 			for i := range 100 {
+				if i == 50 {
+					s.split(0, "80")
+				}
 				<-time.After(time.Second)
 				s.write("10", fmt.Sprintf("a%02d@%d", i, time.Now().UnixMilli()))
 			}

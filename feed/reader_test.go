@@ -474,3 +474,20 @@ func TestNewReaderNamesTheFieldThatIsWrong(t *testing.T) {
 		t.Errorf("no Source: %v", err)
 	}
 }
+
+// A part that could not be read may have changes.
+func TestReaderIsNotDrainedAfterAnError(t *testing.T) {
+	s := newFake("40")
+	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning()})
+	readAll(t, r)
+	s.fail = func(feed.Request) error { return errors.New("503") }
+	if _, _, err := r.Next(t.Context()); err == nil || r.Drained() {
+		t.Errorf("%v, drained %t", err, r.Drained())
+	}
+	s.fail = nil
+	next(t, r)
+	if r.Drained() {
+		t.Error("drained, and the other part was not read since the error")
+	}
+	readAll(t, r)
+}
