@@ -25,8 +25,9 @@ import (
 //	5 the gone lease is deleted (ending)           the children, free for anybody
 //
 // P is the durable position and never the last one read: with manual checkpoints
-// changes may have been read and handed out that the user has not acknowledged.
-// From step 3 on the gone lease is renewed at P, whatever the user acknowledges.
+// changes may have been read and handed out that the user has not acknowledged. A
+// checkpoint before the answer of step 2 moves P, and step 2 is taken again. From
+// step 3 on the gone lease is renewed at P, whatever the user acknowledges.
 //
 // What was read ahead is dropped; the children read it again.
 type splitter struct {
@@ -73,16 +74,17 @@ func (s *splitter) step() {
 	}
 }
 
-// cut asks what took the partition's place.
+// cut lists the partitions that replaced the gone one, and cuts the lease into pieces at
+// its durable position.
 func (s *splitter) cut() {
-	w, doc := s.w, s.w.keeper.doc
+	w, doc, position := s.w, s.w.keeper.doc, s.w.keeper.places.durable
 	w.splitting.begin(w.now.Mono)
 	if start := doc.Start(w.cfg.Start); doc.Continuation == "" {
 		doc = doc.StartingAt(start)
 	}
 	w.reader.lane.start(func() func() {
 		pieces, same, err := w.pieces(doc)
-		return func() { s.answered(pieces, same, err) }
+		return func() { s.answered(position, pieces, same, err) }
 	})
 }
 
@@ -120,8 +122,10 @@ func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Conti
 	return page.Continuation, err
 }
 
-// answered takes the pieces.
-func (s *splitter) answered(pieces []lease.Lease, same bool, err error) {
+// answered takes the pieces, which were cut at a position. The user may have checkpointed
+// a later one since; the children would undo that. So the pieces are dropped then, and
+// the next step cuts the lease again when the later position is durable.
+func (s *splitter) answered(position place, pieces []lease.Lease, same bool, err error) {
 	w := s.w
 	switch {
 	case w.ending.begun:
@@ -134,6 +138,7 @@ func (s *splitter) answered(pieces []lease.Lease, same bool, err error) {
 		s.gone = false
 		w.splitting.end()
 		w.reader.notBefore = w.now.Mono + w.reader.pause.after(nil)
+	case w.keeper.places.due.page > position.page:
 	default:
 		s.pieces = pieces
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,83 @@ func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 	})
 }
 
+// slowPartitions answers Partitions late, once asked is set.
+type slowPartitions struct {
+	*fakeSource
+	mu    sync.Mutex // guards asked
+	asked func()
+}
+
+func (s *slowPartitions) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	partitions, err := s.fakeSource.Partitions(ctx)
+	s.mu.Lock()
+	asked := s.asked
+	s.mu.Unlock()
+	if asked != nil {
+		asked()
+	}
+	return partitions, err
+}
+
+func (s *slowPartitions) onPartitions(asked func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = asked
+}
+
+// A checkpoint that was acknowledged while the partitions were asked for is not undone:
+// the children begin where it stands, also when its write is answered late.
+func TestManualCheckpointDuringASplitIsInheritedByTheChildren(t *testing.T) {
+	for name, late := range map[string]time.Duration{
+		"written before the partitions are answered": time.Second,
+		"written after the partitions are answered":  8 * time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, leases := &slowPartitions{fakeSource: onePartition(20)}, newFakeStore()
+				batches := make(chan *Batch, 100)
+				h := HandlerFunc(func(_ context.Context, b *Batch) error { batches <- b; return nil })
+				idle(t, leases, Config{
+					Source: source, Handler: h, Start: fromBeginning, MaxItems: 10, PollInterval: time.Second,
+					Checkpoint: Checkpointing{Manual: true},
+				})
+				first, second := <-batches, <-batches
+				if err := first.Checkpoint(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				leases.setBefore(func(w fakeWrite) error {
+					if w.lease.Continuation == "20" && w.op == "update" {
+						time.Sleep(late)
+					}
+					return nil
+				})
+				asked := make(chan struct{}, 100)
+				source.onPartitions(func() {
+					asked <- struct{}{}
+					time.Sleep(4 * time.Second)
+				})
+				source.split("0", "1", "2")
+				<-asked
+				if err := second.Checkpoint(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if at := leases.doc("0").Continuation; at != "20" {
+					t.Fatalf("the checkpoint returned with the lease at %q", at)
+				}
+				pause(20 * time.Second)
+				for _, child := range []string{"1", "2"} {
+					if at := leases.doc(child).Continuation; at != "20" {
+						t.Errorf("child %s was created at %q; its parent was at 20", child, at)
+					}
+				}
+				if len(batches) > 0 {
+					t.Errorf("changes up to %d are handed out again", (<-batches).Changes[9].LSN)
+				}
+			})
+		})
+	}
+}
+
 // An EPK lease whose partition was replaced by one that holds its whole range
 // lives on: it is asked for its mark, read on, and nothing is created.
 func TestLeaseThatLivesOnIsReadOn(t *testing.T) {
@@ -114,6 +192,30 @@ func TestLeaseThatLivesOnIsReadOn(t *testing.T) {
 		pause(10 * time.Second)
 		if got := h.got(); !slices.Equal(got, to(4)) || leases.size() != 1 || failures != 0 {
 			t.Errorf("got %v, %d leases", got, leases.size())
+		}
+	})
+}
+
+// A source that answers gone for ever, while its partitions stay the same, is asked with
+// the delays of a failure: seven times in the first minute, and then twice a minute.
+func TestPartitionThatIsGoneButTheSameIsReadWithGrowingDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases := newFakeSource("0"), newFakeStore()
+		leases.marker = time.Now()
+		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: "0"})
+		source.fail = func(int, feed.Request) error { return &feed.GoneError{Partition: "0"} }
+		start(t, Config{Source: source, Leases: leases, Handler: &collector{}})
+		pause(time.Minute)
+		if n := len(source.requests()); n < 5 || n > 8 {
+			t.Errorf("%d reads in the first minute; want 5 to 8", n)
+		}
+		before := len(source.requests())
+		pause(10 * time.Minute)
+		if n := len(source.requests()) - before; n < 15 || n > 27 {
+			t.Errorf("%d reads in ten minutes; want one every 24 to 36 s", n)
+		}
+		if leases.size() != 1 || leases.doc("0").Owner == "" {
+			t.Errorf("the lease was not kept: %+v", leases.doc("0"))
 		}
 	})
 }

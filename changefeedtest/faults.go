@@ -99,6 +99,13 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	d := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN)<<8+uint64(attempt), "handling", o.host.id, o.lease.Token)
 	does := handling{takes: d.span(100*time.Microsecond, 15*time.Millisecond)}
 	does.checkpoint = d.chance(odds.manual) || r.world.isCalm()
+	if r.scenario.late && !r.world.isCalm() {
+		late := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN), "late checkpoint", o.host.id, o.lease.Token)
+		if late.chance(lateShare) {
+			does.checkpoint = false
+			does.later = late.span(time.Millisecond, r.scenario.times.expiration)
+		}
+	}
 	if r.scenario.handler != nil {
 		does.call, does.checkpoint = r.theirs(o.host).Handle, false
 	}
@@ -120,6 +127,10 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	r.world.inject()
 	return does
 }
+
+// lateShare is the share of the batches that are checkpointed from another goroutine,
+// in the seeds that have such checkpoints.
+const lateShare = 0.5
 
 // poke writes a property that nobody knows to a lease, as a third party may.
 func (r *run) poke(ctx context.Context, n int) {

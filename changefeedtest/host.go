@@ -37,6 +37,7 @@ type host struct {
 	owner   string        // its owner text, once it was seen
 	listing lease.Listing // the last that it got
 	runs    int           // workers begun
+	listed  chan struct{} // closed by the next listing of the partitions; nil: nobody waits
 }
 
 type callName struct{ op, key string }
@@ -47,6 +48,26 @@ func (h *host) count(op, key string) int {
 	defer h.mu.Unlock()
 	h.calls[callName{op, key}]++
 	return h.calls[callName{op, key}]
+}
+
+// partitionsListed returns a channel that is closed when the host lists the partitions.
+func (h *host) partitionsListed() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.listed == nil {
+		h.listed = make(chan struct{})
+	}
+	return h.listed
+}
+
+// listsPartitions records that the host lists the partitions.
+func (h *host) listsPartitions() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.listed != nil {
+		close(h.listed)
+		h.listed = nil
+	}
 }
 
 func (h *host) crashed() bool {
@@ -145,6 +166,7 @@ func (s *hostSource) Identity(ctx context.Context) (feed.Identity, error) {
 
 // Partitions implements [feed.Source].
 func (s *hostSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	s.host.listsPartitions()
 	return send(ctx, call{host: s.host, op: opPartitions}, s.inner.Partitions)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,6 +23,10 @@ type handling struct {
 	panics bool
 	// checkpoint: with manual checkpoints, the user checkpoints this batch.
 	checkpoint bool
+	// later: with manual checkpoints, the user checkpoints this batch from a goroutine
+	// of its own: that long after the handler has returned, or while the host lists the
+	// partitions, if it does so before.
+	later time.Duration
 	// call, when set, is run with the batch in the middle of the handling.
 	call func(ctx context.Context, b *changefeed.Batch) error
 }
@@ -123,11 +128,38 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	}
 	if w.checkpoint.Manual {
 		o.handed = append(o.handed, entries...)
+		if does.later > 0 {
+			o.acknowledgeLater(b, does.later)
+		}
 		if does.checkpoint {
 			return o.acknowledge(ctx, b)
 		}
 	}
 	return nil
+}
+
+// acknowledgeLater starts a goroutine in which the user checkpoints the batch, at the
+// latest after a while. A splitter lists the partitions, and a checkpoint that comes
+// while it waits for them must not be undone.
+func (o *simObserver) acknowledgeLater(b *changefeed.Batch, after time.Duration) {
+	w, handed, asked := o.world, slices.Clone(o.handed), o.host.partitionsListed()
+	d := newDraw(w.seed, uint64(b.Changes[0].LSN), "later", o.host.id, o.lease.Token)
+	delay := d.span(1, 10*time.Millisecond)
+	w.pending.Go(func() {
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-asked:
+			time.Sleep(delay)
+		}
+		if o.host.crashed() {
+			return
+		}
+		w.journal.settle(handed, false, true)
+		err := b.Checkpoint(context.Background())
+		w.trace.add(o.host.id, "late checkpoint", o.lease.Token, outcome(err), b.Changes[len(b.Changes)-1].LSN)
+	})
 }
 
 // acknowledge is the user's checkpoint, and then that of an older batch, which

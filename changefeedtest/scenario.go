@@ -25,6 +25,7 @@ type scenario struct {
 	start      feed.StartKind
 	startAfter time.Duration // of a start time, from the beginning of the run
 	checkpoint changefeed.Checkpointing
+	late       bool // manual checkpoints also come from other goroutines, after the handler
 	filter     bool
 	waits      bool
 	maxItems   int
@@ -124,6 +125,8 @@ func newScenario(seed uint64) *scenario {
 	case d.chance(0.2):
 		s.checkpoint = changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
 	}
+	late := newDraw(seed, 0, "late checkpoints") // of its own, so that the other draws of a seed stay
+	s.late = s.checkpoint.Manual && late.chance(0.7)
 	s.filter = d.chance(0.15)
 	s.waits = d.chance(0.3)
 	s.maxItems = []int{0, 1, 5, 20, 100}[d.intn(5)]
