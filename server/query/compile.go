@@ -267,9 +267,14 @@ func (c *compiler) constructed(e expr) (evaluator, bool) {
 	}, constant
 }
 
-// emit compiles an expression whose JSON is wanted. A path's is copied as it is
-// stored: a number keeps its digits.
+// emit compiles an expression to an emitter of its JSON, and reports whether it is
+// constant. The JSON of a path is copied as it is stored: a number keeps its digits.
 func (c *compiler) emit(e expr) (emitter, bool) {
+	// An array or object can be an expression of GROUP BY itself. Its parts must not be
+	// compiled then: they would read the last document instead of the group.
+	if ev := c.overGroup(e); ev != nil {
+		return emitValue(ev), false
+	}
 	switch e := e.(type) {
 	case *array:
 		return c.emitArray(e)
@@ -289,10 +294,15 @@ func (c *compiler) emit(e expr) (emitter, bool) {
 		}
 	}
 	ev, constant := c.expr(e)
+	return emitValue(ev), constant
+}
+
+// emitValue returns the emitter of an evaluator's value.
+func emitValue(ev evaluator) emitter {
 	return func(f *frame, dst []byte) ([]byte, bool) {
 		v := ev(f)
 		return v.appendJSON(dst), v.kind != kindUndefined
-	}, constant
+	}
 }
 
 // emitArray leaves undefined elements out, as the service does.
