@@ -130,8 +130,9 @@ func (s *Server) authorizeKey(x *exchange, token wire.Token) (grant, error) {
 	kind, links := x.signed()
 	for _, link := range links {
 		payload := wire.Payload(x.r.Method, kind, link, x.header(wire.HeaderDate), x.header("Date"))
-		for _, k := range s.keys {
+		for i, k := range s.keys {
 			if hmac.Equal(k.key.Sign(payload), sig) {
+				x.signer = signer{key: i + 1}
 				return k.grant, nil
 			}
 		}

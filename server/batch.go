@@ -45,6 +45,8 @@ type batch struct {
 // batchOp is an operation that was read.
 type batchOp struct {
 	store.Operation
+	// patch is set instead of Operation.Change.
+	patch *itemPatch
 	// key is the operation's own; nil: it is the request's, or in the document.
 	key feed.PartitionKey
 	// err is what is wrong with it already.
@@ -70,6 +72,7 @@ func (s *Server) runBatch(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	x.conditions = &requestConditions{}
 	if x.flag(wire.HeaderBatchAtomic) {
 		return x.transact(c, b)
 	}
@@ -138,7 +141,7 @@ func (e batchEntry) read(kind store.OpKind, unpatchable [][]string) batchOp {
 			o.err = badRequest("the operation has no resourceBody")
 		}
 	case store.OpChange:
-		o.Change, o.err = patchBy(e.ResourceBody, unpatchable)
+		o.patch, o.err = parsePatch(e.ResourceBody, unpatchable)
 	case store.OpRead, store.OpDelete:
 	}
 	return o

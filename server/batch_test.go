@@ -48,7 +48,7 @@ func TestTransactionOfEveryOperation(t *testing.T) {
 	r := ts.batch(transaction, `[{"operationType":"Create","resourceBody":{"id":"b1","pk":"p"}},{"operationType":"Upsert","resourceBody":{"id":"b2","pk":"p"}},
 		{"operationType":"Upsert","resourceBody":{"id":"b2","pk":"p","v":2}},{"operationType":"Read","id":"b1"},{"operationType":"Replace","id":"old","resourceBody":{"id":"old","pk":"p","v":2}},
 		{"operationType":"Patch","id":"old","resourceBody":{"operations":[{"op":"incr","path":"/v","value":40}],"condition":"from c where c.v = 2"}},
-		{"operationType":"Delete","id":"away"},{"operationType":"Create","resourceBody":{"pk":"p"}}]`, 200, "201 201 200 200 200 200 204 201")
+		{"operationType":"Delete","id":"away"},{"operationType":"Create","resourceBody":{"id":"b3","pk":"p"}}]`, 200, "201 201 200 200 200 200 204 201")
 	if r[0].ETag == "" || r[0].ResourceBody["_etag"] != r[0].ETag || r[0].RequestCharge <= 0 || r[3].ResourceBody["id"] != "b1" || r[5].ResourceBody["v"] != 42.0 {
 		t.Errorf("%+v", r)
 	}
@@ -171,11 +171,11 @@ func TestBulkDoesEachOperationForItself(t *testing.T) {
 		{"operationType":"Read","partitionKey":"[\"p2\"]","id":"there"},
 		{"operationType":"Patch","partitionKey":"[\"p1\"]","id":"there","resourceBody":{"operations":[{"op":"incr","path":"/v","value":1}]}},
 		{"operationType":"Replace","partitionKey":"[\"p1\"]","id":"there","ifMatch":"\"other\"","resourceBody":{"id":"there","pk":"p1"}},
-		{"operationType":"Create","partitionKey":"[{}]","resourceBody":{"n":1}},
+		{"operationType":"Create","partitionKey":"[{}]","resourceBody":{"id":"none","n":1}},
 		{"operationType":"Create","resourceBody":{"id":"body","pk":7}},
 		{"operationType":"Create","partitionKey":"nonsense","resourceBody":{"id":"x","pk":7}},
 		{"operationType":"Delete","partitionKey":"[7]","id":"body"}]`, 207, "201 409 200 404 200 412 201 201 400 204")
-	if r[2].ResourceBody["v"] != 1.0 || r[4].ResourceBody["v"] != 2.0 || len(r[6].ResourceBody["id"].(string)) != 36 || r[1].Message == "" {
+	if r[2].ResourceBody["v"] != 1.0 || r[4].ResourceBody["v"] != 2.0 || r[6].ResourceBody["id"] != "none" || r[1].Message == "" {
 		t.Errorf("%+v", r)
 	}
 	ts.batch(inBulk, `[{"operationType":"Upsert","partitionKey":"[\"p2\"]","resourceBody":{"id":"k2","pk":"p2"}}]`, 200, "200")

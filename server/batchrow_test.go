@@ -146,7 +146,7 @@ func TestBulkOfDotNet(t *testing.T) {
 		row(hybridrow.Upsert, `["p2"]`, "", `{"id":"k2","pk":"p2"}`), row(hybridrow.Create, `["p1"]`, "", `{"id":"there","pk":"p1"}`), onlyNew,
 		row(hybridrow.Read, `["p1"]`, "there", ""), row(hybridrow.Read, `["p2"]`, "there", ""),
 		row(hybridrow.Patch, `["p1"]`, "there", `{"operations":[{"op":"incr","path":"/v","value":1}]}`),
-		row(hybridrow.Create, `[{}]`, "", `{"n":1}`), row(hybridrow.Create, "nonsense", "", `{"id":"x","pk":7}`), row(hybridrow.Delete, `["p2"]`, "k2", ""))
+		row(hybridrow.Create, `[{}]`, "", `{"id":"none","n":1}`), row(hybridrow.Create, "nonsense", "", `{"id":"x","pk":7}`), row(hybridrow.Delete, `["p2"]`, "k2", ""))
 	if !strings.Contains(string(r[5].Body), `"v":2`) || !strings.HasPrefix(string(r[1].Body), `{"code":"Conflict"`) || r[2].Body != nil || r[4].Charge <= 0 {
 		t.Errorf("%+v", r)
 	}

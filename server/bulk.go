@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -97,7 +96,7 @@ func chainsOf(ops []batchOp) [][]int {
 			id = idOf(o.Body)
 		}
 		at, known := of[id]
-		if !known || id == "" { // a document without id gets one that no other has
+		if !known || id == "" { // a document without an id is refused alone
 			at = len(chains)
 			of[id] = at
 			chains = append(chains, nil)
@@ -131,10 +130,7 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp,
 	if err := x.permitsKey(key); err != nil {
 		return batchResult{err: err}
 	}
-	result, err := perform(x.r.Context(), c, key, o.Operation)
-	if giveID(&o.Operation, err) {
-		result, err = perform(x.r.Context(), c, key, o.Operation)
-	}
+	result, err := x.perform(c, key, o)
 	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == store.OpRead {
 		answered.Add(-size)
 		result.Body = nil
@@ -143,8 +139,9 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp,
 	return batchResult{Result: result, err: err}
 }
 
-// perform does one operation for itself.
-func perform(ctx context.Context, c *store.Container, key feed.PartitionKey, o store.Operation) (store.Result, error) {
+// perform carries out one operation.
+func (x *exchange) perform(c *store.Container, key feed.PartitionKey, o batchOp) (store.Result, error) {
+	ctx := x.r.Context()
 	w := store.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}
 	switch o.Kind {
 	case store.OpCreate:
@@ -156,7 +153,7 @@ func perform(ctx context.Context, c *store.Container, key feed.PartitionKey, o s
 	case store.OpDelete:
 		return c.Delete(ctx, key, o.ID, w)
 	case store.OpChange:
-		return c.Change(ctx, key, o.ID, o.Change, w)
+		return x.patchItem(c, key, o.ID, o.patch, w)
 	case store.OpRead:
 	}
 	return c.Read(ctx, key, o.ID, store.ReadOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})

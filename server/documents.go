@@ -17,7 +17,8 @@ import (
 // POST docs (create, upsert), GET, PUT and DELETE docs/<id>: one document.
 //
 // Supported: the partition key from its header, or (create, upsert, replace) from the document; If-Match and
-// If-None-Match; Prefer: return=minimal; a document without id gets one; documents by rid in containers by rid.
+// If-None-Match; Prefer: return=minimal; documents by rid in containers by rid.
+// A document without an id is refused: the server makes none, like the service; SDKs that make ids do so themselves.
 // Not supported: triggers, which are refused; x-ms-indexing-directive and x-ms-consistency-level are taken and have no effect, since
 // there is no index to leave out and every answer is strongly consistent.
 //
@@ -77,33 +78,8 @@ func (x *exchange) postDocument(of func(*store.Container) write) error {
 	if err != nil {
 		return err
 	}
-	do, o := of(c), x.writeOptions()
-	r, err := do(x.r.Context(), key, body.text, o)
-	if bad := (*store.BadRequestError)(nil); errors.As(err, &bad) && bad.Kind == store.BadID {
-		// Looked for only now: nearly every document has one.
-		if with, missing := withID(body.text); missing {
-			r, err = do(x.r.Context(), key, with, o)
-		}
-	}
+	r, err := of(c)(x.r.Context(), key, body.text, x.writeOptions())
 	return x.sendWritten(r, err)
-}
-
-// withID returns the document with a new id, if it has none; missing is false if it has one, or is no object.
-func withID(body []byte) (with []byte, missing bool) {
-	d := jsontext.NewDecoder(bytes.NewReader(body))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return nil, false
-	}
-	at, empty := d.InputOffset(), d.PeekKind() == '}'
-	found, err := seek(d, "id")
-	if err != nil || found {
-		return nil, false
-	}
-	with = append(bytes.Clone(body[:at]), `"id":"`+newGUID()+`"`...)
-	if !empty {
-		with = append(with, ',')
-	}
-	return append(with, body[at:]...), true
 }
 
 // idOf is the id of a document; empty: it has none that is a string.

@@ -37,6 +37,10 @@ type exchange struct {
 	grant grant
 	// allowed is what a resource token allows; nil: the request has none.
 	allowed *allowance
+	// signer is the credential that signed the request.
+	signer signer
+	// conditions is set by the operations that evaluate conditions.
+	conditions *requestConditions
 
 	// What goes into the headers of the answer. session is a session token, lsn is
 	// left out when negative, count (of a page's items) likewise.

@@ -141,6 +141,7 @@ func (s *Server) authorizeResource(x *exchange, token wire.Token) (grant, error)
 	if p.Reach.digest() != c.reach {
 		return 0, forbidden("The resource token's permission %s is for another resource since the token was made: read it again for a new token.", p.ID)
 	}
+	x.signer = signer{database: c.database, user: c.user, permission: c.permission}
 	x.allowed = &allowance{reach: p.Reach, all: p.All && c.all}
 	if x.allowed.all {
 		return readWrite, nil

@@ -82,6 +82,10 @@ type Server struct {
 	// issuer is nil where there is none.
 	issuer *issuer
 
+	conditions conditionTimes
+	// judging is called before each evaluation of a condition in tests; nil outside them.
+	judging func()
+
 	metrics *metrics
 	faults  Faults
 	freezes freezes

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -34,21 +37,13 @@ func (x *exchange) transact(c *store.Container, b batch) error {
 		}
 		prepared[i] = o.Operation
 	}
-	results, err := c.Batch(x.r.Context(), key, prepared)
-	for {
-		failed := (*store.BatchError)(nil)
-		if !errors.As(err, &failed) {
-			break
+	results, err := x.commit(c, key, b.ops, prepared)
+	if failed := (*store.BatchError)(nil); errors.As(err, &failed) {
+		if large := (*store.TooLargeError)(nil); errors.As(failed.Err, &large) && large.What == "batch" {
+			return failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge, "%v", err)
 		}
-		// Documents without an id get one. Nothing was done yet: a bad id is found before anything is.
-		if !giveID(&prepared[failed.Index], failed.Err) {
-			if large := (*store.TooLargeError)(nil); errors.As(failed.Err, &large) && large.What == "batch" {
-				return failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge, "%v", err)
-			}
-			at := store.Result{Partition: failed.Partition, End: failed.End, Charge: failed.Charge}
-			return x.sendFailedBatch(b, failed.Index, batchResult{Result: at, err: failed.Err})
-		}
-		results, err = c.Batch(x.r.Context(), key, prepared)
+		at := store.Result{Partition: failed.Partition, End: failed.End, Charge: failed.Charge}
+		return x.sendFailedBatch(b, failed.Index, batchResult{Result: at, err: failed.Err})
 	}
 	if err != nil {
 		return above(err)
@@ -60,17 +55,101 @@ func (x *exchange) transact(c *store.Container, b batch) error {
 	return x.sendBatch(b, done)
 }
 
-// giveID gives a new id to the document of a create or upsert that failed because it has none; false: that wasn't why.
-func giveID(o *store.Operation, err error) bool {
-	bad := (*store.BadRequestError)(nil)
-	if !errors.As(err, &bad) || bad.Kind != store.BadID || o.Kind != store.OpCreate && o.Kind != store.OpUpsert {
-		return false
+// commit carries out the operations of a transaction.
+//
+// At first, small patches without a condition run in the store's sequencer. If there is another patch, the transaction is
+// rehearsed outside the sequencer, and committed if no item that it patches has changed meanwhile.
+func (x *exchange) commit(c *store.Container, key feed.PartitionKey, ops []batchOp, prepared []store.Operation) ([]store.Result, error) {
+	rehearse := false
+	for i, o := range ops {
+		if o.patch != nil {
+			prepared[i].Change = o.patch.inline
+			rehearse = rehearse || o.patch.condition != nil
+		}
 	}
-	with, missing := withID(o.Body)
-	if missing {
-		o.Body = with
+	if !rehearse {
+		results, err := c.Batch(x.r.Context(), key, prepared)
+		if !errors.Is(err, errNotInline) {
+			return results, err
+		}
 	}
-	return missing
+	var contended *store.BatchError
+	for range maxPatchAttempts {
+		if err := x.rehearse(c, key, ops, prepared); err != nil {
+			return nil, err
+		}
+		results, err := c.Batch(x.r.Context(), key, prepared)
+		if !errors.As(err, &contended) || !errors.Is(contended.Err, errContended) {
+			return results, err
+		}
+	}
+	return nil, contended
+}
+
+// rehearse evaluates the patches of a transaction outside the sequencer, and sets the Change of each to its outcome.
+//
+// It ends at the first operation that fails: either the transaction fails there, too, or an item has changed meanwhile. A
+// document that an earlier operation of the transaction wrote has no new system properties yet.
+func (x *exchange) rehearse(c *store.Container, key feed.PartitionKey, ops []batchOp, prepared []store.Operation) error {
+	for i, o := range ops {
+		if o.patch != nil {
+			prepared[i].Change = func([]byte) ([]byte, error) { return nil, errContended }
+		}
+	}
+	documents := map[string][]byte{} // of the operations so far, by id; nil: deleted
+	size := 0
+	for i, o := range ops {
+		switch o.Kind {
+		case store.OpCreate, store.OpUpsert:
+			documents[idOf(o.Body)] = o.Body
+		case store.OpReplace:
+			documents[o.ID] = o.Body
+		case store.OpDelete:
+			documents[o.ID] = nil
+		case store.OpRead:
+		case store.OpChange:
+			old, written := documents[o.ID]
+			etag := ""
+			if !written {
+				item, err := c.Read(x.r.Context(), key, o.ID, store.ReadOptions{})
+				x.charge += item.Charge
+				if bad := (*store.BadRequestError)(nil); errors.Is(err, feed.ErrNotFound) || errors.As(err, &bad) {
+					return nil // the transaction fails at it
+				} else if err != nil {
+					return above(err)
+				}
+				old, etag = item.Body, item.ETag
+			}
+			if old == nil {
+				return nil
+			}
+			after, err := x.patched(o.patch, old)
+			prepared[i].Change = rehearsed(etag, after, err)
+			if size += len(after); err != nil || size > store.MaxBatchResult {
+				return nil
+			}
+			documents[o.ID] = after
+		}
+	}
+	return nil
+}
+
+// rehearsed returns a Change with the outcome of a rehearsal on the version with the etag. An empty etag stands for a version
+// that the transaction itself makes.
+func rehearsed(etag string, after []byte, err error) func(old []byte) ([]byte, error) {
+	return func(old []byte) ([]byte, error) {
+		if etag != "" && !hasETag(old, etag) {
+			return nil, errContended
+		}
+		return after, err
+	}
+}
+
+// hasETag reports whether a document has an etag. The etag is among the document's last members.
+func hasETag(document []byte, etag string) bool {
+	const mark = `"_etag":"\"`
+	at := bytes.LastIndex(document, []byte(mark))
+	return at >= 0 && bytes.HasPrefix(document[at+len(mark):], []byte(strings.Trim(etag, `"`)+`\"`))
 }
 
 // sendFailedBatch answers that nothing was done, because one operation failed.

@@ -1,12 +1,13 @@
 package query
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
-// Filter is the condition of a patch. It doesn't change and may be used by any
-// number of goroutines.
+// Filter is the condition of a patch. It is safe for concurrent use.
 type Filter struct {
 	b *Bound
 }
@@ -31,23 +32,22 @@ func Condition(text string) (*Filter, error) {
 	return &Filter{b: b}, nil
 }
 
-// maxCondition is how long the condition of a patch is evaluated: the container's
-// other writes wait for it.
-const maxCondition = time.Second
+// errSlowCondition stops the evaluation of a condition at its limit.
+var errSlowCondition = errors.New("slow condition")
 
-// Match says whether the condition is true of a document. The error says that
-// doc is no JSON object, or, as an *[EvaluationError], why the condition can't be evaluated: it takes more
-// than a second, for example.
-func (f *Filter) Match(doc []byte) (bool, error) {
-	var began time.Time
+// Match reports whether the condition is true of a document. It takes at most limit, in
+// steps of some milliseconds. Errors: that of ctx; an *[EvaluationError], if the
+// evaluation takes longer or cannot be done; another, if doc is not a JSON object.
+func (f *Filter) Match(ctx context.Context, doc []byte, limit time.Duration) (bool, error) {
+	began := time.Now()
 	_, ok, err := f.b.Rows().While(func() error {
-		switch now := time.Now(); {
-		case began.IsZero():
-			began = now
-		case now.Sub(began) > maxCondition:
-			return &EvaluationError{Message: fmt.Sprintf("The condition takes more than %v to evaluate.", maxCondition)}
+		if time.Since(began) > limit {
+			return errSlowCondition
 		}
-		return nil
+		return ctx.Err()
 	}).Eval(doc)
+	if errors.Is(err, errSlowCondition) {
+		err = &EvaluationError{Message: fmt.Sprintf("The condition takes more than %v to evaluate.", limit.Round(time.Millisecond))}
+	}
 	return ok, err
 }

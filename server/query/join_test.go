@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/changefeed-go/changefeed/server/query"
 )
@@ -196,7 +197,7 @@ func TestWhatIsWrongWithSourcesAndSubqueriesIsToldInTheServicesCodes(t *testing.
 	}
 	if f, err := query.Condition(`from c where exists(select value x from x in c.list where x.k = 2)`); err != nil {
 		t.Error(err)
-	} else if ok, err := f.Match(listed[0]); err != nil || !ok {
+	} else if ok, err := f.Match(t.Context(), listed[0], time.Minute); err != nil || !ok {
 		t.Errorf("a subquery in a patch's condition: %v, %v", ok, err)
 	}
 }

@@ -138,18 +138,17 @@ func TestAnItemThatTakesTooLongIsAnError(t *testing.T) {
 	})
 }
 
-// Writes wait for the condition of a patch, so it has a second.
 func TestAConditionOfAPatchThatTakesLongIsAnError(t *testing.T) {
 	f, err := query.Condition(`FROM c WHERE EXISTS(SELECT VALUE undefined FROM a IN c.list JOIN b IN c.list JOIN d IN c.list)`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Match(wide(20_000))
+	_, err = f.Match(t.Context(), wide(20_000), time.Second)
 	var e *query.EvaluationError
 	if !errors.As(err, &e) || !strings.Contains(e.Message, "takes more than 1s") {
 		t.Errorf("an hour's condition: %v", err)
 	}
-	if ok, err := f.Match(wide(10)); ok || err != nil {
+	if ok, err := f.Match(t.Context(), wide(10), time.Second); ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
 }

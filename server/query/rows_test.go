@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/changefeed-go/changefeed/server/query"
 )
@@ -195,7 +196,7 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got, err := f.Match([]byte(sample)); err != nil || got != want {
+		if got, err := f.Match(t.Context(), []byte(sample), time.Minute); err != nil || got != want {
 			t.Errorf("%s: %v (%v), want %v", text, got, err, want)
 		}
 	}
