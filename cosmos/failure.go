@@ -24,16 +24,15 @@ const (
 // accounts that don't allow keys.
 const subDenied = 5000
 
-// failure says what a call's error means, in the words of [lease.Store]: 404 of a document is feed.ErrNotFound, 429 is
-// *feed.ThrottledError, and a missing right is named. After any other error the outcome is unknown.
+// failure converts a call's error into the terms of [lease.Store]: 429 is *feed.ThrottledError, and a missing
+// right is named. After any other error the outcome is unknown. A document that is not found is the caller's:
+// see [leaseStore.missed].
 func (d *documents) failure(op, action string, err error) error {
-	where := "container " + d.container + " of database " + d.database + " in " + d.account.host
+	where := d.what()
 	switch code, sub := status(err); {
 	case code == http.StatusTooManyRequests:
 		return fmt.Errorf("%s: %w", op, &feed.ThrottledError{RetryAfter: retryAfter(err)})
-	case isAbsent(err) && action != actionCreate && action != actionQuery:
-		return fmt.Errorf("%s: %w", op, feed.ErrNotFound)
-	case code == http.StatusNotFound && sub != wire.SubReadSessionNotAvailable:
+	case isMissing(err):
 		return fmt.Errorf("%s: there is no %s any more: %w", op, where, err)
 	case code == http.StatusUnauthorized:
 		return fmt.Errorf("%s: the credentials are refused for %s: %w", op, where, err)
@@ -46,10 +45,22 @@ func (d *documents) failure(op, action string, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// isAbsent reports whether the document, and no more than that, was not found.
+// what names the container in errors.
+func (d *documents) what() string {
+	return "container " + d.container + " of database " + d.database + " in " + d.account.host
+}
+
+// isAbsent reports whether an error is the answer 404 without a sub-status. It means that the document, or its
+// container, does not exist: gateways answer 1003 for a missing container only in part.
 func isAbsent(err error) bool {
 	code, sub := status(err)
 	return code == http.StatusNotFound && sub == wire.SubNone
+}
+
+// isMissing reports whether an error is the answer 404 to a request for a container.
+func isMissing(err error) bool {
+	code, sub := status(err)
+	return code == http.StatusNotFound && sub != wire.SubReadSessionNotAvailable
 }
 
 // The service says: ... does not have required RBAC permissions to perform action [Microsoft.DocumentDB/...] on resource [...].

@@ -8,7 +8,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -63,7 +62,7 @@ func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lease container: %w", err)
 	}
-	return &leaseStore{leases: l, codec: codec}, nil
+	return &leaseStore{leases: l, codec: codec, presence: newPresence(&l.documents)}, nil
 }
 
 const leaseRemedy = "use a container that is partitioned by /id for the leases"
@@ -94,26 +93,18 @@ func (l *Leases) check(p azcosmos.ContainerProperties) (keyed bool, err error) {
 // properties reads the container's properties, or makes the container where that was asked for.
 func (l *Leases) properties(ctx context.Context) (azcosmos.ContainerProperties, error) {
 	d := &l.documents
-	var read azcosmos.ContainerResponse
-	err := d.manage(ctx, func(ctx context.Context, db *azcosmos.DatabaseClient) error {
-		c, err := db.NewContainer(d.container)
-		if err != nil {
-			return err
-		}
-		read, err = c.Read(ctx, nil)
-		return err
-	})
-	if code, sub := status(err); code == 404 && sub != wire.SubReadSessionNotAvailable {
+	p, err := d.read(ctx)
+	if isMissing(err) {
 		if !l.options.Create {
-			return azcosmos.ContainerProperties{}, fmt.Errorf("there is no container %s in a database %s of %s for the leases: make it, partitioned by /id and with "+
+			return p, fmt.Errorf("there is no container %s in a database %s of %s for the leases: make it, partitioned by /id and with "+
 				"a time to live turned on (-1: no default), or set LeaseOptions.Create", d.container, d.database, d.account.host)
 		}
 		return l.create(ctx)
 	}
 	if err != nil {
-		return azcosmos.ContainerProperties{}, d.failure("read container", actionMetadata, err)
+		return p, d.failure("read container", actionMetadata, err)
 	}
-	return *read.ContainerProperties, nil
+	return p, nil
 }
 
 // create makes the container. Another host may have been faster.

@@ -275,35 +275,6 @@ func (p plain) Do(r *http.Request) (*http.Response, error) {
 	return p.Client.Do(r)
 }
 
-// A document that is there no more is feed.ErrNotFound, which an owner answers by putting its lease back. A container that is
-// there no more isn't.
-func TestDeletedContainerIsNoDeletedLease(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
-		leaseContainer(t, s)
-		ctx := t.Context()
-		opened, err := account(t, s, cosmos.Options{}).Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := opened.Create(ctx, lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.DB.DeleteContainer(ctx, "db", "leases"); err != nil {
-			t.Fatal(err)
-		}
-		_, err = opened.Update(ctx, l)
-		_, createErr := opened.Create(ctx, l)
-		_, listErr := opened.List(ctx)
-		for what, err := range map[string]error{"update": err, "create": createErr, "list": listErr, "delete": opened.Delete(ctx, l)} {
-			if errors.Is(err, feed.ErrNotFound) {
-				t.Errorf("%s: %v, which says that the lease alone is gone", what, err)
-			}
-			wantWords(t, err, "no container leases of database db")
-		}
-	})
-}
-
 // 429 comes back at once and as such: the caller's lease runs, and the SDK's own attempts would take minutes of it.
 func TestThrottledLeaseRequestIsAnsweredAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {

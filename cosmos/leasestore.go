@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -23,6 +24,8 @@ import (
 type leaseStore struct {
 	leases *Leases
 	codec  lease.Codec
+	// presence tells a missing document from a missing container.
+	presence *presence
 
 	mu      sync.Mutex // guards charged
 	charged float64
@@ -116,8 +119,8 @@ func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
 		res, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(id), id, nil)
 		return res.Response, err
 	})
-	if err != nil && !isAbsent(err) {
-		return s.failure("delete the marker", actionDelete, err)
+	if err = s.missed(ctx, "delete the marker", actionDelete, err); !errors.Is(err, feed.ErrNotFound) {
+		return err
 	}
 	return nil
 }
@@ -158,7 +161,7 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 		return s.refused(ctx, l, body, x, err)
 	}
 	if err != nil {
-		return lease.Lease{}, s.failure("update lease "+l.Token, actionReplace, err)
+		return lease.Lease{}, s.missed(ctx, "update lease "+l.Token, actionReplace, err)
 	}
 	return written(l, res), nil
 }
@@ -174,10 +177,7 @@ func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 		_, err := s.refused(ctx, l, nil, x, err)
 		return err
 	}
-	if err != nil {
-		return s.failure("delete lease "+l.Token, actionDelete, err)
-	}
-	return nil
+	return s.missed(ctx, "delete lease "+l.Token, actionDelete, err)
 }
 
 // withContent asks for the document in the answer, for its _ts, and for the write to be refused when the
@@ -223,7 +223,7 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 		// Not "throttled", which would say that nothing was written.
 		return lease.Lease{}, fmt.Errorf("%s: %v", op, err) //nolint:errorlint // see above
 	case err != nil:
-		return lease.Lease{}, s.failure(op, actionRead, err)
+		return lease.Lease{}, s.missed(ctx, op, actionRead, err)
 	}
 	current, err := s.codec.Decode(res.Value)
 	switch {
@@ -280,6 +280,27 @@ func (s *leaseStore) call(ctx context.Context, kind requestKind, key string,
 
 func (s *leaseStore) failure(op, action string, err error) error {
 	return s.leases.documents.failure(op, action, err)
+}
+
+// missed is failure for a request for one document; nil stays nil. It returns feed.ErrNotFound when the document
+// does not exist and its container does. Without the second look the owners of all leases of a container that was
+// deleted would take each lease for deleted, and put it back.
+func (s *leaseStore) missed(ctx context.Context, op, action string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !isAbsent(err):
+		return s.failure(op, action, err)
+	}
+	there, confirmErr := s.presence.confirm(ctx)
+	switch {
+	case confirmErr != nil: // %v: the error of one request is none of the other
+		return fmt.Errorf("%s: not found, and %s cannot be read to tell whether it is the lease or the container: %v", op, //nolint:errorlint // see above
+			s.leases.documents.what(), confirmErr)
+	case !there:
+		return s.failure(op, action, err)
+	}
+	return fmt.Errorf("%s: %w", op, feed.ErrNotFound)
 }
 
 var (
