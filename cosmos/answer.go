@@ -123,13 +123,22 @@ func (a *answer) moved() bool {
 	return a.is(http.StatusForbidden, subWriteForbidden, subAccountNotFound)
 }
 
-// wait is how long the service wants a client to wait; 0 if it doesn't say.
-func (a *answer) wait() time.Duration {
-	if ms, err := strconv.ParseInt(a.header.Get(wire.HeaderRetryAfter), 10, 32); err == nil && ms > 0 {
-		return time.Duration(ms) * time.Millisecond
-	}
-	if seconds, err := strconv.ParseInt(a.header.Get("Retry-After"), 10, 32); err == nil && seconds > 0 {
-		return time.Duration(seconds) * time.Second
+// wait returns how long the service asks the client to wait; 0 if it does not say.
+func (a *answer) wait() time.Duration { return waitOf(a.header) }
+
+// maxWait bounds the time that an answer can ask a client to wait.
+const maxWait = time.Hour
+
+// waitOf returns the time in x-ms-retry-after-ms, else in Retry-After, which is in seconds; 0 if there is neither.
+func waitOf(h http.Header) time.Duration {
+	for _, field := range []struct {
+		name string
+		unit time.Duration
+	}{{wire.HeaderRetryAfter, time.Millisecond}, {"Retry-After", time.Second}} {
+		n, err := strconv.ParseFloat(h.Get(field.name), 64)
+		if err == nil && n > 0 {
+			return time.Duration(min(n, float64(maxWait/field.unit)) * float64(field.unit))
+		}
 	}
 	return 0
 }

@@ -128,7 +128,8 @@ func (b *Bulk) spent(charge float64) {
 
 // Do carries out operations, each for itself, in no order: what has to come later goes into a later call. The results are in the
 // order of the operations. What is throttled is sent again after the time that the service names, and what addresses a partition
-// that was split or merged is sent to those that took over.
+// that was split or merged is sent to those that took over. An operation for whose item an answer has no room (413, sub-status
+// 3402) is sent again with the next request.
 //
 // An operation may have been carried out by an attempt whose answer was lost: then it is answered as if another had done
 // the same before (409, 412, 404). An error says that it isn't known of any operation whether it was carried out:
@@ -372,12 +373,15 @@ func (r *bulkRun) take(ops []bulkOp, body []byte) error {
 		return errBulkAnswer
 	}
 	for i, got := range results {
-		switch got.Status {
-		case http.StatusTooManyRequests, statusRetryWith:
+		switch {
+		case got.Status == http.StatusTooManyRequests, got.Status == statusRetryWith:
 			r.retry(ops[i:i+1], time.Duration(got.Wait)*time.Millisecond, false)
-		case http.StatusGone:
+		case got.Status == http.StatusGone:
 			r.retry(ops[i:i+1], 0, true)
-		case http.StatusRequestTimeout, http.StatusServiceUnavailable:
+		case got.Status == http.StatusRequestEntityTooLarge && got.Sub == wire.SubBatchResponseTooLarge:
+			// The items of the other operations have filled the answer. This operation was not carried out.
+			r.retry(ops[i:i+1], 0, false)
+		case got.Status == http.StatusRequestTimeout, got.Status == http.StatusServiceUnavailable:
 			r.retry(ops[i:i+1], bulkPause, false)
 		default:
 			r.mu.Lock()

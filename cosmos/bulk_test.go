@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -129,6 +131,64 @@ func TestBulkSortsKeysToTheirPartitionsAndFollowsSplits(t *testing.T) {
 		if n := count(t, db, c); n != 1050 {
 			t.Errorf("%d documents; want 1050", n)
 		}
+	}
+}
+
+// An answer has room for 4 MiB of items. The operations beyond that are not done, and have to be sent again.
+func TestBulkSendsOperationsAgainForWhichTheAnswerHadNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, account := onServer()(t)
+		changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
+		bulk := account.Bulk("db", "items", cosmos.BulkOptions{})
+		writes, reads := upserts(0, 60), make([]cosmos.BulkOperation, 60)
+		for i := range writes {
+			writes[i].Body = json.RawMessage(fmt.Sprintf(`{"id":"%d","pk":"key %d","text":"%s"}`, i, i, strings.Repeat("x", 500_000)))
+			reads[i] = cosmos.BulkOperation{Kind: cosmos.BulkRead, Key: writes[i].Key, ID: fmt.Sprint(i)}
+		}
+		for _, ops := range [][]cosmos.BulkOperation{writes, reads} {
+			results, err := bulk.Do(t.Context(), ops)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range results {
+				if !r.Done() || ops[i].Kind == cosmos.BulkRead && len(r.Body) < 500_000 {
+					t.Fatalf("%s %d: %d/%d, %d bytes", ops[i].Kind, i, r.Status, r.SubStatus, len(r.Body))
+				}
+			}
+		}
+	})
+}
+
+// An operation that is answered with 410 goes to the partition that has its key now: the list of partitions is read
+// again before it is sent again.
+func TestBulkAsksForThePartitionsAfterAnOperationOfAGonePartition(t *testing.T) {
+	var sent []string
+	lists := 0
+	bulk := scriptedAccount(t, func(r *http.Request, w *httptest.ResponseRecorder) {
+		if strings.HasSuffix(r.URL.Path, "/pkranges") {
+			if r.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			lists++
+			w.Header().Set("Etag", `"1"`)
+			_, _ = fmt.Fprintf(w, `{"_rid":"Gis8AYAAAAE=","PartitionKeyRanges":[{"id":"%d","minInclusive":"","maxExclusive":"FF"}]}`, lists)
+			return
+		}
+		partition := r.Header.Get(wire.HeaderPartitionID)
+		sent = append(sent, partition)
+		if partition == "1" {
+			_, _ = w.WriteString(`[{"statusCode":410,"subStatusCode":1002}]`)
+			return
+		}
+		_, _ = w.WriteString(`[{"statusCode":201}]`)
+	}).Bulk("shop", "orders", cosmos.BulkOptions{})
+	results, err := bulk.Do(t.Context(), upserts(0, 1))
+	if err != nil || !results[0].Done() {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	if got := strings.Join(sent, " "); got != "1 2" {
+		t.Errorf("sent to the partitions %s; want to 1, which is gone, and to 2, which took over", got)
 	}
 }
 

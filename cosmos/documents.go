@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -223,20 +222,11 @@ func status(err error) (code, sub int) {
 	return refused.StatusCode, sub
 }
 
-// header is a header of the answer that an error is.
-func header(err error, name string) string {
+// headerOf returns the header of the answer that an error is, nil if it is none.
+func headerOf(err error) http.Header {
 	var refused *azcore.ResponseError
 	if !errors.As(err, &refused) || refused.RawResponse == nil {
-		return ""
+		return nil
 	}
-	return refused.RawResponse.Header.Get(name)
-}
-
-// retryAfter is how long the service wants to be left alone.
-func retryAfter(err error) time.Duration {
-	ms, parseErr := strconv.ParseFloat(header(err, wire.HeaderRetryAfter), 64)
-	if parseErr != nil || !(ms > 0) {
-		return 0
-	}
-	return time.Duration(min(ms, float64(time.Hour/time.Millisecond)) * float64(time.Millisecond))
+	return refused.RawResponse.Header
 }

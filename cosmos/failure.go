@@ -31,7 +31,7 @@ func (d *documents) failure(op, action string, err error) error {
 	where := d.what()
 	switch code, sub := status(err); {
 	case code == http.StatusTooManyRequests:
-		return fmt.Errorf("%s: %w", op, &feed.ThrottledError{RetryAfter: retryAfter(err)})
+		return fmt.Errorf("%s: %w", op, &feed.ThrottledError{RetryAfter: waitOf(headerOf(err))})
 	case isMissing(err):
 		return fmt.Errorf("%s: there is no %s any more: %w", op, where, err)
 	case code == http.StatusUnauthorized:

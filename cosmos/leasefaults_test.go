@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/lease/leasetest"
 	"github.com/changefeed-go/changefeed/server"
@@ -240,6 +242,47 @@ func TestListingTellsTheServicesClock(t *testing.T) {
 		silent = true
 		if listing, err = opened.List(t.Context()); err != nil || !listing.Now.IsZero() {
 			t.Errorf("a service that doesn't tell its time: %v, %v; want none", listing.Now, err)
+		}
+	})
+}
+
+// pagedFirst answers the first page of each query without a document and with a continuation, as the service does for a
+// partition in which a query finds nothing.
+type pagedFirst struct{ *http.Client }
+
+func (p pagedFirst) Do(r *http.Request) (*http.Response, error) {
+	const start = "start"
+	if strings.Contains(r.Header.Get("Content-Type"), "query") {
+		switch r.Header.Get(wire.HeaderContinuation) {
+		case "":
+			w := httptest.NewRecorder()
+			w.Header().Set(wire.HeaderContinuation, start)
+			_, _ = w.WriteString(`{"_rid":"","Documents":[],"_count":0}`)
+			answer := w.Result()
+			answer.Request = r
+			return answer, nil
+		case start:
+			r.Header.Del(wire.HeaderContinuation)
+		}
+	}
+	return p.Client.Do(r)
+}
+
+// A listing that ends at an empty page shows a gap that isn't one, and leases are made that exist.
+func TestListingGoesOnAfterAnEmptyPage(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		var o cosmos.Options
+		o.Transport = pagedFirst{s.Client()}
+		opened, err := account(t, s, o).Leases("db", "leases", cosmos.LeaseOptions{}).Open(t.Context(), fakeKey)
+		if err == nil {
+			_, err = opened.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listing, err := opened.List(t.Context()); err != nil || len(listing.Leases) != 1 {
+			t.Errorf("%d leases, %v; want 1", len(listing.Leases), err)
 		}
 	})
 }

@@ -213,7 +213,7 @@ var errStale = errors.New("its document is another than expected, and a read sho
 func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x *exchange, cause error) (lease.Lease, error) {
 	o := &azcosmos.ItemOptions{}
 	// The read may be answered by a replica that the other write hasn't reached yet; a session that has seen it may not.
-	if session := header(cause, wire.HeaderSessionToken); session != "" {
+	if session := headerOf(cause).Get(wire.HeaderSessionToken); session != "" {
 		o.SessionToken = &session
 	}
 	res, err := s.readPatiently(ctx, l, o)
@@ -250,7 +250,7 @@ func (s *leaseStore) readPatiently(ctx context.Context, l lease.Lease, o *azcosm
 		if code, _ := status(err); code != http.StatusTooManyRequests {
 			return res, err
 		}
-		timer := time.NewTimer(max(retryAfter(err), leastPause))
+		timer := time.NewTimer(max(waitOf(headerOf(err)), leastPause))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

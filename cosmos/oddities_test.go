@@ -43,13 +43,19 @@ func (f scripted) Do(r *http.Request) (*http.Response, error) {
 // scriptedSource reads from a function.
 func scriptedSource(t *testing.T, f scripted) *cosmos.Source {
 	t.Helper()
+	return scriptedAccount(t, f).Source("shop", "orders", cosmos.SourceOptions{})
+}
+
+// scriptedAccount is an account whose service is a function.
+func scriptedAccount(t *testing.T, f scripted) *cosmos.Account {
+	t.Helper()
 	var o cosmos.Options
 	o.Transport, o.Retry.MaxRetries = f, -1
 	a, err := cosmos.WithKey("https://a.b/", wire.EmulatorKey, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.Source("shop", "orders", cosmos.SourceOptions{})
+	return a
 }
 
 // The list comes in pages, and in increments that name whom they replace.

@@ -225,10 +225,14 @@ func TestRangesAndKeysAreAddressed(t *testing.T) {
 	}
 }
 
-// A key that isn't in the range has no changes there; the position moves on all the same.
+// A key that isn't in the range has no changes there, and those of the range's other keys are not shown in their
+// stead; the position moves on all the same.
 func TestAKeyOutsideOfItsRangeShowsNothing(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	r.write("a", "1")
+	for i := range 20 {
+		r.write(fmt.Sprint("other ", i), "1")
+	}
 	point, err := r.container.KeyRange(feed.PartitionKey{"a"})
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +242,7 @@ func TestAKeyOutsideOfItsRangeShowsNothing(t *testing.T) {
 		want int
 	}{{feed.Range{Min: "", Max: point.Min}, 0}, {feed.Range{Min: point.Min, Max: feed.MaxEPK}, 1}, {feed.Range{Min: point.Min + "00", Max: feed.MaxEPK}, 0}} {
 		page := r.read(feed.Request{Range: c.keys, Key: feed.PartitionKey{"a"}, From: feed.Beginning()})
-		if len(page.Changes) != c.want || page.Continuation != `"1"` {
+		if len(page.Changes) != c.want || page.Continuation != `"21"` {
 			t.Errorf("in %s the key shows %d changes up to %s; want %d", c.keys, len(page.Changes), page.Continuation, c.want)
 		}
 	}

@@ -261,6 +261,25 @@ func TestReplicateWithoutMovesDoublesAndSaysSo(t *testing.T) {
 	})
 }
 
+// The documents at 20 places are read by one bulk request, whose answer has room for eight of them.
+func TestReplicateWithoutMovesCopiesManyLargeDocuments(t *testing.T) {
+	onStage(t, func(s *stage) {
+		cfg := s.config()
+		cfg.NoMoves = true
+		text := strings.Repeat("x", 500_000)
+		for round := range 2 {
+			for i := range 20 {
+				body := fmt.Sprintf(`{"id":"%d","customer":"customer 1","product":"lamp","n":%d,"text":%q}`, i, round, text)
+				if _, err := s.from.Upsert(s.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.run(cfg)
+			s.equal(20)
+		}
+	})
+}
+
 func TestReplicateStopsAtTwoDocumentsThatWouldBecomeOneAndNamesThem(t *testing.T) {
 	for _, versions := range []bool{false, true} {
 		onStage(t, func(s *stage) {
