@@ -90,6 +90,9 @@ func (db *DB) start() error {
 	if err := checkFormat(db.options.FS, db.path()); err != nil {
 		return err
 	}
+	if err := checkLogs(db.options.FS, db.path()); err != nil {
+		return db.openFault(err)
+	}
 	p, err := openPebble(db.path(), db.pebbleOptions())
 	if err != nil {
 		return db.openFault(err)
@@ -110,6 +113,9 @@ func (db *DB) start() error {
 // openFault is fault for an error of opening: what isn't the system's refusal is
 // damage, and so is a file that is missing.
 func (db *DB) openFault(err error) error {
+	if known := (*CorruptError)(nil); errors.As(err, &known) {
+		return db.fault(err)
+	}
 	var refused syscall.Errno
 	if errors.As(err, &refused) && refused != syscall.ENOENT {
 		return fmt.Errorf("open store %s: %w", db.path(), err)

@@ -41,7 +41,7 @@ func (h *hookFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.Op
 }
 
 func (h *hookFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	h.before(fileOp{"dir", name})
+	h.before(fileOp{"dir", old + " to " + name})
 	f, err := h.FS.ReuseForWrite(old, name, c)
 	return h.wrap(f, name, err)
 }
