@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/demo"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
@@ -94,8 +92,8 @@ func runDemo(ctx context.Context, cfg demo.Config, in io.Reader, out io.Writer) 
 	ctx, interrupt := context.WithCancel(ctx)
 	defer interrupt()
 	endView := func() error { return nil }
-	if terminal(in) && terminal(out) {
-		live := demo.NewLive(ctx, in, out, interrupt)
+	if screen := terminalOf(out); screen != nil && terminal(in) {
+		live := demo.NewLive(ctx, in, screen, interrupt)
 		cfg.View, endView = live, live.Close
 	} else {
 		cfg.View = demo.NewPlain(out)
@@ -115,10 +113,4 @@ func runDemo(ctx context.Context, cfg demo.Config, in io.Reader, out io.Writer) 
 		return errReported
 	}
 	return nil
-}
-
-// terminal reports whether f is one.
-func terminal(f any) bool {
-	file, ok := f.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -2,15 +2,9 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"testing"
-
-	"github.com/spf13/cobra"
 )
 
 // command runs the command in this process.
@@ -79,32 +73,6 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		}
 		if !strings.Contains(errOut, "--help") {
 			t.Errorf("%v: nobody says where help is: %q", c.args, errOut)
-		}
-	}
-}
-
-// A store that couldn't be closed may lack what was written: "interrupted" alone would hide that.
-func TestWhatFailsAfterASignalIsTold(t *testing.T) {
-	full := fmt.Errorf("close the store: %w", syscall.ENOSPC)
-	canceled := fmt.Errorf("read: %w", context.Canceled)
-	for _, c := range []struct {
-		err  error
-		code int
-	}{
-		{full, exitFailed},
-		{errors.Join(canceled, full), exitFailed},
-		{fmt.Errorf("serve: %w", errors.Join(canceled, errors.Join(nil, full))), exitFailed},
-		{canceled, exitInterrupted},
-		{errors.Join(canceled, context.Canceled), exitInterrupted},
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		var said strings.Builder
-		cmd := &cobra.Command{}
-		cmd.SetErr(&said)
-		code := exit(ctx, cmd, c.err)
-		if code != c.code || !strings.Contains(said.String(), "interrupted") || strings.Contains(said.String(), full.Error()) != (c.code == exitFailed) {
-			t.Errorf("%v: status %d, %q", c.err, code, &said)
 		}
 	}
 }

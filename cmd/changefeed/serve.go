@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,9 +58,6 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 			_, rest, _ := strings.Cut(version.String(), " ")
 			cfg.Version, _, _ = strings.Cut(rest, " ")
 			cfg.Out, cfg.Log = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			// Who asks to be told of SIGPIPE, as main does for its output, is told of every connection that a
-			// client breaks. A server lives on without readers of either.
-			signal.Ignore(syscall.SIGPIPE)
 			err := serve.Run(cmd.Context(), cfg)
 			var config *serve.ConfigError
 			if errors.As(err, &config) {

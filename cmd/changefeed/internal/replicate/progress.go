@@ -93,7 +93,7 @@ func (p *progress) left() (time.Duration, bool) {
 	return left.Round(time.Second), true
 }
 
-// say prints a line. That nobody reads it doesn't end a replication.
+// say prints a line. The caller of Run notices that its output has no reader, and ends ctx.
 func (p *progress) say(format string, args ...any) {
 	text := fmt.Sprintf(format+"\n", args...)
 	p.mu.Lock()

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// The exit codes. A signal ends a command with exitSignal and its number, as shells report it.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitSignal      = 128
+	exitInterrupted = exitSignal + int(syscall.SIGINT)
+	exitUnread      = exitSignal + int(syscall.SIGPIPE)
+)
+
+// endedError is the cause of a command's context that ended before the command did. It is
+// [context.Canceled] to errors.Is.
+type endedError struct {
+	reason string
+	status int
+}
+
+func (e *endedError) Error() string { return e.reason }
+
+// Is reports whether target is what contexts without a cause end with.
+func (*endedError) Is(target error) bool { return target == context.Canceled }
+
+// errUnread ends a command whose standard output was closed by its reader.
+var errUnread = &endedError{reason: "nobody reads the output", status: exitUnread}
+
+// untilSignal returns a context that a signal ends. The first one lets the command tidy up.
+// A second one has its usual effect and ends the process at once.
+func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, endingSignals()...)
+	go func() {
+		select {
+		case s := <-received:
+			signal.Stop(received)
+			status := exitFailed
+			if number, known := s.(syscall.Signal); known {
+				status = exitSignal + int(number)
+			}
+			cancel(&endedError{reason: "interrupted", status: status})
+		case <-ctx.Done():
+			signal.Stop(received)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// endingSignals returns the signals that end a command: SIGHUP is not one under nohup.
+func endingSignals() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
+}
+
+// interruption returns the exit code of a command that ended early with err, and what to print
+// about it. Errors beside the end of the context make it a failure.
+func interruption(ctx context.Context, err error) (code int, text string) {
+	ended := &endedError{reason: "interrupted", status: exitInterrupted} // as by a key of the demo
+	_ = errors.As(context.Cause(ctx), &ended)                            // else it stays so
+	if rest := besidesCanceled(err); rest != nil {
+		return exitFailed, fmt.Sprintf("%s, and it did not end well: %s", ended.reason, plainText(rest))
+	}
+	if ended == errUnread {
+		return ended.status, ""
+	}
+	return ended.status, ended.reason
+}
+
+// besidesCanceled returns the errors of err that do not come from the end of a context; nil if
+// all do.
+func besidesCanceled(err error) error {
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return nil
+	}
+	var rest []error
+	for _, e := range joined.Unwrap() {
+		rest = append(rest, besidesCanceled(e))
+	}
+	return errors.Join(rest...)
+}

@@ -1,0 +1,145 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// cutter cuts connections in the middle of requests and answers.
+type cutter struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu   sync.Mutex // guards the rest
+	draw *rand.Rand
+	cuts int
+}
+
+// Dial has the form of http.Transport.DialContext.
+func (c *cutter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Some live for a few requests, and some do not outlive their first.
+	return &mortalConn{Conn: conn, cutter: c, read: c.draw.IntN(40 << 10), write: c.draw.IntN(40 << 10)}, nil
+}
+
+// mortalConn is a connection that is cut after so many bytes.
+type mortalConn struct {
+	net.Conn
+	cutter *cutter
+
+	mu          sync.Mutex // guards the rest
+	read, write int
+	cut         bool
+}
+
+func (c *mortalConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	return c.spend(&c.read, n, err)
+}
+
+func (c *mortalConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	part := min(len(p), c.write+1)
+	c.mu.Unlock()
+	n, err := c.Conn.Write(p[:part])
+	return c.spend(&c.write, n, err)
+}
+
+// spend takes n bytes from what is left, and cuts the connection when there is nothing.
+func (c *mortalConn) spend(left *int, n int, err error) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *left -= n; *left >= 0 || err != nil || c.cut {
+		return n, err
+	}
+	c.cut = true
+	c.cutter.mu.Lock()
+	c.cutter.cuts++
+	c.cutter.mu.Unlock()
+	_ = c.Close()
+	return 0, net.ErrClosed
+}
+
+// A connection that breaks costs a repetition, and neither the run nor a document.
+func TestReplicateCompletesThoughItsConnectionsAreCutAgainAndAgain(t *testing.T) {
+	for name, versions := range map[string]bool{"latest": false, "avad": true} {
+		t.Run(name, func(t *testing.T) {
+			original := http.DefaultTransport // connect clones it for every account
+			defer func() { http.DefaultTransport = original }()
+			synctest.Test(t, func(t *testing.T) { replicateThroughCuts(t, versions) })
+		})
+	}
+}
+
+func replicateThroughCuts(t *testing.T, versions bool) {
+	t.Helper()
+	server := changefeedtest.NewServer(t)
+	network, ok := server.Client().Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("the transport is a %T", server.Client().Transport)
+	}
+	cuts := &cutter{dial: network.DialContext, draw: rand.New(rand.NewPCG(1, 2))}
+	http.DefaultTransport = &http.Transport{DialContext: cuts.Dial}
+
+	s := &stage{T: t, said: &lines{}}
+	retention := store.ContainerProperties{Partitions: 3, Retention: time.Hour}
+	from, to := retention, retention
+	from.ID, from.KeyPaths = "orders", []string{"/customer"}
+	to.ID, to.KeyPaths = "by-product", []string{"/product"}
+	s.from = changefeedtest.NewContainer(t, server.DB, "shop", from)
+	s.to = changefeedtest.NewContainer(t, server.DB, "shop", to)
+	var err error
+	if s.account, err = connect.OpenSettings(t.Context(), connect.Settings{Endpoint: server.Endpoint, Key: server.Key}); err != nil {
+		t.Fatal(err)
+	}
+	s.account.DB = server.DB
+	cfg := s.config()
+	cfg.Versions = versions
+
+	const count = 300
+	s.fill(count)
+	changes := sync.WaitGroup{}
+	changes.Go(func() { // while it is copied
+		for i := range 50 {
+			time.Sleep(200 * time.Millisecond)
+			s.write("7", "customer 7", "product 7", i)
+			s.write("9", "customer 9", []string{"product 9", "product 3"}[i%2], i)
+		}
+	})
+	// A run may fail, and then says so. It must not end without an error before it has caught up.
+	runs := 0
+	finish := func() {
+		t.Helper()
+		for err := errors.New("not run yet"); err != nil; err = Run(t.Context(), cfg) {
+			if runs++; runs > 20 {
+				t.Fatalf("run %d: %v\n%s", runs, err, s.said)
+			}
+		}
+	}
+	finish()
+	changes.Wait()
+	finish() // what was written in the last seconds of the first
+	s.equal(count)
+	if cuts.cuts < 20 {
+		t.Errorf("only %d connections were cut", cuts.cuts)
+	}
+	t.Logf("%d runs, %d cuts", runs, cuts.cuts)
+	if err := s.account.Close(); err != nil {
+		t.Error(err)
+	}
+}

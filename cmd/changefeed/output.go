@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// output is the standard output. The first write that nobody can read any more ends the
+// command. A SIGPIPE would not do: sockets raise it too, when their peers close them.
+type output struct {
+	io.Writer
+	// unread ends the command.
+	unread func(error)
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		err = errUnread
+		o.unread(err)
+	}
+	return n, err
+}
+
+// terminalOf returns the terminal that a command reads or writes; nil if it is not a terminal.
+func terminalOf(f any) *os.File {
+	if o, wrapped := f.(*output); wrapped {
+		f = o.Writer
+	}
+	file, ok := f.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return file
+}
+
+// terminal reports whether f is one.
+func terminal(f any) bool { return terminalOf(f) != nil }
