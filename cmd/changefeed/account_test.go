@@ -120,7 +120,7 @@ func TestTailSaysBeforeItPrintsThatThePlaceCantBeKept(t *testing.T) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
 	place := filepath.Join(t.TempDir(), "place")
-	if code, _, errOut := a.run("tail", "--mode", "all-versions", "--from", "now", "--position", place); code != exitFailed || strings.Count(errOut, "\n") != 1 {
+	if code, _, errOut := a.run("tail", "--mode", "avad", "--from", "now", "--position", place); code != exitFailed || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("a read that fails isn't told of in a line: status %d: %s", code, errOut)
 	}
 	if left, err := os.ReadDir(filepath.Dir(place)); err != nil || len(left) != 0 {

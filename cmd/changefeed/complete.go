@@ -13,7 +13,7 @@ import (
 
 // offered are the values of flags that have few.
 var offered = map[string][]cobra.Completion{
-	"dialect": dialects(), "mode": {"latest", "all-versions"}, "tls": {"self-signed", "off"}, "log-level": {"debug", "info", "warn", "error"},
+	"dialect": dialects(), "mode": {modeLatest, modeAVAD}, "tls": {"self-signed", "off"}, "log-level": {"debug", "info", "warn", "error"},
 	"from": {"beginning", "now", "after:0"}, "start": {"beginning", "marker"},
 }
 
@@ -39,9 +39,6 @@ func completed(cmd *cobra.Command) *cobra.Command {
 				return
 			}
 			values := offered[f.Name]
-			if f.Name == "mode" && cmd.Name() == "replicate" {
-				values = []cobra.Completion{"latest", "avad"}
-			}
 			if f.Name == "from" && cmd.Name() == "replicate" {
 				values = nil
 			}

@@ -35,7 +35,7 @@ the lock and the marker are repaired.
 The exit status is 0 when nothing is wrong (any more), else 1.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options, err := checkOptions(mode, start, covered)
+			options, err := checkOptions(mode, start, covered, cmd.ErrOrStderr())
 			if err != nil {
 				return &usageError{err}
 			}
@@ -47,7 +47,7 @@ The exit status is 0 when nothing is wrong (any more), else 1.`,
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair what is wrong, after its plan was shown and confirmed")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "carry out the plan without asking")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON (not with --repair)")
-	cmd.Flags().StringVar(&mode, "mode", "", "the processor's `mode`: latest or all-versions (default: that of most leases)")
+	cmd.Flags().StringVar(&mode, "mode", "", modeHelp+" (default: that of most leases)")
 	cmd.Flags().StringVar(&covered, "range", "", "`MIN-MAX`, the part of the container that the processor covers, where its hosts are configured so (default: everything)")
 	cmd.Flags().StringVar(&start, "start", "beginning", "`start` of a lease that is made for a hole: beginning, marker (when the marker was made: right where the processor starts from now), or a time")
 	return o.changes(cmd, "")
@@ -57,7 +57,7 @@ The exit status is 0 when nothing is wrong (any more), else 1.`,
 const atMarker = "marker"
 
 // checkOptions reads the flags.
-func checkOptions(mode, start, covered string) (func(leases.Survey) (leases.Options, error), error) {
+func checkOptions(mode, start, covered string, warnings io.Writer) (func(leases.Survey) (leases.Options, error), error) {
 	var o leases.Options
 	if covered != "" {
 		lower, upper, ok := strings.Cut(strings.ToUpper(covered), "-")
@@ -65,16 +65,12 @@ func checkOptions(mode, start, covered string) (func(leases.Survey) (leases.Opti
 			return nil, fmt.Errorf("--range is %q: it is MIN-MAX, two effective partition keys (hex), as in -80 or 80-FF", covered)
 		}
 	}
-	switch mode {
-	case "":
-	case "latest":
-		m := feed.LatestVersion
+	if mode != "" {
+		m, err := parseMode(mode, warnings)
+		if err != nil {
+			return nil, err
+		}
 		o.Mode = &m
-	case "all-versions":
-		m := feed.AllVersionsAndDeletes
-		o.Mode = &m
-	default:
-		return nil, fmt.Errorf("--mode is %q: it is latest or all-versions", mode)
 	}
 	if start == atMarker {
 		return func(s leases.Survey) (leases.Options, error) {

@@ -28,6 +28,7 @@ for what is still to be read.`,
 			return o.with(cmd, func(_ context.Context, _ *opened, s leases.Survey) error {
 				listing := leases.List(s)
 				if o.json {
+					warn(cmd.ErrOrStderr(), `the key "token" of leases ls --json is deprecated, and the next release leaves it out; use "lease"`)
 					return leases.WriteJSON(cmd.OutOrStdout(), listing)
 				}
 				return listing.Write(cmd.OutOrStdout())

@@ -40,8 +40,8 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{append(tail, "--from", "yesterday"), `--from is "yesterday"`},
 		{append(tail, "--from", "after:-1"), "an LSN is a whole number"},
 		{append(tail, "--from", "2999-01-01"), "it is in the future"},
-		{append(tail, "--mode", "all-versions"), "after:0 is all that is retained"},
-		{append(tail, "--mode", "all-versions", "--from", "2020-01-01"), "after:0 is all that is retained"},
+		{append(tail, "--mode", "avad"), "after:0 is all that is retained"},
+		{append(tail, "--mode", "avad", "--from", "2020-01-01"), "after:0 is all that is retained"},
 		{[]string{"version", "surplus"}, "surplus"},
 		{[]string{"serve", "surplus"}, "surplus"},
 		{[]string{"serve", "--memory", "--data", "d"}, "exclude each other"},
@@ -124,7 +124,7 @@ func TestShellsOfferTheValuesOfFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"leases", "ls", "--dialect", ""}, "dotnet\njava-handle-changes\njava-latest-version\n:4\n"},
-		{[]string{"tail", "--mode", ""}, "latest\nall-versions\n:4\n"},
+		{[]string{"tail", "--mode", ""}, "latest\navad\n:4\n"},
 		{[]string{"tail", "--key", ""}, ":4\n"},
 		{[]string{"tail", "--key-file", ""}, ":0\n"},
 		{[]string{"tail", "--data", ""}, ":16\n"},

@@ -16,6 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate"
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // replicateOptions are the flags of `changefeed replicate`.
@@ -82,7 +83,7 @@ store of --data. System properties are not copied. A document's "ttl" counts fro
 	flags.StringVar(&o.leaseName, "leases", "leases", "`name` of the lease container")
 	flags.StringVar(&o.leaseDatabase, "lease-database", "", "`name` of the lease container's database (default: the target's; its account, too, unless --lease-endpoint names another)")
 	flags.StringVar(&o.key, "key", "", "`path` that the target is keyed by, or several with commas (default: as it is, or as the source where it is made)")
-	flags.StringVar(&o.mode, "mode", "latest", "`mode`: latest, or avad for all versions and deletes")
+	flags.StringVar(&o.mode, "mode", modeLatest, modeHelp)
 	flags.BoolVar(&o.NoMoves, "no-moves", false, "don't look documents up by their ids: one whose new key changes stays at its old key, too")
 	flags.BoolVar(&o.Create, "create", false, "make the target and the lease container where they are missing")
 	flags.BoolVar(&o.UntilCaughtUp, "until-caught-up", false, "end when all that was written some seconds ago is copied")
@@ -160,13 +161,11 @@ func (o *replicateOptions) check(cmd *cobra.Command) error {
 	if err := dataGiven(cmd, o.data); err != nil {
 		return err
 	}
-	switch o.mode {
-	case "latest":
-	case "avad", "all-versions":
-		o.Versions = true
-	default:
-		return fmt.Errorf("--mode is %q: it is latest or avad", o.mode)
+	mode, err := parseMode(o.mode, cmd.ErrOrStderr())
+	if err != nil {
+		return err
 	}
+	o.Versions = mode == feed.AllVersionsAndDeletes
 	if o.key != "" {
 		o.Key = strings.Split(o.key, ",")
 		for _, path := range o.Key {

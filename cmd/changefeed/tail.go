@@ -58,7 +58,7 @@ A store is open in one process at a time: while another one uses the directory, 
 names it and ends.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := o.reader(time.Now())
+			cfg, err := o.reader(time.Now(), cmd.ErrOrStderr())
 			if err != nil {
 				return &usageError{err}
 			}
@@ -71,7 +71,7 @@ names it and ends.`,
 	flags.StringVar(&o.database, "database", "", "`name` of the database")
 	flags.StringVar(&o.container, "container", "", "`name` of the container")
 	flags.StringVar(&o.from, "from", "beginning", "`start`: beginning, now, a time (2026-11-21T09:30:00Z, 2026-11-21), or after:LSN")
-	flags.StringVar(&o.mode, "mode", "latest", "`mode`: latest or all-versions (default with a place that is kept: the place's)")
+	flags.StringVar(&o.mode, "mode", modeLatest, modeHelp+" (default with a place that is kept: the place's)")
 	flags.BoolVar(&o.follow, "follow", false, "go on at the end of the feed, until interrupted")
 	flags.DurationVar(&o.interval, "interval", time.Second, "longest `time` from one read of a partition that has nothing new to the next")
 	metrics.Add(flags, &o.metrics)
@@ -79,22 +79,18 @@ names it and ends.`,
 	return cmd
 }
 
-// reader checks the options and makes a reader's configuration of them.
-func (o *tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
+// reader checks the options and returns the reader's configuration.
+func (o *tailOptions) reader(now time.Time, warnings io.Writer) (feed.ReaderConfig, error) {
 	cfg := feed.ReaderConfig{MaxItems: 1000, Parallel: 4}
 	for _, f := range []struct{ flag, value string }{{"--database", o.database}, {"--container", o.container}} {
 		if f.value == "" {
 			return cfg, fmt.Errorf("%s is missing", f.flag)
 		}
 	}
-	switch o.mode {
-	case "latest":
-	case "all-versions":
-		cfg.Mode = feed.AllVersionsAndDeletes
-	default:
-		return cfg, fmt.Errorf("--mode is %q: it is latest or all-versions", o.mode)
-	}
 	var err error
+	if cfg.Mode, err = parseMode(o.mode, warnings); err != nil {
+		return cfg, err
+	}
 	if cfg.Start, err = parseStart(o.from, now); err != nil {
 		return cfg, fmt.Errorf("--from is %q: %w", o.from, err)
 	}
@@ -114,7 +110,7 @@ func (o *tailOptions) reader(now time.Time) (feed.ReaderConfig, error) {
 		}
 	}
 	if kind := cfg.Start.Kind(); cfg.Position == "" && cfg.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime) {
-		return cfg, fmt.Errorf("--from is %q: with --mode all-versions it is now, or after:LSN (after:0 is all that is retained)", o.from)
+		return cfg, fmt.Errorf("--from is %q: with --mode avad it is now, or after:LSN (after:0 is all that is retained)", o.from)
 	}
 	return cfg, nil
 }

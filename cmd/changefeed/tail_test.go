@@ -82,7 +82,7 @@ func TestTailPrintsEachDocumentOnALineOfItsOwn(t *testing.T) {
 
 func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 	dir := shop(t, time.Hour)
-	code, out, errOut := command(t, tailOf(dir, "--mode", "all-versions", "--from", "after:0")...)
+	code, out, errOut := command(t, tailOf(dir, "--mode", "avad", "--from", "after:0")...)
 	if code != exitOK {
 		t.Fatalf("status %d: %s", code, errOut)
 	}
@@ -111,7 +111,7 @@ func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 	if want := "create11 0, create30 0, replace12 1, delete0 03ada"; strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
-	code, _, errOut = command(t, tailOf(shop(t, 0), "--mode", "all-versions", "--from", "now")...)
+	code, _, errOut = command(t, tailOf(shop(t, 0), "--mode", "avad", "--from", "now")...)
 	if code != exitFailed || errOut == "" {
 		t.Errorf("a container without all versions: status %d: %s", code, errOut)
 	}
@@ -120,10 +120,10 @@ func TestTailPrintsAllVersionsAndDeletesInTheFormOfTheProtocol(t *testing.T) {
 // A place knows its mode: lines are printed in it, and the start counts only while there is no place.
 func TestTailGoesOnInTheModeOfItsPlace(t *testing.T) {
 	dir, place := shop(t, time.Hour), filepath.Join(t.TempDir(), "place")
-	if code, out, errOut := command(t, tailOf(dir, "--mode", "all-versions", "--from", "after:0", "--position", place)...); code != exitOK || strings.Count(out, "\n") != 5 {
+	if code, out, errOut := command(t, tailOf(dir, "--mode", "avad", "--from", "after:0", "--position", place)...); code != exitOK || strings.Count(out, "\n") != 5 {
 		t.Fatalf("status %d: %s%s", code, out, errOut)
 	}
-	for round, more := range [][]string{nil, {"--mode", "all-versions"}} {
+	for round, more := range [][]string{nil, {"--mode", "avad"}} {
 		checkStore(t, dir, func(db *store.DB) {
 			c, err := db.Container(t.Context(), "shop", "orders")
 			if err != nil {
@@ -138,7 +138,7 @@ func TestTailGoesOnInTheModeOfItsPlace(t *testing.T) {
 			t.Errorf("%v: status %d: %s%s", more, code, out, errOut)
 		}
 	}
-	for _, c := range []struct{ mode, place string }{{"latest", place}, {"all-versions", filepath.Join(t.TempDir(), "latest")}} {
+	for _, c := range []struct{ mode, place string }{{"latest", place}, {"avad", filepath.Join(t.TempDir(), "latest")}} {
 		if c.place != place {
 			if code, _, errOut := command(t, tailOf(dir, "--position", c.place)...); code != exitOK {
 				t.Fatalf("status %d: %s", code, errOut)

@@ -13,6 +13,8 @@ import (
 
 // Row is a lease as `leases ls` shows it.
 type Row struct {
+	Lease string `json:"lease"`
+	// Token is Lease again, by its key until the next release.
 	Token string `json:"token"`
 	// From and To are the range's borders; both are empty where it isn't known.
 	From string `json:"from"`
@@ -51,7 +53,7 @@ func List(s Survey) Listing {
 	}
 	for _, i := range s.Items {
 		l.Leases = append(l.Leases, Row{
-			Token: i.Token, From: i.Range.Min, To: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), AgeSeconds: int64(s.Age(i.Lease) / time.Second),
+			Lease: i.Token, Token: i.Token, From: i.Range.Min, To: i.Range.Max, Owner: i.Owner, State: s.State(i.Lease), AgeSeconds: int64(s.Age(i.Lease) / time.Second),
 			Position: Position(i.Lease), Continuation: string(i.Continuation), Mode: i.Mode.String(), WantedBy: i.Wanted(),
 		})
 	}
@@ -99,7 +101,7 @@ func (l Listing) Write(w io.Writer) error {
 	rows := [][]string{{"LEASE", "FROM", "TO", "STATE", "OWNER", "WRITTEN", "POSITION", "MODE", "WANTED BY"}}
 	for _, r := range l.Leases {
 		rows = append(rows, []string{
-			r.Token, dash(r.From), dash(r.To), string(r.State), dash(lease.Instance(r.Owner)), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
+			r.Lease, dash(r.From), dash(r.To), string(r.State), dash(lease.Instance(r.Owner)), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
 			r.Position, r.Mode, lease.Instance(r.WantedBy),
 		})
 	}
