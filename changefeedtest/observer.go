@@ -129,7 +129,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	if w.checkpoint.Manual {
 		o.handed = append(o.handed, entries...)
 		if does.later > 0 {
-			o.acknowledgeLater(b, does.later)
+			o.acknowledgeLater(b, does.later) //nolint:contextcheck // the user's goroutine outlives the handler
 		}
 		if does.checkpoint {
 			return o.acknowledge(ctx, b)

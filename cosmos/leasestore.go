@@ -294,9 +294,9 @@ func (s *leaseStore) missed(ctx context.Context, op, action string, err error) e
 	}
 	there, confirmErr := s.presence.confirm(ctx)
 	switch {
-	case confirmErr != nil: // %v: the error of one request is none of the other
-		return fmt.Errorf("%s: not found, and %s cannot be read to tell whether it is the lease or the container: %v", op, //nolint:errorlint // see above
-			s.leases.documents.what(), confirmErr)
+	case confirmErr != nil:
+		return fmt.Errorf("%s: not found, and %s cannot be read to tell whether the lease or the container is missing: %s", op,
+			s.leases.documents.what(), confirmErr.Error())
 	case !there:
 		return s.failure(op, action, err)
 	}
