@@ -386,32 +386,34 @@ func TestNowIsResolvedAgainForAPartitionMergedMeanwhile(t *testing.T) {
 	})
 }
 
-// With the marker still there, the leases that are missing would be healed from its time.
+// With the marker still there, a lease that is missing would be healed from the marker's
+// time, and not start now.
 func TestInterruptedDiscardLeavesAStoreThatStartsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
 		for i, id := range []string{"0", "1"} {
-			source.write(id, 10)
 			leases.put(lease.Lease{ID: "lease-" + id, Token: id, PartitionID: id, Range: source.partitions[i].Range, Continuation: "8"})
 		}
-		pause(time.Minute)
 		leases.marker = time.Now()
+		pause(time.Minute)
+		source.write("0", 10)
+		source.write("1", 10)
 		leases.before = func(w fakeWrite) error {
 			if w.op == "delete" && w.lease.Token == "1" {
 				return errors.New("503")
 			}
 			return nil
 		}
-		r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Start: fromBeginning, DiscardLeases: true})
+		r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}, DiscardLeases: true})
 		pause(10 * time.Second)
 		if err := r.end(); err != nil || leases.size() != 1 {
 			t.Fatalf("%v, %d leases are left", err, leases.size())
 		}
 		leases.setBefore(nil)
 		h := &collector{}
-		start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning})
+		start(t, Config{Source: source, Leases: leases, Handler: h})
 		pause(5 * time.Minute)
-		if got := h.got(); len(got) != 12 { // all of partition 0, and those after 8 of partition 1
+		if got := h.got(); !slices.Equal(got, []int64{9, 10}) { // of partition 1, whose lease is left
 			t.Errorf("got %v", got)
 		}
 	})

@@ -271,10 +271,11 @@ func TestPagesThatFollowLookSoonAfterAChange(t *testing.T) {
 		s := newFake()
 		go func() {
 			for i := range 100 {
+				<-time.After(time.Second / 2)
 				if i == 50 {
 					s.split(0, "80")
 				}
-				<-time.After(time.Second)
+				<-time.After(time.Second / 2)
 				s.write("10", fmt.Sprintf("a%02d@%d", i, time.Now().UnixMilli()))
 			}
 		}()
