@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -125,12 +126,12 @@ func TestReadmesExampleOnAzureCosmosDBRuns(t *testing.T) {
 	if err := <-written; err != nil {
 		t.Error(err)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, out)
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("interrupted, it ends with %v", err)
+		t.Errorf("after SIGTERM it ends with %v", err)
 	}
 }
 

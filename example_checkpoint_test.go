@@ -3,6 +3,7 @@ package changefeed_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
@@ -13,19 +14,41 @@ import (
 // was handed out behind the last checkpoint comes again after a restart.
 func ExampleBatch_Checkpoint() {
 	background := context.Background()
-	s := openShop(background, store.ContainerProperties{ID: "orders"})
-	defer s.Close()
-	s.write(background, "orders",
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(background, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	container := func(p store.ContainerProperties) *store.Container {
+		c, err := db.CreateContainer(background, "shop", p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return c
+	}
+	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	write := func(c *store.Container, documents ...string) {
+		for _, document := range documents {
+			if _, err := c.Upsert(background, nil, []byte(document), store.WriteOptions{}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	write(orders,
 		`{"id":"1","customer":"ada"}`,
 		`{"id":"2","customer":"ada"}`,
 		`{"id":"3","customer":"ada"}`,
 	)
 	for round := 1; round <= 2; round++ {
 		ctx, stop := context.WithCancel(background)
-		run(ctx, changefeed.Config{
+		processor, err := changefeed.New(changefeed.Config{
 			Processor:  "billing",
-			Source:     s.source("orders"),
-			Leases:     s.leases(),
+			Source:     db.Source(orders),
+			Leases:     db.Leases(leases),
 			Start:      feed.Beginning(),
 			MaxItems:   1,
 			Checkpoint: changefeed.Checkpointing{Manual: true},
@@ -44,6 +67,12 @@ func ExampleBatch_Checkpoint() {
 				return nil
 			}),
 		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := processor.Run(ctx); err != nil {
+			log.Fatal(err)
+		}
 		stop()
 	}
 	// Output:

@@ -19,9 +19,32 @@ import (
 func Example_deadLetters() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s := openShop(ctx, store.ContainerProperties{ID: "orders"}, store.ContainerProperties{ID: "dead-letters"})
-	defer s.Close()
-	s.write(ctx, "orders",
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	container := func(p store.ContainerProperties) *store.Container {
+		c, err := db.CreateContainer(ctx, "shop", p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return c
+	}
+	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	deadLetters := container(store.ContainerProperties{ID: "dead-letters", KeyPaths: []string{"/customer"}})
+	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	write := func(c *store.Container, documents ...string) {
+		for _, document := range documents {
+			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	write(orders,
 		`{"id":"1","customer":"ada","total":12}`,
 		`{"id":"2","customer":"bob","total":"a lot"}`,
 		`{"id":"3","customer":"eve","total":-7}`,
@@ -38,10 +61,10 @@ func Example_deadLetters() {
 		}
 		return nil
 	}
-	run(ctx, changefeed.Config{
+	processor, err := changefeed.New(changefeed.Config{
 		Processor: "shipping",
-		Source:    s.source("orders"),
-		Leases:    s.leases(),
+		Source:    db.Source(orders),
+		Leases:    db.Leases(leases),
 		Start:     feed.Beginning(),
 		Handler: changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
 			for _, change := range b.Changes {
@@ -58,7 +81,7 @@ func Example_deadLetters() {
 					if err != nil {
 						return err
 					}
-					if _, err := s.containers["dead-letters"].Upsert(ctx, nil, letter, store.WriteOptions{}); err != nil {
+					if _, err := deadLetters.Upsert(ctx, nil, letter, store.WriteOptions{}); err != nil {
 						return err
 					}
 				} else {
@@ -71,8 +94,14 @@ func Example_deadLetters() {
 			return nil
 		}),
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
 
-	letters, err := s.containers["dead-letters"].Items(context.Background(), store.ItemsRequest{})
+	letters, err := deadLetters.Items(context.Background(), store.ItemsRequest{})
 	if err != nil {
 		log.Fatal(err)
 	}

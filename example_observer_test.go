@@ -3,6 +3,7 @@ package changefeed_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
@@ -42,22 +43,50 @@ func (t *tally) Close(_ context.Context, r changefeed.Reason) error {
 func ExampleObserver() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s := openShop(ctx, store.ContainerProperties{ID: "orders"})
-	defer s.Close()
-	s.write(ctx, "orders",
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	container := func(p store.ContainerProperties) *store.Container {
+		c, err := db.CreateContainer(ctx, "shop", p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return c
+	}
+	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	write := func(c *store.Container, documents ...string) {
+		for _, document := range documents {
+			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	write(orders,
 		`{"id":"1","customer":"ada"}`,
 		`{"id":"2","customer":"bob"}`,
 		`{"id":"3","customer":"ada"}`,
 	)
-	run(ctx, changefeed.Config{
+	processor, err := changefeed.New(changefeed.Config{
 		Processor: "tally",
-		Source:    s.source("orders"),
-		Leases:    s.leases(),
+		Source:    db.Source(orders),
+		Leases:    db.Leases(leases),
 		Start:     feed.Beginning(),
 		Observer: func(lease.Lease) (changefeed.Observer, error) {
 			return &tally{stop: stop}, nil
 		},
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// work on lease 0 begins
 	// work on lease 0 ends after 3 changes: shutdown

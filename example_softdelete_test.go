@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log"
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
@@ -18,18 +19,40 @@ func Example_softDelete() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	// DefaultTTL -1: items live for ever unless they say otherwise.
-	s := openShop(ctx, store.ContainerProperties{ID: "products", KeyPaths: []string{"/category"}, DefaultTTL: -1})
-	defer s.Close()
-	s.write(ctx, "products",
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	container := func(p store.ContainerProperties) *store.Container {
+		c, err := db.CreateContainer(ctx, "shop", p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return c
+	}
+	products := container(store.ContainerProperties{ID: "products", KeyPaths: []string{"/category"}, DefaultTTL: -1})
+	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	write := func(c *store.Container, documents ...string) {
+		for _, document := range documents {
+			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	write(products,
 		`{"id":"lamp","category":"home"}`,
 		`{"id":"desk","category":"home"}`,
 	)
 
 	index := map[string]bool{} // what users can search for; one partition, so one handler at a time
-	run(ctx, changefeed.Config{
+	processor, err := changefeed.New(changefeed.Config{
 		Processor: "search",
-		Source:    s.source("products"),
-		Leases:    s.leases(),
+		Source:    db.Source(products),
+		Leases:    db.Leases(leases),
 		Start:     feed.Beginning(),
 		Handler: changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
 			for _, change := range b.Changes {
@@ -50,12 +73,18 @@ func Example_softDelete() {
 				fmt.Println("added", product.ID)
 				if product.ID == "desk" {
 					const month = `2592000`
-					s.write(ctx, "products", `{"id":"lamp","category":"home","deleted":true,"ttl":`+month+`}`)
+					write(products, `{"id":"lamp","category":"home","deleted":true,"ttl":`+month+`}`)
 				}
 			}
 			return nil
 		}),
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println("in the index:", index)
 	// Output:
 	// added lamp

@@ -19,36 +19,54 @@ import (
 func Example_split() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s := openShop(ctx, store.ContainerProperties{ID: "orders"})
-	defer s.Close()
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	container := func(p store.ContainerProperties) *store.Container {
+		c, err := db.CreateContainer(ctx, "shop", p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return c
+	}
+	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	write := func(from, to int) {
 		for i := from; i < to; i++ {
-			s.write(ctx, "orders", fmt.Sprintf(`{"id":"order-%d","customer":"customer-%d"}`, i, i))
+			order := fmt.Sprintf(`{"id":"order-%d","customer":"customer-%d"}`, i, i)
+			if _, err := orders.Upsert(ctx, nil, []byte(order), store.WriteOptions{}); err != nil {
+				log.Fatal(err)
+			}
 		}
 	}
 	write(0, 10)
 
-	var mu sync.Mutex // guards orders and leases: two leases, two calls of the handler at a time
-	orders, leases := map[string]bool{}, map[string]bool{}
-	run(ctx, changefeed.Config{
+	var mu sync.Mutex // guards seen and tokens: two leases, two calls of the handler at a time
+	seen, tokens := map[string]bool{}, map[string]bool{}
+	processor, err := changefeed.New(changefeed.Config{
 		Processor: "printer",
-		Source:    s.source("orders"),
-		Leases:    s.leases(),
+		Source:    db.Source(orders),
+		Leases:    db.Leases(leases),
 		Start:     feed.Beginning(),
 		Handler: changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
 			mu.Lock()
 			defer mu.Unlock()
-			leases[b.LeaseToken] = true
+			tokens[b.LeaseToken] = true
 			for _, change := range b.Changes {
 				id, err := change.ID()
 				if err != nil {
 					return err
 				}
-				orders[id] = true
+				seen[id] = true
 			}
-			switch len(orders) {
+			switch len(seen) {
 			case 10:
-				if _, err := s.containers["orders"].Split(ctx, "0", ""); err != nil {
+				if _, err := orders.Split(ctx, "0", ""); err != nil {
 					log.Fatal(err)
 				}
 				write(10, 30)
@@ -58,8 +76,14 @@ func Example_split() {
 			return nil
 		}),
 	})
-	fmt.Println("orders:", len(orders))
-	fmt.Println("leases:", slices.Sorted(maps.Keys(leases)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("orders:", len(seen))
+	fmt.Println("leases:", slices.Sorted(maps.Keys(tokens)))
 	// Output:
 	// orders: 30
 	// leases: [0 1 2]

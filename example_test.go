@@ -7,7 +7,6 @@ import (
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -72,57 +71,4 @@ func Example() {
 	// order 1
 	// order 2
 	// order 3
-}
-
-// shop is a store in memory with containers of the given names, each partitioned
-// by /customer, and a lease container.
-type shop struct {
-	*store.DB
-	containers map[string]*store.Container
-}
-
-func openShop(ctx context.Context, containers ...store.ContainerProperties) shop {
-	db, err := store.OpenMemory(store.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
-		log.Fatal(err)
-	}
-	s := shop{DB: db, containers: map[string]*store.Container{}}
-	for _, p := range append(containers, store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}}) {
-		if p.KeyPaths == nil {
-			p.KeyPaths = []string{"/customer"}
-		}
-		if s.containers[p.ID], err = db.CreateContainer(ctx, "shop", p); err != nil {
-			log.Fatal(err)
-		}
-	}
-	return s
-}
-
-// source is the change feed of a container.
-func (s shop) source(container string) feed.Source { return s.Source(s.containers[container]) }
-
-// leases are those of all processors.
-func (s shop) leases() lease.Container { return s.Leases(s.containers["leases"]) }
-
-// write upserts documents.
-func (s shop) write(ctx context.Context, container string, documents ...string) {
-	for _, document := range documents {
-		if _, err := s.containers[container].Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
-			log.Fatal(err)
-		}
-	}
-}
-
-// run runs a processor until ctx ends.
-func run(ctx context.Context, cfg changefeed.Config) {
-	processor, err := changefeed.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := processor.Run(ctx); err != nil {
-		log.Fatal(err)
-	}
 }

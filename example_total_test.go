@@ -89,23 +89,46 @@ func addTo(ctx context.Context, accounts *store.Container, customer string, paym
 func Example_runningTotal() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s := openShop(ctx, store.ContainerProperties{ID: "payments"}, store.ContainerProperties{ID: "accounts"})
-	defer s.Close()
-	s.write(ctx, "payments",
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	container := func(p store.ContainerProperties) *store.Container {
+		c, err := db.CreateContainer(ctx, "shop", p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return c
+	}
+	payments := container(store.ContainerProperties{ID: "payments", KeyPaths: []string{"/customer"}})
+	accounts := container(store.ContainerProperties{ID: "accounts", KeyPaths: []string{"/customer"}})
+	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	write := func(c *store.Container, documents ...string) {
+		for _, document := range documents {
+			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	write(payments,
 		`{"id":"1","customer":"ada","amount":10}`,
 		`{"id":"2","customer":"bob","amount":5}`,
 		`{"id":"3","customer":"ada","amount":2.5}`,
 		`{"id":"last","customer":"bob","amount":1}`,
 	)
-	run(ctx, changefeed.Config{
+	processor, err := changefeed.New(changefeed.Config{
 		Processor: "totals",
-		Source:    s.source("payments"),
-		Leases:    s.leases(),
+		Source:    db.Source(payments),
+		Leases:    db.Leases(leases),
 		Start:     feed.Beginning(),
 		MaxItems:  2,
 		Handler: changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
 			for range 3 { // as if it was delivered three times
-				if err := add(ctx, s.containers["accounts"], b.Changes); err != nil {
+				if err := add(ctx, accounts, b.Changes); err != nil {
 					return err
 				}
 			}
@@ -115,8 +138,14 @@ func Example_runningTotal() {
 			return nil
 		}),
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
 	for _, customer := range []string{"ada", "bob"} {
-		item, err := s.containers["accounts"].Read(context.Background(), feed.PartitionKey{customer}, "total", store.ReadOptions{})
+		item, err := accounts.Read(context.Background(), feed.PartitionKey{customer}, "total", store.ReadOptions{})
 		if err != nil {
 			log.Fatal(err)
 		}

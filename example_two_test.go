@@ -23,12 +23,33 @@ import (
 func Example_twoProcessors() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s := openShop(ctx,
-		store.ContainerProperties{ID: "orders", Partitions: 4},
-		store.ContainerProperties{ID: "archive", KeyPaths: []string{"/id"}})
-	defer s.Close()
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	container := func(p store.ContainerProperties) *store.Container {
+		c, err := db.CreateContainer(ctx, "shop", p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return c
+	}
+	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 4})
+	archived := container(store.ContainerProperties{ID: "archive", KeyPaths: []string{"/id"}})
+	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	write := func(c *store.Container, documents ...string) {
+		for _, document := range documents {
+			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
 	for i := range 20 {
-		s.write(ctx, "orders", fmt.Sprintf(`{"id":"order-%d","customer":"customer-%d"}`, i, i%7))
+		write(orders, fmt.Sprintf(`{"id":"order-%d","customer":"customer-%d"}`, i, i%7))
 	}
 
 	var received, copied atomic.Int32
@@ -66,7 +87,7 @@ func Example_twoProcessors() {
 	})
 	archive := changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
 		for _, change := range b.Changes {
-			if _, err := s.containers["archive"].Upsert(ctx, nil, change.Current, store.WriteOptions{}); err != nil {
+			if _, err := archived.Upsert(ctx, nil, change.Current, store.WriteOptions{}); err != nil {
 				return err
 			}
 			copied.Add(1)
@@ -78,18 +99,24 @@ func Example_twoProcessors() {
 	var both sync.WaitGroup
 	for name, handler := range map[string]changefeed.Handler{"notify": notify, "archive": archive} {
 		both.Go(func() {
-			run(ctx, changefeed.Config{
+			processor, err := changefeed.New(changefeed.Config{
 				Processor: name,
-				Source:    s.source("orders"),
-				Leases:    s.leases(),
+				Source:    db.Source(orders),
+				Leases:    db.Leases(leases),
 				Start:     feed.Beginning(),
 				Handler:   handler,
 			})
+			if err != nil {
+				log.Fatal(err)
+			}
+			if err := processor.Run(ctx); err != nil {
+				log.Fatal(err)
+			}
 		})
 	}
 	both.Wait()
 
-	items, err := s.containers["archive"].Items(context.Background(), store.ItemsRequest{})
+	items, err := archived.Items(context.Background(), store.ItemsRequest{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -21,16 +21,38 @@ type order struct {
 func ExampleEach() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s := openShop(ctx, store.ContainerProperties{ID: "orders"})
-	defer s.Close()
-	s.write(ctx, "orders",
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	container := func(p store.ContainerProperties) *store.Container {
+		c, err := db.CreateContainer(ctx, "shop", p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return c
+	}
+	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	write := func(c *store.Container, documents ...string) {
+		for _, document := range documents {
+			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	write(orders,
 		`{"id":"1","customer":"ada","total":12}`,
 		`{"id":"2","customer":"bob","total":5}`,
 	)
-	run(ctx, changefeed.Config{
+	processor, err := changefeed.New(changefeed.Config{
 		Processor: "printer",
-		Source:    s.source("orders"),
-		Leases:    s.leases(),
+		Source:    db.Source(orders),
+		Leases:    db.Leases(leases),
 		Start:     feed.Beginning(),
 		Handler: changefeed.Each(func(_ context.Context, c changefeed.Change[order]) error {
 			fmt.Printf("order %s of %s: %.2f\n", c.ID, c.Current.Customer, c.Current.Total)
@@ -40,6 +62,12 @@ func ExampleEach() {
 			return nil
 		}),
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
 	// order 1 of ada: 12.00
 	// order 2 of bob: 5.00
@@ -51,22 +79,44 @@ func ExampleEach() {
 func ExampleBatches() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s := openShop(ctx, store.ContainerProperties{ID: "orders", Retention: retention})
-	defer s.Close()
+	db, err := store.OpenMemory(store.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+	container := func(p store.ContainerProperties) *store.Container {
+		c, err := db.CreateContainer(ctx, "shop", p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return c
+	}
+	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Retention: retention})
+	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	write := func(c *store.Container, documents ...string) {
+		for _, document := range documents {
+			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
 	running := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		<-running // now is settled when the first lease is acquired
-		s.write(ctx, "orders", `{"id":"1","customer":"ada","total":12}`, `{"id":"1","customer":"ada","total":15}`)
-		if _, err := s.containers["orders"].Delete(ctx, feed.PartitionKey{"ada"}, "1", store.WriteOptions{}); err != nil {
+		write(orders, `{"id":"1","customer":"ada","total":12}`, `{"id":"1","customer":"ada","total":15}`)
+		if _, err := orders.Delete(ctx, feed.PartitionKey{"ada"}, "1", store.WriteOptions{}); err != nil {
 			log.Fatal(err)
 		}
 	}()
-	run(ctx, changefeed.Config{
+	processor, err := changefeed.New(changefeed.Config{
 		Processor: "audit",
-		Source:    s.source("orders"),
-		Leases:    s.leases(),
+		Source:    db.Source(orders),
+		Leases:    db.Leases(leases),
 		Mode:      feed.AllVersionsAndDeletes,
 		Notify: func(n changefeed.Notification) {
 			if n.Event == changefeed.Acquired {
@@ -89,6 +139,12 @@ func ExampleBatches() {
 			return nil
 		}),
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := processor.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
 	<-done
 	// Output:
 	// created at 12

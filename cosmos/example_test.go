@@ -2,6 +2,7 @@ package cosmos_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"log"
 	"net/http/httptest"
@@ -9,7 +10,6 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -77,6 +77,36 @@ func ExampleSource() {
 	// 2 orders of ada; the next read goes on from "3"
 }
 
+// A budget keeps the processor from using up what the application needs: here the feed of one account and the leases in another
+// spend 400 RU/s together at most.
+func ExampleNewBudget() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	endpoint, key, end := serve(ctx)
+	defer end()
+	leaseEndpoint, leaseKey, leaseEnd := serve(ctx)
+	defer leaseEnd()
+
+	budget := cosmos.NewBudget(400)
+	monitored, err := cosmos.WithKey(endpoint, key, cosmos.Options{Budget: budget})
+	if err != nil {
+		log.Fatal(err)
+	}
+	other, err := cosmos.WithKey(leaseEndpoint, leaseKey, cosmos.Options{Budget: budget})
+	if err != nil {
+		log.Fatal(err)
+	}
+	source := monitored.Source("shop", "orders", cosmos.SourceOptions{})        // Config.Source
+	leases := other.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}) // Config.Leases
+
+	if _, err := source.Read(ctx, feed.Request{Key: feed.PartitionKey{"ada"}, From: feed.Beginning()}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the read was counted:", budget.Usage().FeedRU > 0, "- leases are in", leases.Dialect())
+	// Output:
+	// the read was counted: true - leases are in .NET's dialect
+}
+
 // serve is a server over a store in memory, with three orders.
 func serve(ctx context.Context) (endpoint, key string, end func()) {
 	db, err := store.OpenMemory(store.Options{})
@@ -95,12 +125,13 @@ func serve(ctx context.Context) (endpoint, key string, end func()) {
 			log.Fatal(err)
 		}
 	}
-	h, err := server.New(db, server.Options{Keys: []string{wire.EmulatorKey}})
+	key = base64.StdEncoding.EncodeToString([]byte("examples"))
+	h, err := server.New(db, server.Options{Keys: []string{key}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	s := httptest.NewServer(h)
-	return s.URL, wire.EmulatorKey, func() {
+	return s.URL, key, func() {
 		h.Drain()
 		s.CloseClientConnections()
 		s.Close()

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/changefeedtest"
@@ -88,10 +89,10 @@ func (p *program) until(want func(lines []string) bool) {
 	}
 }
 
-// end interrupts it, and expects it to end well.
+// end ends it as a service manager does, and expects it to end well.
 func (p *program) end() {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		p.t.Fatal(err)
 	}
 	p.rest()

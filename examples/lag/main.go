@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
@@ -24,7 +25,6 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/estimator"
-	"github.com/changefeed-go/changefeed/examples/internal/account"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -39,7 +39,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	shop, err := account.FromEnvironment()
+	shop, err := account()
 	if err != nil {
 		return err
 	}
@@ -101,4 +101,18 @@ func run(ctx context.Context) error {
 	_ = server.Close()
 	all.Wait()
 	return errors.Join(errs[:]...)
+}
+
+// account returns the account of COSMOS_ENDPOINT. It signs in with COSMOS_KEY, or by
+// Microsoft Entra ID if there is no key.
+func account() (*cosmos.Account, error) {
+	endpoint, key := os.Getenv("COSMOS_ENDPOINT"), os.Getenv("COSMOS_KEY")
+	if key != "" {
+		return cosmos.WithKey(endpoint, key, cosmos.Options{})
+	}
+	credential, err := azidentity.NewDefaultAzureCredential(nil)
+	if err != nil {
+		return nil, err
+	}
+	return cosmos.WithCredential(endpoint, credential, cosmos.Options{})
 }

@@ -7,18 +7,20 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/cosmos"
-	"github.com/changefeed-go/changefeed/examples/internal/account"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	shop, err := account.FromEnvironment()
+	shop, err := account()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -44,4 +46,18 @@ func main() {
 	if err := processor.Run(ctx); err != nil { // until a signal
 		log.Fatal(err)
 	}
+}
+
+// account returns the account of COSMOS_ENDPOINT. It signs in with COSMOS_KEY, or by
+// Microsoft Entra ID if there is no key.
+func account() (*cosmos.Account, error) {
+	endpoint, key := os.Getenv("COSMOS_ENDPOINT"), os.Getenv("COSMOS_KEY")
+	if key != "" {
+		return cosmos.WithKey(endpoint, key, cosmos.Options{})
+	}
+	credential, err := azidentity.NewDefaultAzureCredential(nil)
+	if err != nil {
+		return nil, err
+	}
+	return cosmos.WithCredential(endpoint, credential, cosmos.Options{})
 }

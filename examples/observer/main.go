@@ -10,9 +10,10 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/cosmos"
-	"github.com/changefeed-go/changefeed/examples/internal/account"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -55,7 +56,7 @@ func (j *journal) Close(_ context.Context, r changefeed.Reason) error {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	shop, err := account.FromEnvironment()
+	shop, err := account()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -72,4 +73,18 @@ func main() {
 	if err := processor.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// account returns the account of COSMOS_ENDPOINT. It signs in with COSMOS_KEY, or by
+// Microsoft Entra ID if there is no key.
+func account() (*cosmos.Account, error) {
+	endpoint, key := os.Getenv("COSMOS_ENDPOINT"), os.Getenv("COSMOS_KEY")
+	if key != "" {
+		return cosmos.WithKey(endpoint, key, cosmos.Options{})
+	}
+	credential, err := azidentity.NewDefaultAzureCredential(nil)
+	if err != nil {
+		return nil, err
+	}
+	return cosmos.WithCredential(endpoint, credential, cosmos.Options{})
 }

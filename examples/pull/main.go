@@ -11,8 +11,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+
 	"github.com/changefeed-go/changefeed/cosmos"
-	"github.com/changefeed-go/changefeed/examples/internal/account"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -27,7 +28,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	shop, err := account.FromEnvironment()
+	shop, err := account()
 	if err != nil {
 		return err
 	}
@@ -67,4 +68,18 @@ func keep(ctx context.Context, r *feed.Reader) error {
 		return err
 	}
 	return os.Rename(positionFile+".new", positionFile)
+}
+
+// account returns the account of COSMOS_ENDPOINT. It signs in with COSMOS_KEY, or by
+// Microsoft Entra ID if there is no key.
+func account() (*cosmos.Account, error) {
+	endpoint, key := os.Getenv("COSMOS_ENDPOINT"), os.Getenv("COSMOS_KEY")
+	if key != "" {
+		return cosmos.WithKey(endpoint, key, cosmos.Options{})
+	}
+	credential, err := azidentity.NewDefaultAzureCredential(nil)
+	if err != nil {
+		return nil, err
+	}
+	return cosmos.WithCredential(endpoint, credential, cosmos.Options{})
 }

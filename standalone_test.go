@@ -1,0 +1,81 @@
+package changefeed_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// exampleFiles returns the programs of examples/ and the examples of the packages, by
+// their paths from the module's root. examples/flights is a tool of several files.
+func exampleFiles(t *testing.T) (programs, packages []string) {
+	t.Helper()
+	for _, file := range goFiles(t) {
+		switch dir, base := filepath.Split(file); {
+		case strings.HasPrefix(dir, "examples/flights/"), strings.HasPrefix(dir, "interop/"):
+		case strings.HasPrefix(dir, "examples/") && !strings.HasSuffix(base, "_test.go"):
+			programs = append(programs, file)
+		case strings.HasPrefix(base, "example") && strings.HasSuffix(base, "_test.go"):
+			packages = append(packages, file)
+		}
+	}
+	if len(programs) < 7 || len(packages) < 10 {
+		t.Fatalf("found %d programs and %d package examples", len(programs), len(packages))
+	}
+	return programs, packages
+}
+
+// A reader copies one file: it compiles in a module that has nothing else.
+func TestEveryExampleCompilesWhenItsFileIsCopied(t *testing.T) {
+	const module = "github.com/changefeed-go/changefeed"
+	fresh := t.TempDir()
+	put := func(path, text string) {
+		t.Helper()
+		path = filepath.Join(fresh, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The versions are those of this module, so that nothing is downloaded.
+	requires := strings.Replace(document(t, "go.mod"), "module "+module+"\n", "module example.com/fresh\n", 1)
+	put("go.mod", requires+"\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
+	put("go.sum", document(t, "go.sum"))
+	programs, packages := exampleFiles(t)
+	for _, file := range append(programs, packages...) {
+		put(filepath.Join(strings.TrimSuffix(file, ".go"), filepath.Base(file)), document(t, file))
+	}
+	// The analyzer "tests" looks for what an example is named after in its own package.
+	cmd := exec.CommandContext(t.Context(), "go", "vet", "-tests=false", "./...")
+	cmd.Dir, cmd.Env = fresh, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Service managers and Kubernetes end a process with SIGTERM.
+func TestEveryExampleThatHandlesSignalsHandlesSIGTERM(t *testing.T) {
+	handles := regexp.MustCompile(`signal\.Notify\w*\(.*`)
+	found := 0
+	programs, _ := exampleFiles(t)
+	for _, file := range append(programs, "README.md", "examples/flights/main.go", "docs/where-to-run.md") {
+		for _, call := range handles.FindAllString(document(t, file), -1) {
+			found++
+			if !strings.Contains(call, "syscall.SIGTERM") {
+				t.Errorf("%s: %s", file, call)
+			}
+		}
+	}
+	if found < 9 {
+		t.Errorf("found %d calls", found)
+	}
+}
