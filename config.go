@@ -37,7 +37,10 @@ type Config struct {
 	// Start is where to start when the leases are made for the first time;
 	// afterwards it is not looked at. Default: now. A continuation can start one
 	// lease only. All versions and deletes can't start at the beginning or at a
-	// time. A time in the future may be taken for now.
+	// time. A time in the future may be taken for now. Where the source refuses a time,
+	// as Azure Cosmos DB may on merged partitions, the feed is read from the beginning and
+	// older changes are dropped; hosts of other implementations on the same leases may
+	// lose that bound, and then older changes are delivered.
 	Start feed.Start
 	// Mode is latest version (default) or all versions and deletes. It is fixed
 	// for the life of the leases.

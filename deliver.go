@@ -119,10 +119,10 @@ func (d *deliverer) handle() {
 		Charge: p.Charge, SessionToken: p.SessionToken, Diagnostics: p.Diagnostics,
 		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, p.place) },
 	}
-	observer, since := d.observer, w.reader.since
+	observer, bound := d.observer, w.keeper.bound
 	d.op = "handle"
 	d.lane.start(func() func() {
-		err := guard("filter", p, func() error { w.sift(p, since); return nil })
+		err := guard("filter", p, func() error { w.sift(p, bound); return nil })
 		if err == nil && len(p.Changes) > 0 {
 			batch.Changes = p.Changes
 			began, again := time.Now(), p.handed
@@ -134,14 +134,15 @@ func (d *deliverer) handle() {
 	})
 }
 
-// sift leaves the changes that the handler wants in a page. It runs on the lane.
-func (h *host) sift(p *parcel, since time.Time) {
+// sift leaves the changes that the handler wants in a page: those of the bound's second
+// and later that pass the filter. It runs on the lane.
+func (h *host) sift(p *parcel, bound time.Time) {
 	if p.sifted {
 		return
 	}
 	changes := p.Changes
-	if !since.IsZero() {
-		changes = keep(changes, func(c feed.Change) bool { return !c.Time.Before(since) })
+	if !bound.IsZero() {
+		changes = keep(changes, func(c feed.Change) bool { return !c.Time.Before(bound) })
 	}
 	if h.cfg.Filter != nil {
 		changes = keep(changes, h.wants)

@@ -189,7 +189,7 @@ func (e *ending) op() string {
 // send releases the lease, or deletes it when it is gone.
 func (e *ending) send() {
 	w, doc, at := e.w, e.w.keeper.doc, e.w.keeper.places.due
-	release := doc.Released(at.at)
+	release := w.keeper.document().Released(at.at)
 	release.Timestamp = w.now.Wall.UTC()
 	w.keeper.lane.start(func() func() {
 		ctx, cancel := w.request(w.base)

@@ -26,6 +26,9 @@ type keeper struct {
 	places progress
 	// sent is the place in the last write sent.
 	sent place
+	// bound is the time before which changes are not delivered; zero: there is none. It is
+	// written with each position, because the position alone would forget it.
+	bound time.Time
 	// inDoubt: the outcome of the last write is unknown. vanished: the store
 	// answered that there is no document. again: a conflict was recognised as
 	// ours; the write is made again at once.
@@ -55,7 +58,7 @@ type handledBatch struct {
 
 func newKeeper(w *worker, l lease.Lease, attempt lease.Reading) keeper {
 	k := keeper{
-		w: w, lane: newLane(), doc: l, places: newProgress(l.Continuation),
+		w: w, lane: newLane(), doc: l, places: newProgress(l.Continuation), bound: l.Bound(),
 		pause:    w.writeBackoff(l, "write"),
 		jitter:   newJitter(w.seed, l.ID, "renew"),
 		since:    w.now.Mono,
@@ -64,6 +67,26 @@ func newKeeper(w *worker, l lease.Lease, attempt lease.Reading) keeper {
 	k.sent = k.places.durable
 	k.renewed(attempt.Mono)
 	return k
+}
+
+// bind makes the start time that the source refused the bound, where it is the user's.
+// The time of a healed lease comes from the clock of the lease store, and a change must
+// not be dropped because that clock is ahead.
+func (k *keeper) bind(refused time.Time) {
+	if refused.Equal(k.w.cfg.Start.Time()) {
+		k.bound = refused
+	}
+	k.w.cfg.Logger.Warn("start time refused by the source; reading on without it", "processor", k.w.cfg.Processor,
+		"instance", k.w.owner, "lease", k.doc.Token, "start", refused, "bounded", !k.bound.IsZero())
+}
+
+// document returns the document as last answered, with the bound. A conflict may have
+// shown one that was written before there was a bound.
+func (k *keeper) document() lease.Lease {
+	if k.bound.IsZero() {
+		return k.doc
+	}
+	return k.doc.Bounded(k.bound)
 }
 
 // renewed sets the next renewal.
@@ -121,7 +144,7 @@ func (k *keeper) positionDue() bool {
 // write sends the document with the position that is due.
 func (k *keeper) write() {
 	w, attempt := k.w, k.w.now
-	at, doc := k.places.due, k.doc
+	at, doc := k.places.due, k.document()
 	switch {
 	case k.vanished || w.split.cutting():
 		// What is put back is the document as it was; and children that are being

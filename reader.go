@@ -23,9 +23,6 @@ type reader struct {
 	// along goes with every later position, in the dialect that keeps the start:
 	// the time that the lease was started at. Zero: there is none.
 	along time.Time
-	// since is the configured start time, when the source refused it and the feed
-	// is read from the beginning: what is older is dropped. Zero: nothing is.
-	since time.Time
 
 	// queue holds what was read and not yet taken, queued its bytes. read counts
 	// the pages.
@@ -196,14 +193,14 @@ func (r *reader) failed(err error) {
 	}
 	if errors.Is(err, feed.ErrUnsupported) && r.from.Kind() == feed.StartTime {
 		// Merged partitions may know no start time. From the beginning nothing is
-		// missed. What is older is dropped only where the user gave the time: that
-		// of a healed lease comes from another clock.
+		// missed; older changes are dropped by the lease's bound.
+		w.keeper.bind(r.from.Time())
 		r.from, r.along = feed.Beginning(), time.Time{}
-		r.since = w.cfg.Start.Time()
 		return
 	}
 	if errors.Is(err, feed.ErrUnsupported) && !r.from.Since().IsZero() {
 		// The position alone leaves nothing out.
+		w.keeper.bind(r.from.Since())
 		r.from = feed.After(r.from.Continuation())
 		r.along = time.Time{}
 		return

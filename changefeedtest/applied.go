@@ -84,6 +84,9 @@ func (c *checker) putBack(h *host, l lease.Lease) {
 	if last := old[len(old)-1]; c.lsn(l) > c.lsn(last) {
 		c.violate(8, "%s: puts lease %s back at %q, it was at %q", h.id, l.Token, l.Continuation, last.Continuation)
 	}
+	if bound := old[len(old)-1].Properties[lease.PropertyBound]; bound != "" && bound != l.Properties[lease.PropertyBound] {
+		c.violate(8, "%s: puts lease %s back with the bound %q, it was %q", h.id, l.Token, l.Properties[lease.PropertyBound], bound)
+	}
 }
 
 // covered judges that nothing between from and a lease's position was skipped.
@@ -115,7 +118,7 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	case after.Wanted() != before.Wanted():
 		c.violate(6, "%s: changes the mark of lease %s from %q to %q", h.id, after.Token, before.Wanted(), after.Wanted())
 	}
-	if !maps.Equal(otherProperties(before), otherProperties(after)) {
+	if was, is := otherProperties(before), otherProperties(after); !maps.Equal(was, is) && !c.bounds(was, is) {
 		c.violate(6, "%s: changes the properties of lease %s from %v to %v", h.id, after.Token, before.Properties, after.Properties)
 	}
 	if after.Owner != before.Owner || after.Wanted() != before.Wanted() {
@@ -133,6 +136,17 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	if !c.shadowed(after) {
 		c.covered(h, after, from)
 	}
+}
+
+// bounds reports whether the only difference between two sets of properties is that the
+// later one has the bound, where the source refuses the start time.
+func (c *checker) bounds(was, is map[string]string) bool {
+	if !c.world.refuses || was[lease.PropertyBound] != "" || is[lease.PropertyBound] != c.world.start.String() {
+		return false
+	}
+	is = maps.Clone(is)
+	delete(is, lease.PropertyBound)
+	return maps.Equal(was, is)
 }
 
 // acquired judges a change of the owner to another one.

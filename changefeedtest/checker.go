@@ -268,6 +268,10 @@ func (c *checker) childSent(h *host, l lease.Lease) {
 			c.violate(8, "%s: creates child %s at %q, lease %s is at %q",
 				h.id, l.Token, l.Continuation, a.Token, a.Continuation)
 		}
+		if bound := a.Properties[lease.PropertyBound]; bound != "" && bound != l.Properties[lease.PropertyBound] {
+			c.violate(8, "%s: creates child %s with the bound %q, that of lease %s is %q",
+				h.id, l.Token, l.Properties[lease.PropertyBound], a.Token, bound)
+		}
 	}
 }
 

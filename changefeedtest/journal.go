@@ -13,6 +13,9 @@ import (
 type journal struct {
 	mode   feed.Mode
 	passes func(id string) bool // the filter; nil: everything
+	// since is the start time that the source refuses; zero: it doesn't. No change from
+	// before it may be handed out.
+	since time.Time
 
 	mu      sync.Mutex // guards what follows
 	entries []record
@@ -61,7 +64,7 @@ func (j *journal) after(lsn int64) int {
 // visible reports whether somebody who reads now is handed the entry.
 func (j *journal) visible(i int) bool {
 	e := &j.entries[i]
-	if j.passes != nil && !j.passes(e.id) {
+	if j.passes != nil && !j.passes(e.id) || e.at.Before(j.since) {
 		return false
 	}
 	return j.mode == feed.AllVersionsAndDeletes || !e.delete && j.newest[e.item] == i
@@ -136,6 +139,9 @@ func (j *journal) match(r feed.Range, from int64, since time.Time, changes []fee
 			continue
 		}
 		if e.lsn == changes[next].LSN && e.id == ids[next] && e.delete == (changes[next].Op == feed.Delete) {
+			if e.at.Before(j.since) {
+				return entries, "handed out " + e.String() + ", which is older than the start time"
+			}
 			entries = append(entries, i)
 			next++
 			continue

@@ -224,6 +224,17 @@ func (s *memSource) merge(left, right string) (string, error) {
 	return p.ID, nil
 }
 
+// refuseEveryTime makes the source refuse start times as if all of its partitions came
+// from merges.
+func (s *memSource) refuseEveryTime() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuseTimes = true
+	for _, p := range s.parts {
+		s.merged[p.ID] = true
+	}
+}
+
 func (s *memSource) index(id string) int {
 	return slices.IndexFunc(s.parts, func(p feed.Partition) bool { return p.ID == id })
 }

@@ -24,6 +24,7 @@ type scenario struct {
 	dialect    lease.Dialect
 	start      feed.StartKind
 	startAfter time.Duration // of a start time, from the beginning of the run
+	refuses    bool          // the source refuses start times
 	checkpoint changefeed.Checkpointing
 	late       bool // manual checkpoints also come from other goroutines, after the handler
 	filter     bool
@@ -141,7 +142,19 @@ func newScenario(seed uint64) *scenario {
 	}
 	s.events = sorted(s.events)
 	s.drawDialect()
+	s.drawRefusal()
 	return s
+}
+
+// refusalShare is the share of the seeds with a start time, in memory and without foreign
+// hosts, in which the source refuses that time.
+const refusalShare = 0.5
+
+// drawRefusal draws whether the source refuses the start time. Then no change from before
+// it may be delivered; foreign hosts don't keep that promise, nor the bound of a lease.
+func (s *scenario) drawRefusal() {
+	d := newDraw(s.seed, 0, "refusal")
+	s.refuses = s.start == feed.StartTime && len(s.foreign) == 0 && s.seed%storeEvery != 0 && d.chance(refusalShare)
 }
 
 func drawTimes(d *draw) times {
@@ -240,6 +253,9 @@ func (s *scenario) engine(ctx context.Context) (engine, error) {
 func (s *scenario) memory() *memEngine {
 	e := newMemEngine(newStoreClock(s.offset, s.rate), s.partitions)
 	e.docs.clockless = s.clockless
+	if s.refuses {
+		e.feed.refuseEveryTime()
+	}
 	return e
 }
 
@@ -256,6 +272,7 @@ func (s *scenario) world(e engine, keepTrace bool) *world {
 	case feed.StartTime:
 		c.start = feed.At(e.now().Add(s.startAfter))
 	}
+	c.refuses = s.refuses
 	if s.filter {
 		c.passes = func(id string) bool { return hashText(id)%4 != 0 }
 	}
@@ -267,6 +284,6 @@ func (s *scenario) world(e engine, keepTrace bool) *world {
 
 // String says how a seed is configured.
 func (s *scenario) String() string {
-	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, %s, start %v, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, foreign %+v",
-		s.seed, s.partitions, s.times.expiration, s.mode, s.dialect, s.start, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, s.foreign)
+	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, %s, start %v refused %t, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, foreign %+v",
+		s.seed, s.partitions, s.times.expiration, s.mode, s.dialect, s.start, s.refuses, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, s.foreign)
 }

@@ -68,7 +68,7 @@ func Simulate(t *testing.T, s Simulation) Report {
 		t.Fatal("a Simulation needs a Handler")
 	}
 	sc := newScenario(s.Seed)
-	sc.mode, sc.start, sc.checkpoint, sc.filter = s.Mode, feed.StartBeginning, s.Checkpoint, false
+	sc.mode, sc.start, sc.checkpoint, sc.filter, sc.refuses = s.Mode, feed.StartBeginning, s.Checkpoint, false, false
 	if s.Mode == feed.AllVersionsAndDeletes {
 		sc.dialect = lease.DotNet // one of the others has no leases for this mode
 		sc.start = feed.StartNow

@@ -45,6 +45,7 @@ type world struct {
 	seed       uint64
 	times      times
 	start      feed.Start
+	refuses    bool // the source refuses start times
 	mode       feed.Mode
 	dialect    lease.Dialect
 	checkpoint changefeed.Checkpointing
@@ -87,6 +88,7 @@ type worldConfig struct {
 	times      times
 	engine     engine
 	start      feed.Start
+	refuses    bool
 	mode       feed.Mode
 	dialect    lease.Dialect
 	checkpoint changefeed.Checkpointing
@@ -101,9 +103,12 @@ type worldConfig struct {
 func newWorld(c worldConfig) *world {
 	w := &world{
 		seed: c.seed, times: c.times,
-		start: c.start, mode: c.mode, dialect: c.dialect, checkpoint: c.checkpoint, maxItems: c.maxItems,
+		start: c.start, refuses: c.refuses, mode: c.mode, dialect: c.dialect, checkpoint: c.checkpoint, maxItems: c.maxItems,
 		readAhead: c.readAhead, waits: c.waits, clockless: c.clockless, engine: c.engine,
 		trace: newTrace(c.trace), journal: newJournal(c.mode, c.passes),
+	}
+	if w.refuses {
+		w.journal.since = w.start.Time()
 	}
 	w.check = newChecker(w)
 	return w

@@ -38,6 +38,11 @@
 //	put back     the owner, while it trusts       Create: owner, durable position  [Lease.PutBack]
 //	split        the holder of a gone lease       Create children, then Delete     [Pieces]
 //
+// A lease whose start time the source has refused has a bound ([Lease.Bound]): it is read
+// from the beginning, and older changes are not delivered. Its owner writes the bound with
+// every position. Put-back keeps it and children inherit it; a healed lease is
+// created without one.
+//
 // What to acquire, whom to ask and what to steal is [Plan.Decide]'s to say, and what
 // an answer of conflict means to an owner is [Judge]'s.
 //

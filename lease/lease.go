@@ -28,7 +28,8 @@ type Lease struct {
 	Continuation feed.Continuation
 	// Mode is the change feed mode that the lease was made for.
 	Mode feed.Mode
-	// Properties are kept as found; the protocol uses PropertyStart and PropertyWanted.
+	// Properties are kept as found; the protocol uses PropertyStart, PropertyBound and
+	// PropertyWanted.
 	// A nil map is an empty one. The map is never changed in place.
 	Properties map[string]string
 	// Timestamp is the caller's wall clock at its last write, for other
@@ -48,6 +49,8 @@ const (
 	// PropertyStart is "beginning" or a time (RFC 3339, UTC, whole seconds) on
 	// leases created without a position.
 	PropertyStart = "start"
+	// PropertyBound is the time (RFC 3339, UTC, whole seconds) of [Lease.Bound].
+	PropertyBound = "bound"
 	// PropertyWanted is the owner text of the host that asks for the lease.
 	PropertyWanted = "wanted"
 )

@@ -52,6 +52,31 @@ func (l Lease) StartingAt(s feed.Start) Lease {
 	return l
 }
 
+// Bound returns the time before which changes are not delivered, in UTC and whole
+// seconds. The zero time means that there is no bound. A lease gets one when the source
+// refuses the start time that the user has configured: it is then read from the
+// beginning, and its positions alone don't tell which changes are too old. A text that
+// is not a time counts as absent.
+func (l Lease) Bound() time.Time {
+	t, err := time.Parse(time.RFC3339, l.Properties[PropertyBound])
+	if err != nil {
+		return time.Time{}
+	}
+	return feed.At(t).Time()
+}
+
+// Bounded returns l with the bound t, or without a bound if t is zero.
+func (l Lease) Bounded(t time.Time) Lease {
+	if t.IsZero() {
+		return l.without(PropertyBound)
+	}
+	text := feed.At(t).String()
+	if l.Properties[PropertyBound] == text {
+		return l
+	}
+	return l.with(PropertyBound, text)
+}
+
 // with is l with one property more; without, with one less. The map is copied,
 // because other values share it.
 func (l Lease) with(key, value string) Lease {

@@ -109,3 +109,22 @@ func TestFindLeavesPositionsAloneThatCantBeCompared(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 }
+
+// Somebody who sets a lease back wants what comes after, also what is older than the
+// start time that the source once refused.
+func TestResetRemovesTheBoundOfALease(t *testing.T) {
+	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaLatestVersion} {
+		l := lease.Lease{Token: "-FF", Range: feed.Full(), Continuation: `"5"`}.Bounded(now)
+		s := surveyOf(t, d, nil, l)
+		if s.Items[0].Bound().IsZero() {
+			t.Fatalf("%s: the document has no bound", d)
+		}
+		steps, err := ResetPlan(s, s.Items, feed.Beginning(), false)
+		if err != nil || len(steps) != 1 {
+			t.Fatalf("%s: %d steps, %v", d, len(steps), err)
+		}
+		if after := steps[0].After; !after.Bound().IsZero() || after.Start(feed.Now()) != feed.Beginning() {
+			t.Errorf("%s: after the reset the lease starts at %s with the bound %s", d, after.Start(feed.Now()), after.Bound())
+		}
+	}
+}

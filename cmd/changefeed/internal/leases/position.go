@@ -86,12 +86,13 @@ func startOf(l lease.Lease) (start feed.Start, ok bool) {
 	return start, start.Kind() != feed.StartNow
 }
 
-// placed is l, free, at a start. A start at now stays to be found.
+// placed is l, free, at a start, and without a bound: who sets a position wants what
+// comes after it. A start at now stays to be found.
 func (s Survey) placed(l lease.Lease, start feed.Start) lease.Lease {
 	if s.Codec.Dialect() == lease.JavaLatestVersion && start.Kind() != feed.StartContinuation {
 		l = anew(l) // what such a document was started from goes before everything but a position
 	}
-	l = l.Released("")
+	l = l.Released("").Bounded(time.Time{})
 	l.Continuation = ""
 	return l.StartingAt(start)
 }

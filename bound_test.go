@@ -1,0 +1,236 @@
+package changefeed
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// reread is a processor that reads from the beginning because the source refused its
+// start time. It stands at 20, in the middle of the older changes, which end with 40.
+type reread struct {
+	t      *testing.T
+	source *fakeSource
+	leases *fakeStore
+	cfg    Config
+	host   *running
+	// blocked: reads behind 20 fail.
+	blocked atomic.Bool
+	// gone is the partition that was split.
+	gone atomic.Value
+}
+
+// newReread starts the processor; early happens after its first read, and before its
+// first position is written.
+func newReread(t *testing.T, early func(r *reread)) *reread {
+	t.Helper()
+	r := &reread{t: t, source: onePartition(40), leases: newFakeStore()}
+	pause(time.Hour)
+	r.source.write("0", 5) // in the start's own second
+	r.gone.Store("")
+	r.blocked.Store(true)
+	r.source.fail = r.fail
+	r.cfg = Config{Source: r.source, Leases: r.leases, Start: feed.At(time.Now()), MaxItems: 10, Handler: &collector{}}
+	r.host = start(t, r.cfg)
+	pause(time.Second)
+	early(r)
+	pause(20 * time.Second)
+	if at := r.leases.doc("0").Continuation; at != "20" {
+		t.Fatalf("the lease is at %q; want 20", at)
+	}
+	return r
+}
+
+func (r *reread) fail(_ int, request feed.Request) error {
+	switch {
+	case request.Partition.ID == r.gone.Load():
+		return &feed.GoneError{Partition: request.Partition.ID}
+	case request.From.Kind() == feed.StartTime:
+		return fmt.Errorf("start time on a merged partition: %w", feed.ErrUnsupported)
+	case r.blocked.Load() && request.From.Continuation() == "20":
+		return errors.New("503")
+	}
+	return nil
+}
+
+func (r *reread) restart(from feed.Start) {
+	if err := r.host.end(); err != nil {
+		r.t.Error(err)
+	}
+	r.cfg.Start = from
+	r.host = start(r.t, r.cfg)
+}
+
+// The start time holds for the life of the leases, whoever reads on: 30,030 changes of
+// before it were once delivered after a restart.
+func TestRefusedStartTimeHoldsForWhoeverReadsOn(t *testing.T) {
+	nothing := func(*reread) {}
+	for _, c := range []struct {
+		name        string
+		early, then func(r *reread)
+	}{
+		{"the same host", nothing, nothing},
+		{"a restart", nothing, func(r *reread) { r.restart(r.cfg.Start) }},
+		{"a restart with another start", nothing, func(r *reread) { r.restart(feed.Now()) }},
+		{"a hand-over", nothing, func(r *reread) { r.leases.edit("0", mark) }},
+		{"a crash", nothing, func(r *reread) {
+			r.leases.edit("0", func(l *lease.Lease) { l.Owner = "" })
+		}},
+		{"a split", nothing, func(r *reread) {
+			r.gone.Store("0")
+			r.source.split("0", "1", "2")
+			r.source.mu.Lock()
+			r.source.fail = r.fail
+			r.source.mu.Unlock()
+		}},
+		{"a deletion by hand", nothing, func(r *reread) {
+			r.leases.mu.Lock()
+			delete(r.leases.docs, "lease-0")
+			r.leases.mu.Unlock()
+			pause(20 * time.Second)
+			if r.leases.doc("0").Bound().IsZero() {
+				r.t.Error("the lease was put back without its bound")
+			}
+			r.restart(r.cfg.Start)
+		}},
+		{"an edit before the first position is written", func(r *reread) {
+			r.leases.edit("0", func(l *lease.Lease) { l.Properties = map[string]string{"note": "x"} })
+		}, func(r *reread) { r.restart(feed.Now()) }},
+		{"a stop before the first position is written", func(r *reread) { r.restart(feed.Now()) }, nothing},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newReread(t, c.early)
+				c.then(r)
+				pause(time.Second)
+				r.blocked.Store(false)
+				pause(2 * time.Minute)
+				if got := r.cfg.Handler.(*collector).got(); !slices.Equal(got, []int64{41, 42, 43, 44, 45}) {
+					t.Errorf("got %v; want 41 to 45", got)
+				}
+			})
+		})
+	}
+}
+
+// A host of Java's drops the properties of a lease. Nothing is lost by that; the older
+// changes that were still to come are delivered.
+func TestOlderChangesAreDeliveredAgainWhereAForeignHostDropsTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReread(t, func(*reread) {})
+		if err := r.host.end(); err != nil {
+			t.Error(err)
+		}
+		r.leases.edit("0", func(l *lease.Lease) { l.Properties = nil })
+		r.blocked.Store(false)
+		r.host = start(t, r.cfg)
+		pause(time.Minute)
+		if got := r.cfg.Handler.(*collector).got(); !slices.Equal(got, to(45)[20:]) {
+			t.Errorf("got %v; want 21 to 45", got)
+		}
+	})
+}
+
+// A healed lease starts at the time of the marker, by the lease store's clock. Where that
+// is ahead, changes of after the marker look older than it, and must not be dropped.
+func TestHealedLeaseHasNoBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(5), newFakeStore(), &collector{}
+		source.fail = func(_ int, r feed.Request) error {
+			if r.From.Kind() == feed.StartTime {
+				return fmt.Errorf("start time on a merged partition: %w", feed.ErrUnsupported)
+			}
+			return nil
+		}
+		leases.marker = time.Now().Add(time.Minute)
+		start(t, Config{Source: source, Leases: leases, Handler: h})
+		pause(5 * time.Minute)
+		if got := h.got(); !slices.Equal(got, to(5)) {
+			t.Errorf("got %v; want all five", got)
+		}
+		if doc := leases.doc("0"); !doc.Bound().IsZero() || doc.Properties[lease.PropertyStart] == "" {
+			t.Errorf("the healed lease has %v; want a start and no bound", doc.Properties)
+		}
+	})
+}
+
+// The start that is configured now says nothing about a lease that started at another
+// time: from its own start on nothing is dropped.
+func TestRefusedStartTimeOfALeaseIsNotReplacedByALaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(5), newFakeStore(), &collector{}
+		source.fail = func(_ int, r feed.Request) error {
+			if r.From.Kind() == feed.StartTime {
+				return fmt.Errorf("start time on a merged partition: %w", feed.ErrUnsupported)
+			}
+			return nil
+		}
+		leases.marker = time.Now()
+		whole := lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full()}
+		leases.put(whole.StartingAt(feed.At(time.Now().Add(-time.Minute))))
+		pause(time.Hour)
+		start(t, Config{Source: source, Leases: leases, Handler: h, Start: feed.At(time.Now())})
+		pause(time.Minute)
+		if got := h.got(); !slices.Equal(got, to(5)) {
+			t.Errorf("got %v; want all five", got)
+		}
+	})
+}
+
+// javaStore is a fakeStore in the dialect that keeps the start beside the position.
+type javaStore struct{ *fakeStore }
+
+func (javaStore) Dialect() lease.Dialect { return lease.JavaLatestVersion }
+
+// In Java's second dialect the start time goes along with each position. A merge may join
+// older changes to the feed, and the source refuse the time from then on.
+func TestStartTimeThatIsRefusedBesideAPositionHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := newFakeSource("0"), javaStore{newFakeStore()}, &collector{}
+		pause(time.Hour)
+		source.write("", 5) // the fake finds the changes of an EPK lease here
+		var merged atomic.Bool
+		source.fail = func(_ int, r feed.Request) error {
+			if merged.Load() && !r.From.Since().IsZero() {
+				return fmt.Errorf("start time on a merged partition: %w", feed.ErrUnsupported)
+			}
+			return nil
+		}
+		cfg := Config{Source: source, Leases: leases, Handler: h, Start: feed.At(time.Now()), MaxItems: 1, PollInterval: time.Second}
+		host := start(t, cfg)
+		pause(time.Minute)
+		merged.Store(true)
+		pause(time.Minute)
+		old := feed.Change{Time: time.Now().Add(-2 * time.Hour)}
+		source.append(old, 3)
+		pause(time.Minute)
+		if err := host.end(); err != nil {
+			t.Error(err)
+		}
+		source.append(old, 3)
+		source.write("", 2)
+		cfg.Start = feed.Now()
+		start(t, cfg)
+		pause(time.Minute)
+		if got := h.got(); !slices.Equal(got, []int64{1, 2, 3, 4, 5, 12, 13}) {
+			t.Errorf("got %v; want 1 to 5, 12 and 13", got)
+		}
+	})
+}
+
+// append adds n copies of a change to the feed of the EPK leases.
+func (s *fakeSource) append(c feed.Change, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range n {
+		c.LSN = int64(len(s.logs[""]) + 1)
+		s.logs[""] = append(s.logs[""], c)
+	}
+}
