@@ -223,9 +223,9 @@ func (d *deliverer) close(r Reason) {
 	})
 }
 
-// guard calls the user's code and returns its failure as a *HandlerError, a panic
+// recovered calls the user's code and returns its failure as a *HandlerError, a panic
 // with its stack.
-func guard(op string, p *parcel, call func() error) (err error) {
+func recovered(op string, p *parcel, call func() error) (err error) {
 	failure := &HandlerError{Op: op}
 	if p != nil && len(p.Changes) > 0 {
 		failure.FirstLSN, failure.LastLSN = p.Changes[0].LSN, p.Changes[len(p.Changes)-1].LSN

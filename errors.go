@@ -19,17 +19,17 @@ var (
 	errInDoubt     = errors.New("the outcome of the write before it is unknown")
 )
 
-// HandlerError is a failure of the user's code: the handler returned an error or
-// panicked, or an observer's Open or Close did. The same call is made again, with
-// the same batch, after a pause, and the lease is kept; only Close is not
-// repeated.
+// HandlerError is a failure of the user's code: the handler, or an observer's Open or
+// Close, returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The
+// same call is made again, with the same batch, after a delay, and the lease is kept;
+// only Close is not repeated.
 type HandlerError struct {
-	// Op is what was called: "handle", "open", "close" or "filter".
+	// Op is what was called: "handle", "open", "close", "filter" or "history lost".
 	Op string
-	// Err is what was returned. For a panic it tells its value, and wraps it when
-	// it is an error.
+	// Err is what was returned. For a panic it contains the value, and wraps it if it is
+	// an error.
 	Err error
-	// Stack is the stack of the panic; nil when there was none.
+	// Stack is the stack of the panic or of the call of runtime.Goexit; else nil.
 	Stack []byte
 	// FirstLSN and LastLSN tell which batch it was; 0 when there was none.
 	FirstLSN, LastLSN int64

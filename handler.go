@@ -7,9 +7,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Handler gets the changes. An error, or a panic, means that the batch was not
-// handled: the handler gets the same changes again, after a pause, until it
-// returns nil.
+// Handler gets the changes. An error, a panic, or a call of [runtime.Goexit] (as in
+// t.FailNow) means that the batch was not handled: the handler gets the same changes
+// again, after a delay, until it returns nil.
 //
 // It is called for several leases at the same time, and for one lease never
 // before the last call returned. ctx ends with cause [lease.ErrLost] the moment

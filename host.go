@@ -83,8 +83,11 @@ func (h *host) notify(n Notification) {
 		log.Warn("something failed and is tried again", "error", n.Err)
 	}
 	h.metrics.notified(n)
-	if h.cfg.Notify != nil {
-		h.cfg.Notify(n)
+	if h.cfg.Notify == nil {
+		return
+	}
+	if stack := exits(func() { h.cfg.Notify(n) }); stack != nil {
+		log.Warn("notification function failed", "error", errGoexit, "stack", string(stack))
 	}
 }
 

@@ -217,7 +217,11 @@ func (h *host) skips(l lease.Lease, from feed.Start, err error) (oldest feed.Con
 	if !ok || h.cfg.OnHistoryLost == nil || lost.Oldest == "" || from.Continuation() == lost.Oldest {
 		return ""
 	}
-	if !h.cfg.OnHistoryLost(l, lost) {
+	skip := false
+	if stack := exits(func() { skip = h.cfg.OnHistoryLost(l, lost) }); stack != nil {
+		h.fail(l.Token, &HandlerError{Op: "history lost", Err: errGoexit, Stack: stack})
+	}
+	if !skip {
 		return ""
 	}
 	return lost.Oldest

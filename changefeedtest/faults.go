@@ -114,7 +114,8 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	}
 	switch {
 	case d.chance(odds.panics):
-		does.panics = true
+		does.exits = d.chance(0.5)
+		does.panics = !does.exits
 	case d.chance(odds.fails):
 		does.err = errHandler
 	case d.chance(odds.slow):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -18,9 +19,10 @@ type handling struct {
 	takes time.Duration
 	// deaf: the handler doesn't look at its context.
 	deaf bool
-	// err and panics: the batch is not handled.
+	// err, panics and exits (by runtime.Goexit): the batch is not handled.
 	err    error
 	panics bool
+	exits  bool
 	// checkpoint: with manual checkpoints, the user checkpoints this batch.
 	checkpoint bool
 	// later: with manual checkpoints, the user checkpoints this batch from a goroutine
@@ -114,6 +116,10 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 		return errCrashed
 	}
 	w.trace.add(o.host.id, "handled", o.lease.Token, outcome(err), b.Changes[0].LSN)
+	if err == nil && does.exits {
+		o.failed = entries
+		runtime.Goexit()
+	}
 	if err != nil {
 		o.failed = entries
 		if panicked != nil {
@@ -129,7 +135,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	if w.checkpoint.Manual {
 		o.handed = append(o.handed, entries...)
 		if does.later > 0 {
-			o.acknowledgeLater(b, does.later) //nolint:contextcheck // the user's goroutine outlives the handler
+			o.acknowledgeLater(ctx, b, does.later)
 		}
 		if does.checkpoint {
 			return o.acknowledge(ctx, b)
@@ -141,7 +147,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 // acknowledgeLater starts a goroutine in which the user checkpoints the batch, at the
 // latest after a while. A splitter lists the partitions, and a checkpoint that comes
 // while it waits for them must not be undone.
-func (o *simObserver) acknowledgeLater(b *changefeed.Batch, after time.Duration) {
+func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch, after time.Duration) {
 	w, handed, asked := o.world, slices.Clone(o.handed), o.host.partitionsListed()
 	d := newDraw(w.seed, uint64(b.Changes[0].LSN), "later", o.host.id, o.lease.Token)
 	delay := d.span(1, 10*time.Millisecond)
@@ -157,7 +163,7 @@ func (o *simObserver) acknowledgeLater(b *changefeed.Batch, after time.Duration)
 			return
 		}
 		w.journal.settle(handed, false, true)
-		err := b.Checkpoint(context.Background())
+		err := b.Checkpoint(context.WithoutCancel(ctx))
 		w.trace.add(o.host.id, "late checkpoint", o.lease.Token, outcome(err), b.Changes[len(b.Changes)-1].LSN)
 	})
 }
