@@ -38,7 +38,7 @@ func (ts *testServer) batchStatus(h headers) int {
 func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 	for name, patch := range patches {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // where writes that wait for ever are a deadlock, which fails the test
+			synctest.Test(t, func(t *testing.T) {
 				ts := newTestServer(t, Options{})
 				ts.withItem()
 				entered, release := make(chan struct{}), make(chan struct{})
@@ -49,11 +49,21 @@ func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 				status := make(chan int, 1)
 				go func() { status <- patch(ts) }()
 				<-entered
-				ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"2","pk":"p"}`)
-				ts.must("POST", "/dbs", nil, `{"id":"other"}`)
-				ts.must("POST", "/dbs/other/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]}}`)
-				ts.must("POST", "/dbs/other/colls/c/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
+				written := make(chan struct{})
+				go func() {
+					defer close(written)
+					ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"2","pk":"p"}`)
+					ts.must("POST", "/dbs", nil, `{"id":"other"}`)
+					ts.must("POST", "/dbs/other/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]}}`)
+					ts.must("POST", "/dbs/other/colls/c/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
+				}()
+				select {
+				case <-written:
+				case <-time.After(time.Hour): // passes only if nobody can go on
+					t.Error("other writes wait for the condition")
+				}
 				close(release)
+				<-written
 				if got := <-status; got != 200 {
 					t.Errorf("the patch is answered %d", got)
 				}
