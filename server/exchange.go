@@ -217,19 +217,30 @@ var (
 	jsonContentType = []string{"application/json"}
 )
 
-// start writes the headers of the answer. size is its length; -1: it has no body.
+// start writes the headers of the answer. size is the length of its body, or -1 if it has none.
 func (x *exchange) start(status, size int) {
 	h := x.w.Header()
+	lower := isHTTP1(x.r)
+	if lower {
+		lowerHeader(h)
+	}
+	setAll := func(name string, values []string) {
+		if lower {
+			name = lowerName(name)
+		}
+		h[name] = values
+	}
 	// One allocation for the values of all headers. Names are in canonical form.
 	values := make([]string, 0, 12)
 	set := func(name, value string) {
 		values = append(values, value)
-		h[name] = values[len(values)-1 : len(values) : len(values)]
+		setAll(name, values[len(values)-1:len(values):len(values)])
 	}
 	set("Date", wire.FormatTime(x.s.db.Now()))
 	set(wire.HeaderActivityID, x.activity)
 	set(wire.HeaderRequestCharge, strconv.FormatFloat(x.charge, 'f', -1, 64))
-	h[wire.HeaderServiceVersion], h[wire.HeaderGatewayVersion] = serviceVersion, gatewayVersion
+	setAll(wire.HeaderServiceVersion, serviceVersion)
+	setAll(wire.HeaderGatewayVersion, gatewayVersion)
 	if x.session != "" {
 		set(wire.HeaderSessionToken, x.session)
 	}
@@ -254,10 +265,11 @@ func (x *exchange) start(status, size int) {
 		set(wire.HeaderContentPath, x.content)
 	}
 	if size > 0 {
-		h["Content-Type"] = jsonContentType
+		contentType := jsonContentType
 		if x.contentType != nil {
-			h["Content-Type"] = x.contentType
+			contentType = x.contentType
 		}
+		setAll("Content-Type", contentType)
 	}
 	if size >= 0 {
 		set("Content-Length", strconv.Itoa(size))
