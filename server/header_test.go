@@ -22,7 +22,7 @@ func rawAnswer(t *testing.T, network *memnet.Network, r *http.Request) (lines []
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	r.Close = true
 	if err := r.Write(conn); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestHeaderNamesAreSentInLowerCase(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer parsed.Body.Close()
+			defer func() { _ = parsed.Body.Close() }()
 			if got, err := io.ReadAll(parsed.Body); err != nil || string(got) != answer || parsed.Header.Get(wire.HeaderActivityID) == "" {
 				t.Errorf("%s %s: %v, %q of %q", method, path, err, got, answer)
 			}

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"net/url"
 	"slices"
@@ -97,10 +99,9 @@ func (p Path) signed() Path {
 	return p
 }
 
-// Links are the resource links that a signature of the path may cover, the
-// one that SDKs sign first. By name it is the path with decoded ids (without the type of
-// a feed); by rid it is the last rid alone, in lower case. Some clients sign the
-// path as they sent it.
+// Links returns the resource links that a signature of the path may cover, the one that SDKs
+// sign first. By names it is the path with decoded ids, without the type of a feed. Some clients
+// sign the path as they sent it. By resource ids it is the last one alone, in lower case.
 func (p Path) Links() []string {
 	p = p.signed()
 	if len(p.IDs) == 0 {
@@ -121,5 +122,33 @@ func (p Path) Links() []string {
 	if sent := strings.Join(p.raw[:2*len(p.IDs)], "/"); sent != links[0] {
 		links = append(links, sent)
 	}
-	return append(links, strings.ToLower(p.IDs[len(p.IDs)-1]))
+	if p.byRID() {
+		links = append(links, strings.ToLower(p.IDs[len(p.IDs)-1]))
+	}
+	return links
+}
+
+// rids is how resource ids are written: base64 with - in place of /.
+var rids = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-")
+
+// byRID reports whether all ids of the path can be resource ids: those of databases have 4
+// bytes, those below them 8 and then 16, and each begins with its owner's. Offers have no other
+// ids.
+func (p Path) byRID() bool {
+	if p.Types[0] == "offers" {
+		return true
+	}
+	var owner []byte
+	for i, id := range p.IDs {
+		size := 4 << i
+		if len(id) != rids.EncodedLen(size) {
+			return false
+		}
+		rid, err := rids.DecodeString(id)
+		if err != nil || len(rid) != size || !bytes.HasPrefix(rid, owner) {
+			return false
+		}
+		owner = rid
+	}
+	return true
 }
