@@ -3,6 +3,7 @@ package changefeed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -91,17 +92,31 @@ func (h *host) open(ctx context.Context) error {
 	}
 	h.container = identity.ContainerRID
 	key := lease.Key{Processor: h.cfg.Processor, Identity: identity, Mode: h.cfg.Mode, Start: h.cfg.Start}
-	err = retry(ctx, backoff{jitter: newJitter(h.seed, "open")}, func() error {
-		ctx, cancel := h.request(ctx)
-		defer cancel()
-		store, err := h.cfg.Leases.Open(ctx, key)
-		h.store = watchedStore{dialectStore{Store: store, dialect: h.dialect, container: identity.ContainerRID}, h}
-		h.costs = newLeaseCosts(h.metrics, store)
+	err = retry(ctx, backoff{jitter: newJitter(h.seed, "open")}, func() error { return h.openLeases(ctx, key) }, hopeless,
+		func(err error) { h.fail("", &LeaseStoreError{Op: "open the lease container", Err: err}) })
+	if _, same := errors.AsType[*ConfigError](err); same || err == nil {
 		return err
-	}, hopeless, func(err error) { h.fail("", &LeaseStoreError{Op: "open the lease container", Err: err}) })
-	if err != nil {
-		return &LeaseStoreError{Op: "open the lease container", Err: err}
 	}
+	return &LeaseStoreError{Op: "open the lease container", Err: err}
+}
+
+// openLeases opens the lease container. It refuses the monitored container, where each write of a lease would be a
+// change to deliver, whose checkpoint is a write of the lease: a loop that never ends.
+func (h *host) openLeases(ctx context.Context, key lease.Key) error {
+	ctx, cancel := h.request(ctx)
+	defer cancel()
+	store, err := h.cfg.Leases.Open(ctx, key)
+	if err != nil {
+		return err
+	}
+	if same, err := feed.SameContainer(ctx, h.cfg.Source, store); err != nil {
+		return err
+	} else if same {
+		return &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s: each lease write would be a change of its feed; "+
+			"use another container for the leases", key.Identity.Container, key.Identity.Database)}
+	}
+	h.store = watchedStore{dialectStore{Store: store, dialect: h.dialect, container: key.Identity.ContainerRID}, h}
+	h.costs = newLeaseCosts(h.metrics, store)
 	return nil
 }
 
@@ -134,8 +149,7 @@ func (h *host) checkStart(ctx context.Context) error {
 
 // hopeless tells the errors after which a start is not tried again.
 func hopeless(err error) bool {
-	if _, ok := errors.AsType[*lease.DialectError](err); ok {
-		return true
-	}
-	return errors.Is(err, feed.ErrNotFound) || errors.Is(err, feed.ErrUnsupported)
+	_, strange := errors.AsType[*lease.DialectError](err)
+	_, misfit := errors.AsType[*ConfigError](err)
+	return strange || misfit || errors.Is(err, feed.ErrNotFound) || errors.Is(err, feed.ErrUnsupported)
 }

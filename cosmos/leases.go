@@ -62,7 +62,7 @@ func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lease container: %w", err)
 	}
-	return &leaseStore{leases: l, codec: codec, presence: newPresence(&l.documents)}, nil
+	return &leaseStore{leases: l, codec: codec, rid: p.ResourceID, presence: newPresence(&l.documents)}, nil
 }
 
 const leaseRemedy = "use a container that is partitioned by /id for the leases"
@@ -121,8 +121,9 @@ func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, erro
 		t := azcosmos.NewManualThroughputProperties(l.options.Throughput)
 		o.ThroughputProperties = &t
 	}
-	err := d.manage(ctx, func(ctx context.Context, db *azcosmos.DatabaseClient) error {
-		_, err := db.CreateContainer(ctx, p, o)
+	var made azcosmos.ContainerResponse
+	err := d.manage(ctx, func(ctx context.Context, db *azcosmos.DatabaseClient) (err error) {
+		made, err = db.CreateContainer(ctx, p, o)
 		return err
 	})
 	switch code, _ := status(err); {
@@ -134,7 +135,7 @@ func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, erro
 	case err != nil:
 		return p, d.failure("create container", actionContainer, err)
 	}
-	return p, nil
+	return *made.ContainerProperties, nil
 }
 
 // manage makes a call that isn't about documents. azcosmos may try it again.

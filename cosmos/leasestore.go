@@ -24,6 +24,8 @@ import (
 type leaseStore struct {
 	leases *Leases
 	codec  lease.Codec
+	// rid is the container's.
+	rid string
 	// presence tells a missing document from a missing container.
 	presence *presence
 
@@ -36,6 +38,12 @@ func (s *leaseStore) Charged() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.charged
+}
+
+// ContainerID implements [feed.Identifier].
+func (s *leaseStore) ContainerID(ctx context.Context) (feed.ContainerID, error) {
+	account, err := s.leases.documents.account.client.accountName(ctx)
+	return feed.ContainerID{Account: account, RID: s.rid}, err
 }
 
 // listPage is how many documents a page of a listing has at most.
@@ -304,6 +312,7 @@ func (s *leaseStore) missed(ctx context.Context, op, action string, err error) e
 }
 
 var (
-	_ lease.Store   = (*leaseStore)(nil)
-	_ lease.Metered = (*leaseStore)(nil)
+	_ lease.Store     = (*leaseStore)(nil)
+	_ lease.Metered   = (*leaseStore)(nil)
+	_ feed.Identifier = (*leaseStore)(nil)
 )

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,8 @@ import (
 
 // topology is what an account says of itself, as far as it is used.
 type topology struct {
+	ID             string     `json:"id"`
+	RID            string     `json:"_rid"`
 	Writable       []location `json:"writableLocations"`
 	Readable       []location `json:"readableLocations"`
 	MultipleWrites bool       `json:"enableMultipleWriteLocations"`
@@ -195,6 +198,16 @@ func (c *client) topology(ctx context.Context) (*topology, error) {
 		return known, nil
 	}
 	return nil, err
+}
+
+// accountName returns the name that the account has at all of its endpoints. One that does not say its name is told
+// from others by its endpoint.
+func (c *client) accountName(ctx context.Context) (string, error) {
+	known, err := c.topology(ctx)
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(known.RID, known.ID, c.endpoint.Host), nil
 }
 
 // refresh asks for the account anew, unless somebody has done so since. If somebody is doing it now, it waits only if nothing

@@ -69,6 +69,16 @@ func (s *Source) Identity(ctx context.Context) (feed.Identity, error) {
 	}, nil
 }
 
+// ContainerID implements [feed.Identifier]. Its errors are those of Identity.
+func (s *Source) ContainerID(ctx context.Context) (feed.ContainerID, error) {
+	p, err := s.known(ctx)
+	if err != nil {
+		return feed.ContainerID{}, err
+	}
+	account, err := s.account.client.accountName(ctx)
+	return feed.ContainerID{Account: account, RID: p.rid}, err
+}
+
 // SplitRange divides a range evenly in key hashes, for [feed.SplitRange]. Beside its own errors, those of Identity.
 func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
 	p, err := s.known(ctx)

@@ -87,7 +87,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// ConfigError is returned by [New] for a Config that can't work.
+// ConfigError is returned by [New] for a Config that can't work, and by a measurement when that shows only then.
 type ConfigError struct {
 	// Field is the name of the field of [Config].
 	Field string

@@ -47,7 +47,8 @@ func New(cfg Config) (*Estimator, error) {
 // With a nil error the Lag is one, of which [Lag.Err] may tell that it couldn't be read.
 // An error ends the loop: the leases could not be listed ([feed.ErrNotFound]: a container
 // doesn't exist; [*lease.DialectError]: they are in another dialect), the processor has no
-// leases ([feed.ErrNotFound]), or ctx ended.
+// leases ([feed.ErrNotFound]), the monitored container is its own lease container
+// ([*ConfigError]), or ctx ended.
 func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 	return func(yield func(Lag, error) bool) {
 		m, err := e.list(ctx)
@@ -172,6 +173,14 @@ func (e *Estimator) open(ctx context.Context) (*opened, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("estimator: open the lease container: %w", err)
+	}
+	same, err := request(ctx, e, func(ctx context.Context) (bool, error) { return feed.SameContainer(ctx, e.cfg.Source, store) })
+	if err != nil {
+		return nil, fmt.Errorf("estimator: open the lease container: %w", err)
+	}
+	if same {
+		return nil, &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s, which no processor uses for its leases; "+
+			"name the lease container", identity.Container, identity.Database)}
 	}
 	found := &opened{Store: store, container: identity.ContainerRID}
 	e.store.Store(found)

@@ -24,7 +24,8 @@ type Key struct {
 // Container is a lease container. Several processors may share one.
 type Container interface {
 	// Open checks that the container can hold leases and returns those of one
-	// processor. *DialectError tells what to do when it can't.
+	// processor. *DialectError tells what to do when it can't. A Store that is a
+	// [feed.Identifier] too is refused where it is in the monitored container.
 	Open(ctx context.Context, k Key) (Store, error)
 }
 

@@ -8,7 +8,8 @@ import (
 
 // GET /: the account. Every SDK begins with it, and goes to the endpoint it
 // names. One region that can be written to, session consistency. The id
-// "localhost" makes the JavaScript SDK keep the endpoint it was given. Regions
+// "localhost" makes the JavaScript SDK keep the endpoint it was given. The _rid
+// is the store's, so that two servers are two accounts. Regions
 // of a thin client, per-partition failover and hedging are left out: each
 // switches on something in an SDK that a single server has not.
 
@@ -69,7 +70,7 @@ func (s *Server) readAccount(x *exchange) error {
 	replicas := replicationPolicy{MinReplicaSetSize: 1, MaxReplicaSetSize: 4}
 	here := []location{{Name: "Local", Endpoint: s.endpoint(x.r)}}
 	return x.sendJSON(http.StatusOK, account{
-		ID: accountID, RID: accountID, Media: "//media/", Addresses: "//addresses/", DBs: "//dbs/",
+		ID: accountID, RID: s.db.ID(), Media: "//media/", Addresses: "//addresses/", DBs: "//dbs/",
 		WritableLocations: here, ReadableLocations: here, ContinuousBackupEnabled: s.o.Versions > 0,
 		UserReplicationPolicy:    userReplicationPolicy{replicationPolicy: replicas},
 		UserConsistencyPolicy:    consistencyPolicy{DefaultConsistencyLevel: "Session"},

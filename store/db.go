@@ -68,6 +68,7 @@ func (o Options) withDefaults() Options {
 type DB struct {
 	dir     string // empty in memory
 	options Options
+	id      string
 	pebble  *pebble.DB
 	lock    *pebble.Lock
 	clock   clock
@@ -113,6 +114,10 @@ func (db *DB) Close() error {
 	err := db.pebble.Close()
 	return errors.Join(err, unlockDirectory(db.options.FS, db.path(), db.lock))
 }
+
+// ID returns a name that no other open store has. Every Open makes a new one: a copy of a store is another store, and its
+// containers have the same resource ids.
+func (db *DB) ID() string { return db.id }
 
 // Now is the store's clock: the wall clock when the store was opened, or the
 // last _ts written if that is later, plus the monotonic time since. It stamps

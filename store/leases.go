@@ -81,8 +81,15 @@ type leaseStore struct {
 	spent atomic.Int64
 }
 
+var _ feed.Identifier = (*leaseStore)(nil)
+
 // Charged implements [lease.Metered].
 func (s *leaseStore) Charged() float64 { return float64(s.spent.Load()) / 100 }
+
+// ContainerID implements [feed.Identifier].
+func (s *leaseStore) ContainerID(context.Context) (feed.ContainerID, error) {
+	return s.c.containerID(), nil
+}
 
 // spend counts the charge of a request.
 func (s *leaseStore) spend(charge float64) { s.spent.Add(int64(math.Round(charge * 100))) }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,7 @@ func OpenMemory(o Options) (*DB, error) {
 }
 
 func open(db *DB) (*DB, error) {
+	db.id = rand.Text()
 	fs, dir := db.options.FS, db.path()
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)

@@ -215,3 +215,8 @@ func (c *Container) Properties(ctx context.Context) (ContainerProperties, error)
 // Identity names the container, for leases. The host is "localhost", as it is
 // for a server in front of the store.
 func (c *Container) Identity() feed.Identity { return c.identity }
+
+// containerID identifies the container among those of all stores that are open.
+func (c *Container) containerID() feed.ContainerID {
+	return feed.ContainerID{Account: c.db.ID(), RID: c.identity.ContainerRID}
+}

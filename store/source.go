@@ -33,6 +33,9 @@ func (s source) Identity(ctx context.Context) (feed.Identity, error) {
 	return s.c.Identity(), nil
 }
 
+// ContainerID implements [feed.Identifier].
+func (s source) ContainerID(context.Context) (feed.ContainerID, error) { return s.c.containerID(), nil }
+
 // Partitions implements [feed.Source].
 func (s source) Partitions(ctx context.Context) ([]feed.Partition, error) { return s.c.Partitions(ctx) }
 
@@ -55,6 +58,8 @@ func (s source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 	page, _, err := s.c.readFeed(ctx, r, false, nil)
 	return page, err
 }
+
+var _ feed.Identifier = source{}
 
 // SplitRange implements [feed.RangeSplitter].
 func (s source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {

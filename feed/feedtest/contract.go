@@ -12,6 +12,7 @@ import (
 func contractCases() []testCase {
 	return []testCase{
 		{name: "identity names the container and stays", container: onePartition, run: identityStays},
+		{name: "a source that knows its container's id says it each time", container: onePartition, run: containerIDStays},
 		{name: "partitions tile the key space in order", container: fourPartitions, run: partitionsTile},
 		{name: "an ended context ends every call", container: onePartition, run: endedContext},
 		{name: "a partition that never was is gone", container: onePartition, run: neverWas},
@@ -40,6 +41,25 @@ func identityStays(s *suite) {
 	second, err := s.Source.Identity(s.ctx)
 	if err != nil || second != first {
 		s.Fatalf("the identity was %+v and is now %+v, %v", first, second, err)
+	}
+}
+
+// containerIDStays: a processor compares it with that of its leases.
+func containerIDStays(s *suite) {
+	source, ok := s.Source.(feed.Identifier)
+	if !ok {
+		s.Skip("the source doesn't know its container's id")
+	}
+	first, err := source.ContainerID(s.ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if identity, err := s.Source.Identity(s.ctx); err != nil || first.RID != identity.ContainerRID || first.Account == "" {
+		s.Fatalf("the container is %+v, %v; want an account and the rid %s", first, err, identity.ContainerRID)
+	}
+	s.writeMany(0, 3, 1)
+	if second, err := source.ContainerID(s.ctx); err != nil || second != first {
+		s.Fatalf("the container was %+v and is now %+v, %v", first, second, err)
 	}
 }
 

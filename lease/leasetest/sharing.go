@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -14,6 +15,7 @@ func sharingCases() []testCase {
 		{name: "hosts of one processor see one another's writes", run: hostsShare},
 		{name: "processors don't see one another", run: processorsApart},
 		{name: "the leases of a container made anew are others", run: containerAnew},
+		{name: "a container that knows its id has one, whoever asks", run: containerID},
 		{name: "one key names the same leases each time, whatever the host's case", run: hostCase},
 	}
 }
@@ -94,6 +96,27 @@ func containerAnew(s *suite) {
 	elsewhere.Identity.AccountHost = "other.example.com"
 	if l := s.listOf(s.open(elsewhere)); len(l.Leases) != 0 {
 		s.Errorf("the container of another account has %d leases", len(l.Leases))
+	}
+}
+
+// containerID: a processor compares it with that of its source.
+func containerID(s *suite) {
+	id := func(store lease.Store) feed.ContainerID {
+		s.Helper()
+		identifier, ok := store.(feed.Identifier)
+		if !ok {
+			s.Skip("the store doesn't know its container")
+		}
+		id, err := identifier.ContainerID(s.ctx)
+		if err != nil || id.Account == "" || id.RID == "" {
+			s.Fatalf("the container is %+v, %v; want the names of an account and a container", id, err)
+		}
+		return id
+	}
+	first := id(s.store)
+	s.create(s.whole("0"))
+	if second := id(s.open(key("other"))); second != first {
+		s.Errorf("the container is %+v, and %+v to another processor", first, second)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -84,15 +85,18 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 	if len(cfg.Key) > 0 && !slices.Equal(cfg.Key, target.paths) {
 		return nil, nil, refuse("container %s is keyed by %s, and --key says %s", cfg.To, strings.Join(target.paths, ","), strings.Join(cfg.Key, ","))
 	}
-	if source.properties.ResourceID == target.properties.ResourceID && cfg.From.Account.Endpoint() == cfg.To.Account.Endpoint() {
+	switch same, err := sameContainer(ctx, cfg.From, cfg.To); {
+	case err != nil:
+		return nil, nil, err
+	case same:
 		return nil, nil, refuse("%s is both sides: a container can't be copied into itself", cfg.From)
 	}
-	return source, target, cfg.leasesApart(ctx, source, target)
+	return source, target, cfg.leasesApart(ctx)
 }
 
 // leasesApart refuses a lease container that is one of both sides: as the source it changes with every
 // checkpoint, so a copy never catches up; as the target documents come to lie among the leases, and over them.
-func (cfg Config) leasesApart(ctx context.Context, source, target *described) error {
+func (cfg Config) leasesApart(ctx context.Context) error {
 	leases, err := describe(ctx, cfg.Leases)
 	switch {
 	case err != nil:
@@ -105,13 +109,21 @@ func (cfg Config) leasesApart(ctx context.Context, source, target *described) er
 	for _, side := range []struct {
 		name  string
 		place Place
-		is    *described
-	}{{"source", cfg.From, source}, {"target", cfg.To, target}} {
-		if side.is.properties.ResourceID == leases.properties.ResourceID && side.place.Account.Endpoint() == cfg.Leases.Account.Endpoint() {
+	}{{"source", cfg.From}, {"target", cfg.To}} {
+		switch same, err := sameContainer(ctx, side.place, cfg.Leases); {
+		case err != nil:
+			return err
+		case same:
 			return refuse("%s is the %s and the lease container: say --leases with another one", side.place, side.name)
 		}
 	}
 	return nil
+}
+
+// sameContainer reports whether two places are one container, by whatever endpoints their accounts are reached.
+func sameContainer(ctx context.Context, a, b Place) (bool, error) {
+	source := func(p Place) feed.Source { return p.Account.Source(p.Database, p.Container, cosmos.SourceOptions{}) }
+	return feed.SameContainer(ctx, source(a), source(b))
 }
 
 // create makes a database, if there is none, and a container in it.

@@ -1,0 +1,206 @@
+package cosmos_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/estimator"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/server"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// alias reaches a server under another name, as that of a region, a private endpoint or a port mapping is.
+type alias struct {
+	*http.Client
+	host string
+}
+
+func (a alias) Do(r *http.Request) (*http.Response, error) {
+	r.URL.Host, r.Host = a.host, a.host
+	return a.Client.Do(r)
+}
+
+// aliased is the account of a server under another name.
+func aliased(t *testing.T, s *changefeedtest.Server) *cosmos.Account {
+	t.Helper()
+	o := cosmos.Options{LimitToEndpoint: true}
+	o.Transport = alias{s.Client(), strings.TrimSuffix(strings.TrimPrefix(s.Endpoint, "http://"), "/")}
+	a, err := cosmos.WithKey("http://another-name.test:8081/", s.Key, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// side is a container as one of an engine's two roles.
+type side struct {
+	source feed.Source
+	leases lease.Container
+}
+
+// sidesOf are the ways to reach a container of a server.
+func sidesOf(t *testing.T, s *changefeedtest.Server, c *store.Container) map[string]side {
+	t.Helper()
+	over := func(a *cosmos.Account) side {
+		name := c.Identity().Container
+		return side{a.Source("db", name, cosmos.SourceOptions{}), a.Leases("db", name, cosmos.LeaseOptions{})}
+	}
+	return map[string]side{
+		"the store":    {s.DB.Source(c), s.DB.Leases(c)},
+		"its endpoint": over(account(t, s, cosmos.Options{})),
+		"another name": over(aliased(t, s)),
+	}
+}
+
+func container(t *testing.T, s *changefeedtest.Server, name string) *store.Container {
+	t.Helper()
+	return changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: name, KeyPaths: []string{"/id"}})
+}
+
+// Each lease write would be a change to deliver, whose checkpoint is a lease write: a loop that on Azure costs money
+// until somebody notices.
+func TestTheMonitoredContainerIsRefusedAsItsOwnLeaseContainer(t *testing.T) {
+	failing := changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return errors.New("a handler that has begun the loop") })
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		sides := sidesOf(t, s, container(t, s, "items"))
+		for one, a := range sides {
+			for other, b := range sides {
+				p, err := changefeed.New(changefeed.Config{
+					Processor: "p", Source: a.source, Leases: b.leases, Handler: failing, DiscardLeases: true,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				err = p.Run(ctx)
+				cancel()
+				if bad, ok := errors.AsType[*changefeed.ConfigError](err); !ok || bad.Field != "Leases" || time.Since(began) != 0 {
+					t.Errorf("from %s, leases by %s: %v after %s; want a ConfigError of Leases at once", one, other, err, time.Since(began))
+				} else {
+					wantWords(t, err, "items of database db", "use another container for the leases")
+				}
+				e, err := estimator.New(estimator.Config{Processor: "p", Source: a.source, Leases: b.leases})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = e.Report(t.Context())
+				if bad, ok := errors.AsType[*estimator.ConfigError](err); !ok || bad.Field != "Leases" {
+					t.Errorf("estimator, from %s, leases by %s: %v; want a ConfigError of Leases", one, other, err)
+				}
+			}
+		}
+		page, err := sides["the store"].source.Read(t.Context(), feed.Request{From: feed.Beginning()})
+		if err != nil || len(page.Changes) > 0 {
+			t.Errorf("%d changes were written, %v; want none", len(page.Changes), err)
+		}
+	})
+}
+
+// A store numbers its containers, so two servers have containers of the same resource ids. Those are not one.
+func TestContainersOfTwoAccountsAreTwo(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		twin := changefeedtest.NewServer(t)
+		items, leases := sidesOf(t, s, container(t, s, "items")), sidesOf(t, twin, container(t, twin, "items"))
+		for _, a := range items {
+			for _, b := range leases {
+				opened, err := b.leases.Open(t.Context(), fakeKey)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if same, err := feed.SameContainer(t.Context(), a.source, opened); err != nil || same {
+					t.Errorf("they are taken for one: %t, %v", same, err)
+				}
+			}
+		}
+		identity, err := items["its endpoint"].source.Identity(t.Context())
+		if other, otherErr := leases["its endpoint"].source.Identity(t.Context()); err != nil || otherErr != nil || identity.ContainerRID != other.ContainerRID {
+			t.Fatalf("the resource ids are %s and %s; the test needs them to be equal", identity.ContainerRID, other.ContainerRID)
+		}
+		other := sidesOf(t, s, container(t, s, "leases"))
+		stop := host(t, changefeed.Config{
+			Processor: "p", Source: items["the store"].source, Leases: other["another name"].leases, Handler: &delivered{counts: map[string]int{}},
+		})
+		time.Sleep(time.Minute)
+		if err := stop(); err != nil {
+			t.Errorf("leases in another container of the account: %v", err)
+		}
+	})
+}
+
+// The service names an account alike at each of its endpoints.
+func TestAnAccountIsKnownByTheNameThatTheServiceGivesIt(t *testing.T) {
+	at := func(endpoint, body string) feed.Source {
+		var o cosmos.Options
+		o.Transport = accountNamed{body}
+		a, err := cosmos.WithKey(endpoint, wire.EmulatorKey, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Source("shop", "orders", cosmos.SourceOptions{})
+	}
+	mine := `"id":"mine","_rid":"mine.documents.azure.com",`
+	for _, c := range []struct {
+		name   string
+		a, b   string
+		an, bn string
+		same   bool
+	}{
+		{"a region of an account", "https://mine.documents.azure.com/", "https://mine-westeurope.documents.azure.com/", mine, mine, true},
+		{"another account", "https://mine.documents.azure.com/", "https://other.documents.azure.com/", mine, strings.ReplaceAll(mine, "mine", "other"), false},
+		{"by the id alone", "https://localhost:8081/", "https://127.0.0.1:8081/", `"id":"localhost",`, `"id":"localhost",`, true},
+		{"nameless", "https://a.test/", "https://a.test/", "", "", true},
+		{"nameless elsewhere", "https://a.test/", "https://b.test/", "", "", false},
+	} {
+		if same, err := feed.SameContainer(t.Context(), at(c.a, c.an), at(c.b, c.bn)); err != nil || same != c.same {
+			t.Errorf("%s: one container: %t, %v; want %t", c.name, same, err, c.same)
+		}
+	}
+}
+
+// accountNamed answers for an account with a container; names are the members of the account's body that name it.
+type accountNamed struct{ names string }
+
+func (a accountNamed) Do(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/" {
+		return scripted(nil).Do(r)
+	}
+	w := httptest.NewRecorder()
+	_, _ = w.WriteString(`{` + a.names + `"writableLocations":[{"name":"East","databaseAccountEndpoint":"https://` + r.URL.Host + `/"}]}`)
+	answer := w.Result()
+	answer.Request = r
+	return answer, nil
+}
+
+// A failure to learn the ids is retried as any other of the start.
+func TestTheStartWaitsUntilTheContainersAreTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		c := container(t, s, "items")
+		s.Fail(server.Fault{Operation: "read account", Status: 503, Count: 5})
+		a := account(t, s, cosmos.Options{LimitToEndpoint: true})
+		p, err := changefeed.New(changefeed.Config{
+			Processor: "p", Handler: &delivered{},
+			Source: a.Source("db", "items", cosmos.SourceOptions{}), Leases: s.DB.Leases(c),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		err = p.Run(ctx)
+		if bad, ok := errors.AsType[*changefeed.ConfigError](err); !ok || bad.Field != "Leases" {
+			t.Errorf("%v; want a ConfigError of Leases", err)
+		}
+	})
+}
