@@ -200,17 +200,17 @@ func (o *replicateOptions) side(a *connect.Account, text string) (place replicat
 		return place, s, &usageError{fmt.Errorf("--%s is %w", flag, err)}
 	}
 	place = replicate.Place{Database: database, Container: container}
+	named := o.flags.Changed(flag+"-endpoint") || o.flags.Changed(flag+"-connection-string") || o.flags.Changed(flag+"-data")
 	switch {
-	case endpoint != "" && a.Given() && (o.flags.Changed(flag+"-endpoint") || o.flags.Changed(flag+"-connection-string") || o.flags.Changed(flag+"-data")):
+	case endpoint != "" && named:
 		return place, s, &usageError{fmt.Errorf("--%s has a URL, and another flag names its account", flag)}
 	case endpoint != "":
 		if err := o.flags.Set(flag+"-endpoint", endpoint); err != nil {
 			return place, s, err
 		}
-	case a.Given():
-	case o.data != "":
+	case o.data != "" && !named: // a flag wins over every variable
 		return place, connect.Settings{Data: o.data}, nil
-	default:
+	case !a.Given():
 		if a = connect.NewAccount(""); !a.Given() { // the environment's
 			env := strings.ToUpper(flag)
 			return place, s, &usageError{fmt.Errorf("--%s is %q, and nothing says in which account: give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+

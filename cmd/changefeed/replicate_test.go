@@ -85,3 +85,13 @@ func replicateWithin(t *testing.T, dir string) {
 		}
 	})
 }
+
+// Flags win over variables: --data means both sides, whatever the environment names.
+func TestReplicateTakesTheStoreOfAFlagBeforeAnAccountOfTheEnvironment(t *testing.T) {
+	t.Setenv("COSMOS_FROM_ENDPOINT", "http://127.0.0.1:1/")
+	dir := filepath.Join(t.TempDir(), "no store")
+	code, _, errOut := command(t, "replicate", "--data", dir, "--from", "d/a", "--to", "d/b")
+	if code != exitFailed || !strings.Contains(errOut, "there is no store in "+dir) {
+		t.Errorf("status %d: %s", code, errOut)
+	}
+}

@@ -107,8 +107,9 @@ func (s Settings) String() string {
 // GoString is String: %#v prints no key either.
 func (s Settings) GoString() string { return s.String() }
 
-// Settings judges flags and environment: a flag wins over every variable, and a key
-// whose account a flag names may come from the environment. Error: *[UsageError].
+// Settings returns what the flags and the environment name. A flag wins over every variable, and
+// the key of an account that a flag names may come from the environment. Variables that name two
+// accounts, or two keys, are refused. Errors are of type *[UsageError].
 func (a *Account) Settings() (Settings, error) {
 	for _, name := range []string{"endpoint", "key", "key-file", "connection-string", "certificate", "data"} {
 		// A script that forgot to set its variable means no account, and not the environment's.
@@ -124,14 +125,11 @@ func (a *Account) Settings() (Settings, error) {
 	}
 	s := Settings{Certificate: or(a.certificate, a.getenv(a.env+"CERTIFICATE"))}
 	connection, from := a.connection, "--"+a.prefix+"connection-string"
-	if a.endpoint == "" && connection == "" && a.getenv(a.env+"ENDPOINT") == "" {
+	if connection == "" && a.endpoint == "" {
 		connection, from = a.getenv(a.env+"CONNECTION_STRING"), a.env+"CONNECTION_STRING"
 	}
 	if connection != "" {
-		if err := s.parse(connection); err != nil {
-			return Settings{}, refuse("%s can't be used: %v", from, err)
-		}
-		return s, s.complete(origin{endpoint: "AccountEndpoint in " + from, key: "AccountKey in " + from})
+		return a.connected(s, connection, from)
 	}
 	of := origin{endpoint: "--" + a.prefix + "endpoint"}
 	if s.Endpoint = a.endpoint; s.Endpoint == "" {
@@ -146,6 +144,49 @@ func (a *Account) Settings() (Settings, error) {
 		return Settings{}, err
 	}
 	return s, s.complete(of)
+}
+
+// connected returns the settings that a connection string gives. One of the environment must
+// agree with the other variables; a key that a flag names replaces its key.
+func (a *Account) connected(s Settings, connection, from string) (Settings, error) {
+	if err := s.parse(connection); err != nil {
+		return Settings{}, refuse("%s can't be used: %v", from, err)
+	}
+	of := origin{endpoint: "AccountEndpoint in " + from, key: "AccountKey in " + from}
+	if a.connection == "" {
+		if endpoint := a.getenv(a.env + "ENDPOINT"); endpoint != "" && !sameAccount(endpoint, s.Endpoint) {
+			return Settings{}, refuse("%[1]sENDPOINT is %[2]q, and %[1]sCONNECTION_STRING names another account, %[3]q; unset one of them, or give --%[4]sendpoint",
+				a.env, redacted(endpoint), redacted(s.Endpoint), a.prefix)
+		}
+		key, keyFrom, err := a.keyText()
+		if err != nil {
+			return Settings{}, err
+		}
+		switch {
+		case key == "" || key == s.Key:
+		case a.key != "" || a.keyFile != "":
+			s.Key, of.key = key, keyFrom
+		default:
+			return Settings{}, refuse("%s and the AccountKey in %s are different keys; unset one of the variables, or give --%skey-file", keyFrom, from, a.prefix)
+		}
+	}
+	return s, s.complete(of)
+}
+
+// sameAccount reports whether two endpoints are the same URL, however it is written.
+func sameAccount(a, b string) bool {
+	normal := func(endpoint string) string {
+		u, err := url.Parse(endpoint)
+		if err != nil {
+			return endpoint
+		}
+		host := strings.ToLower(u.Host)
+		if u.Port() == "" && u.Scheme == "https" {
+			host += ":443"
+		}
+		return u.Scheme + "://" + host + strings.TrimSuffix(u.Path, "/")
+	}
+	return normal(a) == normal(b)
 }
 
 // origin says where an endpoint and a key were found, for messages about what is wrong with them.
@@ -188,18 +229,20 @@ func (a *Account) keyText() (key, from string, err error) {
 	}
 	file, from := a.keyFile, "--"+a.prefix+"key-file"
 	if file == "" {
-		if key := a.getenv(a.env + "KEY"); key != "" {
-			return strings.TrimSpace(key), a.env + "KEY", nil
-		}
+		key = strings.TrimSpace(a.getenv(a.env + "KEY"))
 		from = a.env + "KEY_FILE"
 		if file = a.getenv(from); file == "" {
-			return "", "", nil
+			return key, a.env + "KEY", nil
 		}
 	}
-	if key, err = ReadKey(file); err != nil {
+	read, err := ReadKey(file)
+	switch {
+	case err != nil:
 		return "", from, refuse("%s: %v", from, err)
+	case key != "" && key != read:
+		return "", from, refuse("%[1]sKEY and %[1]sKEY_FILE are different keys; unset one of them", a.env)
 	}
-	return key, from, nil
+	return read, from, nil
 }
 
 // ReadKey reads a key from a file, whose blanks and line breaks at either end don't

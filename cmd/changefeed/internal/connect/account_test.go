@@ -57,6 +57,10 @@ func TestAFlagWinsOverTheEnvironmentAndAKeyMayComeFromEither(t *testing.T) {
 		{"connection string before the environment", map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA}, []string{"--connection-string", connection}, Settings{Endpoint: b, Key: keyB}},
 		{"connection string of the environment", map[string]string{"COSMOS_CONNECTION_STRING": connection}, nil, Settings{Endpoint: b, Key: keyB}},
 		{"an endpoint is no account of the environment's connection string", map[string]string{"COSMOS_CONNECTION_STRING": connection}, []string{"--endpoint", a}, Settings{Endpoint: a}},
+		{"variables that agree", map[string]string{"COSMOS_CONNECTION_STRING": connection, "COSMOS_ENDPOINT": b + ":443/", "COSMOS_KEY": keyB}, nil, Settings{Endpoint: b, Key: keyB}},
+		{"a connection string before variables of another account", map[string]string{"COSMOS_CONNECTION_STRING": "x", "COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA}, []string{"--connection-string", connection}, Settings{Endpoint: b, Key: keyB}},
+		{"a key before that of the environment's connection string", map[string]string{"COSMOS_CONNECTION_STRING": connection}, []string{"--key", keyA}, Settings{Endpoint: b, Key: keyA}},
+		{"a key and a file of the same", map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyB, "COSMOS_KEY_FILE": file}, nil, Settings{Endpoint: a, Key: keyB}},
 		{"no key: Microsoft Entra ID", nil, []string{"--endpoint", a}, Settings{Endpoint: a}},
 		{"no key on this machine: the emulators'", nil, []string{"--endpoint", "http://127.0.0.1:8081/"}, Settings{Endpoint: "http://127.0.0.1:8081/", Key: wire.EmulatorKey}},
 		{"a store", map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA}, []string{"--data", "dir"}, Settings{Data: "dir"}},
@@ -77,6 +81,10 @@ func TestWhatNamesNoAccountIsRefusedByNameAndWithoutTheKey(t *testing.T) {
 	const a = "https://a.documents.azure.com:443/"
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, []byte(" \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keyFile := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(keyFile, []byte(keyB), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	secret := "hunter2hunter2"
@@ -110,6 +118,10 @@ func TestWhatNamesNoAccountIsRefusedByNameAndWithoutTheKey(t *testing.T) {
 		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": secret + "!"}, nil, "COSMOS_KEY can't be used"},
 		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY_FILE": empty}, nil, "COSMOS_KEY_FILE: "},
 		{map[string]string{"COSMOS_ENDPOINT": "a", "COSMOS_KEY": keyA}, nil, "COSMOS_ENDPOINT is"},
+		// Variables that contradict each other: neither wins in silence.
+		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_CONNECTION_STRING": "AccountEndpoint=https://b.test/;AccountKey=" + keyA}, nil, `COSMOS_ENDPOINT is "https://a.documents.azure.com:443/", and COSMOS_CONNECTION_STRING names another account, "https://b.test/"`},
+		{map[string]string{"COSMOS_KEY": keyB, "COSMOS_CONNECTION_STRING": "AccountEndpoint=" + a + ";AccountKey=" + keyA}, nil, "COSMOS_KEY and the AccountKey in COSMOS_CONNECTION_STRING are different keys"},
+		{map[string]string{"COSMOS_ENDPOINT": a, "COSMOS_KEY": keyA, "COSMOS_KEY_FILE": keyFile}, nil, "COSMOS_KEY and COSMOS_KEY_FILE are different keys"},
 	} {
 		got, err := settings(t, "", c.env, c.args...)
 		var usage *UsageError
@@ -117,7 +129,7 @@ func TestWhatNamesNoAccountIsRefusedByNameAndWithoutTheKey(t *testing.T) {
 			t.Errorf("%v: %v, %v; want %q", c.args, got, err, c.want)
 			continue
 		}
-		for _, k := range []string{secret, keyA} {
+		for _, k := range []string{secret, keyA, keyB} {
 			if strings.Contains(err.Error(), k) {
 				t.Errorf("%v: the error holds the key: %v", c.args, err)
 			}
