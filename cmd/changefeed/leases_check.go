@@ -20,11 +20,7 @@ func (o *leasesOptions) check() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [--repair]",
 		Short: "Find what is wrong with the leases, and repair it",
-		Long: `Finds damage: keys that no lease covers (hole) or two cover (overlap), two documents for
-one lease (duplicate), leases for partitions that the container doesn't have (orphan), a split that
-nobody finished (child beside its parent, when it is so for two expirations), a wrong mode, a
-missing range or marker, a lock that stays, documents of another dialect, positions in a container that
-was deleted and made anew, leases without ranges whose partition was merged.
+		Long: fmt.Sprintf("Finds %d kinds of damage and repairs %d:\n\n%s", len(leases.Kinds), leases.Repairs(), kindLines()) + `
 TROUBLESHOOTING.md has each by its name.
 
 --repair shows its plan first, and carries it out when that is confirmed. It never moves a position
@@ -51,6 +47,19 @@ The exit status is 0 when nothing is wrong (any more), else 1.`,
 	cmd.Flags().StringVar(&covered, "range", "", "`MIN-MAX`, the part of the container that the processor covers, where its hosts are configured so (default: everything)")
 	cmd.Flags().StringVar(&start, "start", "beginning", "`start` of a lease that is made for a hole: beginning, marker (when the marker was made: right where the processor starts from now), or a time")
 	return o.changes(cmd, "")
+}
+
+// kindLines returns the kinds of damage, one a line.
+func kindLines() string {
+	var b strings.Builder
+	for _, k := range leases.Kinds {
+		note := ""
+		if !k.Repaired {
+			note = " (not repaired)"
+		}
+		fmt.Fprintf(&b, "  %-24s %s%s\n", k.Kind, k.Meaning, note)
+	}
+	return b.String()
 }
 
 // atMarker is the start that the survey says.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/store"
@@ -137,7 +138,8 @@ func (s *leaseScene) positions() map[string]string {
 // long is time enough for everything that takes time with leases.
 const long = time.Hour
 
-func TestLeasesCheckFindsTenKindsOfDamageAndRepairsNine(t *testing.T) {
+func TestLeasesCheckRepairsEveryKindOfDamageThatItSays(t *testing.T) {
+	repaired := map[leases.Kind]bool{}
 	// What is expected of positions: "@n" is the n-th live partition's id.
 	for _, c := range []struct {
 		kind   string
@@ -193,6 +195,7 @@ func TestLeasesCheckFindsTenKindsOfDamageAndRepairsNine(t *testing.T) {
 			s.put(db, fmt.Appendf(nil, `{"id":%q,"ttl":30}`, id))
 		}, "@0:LSN 10 @1:LSN 20 @2:LSN 30"},
 	} {
+		repaired[leases.Kind(c.kind)] = true
 		synctest.Test(t, func(t *testing.T) {
 			s := leasesOf(t)
 			s.edit(func(db *store.DB) { c.damage(s, db) })
@@ -230,6 +233,11 @@ func TestLeasesCheckFindsTenKindsOfDamageAndRepairsNine(t *testing.T) {
 				t.Errorf("%s: after the repair the leases are %v, want %v", c.kind, got, want)
 			}
 		})
+	}
+	for _, k := range leases.Kinds {
+		if repaired[k.Kind] != k.Repaired {
+			t.Errorf("%s: listed as repaired: %t; repaired here: %t", k.Kind, k.Repaired, repaired[k.Kind])
+		}
 	}
 }
 

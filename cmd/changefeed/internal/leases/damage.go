@@ -14,8 +14,7 @@ import (
 // Kind is a kind of damage.
 type Kind string
 
-// The kinds of damage, by the names that `leases check` prints; TROUBLESHOOTING.md
-// has each.
+// The kinds of damage, by the names that `leases check` prints. [Kinds] lists all of them.
 const (
 	Hole           Kind = "hole"
 	Overlap        Kind = "overlap"
@@ -27,15 +26,52 @@ const (
 	MissingMarker  Kind = "missing marker"
 	StuckLock      Kind = "stuck lock"
 	ForeignDialect Kind = "foreign dialect"
-	// OtherContainer is a lease of a container that was deleted and made anew. Nothing repairs it: it
-	// isn't known what of the new one was delivered.
+	// OtherContainer cannot be repaired: the changes of the new container that were delivered are
+	// not known.
 	OtherContainer Kind = "other container"
-	// MergedPartition is a lease in a dialect without ranges whose partition was merged: nobody can tell what it is for, and
-	// its host waits for ever. Nothing repairs it.
+	// MergedPartition cannot be repaired: the range of the lease is not known, and its host waits
+	// for ever.
 	MergedPartition Kind = "merged partition"
-	// CantBeRead is a document that no dialect knows. Nothing repairs it.
-	CantBeRead Kind = "unreadable"
+	CantBeRead      Kind = "unreadable"
 )
+
+// KindText describes a kind of damage.
+type KindText struct {
+	Kind Kind
+	// Meaning is a line for the help text.
+	Meaning string
+	// Repaired reports whether a repair mends it, where positions can be compared.
+	Repaired bool
+}
+
+// Kinds lists the kinds of damage. The documentation takes their number from it, and its table
+// has the same order.
+var Kinds = []KindText{
+	{Hole, "no lease covers some keys", true},
+	{Overlap, "two leases cover the same keys", true},
+	{Duplicate, "one lease has two documents", true},
+	{Orphan, "the container has no such partition", true},
+	{BesideParent, "a split is unfinished for two expirations", true},
+	{WrongMode, "a lease is for the other mode", true},
+	{MissingRange, "a document has no range", true},
+	{MissingMarker, "the marker of a finished start is missing", true},
+	{StuckLock, "the lock of a start stays", true},
+	{ForeignDialect, "a document is of another dialect", false},
+	{OtherContainer, "the container was deleted and recreated", false},
+	{MergedPartition, "a lease without a range, of a merged partition", false},
+	{CantBeRead, "a document that no dialect knows", false},
+}
+
+// Repairs returns how many of Kinds are repaired.
+func Repairs() int {
+	n := 0
+	for _, k := range Kinds {
+		if k.Repaired {
+			n++
+		}
+	}
+	return n
+}
 
 // Finding is one damage, and what is to be done about it.
 type Finding struct {
