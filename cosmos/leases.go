@@ -52,7 +52,7 @@ func (l *Leases) Dialect() lease.Dialect { return l.options.Dialect }
 func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	p, err := l.properties(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open the lease container: %w", err)
+		return nil, err // callers say what they open
 	}
 	keyed, err := l.check(p)
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	}
 	codec, err := lease.NewCodec(l.options.Dialect, k, keyed)
 	if err != nil {
-		return nil, fmt.Errorf("open the lease container: %w", err)
+		return nil, err
 	}
 	return &leaseStore{leases: l, codec: codec, rid: p.ResourceID, presence: newPresence(&l.documents)}, nil
 }

@@ -176,6 +176,9 @@ func TestMissingLeaseContainerIsMadeOnlyWhenAsked(t *testing.T) {
 		}
 		_, err = a.Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
 		wantWords(t, err, "no container leases", "/id", "LeaseOptions.Create")
+		if strings.Contains(err.Error(), "open the lease container") {
+			t.Errorf("%q says what its callers say", err)
+		}
 		opened, err := a.Leases("db", "leases", cosmos.LeaseOptions{Create: true, Throughput: 500}).Open(ctx, fakeKey)
 		if err != nil {
 			t.Fatal(err)

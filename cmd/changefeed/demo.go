@@ -34,7 +34,7 @@ the containers by "changefeed serve", and the one that crashes is killed (SIGKIL
 
 A record keeps its two keys and its id for ever here: the latest version feed
 doesn't tell which copy a changed key leaves behind.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("records") && cfg.Records < 1 {
 				return &usageError{fmt.Errorf("--records is %d: it must be at least 1", cfg.Records)}
@@ -80,7 +80,7 @@ func demoHostCommand() *cobra.Command {
 		Use:    demo.HostCommand,
 		Short:  "A host of changefeed demo --processes",
 		Hidden: true,
-		Args:   usageArgs(cobra.NoArgs),
+		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo.RunHost(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},

@@ -39,7 +39,7 @@ The total counts each partition once, by the largest lag among its leases.
 With --watch it goes on until interrupted, and offers the figures to Prometheus with --metrics.
 Without, it exits with 1 when a lease could not be read, or the processor has no leases: then
 "reference" is 1, with which a scaler starts the first host.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	flags := cmd.Flags()

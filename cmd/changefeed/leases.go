@@ -44,7 +44,7 @@ would be done. Leases on which a host works are not changed: stop the hosts firs
 --force, which costs redelivered changes.
 
 The processor is found by the leases that are there; with several, say --processor.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()

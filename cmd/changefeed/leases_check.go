@@ -29,7 +29,7 @@ lease that is made for a hole starts at --start. While a host works on a lease, 
 the lock and the marker are repaired.
 
 The exit status is 0 when nothing is wrong (any more), else 1.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options, err := checkOptions(mode, start, covered, cmd.ErrOrStderr())
 			if err != nil {
@@ -92,11 +92,12 @@ func checkOptions(mode, start, covered string, warnings io.Writer) (func(leases.
 		}, nil
 	}
 	var err error
-	if o.Start, err = parseStart(start, time.Now()); err != nil {
-		return nil, fmt.Errorf("--start is %q: %w", start, err)
+	o.Start, err = parseStart(start, time.Now())
+	if k := o.Start.Kind(); err != nil && !errors.Is(err, errFuture) || k != feed.StartBeginning && k != feed.StartTime {
+		return nil, fmt.Errorf("--start is %q: it is beginning, marker, or a time such as 2026-11-21T09:30:00Z or 2026-11-21 (UTC), so that nothing is lost", start)
 	}
-	if k := o.Start.Kind(); k != feed.StartBeginning && k != feed.StartTime {
-		return nil, fmt.Errorf("--start is %q: it is beginning, marker, or a time, so that nothing is lost", start)
+	if err != nil {
+		return nil, fmt.Errorf("--start is %q: %w", start, err)
 	}
 	return func(leases.Survey) (leases.Options, error) { return o, nil }, nil
 }

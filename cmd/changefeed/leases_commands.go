@@ -23,7 +23,7 @@ func (o *leasesOptions) list() *cobra.Command {
 --expiration), or expired (it didn't: any host may take it). POSITION is where
 reading goes on; LSNs of two partitions can't be compared. Run "changefeed lag"
 for what is still to be read.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.with(cmd, func(_ context.Context, _ *opened, s leases.Survey) error {
 				listing := leases.List(s)
@@ -56,7 +56,7 @@ it, the same one too. To keep it free, stop the hosts.
 
 --force frees a live lease under its owner, which finds out with its next write, within a renew
 interval, and delivers until then what the next owner delivers again.`,
-		Args: usageArgs(cobra.ArbitraryArgs),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout <= 0 {
 				return &usageError{fmt.Errorf("--timeout is %s: it is how long to wait, as in 2m", timeout)}
@@ -94,7 +94,7 @@ them. Hosts of .NET and Java don't know a beginning or a time that a lease says:
 a lease as they are configured.
 
 A lease on which a host works is refused: stop the hosts first.`,
-		Args: usageArgs(cobra.ArbitraryArgs),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return &usageError{errors.New("--to is missing: beginning, now, a time, or after:LSN")}
@@ -131,7 +131,7 @@ close from where the marker was made (or the configured start): its changes are 
 again from there.
 
 A lease on which a host works is refused: its owner would put it back.`,
-		Args: usageArgs(cobra.ArbitraryArgs),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(ctx context.Context, c *opened, s leases.Survey) error {
 				plan, err := leases.DeletePlan(s, args, o.all, o.force)
@@ -157,7 +157,7 @@ func (o *leasesOptions) export() *cobra.Command {
 		Long: `Writes the leases of a processor as JSON: a copy to come back to with "import" before
 something is tried, or to move them to another lease container. Leases that hosts work on are
 older in the file than in the store a moment later; that redelivers, and loses nothing.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.with(cmd, func(_ context.Context, c *opened, s leases.Survey) (err error) {
 				f, err := leases.Export(s, c.Identity)
@@ -195,7 +195,7 @@ the input. With --processor the leases become those of another processor.
 
 The file must be of the same monitored container: one that was made anew has other
 positions. Leases on which a host works are refused.`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: arguments(1, 1, "file", "leases.json"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			var text []byte
 			if args[0] == "-" {

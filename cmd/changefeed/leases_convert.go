@@ -27,7 +27,7 @@ conversion that was interrupted goes on when it is called again.
 
 dotnet and java-latest-version have the same ids: between them the new leases need another processor name
 (the lease prefix of Java) or another lease container.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to == "" {
 				return &usageError{errors.New("--to is missing: dotnet, java-handle-changes or java-latest-version")}

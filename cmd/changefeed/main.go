@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -57,10 +58,12 @@ serve, tail --follow, lag --watch, and replicate without --until-caught-up run u
 stops them; their status is 0 then.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          noArguments,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}")
 	root.AddCommand(demoCommand(), demoHostCommand(), lagCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), serveCommand(), tailCommand(), versionCommand())
 	return completed(root)
 }
@@ -70,6 +73,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 	var (
 		usage   *usageError
 		account *connect.UsageError
+		address *listen.Error
 	)
 	switch {
 	case err == nil && errors.Is(context.Cause(ctx), errUnread):
@@ -78,7 +82,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 		return exitOK
 	case errors.Is(err, errReported):
 		return exitFailed
-	case errors.As(err, &usage), errors.As(err, &account):
+	case errors.As(err, &usage), errors.As(err, &account), errors.As(err, &address):
 		cmd.PrintErrf("changefeed: %s\nRun '%s --help' for what it takes.\n", connect.Secretless(err.Error()), cmd.CommandPath())
 		return exitUsage
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
@@ -100,23 +104,5 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 // plainText returns an error's text with short answers and without account keys.
 func plainText(err error) string { return connect.Secretless(connect.Text(err)) }
 
-// usageError tells that the command was called wrongly.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-
-// Unwrap returns the error underneath.
-func (e *usageError) Unwrap() error { return e.err }
-
 // errReported tells that the command has said itself what went wrong.
 var errReported = errors.New("reported")
-
-// usageArgs makes check's errors usage errors.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return &usageError{err}
-		}
-		return nil
-	}
-}

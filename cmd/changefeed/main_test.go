@@ -21,7 +21,18 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"nonsense"}, `unknown command "nonsense"`},
+		{[]string{"nonsense"}, `unknown command "nonsense"; there are demo, lag, leases, partitions, replicate, serve, tail, version`},
+		{[]string{"replica"}, `unknown command "replica" (did you mean replicate?)`},
+		{[]string{"leases", "list"}, "unknown command \"list\" of `changefeed leases`"},
+		{[]string{"leases", "import"}, "the file is missing, as in `changefeed leases import leases.json`"},
+		{[]string{"leases", "import", "a", "b"}, `"b" is one argument too many`},
+		{[]string{"leases", "check", "--start", "zz"}, `--start is "zz": it is beginning, marker, or a time such as`},
+		{[]string{"leases", "check", "--start", "2999-01-01"}, `--start is "2999-01-01": it is in the future`},
+		{[]string{"leases", "release", "--timeout", "zz"}, `--timeout is "zz": it is a time with its unit`},
+		{[]string{"tail", "--interval", "5"}, `--interval is "5": it is a time with its unit, as in 5s`},
+		{[]string{"tail", "--follow=maybe"}, `--follow is "maybe": it is true or false`},
+		{[]string{"tail", "--from"}, "--from needs a value"},
+		{[]string{"tail", "-x"}, "there is no flag -x"},
 		{[]string{"demo", "surplus"}, "surplus"},
 		{[]string{"demo", "--nonsense"}, "--nonsense"},
 		{[]string{"demo", "--records", "0"}, "--records is 0"},
@@ -62,7 +73,14 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{[]string{"serve", "--log-level", "loud"}, `--log-level is "loud"`},
 		{[]string{"partitions", "ls"}, "--database is missing"},
 		{[]string{"partitions", "ls", "--database", "d"}, "--container is missing"},
-		{[]string{"partitions", "split", "--database", "d", "--container", "c"}, "accepts 1 arg"},
+		{[]string{"partitions", "split", "--database", "d", "--container", "c"}, "the partition's id is missing, as in `changefeed partitions split 0`"},
+		{[]string{"partitions", "merge"}, "the partition's id is missing"},
+		{[]string{"partitions", "merge", "1", "2", "3"}, "`changefeed partitions merge ID [NEIGHBOUR] [flags]`"},
+		{[]string{"partitions", "split", "0", "--at", "zz", "--database", "d", "--container", "c"}, `--at is "zz": it is an effective partition key in hexadecimal`},
+		{[]string{"serve", "--listen", "127.0.0.1:99999"}, `--listen is "127.0.0.1:99999": its port is a number`},
+		{[]string{"serve", "--listen", "127.0.0.1:http-x"}, `--listen is "127.0.0.1:http-x": its port is a number`},
+		{[]string{"serve", "--listen", "192.0.2.1:0"}, "no interface of this machine has the address"},
+		{[]string{"serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:99999"}, `--metrics is "127.0.0.1:99999": its port is a number`},
 		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--endpoint", "localhost"}, "--endpoint is"},
 		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--key", "?"}, "--key can't be used"},
 		{[]string{"partitions", "ls", "--database", "d", "--container", "c", "--certificate", "no.crt"}, "no.crt"},
@@ -99,6 +117,9 @@ func TestVersionSaysTheReleaseAndTheCommit(t *testing.T) {
 	code, out, _ := command(t, "version")
 	if code != exitOK || !strings.HasPrefix(out, "changefeed v0.1.0") {
 		t.Errorf("status %d: %s", code, out)
+	}
+	if code, same, errOut := command(t, "--version"); code != exitOK || same != out || errOut != "" {
+		t.Errorf("--version: status %d: %s%s; want %s", code, same, errOut, out)
 	}
 	for _, c := range []struct {
 		info *debug.BuildInfo

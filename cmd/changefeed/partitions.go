@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 
@@ -29,7 +30,7 @@ func partitionsCommand() *cobra.Command {
 		Long: `Asks a running "changefeed serve" for the physical partitions of a container, and
 splits and merges them while clients read and write; or does it to an embedded store
 (--data) that nobody has open. Without an account it is the server at https://127.0.0.1:8081/.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
@@ -47,7 +48,7 @@ func (o *partitionsOptions) list() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List the partitions, with what is in them",
-		Args:  usageArgs(cobra.NoArgs),
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.with(cmd, func(client *admin.Client) error {
 				all, err := client.Partitions(cmd.Context(), o.database, o.container)
@@ -65,8 +66,11 @@ func (o *partitionsOptions) split() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "split ID",
 		Short: "Divide a partition in two",
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Args:  arguments(1, 1, "partition's id", "0"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !splitPoint.MatchString(at) {
+				return &usageError{fmt.Errorf("--at is %q: it is an effective partition key in hexadecimal, as in 1FFFFF", at)}
+			}
 			return o.with(cmd, func(client *admin.Client) error {
 				made, err := client.Split(cmd.Context(), o.database, o.container, args[0], at)
 				if err != nil {
@@ -80,11 +84,14 @@ func (o *partitionsOptions) split() *cobra.Command {
 	return cmd
 }
 
+// splitPoint is a key of --at, or none: the middle.
+var splitPoint = regexp.MustCompile(`^[0-9A-Fa-f]*$`)
+
 func (o *partitionsOptions) merge() *cobra.Command {
 	return &cobra.Command{
 		Use:   "merge ID [NEIGHBOUR]",
 		Short: "Join a partition with a neighbour (default: the next one)",
-		Args:  usageArgs(cobra.RangeArgs(1, 2)),
+		Args:  arguments(1, 2, "partition's id", "0"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.with(cmd, func(client *admin.Client) error {
 				with := ""
@@ -117,7 +124,14 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 	if err != nil {
 		return err
 	}
-	return f(client)
+	err = f(client)
+	var missing *admin.NotFoundError
+	if errors.As(err, &missing) { // the container is, or one of its partitions
+		if _, read := keyPaths(cmd.Context(), account, o.database, o.container); connect.Missing(read) {
+			return read
+		}
+	}
+	return err
 }
 
 // print prints partitions; counted tells that it is known what is in them.

@@ -59,7 +59,7 @@ Each side has credentials of its own: --from-key-file, --from-connection-string,
 and so on, and the same with "to"; without any of them it is reached by
 Microsoft Entra ID. A side without a URL is that of COSMOS_ENDPOINT, or the embedded
 store of --data. System properties are not copied. A document's "ttl" counts from when it was copied.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := o.run(cmd)
 			var config *replicate.ConfigError

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -38,7 +37,7 @@ CHANGEFEED_SERVE_READ_ONLY_KEY), hides it.
 
 Clients have to trust the certificate, which is made once, kept in the data
 directory (with --memory: in your cache directory) and printed; or use --tls off.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if memory && cfg.Data != "" {
 				return &usageError{errors.New("--memory and --data exclude each other")}
@@ -52,10 +51,7 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 			if err := files.read(&cfg); err != nil {
 				return &usageError{err}
 			}
-			info, _ := debug.ReadBuildInfo()
-			var version strings.Builder
-			_ = printVersion(&version, info) // a strings.Builder takes everything
-			_, rest, _ := strings.Cut(version.String(), " ")
+			_, rest, _ := strings.Cut(versionLine(), " ")
 			cfg.Version, _, _ = strings.Cut(rest, " ")
 			cfg.Out, cfg.Log = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			err := serve.Run(cmd.Context(), cfg)

@@ -123,6 +123,12 @@ func TestPartitionsOfARunningServerAreListedSplitAndMerged(t *testing.T) {
 	if out := call(exitFailed, "ls", "--endpoint", strings.Replace(endpoint, "http:", "https:", 1)); !strings.Contains(out, "use http://") {
 		t.Errorf("TLS where there is none: %s", out)
 	}
+	if out := call(exitFailed, "ls", "--database", "shops"); !strings.Contains(out, "there is no container shops/orders; there are shop/orders") {
+		t.Errorf("no database: %s", out)
+	}
+	if out := call(exitFailed, "split", "0", "--container", "order"); !strings.Contains(out, "there is no container shop/order; there are shop/orders") {
+		t.Errorf("no container: %s", out)
+	}
 	if code, errOut := end(syscall.SIGTERM); code != exitOK {
 		t.Errorf("status %d, %s", code, errOut)
 	}
@@ -139,7 +145,7 @@ func TestPartitionsTrustsACertificateThatItIsGiven(t *testing.T) {
 	if _, _, errOut := command(t, args...); !strings.Contains(errOut, "give --certificate FILE") {
 		t.Errorf("without it: %s", errOut)
 	}
-	if _, _, errOut := command(t, append(args, "--certificate", dir+"/localhost.crt")...); !strings.Contains(errOut, "Owner resource does not exist") {
+	if _, _, errOut := command(t, append(args, "--certificate", dir+"/localhost.crt")...); !strings.Contains(errOut, "there is no container shop/orders") {
 		t.Errorf("with it: %s", errOut)
 	}
 	if code, errOut := end(syscall.SIGTERM); code != exitOK {

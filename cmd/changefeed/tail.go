@@ -56,7 +56,7 @@ splits, merges and restarts, and belongs to the container that it was made with.
 
 A store is open in one process at a time: while another one uses the directory, tail
 names it and ends.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := o.reader(time.Now(), cmd.ErrOrStderr())
 			if err != nil {
@@ -135,6 +135,9 @@ func (o *tailOptions) place(cfg *feed.ReaderConfig) error {
 	return f.check()
 }
 
+// errFuture refuses a start that no change has reached.
+var errFuture = errors.New("it is in the future")
+
 // parseStart reads a start as people write it.
 func parseStart(s string, now time.Time) (feed.Start, error) {
 	switch s {
@@ -156,7 +159,7 @@ func parseStart(s string, now time.Time) (feed.Start, error) {
 			continue
 		}
 		if t.After(now) {
-			return feed.Start{}, errors.New("it is in the future")
+			return feed.At(t), errFuture
 		}
 		return feed.At(t), nil
 	}

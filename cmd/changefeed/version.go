@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -17,12 +18,20 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  usageArgs(cobra.NoArgs),
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, _ := debug.ReadBuildInfo()
-			return printVersion(cmd.OutOrStdout(), info)
+			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
+			return err
 		},
 	}
+}
+
+// versionLine returns what `changefeed version` and --version print.
+func versionLine() string {
+	info, _ := debug.ReadBuildInfo()
+	var line strings.Builder
+	_ = printVersion(&line, info) // a strings.Builder takes everything
+	return line.String()
 }
 
 // printVersion writes the version, the commit it was built from where that is

@@ -162,6 +162,11 @@ func (c *Client) advise(err error) error {
 	return fmt.Errorf("ask %s: %w", c.endpoint, err)
 }
 
+// NotFoundError reports that the container, or a partition of it, does not exist.
+type NotFoundError struct{ message string }
+
+func (e *NotFoundError) Error() string { return e.message }
+
 // refusal is the error that an answer says.
 func (c *Client) refusal(status int, body []byte) error {
 	var e wire.ErrorBody
@@ -173,6 +178,8 @@ func (c *Client) refusal(status int, body []byte) error {
 	}
 	message, _, _ := strings.Cut(e.Message, "\nActivityId:")
 	switch status {
+	case http.StatusNotFound:
+		return &NotFoundError{message}
 	case http.StatusUnauthorized:
 		return fmt.Errorf("the server refuses the key: give the --key that it printed when it started (%s)", message)
 	case http.StatusForbidden:

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -286,6 +287,11 @@ func (s *Settings) complete(of origin) error {
 	u, err := url.Parse(s.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
 		return refuse("%s is %q: it is a URL of the form https://account.documents.azure.com:443/", of.endpoint, redacted(s.Endpoint))
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return refuse("%s is %q: its port is a number from 1 to 65535", of.endpoint, redacted(s.Endpoint))
+		}
 	}
 	if s.Key == "" && onThisMachine(u.Hostname()) {
 		s.Key = wire.EmulatorKey

@@ -108,6 +108,7 @@ func TestWhatNamesNoAccountIsRefusedByNameAndWithoutTheKey(t *testing.T) {
 		{nil, []string{"--endpoint", "AccountEndpoint=" + a + ";AccountKey=" + secret}, "--endpoint is"},
 		{nil, []string{"--endpoint", "https://user:" + secret + "@a.documents.azure.com/"}, "--endpoint is"},
 		{nil, []string{"--endpoint", a, "--key", secret + "!"}, "can't be used"},
+		{nil, []string{"--endpoint", "http://127.0.0.1:99999"}, "--endpoint is \"http://127.0.0.1:99999\": its port is a number from 1 to 65535"},
 		{nil, []string{"--connection-string", "AccountKey=" + secret}, "no AccountEndpoint"},
 		{nil, []string{"--connection-string", "AccountEndpoint=" + a}, "no AccountKey"},
 		{map[string]string{"COSMOS_CONNECTION_STRING": secret}, nil, "COSMOS_CONNECTION_STRING can't be used"},

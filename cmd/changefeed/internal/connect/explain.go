@@ -46,6 +46,9 @@ func (e *answeredError) Error() string { return brief(e.answer) }
 // brief is what an answer says, in one line.
 func brief(answer *azcore.ResponseError) string {
 	text := answer.Error()
+	if speaksTLS(text) {
+		return "the account speaks TLS, and the endpoint is http://"
+	}
 	if at := strings.Index(text, "{"); at >= 0 {
 		var body struct{ Message string }
 		if json.NewDecoder(strings.NewReader(text[at:])).Decode(&body) == nil && body.Message != "" {
@@ -54,6 +57,12 @@ func brief(answer *azcore.ResponseError) string {
 		}
 	}
 	return fmt.Sprintf("the account answers %d (%s)", answer.StatusCode, answer.ErrorCode)
+}
+
+// speaksTLS reports whether an answer is that of a TLS server to a request without TLS: of Go's, or
+// of nginx, which stands before the service.
+func speaksTLS(text string) bool {
+	return strings.Contains(text, "HTTP request to an HTTPS server") || strings.Contains(text, "HTTP request was sent to HTTPS port")
 }
 
 // Text is err's text, with every answer in it cut to what it says.
@@ -91,13 +100,25 @@ func (o *Opened) Explain(ctx context.Context, database, container string, err er
 		return fmt.Errorf("look at the container %s/%s of %s: %w", database, container, o.Settings, Plain(err))
 	}
 	there, listErr := o.containers(ctx)
+	name := database + "/" + container
 	switch {
 	case listErr != nil: // a key that may read one container needn't be allowed to list them all
-		return fmt.Errorf("there is no container %s/%s in %s", database, container, o.Settings)
+		return &missingError{fmt.Sprintf("there is no container %s in %s", name, o.Settings)}
 	case len(there) == 0:
-		return fmt.Errorf("there is no container %s/%s: %s has none", database, container, o.Settings)
+		return &missingError{fmt.Sprintf("there is no container %s: %s has none", name, o.Settings)}
 	}
-	return fmt.Errorf("there is no container %s/%s; there are %s", database, container, strings.Join(there, ", "))
+	return &missingError{fmt.Sprintf("there is no container %s; there are %s", name, strings.Join(there, ", "))}
+}
+
+// missingError reports that a container does not exist.
+type missingError struct{ text string }
+
+func (e *missingError) Error() string { return e.text }
+
+// Missing reports whether err is an error of [Opened.Explain] for a container that does not exist.
+func Missing(err error) bool {
+	var missing *missingError
+	return errors.As(err, &missing)
 }
 
 // containers are the names of all containers: database/container.
@@ -143,6 +164,7 @@ func Advice(err error) string {
 		name      x509.HostnameError
 		dns       *net.DNSError
 		way       *net.OpError
+		answer    *azcore.ResponseError
 	)
 	switch {
 	case errors.As(err, &way) && way.Op == "proxyconnect":
@@ -153,6 +175,8 @@ func Advice(err error) string {
 		return "; the certificate is for another name: use a name that it has in --endpoint"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "; the server doesn't speak TLS: use http:// in --endpoint"
+	case errors.As(err, &answer) && speaksTLS(answer.Error()):
+		return "; use https:// in --endpoint"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "; nobody listens there: start `changefeed serve`, or see to --endpoint"
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageError reports that the command was called wrongly.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error underneath.
+func (e *usageError) Unwrap() error { return e.err }
+
+// noArguments refuses arguments. A command that has subcommands lists them.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() && sub.Name() != "help" && sub.Name() != "completion" {
+			names = append(names, sub.Name())
+		}
+	}
+	if len(names) == 0 {
+		return &usageError{fmt.Errorf("%q is one argument too many: `%s` takes flags alone", args[0], cmd.CommandPath())}
+	}
+	meant := ""
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		meant = fmt.Sprintf(" (did you mean %s?)", strings.Join(like, " or "))
+	}
+	of := ""
+	if cmd.HasParent() {
+		of = " of `" + cmd.CommandPath() + "`"
+	}
+	return &usageError{fmt.Errorf("unknown command %q%s%s; there are %s", args[0], of, meant, strings.Join(names, ", "))}
+}
+
+// arguments takes from least to most arguments, which are of that kind. example is a call.
+func arguments(least, most int, kind, example string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return &usageError{fmt.Errorf("the %s is missing, as in `%s %s`", kind, cmd.CommandPath(), example)}
+		case len(args) > most:
+			return &usageError{fmt.Errorf("%q is one argument too many: it is `%s`", args[most], cmd.UseLine())}
+		}
+		return nil
+	}
+}
+
+// flagError returns the error of a flag in the words of the other errors of flags.
+func flagError(err error) error {
+	var (
+		invalid *pflag.InvalidValueError
+		unknown *pflag.NotExistError
+		empty   *pflag.ValueRequiredError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		kind := "what the help says"
+		switch flag := invalid.GetFlag(); flag.Value.Type() {
+		case "duration":
+			kind = "a time with its unit, as in 5s, 10m or 1h"
+		case "int", "uint64":
+			kind = "a whole number"
+		case "bool":
+			kind = "true or false"
+		}
+		err = fmt.Errorf("--%s is %q: it is %s", invalid.GetFlag().Name, invalid.GetValue(), kind)
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if short := unknown.GetSpecifiedShortnames(); short != "" {
+			name = "-" + unknown.GetSpecifiedName()
+		}
+		err = fmt.Errorf("there is no flag %s", name)
+	case errors.As(err, &empty):
+		err = fmt.Errorf("--%s needs a value", empty.GetFlag().Name)
+	}
+	return &usageError{err}
+}
