@@ -139,6 +139,10 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerP
 	if err != nil {
 		return nil, err
 	}
+	unique, err := parseUniqueKeys(p.UniqueKeys)
+	if err != nil {
+		return nil, err
+	}
 	var c *Container
 	err = db.do(func(g *group) error {
 		d := g.currentCatalog().databases[database]
@@ -152,7 +156,7 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerP
 		if db.numbers.Container >= maxContainerNumber {
 			return ErrFull
 		}
-		c = db.newContainer(db.numbers.Container+1, d.number, d.id, p.ID, paths, hash)
+		c = db.newContainer(db.numbers.Container+1, d.number, d.id, p.ID, paths, hash, unique)
 		m, err := newMeta(c, p, g.ts)
 		if err != nil {
 			return err
@@ -229,6 +233,9 @@ func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
 		p.KeyVersion != DefaultHash && p.KeyVersion != l.meta.props.KeyVersion {
 		return badRequest(BadProperties, "the partition key of container %q can't be changed", c.name)
 	}
+	if p.UniqueKeys != nil && !sameUniqueKeys(p.UniqueKeys, l.meta.props.UniqueKeys) {
+		return badRequest(BadProperties, "the unique keys of container %q can't be changed; create another container", c.name)
+	}
 	m := l.meta.change()
 	m.props.DefaultTTL, m.props.Throughput = p.DefaultTTL, p.Throughput
 	m.props.Extra = slices.Clone(p.Extra)
@@ -258,7 +265,7 @@ func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 
 func (g *group) deleteContainer(c *Container) error {
 	l := g.db.ledger(c)
-	for _, space := range []byte{spacePartition, spaceIndex, spaceLog, spaceVersions} {
+	for _, space := range []byte{spacePartition, spaceIndex, spaceLog, spaceVersions, spaceUnique} {
 		prefix := appendContainerKey(nil, space, c.number)
 		if err := g.batch.DeleteRange(prefix, successor(prefix), nil); err != nil {
 			return err

@@ -19,9 +19,13 @@ const maxFindings = 20
 // Check verifies every invariant of the store: that index and logs agree in both
 // directions, that LSNs and rids are unique and in order, that no counter is behind, that
 // partitions tile the key space and list every segment, that every document
-// lies in its partition and parses, that versions logs agree with the index, and statistics with both. It reads
-// the whole store, from one snapshot, and may run beside writers. The error joins what
-// was found (the first 20), each a *[CorruptError].
+// lies in its partition and parses, that versions logs agree with the index, statistics with both, and
+// indexes of unique keys with the documents. It reads the whole store, from one snapshot, and may run
+// beside writers. The error joins the first 20 findings, each a *[CorruptError].
+//
+// Items that have the same values in a unique key are no damage: releases of formats up to 3 kept
+// unique keys without enforcing them. The error joins the first 20 such pairs, each a
+// *[UniqueKeyError].
 func (db *DB) Check(ctx context.Context) error {
 	v, err := db.acquire()
 	if err != nil {
@@ -32,7 +36,7 @@ func (db *DB) Check(ctx context.Context) error {
 	if err := k.run(); err != nil && !errors.Is(err, errEnough) {
 		return fmt.Errorf("check: %w", errors.Join(append(k.found, db.fault(err))...))
 	}
-	return errors.Join(k.found...)
+	return errors.Join(append(k.found, k.clashes...)...)
 }
 
 // errEnough ends a check that has found enough.
@@ -45,7 +49,9 @@ type checker struct {
 	ctx   context.Context // of the one call of Check that the checker lives for
 	known map[uint32]*state
 	found []error
-	n     int
+	// clashes are the items that break a unique key, which is no damage; at most maxFindings.
+	clashes []error
+	n       int
 }
 
 // report notes a broken invariant; its error ends the check when there are enough.
@@ -154,7 +160,7 @@ func (k *checker) checkSpaces() error {
 		case spaceNumbers, spaceDatabase, spaceContainer, spaceRecord:
 			ok = it.SeekGE([]byte{key[0] + 1})
 			continue
-		case spacePartition, spaceIndex, spaceLog, spaceVersions:
+		case spacePartition, spaceIndex, spaceLog, spaceVersions, spaceUnique:
 		default:
 			if err := k.report("key %.40x is in no key space", key); err != nil {
 				return err

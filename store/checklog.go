@@ -17,6 +17,7 @@ type containerCheck struct {
 	docs     uint32   // the last document number given
 	numbers  []uint64 // a bit for each number seen
 	entries  int      // of the log
+	unique   int      // entries that the index of unique keys has of the log's documents
 	position logPosition
 }
 
@@ -42,6 +43,9 @@ func (k *containerCheck) run() error {
 		return err
 	}
 	if err := k.checkIndex(); err != nil {
+		return err
+	}
+	if err := k.checkUnique(); err != nil {
 		return err
 	}
 	if err := k.checkSizes(); err != nil {
@@ -208,6 +212,9 @@ func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
 	want := entry{stamp: s, segment: at.segment, point: uint16(len(at.point)), size: uint32(len(stored)), ttl: ttl}
 	if !ok || e != want {
 		return k.complain("the index says of item %q %+v (found: %t), and the log %+v", doc.id, e, ok, want)
+	}
+	if err := k.checkUniqueEntries(doc.id, at.point, stored); err != nil {
+		return err
 	}
 	return k.checkNumber(s.number)
 }

@@ -20,8 +20,9 @@ const (
 	// purgeScan is how many index entries of a container one round looks at. The
 	// next round goes on from there.
 	purgeScan = 20_000
-	// purgeBatch is how many items are removed at once, so that writes don't wait long; with versions, that also keep
-	// what is removed, no more than until these are as large as a group of writes (maxGroupBytes).
+	// purgeBatch is how many items are removed at once, so that writes don't wait long. With versions, which keep
+	// what is removed, and with unique keys, whose values are read from it, no more are removed
+	// at once than make a group of writes (maxGroupBytes).
 	purgeBatch = 256
 	// trimShare of the retention may pass before versions are cut off again.
 	trimShare = 10
@@ -140,7 +141,7 @@ func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err erro
 		}
 		key := bytes.Clone(it.Key())
 		found = append(found, operation{key: key, point: key[containerKeySize : containerKeySize+int(e.point)]})
-		if s.meta.props.Retention > 0 {
+		if s.meta.props.Retention > 0 || c.unique != nil {
 			kept += int(e.size)
 		}
 		if len(found) == purgeBatch || kept >= maxGroupBytes {

@@ -27,6 +27,8 @@ type Container struct {
 	paths keyPaths
 	hash  epk.Hash
 	tail  *tailFormat
+	// unique is nil if the container has no unique keys.
+	unique *uniquePolicy
 
 	bucket bucket
 	// changed wakes readers that wait for several partitions: its end is the container's last LSN.

@@ -226,13 +226,13 @@ func TestNewerFormatIsRefusedByItsOwnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := readFile(t, fs, "db/FORMAT")
-	newer := strings.Replace(string(good), "3", "4", 1)
+	newer := strings.Replace(string(good), "4", "5", 1)
 	if newer == string(good) {
 		t.Fatalf("FORMAT says %q", good)
 	}
 	writeFile(t, fs, "db/FORMAT", []byte(newer))
 	var format *store.FormatError
-	if err := open(); !errors.As(err, &format) || format.Found != 4 || format.Known != 3 || format.Dir != "db" {
+	if err := open(); !errors.As(err, &format) || format.Found != 5 || format.Known != 4 || format.Dir != "db" {
 		t.Errorf("a newer format: %v", err)
 	}
 	writeFile(t, fs, "db/FORMAT", good)

@@ -241,7 +241,7 @@ func FuzzKeyPath(f *testing.F) {
 	f.Add("/a/b")
 	f.Add(`/"quoted name"/x`)
 	f.Fuzz(func(t *testing.T, path string) {
-		names, err := parseKeyPath(path)
+		names, err := parsePath("partition key path", path)
 		if err != nil {
 			return
 		}
@@ -253,7 +253,7 @@ func FuzzKeyPath(f *testing.F) {
 			}
 			quoted += "/" + string(b)
 		}
-		if again, err := parseKeyPath(quoted); err != nil || !slices.Equal(again, names) {
+		if again, err := parsePath("partition key path", quoted); err != nil || !slices.Equal(again, names) {
 			t.Fatalf("%q: %q, quoted %q: %q, %v", path, names, quoted, again, err)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 // formatVersion is the format that this release writes. FORMAT.md describes it.
-const formatVersion = 3
+const formatVersion = 4
 
 // pebbleFormat is the format of the files underneath. It is pinned: Pebble raises it when
 // asked to and can't go back, so that a raise is a new format of the store.
@@ -25,8 +25,8 @@ const formatFile = "FORMAT"
 const formatPrefix = "changefeed store format "
 
 // checkFormat reads the format of a directory, or writes it when the directory
-// has no store in it. A directory of an older format becomes one of this release's, so that an older
-// release refuses it from then on: what an older format says is this one too, and needs no change.
+// has no store in it. A directory of an older format gets the number of this release's first, so
+// that an older release refuses it from then on; [DB.upgrade] then brings its records up to date.
 func checkFormat(fs vfs.FS, dir string) error {
 	name := fs.PathJoin(dir, formatFile)
 	text, err := readFile(fs, name)

@@ -36,7 +36,7 @@ func parseKeyPaths(paths []string) (keyPaths, error) {
 	}
 	parsed := make(keyPaths, len(paths))
 	for i, path := range paths {
-		names, err := parseKeyPath(path)
+		names, err := parsePath("partition key path", path)
 		if err != nil {
 			return nil, err
 		}
@@ -51,11 +51,12 @@ func parseKeyPaths(paths []string) (keyPaths, error) {
 	return parsed, nil
 }
 
-func parseKeyPath(path string) ([]string, error) {
+// parsePath reads the names of a path. what names the kind of path in errors.
+func parsePath(what, path string) ([]string, error) {
 	var names []string
 	for rest := path; rest != ""; {
 		if rest[0] != '/' {
-			return nil, badRequest(BadProperties, "partition key path %q: each name begins with a slash", path)
+			return nil, badRequest(BadProperties, "%s %q: each name begins with a slash", what, path)
 		}
 		rest = rest[1:]
 		var name string
@@ -63,7 +64,7 @@ func parseKeyPath(path string) ([]string, error) {
 			s := jsonscan.New([]byte(rest), MaxDepth)
 			t, err := s.Text()
 			if err != nil {
-				return nil, badRequest(BadProperties, "partition key path %q: the quoted name is no JSON string", path)
+				return nil, badRequest(BadProperties, "%s %q: the quoted name is no JSON string", what, path)
 			}
 			name, rest = t.String(), rest[s.Offset():]
 		} else {
@@ -74,15 +75,15 @@ func parseKeyPath(path string) ([]string, error) {
 			name, rest = rest[:end], rest[end:]
 		}
 		if name == "" || !utf8.ValidString(name) {
-			return nil, badRequest(BadProperties, "partition key path %q: a name is empty or not UTF-8", path)
+			return nil, badRequest(BadProperties, "%s %q: a name is empty or not UTF-8", what, path)
 		}
 		names = append(names, name)
 	}
 	if len(names) == 0 || len(names) >= MaxDepth {
-		return nil, badRequest(BadProperties, "partition key path %q: it has %d names", path, len(names))
+		return nil, badRequest(BadProperties, "%s %q: it has %d names", what, path, len(names))
 	}
 	if slices.Contains(systemNames[:], names[0]) {
-		return nil, badRequest(BadProperties, "partition key path %q: a system property can't be the key", path)
+		return nil, badRequest(BadProperties, "%s %q: a system property can't be part of a key", what, path)
 	}
 	return names, nil
 }

@@ -18,6 +18,7 @@ const (
 	spaceLog       = 'L' // container, segment, LSN, ordinal, point -> document
 	spaceVersions  = 'A' // the same -> version with its previous image
 	spaceRecord    = 'R' // database, then a number or a name -> the caller's own text
+	spaceUnique    = 'U' // container, point, unique key, digest, id -> length of the point
 )
 
 const (

@@ -152,9 +152,12 @@ type (
 		Record    uint32 `json:"record,omitempty"`
 	}
 	containerRecord struct {
-		Database   uint32             `json:"database"`
-		ID         string             `json:"id"`
-		KeyPaths   []string           `json:"keyPaths"`
+		Database   uint32     `json:"database"`
+		ID         string     `json:"id"`
+		KeyPaths   []string   `json:"keyPaths"`
+		UniqueKeys [][]string `json:"uniqueKeys,omitempty"`
+		// Format is the format in which the record was last written; 0: 3 or older.
+		Format     int                `json:"format,omitempty"`
 		Hash       epk.Hash           `json:"hash"`
 		DefaultTTL int                `json:"defaultTtl,omitempty"`
 		Retention  time.Duration      `json:"retention,omitempty"` // nanoseconds
@@ -180,6 +183,7 @@ type (
 func (m *meta) record(c *Container) ([]byte, error) {
 	r := containerRecord{
 		Database: c.database, ID: m.props.ID, KeyPaths: m.props.KeyPaths, Hash: c.hash,
+		UniqueKeys: m.props.UniqueKeys, Format: formatVersion,
 		DefaultTTL: m.props.DefaultTTL, Retention: m.props.Retention, Throughput: m.props.Throughput,
 		Extra: m.props.Extra, Modified: m.props.Modified.Unix(), Revision: m.revision, Next: m.next, Segments: m.segments,
 	}
@@ -213,7 +217,7 @@ func (r *databaseRecord) load(number uint32) *database {
 func (r *containerRecord) load(number uint32) (*meta, error) {
 	m := &meta{revision: r.Revision, next: r.Next, segments: r.Segments}
 	m.props = ContainerProperties{
-		ID: r.ID, KeyPaths: r.KeyPaths, KeyVersion: KeyVersion(r.Hash), DefaultTTL: r.DefaultTTL,
+		ID: r.ID, KeyPaths: r.KeyPaths, KeyVersion: KeyVersion(r.Hash), UniqueKeys: r.UniqueKeys, DefaultTTL: r.DefaultTTL,
 		Retention: r.Retention, Throughput: r.Throughput, Extra: r.Extra, Modified: time.Unix(r.Modified, 0).UTC(),
 	}
 	for _, p := range r.Partitions {

@@ -103,7 +103,11 @@ func (db *DB) start() error {
 	db.closing = make(chan struct{})
 	db.kick = make(chan struct{}, 1)
 	db.queue.wake = make(chan struct{}, 1)
-	if err := db.load(); err != nil {
+	err = db.upgrade()
+	if err == nil {
+		err = db.load()
+	}
+	if err != nil {
 		return errors.Join(db.fault(err), p.Close())
 	}
 	db.background.Add(2)
@@ -230,13 +234,17 @@ func (db *DB) loadContainer(v *view, number uint32, r *containerRecord, database
 	if err != nil {
 		return nil, nil, err
 	}
-	c := db.newContainer(number, r.Database, databaseName, r.ID, paths, r.Hash)
+	unique, err := parseUniqueKeys(r.UniqueKeys)
+	if err != nil {
+		return nil, nil, corrupt("container %d: %v", number, err)
+	}
+	c := db.newContainer(number, r.Database, databaseName, r.ID, paths, r.Hash, unique)
 	l := &ledger{c: c, meta: m, ends: make([]int64, len(m.partitions)), grown: make([]growth, len(m.partitions))}
 	db.seat(l)
 	return c, l, nil
 }
 
-func (db *DB) newContainer(number, database uint32, databaseName, id string, paths keyPaths, hash epk.Hash) *Container {
+func (db *DB) newContainer(number, database uint32, databaseName, id string, paths keyPaths, hash epk.Hash, unique *uniquePolicy) *Container {
 	return &Container{
 		db: db, number: number, database: database, databaseName: databaseName, name: id,
 		identity: feed.Identity{
@@ -244,7 +252,7 @@ func (db *DB) newContainer(number, database uint32, databaseName, id string, pat
 			Database:    databaseName, DatabaseRID: databaseRID(database),
 			Container: id, ContainerRID: containerRID(database, number),
 		},
-		paths: paths, hash: hash, tail: newTailFormat(database, number),
+		paths: paths, hash: hash, tail: newTailFormat(database, number), unique: unique,
 	}
 }
 

@@ -48,6 +48,12 @@ type ContainerProperties struct {
 	KeyPaths []string
 	// KeyVersion can't be changed.
 	KeyVersion KeyVersion
+	// UniqueKeys are up to [MaxUniqueKeys] lists of up to [MaxUniqueKeyPaths] paths. No two
+	// items of a logical partition have the same values at all paths of a list; a write that
+	// would make it so returns a *[UniqueKeyError]. A missing value is null, and takes part.
+	// Objects and arrays are the same if their contents are. They can't be changed:
+	// ReplaceContainer takes the same keys, or nil.
+	UniqueKeys [][]string
 	// DefaultTTL is the time to live of items in seconds. 0: items never expire,
 	// and their own ttl is ignored; -1: only items with a ttl of their own expire.
 	DefaultTTL int
@@ -153,6 +159,7 @@ func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
 	n := max(p.Partitions, 1)
 	p.Partitions, p.KeyVersion, p.Modified = 0, KeyVersion(c.hash), unixTime(ts)
 	p.KeyPaths, p.Extra = slices.Clone(p.KeyPaths), slices.Clone(p.Extra)
+	p.UniqueKeys = cloneUniqueKeys(p.UniqueKeys)
 	m := &meta{props: p, revision: 1, next: uint32(n), segments: map[uint32]segment{}}
 	bounds := append(c.hash.Bounds(n), feed.MaxEPK)
 	lower := feed.MinEPK
@@ -181,6 +188,7 @@ func (d *database) properties() DatabaseProperties {
 func (c *Container) properties(m *meta) ContainerProperties {
 	p := m.props
 	p.KeyPaths, p.Extra = slices.Clone(p.KeyPaths), slices.Clone(p.Extra)
+	p.UniqueKeys = cloneUniqueKeys(p.UniqueKeys)
 	p.Partitions = len(m.partitions)
 	p.RID = containerRID(c.database, c.number)
 	p.ETag = etagOf(c.number, m.revision, p.Modified.Unix())

@@ -243,7 +243,7 @@ func TestDirectoryOfFormatTwoOpensAndTakesRecords(t *testing.T) {
 		}
 		closeChecked(t, db)
 	}
-	if text := string(readFile(t, fs, "db/FORMAT")); text != "changefeed store format 3\n" {
+	if text := string(readFile(t, fs, "db/FORMAT")); text != "changefeed store format 4\n" {
 		t.Errorf("FORMAT says %q", text)
 	}
 }

@@ -196,6 +196,11 @@ type group struct {
 	broken error
 	// records are the keys of records that the group wrote; nil: deleted.
 	records map[string][]byte
+	// claims are the group's changes of the indexes of unique keys, undo takes back those of
+	// the transaction at hand, and unique reads what the groups before this one left.
+	claims uniqueClaims
+	undo   []uniqueUndo
+	unique *pebble.Iterator
 	// catalog is set when the group changed it.
 	catalog *catalog
 	// retired are the signals of partitions that the group retired.
@@ -225,6 +230,8 @@ func (g *group) commit() error {
 		// While the store is idle it should not hold on to the last documents.
 		clear(g.written)
 		clear(g.records)
+		clear(g.claims)
+		clear(g.undo[:cap(g.undo)])
 		clear(g.effects[:cap(g.effects)])
 		if cap(g.images) > maxGroupBytes {
 			g.images = nil
@@ -320,7 +327,7 @@ func (g *group) openFiles() (err error) {
 // closeIndex ends the lookups of the group: the iterators keep old files and
 // memtables alive.
 func (g *group) closeIndex() {
-	for _, it := range []**pebble.Iterator{&g.index, &g.files} {
+	for _, it := range []**pebble.Iterator{&g.index, &g.files, &g.unique} {
 		if *it != nil {
 			_ = (*it).Close() // reports only what the lookups have reported
 			*it = nil

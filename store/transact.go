@@ -16,6 +16,9 @@ type operation struct {
 	doc        document
 	change     func(old []byte) ([]byte, error)
 
+	// unique are the digests of doc's unique keys; nil if the container has none.
+	unique []uniqueDigest
+
 	ifMatch, ifNoneMatch string
 	// noBody tells that nobody asks for the item afterwards.
 	noBody bool
@@ -50,6 +53,8 @@ type effect struct {
 	ttl   int32
 	// previous is the old version's document, for a versions log.
 	previous []byte
+	// unique is nil unless the container has unique keys.
+	unique *uniqueChange
 }
 
 // transaction is the state of one while its operations are judged.
@@ -64,7 +69,7 @@ type transaction struct {
 
 // transaction begins one on a container.
 func (g *group) transaction(l *ledger) *transaction {
-	g.effects, g.images = g.effects[:0], g.images[:0]
+	g.effects, g.images, g.undo = g.effects[:0], g.images[:0], g.undo[:0]
 	return &transaction{group: g, l: l, lsn: l.lsn + 1, docs: l.docs}
 }
 
@@ -80,6 +85,7 @@ func (g *group) transact(r *request) error {
 	t := g.transaction(l)
 	for i := range r.ops {
 		if err := t.judge(&r.ops[i]); err != nil {
+			t.unclaim()
 			if r.batch {
 				return &BatchError{Index: i, Err: err, Partition: r.partition, End: r.end, Charge: writeCharge(0)}
 			}
@@ -184,6 +190,9 @@ func (t *transaction) write(op *operation, old version, doc document) error {
 		s.number = t.docs
 		op.created = true
 	}
+	if err := t.judgeUnique(op); err != nil {
+		return err
+	}
 	s, err := t.add(effect{op: op, old: old, stamp: s, body: doc.body, ttl: doc.ttl})
 	if err != nil {
 		return err
@@ -204,6 +213,11 @@ func (t *transaction) add(e effect) (stamp, error) {
 			return e.stamp, t.db.fault(err)
 		}
 		t.images, e.previous = images, images[n:]
+	}
+	if t.l.c.unique != nil {
+		if err := t.claimUnique(&e); err != nil {
+			return e.stamp, err
+		}
 	}
 	t.effects = append(t.effects, e)
 	return e.stamp, nil
@@ -278,7 +292,7 @@ func (t *transaction) changed(op *operation, old version) (doc document, err err
 	if !bytes.Equal(c.hash.AppendPoint(nil, doc.components()), op.point) {
 		return doc, badRequest(KeyMismatch, "a change can't give item %q another partition key", op.id)
 	}
-	return doc, nil
+	return doc, c.prepareUnique(op, body)
 }
 
 // produce counts bytes that a transaction makes of what is there. Its request doesn't bound them: a hundred small
@@ -339,6 +353,11 @@ func (t *transaction) put(e *effect, segment uint32) error {
 	}
 	v := e.version(t.l, segment)
 	t.written[string(e.op.key)] = v
+	if e.unique != nil {
+		if err := t.putUnique(e); err != nil {
+			return err
+		}
+	}
 	if e.remove {
 		return t.behind.Delete(e.op.key, nil)
 	}

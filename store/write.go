@@ -118,7 +118,7 @@ func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o Operation
 			return nil, badRequest(BadID, "the body of item %q has the id %q", o.ID, doc.id)
 		}
 		op.id = doc.id
-		return op.doc.components(), nil
+		return op.doc.components(), c.prepareUnique(op, o.Body)
 	case OpDelete, OpRead, OpChange:
 		if err := checkID(o.ID); err != nil {
 			return nil, err
