@@ -55,6 +55,9 @@ func newContainer(m members, versions time.Duration) (store.ContainerProperties,
 	}
 	p.KeyPaths, p.KeyVersion = def.Paths, hash
 	m.set("partitionKey", completeKey(m.get("partitionKey"), hash))
+	if p.UniqueKeys, err = readUniqueKeys(m.get("uniqueKeyPolicy")); err != nil {
+		return p, err
+	}
 	return p, readSettings(m, &p, versions)
 }
 
@@ -87,6 +90,26 @@ func readKeyDefinition(v jsontext.Value) (keyDefinition, store.KeyVersion, error
 		return def, store.HashV2, nil
 	}
 	return def, 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
+}
+
+// readUniqueKeys reads the paths of a policy of unique keys. The store judges them.
+func readUniqueKeys(v jsontext.Value) ([][]string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var policy struct {
+		UniqueKeys []struct {
+			Paths []string `json:"paths"`
+		} `json:"uniqueKeys"`
+	}
+	if err := json.Unmarshal(v, &policy); err != nil {
+		return nil, badRequest("the unique key policy of the container cannot be read: %v; send \"uniqueKeyPolicy\":{\"uniqueKeys\":[{\"paths\":[\"/name\"]}]}", err)
+	}
+	keys := make([][]string, 0, len(policy.UniqueKeys))
+	for _, k := range policy.UniqueKeys {
+		keys = append(keys, k.Paths)
+	}
+	return keys, nil
 }
 
 // completeKey adds what a definition leaves out: SDKs that find no version take different ones. The version is written as
@@ -181,6 +204,14 @@ func replaceProperties(p *store.ContainerProperties, m members, versions time.Du
 	}
 	e := readExtra(p.Extra)
 	m.set("partitionKey", keyOf(*p, e))
+	// A body without the policy leaves it as it is.
+	if v := m.get("uniqueKeyPolicy"); v == nil {
+		if kept := uniquePolicyOf(*p, e); kept != nil {
+			m.set("uniqueKeyPolicy", kept)
+		}
+	} else if p.UniqueKeys, err = readUniqueKeys(v); err != nil {
+		return err
+	}
 	if err := readSettings(m, p, versions); err != nil {
 		return err
 	}
@@ -215,6 +246,28 @@ func keyOf(p store.ContainerProperties, e extra) jsontext.Value {
 	return jsontext.Value(fmt.Sprintf(`{"paths":%s,"kind":%q,"version":%d}`, paths, kind, version))
 }
 
+// uniquePolicyOf is the policy of unique keys as it was sent, or what it would be; nil if there is none.
+func uniquePolicyOf(p store.ContainerProperties, e extra) jsontext.Value {
+	if len(p.UniqueKeys) == 0 {
+		return nil
+	}
+	if m, err := parseMembers(e.Resource); err == nil && m.get("uniqueKeyPolicy") != nil {
+		return m.get("uniqueKeyPolicy")
+	}
+	type key struct {
+		Paths []string `json:"paths"`
+	}
+	keys := make([]key, 0, len(p.UniqueKeys))
+	for _, paths := range p.UniqueKeys {
+		keys = append(keys, key{paths})
+	}
+	v, err := json.Marshal(map[string][]key{"uniqueKeys": keys})
+	if err != nil {
+		panic(err) // strings can always be written
+	}
+	return v
+}
+
 // The policies of a container that was made without.
 const (
 	defaultIndexing  = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
@@ -238,6 +291,9 @@ func containerBody(database string, p store.ContainerProperties) []byte {
 		m.setRetention(nil, p.Retention)
 	}
 	m.set("partitionKey", keyOf(p, e))
+	if policy := uniquePolicyOf(p, e); policy != nil {
+		m.set("uniqueKeyPolicy", policy)
+	}
 	m.setDefault("indexingPolicy", defaultIndexing)
 	m.setDefault("conflictResolutionPolicy", defaultConflicts)
 	m.setDefault("geospatialConfig", defaultGeography)

@@ -14,8 +14,8 @@ import (
 // /dbs/<id>/colls and /dbs/<id>/colls/<id>: create, read, replace, list, delete.
 //
 // Every property that is sent is kept and given back (containerprops.go); the store acts on partition
-// key, default time to live and the retention of versions. Throughput at creation makes an offer, and decides the number
-// of physical partitions. Indexes, unique keys, computed properties, vectors and full text are kept as settings, and have no effect.
+// key, unique keys, default time to live and the retention of versions. Throughput at creation makes an offer, and decides the number
+// of physical partitions. Indexes, computed properties, vectors and full text are kept as settings, and have no effect.
 
 func (s *Server) createContainer(x *exchange) error {
 	d, err := x.parent()

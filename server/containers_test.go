@@ -81,8 +81,9 @@ func TestContainersShowKindAndVersionOfTheirKey(t *testing.T) {
 
 func TestEverythingThatIsSentOfAContainerIsGivenBack(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
+	const policy = `"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}`
 	const settings = `"indexingPolicy":{"indexingMode":"none","automatic":false,"excludedPaths":[{"path":"/<*>"}]},` +
-		`"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},"computedProperties":[{"name":"n","query":"SELECT VALUE 1 FROM c"}],` +
+		`"computedProperties":[{"name":"n","query":"SELECT VALUE 1 FROM c"}],` +
 		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[]},"fullTextPolicy":{"defaultLanguage":"en-US"},"analyticalStorageTtl":-1,` +
 		`"conflictResolutionPolicy":{"mode":"Custom"},"geospatialConfig":{"type":"Geometry"},"number":12345678901234567890.10,` +
 		`"defaultTtl":60,"changeFeedPolicy":{"retentionDuration":10}`
@@ -99,9 +100,9 @@ func TestEverythingThatIsSentOfAContainerIsGivenBack(t *testing.T) {
 			}
 		}
 	}
-	check(ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]},"_rid":"mine",`+settings+`}`).want(201))
+	check(ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]},"_rid":"mine",`+policy+`,`+settings+`}`).want(201).wantBody(policy))
 	read := ts.do("GET", "/dbs/shop/colls/c", nil, "").want(200)
-	check(read)
+	check(read.wantBody(policy))
 	body := read.object()
 	if body["_rid"] == "mine" || body["_self"] != "dbs/"+read.header.Get(wire.HeaderContentPath)+"/colls/"+body["_rid"].(string)+"/" {
 		t.Errorf("%s", read.body)

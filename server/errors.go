@@ -86,6 +86,7 @@ func statusOf(err error) statusError {
 		throttled *feed.ThrottledError
 		gone      *feed.GoneError
 		lost      *feed.HistoryLostError
+		unique    *store.UniqueKeyError
 	)
 	switch {
 	case errors.As(err, &status):
@@ -106,6 +107,12 @@ func statusOf(err error) statusError {
 		return statusError{status: http.StatusGone, substatus: wire.SubPartitionGone}
 	case errors.As(err, &lost):
 		return statusError{status: http.StatusBadRequest}
+	case errors.As(err, &unique):
+		// The other item is not named: a resource token may be for this one alone.
+		return statusError{
+			status:  http.StatusConflict,
+			message: fmt.Sprintf("Unique index constraint violation. Another item has the same values at %s.", strings.Join(unique.Paths, ", ")),
+		}
 	case errors.Is(err, store.ErrConflict):
 		return statusError{status: http.StatusConflict}
 	case errors.Is(err, store.ErrPreconditionFailed):
