@@ -71,7 +71,7 @@ type DB struct {
 	id      string
 	pebble  *pebble.DB
 	lock    *pebble.Lock
-	clock   clock
+	clock   *clock
 	queue   queue
 
 	// closing is closed when Close begins, for those who wait.
@@ -119,8 +119,9 @@ func (db *DB) Close() error {
 // containers have the same resource ids.
 func (db *DB) ID() string { return db.id }
 
-// Now is the store's clock: the wall clock when the store was opened, or the
-// last _ts written if that is later, plus the monotonic time since. It stamps
+// Now returns the time of the store's clock: the wall clock when the store was opened, or the
+// last _ts written if that is later, plus the monotonic time since. It catches up with a wall
+// clock that is more than a second ahead, as after the machine was suspended. It stamps
 // _ts and decides what has expired. It never goes back, not over a restart either.
 func (db *DB) Now() time.Time { return db.clock.now() }
 
