@@ -1,10 +1,12 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -65,4 +67,60 @@ func TestThePurgeOfLargeItemsIsDividedWhereVersionsAreKept(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// The sweep looks at so many items a round and then goes on where it stopped: items behind the first 20,000 are
+// purged too, and after the last one it begins again.
+func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
+	if raceDetector {
+		t.Skip("20,000 writes take half a minute with the race detector")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		db, err := store.OpenMemory(store.Options{PurgeInterval: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "db"}); err != nil {
+			t.Fatal(err)
+		}
+		c := newContainer(t, db, store.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, DefaultTTL: -1})
+		// In the order of the index: those that stay, and behind them those that expire.
+		const stay, mortal = 20_000, 300
+		for from := 0; from < stay+mortal; from += store.MaxBatchOperations {
+			var ops []store.Operation
+			for n := from; n < from+store.MaxBatchOperations; n++ {
+				ttl := -1
+				if n >= stay {
+					ttl = 1
+				}
+				ops = append(ops, store.Operation{Kind: store.OpCreate, Body: fmt.Appendf(nil, `{"id":"%06d","k":"k","ttl":%d}`, n, ttl), NoBody: true})
+			}
+			if _, err := c.Batch(t.Context(), nil, ops); err != nil {
+				t.Fatal(err)
+			}
+		}
+		count := func() int64 {
+			t.Helper()
+			stats, err := c.PartitionStats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stats[0].Items
+		}
+		for round, want := range []int64{stay + mortal, stay, stay - 1} {
+			if round == 2 { // one at the beginning expires after the sweep was past it
+				if _, err := c.Upsert(t.Context(), nil, []byte(`{"id":"000000","k":"k","ttl":1}`), store.WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Hour + time.Minute)
+			synctest.Wait()
+			if got := count(); got != want {
+				t.Errorf("after round %d %d items are there, not %d", round+1, got, want)
+			}
+		}
+		if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -235,3 +235,38 @@ func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
 		}
 	})
 }
+
+// A longer retention brings nothing back that was removed, and may cover an older version in another segment. The oldest
+// position must lie behind all that was removed, or a reader that goes there is refused again, for ever.
+func TestOldestPositionIsReadableAfterTheRetentionWasLengthened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLossesStore(t)
+		defer s.close()
+		s.upsert(s.left) // LSN 1
+		time.Sleep(2 * time.Second)
+		s.upsert(s.right) // LSN 2
+		time.Sleep(time.Second)
+		s.upsert(s.left) // LSN 3
+		// Versions are removed when the first of their segment is a tenth past the retention: 67 s after
+		// the first write those of the left, and not yet that of the right.
+		time.Sleep(64*time.Second + 500*time.Millisecond)
+		if _, err := s.db.ReplaceContainer(t.Context(), "db", store.ContainerProperties{ID: "c", Retention: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		ps := s.partitions()
+		if page, err := s.read(ps[1].Range, `"0"`); err != nil || len(page.Changes) != 1 {
+			t.Fatalf("the right partition: %d changes, %v", len(page.Changes), err)
+		}
+		if _, err := s.c.Merge(t.Context(), ps[0].ID, ps[1].ID); err != nil {
+			t.Fatal(err)
+		}
+		var lost *feed.HistoryLostError
+		if _, err := s.read(feed.Full(), `"0"`); !errors.As(err, &lost) || lost.Oldest != `"3"` {
+			t.Fatalf("from the beginning: %v, oldest %s", err, lost.Oldest)
+		}
+		s.upsert(s.right)
+		if page, err := s.read(feed.Full(), lost.Oldest); err != nil || len(page.Changes) != 1 {
+			t.Errorf("from the oldest position: %d changes, %v", len(page.Changes), err)
+		}
+	})
+}
