@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"syscall"
 
@@ -21,7 +20,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// Open opens the store in the directory dir, and makes it if there is none.
+// Open opens the store in the directory dir, and makes it if there is none. On the operating
+// system's file system only the owner may read the directory (mode 0700) and its files (0600).
+// Open closes a directory that others may read, and logs it; one that belongs to somebody
+// else it leaves as it is, with a warning.
 //
 // Errors: *[LockedError] names the process that has it open; *[FormatError]
 // tells that a newer release wrote it; *[CorruptError] that a file is damaged or
@@ -36,26 +38,30 @@ func Open(dir string, o Options) (*DB, error) {
 	if o.FS == vfs.Default {
 		// One name for one directory: the lock within a process goes by the name, so that a
 		// second open by way of a symbolic link would get in.
-		name, err := realDirectory(dir)
+		name, made, err := realDirectory(dir)
 		if err != nil {
 			return nil, fmt.Errorf("open store %s: %w", dir, err)
 		}
-		dir = name
+		if !made {
+			closeToOthers(name, o.Logger)
+		}
+		dir, o.FS = name, privateFS{vfs.Default}
 	}
 	return open(&DB{dir: dir, options: o})
 }
 
 // realDirectory makes the directory dir if there is none, and returns its absolute name without
 // symbolic links.
-func realDirectory(dir string) (string, error) {
+func realDirectory(dir string) (name string, made bool, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	if err := os.MkdirAll(abs, 0o755); err != nil {
-		return "", err
+	if made, err = makeDirectory(abs); err != nil {
+		return "", false, err
 	}
-	return filepath.EvalSymlinks(abs)
+	name, err = filepath.EvalSymlinks(abs)
+	return name, made, err
 }
 
 // OpenMemory opens a new, empty store in memory. What it holds ends with Close.
