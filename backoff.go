@@ -13,6 +13,8 @@ const (
 	backoffFirst  = time.Second
 	backoffMost   = 30 * time.Second
 	backoffSpread = 0.2
+	// longestRetryAfter bounds what a service asks for; sums of more would overflow.
+	longestRetryAfter = 24 * time.Hour
 )
 
 // jitter spreads what several leases and hosts do in the same rhythm. There is no
@@ -80,7 +82,7 @@ type backoff struct {
 // with each failure.
 func (b *backoff) after(err error) time.Duration {
 	if throttled, ok := errors.AsType[*feed.ThrottledError](err); ok && throttled.RetryAfter > 0 {
-		pause := throttled.RetryAfter
+		pause := min(throttled.RetryAfter, longestRetryAfter)
 		if b.yields {
 			pause = max(pause, b.doubled(pause))
 		}

@@ -3,6 +3,7 @@ package changefeed
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -25,6 +26,17 @@ func TestBackoffDoublesUpToItsMostAndStartsAnewAfterSuccess(t *testing.T) {
 	for range 10_000 {
 		if got := b.after(failure); got <= 0 || got > 36*time.Second {
 			t.Fatalf("pause %s", got)
+		}
+	}
+}
+
+func TestBackoffBoundsAnExcessiveRetryAfter(t *testing.T) {
+	for _, yields := range []bool{false, true} {
+		b := backoff{jitter: newJitter(7, "test"), yields: yields}
+		for range 100 {
+			if got := b.after(&feed.ThrottledError{RetryAfter: math.MaxInt64}); got < 24*time.Hour || got > 29*time.Hour {
+				t.Fatalf("yields %t: delay of %s; want a day and up to a fifth more", yields, got)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package changefeed
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 // Config says what a [Processor] reads, where its leases are, and what it does
 // with the changes. Zero is the default of every field; -1 switches off what
-// can be switched off. [New] copies it.
+// can be switched off. No duration may be longer than 365 days. [New] copies it.
 type Config struct {
 	// Processor names the deployment unit: hosts of the same name share the
 	// work, processors of different names each get every change. Required.
@@ -156,6 +157,10 @@ const (
 // off is the value of a field that switches it off.
 const off = -1
 
+// maxDuration is the longest duration of a field. Sums and multiples of longer ones would
+// overflow: a stop would not wait at all, and the next read would never be due.
+const maxDuration = 365 * 24 * time.Hour
+
 func (c Config) withDefaults() Config {
 	if c.Instance == "" {
 		name, err := os.Hostname()
@@ -217,27 +222,31 @@ func (c Config) validate() error {
 }
 
 func (c Config) validateNumbers() error {
+	const count, duration = math.MaxInt64, int64(maxDuration) // the most that a field may be
 	for _, f := range []struct {
-		name  string
-		value int64
-		orOff bool
+		name        string
+		value, most int64
+		orOff       bool
 	}{
-		{"MaxItems", int64(c.MaxItems), false},
-		{"PollInterval", int64(c.PollInterval), false},
-		{"ReadAhead", int64(c.ReadAhead), true},
-		{"HeapReserve", int64(c.HeapReserve), true},
-		{"AcquireInterval", int64(c.AcquireInterval), false},
-		{"RenewInterval", int64(c.RenewInterval), false},
-		{"ExpirationInterval", int64(c.ExpirationInterval), false},
-		{"RequestTimeout", int64(c.RequestTimeout), false},
-		{"DrainTimeout", int64(c.DrainTimeout), true},
-		{"MinLeases", int64(c.MinLeases), false},
-		{"MaxLeases", int64(c.MaxLeases), false},
-		{"Checkpoint.Changes", int64(c.Checkpoint.Changes), false},
-		{"Checkpoint.Interval", int64(c.Checkpoint.Interval), false},
+		{"MaxItems", int64(c.MaxItems), count, false},
+		{"PollInterval", int64(c.PollInterval), duration, false},
+		{"ReadAhead", int64(c.ReadAhead), count, true},
+		{"HeapReserve", int64(c.HeapReserve), count, true},
+		{"AcquireInterval", int64(c.AcquireInterval), duration, false},
+		{"RenewInterval", int64(c.RenewInterval), duration, false},
+		{"ExpirationInterval", int64(c.ExpirationInterval), duration, false},
+		{"RequestTimeout", int64(c.RequestTimeout), duration, false},
+		{"DrainTimeout", int64(c.DrainTimeout), duration, true},
+		{"MinLeases", int64(c.MinLeases), count, false},
+		{"MaxLeases", int64(c.MaxLeases), count, false},
+		{"Checkpoint.Changes", int64(c.Checkpoint.Changes), count, false},
+		{"Checkpoint.Interval", int64(c.Checkpoint.Interval), duration, false},
 	} {
 		if f.value < 0 && !(f.orOff && f.value == off) {
 			return &ConfigError{f.name, "is negative"}
+		}
+		if f.value > f.most {
+			return &ConfigError{f.name, fmt.Sprintf("(%s) is more than 365 days (%s)", time.Duration(f.value), maxDuration)}
 		}
 	}
 	switch {

@@ -3,8 +3,11 @@ package changefeed
 import (
 	"context"
 	"errors"
+	"math"
+	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -110,6 +113,76 @@ func TestNewAcceptsWhatIsJustPossible(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Sums of durations near the maximum overflow: a drain timeout of MaxInt64 once waited
+// for 0 s, and such a poll interval never read.
+func TestDurationsAreAtMostAYear(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for field, set := range map[string]func(c *Config, d time.Duration){
+		"PollInterval":        func(c *Config, d time.Duration) { c.PollInterval = d },
+		"AcquireInterval":     func(c *Config, d time.Duration) { c.AcquireInterval = d },
+		"RenewInterval":       func(c *Config, d time.Duration) { c.RenewInterval = d },
+		"ExpirationInterval":  func(c *Config, d time.Duration) { c.ExpirationInterval = d },
+		"RequestTimeout":      func(c *Config, d time.Duration) { c.RequestTimeout = d },
+		"DrainTimeout":        func(c *Config, d time.Duration) { c.DrainTimeout = d },
+		"Checkpoint.Interval": func(c *Config, d time.Duration) { c.Checkpoint.Interval = d },
+	} {
+		for _, d := range []time.Duration{year + 1, math.MaxInt64/2 + 1, math.MaxInt64} {
+			cfg := validConfig()
+			set(&cfg, d)
+			_, err := New(cfg)
+			if refusal, ok := errors.AsType[*ConfigError](err); !ok || refusal.Field != field || !strings.Contains(err.Error(), "365 days") {
+				t.Errorf("%s of %s: %v", field, d, err)
+			}
+		}
+		cfg := validConfig()
+		set(&cfg, year)
+		_, err := New(cfg)
+		if refusal, ok := errors.AsType[*ConfigError](err); ok && refusal.Field != "ExpirationInterval" { // the terms don't fit, then
+			t.Errorf("%s of a year: %v", field, err)
+		}
+	}
+}
+
+// Every duration of Config is checked: one that is added later must not be forgotten.
+func TestEveryDurationOfConfigIsBounded(t *testing.T) {
+	fields := 0
+	var bound func(v reflect.Value, set func(cfg *Config) reflect.Value)
+	bound = func(v reflect.Value, at func(cfg *Config) reflect.Value) {
+		for i := range v.NumField() {
+			field := func(cfg *Config) reflect.Value { return at(cfg).Field(i) }
+			switch {
+			case v.Type().Field(i).Type == reflect.TypeFor[time.Duration]():
+				fields++
+				cfg := validConfig()
+				field(&cfg).SetInt(math.MaxInt64)
+				if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), v.Type().Field(i).Name) {
+					t.Errorf("%s of MaxInt64: %v", v.Type().Field(i).Name, err)
+				}
+			case v.Type().Field(i).Type == reflect.TypeFor[Checkpointing]():
+				bound(v.Field(i), field)
+			}
+		}
+	}
+	bound(reflect.ValueOf(Config{}), func(cfg *Config) reflect.Value { return reflect.ValueOf(cfg).Elem() })
+	if fields != 7 {
+		t.Errorf("%d durations; want 7", fields)
+	}
+}
+
+// The longest drain timeout is kept: a stop waits for the handler.
+func TestLongestDrainTimeoutWaitsForTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, h := onePartition(1), newFakeStore(), &collector{took: 24 * time.Hour}
+		r, _ := idle(t, leases, Config{Source: source, Handler: h, Start: fromBeginning, DrainTimeout: maxDuration})
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if doc := leases.doc("0"); doc.Continuation != "1" || len(h.got()) != 1 {
+			t.Errorf("the lease is at %q, and %v was handled", doc.Continuation, h.got())
+		}
+	})
 }
 
 func TestDefaultsAreTheDocumentedOnes(t *testing.T) {

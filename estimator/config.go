@@ -12,7 +12,7 @@ import (
 )
 
 // Config says which processor an [Estimator] looks at. Zero is the default of every
-// field; [New] copies it.
+// field. No duration may be longer than 365 days. [New] copies it.
 type Config struct {
 	// Processor is the processor's name, Source its monitored container, Leases its
 	// lease container, as in the processor's own configuration. Required.
@@ -48,6 +48,9 @@ const (
 	defaultInterval    = 5 * time.Second
 )
 
+// maxDuration is the longest duration of a field: sums of longer ones may overflow.
+const maxDuration = 365 * 24 * time.Hour
+
 func (c Config) withDefaults() Config {
 	if c.Concurrency == 0 {
 		c.Concurrency = defaultConcurrency
@@ -80,6 +83,10 @@ func (c Config) validate() error {
 		return &ConfigError{"RequestTimeout", "is negative"}
 	case c.Interval < 0:
 		return &ConfigError{"Interval", "is negative"}
+	case c.RequestTimeout > maxDuration:
+		return &ConfigError{"RequestTimeout", fmt.Sprintf("(%s) is more than 365 days (%s)", c.RequestTimeout, maxDuration)}
+	case c.Interval > maxDuration:
+		return &ConfigError{"Interval", fmt.Sprintf("(%s) is more than 365 days (%s)", c.Interval, maxDuration)}
 	}
 	if source, ok := c.Source.(lease.Bound); ok && source.Dialect() != lease.DialectOf(c.Leases) {
 		return &ConfigError{"Leases", fmt.Sprintf("are in %s, and Source reads for %s", lease.DialectOf(c.Leases), source.Dialect())}

@@ -3,6 +3,7 @@ package estimator_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -414,6 +415,28 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 		_, err := estimator.New(cfg)
 		if bad, ok := errors.AsType[*estimator.ConfigError](err); !ok || bad.Field != field {
 			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// Sums of durations near the maximum overflow.
+func TestDurationsAreAtMostAYear(t *testing.T) {
+	w := newWorld(t, 1, false)
+	for field, set := range map[string]func(*estimator.Config, time.Duration){
+		"RequestTimeout": func(c *estimator.Config, d time.Duration) { c.RequestTimeout = d },
+		"Interval":       func(c *estimator.Config, d time.Duration) { c.Interval = d },
+	} {
+		cfg := estimator.Config{Processor: "p", Source: w.source, Leases: w.leases}
+		set(&cfg, 365*24*time.Hour)
+		if _, err := estimator.New(cfg); err != nil {
+			t.Errorf("%s of a year: %v", field, err)
+		}
+		for _, d := range []time.Duration{365*24*time.Hour + 1, math.MaxInt64} {
+			set(&cfg, d)
+			_, err := estimator.New(cfg)
+			if bad, ok := errors.AsType[*estimator.ConfigError](err); !ok || bad.Field != field {
+				t.Errorf("%s of %s: %v", field, d, err)
+			}
 		}
 	}
 }

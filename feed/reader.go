@@ -70,6 +70,8 @@ type ReaderConfig struct {
 	//
 	// Pages with Follow reads an idle part again after a pause that grows from a
 	// twentieth of Wait, just after changes, to the whole of it. Default: 5 s.
+	//
+	// It may not be longer than 365 days.
 	Wait time.Duration
 	// OnHistoryLost chooses to go on at the oldest position (return true) when the
 	// feed of a part of the range no longer reaches back to the reader's place: the
@@ -104,6 +106,9 @@ type cursor struct {
 // the replacements would otherwise keep it for ever.
 const maxReroutes = 8
 
+// maxWait is the longest [ReaderConfig.Wait]: sums of longer ones may overflow.
+const maxWait = 365 * 24 * time.Hour
+
 // NewReader returns a reader of s. It asks the source for nothing yet; its
 // errors are those of the configuration.
 func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
@@ -119,6 +124,9 @@ func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
 	}
 	if cfg.Wait < 0 {
 		return nil, fmt.Errorf("reader: Wait is %s; it can't be negative", cfg.Wait)
+	}
+	if cfg.Wait > maxWait {
+		return nil, fmt.Errorf("reader: Wait is %s; it can't be more than 365 days (%s)", cfg.Wait, maxWait)
 	}
 	if !cfg.Range.IsZero() && cfg.Range.IsEmpty() {
 		return nil, fmt.Errorf("reader: Range %s holds no key", cfg.Range)

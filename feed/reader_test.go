@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -463,6 +464,7 @@ func TestNewReaderNamesTheFieldThatIsWrong(t *testing.T) {
 	for field, cfg := range map[string]feed.ReaderConfig{
 		"MaxItems": {MaxItems: -1},
 		"Wait":     {Wait: -1},
+		"365 days": {Wait: math.MaxInt64},
 		"Range":    {Range: feed.Range{Min: "80", Max: "80"}},
 		"Position": {Position: "x"},
 	} {

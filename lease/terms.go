@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Reading is one look at a host's two clocks, taken together. They disagree
 // after a suspend (the monotonic clock stands still) and when somebody sets the
@@ -36,7 +39,10 @@ func (t Terms) Trusted(attempt, now Reading) bool {
 
 // Takeover is the age at which a lease is expired, by the store's clock:
 // E + 1 s, because _ts is cut to whole seconds.
-func (t Terms) Takeover() time.Duration { return t.Expiration + time.Second }
+func (t Terms) Takeover() time.Duration {
+	const most = math.MaxInt64 - time.Second // a sum that overflows would expire every lease
+	return min(t.Expiration, most) + time.Second
+}
 
 // Young is the age under which a live lease may be asked for: E / 2.
 func (t Terms) Young() time.Duration { return t.Expiration / 2 }

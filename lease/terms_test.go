@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -77,5 +78,12 @@ func TestJudgeOfConflicts(t *testing.T) {
 	}
 	if got := Judge(Lease{}, "", "", ""); got != Lost {
 		t.Errorf("nobody's lease without an owner text is %v", got)
+	}
+}
+
+// A sum that overflows would expire every lease, and live ones would be taken.
+func TestTheLongestExpirationExpiresNoLease(t *testing.T) {
+	if age := (Terms{Expiration: math.MaxInt64}).Takeover(); age != math.MaxInt64 {
+		t.Errorf("a lease is expired at the age %s", age)
 	}
 }

@@ -32,6 +32,9 @@ type leasesOptions struct {
 	made *leases.Made
 }
 
+// maxExpiration is the longest lease expiration that a processor accepts.
+const maxExpiration = 365 * 24 * time.Hour
+
 func leasesCommand() *cobra.Command {
 	var o leasesOptions
 	cmd := &cobra.Command{
@@ -82,6 +85,9 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	}
 	if o.expiration <= 0 {
 		return nil, &usageError{fmt.Errorf("--expiration is %s: it is the hosts' lease expiration, as in 60s", o.expiration)}
+	}
+	if o.expiration > maxExpiration {
+		return nil, &usageError{fmt.Errorf("--expiration is %s: it is at most 365 days (%s), as for the hosts", o.expiration, maxExpiration)}
 	}
 	choice := leases.Choice{Made: o.made, Terms: lease.Terms{Expiration: o.expiration, Acquire: o.expiration}}
 	if cmd.Flags().Changed("processor") {
