@@ -75,6 +75,7 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.StringArrayVar(&cfg.AADAudiences, "aad-audience", nil, "`audience` that such tokens may be for; may be repeated (default: https://cosmos.azure.com and https://localhost)")
 	flags.BoolVar(&cfg.AllowWellKnownKey, "allow-well-known-key", false, "let other machines reach the server though its key is the well-known one")
 	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` that clients reach the server by (default: the one they asked for)")
+	flags.StringArrayVar(&cfg.Hosts, "host", nil, "`name` that clients reach the server by, beside localhost, IP addresses and --public-endpoint; may be repeated")
 	flags.IntVar(&cfg.Partitions, "partitions", 1, "physical partitions of a new container, at least")
 	flags.IntVar(&cfg.Cache, "cache", serve.DefaultCache, "memory in `MiB` for documents that were read or just written: reads of what fits are several times as fast")
 	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's own throughput is used up; a database's, which its containers share, bounds nothing")

@@ -83,7 +83,8 @@ func (c Config) identity() (*identity, error) {
 // localHosts are the names of one's own machine.
 var localHosts = []string{"localhost", "127.0.0.1", "::1"}
 
-// hosts are the names that the certificate is for.
+// hosts returns the names that the server is reached by, which the certificate is for. The names
+// of one's own machine come first.
 func (c Config) hosts() []string {
 	hosts := slices.Clone(localHosts)
 	add := func(host string) {
@@ -97,6 +98,9 @@ func (c Config) hosts() []string {
 	}
 	if u, err := url.Parse(c.PublicEndpoint); err == nil {
 		add(u.Hostname())
+	}
+	for _, host := range c.Hosts {
+		add(host)
 	}
 	return hosts
 }

@@ -86,9 +86,13 @@ func TestCertificateIsForEveryNameThatClientsUse(t *testing.T) {
 		{"127.0.0.1:8081", "", nil},
 		{":8081", "", nil},
 		{"0.0.0.0:8081", "https://Shop.test:9000/", []string{"Shop.test"}},
-		{"192.0.2.7:8081", "https://shop.test/", []string{"192.0.2.7", "shop.test"}},
+		{"192.0.2.7:8081", "https://shop.test/", []string{"192.0.2.7", "shop.test", "other.test"}},
 	} {
-		hosts := Config{Listen: c.listen, PublicEndpoint: c.public}.hosts()
+		cfg := Config{Listen: c.listen, PublicEndpoint: c.public}
+		if c.listen == "192.0.2.7:8081" {
+			cfg.Hosts = []string{"shop.test", "other.test"}
+		}
+		hosts := cfg.hosts()
 		if !slices.Equal(hosts, append(slices.Clone(localHosts), c.want...)) {
 			t.Errorf("%s, %s: %v", c.listen, c.public, hosts)
 		}

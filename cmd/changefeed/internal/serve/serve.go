@@ -44,6 +44,10 @@ type Config struct {
 	// PublicEndpoint is the URL that clients reach the server by, where that isn't
 	// the address it listens on. Default: what each client asked for.
 	PublicEndpoint string
+	// Hosts are further names that clients reach the server by. Requests with another name in
+	// the header Host are refused, but for localhost, IP addresses (loopback ones, where
+	// Listen is one), and the host of PublicEndpoint. The certificate is for these names, too.
+	Hosts []string
 	// Partitions is how many physical partitions a new container has at least.
 	Partitions int
 	// Cache is how much memory the store may use for blocks that were read and for what isn't in files yet, in MiB. 0: [DefaultCache].
@@ -124,6 +128,9 @@ func (c Config) validate() error {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
 			return refuse("--public-endpoint is %q: it is a URL of the form https://host:port/", c.PublicEndpoint)
 		}
+	}
+	if err := c.validateHosts(); err != nil {
+		return err
 	}
 	if err := c.issuer().Validate(); err != nil {
 		return refuse("--aad-issuer, --aad-audience: %v", err)
@@ -214,7 +221,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err := b.write(c.Out); err != nil {
 		return fmt.Errorf("print the endpoint: %w", err)
 	}
-	return serveHTTP(ctx, listener, handler, c.Drain, logger)
+	return serveHTTP(ctx, listener, c.checkHosts(handler, b.address), c.Drain, logger)
 }
 
 // open opens the store.

@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/server"
+)
+
+// A web page can make its own name point to the address of this server (DNS rebinding). The
+// browser then takes the server for the page's own, lets the page read answers, and sends the
+// page's name in the header Host. So only names that lead here on purpose are served. An IP
+// literal is not a name that DNS can point elsewhere.
+
+// hostCheck is a server that answers 421 to requests with another host.
+type hostCheck struct {
+	*server.Server
+	// names are served, in lower case.
+	names map[string]bool
+	// local reports whether only this machine can reach the server.
+	local bool
+}
+
+// checkHosts returns a server that serves the hosts of the Config, which listens on an address.
+func (c Config) checkHosts(s *server.Server, a net.Addr) *hostCheck {
+	h := &hostCheck{Server: s, names: map[string]bool{}, local: loopback(a)}
+	for _, name := range c.hosts() {
+		h.names[hostName(name)] = true
+	}
+	return h
+}
+
+// hostName returns a host in lower case, without a port, brackets and the dot at the end.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// serves reports whether requests with a header Host are served. Browsers never leave it out.
+func (h *hostCheck) serves(host string) bool {
+	name := hostName(host)
+	if name == "" || strings.HasSuffix(name, ".localhost") || h.names[name] {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && (!h.local || ip.Unmap().IsLoopback())
+}
+
+// ServeHTTP refuses requests with another host, and passes on the rest.
+func (h *hostCheck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.serves(r.Host) {
+		h.Server.ServeHTTP(w, r)
+		return
+	}
+	name := hostName(r.Host)
+	body := wire.ErrorBody{Code: "MisdirectedRequest", Message: "The header Host is " + strconv.Quote(shortened(name)) +
+		", which is not a name of this server. If clients reach the server by that name, start it with `changefeed serve --host " +
+		shortened(name) + "`, or with --public-endpoint."}.JSON()
+	header := w.Header()
+	header["Content-Type"] = nil // else net/http adds it
+	header["content-type"] = []string{"application/json"}
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(http.StatusMisdirectedRequest)
+	_, _ = w.Write(body) // an error is the connection's end
+}
+
+// shortened cuts a name that a stranger sent.
+func shortened(name string) string {
+	const most = 255
+	return name[:min(len(name), most)]
+}
+
+// validateHosts judges Config.Hosts.
+func (c Config) validateHosts() error {
+	for _, host := range c.Hosts {
+		if host == "" || hostName(host) != strings.ToLower(strings.TrimSuffix(host, ".")) || strings.ContainsAny(host, "/?#@:*[] ") {
+			return refuse("--host is %q: it is the name of a host without a port, as in changefeed.example.com", host)
+		}
+	}
+	return nil
+}
