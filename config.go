@@ -113,7 +113,8 @@ type Config struct {
 	// called from several goroutines and must return soon: the lease waits for it.
 	// A panic in it is not caught.
 	Notify func(Notification)
-	// Logger gets what happens: leases at level info, errors at warn. Default: none.
+	// Logger gets what happens: leases at level info, errors at warn. Default:
+	// [slog.Default], as it is when New is called.
 	Logger *slog.Logger
 	// Metrics gets the processor's metrics: changes, redeliveries, batches, checkpoints,
 	// leases and their moves, errors, request units. Default: none.
@@ -180,7 +181,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.DrainTimeout, defaultDrain)
 	c.Range = c.Range.OrFull()
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	return c
 }

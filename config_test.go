@@ -1,8 +1,10 @@
 package changefeed
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"reflect"
 	"strings"
@@ -189,7 +191,29 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	c := validConfig().withDefaults()
 	if c.Instance == "" || c.MaxItems != 100 || c.PollInterval != 5*time.Second || c.ReadAhead != 4<<20 || c.HeapReserve != 32<<20 ||
 		c.AcquireInterval != 17*time.Second || c.RenewInterval != 13*time.Second || c.ExpirationInterval != time.Minute ||
-		c.RequestTimeout != 10*time.Second || c.DrainTimeout != 30*time.Second || c.Range != feed.Full() || c.Logger == nil {
+		c.RequestTimeout != 10*time.Second || c.DrainTimeout != 30*time.Second || c.Range != feed.Full() || c.Logger != slog.Default() {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A program that sets nothing hears of what fails.
+func TestFailuresAreLoggedByDefault(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	var log bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	synctest.Test(t, func(t *testing.T) {
+		source := newFakeSource("0")
+		source.fail = func(int, feed.Request) error { return errors.New("the source is out of order") }
+		r := start(t, Config{Source: source, Leases: newFakeStore(), Handler: &collector{}})
+		pause(time.Minute)
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, want := range []string{"level=WARN", "the source is out of order", "processor=test"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not logged:\n%s", want, log.String())
+		}
 	}
 }

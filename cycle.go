@@ -233,9 +233,14 @@ func (c *cycle) checkModes(listing lease.Listing) error {
 	return nil
 }
 
-// failed notifies an error, unless it came from the end of Run.
+// failed notifies an error, unless it came from the end of Run. At the start, an
+// error that waiting does not heal ends Run, which returns it.
 func (c *cycle) failed(err error) error {
-	if c.ctx.Err() == nil {
+	switch {
+	case c.ctx.Err() != nil:
+	case c.first && errors.Is(err, feed.ErrMisconfigured):
+		c.out.fatal = err
+	default:
 		c.fail("", err)
 	}
 	return err
@@ -244,7 +249,7 @@ func (c *cycle) failed(err error) error {
 // balance carries out what the plan decides. Many conflicts say that the listing
 // is too old to go on with.
 func (c *cycle) balance(plan *lease.Plan) {
-	for c.out.Conflicts < lease.MaxConflicts && c.ctx.Err() == nil {
+	for c.out.Conflicts < lease.MaxConflicts && c.ctx.Err() == nil && c.out.fatal == nil {
 		move := plan.Decide()
 		switch move.Kind {
 		case lease.MoveAcquire, lease.MoveSteal:
@@ -295,6 +300,9 @@ func (c *cycle) acquire(plan *lease.Plan, m lease.Move) {
 			inDoubt = true
 		}
 		err = c.failed(&LeaseStoreError{Op: m.Kind.String() + " " + l.Token, Err: err})
+		if c.out.fatal != nil {
+			return
+		}
 		running := sleep(c.ctx, pause.after(err))
 		now := c.read()
 		// Other leases wait for this one; a store that throttles it for long is

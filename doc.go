@@ -47,8 +47,9 @@
 // # Errors
 //
 // What fails is tried again where it is, with growing pauses, for as long as it
-// takes: nothing is skipped and no lease moves because of it. [Config.Notify] and
-// [Config.Logger] hear of it; a [HandlerError] is the user's, a [SourceError] the
+// takes: nothing is skipped and no lease moves because of it. Only at its start does
+// [Processor.Run] return an error that waiting does not heal, such as a wrong key
+// ([feed.ErrMisconfigured]). [Config.Notify] and [Config.Logger] hear of the others; a [HandlerError] is the user's, a [SourceError] the
 // monitored container's, a [LeaseStoreError] the lease container's.
 //
 // # Watching

@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,10 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the processors of these tests log is in nobody's way
+	goleak.VerifyTestMain(m)
+}
 
 // running is a processor that runs in a test's bubble.
 type running struct {

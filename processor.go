@@ -43,10 +43,13 @@ func New(cfg Config) (*Processor, error) {
 // the leases whose handlers still run; those leases are left to expire.
 //
 // Before that Run returns only when it can't begin: the monitored or the lease
-// container doesn't exist ([feed.ErrNotFound]), the leases are of another kind
-// ([*lease.DialectError]), new leases can't start where [Config.Start] says
-// ([feed.ErrUnsupported]), or the configuration doesn't fit what is stored
-// ([*ConfigError]). Whatever else goes wrong is notified and tried again.
+// container doesn't exist ([feed.ErrNotFound]), one of them refuses the
+// configuration, its key for instance ([feed.ErrMisconfigured]), the leases are of
+// another kind ([*lease.DialectError]), new leases can't start where [Config.Start]
+// says ([feed.ErrUnsupported]), or the configuration doesn't fit what is stored
+// ([*ConfigError]). Run has begun when it has listed the leases, created those that
+// are missing, and acquired its first share. From then on, and whatever else goes
+// wrong before, an error is notified and the work that failed is retried.
 func (p *Processor) Run(ctx context.Context) error {
 	if p.used.Swap(true) {
 		return ErrUsed
@@ -151,5 +154,6 @@ func (h *host) checkStart(ctx context.Context) error {
 func hopeless(err error) bool {
 	_, strange := errors.AsType[*lease.DialectError](err)
 	_, misfit := errors.AsType[*ConfigError](err)
-	return strange || misfit || errors.Is(err, feed.ErrNotFound) || errors.Is(err, feed.ErrUnsupported)
+	return strange || misfit || errors.Is(err, feed.ErrNotFound) || errors.Is(err, feed.ErrUnsupported) ||
+		errors.Is(err, feed.ErrMisconfigured)
 }

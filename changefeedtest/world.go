@@ -3,6 +3,7 @@ package changefeedtest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -125,6 +126,7 @@ func (w *world) join(instance string) *host {
 	w.hosts = append(w.hosts, h)
 	w.mu.Unlock()
 	cfg := changefeed.Config{
+		Logger:    slog.New(slog.DiscardHandler),
 		Processor: "sim", Instance: instance,
 		Source: &hostSource{host: h, inner: w.engine.source(), waits: w.waits},
 		Leases: dialectContainer{&hostContainer{host: h, inner: w.engine.leases()}, w.dialect},

@@ -339,7 +339,7 @@ func (r *bulkRun) send(ctx context.Context, q bulkRequest) error {
 		r.retry(q.operation, 0, true)
 		return nil
 	case a.failure != nil:
-		return refusal{what: r.source.what(), action: actionCreate}.failure("bulk write", a)
+		return refusal{byKey: r.source.account.client.byKey, what: r.source.what(), action: actionCreate}.failure("bulk write", a)
 	}
 	return r.take(q.operation, a.body)
 }

@@ -69,7 +69,7 @@ func (s *Source) readContainer(ctx context.Context) (*properties, error) {
 		return nil, err
 	}
 	if a.status != http.StatusOK {
-		return nil, refusal{what: s.what(), action: actionMetadata}.failure(op, a)
+		return nil, refusal{byKey: s.account.client.byKey, what: s.what(), action: actionMetadata}.failure(op, a)
 	}
 	p, err := parseContainer(a.body)
 	if err != nil {

@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -57,6 +56,12 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		if down {
 			f.regions.fail(host)
 		}
+		if q != nil {
+			q.failed = err
+			if err == nil && elsewhere {
+				q.failed = fmt.Errorf("%s answers %s", host, response.Status)
+			}
+		}
 		if elsewhere && i < len(hosts)-1 {
 			continue
 		}
@@ -79,12 +84,11 @@ func attempt(r *policy.Request, host string) (*http.Response, error) {
 	if err == nil {
 		err = readBody(response)
 	}
-	var untrusted *tls.CertificateVerificationError
 	switch {
 	case err == nil:
 		return response, nil
-	case errors.As(err, &untrusted):
-		err = fmt.Errorf("%w: give Options.Transport a client that trusts the server's certificate", err)
+	case isMismatch(err):
+		err = explainMismatch(host, err)
 	case r.Raw().Context().Err() == nil && ctx.Err() != nil:
 		err = &silentError{host: host, err: err}
 	}

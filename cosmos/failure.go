@@ -35,14 +35,17 @@ func (d *documents) failure(op, action string, err error) error {
 	case isMissing(err):
 		return fmt.Errorf("%s: there is no %s any more: %w", op, where, err)
 	case code == http.StatusUnauthorized:
-		return fmt.Errorf("%s: the credentials are refused for %s: %w", op, where, err)
+		return unauthorized(op, where, d.account.client.byKey, err)
 	case code == http.StatusForbidden && sub != wire.SubNone && sub < subDenied: // of the region or the account, not of rights
+	case code == http.StatusForbidden && tellsClock(err):
+		return wrongClock(op, err)
 	case code == http.StatusForbidden && d.account.credential != nil:
 		return fmt.Errorf("%s: the identity lacks the right %s on %s: %w", op, missingAction(err, action), where, err)
 	case code == http.StatusForbidden:
-		return fmt.Errorf("%s: the key doesn't allow this on %s (leases need a read-write key, and the account must allow keys): %w", op, where, err)
+		return misconfigured{fmt.Errorf("%s: the key doesn't allow this on %s (leases need a read-write key, and the account must allow keys): %w",
+			op, where, err)}
 	}
-	return fmt.Errorf("%s: %w", op, err)
+	return fmt.Errorf("%s: %w", op, explainMismatch(d.account.host, err))
 }
 
 // what names the container in errors.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -65,6 +66,12 @@ func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	return &leaseStore{leases: l, codec: codec, rid: p.ResourceID, presence: newPresence(&l.documents)}, nil
 }
 
+// missing marks an error as a [feed.ErrNotFound], and leaves its text as it is.
+type missing struct{ error }
+
+// Is reports whether target is [feed.ErrNotFound].
+func (missing) Is(target error) bool { return target == feed.ErrNotFound }
+
 const leaseRemedy = "use a container that is partitioned by /id for the leases"
 
 // check refuses containers that can't hold leases. keyed: it is partitioned by /partitionKey.
@@ -96,8 +103,8 @@ func (l *Leases) properties(ctx context.Context) (azcosmos.ContainerProperties, 
 	p, err := d.read(ctx)
 	if isMissing(err) {
 		if !l.options.Create {
-			return p, fmt.Errorf("there is no container %s in a database %s of %s for the leases: make it, partitioned by /id and with "+
-				"a time to live turned on (-1: no default), or set LeaseOptions.Create", d.container, d.database, d.account.host)
+			return p, missing{fmt.Errorf("there is no container %s in a database %s of %s for the leases: make it, partitioned by /id and with "+
+				"a time to live turned on (-1: no default), or set LeaseOptions.Create", d.container, d.database, d.account.host)}
 		}
 		return l.create(ctx)
 	}
@@ -128,7 +135,7 @@ func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, erro
 	})
 	switch code, _ := status(err); {
 	case code == 404:
-		return p, fmt.Errorf("there is no database %s in %s for the leases; make it first", d.database, d.account.host)
+		return p, missing{fmt.Errorf("there is no database %s in %s for the leases; make it first", d.database, d.account.host)}
 	case code == 409:
 		again := &Leases{documents: documents{account: d.account, database: d.database, container: d.container}}
 		return again.properties(ctx)

@@ -111,7 +111,7 @@ func (s *Source) listOnce(ctx context.Context, p *properties, all *keyRanges) er
 			}
 			fallthrough
 		case a.status != http.StatusOK:
-			return refusal{what: s.what(), action: actionMetadata}.failure("list the partitions", a)
+			return refusal{byKey: s.account.client.byKey, what: s.what(), action: actionMetadata}.failure("list the partitions", a)
 		}
 		if err := s.addIncrement(p, all, a.body); err != nil {
 			return err

@@ -3,7 +3,6 @@ package cosmos
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -48,8 +47,7 @@ const statusRetryWith = 449
 // its own pauses, and shows them. What azcore asks here has failed in all regions.
 func passes(r *http.Response, err error) bool {
 	if err != nil {
-		var untrusted *tls.CertificateVerificationError
-		return !errors.As(err, &untrusted) // it doesn't pass
+		return !isMismatch(err)
 	}
 	switch r.StatusCode {
 	case http.StatusRequestTimeout, statusRetryWith, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
@@ -98,10 +96,12 @@ type client struct {
 	endpoint *url.URL
 	core     *azcore.Client
 	regions  *regions
+	// byKey reports whether requests are signed with an account key.
+	byKey bool
 }
 
 func newClient(a *Account) (*client, error) {
-	c := &client{endpoint: a.endpoint, regions: newRegions(a.endpoint, a.options)}
+	c := &client{endpoint: a.endpoint, regions: newRegions(a.endpoint, a.options), byKey: a.key != nil}
 	core, err := azcore.NewClient(moduleName, moduleVersion, runtime.PipelineOptions{
 		AllowedHeaders: loggedHeaders,
 		PerRetry:       []policy.Policy{failover{c.regions}, meter{a.options.Budget}, signer{a.auth}},
@@ -125,6 +125,8 @@ type call struct {
 
 	// charge is the sum over all attempts, in request units.
 	charge float64
+	// failed is the failure of the last attempt, nil: it has not failed.
+	failed error
 }
 
 // answer is what the service said, with its body read.
@@ -178,6 +180,9 @@ func (c *client) try(ctx context.Context, q *call) (*answer, error) {
 	runtime.SkipBodyDownload(r) // failover reads it, once
 	r.SetOperationValue(q)
 	response, err := c.core.Pipeline().Do(r)
+	if errors.Is(err, context.DeadlineExceeded) && q.failed != nil { // the time ended in a pause between two attempts
+		err = fmt.Errorf("%w; before that: %w", err, q.failed)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", q.op, err)
 	}

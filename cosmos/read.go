@@ -206,7 +206,7 @@ func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.R
 	case a.status == http.StatusBadRequest && (r.From.Kind() == feed.StartTime || !r.From.Since().IsZero()):
 		return 0, fmt.Errorf("%s of %s from %s: %w: %w", op, s.what(), r.From, feed.ErrUnsupported, a.failure)
 	}
-	return 0, refusal{what: s.what(), action: actionFeed}.failure(op, a)
+	return 0, refusal{byKey: s.account.client.byKey, what: s.what(), action: actionFeed}.failure(op, a)
 }
 
 // actionFeed is the right to read a feed.

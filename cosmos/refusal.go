@@ -16,12 +16,16 @@ type refusal struct {
 	what string
 	// action is the right that the call needs.
 	action string
+	// byKey reports whether the call was signed with an account key.
+	byKey bool
 }
 
 // failure is the error of an answer:
 //
-//	401        the credentials are refused
-//	403        a right is missing, or the account's firewall is in the way; or this machine's clock is wrong
+//	400        this client speaks HTTP, and the server HTTPS: feed.ErrMisconfigured
+//	401        the credentials are refused; a key: feed.ErrMisconfigured
+//	403        a right is missing, or the account's firewall is in the way: by key feed.ErrMisconfigured; or this
+//	           machine's clock is wrong
 //	404        feed.ErrNotFound, except 1002: a replica behind the session, which passes
 //	429        *feed.ThrottledError
 //	others     the answer as it is: a failure that passes, or can't be helped by the caller
@@ -32,16 +36,40 @@ func (f refusal) failure(op string, a *answer) error {
 	case a.is(http.StatusNotFound, wire.SubReadSessionNotAvailable):
 		return fmt.Errorf("%s: no region has the session's writes yet: %w", op, a.failure)
 	case a.status == http.StatusNotFound:
-		return fmt.Errorf("%s: %s: %w: %w", op, f.what, feed.ErrNotFound, a.failure)
+		return fmt.Errorf("%s: %s: %w; check both names, or create it: %w", op, f.what, feed.ErrNotFound, a.failure)
 	case a.status == http.StatusUnauthorized:
-		return fmt.Errorf("%s: the key or token is refused for %s: %w", op, f.what, a.failure)
-	case a.status == http.StatusForbidden && strings.Contains(a.failure.Error(), "not valid at the current time"):
-		return fmt.Errorf("%s: the clock of this machine is wrong, by the account's: %w", op, a.failure)
+		return unauthorized(op, f.what, f.byKey, a.failure)
+	case a.is(http.StatusBadRequest, wire.SubNone) && strings.Contains(a.failure.Error(), "HTTP request to an HTTPS server"):
+		return misconfigured{fmt.Errorf("%s: the server of %s speaks TLS; begin the endpoint with https://: %w", op, f.what, a.failure)}
+	case a.status == http.StatusForbidden && tellsClock(a.failure):
+		return wrongClock(op, a.failure)
 	case a.status == http.StatusForbidden && (a.sub() == wire.SubNone || a.sub() >= subDenied):
-		return fmt.Errorf("%s: not allowed: it needs the right %s on %s, and the account's firewall must let this client in: %w",
+		err := fmt.Errorf("%s: not allowed: it needs the right %s on %s, and the account's firewall must let this client in: %w",
 			op, missingAction(a.failure, f.action), f.what, a.failure)
+		if f.byKey {
+			return misconfigured{err}
+		}
+		return err // a role that was just assigned is known everywhere some minutes later
 	}
 	return fmt.Errorf("%s: %w", op, a.failure)
+}
+
+// tellsClock reports whether an answer 403 is about this machine's clock. That heals when the clock is set.
+func tellsClock(answer error) bool {
+	return strings.Contains(answer.Error(), "not valid at the current time")
+}
+
+func wrongClock(op string, answer error) error {
+	return fmt.Errorf("%s: the clock of this machine is wrong, by the account's: %w", op, answer)
+}
+
+// unauthorized is the error of the answer 401.
+func unauthorized(op, what string, byKey bool, answer error) error {
+	if byKey {
+		return misconfigured{fmt.Errorf("%s: the key is refused for %s: it is another account's, or was renewed; use a current key of the account: %w",
+			op, what, answer)}
+	}
+	return fmt.Errorf("%s: the token is refused for %s: %w", op, what, answer)
 }
 
 // RecreatedError tells that a container was deleted, and another one made under its name. Positions and leases of the old one mean

@@ -251,7 +251,7 @@ func (c *client) readAccount(ctx context.Context) (*topology, error) {
 		return nil, err
 	}
 	if a.status != http.StatusOK {
-		return nil, refusal{what: "account " + c.endpoint.Host, action: actionMetadata}.failure("read the account", a)
+		return nil, refusal{byKey: c.byKey, what: "account " + c.endpoint.Host, action: actionMetadata}.failure("read the account", a)
 	}
 	var t topology
 	if err := json.Unmarshal(a.body, &t); err != nil {

@@ -13,6 +13,12 @@ var (
 	// ErrUnsupported tells that the engine can't do what was asked. It is
 	// wrapped by an error that names it. To try again is of no use.
 	ErrUnsupported = errors.New("not supported")
+	// ErrMisconfigured reports that the engine will refuse every request until
+	// somebody changes the configuration: a wrong key, a certificate that is not
+	// trusted, a right that a key does not have. It is wrapped by an error that
+	// names the remedy. A processor ends when it meets one at its start. Later,
+	// when a key may be renewed, it retries.
+	ErrMisconfigured = errors.New("misconfigured")
 )
 
 // GoneError tells that a partition was retired by a split or a merge, or that a

@@ -14,6 +14,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // Plain is err with the service's own words alone, where it is an answer of it: azcore
@@ -167,6 +169,8 @@ func Advice(err error) string {
 		answer    *azcore.ResponseError
 	)
 	switch {
+	case errors.Is(err, feed.ErrMisconfigured):
+		return flagOf(err)
 	case errors.As(err, &way) && way.Op == "proxyconnect":
 		return "; that is the proxy of HTTPS_PROXY or HTTP_PROXY: see to it, or name the account's host in NO_PROXY"
 	case errors.As(err, &authority):
@@ -187,4 +191,18 @@ func Advice(err error) string {
 		return "; the key is refused: it is another account's, or was renewed (where none is given, it is that of the local emulators on this machine): see to --key-file, --key, or COSMOS_KEY"
 	}
 	return ""
+}
+
+// flagOf returns which flag an error is about whose text names the remedy already; empty: none.
+func flagOf(err error) string {
+	var authority x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &authority):
+		return "; --certificate FILE (COSMOS_CERTIFICATE) trusts one, and `changefeed serve` prints its path when it starts"
+	case Status(err) == http.StatusUnauthorized:
+		return "; see --key-file, --key and COSMOS_KEY (where none is given, the key is that of the local emulators on this machine)"
+	case Status(err) == http.StatusForbidden:
+		return ""
+	}
+	return "; see --endpoint and COSMOS_ENDPOINT"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -55,6 +56,7 @@ func startHost(ctx context.Context, name string, at places, t *tally, m metric.M
 		DrainTimeout:       expiration,
 		Metrics:            m,
 		Notify:             h.notify,
+		Logger:             slog.New(slog.DiscardHandler), // the demo shows what happens
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 
@@ -45,6 +46,7 @@ func RunHost(ctx context.Context, in io.Reader, out io.Writer) error {
 		RequestTimeout:     requestTimeout,
 		DrainTimeout:       expiration,
 		Notify:             h.notify,
+		Logger:             slog.New(slog.DiscardHandler), // the demo shows what happens
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"sync"
@@ -212,6 +213,7 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 		RenewInterval:      r.Expiration * 13 / 60,
 		RequestTimeout:     min(10*time.Second, r.Expiration/3),
 		Notify:             told.notify,
+		Logger:             slog.New(slog.DiscardHandler), // told prints
 		Metrics:            r.Metrics,
 	})
 	if err != nil {
