@@ -52,6 +52,10 @@ that would become one, with the same id and the same new key, end the run and ar
   changefeed replicate --from https://a.documents.azure.com/shop/orders \
     --to https://b.documents.azure.com/shop/orders-by-product --key /product --create
 
+--create makes the target like the source, but for its key: time to live, indexing,
+throughput, and as many partitions where a changefeed server has it. A target that is there stays
+as it is.
+
 Deletes are copied with --mode avad alone, from a container that keeps all
 versions: first what is there is copied, and then every version and delete since.
 
@@ -85,7 +89,8 @@ store of --data. System properties are not copied. A document's "ttl" counts fro
 	flags.StringVar(&o.key, "key", "", "`path` that the target is keyed by, or several with commas (default: as it is, or as the source where it is made)")
 	flags.StringVar(&o.mode, "mode", modeLatest, modeHelp)
 	flags.BoolVar(&o.NoMoves, "no-moves", false, "don't look documents up by their ids: one whose new key changes stays at its old key, too")
-	flags.BoolVar(&o.Create, "create", false, "make the target and the lease container where they are missing")
+	flags.BoolVar(&o.Create, "create", false, "make the target, like the source, and the lease container where they are missing")
+	flags.IntVar(&o.Throughput, "throughput", 0, "throughput in `RU/s` of a target that is made; -1: none of its own (default: the source's)")
 	flags.BoolVar(&o.UntilCaughtUp, "until-caught-up", false, "end when all that was written some seconds ago is copied")
 	flags.StringVar(&o.Processor, "processor", "", "`name` of the replication: processes of one name share the work (default: of the target's names)")
 	flags.IntVar(&o.Hosts, "hosts", 1, "how many hosts this process runs")
@@ -177,6 +182,9 @@ func (o *replicateOptions) check(cmd *cobra.Command) error {
 	if err := metrics.Check(o.metrics); err != nil {
 		return err
 	}
+	if o.Throughput < -1 || o.Throughput > maxThroughput {
+		return fmt.Errorf("--throughput is %d: it is at most %d, or -1 for none", o.Throughput, maxThroughput)
+	}
 	if o.Hosts < 1 {
 		return fmt.Errorf("--hosts is %d: it must be at least 1", o.Hosts)
 	}
@@ -185,6 +193,9 @@ func (o *replicateOptions) check(cmd *cobra.Command) error {
 	}
 	return nil
 }
+
+// maxThroughput is the most that the service provisions without a request to its support.
+const maxThroughput = 1_000_000
 
 // minExpiration leaves time for a renewal, and for one that is answered late.
 const minExpiration = 8 * time.Second

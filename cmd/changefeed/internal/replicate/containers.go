@@ -56,7 +56,8 @@ func describe(ctx context.Context, p Place) (*described, error) {
 	return &described{properties: got.ContainerProperties, paths: got.ContainerProperties.PartitionKeyDefinition.Paths}, nil
 }
 
-// prepare describes both containers, and makes the target if that is asked for.
+// prepare describes both containers, and makes the target if that is asked for. Nothing is made
+// before everything that can be checked without it has been.
 func (cfg Config) prepare(ctx context.Context) (source, target *described, err error) {
 	if source, err = describe(ctx, cfg.From); err != nil {
 		return nil, nil, err
@@ -64,87 +65,109 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 	if source == nil {
 		return nil, nil, refuse("there is no container %s in %s", cfg.From, cfg.From.Account.Settings)
 	}
+	for _, paths := range [][]string{source.paths, cfg.Key} {
+		if _, err := parseKeyPaths(paths); err != nil {
+			return nil, nil, refuse("a copy of container %s by key %s: %v", cfg.From, strings.Join(paths, ","), err)
+		}
+	}
+	if cfg.Versions {
+		if err := shown(ctx, cfg.source()); err != nil {
+			return nil, nil, err
+		}
+	}
 	if target, err = describe(ctx, cfg.To); err != nil {
 		return nil, nil, err
 	}
-	if target == nil {
-		if !cfg.Create {
-			return nil, nil, refuse("there is no container %s in %s; --create makes it", cfg.To, cfg.To.Account.Settings)
-		}
-		paths := cfg.Key
-		if len(paths) == 0 {
-			paths = source.paths
-		}
-		if err := create(ctx, cfg.To, paths, source.properties.DefaultTimeToLive); err != nil {
+	if target == nil && !cfg.Create {
+		return nil, nil, refuse("there is no container %s in %s; --create makes it", cfg.To, cfg.To.Account.Settings)
+	}
+	if target != nil {
+		if err := cfg.fits(ctx, target); err != nil {
 			return nil, nil, err
 		}
-		if target, err = describe(ctx, cfg.To); err != nil || target == nil {
-			return nil, nil, errors.Join(fmt.Errorf("container %s was made, and is not to be found", cfg.To), err)
+	}
+	leases, err := cfg.leasesApart(ctx, target)
+	if err != nil || target != nil {
+		return source, target, err
+	}
+	if leases != nil {
+		if err := cfg.unused(ctx); err != nil {
+			return nil, nil, err
 		}
 	}
+	if err := cfg.makeTarget(ctx, source); err != nil {
+		return nil, nil, err
+	}
+	if target, err = describe(ctx, cfg.To); err != nil || target == nil {
+		return nil, nil, errors.Join(fmt.Errorf("container %s was made, and is not to be found", cfg.To), err)
+	}
+	return source, target, cfg.fits(ctx, target) // another process may have made it
+}
+
+// fits refuses a target that is keyed otherwise than --key says, or is the source.
+func (cfg Config) fits(ctx context.Context, target *described) error {
 	if len(cfg.Key) > 0 && !slices.Equal(cfg.Key, target.paths) {
-		return nil, nil, refuse("container %s is keyed by %s, and --key says %s", cfg.To, strings.Join(target.paths, ","), strings.Join(cfg.Key, ","))
+		return refuse("container %s is keyed by %s, and --key says %s", cfg.To, strings.Join(target.paths, ","), strings.Join(cfg.Key, ","))
 	}
 	switch same, err := sameContainer(ctx, cfg.From, cfg.To); {
 	case err != nil:
-		return nil, nil, err
+		return err
 	case same:
-		return nil, nil, refuse("%s is both sides: a container can't be copied into itself", cfg.From)
+		return refuse("%s is both sides: a container can't be copied into itself", cfg.From)
 	}
-	return source, target, cfg.leasesApart(ctx)
+	return nil
+}
+
+// unused refuses the leases of a replication whose target is gone: a new target would lack what
+// they say was copied.
+func (cfg Config) unused(ctx context.Context) error {
+	states, err := cfg.Leases.Account.Documents().NewContainer(cfg.Leases.Database, cfg.Leases.Container)
+	if err != nil {
+		return err
+	}
+	was, err := stateStore{container: states, id: stateID(cfg.Processor)}.read(ctx)
+	if err != nil || was == nil {
+		return err
+	}
+	return refuse("the leases are of a replication into another container (rid %s), and %s does not exist yet%s", was.ToRID, cfg.To, was.way())
 }
 
 // leasesApart refuses a lease container that is one of both sides: as the source it changes with every
 // checkpoint, so a copy never catches up; as the target documents come to lie among the leases, and over them.
-func (cfg Config) leasesApart(ctx context.Context) error {
-	leases, err := describe(ctx, cfg.Leases)
+// leases is nil if there is no lease container yet.
+func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *described, err error) {
+	leases, err = describe(ctx, cfg.Leases)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case leases == nil && !cfg.Create:
-		return refuse("there is no lease container %s in %s; --create makes it, --leases and --lease-database name another", cfg.Leases, cfg.Leases.Account.Settings)
-	case leases == nil:
-		return nil // it is made later
+		return nil, refuse("there is no lease container %s in %s; --create makes it, --leases and --lease-database name another", cfg.Leases, cfg.Leases.Account.Settings)
 	}
 	for _, side := range []struct {
-		name  string
-		place Place
-	}{{"source", cfg.From}, {"target", cfg.To}} {
-		switch same, err := sameContainer(ctx, side.place, cfg.Leases); {
-		case err != nil:
-			return err
-		case same:
-			return refuse("%s is the %s and the lease container: say --leases with another one", side.place, side.name)
+		name   string
+		place  Place
+		exists bool
+	}{{"source", cfg.From, true}, {"target", cfg.To, target != nil}} {
+		same := false
+		switch {
+		case leases != nil && side.exists:
+			if same, err = sameContainer(ctx, side.place, cfg.Leases); err != nil {
+				return nil, err
+			}
+		case side.place.Account.Endpoint() == cfg.Leases.Account.Endpoint():
+			same = side.place.String() == cfg.Leases.String() // one of them does not exist yet
+		}
+		if same {
+			return nil, refuse("%s is the %s and the lease container: say --leases with another one", side.place, side.name)
 		}
 	}
-	return nil
+	return leases, nil
 }
 
 // sameContainer reports whether two places are one container, by whatever endpoints their accounts are reached.
 func sameContainer(ctx context.Context, a, b Place) (bool, error) {
 	source := func(p Place) feed.Source { return p.Account.Source(p.Database, p.Container, cosmos.SourceOptions{}) }
 	return feed.SameContainer(ctx, source(a), source(b))
-}
-
-// create makes a database, if there is none, and a container in it.
-func create(ctx context.Context, p Place, paths []string, ttl *int32) error {
-	client := p.Account.Documents()
-	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: p.Database}, nil); err != nil && connect.Status(err) != http.StatusConflict {
-		return fmt.Errorf("make database %s: %w", p.Database, err)
-	}
-	db, err := client.NewDatabase(p.Database)
-	if err != nil {
-		return err
-	}
-	key := azcosmos.PartitionKeyDefinition{Kind: azcosmos.PartitionKeyKindHash, Version: 2, Paths: paths}
-	if len(paths) > 1 {
-		key.Kind = azcosmos.PartitionKeyKindMultiHash
-	}
-	_, err = db.CreateContainer(ctx, azcosmos.ContainerProperties{ID: p.Container, PartitionKeyDefinition: key, DefaultTimeToLive: ttl}, nil)
-	if err != nil && connect.Status(err) != http.StatusConflict {
-		return fmt.Errorf("make container %s: %w", p, err)
-	}
-	return nil
 }
 
 // maxFind is how many ids are looked up by one query: its text is bounded.

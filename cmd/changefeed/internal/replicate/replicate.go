@@ -26,8 +26,11 @@ type Config struct {
 	Versions bool
 	// NoMoves saves the look-up by id of documents whose key may have changed.
 	NoMoves bool
-	// Create makes a missing target and a missing lease container.
+	// Create makes a missing target, like the source, and a missing lease container.
 	Create bool
+	// Throughput is that of a target that is made, in RU/s. Default: the source's. -1: none of its
+	// own.
+	Throughput int
 	// UntilCaughtUp ends Run when all that was written a few seconds ago is copied.
 	UntilCaughtUp bool
 	// Processor names the replication: processes of one name share the work, and
@@ -144,7 +147,7 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	}
 	r.rekeyed = strings.Join(source.paths, ",") != strings.Join(target.paths, ",")
 	r.moves = !cfg.NoMoves
-	r.source = cfg.From.Account.Source(cfg.From.Database, cfg.From.Container, cosmos.SourceOptions{})
+	r.source = cfg.source()
 	r.leases = cfg.Leases.Account.Leases(cfg.Leases.Database, cfg.Leases.Container, cosmos.LeaseOptions{Create: cfg.Create})
 	if _, err := r.lag(ctx, cfg.Processor, feed.LatestVersion); err != nil { // makes the lease container, or says how
 		return nil, nil, err
@@ -163,7 +166,7 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r.state = stateStore{container: states, id: "replicate:" + cfg.Processor}
+	r.state = stateStore{container: states, id: stateID(cfg.Processor)}
 	st, err := r.state.begin(ctx, state{
 		FromRID: source.properties.ResourceID, ToRID: target.properties.ResourceID,
 		SourceKey: source.paths, TargetKey: target.paths, Mode: cfg.modeName(),
@@ -179,6 +182,11 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 	}
 	r.empty, r.ends = st.TargetEmpty, st.ends()
 	return r, st, nil
+}
+
+// source is the feed of the source.
+func (cfg Config) source() *cosmos.Source {
+	return cfg.From.Account.Source(cfg.From.Database, cfg.From.Container, cosmos.SourceOptions{})
 }
 
 func (cfg Config) modeName() string {

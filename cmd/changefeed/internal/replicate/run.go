@@ -45,9 +45,6 @@ func (r *replication) runLatest(ctx context.Context) error {
 func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	gate := make(chan struct{})
 	versions := job{processor: r.Processor + versionsSuffix, mode: feed.AllVersionsAndDeletes, start: feed.Now(), rules: r.rules, gate: gate}
-	if err := r.shown(ctx); err != nil {
-		return err
-	}
 	lag, err := r.lag(ctx, versions.processor, versions.mode)
 	if err != nil {
 		return err
@@ -78,18 +75,18 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	return r.watch(ctx, lag, "copied", func(s standing) (bool, error) { return r.UntilCaughtUp && s.caughtUp, nil })
 }
 
-// shown reports whether the source shows all versions: a processor would ask for
+// shown returns an error if the source does not show all versions: a processor would ask for
 // them again and again.
-func (r *replication) shown(ctx context.Context) error {
-	partitions, err := r.source.Partitions(ctx)
+func shown(ctx context.Context, source feed.Source) error {
+	partitions, err := source.Partitions(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = r.source.Read(ctx, feed.Request{Range: partitions[0].Range, From: feed.Now(), Mode: feed.AllVersionsAndDeletes})
+	_, err = source.Read(ctx, feed.Request{Range: partitions[0].Range, From: feed.Now(), Mode: feed.AllVersionsAndDeletes})
 	if errors.Is(err, feed.ErrUnsupported) {
 		return err
 	}
-	return nil // whatever else it is, the processor tries again
+	return nil // any other error is retried by the processor
 }
 
 // copyFirst copies the latest versions until all processes have caught up.

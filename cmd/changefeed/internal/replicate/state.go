@@ -78,6 +78,9 @@ func endsOf(ctx context.Context, source feed.Source) ([]stateEnd, error) {
 
 const stateVersion = 1
 
+// stateID is the id of the state of a processor's replication.
+func stateID(processor string) string { return "replicate:" + processor }
+
 // stateStore reads and writes one state.
 type stateStore struct {
 	container *azcosmos.ContainerClient
@@ -132,9 +135,14 @@ func (s stateStore) begin(ctx context.Context, want state, first func(ctx contex
 	return was, was.fits(want)
 }
 
+// way is the remedy where the leases are of another replication.
+func (st *state) way() string {
+	return fmt.Sprintf("; give this one another --processor, or delete that one's leases (`changefeed leases delete --all`) and its state first, which is the document %q of the lease container", st.ID)
+}
+
 // fits refuses to go on with the leases of another replication.
 func (st *state) fits(want state) error {
-	way := fmt.Sprintf("; give this one another --processor, or delete that one's leases (`changefeed leases delete --all`) and its state first, which is the document %q of the lease container", st.ID)
+	way := st.way()
 	switch {
 	case st.FromRID != want.FromRID:
 		return refuse("the leases are of a replication from another container (rid %s, and this one has %s): was it made anew?%s", st.FromRID, want.FromRID, way)

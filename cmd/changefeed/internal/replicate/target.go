@@ -1,0 +1,124 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+)
+
+// makeTarget makes the target like the source, but for its key. A database that was made for it
+// is deleted where the service refuses the container.
+func (cfg Config) makeTarget(ctx context.Context, source *described) error {
+	throughput, err := cfg.throughput(ctx)
+	if err != nil {
+		return err
+	}
+	client := cfg.To.Account.Documents()
+	_, err = client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: cfg.To.Database}, nil)
+	madeDatabase := err == nil
+	if err != nil && connect.Status(err) != http.StatusConflict {
+		return fmt.Errorf("make database %s: %w", cfg.To.Database, err)
+	}
+	database, err := client.NewDatabase(cfg.To.Database)
+	if err != nil {
+		return err
+	}
+	_, err = database.CreateContainer(ctx, cfg.likeSource(source), &azcosmos.CreateContainerOptions{ThroughputProperties: throughput})
+	switch connect.Status(err) {
+	case http.StatusConflict: // another process was faster
+		return nil
+	case http.StatusBadRequest, http.StatusForbidden:
+		if madeDatabase {
+			_, undone := database.Delete(ctx, nil)
+			err = errors.Join(err, undone)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make container %s: %w", cfg.To, err)
+	}
+	return cfg.spread(ctx)
+}
+
+// likeSource returns the properties of the target. Unique keys are for items of one partition key,
+// so they stay behind where that changes.
+func (cfg Config) likeSource(source *described) azcosmos.ContainerProperties {
+	from := source.properties
+	p := azcosmos.ContainerProperties{
+		ID: cfg.To.Container, DefaultTimeToLive: from.DefaultTimeToLive, PartitionKeyDefinition: from.PartitionKeyDefinition,
+		IndexingPolicy: from.IndexingPolicy, ConflictResolutionPolicy: from.ConflictResolutionPolicy,
+		VectorEmbeddingPolicy: from.VectorEmbeddingPolicy, FullTextPolicy: from.FullTextPolicy,
+	}
+	if len(cfg.Key) == 0 || slices.Equal(cfg.Key, source.paths) {
+		p.UniqueKeyPolicy = from.UniqueKeyPolicy
+		return p
+	}
+	p.PartitionKeyDefinition = azcosmos.PartitionKeyDefinition{Kind: azcosmos.PartitionKeyKindHash, Version: 2, Paths: cfg.Key}
+	if len(cfg.Key) > 1 {
+		p.PartitionKeyDefinition.Kind = azcosmos.PartitionKeyKindMultiHash
+	}
+	return p
+}
+
+// throughput returns that of the target: of the flag, or the source's own. nil: it has none.
+func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputProperties, error) {
+	if cfg.Throughput > 0 {
+		t := azcosmos.NewManualThroughputProperties(int32(cfg.Throughput)) //nolint:gosec // the flag bounds it
+		return &t, nil
+	}
+	if cfg.Throughput < 0 {
+		return nil, nil //nolint:nilnil // none is what was asked for
+	}
+	source, err := cfg.From.Account.Documents().NewContainer(cfg.From.Database, cfg.From.Container)
+	if err != nil {
+		return nil, err
+	}
+	got, err := source.ReadThroughput(ctx, nil)
+	switch status := connect.Status(err); {
+	// It has none of its own: its database's, or it is serverless. Or the credential may not know.
+	case status == http.StatusNotFound, status == http.StatusBadRequest, status == http.StatusForbidden:
+		return nil, nil //nolint:nilnil // as the comment says
+	case err != nil:
+		return nil, fmt.Errorf("read the throughput of container %s (--throughput says one): %w", cfg.From, err)
+	}
+	if most, auto := got.ThroughputProperties.AutoscaleMaxThroughput(); auto {
+		t := azcosmos.NewAutoscaleThroughputProperties(most)
+		return &t, nil
+	}
+	if rate, manual := got.ThroughputProperties.ManualThroughput(); manual {
+		t := azcosmos.NewManualThroughputProperties(rate)
+		return &t, nil
+	}
+	return nil, nil //nolint:nilnil // it has none
+}
+
+// spread splits the target, which is empty, until it has as many partitions as the source. Of
+// Azure Cosmos DB nobody can ask that: there the throughput decides.
+func (cfg Config) spread(ctx context.Context) error {
+	server, err := cfg.To.Account.Admin()
+	if err != nil {
+		return nil //nolint:nilerr // without a key it is no server of ours
+	}
+	there, err := server.Partitions(ctx, cfg.To.Database, cfg.To.Container)
+	if err != nil {
+		return nil //nolint:nilerr // nor with another answer
+	}
+	wanted, err := cfg.source().Partitions(ctx)
+	if err != nil {
+		return fmt.Errorf("list the partitions of container %s: %w", cfg.From, err)
+	}
+	for len(there) < len(wanted) {
+		// The oldest is the widest: halves are listed behind those that are still whole.
+		halves, err := server.Split(ctx, cfg.To.Database, cfg.To.Container, there[0].ID, "")
+		if err != nil {
+			return fmt.Errorf("split container %s: %w", cfg.To, err)
+		}
+		there = append(there[1:], halves...)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package replicate
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// names lists all databases and containers of the stage.
+func (s *stage) names() []string {
+	s.Helper()
+	var all []string
+	databases, err := s.account.DB.Databases(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, d := range databases {
+		containers, err := s.account.DB.Containers(s.Context(), d.ID)
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, d.ID)
+		for _, c := range containers {
+			p, err := c.Properties(s.Context())
+			if err != nil {
+				s.Fatal(err)
+			}
+			all = append(all, d.ID+"/"+p.ID)
+		}
+	}
+	return all
+}
+
+// What is refused must leave no database and no container behind.
+func TestARefusedReplicationMakesNothing(t *testing.T) {
+	onStage(t, func(s *stage) {
+		if _, err := s.account.DB.CreateContainer(s.Context(), "shop", store.ContainerProperties{ID: "latest only", KeyPaths: []string{"/customer"}}); err != nil {
+			s.Fatal(err)
+		}
+		before := s.names()
+		for name, c := range map[string]struct {
+			change func(cfg *Config)
+			want   string
+		}{
+			"no versions":            {func(cfg *Config) { cfg.From.Container, cfg.Versions = "latest only", true }, "versions"},
+			"the leases' own name":   {func(cfg *Config) { cfg.Leases = cfg.To }, "the target and the lease container"},
+			"a key that is no path":  {func(cfg *Config) { cfg.Key = []string{"/a/"} }, "key"},
+			"a throughput too small": {func(cfg *Config) { cfg.Throughput = 10 }, "make container"},
+			"too many keys":          {func(cfg *Config) { cfg.Key = []string{"/a", "/b", "/c", "/d"} }, ""},
+		} {
+			cfg := s.config()
+			cfg.To.Database, cfg.To.Container, cfg.Leases.Database = "other", "copy", "other"
+			c.change(&cfg)
+			if err := Run(s.Context(), cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+				s.Errorf("%s: %v", name, err)
+			}
+			if after := s.names(); !slices.Equal(after, before) {
+				s.Fatalf("%s: it made something: %v, before %v", name, after, before)
+			}
+		}
+	})
+}
+
+// Leases that say what a target has are of no use for a new one.
+func TestATargetThatIsGoneIsNotMadeAgainBesideItsLeases(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.fill(10)
+		s.run(s.config())
+		if err := s.account.DB.DeleteContainer(s.Context(), "shop", "by-product"); err != nil {
+			s.Fatal(err)
+		}
+		before := s.names()
+		cfg := s.config()
+		cfg.Key = []string{"/product"}
+		var refused *ConfigError
+		if err := Run(s.Context(), cfg); !errors.As(err, &refused) || !strings.Contains(err.Error(), "another --processor") {
+			s.Errorf("it ends with %v", err)
+		}
+		if after := s.names(); !slices.Equal(after, before) {
+			s.Errorf("it made something: %v, before %v", after, before)
+		}
+	})
+}
+
+func TestTheTargetIsMadeLikeTheSource(t *testing.T) {
+	onStage(t, func(s *stage) {
+		ctx, client := s.Context(), s.account.Documents()
+		shop, err := client.NewDatabase("shop")
+		if err != nil {
+			s.Fatal(err)
+		}
+		ttl, autoscale := int32(3600), azcosmos.NewAutoscaleThroughputProperties(21_000)
+		source := azcosmos.ContainerProperties{
+			ID: "events", DefaultTimeToLive: &ttl,
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2, Paths: []string{"/a", "/b"}},
+			IndexingPolicy:         &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeConsistent, Automatic: true, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/blob/*"}}},
+		}
+		if _, err := shop.CreateContainer(ctx, source, &azcosmos.CreateContainerOptions{ThroughputProperties: &autoscale}); err != nil {
+			s.Fatal(err)
+		}
+		events, err := s.account.DB.Container(ctx, "shop", "events")
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := events.Split(ctx, "0", ""); err != nil {
+			s.Fatal(err)
+		}
+		partitions := func(name string) int {
+			s.Helper()
+			all, err := s.account.Source("shop", name, cosmos.SourceOptions{}).Partitions(ctx)
+			if err != nil {
+				s.Fatal(err)
+			}
+			ranges := make([]feed.Range, len(all))
+			for i, p := range all {
+				ranges[i] = p.Range
+			}
+			if !tile(ranges) {
+				s.Errorf("the partitions of %s are %v", name, all)
+			}
+			return len(all)
+		}
+		for _, c := range []struct {
+			name       string
+			key        []string
+			throughput int
+			most       int32
+		}{{"like", nil, 0, 21_000}, {"rekeyed", []string{"/c"}, 0, 21_000}, {"small", nil, 400, 400}, {"none", nil, -1, 0}} {
+			cfg := s.config()
+			cfg.From.Container, cfg.To.Container, cfg.Key, cfg.Throughput = "events", c.name, c.key, c.throughput
+			s.run(cfg)
+			made, err := client.NewContainer("shop", c.name)
+			if err != nil {
+				s.Fatal(err)
+			}
+			got, err := made.Read(ctx, nil)
+			if err != nil {
+				s.Fatal(err)
+			}
+			p, paths := got.ContainerProperties, source.PartitionKeyDefinition.Paths
+			if c.key != nil {
+				paths = c.key
+			}
+			if p.DefaultTimeToLive == nil || *p.DefaultTimeToLive != ttl || !slices.Equal(p.PartitionKeyDefinition.Paths, paths) ||
+				p.IndexingPolicy == nil || len(p.IndexingPolicy.ExcludedPaths) == 0 || p.IndexingPolicy.ExcludedPaths[0].Path != "/blob/*" {
+				s.Errorf("%s is %+v", c.name, p)
+			}
+			rate := int32(0)
+			if offer, err := made.ReadThroughput(ctx, nil); err == nil {
+				var manual, auto bool
+				if rate, auto = offer.ThroughputProperties.AutoscaleMaxThroughput(); !auto {
+					if rate, manual = offer.ThroughputProperties.ManualThroughput(); !manual {
+						s.Errorf("%s: %v", c.name, offer)
+					}
+				}
+			}
+			if want := partitions("events"); rate != c.most || partitions(c.name) != want {
+				s.Errorf("%s has %d RU/s and %d partitions; want %d and %d", c.name, rate, partitions(c.name), c.most, want)
+			}
+		}
+	})
+}
