@@ -21,7 +21,7 @@ type lagOptions struct {
 }
 
 func lagCommand() *cobra.Command {
-	o := lagOptions{leasesOptions: leasesOptions{expiration: time.Minute}}
+	var o lagOptions
 	cmd := &cobra.Command{
 		Use:   "lag --database NAME --container NAME",
 		Short: "Show how far a processor is behind, lease by lease",
@@ -34,6 +34,9 @@ has been waiting. "?" is what can't be known: the lag of a lease that has no pos
 of a partition that was split or merged and whose new leases no host has made. (The .NET
 estimator says 1 there; --json has its number beside, as "reference".)
 
+STATE is free, live (its owner wrote the lease within --expiration), or expired (it did not:
+any host may take it, and an owner that was killed never comes back to it).
+
 The total counts each partition once, by the largest lag among its leases.
 
 With --watch it goes on until interrupted, and offers the figures to Prometheus with --metrics.
@@ -44,6 +47,7 @@ Without, it exits with 1 when a lease could not be read, or the processor has no
 	}
 	flags := cmd.Flags()
 	o.which(flags)
+	o.addExpiration(flags)
 	flags.BoolVar(&o.watch, "watch", false, "measure again and again, until interrupted")
 	flags.DurationVar(&o.interval, "interval", 5*time.Second, "`time` from one measurement of --watch to the next")
 	flags.BoolVar(&o.json, "json", false, "print JSON; with --watch an object a line")
@@ -82,10 +86,11 @@ func (o *lagOptions) run(cmd *cobra.Command) (err error) {
 		database = o.database
 	}
 	return lag.Run(ctx, lag.Config{
-		Processor: s.Processor,
-		Source:    c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{Dialect: d}),
-		Leases:    c.connection.Leases.Leases(database, o.leases, cosmos.LeaseOptions{Dialect: d}),
-		Watch:     o.watch, Interval: o.interval, JSON: o.json, Terminal: terminal(cmd.OutOrStdout()), Metrics: provider,
+		Processor:  s.Processor,
+		Source:     c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{Dialect: d}),
+		Leases:     c.connection.Leases.Leases(database, o.leases, cosmos.LeaseOptions{Dialect: d}),
+		Expiration: o.expiration,
+		Watch:      o.watch, Interval: o.interval, JSON: o.json, Terminal: terminal(cmd.OutOrStdout()), Metrics: provider,
 		Out: cmd.OutOrStdout(), Log: cmd.ErrOrStderr(),
 	})
 }

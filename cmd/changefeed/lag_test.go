@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -42,16 +44,16 @@ func (a *account) handled() {
 type measurement struct {
 	Processor string
 	Leases    []struct {
-		Lease, Partition, From, To, Owner, Continuation, Error string
-		Lag, AgeSeconds                                        *int64
-		Reference                                              int64
-		Splitting, Unstarted                                   bool
+		Lease, Partition, From, To, State, Owner, Continuation, Error string
+		Lag, AgeSeconds                                               *int64
+		Reference                                                     int64
+		Splitting, Unstarted                                          bool
 	}
 	Total struct {
-		Leases, Owned, Unknown, Failed, Splitting int
-		Lag, AgeSeconds                           *int64
-		Reference                                 int64
-		RequestUnits                              float64
+		Leases, Owned, Live, Expired, Unknown, Failed, Splitting int
+		Lag, AgeSeconds                                          *int64
+		Reference                                                int64
+		RequestUnits                                             float64
 	}
 }
 
@@ -70,13 +72,13 @@ func TestLagShowsEachLeaseAndTheTotal(t *testing.T) {
 	}
 	a.handled()
 	code, out, errOut := a.run("lag")
-	if want := regexp.MustCompile(`^LEASE +PARTITION +OWNER +LAG +AGE +POSITION\n` +
-		`0 +0 +- +0 +- +"\d+"\n1 +1 +- +0 +- +"\d+"\n2 leases, 0 owned; nothing is unread \([0-9.]+ RU\)\n$`); code != exitOK || !want.MatchString(out) {
+	if want := regexp.MustCompile(`^LEASE +PARTITION +STATE +OWNER +LAG +AGE +POSITION\n` +
+		`0 +0 +free +- +0 +- +"\d+"\n1 +1 +free +- +0 +- +"\d+"\n2 leases, 0 live; nothing is unread \([0-9.]+ RU\)\n$`); code != exitOK || !want.MatchString(out) {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 	a.order(20)
 	code, out, errOut = a.run("lag")
-	if want := regexp.MustCompile(`\n[01] +[01] +- +1 +\S+ +"\d+"\n(.|\n)*2 leases, 0 owned; 1 transaction unread`); code != exitOK || !want.MatchString(out) {
+	if want := regexp.MustCompile(`\n[01] +[01] +free +- +1 +\S+ +"\d+"\n(.|\n)*2 leases, 0 live; 1 transaction unread`); code != exitOK || !want.MatchString(out) {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 	code, out, errOut = a.run("lag", "--json")
@@ -91,7 +93,7 @@ func TestLagShowsEachLeaseAndTheTotal(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errOut = a.run("lag")
-	if want := regexp.MustCompile(`\n1 +- +- +\? +\? +"\d+" +its partition was split or merged\n2 leases, .*unknown for 1 lease; 1 lease of a partition that was split or merged`); code != exitOK || !want.MatchString(out) {
+	if want := regexp.MustCompile(`\n1 +- +free +- +\? +\? +"\d+" +its partition was split or merged\n2 leases, .*unknown for 1 lease; 1 lease of a partition that was split or merged`); code != exitOK || !want.MatchString(out) {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 	_, out, _ = a.run("lag", "--json")
@@ -107,7 +109,7 @@ func TestLagFailsWhenALeaseCannotBeReadAndShowsTheOthers(t *testing.T) {
 	s.edit(func(db *store.DB) { s.put(db, s.codec.Encode(odd)) })
 	code, out, errOut := command(t, "lag", "--data", s.dir, "--database", "shop", "--container", "orders")
 	if code != exitFailed || !strings.Contains(errOut, "1 of 3 leases could not be read") || !strings.Contains(out, "unread: ") ||
-		!strings.Contains(out, "3 leases, 0 owned; nothing is unread") && !strings.Contains(out, "unknown for 1 lease") {
+		!strings.Contains(out, "3 leases, 0 live; nothing is unread") && !strings.Contains(out, "unknown for 1 lease") {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 }
@@ -125,7 +127,7 @@ func TestLagKnowsTheLeasesOfJava(t *testing.T) {
 		}
 	})
 	code, out, errOut := command(t, "lag", "--data", s.dir, "--database", "shop", "--container", "orders", "--processor", "java")
-	if code != exitOK || !strings.Contains(out, "3 leases, 0 owned; nothing is unread") {
+	if code != exitOK || !strings.Contains(out, "3 leases, 0 live; nothing is unread") {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 }
@@ -255,7 +257,7 @@ func scrape(t *testing.T, url string) string {
 
 func TestLagRefusesWrongFlagsByName(t *testing.T) {
 	for _, args := range [][]string{
-		{"--interval", "0s"}, {"--metrics", "127.0.0.1:0"}, {"--watch", "--metrics", "9081"}, {"--dialect", "cobol"},
+		{"--interval", "0s"}, {"--expiration", "0s"}, {"--metrics", "127.0.0.1:0"}, {"--watch", "--metrics", "9081"}, {"--dialect", "cobol"},
 	} {
 		code, _, errOut := command(t, append([]string{"lag", "--data", "x", "--database", "d", "--container", "c"}, args...)...)
 		if flag := args[len(args)-2]; code != exitUsage || !strings.Contains(errOut, flag) {
@@ -297,7 +299,7 @@ func TestLagOfAProcessorWithoutAName(t *testing.T) {
 		s.put(db, nameless.Marker())
 	})
 	code, out, errOut := command(t, "lag", "--data", s.dir, "--database", "shop", "--container", "orders", "--processor", "")
-	if code != exitOK || !strings.Contains(out, "2 leases, 0 owned; nothing is unread") {
+	if code != exitOK || !strings.Contains(out, "2 leases, 0 live; nothing is unread") {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 }
@@ -356,4 +358,44 @@ func TestLongCommandsOfferTheirMetrics(t *testing.T) {
 			<-ended
 		})
 	}
+}
+
+// A process that was killed owns its leases until they expire, and for ever in their documents.
+func TestLagTellsLiveLeasesFromExpiredOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := leasesOf(t)
+		lag := func(args ...string) (string, measurement) {
+			t.Helper()
+			args = append([]string{"lag", "--data", s.dir, "--database", "shop", "--container", "orders"}, args...)
+			code, text, errOut := command(t, args...)
+			codeOfJSON, object, _ := command(t, append(args, "--json")...)
+			if code != exitOK || codeOfJSON != exitOK {
+				t.Fatalf("status %d and %d: %s%s", code, codeOfJSON, text, errOut)
+			}
+			return text, measured(t, object)
+		}
+		s.owned(1, "host-1/0123abcd")
+		for _, c := range []struct {
+			after         time.Duration
+			args          []string
+			state         string
+			live, expired int
+		}{
+			{0, nil, "live", 1, 0},
+			{59 * time.Second, nil, "live", 1, 0},
+			{0, []string{"--expiration", "30s"}, "expired", 0, 1},
+			{3 * time.Second, nil, "expired", 0, 1},
+			{0, []string{"--expiration", "2m"}, "live", 1, 0},
+		} {
+			time.Sleep(c.after)
+			text, m := lag(c.args...)
+			row := regexp.MustCompile(`(?m)^` + s.live[1].ID + ` +\S+ +` + c.state + ` +host-1 `)
+			if !row.MatchString(text) || !strings.Contains(text, fmt.Sprintf("3 leases, %d live", c.live)) || strings.Contains(text, "1 expired") != (c.expired == 1) {
+				t.Errorf("%v: %s", c, text)
+			}
+			if m.Leases[0].State != "free" || m.Leases[1].State != c.state || m.Total.Owned != 1 || m.Total.Live != c.live || m.Total.Expired != c.expired {
+				t.Errorf("%v: %+v", c, m)
+			}
+		}
+	})
 }

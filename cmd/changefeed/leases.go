@@ -52,9 +52,14 @@ The processor is found by the leases that are there; with several, say --process
 	}
 	flags := cmd.PersistentFlags()
 	o.which(flags)
-	flags.DurationVar(&o.expiration, "expiration", time.Minute, "the hosts' lease expiration `interval`: an owner that has written nothing for longer is dead")
+	o.addExpiration(flags)
 	cmd.AddCommand(o.list(), o.check(), o.release(), o.reset(), o.remove(), o.export(), o.importCommand(), o.convert())
 	return cmd
+}
+
+// addExpiration adds the flag that tells live leases from expired ones: they do not carry it.
+func (o *leasesOptions) addExpiration(flags *pflag.FlagSet) {
+	flags.DurationVar(&o.expiration, "expiration", time.Minute, "the hosts' lease expiration `interval`: an owner that has written nothing for longer is dead")
 }
 
 // which adds the flags that say whose leases are meant.

@@ -24,6 +24,8 @@ type Config struct {
 	Processor string
 	Source    feed.Source
 	Leases    lease.Container
+	// Expiration is the hosts' lease expiration interval, which tells live leases from expired ones.
+	Expiration time.Duration
 	// Watch measures every Interval until the context ends; else it is done once.
 	Watch    bool
 	Interval time.Duration

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -24,7 +25,7 @@ func (c Config) show(r estimator.Report) error {
 		if !c.Watch {
 			e.SetIndent("", "  ")
 		}
-		return e.Encode(asJSON(c.Processor, r))
+		return e.Encode(c.asJSON(r))
 	}
 	var text strings.Builder
 	if c.Watch && c.Terminal {
@@ -33,7 +34,7 @@ func (c Config) show(r estimator.Report) error {
 	if c.Watch {
 		fmt.Fprintln(&text, r.Time.UTC().Format(time.RFC3339))
 	}
-	if err := table(&text, r); err != nil {
+	if err := c.table(&text, r); err != nil {
 		return err
 	}
 	if c.Watch && !c.Terminal {
@@ -43,14 +44,28 @@ func (c Config) show(r estimator.Report) error {
 	return err
 }
 
-// table is a report for people.
-func table(w io.Writer, r estimator.Report) error {
+// state returns the state of a lease when it was listed.
+func (c Config) state(l *estimator.Lag, r estimator.Report) leases.State {
+	return leases.StateOf(l.Owner, r.Time.Sub(l.Modified), lease.Terms{Expiration: c.Expiration, Acquire: c.Expiration})
+}
+
+// states counts the leases by their states.
+func (c Config) states(r estimator.Report) map[leases.State]int {
+	counts := map[leases.State]int{}
+	for i := range r.Lags {
+		counts[c.state(&r.Lags[i], r)]++
+	}
+	return counts
+}
+
+// table writes a report for people.
+func (c Config) table(w io.Writer, r estimator.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	rows := [][]string{{"LEASE", "PARTITION", "OWNER", "LAG", "AGE", "POSITION", ""}}
+	rows := [][]string{{"LEASE", "PARTITION", "STATE", "OWNER", "LAG", "AGE", "POSITION", ""}}
 	for i := range r.Lags {
 		l := &r.Lags[i]
 		rows = append(rows, []string{
-			l.LeaseToken, dash(l.Partition), dash(lease.Instance(l.Owner)), number(l.LSNs), age(l.Age), dash(string(l.Continuation)), remark(*l),
+			l.LeaseToken, dash(l.Partition), string(c.state(l, r)), dash(lease.Instance(l.Owner)), number(l.LSNs), age(l.Age), dash(string(l.Continuation)), remark(*l),
 		})
 	}
 	for _, cells := range rows {
@@ -61,7 +76,7 @@ func table(w io.Writer, r estimator.Report) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, summary(r))
+	_, err := fmt.Fprintln(w, c.summary(r))
 	return err
 }
 
@@ -78,10 +93,13 @@ func remark(l estimator.Lag) string {
 	return ""
 }
 
-// summary is a report in a line.
-func summary(r estimator.Report) string {
-	t := r.Total
-	parts := []string{fmt.Sprintf("%s, %d owned", count(t.Leases, "lease"), t.Owned)}
+// summary returns a report in a line.
+func (c Config) summary(r estimator.Report) string {
+	t, states := r.Total, c.states(r)
+	parts := []string{fmt.Sprintf("%s, %d live", count(t.Leases, "lease"), states[leases.Live])}
+	if n := states[leases.Expired]; n > 0 {
+		parts[0] += fmt.Sprintf(", %d expired", n)
+	}
 	switch {
 	case t.LSNs == estimator.Unknown:
 		parts = append(parts, "the lag is unknown")
@@ -151,6 +169,8 @@ type leaseLag struct {
 	// From and To are the range's borders; both are empty where it isn't known.
 	From string `json:"from"`
 	To   string `json:"to"`
+	// State is free, live or expired.
+	State leases.State `json:"state"`
 	// Owner is the owner text, with the suffix of its run.
 	Owner string `json:"owner,omitempty"`
 	// Lag is in transactions, AgeSeconds that of the oldest unread change.
@@ -167,7 +187,9 @@ type leaseLag struct {
 
 type total struct {
 	Leases     int     `json:"leases"`
-	Owned      int     `json:"owned"`
+	Owned      int     `json:"owned"` // live or expired
+	Live       int     `json:"live"`
+	Expired    int     `json:"expired"`
 	Lag        *int64  `json:"lag"`
 	AgeSeconds *int64  `json:"ageSeconds"`
 	Unknown    int     `json:"unknown"`
@@ -177,12 +199,12 @@ type total struct {
 	Charge     float64 `json:"requestUnits"`
 }
 
-func asJSON(processor string, r estimator.Report) report {
-	out := report{Time: r.Time.UTC(), Processor: processor, Leases: []leaseLag{}, Unreadable: r.Unreadable}
+func (c Config) asJSON(r estimator.Report) report {
+	out := report{Time: r.Time.UTC(), Processor: c.Processor, Leases: []leaseLag{}, Unreadable: r.Unreadable}
 	for i := range r.Lags {
 		l := &r.Lags[i]
 		row := leaseLag{
-			Lease: l.LeaseToken, Partition: l.Partition, From: l.Range.Min, To: l.Range.Max, Owner: l.Owner,
+			Lease: l.LeaseToken, Partition: l.Partition, From: l.Range.Min, To: l.Range.Max, State: c.state(l, r), Owner: l.Owner,
 			Lag: known(l.LSNs), AgeSeconds: seconds(l.Age), Oldest: l.Oldest, Reference: l.Reference(), Continuation: string(l.Continuation),
 			Unstarted: l.Unstarted, Splitting: l.Splitting,
 		}
@@ -191,9 +213,9 @@ func asJSON(processor string, r estimator.Report) report {
 		}
 		out.Leases = append(out.Leases, row)
 	}
-	t := r.Total
+	t, states := r.Total, c.states(r)
 	out.Total = total{
-		Leases: t.Leases, Owned: t.Owned, Lag: known(t.LSNs), AgeSeconds: seconds(t.Age), Unknown: t.Unknown, Failed: t.Failed,
+		Leases: t.Leases, Owned: t.Owned, Live: states[leases.Live], Expired: states[leases.Expired], Lag: known(t.LSNs), AgeSeconds: seconds(t.Age), Unknown: t.Unknown, Failed: t.Failed,
 		Splitting: t.Splitting, Reference: t.Reference, Charge: t.Charge,
 	}
 	return out

@@ -81,12 +81,16 @@ const (
 	Expired State = "expired"
 )
 
-// State judges l by the store's clock.
-func (s Survey) State(l lease.Lease) State {
+// State returns the state of l by the store's clock.
+func (s Survey) State(l lease.Lease) State { return StateOf(l.Owner, s.Age(l), s.Terms) }
+
+// StateOf returns the state of a lease that its owner wrote so long ago. Documents do not carry
+// their hosts' expiration, so terms say it.
+func StateOf(owner string, age time.Duration, terms lease.Terms) State {
 	switch {
-	case l.Free():
+	case owner == "":
 		return Free
-	case s.Age(l) < s.Terms.Takeover():
+	case age < terms.Takeover():
 		return Live
 	}
 	return Expired
