@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,6 +85,10 @@ func TestDemoKilledAtAnyMomentIsFinishedByTheNextRun(t *testing.T) {
 		}
 	}
 	code, out := finishDemo(t, dir)
+	written, delivered := number(t, row(t, out, "written")), number(t, row(t, out, "delivered"))-number(t, row(t, out, "redelivered"))
+	if delivered > written || !strings.Contains(out, "an earlier run wrote records here") {
+		t.Errorf("more is delivered than was written:\n%s", out)
+	}
 	if code != exitOK || row(t, out, "missing") != "0" || row(t, out, "wrong") != "0" || !strings.Contains(out, "1,000 documents compared") {
 		t.Errorf("status %d:\n%s", code, out)
 	}
@@ -213,6 +218,16 @@ func temporaryOf(cmd *exec.Cmd) (dir string) {
 		}
 	}
 	return dir
+}
+
+// number reads a number with commas.
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.ReplaceAll(text, ",", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // row is the value of a row of the demo's last table.

@@ -176,7 +176,11 @@ older in the file than in the store a moment later; that redelivers, and loses n
 				if err := leases.WriteJSON(out, f); err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %d leases to %s\n", len(f.Leases), file)
+				what := "leases"
+				if len(f.Leases) == 1 {
+					what = "lease"
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %d %s to %s\n", len(f.Leases), what, file)
 				return err
 			})
 		},

@@ -118,8 +118,12 @@ func move(ctx context.Context, cfg Config, data dataset, e engine) (Report, erro
 	if err != nil {
 		return Report{}, err
 	}
+	before, err := lastLSN(ctx, at.source.source())
+	if err != nil {
+		return Report{}, err
+	}
 	began := time.Now()
-	count := newTally(began)
+	count := newTally(began, before)
 	direct := &director{cfg: cfg, data: data, at: at, tally: count, began: began}
 	if err := direct.run(ctx); err != nil {
 		return Report{}, err

@@ -116,6 +116,9 @@ func (d *director) introduce() {
 	if d.cfg.Data != "" {
 		d.say("the store in %s is kept: a run that is killed is finished by the next", d.cfg.Data)
 	}
+	if d.tally.before > 0 {
+		d.say("an earlier run wrote records here: what it left to be delivered counts as \"from before\"")
+	}
 }
 
 // write writes both waves.
@@ -265,12 +268,12 @@ func (d *director) look(ctx context.Context) (caughtUp bool, err error) {
 	}
 	now := time.Now()
 	s := Snapshot{Elapsed: now.Sub(d.began), Records: len(d.data.records), parts: d.parts}
-	s.Written, s.Delivered, s.Redelivered = d.tally.totals()
+	d.tally.count(&s)
 	if since := now.Sub(d.shownAt); since >= time.Second {
 		if !d.shownAt.IsZero() {
-			s.Rate = float64(s.Delivered-d.shownDelivered) / since.Seconds()
+			s.Rate = float64(s.Delivered+s.Earlier-d.shownDelivered) / since.Seconds()
 		}
-		d.shownAt, d.shownDelivered = now, s.Delivered
+		d.shownAt, d.shownDelivered = now, s.Delivered+s.Earlier
 	} else {
 		s.Rate = -1
 	}

@@ -97,8 +97,8 @@ var (
 // View implements tea.Model.
 func (s screen) View() tea.View {
 	var b strings.Builder
-	b.WriteString(s.fit(fmt.Sprintf("%s  written %s  delivered %s  redelivered %s  %s changes/s\n",
-		bold.Render(clock(s.shown.Elapsed)), thousands(s.shown.Written), thousands(s.shown.Delivered),
+	b.WriteString(s.fit(fmt.Sprintf("%s  written %s  delivered %s%s  redelivered %s  %s changes/s\n",
+		bold.Render(clock(s.shown.Elapsed)), thousands(s.shown.Written), thousands(s.shown.Delivered), s.shown.fromBefore("  "),
 		thousands(s.shown.Redelivered), thousands(int(s.rate)))))
 	b.WriteByte('\n')
 	s.viewHosts(&b)
@@ -106,13 +106,20 @@ func (s screen) View() tea.View {
 	for _, l := range s.lines {
 		b.WriteString(s.fit(dim.Render(clock(l.at)) + "  " + l.text + "\n"))
 	}
+	b.WriteString(dim.Render("q or Ctrl-C quits") + "\n")
 	return tea.NewView(b.String())
 }
 
 func (s screen) viewHosts(b *strings.Builder) {
 	b.WriteString(bold.Render("hosts") + "\n")
 	for _, h := range s.shown.hosts {
-		state := fmt.Sprintf("%d leases ", len(s.shown.leases(h.name)))
+		state := "no leases "
+		switch n := len(s.shown.leases(h.name)); {
+		case n == 1:
+			state = "1 lease  "
+		case n > 1:
+			state = fmt.Sprintf("%d leases ", n)
+		}
 		for _, p := range s.shown.leases(h.name) {
 			state += " " + p.token
 		}

@@ -64,6 +64,23 @@ func (p *progress) look(ctx context.Context) (parts []part, caughtUp bool, err e
 	return parts, caughtUp && covers(parts), nil
 }
 
+// lastLSN returns the last LSN of a container: one count goes through all of its partitions.
+func lastLSN(ctx context.Context, source feed.Source) (int64, error) {
+	partitions, err := source.Partitions(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("list the partitions: %w", err)
+	}
+	last := int64(0)
+	for _, p := range partitions {
+		page, err := source.Read(ctx, feed.Request{Range: p.Range, From: feed.Now()})
+		if err != nil {
+			return 0, fmt.Errorf("find the end of partition %s: %w", p.ID, err)
+		}
+		last = max(last, page.End)
+	}
+	return last, nil
+}
+
 // part reads one change behind l's position, to see whether there is any.
 func (p *progress) part(ctx context.Context, l lease.Lease) (part, error) {
 	host, _, _ := strings.Cut(l.Owner, "/") // the random suffix of its run goes

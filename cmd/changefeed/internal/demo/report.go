@@ -13,10 +13,12 @@ import (
 type Report struct {
 	// Written is how many writes were acknowledged in this run: records and updates.
 	Written int
-	// Delivered is how many changes came to a handler. A record that was updated
-	// before it was read comes once, with its last revision.
+	// Delivered is how many changes of this run came to a handler. A record that was
+	// updated before it was read comes once, with its last revision.
 	Delivered int
-	// Redelivered is how many of them came again, as after a crash.
+	// Earlier is how many changes came to a handler that earlier runs on the same data wrote.
+	Earlier int
+	// Redelivered is how many of both came again, as after a crash.
 	Redelivered int
 	// Missing is how many documents are not where they should be: records that
 	// are not in the first container, and documents of it that have no copy.
@@ -49,16 +51,19 @@ func (r Report) Write(w io.Writer) error {
 	}
 	var b strings.Builder
 	b.WriteByte('\n')
-	for _, row := range [][2]string{
-		{"written", thousands(r.Written)},
-		{"delivered", thousands(r.Delivered)},
+	rows := [][2]string{{"written", thousands(r.Written)}, {"delivered", thousands(r.Delivered)}}
+	if r.Earlier > 0 {
+		rows = append(rows, [2]string{"from before", thousands(r.Earlier)})
+	}
+	rows = append(rows, [][2]string{
 		{"redelivered", thousands(r.Redelivered)},
 		{"missing", thousands(r.Missing)},
 		{"wrong", thousands(r.Wrong)},
 		{"lease moves", thousands(r.LeaseMoves)},
 		{"longest pause", pause},
 		{"changes/s", thousands(int(r.PerSecond))},
-	} {
+	}...)
+	for _, row := range rows {
 		fmt.Fprintf(&b, "  %-14s %s\n", row[0], row[1])
 	}
 	fmt.Fprintf(&b, "\n%s documents compared with their copies, %.1f s in all\n",

@@ -119,7 +119,7 @@ func TestACopyThatStandsStillIsGivenUpAndReported(t *testing.T) {
 		defer closeStore(t, db)
 		var said bytes.Buffer
 		began := time.Now()
-		d := &director{cfg: Config{Hosts: 1, View: NewPlain(&said)}, data: data, at: at, tally: newTally(began), began: began}
+		d := &director{cfg: Config{Hosts: 1, View: NewPlain(&said)}, data: data, at: at, tally: newTally(began, 0), began: began}
 		d.prepareWaves()
 		var err error
 		if d.progress, err = newProgress(t.Context(), at); err != nil {
@@ -148,7 +148,7 @@ func TestAnInterruptedRunEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		d := &director{cfg: Config{Hosts: 2, View: NewPlain(new(bytes.Buffer))}, data: data, at: at, tally: newTally(began), began: began}
+		d := &director{cfg: Config{Hosts: 2, View: NewPlain(new(bytes.Buffer))}, data: data, at: at, tally: newTally(began, 0), began: began}
 		if err := d.run(ctx); err == nil || ctx.Err() == nil {
 			t.Errorf("run returned %v, its context is %v", err, ctx.Err())
 		}

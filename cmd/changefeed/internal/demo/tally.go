@@ -12,10 +12,13 @@ import (
 // tally counts what a run does. Its methods may be called concurrently.
 type tally struct {
 	began time.Time
+	// before is the last LSN of earlier runs on the same data.
+	before int64
 
 	mu sync.Mutex // guards everything below; held for short updates only
 
-	written, delivered, redelivered, moves int
+	// earlier counts deliveries of changes that earlier runs wrote; delivered has none of them.
+	written, delivered, earlier, redelivered, moves int
 	// waiting holds the writes that were acknowledged and not delivered yet,
 	// seen the LSN of the last delivery, each by document id.
 	waiting map[string]write
@@ -43,9 +46,10 @@ type owner struct {
 	held bool
 }
 
-func newTally(now time.Time) *tally {
+func newTally(now time.Time, before int64) *tally {
 	return &tally{
 		began:   now,
+		before:  before,
 		waiting: make(map[string]write),
 		seen:    make(map[string]int64),
 		ranges:  make(map[feed.Range]time.Time),
@@ -83,12 +87,16 @@ func (t *tally) deliver(host string, b *changefeed.Batch) error {
 		if t.seen[id] >= lsn {
 			t.redelivered++
 		}
+		if lsn <= t.before {
+			t.earlier++
+		} else {
+			t.delivered++
+		}
 		t.seen[id] = max(lsn, t.seen[id])
 		if t.waiting[id].lsn <= lsn {
 			delete(t.waiting, id)
 		}
 	}
-	t.delivered += len(ids)
 	if t.first.IsZero() {
 		t.first = now
 	}
@@ -161,11 +169,11 @@ func (t *tally) holds(host string) bool {
 	return false
 }
 
-// totals are the counts so far.
-func (t *tally) totals() (written, delivered, redelivered int) {
+// count sets the counts so far in a snapshot.
+func (t *tally) count(s *Snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.written, t.delivered, t.redelivered
+	s.Written, s.Delivered, s.Earlier, s.Redelivered = t.written, t.delivered, t.earlier, t.redelivered
 }
 
 // report is the run's account, without the comparison.
@@ -173,12 +181,12 @@ func (t *tally) report() Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := Report{
-		Written: t.written, Delivered: t.delivered, Redelivered: t.redelivered,
+		Written: t.written, Delivered: t.delivered, Earlier: t.earlier, Redelivered: t.redelivered,
 		LeaseMoves: t.moves, LongestPause: t.longest, LongestPauseIn: t.longestIn,
 		Elapsed: time.Since(t.began),
 	}
 	if took := t.last.Sub(t.first); took > 0 {
-		r.PerSecond = float64(t.delivered) / took.Seconds()
+		r.PerSecond = float64(t.delivered+t.earlier) / took.Seconds()
 	}
 	return r
 }

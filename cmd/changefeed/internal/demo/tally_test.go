@@ -26,7 +26,7 @@ func deliver(t *testing.T, c *tally, b *changefeed.Batch) {
 }
 
 func TestTallyTellsRedeliveriesFromUpdates(t *testing.T) {
-	c := newTally(time.Now())
+	c := newTally(time.Now(), 0)
 	whole := feed.Full()
 	deliver(t, c, batch(whole, 1, 2, 3))
 	deliver(t, c, batch(whole, 2, 3, 4)) // two of them again
@@ -96,7 +96,7 @@ func TestTallyMeasuresAPauseFromTheWriteOrTheLastWork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				count := newTally(time.Now())
+				count := newTally(time.Now(), 0)
 				c.play(t, count)
 				if got := count.report().LongestPause; got != c.want {
 					t.Errorf("the longest pause is %s, want %s", got, c.want)
@@ -107,7 +107,7 @@ func TestTallyMeasuresAPauseFromTheWriteOrTheLastWork(t *testing.T) {
 }
 
 func TestTallyCountsALeaseMoveWhenAnotherHostHasIt(t *testing.T) {
-	c := newTally(time.Now())
+	c := newTally(time.Now(), 0)
 	c.acquired("a", "0")
 	c.acquired("a", "1")
 	c.released("a", "0")
@@ -123,5 +123,15 @@ func TestTallyCountsALeaseMoveWhenAnotherHostHasIt(t *testing.T) {
 	}
 	if c.holds("a") || !c.holds("b") {
 		t.Error("b has a lease, and a none")
+	}
+}
+
+// What an earlier run wrote is not written again, so delivered would be more than written.
+func TestTallyCountsChangesOfEarlierRunsApart(t *testing.T) {
+	c := newTally(time.Now(), 3)
+	deliver(t, c, batch(feed.Full(), 2, 3, 4, 5))
+	deliver(t, c, batch(feed.Full(), 3, 4)) // again
+	if r := c.report(); r.Delivered != 3 || r.Earlier != 3 || r.Redelivered != 2 {
+		t.Errorf("%d delivered, %d from before, %d redelivered; want 3, 3 and 2", r.Delivered, r.Earlier, r.Redelivered)
 	}
 }

@@ -23,14 +23,22 @@ type Snapshot struct {
 	// Elapsed is the time since the run began.
 	Elapsed time.Duration
 	// Records is how many records there are, Written how many writes were
-	// acknowledged, Delivered how many changes came to a handler, and
-	// Redelivered how many of them not for the first time.
-	Records, Written, Delivered, Redelivered int
+	// acknowledged, and Delivered how many changes of this run came to a handler. Earlier
+	// counts those of earlier runs. Redelivered is how many of both came again.
+	Records, Written, Delivered, Earlier, Redelivered int
 	// Rate is how many changes per second were delivered lately; -1: as before.
 	Rate float64
 
 	parts []part
 	hosts []hostState
+}
+
+// fromBefore returns the count of Earlier behind a separator; empty: there is none.
+func (s Snapshot) fromBefore(separator string) string {
+	if s.Earlier == 0 {
+		return ""
+	}
+	return separator + "from before " + thousands(s.Earlier)
 }
 
 // hostState is a host in a Snapshot.
@@ -86,8 +94,8 @@ func (v *Plain) Show(s Snapshot) {
 		}
 		hosts = append(hosts, h.name+": "+state)
 	}
-	v.Say(s.Elapsed, fmt.Sprintf("written %s, delivered %s (%s/s); leases of %s",
-		thousands(s.Written), thousands(s.Delivered), thousands(int(v.rate)), strings.Join(hosts, ", ")))
+	v.Say(s.Elapsed, fmt.Sprintf("written %s, delivered %s%s (%s/s); leases of %s",
+		thousands(s.Written), thousands(s.Delivered), s.fromBefore(", "), thousands(int(v.rate)), strings.Join(hosts, ", ")))
 }
 
 // clock writes a time since the beginning as minutes, seconds and tenths.

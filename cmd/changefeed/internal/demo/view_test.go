@@ -52,11 +52,19 @@ func TestLiveViewShowsHostsPartitionsRateAndTheLastLines(t *testing.T) {
 	send(still)
 	content := model.View().Content
 	for _, want := range []string{
-		"written 12,345", "delivered 12,000", "redelivered 7", "1,999 changes/s", "host-1", "crashed", "-7FFFFFFF", "caught up", "██████████░░░░░░░░░░", "host-2 crashes",
+		"written 12,345", "delivered 12,000", "redelivered 7", "1,999 changes/s", "host-1", "crashed", "-7FFFFFFF", "caught up", "██████████░░░░░░░░░░", "host-2 crashes", "1 lease   0", "no leases", "q or Ctrl-C quits",
 	} {
 		if !strings.Contains(content, want) {
 			t.Errorf("%q isn't in sight:\n%s", want, content)
 		}
+	}
+	if strings.Contains(content, "from before") {
+		t.Errorf("a first run has nothing from before:\n%s", content)
+	}
+	continued := snapshot(3 * time.Second)
+	continued.Earlier = 1_500
+	if text := (screen{shown: continued}).View().Content; !strings.Contains(text, "delivered 12,000  from before 1,500") {
+		t.Errorf("a continued run doesn't say what was there before:\n%s", text)
 	}
 	for line := range strings.Lines(content) {
 		if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > 80 {

@@ -64,7 +64,11 @@ func (p *progress) line(what string) string {
 			parts = append(parts, "about "+left.String()+" left")
 		}
 	}
-	parts = append(parts, fmt.Sprintf("%d of %d leases owned", last.owned, last.leases))
+	leases := "leases"
+	if last.leases == 1 {
+		leases = "lease"
+	}
+	parts = append(parts, fmt.Sprintf("%d of %d %s owned", last.owned, last.leases, leases))
 	return strings.Join(parts, ", ")
 }
 
