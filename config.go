@@ -113,8 +113,8 @@ type Config struct {
 	// called from several goroutines and must return soon: the lease waits for it.
 	// A panic in it is not caught.
 	Notify func(Notification)
-	// Logger gets what happens: leases at level info, errors at warn. Default:
-	// [slog.Default], as it is when New is called.
+	// Logger gets what happens: leases at level info, errors at warn. An answer of the service is
+	// one line there, and whole at level debug. Default: [slog.Default], as it is when New is called.
 	Logger *slog.Logger
 	// Metrics gets the processor's metrics: changes, redeliveries, batches, checkpoints,
 	// leases and their moves, errors, request units. Default: none.

@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -81,6 +82,10 @@ func (h *host) notify(n Notification) {
 		}
 	case Failed:
 		log.Warn("something failed and is tried again", "error", n.Err)
+		var long interface{ Details() string }
+		if errors.As(n.Err, &long) {
+			log.Debug("details of the error", "details", long.Details())
+		}
 	}
 	h.metrics.notified(n)
 	if h.cfg.Notify == nil {

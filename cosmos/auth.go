@@ -140,5 +140,5 @@ func (a *tokenAuth) fetch(ctx context.Context) (t azcore.AccessToken, scope stri
 			break
 		}
 	}
-	return t, scope, err
+	return t, scope, inLine(err)
 }

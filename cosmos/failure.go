@@ -28,24 +28,24 @@ const subDenied = 5000
 // right is named. After any other error the outcome is unknown. A document that is not found is the caller's:
 // see [leaseStore.missed].
 func (d *documents) failure(op, action string, err error) error {
-	where := d.what()
+	where, line := d.what(), inLine(err)
 	switch code, sub := status(err); {
 	case code == http.StatusTooManyRequests:
 		return fmt.Errorf("%s: %w", op, &feed.ThrottledError{RetryAfter: waitOf(headerOf(err))})
 	case isMissing(err):
-		return fmt.Errorf("%s: there is no %s any more: %w", op, where, err)
+		return fmt.Errorf("%s: there is no %s any more: %w", op, where, line)
 	case code == http.StatusUnauthorized:
-		return unauthorized(op, where, d.account.client.byKey, err)
+		return unauthorized(op, where, d.account.client.byKey, line)
 	case code == http.StatusForbidden && sub != wire.SubNone && sub < subDenied: // of the region or the account, not of rights
 	case code == http.StatusForbidden && tellsClock(err):
-		return wrongClock(op, err)
+		return wrongClock(op, line)
 	case code == http.StatusForbidden && d.account.credential != nil:
-		return fmt.Errorf("%s: the identity lacks the right %s on %s: %w", op, missingAction(err, action), where, err)
+		return fmt.Errorf("%s: the identity lacks the right %s on %s: %w", op, missingAction(err, action), where, line)
 	case code == http.StatusForbidden:
 		return misconfigured{fmt.Errorf("%s: the key doesn't allow this on %s (leases need a read-write key, and the account must allow keys): %w",
-			op, where, err)}
+			op, where, line)}
 	}
-	return fmt.Errorf("%s: %w", op, explainMismatch(d.account.host, err))
+	return fmt.Errorf("%s: %w", op, explainMismatch(d.account.host, line))
 }
 
 // what names the container in errors.

@@ -189,7 +189,7 @@ func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.R
 		}
 	case a.is(http.StatusGone, wire.SubPartitionGone, wire.SubCompletingSplit):
 		if !t.named {
-			return 0, fmt.Errorf("%s: %w: %w", op, errReroute, a.failure)
+			return 0, fmt.Errorf("%s: %w: %w", op, errReroute, inLine(a.failure))
 		}
 		live, charge, err := s.list(ctx, p)
 		if err != nil {
@@ -197,14 +197,14 @@ func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.R
 		}
 		for _, part := range live {
 			if part.ID == t.partition.ID {
-				return charge, fmt.Errorf("%s: partition %s is being split or merged: %w", op, part.ID, a.failure)
+				return charge, fmt.Errorf("%s: partition %s is being split or merged: %w", op, part.ID, inLine(a.failure))
 			}
 		}
 		return charge, &feed.GoneError{Partition: t.partition.ID, Range: t.keys}
 	case a.status == http.StatusBadRequest && r.Mode == feed.AllVersionsAndDeletes:
 		return 0, versionsRefused(op, s.what(), r, a)
 	case a.status == http.StatusBadRequest && (r.From.Kind() == feed.StartTime || !r.From.Since().IsZero()):
-		return 0, fmt.Errorf("%s of %s from %s: %w: %w", op, s.what(), r.From, feed.ErrUnsupported, a.failure)
+		return 0, fmt.Errorf("%s of %s from %s: %w: %w", op, s.what(), r.From, feed.ErrUnsupported, inLine(a.failure))
 	}
 	return 0, refusal{byKey: s.account.client.byKey, what: s.what(), action: actionFeed}.failure(op, a)
 }
@@ -221,7 +221,7 @@ func versionsRefused(op, what string, r feed.Request, a *answer) error {
 	if r.From.Kind() == feed.StartContinuation && pastRetention.MatchString(a.failure.Error()) &&
 		!strings.Contains(a.failure.Error(), "changeFeedPolicy") {
 		lost := &feed.HistoryLostError{Reason: "past the container's retention", Oldest: feed.Continuation(a.header.Get("Etag"))}
-		return fmt.Errorf("%s: %w: %w", op, lost, a.failure)
+		return fmt.Errorf("%s: %w: %w", op, lost, inLine(a.failure))
 	}
-	return fmt.Errorf("%s of %s in all versions and deletes mode: %w: %w", op, what, feed.ErrUnsupported, a.failure)
+	return fmt.Errorf("%s of %s in all versions and deletes mode: %w: %w", op, what, feed.ErrUnsupported, inLine(a.failure))
 }

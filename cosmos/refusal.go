@@ -34,24 +34,24 @@ func (f refusal) failure(op string, a *answer) error {
 	case a.status == http.StatusTooManyRequests:
 		return fmt.Errorf("%s: %w (activity %s)", op, &feed.ThrottledError{RetryAfter: a.wait()}, a.header.Get(wire.HeaderActivityID))
 	case a.is(http.StatusNotFound, wire.SubReadSessionNotAvailable):
-		return fmt.Errorf("%s: no region has the session's writes yet: %w", op, a.failure)
+		return fmt.Errorf("%s: no region has the session's writes yet: %w", op, inLine(a.failure))
 	case a.status == http.StatusNotFound:
-		return fmt.Errorf("%s: %s: %w; check both names, or create it: %w", op, f.what, feed.ErrNotFound, a.failure)
+		return fmt.Errorf("%s: %s: %w; check both names, or create it: %w", op, f.what, feed.ErrNotFound, inLine(a.failure))
 	case a.status == http.StatusUnauthorized:
-		return unauthorized(op, f.what, f.byKey, a.failure)
+		return unauthorized(op, f.what, f.byKey, inLine(a.failure))
 	case a.is(http.StatusBadRequest, wire.SubNone) && strings.Contains(a.failure.Error(), "HTTP request to an HTTPS server"):
-		return misconfigured{fmt.Errorf("%s: the server of %s speaks TLS; begin the endpoint with https://: %w", op, f.what, a.failure)}
+		return misconfigured{fmt.Errorf("%s: the server of %s speaks TLS; begin the endpoint with https://: %w", op, f.what, inLine(a.failure))}
 	case a.status == http.StatusForbidden && tellsClock(a.failure):
-		return wrongClock(op, a.failure)
+		return wrongClock(op, inLine(a.failure))
 	case a.status == http.StatusForbidden && (a.sub() == wire.SubNone || a.sub() >= subDenied):
 		err := fmt.Errorf("%s: not allowed: it needs the right %s on %s, and the account's firewall must let this client in: %w",
-			op, missingAction(a.failure, f.action), f.what, a.failure)
+			op, missingAction(a.failure, f.action), f.what, inLine(a.failure))
 		if f.byKey {
 			return misconfigured{err}
 		}
 		return err // a role that was just assigned is known everywhere some minutes later
 	}
-	return fmt.Errorf("%s: %w", op, a.failure)
+	return fmt.Errorf("%s: %w", op, inLine(a.failure))
 }
 
 // tellsClock reports whether an answer 403 is about this machine's clock. That heals when the clock is set.

@@ -1,0 +1,27 @@
+package changefeed
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// longError is an error of one line with details over many.
+type longError struct{}
+
+func (longError) Error() string   { return "the account answers 503" }
+func (longError) Details() string { return "RESPONSE 503\nbody" }
+
+func TestDetailsOfAnErrorAreLoggedAtDebugAlone(t *testing.T) {
+	for level, want := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
+		var out bytes.Buffer
+		h := &host{cfg: Config{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))}}
+		h.fail("7", &SourceError{Op: "read", Err: fmt.Errorf("read the feed: %w", longError{})})
+		warned, _, _ := strings.Cut(out.String(), "\n")
+		if !strings.Contains(warned, "the account answers 503") || strings.Contains(warned, "RESPONSE") || strings.Contains(out.String(), `details="RESPONSE 503\nbody"`) != want {
+			t.Errorf("level %v: %s", level, &out)
+		}
+	}
+}
