@@ -26,7 +26,7 @@ func serveCommand() *cobra.Command {
 		Use:   "serve [--data DIR | --memory]",
 		Short: "Serve the Cosmos DB REST protocol over a store, for the official SDKs",
 		Long: `Serves an embedded store to the official SDKs of Azure Cosmos DB: databases,
-containers, documents, queries, change feed. Prints the endpoint, the key, a line
+containers, documents, queries, change feed. Prints the endpoint, the key (one that was given with --print-key alone), a line
 to paste for each SDK, and then "ready". SIGTERM or Ctrl-C ends it: requests that
 are under way are answered first; a second signal ends it at once.
 
@@ -73,6 +73,7 @@ directory (with --memory: in your cache directory) and printed; or use --tls off
 	flags.StringArrayVar(&files.readOnly, "read-only-key-file", nil, "`file` that holds a key that may read only; may be repeated (CHANGEFEED_SERVE_READ_ONLY_KEY)")
 	flags.StringVar(&cfg.AADIssuer, "aad-issuer", "", "`URL` of an OpenID Connect issuer whose AAD tokens are taken, as in https://sts.windows.net/TENANT/ (default: none)")
 	flags.StringArrayVar(&cfg.AADAudiences, "aad-audience", nil, "`audience` that such tokens may be for; may be repeated (default: https://cosmos.azure.com and https://localhost)")
+	flags.BoolVar(&cfg.PrintKeys, "print-key", false, "print keys that were given, too: where the output is kept, as in a journal, others may read them")
 	flags.BoolVar(&cfg.AllowWellKnownKey, "allow-well-known-key", false, "let other machines reach the server though its key is the well-known one")
 	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` that clients reach the server by (default: the one they asked for)")
 	flags.StringArrayVar(&cfg.Hosts, "host", nil, "`name` that clients reach the server by, beside localhost, IP addresses and --public-endpoint; may be repeated")

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // banner is what a client has to know, as text: names and values, a line to paste
@@ -45,18 +47,21 @@ func (b banner) write(w io.Writer) error {
 		where = "from " + b.Data
 	}
 	fmt.Fprintf(&t, "changefeed %s serves %s\n\n", b.Version, where)
-	endpoint, key := b.endpoint(), b.keys()[0]
+	endpoint, key := b.endpoint(), b.shown(b.keys())[0]
 	connection := "AccountEndpoint=" + endpoint + ";AccountKey=" + key + ";"
 	row := func(name, value string) { fmt.Fprintf(&t, "%-18s %s\n", name, value) }
 	row("endpoint", endpoint)
 	if b.PublicEndpoint != "" {
 		row("listens on", b.address.String()) // with port 0 nobody could know it
 	}
-	for _, k := range b.keys() {
+	for _, k := range b.shown(b.keys()) {
 		row("key", k)
 	}
-	for _, k := range b.readers() {
+	for _, k := range b.shown(b.readers()) {
 		row("read-only key", k)
+	}
+	if len(b.Keys)+len(b.ReadOnlyKeys) > 0 && !b.PrintKeys {
+		row("", "("+hiddenKey+" stands for a key that was given; --print-key prints it)")
 	}
 	row("connection string", connection)
 	if b.certificate != "" {
@@ -78,6 +83,21 @@ func (b banner) write(w io.Writer) error {
 	t.WriteString("\nready\n")
 	_, err := io.WriteString(w, t.String())
 	return err
+}
+
+// hiddenKey stands for a key that is not printed.
+const hiddenKey = "KEY"
+
+// shown returns keys as they are printed. The output of a server lands in journals, so a key that
+// was given is not in it; the well-known one is no secret.
+func (b banner) shown(keys []string) []string {
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		if out[i] = k; k != wire.EmulatorKey && !b.PrintKeys {
+			out[i] = hiddenKey
+		}
+	}
+	return out
 }
 
 // sdkLine is how an SDK gets a client: the line to paste, and what its program is started with so

@@ -39,7 +39,7 @@ func TestPythonsLineTellsTheCertificateWhereTheSDKChecksIt(t *testing.T) {
 // As `openssl rand -base64 64` writes a key, which is what a key is to be made with.
 func TestAKeyWithLineBreaksIsPrintedInOneLine(t *testing.T) {
 	const key, reader = "b3duIGtleQ==", "cmVhZGVy"
-	r := start(t, Config{TLS: plain, Keys: []string{wrapped(key)}, ReadOnlyKeys: []string{wrapped(reader)}})
+	r := start(t, Config{TLS: plain, PrintKeys: true, Keys: []string{wrapped(key)}, ReadOnlyKeys: []string{wrapped(reader)}})
 	if r.values["key"] != key || !strings.Contains(r.banner, "read-only key      "+reader+"\n") || !strings.Contains(r.values["connection string"], "AccountKey="+key+";") {
 		t.Errorf("the keys aren't %q and %q:\n%s", key, reader, r.banner)
 	}

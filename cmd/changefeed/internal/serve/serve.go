@@ -39,6 +39,8 @@ type Config struct {
 	// they may be for; see [server.Issuer].
 	AADIssuer    string
 	AADAudiences []string
+	// PrintKeys prints keys that were given, too. The well-known key is always printed.
+	PrintKeys bool
 	// AllowWellKnownKey allows that key on an address that other machines can reach.
 	AllowWellKnownKey bool
 	// PublicEndpoint is the URL that clients reach the server by, where that isn't

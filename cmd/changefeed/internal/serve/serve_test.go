@@ -119,7 +119,7 @@ func TestServedEndpointKeyAndCertificateAreThoseOfTheBanner(t *testing.T) {
 		"TLS in memory":    {TLS: selfSigned},
 		"TLS from a store": {TLS: selfSigned, Data: t.TempDir()},
 		"plain":            {TLS: plain},
-		"own keys":         {TLS: plain, Keys: []string{"b3duIGtleQ=="}, ReadOnlyKeys: []string{"cmVhZGVy"}},
+		"own keys":         {TLS: plain, PrintKeys: true, Keys: []string{"b3duIGtleQ=="}, ReadOnlyKeys: []string{"cmVhZGVy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, c)

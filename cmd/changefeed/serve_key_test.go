@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bufio"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// printedAtStart starts `changefeed serve`, and returns what it prints until it is ready.
+func printedAtStart(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	cmd := process(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--tls", "off"}, args...)...)
+	cmd.Env = append(cmd.Env, env...)
+	var errOut strings.Builder
+	cmd.Stderr = &errOut
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		text.WriteString(lines.Text() + "\n")
+		if lines.Text() == "ready" {
+			break
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, &errOut)
+	}
+	return text.String() + errOut.String()
+}
+
+// The output of a service lands in a journal, which others may read.
+func TestServePrintsNoKeyThatItWasGiven(t *testing.T) {
+	key := base64.StdEncoding.EncodeToString([]byte("a key that nobody prints"))
+	readOnly := base64.StdEncoding.EncodeToString([]byte("another one, for reading"))
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		env  []string
+		args []string
+	}{
+		{"file", nil, []string{"--key-file", file, "--read-only-key", readOnly}},
+		{"variable", []string{"CHANGEFEED_SERVE_KEY=" + key, "CHANGEFEED_SERVE_READ_ONLY_KEY=" + readOnly}, nil},
+		{"flag", nil, []string{"--key", key, "--read-only-key", readOnly}},
+	} {
+		if text := printedAtStart(t, c.env, c.args...); strings.Contains(text, key) || strings.Contains(text, readOnly) ||
+			!strings.Contains(text, "AccountKey=KEY;") || !strings.Contains(text, "--print-key") || !strings.Contains(text, "ready\n") {
+			t.Errorf("%s: %s", c.name, text)
+		}
+		if text := printedAtStart(t, c.env, append(c.args, "--print-key")...); !strings.Contains(text, "AccountKey="+key) || !strings.Contains(text, readOnly) {
+			t.Errorf("%s, --print-key: %s", c.name, text)
+		}
+	}
+	if text := printedAtStart(t, nil); !strings.Contains(text, "AccountKey=C2y6yDjf5") || strings.Contains(text, "--print-key") {
+		t.Errorf("the well-known key is no secret: %s", text)
+	}
+}
