@@ -30,12 +30,12 @@ func response(body string) *http.Response {
 // azcore prints an answer over ten lines, which tear a log apart.
 func TestAnErrorOfTheServiceIsALineAndKeepsItsDetails(t *testing.T) {
 	const body = `{"code":"NotFound","message":"Owner resource does not exist\r\nActivityId: 7, more"}`
-	a, err := newAnswer(response(body))
+	a, err := newAnswer(response(body)) //nolint:bodyclose // it is a text
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &documents{account: &Account{}, database: "db", container: "leases"}
-	of := runtime.NewResponseError(response(body))
+	of := runtime.NewResponseError(response(body)) //nolint:bodyclose // it is a text
 	for name, err := range map[string]error{
 		"feed":       refusal{what: "container c"}.failure("read the feed", a),
 		"document":   d.failure("read lease 0", actionRead, of),
@@ -56,7 +56,7 @@ func TestAnErrorOfTheServiceIsALineAndKeepsItsDetails(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	for body, want := range map[string]string{"": "no message", "<html>\nmore": "404/1003: <html> (", strings.Repeat("x", 9999): "xxx ("} {
-		refused := runtime.NewResponseError(response(body))
+		refused := runtime.NewResponseError(response(body)) //nolint:bodyclose // it is a text
 		if text := inLine(refused).Error(); len(text) > 700 || body != "" && !strings.Contains(text, want) {
 			t.Errorf("%.20q: %q; want %q", body, text, want)
 		}
