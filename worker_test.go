@@ -313,6 +313,38 @@ func TestHistoryLostIsNeverSkippedInSilence(t *testing.T) {
 	})
 }
 
+// A source that reports lost history also at the oldest position that it named is asked
+// with the delays of a failure, and the user is not asked again.
+func TestOldestPositionIsSkippedToOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, leases, said, h := onePartition(10), newFakeStore(), &notes{}, &collector{}
+		failing := true
+		source.fail = func(int, feed.Request) error {
+			if failing {
+				return &feed.HistoryLostError{Reason: "past the retention", Oldest: "4"}
+			}
+			return nil
+		}
+		questions := 0
+		start(t, Config{
+			Source: source, Leases: leases, Handler: h, Start: fromBeginning, Notify: said.add,
+			OnHistoryLost: func(lease.Lease, *feed.HistoryLostError) bool { questions++; return true },
+		})
+		pause(time.Minute)
+		reads, failures := len(source.requests()), len(said.of(Failed))
+		if questions != 1 || reads < 5 || reads > 9 || failures != reads {
+			t.Errorf("%d questions, %d reads and %d errors in a minute; want 1, 5 to 9, and as many errors as reads", questions, reads, failures)
+		}
+		source.mu.Lock()
+		failing = false
+		source.mu.Unlock()
+		pause(time.Minute)
+		if got := h.got(); !slices.Equal(got, []int64{5, 6, 7, 8, 9, 10}) {
+			t.Errorf("got %v; want 5 to 10", got)
+		}
+	})
+}
+
 func TestRefusedStartTimeFallsBackToTheBeginningWithoutOlderChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(10), newFakeStore(), &collector{}
