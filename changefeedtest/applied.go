@@ -139,9 +139,9 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 }
 
 // bounds reports whether the only difference between two sets of properties is that the
-// later one has the bound, where the source refuses the start time.
+// later one has the bound, which is the configured start time.
 func (c *checker) bounds(was, is map[string]string) bool {
-	if !c.world.refuses || was[lease.PropertyBound] != "" || is[lease.PropertyBound] != c.world.start.String() {
+	if c.world.start.Kind() != feed.StartTime || was[lease.PropertyBound] != "" || is[lease.PropertyBound] != c.world.start.String() {
 		return false
 	}
 	is = maps.Clone(is)
