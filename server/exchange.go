@@ -116,6 +116,10 @@ func (x *exchange) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limi
 
 // bodyIn is body, in the memory of buf if there is enough.
 func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
+	if encoding := x.header("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, failure(http.StatusUnsupportedMediaType, wire.SubNone,
+			"a body with Content-Encoding %.40q is not supported by this server; send it without compression", encoding)
+	}
 	if x.r.ContentLength > limit {
 		return nil, tooLarge("the body of the request has %d bytes; at most %d are taken", x.r.ContentLength, limit)
 	}

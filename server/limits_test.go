@@ -145,3 +145,19 @@ func TestRefusalsSayWhatIsMissing(t *testing.T) {
 		want(412).wantBody(`item \"1\" exists`)
 	ts.do("PUT", orders+"/docs/1", pk(`["p"]`).with("If-Match", `"x"`), `{"id":"1","pk":"p"}`).want(412).wantBody(`item \"1\" has another etag`)
 }
+
+// A body was once taken as it is, whatever the client said of its encoding.
+func TestACompressedBodyIsRefused(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	h, path := ts.withItem()
+	for _, encoding := range []string{"gzip", "GZIP", "deflate", "br", "identity, gzip"} {
+		encoded := h.with("Content-Encoding", encoding)
+		ts.do("POST", orders+"/docs", encoded, `{"id":"2","pk":"p"}`).want(415).wantBody("without compression")
+		ts.do("PUT", path, encoded, `{"id":"1","pk":"p"}`).want(415)
+		ts.do("PATCH", path, encoded, `[{"op":"incr","path":"/v","value":1}]`).want(415)
+		ts.do("POST", orders+"/docs", together(encoded, queryHeaders()), queryBody(t, "SELECT * FROM c")).want(415)
+		ts.do("POST", orders+"/docs", transaction.with("Content-Encoding", encoding), `[{"operationType":"Read","id":"1"}]`).want(415)
+		ts.do("POST", "/dbs", headers{"Content-Encoding": encoding}, `{"id":"other"}`).want(415)
+	}
+	ts.do("POST", orders+"/docs", h.with("Content-Encoding", "identity"), `{"id":"2","pk":"p"}`).want(201)
+}

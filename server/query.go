@@ -128,7 +128,7 @@ func (s *Server) queryDocuments(x *exchange) error {
 	x.servedBy(run.served)
 	x.tellMetrics(run)
 	if run.more {
-		if x.continuation, err = run.next.token(c.Identity().ContainerRID); err != nil {
+		if err := x.continueAt(run, c.Identity().ContainerRID); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -45,7 +46,25 @@ const (
 // maxSortKey is the longest sort key, in bytes, that a continuation can have: headers are bounded, by clients too.
 const maxSortKey = 2 << 10
 
-// token writes the position. Error: a sort key that is too long.
+// errLongSortKey is the error of a position whose sort key is too long for a continuation.
+var errLongSortKey = errors.New("the sort key is too long for a continuation")
+
+// continueAt sets the continuation of the answer. A sort key that is too long is a 400 with an
+// advice that the client has not followed yet.
+func (x *exchange) continueAt(run *queryRun, rid string) error {
+	text, err := run.next.token(rid)
+	if errors.Is(err, errLongSortKey) {
+		advice := "the page is as large as a page can be: return less of each item, let a condition or LIMIT leave fewer rows, or sort by something shorter"
+		if run.count >= run.max && run.max < mostRows {
+			advice = "read all rows in one page (x-ms-max-item-count: -1), or sort by something shorter"
+		}
+		return badRequest("the value that the rows are sorted by has more than %d bytes, which is too much for a continuation; %s", maxSortKey, advice)
+	}
+	x.continuation = text
+	return err
+}
+
+// token returns the continuation of the position, or errLongSortKey.
 func (p queryPosition) token(rid string) (string, error) {
 	left := ""
 	if p.left >= 0 {
@@ -56,8 +75,7 @@ func (p queryPosition) token(rid string) (string, error) {
 		kind, position = tokenOrdered, ""
 		if p.last != nil {
 			if len(p.last.Key) > maxSortKey {
-				return "", badRequest("the value that the rows are sorted by has more than %d bytes, which is too much for a continuation: "+
-					"read all rows in one page (x-ms-max-item-count: -1), or sort by something shorter", maxSortKey)
+				return "", errLongSortKey
 			}
 			b := binary.BigEndian.AppendUint64(nil, p.last.Tie)
 			b = binary.BigEndian.AppendUint64(b, p.last.Row)
