@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/server/query"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -281,6 +282,22 @@ func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
 				t.Errorf("a key in the header: %v", got)
 			}
 			ts.ask(h.with(wire.HeaderPartitionID, "0"), "SELECT VALUE c.id FROM c").want(200)
+		}
+	}
+}
+
+// A prefix of a hierarchical key may be in several partitions. A client that took it for a point would ask one of them.
+func TestAPlanOfAPrefixOfAKeyIsNoPoint(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	ts.made(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/a", "/b", "/c"}, Partitions: 2})
+	planned := headers{wire.HeaderQueryPlan: "True", wire.HeaderQueryFeatures: java}
+	for key, point := range map[string]bool{`["x"]`: false, `["x","y"]`: false, `["x","y","z"]`: true} {
+		for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.v", "SELECT * FROM c WHERE c.a = 'x' AND c.b = 'y'"} {
+			var plan struct{ QueryRanges []query.Range }
+			ts.ask(together(planned, pk(key)), text).want(200).decode(&plan)
+			if len(plan.QueryRanges) != 1 || (plan.QueryRanges[0].Min == plan.QueryRanges[0].Max) != point {
+				t.Errorf("%s of %s is asked of %+v", text, key, plan.QueryRanges)
+			}
 		}
 	}
 }

@@ -332,6 +332,14 @@ func TestTokenOfAnItemThatIsLinkedByItsRID(t *testing.T) {
 	ts.withToken("GET", orders+"/docs/a", token, pk(`["q"]`), "").want(403)
 	ts.withToken("GET", "/"+b["_self"].(string), token, nil, "").want(403)
 	ts.withToken("GET", orders+"/docs/b", token, pk(`["p"]`), "").want(403)
+	// With another key in the header the rid would be the id of an item of that key.
+	rid := a["_rid"].(string)
+	ts.must("POST", orders+"/docs", pk(`["q"]`), `{"id":"`+rid+`","pk":"q"}`)
+	ts.do("GET", "/"+self, pk(`["q"]`), "").want(200).wantBody(`"pk":"q"`)
+	for method, body := range map[string]string{"GET": "", "PUT": `{"id":"` + rid + `","pk":"q","sly":true}`, "PATCH": `[{"op":"set","path":"/sly","value":true}]`, "DELETE": ""} {
+		ts.withToken(method, "/"+self, token, pk(`["q"]`), body).want(403)
+	}
+	ts.withToken("GET", "/"+self, token, pk(`["p"]`), "").want(200).wantBody(`"id":"a"`)
 	ts.withToken("DELETE", "/"+self, token, nil, "").want(204)
 }
 
