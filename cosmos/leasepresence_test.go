@@ -141,8 +141,8 @@ func TestMissingLeaseIsNotBelievedUntilItsContainerIsRead(t *testing.T) {
 	})
 }
 
-// The whole way: the owner keeps its lease until its trust ends, and says which container is missing. A container
-// that is created again gets the leases with their positions.
+// The whole way: the owner puts no lease back, and names the container that is missing. In one that is created again
+// it resumes. Changes may come again there, because the new container has no marker.
 func TestOwnersOutliveTheirLeaseContainer(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -190,9 +190,13 @@ func TestOwnersOutliveTheirLeaseContainer(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		items(10)
 		time.Sleep(time.Minute)
-		got.wantOnce(t, "in both lease containers", 20)
 		if err := stop(); err != nil {
 			t.Error(err)
+		}
+		got.mu.Lock()
+		defer got.mu.Unlock()
+		if len(got.counts) != 20 {
+			t.Errorf("%d of 20 changes are delivered", len(got.counts))
 		}
 	})
 }

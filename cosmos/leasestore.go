@@ -303,6 +303,7 @@ func (s *leaseStore) missed(ctx context.Context, op, action string, err error) e
 	there, confirmErr := s.presence.confirm(ctx)
 	switch {
 	case confirmErr != nil:
+		// The error is not wrapped: "throttled" would mean that nothing was written.
 		return fmt.Errorf("%s: not found, and %s cannot be read to tell whether the lease or the container is missing: %s", op,
 			s.leases.documents.what(), confirmErr.Error())
 	case !there:

@@ -149,7 +149,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 		{
 			server.Fault{Operation: "read account", Status: 401},
 			func(s *cosmos.Source) error { _, err := s.Identity(t.Context()); return err },
-			[]string{"key or token is refused"},
+			[]string{"the key is refused"},
 		},
 	} {
 		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})

@@ -289,6 +289,30 @@ func TestRunWaitsAtItsStartForWhatPasses(t *testing.T) {
 	}
 }
 
+// The time of a request often ends in a pause between two attempts. "Context deadline exceeded" alone names nothing
+// that anybody could repair.
+func TestARequestThatRunsOutOfTimeNamesItsLastFailure(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{{&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, "connection refused"}, {nil, "503 Service Unavailable"}} {
+		inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+			x := &troubled{next: s.Client()}
+			x.set(func(*http.Request) error { return c.err })
+			s.Fail(server.Fault{Status: 503})
+			var o cosmos.Options
+			o.Transport = x
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := account(t, s, o).Source("db", "items", cosmos.SourceOptions{}).Identity(ctx)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v; want it out of time", err)
+			}
+			wantWords(t, err, c.want)
+		})
+	}
+}
+
 // A key that is renewed while a processor works is no reason to end it: the leases that it holds are good, and a
 // supervisor's restart would find the same.
 func TestAProcessorThatHasRunOutlivesEverything(t *testing.T) {

@@ -34,7 +34,7 @@ func TestReplicateRefusesOneContainerInTwoRolesUnderTwoNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
+		t.Cleanup(func() { //nolint:contextcheck // it is closed after the test's context has ended
 			if err := o.Close(); err != nil {
 				t.Error(err)
 			}
