@@ -36,7 +36,8 @@ in the list of processes; --key-file, or the variable CHANGEFEED_SERVE_KEY (and
 CHANGEFEED_SERVE_READ_ONLY_KEY), hides it.
 
 Clients have to trust the certificate, which is made once, kept in the data
-directory (with --memory: in your cache directory) and printed; or use --tls off.`,
+directory (with --memory: in your cache directory, or in memory if that cannot be
+written) and printed; or use --tls off. The data directory can be read by its owner only.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if memory && cfg.Data != "" {

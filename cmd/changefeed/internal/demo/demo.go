@@ -26,6 +26,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/datadir"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -177,7 +178,7 @@ const maxHosts = 16
 // directory returns the store's directory and what removes it.
 func directory(data string) (dir string, remove func() error, err error) {
 	if data != "" {
-		return data, func() error { return nil }, nil
+		return data, func() error { return nil }, datadir.Check(data)
 	}
 	dir, err = os.MkdirTemp("", "changefeed-demo-*")
 	if err != nil {

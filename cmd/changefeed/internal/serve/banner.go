@@ -17,6 +17,8 @@ type banner struct {
 	Config
 	address     net.Addr
 	certificate string
+	// unkept is why the certificate is in no file; nil if it is, or there is none of ours.
+	unkept error
 	// metrics is the URL of the Prometheus endpoint; empty: there is none.
 	metrics string
 }
@@ -67,13 +69,16 @@ func (b banner) write(w io.Writer) error {
 	if b.certificate != "" {
 		row("certificate", b.certificate)
 	}
+	if b.unkept != nil {
+		row("certificate", fmt.Sprintf("in memory, and another one at the next start, since no file can be made for it (%v); --data DIR keeps it", b.unkept))
+	}
 	if b.metrics != "" {
 		row("metrics", b.metrics)
 	}
 	t.WriteString("\nOne of these lines, with the official SDK of its language:\n\n")
 	for _, sdk := range b.sdks(endpoint, key, connection) {
 		fmt.Fprintf(&t, "%-11s %s\n", sdk.name, sdk.line)
-		if sdk.trust != "" && b.certificate != "" {
+		if sdk.trust != "" {
 			fmt.Fprintf(&t, "%-11s   started with  %s\n", "", sdk.trust)
 		}
 		if sdk.plain != "" && b.TLS == plain {
@@ -107,24 +112,24 @@ type sdkLine struct{ name, line, trust, plain string }
 func (b banner) sdks(endpoint, key, connection string) []sdkLine {
 	q := strconv.Quote
 	dotnet := connection
-	if b.certificate != "" {
+	if b.certificate != "" || b.unkept != nil {
 		dotnet += "DisableServerCertificateValidation=True;"
 	}
 	return []sdkLine{
 		{
 			name:  "Go",
 			line:  fmt.Sprintf("client, err := azcosmos.NewClientFromConnectionString(%s, nil)", q(connection)),
-			trust: "SSL_CERT_FILE=" + shellQuote(b.certificate),
+			trust: b.trusting("SSL_CERT_FILE="+shellQuote(b.certificate), ""),
 		},
 		{
 			name:  "JavaScript",
 			line:  fmt.Sprintf("const client = new CosmosClient(%s)", q(connection)),
-			trust: "NODE_EXTRA_CA_CERTS=" + shellQuote(b.certificate),
+			trust: b.trusting("NODE_EXTRA_CA_CERTS="+shellQuote(b.certificate), "NODE_TLS_REJECT_UNAUTHORIZED=0"),
 		},
 		{
 			name:  "Java",
 			line:  fmt.Sprintf("CosmosClient client = new CosmosClientBuilder().endpoint(%s).key(%s).gatewayMode().buildClient();", q(endpoint), q(key)),
-			trust: javaTrust(endpoint, b.certificate),
+			trust: b.trusting(javaTrust(endpoint, b.certificate), javaUnchecked(endpoint)),
 			plain: "-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true",
 		},
 		{
@@ -134,9 +139,21 @@ func (b banner) sdks(endpoint, key, connection string) []sdkLine {
 		{
 			name:  "Python",
 			line:  fmt.Sprintf("client = CosmosClient(%s, %s)", q(endpoint), q(key)),
-			trust: pythonTrust(endpoint, b.certificate),
+			trust: b.trusting(pythonTrust(endpoint, b.certificate), ""),
 		},
 	}
+}
+
+// trusting returns what a program is started with so that it trusts the certificate: file
+// where that is in a file, unchecked where it is in memory.
+func (b banner) trusting(file, unchecked string) string {
+	switch {
+	case b.certificate != "":
+		return file
+	case b.unkept != nil:
+		return unchecked
+	}
+	return ""
 }
 
 // pythonTrust is what a Python program is started with: one variable for the synchronous client, one for the
@@ -158,11 +175,19 @@ func emulatorsHost(endpoint string) bool {
 // javaTrust is what a JVM is started with. The SDK's own switch is for these two hosts only; for others the
 // certificate goes into a trust store.
 func javaTrust(endpoint, certificate string) string {
-	if emulatorsHost(endpoint) {
-		return "-DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true"
+	if unchecked := javaUnchecked(endpoint); unchecked != "" {
+		return unchecked
 	}
 	return "-Djavax.net.ssl.trustStore=changefeed.p12 -Djavax.net.ssl.trustStorePassword=changeit   (made by: keytool -importcert -noprompt" +
 		" -alias changefeed -storetype PKCS12 -storepass changeit -keystore changefeed.p12 -file " + shellQuote(certificate) + ")"
+}
+
+// javaUnchecked is what makes a JVM's SDK check no certificate of an emulator's host; empty for other hosts.
+func javaUnchecked(endpoint string) string {
+	if emulatorsHost(endpoint) {
+		return "-DCOSMOS.EMULATOR_SERVER_CERTIFICATE_VALIDATION_DISABLED=true"
+	}
+	return ""
 }
 
 // shellQuote quotes a word for a shell where it needs to be.

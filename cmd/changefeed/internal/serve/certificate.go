@@ -37,8 +37,11 @@ const (
 
 // identity is the server's certificate, with its key.
 type identity struct {
-	// path is the certificate's file (PEM), for clients; empty when they need none of ours.
+	// path is the certificate's file (PEM), for clients; empty when they need none of ours, and when
+	// it is in memory only.
 	path string
+	// unkept is why the certificate is in memory only; nil if it is not.
+	unkept error
 	// make makes or loads the certificate.
 	make func(now time.Time) (*tls.Certificate, error)
 
@@ -55,20 +58,30 @@ func (c Config) identity() (*identity, error) {
 		}
 		return &identity{current: &loaded}, nil
 	}
-	dir := c.Data
-	if dir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("find a place for the certificate: %w; say --data DIR or --tls off", err)
-		}
-		dir = filepath.Join(cache, "changefeed")
+	hosts := c.hosts()
+	if c.Data != "" {
+		return keptIdentity(c.Data, hosts)
 	}
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		var id *identity
+		if id, err = keptIdentity(filepath.Join(cache, "changefeed"), hosts); err == nil {
+			return id, nil
+		}
+	}
+	// A server without data needs no directory, and so none to keep a certificate in.
+	id := &identity{unkept: err, make: func(now time.Time) (*tls.Certificate, error) { return certificateInMemory(hosts, now) }}
+	_, err = id.get(time.Now())
+	return id, err
+}
+
+// keptIdentity loads a certificate for hosts from the directory dir, or makes one there.
+func keptIdentity(dir string, hosts []string) (*identity, error) {
 	// For lines that are pasted elsewhere.
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("find a place for the certificate: %w", err)
 	}
-	hosts := c.hosts()
 	// One file per set of names, so that servers with different ones don't replace each other's.
 	base := filepath.Join(dir, "localhost")
 	if more := hosts[len(localHosts):]; len(more) > 0 {
@@ -139,6 +152,7 @@ func (id *identity) get(now time.Time) (*tls.Certificate, error) {
 func certificateIn(base string, hosts []string, now time.Time) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(base+".crt", base+".key")
 	if err == nil && covers(pair.Leaf, hosts) && now.Before(pair.Leaf.NotAfter.Add(-renewBefore)) && !now.Before(pair.Leaf.NotBefore) {
+		_ = os.Chmod(base+".crt", publicFile) // one of somebody else is used as it is
 		return &pair, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && errors.Is(err, fs.ErrPermission) {
@@ -148,15 +162,25 @@ func certificateIn(base string, hosts []string, now time.Time) (*tls.Certificate
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(base), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
 		return nil, fmt.Errorf("keep the certificate: %w", err)
 	}
 	// The key first: a crash between the two leaves a pair that doesn't fit, which is made anew.
-	if err := replaceFile(base+".key", key); err != nil {
+	if err := replaceFile(base+".key", key, secretFile); err != nil {
 		return nil, fmt.Errorf("keep the certificate's key: %w", err)
 	}
-	if err := replaceFile(base+".crt", cert); err != nil {
+	if err := replaceFile(base+".crt", cert, publicFile); err != nil {
 		return nil, fmt.Errorf("keep the certificate: %w", err)
+	}
+	made, err := tls.X509KeyPair(cert, key)
+	return &made, err
+}
+
+// certificateInMemory makes a certificate that is kept nowhere.
+func certificateInMemory(hosts []string, now time.Time) (*tls.Certificate, error) {
+	cert, key, err := newCertificate(hosts, now)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
 	made, err := tls.X509KeyPair(cert, key)
 	return &made, err
@@ -211,8 +235,14 @@ func pemOf(kind string, der []byte) []byte {
 	return b.Bytes()
 }
 
-// replaceFile writes a file that only its owner can read, whole or not at all.
-func replaceFile(name string, content []byte) (err error) {
+// The modes of a certificate's key, and of the certificate, which clients of other users read.
+const (
+	secretFile = 0o600
+	publicFile = 0o644
+)
+
+// replaceFile writes a file with a mode, whole or not at all.
+func replaceFile(name string, content []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // with mode 0600
 	if err != nil {
 		return err
@@ -223,7 +253,7 @@ func replaceFile(name string, content []byte) (err error) {
 		}
 	}()
 	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), name)

@@ -1,10 +1,15 @@
 package serve
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
+	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -32,11 +37,21 @@ func TestCertificateIsReusedWhileItIsValidAndRenewedBeforeItsEnd(t *testing.T) {
 	if first.Leaf.IsCA || !first.Leaf.NotBefore.Before(now) {
 		t.Errorf("it may sign others, or isn't valid yet: %+v", first.Leaf)
 	}
-	for _, suffix := range []string{".crt", ".key"} {
-		if info, err := os.Stat(base + suffix); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", suffix, info.Mode(), err)
+	wantModes := func() {
+		t.Helper()
+		for suffix, mode := range map[string]os.FileMode{".crt": 0o644, ".key": 0o600} {
+			if info, err := os.Stat(base + suffix); err != nil || info.Mode().Perm() != mode {
+				t.Errorf("%s: %v, %v", suffix, info.Mode(), err)
+			}
 		}
 	}
+	wantModes()
+	// As older releases left it.
+	if err := os.Chmod(base+".crt", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at(now)
+	wantModes()
 	second := at(now.Add(certificateLife - renewBefore + time.Minute))
 	if second.Leaf.Equal(first.Leaf) || second.Leaf.NotAfter.Before(first.Leaf.NotAfter) {
 		t.Error("it isn't renewed before its end")
@@ -113,5 +128,75 @@ func TestCertificateOfOnesOwnIsTakenOrRefusedByName(t *testing.T) {
 	}
 	if _, err := (Config{TLS: base + ".crt," + base + ".crt"}).identity(); err == nil {
 		t.Error("a certificate is taken for a key")
+	}
+}
+
+// A server in memory needs no directory: where there is no home, or none that it may write to, its certificate is
+// in memory too, and the banner says so in one line.
+func TestServerInMemoryNeedsNoHome(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, home := range map[string]string{"no home": "", "a home that cannot be written": filepath.Join(file, "home")} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", "")
+			t.Setenv("HOME", home)
+			r := startAtHome(t, Config{TLS: selfSigned})
+			if said := r.values["certificate"]; !strings.HasPrefix(said, "in memory, ") || !strings.Contains(said, "--data DIR") {
+				t.Errorf("the certificate: %q", said)
+			}
+			for line, want := range map[string]bool{
+				"DisableServerCertificateValidation=True": true, "NODE_TLS_REJECT_UNAUTHORIZED=0": true, "CERTIFICATE_VALIDATION_DISABLED=true": true,
+				"SSL_CERT_FILE": false, "NODE_EXTRA_CA_CERTS": false, "REQUESTS_CA_BUNDLE": false,
+			} {
+				if strings.Contains(r.banner, line) != want {
+					t.Errorf("the banner has %q: %t, want %t:\n%s", line, !want, want, r.banner)
+				}
+			}
+			u, err := url.Parse(r.values["endpoint"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := tls.Dial("tcp", u.Host, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate is looked at below
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			leaf := conn.ConnectionState().PeerCertificates[0]
+			for _, host := range localHosts {
+				if err := leaf.VerifyHostname(host); err != nil {
+					t.Error(err)
+				}
+			}
+			_ = conn.Close()
+			if err := r.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// ender ends a server that prints its banner.
+type ender func()
+
+func (e ender) Write(p []byte) (int, error) {
+	e()
+	return len(p), nil
+}
+
+func TestForeignDirectoryIsNoDataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err := Run(ctx, Config{Listen: "127.0.0.1:0", TLS: plain, Partitions: 1, Data: dir, Out: ender(stop), Log: io.Discard})
+	if !errors.As(err, new(*ConfigError)) || !strings.Contains(err.Error(), `"thesis.txt"`) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("it has left %v, %v", left, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/datadir"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -217,7 +218,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		if err != nil {
 			return err
 		}
-		b.certificate = identity.path
+		b.certificate, b.unkept = identity.path, identity.unkept
 		listener = identity.listener(listener)
 	}
 	if err := b.write(c.Out); err != nil {
@@ -231,6 +232,9 @@ func (c Config) open(logger *slog.Logger) (*store.DB, error) {
 	o := store.Options{Memory: int64(cmp.Or(c.Cache, DefaultCache)) << 20, IgnoreThroughput: !c.EnforceThroughput, Logger: logger}
 	if c.Data == "" {
 		return store.OpenMemory(o)
+	}
+	if err := datadir.Check(c.Data); err != nil {
+		return nil, refuse("--data %s: %v", c.Data, err)
 	}
 	return store.Open(c.Data, o)
 }

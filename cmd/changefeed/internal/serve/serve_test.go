@@ -29,16 +29,22 @@ type running struct {
 	ended  chan error
 }
 
-// start runs a server until the test ends, and waits until it is ready.
+// start runs a server until the test ends, and waits until it is ready. One in memory has a home of its own.
 func start(t *testing.T, c Config) *running {
+	t.Helper()
+	if c.Data == "" {
+		t.Setenv("XDG_CACHE_HOME", t.TempDir())
+		t.Setenv("HOME", t.TempDir())
+	}
+	return startAtHome(t, c)
+}
+
+// startAtHome is start with the home that the environment names.
+func startAtHome(t *testing.T, c Config) *running {
 	t.Helper()
 	c.Listen, c.Partitions, c.Log = "127.0.0.1:0", max(c.Partitions, 1), io.Discard
 	if c.Drain == 0 {
 		c.Drain = 10 * time.Second
-	}
-	if c.Data == "" {
-		t.Setenv("XDG_CACHE_HOME", t.TempDir())
-		t.Setenv("HOME", t.TempDir())
 	}
 	out, in := io.Pipe()
 	c.Out = in

@@ -1,0 +1,39 @@
+// Package datadir reports whether a directory may become the data directory of a store.
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+)
+
+// ours matches the names of files that a store or a server leaves in its directory: those of
+// an opening that was cut off, and a certificate that outlives the documents. Names that begin
+// with a dot, and lost+found, belong to file systems and desktops.
+var ours = regexp.MustCompile(`^(\..*|lost\+found|LOCK|PID|FORMAT\.new|CURRENT.*|MANIFEST-.*|OPTIONS-.*|marker\..*|[0-9]+\.(log|sst|blob|dbtmp)|.*\.(crt|key))$`)
+
+// Check returns an error if the directory dir has files and no store. Otherwise a mistyped
+// name would mix the files of a store with those of another program. A directory
+// that does not exist is fine.
+func Check(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "FORMAT")); err == nil {
+		return nil // each store has this file, see store/FORMAT.md
+	}
+	foreign := slices.IndexFunc(entries, func(e os.DirEntry) bool { return !ours.MatchString(e.Name()) })
+	if foreign < 0 {
+		return nil
+	}
+	return fmt.Errorf("the data directory %s has no store and is not empty (it has %q); name an empty directory, or one that does not exist",
+		dir, entries[foreign].Name())
+}
