@@ -87,6 +87,7 @@ func statusOf(err error) statusError {
 		gone      *feed.GoneError
 		lost      *feed.HistoryLostError
 		unique    *store.UniqueKeyError
+		disk      *store.DiskError
 	)
 	switch {
 	case errors.As(err, &status):
@@ -123,7 +124,7 @@ func statusOf(err error) statusError {
 		return statusError{status: http.StatusNotFound}
 	case errors.Is(err, feed.ErrUnsupported):
 		return statusError{status: http.StatusBadRequest}
-	case errors.Is(err, store.ErrClosed):
+	case errors.As(err, &disk), errors.Is(err, store.ErrClosed):
 		return statusError{status: http.StatusServiceUnavailable}
 	case errors.Is(err, context.Canceled):
 		return statusError{status: statusClientClosed}

@@ -329,7 +329,8 @@ func (x *exchange) sendEmpty(status int) error {
 // fail answers with an error.
 func (x *exchange) fail(err error) {
 	a := answerTo(err)
-	if a.status >= http.StatusInternalServerError {
+	// A disk that refuses writes refuses very many, and is logged by the store.
+	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*store.DiskError)) {
 		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
 	}
 	h := x.w.Header()

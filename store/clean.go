@@ -56,7 +56,8 @@ func (db *DB) clean() {
 		case <-tick:
 			tick = nil
 		}
-		if err := db.cleanOnce(sweeps); err != nil && !errors.Is(err, ErrClosed) {
+		// A disk that refuses writes is logged where it is noticed.
+		if err := db.cleanOnce(sweeps); err != nil && !errors.Is(err, ErrClosed) && !errors.As(err, new(*DiskError)) {
 			db.options.Logger.Error("remove expired items and versions", slog.Any("error", err))
 		}
 	}

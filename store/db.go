@@ -69,15 +69,15 @@ type DB struct {
 	dir     string // empty in memory
 	options Options
 	id      string
-	pebble  *pebble.DB
 	lock    *pebble.Lock
+	cache   *pebble.Cache // of all engines
 	clock   *clock
 	queue   queue
 
 	// closing is closed when Close begins, for those who wait.
 	closing    chan struct{}
 	background sync.WaitGroup // sequencer and janitor
-	views      sync.WaitGroup // views whose snapshots are open
+	retiring   sync.WaitGroup // engines that were replaced and are not closed yet
 	kick       chan struct{}  // of capacity 1: the janitor looks at the containers again
 	requests   sync.Pool      // *request; per store, since a channel belongs to its synctest bubble
 	// scan is the memory of a scan that is over, for the next one; nil: none, or it is in use.
@@ -88,10 +88,11 @@ type DB struct {
 	closed  bool
 
 	// The rest is the sequencer's own. A ledger stands at its container's slot; nil: free.
-	ledgers []*ledger
-	numbers numbersRecord
-	failed  error
-	busy    busySegments
+	ledgers  []*ledger
+	numbers  numbersRecord
+	pebble   *engine
+	recovery recovery
+	busy     busySegments
 }
 
 // Close ends all background work, waits for writes and reads that are under way, and
@@ -110,8 +111,9 @@ func (db *DB) Close() error {
 	db.queue.close()
 	db.background.Wait()
 	db.current.release()
-	db.views.Wait()
-	err := db.pebble.Close()
+	err := db.pebble.end()
+	db.retiring.Wait()
+	db.cache.Unref()
 	return errors.Join(err, unlockDirectory(db.options.FS, db.path(), db.lock))
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // Errors of identity. What was addressed and isn't there is feed.ErrNotFound.
@@ -152,6 +153,27 @@ func (e *LockedError) Error() string {
 	}
 	return fmt.Sprintf("open store %s: it is in use by process %d", e.Dir, e.PID)
 }
+
+// DiskError reports that the disk refuses writes: it is full, or it fails. Reads are not
+// affected. The store tries the disk again by itself, and takes writes again when that
+// succeeds. The write that returned the error may be found to be done; later ones, while the
+// disk refuses, are not.
+type DiskError struct {
+	// Dir is the store's directory; empty in memory.
+	Dir string
+	// Err is the disk's error, for instance syscall.ENOSPC.
+	Err error
+}
+
+func (e *DiskError) Error() string {
+	if errors.Is(e.Err, syscall.ENOSPC) {
+		return fmt.Sprintf("store %s: the disk is full: %v; make room, and writes resume", e.Dir, e.Err)
+	}
+	return fmt.Sprintf("store %s: the disk refuses writes: %v; reads are served, and writes resume when the disk accepts them", e.Dir, e.Err)
+}
+
+// Unwrap returns the disk's error.
+func (e *DiskError) Unwrap() error { return e.Err }
 
 // CorruptError tells that what is stored isn't what was written: a damaged file,
 // or an invariant that [DB.Check] found broken.

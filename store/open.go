@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"syscall"
 
@@ -25,14 +27,14 @@ import (
 // Open closes a directory that others may read, and logs it; one that belongs to somebody
 // else it leaves as it is, with a warning.
 //
-// Errors: *[LockedError] names the process that has it open; *[FormatError]
-// tells that a newer release wrote it; *[CorruptError] that a file is damaged or
-// missing. The disk's, when it refuses to write (it is full, or fails): when that happens while Pebble writes what
-// its log has into tables, the directory stays locked for as long as the process lives, since that work can't be ended.
+// Errors: *[LockedError] names the process that has it open. *[FormatError] reports that a newer
+// release wrote it, *[CorruptError] that a file is damaged or missing. If the disk refuses to
+// write, the error wraps the disk's and names how much room is needed. Open may then be called
+// again.
 //
-// When the disk refuses a write later on (it is full, or fails), that write and all
-// after it return the disk's error until the store is opened again; reads go on. One case ends the
-// process: no new log file can be made, since Pebble panics there.
+// If the disk refuses writes later on, because it is full or fails, all writes return a
+// *[DiskError] at once. Reads are not affected. The store tries the disk again by itself, and
+// takes writes again when that succeeds. Nothing that was acknowledged is lost.
 func Open(dir string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	if o.FS == vfs.Default {
@@ -85,9 +87,6 @@ func open(db *DB) (*DB, error) {
 	}
 	db.lock = lock
 	if err := db.start(); err != nil {
-		if stuck := (*stuckError)(nil); errors.As(err, &stuck) {
-			return nil, err // what is left of the opening keeps the lock
-		}
 		return nil, errors.Join(err, unlockDirectory(fs, dir, lock))
 	}
 	return db, nil
@@ -101,20 +100,25 @@ func (db *DB) start() error {
 	if err := checkLogs(db.options.FS, db.path()); err != nil {
 		return db.openFault(err)
 	}
-	p, err := openPebble(db.path(), db.pebbleOptions())
+	db.cache = pebble.NewCache(db.options.Memory)
+	e, err := db.openEngine(false, func(*engine) {})
 	if err != nil {
+		db.cache.Unref()
 		return db.openFault(err)
 	}
-	db.pebble = p
+	db.pebble = e
 	db.closing = make(chan struct{})
 	db.kick = make(chan struct{}, 1)
 	db.queue.wake = make(chan struct{}, 1)
-	err = db.upgrade()
+	// An engine that was cut off from the disk reports no error itself.
+	err = cmp.Or(db.upgrade(), e.disk.refusal())
 	if err == nil {
-		err = db.load()
+		err = db.load(e)
 	}
 	if err != nil {
-		return errors.Join(db.fault(err), p.Close())
+		err = errors.Join(db.startFault(err), e.end())
+		db.cache.Unref()
+		return err
 	}
 	db.background.Add(2)
 	go db.sequence()
@@ -130,23 +134,52 @@ func (db *DB) openFault(err error) error {
 	}
 	var refused syscall.Errno
 	if errors.As(err, &refused) && refused != syscall.ENOENT {
-		return fmt.Errorf("open store %s: %w", db.path(), err)
+		return fmt.Errorf("open store %s: %w%s", db.path(), err, db.need())
 	}
 	return &CorruptError{Dir: db.dir, Detail: "it can't be opened", Err: err}
 }
 
+// startFault is openFault if the disk refused to write, and fault otherwise.
+func (db *DB) startFault(err error) error {
+	if errors.As(err, new(syscall.Errno)) {
+		return db.openFault(err)
+	}
+	return db.fault(err)
+}
+
+// need tells how much room an opening may need.
+func (db *DB) need() string {
+	fs := db.options.FS
+	usage, err := fs.GetDiskUsage(db.path())
+	if err != nil {
+		return "" // this file system doesn't tell
+	}
+	names, err := fs.List(db.path())
+	if err != nil {
+		return ""
+	}
+	var logs int64
+	for _, name := range names {
+		if isLog(name) {
+			if i, err := fs.Stat(fs.PathJoin(db.path(), name)); err == nil {
+				logs += i.Size()
+			}
+		}
+	}
+	return fmt.Sprintf("; up to %d KiB of write-ahead logs are written into tables first, and %d KiB are free", logs>>10, usage.AvailBytes>>10)
+}
+
 // pebbleOptions are what a log-shaped load was measured to be fast with. Memtables count towards
 // the cache's size, so that Memory bounds both.
-func (db *DB) pebbleOptions() *pebble.Options {
+func (db *DB) pebbleOptions(e *engine) *pebble.Options {
 	o := &pebble.Options{
-		FS:                          orderedFS{db.options.FS},
-		Lock:                        db.lock,
+		FS:                          e.disk,
 		FormatMajorVersion:          pebbleFormat,
-		CacheSize:                   db.options.Memory,
+		Cache:                       db.cache,
 		MemTableSize:                uint64(min(max(db.options.Memory/memTableShare, minMemTable), maxMemTable)),
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       compactAtL0,
-		L0StopWritesThreshold:       stopL0,
+		L0StopWritesThreshold:       math.MaxInt, // the sequencer waits itself: see engine
 		LBaseMaxBytes:               baseLevelSize,
 		CompactionConcurrencyRange:  func() (lower, upper int) { return 1, 2 },
 		Logger:                      pebbleLogger{db.options.Logger},
@@ -157,8 +190,8 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			db.options.Logger.Error("a file of the store is damaged", slog.String("path", i.Path), slog.Any("error", i.Details))
 		},
-		BackgroundError: (&repeats{logger: db.options.Logger}).background,
 	}
+	e.listen(o.EventListener)
 	o.TargetFileSizes[0] = firstLevelFile
 	db.busy.window = int(o.MemTableSize) / 2
 	o.Experimental.SpanPolicyFunc = db.busy.span
@@ -169,29 +202,77 @@ func (db *DB) pebbleOptions() *pebble.Options {
 	return o
 }
 
-// load reads catalog and counters, and makes the first view.
-func (db *DB) load() error {
-	v := &view{db: db, snap: db.pebble.NewSnapshot(), catalog: &catalog{
+// load reads catalog and counters from an engine, and makes its first view. Containers and
+// partitions that the current view has stay the same, so that handles to them stay valid.
+func (db *DB) load(e *engine) error {
+	old := db.current
+	v := &view{engine: e, snap: e.NewSnapshot(), catalog: &catalog{
 		databases: map[string]*database{}, containers: map[containerName]*Container{},
 	}}
 	last, err := db.loadCatalog(v)
 	if err != nil {
 		return errors.Join(err, v.snap.Close())
 	}
-	db.clock = newClock(last)
+	if old == nil {
+		db.clock = newClock(last)
+	}
+	v.states = make([]*state, len(db.ledgers))
+	for slot, l := range db.ledgers {
+		if l != nil {
+			v.states[slot] = l.state()
+			l.c.settle(l.meta)
+		}
+	}
+	db.publish(v)
 	for _, l := range db.ledgers {
-		v.states = append(v.states, l.state())
+		if l == nil {
+			continue
+		}
 		for i, p := range l.meta.partitions {
 			p.changed.advance(l.ends[i])
 		}
-		l.c.settle(l.meta)
+		if old != nil {
+			l.c.changed.advance(l.lsn)
+		}
 	}
-	db.publish(v)
+	v.retireFrom(old)
 	return nil
+}
+
+// retireFrom wakes the readers of what the view before has and this one does not.
+func (v *view) retireFrom(old *view) {
+	if old == nil {
+		return
+	}
+	for _, s := range old.states {
+		if s == nil {
+			continue
+		}
+		now, err := v.state(s.c)
+		if err != nil {
+			s.c.changed.retire()
+		}
+		for _, p := range s.meta.partitions {
+			if now == nil || now.meta.byID(p.id) < 0 {
+				p.changed.retire()
+			}
+		}
+	}
+}
+
+// keep gives the partitions of m the signals that the same partitions have in s.
+func (s *state) keep(m *meta) {
+	for _, p := range m.partitions {
+		if i := s.meta.byID(p.id); i >= 0 {
+			p.changed = s.meta.partitions[i].changed
+		}
+	}
 }
 
 // loadCatalog fills v's catalog and the ledgers; last is the last _ts written.
 func (db *DB) loadCatalog(v *view) (last int64, err error) {
+	known := db.resetCatalog()
+	var unseated []*ledger
 	if err := getJSON(v.snap, []byte{spaceNumbers}, &db.numbers); err != nil {
 		return 0, err
 	}
@@ -214,9 +295,13 @@ func (db *DB) loadCatalog(v *view) (last int64, err error) {
 		if err := json.Unmarshal(value, &r); err != nil || len(key) != containerKeySize {
 			return corrupt("container record %x: %v", key, err)
 		}
-		c, l, err := db.loadContainer(v, binary.BigEndian.Uint32(key[1:]), &r, names[r.Database])
+		number := binary.BigEndian.Uint32(key[1:])
+		c, l, err := db.loadContainer(known[number], number, &r, names[r.Database])
 		if err != nil {
 			return err
+		}
+		if known[number] == nil {
+			unseated = append(unseated, l)
 		}
 		v.catalog.containers[containerName{r.Database, r.ID}] = c
 		for i, p := range l.meta.partitions {
@@ -228,10 +313,31 @@ func (db *DB) loadCatalog(v *view) (last int64, err error) {
 		}
 		return nil
 	})
+	for _, l := range unseated {
+		db.seat(l)
+	}
 	return last, err
 }
 
-func (db *DB) loadContainer(v *view, number uint32, r *containerRecord, databaseName string) (*Container, *ledger, error) {
+// resetCatalog empties the sequencer's catalog, and returns the states of the containers that
+// the current view has, by number. Their slots stay theirs.
+func (db *DB) resetCatalog() (known map[uint32]*state) {
+	db.numbers, db.ledgers = numbersRecord{}, nil
+	known = map[uint32]*state{}
+	if db.current == nil {
+		return known
+	}
+	for _, s := range db.current.states {
+		if s != nil {
+			known[s.c.number] = s
+		}
+	}
+	db.ledgers = make([]*ledger, len(db.current.states))
+	return known
+}
+
+// loadContainer makes the container of a record, or takes the one that the state known has.
+func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, databaseName string) (*Container, *ledger, error) {
 	paths, err := parseKeyPaths(r.KeyPaths)
 	if err != nil || databaseName == "" {
 		return nil, nil, corrupt("container %d: database %d (%q), key paths %v: %v", number, r.Database, databaseName, r.KeyPaths, err)
@@ -240,14 +346,19 @@ func (db *DB) loadContainer(v *view, number uint32, r *containerRecord, database
 	if err != nil {
 		return nil, nil, err
 	}
+	l := &ledger{meta: m, ends: make([]int64, len(m.partitions)), grown: make([]growth, len(m.partitions))}
+	if known != nil {
+		known.keep(m)
+		l.c = known.c
+		db.ledgers[l.c.slot] = l
+		return l.c, l, nil
+	}
 	unique, err := parseUniqueKeys(r.UniqueKeys)
 	if err != nil {
 		return nil, nil, corrupt("container %d: %v", number, err)
 	}
-	c := db.newContainer(number, r.Database, databaseName, r.ID, paths, r.Hash, unique)
-	l := &ledger{c: c, meta: m, ends: make([]int64, len(m.partitions)), grown: make([]growth, len(m.partitions))}
-	db.seat(l)
-	return c, l, nil
+	l.c = db.newContainer(number, r.Database, databaseName, r.ID, paths, r.Hash, unique)
+	return l.c, l, nil
 }
 
 func (db *DB) newContainer(number, database uint32, databaseName, id string, paths keyPaths, hash epk.Hash, unique *uniquePolicy) *Container {

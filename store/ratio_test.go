@@ -91,8 +91,10 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := db.pebbleOptions()
-	o.Lock = nil
+	e := &engine{logger: db.options.Logger, progress: make(chan struct{}, 1)}
+	e.disk = newDisk(db.options.FS, false, e.happened)
+	o := db.pebbleOptions(e)
+	o.Cache, o.CacheSize = nil, db.options.Memory
 	if s.raw, err = pebble.Open(t.TempDir(), o); err != nil {
 		t.Fatal(err)
 	}

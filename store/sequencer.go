@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"runtime"
 	"sync"
@@ -113,12 +114,15 @@ func (db *DB) sequence() {
 	defer db.background.Done()
 	g := newGroup(db)
 	var requests []*request
+	defer db.recovery.stop()
 	for open := true; open; {
+		if db.recover() {
+			g = newGroup(db)
+		}
 		requests, open = db.queue.take(requests[:0])
 		if len(requests) == 0 {
-			if open {
-				<-db.queue.wake
-				letWritersQueue()
+			if open && db.idle() {
+				g = newGroup(db)
 			}
 			continue
 		}
@@ -145,9 +149,9 @@ func letWritersQueue() {
 
 // carryOut is one group, from its requests to their answers.
 func (db *DB) carryOut(g *group, requests []*request) {
-	if db.failed != nil {
+	if err := db.unwritable(); err != nil {
 		for _, r := range requests {
-			r.err = db.failed
+			r.err = err
 		}
 		return
 	}
@@ -161,12 +165,28 @@ func (db *DB) carryOut(g *group, requests []*request) {
 		}
 	}
 	if err := g.commit(); err != nil {
-		// What was applied to memory is not on disk: nothing can be written any more.
-		db.failed = db.fault(err)
+		// What was applied to memory may not be on disk.
+		err = db.fail(err)
 		for _, r := range requests {
-			r.err = db.failed
+			r.err = err
 		}
 	}
+}
+
+// unwritable returns the error by which writes are refused now; nil: they are not. It may wait
+// for the engine.
+func (db *DB) unwritable() error {
+	if db.recovery.failed != nil {
+		return db.recovery.failed
+	}
+	err := db.pebble.refusal()
+	switch {
+	case err == nil:
+		return nil
+	case db.pebble.disk.refusal() != nil:
+		return db.fail(err)
+	}
+	return db.refused(err)
 }
 
 // group is the sequencer's working memory, for one group at a time.
@@ -253,9 +273,9 @@ func (g *group) commit() error {
 		return err
 	}
 	snap := db.pebble.NewSnapshot()
-	if err := g.batch.SyncWait(); err != nil {
-		_ = snap.Close()
-		return err
+	err := g.batch.SyncWait()
+	if err = cmp.Or(err, db.pebble.disk.refusal()); err != nil {
+		return errors.Join(err, snap.Close())
 	}
 	db.publish(g.view(snap))
 	for _, l := range g.dirty {
@@ -339,7 +359,7 @@ func (g *group) closeIndex() {
 func (g *group) view(snap *pebble.Snapshot) *view {
 	db := g.db
 	// current is written by this goroutine alone, so it can be read without the lock.
-	v := &view{db: db, snap: snap, catalog: db.current.catalog}
+	v := &view{engine: db.pebble, snap: snap, catalog: db.current.catalog}
 	if g.catalog != nil {
 		v.catalog = g.catalog
 	}

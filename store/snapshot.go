@@ -17,7 +17,7 @@ import (
 //
 // Everything in a view is immutable but its count of readers.
 type view struct {
-	db      *DB
+	engine  *engine // that snap is of
 	snap    *pebble.Snapshot
 	catalog *catalog
 	// states are the containers, each at its slot; nil: the slot is free.
@@ -72,13 +72,13 @@ func (v *view) release() {
 	}
 	// Can't fail: it reports only that it was closed before.
 	_ = v.snap.Close()
-	v.db.views.Done()
+	v.engine.views.Done()
 }
 
 // publish makes v what readers see from now on.
 func (db *DB) publish(v *view) {
 	v.refs.Store(1)
-	db.views.Add(1)
+	v.engine.views.Add(1)
 	db.mu.Lock()
 	old := db.current
 	db.current = v

@@ -74,12 +74,21 @@ func (u *uniqueUpgrade) run() (err error) {
 	err = errors.Join(
 		u.batch.Delete(uniqueProgressKey(u.number), nil),
 		u.batch.Set(containerKey(u.number), record, nil),
-		u.batch.Commit(pebble.Sync),
+		u.commit(pebble.Sync),
 	)
 	if err != nil || u.policy == nil {
 		return err
 	}
 	return u.report(log)
+}
+
+// commit writes the batch. It first waits until the engine takes writes, or returns why it
+// does not: Pebble itself would wait for ever on a full disk.
+func (u *uniqueUpgrade) commit(o *pebble.WriteOptions) error {
+	if err := u.db.pebble.refusal(); err != nil {
+		return err
+	}
+	return u.batch.Commit(o)
 }
 
 // index adds the entries of all documents to the batch, and writes it whenever it has
@@ -114,7 +123,10 @@ func (u *uniqueUpgrade) index() error {
 		if u.batch.Len() < u.limit {
 			continue
 		}
-		if err := errors.Join(u.batch.Set(uniqueProgressKey(u.number), it.Key(), nil), u.batch.Commit(pebble.NoSync)); err != nil {
+		if err := u.batch.Set(uniqueProgressKey(u.number), it.Key(), nil); err != nil {
+			return err
+		}
+		if err := u.commit(pebble.NoSync); err != nil {
 			return err
 		}
 		u.batch.Reset()
