@@ -68,6 +68,9 @@ func (s *Server) runBatch(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := x.enter(forReads); err != nil { // its answer may be much longer than its body
+		return err
+	}
 	b, err := x.readBatch(c, body)
 	if err != nil {
 		return err

@@ -53,6 +53,9 @@ func (s *Server) readChangeFeed(x *exchange) error {
 
 // sendFeed answers with a page of the feed.
 func (x *exchange) sendFeed(c *store.Container, r feed.Request) error {
+	if err := x.enter(forReads); err != nil {
+		return err
+	}
 	buffer := feedBuffers.Get().(*store.PageBuffer) //nolint:errcheck // the pool holds nothing else
 	page, err := c.FeedInto(x.r.Context(), r, buffer)
 	if err != nil {

@@ -120,6 +120,9 @@ func (s *Server) readDocument(x *exchange) error {
 	// If-Match is a condition of writes. Java's change feed processor sends it with the read that is to show who has
 	// changed a lease under it, and a 412 there costs it the lease.
 	o := store.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
+	if err := x.enter(forReads); err != nil {
+		return err
+	}
 	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
 		return c.Read(x.r.Context(), key, id, o)
 	})

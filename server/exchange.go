@@ -64,10 +64,24 @@ type exchange struct {
 	status, substatus int
 	// received is how much of the body has come, which is not what its client says; for metrics.
 	received int64
+
+	// conn is the request's connection; nil: no guard watches it. claim is the memory that is counted for
+	// the request: the connection's, or its own.
+	conn  *guardedConn
+	claim *claim
+	// drained reports whether the body was read to its end, or can't be.
+	drained bool
 }
 
 func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{s: s, w: w, r: r, began: time.Now(), activity: r.Header.Get(wire.HeaderActivityID), lsn: -1, count: -1}
+	if s.budget == nil {
+		x.claim = &unlimited
+	} else if conn, ok := r.Context().Value(guardedKey{}).(*guardedConn); ok && conn.g.b == s.budget {
+		x.conn, x.claim = conn, &conn.claim
+	} else {
+		x.claim = &claim{b: s.budget}
+	}
 	if !plainID(x.activity) {
 		x.activity = newGUID()
 	}
@@ -114,7 +128,7 @@ func (x *exchange) flag(name string) bool { return strings.EqualFold(x.header(na
 // body reads the body of the request, of up to limit bytes.
 func (x *exchange) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limit) }
 
-// bodyIn is body, in the memory of buf if there is enough.
+// bodyIn is body, in the memory of buf if there is enough. The memory is counted before it is taken.
 func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	if encoding := x.header("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, failure(http.StatusUnsupportedMediaType, wire.SubNone,
@@ -123,24 +137,39 @@ func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	if x.r.ContentLength > limit {
 		return nil, tooLarge("the body of the request has %d bytes; at most %d are taken", x.r.ContentLength, limit)
 	}
-	// One allocation where the client says a size that is usual. More is given only to what has
-	// come: a client that says much and sends nothing must not cost much.
-	buf = slices.Grow(buf[:0], int(min(max(x.r.ContentLength, 0), 64<<10)+512))
-	body := http.MaxBytesReader(x.w, x.r.Body, limit)
+	// One allocation where the client announces a usual size. More memory is given only for bytes that have
+	// come: a client that announces much and sends nothing must not cost much.
+	first := int(min(max(x.r.ContentLength, 0), 64<<10) + 512)
+	if err := x.claim.grow(ofBodies, bodyFactor*int64(max(first, cap(buf)))); err != nil {
+		return nil, err
+	}
+	buf = slices.Grow(buf[:0], first)
+	if x.conn != nil {
+		x.conn.begin(phaseBody)
+		defer x.conn.begin(phaseWork)
+	}
 	for {
 		if len(buf) == cap(buf) {
-			buf = slices.Grow(buf, max(cap(buf), 512))
+			more := min(max(cap(buf), 512), int(limit)+512-cap(buf))
+			if announced := int(x.r.ContentLength) + 1 - cap(buf); announced > 0 {
+				more = min(more, announced)
+			}
+			if err := x.claim.grow(ofBodies, bodyFactor*int64(more)); err != nil {
+				return nil, err
+			}
+			buf = slices.Grow(buf, more)
 		}
-		n, err := body.Read(buf[len(buf):cap(buf)])
+		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		x.received = max(x.received, int64(len(buf))) // the body of a held request is read a second time, from memory
-		if errors.Is(err, io.EOF) {
-			return buf, checkText(buf)
-		}
-		if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
+		switch {
+		case int64(len(buf)) > limit:
 			return nil, tooLarge("the body of the request has more than %d bytes", limit)
-		}
-		if err != nil {
+		case errors.Is(err, io.EOF):
+			x.drained = true
+			return buf, checkText(buf)
+		case err != nil:
+			x.drained = true // as far as that is possible
 			return nil, badRequest("the body of the request can't be read: %v", err)
 		}
 	}
@@ -279,6 +308,8 @@ func (x *exchange) start(status, size int) {
 		set("Content-Length", strconv.Itoa(size))
 	}
 	x.status = status
+	x.claim.add(ofAnswers, int64(size))
+	x.leave()
 	x.w.WriteHeader(status)
 }
 
@@ -333,12 +364,15 @@ func (x *exchange) fail(err error) {
 	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*store.DiskError)) {
 		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
 	}
+	x.leave()
+	x.drain()
 	h := x.w.Header()
 	if a.substatus != 0 {
 		h.Set(wire.HeaderSubStatus, strconv.Itoa(a.substatus))
 	}
 	if a.retryAfter > 0 {
 		h.Set(wire.HeaderRetryAfter, strconv.FormatInt(max(a.retryAfter.Milliseconds(), 1), 10))
+		h.Set("Retry-After", strconv.FormatInt(int64((a.retryAfter+time.Second-1)/time.Second), 10)) // for proxies and plain HTTP clients
 	}
 	x.substatus = a.substatus
 	if a.status == http.StatusNotModified {

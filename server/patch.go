@@ -36,6 +36,9 @@ func (s *Server) patchDocument(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := x.enter(forReads); err != nil { // its answer may be much longer than its body
+		return err
+	}
 	paths, err := unpatchable(x, c)
 	if err != nil {
 		return err

@@ -54,6 +54,14 @@ func (x *exchange) query() (*query.Bound, error) {
 	if x.resume != nil && x.op != opQuery {
 		return nil, unsupported("resumeFilter in anything but a query of documents")
 	}
+	if err := x.claim.grow(ofBodies, queryFactor*int64(len(*spec.Query))); err != nil {
+		return nil, err
+	}
+	if len(*spec.Query) > longQuery {
+		if err := x.enter(forSorts); err != nil {
+			return nil, err
+		}
+	}
 	q, err := x.s.queries.parse(*spec.Query)
 	if err != nil {
 		return nil, queryFailure(err)
@@ -114,6 +122,13 @@ func (s *Server) queryDocuments(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	to := forQueries
+	if byKey(run.shape) {
+		to = forSorts
+	}
+	if err := x.enter(to); err != nil {
+		return err
+	}
 	if run.shape.Grouped {
 		err = run.grouped(x.r.Context())
 	} else if len(run.shape.OrderBy) > 0 {
@@ -150,7 +165,7 @@ func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
 	if err != nil {
 		return nil, above(err)
 	}
-	run := &queryRun{c: c, b: b, rows: b.Rows().Until(x.r.Context()), shape: b.Shape(), time: x.s.pageTime(), metrics: queryMetrics{began: time.Now()}}
+	run := &queryRun{c: c, b: b, rows: b.Rows().Until(x.r.Context()), shape: b.Shape(), sortMemory: x.s.budget.sortRows(), time: x.s.pageTime(), metrics: queryMetrics{began: time.Now()}}
 	if sc.key == nil {
 		sc.key = conditionKey(c, b, props.KeyPaths)
 	}

@@ -67,14 +67,14 @@ func (r *queryRun) groups(ctx context.Context) (rows []query.SortedRow, more boo
 	_, err = r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
 		err := r.rows.Each(item.Body, func() bool {
 			groups.Add()
-			if groups.Size() > maxSortMemory {
-				groups.Shrink(maxSortMemory / 2)
+			if groups.Size() > r.sortMemory {
+				groups.Shrink(r.sortMemory / 2)
 			}
-			return groups.Size() <= maxSortMemory
+			return groups.Size() <= r.sortMemory
 		})
-		if err == nil && groups.Size() > maxSortMemory {
+		if err == nil && groups.Size() > r.sortMemory {
 			err = badRequest("one row of this query takes more than %d bytes of memory before it is done: "+
-				"use fewer aggregates in one query, MIN and MAX of something shorter, or count fewer different values", maxSortMemory)
+				"use fewer aggregates in one query, MIN and MAX of something shorter, or count fewer different values", r.sortMemory)
 		}
 		return true, err
 	})

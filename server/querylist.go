@@ -61,7 +61,10 @@ func (x *exchange) queryList(all []resource) ([]resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape, eval := b.Shape(), b.Rows().Until(x.r.Context())
+	if err := x.enter(forSorts); err != nil {
+		return nil, err
+	}
+	shape, eval, most := b.Shape(), b.Rows().Until(x.r.Context()), x.s.budget.sortRows()
 	if shape.NoSource {
 		all = []resource{{body: []byte("{}")}}
 	}
@@ -80,13 +83,13 @@ func (x *exchange) queryList(all []resource) ([]resource, error) {
 				rows = append(rows, resource{key: key, body: bytes.Clone(row)})
 				held += len(key) + len(row) + listRowOverhead
 			}
-			return held+groups.Size() <= maxSortMemory
+			return held+groups.Size() <= most
 		})
 		if err != nil {
 			return nil, evaluationFailure(err)
 		}
-		if held+groups.Size() > maxSortMemory {
-			return nil, badRequest("the rows of this query take more than %d bytes: join fewer arrays, or select less", maxSortMemory)
+		if held+groups.Size() > most {
+			return nil, badRequest("the rows of this query take more than %d bytes: join fewer arrays, or select less", most)
 		}
 	}
 	if shape.Grouped {

@@ -39,7 +39,9 @@ type queryRun struct {
 	// which had a place on the page were dropped for their size.
 	unhurried, shortened bool
 	position             queryPosition
-	metrics              queryMetrics
+	// sortMemory bounds what the rows of a page, and the keys of rows that are skipped, may take while they are sorted or grouped, in bytes.
+	sortMemory int
+	metrics    queryMetrics
 	// time is how long a page is looked for; late tells that it is over.
 	time time.Duration
 	late bool
@@ -161,7 +163,7 @@ func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (mor
 	}
 }
 
-// maxSortMemory bounds what the rows of a page, and the keys of rows that are skipped, may take while they are sorted or grouped.
+// maxSortMemory is the most that queryRun.sortMemory can be.
 const maxSortMemory = 32 << 20
 
 // sorted answers a query with ORDER BY: a page costs a scan of the range. The rows that OFFSET skips are counted in a scan of their own,
@@ -217,15 +219,15 @@ func (r *queryRun) sort(ctx context.Context, keep int, last *query.Position, who
 		at.Key = key
 		s.Add(at, row)
 		at.Row++
-		if s.Size() <= maxSortMemory {
+		if s.Size() <= r.sortMemory {
 			return true
 		}
 		if !whole {
 			tooMuch = badRequest("OFFSET %d skips rows whose sort keys take more than %d bytes of memory: go on from the continuation "+
-				"of a page instead (x-ms-continuation)", r.position.skip, maxSortMemory)
+				"of a page instead (x-ms-continuation)", r.position.skip, r.sortMemory)
 			return false
 		}
-		s.Shrink(maxSortMemory / 2)
+		s.Shrink(r.sortMemory / 2)
 		r.shortened = true
 		return true
 	}

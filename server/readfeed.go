@@ -28,6 +28,9 @@ func (s *Server) readDocuments(x *exchange) error {
 	if r.MaxItems, err = x.maxItems(); err != nil {
 		return err
 	}
+	if err := x.enter(forReads); err != nil {
+		return err
+	}
 	page, err := c.Items(x.r.Context(), r)
 	if err != nil {
 		return above(err)

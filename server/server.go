@@ -46,6 +46,12 @@ type Options struct {
 	// answered 400 with sub-status 1004 and its plan, by which SDKs ask each partition and merge; code that
 	// works with an SDK then works in the service.
 	ServeAllQueries bool
+	// MemoryLimit bounds the memory, in bytes, that all requests hold together: headers (see [Server.Guard]), bodies, answers that wait for
+	// their readers, and the work of reads and queries. A request for which there is no room is answered 429 with
+	// x-ms-retry-after-ms. The store's memory is not part of it. At least [MinMemoryLimit]. Default: there is no limit.
+	MemoryLimit int64
+	// MaxConnections bounds the connections of [Server.Guard]. Beyond it, the one that rests longest is closed. Default: there is no limit.
+	MaxConnections int
 	// Logger gets a line per request at debug level, and what goes wrong at error
 	// level. Default: none.
 	Logger *slog.Logger
@@ -53,6 +59,9 @@ type Options struct {
 	// and request units; documents and partitions of each container. Default: none.
 	Metrics metric.MeterProvider
 }
+
+// MinMemoryLimit is the smallest [Options.MemoryLimit], in bytes: a document of the largest size fits into its share for bodies.
+const MinMemoryLimit = 32 << 20
 
 // withDefaults fills in what was left out.
 func (o Options) withDefaults() Options {
@@ -77,6 +86,8 @@ type Server struct {
 	routes routeIndex
 	// queries are those that were parsed.
 	queries queryCache
+	// budget bounds the memory of all requests; nil: nothing does.
+	budget *budget
 	// pages is the time of a page of a query in tests; zero: maxScan.
 	pages time.Duration
 	// issuer is nil where there is none.
@@ -103,6 +114,13 @@ func New(db *store.DB, o Options) (*Server, error) {
 	if o.Partitions < 0 || o.Partitions > store.MaxPartitions {
 		return nil, fmt.Errorf("server: Partitions is %d; it can be 1 to %d", o.Partitions, store.MaxPartitions)
 	}
+	if o.MemoryLimit < 0 || o.MemoryLimit > 0 && o.MemoryLimit < MinMemoryLimit {
+		return nil, fmt.Errorf("server: MemoryLimit is %d; it is at least %d bytes, or 0 for no limit", o.MemoryLimit, MinMemoryLimit)
+	}
+	if o.MaxConnections < 0 {
+		return nil, fmt.Errorf("server: MaxConnections is %d; it is positive, or 0 for no limit", o.MaxConnections)
+	}
+	s.budget = newBudget(o.MemoryLimit)
 	if o.Versions < 0 || o.Versions%time.Minute != 0 {
 		return nil, fmt.Errorf("server: Versions is %s; it is a whole number of minutes", o.Versions)
 	}
@@ -144,6 +162,14 @@ func (s *Server) Operations() []string {
 // Faults are the faults that the server injects; none at first.
 func (s *Server) Faults() *Faults { return &s.faults }
 
+// InFlight returns how many bytes the requests under way hold, as Options.MemoryLimit counts them; 0 without a limit.
+func (s *Server) InFlight() int64 {
+	if s.budget == nil {
+		return 0
+	}
+	return s.budget.inFlight()
+}
+
 // Drain lets go of the requests that a fault or a frozen partition holds, with 503, because the server is
 // to end. They would keep it from that, see [http.Server.RegisterOnShutdown].
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
@@ -154,6 +180,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	counted := &countingWriter{ResponseWriter: w}
 	x := newExchange(s, counted, r)
 	defer func() { s.metrics.record(x, counted.n) }()
+	defer x.leave()
+	defer func() { // the headers are in memory until the connection's next request
+		x.claim.release(ofBodies)
+		x.claim.release(ofAnswers)
+	}()
 	defer func() {
 		if p := recover(); p != nil {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {

@@ -20,6 +20,8 @@ type Options struct {
 	// memtables together. Default: 128 MiB for [Open], 16 MiB for [OpenMemory];
 	// never less than 4 MiB.
 	Memory int64
+	// MaxOpenFiles is how many of the store's tables may be open at a time. Some 20 further files are. If zero, 1,000 is used.
+	MaxOpenFiles int
 	// PurgeInterval is the time between two rounds of the background work that
 	// removes expired items and versions past their retention. Neither is ever
 	// shown, purged or not. Default: 1 s; -1: no background work.
@@ -70,7 +72,8 @@ type DB struct {
 	options Options
 	id      string
 	lock    *pebble.Lock
-	cache   *pebble.Cache // of all engines
+	cache   *pebble.Cache     // of all engines
+	files   *pebble.FileCache // of all engines; nil: each has one of its own
 	clock   *clock
 	queue   queue
 
@@ -113,7 +116,7 @@ func (db *DB) Close() error {
 	db.current.release()
 	err := db.pebble.end()
 	db.retiring.Wait()
-	db.cache.Unref()
+	db.releaseCaches()
 	return errors.Join(err, unlockDirectory(db.options.FS, db.path(), db.lock))
 }
 

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -100,10 +101,10 @@ func (db *DB) start() error {
 	if err := checkLogs(db.options.FS, db.path()); err != nil {
 		return db.openFault(err)
 	}
-	db.cache = pebble.NewCache(db.options.Memory)
+	db.makeCaches()
 	e, err := db.openEngine(false, func(*engine) {})
 	if err != nil {
-		db.cache.Unref()
+		db.releaseCaches()
 		return db.openFault(err)
 	}
 	db.pebble = e
@@ -117,13 +118,30 @@ func (db *DB) start() error {
 	}
 	if err != nil {
 		err = errors.Join(db.startFault(err), e.end())
-		db.cache.Unref()
+		db.releaseCaches()
 		return err
 	}
 	db.background.Add(2)
 	go db.sequence()
 	go db.clean()
 	return nil
+}
+
+// makeCaches makes the caches that all engines share.
+func (db *DB) makeCaches() {
+	db.cache = pebble.NewCache(db.options.Memory)
+	if n := db.options.MaxOpenFiles; n > 0 {
+		// Pebble's own MaxOpenFiles is never less than some 70.
+		db.files = pebble.NewFileCache(min(runtime.GOMAXPROCS(0), n), n)
+	}
+}
+
+// releaseCaches drops the store's references to the caches.
+func (db *DB) releaseCaches() {
+	db.cache.Unref()
+	if db.files != nil {
+		db.files.Unref()
+	}
 }
 
 // openFault is fault for an error of opening: what isn't the system's refusal is
@@ -176,6 +194,7 @@ func (db *DB) pebbleOptions(e *engine) *pebble.Options {
 		FS:                          e.disk,
 		FormatMajorVersion:          pebbleFormat,
 		Cache:                       db.cache,
+		FileCache:                   db.files,
 		MemTableSize:                uint64(min(max(db.options.Memory/memTableShare, minMemTable), maxMemTable)),
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       compactAtL0,

@@ -79,7 +79,9 @@ written) and printed; or use --tls off. The data directory can be read by its ow
 	flags.StringVar(&cfg.PublicEndpoint, "public-endpoint", "", "`URL` that clients reach the server by (default: the one they asked for)")
 	flags.StringArrayVar(&cfg.Hosts, "host", nil, "`name` that clients reach the server by, beside localhost, IP addresses and --public-endpoint; may be repeated")
 	flags.IntVar(&cfg.Partitions, "partitions", 1, "physical partitions of a new container, at least")
-	flags.IntVar(&cfg.Cache, "cache", serve.DefaultCache, "memory in `MiB` for documents that were read or just written: reads of what fits are several times as fast")
+	flags.IntVar(&cfg.Cache, "cache", 0, "memory in `MiB` for documents that were read or just written: reads of what fits are several times as fast (default: 128, or an eighth of --memory-limit if that is less)")
+	flags.IntVar(&cfg.Memory, "memory-limit", 0, "memory in `MiB` that the process may use; requests beyond it are answered 429 (default: four fifths of the control group's limit, or half of the machine's memory)")
+	flags.IntVar(&cfg.MaxHeader, "max-header", serve.DefaultMaxHeader, "longest line and headers of a request in `KiB`, answered 431 beyond")
 	flags.BoolVar(&cfg.EnforceThroughput, "enforce-throughput", false, "answer 429 when a container's own throughput is used up; a database's, which its containers share, bounds nothing")
 	flags.DurationVar(&cfg.Versions, "keep-versions", 0, "`time` (whole minutes) that containers keep all versions which don't say it: for all versions and deletes mode (default: none)")
 	flags.BoolVar(&cfg.ServeAllQueries, "serve-all-queries", false,

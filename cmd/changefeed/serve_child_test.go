@@ -28,8 +28,15 @@ type server struct {
 // that many callers.
 func startServe(t *testing.T, connections int, args ...string) *server {
 	t.Helper()
+	return startServeAs(t, connections, func(*exec.Cmd) {}, args...)
+}
+
+// startServeAs is startServe of a process that change prepares.
+func startServeAs(t *testing.T, connections int, change func(*exec.Cmd), args ...string) *server {
+	t.Helper()
 	s := &server{log: &strings.Builder{}, out: make(chan error, 1)}
 	s.cmd = process(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--tls", "off"}, args...)...)
+	change(s.cmd)
 	s.cmd.Stderr = s.log
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {

@@ -29,6 +29,9 @@ const (
 	headerTime = 10 * time.Second
 	answerTime = time.Minute
 	idleTime   = 2 * time.Minute
+	maxHeader  = 16 << 10
+	// maxConnections leaves file descriptors and memory to whatever the command does.
+	maxConnections = 8
 )
 
 // Add adds the flag --metrics.
@@ -69,6 +72,7 @@ func Open(ctx context.Context, address string) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	listener = listen.AtMost(listener, maxConnections)
 	return &Endpoint{provider: sdk.NewMeterProvider(sdk.WithReader(exporter)), registry: registry, listener: listener}, nil
 }
 
@@ -108,7 +112,7 @@ func (e *Endpoint) Serve(logger *slog.Logger) (stop func()) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(e.registry, promhttp.HandlerOpts{}))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, WriteTimeout: answerTime, IdleTimeout: idleTime}
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

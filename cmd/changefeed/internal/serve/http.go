@@ -24,19 +24,33 @@ const (
 	// idleTime is how long a connection without a request is kept: longer than any SDK
 	// keeps one in its pool, so that the client closes it, and never at the moment of a request.
 	idleTime = 5 * time.Minute
-	// headerBytes bounds a request's line and headers: an ETag, a key, a session token of all
-	// partitions and a continuation are the large ones.
-	headerBytes = 256 << 10
 )
+
+// limits are the limits of a server that its configuration sets.
+type limits struct {
+	// drain is how long requests that are under way may take when the server ends.
+	drain time.Duration
+	// header bounds a request's line and headers, in bytes: an ETag, a key, a session token of all
+	// partitions and a continuation are the large ones.
+	header int
+}
+
+// httpSlack is how many bytes of headers http.Server takes beyond its MaxHeaderBytes.
+const httpSlack = 4 << 10
+
+// guard is a handler that watches the connections of its server.
+type guard interface {
+	Guard(h *http.Server, l net.Listener) net.Listener
+}
 
 // drainer is a handler that holds requests, and can be told to let go of them.
 type drainer interface{ Drain() }
 
 // serveHTTP serves until ctx ends. Then no connection is accepted any more, the requests under way
-// get the time drain, and what is left of them is cut off. It speaks HTTP/1.1 only:
+// get the time bounds.drain, and what is left of them is cut off. It speaks HTTP/1.1 only:
 // that is what the SDKs speak with a gateway, a dropped connection means one request there, and a
 // slow client can be told from the others by its connection.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, drain time.Duration, logger *slog.Logger) error {
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, bounds limits, logger *slog.Logger) error {
 	// Requests outlive ctx: they get to their end while the server drains.
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -44,7 +58,7 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, drain time.D
 		Handler:           paced(h),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
-		MaxHeaderBytes:    headerBytes,
+		MaxHeaderBytes:    bounds.header - httpSlack,
 		Protocols:         new(http.Protocols),
 		BaseContext:       func(net.Listener) context.Context { return base },
 		// Handshakes that fail, and garbage: the client's affair, so at debug level.
@@ -52,6 +66,9 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, drain time.D
 	}
 	srv.Protocols.SetHTTP1(true)
 	srv.DisableGeneralOptionsHandler = true // OPTIONS * is the handler's, too: nothing is answered without a signature
+	if g, ok := h.(guard); ok {
+		l = g.Guard(srv, l)
+	}
 	if d, ok := h.(drainer); ok {
 		srv.RegisterOnShutdown(d.Drain)
 	}
@@ -62,12 +79,12 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, drain time.D
 		return fmt.Errorf("accept connections: %w", err)
 	case <-ctx.Done():
 	}
-	logger.Info("ending: no new connections; waiting for requests under way", "at most", drain)
-	wait, cancel := context.WithTimeout(base, drain)
+	logger.Info("ending: no new connections; waiting for requests under way", "at most", bounds.drain)
+	wait, cancel := context.WithTimeout(base, bounds.drain)
 	defer cancel()
 	err := srv.Shutdown(wait)
 	if errors.Is(err, context.DeadlineExceeded) {
-		logger.Warn("requests were cut off: they took longer than the drain time", "drain", drain)
+		logger.Warn("requests were cut off: they took longer than the drain time", "drain", bounds.drain)
 		cut()
 		err = srv.Close()
 	}

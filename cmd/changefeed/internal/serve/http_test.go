@@ -24,7 +24,9 @@ func serveInBubble(t *testing.T, h http.HandlerFunc) (dial func() net.Conn, stop
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serveHTTP(ctx, l, h, 10*time.Second, slog.New(slog.DiscardHandler)) }()
+	go func() {
+		ended <- serveHTTP(ctx, l, h, limits{10 * time.Second, headerBytes}, slog.New(slog.DiscardHandler))
+	}()
 	dial = func() net.Conn {
 		c, err := n.Dial(t.Context(), "tcp", "a:1")
 		if err != nil {

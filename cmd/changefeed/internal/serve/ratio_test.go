@@ -66,7 +66,7 @@ func rate(t testing.TB, h http.Handler, plainly bool) rated {
 			ended <- srv.Serve(l)
 			return
 		}
-		ended <- serveHTTP(ctx, l, h, time.Second, slog.New(slog.DiscardHandler))
+		ended <- serveHTTP(ctx, l, h, limits{time.Second, headerBytes}, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -53,8 +54,14 @@ type Config struct {
 	Hosts []string
 	// Partitions is how many physical partitions a new container has at least.
 	Partitions int
-	// Cache is how much memory the store may use for blocks that were read and for what isn't in files yet, in MiB. 0: [DefaultCache].
+	// Cache is how much memory the store may use for blocks that were read and for what isn't in files yet, in MiB. It is at
+	// most half of Memory. 0: [DefaultCache], or an eighth of Memory if that is less.
 	Cache int
+	// Memory is how much memory the process may use, in MiB, without the documents of a store in memory. 0: four fifths of the control
+	// group's limit, or half of the machine's memory, or GOMEMLIMIT if that is less.
+	Memory int
+	// MaxHeader bounds a request's line and headers, in KiB. 0: [DefaultMaxHeader].
+	MaxHeader int
 	// EnforceThroughput answers 429 when a container's own throughput is used up.
 	EnforceThroughput bool
 	// ServeAllQueries answers queries over a whole container that SDKs otherwise have to ask of each partition and merge.
@@ -81,6 +88,13 @@ const (
 
 // DefaultCache is Config.Cache where nobody says more.
 const DefaultCache = 128
+
+// DefaultMaxHeader is Config.MaxHeader where nobody says more, in KiB. The headers that SDKs send fit into it: the longest continuation, key and
+// token, and a session token of more than a thousand partitions.
+const DefaultMaxHeader = 64
+
+// The bounds of Config.MaxHeader.
+const minMaxHeader, maxMaxHeader = 16, 1024
 
 // The bounds of Config.Cache: what a store needs at least, and a TiB.
 const minCache, maxCache = 4, 1 << 20
@@ -125,6 +139,9 @@ func (c Config) validate() error {
 	}
 	if c.Cache != 0 && (c.Cache < minCache || c.Cache > maxCache) {
 		return refuse("--cache is %d: it is %d to %d (MiB)", c.Cache, minCache, maxCache)
+	}
+	if c.MaxHeader != 0 && (c.MaxHeader < minMaxHeader || c.MaxHeader > maxMaxHeader) {
+		return refuse("--max-header is %d: it is %d to %d (KiB)", c.MaxHeader, minMaxHeader, maxMaxHeader)
 	}
 	if c.PublicEndpoint != "" {
 		u, err := url.Parse(c.PublicEndpoint)
@@ -191,7 +208,16 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err := c.exposed(listener.Addr()); err != nil {
 		return err
 	}
-	db, err := c.open(logger)
+	memory, err := c.memory(systemMemory(os.DirFS("/")))
+	if err != nil {
+		return err
+	}
+	descriptors, err := planDescriptors(descriptorLimit())
+	if err != nil {
+		return err
+	}
+	defer memory.collect()()
+	db, err := c.open(logger, memory, descriptors)
 	if err != nil {
 		return err
 	}
@@ -201,6 +227,10 @@ func Run(ctx context.Context, c Config) (err error) {
 		Issuer:     c.issuer(),
 		Partitions: c.Partitions, EnforceThroughput: c.EnforceThroughput, Versions: c.Versions,
 		ServeAllQueries: c.ServeAllQueries, Logger: logger,
+		MemoryLimit: memory.requests, MaxConnections: memory.connections(),
+	}
+	if descriptors.connections > 0 {
+		o.MaxConnections = min(o.MaxConnections, descriptors.connections)
 	}
 	b := banner{Config: c, address: listener.Addr()}
 	m, err := metrics.Open(ctx, c.Metrics)
@@ -224,12 +254,24 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err := b.write(c.Out); err != nil {
 		return fmt.Errorf("print the endpoint: %w", err)
 	}
-	return serveHTTP(ctx, listener, c.checkHosts(handler, b.address), c.Drain, logger)
+	defer startReclaim(ctx, handler)()
+	return serveHTTP(ctx, listener, c.checkHosts(handler, b.address), limits{drain: c.Drain, header: cmp.Or(c.MaxHeader, DefaultMaxHeader) << 10}, logger)
+}
+
+// startReclaim runs reclaim until stop is called, which waits for its end.
+func startReclaim(ctx context.Context, s *server.Server) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		reclaim(ctx, s.InFlight, collectAll)
+	}()
+	return func() { cancel(); <-done }
 }
 
 // open opens the store.
-func (c Config) open(logger *slog.Logger) (*store.DB, error) {
-	o := store.Options{Memory: int64(cmp.Or(c.Cache, DefaultCache)) << 20, IgnoreThroughput: !c.EnforceThroughput, Logger: logger}
+func (c Config) open(logger *slog.Logger, m memoryPlan, d descriptorPlan) (*store.DB, error) {
+	o := store.Options{Memory: m.cache, MaxOpenFiles: d.tables, IgnoreThroughput: !c.EnforceThroughput, Logger: logger}
 	if c.Data == "" {
 		return store.OpenMemory(o)
 	}

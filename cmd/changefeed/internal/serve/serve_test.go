@@ -155,6 +155,25 @@ func TestServedEndpointKeyAndCertificateAreThoseOfTheBanner(t *testing.T) {
 	}
 }
 
+func TestPlainHTTPAgainstTLSIsAnsweredInPlainText(t *testing.T) {
+	r := start(t, Config{TLS: selfSigned})
+	u, err := url.Parse(r.values["endpoint"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := write(conn, "GET / HTTP/1.1\r\nHost: s\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(conn); err != nil || !strings.Contains(string(said), "400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.") {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
 func TestServedDataStayAndBelongToOneProcess(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, Config{TLS: selfSigned, Data: dir})

@@ -25,6 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // slowAddress is where the servers of these tests listen.
 const slowAddress = "server:80"
 
+// headerBytes is the default bound of headers.
+const headerBytes = DefaultMaxHeader << 10
+
 // largeAnswer is longer than what the buffers of a connection take.
 const largeAnswer = 4 << 20
 
@@ -65,7 +68,9 @@ func serveSlow(t *testing.T, test func(t *testing.T, dial func() net.Conn)) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
-		go func() { served <- serveHTTP(ctx, l, h, time.Second, slog.New(slog.DiscardHandler)) }()
+		go func() {
+			served <- serveHTTP(ctx, l, h, limits{time.Second, headerBytes}, slog.New(slog.DiscardHandler))
+		}()
 		dial := func() net.Conn {
 			c, err := network.Dial(t.Context(), "tcp", slowAddress)
 			if err != nil {

@@ -1,0 +1,71 @@
+package serve
+
+import (
+	"bufio"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// The longest headers that an SDK sends. All at once they are one request, which no SDK sends.
+func TestTheLongestHeadersOfSDKsFit(t *testing.T) {
+	const (
+		name = 255 // characters of a database's, a container's or an item's id
+		// A sort key of a continuation, and a position among documents: an effective partition key and an id in UTF-8.
+		sortKey  = 2<<10 + 16
+		position = 128 + 4*name
+		// A partition key of 2 KB, each character of which the SDKs of Go and JavaScript write as 12 (two escapes).
+		partitionKey = 2 << 10 / 4 * 12
+		// A token of Microsoft Entra ID; one with 200 groups, which is the most, has some 10 KB.
+		token = 16 << 10
+		// Partitions of which a query over the container has session tokens. The HTTP clients of the SDKs of JavaScript, Java, Python and .NET
+		// take answers with headers of 16 to 64 KB by default, so those never have longer tokens to send.
+		partitions = 1000
+	)
+	var session []string
+	for n := range partitions {
+		session = append(session, wire.SessionToken(fmt.Sprint(n), 1<<32+int64(n)))
+	}
+	x := func(n int) string { return strings.Repeat("x", n) }
+	request := "POST /dbs/" + strings.Repeat("%F0%9F%8C%8D", name) + "/colls/" + x(name) + "/docs HTTP/1.1\r\nHost: s\r\n" +
+		"Authorization: type%3Daad%26ver%3D1.0%26sig%3D" + x(token) + "\r\n" +
+		wire.HeaderSessionToken + ": " + strings.Join(session, ",") + "\r\n" +
+		wire.HeaderContinuation + ": o~abcdefghijk=~9223372036854775807~9223372036854775807~~" + x(base64.RawURLEncoding.EncodedLen(max(sortKey, position))) + "~abcdef\r\n" +
+		wire.HeaderPartitionKey + `: ["` + x(partitionKey) + "\"]\r\n" +
+		"If-None-Match: \"" + x(64) + "\"\r\nUser-Agent: " + x(512) + "\r\n" + strings.Repeat("x-ms-other: "+x(64)+"\r\n", 30) + "Content-Length: 0\r\n\r\n"
+	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
+		t.Helper()
+		c := dial()
+		if err := write(c, request); err != nil {
+			t.Fatal(err)
+		}
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || a.StatusCode != http.StatusOK {
+			t.Fatalf("a request with headers of %d bytes: %v, %v", len(request), a, err)
+		}
+		_ = a.Body.Close()
+	})
+}
+
+func TestTheBoundOfHeadersIsKept(t *testing.T) {
+	serveSlow(t, func(t *testing.T, dial func() net.Conn) {
+		t.Helper()
+		for _, k := range []struct {
+			size int
+			want string
+		}{{headerBytes - 1<<10, "HTTP/1.1 200"}, {headerBytes + 1<<10, "HTTP/1.1 431"}} {
+			c := dial()
+			text := "GET / HTTP/1.1\r\nHost: s\r\nX: "
+			go func() { _ = write(c, text+strings.Repeat("x", k.size-len(text)-4)+"\r\n\r\n") }()
+			if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, k.want) {
+				t.Errorf("%d bytes of headers: %q, %v", k.size, line, err)
+			}
+			_ = c.Close()
+		}
+	})
+}

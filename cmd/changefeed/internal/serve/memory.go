@@ -1,0 +1,220 @@
+package serve
+
+import (
+	"context"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/server"
+)
+
+// The memory of a server: how much it may take in all, and what for.
+
+const (
+	mib = 1 << 20
+	// The default of Config.Memory is a share of what there is. A control group is taken to be for the server alone; a machine is not.
+	groupShare   = 0.8
+	machineShare = 0.5
+	// unknownMemory is taken for the machine's memory where the system doesn't report it.
+	unknownMemory = 4 << 30
+	// minMemory is the least Config.Memory, in MiB.
+	minMemory = 128
+	// ownMemory is what an idle server takes: its program, its goroutines, its metrics.
+	ownMemory = 48 * mib
+	// outsideGo is what Go's runtime doesn't manage of it: the program, and memory that C's allocator keeps.
+	outsideGo = 52 * mib
+	// cacheShare is the part of the memory that the store's cache may take by default, maxCacheShare by Config.Cache.
+	cacheShare, maxCacheShare = 8, 2
+	// garbageFactor is how much memory a byte in use takes, with the garbage that is not collected yet.
+	garbageFactor = 2
+	// connectionShare is the part of the memory that idle connections may take, and connectionMemory what one takes: its goroutine, its
+	// buffers, its TLS state.
+	connectionShare  = 8
+	connectionMemory = 64 << 10
+)
+
+// memoryPlan divides a server's memory. Its fields are in bytes.
+type memoryPlan struct {
+	// limit is all of it.
+	limit int64
+	// cache is the store's, requests that of all requests.
+	cache, requests int64
+}
+
+// memory plans the memory of a server for which a system has so much by default.
+func (c Config) memory(system int64) (memoryPlan, error) {
+	p := memoryPlan{limit: int64(c.Memory) * mib, cache: int64(c.Cache) * mib}
+	if p.limit == 0 {
+		p.limit = max(system, minMemory*mib)
+		if p.cache > p.limit/maxCacheShare {
+			return p, refuse("--cache %d is more than half of the memory that the server may use (%d MiB): choose a smaller --cache, or give --memory-limit",
+				c.Cache, p.limit/mib)
+		}
+	}
+	if p.limit < minMemory*mib || p.limit > maxCache*mib {
+		return p, refuse("--memory-limit is %d: it is %d to %d (MiB)", c.Memory, minMemory, maxCache)
+	}
+	if p.cache > p.limit/maxCacheShare {
+		return p, refuse("--cache %d is more than half of --memory-limit %d: choose a smaller cache, or a larger limit", c.Cache, c.Memory)
+	}
+	if p.cache == 0 {
+		p.cache = min(DefaultCache*mib, p.limit/cacheShare)
+	}
+	p.requests = (p.limit - p.cache - ownMemory) / garbageFactor
+	if p.requests < server.MinMemoryLimit {
+		return p, refuse("--memory-limit %d leaves too little for requests beside --cache %d: choose a cache of at most %d, or a larger limit",
+			p.limit/mib, p.cache/mib, (p.limit-ownMemory-garbageFactor*server.MinMemoryLimit)/mib)
+	}
+	return p, nil
+}
+
+// connections returns how many connections the plan has memory for.
+func (p memoryPlan) connections() int {
+	return int(min(p.limit/connectionShare/connectionMemory, math.MaxInt32))
+}
+
+// collect has Go's garbage collector keep to the plan, unless GOMEMLIMIT is set. undo restores what was before.
+func (p memoryPlan) collect() (undo func()) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return func() {}
+	}
+	managed := p.limit - outsideGo
+	if cacheOutsideGo() {
+		managed -= p.cache * 3 / 2 // C's allocator takes about half as much again
+	}
+	before := debug.SetMemoryLimit(managed)
+	return func() { debug.SetMemoryLimit(before) }
+}
+
+// cacheOutsideGo reports whether the store's cache is not in Go's heap, as where the program was built with cgo.
+func cacheOutsideGo() bool {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return false
+	}
+	for _, s := range info.Settings {
+		if s.Key == "CGO_ENABLED" {
+			return s.Value == "1"
+		}
+	}
+	return false
+}
+
+// systemMemory returns the default of Config.Memory, in bytes: a share of the control group's limit or of the machine's memory, and GOMEMLIMIT if
+// that is less. root is the root of the file system.
+func systemMemory(root fs.FS) int64 {
+	n := int64(machineShare * unknownMemory)
+	machine, known := machineMemory(root)
+	if known {
+		n = int64(machineShare * float64(machine))
+	}
+	if group, ok := groupMemory(root); ok && (!known || group < machine) {
+		n = int64(groupShare * float64(group))
+	}
+	return min(n, debug.SetMemoryLimit(-1))
+}
+
+// machineMemory reads the machine's memory, in bytes.
+func machineMemory(root fs.FS) (n int64, ok bool) {
+	text, err := fs.ReadFile(root, "proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, found := strings.CutPrefix(line, "MemTotal:"); found {
+			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kb << 10, err == nil
+		}
+	}
+	return 0, false
+}
+
+// groupMemory reads the least memory limit of the process's control group and of those above it, in bytes: of version 2, or of
+// version 1. ok is false if there is none.
+func groupMemory(root fs.FS) (n int64, ok bool) {
+	text, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0, false
+	}
+	n = math.MaxInt64
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, path
+		if len(parts) != 3 {
+			continue
+		}
+		mount, file := "sys/fs/cgroup", "memory.max"
+		if parts[1] != "" {
+			mount, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+			if !containsController(parts[1], "memory") {
+				continue
+			}
+		}
+		// In a container the path may be the host's. What is not there is passed, up to the mount, which is the container's.
+		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
+			limit, err := fs.ReadFile(root, path.Join(mount, at, file))
+			if err == nil {
+				if v, err := strconv.ParseInt(strings.TrimSpace(string(limit)), 10, 64); err == nil && v > 0 { // "max" is no number
+					n = min(n, v)
+				}
+			}
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return n, n != math.MaxInt64
+}
+
+// containsController reports whether a controller is in a list with commas.
+func containsController(list, name string) bool {
+	for c := range strings.SplitSeq(list, ",") {
+		if c == name {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	// reclaimEvery is how often a server looks whether memory can be given back, and reclaimPause the least time between two collections for it.
+	reclaimEvery = time.Second
+	reclaimPause = 5 * time.Second
+	// reclaimBytes is the least that is worth it.
+	reclaimBytes = 16 * mib
+)
+
+// reclaim gives memory back to the system when requests have ended that held much of it. A server at rest would keep it for minutes: garbage
+// is collected when as much again is in use, or every two minutes. inFlight returns what requests hold, in bytes; collect
+// collects garbage and gives it back. It returns when ctx ends.
+func reclaim(ctx context.Context, inFlight func() int64, collect func()) {
+	ticker := time.NewTicker(reclaimEvery)
+	defer ticker.Stop()
+	var most int64
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := inFlight()
+		most = max(most, now)
+		if most-now < reclaimBytes || now > most/2 || time.Since(last) < reclaimPause {
+			continue
+		}
+		collect()
+		most, last = inFlight(), time.Now()
+	}
+}
+
+// collectAll collects garbage, that of pools too, and gives it back to the system.
+func collectAll() {
+	debug.FreeOSMemory() // moves the content of pools aside
+	debug.FreeOSMemory() // collects it
+}

@@ -1,0 +1,56 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// fewFiles has a command run in a process that may have so many files open.
+func fewFiles(cmd *exec.Cmd, files int) {
+	cmd.Args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files), cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+}
+
+// TestIdleConnectionsLeaveFileDescriptorsToTheStore proves that connections cannot take the store's descriptors: without one for its
+// log, a store ends its process.
+func TestIdleConnectionsLeaveFileDescriptorsToTheStore(t *testing.T) {
+	s := startServeAs(t, 1, func(cmd *exec.Cmd) { fewFiles(cmd, 64) }, "--data", t.TempDir(), "--cache", "4", "--metrics", "127.0.0.1:0")
+	container, err := s.Make(t.Context(), "shop", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(s.Endpoint, "http://")
+	idle := make([]net.Conn, 200)
+	for n := range idle {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle[n] = c
+	}
+	text := strings.Repeat("x", 500<<10)
+	for n := range 16 { // several memtables: files are written and opened
+		if err := s.Put(t.Context(), container, "p", fmt.Sprintf(`{"id":"%d","pk":"p","text":%q}`, n, text)); err != nil {
+			t.Fatalf("write %d: %v", n, err)
+		}
+	}
+	for _, c := range idle { // the server's end would wait for those that it still has
+		_ = c.Close()
+	}
+	s.stop(t)
+}
+
+func TestServeRefusesTooFewFileDescriptors(t *testing.T) {
+	cmd := process(t, "serve", "--listen", "127.0.0.1:0", "--tls", "off", "--memory")
+	fewFiles(cmd, 63)
+	cmd.Env = append(cmd.Env, "GOTRACEBACK=none")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "cannot serve with 63 open files; raise the limit to at least 64") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,452 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/memnet"
+	"github.com/changefeed-go/changefeed/internal/wire"
+)
+
+// guarded is a server on a network in memory, watched by its guard.
+type guarded struct {
+	*testServer
+	dial func() net.Conn
+}
+
+// guardedServer runs a test in fake time against a server with a container. At the end, nothing may be counted any more.
+func guardedServer(t *testing.T, o Options, test func(t *testing.T, g guarded)) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, o).withOrders()
+		var network memnet.Network
+		const address = "server:80"
+		l, err := network.Listen(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &http.Server{Handler: ts, ReadHeaderTimeout: time.Minute}
+		served := make(chan error, 1)
+		l = ts.Guard(h, l)
+		go func() { served <- h.Serve(l) }()
+		test(t, guarded{ts, func() net.Conn {
+			c, err := network.Dial(t.Context(), "tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			return c
+		}})
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute) // http.Server leaves clients some time to read
+		if n := ts.InFlight(); n != 0 {
+			t.Errorf("%d bytes are counted after the end of all connections", n)
+		}
+		if ts.budget != nil && len(ts.budget.reads)+len(ts.budget.queries)+len(ts.budget.sorts) != 0 {
+			t.Error("a place in a lane was not given back")
+		}
+	})
+}
+
+// write sends a signed request whose body may be longer than what is sent of it.
+func (g guarded) write(c net.Conn, method, path string, h headers, body string, announced int) {
+	g.t.Helper()
+	r := g.request(method, path, h, "")
+	var head strings.Builder
+	fmt.Fprintf(&head, "%s %s HTTP/1.1\r\nHost: s\r\nContent-Length: %d\r\n", method, path, max(announced, len(body)))
+	if err := r.Header.Write(&head); err != nil {
+		g.t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, head.String()+"\r\n"+body); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// reply is an answer that was read.
+type reply struct {
+	status int
+	header http.Header
+	text   string
+}
+
+// answer reads an answer.
+func (g guarded) answer(c net.Conn) reply {
+	g.t.Helper()
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	body, err := io.ReadAll(a.Body)
+	if err = errors.Join(err, a.Body.Close()); err != nil {
+		g.t.Fatal(err)
+	}
+	return reply{a.StatusCode, a.Header, string(body)}
+}
+
+// wants checks an answer's status. 429 is a refusal for lack of memory.
+func (g guarded) wants(a reply, status int) {
+	g.t.Helper()
+	if a.status != status {
+		g.t.Errorf("%d %.200s, want %d", a.status, a.text, status)
+	}
+	if ms, s := a.header.Get(wire.HeaderRetryAfter), a.header.Get("Retry-After"); status == http.StatusTooManyRequests && (ms != "1000" || s != "1") {
+		g.t.Errorf("x-ms-retry-after-ms %q, Retry-After %q; want 1000 and 1", ms, s)
+	}
+}
+
+// largeDocument is a document of about so many bytes.
+func largeDocument(id string, size int) string {
+	return fmt.Sprintf(`{"id":%q,"pk":"p","text":%q}`, id, strings.Repeat("x", size))
+}
+
+func TestStalledBodiesAreBoundedAndGiveWay(t *testing.T) {
+	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
+		document := largeDocument("1", 1900<<10)
+		for range 50 {
+			g.write(g.dial(), "POST", orders+"/docs", pk(`["p"]`), document[:1<<20], len(document))
+			synctest.Wait()
+		}
+		if n := g.budget.used[ofBodies].Load(); n > MinMemoryLimit/bodyShare || n < 1<<20 {
+			g.t.Errorf("%d bytes are counted for stalled bodies", n)
+		}
+		good := g.dial()
+		g.write(good, "POST", orders+"/docs", pk(`["p"]`), document, 0)
+		g.wants(g.answer(good), http.StatusTooManyRequests)
+		time.Sleep(stallTime)
+		for _, want := range []int{http.StatusTooManyRequests, http.StatusCreated} { // the refusal cuts off the stalled ones
+			g.write(good, "POST", orders+"/docs", pk(`["p"]`), document, 0)
+			g.wants(g.answer(good), want)
+			synctest.Wait()
+		}
+	})
+}
+
+func TestHeadersAreBoundedFromTheFirstByteAndGiveWay(t *testing.T) {
+	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
+		var many strings.Builder
+		many.WriteString("GET / HTTP/1.1\r\nHost: s\r\n")
+		for n := 0; many.Len() < 60<<10; n++ {
+			fmt.Fprintf(&many, "%x:\r\n", n)
+		}
+		refused := 0
+		for range 20 {
+			c := g.dial()
+			if _, err := io.WriteString(c, many.String()); err != nil {
+				g.t.Fatal(err)
+			}
+			synctest.Wait()
+			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+			if b, err := io.ReadAll(c); err == nil || len(b) > 0 {
+				if !strings.HasPrefix(string(b), "HTTP/1.1 429 ") || !strings.Contains(string(b), "\r\nx-ms-retry-after-ms: 1000\r\nRetry-After: 1\r\n") {
+					g.t.Errorf("%q", b)
+				}
+				refused++
+			}
+			if n := g.budget.used[ofHeaders].Load(); n > MinMemoryLimit/headerShare {
+				g.t.Errorf("%d bytes are counted for headers", n)
+			}
+		}
+		if refused == 0 || g.InFlight() == 0 {
+			g.t.Errorf("%d of 20 connections were refused; %d bytes are counted", refused, g.InFlight())
+		}
+		time.Sleep(stallTime)
+		for n := range 2 { // the first request may be the one whose refusal cuts off the stalled ones
+			c := g.dial()
+			g.write(c, "GET", orders, headers{"X-Long": strings.Repeat("x", 20<<10)}, "", 0)
+			if a := g.answer(c); a.status == http.StatusOK {
+				break
+			} else if n == 1 {
+				g.t.Errorf("%d %s", a.status, a.text)
+			}
+		}
+	})
+}
+
+func TestUnreadAnswersAreBoundedAndGiveWay(t *testing.T) {
+	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
+		for n := range 3 {
+			g.must("POST", orders+"/docs", pk(`["p"]`), largeDocument(fmt.Sprint(n), 1900<<10))
+		}
+		for range 30 {
+			g.write(g.dial(), "GET", orders+"/docs", headers{wire.HeaderAIM: wire.AIMIncremental, wire.HeaderMaxItemCount: "-1"}, "", 0)
+			synctest.Wait()
+		}
+		if n := g.budget.used[ofAnswers].Load(); n > MinMemoryLimit/answerShare+6<<20 {
+			g.t.Errorf("%d bytes are counted for answers that nobody reads", n)
+		}
+		good := g.dial()
+		read := func(want int) {
+			g.write(good, "GET", orders+"/docs/1", pk(`["p"]`), "", 0)
+			g.wants(g.answer(good), want)
+		}
+		read(http.StatusTooManyRequests)
+		// A write that is done is answered, whatever waits to be read.
+		g.write(good, "POST", orders+"/docs", pk(`["p"]`), largeDocument("4", 10), 0)
+		g.wants(g.answer(good), http.StatusCreated)
+		time.Sleep(stallTime)
+		read(http.StatusTooManyRequests) // cuts off those who don't read
+		synctest.Wait()
+		read(http.StatusOK)
+	})
+}
+
+func TestAClosedConnectionGivesItsMemoryBack(t *testing.T) {
+	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
+		for n := range 3 {
+			g.must("POST", orders+"/docs", pk(`["p"]`), largeDocument(fmt.Sprint(n), 1900<<10))
+		}
+		body, page, header := g.dial(), g.dial(), g.dial()
+		g.write(body, "POST", orders+"/docs", pk(`["p"]`), strings.Repeat("x", 1<<20), 2<<20)
+		g.write(page, "GET", orders+"/docs", headers{wire.HeaderAIM: wire.AIMIncremental}, "", 0)
+		if _, err := io.WriteString(header, "GET / HTTP/1.1\r\nX: "+strings.Repeat("x", 20<<10)); err != nil {
+			g.t.Fatal(err)
+		}
+		synctest.Wait()
+		for of := range classes {
+			if g.budget.used[of].Load() < 20<<10 {
+				g.t.Errorf("class %d counts %d bytes", of, g.budget.used[of].Load())
+			}
+		}
+		for _, c := range []net.Conn{body, page, header} {
+			_ = c.Close()
+		}
+		time.Sleep(time.Second) // http.Server keeps the headers of a request that failed for half a second
+		if n := g.InFlight(); n != 0 {
+			g.t.Errorf("%d bytes are counted behind closed connections", n)
+		}
+	})
+}
+
+func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
+	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
+		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
+		g.budget.sorts <- struct{}{} // a sort that takes long
+		sorted := func(c net.Conn) {
+			g.write(c, "POST", orders+"/docs", together(pk(`["p"]`), queryHeaders()), `{"query":"SELECT * FROM c ORDER BY c.id"}`, 0)
+		}
+		c, began := g.dial(), time.Now()
+		sorted(c)
+		g.wants(g.answer(c), http.StatusTooManyRequests)
+		if after := time.Since(began); after != laneWait {
+			g.t.Errorf("refused after %s, not %s", after, laneWait)
+		}
+		gone := g.dial()
+		sorted(gone)
+		synctest.Wait()
+		_ = gone.Close() // who leaves waits no longer
+		g.write(c, "POST", orders+"/docs", together(pk(`["p"]`), queryHeaders()), `{"query":"SELECT * FROM c WHERE c.id = '1'"}`, 0)
+		g.wants(g.answer(c), http.StatusOK)
+		sorted(c)
+		time.Sleep(time.Second)
+		<-g.budget.sorts
+		g.wants(g.answer(c), http.StatusOK)
+	})
+}
+
+func TestAnswersThatBeganMeanwhileEndAWaitForALane(t *testing.T) {
+	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
+		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
+		for range cap(g.budget.reads) {
+			g.budget.reads <- struct{}{}
+		}
+		c := g.dial()
+		g.write(c, "GET", orders+"/docs/1", pk(`["p"]`), "", 0)
+		synctest.Wait()
+		g.budget.used[ofAnswers].Add(MinMemoryLimit / answerShare)
+		for range cap(g.budget.reads) {
+			<-g.budget.reads
+		}
+		g.wants(g.answer(c), http.StatusTooManyRequests)
+		g.budget.used[ofAnswers].Add(-MinMemoryLimit / answerShare)
+	})
+}
+
+func TestASortWithLittleMemoryFindsAllRows(t *testing.T) {
+	ts := newTestServer(t, Options{MemoryLimit: MinMemoryLimit}).withOrders()
+	const documents = 30
+	for n := range documents {
+		ts.must("POST", orders+"/docs", pk(`["p"]`), largeDocument(fmt.Sprint(n), 250<<10))
+	}
+	h := together(pk(`["p"]`), queryHeaders(), headers{wire.HeaderMaxItemCount: "-1"})
+	seen, last := 0, ""
+	for page := 0; page == 0 || last != ""; page++ {
+		a := ts.must("POST", orders+"/docs", h.with(wire.HeaderContinuation, last), `{"query":"SELECT * FROM c ORDER BY c.id"}`)
+		seen += strings.Count(string(a.body), `"_rid":`) - 1
+		last = a.header.Get(wire.HeaderContinuation)
+		if page > documents {
+			t.Fatal("the pages have no end")
+		}
+	}
+	if seen != documents {
+		t.Errorf("%d rows of %d", seen, documents)
+	}
+	if n := ts.InFlight(); n != 0 {
+		t.Errorf("%d bytes are counted after all requests", n)
+	}
+}
+
+func TestWhatCanNeverFitIsRefusedForGood(t *testing.T) {
+	ts := newTestServer(t, Options{MemoryLimit: MinMemoryLimit}).withOrders()
+	text := `{"query":"SELECT * FROM c WHERE c.id != '` + strings.Repeat("x", 1<<20) + `'"}`
+	ts.do("POST", orders+"/docs", together(pk(`["p"]`), queryHeaders()), text).want(413).wantBody("--memory-limit")
+}
+
+func TestConnectionsBeyondTheLimitReplaceTheLongestResting(t *testing.T) {
+	guardedServer(t, Options{MaxConnections: 3}, func(_ *testing.T, g guarded) {
+		busy := g.dial()
+		g.write(busy, "POST", orders+"/docs", pk(`["p"]`), `{"id":"1",`, 50)
+		synctest.Wait()
+		first := g.dial()
+		synctest.Wait()
+		second := g.dial()
+		g.write(second, "GET", orders, nil, "", 0)
+		g.answer(second)
+		third := g.dial()
+		g.write(third, "GET", orders, nil, "", 0)
+		g.wants(g.answer(third), http.StatusOK)
+		if _, err := first.Read(make([]byte, 1)); err == nil {
+			g.t.Error("the connection that rested longest was kept")
+		}
+		if _, err := io.WriteString(busy, `"pk":"p"}`+strings.Repeat(" ", 31)); err != nil {
+			g.t.Error(err)
+		}
+		g.wants(g.answer(busy), http.StatusCreated)
+		g.write(second, "GET", orders, nil, "", 0)
+		g.wants(g.answer(second), http.StatusOK)
+	})
+}
+
+func TestConnectionsBeyondTheLimitAreClosedWhereAllAreBusy(t *testing.T) {
+	guardedServer(t, Options{MaxConnections: 1}, func(_ *testing.T, g guarded) {
+		busy := g.dial()
+		g.write(busy, "POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"`, 19)
+		synctest.Wait()
+		if _, err := g.dial().Read(make([]byte, 1)); err == nil {
+			g.t.Error("a connection beyond the limit was kept")
+		}
+		if _, err := io.WriteString(busy, `}`); err != nil {
+			g.t.Error(err)
+		}
+		g.wants(g.answer(busy), http.StatusCreated)
+	})
+}
+
+func TestAHandshakeHasTheTimeOfHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{})
+		var network memnet.Network
+		l, err := network.Listen("server:443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &http.Server{Handler: ts, ReadHeaderTimeout: 10 * time.Second}
+		l = ts.Guard(h, tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: make([]tls.Certificate, 1)}))
+		served := make(chan error, 1)
+		go func() { served <- h.Serve(l) }()
+		c, err := network.Dial(t.Context(), "tcp", "server:443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if n, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("%d bytes were answered to silence", n)
+		}
+		if after := time.Since(began); after != h.ReadHeaderTimeout {
+			t.Errorf("a client that says nothing was cut off after %s", after)
+		}
+		_ = c.Close()
+		_ = h.Close()
+		<-served
+	})
+}
+
+func TestMemoryLimitThatIsTooSmallIsRefusedByName(t *testing.T) {
+	ts := newTestServer(t, Options{})
+	for _, o := range []Options{{MemoryLimit: MinMemoryLimit - 1}, {MemoryLimit: -1}, {MaxConnections: -1}} {
+		if _, err := New(ts.db, o); err == nil || !strings.Contains(err.Error(), "MemoryLimit") && !strings.Contains(err.Error(), "MaxConnections") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func TestRefusedBodiesAreReadToTheirEnd(t *testing.T) {
+	guardedServer(t, Options{}, func(_ *testing.T, g guarded) {
+		const long = 50 << 20
+		part := strings.Repeat("x", 1<<20)
+		for _, c := range []struct {
+			path string
+			h    headers
+			want int
+		}{
+			{orders + "/docs", pk(`["p"]`), 413},
+			{orders + "/docs", together(pk(`["p"]`), transaction), 413},
+			{orders + "/docs", queryHeaders(), 413},
+			{orders + "/docs", headers{"Authorization": "type%3Dmaster%26ver%3D1.0%26sig%3DAAAA"}, 401},
+			{"/dbs/none/colls/none/docs", pk(`["p"]`), 404},
+		} {
+			conn := g.dial()
+			g.write(conn, "POST", c.path, c.h, "", long)
+			for range long / len(part) { // this client reads only after it has written
+				if _, err := io.WriteString(conn, part); err != nil {
+					g.t.Fatalf("%s: %v", c.path, err)
+				}
+			}
+			g.wants(g.answer(conn), c.want)
+			// The connection is as good as before.
+			g.write(conn, "GET", orders, nil, "", 0)
+			g.wants(g.answer(conn), http.StatusOK)
+		}
+	})
+}
+
+func TestRefusalsWaitOnlyForBodiesThatCome(t *testing.T) {
+	guardedServer(t, Options{}, func(_ *testing.T, g guarded) {
+		for _, c := range []struct {
+			what, expect string
+			announced    int
+			after        time.Duration
+		}{
+			{"a client that waits for 100 Continue", "100-continue", 5 << 20, 0},
+			{"a body that is not worth it", "", maxDrained + 1, 0},
+			{"a body that stops", "", 5 << 20, drainSilence},
+		} {
+			conn, began := g.dial(), time.Now()
+			h := pk(`["p"]`)
+			if c.expect != "" {
+				h = h.with("Expect", c.expect)
+			}
+			g.write(conn, "POST", orders+"/docs", h, "", c.announced)
+			g.wants(g.answer(conn), http.StatusRequestEntityTooLarge)
+			if after := time.Since(began); after != c.after {
+				g.t.Errorf("%s: answered after %s, not %s", c.what, after, c.after)
+			}
+		}
+	})
+}
+
+func TestAWaitForALaneEndsWithItsRequest(t *testing.T) {
+	ts := newTestServer(t, Options{MemoryLimit: MinMemoryLimit})
+	ctx, cancel := context.WithCancel(t.Context())
+	x := newExchange(ts.Server, nil, ts.request("GET", "/", nil, "").WithContext(ctx))
+	for range cap(ts.budget.sorts) {
+		ts.budget.sorts <- struct{}{}
+	}
+	cancel()
+	if err := x.enter(forSorts); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,326 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"container/list"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A guard watches the connections of a server: it counts the headers that they send to the budget, keeps their number
+// within Options.MaxConnections, and cuts off stalled ones when the budget has no room.
+
+const (
+	// headerLine is how many bytes a header line takes in memory beside its text.
+	headerLine = 300
+	// progressBytes is how much a connection has to move within stallTime, or it counts as stalled.
+	progressBytes = 16 << 10
+	stallTime     = 2 * time.Second
+	// relieveEvery is the least time between two searches for stalled connections.
+	relieveEvery = 100 * time.Millisecond
+	// writePart is how much of an answer is written at once: progress is seen from one part to the next.
+	writePart = 256 << 10
+	// refusalTime bounds what is done for a connection whose headers are refused.
+	refusalTime = time.Second
+)
+
+// Guard makes h and the returned listener, which replaces l, count the connections and their headers to
+// Options.MemoryLimit and Options.MaxConnections. Without it, the limit covers bodies, answers and queries only. It sets h.ConnState
+// and h.ConnContext. l may be a TLS listener. It is called before h serves, and h serves the returned listener.
+func (s *Server) Guard(h *http.Server, l net.Listener) net.Listener {
+	g := &guard{Listener: l, b: s.budget, most: s.o.MaxConnections, header: cmp.Or(h.ReadHeaderTimeout, h.ReadTimeout)}
+	h.ConnState = g.changed
+	h.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, guardedKey{}, guardedOf(c))
+	}
+	if s.budget != nil {
+		s.budget.relieve = g.relieve
+	}
+	return g
+}
+
+// guardedKey is the context key of a request's *guardedConn.
+type guardedKey struct{}
+
+type guard struct {
+	net.Listener
+	b    *budget
+	most int
+	// header bounds the TLS handshake; 0: nothing does.
+	header time.Duration
+
+	mu sync.Mutex // guards the rest
+	// all are the connections; resting are those that have no request under way, the longest resting one first.
+	all     map[*guardedConn]struct{}
+	resting list.List
+	// relieved is when stalled connections were last searched for.
+	relieved time.Time
+}
+
+// Accept accepts a connection. Beyond the limit, the connection that rests longest is closed for it; where
+// none rests, the new one is.
+func (g *guard) Accept() (net.Conn, error) {
+	for {
+		accepted, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &guardedConn{Conn: accepted, g: g}
+		c.claim.b = g.b
+		if oldest, ok := g.admit(c); !ok {
+			c.cut()
+			continue
+		} else if oldest != nil {
+			oldest.cut()
+		}
+		if t, ok := accepted.(*tls.Conn); ok {
+			return &guardedTLS{guardedConn: c, tls: t}, nil
+		}
+		return c, nil
+	}
+}
+
+// admit registers a connection. oldest, if it isn't nil, is to be closed for it. ok is false if there is no room.
+func (g *guard) admit(c *guardedConn) (oldest *guardedConn, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.all == nil {
+		g.all = map[*guardedConn]struct{}{}
+	}
+	if g.most > 0 && len(g.all) >= g.most {
+		front := g.resting.Front()
+		if front == nil {
+			return nil, false
+		}
+		oldest = front.Value.(*guardedConn) //nolint:errcheck // the list holds nothing else
+		g.forget(oldest)
+	}
+	g.all[c] = struct{}{}
+	c.rest = g.resting.PushBack(c)
+	return oldest, true
+}
+
+// forget removes a connection. g.mu is held.
+func (g *guard) forget(c *guardedConn) {
+	delete(g.all, c)
+	if c.rest != nil {
+		g.resting.Remove(c.rest)
+		c.rest = nil
+	}
+}
+
+// changed is the http.Server's ConnState.
+func (g *guard) changed(conn net.Conn, state http.ConnState) {
+	c := guardedOf(conn)
+	switch state {
+	case http.StateActive: // the headers are complete
+		c.begin(phaseWork)
+	case http.StateIdle:
+		c.claim.releaseAll()
+		c.begin(phaseHeaders)
+	case http.StateClosed, http.StateHijacked:
+		c.claim.releaseAll()
+	case http.StateNew:
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch _, known := g.all[c]; {
+	case state == http.StateClosed || state == http.StateHijacked:
+		g.forget(c)
+	case !known: // it is being closed for another one
+	case state == http.StateActive && c.rest != nil:
+		g.resting.Remove(c.rest)
+		c.rest = nil
+	case state == http.StateIdle && c.rest == nil:
+		c.rest = g.resting.PushBack(c)
+	}
+}
+
+// relieve cuts off the connections whose clients are stalled and hold memory.
+func (g *guard) relieve() {
+	g.mu.Lock()
+	now := time.Now()
+	if now.Sub(g.relieved) < relieveEvery {
+		g.mu.Unlock()
+		return
+	}
+	g.relieved = now
+	var stalled []*guardedConn
+	for c := range g.all {
+		if c.stalled(now) {
+			stalled = append(stalled, c)
+		}
+	}
+	g.mu.Unlock()
+	for _, c := range stalled {
+		c.cut()
+	}
+}
+
+// What a connection's client is waited for.
+const (
+	phaseHeaders = iota
+	phaseWork    // nothing
+	phaseBody
+)
+
+// guardedConn is a connection that a guard watches.
+type guardedConn struct {
+	net.Conn
+	g *guard
+	// claim is the memory of the connection's request.
+	claim claim
+	// rest is the connection's place among those that rest; nil: it does not. g.mu guards it.
+	rest *list.Element
+
+	phase   atomic.Int32
+	writing atomic.Bool
+	// moved is when the connection last moved progressBytes, or a phase or a write began; since counts the bytes from then on.
+	moved atomic.Int64 // Unix time in nanoseconds
+	since atomic.Int64
+}
+
+// guardedOf returns the connection that a guard made.
+func guardedOf(c net.Conn) *guardedConn {
+	switch c := c.(type) {
+	case *guardedConn:
+		return c
+	case *guardedTLS:
+		return c.guardedConn
+	}
+	return nil
+}
+
+// begin begins a phase.
+func (c *guardedConn) begin(phase int32) {
+	c.phase.Store(phase)
+	c.mark()
+}
+
+func (c *guardedConn) mark() {
+	c.since.Store(0)
+	c.moved.Store(time.Now().UnixNano())
+}
+
+func (c *guardedConn) progress(n int) {
+	if c.since.Add(int64(n)) >= progressBytes {
+		c.mark()
+	}
+}
+
+// stalled reports whether the connection holds much memory and its client doesn't move.
+func (c *guardedConn) stalled(now time.Time) bool {
+	return (c.writing.Load() || c.phase.Load() != phaseWork) && c.claim.size() >= progressBytes &&
+		now.UnixNano()-c.moved.Load() >= int64(stallTime)
+}
+
+// cut closes the connection without waiting for anything.
+func (c *guardedConn) cut() {
+	raw := c.Conn
+	if t, ok := raw.(*tls.Conn); ok {
+		raw = t.NetConn()
+	}
+	_ = raw.Close() // whoever uses it gets the error
+}
+
+// Read counts headers while they come.
+func (c *guardedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	if c.phase.Load() != phaseHeaders {
+		c.progress(n)
+		return n, err
+	}
+	if c.claim.held[ofHeaders].Load() == 0 {
+		c.mark()
+	}
+	c.progress(n)
+	size := int64(n + headerLine*bytes.Count(p[:n], []byte{'\n'}))
+	if failed := c.claim.grow(ofHeaders, size); failed != nil {
+		c.refuse()
+		return 0, &net.OpError{Op: "read", Net: "tcp", Err: failed} // http.Server answers nothing to it
+	}
+	return n, err
+}
+
+// refuse answers a request whose headers have no room, and gives its client a moment to read the answer.
+func (c *guardedConn) refuse() {
+	c.claim.releaseAll()
+	body := `{"code":"TooManyRequests","message":"` + errBusy.message + `"}`
+	_ = c.SetDeadline(time.Now().Add(refusalTime))
+	_, err := io.WriteString(c.Conn, "HTTP/1.1 429 Too Many Requests\r\nx-ms-retry-after-ms: "+
+		strconv.FormatInt(busyRetry.Milliseconds(), 10)+"\r\nRetry-After: "+strconv.Itoa(int(busyRetry.Seconds()))+
+		"\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+	if err = errors.Join(err, c.CloseWrite()); err == nil {
+		_, _ = io.Copy(io.Discard, c.Conn) // until the client is gone, or the time is over
+	}
+}
+
+// Write writes in parts, so that a client that reads can be told from one that doesn't.
+func (c *guardedConn) Write(p []byte) (written int, err error) {
+	c.mark()
+	c.writing.Store(true)
+	defer c.writing.Store(false)
+	for {
+		part := p[written:min(len(p), written+writePart)]
+		n, err := c.Conn.Write(part)
+		written += n
+		c.progress(n)
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// CloseWrite ends what the client reads, and leaves it time to do so.
+func (c *guardedConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
+
+// guardedTLS is a guardedConn over TLS.
+type guardedTLS struct {
+	*guardedConn
+	tls *tls.Conn
+}
+
+// ConnectionState carries out the handshake. http.Server calls it before it reads the first request, on the connection's own goroutine. Of a
+// *tls.Conn it would carry out the handshake itself, but that is behind the guard.
+func (c *guardedTLS) ConnectionState() tls.ConnectionState {
+	if c.g.header > 0 {
+		_ = c.tls.SetDeadline(time.Now().Add(c.g.header)) // an error is the connection's end
+	}
+	err := c.tls.Handshake() //nolint:noctx // the deadline bounds it, and nobody asks for the context
+	var plain tls.RecordHeaderError
+	if errors.As(err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader) {
+		_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+	}
+	if err != nil {
+		c.cut()
+	}
+	_ = c.tls.SetDeadline(time.Time{})
+	return c.tls.ConnectionState()
+}
+
+// looksLikeHTTP reports whether a TLS record's header is the beginning of a request in plain HTTP.
+func looksLikeHTTP(header [5]byte) bool {
+	switch string(header[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET":
+		return true
+	}
+	return false
+}
