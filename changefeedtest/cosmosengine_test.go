@@ -96,6 +96,7 @@ func TestSimulationOverHTTP(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sc := newScenario(seed)
 				sc.offset, sc.rate, sc.clockless = 0, 0, false
+				sc.refuses = false // the server serves every start time
 				e := newCosmosEngine(t, sc.partitions, sc.mode)
 				if sc.dialect == lease.JavaLatestVersion { // what the checker looks at are documents, and handleChanges' have no ranges
 					e.dialect = sc.dialect

@@ -218,7 +218,7 @@ func TestLagTellsInALineWhyALeaseCantBeRead(t *testing.T) {
 		if !strings.Contains(printed.Text(), "unread: ") {
 			continue
 		}
-		if !strings.HasPrefix(printed.Text(), "0 ") || !strings.Contains(printed.Text(), "the account answers 404: ") {
+		if !strings.HasPrefix(printed.Text(), "0 ") || !strings.Contains(printed.Text(), "the account answers 404/1003: ") {
 			t.Errorf("lease 0 is %q", printed.Text())
 		}
 		if !printed.Scan() || !strings.HasPrefix(printed.Text(), "1 ") {
@@ -276,7 +276,7 @@ func TestLagOfAProcessorWithoutLeasesIsShownAndFails(t *testing.T) {
 	s.edit(func(db *store.DB) { s.put(db, codec.Marker()) })
 	args := []string{"lag", "--data", s.dir, "--database", "shop", "--container", "orders", "--processor", "away"}
 	code, out, errOut := command(t, args...)
-	if code != exitFailed || !strings.Contains(out, "0 leases, 0 owned") || !strings.Contains(errOut, `leases of processor "away": not found; check its name`) {
+	if code != exitFailed || !strings.Contains(out, "0 leases, 0 live") || !strings.Contains(errOut, `leases of processor "away": not found; check its name`) {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 	code, out, _ = command(t, append(args, "--json")...)

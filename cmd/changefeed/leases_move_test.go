@@ -221,7 +221,7 @@ func TestLeasesAtTheStartAreNamedByTheirTokens(t *testing.T) {
 	if code, out, errOut := s.run("release", "--processor", "-FF", "--all"); code != exitFailed || !strings.Contains(errOut, `of the processor "-FF"`) {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
-	if code, out, errOut := s.run("release", "-x"); code != exitUsage || !strings.Contains(errOut, "unknown shorthand flag") {
+	if code, out, errOut := s.run("release", "-x"); code != exitUsage || !strings.Contains(errOut, "there is no flag -x") {
 		t.Errorf("status %d: %s%s", code, out, errOut)
 	}
 }
