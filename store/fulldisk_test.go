@@ -35,6 +35,11 @@ func newSmallDisk(room int64) *smallDisk {
 	return d
 }
 
+// GetDiskUsage returns the room that is left.
+func (d *smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: uint64(max(0, d.room.Load()-d.used()))}, nil
+}
+
 type smallFile struct {
 	vfs.File
 	d *smallDisk
@@ -215,10 +220,12 @@ func TestStoreOnAFullDiskIsClosedAndOpenedAgain(t *testing.T) {
 				db, err := store.Open("db", store.Options{FS: disk, PurgeInterval: -1})
 				used := disk.used()
 				for tries := 0; err != nil && tries < 5; tries++ {
-					if !errors.Is(err, syscall.ENOSPC) {
+					if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "opening the store may need ") {
 						t.Errorf("opened on a full disk: %v", err)
 					}
-					db, err = store.Open("db", store.Options{FS: disk, PurgeInterval: -1})
+					if db, err = store.Open("db", store.Options{FS: disk, PurgeInterval: -1}); err == nil {
+						t.Error("an opening has failed that would have succeeded if it had gone on")
+					}
 				}
 				if err != nil {
 					if now := disk.used(); now > used+8<<10 {
@@ -239,6 +246,14 @@ func TestStoreOnAFullDiskIsClosedAndOpenedAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Whichever small file a full disk refuses first, the error names the room that is needed.
+func TestOpenOnADiskWithoutRoomNamesTheRoom(t *testing.T) {
+	_, err := store.Open("db", store.Options{FS: newSmallDisk(0), PurgeInterval: -1})
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "may need 64 KiB, ") || !strings.Contains(err.Error(), " 0 KiB are free") {
+		t.Errorf("opened on a disk without room: %v", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func open(db *DB) (*DB, error) {
 	}
 	lock, err := lockDirectory(fs, dir)
 	if err != nil {
-		return nil, err
+		return nil, db.withNeed(err)
 	}
 	db.lock = lock
 	if err := db.start(); err != nil {
@@ -96,13 +96,13 @@ func open(db *DB) (*DB, error) {
 // start opens the files of a locked directory and starts the sequencer.
 func (db *DB) start() error {
 	if err := checkFormat(db.options.FS, db.path()); err != nil {
-		return err
+		return db.withNeed(err)
 	}
 	if err := checkLogs(db.options.FS, db.path()); err != nil {
 		return db.openFault(err)
 	}
 	db.makeCaches()
-	e, err := db.openEngine(false, func(*engine) {})
+	e, err := db.openFirst()
 	if err != nil {
 		db.releaseCaches()
 		return db.openFault(err)
@@ -125,6 +125,21 @@ func (db *DB) start() error {
 	go db.sequence()
 	go db.clean()
 	return nil
+}
+
+// openFirst opens the first engine. An opening that fails on a full disk may have written
+// some logs into tables and deleted them, so it is tried again while it makes room.
+func (db *DB) openFirst() (*engine, error) {
+	for {
+		before, _ := db.logSize() // without it the error is returned
+		e, err := db.openEngine(false, func(*engine) {})
+		if !errors.Is(err, syscall.ENOSPC) {
+			return e, err
+		}
+		if after, listErr := db.logSize(); listErr != nil || after >= before {
+			return e, err
+		}
+	}
 }
 
 // makeCaches makes the caches that all engines share.
@@ -152,7 +167,7 @@ func (db *DB) openFault(err error) error {
 	}
 	var refused syscall.Errno
 	if errors.As(err, &refused) && refused != syscall.ENOENT {
-		return fmt.Errorf("open store %s: %w%s", db.path(), err, db.need())
+		return db.withNeed(fmt.Errorf("open store %s: %w", db.path(), err))
 	}
 	return &CorruptError{Dir: db.dir, Detail: "it can't be opened", Err: err}
 }
@@ -165,26 +180,39 @@ func (db *DB) startFault(err error) error {
 	return db.fault(err)
 }
 
-// need tells how much room an opening may need.
-func (db *DB) need() string {
+// openReserve is the room that an opening takes beside that of the logs: a few small files.
+const openReserve = 64 << 10
+
+// withNeed adds to the error of a full disk how much room an opening may need.
+func (db *DB) withNeed(err error) error {
 	fs := db.options.FS
-	usage, err := fs.GetDiskUsage(db.path())
-	if err != nil {
-		return "" // this file system doesn't tell
+	if !errors.Is(err, syscall.ENOSPC) {
+		return err
 	}
+	usage, usageErr := fs.GetDiskUsage(db.path())
+	logs, logsErr := db.logSize()
+	if usageErr != nil || logsErr != nil {
+		return err // this file system does not tell
+	}
+	return fmt.Errorf("%w; opening the store may need %d KiB, mostly for tables made from its write-ahead logs, and %d KiB are free",
+		err, (logs+openReserve+1<<10-1)>>10, usage.AvailBytes>>10)
+}
+
+// logSize returns the size, in bytes, of the write-ahead logs.
+func (db *DB) logSize() (sum int64, err error) {
+	fs := db.options.FS
 	names, err := fs.List(db.path())
 	if err != nil {
-		return ""
+		return 0, err
 	}
-	var logs int64
 	for _, name := range names {
 		if isLog(name) {
 			if i, err := fs.Stat(fs.PathJoin(db.path(), name)); err == nil {
-				logs += i.Size()
+				sum += i.Size()
 			}
 		}
 	}
-	return fmt.Sprintf("; up to %d KiB of write-ahead logs are written into tables first, and %d KiB are free", logs>>10, usage.AvailBytes>>10)
+	return sum, nil
 }
 
 // pebbleOptions are what a log-shaped load was measured to be fast with. Memtables count towards
