@@ -9,12 +9,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // ours matches the names of files that a store or a server leaves in its directory: those of
 // an opening that was cut off, and a certificate that outlives the documents. Names that begin
 // with a dot, and lost+found, belong to file systems and desktops.
-var ours = regexp.MustCompile(`^(\..*|lost\+found|LOCK|PID|FORMAT\.new|CURRENT.*|MANIFEST-.*|OPTIONS-.*|marker\..*|[0-9]+\.(log|sst|blob|dbtmp)|.*\.(crt|key))$`)
+var ours = regexp.MustCompile(`^(\..*|lost\+found|LOCK|PID|FORMAT\.new|CURRENT.*|MANIFEST-.*|OPTIONS-.*|marker\..*|LOG-[0-9]+|.*\.(crt|key))$`)
+
+// numbered matches the names of a store's logs and tables. Those of other programs may look
+// the same, and a store would delete them.
+var numbered = regexp.MustCompile(`^[0-9]+\.(log|sst|blob|dbtmp)$`)
+
+// manifestMarker begins the name of a file without which a store has no logs and tables.
+const manifestMarker = "marker.manifest."
 
 // Check returns an error if the directory dir has files and no store. Otherwise a mistyped
 // name would mix the files of a store with those of another program. A directory
@@ -30,7 +38,10 @@ func Check(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, "FORMAT")); err == nil {
 		return nil // each store has this file, see store/FORMAT.md
 	}
-	foreign := slices.IndexFunc(entries, func(e os.DirEntry) bool { return !ours.MatchString(e.Name()) })
+	store := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), manifestMarker) })
+	foreign := slices.IndexFunc(entries, func(e os.DirEntry) bool {
+		return !ours.MatchString(e.Name()) && !(store && numbered.MatchString(e.Name()))
+	})
 	if foreign < 0 {
 		return nil
 	}

@@ -18,9 +18,10 @@ func TestOnlyAStoreOrAnEmptyDirectoryIsADataDirectory(t *testing.T) {
 		"a new file system":             {[]string{"lost+found", ".Trash-1000"}, ""},
 		"a certificate that was kept":   {[]string{"localhost.crt", "localhost.key"}, ""},
 		"an opening that was cut off":   {[]string{"LOCK", "PID", "FORMAT.new"}, ""},
-		"a store without its format":    {[]string{"000002.log", "MANIFEST-000001", "OPTIONS-000003", "marker.manifest.000001.MANIFEST-000001"}, ""},
+		"a store without its format":    {[]string{"000002.log", "LOG-000002", "MANIFEST-000001", "OPTIONS-000003", "marker.manifest.000001.MANIFEST-000001"}, ""},
 		"files of another program":      {[]string{"go.mod", "main.go"}, `"go.mod"`},
 		"another program's log":         {[]string{"server.log"}, `"server.log"`},
+		"another program's daily logs":  {[]string{"20261121.log", "20261122.log"}, `"20261121.log"`},
 		"files beside those of a crash": {[]string{"LOCK", "PID", "photo.jpg"}, `"photo.jpg"`},
 	} {
 		dir := t.TempDir()
