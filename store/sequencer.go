@@ -10,7 +10,7 @@ import (
 )
 
 // maxGroupBytes bounds the documents of one group; what waits beyond it goes
-// into the next one.
+// into the next one. It bounds them twice: by what the requests bring, and by what they made.
 const maxGroupBytes = 8 << 20
 
 // request is something for the sequencer to do: a transaction on one logical
@@ -37,6 +37,15 @@ func (r *request) bytes() int {
 	n := 0
 	for i := range r.ops {
 		n += len(r.ops[i].doc.body)
+	}
+	return n
+}
+
+// read is how many bytes of documents the request has read.
+func (r *request) read() int {
+	n := 0
+	for i := range r.ops {
+		n += len(r.ops[i].stored)
 	}
 	return n
 }
@@ -126,10 +135,15 @@ func (db *DB) sequence() {
 			}
 			continue
 		}
-		db.carryOut(g, requests)
-		for i, r := range requests {
-			requests[i] = nil
-			r.done <- struct{}{}
+		for rest := requests; len(rest) > 0; {
+			n := db.carryOut(g, rest)
+			for i, r := range rest[:n] {
+				rest[i] = nil
+				r.done <- struct{}{}
+			}
+			if rest = rest[n:]; len(rest) > 0 && db.recover() {
+				g = newGroup(db)
+			}
 		}
 		letWritersQueue()
 	}
@@ -147,21 +161,26 @@ func letWritersQueue() {
 	}
 }
 
-// carryOut is one group, from its requests to their answers.
-func (db *DB) carryOut(g *group, requests []*request) {
+// carryOut carries out one group: the first n of the requests. The others did not fit.
+func (db *DB) carryOut(g *group, requests []*request) (n int) {
 	if err := db.unwritable(); err != nil {
 		for _, r := range requests {
 			r.err = err
 		}
-		return
+		return len(requests)
 	}
 	g.begin()
-	for _, r := range requests {
+	for i, r := range requests {
+		if g.size() >= maxGroupBytes {
+			requests = requests[:i]
+			break
+		}
 		if r.control != nil {
 			g.gather() // it may delete what is behind, too
 			r.err = r.control(g)
 		} else {
 			r.err = g.transact(r)
+			g.read += r.read()
 		}
 	}
 	if err := g.commit(); err != nil {
@@ -171,6 +190,7 @@ func (db *DB) carryOut(g *group, requests []*request) {
 			r.err = err
 		}
 	}
+	return len(requests)
 }
 
 // unwritable returns the error by which writes are refused now; nil: they are not. It may wait
@@ -201,6 +221,8 @@ type group struct {
 	// recent knows the items written lately, and which of the two to ask for the others; mark is how it will know the group again.
 	recent recent
 	mark   mark
+	// read is how many bytes of documents the transactions of the group have read.
+	read int
 	// ts is the store's clock when the group began: the _ts of all its writes.
 	ts int64
 	// written has the items that the group wrote, by index key: they are not in
@@ -234,10 +256,15 @@ func newGroup(db *DB) *group {
 func (g *group) begin() {
 	g.ts = g.db.clock.seconds()
 	g.batch, g.behind = g.db.pebble.NewBatch(), g.db.pebble.NewBatch()
+	g.read = 0
 	g.dirty = g.dirty[:0]
 	g.catalog = nil
 	g.retired = g.retired[:0]
 }
+
+// size returns how many bytes the group holds so far. Changes and deletes bring next to nothing and may make
+// much, so a group of them is not bounded by what its requests bring.
+func (g *group) size() int { return g.batch.Len() + g.behind.Len() + g.read }
 
 // commit makes the group durable and then visible. A group that changed nothing
 // costs nothing.

@@ -63,6 +63,40 @@ func TestAnItemWrittenTwiceInOneGroupLeavesItsLastVersion(t *testing.T) {
 	}
 }
 
+// Requests that bring nothing may make much: changes write documents, reads return them, and deletes write previous images.
+func TestGroupIsBoundedByWhatItsRequestsMake(t *testing.T) {
+	const size = 1 << 20
+	for name, kind := range map[string]OpKind{"changes": OpChange, "reads": OpRead, "deletes": OpDelete} {
+		t.Run(name, func(t *testing.T) {
+			db := openEngine(t, Options{PurgeInterval: -1})
+			c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
+			var requests []*request
+			bytes := map[*view]int{} // by the view before the group
+			for i := range 3 * maxGroupBytes / size {
+				id := strconv.Itoa(i)
+				large := fmt.Appendf(nil, `{"id":%q,"pk":"p","t":%q}`, id, strings.Repeat("x", size))
+				if _, err := c.Upsert(t.Context(), nil, large, WriteOptions{NoBody: true}); err != nil {
+					t.Fatal(err)
+				}
+				r := &request{c: c, ops: make([]operation, 1), done: make(chan struct{}, 1)}
+				o := Operation{Kind: kind, ID: id, Change: func(old []byte) ([]byte, error) { return old, nil }}
+				if err := c.prepare(&r.ops[0], feed.PartitionKey{"p"}, o); err != nil {
+					t.Fatal(err)
+				}
+				// A group without writes publishes no view: each has a small one.
+				requests = append(requests, r, writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("small", "p", i)}),
+					&request{control: func(*group) error { bytes[db.current] += size; return nil }, done: make(chan struct{}, 1)})
+			}
+			inOneGroup(t, db, requests...)
+			for _, n := range bytes {
+				if n > maxGroupBytes+size {
+					t.Errorf("a group made %d bytes", n)
+				}
+			}
+		})
+	}
+}
+
 // A batch of deletes has as many previous images as it has operations, however large.
 func TestTheMemoryOfManyPreviousImagesIsGivenBack(t *testing.T) {
 	db := openEngine(t, Options{PurgeInterval: -1})
