@@ -159,6 +159,45 @@ func openAltered(t *testing.T, s *changefeedtest.Server, alter func(r *http.Requ
 	return opened
 }
 
+// A throttled read of the document that stood in the way is repeated. The answer 429 would say to write again, and a
+// refused write costs as much as the read that is short of request units.
+func TestThrottledReadOfAConflictIsRepeated(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
+		leaseContainer(t, s)
+		ctx := t.Context()
+		opened, err := account(t, s, cosmos.Options{}).Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stale, err := opened.Create(ctx, lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		current, err := opened.Update(ctx, stale.Acquired(lease.NewOwner("host", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, write := range map[string]func() error{
+			"create": func() error { _, err := opened.Create(ctx, stale); return err },
+			"update": func() error { _, err := opened.Update(ctx, stale); return err },
+			"delete": func() error { return opened.Delete(ctx, stale) },
+		} {
+			const times, wait = 3, 300 * time.Millisecond
+			s.Fail(server.Fault{Operation: "read document", Database: "db", Container: "leases", Status: 429, SubStatus: 3200, RetryAfter: wait, Count: times})
+			began := time.Now()
+			err := write()
+			conflict, ok := errors.AsType[*lease.ConflictError](err)
+			if !ok || conflict.Current.ETag != current.ETag {
+				t.Errorf("%s: %v; want a conflict that carries the document", what, err)
+			}
+			if took := time.Since(began); took < times*wait {
+				t.Errorf("%s: the read was throttled for %s; want it %d times for %s", what, took, times, wait)
+			}
+			s.Faults().Clear()
+		}
+	})
+}
+
 // A replica that the other write hasn't reached shows the document as the writer expected it. A conflict that carries it would
 // tell an owner that its lease is as it was, with an ETag that is refused for ever.
 func TestReadOfAnOldReplicaIsNoConflict(t *testing.T) {
