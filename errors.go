@@ -19,6 +19,9 @@ var (
 	errInDoubt     = errors.New("the outcome of the write before it is unknown")
 )
 
+// errDenied is an answer "not found" to a write of a lease that exists.
+var errDenied = errors.New("the lease store answers that the lease does not exist, and refuses to create it because it does")
+
 // HandlerError is a failure of the user's code: the handler, or an observer's Open or
 // Close, returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The
 // same call is made again, with the same batch, after a delay, and the lease is kept;

@@ -37,7 +37,10 @@ type keeper struct {
 	renewAt   time.Duration
 	notBefore time.Duration
 	pause     backoff
-	jitter    jitter
+	// denial are the pauses while the store answers that there is no document, and that
+	// there is one when it is to be put back.
+	denial backoff
+	jitter jitter
 
 	// anchored: the store, or the configuration, has a position to read again
 	// from. It hasn't while a "now" was not stored as a continuation.
@@ -64,7 +67,7 @@ func newKeeper(w *worker, l lease.Lease, attempt lease.Reading) keeper {
 		since:    w.now.Mono,
 		anchored: l.Start(w.cfg.Start).Kind() != feed.StartNow,
 	}
-	k.sent = k.places.durable
+	k.sent, k.denial = k.places.durable, w.writeBackoff(l, "put back")
 	k.renewed(attempt.Mono)
 	return k
 }
@@ -182,12 +185,18 @@ func (k *keeper) answered(op string, attempt lease.Reading, at place, doc lease.
 		k.renewed(attempt.Mono)
 		w.claim.renewed(attempt)
 		k.known(at)
+		k.denial.done()
 	case mine:
+		denied := k.vanished && !k.inDoubt
 		k.doc, k.again = current, true
 		if current.Continuation != at.at {
 			at = k.places.durable
 		}
 		k.known(at)
+		if denied { // to write at once would go on without end
+			w.fail(k.doc.Token, &LeaseStoreError{Op: op, Err: errDenied})
+			k.notBefore = w.now.Mono + k.denial.after(nil)
+		}
 	case moved, taken:
 		w.ending.lose()
 	case absent:

@@ -329,3 +329,42 @@ func TestIdleRangeAdvancesInManualModeOnlyWhileNothingIsUnacknowledged(t *testin
 		}
 	})
 }
+
+// A proxy may answer "not found" to updates of a lease that is there. It is put back, which
+// is refused, and updated again: without a delay that takes thousands of requests a second.
+func TestLeaseThatIsDeniedAndThereIsNotWrittenWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newFakeStore()
+		_, said := idle(t, leases, Config{})
+		leases.setBefore(func(w fakeWrite) error {
+			if w.op == "update" {
+				return feed.ErrNotFound
+			}
+			return nil
+		})
+		const outage = 40 * time.Second
+		count := func() int {
+			leases.mu.Lock()
+			defer leases.mu.Unlock()
+			return len(leases.writes)
+		}
+		before := count()
+		pause(outage)
+		if writes := count() - before; writes < 6 || writes > 40 {
+			t.Errorf("%d writes in %s; want some, with growing pauses", writes, outage)
+		}
+		if told := said.of(Failed); len(told) == 0 || !errors.Is(told[0].Err, errDenied) {
+			t.Errorf("told %v; want what the lease store answers", told)
+		}
+		leases.setBefore(nil)
+		pause(outage)
+		if ended := said.of(Released); len(ended) > 0 {
+			t.Errorf("the lease was not kept: %v", ended)
+		}
+		before = count()
+		pause(outage)
+		if writes := count() - before; writes > 5 {
+			t.Errorf("%d writes in %s afterwards; want the renewals", writes, outage)
+		}
+	})
+}
