@@ -234,3 +234,35 @@ func (s *fakeSource) append(c feed.Change, n int) {
 		s.logs[""] = append(s.logs[""], c)
 	}
 }
+
+// A partition that is split between the refusal and the first write of the lease leaves
+// children that nobody may have read yet.
+func TestChildrenInheritABoundThatIsNotWrittenYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reread{t: t, source: onePartition(5), leases: newFakeStore()}
+		r.gone.Store("")
+		r.source.fail = func(n int, request feed.Request) error {
+			err := r.fail(n, request)
+			r.gone.Store("0") // after the read that refused the start
+			return err
+		}
+		r.leases.before = func(w fakeWrite) error {
+			switch {
+			case w.op == "create" && w.lease.Token != "0" && w.lease.Bound().IsZero():
+				t.Errorf("child %s is created with %v; want a bound", w.lease.Token, w.lease.Properties)
+			case w.op == "update" && w.lease.Token == "0" && w.lease.Owner != "":
+				refused := r.source.fail
+				r.source.split("0", "1", "2")
+				r.source.mu.Lock()
+				defer r.source.mu.Unlock()
+				r.source.fail = refused
+			}
+			return nil
+		}
+		start(t, Config{Source: r.source, Leases: r.leases, Start: feed.At(time.Now()), Handler: &collector{}})
+		pause(10 * time.Second)
+		if r.leases.doc("1").Token == "" {
+			t.Error("the lease was not split")
+		}
+	})
+}

@@ -77,7 +77,7 @@ func (s *splitter) step() {
 // cut lists the partitions that replaced the gone one, and cuts the lease into pieces at
 // its durable position.
 func (s *splitter) cut() {
-	w, doc, position := s.w, s.w.keeper.doc, s.w.keeper.places.durable
+	w, doc, position := s.w, s.w.keeper.document(), s.w.keeper.places.durable
 	w.splitting.begin(w.now.Mono)
 	if start := doc.Start(w.cfg.Start); doc.Continuation == "" {
 		doc = doc.StartingAt(start)
