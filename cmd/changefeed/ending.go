@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate"
 )
 
 // The exit codes. A signal ends a command with exitSignal and its number, as shells report it.
@@ -70,13 +72,17 @@ func endingSignals() []os.Signal {
 func interruption(ctx context.Context, err error) (code int, text string) {
 	ended := &endedError{reason: "interrupted", status: exitInterrupted} // as by a key of the demo
 	_ = errors.As(context.Cause(ctx), &ended)                            // else it stays so
+	reason := ended.reason
+	if _, unfinished := errors.AsType[*replicate.UnfinishedError](err); unfinished {
+		reason += " before the copy had caught up"
+	}
 	if rest := besidesCanceled(err); rest != nil {
-		return exitFailed, fmt.Sprintf("%s, and it did not end well: %s", ended.reason, plainText(rest))
+		return exitFailed, fmt.Sprintf("%s, and it did not end well: %s", reason, plainText(rest))
 	}
 	if ended == errUnread {
 		return ended.status, ""
 	}
-	return ended.status, ended.reason
+	return ended.status, reason
 }
 
 // besidesCanceled returns the errors of err that do not come from the end of a context; nil if

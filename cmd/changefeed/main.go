@@ -4,8 +4,9 @@
 //
 // It exits with 0 when its work is done, 1 when it failed, and 2 when it was called wrongly.
 // A signal that stops unfinished work ends it with 128 and the signal's number: 130 after
-// SIGINT, 143 after SIGTERM. Commands that run until a signal stops them exit with 0 then. It
-// exits with 141 when its standard output has no reader any more.
+// SIGINT, 143 after SIGTERM. Commands that run until a signal stops them exit with 0 then, but
+// `changefeed replicate` only once its copy has caught up in this run. It exits with 141 when its
+// standard output has no reader any more.
 package main
 
 import (
@@ -55,7 +56,7 @@ func rootCommand() *cobra.Command {
 Exit status: 0 the work is done, 1 it failed, 2 the command was called wrongly, 130 or 143
 a signal (SIGINT, SIGTERM) stopped unfinished work, 141 nobody reads the output any more.
 serve, tail --follow, lag --watch, and replicate without --until-caught-up run until a signal
-stops them; their status is 0 then.`,
+stops them; their status is 0 then, that of replicate only if the copy had caught up in this run.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArguments,

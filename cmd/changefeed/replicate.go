@@ -56,6 +56,9 @@ that would become one, with the same id and the same new key, end the run and ar
 throughput, and as many partitions where a changefeed server has it. A target that is there stays
 as it is.
 
+A signal ends it with status 0 if the copy has caught up once in this run, else with 130 (SIGINT)
+or 143 (SIGTERM). Connections that break are told and tried again, from the start on.
+
 Deletes are copied with --mode avad alone, from a container that keeps all
 versions: first what is there is copied, and then every version and delete since.
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
@@ -31,6 +32,8 @@ type replication struct {
 	// ended counts the processes that ended by themselves, and interrupted those that
 	// a signal ended.
 	ended, interrupted int
+	// caughtUp counts those of them that had caught up.
+	caughtUp int
 }
 
 // The server of a replication is killed again and again. Meanwhile its clients write,
@@ -45,7 +48,7 @@ func TestKilledServersCopyIsCompletedAndNoUnfinishedRunExitsWithZero(t *testing.
 		}
 		kills = 3
 	}
-	cuts, ended, interrupted := int64(0), 0, 0
+	cuts, ended, interrupted, caughtUp := int64(0), 0, 0, 0
 	for life := 0; life*killLife < kills; life++ {
 		t.Run(fmt.Sprint(life), func(t *testing.T) {
 			r := &replication{
@@ -61,9 +64,10 @@ func TestKilledServersCopyIsCompletedAndNoUnfinishedRunExitsWithZero(t *testing.
 			cuts += r.proxy.cuts.Load()
 			ended += r.ended
 			interrupted += r.interrupted
+			caughtUp += r.caughtUp
 		})
 	}
-	t.Logf("%d kills, %d cut connections; %d replications ended by themselves and %d by a signal", kills, cuts, ended, interrupted)
+	t.Logf("%d kills, %d cut connections; %d replications ended by themselves and %d by a signal, %d of which had caught up", kills, cuts, ended, interrupted, caughtUp)
 }
 
 // untilKilled serves the source once, lets the clients write while a partition splits or
@@ -175,8 +179,12 @@ func (r *replication) complete(t *testing.T) {
 		r.mustBeUnfinished(t)
 	} else {
 		r.run.interrupt(t)
-		if code := r.run.status(); code != exitInterrupted {
-			t.Errorf("an interrupted replication exited with %d: %s", code, r.run.out.String())
+		code := r.run.status()
+		if want := statusOfReplicate(r.run.out.String(), syscall.SIGINT); code != want {
+			t.Errorf("an interrupted replication exited with %d instead of %d: %s", code, want, r.run.out.String())
+		}
+		if code == exitOK {
+			r.caughtUp++
 		}
 		r.interrupted++
 	}
@@ -188,6 +196,9 @@ func (r *replication) complete(t *testing.T) {
 			r.interrupted++
 		}
 		code := run.status()
+		if want := statusOfReplicate(run.out.String(), syscall.SIGINT); attempt < 2 && code != exitFailed && code != want {
+			t.Errorf("attempt %d was interrupted and exited with %d instead of %d: %s", attempt, code, want, run.out.String())
+		}
 		if code == exitOK {
 			r.compare(t, s)
 			return

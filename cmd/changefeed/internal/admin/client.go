@@ -155,7 +155,7 @@ func (c *Client) advise(err error) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s doesn't speak TLS: use http:// in --endpoint", c.endpoint)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nobody listens at %s: start `changefeed serve`, or give its --endpoint", c.endpoint)
+		return &unreachableError{fmt.Sprintf("nobody listens at %s: start `changefeed serve`, or give its --endpoint", c.endpoint), err}
 	case errors.As(err, &dns):
 		return fmt.Errorf("%s is not known: %w", c.endpoint.Hostname(), err)
 	}
@@ -167,6 +167,25 @@ type NotFoundError struct{ message string }
 
 func (e *NotFoundError) Error() string { return e.message }
 
+// StatusError is an answer other than success.
+type StatusError struct {
+	Status  int
+	message string
+}
+
+func (e *StatusError) Error() string { return e.message }
+
+// unreachableError has a text of its own for the error underneath.
+type unreachableError struct {
+	message string
+	err     error
+}
+
+func (e *unreachableError) Error() string { return e.message }
+
+// Unwrap returns the error underneath.
+func (e *unreachableError) Unwrap() error { return e.err }
+
 // refusal is the error that an answer says.
 func (c *Client) refusal(status int, body []byte) error {
 	var e wire.ErrorBody
@@ -174,7 +193,7 @@ func (c *Client) refusal(status int, body []byte) error {
 		if status == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
 			return fmt.Errorf("%s speaks TLS: use https:// in --endpoint", c.endpoint)
 		}
-		return fmt.Errorf("%s answers with status %d and no reason: is it a changefeed server?", c.endpoint, status)
+		return &StatusError{status, fmt.Sprintf("%s answers with status %d and no reason: is it a changefeed server?", c.endpoint, status)}
 	}
 	message, _, _ := strings.Cut(e.Message, "\nActivityId:")
 	switch status {
@@ -185,5 +204,5 @@ func (c *Client) refusal(status int, body []byte) error {
 	case http.StatusForbidden:
 		return fmt.Errorf("the server refuses: %s", message)
 	}
-	return errors.New(message)
+	return &StatusError{status, message}
 }

@@ -83,8 +83,10 @@ type Opened struct {
 	DB *store.DB
 
 	documents *azcosmos.Client
-	http      *http.Client
-	embedded  *embedded
+	// newDocuments returns another client of the kind of documents.
+	newDocuments func(ctx context.Context) (*azcosmos.Client, error)
+	http         *http.Client
+	embedded     *embedded
 }
 
 // requestTime bounds a request: a little more than the gateway takes for one.
@@ -128,8 +130,11 @@ func OpenSettings(ctx context.Context, s Settings) (*Opened, error) {
 func (o *Opened) sign(ctx context.Context, s Settings) error {
 	options := azcore.ClientOptions{Transport: sender{o.http}}
 	options.Telemetry.ApplicationID = "changefeed-cli"
-	documents := options
-	documents.Transport = introduction{sender: sender{o.http}, command: ctx}
+	documents := func(ctx context.Context) *azcosmos.ClientOptions {
+		own := options
+		own.Transport = introduction{sender: sender{o.http}, command: ctx}
+		return &azcosmos.ClientOptions{ClientOptions: own}
+	}
 	var err error
 	if s.Key != "" {
 		if o.Account, err = cosmos.WithKey(s.Endpoint, s.Key, cosmos.Options{ClientOptions: options}); err != nil {
@@ -139,7 +144,10 @@ func (o *Opened) sign(ctx context.Context, s Settings) error {
 		if err != nil {
 			return refuse("the account key of %s can't be used", s.Endpoint)
 		}
-		o.documents, err = azcosmos.NewClientWithKey(s.Endpoint, credential, &azcosmos.ClientOptions{ClientOptions: documents})
+		o.newDocuments = func(ctx context.Context) (*azcosmos.Client, error) {
+			return azcosmos.NewClientWithKey(s.Endpoint, credential, documents(ctx))
+		}
+		o.documents, err = o.newDocuments(ctx)
 		return err
 	}
 	credential, err := azidentity.NewDefaultAzureCredential(nil)
@@ -149,8 +157,24 @@ func (o *Opened) sign(ctx context.Context, s Settings) error {
 	if o.Account, err = cosmos.WithCredential(s.Endpoint, credential, cosmos.Options{ClientOptions: options}); err != nil {
 		return &UsageError{reason: err.Error()}
 	}
-	o.documents, err = azcosmos.NewClient(s.Endpoint, credential, &azcosmos.ClientOptions{ClientOptions: documents})
+	o.newDocuments = func(ctx context.Context) (*azcosmos.Client, error) {
+		return azcosmos.NewClient(s.Endpoint, credential, documents(ctx))
+	}
+	o.documents, err = o.newDocuments(ctx)
 	return err
+}
+
+// Renew replaces the client that Documents returns. azcosmos 1.5.0 keeps the error of its first
+// request for five minutes, so a retry needs another client. That one waits for an account that
+// does not answer until ctx ends. Renew is not safe for concurrent use.
+func (o *Opened) Renew(ctx context.Context) error {
+	client, err := o.newDocuments(ctx)
+	if err != nil {
+		return err
+	}
+	o.documents.Close()
+	o.documents = client
+	return nil
 }
 
 // Documents is a client of the account's databases, containers and documents.

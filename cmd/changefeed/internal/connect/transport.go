@@ -96,6 +96,13 @@ func hopeless(err error, host string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) && onThisMachine(host)
 }
 
+// Hopeless reports whether err is about who answers, such as a certificate that is not trusted, or
+// nobody who listens on this machine.
+func Hopeless(err error) bool {
+	var hopeless *hopelessError
+	return errors.As(err, &hopeless)
+}
+
 // hopelessError is an error after which azcore doesn't try again.
 type hopelessError struct{ error }
 

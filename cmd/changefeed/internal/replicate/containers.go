@@ -87,8 +87,12 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 		}
 	}
 	leases, err := cfg.leasesApart(ctx, target)
-	if err != nil || target != nil {
-		return source, target, err
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.made.met, cfg.made.leases = true, cfg.made.leases || leases == nil
+	if target != nil {
+		return source, target, cfg.spread(ctx)
 	}
 	if leases != nil {
 		if err := cfg.unused(ctx); err != nil {

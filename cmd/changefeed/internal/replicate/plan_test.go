@@ -185,7 +185,7 @@ func TestProgressTellsRateAndTimeLeft(t *testing.T) {
 	}
 	p.write.moved.Store(1)
 	p.write.deleted.Store(1_000_000)
-	p.add(standing{at: now.Add(150 * time.Second), leases: 4, owned: 4})
+	p.add(standing{at: now.Add(150 * time.Second), leases: 4, owned: 4, caughtUp: true})
 	if got := p.line("copied"); !strings.Contains(got, "1 moved, 1,000,000 deleted") || !strings.Contains(got, "caught up, 4 of 4") {
 		t.Error(got)
 	}

@@ -56,9 +56,12 @@ func (p *progress) line(what string) string {
 	if rate, ok := p.rate(); ok {
 		parts = append(parts, thousands(int64(rate))+"/s")
 	}
-	if last.behind == 0 {
+	switch {
+	case last.caughtUp && last.behind == 0:
 		parts = append(parts, "caught up")
-	} else {
+	case last.caughtUp:
+		parts = append(parts, "caught up but for the last seconds")
+	default:
 		parts = append(parts, fmt.Sprintf("%d %% of the way", int(last.part*100)))
 		if left, ok := p.left(); ok {
 			parts = append(parts, "about "+left.String()+" left")

@@ -47,6 +47,9 @@ type Config struct {
 	Out io.Writer
 	// Metrics gets the processors' metrics, and this package's. Default: none.
 	Metrics metric.MeterProvider
+
+	// made is what the start of this run has made.
+	made *made
 }
 
 const (
@@ -94,16 +97,19 @@ type replication struct {
 	progress *progress
 	// slots bounds the batches that are worked on.
 	slots chan struct{}
+	// caughtUp reports whether the copy has caught up once in this run.
+	caughtUp bool
 	// fail ends the run with an error that will stay.
 	fail context.CancelCauseFunc
 }
 
-// Run copies until ctx ends, or until it has caught up if that is asked for: then the end of ctx is an error. Other errors: *[ConfigError],
+// Run copies until ctx ends, or until it has caught up if that is asked for. Errors:
+// *[UnfinishedError] if ctx ends before the copy has caught up once in this run, *[ConfigError],
 // *[CollisionError], and whatever will not go away by trying again; what may,
 // is told and tried again.
 func Run(ctx context.Context, cfg Config) (err error) {
 	cfg = cfg.withDefaults()
-	r, st, err := open(ctx, cfg)
+	r, st, err := begin(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -126,11 +132,20 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		err = errors.Join(cause, err)
 	}
 	r.summary()
-	if err == nil && cfg.UntilCaughtUp {
-		return interrupted.Err() // it hasn't caught up then, as far as anybody knows
+	if interrupted.Err() != nil && !r.caughtUp && (err == nil || errors.Is(err, interrupted.Err())) {
+		return &UnfinishedError{errors.Join(interrupted.Err(), err)}
 	}
 	return err
 }
+
+// UnfinishedError reports that the context of [Run] ended before the copy had caught up. It wraps
+// the context's error.
+type UnfinishedError struct{ err error }
+
+func (e *UnfinishedError) Error() string { return "before the copy had caught up: " + e.err.Error() }
+
+// Unwrap returns the context's error, and others if there are any.
+func (e *UnfinishedError) Unwrap() error { return e.err }
 
 // open looks at both containers, and at where an earlier run ended.
 func open(ctx context.Context, cfg Config) (*replication, *state, error) {

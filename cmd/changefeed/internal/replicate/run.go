@@ -31,13 +31,19 @@ type job struct {
 // runLatest copies latest versions.
 func (r *replication) runLatest(ctx context.Context) error {
 	j := job{processor: r.Processor, start: feed.Beginning(), rules: r.rules}
-	lag, err := r.lag(ctx, j.processor, j.mode)
+	lag, err := r.openLag(ctx, j.processor, j.mode)
 	if err != nil {
 		return err
 	}
 	stop := r.start(ctx, j)
-	err = r.watch(ctx, lag, "copied", func(s standing) (bool, error) { return r.UntilCaughtUp && s.caughtUp, nil })
+	err = r.watch(ctx, lag, "copied", r.note)
 	return errors.Join(err, stop())
+}
+
+// note notes whether the copy has caught up. It reports whether the run ends then.
+func (r *replication) note(s standing) (end bool, err error) {
+	r.caughtUp = r.caughtUp || s.caughtUp
+	return r.UntilCaughtUp && s.caughtUp, nil
 }
 
 // runVersions holds the leases of all versions at where they are made, copies the
@@ -45,7 +51,7 @@ func (r *replication) runLatest(ctx context.Context) error {
 func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	gate := make(chan struct{})
 	versions := job{processor: r.Processor + versionsSuffix, mode: feed.AllVersionsAndDeletes, start: feed.Now(), rules: r.rules, gate: gate}
-	lag, err := r.lag(ctx, versions.processor, versions.mode)
+	lag, err := r.openLag(ctx, versions.processor, versions.mode)
 	if err != nil {
 		return err
 	}
@@ -60,7 +66,7 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 		}
 	}
 	// An old version that another process has yet to write must not come after a newer one.
-	copying, err := r.lag(ctx, r.Processor, feed.LatestVersion)
+	copying, err := r.openLag(ctx, r.Processor, feed.LatestVersion)
 	if err != nil {
 		return err
 	}
@@ -72,7 +78,7 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	}
 	close(gate)
 	r.progress.forget()
-	return r.watch(ctx, lag, "copied", func(s standing) (bool, error) { return r.UntilCaughtUp && s.caughtUp, nil })
+	return r.watch(ctx, lag, "copied", r.note)
 }
 
 // shown returns an error if the source does not show all versions: a processor would ask for
@@ -94,7 +100,7 @@ func (r *replication) copyFirst(ctx context.Context) error {
 	j := job{processor: r.Processor, start: feed.Beginning(), rules: r.rules}
 	// Whatever changes from now on is applied again, with its moves.
 	j.rules.ends = []end{{feed.Full(), math.MaxInt64}}
-	lag, err := r.lag(ctx, j.processor, j.mode)
+	lag, err := r.openLag(ctx, j.processor, j.mode)
 	if err != nil {
 		return err
 	}
@@ -116,7 +122,7 @@ func (r *replication) until(ctx context.Context, is func(ctx context.Context) (b
 	for {
 		yes, err := is(ctx)
 		switch {
-		case yes && err == nil:
+		case yes:
 			return nil
 		case err != nil && ctx.Err() == nil:
 			r.progress.say("%s; it is tried again", connect.Text(err))
@@ -127,6 +133,18 @@ func (r *replication) until(ctx context.Context, is func(ctx context.Context) (b
 			return nil // Run tells why
 		}
 	}
+}
+
+// openLag opens the leases of one of the replication's processors. It retries what waiting heals.
+func (r *replication) openLag(ctx context.Context, processor string, mode feed.Mode) (l *lag, err error) {
+	untilErr := r.until(ctx, func(ctx context.Context) (bool, error) {
+		l, err = r.lag(ctx, processor, mode)
+		return err == nil || !heals(err, true), err
+	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return l, errors.Join(err, untilErr)
 }
 
 // watch prints progress until done says so, or ctx ends.
@@ -285,7 +303,12 @@ func (t *teller) notify(n changefeed.Notification) {
 		t.fail(&lostError{n.Err})
 		return
 	}
-	text := connect.Text(n.Err)
+	t.tell(n.Err)
+}
+
+// tell prints an error that is tried again.
+func (t *teller) tell(err error) {
+	text := connect.Text(err)
 	t.mu.Lock()
 	again := text == t.last && time.Since(t.at) < repeat
 	if !again {

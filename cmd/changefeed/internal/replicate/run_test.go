@@ -440,6 +440,13 @@ func TestReplicateThatIsInterruptedHasNotCaughtUp(t *testing.T) {
 		}
 		cfg := s.config()
 		cfg.UntilCaughtUp = false
+		cfg.Processor = "another" // with a position of its own
+		ctx, cancel = context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		var unfinished *UnfinishedError
+		if err := Run(ctx, cfg); !errors.As(err, &unfinished) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a run without end, interrupted before it had caught up: %v", err)
+		}
 		ctx, cancel = context.WithTimeout(s.Context(), time.Minute)
 		defer cancel()
 		if err := Run(ctx, cfg); err != nil {

@@ -9,41 +9,44 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 )
 
-// makeTarget makes the target like the source, but for its key. A database that was made for it
-// is deleted where the service refuses the container.
+// makeTarget makes the target like the source, but for its key. An answer may be lost, so what was
+// not there before it was asked for counts as made.
 func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 	throughput, err := cfg.throughput(ctx)
 	if err != nil {
 		return err
 	}
 	client := cfg.To.Account.Documents()
-	_, err = client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: cfg.To.Database}, nil)
-	madeDatabase := err == nil
-	if err != nil && connect.Status(err) != http.StatusConflict {
-		return fmt.Errorf("make database %s: %w", cfg.To.Database, err)
-	}
 	database, err := client.NewDatabase(cfg.To.Database)
 	if err != nil {
 		return err
 	}
-	_, err = database.CreateContainer(ctx, cfg.likeSource(source), &azcosmos.CreateContainerOptions{ThroughputProperties: throughput})
-	switch connect.Status(err) {
-	case http.StatusConflict: // another process was faster
-		return nil
-	case http.StatusBadRequest, http.StatusForbidden:
-		if madeDatabase {
-			_, undone := database.Delete(ctx, nil)
-			err = errors.Join(err, undone)
-		}
+	_, err = database.Read(ctx, nil)
+	missing := connect.Status(err) == http.StatusNotFound
+	_, err = client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: cfg.To.Database}, nil)
+	if missing && asked(err) {
+		cfg.made.database = true
 	}
-	if err != nil {
+	if err != nil && connect.Status(err) != http.StatusConflict {
+		return fmt.Errorf("make database %s: %w", cfg.To.Database, err)
+	}
+	_, err = database.CreateContainer(ctx, cfg.likeSource(source), &azcosmos.CreateContainerOptions{ThroughputProperties: throughput})
+	cfg.made.narrow = true
+	if asked(err) {
+		cfg.made.target = true
+	}
+	if err != nil && connect.Status(err) != http.StatusConflict { // another process may have been faster
 		return fmt.Errorf("make container %s: %w", cfg.To, err)
 	}
 	return cfg.spread(ctx)
 }
+
+// asked reports whether a request with that error may have been carried out.
+func asked(err error) bool { return err == nil || heals(err, true) || errors.Is(err, context.Canceled) }
 
 // likeSource returns the properties of the target. Unique keys are for items of one partition key,
 // so they stay behind where that changes.
@@ -97,17 +100,25 @@ func (cfg Config) throughput(ctx context.Context) (*azcosmos.ThroughputPropertie
 	return nil, nil //nolint:nilnil // it has none
 }
 
-// spread splits the target, which is empty, until it has as many partitions as the source. Of
-// Azure Cosmos DB nobody can ask that: there the throughput decides.
+// spread splits a target that this run has made, until it has as many partitions as the source.
+// Of Azure Cosmos DB nobody can ask that: there the throughput decides.
 func (cfg Config) spread(ctx context.Context) error {
+	if !cfg.made.narrow {
+		return nil
+	}
 	server, err := cfg.To.Account.Admin()
 	if err != nil {
 		return nil //nolint:nilerr // without a key it is no server of ours
 	}
 	there, err := server.Partitions(ctx, cfg.To.Database, cfg.To.Container)
+	if err != nil && heals(err, true) {
+		return fmt.Errorf("list the partitions of container %s: %w", cfg.To, err)
+	}
 	if err != nil {
 		return nil //nolint:nilerr // nor with another answer
 	}
+	// Those that an attempt before this one has split come last.
+	slices.SortStableFunc(there, func(a, b admin.Partition) int { return len(a.Parents) - len(b.Parents) })
 	wanted, err := cfg.source().Partitions(ctx)
 	if err != nil {
 		return fmt.Errorf("list the partitions of container %s: %w", cfg.From, err)
@@ -120,5 +131,6 @@ func (cfg Config) spread(ctx context.Context) error {
 		}
 		there = append(there[1:], halves...)
 	}
+	cfg.made.narrow = false
 	return nil
 }

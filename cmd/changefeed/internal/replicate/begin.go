@@ -1,0 +1,162 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+const (
+	// minRetryDelay and maxRetryDelay bound the time between two attempts to start.
+	minRetryDelay = 500 * time.Millisecond
+	maxRetryDelay = 15 * time.Second
+	// undoTime bounds the removal of what a start has made.
+	undoTime = 10 * time.Second
+)
+
+// made is what the start of a run has made. All attempts of a start share it.
+type made struct {
+	// met reports whether all accounts have answered.
+	met bool
+	// database, target and leases report whether this start has made them: they were missing.
+	database, target, leases bool
+	// narrow reports whether the target may have too few partitions.
+	narrow bool
+}
+
+// begin opens the replication. It tells and retries what waiting heals, such as a connection that
+// breaks. Any other error ends it, and then what it has made is deleted.
+func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
+	cfg.made = &made{}
+	told := &teller{progress: &progress{out: cfg.Out}}
+	for delay := minRetryDelay; ; delay = min(2*delay, maxRetryDelay) {
+		r, st, err := open(ctx, cfg)
+		switch {
+		case err == nil:
+			return r, st, nil
+		case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || heals(err, true)):
+			return nil, nil, &UnfinishedError{errors.Join(ctx.Err(), cfg.undo(ctx))}
+		case !heals(err, cfg.made.met):
+			return nil, nil, errors.Join(err, cfg.undo(ctx))
+		}
+		told.tell(err)
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return nil, nil, &UnfinishedError{errors.Join(ctx.Err(), cfg.undo(ctx))}
+		}
+		if err := cfg.renew(ctx); err != nil {
+			return nil, nil, errors.Join(err, cfg.undo(ctx))
+		}
+	}
+}
+
+// renew replaces the clients of all accounts.
+func (cfg Config) renew(ctx context.Context) error {
+	return errors.Join(cfg.From.Account.Renew(ctx), cfg.To.Account.Renew(ctx), cfg.Leases.Account.Renew(ctx))
+}
+
+// heals reports whether waiting heals an error of a start. met reports whether the accounts have
+// answered before: then nobody who listens is a server that restarts, else it is a wrong address.
+func heals(err error, met bool) bool {
+	var (
+		config    *ConfigError
+		throttled *feed.ThrottledError
+		answer    *admin.StatusError
+		request   *url.Error
+		network   net.Error
+	)
+	status := connect.Status(err)
+	if errors.As(err, &answer) {
+		status = answer.Status
+	}
+	switch {
+	case errors.As(err, &config), fatal(err), errors.Is(err, feed.ErrMisconfigured), errors.Is(err, feed.ErrUnsupported):
+		return false
+	case errors.As(err, &throttled):
+		return true
+	case status != 0:
+		return status >= http.StatusInternalServerError || slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooManyRequests, statusRetryWith}, status)
+	case connect.Hopeless(err):
+		return met && errors.Is(err, syscall.ECONNREFUSED)
+	}
+	return errors.As(err, &request) || errors.As(err, &network) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// statusRetryWith is the service's answer to a write that met another one.
+const statusRetryWith = 449
+
+// undo deletes the containers and the database that this start has made, unless the replication has
+// a state, or they have documents or, the database, containers: then another process uses them.
+func (cfg Config) undo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	if m := cfg.made; !m.database && !m.target && !m.leases {
+		return nil
+	}
+	errs := []error{cfg.renew(ctx)}
+	if states, err := cfg.Leases.Account.Documents().NewContainer(cfg.Leases.Database, cfg.Leases.Container); err == nil {
+		if st, err := (stateStore{container: states, id: stateID(cfg.Processor)}).read(ctx); err == nil && st != nil {
+			return nil // another process, or a later run, goes on
+		}
+	}
+	for _, c := range []struct {
+		made bool
+		Place
+	}{{cfg.made.leases, cfg.Leases}, {cfg.made.target, cfg.To}} {
+		if !c.made {
+			continue
+		}
+		client, err := c.Account.Documents().NewContainer(c.Database, c.Container)
+		if err == nil {
+			var empty bool
+			if empty, err = isEmpty(ctx, client); err == nil && empty {
+				_, err = client.Delete(ctx, nil)
+			}
+		}
+		errs = append(errs, left("container "+c.String(), err))
+	}
+	if cfg.made.database {
+		errs = append(errs, left("database "+cfg.To.Database, cfg.undoDatabase(ctx)))
+	}
+	return errors.Join(errs...)
+}
+
+// undoDatabase deletes the target's database if it has no container.
+func (cfg Config) undoDatabase(ctx context.Context) error {
+	database, err := cfg.To.Account.Documents().NewDatabase(cfg.To.Database)
+	if err != nil {
+		return err
+	}
+	pager := database.NewQueryContainersPager("SELECT * FROM c", nil)
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil || len(page.Containers) > 0 {
+			return err
+		}
+	}
+	_, err = database.Delete(ctx, &azcosmos.DeleteDatabaseOptions{})
+	return err
+}
+
+// left names what could not be deleted. What is not there needs no deletion.
+func left(name string, err error) error {
+	if err == nil || connect.Status(err) == http.StatusNotFound {
+		return nil
+	}
+	return fmt.Errorf("%s was made and could not be deleted: %w", name, err)
+}

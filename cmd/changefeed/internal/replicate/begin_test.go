@@ -1,0 +1,156 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/changefeedtest"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cosmos"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// outage fails the connections from one number on, up to another. Each request has its own.
+type outage struct {
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	from, to int64
+	// answered reports whether the requests are carried out, and only their answers are lost.
+	answered bool
+	made     atomic.Int64
+}
+
+// Dial has the form of http.Transport.DialContext.
+func (o *outage) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := o.dial(ctx, network, address)
+	n := o.made.Add(1)
+	if err != nil || n < o.from || n >= o.to {
+		return conn, err
+	}
+	return &failingConn{Conn: conn, answered: o.answered}, nil
+}
+
+// failingConn is reset at the first write, or at the first read.
+type failingConn struct {
+	net.Conn
+	answered bool
+}
+
+func (c *failingConn) Write(p []byte) (int, error) {
+	if !c.answered {
+		_ = c.Close()
+		return 0, &net.OpError{Op: "write", Err: syscall.ECONNRESET}
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *failingConn) Read(p []byte) (int, error) {
+	if c.answered {
+		_, _ = c.Conn.Read(p) // the request is carried out
+	}
+	_ = c.Close()
+	return 0, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+}
+
+// An outage at any request of the start costs attempts, and the target is as without one.
+func TestAnOutageAtAnyRequestOfTheStartEndsNoReplication(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		t.Run(fmt.Sprint("answered ", answered), func(t *testing.T) {
+			original := http.DefaultTransport // connect clones it for every account
+			defer func() { http.DefaultTransport = original }()
+			for from := int64(1); from < 40; from += 2 {
+				synctest.Test(t, func(t *testing.T) { replicateThroughOutage(t, &outage{from: from, to: from + 7, answered: answered}) })
+			}
+		})
+	}
+}
+
+func replicateThroughOutage(t *testing.T, o *outage) {
+	t.Helper()
+	server := changefeedtest.NewServer(t)
+	network, ok := server.Client().Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("the transport is a %T", server.Client().Transport)
+	}
+	o.dial = network.DialContext
+	http.DefaultTransport = &http.Transport{DialContext: o.Dial, DisableKeepAlives: true}
+	s := &stage{T: t, said: &lines{}}
+	s.from = changefeedtest.NewContainer(t, server.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 3})
+	var err error
+	if s.account, err = connect.OpenSettings(t.Context(), connect.Settings{Endpoint: server.Endpoint, Key: server.Key}); err != nil {
+		t.Fatal(err)
+	}
+	s.account.DB = server.DB
+	s.fill(20)
+	cfg := s.config()
+	cfg.To.Database, cfg.To.Container, cfg.Leases.Database, cfg.Key = "other", "copy", "other", []string{"/product"}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if err := Run(ctx, cfg); err != nil {
+		t.Fatalf("an outage from request %d on: %v\n%s", o.from, err, s.said)
+	}
+	if s.to, err = server.DB.Container(t.Context(), "other", "copy"); err != nil {
+		t.Fatal(err)
+	}
+	s.equal(20)
+	partitions, err := s.account.Source("other", "copy", cosmos.SourceOptions{}).Partitions(ctx)
+	if err != nil || len(partitions) != 3 {
+		t.Errorf("an outage from request %d on: the target has %d partitions, %v", o.from, len(partitions), err)
+	}
+	if n := o.made.Load(); n < o.to {
+		t.Errorf("only %d requests were sent", n)
+	}
+	if err := s.account.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An account that refuses a request for good ends the start at once, and one that is interrupted
+// in an outage leaves nothing behind.
+func TestAStartThatEndsInAnOutageSaysSoAndLeavesNothing(t *testing.T) {
+	original := http.DefaultTransport
+	defer func() { http.DefaultTransport = original }()
+	synctest.Test(t, func(t *testing.T) {
+		server := changefeedtest.NewServer(t)
+		network, ok := server.Client().Transport.(*http.Transport)
+		if !ok {
+			t.Fatalf("the transport is a %T", server.Client().Transport)
+		}
+		ctx, interrupt := context.WithCancel(t.Context())
+		http.DefaultTransport = &http.Transport{DisableKeepAlives: true, DialContext: func(dial context.Context, n, address string) (net.Conn, error) {
+			conn, err := network.DialContext(dial, n, address)
+			if _, made := server.DB.Container(dial, "other", "copy"); made == nil && ctx.Err() == nil { // from the target on
+				time.AfterFunc(time.Minute, interrupt)
+				return &failingConn{Conn: conn}, err
+			}
+			return conn, err
+		}}
+		changefeedtest.NewContainer(t, server.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+		s := &stage{T: t, said: &lines{}}
+		var err error
+		if s.account, err = connect.OpenSettings(ctx, connect.Settings{Endpoint: server.Endpoint, Key: server.Key}); err != nil {
+			t.Fatal(err)
+		}
+		s.account.DB = server.DB
+		before := s.names()
+		cfg := s.config()
+		cfg.To.Database, cfg.To.Container, cfg.Leases.Database = "other", "copy", "other"
+		var unfinished *UnfinishedError
+		if err := Run(ctx, cfg); !errors.As(err, &unfinished) || ctx.Err() == nil {
+			t.Errorf("it ended with %v\n%s", err, s.said)
+		}
+		if after := s.names(); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("it left %v, before %v\n%s", after, before, s.said)
+		}
+		if err := s.account.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
