@@ -244,7 +244,7 @@ func parsePlace(text string) (endpoint, database, container string, err error) {
 	path := text
 	if strings.Contains(text, "://") {
 		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 			return "", "", "", errors.New("a URL that can't be used: it has the form https://account.documents.azure.com:443/DATABASE/CONTAINER")
 		}
 		endpoint, path = u.Scheme+"://"+u.Host+"/", strings.Trim(u.EscapedPath(), "/")

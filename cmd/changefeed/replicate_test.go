@@ -22,6 +22,7 @@ func TestReplicateRefusesWhatItCannotUnderstand(t *testing.T) {
 		{[]string{"--from", "nodatabase"}, "--from is \"nodatabase\""},
 		{[]string{"--from", "a/b/c"}, "DATABASE/CONTAINER"},
 		{[]string{"--from", "https://user:hunter2@x/d/c"}, "a URL that can't be used"},
+		{[]string{"--from", "https://x/d/c#d"}, "a URL that can't be used"},
 		{[]string{"--from", "https://x/d/c", "--from-endpoint", "https://y/"}, "--from has a URL, and another flag names its account"},
 		{append([]string{"--mode", "some"}, both...), "--mode is \"some\""},
 		{append([]string{"--key", "product"}, both...), "--key is \"product\""},
