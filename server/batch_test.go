@@ -2,7 +2,9 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -200,6 +202,50 @@ func TestBulkKeepsTheOrderOfOperationsOnOneItem(t *testing.T) {
 	if last := r[50].ResourceBody["v"]; last != 49.0 {
 		t.Errorf("the last of 25 upserts of one item left v %v", last)
 	}
+}
+
+// A small request may patch a hundred large items. Those under way together, and the answer, are bounded.
+func TestBulkBoundsTheItemsThatItsPatchesHaveInMemory(t *testing.T) {
+	const size = 1900 << 10
+	ts := newTestServer(t, Options{}).withOrders()
+	var ops []string
+	for i := range bulkWorkers {
+		id := strconv.Itoa(i)
+		ts.must("POST", orders+"/docs", pk(`["p"]`), largeDocument(id, size))
+		ops = append(ops, `{"operationType":"Patch","partitionKey":"[\"p\"]","id":"`+id+`",
+			"resourceBody":{"condition":"FROM c WHERE c.id = '`+id+`'","operations":[{"op":"set","path":"/n","value":1}]}}`)
+	}
+	a := ts.do("POST", orders+"/docs", inBulk, `[`+strings.Join(ops, ",")+`]`).want(207)
+	if most := maxBulkAnswer + bulkItems; len(a.body) > most {
+		t.Errorf("the answer has %d bytes, more than %d", len(a.body), most)
+	}
+	failing := strings.ReplaceAll(strings.Join(ops, ","), "c.id = '", "c.id != '")
+	ts.batch(inBulk, `[`+failing+`]`, 207, strings.TrimSpace(strings.Repeat("412 ", len(ops))))
+	synctest.Test(t, func(t *testing.T) {
+		m := newItemMemory()
+		const item = bulkItems / 4
+		held := 0
+		for range 10 {
+			go func() {
+				if err := m.take(item); err != nil {
+					t.Error(err)
+				}
+				held++
+			}()
+		}
+		for i := range 10 {
+			synctest.Wait()
+			if want := min(4+i, 10); held != want {
+				t.Errorf("%d items are in memory and %d were given back, want %d", held, i, want)
+			}
+			m.give(item)
+		}
+		synctest.Wait()
+		m.answered.Store(maxBulkAnswer + 1)
+		if err := m.take(item); !errors.Is(err, errBulkAnswer) || m.left != bulkItems {
+			t.Errorf("a full answer: %v, %d bytes left", err, m.left)
+		}
+	})
 }
 
 func TestBulkOfAPartitionThatIsGoneIsRefusedAsAWhole(t *testing.T) {

@@ -34,6 +34,55 @@ const maxBulkAnswer = 4 << 20
 var errBulkAnswer = failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge,
 	"not done, because the answer of the batch would be larger than %d bytes: send the operation again, in another batch", maxBulkAnswer)
 
+// bulkItems bounds the items that the operations of one request have in memory at a time, in bytes. Small patches, which the
+// store applies, and the items of the answer are not counted.
+const bulkItems = 16 << 20
+
+// itemMemory is the memory for the items of a bulk request. A nil itemMemory has no bounds. It is safe for concurrent use.
+type itemMemory struct {
+	// answered is how many bytes of items the answer has.
+	answered atomic.Int64
+
+	mu    sync.Mutex // guards left
+	given sync.Cond
+	left  int
+}
+
+func newItemMemory() *itemMemory {
+	m := &itemMemory{left: bulkItems}
+	m.given.L = &m.mu
+	return m
+}
+
+// take waits for n bytes, which are given back with give. Whoever holds some takes no more. It returns errBulkAnswer if
+// meanwhile the answer became full.
+func (m *itemMemory) take(n int) error {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.left < n {
+		m.given.Wait()
+	}
+	if m.answered.Load() > maxBulkAnswer {
+		return errBulkAnswer
+	}
+	m.left -= n
+	return nil
+}
+
+// give gives n bytes back.
+func (m *itemMemory) give(n int) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	m.left += n
+	m.mu.Unlock()
+	m.given.Broadcast()
+}
+
 func (x *exchange) bulk(c *store.Container, b batch) error {
 	if err := x.checkPartition(c); err != nil {
 		return err
@@ -43,14 +92,14 @@ func (x *exchange) bulk(c *store.Container, b batch) error {
 		return err
 	}
 	results := make([]batchResult, len(b.ops))
-	var answered atomic.Int64
+	x.items = newItemMemory()
 	if !x.flag(wire.HeaderBatchContinueOnError) {
 		for i, o := range b.ops {
 			if i > 0 && results[i-1].err != nil {
 				results[i].err = errNotDone
 				continue
 			}
-			results[i] = x.bulkOne(c, key, o, &answered)
+			results[i] = x.bulkOne(c, key, o)
 		}
 		return x.sendBatch(b, results)
 	}
@@ -60,7 +109,7 @@ func (x *exchange) bulk(c *store.Container, b batch) error {
 		all.Go(func() {
 			for at := n; at < len(chains); at += bulkWorkers {
 				for _, i := range chains[at] {
-					results[i] = x.bulkOne(c, key, b.ops[i], &answered)
+					results[i] = x.bulkOne(c, key, b.ops[i])
 				}
 			}
 		})
@@ -106,8 +155,8 @@ func chainsOf(ops []batchOp) [][]int {
 	return chains
 }
 
-// bulkOne does one operation. answered is how many bytes of items the answer has already.
-func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp, answered *atomic.Int64) (r batchResult) {
+// bulkOne does one operation.
+func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
 	defer func() {
 		// Nobody else would: this is not the goroutine of the request.
 		if p := recover(); p != nil {
@@ -121,6 +170,7 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp,
 	}
 	// A read is found to be too large once it was done, which changed nothing. Writes bring what they answer, and only patches that
 	// are under way together can go beyond the limit.
+	answered := &x.items.answered
 	if answered.Load() > maxBulkAnswer {
 		return batchResult{err: errBulkAnswer}
 	}
@@ -130,7 +180,16 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp,
 	if err := x.permitsKey(key); err != nil {
 		return batchResult{err: err}
 	}
+	if o.Kind == store.OpRead {
+		if err := x.items.take(store.MaxDocumentSize); err != nil {
+			return batchResult{err: err}
+		}
+		defer x.items.give(store.MaxDocumentSize)
+	}
 	result, err := x.perform(c, key, o)
+	if err != nil {
+		result.Body = nil // the item that a patch failed on is not answered
+	}
 	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == store.OpRead {
 		answered.Add(-size)
 		result.Body = nil

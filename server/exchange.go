@@ -42,6 +42,9 @@ type exchange struct {
 	// conditions is set by the operations that evaluate conditions.
 	conditions *requestConditions
 
+	// items is the memory for items of a bulk request; nil: it is none.
+	items *itemMemory
+
 	// What goes into the headers of the answer. session is a session token, lsn is
 	// left out when negative, count (of a page's items) likewise.
 	charge  float64

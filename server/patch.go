@@ -110,27 +110,44 @@ func (x *exchange) patchItem(c *store.Container, key feed.PartitionKey, id strin
 	}
 	charge := 0.0
 	for range maxPatchAttempts {
-		item, err := c.Read(x.r.Context(), key, id, store.ReadOptions{IfMatch: o.IfMatch})
-		charge += item.Charge
-		item.Charge = charge
-		if err != nil {
-			return item, err
-		}
-		if o.IfNoneMatch == "*" || o.IfNoneMatch == item.ETag {
-			return item, fmt.Errorf("%w: item %q exists", store.ErrPreconditionFailed, id)
-		}
-		after, err := x.patched(p, item.Body)
-		if err != nil {
-			return item, err
-		}
-		r, err := c.Replace(x.r.Context(), key, id, after, store.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody})
+		r, again, err := x.attemptPatch(c, key, id, p, o)
 		charge += r.Charge
 		r.Charge = charge
-		if !errors.Is(err, store.ErrPreconditionFailed) {
+		if !again {
 			return r, err
 		}
 	}
 	return store.Result{Charge: charge}, errContended
+}
+
+// patchCopies is how many times its size a patch of an item takes: as it was, as it is, and as the store writes it.
+const patchCopies = 3
+
+// attemptPatch prepares a patch on the last version of an item, and writes it. again is true if another write came first.
+func (x *exchange) attemptPatch(c *store.Container, key feed.PartitionKey, id string, p *itemPatch, o store.WriteOptions) (r store.Result, again bool, err error) {
+	held := patchCopies * store.MaxDocumentSize
+	if err := x.items.take(held); err != nil {
+		return r, false, err
+	}
+	defer func() { x.items.give(held) }()
+	item, err := c.Read(x.r.Context(), key, id, store.ReadOptions{IfMatch: o.IfMatch})
+	if err != nil {
+		return item, false, err
+	}
+	if most := min(patchCopies*(len(item.Body)+p.size), held); most < held {
+		x.items.give(held - most)
+		held = most
+	}
+	if o.IfNoneMatch == "*" || o.IfNoneMatch == item.ETag {
+		return item, false, fmt.Errorf("%w: item %q exists", store.ErrPreconditionFailed, id)
+	}
+	after, err := x.patched(p, item.Body)
+	if err != nil {
+		return item, false, err
+	}
+	r, err = c.Replace(x.r.Context(), key, id, after, store.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody})
+	r.Charge += item.Charge
+	return r, errors.Is(err, store.ErrPreconditionFailed), err
 }
 
 // patched evaluates the condition of a patch and returns the document after the patch.
