@@ -151,7 +151,7 @@ func TestHeadersAreBoundedFromTheFirstByteAndGiveWay(t *testing.T) {
 			synctest.Wait()
 			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 			if b, err := io.ReadAll(c); err == nil || len(b) > 0 {
-				if !strings.HasPrefix(string(b), "HTTP/1.1 429 ") || !strings.Contains(string(b), "\r\nx-ms-retry-after-ms: 1000\r\nRetry-After: 1\r\n") {
+				if !strings.HasPrefix(string(b), "HTTP/1.1 429 ") || !strings.Contains(string(b), "\r\nx-ms-retry-after-ms: 1000\r\nretry-after: 1\r\ncontent-type: application/json\r\n") {
 					g.t.Errorf("%q", b)
 				}
 				refused++

@@ -261,8 +261,8 @@ func (c *guardedConn) refuse() {
 	body := `{"code":"TooManyRequests","message":"` + errBusy.message + `"}`
 	_ = c.SetDeadline(time.Now().Add(refusalTime))
 	_, err := io.WriteString(c.Conn, "HTTP/1.1 429 Too Many Requests\r\nx-ms-retry-after-ms: "+
-		strconv.FormatInt(busyRetry.Milliseconds(), 10)+"\r\nRetry-After: "+strconv.Itoa(int(busyRetry.Seconds()))+
-		"\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+		strconv.FormatInt(busyRetry.Milliseconds(), 10)+"\r\nretry-after: "+strconv.Itoa(int(busyRetry.Seconds()))+
+		"\r\ncontent-type: application/json\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 	if err = errors.Join(err, c.CloseWrite()); err == nil {
 		_, _ = io.Copy(io.Discard, c.Conn) // until the client is gone, or the time is over
 	}
