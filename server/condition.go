@@ -89,6 +89,14 @@ func (x *exchange) holds(condition *query.Filter, document []byte) (bool, error)
 	if limit <= 0 {
 		return false, errSlowConditions
 	}
+	// Conditions that share a processor would slow each other down, and signers would pay for it.
+	turns := x.s.conditionTurns
+	select {
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
+	case <-x.r.Context().Done():
+		return false, x.r.Context().Err()
+	}
 	if wait := x.s.conditions.wait(x.signer); wait > 0 {
 		return false, &statusError{
 			status: http.StatusTooManyRequests, substatus: wire.SubNone, retryAfter: wait,

@@ -3,7 +3,9 @@ package server
 import (
 	"fmt"
 	"net/url"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,5 +233,36 @@ func TestTheConditionsOfOneSignerHaveALimitedTime(t *testing.T) {
 		ts.do("PATCH", orders+"/docs/1", slow, conditionalPatch).want(429)
 		time.Sleep(wait)
 		ts.do("PATCH", orders+"/docs/1", slow, conditionalPatch).want(200)
+	})
+}
+
+// The time that conditions take is their own: those that run beside each other would be slower, and all of them would count.
+func TestConcurrentConditionsOfOneSignerDoNotLockItOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newTestServer(t, Options{})
+		ts.withItem()
+		under, most := 0, 0
+		var mu sync.Mutex
+		ts.judging = func() {
+			mu.Lock()
+			under++
+			most = max(most, under)
+			mu.Unlock()
+			time.Sleep(maxCondition)
+			mu.Lock()
+			under--
+			mu.Unlock()
+		}
+		var all sync.WaitGroup
+		for range 60 {
+			all.Go(func() { ts.do("PATCH", orders+"/docs/1", pk(`["p"]`), conditionalPatch) })
+		}
+		all.Wait()
+		if places := max(runtime.GOMAXPROCS(0)/2, 1); most != places {
+			t.Errorf("%d conditions were evaluated at a time, want %d", most, places)
+		}
+		if wait := ts.conditions.wait(signer{key: 1}); wait > time.Duration(runtime.GOMAXPROCS(0)+2)*2*maxCondition {
+			t.Errorf("the key has to wait for %s", wait)
+		}
 	})
 }

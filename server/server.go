@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -94,6 +95,9 @@ type Server struct {
 	issuer *issuer
 
 	conditions conditionTimes
+	// conditionTurns has one place for each condition that may be evaluated at a time: half of
+	// the processors, so that other requests are served meanwhile.
+	conditionTurns chan struct{}
 	// judging is called before each evaluation of a condition in tests; nil outside them.
 	judging func()
 
@@ -110,7 +114,7 @@ type Server struct {
 // issuer that can't be asked safely, a retention that is no whole number of minutes.
 func New(db *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
-	s := &Server{db: db, o: o, draining: make(chan struct{})}
+	s := &Server{db: db, o: o, draining: make(chan struct{}), conditionTurns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
 	if o.Partitions < 0 || o.Partitions > store.MaxPartitions {
 		return nil, fmt.Errorf("server: Partitions is %d; it can be 1 to %d", o.Partitions, store.MaxPartitions)
 	}
