@@ -248,6 +248,31 @@ func TestBulkBoundsTheItemsThatItsPatchesHaveInMemory(t *testing.T) {
 	})
 }
 
+// A read whose item has no place in the answer is not answered, so the reads after it are not done.
+func TestBulkStopsReadingWhenItsAnswerIsFull(t *testing.T) {
+	ts := newTestServer(t, Options{}).withOrders()
+	var ops []string
+	for i := range bulkWorkers {
+		ts.must("POST", orders+"/docs", pk(`["p"]`), largeDocument(strconv.Itoa(i), 1900<<10))
+		ops = append(ops, fmt.Sprintf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"%d"}`, i))
+	}
+	var answer batchAnswer
+	ts.do("POST", orders+"/docs", inBulk, `[`+strings.Join(ops, ",")+`]`).want(207).decode(&answer)
+	read, answered := 0, 0
+	for _, r := range answer {
+		if r.RequestCharge > 0 {
+			read++
+		}
+		if r.StatusCode == 200 {
+			answered++
+		}
+	}
+	// Two items fit, and bulkItems are read at a time.
+	if most := 2 + bulkItems/store.MaxDocumentSize; answered != 2 || read > most {
+		t.Errorf("%d items of %d were read, more than %d; %d are in the answer, want 2", read, len(ops), most, answered)
+	}
+}
+
 func TestBulkOfAPartitionThatIsGoneIsRefusedAsAWhole(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	c, err := ts.db.Container(t.Context(), "shop", "orders")

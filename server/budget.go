@@ -41,10 +41,13 @@ const (
 	readMemory  = 16 << 20
 	queryMemory = 32 << 20
 	sortMemory  = 64 << 20
+	// A bulk request with patches or reads has bulkItems, and its answer twice: in parts and as it is sent.
+	bulkMemory = 32 << 20
 	// minReads and minQueries keep a few clients apart from each other in the smallest servers.
 	minReads   = 4
 	minQueries = 2
 	minSorts   = 1
+	minBulks   = 2
 	// sortShare is the part of the limit that the rows of one sort may take, between minSortMemory and maxSortMemory.
 	sortShare     = 8
 	minSortMemory = 4 << 20
@@ -71,7 +74,7 @@ type budget struct {
 	// rows bounds the memory of the rows of one sort.
 	rows int
 
-	reads, queries, sorts lane
+	reads, queries, sorts, bulks lane
 }
 
 // newBudget returns the budget of a memory limit in bytes; nil for 0.
@@ -86,6 +89,7 @@ func newBudget(limit int64) *budget {
 		reads:   newLane(limit/readMemory, minReads),
 		queries: newLane(limit/queryMemory, minQueries),
 		sorts:   newLane(limit/sortMemory, minSorts),
+		bulks:   newLane(limit/bulkMemory, minBulks),
 	}
 	return b
 }
@@ -239,3 +243,4 @@ func (x *exchange) leave() {
 func forReads(b *budget) lane   { return b.reads }
 func forQueries(b *budget) lane { return b.queries }
 func forSorts(b *budget) lane   { return b.sorts }
+func forBulks(b *budget) lane   { return b.bulks }

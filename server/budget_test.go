@@ -56,7 +56,7 @@ func guardedServer(t *testing.T, o Options, test func(t *testing.T, g guarded)) 
 		if n := ts.InFlight(); n != 0 {
 			t.Errorf("%d bytes are counted after the end of all connections", n)
 		}
-		if ts.budget != nil && len(ts.budget.reads)+len(ts.budget.queries)+len(ts.budget.sorts) != 0 {
+		if ts.budget != nil && len(ts.budget.reads)+len(ts.budget.queries)+len(ts.budget.sorts)+len(ts.budget.bulks) != 0 {
 			t.Error("a place in a lane was not given back")
 		}
 	})
@@ -253,6 +253,30 @@ func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
 		sorted(c)
 		time.Sleep(time.Second)
 		<-g.budget.sorts
+		g.wants(g.answer(c), http.StatusOK)
+	})
+}
+
+func TestBulksWhoseItemsAreNotInTheirBodyWaitForTheirLane(t *testing.T) {
+	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
+		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
+		for range cap(g.budget.bulks) { // bulks that take long
+			g.budget.bulks <- struct{}{}
+		}
+		c := g.dial()
+		for operation, status := range map[string]int{
+			`"Read","id":"1"`: http.StatusTooManyRequests,
+			`"Patch","id":"1","resourceBody":{"operations":[{"op":"set","path":"/a","value":1}]}`: http.StatusTooManyRequests,
+			`"Upsert","resourceBody":{"id":"1","pk":"p"}`:                                         http.StatusOK,
+		} {
+			g.write(c, "POST", orders+"/docs", inBulk, `[{"partitionKey":"[\"p\"]","operationType":`+operation+`}]`, 0)
+			g.wants(g.answer(c), status)
+		}
+		g.write(c, "POST", orders+"/docs", inBulk, `[{"partitionKey":"[\"p\"]","operationType":"Read","id":"1"}]`, 0)
+		time.Sleep(time.Second)
+		for range cap(g.budget.bulks) {
+			<-g.budget.bulks
+		}
 		g.wants(g.answer(c), http.StatusOK)
 	})
 }

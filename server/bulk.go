@@ -91,6 +91,11 @@ func (x *exchange) bulk(c *store.Container, b batch) error {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(b.ops, func(o batchOp) bool { return o.Kind == store.OpRead || o.Kind == store.OpChange }) {
+		if err := x.enter(forBulks); err != nil { // its items are not in its body
+			return err
+		}
+	}
 	results := make([]batchResult, len(b.ops))
 	x.items = newItemMemory()
 	if !x.flag(wire.HeaderBatchContinueOnError) {
@@ -168,8 +173,9 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp)
 	if o.err != nil {
 		return batchResult{err: o.err}
 	}
-	// A read is found to be too large once it was done, which changed nothing. Writes bring what they answer, and only patches that
-	// are under way together can go beyond the limit.
+	// A read is found to be too large once it was done, which changed nothing. It is counted all the same: otherwise every
+	// further read would be done, too, and dropped. Writes bring what they answer, and only patches that are under way
+	// together can go beyond the limit.
 	answered := &x.items.answered
 	if answered.Load() > maxBulkAnswer {
 		return batchResult{err: errBulkAnswer}
@@ -191,7 +197,6 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp)
 		result.Body = nil // the item that a patch failed on is not answered
 	}
 	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == store.OpRead {
-		answered.Add(-size)
 		result.Body = nil
 		return batchResult{Result: result, err: errBulkAnswer}
 	}
