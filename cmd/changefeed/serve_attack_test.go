@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,6 +159,12 @@ func TestServerSurvivesEveryAttackOnItsMemory(t *testing.T) {
 	if !*serverMemory {
 		t.Skip("run with -serve.memory")
 	}
+	t.Run("stalled clients", attackByStalling)
+	t.Run("large documents", attackByLargeDocuments)
+}
+
+// attackByStalling attacks with clients that send and read slowly, headers, and sorts.
+func attackByStalling(t *testing.T) {
 	s := startServe(t, 4, "--data", t.TempDir(), "--memory-limit", fmt.Sprint(attackMemory))
 	ctx, cancel := context.WithTimeout(t.Context(), attackTime)
 	defer cancel()
@@ -210,4 +217,130 @@ func TestServerSurvivesEveryAttackOnItsMemory(t *testing.T) {
 	}
 	t.Logf("%d MiB %s after the attack", s.resident(t, "VmRSS")>>20, time.Since(deadline.Add(-time.Minute)).Round(time.Second))
 	s.stop(t)
+}
+
+const (
+	// floodDocuments is how many documents of floodSize bytes the server has.
+	floodDocuments = 100
+	floodSize      = 1900 << 10
+	floodTime      = 12 * time.Second
+)
+
+// attackByLargeDocuments attacks with signed clients that read their answers, in requests on
+// documents of nearly the largest size.
+func attackByLargeDocuments(t *testing.T) {
+	data := t.TempDir()
+	start := func(t *testing.T) *server {
+		return startServe(t, 8, "--data", data, "--memory-limit", fmt.Sprint(attackMemory))
+	}
+	s := start(t)
+	container, err := s.Make(t.Context(), "shop", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := func(n int) string {
+		return fmt.Sprintf(`{"id":"%d","pk":"k","text":"%s"}`, n, strings.Repeat(string(rune('a'+n%26)), floodSize))
+	}
+	for n := range floodDocuments {
+		if err := s.Put(t.Context(), container, "k", document(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.stop(t)
+	key := []string{wire.HeaderPartitionKey, `["k"]`}
+	small := `{"operations":[{"op":"set","path":"/small","value":1}]}`
+	batch := func(atomic bool, operation func(n int) string) func(n int) (method, path, body string, headers []string) {
+		operations := make([]string, floodDocuments)
+		for n := range operations {
+			operations[n] = operation(n)
+		}
+		if atomic {
+			operations = operations[:2] // the items of a transaction have 4 MiB together
+		}
+		body := "[" + strings.Join(operations, ",") + "]"
+		return func(int) (string, string, string, []string) {
+			return http.MethodPost, container + "/docs", body, append(key, wire.HeaderBatch, "true", wire.HeaderBatchAtomic, fmt.Sprint(atomic),
+				wire.HeaderBatchContinueOnError, fmt.Sprint(!atomic))
+		}
+	}
+	patch := func(n int) string {
+		return fmt.Sprintf(`{"operationType":"Patch","id":"%d","partitionKey":"[\"k\"]","resourceBody":%s}`, n, small)
+	}
+	read := func(n int) string {
+		return fmt.Sprintf(`{"operationType":"Read","id":"%d","partitionKey":"[\"k\"]"}`, n)
+	}
+	floods := []struct {
+		name    string
+		clients int
+		// request returns the next request of a client.
+		request func(n int) (method, path, body string, headers []string)
+	}{
+		{"upserts", 64, func(n int) (string, string, string, []string) {
+			return http.MethodPost, container + "/docs", document(n % floodDocuments), append(key, wire.HeaderUpsert, "true")
+		}},
+		{"reads", 64, func(n int) (string, string, string, []string) {
+			return http.MethodGet, container + "/docs/" + fmt.Sprint(n%floodDocuments), "", key
+		}},
+		{"patches", 64, func(n int) (string, string, string, []string) {
+			return http.MethodPatch, container + "/docs/" + fmt.Sprint(n%floodDocuments), small, key
+		}},
+		{"bulks of patches", 8, batch(false, patch)},
+		{"bulks of reads", 8, batch(false, read)},
+		{"transactions of patches", 12, batch(true, patch)},
+	}
+	run := func(t *testing.T, names ...string) {
+		s := start(t)
+		ctx, cancel := context.WithTimeout(t.Context(), floodTime)
+		defer cancel()
+		var all sync.WaitGroup
+		var lock sync.Mutex
+		answers := map[int]int{}
+		for _, f := range floods {
+			if !slices.Contains(names, f.name) {
+				continue
+			}
+			for client := range f.clients {
+				all.Go(func() {
+					c := &http.Client{Transport: &http.Transport{}}
+					defer c.CloseIdleConnections()
+					for n := client * 7; ctx.Err() == nil; n++ {
+						method, path, body, headers := f.request(n)
+						r, err := s.Request(ctx, method, path, body, slices.Clip(headers)...)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						a, err := c.Do(r)
+						if err != nil {
+							continue // the server may end connections
+						}
+						_, _ = io.Copy(io.Discard, a.Body)
+						_ = a.Body.Close()
+						lock.Lock()
+						answers[a.StatusCode]++
+						lock.Unlock()
+						if a.StatusCode == http.StatusTooManyRequests {
+							<-time.After(100 * time.Millisecond)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		most := s.resident(t, "VmHWM")
+		t.Logf("%d MiB at most; answers by status: %v", most>>20, answers)
+		if answers[http.StatusOK]+answers[http.StatusMultiStatus] == 0 {
+			t.Errorf("no request was served: %v", answers)
+		}
+		if most > attackMemory<<20 {
+			t.Errorf("the process took %d MiB, more than --memory-limit %d", most>>20, attackMemory)
+		}
+		s.stop(t)
+	}
+	var names []string
+	for _, f := range floods {
+		names = append(names, f.name)
+		t.Run(f.name, func(t *testing.T) { run(t, f.name) })
+	}
+	t.Run("all at once", func(t *testing.T) { run(t, names...) })
 }

@@ -12,7 +12,7 @@ import (
 
 // How much memory `changefeed serve` takes, as the operating system counts it.
 
-var serverMemory = flag.Bool("serve.memory", false, "measure the memory of changefeed serve (two minutes)")
+var serverMemory = flag.Bool("serve.memory", false, "measure the memory of changefeed serve (five minutes)")
 
 const (
 	// idleBound is for a server that nobody has asked anything, after a minute.

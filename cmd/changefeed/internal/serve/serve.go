@@ -216,6 +216,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
+	returnLargeBlocks()
 	defer memory.collect()()
 	db, err := c.open(logger, memory, descriptors)
 	if err != nil {
