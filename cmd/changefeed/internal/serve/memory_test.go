@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -91,16 +92,16 @@ func TestTheDefaultOfMemoryIsThatOfTheControlGroupOrTheMachine(t *testing.T) {
 
 func TestMemoryIsGivenBackWhenRequestsHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var held int64
+		var held atomic.Int64
 		collected := 0
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
-			reclaim(ctx, func() int64 { return held }, func() { collected++ })
+			reclaim(ctx, held.Load, func() { collected++ })
 			close(done)
 		}()
 		wait := func(d time.Duration, n int64, want int, what string) {
-			held = n
+			held.Store(n)
 			time.Sleep(d)
 			synctest.Wait()
 			if collected != want {
@@ -114,7 +115,7 @@ func TestMemoryIsGivenBackWhenRequestsHaveEnded(t *testing.T) {
 		wait(2*reclaimEvery, reclaimBytes-1, 1, "when little was held")
 		wait(time.Minute, 0, 1, "when little was given back")
 		for range 4 * int(reclaimPause/reclaimEvery) { // a load that comes and goes
-			held = 100*mib - held
+			held.Store(100*mib - held.Load())
 			time.Sleep(reclaimEvery)
 		}
 		synctest.Wait()
