@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,19 +225,19 @@ func TestBulkBoundsTheItemsThatItsPatchesHaveInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newItemMemory()
 		const item = bulkItems / 4
-		held := 0
+		var held atomic.Int64
 		for range 10 {
 			go func() {
 				if err := m.take(item); err != nil {
 					t.Error(err)
 				}
-				held++
+				held.Add(1)
 			}()
 		}
 		for i := range 10 {
 			synctest.Wait()
-			if want := min(4+i, 10); held != want {
-				t.Errorf("%d items are in memory and %d were given back, want %d", held, i, want)
+			if want := int64(min(4+i, 10)); held.Load() != want {
+				t.Errorf("%d items are in memory and %d were given back, want %d", held.Load(), i, want)
 			}
 			m.give(item)
 		}
