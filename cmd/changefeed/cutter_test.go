@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// cutter is a TCP proxy that cuts each connection after 4 KiB to 4 MiB, in either
-// direction together. The logarithm of that number is drawn evenly.
+// cutter is a TCP proxy that cuts each connection after 4 KiB to 64 MiB, in either
+// direction together. The logarithm of that number is drawn evenly. A page of the feed has
+// up to some 4 MiB, and has to pass some time.
 // Half of the connections are reset, so that their peers also meet broken pipes.
 type cutter struct {
 	listener net.Listener
@@ -74,7 +75,7 @@ func (c *cutter) accept() {
 func (c *cutter) serve(client net.Conn) {
 	c.mu.Lock()
 	target, reset := c.target, c.rng.IntN(2) == 0
-	budget := int64(4096 * math.Exp2(10*c.rng.Float64()))
+	budget := int64(4096 * math.Exp2(14*c.rng.Float64()))
 	c.mu.Unlock()
 	defer c.drop(client)
 	server, err := (&net.Dialer{}).Dial("tcp", target)
