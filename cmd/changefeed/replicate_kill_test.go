@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/internal/wire"
@@ -117,6 +116,7 @@ func (r *replication) start(t *testing.T, args ...string) *replicationRun {
 		all = append(all, "--mode", "avad")
 	}
 	run := &replicationRun{cmd: process(t, append(all, args...)...), ended: make(chan struct{})}
+	run.out.caughtUp = make(chan struct{})
 	run.cmd.Stdout, run.cmd.Stderr = &run.out, &run.out
 	if err := run.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -131,8 +131,33 @@ func (r *replication) start(t *testing.T, args ...string) *replicationRun {
 // replicationRun is a process that copies.
 type replicationRun struct {
 	cmd   *exec.Cmd
-	out   strings.Builder
+	out   replicationOutput
 	ended chan struct{} // closed when the process has ended
+}
+
+// replicationOutput is the output of such a process.
+type replicationOutput struct {
+	mu       sync.Mutex // guards text
+	text     strings.Builder
+	caughtUp chan struct{} // closed when the process has printed that it has caught up
+}
+
+// Write implements io.Writer.
+func (o *replicationOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := sayCaughtUp.MatchString(o.text.String())
+	n, err := o.text.Write(p)
+	if !before && sayCaughtUp.MatchString(o.text.String()) {
+		close(o.caughtUp)
+	}
+	return n, err
+}
+
+func (o *replicationOutput) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // hasEnded reports whether the process has ended.
@@ -182,7 +207,10 @@ func (r *replication) complete(t *testing.T) {
 		r.mustBeUnfinished(t)
 	} else {
 		if r.patient {
-			time.Sleep(15 * time.Second) // most copies catch up meanwhile
+			select {
+			case <-r.run.out.caughtUp:
+			case <-r.run.ended:
+			}
 		}
 		r.run.interrupt(t)
 		code := r.run.status()
