@@ -1,0 +1,166 @@
+// Command count prints the size of every package below the current directory: exported
+// identifiers, files and lines of code, all outside tests.
+//
+// An exported identifier is a type, function, constant or variable of the package, or a
+// method of an exported type. Fields are not counted, nor are methods of interfaces. A line
+// of code holds more than a comment. Generated files count as well.
+//
+//	go run ./internal/count
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+func main() {
+	if err := run(os.Stdout, "."); err != nil {
+		fmt.Fprintln(os.Stderr, "count:", err)
+		os.Exit(1)
+	}
+}
+
+// size is the size of one package.
+type size struct {
+	dir                   string
+	exported, files, code int
+}
+
+// run writes a line for every package below root, and one for their sum.
+func run(w io.Writer, root string) error {
+	sizes := map[string]*size{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin"):
+			return filepath.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if sizes[dir] == nil {
+			sizes[dir] = &size{dir: dir}
+		}
+		return sizes[dir].add(path, text)
+	})
+	if err != nil {
+		return err
+	}
+	return write(w, sizes)
+}
+
+// add adds one file.
+func (s *size) add(path string, text []byte) error {
+	files := token.NewFileSet()
+	tree, err := parser.ParseFile(files, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	s.files++
+	s.code += codeLines(text)
+	for _, decl := range tree.Decls {
+		s.exported += exported(decl)
+	}
+	return nil
+}
+
+// codeLines counts the lines that hold a token other than a comment.
+func codeLines(text []byte) int {
+	files := token.NewFileSet()
+	file := files.AddFile("", -1, len(text))
+	var scan scanner.Scanner
+	scan.Init(file, text, nil, 0)
+	lines := map[int]bool{}
+	for {
+		pos, tok, literal := scan.Scan()
+		if tok == token.EOF {
+			return len(lines)
+		}
+		if tok == token.SEMICOLON && literal == "\n" {
+			continue // inserted by the scanner
+		}
+		first := file.Line(pos)
+		for line := first; line <= first+strings.Count(literal, "\n"); line++ {
+			lines[line] = true
+		}
+	}
+}
+
+// exported counts the exported identifiers of a declaration.
+func exported(decl ast.Decl) int {
+	count := 0
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if decl.Name.IsExported() && (decl.Recv == nil || ast.IsExported(receiver(decl.Recv.List[0].Type))) {
+			count++
+		}
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				if spec.Name.IsExported() {
+					count++
+				}
+			case *ast.ValueSpec:
+				for _, name := range spec.Names {
+					if name.IsExported() {
+						count++
+					}
+				}
+			}
+		}
+	}
+	return count
+}
+
+// receiver returns the name of a receiver's type, without pointer and type parameters.
+func receiver(expr ast.Expr) string {
+	switch expr := expr.(type) {
+	case *ast.StarExpr:
+		return receiver(expr.X)
+	case *ast.IndexExpr:
+		return receiver(expr.X)
+	case *ast.IndexListExpr:
+		return receiver(expr.X)
+	case *ast.Ident:
+		return expr.Name
+	}
+	return ""
+}
+
+// write writes the table, sorted by directory.
+func write(w io.Writer, sizes map[string]*size) error {
+	// Writes to the table are buffered; Flush returns their errors.
+	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(table, "exported\tfiles\tcode\t package")
+	total := size{dir: "total"}
+	rows := []*size{}
+	for _, s := range sizes {
+		rows = append(rows, s)
+		total.exported += s.exported
+		total.files += s.files
+		total.code += s.code
+	}
+	slices.SortFunc(rows, func(a, b *size) int { return cmp.Compare(a.dir, b.dir) })
+	for _, s := range append(rows, &total) {
+		_, _ = fmt.Fprintf(table, "%d\t%d\t%d\t %s\n", s.exported, s.files, s.code, s.dir)
+	}
+	return table.Flush()
+}

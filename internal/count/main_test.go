@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCountSeesExportedIdentifiersAndCodeLines(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a/a.go", `// Package a is counted.
+package a
+
+const X, y = 1, 2 // one exported
+
+/* A comment
+of two lines. */
+type T[K any] struct{ Field int }
+
+func (t *T[K]) Method() string {
+	return `+"`two\nlines // of text`"+`
+}
+
+func (t *T[K]) method() {}
+
+type u struct{}
+
+func (u) Method() {}
+`)
+	write("a/a_test.go", "package a\n\nfunc Tested() {}\n")
+	write("a/testdata/b.go", "not Go")
+
+	var out bytes.Buffer
+	if err := run(&out, root); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("got %d lines, want a head, one package and the total:\n%s", len(lines), out.String())
+	}
+	// X, T and T.Method; ten lines with a token that is no comment.
+	if got, want := strings.Join(strings.Fields(lines[1])[:3], " "), "3 1 10"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
