@@ -49,9 +49,9 @@ $(GOLANGCI_BIN):
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	mv $(BIN)/golangci-lint $(GOLANGCI_BIN)
 
-## generate: the query parser from its grammar, by goyacc in the version that server/query/parse.go names
+## generate: the query parser from its grammar, by goyacc in the version that internal/query/parse.go names
 generate:
-	$(GO) generate ./server/query
+	$(GO) generate ./internal/query
 
 ## bench: every benchmark once, to see that it runs; PKG=./store for one package
 bench:

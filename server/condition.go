@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // Conditions of patches run outside the store's sequencer, so no other write waits for one.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // A client that merges the rows of several partitions by a plan, as SDKs do: sort keys are compared by type and value, then by rid within a

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/store"
 )
 

@@ -3,7 +3,7 @@ package server
 import (
 	"sync"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // queryCache keeps queries that were parsed: SDKs send the same text for each page, and change the parameters.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/store"
 )
 

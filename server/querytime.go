@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // The time of a page whose rows come in the order of the documents. Between documents a page ends when its time is up. Within one it

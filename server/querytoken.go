@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // The continuation of a query is a position among documents, and never a number of rows that were read: so it

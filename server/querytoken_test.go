@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 func TestAPositionOfAQueryIsReadAsItWasWritten(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // keysOf describes a container whose keys' hashes can be read.

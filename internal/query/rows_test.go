@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 func TestSelectListsHaveTheServicesNames(t *testing.T) {

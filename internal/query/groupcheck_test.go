@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 func TestWhatCannotBeGroupedIsToldInTheServicesCodes(t *testing.T) {

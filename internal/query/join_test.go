@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // Two items, one with lists and one without.

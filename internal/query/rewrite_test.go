@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 const orderFilter = `{documentdb-formattableorderbyquery-filter}`

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // A text is read once, bound for each request, and asked of each document.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // wide is an item with an array of n numbers and a text of that many bytes.

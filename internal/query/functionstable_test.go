@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write the table of functions into docs/
 
 // The table stands between these lines.
 const (
-	tableBegin = "<!-- functions: made of the registry by go test ./server/query -run FunctionTable -update -->\n"
+	tableBegin = "<!-- functions: made of the registry by go test ./internal/query -run FunctionTable -update -->\n"
 	tableEnd   = "<!-- end of functions -->"
 )
 
@@ -63,7 +63,7 @@ func TestDocumentedFunctionTableIsTheRegistry(t *testing.T) {
 		return
 	}
 	if table != want {
-		t.Errorf("the table of functions in docs/queries.md isn't the registry's; write it with\n\tgo test ./server/query -run FunctionTable -update\nit has\n%s\nand should have\n%s", table, want)
+		t.Errorf("the table of functions in docs/queries.md isn't the registry's; write it with\n\tgo test ./internal/query -run FunctionTable -update\nit has\n%s\nand should have\n%s", table, want)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // Pages of a sorter, each after the last row of the one before, are together all

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 func TestSyntaxErrorsNameTheirPlace(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/server/query"
+	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // answer returns the rows of a query over documents, with all that concerns
