@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -210,42 +214,88 @@ func TestDocumentsLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// A stranger finds the room of any function by the File Map, so each file is in it,
-// and none that is not there. Test files stand beside what they test.
-func TestFileMapNamesEveryFile(t *testing.T) {
-	_, fileMap, found := strings.Cut(document(t, "DESIGN.md"), "\n## 10. File Map\n")
-	if !found {
-		t.Fatal("DESIGN.md has no section 10, File Map")
+// namedFiles returns the files that a text names: names that end in .go, .md, .yml or
+// .patch, and directories that begin with "./".
+func namedFiles(text string) []string {
+	var names []string
+	for _, m := range regexp.MustCompile(`(^|[\s("\x60])((?:\./)?[A-Za-z][\w./-]*\.(?:go|md|yml|patch)|\./[a-z][\w/-]*[a-z])\b`).FindAllStringSubmatch(text, -1) {
+		names = append(names, m[2])
 	}
-	var there []string
+	return names
+}
+
+// comments returns the comments of a Go file.
+func comments(t *testing.T, file string) string {
+	t.Helper()
+	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, group := range tree.Comments {
+		text.WriteString(group.Text())
+	}
+	return text.String()
+}
+
+// A file that moves must take its citations along. A name with a directory is looked for
+// from the module's root and beside the page; a bare name anywhere in the module.
+func TestCitedFilesExist(t *testing.T) {
+	bare := map[string]bool{}
 	for _, file := range goFiles(t) {
-		if !strings.HasSuffix(file, "_test.go") {
-			there = append(there, file)
+		bare[path.Base(file)] = true
+	}
+	for _, page := range append(guides(t), "store/FORMAT.md", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md") {
+		bare[path.Base(page)] = true
+	}
+	exists := func(from, name string) bool {
+		if bare[name] {
+			return true
+		}
+		for _, dir := range []string{".", path.Dir(from)} {
+			if _, err := os.Stat(path.Join(dir, name)); err == nil {
+				return true
+			}
+		}
+		return false
+	}
+	// Names of built binaries, of programs of users, and sides of a patch.
+	elsewhere := regexp.MustCompile(`^(main\.go|\./changefeed|[ab]/.*)$`)
+	texts := map[string]string{}
+	for _, file := range goFiles(t) {
+		texts[file] = comments(t, file)
+	}
+	for _, page := range append(guides(t), "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md", "store/FORMAT.md", "Makefile", ".golangci.yml", ".ci/run", ".ci/fuzz") {
+		texts[page] = document(t, page)
+	}
+	for _, file := range slices.Sorted(maps.Keys(texts)) {
+		for _, name := range namedFiles(texts[file]) {
+			if !elsewhere.MatchString(name) && !exists(file, name) {
+				t.Errorf("%s names %s, which does not exist", file, name)
+			}
 		}
 	}
-	var named []string
-	room := ""
-	heading := regexp.MustCompile("^### `([^`]*)`")
-	row := regexp.MustCompile("^\\| `([^`]*\\.go)` \\|")
-	for line := range strings.Lines(fileMap) {
-		if m := heading.FindStringSubmatch(line); m != nil {
-			room = strings.TrimPrefix(m[1], "./")
-		}
-		if m := row.FindStringSubmatch(line); m != nil {
-			named = append(named, room+m[1])
-		}
+}
+
+// Section 3 of DESIGN.md is the plan of the house. It names every package, or a directory
+// above it with "/..." for all that it holds.
+func TestHouseNamesEveryPackage(t *testing.T) {
+	_, house, _ := strings.Cut(document(t, "DESIGN.md"), "\n## 3. ")
+	house, _, found := strings.Cut(house, "\n## 4. ")
+	if !found {
+		t.Fatal("DESIGN.md has no section 3")
 	}
-	for _, file := range there {
-		if !slices.Contains(named, file) {
-			t.Errorf("%s is not in the File Map", file)
+	for _, file := range goFiles(t) {
+		dir := path.Dir(file)
+		if dir == "." || strings.HasPrefix(dir, "examples/") || strings.HasSuffix(file, "_test.go") {
+			continue
 		}
-	}
-	for _, file := range named {
-		if !slices.Contains(there, file) {
-			t.Errorf("the File Map names %s, which there is not", file)
+		named := strings.Contains(house, "| "+dir+" |") || strings.Contains(house, "| "+dir+"/ |")
+		for above := path.Dir(dir); above != "." && !named; above = path.Dir(above) {
+			named = strings.Contains(house, "| "+above+"/... |")
 		}
-	}
-	if len(named) != len(slices.Compact(slices.Sorted(slices.Values(named)))) {
-		t.Error("the File Map names a file twice")
+		if !named {
+			t.Errorf("section 3 of DESIGN.md does not name %s", dir)
+		}
 	}
 }
