@@ -291,7 +291,7 @@ func TestHouseNamesEveryPackage(t *testing.T) {
 			continue
 		}
 		named := strings.Contains(house, "| "+dir+" |") || strings.Contains(house, "| "+dir+"/ |")
-		for above := path.Dir(dir); above != "." && !named; above = path.Dir(above) {
+		for above := dir; above != "." && !named; above = path.Dir(above) {
 			named = strings.Contains(house, "| "+above+"/... |")
 		}
 		if !named {
