@@ -14,12 +14,12 @@ import (
 // carrying one call at a time; answers, and alarms of one timer, wake the worker,
 // which then looks at everything and starts what is due:
 //
-//	reader     reads ahead of the handler                          reader.go
-//	deliverer  hands batches to the handler, again until handled   deliver.go
-//	keeper     keeps the document: renewals, checkpoints           keeper.go
-//	splitter   when the partition is gone: makes the children      split.go
-//	claim      waits, when the lease was stolen                    claim.go
-//	ending     winds down and releases                             ending.go
+//	reader     reads ahead of the handler                          worker_read.go
+//	deliverer  hands batches to the handler, again until handled   worker_deliver.go
+//	keeper     keeps the document: renewals, checkpoints           worker_lease.go
+//	splitter   when the partition is gone: makes the children      worker_split.go
+//	claim      waits, when the lease was stolen                    worker_claim.go
+//	ending     winds down and releases                             worker_end.go
 //
 // States:
 //
