@@ -64,14 +64,6 @@ type Config struct {
 	// taken them: no read starts while that many wait. Default: 4 MiB; -1: none,
 	// a page is read when the handler is free.
 	ReadAhead int
-	// HeapReserve is how many bytes a processor that reads much holds without touching them, from when it has read a quarter of
-	// that until Run returns. They make the garbage collector, which runs when the heap has doubled, run seldom where it ran
-	// every few pages: changes come up to 1.4 times as fast, for at most as many bytes of garbage more. They take no memory
-	// themselves, unless they come to lie where the program's heap was before: Go clears what is used again, and so a later Run of
-	// another processor may take as much as they are. The processors of one program share the largest. None is held where, at that
-	// time, GOGC or package runtime/debug says something else than the usual 100, or where it would be more than an eighth of
-	// GOMEMLIMIT. Default: 32 MiB; -1: none.
-	HeapReserve int
 
 	// AcquireInterval is the time between two looks at the leases, +- 10 %; the
 	// same on all hosts. Default: 17 s.
@@ -147,7 +139,6 @@ const (
 	defaultMaxItems   = 100
 	defaultPoll       = 5 * time.Second
 	defaultReadAhead  = 4 << 20
-	defaultReserve    = 32 << 20
 	defaultAcquire    = 17 * time.Second
 	defaultRenew      = 13 * time.Second
 	defaultExpiration = 60 * time.Second
@@ -173,7 +164,6 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxItems, defaultMaxItems)
 	setDefault(&c.PollInterval, defaultPoll)
 	setDefault(&c.ReadAhead, defaultReadAhead)
-	setDefault(&c.HeapReserve, defaultReserve)
 	setDefault(&c.AcquireInterval, defaultAcquire)
 	setDefault(&c.RenewInterval, defaultRenew)
 	setDefault(&c.ExpirationInterval, defaultExpiration)
@@ -232,7 +222,6 @@ func (c Config) validateNumbers() error {
 		{"MaxItems", int64(c.MaxItems), count, false},
 		{"PollInterval", int64(c.PollInterval), duration, false},
 		{"ReadAhead", int64(c.ReadAhead), count, true},
-		{"HeapReserve", int64(c.HeapReserve), count, true},
 		{"AcquireInterval", int64(c.AcquireInterval), duration, false},
 		{"RenewInterval", int64(c.RenewInterval), duration, false},
 		{"ExpirationInterval", int64(c.ExpirationInterval), duration, false},

@@ -54,7 +54,6 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 		{"MaxItems", func(c *Config) { c.MaxItems = -1 }},
 		{"PollInterval", func(c *Config) { c.PollInterval = -time.Second }},
 		{"ReadAhead", func(c *Config) { c.ReadAhead = -2 }},
-		{"HeapReserve", func(c *Config) { c.HeapReserve = -2 }},
 		{"AcquireInterval", func(c *Config) { c.AcquireInterval = -1 }},
 		{"RenewInterval", func(c *Config) { c.RenewInterval = -1 }},
 		{"ExpirationInterval", func(c *Config) { c.ExpirationInterval = -1 }},
@@ -104,7 +103,6 @@ func TestNewAcceptsWhatIsJustPossible(t *testing.T) {
 		"the defaults":             func(*Config) {},
 		"the shortest expiration":  func(c *Config) { c.ExpirationInterval = 26 * time.Second },
 		"no read-ahead, no drain":  func(c *Config) { c.ReadAhead, c.DrainTimeout = -1, -1 },
-		"no reserve":               func(c *Config) { c.HeapReserve = -1 },
 		"AVAD after a position":    func(c *Config) { c.Mode, c.Start = feed.AllVersionsAndDeletes, feed.After("1") },
 		"min without max":          func(c *Config) { c.MinLeases = 3 },
 		"seconds instead of a min": func(c *Config) { c.RenewInterval, c.RequestTimeout, c.ExpirationInterval = 1e9, 1e9, 5e9 },
@@ -189,7 +187,7 @@ func TestLongestDrainTimeoutWaitsForTheHandler(t *testing.T) {
 
 func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	c := validConfig().withDefaults()
-	if c.Instance == "" || c.MaxItems != 100 || c.PollInterval != 5*time.Second || c.ReadAhead != 4<<20 || c.HeapReserve != 32<<20 ||
+	if c.Instance == "" || c.MaxItems != 100 || c.PollInterval != 5*time.Second || c.ReadAhead != 4<<20 ||
 		c.AcquireInterval != 17*time.Second || c.RenewInterval != 13*time.Second || c.ExpirationInterval != time.Minute ||
 		c.RequestTimeout != 10*time.Second || c.DrainTimeout != 30*time.Second || c.Range != feed.Full() || c.Logger != slog.Default() {
 		t.Errorf("%+v", c)

@@ -26,8 +26,6 @@ type host struct {
 	metrics *metrics
 	health  *health
 	costs   leaseCosts
-	// turnover is counted by all workers.
-	turnover *turnover
 	// origin is where the monotonic clock counts from.
 	origin time.Time
 }
@@ -44,8 +42,6 @@ func newHost(cfg Config) *host {
 		dialect: lease.DialectOf(cfg.Leases),
 		owner:   lease.NewOwner(cfg.Instance, uint32(hashWord(seed, "owner"))),
 		origin:  time.Now(),
-
-		turnover: &turnover{size: cfg.HeapReserve},
 	}
 }
 

@@ -56,7 +56,6 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	h := newHost(p.cfg)
 	h.metrics, h.health = p.metrics, p.health
-	defer h.turnover.end()
 	p.health.began(h)
 	defer p.health.over()
 	if err := h.open(ctx); err != nil {

@@ -162,7 +162,6 @@ func (r *reader) push(page feed.Page) {
 			p.Bytes += len(p.Changes[i].Current) + len(p.Changes[i].Previous)
 		}
 	}
-	r.w.turnover.read(p.Bytes)
 	if n := len(r.queue); n > 0 && len(p.Changes) == 0 && len(r.queue[n-1].Changes) == 0 {
 		r.queue[n-1] = p
 		return

@@ -114,7 +114,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		"decoding": func() (*stand.Process, error) {
 			return stand.Launch(ctx, "decoding", stand.Account(s.server.Endpoint, s.server.Key), s.line, *goHost)
 		},
-		// Whoever sets the collector's pace has none set for him: changefeed.Config.HeapReserve.
+		// At GOGC=400 the collector runs less often; see docs/where-to-run.md.
 		"gogc": func() (*stand.Process, error) {
 			return stand.Launch(ctx, "gogc", append(stand.Account(s.server.Endpoint, s.server.Key), "GOGC=400"), s.line, *goHost)
 		},
