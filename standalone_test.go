@@ -15,7 +15,7 @@ func exampleFiles(t *testing.T) (programs, packages []string) {
 	t.Helper()
 	for _, file := range goFiles(t) {
 		switch dir, base := filepath.Split(file); {
-		case strings.HasPrefix(dir, "examples/flights/"), strings.HasPrefix(dir, "interop/"):
+		case strings.HasPrefix(dir, "examples/flights/"), strings.HasPrefix(dir, "interop/"), strings.Contains("/"+dir, "/internal/"):
 		case strings.HasPrefix(dir, "examples/") && !strings.HasSuffix(base, "_test.go"):
 			programs = append(programs, file)
 		case strings.HasPrefix(base, "example") && strings.HasSuffix(base, "_test.go"):

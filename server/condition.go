@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/internal/query"
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // Conditions of patches run outside the store's sequencer, so no other write waits for one.

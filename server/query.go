@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/internal/query"
+	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
 )
 
