@@ -75,7 +75,7 @@ mutate:
 
 ## crash: N kills of a writing process, and N*20 power losses in memory
 crash:
-	$(GO) test ./store -run '^(TestKilledProcessKeepsEveryAcknowledgement|TestPowerLossKeepsEveryAcknowledgement)$$' -timeout 0 -v -crash.n=$(N) -crash.points=$$(( $(N) * 20 ))
+	$(GO) test ./internal/engine -run '^(TestKilledProcessKeepsEveryAcknowledgement|TestPowerLossKeepsEveryAcknowledgement)$$' -timeout 0 -v -crash.n=$(N) -crash.points=$$(( $(N) * 20 ))
 
 ## crash-server: N kills (kill -9) of a server that 32 connections write to
 crash-server:
@@ -87,11 +87,11 @@ crash-replicate:
 
 ## model: SEEDS=n seeds of the store's model test
 model:
-	$(GO) test ./store -run '^TestModel$$' -timeout 0 -v -model.seeds=$(SEEDS)
+	$(GO) test ./internal/engine -run '^TestModel$$' -timeout 0 -v -model.seeds=$(SEEDS)
 
 ## memory: a million documents of 1 KB within 512 MiB
 memory:
-	$(GO) test ./store -run '^TestMemory' -timeout 0 -v -memory.documents=1000000
+	$(GO) test ./internal/engine -run '^TestMemory' -timeout 0 -v -memory.documents=1000000
 
 ## balance: the convergence of leases in every size, ten times the seeds (half an hour)
 balance:
@@ -99,7 +99,7 @@ balance:
 
 ## ratios: the store's speed as ratios to raw Pebble, and the server's to plain handlers, beside their bars
 ratios:
-	$(GO) test ./store ./cmd/changefeed/internal/serve -p 1 -run '^TestRatio' -timeout 0 -v -ratios
+	$(GO) test ./internal/engine ./cmd/changefeed/internal/serve -p 1 -run '^TestRatio' -timeout 0 -v -ratios
 
 ## figures: what a processor at its defaults asks of the service, and how soon it hands over a change
 figures:

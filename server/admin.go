@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // The admin API: what can be done to a server that Azure Cosmos DB offers nobody.
@@ -138,7 +138,7 @@ func (x *exchange) adminBody(v any) error {
 }
 
 // adminContainer finds the container that a path of the admin API begins with.
-func (x *exchange) adminContainer(vars []string) (*store.Container, error) {
+func (x *exchange) adminContainer(vars []string) (*engine.Container, error) {
 	x.path = wire.Path{Types: []string{"dbs", "colls"}, IDs: vars[:2]}
 	return x.container()
 }
@@ -256,7 +256,7 @@ func (s *Server) adminMerge(x *exchange, vars []string) error {
 
 // adminGone tells of a partition that isn't there, and which are. It is the addressed thing that is missing
 // here, so 404, and not the 410 that clients of the protocol refresh their maps on.
-func (s *Server) adminGone(x *exchange, c *store.Container, err error) error {
+func (s *Server) adminGone(x *exchange, c *engine.Container, err error) error {
 	var gone *feed.GoneError
 	if !errors.As(err, &gone) {
 		return err

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // admin sends a signed request of the admin API; path is what is behind the prefix, escaped, and
@@ -34,13 +34,13 @@ func (ts *testServer) plainAdmin(method, path, body string) response {
 const orderPartitions = "dbs/shop/colls/orders/partitions"
 
 // withPartitions makes the container shop/orders in the store.
-func (ts *testServer) withPartitions(n int) *store.Container {
+func (ts *testServer) withPartitions(n int) *engine.Container {
 	ts.t.Helper()
 	ctx := ts.t.Context()
-	if _, err := ts.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if _, err := ts.db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "shop"}); err != nil {
 		ts.t.Fatal(err)
 	}
-	c, err := ts.db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}, Partitions: n})
+	c, err := ts.db.CreateContainer(ctx, "shop", engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}, Partitions: n})
 	if err != nil {
 		ts.t.Fatal(err)
 	}
@@ -118,10 +118,10 @@ func TestAdminRefusesWhoeverDoesNotSignOrMayOnlyRead(t *testing.T) {
 func TestAdminTakesNamesOfAnyKindAndRIDs(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ctx := t.Context()
-	if _, err := ts.db.CreateDatabase(ctx, store.DatabaseProperties{ID: "a b"}); err != nil {
+	if _, err := ts.db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "a b"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := ts.db.CreateContainer(ctx, "a b", store.ContainerProperties{ID: "ü+%", KeyPaths: []string{"/pk"}})
+	c, err := ts.db.CreateContainer(ctx, "a b", engine.ContainerProperties{ID: "ü+%", KeyPaths: []string{"/pk"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestAdminListsTheDocumentsOfEachPartition(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withPartitions(2)
 	for _, body := range []string{`{"id":"1","pk":"ada"}`, `{"id":"2","pk":"ada"}`, `{"id":"2","pk":"bob"}`} {
-		if _, err := c.Upsert(t.Context(), nil, []byte(body), store.WriteOptions{}); err != nil {
+		if _, err := c.Upsert(t.Context(), nil, []byte(body), engine.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

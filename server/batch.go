@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/hybridrow"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // POST docs with x-ms-cosmos-is-batch-request: several operations in one request; all or none of them (transaction.go), or each
@@ -21,7 +21,7 @@ import (
 // indexingDirective is taken and has no effect. An error of the request as a whole is JSON in both forms.
 
 // maxBatchBody bounds the body of a batch: the documents, and what is around them.
-const maxBatchBody = store.MaxBatchSize + 256<<10
+const maxBatchBody = engine.MaxBatchSize + 256<<10
 
 // batchEntry is an operation as it is sent.
 type batchEntry struct {
@@ -44,7 +44,7 @@ type batch struct {
 
 // batchOp is an operation that was read.
 type batchOp struct {
-	store.Operation
+	engine.Operation
 	// patch is set instead of Operation.Change.
 	patch *itemPatch
 	// key is the operation's own; nil: it is the request's, or in the document.
@@ -55,7 +55,7 @@ type batchOp struct {
 
 // batchResult is what became of an operation.
 type batchResult struct {
-	store.Result
+	engine.Result
 	err error
 }
 
@@ -83,7 +83,7 @@ func (s *Server) runBatch(x *exchange) error {
 }
 
 // readBatch reads the operations. The error is that of the request as a whole.
-func (x *exchange) readBatch(c *store.Container, body []byte) (batch, error) {
+func (x *exchange) readBatch(c *engine.Container, body []byte) (batch, error) {
 	b := batch{binary: hybridrow.Is(body)}
 	parse := parseJSONBatch
 	if b.binary {
@@ -96,8 +96,8 @@ func (x *exchange) readBatch(c *store.Container, body []byte) (batch, error) {
 	if len(entries) == 0 {
 		return b, badRequest("the batch has no operations")
 	}
-	if len(entries) > store.MaxBatchOperations {
-		return b, badRequest("Batch request has more operations than what is supported: %d; at most %d are", len(entries), store.MaxBatchOperations)
+	if len(entries) > engine.MaxBatchOperations {
+		return b, badRequest("Batch request has more operations than what is supported: %d; at most %d are", len(entries), engine.MaxBatchOperations)
 	}
 	var paths [][]string
 	b.ops = make([]batchOp, len(entries))
@@ -106,10 +106,10 @@ func (x *exchange) readBatch(c *store.Container, body []byte) (batch, error) {
 		if !known {
 			return b, badRequest("operation %d of the batch is %.40q; operations are Create, Upsert, Read, Replace, Delete and Patch", i, e.OperationType)
 		}
-		if kind != store.OpRead && x.grant == readOnly {
+		if kind != engine.OpRead && x.grant == readOnly {
 			return b, forbidden("the key that signed the request may only read; operation %d of the batch is %s", i, e.OperationType)
 		}
-		if kind == store.OpChange && paths == nil {
+		if kind == engine.OpChange && paths == nil {
 			if paths, err = unpatchable(x, c); err != nil {
 				return b, err
 			}
@@ -121,13 +121,13 @@ func (x *exchange) readBatch(c *store.Container, body []byte) (batch, error) {
 }
 
 // batchKinds are the types of operations, in lower case.
-var batchKinds = map[string]store.OpKind{
-	"create": store.OpCreate, "upsert": store.OpUpsert, "read": store.OpRead, "replace": store.OpReplace, "delete": store.OpDelete,
-	"patch": store.OpChange,
+var batchKinds = map[string]engine.OpKind{
+	"create": engine.OpCreate, "upsert": engine.OpUpsert, "read": engine.OpRead, "replace": engine.OpReplace, "delete": engine.OpDelete,
+	"patch": engine.OpChange,
 }
 
-func (e batchEntry) read(kind store.OpKind, unpatchable [][]string) batchOp {
-	o := batchOp{Operation: store.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal}}
+func (e batchEntry) read(kind engine.OpKind, unpatchable [][]string) batchOp {
+	o := batchOp{Operation: engine.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal}}
 	if e.PartitionKey != nil {
 		if o.key, o.err = parseKey(*e.PartitionKey); o.err != nil {
 			o.err = badRequest("the partitionKey of the operation is no partition key: %v", o.err)
@@ -138,30 +138,30 @@ func (e batchEntry) read(kind store.OpKind, unpatchable [][]string) batchOp {
 		return o
 	}
 	switch kind {
-	case store.OpCreate, store.OpUpsert, store.OpReplace:
+	case engine.OpCreate, engine.OpUpsert, engine.OpReplace:
 		o.Body = e.ResourceBody
 		if len(o.Body) == 0 {
 			o.err = badRequest("the operation has no resourceBody")
 		}
-	case store.OpChange:
+	case engine.OpChange:
 		o.patch, o.err = parsePatch(e.ResourceBody, unpatchable)
-	case store.OpRead, store.OpDelete:
+	case engine.OpRead, engine.OpDelete:
 	}
 	return o
 }
 
 // status is the code of an operation that was done.
-func (o batchOp) status(r store.Result) int {
+func (o batchOp) status(r engine.Result) int {
 	switch o.Kind {
-	case store.OpCreate:
+	case engine.OpCreate:
 		return http.StatusCreated
-	case store.OpDelete:
+	case engine.OpDelete:
 		return http.StatusNoContent
-	case store.OpUpsert:
+	case engine.OpUpsert:
 		if r.Created {
 			return http.StatusCreated
 		}
-	case store.OpReplace, store.OpRead, store.OpChange:
+	case engine.OpReplace, engine.OpRead, engine.OpChange:
 	}
 	return http.StatusOK
 }
@@ -182,7 +182,7 @@ func (o batchOp) end(r batchResult) batchEnd {
 		return batchEnd{charge: r.Charge, failure: answerTo(r.err), failed: true}
 	}
 	e := batchEnd{charge: r.Charge, failure: statusError{status: o.status(r.Result)}}
-	if o.Kind != store.OpDelete {
+	if o.Kind != engine.OpDelete {
 		e.etag, e.body = r.ETag, r.Body
 	}
 	return e
@@ -209,9 +209,9 @@ func (x *exchange) sendBatch(b batch, results []batchResult) error {
 	if named = named[strings.LastIndexByte(named, ',')+1:]; last[named] != 0 {
 		last = map[string]int64{named: last[named]}
 	}
-	var served []store.PartitionEnd
+	var served []engine.PartitionEnd
 	for _, id := range slices.Sorted(maps.Keys(last)) {
-		served = append(served, store.PartitionEnd{ID: id, End: last[id]})
+		served = append(served, engine.PartitionEnd{ID: id, End: last[id]})
 	}
 	x.servedBy(served)
 	if b.binary {

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // Headers as the SDKs write them.
@@ -61,7 +61,7 @@ func TestTransactionOfEveryOperation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := c.Items(t.Context(), store.ItemsRequest{})
+	page, err := c.Items(t.Context(), engine.ItemsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestTransactionIsOnOneKeyWhoeverNamesIt(t *testing.T) {
 
 func TestTransactionWhoseAnswerIsTooLargeIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
-	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p","x":"`+strings.Repeat("x", store.MaxDocumentSize-100)+`"}`)
+	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p","x":"`+strings.Repeat("x", engine.MaxDocumentSize-100)+`"}`)
 	read := strings.Repeat(`,{"operationType":"Read","id":"1"}`, 5)
 	ts.do("POST", orders+"/docs", transaction, `[`+read[1:]+`]`).want(413, 3402)
 }
@@ -137,13 +137,13 @@ func TestBatchesBeyondTheLimitsAreRefused(t *testing.T) {
 		return fmt.Sprintf(`{"operationType":"Create","resourceBody":{"id":"%d","pk":"p","x":"%s"}}`, i, strings.Repeat("x", size))
 	}
 	var ops []string
-	for i := range store.MaxBatchOperations {
+	for i := range engine.MaxBatchOperations {
 		ops = append(ops, op(i, 1))
 	}
 	all := strings.Join(ops, ",")
 	ts.do("POST", orders+"/docs", transaction, `[`+all+`,`+op(100, 1)+`]`).want(400)
 	ts.do("POST", orders+"/docs", transaction, `[`+all+`]`).want(200)
-	ts.do("POST", orders+"/docs", transaction, `[`+op(201, store.MaxBatchSize/2)+`,`+op(202, store.MaxBatchSize/2)+`]`).want(413)
+	ts.do("POST", orders+"/docs", transaction, `[`+op(201, engine.MaxBatchSize/2)+`,`+op(202, engine.MaxBatchSize/2)+`]`).want(413)
 	ts.do("POST", orders+"/docs", transaction, `[`+op(203, maxBatchBody)+`]`).want(413)
 	for _, body := range []string{``, `[]`, `{}`, `[7]`, `[{}]`, `[{"operationType":"Execute"}]`} {
 		ts.do("POST", orders+"/docs", transaction, body).want(400)
@@ -269,7 +269,7 @@ func TestBulkStopsReadingWhenItsAnswerIsFull(t *testing.T) {
 		}
 	}
 	// Two items fit, and bulkItems are read at a time.
-	if most := 2 + bulkItems/store.MaxDocumentSize; answered != 2 || read > most {
+	if most := 2 + bulkItems/engine.MaxDocumentSize; answered != 2 || read > most {
 		t.Errorf("%d items of %d were read, more than %d; %d are in the answer, want 2", read, len(ops), most, answered)
 	}
 }

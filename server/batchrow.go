@@ -6,9 +6,9 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/hybridrow"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // Batches as HybridRow, which is what .NET's TransactionalBatch and bulk mode send, whatever formats they accept.
@@ -30,7 +30,7 @@ var rowOperations = map[hybridrow.OperationType]string{
 func parseRowBatch(body []byte) ([]batchEntry, error) {
 	var entries []batchEntry
 	r := hybridrow.NewReader(body)
-	for len(entries) <= store.MaxBatchOperations {
+	for len(entries) <= engine.MaxBatchOperations {
 		row, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/hybridrow"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // Headers as .NET's SDK (3.62) writes them. It sets no content type.
@@ -218,7 +218,7 @@ func TestBulkTellsDotNetWhichOperationsAreThrottled(t *testing.T) {
 func TestHybridRowBeyondTheLimitsIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	var ops []hybridrow.Operation
-	for i := range store.MaxBatchOperations {
+	for i := range engine.MaxBatchOperations {
 		ops = append(ops, row(hybridrow.Create, "", "", fmt.Sprintf(`{"id":"%d","pk":"p"}`, i)))
 	}
 	large := func(id string, size int) hybridrow.Operation {
@@ -226,7 +226,7 @@ func TestHybridRowBeyondTheLimitsIsRefused(t *testing.T) {
 	}
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(append(ops, large("more", 1))...)).want(400).wantBody("at most 100")
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(ops...)).want(200)
-	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(large("a", store.MaxBatchSize/2), large("b", store.MaxBatchSize/2))).want(413)
+	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(large("a", engine.MaxBatchSize/2), large("b", engine.MaxBatchSize/2))).want(413)
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(large("c", maxBatchBody))).want(413)
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf()).want(400).wantBody("no operations")
 }
@@ -299,7 +299,7 @@ func (r rawRow) Append(b []byte) []byte { return append(b, r...) }
 // As .NET's retry policy knows it: what goes beyond the limit is 413/3402, and was not done.
 func TestAnswersToBulkAreBounded(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
-	large := strings.Repeat("x", store.MaxDocumentSize-1000)
+	large := strings.Repeat("x", engine.MaxDocumentSize-1000)
 	var reads, patches []hybridrow.Operation
 	for i := range 6 {
 		id := fmt.Sprint(i)

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // A batch without x-ms-cosmos-batch-atomic is bulk: each operation for itself, each on the partition key that it names.
@@ -83,7 +83,7 @@ func (m *itemMemory) give(n int) {
 	m.given.Broadcast()
 }
 
-func (x *exchange) bulk(c *store.Container, b batch) error {
+func (x *exchange) bulk(c *engine.Container, b batch) error {
 	if err := x.checkPartition(c); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (x *exchange) bulk(c *store.Container, b batch) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(b.ops, func(o batchOp) bool { return o.Kind == store.OpRead || o.Kind == store.OpChange }) {
+	if slices.ContainsFunc(b.ops, func(o batchOp) bool { return o.Kind == engine.OpRead || o.Kind == engine.OpChange }) {
 		if err := x.enter(forBulks); err != nil { // its items are not in its body
 			return err
 		}
@@ -124,7 +124,7 @@ func (x *exchange) bulk(c *store.Container, b batch) error {
 }
 
 // checkPartition checks that the partition that the request names is live.
-func (x *exchange) checkPartition(c *store.Container) error {
+func (x *exchange) checkPartition(c *engine.Container) error {
 	id, err := x.partitionID(c)
 	if err != nil || id == "" {
 		return err
@@ -146,7 +146,7 @@ func chainsOf(ops []batchOp) [][]int {
 	of := map[string]int{}
 	for i, o := range ops {
 		id := o.ID
-		if o.Kind == store.OpCreate || o.Kind == store.OpUpsert {
+		if o.Kind == engine.OpCreate || o.Kind == engine.OpUpsert {
 			id = idOf(o.Body)
 		}
 		at, known := of[id]
@@ -161,7 +161,7 @@ func chainsOf(ops []batchOp) [][]int {
 }
 
 // bulkOne does one operation.
-func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
+func (x *exchange) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
 	defer func() {
 		// Nobody else would: this is not the goroutine of the request.
 		if p := recover(); p != nil {
@@ -186,17 +186,17 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp)
 	if err := x.permitsKey(key); err != nil {
 		return batchResult{err: err}
 	}
-	if o.Kind == store.OpRead {
-		if err := x.items.take(store.MaxDocumentSize); err != nil {
+	if o.Kind == engine.OpRead {
+		if err := x.items.take(engine.MaxDocumentSize); err != nil {
 			return batchResult{err: err}
 		}
-		defer x.items.give(store.MaxDocumentSize)
+		defer x.items.give(engine.MaxDocumentSize)
 	}
 	result, err := x.perform(c, key, o)
 	if err != nil {
 		result.Body = nil // the item that a patch failed on is not answered
 	}
-	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == store.OpRead {
+	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == engine.OpRead {
 		result.Body = nil
 		return batchResult{Result: result, err: errBulkAnswer}
 	}
@@ -204,21 +204,21 @@ func (x *exchange) bulkOne(c *store.Container, key feed.PartitionKey, o batchOp)
 }
 
 // perform carries out one operation.
-func (x *exchange) perform(c *store.Container, key feed.PartitionKey, o batchOp) (store.Result, error) {
+func (x *exchange) perform(c *engine.Container, key feed.PartitionKey, o batchOp) (engine.Result, error) {
 	ctx := x.r.Context()
-	w := store.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}
+	w := engine.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}
 	switch o.Kind {
-	case store.OpCreate:
+	case engine.OpCreate:
 		return c.Create(ctx, key, o.Body, w)
-	case store.OpUpsert:
+	case engine.OpUpsert:
 		return c.Upsert(ctx, key, o.Body, w)
-	case store.OpReplace:
+	case engine.OpReplace:
 		return c.Replace(ctx, key, o.ID, o.Body, w)
-	case store.OpDelete:
+	case engine.OpDelete:
 		return c.Delete(ctx, key, o.ID, w)
-	case store.OpChange:
+	case engine.OpChange:
 		return x.patchItem(c, key, o.ID, o.patch, w)
-	case store.OpRead:
+	case engine.OpRead:
 	}
-	return c.Read(ctx, key, o.ID, store.ReadOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
+	return c.Read(ctx, key, o.ID, engine.ReadOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch})
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // GET docs with A-IM: the change feed.
@@ -52,11 +52,11 @@ func (s *Server) readChangeFeed(x *exchange) error {
 }
 
 // sendFeed answers with a page of the feed.
-func (x *exchange) sendFeed(c *store.Container, r feed.Request) error {
+func (x *exchange) sendFeed(c *engine.Container, r feed.Request) error {
 	if err := x.enter(forReads); err != nil {
 		return err
 	}
-	buffer := feedBuffers.Get().(*store.PageBuffer) //nolint:errcheck // the pool holds nothing else
+	buffer := feedBuffers.Get().(*engine.PageBuffer) //nolint:errcheck // the pool holds nothing else
 	page, err := c.FeedInto(x.r.Context(), r, buffer)
 	if err != nil {
 		var lost *feed.HistoryLostError
@@ -90,20 +90,20 @@ func (x *exchange) sendFeed(c *store.Container, r feed.Request) error {
 }
 
 // feedBuffers are the memory of pages, which is used again: else to make and to collect it is most of what a page costs.
-var feedBuffers = sync.Pool{New: func() any { return new(store.PageBuffer) }}
+var feedBuffers = sync.Pool{New: func() any { return new(engine.PageBuffer) }}
 
 // maxKeptBuffer is the largest buffer that is kept. Larger ones held a transaction that is seldom seen.
 const maxKeptBuffer = 6 << 20
 
 // feedPosition notes what the headers of an answer say: the position, and the highest LSN of what was asked, which
 // clients take their lag from.
-func (x *exchange) feedPosition(page store.FeedPage) {
+func (x *exchange) feedPosition(page engine.FeedPage) {
 	x.etag, x.charge = string(page.Continuation), page.Charge
 	x.servedBy(page.Served)
 }
 
 // servedBy notes which partitions answered: the session token has a part for each, and the LSN is the highest.
-func (x *exchange) servedBy(all []store.PartitionEnd) {
+func (x *exchange) servedBy(all []engine.PartitionEnd) {
 	if len(all) == 1 {
 		x.served(all[0].ID, all[0].End)
 		return
@@ -119,7 +119,7 @@ func (x *exchange) servedBy(all []store.PartitionEnd) {
 var comma = []byte(",")
 
 // feedRequest reads what is asked for.
-func (x *exchange) feedRequest(c *store.Container) (r feed.Request, err error) {
+func (x *exchange) feedRequest(c *engine.Container) (r feed.Request, err error) {
 	s, err := x.scope(c)
 	if err != nil {
 		return r, err
@@ -191,7 +191,7 @@ func quoted(tag string) string {
 }
 
 // feedFailure makes errors of the store those of a feed.
-func feedFailure(c *store.Container, err error) error {
+func feedFailure(c *engine.Container, err error) error {
 	var lost *feed.HistoryLostError
 	switch {
 	case errors.As(err, &lost):

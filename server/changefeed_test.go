@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // latest are the headers of a read in latest version mode, with others.
@@ -90,7 +90,7 @@ func (ts *testServer) drain(h ...headers) (all []feedItem, etag string) {
 
 func TestAFeedPageHasTheStoredBytesAndAllHeaders(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	put(t, c, `{"id":"1","pk":"a","v": 1.50, "x":"é<&>\u00fc"}`)
 	last := put(t, c, `{"id":"2","pk":"b","v":2}`)
 	a := ts.read().want(200)
@@ -106,7 +106,7 @@ func TestAFeedPageHasTheStoredBytesAndAllHeaders(t *testing.T) {
 
 func TestTheModeIsReadWithoutRegardToCase(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	put(t, ts.made(store.ContainerProperties{ID: "orders"}), `{"id":"1","pk":"a"}`)
+	put(t, ts.made(engine.ContainerProperties{ID: "orders"}), `{"id":"1","pk":"a"}`)
 	for _, mode := range []string{"Incremental Feed", "Incremental feed", "incremental feed", " INCREMENTAL  FEED "} {
 		ts.read(headers{"A-IM": mode}).want(200)
 	}
@@ -116,7 +116,7 @@ func TestTheModeIsReadWithoutRegardToCase(t *testing.T) {
 
 func TestAnEmptyFeedIs304WithAPosition(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for _, start := range []headers{nil, after("*"), {"If-Modified-Since": "Fri, 20 Nov 2020 18:45:41 GMT"}} {
 		etag := ts.read(start).want(304).header.Get("Etag")
 		if etag == "" {
@@ -132,7 +132,7 @@ func TestAnEmptyFeedIs304WithAPosition(t *testing.T) {
 
 func TestStartNowIsTheRequestAndNotTheFirstChange(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	put(t, c, `{"id":"1","pk":"a"}`)
 	for _, scope := range []headers{nil, inRange("0"), inRange("1"), pk(`["b"]`), {"x-ms-start-epk": "10", "x-ms-end-epk": "30"}} {
 		etag := ts.read(after("*"), scope).want(304).header.Get("Etag")
@@ -150,7 +150,7 @@ func TestStartNowIsTheRequestAndNotTheFirstChange(t *testing.T) {
 
 func TestPagesHaveTheSizeThatWasAskedForAndLoseNothing(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 3})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
 	for i := range 250 {
 		put(t, c, `{"id":"%d","pk":"k%d","v":%d}`, i, i%17, i)
 	}
@@ -191,10 +191,10 @@ func TestPagesHaveTheSizeThatWasAskedForAndLoseNothing(t *testing.T) {
 
 func TestATransactionIsNeverCut(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
-	ops := make([]store.Operation, 5)
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
+	ops := make([]engine.Operation, 5)
 	for i := range ops {
-		ops[i] = store.Operation{Kind: store.OpCreate, Body: fmt.Appendf(nil, `{"id":"%d","pk":"a"}`, i)}
+		ops[i] = engine.Operation{Kind: engine.OpCreate, Body: fmt.Appendf(nil, `{"id":"%d","pk":"a"}`, i)}
 	}
 	if _, err := c.Batch(t.Context(), feed.PartitionKey{"a"}, ops); err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestATransactionIsNeverCut(t *testing.T) {
 func TestAStartFromATimeIsAfterThatSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
-		c := ts.made(store.ContainerProperties{ID: "orders"})
+		c := ts.made(engine.ContainerProperties{ID: "orders"})
 		put(t, c, `{"id":"before","pk":"a"}`)
 		time.Sleep(10 * time.Second)
 		at := ts.db.Now()
@@ -239,7 +239,7 @@ func TestAStartFromATimeIsAfterThatSecond(t *testing.T) {
 func TestTheOldRestApiAnswersATimeWithThePositionBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
-		c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+		c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 		old := headers{"x-ms-version": "2016-07-11"}
 		put(t, c, `{"id":"before","pk":"a"}`)
 		time.Sleep(10 * time.Second)
@@ -277,7 +277,7 @@ func TestTheOldRestApiAnswersATimeWithThePositionBeforeIt(t *testing.T) {
 
 func TestEtagsThatAreNoPositionAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	put(t, c, `{"id":"1","pk":"a"}`)
 	for _, tag := range []string{`"x"`, `"00000000-0000-0000-0000-000000000000"`, `"-1"`, `"1e3"`, `"99999999999999999999"`, `W/"1"`} {
 		ts.read(after(tag)).want(400).wantBody("continuation")
@@ -292,7 +292,7 @@ func TestEtagsThatAreNoPositionAreRefused(t *testing.T) {
 
 func TestAFeedOfARangeThatIsGone(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	rid := c.Identity().ContainerRID
 	put(t, c, `{"id":"1","pk":"a"}`)
 	ts.read(inRange(rid + ",0")).want(200)
@@ -307,7 +307,7 @@ func TestAFeedOfARangeThatIsGone(t *testing.T) {
 
 func TestFeedsOfKeysPrefixesAndRangesOfKeys(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/t", "/u"}, Partitions: 2})
+	c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/t", "/u"}, Partitions: 2})
 	put(t, c, `{"id":"1","t":"t1","u":"u1"}`)
 	put(t, c, `{"id":"2","t":"t1","u":"u2"}`)
 	put(t, c, `{"id":"3","t":"t2","u":"u1"}`)
@@ -344,7 +344,7 @@ func TestFeedsOfKeysPrefixesAndRangesOfKeys(t *testing.T) {
 
 func TestTheSessionTokenIsThatOfTheAddressedRange(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	ends := map[string]int64{}
 	for i := range 20 {
 		r := put(t, c, `{"id":"%d","pk":"k%d"}`, i, i)
@@ -363,7 +363,7 @@ func TestTheSessionTokenIsThatOfTheAddressedRange(t *testing.T) {
 
 func TestTheLSNOverSeveralPartitionsIsTheHighest(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	byPartition := map[string][]int{} // of each, numbers of documents of it
 	for i := range 20 {
 		r := put(t, c, `{"id":"%d","pk":"k%d"}`, i, i)
@@ -384,7 +384,7 @@ func TestTheLSNOverSeveralPartitionsIsTheHighest(t *testing.T) {
 
 func TestTheWireFormatInLatestVersionMode(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	r := put(t, c, `{"id":"1","pk":"a","v":1}`)
 	a := ts.read(headers{"x-ms-cosmos-changefeed-wire-format-version": "2021-09-15"}).want(200)
 	var body struct{ Documents []version }

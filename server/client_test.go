@@ -13,9 +13,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/hybridrow"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type testServer struct {
 	*Server
 	t  testing.TB
-	db *store.DB
+	db *engine.DB
 	// key signs the requests; the account key at first.
 	key wire.Key
 }
@@ -34,13 +34,13 @@ type testServer struct {
 // closed. It may be made inside a synctest bubble.
 func newTestServer(t testing.TB, o Options) *testServer {
 	t.Helper()
-	return newTestServerOver(t, store.Options{IgnoreThroughput: !o.EnforceThroughput}, o)
+	return newTestServerOver(t, engine.Options{IgnoreThroughput: !o.EnforceThroughput}, o)
 }
 
 // newTestServerOver is newTestServer with a store opened in another way.
-func newTestServerOver(t testing.TB, so store.Options, o Options) *testServer {
+func newTestServerOver(t testing.TB, so engine.Options, o Options) *testServer {
 	t.Helper()
-	db, err := store.OpenMemory(so)
+	db, err := engine.OpenMemory(so)
 	if err != nil {
 		t.Fatal(err)
 	}

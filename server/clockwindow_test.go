@@ -8,8 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // The store's clock is ahead of the wall clock, which was ahead itself when something was written.
@@ -17,22 +17,22 @@ func TestRequestsAreDatedByTheWallClockToo(t *testing.T) {
 	fs := vfs.NewMem()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(48 * time.Hour)
-		db, err := store.Open("db", store.Options{FS: fs, PurgeInterval: -1})
+		db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, dbErr := db.CreateDatabase(t.Context(), store.DatabaseProperties{ID: "shop"})
-		c, err := db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}})
+		_, dbErr := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"})
+		c, err := db.CreateContainer(t.Context(), "shop", engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}})
 		if err := errors.Join(dbErr, err); err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.Create(t.Context(), nil, []byte(`{"id":"1"}`), store.WriteOptions{})
+		_, err = c.Create(t.Context(), nil, []byte(`{"id":"1"}`), engine.WriteOptions{})
 		if err := errors.Join(err, db.Close()); err != nil {
 			t.Fatal(err)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		db, err := store.Open("db", store.Options{FS: fs, PurgeInterval: -1})
+		db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

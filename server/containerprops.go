@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // What a container's body means to the store, and what the store's properties look like in a body.
@@ -38,9 +38,9 @@ func (v *keyVersion) UnmarshalJSON(text []byte) error {
 }
 
 // newContainer reads the body of a new container, and completes its partition key.
-func newContainer(m members, versions time.Duration) (store.ContainerProperties, error) {
+func newContainer(m members, versions time.Duration) (engine.ContainerProperties, error) {
 	var (
-		p   store.ContainerProperties
+		p   engine.ContainerProperties
 		err error
 	)
 	if p.ID, err = m.id(); err != nil {
@@ -63,7 +63,7 @@ func newContainer(m members, versions time.Duration) (store.ContainerProperties,
 
 // readKeyDefinition reads a partition key. A definition without version is of version 2, though the service makes version 1 of it: every
 // SDK takes the version from the answer, and not all of them agree on version 1.
-func readKeyDefinition(v jsontext.Value) (keyDefinition, store.KeyVersion, error) {
+func readKeyDefinition(v jsontext.Value) (keyDefinition, engine.KeyVersion, error) {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
 		return def, 0, badRequest("the partition key of the container can't be read: %v", err)
@@ -77,7 +77,7 @@ func readKeyDefinition(v jsontext.Value) (keyDefinition, store.KeyVersion, error
 	}
 	switch {
 	case def.Kind == "MultiHash" && version == 2:
-		return def, store.MultiHash, nil
+		return def, engine.MultiHash, nil
 	case def.Kind == "MultiHash":
 		return def, 0, badRequest("a partition key of the kind MultiHash has version 2, not %d", version)
 	case def.Kind != "" && def.Kind != "Hash":
@@ -85,9 +85,9 @@ func readKeyDefinition(v jsontext.Value) (keyDefinition, store.KeyVersion, error
 	case len(def.Paths) > 1:
 		return def, 0, badRequest("a partition key of the kind Hash has one path, not %d: use the kind MultiHash for several", len(def.Paths))
 	case version == 1:
-		return def, store.HashV1, nil
+		return def, engine.HashV1, nil
 	case version == 2:
-		return def, store.HashV2, nil
+		return def, engine.HashV2, nil
 	}
 	return def, 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
 }
@@ -114,7 +114,7 @@ func readUniqueKeys(v jsontext.Value) ([][]string, error) {
 
 // completeKey adds what a definition leaves out: SDKs that find no version take different ones. The version is written as
 // a number, however it came.
-func completeKey(v jsontext.Value, hash store.KeyVersion) jsontext.Value {
+func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
 	m, err := parseMembers(v)
 	if err != nil {
 		return v // it was read before
@@ -125,20 +125,20 @@ func completeKey(v jsontext.Value, hash store.KeyVersion) jsontext.Value {
 	return m.json()
 }
 
-func kindOf(hash store.KeyVersion) (kind string, version int) {
+func kindOf(hash engine.KeyVersion) (kind string, version int) {
 	switch hash {
-	case store.MultiHash:
+	case engine.MultiHash:
 		return "MultiHash", 2
-	case store.HashV1:
+	case engine.HashV1:
 		return "Hash", 1
-	case store.HashV2, store.DefaultHash:
+	case engine.HashV2, engine.DefaultHash:
 	}
 	return "Hash", 2
 }
 
 // readSettings reads what can be changed of a container. versions is the retention of one that
 // doesn't name any.
-func readSettings(m members, p *store.ContainerProperties, versions time.Duration) error {
+func readSettings(m members, p *engine.ContainerProperties, versions time.Duration) error {
 	p.DefaultTTL, p.Retention = 0, 0
 	if v := m.get("defaultTtl"); v != nil {
 		if err := json.Unmarshal(v, &p.DefaultTTL); err != nil || p.DefaultTTL == 0 || p.DefaultTTL < -1 || p.DefaultTTL > math.MaxInt32 {
@@ -188,7 +188,7 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 
 // replaceProperties puts what a body says in the place of the properties of a container. Its name and its partition key
 // stay.
-func replaceProperties(p *store.ContainerProperties, m members, versions time.Duration) error {
+func replaceProperties(p *engine.ContainerProperties, m members, versions time.Duration) error {
 	id, err := m.id()
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func replaceProperties(p *store.ContainerProperties, m members, versions time.Du
 }
 
 // sameKey checks that a definition is that of the container. What it leaves out isn't a change.
-func sameKey(v jsontext.Value, p store.ContainerProperties) error {
+func sameKey(v jsontext.Value, p engine.ContainerProperties) error {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
 		return badRequest("the partition key of the container can't be read: %v", err)
@@ -234,7 +234,7 @@ func sameKey(v jsontext.Value, p store.ContainerProperties) error {
 }
 
 // keyOf is the partition key as it was sent, or what it would be.
-func keyOf(p store.ContainerProperties, e extra) jsontext.Value {
+func keyOf(p engine.ContainerProperties, e extra) jsontext.Value {
 	if m, err := parseMembers(e.Resource); err == nil && m.get("partitionKey") != nil {
 		return m.get("partitionKey")
 	}
@@ -247,7 +247,7 @@ func keyOf(p store.ContainerProperties, e extra) jsontext.Value {
 }
 
 // uniquePolicyOf is the policy of unique keys as it was sent, or what it would be; nil if there is none.
-func uniquePolicyOf(p store.ContainerProperties, e extra) jsontext.Value {
+func uniquePolicyOf(p engine.ContainerProperties, e extra) jsontext.Value {
 	if len(p.UniqueKeys) == 0 {
 		return nil
 	}
@@ -277,7 +277,7 @@ const (
 
 // containerBody is a container as the protocol shows it: what the client sent, with what it left out, and with what the
 // store knows better, since a container can be made and changed without the server.
-func containerBody(database string, p store.ContainerProperties) []byte {
+func containerBody(database string, p engine.ContainerProperties) []byte {
 	e := readExtra(p.Extra)
 	m := members{{"id", text(p.ID)}}
 	if sent, err := parseMembers(e.Resource); err == nil {

@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // /dbs/<id>/colls and /dbs/<id>/colls/<id>: create, read, replace, list, delete.
@@ -56,7 +56,7 @@ func (s *Server) readContainer(x *exchange) error {
 	}
 	if x.hasMatch(p.ETag) {
 		x.etag = p.ETag
-		return store.ErrNotModified
+		return engine.ErrNotModified
 	}
 	return x.sendContainer(http.StatusOK, metadataReadCharge, c)
 }
@@ -70,7 +70,7 @@ func (s *Server) replaceContainer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	err = x.changeContainer(c, x.header("If-Match"), func(p *store.ContainerProperties) error {
+	err = x.changeContainer(c, x.header("If-Match"), func(p *engine.ContainerProperties) error {
 		return replaceProperties(p, m, s.o.Versions)
 	})
 	if err != nil {
@@ -82,20 +82,20 @@ func (s *Server) replaceContainer(x *exchange) error {
 // changeContainer replaces the properties of a container by what change makes of them. Without a condition of the
 // client (an etag, or "*" for none) it begins anew when they have been replaced in between, so that nothing that
 // change leaves alone is lost.
-func (x *exchange) changeContainer(c *store.Container, condition string, change func(*store.ContainerProperties) error) error {
+func (x *exchange) changeContainer(c *engine.Container, condition string, change func(*engine.ContainerProperties) error) error {
 	for {
 		p, err := c.Properties(x.r.Context())
 		if err != nil {
 			return err
 		}
 		if condition != "" && condition != "*" && condition != p.ETag {
-			return fmt.Errorf("container %s: %w", p.ID, store.ErrPreconditionFailed)
+			return fmt.Errorf("container %s: %w", p.ID, engine.ErrPreconditionFailed)
 		}
 		if err := change(&p); err != nil {
 			return err
 		}
 		_, err = x.s.db.ReplaceContainer(x.r.Context(), c.Identity().Database, p)
-		if !errors.Is(err, store.ErrPreconditionFailed) {
+		if !errors.Is(err, engine.ErrPreconditionFailed) {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Server) deleteContainer(x *exchange) error {
 }
 
 // parent finds the database above containers, and notes it as the owner of what is answered.
-func (x *exchange) parent() (store.DatabaseProperties, error) {
+func (x *exchange) parent() (engine.DatabaseProperties, error) {
 	d, err := x.database()
 	if err != nil {
 		return d, above(err)
@@ -144,7 +144,7 @@ func (x *exchange) parent() (store.DatabaseProperties, error) {
 }
 
 // addressedContainer finds the container of the path, when it is itself what is asked for.
-func (x *exchange) addressedContainer() (*store.Container, error) {
+func (x *exchange) addressedContainer() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (x *exchange) addressedContainer() (*store.Container, error) {
 }
 
 // allContainers are all containers of a database, by name.
-func (s *Server) allContainers(ctx context.Context, d store.DatabaseProperties) ([]resource, error) {
+func (s *Server) allContainers(ctx context.Context, d engine.DatabaseProperties) ([]resource, error) {
 	all, err := s.db.Containers(ctx, d.ID)
 	if err != nil {
 		return nil, above(err)
@@ -174,7 +174,7 @@ func (s *Server) allContainers(ctx context.Context, d store.DatabaseProperties) 
 	return list, nil
 }
 
-func (x *exchange) sendContainer(status int, charge float64, c *store.Container) error {
+func (x *exchange) sendContainer(status int, charge float64, c *engine.Container) error {
 	p, err := c.Properties(x.r.Context())
 	if err != nil {
 		return err

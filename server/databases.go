@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see offers.go) that the
@@ -43,7 +43,7 @@ func (s *Server) createDatabase(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	d, err := s.db.CreateDatabase(x.r.Context(), store.DatabaseProperties{ID: id, Extra: e})
+	d, err := s.db.CreateDatabase(x.r.Context(), engine.DatabaseProperties{ID: id, Extra: e})
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *Server) readDatabase(x *exchange) error {
 	}
 	if x.hasMatch(d.ETag) {
 		x.etag = d.ETag
-		return store.ErrNotModified
+		return engine.ErrNotModified
 	}
 	return x.sendDatabase(http.StatusOK, metadataReadCharge, d)
 }
@@ -96,13 +96,13 @@ func (s *Server) allDatabases(ctx context.Context) ([]resource, error) {
 	return list, err
 }
 
-func (x *exchange) sendDatabase(status int, charge float64, d store.DatabaseProperties) error {
+func (x *exchange) sendDatabase(status int, charge float64, d engine.DatabaseProperties) error {
 	x.charge, x.etag = charge, d.ETag
 	return x.send(status, databaseBody(d))
 }
 
 // databaseBody is a database as the protocol shows it.
-func databaseBody(d store.DatabaseProperties) []byte {
+func databaseBody(d engine.DatabaseProperties) []byte {
 	m := members{{"id", text(d.ID)}}
 	m.setSystem(d.RID, databaseSelf(d.RID), d.ETag, d.Modified.Unix())
 	m.set("_colls", text("colls/"))
@@ -148,7 +148,7 @@ func (x *exchange) hasMatch(etag string) bool {
 // replacement between the two isn't seen.
 func (x *exchange) mayDelete(etag string) error {
 	if tag := x.header("If-Match"); tag != "" && tag != "*" && tag != etag {
-		return fmt.Errorf("delete: %w", store.ErrPreconditionFailed)
+		return fmt.Errorf("delete: %w", engine.ErrPreconditionFailed)
 	}
 	return nil
 }

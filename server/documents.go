@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // POST docs (create, upsert), GET, PUT and DELETE docs/<id>: one document.
@@ -28,7 +28,7 @@ import (
 
 // maxDocumentBody bounds the body of a request that brings a document. The store refuses what is
 // larger than a document may be, by its own message; this is the point at which reading ends.
-const maxDocumentBody = store.MaxDocumentSize + 64<<10
+const maxDocumentBody = engine.MaxDocumentSize + 64<<10
 
 // documentBodies is memory for the bodies of such requests. The store keeps nothing of a body beyond the call that brings it.
 var documentBodies sync.Pool // *documentBody
@@ -58,17 +58,17 @@ func (b *documentBody) release() {
 }
 
 // write is an operation of the store that brings a document.
-type write func(ctx context.Context, key feed.PartitionKey, body []byte, o store.WriteOptions) (store.Result, error)
+type write func(ctx context.Context, key feed.PartitionKey, body []byte, o engine.WriteOptions) (engine.Result, error)
 
 func (s *Server) createDocument(x *exchange) error {
-	return x.postDocument(func(c *store.Container) write { return c.Create })
+	return x.postDocument(func(c *engine.Container) write { return c.Create })
 }
 
 func (s *Server) upsertDocument(x *exchange) error {
-	return x.postDocument(func(c *store.Container) write { return c.Upsert })
+	return x.postDocument(func(c *engine.Container) write { return c.Upsert })
 }
 
-func (x *exchange) postDocument(of func(*store.Container) write) error {
+func (x *exchange) postDocument(of func(*engine.Container) write) error {
 	c, key, err := x.documentWrite()
 	if err != nil {
 		return err
@@ -119,15 +119,15 @@ func (s *Server) readDocument(x *exchange) error {
 	}
 	// If-Match is a condition of writes. Java's change feed processor sends it with the read that is to show who has
 	// changed a lease under it, and a 412 there costs it the lease.
-	o := store.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
+	o := engine.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
 	if err := x.enter(forReads); err != nil {
 		return err
 	}
-	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
 		return c.Read(x.r.Context(), key, id, o)
 	})
 	if err != nil {
-		if errors.Is(err, store.ErrNotModified) && o.IfNoneMatch != "*" {
+		if errors.Is(err, engine.ErrNotModified) && o.IfNoneMatch != "*" {
 			x.etag = o.IfNoneMatch
 		}
 		return x.failed(r, err)
@@ -147,7 +147,7 @@ func (s *Server) replaceDocument(x *exchange) error {
 		return err
 	}
 	o := x.writeOptions()
-	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
 		return c.Replace(x.r.Context(), key, id, body.text, o)
 	})
 	return x.sendWritten(r, err)
@@ -159,7 +159,7 @@ func (s *Server) deleteDocument(x *exchange) error {
 		return err
 	}
 	o := x.writeOptions()
-	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
 		return c.Delete(x.r.Context(), key, id, o)
 	})
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Server) deleteDocument(x *exchange) error {
 
 // documentWrite is the beginning of every operation that brings or changes a document: its container, and its
 // key, which may be in the document only (nil).
-func (x *exchange) documentWrite() (*store.Container, feed.PartitionKey, error) {
+func (x *exchange) documentWrite() (*engine.Container, feed.PartitionKey, error) {
 	if x.header(wire.HeaderPreTriggers) != "" || x.header(wire.HeaderPostTriggers) != "" {
 		return nil, nil, unsupported("a trigger")
 	}
@@ -184,7 +184,7 @@ func (x *exchange) documentWrite() (*store.Container, feed.PartitionKey, error) 
 }
 
 // documentKey is documentWrite for an operation that brings no document to take the key from.
-func (x *exchange) documentKey() (*store.Container, feed.PartitionKey, error) {
+func (x *exchange) documentKey() (*engine.Container, feed.PartitionKey, error) {
 	c, key, err := x.documentWrite()
 	if err == nil && key == nil && !x.byRID(c) {
 		err = badRequest("The partition key must be given for this operation: send it as a JSON array in the header x-ms-documentdb-partitionkey")
@@ -192,33 +192,33 @@ func (x *exchange) documentKey() (*store.Container, feed.PartitionKey, error) {
 	return c, key, err
 }
 
-func (x *exchange) writeOptions() store.WriteOptions {
-	return store.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
+func (x *exchange) writeOptions() engine.WriteOptions {
+	return engine.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
 }
 
 // onDocument does something to the document of the path. In a container that is addressed by its rid the document may be
 // too, unless there is one whose id looks like that.
-func (x *exchange) onDocument(c *store.Container, key feed.PartitionKey,
-	do func(key feed.PartitionKey, id string) (store.Result, error),
-) (store.Result, error) {
+func (x *exchange) onDocument(c *engine.Container, key feed.PartitionKey,
+	do func(key feed.PartitionKey, id string) (engine.Result, error),
+) (engine.Result, error) {
 	ctx, id := x.r.Context(), x.path.IDs[2]
 	if !x.byRID(c) {
 		return do(key, id)
 	}
 	if key != nil {
-		if _, err := c.Read(ctx, key, id, store.ReadOptions{}); err == nil {
+		if _, err := c.Read(ctx, key, id, engine.ReadOptions{}); err == nil {
 			return do(key, id)
 		}
 	}
 	found, err := c.ItemByRID(ctx, key, id)
 	if err != nil {
-		return store.Result{}, err
+		return engine.Result{}, err
 	}
 	return do(found.Key, found.ID)
 }
 
 // sendWritten answers a write that leaves a document.
-func (x *exchange) sendWritten(r store.Result, err error) error {
+func (x *exchange) sendWritten(r engine.Result, err error) error {
 	if err != nil {
 		return x.failed(r, err)
 	}
@@ -234,7 +234,7 @@ func (x *exchange) sendWritten(r store.Result, err error) error {
 }
 
 // failed notes what an operation cost that failed, and where: SDKs take the session token of a 404, 409 or 412 too.
-func (x *exchange) failed(r store.Result, err error) error {
+func (x *exchange) failed(r engine.Result, err error) error {
 	x.charge += r.Charge
 	x.served(r.Partition, r.End)
 	return err

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 func TestACreatedDocumentHasItsSystemProperties(t *testing.T) {
@@ -208,8 +208,8 @@ func TestDocumentsLargerThanTheLimitAreRefused(t *testing.T) {
 		head := `{"id":"1","pk":"p","x":"`
 		return head + strings.Repeat("x", n-len(head)-2) + `"}`
 	}
-	ts.do("POST", orders+"/docs", pk(`["p"]`), body(store.MaxDocumentSize)).want(201)
-	ts.do("PUT", orders+"/docs/1", pk(`["p"]`), body(store.MaxDocumentSize+1)).want(413)
+	ts.do("POST", orders+"/docs", pk(`["p"]`), body(engine.MaxDocumentSize)).want(201)
+	ts.do("PUT", orders+"/docs/1", pk(`["p"]`), body(engine.MaxDocumentSize+1)).want(413)
 	ts.do("PUT", orders+"/docs/1", pk(`["p"]`), body(maxDocumentBody+1)).want(413)
 }
 
@@ -372,7 +372,7 @@ func TestBodiesOfRequestsAtTheSameTimeStayApart(t *testing.T) {
 
 func TestMemoryOfLargeBodiesIsNotKept(t *testing.T) {
 	x := &exchange{w: httptest.NewRecorder(), claim: &unlimited}
-	for _, size := range []int{10, keptBody, store.MaxDocumentSize} {
+	for _, size := range []int{10, keptBody, engine.MaxDocumentSize} {
 		for _, length := range []int64{int64(size), -1} {
 			x.r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat("x", size)))
 			x.r.ContentLength = length

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // statusError is an error of the protocol: what the answer says.
@@ -81,19 +81,19 @@ func answerTo(err error) statusError {
 func statusOf(err error) statusError {
 	var (
 		status    *statusError
-		bad       *store.BadRequestError
-		large     *store.TooLargeError
+		bad       *engine.BadRequestError
+		large     *engine.TooLargeError
 		throttled *feed.ThrottledError
 		gone      *feed.GoneError
 		lost      *feed.HistoryLostError
-		unique    *store.UniqueKeyError
-		disk      *store.DiskError
+		unique    *engine.UniqueKeyError
+		disk      *engine.DiskError
 	)
 	switch {
 	case errors.As(err, &status):
 		return *status
 	case errors.As(err, &bad):
-		if bad.Kind == store.KeyMismatch {
+		if bad.Kind == engine.KeyMismatch {
 			return statusError{status: http.StatusBadRequest, substatus: wire.SubPartitionKeyMismatch}
 		}
 		return statusError{status: http.StatusBadRequest}
@@ -114,17 +114,17 @@ func statusOf(err error) statusError {
 			status:  http.StatusConflict,
 			message: fmt.Sprintf("Unique index constraint violation. Another item has the same values at %s.", strings.Join(unique.Paths, ", ")),
 		}
-	case errors.Is(err, store.ErrConflict):
+	case errors.Is(err, engine.ErrConflict):
 		return statusError{status: http.StatusConflict}
-	case errors.Is(err, store.ErrPreconditionFailed):
+	case errors.Is(err, engine.ErrPreconditionFailed):
 		return statusError{status: http.StatusPreconditionFailed}
-	case errors.Is(err, store.ErrNotModified):
+	case errors.Is(err, engine.ErrNotModified):
 		return statusError{status: http.StatusNotModified}
 	case errors.Is(err, feed.ErrNotFound):
 		return statusError{status: http.StatusNotFound}
 	case errors.Is(err, feed.ErrUnsupported):
 		return statusError{status: http.StatusBadRequest}
-	case errors.As(err, &disk), errors.Is(err, store.ErrClosed):
+	case errors.As(err, &disk), errors.Is(err, engine.ErrClosed):
 		return statusError{status: http.StatusServiceUnavailable}
 	case errors.Is(err, context.Canceled):
 		return statusError{status: statusClientClosed}

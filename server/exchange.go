@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // exchange is one request and what its answer will say. It belongs to the
@@ -228,7 +228,7 @@ func parseKey(text string) (feed.PartitionKey, error) {
 }
 
 // took notes what an operation on an item cost and which partition served it.
-func (x *exchange) took(r store.Result) {
+func (x *exchange) took(r engine.Result) {
 	x.charge += r.Charge
 	x.etag = r.ETag
 	x.served(r.Partition, r.End)
@@ -364,7 +364,7 @@ func (x *exchange) sendEmpty(status int) error {
 func (x *exchange) fail(err error) {
 	a := answerTo(err)
 	// A disk that refuses writes refuses very many, and is logged by the store.
-	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*store.DiskError)) {
+	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*engine.DiskError)) {
 		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
 	}
 	x.leave()

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // target is what a request addresses, for faults and frozen partitions: found out when
@@ -13,13 +13,13 @@ type target struct {
 	x *exchange
 
 	looked bool
-	c      *store.Container // nil: the request is of no container that is there
+	c      *engine.Container // nil: the request is of no container that is there
 	live   []feed.Partition
 	keys   feed.Range
 }
 
 // container is the container of the request; nil: it has none.
-func (t *target) container() *store.Container {
+func (t *target) container() *engine.Container {
 	t.look()
 	return t.c
 }

@@ -12,18 +12,18 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // pageDocuments is how many documents of 1 KB the pages of the benchmarks have.
 const pageDocuments = 1000
 
 // withPage makes orders with one page of documents of 1 KB.
-func withPage(b *testing.B) (*testServer, *store.Container) {
+func withPage(b *testing.B) (*testServer, *engine.Container) {
 	b.Helper()
 	ts := newTestServer(b, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range pageDocuments {
 		body := fmt.Sprintf(`{"id":"%06d","pk":"k%d","text":"`, i, i%50)
 		body += strings.Repeat("x", 800-len(body)) + `"}` // and some 230 bytes of system properties

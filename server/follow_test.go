@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // follower reads a feed as SDKs do: a position for each range of keys, asked of the partition that has it. When that is gone it
@@ -117,7 +117,7 @@ func TestAReaderThatFollowsSplitsAndMergesMissesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ts := newTestServer(t, Options{})
-			c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2, Retention: 1 << 40})
+			c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2, Retention: 1 << 40})
 			f := newFollower(ts, mode)
 			r := rand.New(rand.NewPCG(3, uint64(len(name))))
 			last := map[string]int{}

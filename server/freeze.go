@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // freezes are the ranges of keys whose requests wait. A range and not a partition is frozen, so that what
@@ -19,7 +19,7 @@ type freezes struct {
 }
 
 type freeze struct {
-	container *store.Container
+	container *engine.Container
 	keys      feed.Range
 	// thawed is closed when the requests may go on.
 	thawed chan struct{}
@@ -32,7 +32,7 @@ func (fs *freezes) none() bool {
 }
 
 // over finds a freeze of a part of a range; nil: there is none.
-func (fs *freezes) over(c *store.Container, keys feed.Range) *freeze {
+func (fs *freezes) over(c *engine.Container, keys feed.Range) *freeze {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range fs.all {
@@ -44,7 +44,7 @@ func (fs *freezes) over(c *store.Container, keys feed.Range) *freeze {
 }
 
 // freeze freezes a range; one that is frozen already stays so.
-func (fs *freezes) freeze(c *store.Container, keys feed.Range) {
+func (fs *freezes) freeze(c *engine.Container, keys feed.Range) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if slices.ContainsFunc(fs.all, func(f *freeze) bool { return f.container == c && f.keys.Contains(keys) }) {
@@ -54,7 +54,7 @@ func (fs *freezes) freeze(c *store.Container, keys feed.Range) {
 }
 
 // thaw ends every freeze of a part of a range; what of it lies outside stays frozen.
-func (fs *freezes) thaw(c *store.Container, keys feed.Range) {
+func (fs *freezes) thaw(c *engine.Container, keys feed.Range) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	kept := make([]*freeze, 0, len(fs.all))
@@ -76,7 +76,7 @@ func (fs *freezes) thaw(c *store.Container, keys feed.Range) {
 // dropDeleted ends the freezes of containers that are there no more. Who waits looks for the container again.
 func (fs *freezes) dropDeleted(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx) // it is of no use to the one client that deletes
-	gone := map[*store.Container]bool{}
+	gone := map[*engine.Container]bool{}
 	for _, c := range fs.containers() { // asked without the lock: requests go on meanwhile
 		_, err := c.Partitions(ctx)
 		gone[c] = errors.Is(err, feed.ErrNotFound)
@@ -95,10 +95,10 @@ func (fs *freezes) dropDeleted(ctx context.Context) {
 }
 
 // containers are those of which something is frozen.
-func (fs *freezes) containers() []*store.Container {
+func (fs *freezes) containers() []*engine.Container {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	all := make([]*store.Container, len(fs.all))
+	all := make([]*engine.Container, len(fs.all))
 	for i, f := range fs.all {
 		all[i] = f.container
 	}
@@ -138,7 +138,7 @@ func (fs *freezes) wait(x *exchange, t *target) error {
 // partition key (a query over all partitions) addresses every key; one for containers or partitions, none. What is frozen stays so through splits and
 // merges, and until a request deletes the container or its database: those that were held are answered with 404 then. Errors:
 // *feed.GoneError, when there is no such partition now.
-func (s *Server) Freeze(ctx context.Context, c *store.Container, partition string) error {
+func (s *Server) Freeze(ctx context.Context, c *engine.Container, partition string) error {
 	keys, err := partitionRange(ctx, c, partition)
 	if err != nil {
 		return fmt.Errorf("freeze: %w", err)
@@ -150,7 +150,7 @@ func (s *Server) Freeze(ctx context.Context, c *store.Container, partition strin
 
 // Thaw lets the requests go on that Freeze holds; of a partition that isn't frozen it does nothing.
 // Errors: as Freeze.
-func (s *Server) Thaw(ctx context.Context, c *store.Container, partition string) error {
+func (s *Server) Thaw(ctx context.Context, c *engine.Container, partition string) error {
 	keys, err := partitionRange(ctx, c, partition)
 	if err != nil {
 		return fmt.Errorf("thaw: %w", err)
@@ -160,7 +160,7 @@ func (s *Server) Thaw(ctx context.Context, c *store.Container, partition string)
 }
 
 // partitionRange is the range of a live partition.
-func partitionRange(ctx context.Context, c *store.Container, id string) (feed.Range, error) {
+func partitionRange(ctx context.Context, c *engine.Container, id string) (feed.Range, error) {
 	if c == nil {
 		return feed.Range{}, errors.New("there is no container")
 	}

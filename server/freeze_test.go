@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
@@ -144,7 +144,7 @@ func TestHeldWriteEndsWhenItsClientLeaves(t *testing.T) {
 	if err := <-left; err == nil {
 		t.Error("the request ended, and not because its client left")
 	}
-	if _, err := c.Read(t.Context(), feed.PartitionKey{"ada"}, "1", store.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
+	if _, err := c.Read(t.Context(), feed.PartitionKey{"ada"}, "1", engine.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("it was carried out: %v", err)
 	}
 }

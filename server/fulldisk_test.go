@@ -10,7 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // fullDisk is a file system that takes no more bytes while full is true.
@@ -42,7 +42,7 @@ func (f fullDiskFile) Write(p []byte) (int, error) {
 func TestWritesOnAFullDiskAreAnswered503AndReadsAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &fullDisk{FS: vfs.NewMem()}
-		db, err := store.Open("db", store.Options{FS: disk, PurgeInterval: -1})
+		db, err := engine.Open("db", engine.Options{FS: disk, PurgeInterval: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

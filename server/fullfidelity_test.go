@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // readVersions reads a page of orders in all versions and deletes mode.
@@ -34,12 +34,12 @@ func (a response) versions() []version {
 func TestEveryVersionAndDeleteIsShownWithItsMetadata(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
-		c := ts.made(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/t", "/u"}, Retention: time.Hour, DefaultTTL: -1})
+		c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/t", "/u"}, Retention: time.Hour, DefaultTTL: -1})
 		etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
 		created := put(t, c, `{"id":"o\"1","t":"t1","u":2,"v":1}`)
 		time.Sleep(2 * time.Second)
 		replaced := put(t, c, `{"id":"o\"1","t":"t1","u":2,"v":2}`)
-		deleted, err := c.Delete(t.Context(), feed.PartitionKey{"t1", 2}, `o"1`, store.WriteOptions{})
+		deleted, err := c.Delete(t.Context(), feed.PartitionKey{"t1", 2}, `o"1`, engine.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestEveryVersionAndDeleteIsShownWithItsMetadata(t *testing.T) {
 
 func TestVersionsOfSeveralPartitionsAndAfterASplit(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Retention: time.Hour, Partitions: 2})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour, Partitions: 2})
 	etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
 	for i := range 30 {
 		put(t, c, `{"id":"%d","pk":"k%d","v":%d}`, i%10, i%10, i)
@@ -111,7 +111,7 @@ func TestVersionsOfSeveralPartitionsAndAfterASplit(t *testing.T) {
 func TestStartsThatVersionsCantHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
-		c := ts.made(store.ContainerProperties{ID: "orders", Retention: time.Minute})
+		c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Minute})
 		ts.readVersions().want(400).wantBody("If-None-Match: *")
 		ts.readVersions(headers{"If-Modified-Since": "Fri, 20 Nov 2026 18:45:41 GMT"}).want(400).wantBody("If-None-Match: *")
 		etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
@@ -122,7 +122,7 @@ func TestStartsThatVersionsCantHave(t *testing.T) {
 		ts.readVersions(after(etag)).want(400).wantBody("older than the container's history")
 		ts.readVersions(after("*")).want(304)
 
-		plain := ts.made(store.ContainerProperties{ID: "plain"})
+		plain := ts.made(engine.ContainerProperties{ID: "plain"})
 		ts.do("GET", "/dbs/shop/colls/"+plain.Identity().Container+"/docs", headers{"A-IM": "Full-Fidelity Feed", "If-None-Match": "*"}, "").
 			want(400).wantBody("changeFeedPolicy.retentionDuration")
 	})

@@ -22,9 +22,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/memnet"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 const testIssuer = "http://localhost:4444/tenant"
@@ -155,7 +155,7 @@ func claimsOf(now time.Time, change map[string]any) string {
 func withIssuer(t *testing.T, audiences ...string) (*testServer, *localIssuer, func(token string) response) {
 	i := newLocalIssuer(t)
 	// Without the store's own work in the background, of which a day has much.
-	ts := newTestServerOver(t, store.Options{IgnoreThroughput: true, PurgeInterval: -1},
+	ts := newTestServerOver(t, engine.Options{IgnoreThroughput: true, PurgeInterval: -1},
 		Options{Issuer: Issuer{URL: testIssuer, Audiences: audiences, Client: i.client}}).withOrders()
 	return ts, i, func(token string) response {
 		t.Helper()

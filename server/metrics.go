@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // metrics are what the server tells of itself, in OpenTelemetry's instruments:
@@ -43,7 +43,7 @@ type outcome struct {
 var durationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60}
 
 // newMetrics makes the instruments; nil: there is no provider.
-func newMetrics(p metric.MeterProvider, db *store.DB) (*metrics, error) {
+func newMetrics(p metric.MeterProvider, db *engine.DB) (*metrics, error) {
 	if p == nil {
 		return nil, nil //nolint:nilnil // no metrics is what was asked for
 	}
@@ -63,7 +63,7 @@ func newMetrics(p metric.MeterProvider, db *store.DB) (*metrics, error) {
 }
 
 // observeContainers makes the instruments of the store's content, which is looked at when it is asked for.
-func observeContainers(meter metric.Meter, db *store.DB) error {
+func observeContainers(meter metric.Meter, db *engine.DB) error {
 	documents, err1 := meter.Int64ObservableGauge("changefeed.store.documents", metric.WithUnit("{document}"),
 		metric.WithDescription("Documents of each container."))
 	size, err2 := meter.Int64ObservableGauge("changefeed.store.size", metric.WithUnit("By"),
@@ -74,7 +74,7 @@ func observeContainers(meter metric.Meter, db *store.DB) error {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		return eachContainer(ctx, db, func(c *store.Container) error {
+		return eachContainer(ctx, db, func(c *engine.Container) error {
 			stats, err := c.PartitionStats(ctx)
 			if err != nil {
 				return err
@@ -95,7 +95,7 @@ func observeContainers(meter metric.Meter, db *store.DB) error {
 }
 
 // eachContainer visits every container. One that is deleted meanwhile is left out.
-func eachContainer(ctx context.Context, db *store.DB, visit func(*store.Container) error) error {
+func eachContainer(ctx context.Context, db *engine.DB, visit func(*engine.Container) error) error {
 	databases, err := db.Databases(ctx)
 	if err != nil {
 		return err

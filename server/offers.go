@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // /offers and /offers/<rid>: the throughput of databases and containers that were made with one: list, read, replace.
@@ -32,8 +32,8 @@ type offer struct {
 	etag             string
 	modified         int64
 	// database is set for a database's, container for a container's.
-	database  *store.DatabaseProperties
-	container *store.Container
+	database  *engine.DatabaseProperties
+	container *engine.Container
 }
 
 // offerRIDs is how rids are written.
@@ -59,7 +59,7 @@ func offerRID(owner string) (string, error) {
 	return offerRIDs.EncodeToString(b[8-size:]), nil
 }
 
-func databaseOffer(d store.DatabaseProperties) (offer, bool, error) {
+func databaseOffer(d engine.DatabaseProperties) (offer, bool, error) {
 	e := readExtra(d.Extra)
 	if e.Throughput == 0 {
 		return offer{}, false, nil
@@ -71,7 +71,7 @@ func databaseOffer(d store.DatabaseProperties) (offer, bool, error) {
 	}, true, err
 }
 
-func containerOffer(ctx context.Context, c *store.Container) (offer, bool, error) {
+func containerOffer(ctx context.Context, c *engine.Container) (offer, bool, error) {
 	p, err := c.Properties(ctx)
 	if err != nil || p.Throughput == 0 {
 		return offer{}, false, err
@@ -166,7 +166,7 @@ func (s *Server) readOffer(x *exchange) error {
 	}
 	if x.hasMatch(o.etag) {
 		x.etag = o.etag
-		return store.ErrNotModified
+		return engine.ErrNotModified
 	}
 	return x.sendOffer(o, metadataReadCharge)
 }
@@ -187,7 +187,7 @@ func (s *Server) replaceOffer(x *exchange) error {
 	if o.database != nil {
 		err = x.changeDatabase(*o.database, t)
 	} else {
-		err = x.changeContainer(o.container, x.header("If-Match"), func(p *store.ContainerProperties) error {
+		err = x.changeContainer(o.container, x.header("If-Match"), func(p *engine.ContainerProperties) error {
 			e := readExtra(p.Extra)
 			e.Autoscale, p.Throughput = t.autoscale, t.rate
 			p.Extra, err = e.json()
@@ -236,11 +236,11 @@ func (x *exchange) replacement(old offer, m members) (throughput, error) {
 
 // changeDatabase replaces the throughput of a database. Without a condition of the client it begins anew when the
 // database has been replaced in between.
-func (x *exchange) changeDatabase(d store.DatabaseProperties, t throughput) error {
+func (x *exchange) changeDatabase(d engine.DatabaseProperties, t throughput) error {
 	condition := x.header("If-Match")
 	for {
 		if condition != "" && condition != "*" && condition != d.ETag {
-			return fmt.Errorf("database %s: %w", d.ID, store.ErrPreconditionFailed)
+			return fmt.Errorf("database %s: %w", d.ID, engine.ErrPreconditionFailed)
 		}
 		e := readExtra(d.Extra)
 		e.Throughput, e.Autoscale = t.rate, t.autoscale
@@ -248,7 +248,7 @@ func (x *exchange) changeDatabase(d store.DatabaseProperties, t throughput) erro
 		if d.Extra, err = e.json(); err != nil {
 			return err
 		}
-		if _, err = x.s.db.ReplaceDatabase(x.r.Context(), d); !errors.Is(err, store.ErrPreconditionFailed) {
+		if _, err = x.s.db.ReplaceDatabase(x.r.Context(), d); !errors.Is(err, engine.ErrPreconditionFailed) {
 			return err
 		}
 		if d, err = x.s.db.Database(x.r.Context(), d.ID); err != nil {

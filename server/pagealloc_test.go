@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // A page of a feed is made of the bytes that the store has. Would a document be decoded, encoded or copied on its own, each would leave an
 // allocation behind; so what a page of 1,000 allocates must be what one of 10 does.
 func TestAPageCostsNoAllocationForADocument(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Retention: time.Hour})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour})
 	beginning := ts.read(headers{"If-None-Match": "*"}, headers{wire.HeaderAIM: wire.AIMFullFidelity}).header.Get("Etag")
 	const documents = 1000
 	for i := range documents {

@@ -6,9 +6,9 @@ import (
 	"net/http"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/patch"
 	"github.com/changefeed-go/changefeed/internal/query"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // PATCH docs/<id>: a document is changed in place.
@@ -49,7 +49,7 @@ func (s *Server) patchDocument(x *exchange) error {
 	}
 	x.conditions = &requestConditions{}
 	o := x.writeOptions()
-	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (store.Result, error) {
+	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
 		return x.patchItem(c, key, id, p, o)
 	})
 	return x.sendWritten(r, err)
@@ -101,7 +101,7 @@ func (p *itemPatch) inline(old []byte) ([]byte, error) {
 }
 
 // patchItem patches an item.
-func (x *exchange) patchItem(c *store.Container, key feed.PartitionKey, id string, p *itemPatch, o store.WriteOptions) (store.Result, error) {
+func (x *exchange) patchItem(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (engine.Result, error) {
 	if p.condition == nil {
 		r, err := c.Change(x.r.Context(), key, id, p.inline, o)
 		if !errors.Is(err, errNotInline) {
@@ -117,20 +117,20 @@ func (x *exchange) patchItem(c *store.Container, key feed.PartitionKey, id strin
 			return r, err
 		}
 	}
-	return store.Result{Charge: charge}, errContended
+	return engine.Result{Charge: charge}, errContended
 }
 
 // patchCopies is how many times its size a patch of an item takes: as it was, as it is, and as the store writes it.
 const patchCopies = 3
 
 // attemptPatch prepares a patch on the last version of an item, and writes it. again is true if another write came first.
-func (x *exchange) attemptPatch(c *store.Container, key feed.PartitionKey, id string, p *itemPatch, o store.WriteOptions) (r store.Result, again bool, err error) {
-	held := patchCopies * store.MaxDocumentSize
+func (x *exchange) attemptPatch(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (r engine.Result, again bool, err error) {
+	held := patchCopies * engine.MaxDocumentSize
 	if err := x.items.take(held); err != nil {
 		return r, false, err
 	}
 	defer func() { x.items.give(held) }()
-	item, err := c.Read(x.r.Context(), key, id, store.ReadOptions{IfMatch: o.IfMatch})
+	item, err := c.Read(x.r.Context(), key, id, engine.ReadOptions{IfMatch: o.IfMatch})
 	if err != nil {
 		return item, false, err
 	}
@@ -139,15 +139,15 @@ func (x *exchange) attemptPatch(c *store.Container, key feed.PartitionKey, id st
 		held = most
 	}
 	if o.IfNoneMatch == "*" || o.IfNoneMatch == item.ETag {
-		return item, false, fmt.Errorf("%w: item %q exists", store.ErrPreconditionFailed, id)
+		return item, false, fmt.Errorf("%w: item %q exists", engine.ErrPreconditionFailed, id)
 	}
 	after, err := x.patched(p, item.Body)
 	if err != nil {
 		return item, false, err
 	}
-	r, err = c.Replace(x.r.Context(), key, id, after, store.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody})
+	r, err = c.Replace(x.r.Context(), key, id, after, engine.WriteOptions{IfMatch: item.ETag, NoBody: o.NoBody})
 	r.Charge += item.Charge
-	return r, errors.Is(err, store.ErrPreconditionFailed), err
+	return r, errors.Is(err, engine.ErrPreconditionFailed), err
 }
 
 // patched evaluates the condition of a patch and returns the document after the patch.
@@ -166,7 +166,7 @@ func (x *exchange) patched(p *itemPatch, old []byte) ([]byte, error) {
 }
 
 // unpatchable returns the paths that no patch may touch.
-func unpatchable(x *exchange, c *store.Container) ([][]string, error) {
+func unpatchable(x *exchange, c *engine.Container) ([][]string, error) {
 	p, err := c.Properties(x.r.Context())
 	if err != nil {
 		return nil, above(err)

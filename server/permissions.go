@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // /dbs/<id>/users/<id>/permissions and .../<id>: create, upsert, read, list, query, replace, delete. A permission names a resource (a
@@ -137,8 +137,8 @@ func (x *exchange) wanted() (p permission, life time.Duration, err error) {
 	if p.ID, err = m.id(); err != nil {
 		return p, 0, err
 	}
-	if p.ID == "" || len(p.ID) > store.MaxNameSize || strings.ContainsAny(p.ID, `/\?#`) {
-		return p, 0, badRequest(`the permission's id %.300q is empty, longer than %d bytes, or holds one of / \ ? #`, p.ID, store.MaxNameSize)
+	if p.ID == "" || len(p.ID) > engine.MaxNameSize || strings.ContainsAny(p.ID, `/\?#`) {
+		return p, 0, badRequest(`the permission's id %.300q is empty, longer than %d bytes, or holds one of / \ ? #`, p.ID, engine.MaxNameSize)
 	}
 	var mode string
 	if v := m.get("permissionMode"); v != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 const ada = "/dbs/shop/users/ada"
@@ -210,7 +210,7 @@ func TestPermissionsThatAreMadeTogetherAreAllThere(t *testing.T) {
 func TestUsersPermissionsAndTheirTokensOutliveARestart(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func() (*testServer, func()) {
-		db, err := store.Open("db", store.Options{FS: fs, PurgeInterval: -1})
+		db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // made makes a container of the database shop in the store itself.
-func (ts *testServer) made(p store.ContainerProperties) *store.Container {
+func (ts *testServer) made(p engine.ContainerProperties) *engine.Container {
 	ts.t.Helper()
 	if _, err := ts.db.Database(ts.t.Context(), "shop"); err != nil {
-		if _, err := ts.db.CreateDatabase(ts.t.Context(), store.DatabaseProperties{ID: "shop"}); err != nil {
+		if _, err := ts.db.CreateDatabase(ts.t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
 			ts.t.Fatal(err)
 		}
 	}
@@ -32,9 +32,9 @@ func (ts *testServer) made(p store.ContainerProperties) *store.Container {
 }
 
 // put writes a document into a container.
-func put(t testing.TB, c *store.Container, format string, args ...any) store.Result {
+func put(t testing.TB, c *engine.Container, format string, args ...any) engine.Result {
 	t.Helper()
-	r, err := c.Upsert(context.Background(), nil, fmt.Appendf(nil, format, args...), store.WriteOptions{})
+	r, err := c.Upsert(context.Background(), nil, fmt.Appendf(nil, format, args...), engine.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func put(t testing.TB, c *store.Container, format string, args ...any) store.Res
 }
 
 // split and merge change the partitions of a container.
-func split(t testing.TB, c *store.Container, id string) []feed.Partition {
+func split(t testing.TB, c *engine.Container, id string) []feed.Partition {
 	t.Helper()
 	made, err := c.Split(context.Background(), id, "")
 	if err != nil {
@@ -51,7 +51,7 @@ func split(t testing.TB, c *store.Container, id string) []feed.Partition {
 	return made
 }
 
-func merge(t testing.TB, c *store.Container, a, b string) feed.Partition {
+func merge(t testing.TB, c *engine.Container, a, b string) feed.Partition {
 	t.Helper()
 	made, err := c.Merge(context.Background(), a, b)
 	if err != nil {
@@ -88,7 +88,7 @@ func (a response) ids() []string {
 
 func TestKeyRangesTileTheKeySpaceWithEqualBorders(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 3})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
 	split(t, c, "1")
 	var list keyRanges
 	ts.do("GET", ordersRanges, nil, "").want(200).decode(&list)
@@ -114,7 +114,7 @@ func TestKeyRangesTileTheKeySpaceWithEqualBorders(t *testing.T) {
 // The rid of a range has its container's bytes in front, and the nibble of a range in its last byte.
 func TestTheRidOfAKeyRangeCanBeTakenApart(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 40})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 40})
 	var list keyRanges
 	ts.do("GET", ordersRanges, nil, "").want(200).decode(&list)
 	owner, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(c.Identity().ContainerRID, "-", "/"))
@@ -137,7 +137,7 @@ func TestTheRidOfAKeyRangeCanBeTakenApart(t *testing.T) {
 // azcosmos reads until 304 and gives up after a thousand rounds, and .NET never does.
 func TestReadingKeyRangesAgainEndsWith304(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	first := ts.do("GET", ordersRanges, incremental(""), "").want(200)
 	put(t, c, `{"id":"1","pk":"a"}`)
 	for range 2 {
@@ -150,7 +150,7 @@ func TestReadingKeyRangesAgainEndsWith304(t *testing.T) {
 
 func TestKeyRangesSinceAnEtagAreThoseMadeAfterItWithAllTheirAncestors(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	e0 := ts.do("GET", ordersRanges, incremental(""), "").want(200).header.Get("Etag")
 	split(t, c, "1") // 2, 3
 	e1 := ts.do("GET", ordersRanges, incremental(e0), "").want(200).header.Get("Etag")
@@ -191,12 +191,12 @@ func TestKeyRangesSinceAnEtagAreThoseMadeAfterItWithAllTheirAncestors(t *testing
 
 func TestAnUnknownEtagOfKeyRangesIsNoEtag(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	etag := ts.do("GET", ordersRanges, nil, "").want(200).header.Get("Etag")
 	if err := ts.db.DeleteContainer(t.Context(), "shop", "orders"); err != nil {
 		t.Fatal(err)
 	}
-	other := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	other := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	if other.Identity().ContainerRID == c.Identity().ContainerRID {
 		t.Fatal("the container made anew has the old rid")
 	}
@@ -210,7 +210,7 @@ func TestAnUnknownEtagOfKeyRangesIsNoEtag(t *testing.T) {
 // Java reads <_self>pkranges, and signs the lower-cased rid alone.
 func TestKeyRangesByRid(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	id := c.Identity()
 	date := wire.FormatTime(ts.db.Now())
 	sig := ts.key.Sign(wire.Payload("GET", "pkranges", strings.ToLower(id.ContainerRID), date, ""))
@@ -225,7 +225,7 @@ func TestKeyRangesByRid(t *testing.T) {
 
 func TestKeyRangesOfNoContainer(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	ts.made(store.ContainerProperties{ID: "orders"})
+	ts.made(engine.ContainerProperties{ID: "orders"})
 	ts.do("GET", "/dbs/shop/colls/none/pkranges", nil, "").want(404, 1003)
 	ts.do("GET", "/dbs/none/colls/orders/pkranges", nil, "").want(404, 1003)
 }
@@ -233,7 +233,7 @@ func TestKeyRangesOfNoContainer(t *testing.T) {
 // SDKs answer a 410 by reading the ranges, at once and without a limit: what replaced the range must be there.
 func TestWhoeverIsToldThatARangeIsGoneFindsItsSuccessors(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	done := make(chan error, 1)
 	go func() {
 		id := "0"

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // POST docs with a plan request: how a client is to ask the partitions for the rows of a query, and what to do with them. Java
@@ -58,7 +58,7 @@ func (s *Server) planQuery(x *exchange) error {
 	return x.sendJSON(http.StatusOK, plan)
 }
 
-func planKeys(c *store.Container, paths []string) query.Keys {
+func planKeys(c *engine.Container, paths []string) query.Keys {
 	return query.Keys{Paths: pathNames(paths), EPK: func(key []any) (string, error) {
 		r, err := c.KeyRange(key)
 		if err != nil {
@@ -94,7 +94,7 @@ func (x *exchange) planFits(p query.Plan) error {
 const javaAgent = "azsdk-java-cosmos"
 
 // toBePlanned is the answer to a query over a whole container that has to be asked of each partition.
-func toBePlanned(c *store.Container, b *query.Bound, paths []string) error {
+func toBePlanned(c *engine.Container, b *query.Bound, paths []string) error {
 	plan, err := b.Plan(planKeys(c, paths))
 	if err != nil {
 		return queryFailure(err)
@@ -108,7 +108,7 @@ func toBePlanned(c *store.Container, b *query.Bound, paths []string) error {
 
 // conditionKey is the full partition key that the condition of a query asks for; nil: it asks for none, or for one that no document
 // can have.
-func conditionKey(c *store.Container, b *query.Bound, paths []string) feed.PartitionKey {
+func conditionKey(c *engine.Container, b *query.Bound, paths []string) feed.PartitionKey {
 	key, ok := b.KeyFilter(pathNames(paths))
 	if !ok {
 		return nil

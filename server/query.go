@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // POST docs with a query: its rows, page by page.
@@ -152,7 +152,7 @@ func (s *Server) queryDocuments(x *exchange) error {
 }
 
 // newRun reads what is asked for, and refuses what can't be answered.
-func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
+func (x *exchange) newRun(c *engine.Container) (*queryRun, error) {
 	b, err := x.query()
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (x *exchange) newRun(c *store.Container) (*queryRun, error) {
 			return nil, toBePlanned(c, b, props.KeyPaths)
 		}
 	}
-	run.request = store.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
+	run.request = engine.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
 	run.narrow(x.r.Context(), props.KeyPaths)
 	if run.max, err = x.maxRows(); err != nil {
 		return nil, err

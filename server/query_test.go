@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // queryBody is the body of a query; params are names and values in turn.
@@ -85,9 +85,9 @@ func (ts *testServer) askAll(h headers, between func(page int), text string, par
 }
 
 // withItems makes orders with n documents over k keys.
-func (ts *testServer) withItems(partitions, n, k int) *store.Container {
+func (ts *testServer) withItems(partitions, n, k int) *engine.Container {
 	ts.t.Helper()
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: partitions})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
 	for i := range n {
 		put(ts.t, c, `{"id":"%03d","pk":"k%d","v":%d,"odd":%t}`, i, i%k, i, i%2 == 1)
 	}
@@ -148,7 +148,7 @@ func TestQueriesAreRecognizedInEveryFormThatSDKsSend(t *testing.T) {
 // SELECT * is the document's own text, without _lsn, which belongs to feeds.
 func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	r := put(t, c, `{"id":"1","pk":"a","v": 1.50,"x":"é<&>\u00fc"}`)
 	if got := ts.ask(nil, "SELECT * FROM c").rows(); len(got) != 1 || got[0] != string(r.Body) {
 		t.Errorf("row %v, document %s", got, r.Body)
@@ -158,7 +158,7 @@ func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
 // What Java's processor asks of its lease container.
 func TestTheQueriesOfJavasLeaseStore(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3})
+	c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3})
 	put(t, c, `{"id":"app..0","Owner":"h","ContinuationToken":"\"7\""}`)
 	put(t, c, `{"id":"app..1","Owner":"h","ContinuationToken":null}`)
 	put(t, c, `{"id":"app..2","Owner":"h"}`)
@@ -213,7 +213,7 @@ func TestPagesOfAQueryHaveTheSizeAskedForAndEveryRowOnce(t *testing.T) {
 
 func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 60 {
 		// Ten of each value, and every sixth document without one.
 		if i%6 == 5 {
@@ -289,7 +289,7 @@ func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
 // A prefix of a hierarchical key may be in several partitions. A client that took it for a point would ask one of them.
 func TestAPlanOfAPrefixOfAKeyIsNoPoint(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	ts.made(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/a", "/b", "/c"}, Partitions: 2})
+	ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/a", "/b", "/c"}, Partitions: 2})
 	planned := headers{wire.HeaderQueryPlan: "True", wire.HeaderQueryFeatures: java}
 	for key, point := range map[string]bool{`["x"]`: false, `["x","y"]`: false, `["x","y","z"]`: true} {
 		for _, text := range []string{"SELECT * FROM c", "SELECT * FROM c ORDER BY c.v", "SELECT * FROM c WHERE c.a = 'x' AND c.b = 'y'"} {
@@ -374,7 +374,7 @@ func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
 		"SELECT VALUE c.v FROM c WHERE c.pk = 'k1' ORDER BY c.w DESC",
 	} {
 		ts := newTestServer(t, Options{})
-		c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+		c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 		r := rand.New(rand.NewPCG(7, uint64(len(text))))
 		for i := range 100 {
 			put(t, c, `{"id":"stays%03d","pk":"k%d","v":%d,"w":%d,"odd":%t}`, i, i%4, i, r.IntN(5), i%2 == 1)
@@ -383,7 +383,7 @@ func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
 		change := func(page int) {
 			put(t, c, `{"id":"new%d","pk":"k%d","v":-1,"w":%d}`, page, page%4, page%5)
 			if page > 3 {
-				if _, err := c.Delete(t.Context(), []any{fmt.Sprintf("k%d", (page-3)%4)}, fmt.Sprintf("new%d", page-3), store.WriteOptions{}); err != nil {
+				if _, err := c.Delete(t.Context(), []any{fmt.Sprintf("k%d", (page-3)%4)}, fmt.Sprintf("new%d", page-3), engine.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -425,7 +425,7 @@ func TestTheContinuationOfARangeIsGoodForItsChildren(t *testing.T) {
 
 func TestTheChargeOfAQueryGrowsWithTheDocumentsItLooksAt(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 200 {
 		put(t, c, `{"id":"%d","pk":"k%d","x":"%s"}`, i, i%10, strings.Repeat("x", 1000))
 	}
@@ -445,7 +445,7 @@ func TestTheChargeOfAQueryGrowsWithTheDocumentsItLooksAt(t *testing.T) {
 // A page of large rows ends early, instead of taking memory for as many as were asked for.
 func TestAPageOfLargeRowsIsShort(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 8 {
 		put(t, c, `{"id":"%02d","pk":"a","v":%d,"x":"%s"}`, i, i, strings.Repeat("x", 1_000_000))
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // Which documents a query reads. What its condition says of partition keys and ids is told to the store, which has an index of both and
@@ -21,14 +21,14 @@ import (
 func (r *queryRun) narrow(ctx context.Context, paths []string) {
 	sets, exact, ok := r.b.Among(pathNames(paths))
 	if ok {
-		r.request.Sets = make([]store.ItemSet, 0, len(sets))
+		r.request.Sets = make([]engine.ItemSet, 0, len(sets))
 		for _, s := range sets {
 			if s.Key != nil {
 				if _, err := r.c.KeyRange(s.Key); err != nil {
 					continue // no document can have such a key
 				}
 			}
-			r.request.Sets = append(r.request.Sets, store.ItemSet{Key: s.Key, From: s.From, To: s.To})
+			r.request.Sets = append(r.request.Sets, engine.ItemSet{Key: s.Key, From: s.From, To: s.To})
 		}
 	}
 	if !exact {
@@ -36,7 +36,7 @@ func (r *queryRun) narrow(ctx context.Context, paths []string) {
 		if where.Random() {
 			return
 		}
-		r.request.Filter = &store.ItemFilter{
+		r.request.Filter = &engine.ItemFilter{
 			New:      func() func(doc []byte) (bool, error) { return r.judge(ctx, where, end) },
 			AsStored: !where.Sees(lsnMember),
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // lookedAt is how many documents a query had read from the store, by its metrics.
@@ -37,7 +37,7 @@ var withMetrics = headers{"x-ms-documentdb-populatequerymetrics": "True", "x-ms-
 // What a condition says of keys and ids decides which documents are read; the rest of it is evaluated for each.
 func TestQueriesReadOnlyWhatTheirKeysAndIDsLeave(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 3})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
 	for i := range 200 {
 		put(t, c, `{"id":"%03d","pk":"k%d","v":%d,"x":%q}`, i, i%10, i, strings.Repeat("x", 4000))
 	}
@@ -89,7 +89,7 @@ func TestQueriesReadOnlyWhatTheirKeysAndIDsLeave(t *testing.T) {
 // Hierarchical keys are read by when every path is known; the key that a header names is kept beside the condition.
 func TestHierarchicalKeysNarrowWhenAllOfThemIsKnown(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2, KeyPaths: []string{"/tenant", "/user/id"}})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2, KeyPaths: []string{"/tenant", "/user/id"}})
 	for i := range 60 {
 		put(t, c, `{"id":"%02d","tenant":"t%d","user":{"id":%d},"v":%d}`, i, i%3, i%4, i)
 	}
@@ -119,7 +119,7 @@ func TestHierarchicalKeysNarrowWhenAllOfThemIsKnown(t *testing.T) {
 // COUNT of what keys and ids tell reads no document; a condition on anything else reads them.
 func TestCountsReadNoDocument(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 50 {
 		put(t, c, `{"id":"%03d","pk":"k%d","v":%d,"x":%q}`, i, i%5, i, strings.Repeat("x", 4000))
 	}
@@ -186,7 +186,7 @@ func TestPagesByKeysAndIDsAreThoseOfAScan(t *testing.T) {
 // The store has a member behind each document that clients don't see: no condition does, whatever of a document it names.
 func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 20 {
 		put(t, c, `{"id":"%03d","pk":"k","v":%d,"list":[{"_lsn":1}]}`, i, i)
 	}
@@ -214,7 +214,7 @@ func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 // Conditions that draw lots do so once for each document, however it is found.
 func TestHalfOfTheItemsHaveRANDBelowAHalf(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 1})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 1})
 	const n = 1000
 	for i := range n {
 		put(t, c, `{"id":"%d","pk":"k"}`, i)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // An object or array in GROUP BY once had the value of the first document in every row.
@@ -23,7 +23,7 @@ func TestEveryGroupHasItsOwnKeyOfAnyKind(t *testing.T) {
 	}
 	for _, partitions := range []int{1, 5} {
 		ts := newTestServer(t, Options{ServeAllQueries: true})
-		c := ts.made(store.ContainerProperties{ID: "orders", Partitions: partitions})
+		c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
 		for i, v := range values {
 			if v != "" {
 				v = `,"v":` + v

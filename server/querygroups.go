@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // Rows that several documents make together: GROUP BY, aggregates, DISTINCT. They come in the order of their keys, and a page costs a scan
@@ -64,7 +64,7 @@ func (r *queryRun) groups(ctx context.Context) (rows []query.SortedRow, more boo
 		after = r.next.last.Key
 	}
 	groups := r.rows.Groups(int(min(r.next.skip+int64(r.allowed())+1, maxPageGroups)), after)
-	_, err = r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
+	_, err = r.scan(ctx, func(item *engine.VisitedItem) (bool, error) {
 		err := r.rows.Each(item.Body, func() bool {
 			groups.Add()
 			if groups.Size() > r.sortMemory {

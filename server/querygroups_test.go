@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // withGroups makes orders with 120 documents of key a, in 12 groups g of 10 and one without g, and as many of key b.
-func (ts *testServer) withGroups(partitions int) *store.Container {
+func (ts *testServer) withGroups(partitions int) *engine.Container {
 	ts.t.Helper()
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: partitions})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
 	for i := range 120 {
 		g := fmt.Sprintf(`"g":"g%02d",`, i%13)
 		if i%13 == 12 {
@@ -91,7 +91,7 @@ func TestPagesOfGroupsGoOnAfterTheLastKeyWhateverHappens(t *testing.T) {
 		"SELECT DISTINCT VALUE c.long FROM c WHERE c.stays",
 	} {
 		ts := newTestServer(t, Options{ServeAllQueries: true})
-		c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 2})
+		c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 		for i := range 60 {
 			put(t, c, `{"id":"%03d","pk":"k%d","g":%d,"stays":true,"long":"%s%d"}`, i, i%7, i%20*10, strings.Repeat("long", 100), i%20)
 		}
@@ -127,7 +127,7 @@ func TestPagesOfGroupsGoOnAfterTheLastKeyWhateverHappens(t *testing.T) {
 // A client that follows a split asks the children with the parent's continuation, and adds up what they answer.
 func TestGroupsOfARangeGoOnInItsChildren(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 200 {
 		put(t, c, `{"id":"%03d","pk":"k%d","g":%d}`, i, i, i%20)
 	}
@@ -159,7 +159,7 @@ func TestGroupsOfARangeGoOnInItsChildren(t *testing.T) {
 // Clients expect one row of each partition, on one page, also where nothing is.
 func TestAPartitionWithoutDocumentsHasItsRowOfAggregates(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	const avg, lowest = `{"sum": SUM(c.v), "count": COUNT(c.v)}`, `{"item": MIN(c.v), "item2": {"min": MIN(c.v), "count": COUNT(c.v)}}`
 	texts := map[string][3]string{ // of no documents, of undefined values, of strings
 		`SELECT VALUE [{"item": COUNT(1)}] FROM c`:                                        {`[{"item":0}]`, `[{"item":1}]`, `[{"item":2}]`},
@@ -186,7 +186,7 @@ func TestAPartitionWithoutDocumentsHasItsRowOfAggregates(t *testing.T) {
 // What doesn't fit into memory makes shorter pages; one group that doesn't is refused.
 func TestGroupsTakeABoundedAmountOfMemory(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	long := strings.Repeat("x", 1<<20)
 	for i := range 40 {
 		put(t, c, `{"id":"%02d","pk":"k","g":%d,"long":"%d%s"}`, i, i, i, long)
@@ -210,7 +210,7 @@ func TestGroupsTakeABoundedAmountOfMemory(t *testing.T) {
 // SDKs put another filter into the query when they go on, and read the number in a rid in two byte orders. Both have to agree, in ties too.
 func TestTiesAreResumedByTheirRidsWithAnyFilter(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 300 {
 		put(t, c, `{"id":"%03d","pk":"k%d","n":3}`, (i*7)%300, i%5)
 	}
@@ -269,7 +269,7 @@ func TestTiesAreResumedByTheirRidsWithAnyFilter(t *testing.T) {
 
 func TestWhatCannotBeMadeOfAGroupIsTold(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	c := ts.made(store.ContainerProperties{ID: "orders"})
+	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	put(t, c, `{"id":"1","pk":"k","s":"%s"}`, strings.Repeat("s", 1<<20))
 	ts.ask(pk(`["k"]`), "SELECT CONCAT(MAX(c.s), MIN(c.s), MAX(c.s), MIN(c.s), MAX(c.s)) AS much FROM c").want(400).wantBody("CONCAT")
 	ts.ask(pk(`["k"]`), "SELECT CONCAT(c.s, c.s, c.s, c.s, c.s) AS much FROM c GROUP BY c.s").want(400).wantBody("CONCAT")

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // withLists makes orders with n documents, each with an array "xs" of its number of elements: none in 0, 1 in 1...
-func (ts *testServer) withLists(partitions, n int) *store.Container {
+func (ts *testServer) withLists(partitions, n int) *engine.Container {
 	ts.t.Helper()
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: partitions})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
 	for i := range n {
 		put(ts.t, c, `{"id":"%03d","pk":"k%d","v":%d,"xs":[%s]}`, i, i%3, i, elements(i))
 	}
@@ -95,7 +95,7 @@ func TestAJoinGoesOnInItsItemWhateverComesAndGoes(t *testing.T) {
 						return
 					}
 					if name != "stays" {
-						if _, err := c.Delete(t.Context(), []any{"k2"}, "002", store.WriteOptions{}); err != nil {
+						if _, err := c.Delete(t.Context(), []any{"k2"}, "002", engine.WriteOptions{}); err != nil {
 							t.Fatal(err)
 						}
 					}

@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // Bounds of a page of a query.
@@ -28,11 +28,11 @@ const (
 
 // queryRun is one page of a query: what is asked for, and what has come of it.
 type queryRun struct {
-	c       *store.Container
+	c       *engine.Container
 	b       *query.Bound
 	rows    *query.Rows
 	shape   query.Shape
-	request store.ItemsRequest
+	request engine.ItemsRequest
 	// max is how many rows the page has at most.
 	max int
 	// unhurried tells that the scan can't be ended and resumed in the middle. shortened, that rows
@@ -50,7 +50,7 @@ type queryRun struct {
 	page   []byte
 	count  int
 	charge float64
-	served []store.PartitionEnd
+	served []engine.PartitionEnd
 	// more tells that there is a next page, which begins at next.
 	more bool
 	next queryPosition
@@ -72,7 +72,7 @@ func (x *exchange) maxRows() (int, error) {
 
 // queryPosition is where the request begins: at its continuation, or with all that the query's clauses allow and
 // skip.
-func (x *exchange) queryPosition(c *store.Container, shape query.Shape) (queryPosition, error) {
+func (x *exchange) queryPosition(c *engine.Container, shape query.Shape) (queryPosition, error) {
 	ordered := byKey(shape)
 	if text := x.header(wire.HeaderContinuation); text != "" {
 		return parseQueryToken(text, c.Identity().ContainerRID, ordered)
@@ -127,9 +127,9 @@ func (r *queryRun) left() int64 {
 // scan shows visit the documents of the request that the condition may be true of, in the order of (effective partition
 // key, id), until it returns false, the time is up, or none is left. after is the position behind the last one, empty when
 // none is left. An unhurried scan is in any order, and visit returns true always.
-func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (more bool, err error)) (after string, err error) {
+func (r *queryRun) scan(ctx context.Context, visit func(*engine.VisitedItem) (more bool, err error)) (after string, err error) {
 	if r.shape.NoSource {
-		_, err := visit(&store.VisitedItem{Body: []byte("{}")})
+		_, err := visit(&engine.VisitedItem{Body: []byte("{}")})
 		return "", err
 	}
 	request := r.request
@@ -138,7 +138,7 @@ func (r *queryRun) scan(ctx context.Context, visit func(*store.VisitedItem) (mor
 	deadline := time.Now().Add(r.time)
 	for {
 		stopped := false
-		page, err := r.c.VisitItems(ctx, request, func(item *store.VisitedItem) (bool, error) {
+		page, err := r.c.VisitItems(ctx, request, func(item *engine.VisitedItem) (bool, error) {
 			if request.IndexOnly {
 				item.Body = anyDocument
 			}
@@ -231,7 +231,7 @@ func (r *queryRun) sort(ctx context.Context, keep int, last *query.Position, who
 		r.shortened = true
 		return true
 	}
-	_, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) {
+	_, err := r.scan(ctx, func(item *engine.VisitedItem) (bool, error) {
 		at = query.Position{Tie: documentNumber(item.Body)}
 		if err := r.rows.Each(item.Body, visit); err != nil {
 			return false, err

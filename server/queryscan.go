@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // A page whose rows come in the order of the documents.
@@ -34,7 +34,7 @@ type scanned struct {
 
 	// Of the document that is looked at: its place, its number, the rows that it made so far, how many of them earlier pages had, whether the page
 	// ended with one, and whether to go on.
-	item                  *store.VisitedItem
+	item                  *engine.VisitedItem
 	number, row, answered uint64
 	ended, more           bool
 }
@@ -52,7 +52,7 @@ func (r *queryRun) inOrder(ctx context.Context) error {
 	}
 	r.hurry(ctx, p.canEndWithin)
 	visit := p.visitRow
-	after, err := r.scan(ctx, func(item *store.VisitedItem) (bool, error) { return p.visitDocument(item, visit) })
+	after, err := r.scan(ctx, func(item *engine.VisitedItem) (bool, error) { return p.visitDocument(item, visit) })
 	if err != nil || after == "" && !p.next || r.left() == 0 {
 		return err
 	}
@@ -99,7 +99,7 @@ func (p *scanned) visitRow() (more bool) {
 }
 
 // visitDocument looks at the next document; visit is visitRow.
-func (p *scanned) visitDocument(item *store.VisitedItem, visit func() bool) (more bool, err error) {
+func (p *scanned) visitDocument(item *engine.VisitedItem, visit func() bool) (more bool, err error) {
 	p.item, p.row, p.answered, p.ended, p.more = item, 0, 0, false, true
 	if p.shape.Several {
 		if p.number = documentNumber(item.Body); p.number == p.position.of {

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // withProducts makes orders with items whose joins make 22,500 rows each, and small ones between them.
-func (ts *testServer) withProducts() *store.Container {
+func (ts *testServer) withProducts() *engine.Container {
 	ts.t.Helper()
-	c := ts.made(store.ContainerProperties{ID: "orders", Partitions: 1})
+	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 1})
 	var list strings.Builder
 	for i := range 150 {
 		fmt.Fprintf(&list, "%d,", i)
@@ -77,7 +77,7 @@ func TestAPageWhoseTimeIsUpEndsWithinAnItemAndTheNextGoesOnThere(t *testing.T) {
 				return
 			}
 			if gone {
-				if _, err := c.Delete(t.Context(), []any{"k"}, "0", store.WriteOptions{}); err != nil {
+				if _, err := c.Delete(t.Context(), []any{"k"}, "0", engine.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // reach is what a permission is for: a resource with all that is below it, and of that, where there is a key, what is in that logical
@@ -110,7 +110,7 @@ func isNamed(segment, id, rid string) bool {
 }
 
 // linked finds the container that a link names: by its name, by its rid, by its name in escaped form.
-func (x *exchange) linked(d store.DatabaseProperties, segment string) (*store.Container, error) {
+func (x *exchange) linked(d engine.DatabaseProperties, segment string) (*engine.Container, error) {
 	c, err := x.s.db.Container(x.r.Context(), d.ID, segment)
 	if !errors.Is(err, feed.ErrNotFound) {
 		return c, err
@@ -125,7 +125,7 @@ func (x *exchange) linked(d store.DatabaseProperties, segment string) (*store.Co
 }
 
 // keyFor reads a permission's partition key: an array, or one value that isn't in an array; nil: it has none.
-func (x *exchange) keyFor(c *store.Container, text json.RawMessage) (feed.PartitionKey, error) {
+func (x *exchange) keyFor(c *engine.Container, text json.RawMessage) (feed.PartitionKey, error) {
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return nil, nil
 	}
@@ -153,7 +153,7 @@ func (x *exchange) keyFor(c *store.Container, text json.RawMessage) (feed.Partit
 }
 
 // resolveItem finds the item of a link. In a container that is linked by its rid the item may be too; by its id it needn't be there yet.
-func (x *exchange) resolveItem(c *store.Container, key feed.PartitionKey, segment string, byRID bool, r *reach) error {
+func (x *exchange) resolveItem(c *engine.Container, key feed.PartitionKey, segment string, byRID bool, r *reach) error {
 	if byRID {
 		found, err := c.ItemByRID(x.r.Context(), key, segment)
 		switch {
@@ -167,7 +167,7 @@ func (x *exchange) resolveItem(c *store.Container, key feed.PartitionKey, segmen
 	r.Item = segment
 	if plain, err := url.PathUnescape(segment); err == nil && plain != segment {
 		// Some SDKs escape links. An id with a percent sign that isn't escaped is found first.
-		if _, err := c.Read(x.r.Context(), key, segment, store.ReadOptions{}); key == nil || errors.Is(err, feed.ErrNotFound) {
+		if _, err := c.Read(x.r.Context(), key, segment, engine.ReadOptions{}); key == nil || errors.Is(err, feed.ErrNotFound) {
 			r.Item = plain
 		}
 	}

@@ -1,8 +1,8 @@
 package server
 
 import (
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // GET docs without A-IM: the read feed, all documents of a container.
@@ -21,7 +21,7 @@ func (s *Server) readDocuments(x *exchange) error {
 		return err
 	}
 	rid := c.Identity().ContainerRID
-	r := store.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
+	r := engine.ItemsRequest{Key: sc.key, Range: sc.keys, Partition: sc.partition}
 	if r.Continuation, err = readToken(x.header(wire.HeaderContinuation), rid); err != nil {
 		return err
 	}

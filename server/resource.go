@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // Every id of a database or container in a path may be a name or a rid. A name
@@ -14,7 +14,7 @@ import (
 
 // database finds the database of the path. The error is that of a resource that
 // was addressed itself; ownerNotFound makes it that of an owner.
-func (x *exchange) database() (store.DatabaseProperties, error) {
+func (x *exchange) database() (engine.DatabaseProperties, error) {
 	d, err := x.s.db.Database(x.r.Context(), x.path.IDs[0])
 	if errors.Is(err, feed.ErrNotFound) {
 		if byRID, ridErr := x.s.db.DatabaseByRID(x.r.Context(), x.path.IDs[0]); ridErr == nil {
@@ -25,7 +25,7 @@ func (x *exchange) database() (store.DatabaseProperties, error) {
 }
 
 // container finds the container of the path.
-func (x *exchange) container() (*store.Container, error) {
+func (x *exchange) container() (*engine.Container, error) {
 	// By both names, as nearly all requests have it, at half the price: the properties of the database aren't asked for.
 	if c, err := x.s.db.Container(x.r.Context(), x.path.IDs[0], x.path.IDs[1]); err == nil {
 		return c, nil
@@ -66,14 +66,14 @@ func (x *exchange) orphaned(err error) error {
 }
 
 // byRID reports whether the path addresses the container by its rid, and not by its name.
-func (x *exchange) byRID(c *store.Container) bool {
+func (x *exchange) byRID(c *engine.Container) bool {
 	id := c.Identity()
 	return x.path.IDs[1] != id.Container && x.path.IDs[1] == id.ContainerRID
 }
 
 // owner finds the container that owns what the path addresses, checks that it is the one the
 // client means, and notes it for the headers of the answer.
-func (x *exchange) owner() (*store.Container, error) {
+func (x *exchange) owner() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
 		return nil, above(err)

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // resumeFilter in the body of a query: .NET's SDK, which merges the sorted rows of several ranges, goes on from a continuation of its own
@@ -24,7 +24,7 @@ type resumeFilter struct {
 }
 
 // resumeAt sets the place at which a query with a resumeFilter begins.
-func (x *exchange) resumeAt(c *store.Container, run *queryRun) error {
+func (x *exchange) resumeAt(c *engine.Container, run *queryRun) error {
 	if x.resume == nil {
 		return nil
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // scope is the part of a container that a feed or a query is asked of. What is empty doesn't narrow it, and
@@ -21,7 +21,7 @@ type scope struct {
 }
 
 // scope reads the headers that narrow a request.
-func (x *exchange) scope(c *store.Container) (scope, error) {
+func (x *exchange) scope(c *engine.Container) (scope, error) {
 	var (
 		s   scope
 		err error
@@ -38,7 +38,7 @@ func (x *exchange) scope(c *store.Container) (scope, error) {
 
 // partitionID is the partition that the request names, as <id> or <rid of the container>,<id>; empty:
 // none. Whoever names one with another rid has taken it from a container that was deleted.
-func (x *exchange) partitionID(c *store.Container) (string, error) {
+func (x *exchange) partitionID(c *engine.Container) (string, error) {
 	text := x.header(wire.HeaderPartitionID)
 	comma := strings.LastIndexByte(text, ',')
 	if comma < 0 {

@@ -14,8 +14,8 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // Options say how the server behaves. The zero value of a field is its default.
@@ -81,7 +81,7 @@ func (o Options) withDefaults() Options {
 // Server is the protocol over one store. It serves until the store is closed;
 // whoever made the store closes it.
 type Server struct {
-	db     *store.DB
+	db     *engine.DB
 	o      Options
 	keys   []grantedKey
 	routes routeIndex
@@ -112,11 +112,11 @@ type Server struct {
 // New makes a server over db. Errors: a key that is no base64, an endpoint
 // that is no absolute URL, a number of partitions that no container can have, an
 // issuer that can't be asked safely, a retention that is no whole number of minutes.
-func New(db *store.DB, o Options) (*Server, error) {
+func New(db *engine.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{db: db, o: o, draining: make(chan struct{}), conditionTurns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
-	if o.Partitions < 0 || o.Partitions > store.MaxPartitions {
-		return nil, fmt.Errorf("server: Partitions is %d; it can be 1 to %d", o.Partitions, store.MaxPartitions)
+	if o.Partitions < 0 || o.Partitions > engine.MaxPartitions {
+		return nil, fmt.Errorf("server: Partitions is %d; it can be 1 to %d", o.Partitions, engine.MaxPartitions)
 	}
 	if o.MemoryLimit < 0 || o.MemoryLimit > 0 && o.MemoryLimit < MinMemoryLimit {
 		return nil, fmt.Errorf("server: MemoryLimit is %d; it is at least %d bytes, or 0 for no limit", o.MemoryLimit, MinMemoryLimit)

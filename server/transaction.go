@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // A batch with x-ms-cosmos-batch-atomic: true is a transaction on one logical partition: all of it is done, in order
@@ -19,12 +19,12 @@ import (
 // errNotDone is what became of the operations beside the one that failed.
 var errNotDone = failure(http.StatusFailedDependency, 0, "not done, because another operation of the batch failed")
 
-func (x *exchange) transact(c *store.Container, b batch) error {
+func (x *exchange) transact(c *engine.Container, b batch) error {
 	key, err := x.partitionKey()
 	if err != nil {
 		return err
 	}
-	prepared := make([]store.Operation, len(b.ops))
+	prepared := make([]engine.Operation, len(b.ops))
 	for i, o := range b.ops {
 		switch {
 		case o.err != nil:
@@ -38,11 +38,11 @@ func (x *exchange) transact(c *store.Container, b batch) error {
 		prepared[i] = o.Operation
 	}
 	results, err := x.commit(c, key, b.ops, prepared)
-	if failed := (*store.BatchError)(nil); errors.As(err, &failed) {
-		if large := (*store.TooLargeError)(nil); errors.As(failed.Err, &large) && large.What == "batch" {
+	if failed := (*engine.BatchError)(nil); errors.As(err, &failed) {
+		if large := (*engine.TooLargeError)(nil); errors.As(failed.Err, &large) && large.What == "batch" {
 			return failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge, "%v", err)
 		}
-		at := store.Result{Partition: failed.Partition, End: failed.End, Charge: failed.Charge}
+		at := engine.Result{Partition: failed.Partition, End: failed.End, Charge: failed.Charge}
 		return x.sendFailedBatch(b, failed.Index, batchResult{Result: at, err: failed.Err})
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (x *exchange) transact(c *store.Container, b batch) error {
 //
 // At first, small patches without a condition run in the store's sequencer. If there is another patch, the transaction is
 // rehearsed outside the sequencer, and committed if no item that it patches has changed meanwhile.
-func (x *exchange) commit(c *store.Container, key feed.PartitionKey, ops []batchOp, prepared []store.Operation) ([]store.Result, error) {
+func (x *exchange) commit(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) ([]engine.Result, error) {
 	rehearse := false
 	for i, o := range ops {
 		if o.patch != nil {
@@ -73,7 +73,7 @@ func (x *exchange) commit(c *store.Container, key feed.PartitionKey, ops []batch
 			return results, err
 		}
 	}
-	var contended *store.BatchError
+	var contended *engine.BatchError
 	for range maxPatchAttempts {
 		if err := x.rehearse(c, key, ops, prepared); err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func (x *exchange) commit(c *store.Container, key feed.PartitionKey, ops []batch
 //
 // It ends at the first operation that fails: either the transaction fails there, too, or an item has changed meanwhile. A
 // document that an earlier operation of the transaction wrote has no new system properties yet.
-func (x *exchange) rehearse(c *store.Container, key feed.PartitionKey, ops []batchOp, prepared []store.Operation) error {
+func (x *exchange) rehearse(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) error {
 	for i, o := range ops {
 		if o.patch != nil {
 			prepared[i].Change = func([]byte) ([]byte, error) { return nil, errContended }
@@ -100,20 +100,20 @@ func (x *exchange) rehearse(c *store.Container, key feed.PartitionKey, ops []bat
 	size := 0
 	for i, o := range ops {
 		switch o.Kind {
-		case store.OpCreate, store.OpUpsert:
+		case engine.OpCreate, engine.OpUpsert:
 			documents[idOf(o.Body)] = o.Body
-		case store.OpReplace:
+		case engine.OpReplace:
 			documents[o.ID] = o.Body
-		case store.OpDelete:
+		case engine.OpDelete:
 			documents[o.ID] = nil
-		case store.OpRead:
-		case store.OpChange:
+		case engine.OpRead:
+		case engine.OpChange:
 			old, written := documents[o.ID]
 			etag := ""
 			if !written {
-				item, err := c.Read(x.r.Context(), key, o.ID, store.ReadOptions{})
+				item, err := c.Read(x.r.Context(), key, o.ID, engine.ReadOptions{})
 				x.charge += item.Charge
-				if bad := (*store.BadRequestError)(nil); errors.Is(err, feed.ErrNotFound) || errors.As(err, &bad) {
+				if bad := (*engine.BadRequestError)(nil); errors.Is(err, feed.ErrNotFound) || errors.As(err, &bad) {
 					return nil // the transaction fails at it
 				} else if err != nil {
 					return above(err)
@@ -125,7 +125,7 @@ func (x *exchange) rehearse(c *store.Container, key feed.PartitionKey, ops []bat
 			}
 			after, err := x.patched(o.patch, old)
 			prepared[i].Change = rehearsed(etag, after, err)
-			if size += len(after); err != nil || size > store.MaxBatchResult {
+			if size += len(after); err != nil || size > engine.MaxBatchResult {
 				return nil
 			}
 			documents[o.ID] = after

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 const uniqueUsers = "/dbs/shop/colls/users"
@@ -74,7 +74,7 @@ func TestUniqueKeyPoliciesAreJudgedAndCannotBeChanged(t *testing.T) {
 	for _, policy := range []string{
 		`7`, `{"uniqueKeys":7}`, `{"uniqueKeys":[{"paths":[]}]}`, `{"uniqueKeys":[{}]}`, `{"uniqueKeys":[{"paths":["mail"]}]}`, `{"uniqueKeys":[{"paths":["/a","/a"]}]}`,
 		`{"uniqueKeys":[{"paths":["/a/*"]}]}`, `{"uniqueKeys":[{"paths":["/p0","/p1","/p2","/p3","/p4","/p5","/p6","/p7","/p8","/p9","/p10","/p11","/p12","/p13","/p14","/p15","/p16"]}]}`,
-		`{"uniqueKeys":[` + strings.Repeat(`{"paths":["/a"]},`, store.MaxUniqueKeys) + `{"paths":["/a"]}]}`,
+		`{"uniqueKeys":[` + strings.Repeat(`{"paths":["/a"]},`, engine.MaxUniqueKeys) + `{"paths":["/a"]}]}`,
 	} {
 		ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":`+policy+`}`).want(400).wantBody("unique key")
 	}
@@ -95,7 +95,7 @@ func TestUniqueKeyPoliciesAreJudgedAndCannotBeChanged(t *testing.T) {
 	}
 	ts.do("GET", uniqueUsers, nil, "").want(200).wantBody(kept)
 	// A container that was made without the server shows its keys, too.
-	_, err := ts.db.CreateContainer(t.Context(), "shop", store.ContainerProperties{ID: "own", KeyPaths: []string{"/pk"}, UniqueKeys: [][]string{{"/a", "/b"}}})
+	_, err := ts.db.CreateContainer(t.Context(), "shop", engine.ContainerProperties{ID: "own", KeyPaths: []string{"/pk"}, UniqueKeys: [][]string{{"/a", "/b"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

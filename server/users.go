@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 // /dbs/<id>/users and /dbs/<id>/users/<id>: create, upsert, read, list, query, replace (which may give another id), delete. A user has
@@ -31,8 +31,8 @@ type user struct {
 	Permissions []permission `json:"permissions,omitempty"`
 
 	// database owns the user, and record is where it is kept, with its name.
-	database store.DatabaseProperties
-	record   store.Record
+	database engine.DatabaseProperties
+	record   engine.Record
 }
 
 func (u *user) id() string { return u.record.Name }
@@ -66,7 +66,7 @@ func (u *user) body() []byte {
 }
 
 // readUser makes a user of its record.
-func readUser(d store.DatabaseProperties, r store.Record) (*user, error) {
+func readUser(d engine.DatabaseProperties, r engine.Record) (*user, error) {
 	u := &user{database: d, record: r}
 	if err := json.Unmarshal(r.Value, u); err != nil {
 		return nil, fmt.Errorf("user %q of database %q can't be read: %w", r.Name, d.ID, err)
@@ -91,7 +91,7 @@ func (x *exchange) user() (*user, error) {
 }
 
 // userNumber takes a rid of a user apart; ok is false for other texts, and for users of other databases.
-func userNumber(d store.DatabaseProperties, rid string) (number uint32, ok bool) {
+func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool) {
 	b, err := offerRIDs.DecodeString(rid)
 	if err != nil || len(b) != 8 || offerRIDs.EncodeToString(b[:4]) != d.RID {
 		return 0, false
@@ -120,10 +120,10 @@ func (x *exchange) changeUser(change func(u *user) (name string, err error)) (*u
 			return nil, fmt.Errorf("keep the user: %w", err)
 		}
 		r, err := x.s.db.ReplaceRecord(x.r.Context(), u.database.ID, old, u.record)
-		if large := (*store.TooLargeError)(nil); errors.As(err, &large) {
+		if large := (*engine.TooLargeError)(nil); errors.As(err, &large) {
 			return nil, tooLarge("user %s has as many permissions as this server keeps of one: %d bytes of them, of %d; give further ones to another user", name, large.Size, large.Limit)
 		}
-		if !errors.Is(err, store.ErrPreconditionFailed) {
+		if !errors.Is(err, engine.ErrPreconditionFailed) {
 			u.record = r
 			return u, err
 		}
@@ -152,8 +152,8 @@ func (s *Server) postUser(x *exchange, upsert bool) error {
 	if err != nil {
 		return fmt.Errorf("keep the user: %w", err)
 	}
-	u.record, err = s.db.CreateRecord(x.r.Context(), d.ID, store.Record{Name: id, Value: value})
-	if upsert && errors.Is(err, store.ErrConflict) {
+	u.record, err = s.db.CreateRecord(x.r.Context(), d.ID, engine.Record{Name: id, Value: value})
+	if upsert && errors.Is(err, engine.ErrConflict) {
 		x.path = wire.Path{Types: []string{"dbs", "users"}, IDs: []string{x.path.IDs[0], id}}
 		return x.putUser(id)
 	}
@@ -170,7 +170,7 @@ func (s *Server) readUser(x *exchange) error {
 	}
 	if x.hasMatch(u.etag()) {
 		x.etag = u.etag()
-		return store.ErrNotModified
+		return engine.ErrNotModified
 	}
 	return x.sendUser(http.StatusOK, u)
 }
@@ -213,7 +213,7 @@ func (s *Server) deleteUser(x *exchange) error {
 			return err
 		}
 		err = s.db.DeleteRecord(x.r.Context(), u.database.ID, u.id(), u.record.ETag)
-		if errors.Is(err, store.ErrPreconditionFailed) {
+		if errors.Is(err, engine.ErrPreconditionFailed) {
 			continue // a permission was changed in between
 		}
 		if err != nil {
@@ -241,7 +241,7 @@ func (s *Server) queryUsers(x *exchange) error {
 }
 
 // allUsers are the users of the path's database, by name.
-func (x *exchange) allUsers() (store.DatabaseProperties, []resource, error) {
+func (x *exchange) allUsers() (engine.DatabaseProperties, []resource, error) {
 	d, err := x.parent()
 	if err != nil {
 		return d, nil, err

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // With continuous backup every container of an account can be read in all versions and deletes mode; the SDKs' samples
@@ -37,7 +37,7 @@ func TestContainersKeepVersionsWithoutSayingItWhereTheServerIsToldTo(t *testing.
 		ts.readVersions(after("*")).want(want)
 	}
 	for _, wrong := range []time.Duration{-time.Minute, time.Second} {
-		db, err := store.OpenMemory(store.Options{})
+		db, err := engine.OpenMemory(engine.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,111 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// What a page costs besides its changes must not grow with their number.
+func TestPageTakesAHandfulOfAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector empties Pebble's pools at random")
+	}
+	db := openForTest(t)
+	c, err := db.CreateContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d"}`, i), engine.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	src := db.Source(c)
+	for _, n := range []int{10, 1000} {
+		r := feed.Request{From: feed.Beginning(), MaxItems: n}
+		allocs := testing.AllocsPerRun(20, func() {
+			if p, err := src.Read(t.Context(), r); err != nil || len(p.Changes) != n {
+				t.Fatalf("%d changes, %v", len(p.Changes), err)
+			}
+		})
+		if allocs > 30 {
+			t.Errorf("a page of %d takes %.0f allocations", n, allocs)
+		}
+	}
+}
+
+// A filter over a container must not leave garbage behind for each document it passes.
+func TestVisitAllocatesNothingForAnItem(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector empties Pebble's pools at random")
+	}
+	c := newContainer(t, openForTest(t), engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	const items = 2000
+	for i := range items {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d"}`, i), engine.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := 0
+	visit := func(*engine.VisitedItem) (bool, error) {
+		count++
+		return true, nil
+	}
+	allocs := testing.AllocsPerRun(5, func() {
+		if _, err := c.VisitItems(t.Context(), engine.ItemsRequest{MaxTime: time.Hour}, visit); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > items/20 || count < items {
+		t.Errorf("%v allocations for %d items", allocs, count)
+	}
+}
+
+// What is spared is the item's bytes, and nothing else of the answer.
+func TestWriteWithoutABodyAnswersTheRest(t *testing.T) {
+	c := newContainer(t, openForTest(t), engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	ctx, pk, o, body := t.Context(), feed.PartitionKey{"1"}, engine.WriteOptions{NoBody: true}, []byte(`{"id":"1"}`)
+	change := func([]byte) ([]byte, error) { return body, nil }
+	inBatch := func() (engine.Result, error) {
+		results, err := c.Batch(ctx, pk, []engine.Operation{{Kind: engine.OpUpsert, Body: body, NoBody: true}, {Kind: engine.OpRead, ID: "1", NoBody: true}})
+		if err != nil {
+			return engine.Result{}, err
+		}
+		if len(results[1].Body) == 0 {
+			t.Error("a read has no body")
+		}
+		return results[0], nil
+	}
+	for name, do := range map[string]func() (engine.Result, error){
+		"upsert":  func() (engine.Result, error) { return c.Upsert(ctx, pk, body, o) },
+		"replace": func() (engine.Result, error) { return c.Replace(ctx, pk, "1", body, o) },
+		"change":  func() (engine.Result, error) { return c.Change(ctx, pk, "1", change, o) },
+		"batch":   inBatch,
+		"create": func() (engine.Result, error) {
+			if _, err := c.Delete(ctx, pk, "1", o); err != nil {
+				return engine.Result{}, err
+			}
+			return c.Create(ctx, pk, body, o)
+		},
+	} {
+		if _, err := c.Upsert(ctx, pk, body, engine.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := do()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		read, err := c.Read(ctx, pk, "1", engine.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Body != nil || got.ETag != read.ETag || !got.Modified.Equal(read.Modified) || got.LSN != read.LSN || got.End != read.End ||
+			got.Partition != read.Partition || got.Charge < 5 {
+			t.Errorf("%s answers %+v; the item is %+v", name, got, read)
+		}
+	}
+}

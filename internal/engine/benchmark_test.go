@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// benchmarkDocuments is how many documents a store of benchmarkItems has.
+const benchmarkDocuments = 20_000
+
+// benchmarkItems makes a store in memory with a container of documents of 1 KB, each in a key of its own.
+func benchmarkItems(b *testing.B, partitions int) (*DB, *Container) {
+	b.Helper()
+	db, err := OpenMemory(Options{Memory: 128 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := db.CreateDatabase(b.Context(), DatabaseProperties{ID: "db"}); err != nil {
+		b.Fatal(err)
+	}
+	c, err := db.CreateContainer(b.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: partitions})
+	if err != nil {
+		b.Fatal(err)
+	}
+	text := strings.Repeat("x", 750)
+	var wg sync.WaitGroup
+	const writers = 32
+	for w := range writers {
+		wg.Go(func() {
+			for n := w; n < benchmarkDocuments; n += writers {
+				doc := fmt.Appendf(nil, `{"id":"i%06d","n":%d,"text":%q}`, n, n, text)
+				if _, err := c.Upsert(b.Context(), nil, doc, WriteOptions{}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return db, c
+}
+
+// mustComponents are the components of a key.
+func mustComponents(t *testing.T, key ...any) []epk.Component {
+	t.Helper()
+	components, err := keyComponents(feed.PartitionKey(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return components
+}

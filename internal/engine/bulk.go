@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+)
+
+// Reading many documents at once. The index is in the order of hashed keys, and the log in that of the writes: whoever reads documents one
+// by one in the order of the index finds each in another block of the log, which is read from the disk and decompressed for that one. So index
+// entries are collected, their documents are read in the order of the log, and the few that the filter lets through are kept until
+// they can be shown in the order of the index.
+
+// Bounds of a batch.
+const (
+	// firstBatch and maxBatch are how many documents the first batch has, and any. Batches grow while few documents are kept: a
+	// page that is full with its first hundred rows needs no more. An entry takes some 100 bytes.
+	firstBatch = 128
+	maxBatch   = 128 << 10
+	batchGrows = 8
+	// secondBatch is how many the second batch has at most: its time tells how large the next one may be.
+	secondBatch = 2048
+	// maxBatchNames bounds the points and ids of a batch, in bytes: it ends behind the entry that reaches it.
+	maxBatchNames = 8 << 20
+	// maxKept bounds the documents of a batch that are kept, in bytes. Those beyond are read once more.
+	maxKept = 4 << 20
+)
+
+// bulk reads documents for a walk in batches.
+type bulk struct {
+	w     *itemsWalk
+	batch []collected
+	// order are the entries of batch in the order of the log, and spare is memory for sorting them.
+	order, spare []logPlace
+	// names are points and ids, one behind the other.
+	names []byte
+	// readers read the documents of a batch, and have what is wanted of it: hits, in the order of the index.
+	readers []*bulkReader
+	hits    []hit
+	// pace is the time that a document took in the fastest batch: other work on the machine may have held up others.
+	pace float64
+	// judged and let are how many documents were judged, and let through.
+	judged, let int
+	// after is behind the last entry that was looked at; again tells that it is to be looked at once more, and more that there are others.
+	after       []byte
+	again, more bool
+	late        bool // the time is up
+}
+
+// collected is an item of a batch.
+type collected struct {
+	entry
+	rest, end uint32 // in names
+}
+
+// hit is an item of a batch that is wanted.
+type hit struct {
+	place uint32
+	body  []byte // nil: there was no room
+}
+
+// newBulk makes a bulk, with the memory of one that is done with, if there is one. It is large, and each page of a scan needs it
+// anew; a sync.Pool has it for the next page less than half the time. So a store keeps that of one scan.
+func (w *itemsWalk) newBulk(after []byte) *bulk {
+	b := w.c.db.scan.Swap(nil)
+	if b == nil {
+		b = &bulk{}
+	}
+	b.w, b.after, b.again, b.pace = w, bytes.Clone(after), w.r.Again, math.Inf(1)
+	return b
+}
+
+// free gives the memory back.
+func (b *bulk) free() {
+	for _, r := range b.readers {
+		r.reset()
+	}
+	clear(b.hits)
+	db := b.w.c.db
+	*b = bulk{batch: b.batch[:0], order: b.order[:0], spare: b.spare[:0], names: b.names[:0], hits: b.hits[:0], readers: b.readers}
+	db.scan.Store(b)
+}
+
+// visitInBulk visits items as itemsWalk.look does, in batches.
+func (w *itemsWalk) visitInBulk(ctx context.Context, sc *scope, after []byte) error {
+	b := w.newBulk(after)
+	defer b.free()
+	for size := b.firstSize(); ; {
+		if w.r.MaxItems > 0 {
+			size = min(size, w.r.MaxItems-w.items)
+		}
+		began := time.Now()
+		if err := b.collect(ctx, sc, size); err != nil {
+			return err
+		}
+		if err := b.read(ctx); err != nil {
+			return err
+		}
+		took := time.Since(began)
+		if ended, err := b.show(); err != nil || ended {
+			return err
+		}
+		left := w.r.MaxTime - time.Since(w.start)
+		switch {
+		case !b.more:
+			return nil
+		case b.late || w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.bytes >= w.r.MaxBytes || left <= 0:
+			w.page.Continuation = encodePosition(b.after)
+			return nil
+		}
+		size = b.nextSize(size)
+		if n := len(b.batch); n > 0 && took > 0 {
+			// No batch is ended in the middle, so it is made as small as the time that is left.
+			b.pace = min(b.pace, float64(took)/float64(n))
+			size = min(size, max(int(float64(left)/b.pace), 1))
+		}
+	}
+}
+
+// firstSize is how many documents the first batch has.
+func (b *bulk) firstSize() int {
+	if b.w.r.AnyOrder {
+		return maxBatch // all are shown, and none is kept
+	}
+	return firstBatch
+}
+
+// nextSize is how many documents the next batch has, by what came of the ones before.
+func (b *bulk) nextSize(size int) int {
+	if b.w.r.AnyOrder {
+		return maxBatch
+	}
+	kept := 0
+	for _, r := range b.readers {
+		kept += len(r.kept)
+	}
+	if enough := b.w.r.Filter.Enough; enough > 0 {
+		// As many as have what is wanting, and some, unless they were too much to be kept.
+		need := max(enough-b.let, 1)
+		size = min(int(min(int64(need)*int64(b.judged+1)/int64(b.let+1)*5/4, maxBatch)), maxBatch)
+		if b.judged <= firstBatch {
+			size = min(size, secondBatch)
+		}
+		if kept > 0 {
+			size = min(size, int(int64(len(b.batch))*maxKept/int64(kept)))
+		}
+		return max(size, firstBatch)
+	}
+	if kept < maxKept/batchGrows && len(b.hits)*batchGrows < len(b.batch) {
+		size = min(size*batchGrows, maxBatch)
+	}
+	return size
+}
+
+// collect takes the entries of the next batch.
+func (b *bulk) collect(ctx context.Context, sc *scope, size int) error {
+	w := b.w
+	b.batch, b.names = b.batch[:0], b.names[:0]
+	b.more = false
+	from, stored := firstFrom(b.after, b.again), 0
+	return w.c.walkIndex(ctx, w.v, sc, w.sets.stretches(), from, func(i *indexed) (bool, error) {
+		if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
+			b.more, b.late = true, true
+			return false, nil
+		}
+		if w.asked(i) {
+			if n := len(b.batch); n >= size || n > 0 && (w.bytes+stored >= w.r.MaxBytes || len(b.names) >= maxBatchNames) {
+				b.more = true
+				return false, nil
+			}
+			stored += int(i.size)
+			name := len(b.names)
+			b.names = append(b.names, i.rest...)
+			b.batch = append(b.batch, collected{entry: i.entry, rest: uint32(name), end: uint32(len(b.names))}) //nolint:gosec // maxBatchNames
+		}
+		b.after, b.again = append(b.after[:0], i.rest...), false
+		return true, nil
+	})
+}
+
+// sort puts the batch into the order of the log.
+func (b *bulk) sort() {
+	b.order = slices.Grow(b.order[:0], len(b.batch))
+	for n := range b.batch {
+		x := &b.batch[n]
+		b.order = append(b.order, logPlace{lsn: x.lsn, segment: x.segment, ordinal: x.ordinal, at: uint32(n)}) //nolint:gosec // maxBatch
+	}
+	b.order, b.spare = sortPlaces(b.order, b.spare)
+}
+
+// point is that of an item of the batch.
+func (b *bulk) point(x *collected) []byte { return b.names[x.rest : x.rest+uint32(x.point)] }
+
+// appendKey appends the key of an item's document.
+func (b *bulk) appendKey(dst []byte, x *collected) []byte {
+	dst = appendLogKey(dst, spaceLog, b.w.c.number, x.segment, x.lsn, x.ordinal)
+	return append(dst, b.point(x)...)
+}
+
+// shown is how many bytes an item's document has as it is shown.
+func (x *collected) shown() int { return int(x.size) - len(tailLSN) - digitCount(x.lsn) }
+
+// visit shows an item of the batch.
+func (b *bulk) visit(x *collected, body []byte) (more bool, err error) {
+	i := indexed{entry: x.entry, rest: b.names[x.rest:x.end], at: int(x.point)}
+	more, err = b.w.show(&i, body)
+	if b.w.stopped != nil {
+		err = b.w.stopped
+	}
+	return more, err
+}
+
+// show shows what is wanted of the batch, in the order of the index; ended tells that the visitor has enough. It counts the documents
+// up to the last one that was shown then, and otherwise all.
+func (b *bulk) show() (ended bool, err error) {
+	w := b.w
+	if w.r.AnyOrder {
+		return false, nil
+	}
+	counted := 0
+	count := func(upTo int) {
+		for n := counted; n < upTo; n++ {
+			w.bytes += b.batch[n].shown()
+		}
+		w.items += upTo - counted
+		counted = upTo
+	}
+	b.judged += len(b.batch)
+	b.let += len(b.hits)
+	for _, h := range b.hits {
+		x, body := &b.batch[h.place], h.body
+		count(int(h.place) + 1)
+		if body == nil {
+			w.key = b.appendKey(w.key[:0], x)
+			if w.buf, err = w.c.fetchKey(w.v.snap, w.buf[:0], w.key); err != nil {
+				return true, err
+			}
+			if body, err = appendPublic(w.buf[:0], w.buf); err != nil {
+				return true, w.c.db.fault(err)
+			}
+		}
+		more, err := b.visit(x, body)
+		if err != nil {
+			return true, err
+		}
+		if !more {
+			w.page.Continuation = encodePosition(b.names[x.rest:x.end])
+			return true, nil
+		}
+	}
+	count(len(b.batch))
+	return false, nil
+}
+
+// errStopped says that the visitor of items in any order has enough: there is no place to go on from.
+var errStopped = errors.New("the visit was ended")

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// The documents of a batch are read and judged by several goroutines when they are many: each takes a stretch of the log. What a
+// filter costs is more than the reading, and a scan has nothing to wait for.
+
+const (
+	// fewDocuments is up to how many an iterator over the log isn't worth its making.
+	fewDocuments = 8
+	// perReader is from how many documents on a goroutine is worth its making, and maxReaders how many a batch has.
+	perReader  = 2048
+	maxReaders = 4
+	// fewSteps is up to how many entries of the log are passed one by one: a search costs as much.
+	fewSteps = 6
+)
+
+// bulkReader reads a stretch of a batch in the order of the log.
+type bulkReader struct {
+	b     *bulk
+	judge func(body []byte) (bool, error)
+	order []logPlace
+	// room is how many bytes of documents are kept at most; kept and hits are what is wanted.
+	room int
+	kept []byte
+	hits []hit
+	key  []byte
+	buf  []byte
+	// guesses and good count steps that were taken in the hope of the entry being the next one, though its LSN isn't near.
+	guesses, good int
+	// err ends the visit; refused is the judge's, which is returned as it is.
+	err, refused error
+	// panicked is what the judge panicked with, in words.
+	panicked string
+}
+
+// reset lets go of what isn't memory to be used again.
+func (r *bulkReader) reset() {
+	clear(r.hits)
+	*r = bulkReader{kept: r.kept[:0], hits: r.hits[:0], key: r.key, buf: r.buf}
+}
+
+// read reads the documents of the batch, and shows them if any order will do.
+func (b *bulk) read(ctx context.Context) error {
+	b.hits = b.hits[:0]
+	n := 1
+	if !b.w.r.AnyOrder {
+		n = max(1, min(len(b.batch)/perReader, maxReaders, runtime.GOMAXPROCS(0)))
+	}
+	b.prepare(n)
+	switch {
+	case len(b.batch) <= fewDocuments:
+		b.readers[0].readFew()
+	case n == 1:
+		b.sort()
+		b.readers[0].order = b.order
+		b.readers[0].readLog(ctx)
+	default:
+		b.sort()
+		b.readTogether(ctx, n)
+	}
+	for _, r := range b.readers[:n] {
+		if r.err != nil {
+			b.w.stopped = cmp.Or(b.w.stopped, r.refused)
+			return r.err
+		}
+		b.hits = append(b.hits, r.hits...)
+	}
+	slices.SortFunc(b.hits, func(x, y hit) int { return int(x.place) - int(y.place) })
+	return nil
+}
+
+// prepare makes n readers ready.
+func (b *bulk) prepare(n int) {
+	for len(b.readers) < n {
+		b.readers = append(b.readers, &bulkReader{})
+	}
+	for _, r := range b.readers {
+		judge := r.judge
+		r.reset()
+		r.b, r.room, r.judge = b, maxKept/n, judge
+	}
+	if b.w.r.AnyOrder {
+		return
+	}
+	for _, r := range b.readers[:n] {
+		if r.judge == nil {
+			r.judge = b.w.r.Filter.New()
+		}
+	}
+}
+
+// readTogether has n goroutines read the batch.
+func (b *bulk) readTogether(ctx context.Context, n int) {
+	var readers sync.WaitGroup
+	for i, r := range b.readers[:n] {
+		r.order = b.order[i*len(b.order)/n : (i+1)*len(b.order)/n]
+		readers.Go(func() {
+			// A panic is that of the request, as it would be without a goroutine.
+			defer func() {
+				if v := recover(); v != nil {
+					r.panicked = fmt.Sprintf("%v\n%s", v, debug.Stack())
+				}
+			}()
+			r.readLog(ctx)
+		})
+	}
+	readers.Wait()
+	for _, r := range b.readers[:n] {
+		if r.panicked != "" {
+			panic(r.panicked)
+		}
+	}
+}
+
+// readFew reads the documents of a small batch.
+func (r *bulkReader) readFew() {
+	c := r.b.w.c
+	for n := range r.b.batch {
+		r.key = r.b.appendKey(r.key[:0], &r.b.batch[n])
+		if r.buf, r.err = c.fetchKey(r.b.w.v.snap, r.buf[:0], r.key); r.err != nil {
+			return
+		}
+		if r.err = r.take(uint32(n), r.buf); r.err != nil { //nolint:gosec // fewDocuments
+			return
+		}
+	}
+}
+
+// readLog reads the reader's stretch.
+func (r *bulkReader) readLog(ctx context.Context) {
+	c := r.b.w.c
+	prefix := appendContainerKey(nil, spaceLog, c.number)
+	it, err := r.b.w.v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
+	if err != nil {
+		r.err = c.db.fault(err)
+		return
+	}
+	defer func() {
+		if err := it.Close(); r.err == nil && err != nil {
+			r.err = c.db.fault(err)
+		}
+	}()
+	var from *logPlace // where the iterator stands
+	for n := range r.order {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			r.err = ctx.Err()
+			return
+		}
+		to := &r.order[n]
+		if !r.reach(it, from, to) {
+			err := it.Error()
+			if err == nil {
+				err = corrupt("container %s: the index names the document %x at LSN %d, and it is not in the log", c.name, r.key, to.lsn)
+			}
+			r.err = c.db.fault(err)
+			return
+		}
+		from = to
+		value, err := it.ValueAndErr()
+		if err != nil {
+			r.err = c.db.fault(err)
+			return
+		}
+		if r.err = r.take(to.at, value[logHeaderSize:]); r.err != nil {
+			return
+		}
+	}
+}
+
+// reach moves an iterator from one item's entry of the log, if it stands on any, to that of another.
+func (r *bulkReader) reach(it *pebble.Iterator, from, to *logPlace) bool {
+	if from != nil && from.segment == to.segment {
+		// A transaction takes one LSN, so that there are hardly more entries between them. There may be fewer: LSNs whose items were
+		// written again since are in the log no more, and others are in other partitions.
+		steps, guess := max(to.lsn-from.lsn, 1), false
+		if steps > fewSteps {
+			if guess = r.guesses <= 2*r.good+fewSteps; !guess {
+				return r.search(it, to)
+			}
+			steps = 1
+			r.guesses++
+		}
+		for range steps {
+			if !it.Next() {
+				break
+			}
+			order := to.compareKey(it.Key())
+			if order > 0 {
+				continue
+			}
+			if order == 0 {
+				if guess {
+					r.good++
+				}
+				return true
+			}
+			break
+		}
+	}
+	return r.search(it, to)
+}
+
+// search moves an iterator to an item's entry.
+func (r *bulkReader) search(it *pebble.Iterator, to *logPlace) bool {
+	r.key = r.b.appendKey(r.key[:0], &r.b.batch[to.at])
+	return it.SeekGE(r.key) && bytes.Equal(it.Key(), r.key)
+}
+
+// take shows a document, or asks whether it is to be shown in its turn.
+func (r *bulkReader) take(at uint32, stored []byte) (err error) {
+	w := r.b.w
+	body, whole := stored, w.r.AnyOrder || !w.r.Filter.AsStored
+	if whole {
+		if r.buf, err = appendPublic(r.buf[:0], stored); err != nil { // it may be onto itself
+			return w.c.db.fault(err)
+		}
+		body = r.buf
+	}
+	if w.r.AnyOrder {
+		w.items++
+		w.bytes += len(body)
+		more, err := r.b.visit(&r.b.batch[at], body)
+		if err == nil && !more {
+			err = errStopped
+		}
+		return err
+	}
+	var wanted bool
+	if wanted, r.refused = r.judge(body); !wanted || r.refused != nil {
+		return r.refused
+	}
+	h := hit{place: at}
+	if from := len(r.kept); from+len(body) <= r.room {
+		if whole {
+			r.kept = append(r.kept, body...)
+		} else if r.kept, err = appendPublic(r.kept, body); err != nil {
+			return w.c.db.fault(err)
+		}
+		h.body = r.kept[from:len(r.kept):len(r.kept)]
+	}
+	r.hits = append(r.hits, h)
+	return nil
+}

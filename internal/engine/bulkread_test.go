@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// scannable has n items, in other places of the log than of the index: every third was written again, and every seventh expires after
+// a minute. So large a container is read by several goroutines.
+func scannable(t *testing.T, n int) *Container {
+	t.Helper()
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 2, DefaultTTL: ttlNever})
+	var writers sync.WaitGroup
+	for w := range 16 {
+		writers.Go(func() {
+			for i := w; i < n+n/3; i += 16 {
+				k, ttl := i, ""
+				if i >= n {
+					k = (i - n) * 3
+				}
+				if k%7 == 0 {
+					ttl = `"ttl":60,`
+				}
+				doc := fmt.Appendf(nil, `{"id":"%05d","pk":"p%d",%s"n":%d}`, k, k%101, ttl, k%100)
+				if _, err := c.Upsert(t.Context(), nil, doc, WriteOptions{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	return c
+}
+
+// What goroutines read together comes in the order of the index, from exactly where the page before ended, whether that was for the
+// visitor, the items or the bytes; without what has expired, and within a range that is a part of a partition that was split.
+func TestLargeScansLoseAndRepeatNothingWherePagesEndInABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10_000
+		c := scannable(t, n)
+		time.Sleep(time.Minute)
+		children, err := c.Split(t.Context(), "0", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const wanted = `"n":7,`
+		left := 0
+		for k := 7; k < n; k += 100 {
+			if k%7 != 0 {
+				left++
+			}
+		}
+		for i, request := range []ItemsRequest{
+			{},
+			{Range: children[1].Range},
+			{IDPrefix: "07"},
+			{MaxItems: 4500},
+			{MaxBytes: 1_000_000},
+			{Range: feed.Range{Min: "08", Max: children[1].Range.Max}},
+		} {
+			var all []string
+			for q := request; ; {
+				page, err := c.VisitItems(t.Context(), q, func(v *VisitedItem) (bool, error) {
+					if bytes.Contains(v.Body, []byte(wanted)) {
+						all = append(all, v.Continuation()+string(v.Body))
+					}
+					return true, nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if q.Continuation = page.Continuation; page.Continuation == "" {
+					break
+				}
+			}
+			if len(all) == 0 || i == 0 && len(all) != left {
+				t.Fatalf("%+v: %d items are wanted", request, len(all))
+			}
+			for _, stop := range []int{1, 10, 1 << 20} {
+				for _, enough := range []int{0, stop} {
+					q := request
+					q.Filter = filterOf(func(body []byte) (bool, error) { return bytes.Contains(body, []byte(wanted)), nil })
+					q.Filter.Enough, q.Filter.AsStored = enough, stop == 10
+					var got []string
+					for {
+						first := len(got)
+						page, err := c.VisitItems(t.Context(), q, func(v *VisitedItem) (bool, error) {
+							got = append(got, v.Continuation()+string(v.Body))
+							return len(got)-first < stop, nil
+						})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if q.Continuation = page.Continuation; page.Continuation == "" {
+							break
+						}
+					}
+					if !slices.Equal(got, all) {
+						t.Fatalf("%+v, %d at a time: %d items, want %d", request, stop, len(got), len(all))
+					}
+				}
+			}
+		}
+	})
+}
+
+// Whoever has enough after a few documents has few judged ahead of them.
+func TestScansJudgeNotMuchMoreThanIsEnough(t *testing.T) {
+	c := scannable(t, 10_000)
+	for _, test := range []struct{ enough, one, most int }{
+		{10, 2, firstBatch},
+		{100, 2, 2 * 200},
+		{100, 20, 2 * 2000},
+		{1 << 20, 2, 10_000},
+	} {
+		var judged atomic.Int64
+		q := ItemsRequest{Filter: filterOf(func(body []byte) (bool, error) {
+			judged.Add(1)
+			var n int
+			_, err := fmt.Sscanf(string(body[bytes.Index(body, []byte(`"n":`)):]), `"n":%d,`, &n)
+			return n%test.one == 0, err
+		})}
+		q.Filter.Enough = test.enough
+		seen := 0
+		_, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) {
+			seen++
+			return seen < test.enough, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := int(judged.Load()); n > test.most || seen < min(test.enough, 5000) {
+			t.Errorf("%d documents are judged for %d of which one in %d is let through, want %d at most", n, seen, test.one, test.most)
+		}
+	}
+}
+
+// A page of a slow filter ends when its time is up, though a batch can't end in the middle.
+func TestSlowFiltersKeepThePagesTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := scannable(t, 10_000)
+		var judged atomic.Int64
+		slow := func([]byte) (bool, error) {
+			judged.Add(1)
+			time.Sleep(2 * time.Millisecond)
+			return false, nil
+		}
+		began := time.Now()
+		page, err := c.VisitItems(t.Context(), ItemsRequest{Filter: filterOf(slow), MaxTime: time.Second}, func(*VisitedItem) (bool, error) { return true, nil })
+		if err != nil || page.Continuation == "" {
+			t.Fatalf("no place to go on from: %v", err)
+		}
+		// In fake time: what the filter takes.
+		if took := time.Since(began); took > 1100*time.Millisecond || judged.Load() < 400 {
+			t.Errorf("%d documents took %v", judged.Load(), took)
+		}
+		if page.Documents != int(judged.Load()) {
+			t.Errorf("%d documents are charged for, and %d were judged", page.Documents, judged.Load())
+		}
+	})
+}
+
+// A request that is given up, or whose filter fails, ends all goroutines of a batch soon.
+func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
+	c := scannable(t, 10_000)
+	ctx, cancel := context.WithCancel(t.Context())
+	var judged atomic.Int64
+	q := ItemsRequest{Filter: filterOf(func([]byte) (bool, error) {
+		if judged.Add(1) == 5000 {
+			cancel()
+		}
+		return false, nil
+	})}
+	_, err := c.VisitItems(ctx, q, func(*VisitedItem) (bool, error) { return true, nil })
+	if !errors.Is(err, context.Canceled) || judged.Load() > 5000+maxReaders*checkEvery {
+		t.Errorf("%v after %d documents", err, judged.Load())
+	}
+	enough := errors.New("enough")
+	judged.Store(0)
+	q.Filter = filterOf(func([]byte) (bool, error) {
+		if judged.Add(1) >= 5000 {
+			return false, enough
+		}
+		return false, nil
+	})
+	if _, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) { return true, nil }); err != enough { //nolint:errorlint // as it is
+		t.Errorf("%v, want the filter's error as it is", err)
+	}
+}
+
+// A filter that panics does so in the goroutine of the request, where the server answers for it, and the store goes on.
+func TestPanicsOfFiltersAreTheCallers(t *testing.T) {
+	c := scannable(t, 10_000)
+	var judged atomic.Int64
+	q := ItemsRequest{Filter: filterOf(func([]byte) (bool, error) {
+		if judged.Add(1) == 9000 {
+			panic("the filter's own")
+		}
+		return false, nil
+	})}
+	func() {
+		defer func() {
+			if v := fmt.Sprint(recover()); !strings.Contains(v, "the filter's own") {
+				t.Errorf("panics with %s", v)
+			}
+		}()
+		_, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) { return true, nil })
+		t.Errorf("doesn't panic: %v", err)
+	}()
+	if _, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) { return true, nil }); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
+	db := openEngine(t, Options{})
+	ctx := t.Context()
+	if _, err := db.CreateDatabase(ctx, DatabaseProperties{ID: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	first := newContainer(t, db, ContainerProperties{})
+	second, err := db.CreateContainer(ctx, "other", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*Container{first, second} {
+		i := c.Identity()
+		if d, err := db.DatabaseByRID(ctx, i.DatabaseRID); err != nil || d.ID != i.Database || d.RID != i.DatabaseRID {
+			t.Errorf("database %s: %+v, %v", i.DatabaseRID, d, err)
+		}
+		if found, err := db.ContainerByRID(ctx, i.ContainerRID); err != nil || found != c {
+			t.Errorf("container %s: %v, %v", i.ContainerRID, found, err)
+		}
+	}
+	document := documentRID(first.database, first.number, 1)
+	for _, rid := range []string{"", "db", "AAAA", first.Identity().ContainerRID, document, databaseRID(99)} {
+		if _, err := db.DatabaseByRID(ctx, rid); !errors.Is(err, feed.ErrNotFound) {
+			t.Errorf("database %q: %v", rid, err)
+		}
+	}
+	foreign := containerRID(first.database, second.number) // the right number in the wrong database
+	for _, rid := range []string{"", "c", first.Identity().DatabaseRID, document, containerRID(first.database, 99), foreign} {
+		if _, err := db.ContainerByRID(ctx, rid); !errors.Is(err, feed.ErrNotFound) {
+			t.Errorf("container %q: %v", rid, err)
+		}
+	}
+	// A name given again has another rid.
+	old := second.Identity().ContainerRID
+	if err := db.DeleteContainer(ctx, "other", "c"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := db.CreateContainer(ctx, "other", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ContainerByRID(ctx, old); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("the rid of a deleted container: %v", err)
+	}
+	if found, err := db.ContainerByRID(ctx, again.Identity().ContainerRID); err != nil || found != again {
+		t.Errorf("the container made anew: %v, %v", found, err)
+	}
+}
+
+func TestItemIsFoundByRIDWithKeyAndID(t *testing.T) {
+	for _, paths := range [][]string{{"/pk"}, {"/pk", "/n"}} {
+		db := openEngine(t, Options{})
+		c := newContainer(t, db, ContainerProperties{KeyPaths: paths, Partitions: 3})
+		ctx := t.Context()
+		keys := map[string]feed.PartitionKey{}
+		for n := range 30 {
+			pk := fmt.Sprintf("p%d", n%4)
+			doc := body(fmt.Sprintf("i%d", n), pk, n)
+			if n == 29 { // the largest there may be, which with its system properties is larger
+				doc = append(doc[:len(doc)-1], `,"t":"`...)
+				doc = append(doc, strings.Repeat("x", MaxDocumentSize-len(doc)-2)+`"}`...)
+			}
+			r, err := c.Upsert(ctx, nil, doc, WriteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rid, _ := field(t, r.Body, "_rid").(string)
+			keys[rid] = feed.PartitionKey{pk, float64(n)}[:len(paths)]
+			for _, key := range []feed.PartitionKey{nil, keys[rid], keys[rid][:1]} {
+				found, err := c.ItemByRID(ctx, key, rid)
+				if err != nil || found.ID != fmt.Sprintf("i%d", n) || !slices.Equal(found.Key, keys[rid]) || string(found.Body) != string(r.Body) || found.ETag != r.ETag || found.Partition != r.Partition {
+					t.Fatalf("%v in %v: %v %q %s, %v", rid, key, found.Key, found.ID, found.ETag, err)
+				}
+			}
+			other := feed.PartitionKey{"none", 0}[:len(paths)]
+			if _, err := c.ItemByRID(ctx, other, rid); !errors.Is(err, feed.ErrNotFound) {
+				t.Errorf("%v in another key: %v", rid, err)
+			}
+		}
+		other := newContainer(t, db, ContainerProperties{ID: "other"})
+		foreign, _ := field(t, upsert(t, other, "i", "p0", 1).Body, "_rid").(string)
+		for _, rid := range []string{"", "i0", c.Identity().ContainerRID, foreign, documentRID(c.database, c.number, 99)} {
+			if _, err := c.ItemByRID(ctx, nil, rid); !errors.Is(err, feed.ErrNotFound) {
+				t.Errorf("item %q: %v", rid, err)
+			}
+		}
+	}
+}
+
+func TestThroughputCanBeRecordedWithoutBeingEnforced(t *testing.T) {
+	for _, ignore := range []bool{false, true} {
+		db := openEngine(t, Options{IgnoreThroughput: ignore})
+		c := newContainer(t, db, ContainerProperties{Throughput: 1})
+		throttled := 0
+		for n := range 20 {
+			_, err := c.Upsert(t.Context(), nil, body("i", "p", n), WriteOptions{})
+			var wait *feed.ThrottledError
+			if errors.As(err, &wait) {
+				throttled++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, err := c.Properties(t.Context())
+		if err != nil || p.Throughput != 1 || ignore != (throttled == 0) {
+			t.Errorf("ignore %v: %d of 20 writes were throttled; properties %+v, %v", ignore, throttled, p, err)
+		}
+		p.Throughput = 2
+		if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.admit(t.Context()); ignore && err != nil {
+			t.Errorf("after a change of the throughput: %v", err)
+		}
+	}
+}

@@ -1,0 +1,326 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// CreateDatabase makes a database; of p, ID and Extra are looked at. Errors:
+// [ErrConflict], when it exists; *[BadRequestError]; *[TooLargeError], when Extra is.
+func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
+	return db.putDatabase(ctx, p, (*group).createDatabase)
+}
+
+// ReplaceDatabase changes what can be changed of a database, its Extra. Errors: one that
+// wraps feed.ErrNotFound; [ErrPreconditionFailed], when p.ETag is neither empty nor "*" and isn't
+// the database's any more; *[TooLargeError]; *[BadRequestError].
+func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
+	return db.putDatabase(ctx, p, (*group).replaceDatabase)
+}
+
+// putDatabase has the sequencer make a database of p, new or in the place of another.
+func (db *DB) putDatabase(ctx context.Context, p DatabaseProperties, put func(*group, DatabaseProperties) (*database, error)) (DatabaseProperties, error) {
+	if err := ctx.Err(); err != nil {
+		return DatabaseProperties{}, err
+	}
+	if err := p.validate(); err != nil {
+		return DatabaseProperties{}, err
+	}
+	p.Extra = slices.Clone(p.Extra)
+	var d *database
+	err := db.do(func(g *group) (err error) {
+		d, err = put(g, p)
+		return err
+	})
+	if err != nil {
+		return DatabaseProperties{}, err
+	}
+	return d.properties(), nil
+}
+
+func (g *group) createDatabase(p DatabaseProperties) (*database, error) {
+	if g.currentCatalog().databases[p.ID] != nil {
+		return nil, fmt.Errorf("database %q: %w", p.ID, ErrConflict)
+	}
+	d := &database{number: g.db.numbers.Database + 1, id: p.ID, modified: g.ts, revision: 1, extra: p.Extra}
+	g.db.numbers.Database = d.number
+	if err := g.putNumbers(); err != nil {
+		return nil, err
+	}
+	return d, g.setDatabase(d)
+}
+
+func (g *group) replaceDatabase(p DatabaseProperties) (*database, error) {
+	old := g.currentCatalog().databases[p.ID]
+	if old == nil {
+		return nil, notFound("database %q", p.ID)
+	}
+	if p.ETag != "" && p.ETag != "*" && p.ETag != old.properties().ETag {
+		return nil, fmt.Errorf("%w: database %q has another etag", ErrPreconditionFailed, p.ID)
+	}
+	d := &database{number: old.number, id: old.id, modified: g.ts, revision: old.revision + 1, extra: p.Extra}
+	return d, g.setDatabase(d)
+}
+
+// setDatabase writes a database's record and puts it into the catalog.
+func (g *group) setDatabase(d *database) error {
+	record, err := d.record()
+	if err != nil {
+		return err
+	}
+	if err := g.batch.Set(databaseKey(d.number), record, nil); err != nil {
+		return err
+	}
+	g.changeCatalog().databases[d.id] = d
+	return nil
+}
+
+// Database returns a database, or an error that wraps feed.ErrNotFound.
+func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, error) {
+	v, d, err := db.openDatabase(ctx, id)
+	if err != nil {
+		return DatabaseProperties{}, err
+	}
+	defer v.release()
+	return d.properties(), nil
+}
+
+// Databases returns all databases, by name.
+func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	v, err := db.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	all := make([]DatabaseProperties, 0, len(v.catalog.databases))
+	for _, d := range v.catalog.databases {
+		all = append(all, d.properties())
+	}
+	slices.SortFunc(all, func(a, b DatabaseProperties) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// DeleteDatabase deletes a database, all its containers and all its records.
+func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return db.do(func(g *group) error {
+		d := g.currentCatalog().databases[id]
+		if d == nil {
+			return notFound("database %q", id)
+		}
+		for name, c := range g.currentCatalog().containers {
+			if name.database == d.number {
+				if err := g.deleteContainer(c); err != nil {
+					return err
+				}
+			}
+		}
+		delete(g.changeCatalog().databases, id)
+		return errors.Join(g.deleteRecords(d.number), g.batch.Delete(databaseKey(d.number), nil))
+	})
+}
+
+// CreateContainer makes a container. [ErrConflict]: it exists.
+func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	hash, paths, err := p.validate()
+	if err != nil {
+		return nil, err
+	}
+	unique, err := parseUniqueKeys(p.UniqueKeys)
+	if err != nil {
+		return nil, err
+	}
+	var c *Container
+	err = db.do(func(g *group) error {
+		d := g.currentCatalog().databases[database]
+		if d == nil {
+			return notFound("database %q", database)
+		}
+		name := containerName{d.number, p.ID}
+		if g.currentCatalog().containers[name] != nil {
+			return fmt.Errorf("container %q: %w", p.ID, ErrConflict)
+		}
+		if db.numbers.Container >= maxContainerNumber {
+			return ErrFull
+		}
+		c = db.newContainer(db.numbers.Container+1, d.number, d.id, p.ID, paths, hash, unique)
+		m, err := newMeta(c, p, g.ts)
+		if err != nil {
+			return err
+		}
+		db.numbers.Container++
+		l := &ledger{c: c}
+		db.seat(l)
+		l.replace(g, m, make([]int64, len(m.partitions)))
+		c.settle(m)
+		g.changeCatalog().containers[name] = c
+		return g.putNumbers()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Container returns a container, or an error that wraps feed.ErrNotFound.
+func (db *DB) Container(ctx context.Context, database, id string) (*Container, error) {
+	v, d, err := db.openDatabase(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	if c := v.catalog.containers[containerName{d.number, id}]; c != nil {
+		return c, nil
+	}
+	return nil, notFound("container %q of database %q", id, database)
+}
+
+// Containers returns the containers of a database, by name.
+func (db *DB) Containers(ctx context.Context, database string) ([]*Container, error) {
+	v, d, err := db.openDatabase(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	var all []*Container
+	for name, c := range v.catalog.containers {
+		if name.database == d.number {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Container) int { return strings.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// ReplaceContainer changes what can be changed of a container: DefaultTTL,
+// Retention, Throughput and Extra. Versions kept so far are dropped when Retention
+// becomes 0; when it becomes positive, they are kept from then on.
+// [ErrPreconditionFailed]: p.ETag isn't the container's any more.
+func (db *DB) ReplaceContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
+	c, err := db.Container(ctx, database, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.validateSettings(); err != nil {
+		return nil, err
+	}
+	err = db.do(func(g *group) error { return g.replaceContainer(c, p) })
+	return c, err
+}
+
+func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
+	l := g.db.ledger(c)
+	if l == nil {
+		return notFound("container %s", c.name)
+	}
+	if p.ETag != "" && p.ETag != "*" && p.ETag != c.properties(l.meta).ETag {
+		return fmt.Errorf("%w: container %q has another etag", ErrPreconditionFailed, c.name)
+	}
+	if p.KeyPaths != nil && !slices.Equal(p.KeyPaths, l.meta.props.KeyPaths) ||
+		p.KeyVersion != DefaultHash && p.KeyVersion != l.meta.props.KeyVersion {
+		return badRequest(BadProperties, "the partition key of container %q can't be changed", c.name)
+	}
+	if p.UniqueKeys != nil && !sameUniqueKeys(p.UniqueKeys, l.meta.props.UniqueKeys) {
+		return badRequest(BadProperties, "the unique keys of container %q can't be changed; create another container", c.name)
+	}
+	m := l.meta.change()
+	m.props.DefaultTTL, m.props.Throughput = p.DefaultTTL, p.Throughput
+	m.props.Extra = slices.Clone(p.Extra)
+	if err := g.setRetention(l, m, p.Retention); err != nil {
+		return err
+	}
+	m.props.Modified = unixTime(g.ts)
+	m.revision++
+	l.replace(g, m, l.ends)
+	c.settle(m)
+	return nil
+}
+
+// DeleteContainer deletes a container and all it holds.
+func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
+	c, err := db.Container(ctx, database, id)
+	if err != nil {
+		return err
+	}
+	return db.do(func(g *group) error {
+		if g.db.ledger(c) == nil {
+			return notFound("container %q of database %q", id, database)
+		}
+		return g.deleteContainer(c)
+	})
+}
+
+func (g *group) deleteContainer(c *Container) error {
+	l := g.db.ledger(c)
+	for _, space := range []byte{spacePartition, spaceIndex, spaceLog, spaceVersions, spaceUnique} {
+		prefix := appendContainerKey(nil, space, c.number)
+		if err := g.batch.DeleteRange(prefix, successor(prefix), nil); err != nil {
+			return err
+		}
+	}
+	if err := g.batch.Delete(containerKey(c.number), nil); err != nil {
+		return err
+	}
+	for _, p := range l.meta.partitions {
+		g.retired = append(g.retired, p.changed)
+	}
+	g.retired = append(g.retired, &c.changed)
+	g.db.ledgers[c.slot] = nil
+	delete(g.changeCatalog().containers, containerName{c.database, c.name})
+	return nil
+}
+
+// currentCatalog is the catalog as the group has left it so far.
+func (g *group) currentCatalog() *catalog {
+	if g.catalog != nil {
+		return g.catalog
+	}
+	return g.db.current.catalog // written by the sequencer alone
+}
+
+// changeCatalog returns the group's own copy of the catalog.
+func (g *group) changeCatalog() *catalog {
+	if g.catalog == nil {
+		c := g.db.current.catalog
+		g.catalog = &catalog{databases: maps.Clone(c.databases), containers: maps.Clone(c.containers)}
+	}
+	return g.catalog
+}
+
+func (g *group) putNumbers() error {
+	b, err := json.Marshal(g.db.numbers)
+	if err != nil {
+		return fmt.Errorf("encode numbers: %w", err)
+	}
+	return g.batch.Set([]byte{spaceNumbers}, b, nil)
+}
+
+// openDatabase acquires the current view and finds a database in it.
+func (db *DB) openDatabase(ctx context.Context, id string) (*view, *database, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	v, err := db.acquire()
+	if err != nil {
+		return nil, nil, err
+	}
+	d := v.catalog.databases[id]
+	if d == nil {
+		v.release()
+		return nil, nil, notFound("database %q", id)
+	}
+	return v, d, nil
+}

@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+// Of a deleted container no key stays in any key space: neither its documents and versions nor its indexes.
+func TestNothingOfADeletedContainerStays(t *testing.T) {
+	for name, remove := range map[string]func(*DB) error{
+		"container": func(db *DB) error { return db.DeleteContainer(t.Context(), "db", "c") },
+		"database":  func(db *DB) error { return db.DeleteDatabase(t.Context(), "db") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := openEngine(t, Options{PurgeInterval: -1})
+			c := newContainer(t, db, ContainerProperties{Retention: time.Hour, UniqueKeys: [][]string{{"/n"}}})
+			upsert(t, c, "a", "p", 1)
+			upsert(t, c, "a", "p", 2)
+			if _, err := c.Split(t.Context(), "0", ""); err != nil {
+				t.Fatal(err)
+			}
+			upsert(t, c, "b", "p", 1)
+			all := func() (spaces string) {
+				err := eachKey(db.pebble, nil, func(key, _ []byte) error {
+					container := len(key) >= containerKeySize && bytes.Equal(key[1:containerKeySize], appendContainerKey(nil, 0, c.number)[1:])
+					if container && key[0] != spaceDatabase && !bytes.HasSuffix([]byte(spaces), key[:1]) {
+						spaces += string(key[:1])
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return spaces
+			}
+			if got, want := all(), "ACILPU"; got != want {
+				t.Errorf("the container has keys in the spaces %q, not in %q", got, want)
+			}
+			if err := remove(db); err != nil {
+				t.Fatal(err)
+			}
+			if got := all(); got != "" {
+				t.Errorf("keys stay in the spaces %q", got)
+			}
+		})
+	}
+}

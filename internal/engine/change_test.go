@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// preconditionError is an error of a caller's own, that must come back as it is.
+type preconditionError struct{ etag string }
+
+func (e *preconditionError) Error() string { return "condition not met: " + e.etag }
+
+func TestErrorOfAChangeComesBackAsItIs(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	upsert(t, c, "a", "p", 1)
+	pk := feed.PartitionKey{"p"}
+	mine := &preconditionError{"x"}
+	refuse := func([]byte) ([]byte, error) { return nil, mine }
+	res, err := c.Change(t.Context(), pk, "a", refuse, WriteOptions{})
+	if err != error(mine) { //nolint:errorlint // as it is, not wrapped
+		t.Errorf("of one change: %#v", err)
+	}
+	if res.Body != nil || res.Partition != "0" || res.End != 1 || res.Charge != writeCharge(0) {
+		t.Errorf("the result beside it is %+v", res)
+	}
+	_, err = c.Batch(t.Context(), pk, []Operation{{Kind: OpRead, ID: "a"}, {Kind: OpChange, ID: "a", Change: refuse}})
+	var batch *BatchError
+	if !errors.As(err, &batch) || batch.Err != error(mine) || batch.Index != 1 { //nolint:errorlint // as above
+		t.Fatalf("of a batch: %#v", err)
+	}
+	if batch.Partition != "0" || batch.End != 1 || batch.Charge != writeCharge(0) {
+		t.Errorf("the batch was refused as %+v", batch)
+	}
+}
+
+// Two changes at a time each see the other's outcome or come first: none is lost, and none is run twice.
+func TestChangesOfOneItemAreNotLost(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	upsert(t, c, "a", "p", 0)
+	const writers, changes = 4, 50
+	var calls, n int // by the sequencer alone, and read when it is done
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for range changes {
+				_, err := c.Change(t.Context(), feed.PartitionKey{"p"}, "a", func(old []byte) ([]byte, error) {
+					calls++
+					if !bytes.Contains(old, fmt.Appendf(nil, `"n":%d,`, n)) {
+						return nil, fmt.Errorf("change %d sees %s", calls, old)
+					}
+					n++
+					return body("a", "p", n), nil
+				}, WriteOptions{IfMatch: "*"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r, err := c.Read(t.Context(), feed.PartitionKey{"p"}, "a", ReadOptions{})
+	if err != nil || field(t, r.Body, "n") != float64(writers*changes) || calls != writers*changes {
+		t.Errorf("%s, %v, after %d calls", r.Body, err, calls)
+	}
+	for name, k := range map[string]struct {
+		id   string
+		o    WriteOptions
+		want error
+	}{
+		"no item":        {"b", WriteOptions{}, feed.ErrNotFound},
+		"another etag":   {"a", WriteOptions{IfMatch: `"x"`}, ErrPreconditionFailed},
+		"there is one":   {"a", WriteOptions{IfNoneMatch: "*"}, ErrPreconditionFailed},
+		"the right etag": {"a", WriteOptions{IfMatch: r.ETag}, nil},
+	} {
+		ran := false
+		_, err := c.Change(t.Context(), feed.PartitionKey{"p"}, k.id, func(old []byte) ([]byte, error) {
+			ran = true
+			return old, nil
+		}, k.o)
+		if !errors.Is(err, k.want) || ran != (k.want == nil) {
+			t.Errorf("%s: %v, and the function ran: %t", name, err, ran)
+		}
+	}
+}
+
+// A small batch must not make the store build hundreds of megabytes while all writers wait.
+func TestBatchIsBoundedByWhatItMakes(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	pk := feed.PartitionKey{"p"}
+	large := strings.Repeat("x", MaxDocumentSize-1000)
+	const items = 5
+	for n := range items {
+		doc := fmt.Appendf(nil, `{"id":"%d","pk":"p","t":%q}`, n, large)
+		if _, err := c.Upsert(t.Context(), pk, doc, WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := func(old []byte) ([]byte, error) { return old, nil }
+	for _, kind := range []OpKind{OpChange, OpRead} {
+		var ops []Operation
+		for n := range items {
+			ops = append(ops, Operation{Kind: kind, ID: fmt.Sprint(n), Change: same})
+		}
+		_, err := c.Batch(t.Context(), pk, ops)
+		var batch *BatchError
+		var size *TooLargeError
+		if !errors.As(err, &batch) || batch.Index != 4 || !errors.As(err, &size) || size.What != "batch" || size.Limit != MaxBatchResult {
+			t.Errorf("%d operations of kind %d on the largest documents: %v", items, kind, err)
+		}
+		if res, err := c.Batch(t.Context(), pk, ops[:4]); err != nil || len(res[3].Body) < len(large) {
+			t.Errorf("4 of them: %v", err)
+		}
+	}
+	// What a failed batch has made is not counted to the next one.
+	if _, err := c.Change(t.Context(), pk, "0", same, WriteOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResultBesideAnErrorTellsThePartition(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3})
+	made := upsert(t, c, "a", "p", 1)
+	ctx, pk := t.Context(), feed.PartitionKey{"p"}
+	wrong := WriteOptions{IfMatch: `"x"`}
+	for name, do := range map[string]func() (Result, error){
+		"create":      func() (Result, error) { return c.Create(ctx, pk, body("a", "p", 1), WriteOptions{}) },
+		"upsert":      func() (Result, error) { return c.Upsert(ctx, pk, body("a", "p", 1), wrong) },
+		"replace":     func() (Result, error) { return c.Replace(ctx, pk, "a", body("a", "p", 1), wrong) },
+		"delete":      func() (Result, error) { return c.Delete(ctx, pk, "none", WriteOptions{}) },
+		"read":        func() (Result, error) { return c.Read(ctx, pk, "none", ReadOptions{}) },
+		"conditional": func() (Result, error) { return c.Read(ctx, pk, "a", ReadOptions{IfNoneMatch: made.ETag}) },
+	} {
+		r, err := do()
+		if err == nil || r.Partition != made.Partition || r.End != made.End || r.Charge <= 0 || r.Body != nil || r.LSN != 0 {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	if r, err := c.Create(ctx, pk, []byte(`{`), WriteOptions{}); err == nil || r.Partition != "" {
+		t.Errorf("of a body that came to no partition: %+v, %v", r, err)
+	}
+}

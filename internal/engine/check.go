@@ -1,0 +1,297 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// maxFindings is how many broken invariants Check reports.
+const maxFindings = 20
+
+// Check verifies every invariant of the store: that index and logs agree in both
+// directions, that LSNs and rids are unique and in order, that no counter is behind, that
+// partitions tile the key space and list every segment, that every document
+// lies in its partition and parses, that versions logs agree with the index, statistics with both, and
+// indexes of unique keys with the documents. It reads the whole store, from one snapshot, and may run
+// beside writers. The error joins the first 20 findings, each a *[CorruptError].
+//
+// Items that have the same values in a unique key are no damage: releases of formats up to 3 kept
+// unique keys without enforcing them. The error joins the first 20 such pairs, each a
+// *[UniqueKeyError].
+func (db *DB) Check(ctx context.Context) error {
+	v, err := db.acquire()
+	if err != nil {
+		return err
+	}
+	defer v.release()
+	k := &checker{db: db, v: v, ctx: ctx, known: map[uint32]*state{}}
+	if err := k.run(); err != nil && !errors.Is(err, errEnough) {
+		return fmt.Errorf("check: %w", errors.Join(append(k.found, db.fault(err))...))
+	}
+	return errors.Join(append(k.found, k.clashes...)...)
+}
+
+// errEnough ends a check that has found enough.
+var errEnough = errors.New("enough found")
+
+// checker collects what is wrong with a view.
+type checker struct {
+	db    *DB
+	v     *view
+	ctx   context.Context // of the one call of Check that the checker lives for
+	known map[uint32]*state
+	found []error
+	// clashes are the items that break a unique key, which is no damage; at most maxFindings.
+	clashes []error
+	n       int
+}
+
+// report notes a broken invariant; its error ends the check when there are enough.
+func (k *checker) report(format string, args ...any) error {
+	k.found = append(k.found, &CorruptError{Dir: k.db.dir, Detail: fmt.Sprintf(format, args...)})
+	if len(k.found) >= maxFindings {
+		return errEnough
+	}
+	return nil
+}
+
+// step looks at the context every so many entries.
+func (k *checker) step() error {
+	if k.n++; k.n%checkEvery == 0 {
+		return k.ctx.Err()
+	}
+	return nil
+}
+
+func (k *checker) run() error {
+	for _, s := range k.v.states {
+		if s != nil {
+			k.known[s.c.number] = s
+		}
+	}
+	if err := k.checkCatalog(); err != nil {
+		return err
+	}
+	if err := k.checkSpaces(); err != nil {
+		return err
+	}
+	for _, s := range k.v.states {
+		if s == nil {
+			continue
+		}
+		if err := k.checkTopology(s); err != nil {
+			return err
+		}
+		if err := (&containerCheck{checker: k, s: s, c: s.c}).run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCatalog compares the catalog of the view with the one that is stored.
+func (k *checker) checkCatalog() error {
+	var numbers numbersRecord
+	if err := getJSON(k.v.snap, []byte{spaceNumbers}, &numbers); err != nil {
+		return err
+	}
+	databases := map[uint32]bool{}
+	err := eachKey(k.v.snap, []byte{spaceDatabase}, func(key, _ []byte) error {
+		n := binary.BigEndian.Uint32(key[1:])
+		databases[n] = true
+		if n > numbers.Database {
+			return k.report("database number %d is above the last one given, %d", n, numbers.Database)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(databases) != len(k.v.catalog.databases) {
+		if err := k.report("%d databases are stored and %d are open", len(databases), len(k.v.catalog.databases)); err != nil {
+			return err
+		}
+	}
+	if err := k.checkRecords(databases, numbers.Record); err != nil {
+		return err
+	}
+	stored := 0
+	err = eachKey(k.v.snap, []byte{spaceContainer}, func(key, _ []byte) error {
+		n := binary.BigEndian.Uint32(key[1:])
+		stored++
+		s := k.known[n]
+		switch {
+		case s == nil:
+			return k.report("container number %d is stored and not open", n)
+		case n > numbers.Container:
+			return k.report("container number %d is above the last one given, %d", n, numbers.Container)
+		case !databases[s.c.database]:
+			return k.report("container %s belongs to database %d, which is not there", s.c.name, s.c.database)
+		case k.v.catalog.containers[containerName{s.c.database, s.c.name}] != s.c:
+			return k.report("container %s is not in the catalog", s.c.name)
+		}
+		return nil
+	})
+	if err == nil && stored != len(k.known) {
+		err = k.report("%d containers are stored and %d are open", stored, len(k.known))
+	}
+	return err
+}
+
+// checkSpaces finds keys that belong to nothing: to no key space, to a container
+// that is not there, or to a partition that is not live.
+func (k *checker) checkSpaces() error {
+	it, err := k.v.snap.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = it.Close() }()
+	for ok := it.First(); ok; {
+		key := it.Key()
+		switch key[0] {
+		case spaceNumbers, spaceDatabase, spaceContainer, spaceRecord:
+			ok = it.SeekGE([]byte{key[0] + 1})
+			continue
+		case spacePartition, spaceIndex, spaceLog, spaceVersions, spaceUnique:
+		default:
+			if err := k.report("key %.40x is in no key space", key); err != nil {
+				return err
+			}
+			ok = it.SeekGE([]byte{key[0] + 1})
+			continue
+		}
+		if len(key) < containerKeySize {
+			return k.report("key %x is too short", key)
+		}
+		if n := binary.BigEndian.Uint32(key[1:]); k.known[n] == nil {
+			if err := k.report("key %.40x belongs to container number %d, which is not there", key, n); err != nil {
+				return err
+			}
+		}
+		ok = it.SeekGE(successor(key[:containerKeySize]))
+	}
+	return it.Error()
+}
+
+// checkTopology verifies partitions, segments and counters.
+func (k *checker) checkTopology(s *state) error {
+	var record containerRecord
+	if err := getJSON(k.v.snap, containerKey(s.c.number), &record); err != nil {
+		return err
+	}
+	var problems []string
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	m := s.meta
+	if len(record.Partitions) != len(m.partitions) || len(record.Segments) != len(m.segments) || record.Next != m.next {
+		problem("its stored partitions are not the ones in use")
+	}
+	lower, listed := feed.MinEPK, map[uint32]bool{}
+	for i, p := range m.partitions {
+		if p.keys.Min != lower || p.keys.IsEmpty() {
+			problem("partition %s is %s where %q is the next key", p.id, p.keys, lower)
+		}
+		lower = p.keys.Max
+		if p.number >= m.next {
+			problem("partition %s is not below the next number, %d", p.id, m.next)
+		}
+		for _, n := range p.segments {
+			listed[n] = true
+			seg, ok := m.segments[n]
+			if !ok {
+				problem("partition %s reads segment %d, which is not there", p.id, n)
+			}
+			if own := n == p.number; own == (seg.To != 0) || seg.From > s.ends[i] {
+				problem("partition %s with end %d reads segment %d %+v", p.id, s.ends[i], n, seg)
+			}
+			if parent := strconv.FormatUint(uint64(n), 10); n != p.number && !slices.Contains(p.parents, parent) {
+				problem("partition %s reads segment %d of a partition that isn't its ancestor", p.id, n)
+			}
+		}
+		if !slices.Contains(p.segments, p.number) {
+			problem("partition %s does not read its own segment", p.id)
+		}
+		for _, parent := range p.parents {
+			if m.byID(parent) >= 0 {
+				problem("partition %s has the live ancestor %s", p.id, parent)
+			}
+		}
+		n, err := loadCounters(k.v.snap, s.c, p)
+		if err != nil {
+			return err
+		}
+		if n.lsn != s.ends[i] {
+			problem("partition %s has the last LSN %d stored and %d in use", p.id, n.lsn, s.ends[i])
+		}
+	}
+	if lower != feed.MaxEPK {
+		problem("its partitions end at %q", lower)
+	}
+	if len(listed) != len(m.segments) {
+		problem("it has %d segments, of which partitions read %d", len(m.segments), len(listed))
+	}
+	stored := 0
+	err := eachKey(k.v.snap, appendContainerKey(nil, spacePartition, s.c.number), func(_, _ []byte) error {
+		stored++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if stored != len(m.partitions) {
+		problem("it has counters of %d partitions, and %d partitions", stored, len(m.partitions))
+	}
+	for _, p := range problems {
+		if err := k.report("container %s: %s", s.c.name, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// segmentCursors opens a cursor for each segment of one of the logs.
+func (k *checker) segmentCursors(s *state, space byte) (cursors []segmentCursor, err error) {
+	for n := range s.meta.segments {
+		lower, upper := logBounds(space, s.c.number, n, -1, maxLSN)
+		it, err := k.v.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+		if err != nil {
+			return cursors, err
+		}
+		it.First()
+		cursors = append(cursors, segmentCursor{number: n, it: it})
+	}
+	return cursors, nil
+}
+
+// segmentCursor stands on an entry of a segment.
+type segmentCursor struct {
+	number uint32
+	it     *pebble.Iterator
+}
+
+// lowest returns the cursor with the lowest LSN; nil when all are at their ends.
+func lowest(cursors []segmentCursor) *segmentCursor {
+	var first *segmentCursor
+	for i := range cursors {
+		if c := &cursors[i]; c.it.Valid() && (first == nil || logLSN(c.it.Key()) < logLSN(first.it.Key())) {
+			first = c
+		}
+	}
+	return first
+}
+
+// closeAll closes cursors and returns what went wrong with them.
+func closeAll(cursors []segmentCursor) error {
+	var errs []error
+	for _, c := range cursors {
+		errs = append(errs, c.it.Error(), c.it.Close())
+	}
+	return errors.Join(errs...)
+}

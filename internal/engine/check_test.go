@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Each invariant, broken by hand, must be found: a check that can't fail proves nothing.
+func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
+	key := func(space byte, c *Container, segment uint32, lsn int64, ordinal uint16, pk string) []byte {
+		components, err := c.paths.fullKey(feed.PartitionKey{pk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.hash.AppendPoint(appendLogKey(nil, space, c.number, segment, lsn, ordinal), components)
+	}
+	index := func(c *Container, pk, id string) []byte {
+		components, err := c.paths.fullKey(feed.PartitionKey{pk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, _ := appendIndexKey(nil, c.number, c.hash, components, id)
+		return k
+	}
+	get := func(g *group, key []byte) []byte {
+		b, closer, err := g.db.pebble.Get(key)
+		if err != nil {
+			t.Fatalf("key %x: %v", key, err)
+		}
+		defer func() { _ = closer.Close() }()
+		return append([]byte(nil), b...)
+	}
+	// The container has a (LSN 1) and b (LSN 3, its second version) in partition
+	// 1 or 2, which a split made of 0; c (LSN 4) was written after the split.
+	for name, k := range map[string]struct {
+		want   string
+		damage func(g *group, l *ledger)
+	}{
+		"a record of no database": {"belongs to a database that is not there", func(g *group, _ *ledger) {
+			_ = g.batch.Set(recordKey(99, 1), []byte(`{"name":"a","value":""}`), nil)
+		}},
+		"a record that can't be read": {"can't be read", func(g *group, l *ledger) {
+			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{`), nil)
+		}},
+		"a record above the counter": {"above the last one given", func(g *group, l *ledger) {
+			_ = g.batch.Set(recordKey(l.c.database, 7), []byte(`{"name":"a","value":""}`), nil)
+		}},
+		"a name of no record": {"which hasn't it", func(g *group, l *ledger) {
+			_ = g.batch.Set(recordNameKey(l.c.database, "a"), []byte{0, 0, 0, 1}, nil)
+		}},
+		"a record without its name": {"can't be found by their names", func(g *group, l *ledger) {
+			g.db.numbers.Record = 1
+			_ = g.putNumbers()
+			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{"name":"a","value":""}`), nil)
+		}},
+		"a document that the index doesn't know": {"the index says of item", func(g *group, l *ledger) {
+			_ = g.batch.Delete(index(l.c, "p", "a"), nil)
+		}},
+		"an index entry without a document": {"the index has 3 items and the log 2 documents", func(g *group, l *ledger) {
+			_ = g.batch.Delete(key(spaceLog, l.c, 0, 1, 0, "p"), nil)
+		}},
+		"a document that was changed": {"says", func(g *group, l *ledger) {
+			k := key(spaceLog, l.c, 0, 1, 0, "p")
+			v := get(g, k)
+			v[7]++ // the time
+			_ = g.batch.Set(k, v, nil)
+		}},
+		"a document cut short": {"LSN 1", func(g *group, l *ledger) {
+			k := key(spaceLog, l.c, 0, 1, 0, "p")
+			_ = g.batch.Set(k, get(g, k)[:logHeaderSize+10], nil)
+		}},
+		"one LSN in two segments": {"was given to two transactions", func(g *group, l *ledger) {
+			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(spaceLog, l.c, 1, 1, 0, "p"), v, nil)
+		}},
+		"an LSN above the counter": {"which ends at", func(g *group, l *ledger) {
+			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(spaceLog, l.c, l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])].number, 77, 0, "p"), v, nil)
+		}},
+		"a key that its partition doesn't read": {"is not read by the partition", func(g *group, l *ledger) {
+			place := l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])
+			other := l.meta.partitions[1-place].number
+			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(spaceLog, l.c, other, 4, 9, "p"), v, nil)
+		}},
+		"a segment that isn't there": {"is in segment 9", func(g *group, l *ledger) {
+			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
+			_ = g.batch.Set(key(spaceLog, l.c, 9, 1, 0, "p"), v, nil)
+		}},
+		"a time that goes back": {"before that of", func(g *group, l *ledger) {
+			k := key(spaceLog, l.c, 0, 3, 0, "p")
+			v := get(g, k)
+			v[6]-- // 256 seconds
+			_ = g.batch.Set(k, v, nil)
+		}},
+		"a counter that is behind": {"stored and", func(g *group, l *ledger) {
+			v := counters{lsn: 1, docs: 99}.encode()
+			_ = g.batch.Set(partitionKeyOf(l.c.number, l.meta.partitions[0].number), v[:], nil)
+		}},
+		"a document number above the counter": {"the last one given is", func(g *group, l *ledger) {
+			for i, p := range l.meta.partitions {
+				v := counters{lsn: l.ends[i], docs: 1, ts: g.ts}.encode()
+				_ = g.batch.Set(partitionKeyOf(l.c.number, p.number), v[:], nil)
+			}
+		}},
+		"counters of a retired partition": {"counters of 3 partitions", func(g *group, l *ledger) {
+			v := counters{}.encode()
+			_ = g.batch.Set(partitionKeyOf(l.c.number, 0), v[:], nil)
+		}},
+		"partitions that leave a gap": {"is the next key", func(g *group, l *ledger) {
+			m := l.meta.change()
+			p := *m.partitions[1]
+			p.keys.Min += "00"
+			m.partitions[1] = &p
+			l.replace(g, m, l.ends)
+		}},
+		"a segment that nobody reads": {"of which partitions read", func(g *group, l *ledger) {
+			m := l.meta.change()
+			m.segments[77] = segment{From: 1, To: 2}
+			l.replace(g, m, l.ends)
+		}},
+		"a live ancestor": {"has the live ancestor", func(g *group, l *ledger) {
+			m := l.meta.change()
+			p := *m.partitions[1]
+			p.parents = append(p.parents, m.partitions[0].id)
+			m.partitions[1] = &p
+			l.replace(g, m, l.ends)
+		}},
+		"a last version that isn't the item": {"is not its last version", func(g *group, l *ledger) {
+			k := key(spaceVersions, l.c, 0, 3, 0, "p")
+			v := get(g, k)
+			i := strings.Index(string(v), `"n":2`)
+			v[i+4] = '7'
+			_ = g.batch.Set(k, v, nil)
+		}},
+		"a version that the index doesn't know": {"its last version is", func(g *group, l *ledger) {
+			v := get(g, key(spaceVersions, l.c, 0, 1, 0, "p"))
+			v[0] = byte(feed.Delete)
+			_ = g.batch.Delete(key(spaceVersions, l.c, 0, 1, 0, "p"), nil)
+			deleted := append(append(v[:18:18], 0, 0, 0, 0), v[versionHeaderSize:]...)
+			_, s, err := l.c.tail.parseStored(v[versionHeaderSize:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			deleted[17] = byte(s.lsn)
+			_ = g.batch.Set(key(spaceVersions, l.c, 0, 3, 5, "p"), deleted, nil)
+		}},
+		"a previous image of another version": {"the previous image", func(g *group, l *ledger) {
+			k := key(spaceVersions, l.c, 0, 3, 0, "p")
+			v := get(g, k)
+			v[17]-- // the previous LSN
+			_ = g.batch.Set(k, v, nil)
+		}},
+		"a key of no container": {"which is not there", func(g *group, l *ledger) {
+			_ = g.batch.Set(appendContainerKey(nil, spaceLog, 99), nil, nil)
+		}},
+		"a key of no space": {"in no key space", func(g *group, l *ledger) {
+			_ = g.batch.Set([]byte("zzz"), nil, nil)
+		}},
+		"a container that nobody opened": {"is stored and not open", func(g *group, l *ledger) {
+			_ = g.batch.Set(containerKey(99), []byte("{}"), nil)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := OpenMemory(Options{PurgeInterval: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+				t.Fatal(err)
+			}
+			c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
+			upsert(t, c, "a", "p", 1)
+			upsert(t, c, "b", "p", 1)
+			upsert(t, c, "b", "p", 2)
+			if _, err := c.Split(t.Context(), "0", ""); err != nil {
+				t.Fatal(err)
+			}
+			upsert(t, c, "c", "p", 3)
+			if err := db.Check(t.Context()); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			err = db.do(func(g *group) error {
+				k.damage(g, db.ledger(c))
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = db.Check(t.Context())
+			var broken *CorruptError
+			if !errors.As(err, &broken) || !strings.Contains(err.Error(), k.want) {
+				t.Errorf("found: %v; want %q", err, k.want)
+			}
+		})
+	}
+}
+
+func TestCheckEndsWithItsContext(t *testing.T) {
+	db := openEngine(t, Options{})
+	c := newContainer(t, db, ContainerProperties{})
+	for i := range checkEvery + 1 {
+		upsert(t, c, fmt.Sprint(i), "p", i)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := db.Check(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,313 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// containerCheck verifies the documents of one container.
+type containerCheck struct {
+	*checker
+	s *state
+	c *Container
+
+	docs     uint32   // the last document number given
+	numbers  []uint64 // a bit for each number seen
+	entries  int      // of the log
+	unique   int      // entries that the index of unique keys has of the log's documents
+	position logPosition
+}
+
+// logPosition is where a pass over all segments of a log stands.
+type logPosition struct {
+	lsn     int64
+	ordinal int
+	segment uint32
+	point   []byte
+	ts      int64
+}
+
+func (k *containerCheck) run() error {
+	for _, p := range k.s.meta.partitions {
+		n, err := loadCounters(k.v.snap, k.c, p)
+		if err != nil {
+			return err
+		}
+		k.docs = max(k.docs, n.docs)
+	}
+	k.numbers = make([]uint64, k.docs/64+1)
+	if err := k.eachEntry(spaceLog, k.checkEntry); err != nil {
+		return err
+	}
+	if err := k.checkIndex(); err != nil {
+		return err
+	}
+	if err := k.checkUnique(); err != nil {
+		return err
+	}
+	if err := k.checkSizes(); err != nil {
+		return err
+	}
+	if k.s.meta.props.Retention == 0 {
+		return k.eachEntry(spaceVersions, func(logPosition, []byte) error {
+			return k.complain("it keeps no versions and has some")
+		})
+	}
+	return k.eachEntry(spaceVersions, k.checkVersion)
+}
+
+// checkSizes counts the partitions that were counted for statistics again.
+func (k *containerCheck) checkSizes() error {
+	for i, p := range k.s.meta.partitions {
+		size, known := p.size.get()
+		if !known {
+			continue
+		}
+		size.add(k.s.grown[i])
+		counted, err := k.c.countItems(k.ctx, k.v, p)
+		if err != nil {
+			return err
+		}
+		if counted != size {
+			if err := k.complain("partition %s has %+v, and statistics say %+v", p.id, counted, size); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (k *containerCheck) complain(format string, args ...any) error {
+	return k.report("container "+k.c.name+": "+format, args...)
+}
+
+// eachEntry passes over all segments of a log in LSN order, verifies the order
+// and that every key has its place, and calls f.
+func (k *containerCheck) eachEntry(space byte, f func(at logPosition, value []byte) error) (err error) {
+	cursors, err := k.segmentCursors(k.s, space)
+	defer func() { err = errors.Join(err, closeAll(cursors)) }()
+	if err != nil {
+		return err
+	}
+	k.position = logPosition{lsn: 0, ordinal: -1}
+	n := 0
+	for c := lowest(cursors); c != nil; c = lowest(cursors) {
+		if err := k.step(); err != nil {
+			return err
+		}
+		n++
+		if len(c.it.Key()) < logKeySize {
+			return k.complain("log key %x is too short", c.it.Key())
+		}
+		value, err := c.it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		ts, err := entryTime(space, value)
+		if err != nil {
+			return err
+		}
+		at := logPosition{
+			lsn: logLSN(c.it.Key()), ordinal: int(logOrdinal(c.it.Key())), segment: c.number,
+			point: bytes.Clone(logPoint(c.it.Key())), ts: ts,
+		}
+		if err := k.checkPosition(at, space); err != nil {
+			return err
+		}
+		k.position = at
+		if err := f(at, value); err != nil {
+			return err
+		}
+		c.it.Next()
+	}
+	return k.checkStrays(space, n)
+}
+
+// checkPosition verifies one entry's place: behind the entry before it, in a
+// segment that its partition reads, and between that segment's borders.
+func (k *containerCheck) checkPosition(at logPosition, space byte) error {
+	last := k.position
+	if at.lsn < 1 || at.lsn == last.lsn && (at.segment != last.segment || at.ordinal <= last.ordinal || !bytes.Equal(at.point, last.point)) {
+		if err := k.complain("LSN %d was given to two transactions, or twice in one (log %c, segments %d and %d)",
+			at.lsn, space, last.segment, at.segment); err != nil {
+			return err
+		}
+	}
+	if at.ts < last.ts {
+		if err := k.complain("LSN %d has the time %d, before that of LSN %d, %d", at.lsn, at.ts, last.lsn, last.ts); err != nil {
+			return err
+		}
+	}
+	seg := k.s.meta.segments[at.segment]
+	if at.lsn <= seg.From || at.lsn > seg.last() || space == spaceVersions && at.lsn <= seg.Trimmed {
+		if err := k.complain("LSN %d is in segment %d, which is %+v (log %c)", at.lsn, at.segment, seg, space); err != nil {
+			return err
+		}
+	}
+	place := k.s.meta.find(k.c.hash.EPK(at.point))
+	if place == len(k.s.meta.partitions) {
+		return k.complain("LSN %d has a key in no partition", at.lsn)
+	}
+	p := k.s.meta.partitions[place]
+	reads := false
+	for _, n := range p.segments {
+		reads = reads || n == at.segment
+	}
+	if !reads || at.lsn > k.s.ends[place] {
+		return k.complain("LSN %d, segment %d, is not read by the partition of its key, %s, which ends at %d (log %c)",
+			at.lsn, at.segment, p.id, k.s.ends[place], space)
+	}
+	return nil
+}
+
+// checkStrays finds log entries outside of all segments, of which n have entries inside.
+func (k *containerCheck) checkStrays(space byte, n int) error {
+	all := 0
+	err := eachKey(k.v.snap, appendContainerKey(nil, space, k.c.number), func(key, _ []byte) error {
+		all++
+		if len(key) >= segmentKeySize {
+			number := binary.BigEndian.Uint32(key[containerKeySize:])
+			if _, ok := k.s.meta.segments[number]; !ok {
+				return k.complain("log key %x is in segment %d, which is not there", key, number)
+			}
+		}
+		return k.step()
+	})
+	if err == nil && all != n {
+		err = k.complain("log %c has %d entries, of which %d are in segments", space, all, n)
+	}
+	return err
+}
+
+// checkEntry verifies a document, and that the index names it.
+func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
+	k.entries++
+	if len(value) < logHeaderSize {
+		return k.complain("LSN %d has %d bytes", at.lsn, len(value))
+	}
+	ts, ttl := logHeader(value)
+	stored := value[logHeaderSize:]
+	body, s, err := k.c.tail.parseStored(stored)
+	if err != nil {
+		return k.complain("LSN %d: %v", at.lsn, err)
+	}
+	if s.lsn != at.lsn || int(s.ordinal) != at.ordinal || s.ts != ts {
+		return k.complain("the document at LSN %d, ordinal %d, time %d says %+v", at.lsn, at.ordinal, ts, s)
+	}
+	doc, err := parseDocument(append(body[:len(body):len(body)], '}'), k.c.paths, false)
+	if err != nil {
+		return k.complain("the document at LSN %d: %v", at.lsn, err)
+	}
+	key, _ := appendIndexKey(nil, k.c.number, k.c.hash, doc.components(), doc.id)
+	if doc.ttl != ttl || !bytes.Equal(key[containerKeySize:len(key)-len(doc.id)], at.point) {
+		return k.complain("the document at LSN %d (id %q) has another key or ttl than its log entry", at.lsn, doc.id)
+	}
+	e, ok, err := lookup(k.v.snap, key)
+	if err != nil {
+		return err
+	}
+	want := entry{stamp: s, segment: at.segment, point: uint16(len(at.point)), size: uint32(len(stored)), ttl: ttl}
+	if !ok || e != want {
+		return k.complain("the index says of item %q %+v (found: %t), and the log %+v", doc.id, e, ok, want)
+	}
+	if err := k.checkUniqueEntries(doc.id, at.point, stored); err != nil {
+		return err
+	}
+	return k.checkNumber(s.number)
+}
+
+// checkNumber verifies that a document number was given, and once.
+func (k *containerCheck) checkNumber(n uint32) error {
+	if n < 1 || n > k.docs {
+		return k.complain("a document has the number %d; the last one given is %d", n, k.docs)
+	}
+	if k.numbers[n/64]&(1<<(n%64)) != 0 {
+		return k.complain("two documents have the number %d, and so one rid", n)
+	}
+	k.numbers[n/64] |= 1 << (n % 64)
+	return nil
+}
+
+// checkIndex verifies that the index has no more items than the log, which
+// named each of its own, and if it has, which.
+func (k *containerCheck) checkIndex() error {
+	n := 0
+	count := func(_, _ []byte) error { n++; return k.step() }
+	prefix := appendContainerKey(nil, spaceIndex, k.c.number)
+	if err := eachKey(k.v.snap, prefix, count); err != nil || n == k.entries {
+		return err
+	}
+	if err := k.complain("the index has %d items and the log %d documents", n, k.entries); err != nil {
+		return err
+	}
+	return eachKey(k.v.snap, prefix, func(key, value []byte) error {
+		e, err := decodeEntry(value)
+		if err != nil || len(key) < containerKeySize+int(e.point) {
+			return k.complain("index entry %x: %v", key, err)
+		}
+		_, err = k.c.fetch(k.v.snap, nil, e, key[containerKeySize:containerKeySize+int(e.point)])
+		var broken *CorruptError
+		if errors.As(err, &broken) {
+			return k.complain("index entry %x: %s", key, broken.Detail)
+		}
+		return err
+	})
+}
+
+// checkVersion verifies an entry of the versions log: its images, and that the
+// index does not know an older version than it.
+func (k *containerCheck) checkVersion(at logPosition, value []byte) error {
+	v, err := decodeVersion(value)
+	if err != nil {
+		return k.complain("version at LSN %d: %v", at.lsn, err)
+	}
+	current, previous := v.images[:v.current], v.images[v.current:]
+	if (len(current) == 0) != (v.op == feed.Delete) || (len(previous) == 0) != (v.op == feed.Create) || v.expired && v.op != feed.Delete {
+		return k.complain("the %s at LSN %d has %d bytes and %d before (expired: %t)", v.op, at.lsn, len(current), len(previous), v.expired)
+	}
+	image := current
+	if len(image) == 0 {
+		image = previous
+	}
+	doc, err := k.c.parseImage(image)
+	if err != nil {
+		return k.complain("version at LSN %d: %v", at.lsn, err)
+	}
+	key, _ := appendIndexKey(nil, k.c.number, k.c.hash, doc.components(), doc.id)
+	if !bytes.Equal(key[containerKeySize:len(key)-len(doc.id)], at.point) {
+		return k.complain("the version of item %q at LSN %d has another key than its log entry", doc.id, at.lsn)
+	}
+	if len(previous) > 0 {
+		_, s, err := k.c.tail.parseStored(previous)
+		if err != nil || s.lsn != v.previousLSN || s.lsn > at.lsn {
+			return k.complain("the previous image at LSN %d is of LSN %d, not %d: %v", at.lsn, s.lsn, v.previousLSN, err)
+		}
+	}
+	return k.compareVersion(at, v, doc.id, key)
+}
+
+// compareVersion holds a version against what the index says of its item.
+func (k *containerCheck) compareVersion(at logPosition, v versionEntry, id string, key []byte) error {
+	e, ok, err := lookup(k.v.snap, key)
+	if err != nil {
+		return err
+	}
+	newer := ok && (e.lsn > at.lsn || e.lsn == at.lsn && int(e.ordinal) > at.ordinal)
+	if !ok || newer {
+		return nil // it was replaced or deleted since
+	}
+	if v.op == feed.Delete || e.lsn != at.lsn || int(e.ordinal) != at.ordinal {
+		return k.complain("item %q is at LSN %d in the index, and its last version is a %s at LSN %d", id, e.lsn, v.op, at.lsn)
+	}
+	stored, err := k.c.fetch(k.v.snap, nil, e, at.point)
+	if errors.As(err, new(*CorruptError)) {
+		return nil // found before, when the index was held against the log
+	}
+	if err == nil && !bytes.Equal(stored, v.images[:v.current]) {
+		err = k.complain("item %q is not its last version, at LSN %d", id, at.lsn)
+	}
+	return err
+}

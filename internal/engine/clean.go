@@ -1,0 +1,315 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// The janitor removes in the background what nobody is shown any more: expired
+// items, versions past their retention, and log segments of retired partitions
+// that have become empty. It only finds them; the sequencer judges again and
+// removes. It rests while no container has a time to live, a retention or a
+// retired segment.
+
+const (
+	// purgeScan is how many index entries of a container one round looks at. The
+	// next round goes on from there.
+	purgeScan = 20_000
+	// purgeBatch is how many items are removed at once, so that writes don't wait long. With versions, which keep
+	// what is removed, and with unique keys, whose values are read from it, no more are removed
+	// at once than make a group of writes (maxGroupBytes).
+	purgeBatch = 256
+	// trimShare of the retention may pass before versions are cut off again.
+	trimShare = 10
+)
+
+// kickJanitor tells the janitor that a container's settings or segments changed.
+func (db *DB) kickJanitor() {
+	select {
+	case db.kick <- struct{}{}:
+	default: // it was told already
+	}
+}
+
+// clean is the janitor's goroutine.
+func (db *DB) clean() {
+	defer db.background.Done()
+	if db.options.PurgeInterval < 0 {
+		return
+	}
+	var tick <-chan time.Time
+	sweeps := map[*Container][]byte{}
+	for {
+		if tick == nil && db.needsCleaning() {
+			tick = time.After(db.options.PurgeInterval)
+		}
+		select {
+		case <-db.closing:
+			return
+		case <-db.kick:
+			continue
+		case <-tick:
+			tick = nil
+		}
+		// A disk that refuses writes is logged where it is noticed.
+		if err := db.cleanOnce(sweeps); err != nil && !errors.Is(err, ErrClosed) && !errors.As(err, new(*DiskError)) {
+			db.options.Logger.Error("remove expired items and versions", slog.Any("error", err))
+		}
+	}
+}
+
+// needsCleaning reports whether there can be anything to remove.
+func (db *DB) needsCleaning() bool {
+	v, err := db.acquire()
+	if err != nil {
+		return false
+	}
+	defer v.release()
+	return slices.ContainsFunc(v.states, func(s *state) bool {
+		return s != nil && (s.meta.props.DefaultTTL != ttlOff || s.meta.props.Retention > 0 || len(s.meta.segments) > len(s.meta.partitions))
+	})
+}
+
+// cleanOnce is one round. sweeps remembers how far each container was looked at.
+func (db *DB) cleanOnce(sweeps map[*Container][]byte) error {
+	v, err := db.acquire()
+	if err != nil {
+		return err
+	}
+	defer v.release()
+	for c := range sweeps {
+		if _, err := v.state(c); err != nil {
+			delete(sweeps, c)
+		}
+	}
+	for _, s := range v.states {
+		if s == nil {
+			continue
+		}
+		if s.meta.props.DefaultTTL != ttlOff {
+			if sweeps[s.c], err = s.c.sweep(v, s, sweeps[s.c]); err != nil {
+				return err
+			}
+		}
+		if s.meta.props.Retention > 0 {
+			if err := s.c.trim(v, s); err != nil {
+				return err
+			}
+		}
+		if err := s.c.dropEmpty(v, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep purges expired items from the index key from on, and returns where to go on: nil,
+// when it reached the end.
+func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err error) {
+	lower := appendContainerKey(nil, spaceIndex, c.number)
+	upper := successor(lower)
+	if from != nil {
+		lower = from
+	}
+	it, err := v.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, c.db.fault(err)
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	now := c.db.clock.seconds()
+	var found []operation
+	n, kept := 0, 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if n++; n > purgeScan {
+			next = bytes.Clone(it.Key())
+			break
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, c.db.fault(err)
+		}
+		e, err := decodeEntry(value)
+		if err != nil {
+			return nil, c.db.fault(err)
+		}
+		if !expired(e.ts, int32(s.meta.props.DefaultTTL), e.ttl, now) {
+			continue
+		}
+		key := bytes.Clone(it.Key())
+		found = append(found, operation{key: key, point: key[containerKeySize : containerKeySize+int(e.point)]})
+		if s.meta.props.Retention > 0 || c.unique != nil {
+			kept += int(e.size)
+		}
+		if len(found) == purgeBatch || kept >= maxGroupBytes {
+			if err := c.purge(found); err != nil {
+				return nil, err
+			}
+			found, kept = found[:0], 0
+		}
+	}
+	if err := it.Error(); err != nil {
+		return nil, c.db.fault(err)
+	}
+	return next, c.purge(found)
+}
+
+// purge removes those of the items that are still expired, each at an LSN of its own.
+func (c *Container) purge(items []operation) error {
+	if len(items) == 0 {
+		return nil
+	}
+	return c.db.do(func(g *group) error {
+		l := g.db.ledger(c)
+		if l == nil {
+			return nil
+		}
+		for i := range items {
+			t := g.transaction(l)
+			op := &items[i]
+			old, err := t.find(op.key)
+			if err != nil {
+				return err
+			}
+			if !old.exists || !expired(old.ts, int32(l.meta.props.DefaultTTL), old.ttl, g.ts) {
+				continue
+			}
+			if _, err := t.add(effect{op: op, remove: true, expired: true, old: old}); err != nil {
+				return err
+			}
+			t.perform(l.meta.find(c.hash.EPK(op.point)))
+		}
+		return nil
+	})
+}
+
+// trim cuts versions past their retention off the versions logs. Readers judge
+// each by its time, so this only frees the space, and may lag behind.
+func (c *Container) trim(v *view, s *state) error {
+	cutoff := s.meta.props.cutoff(c.db.clock.seconds())
+	lazy := cutoff - int64(s.meta.props.Retention/trimShare/time.Second)
+	trims := map[uint32]int64{}
+	for n, seg := range s.meta.segments {
+		oldest, found, err := c.firstAt(v.snap, spaceVersions, n, seg, 0)
+		if err != nil {
+			return c.db.fault(err)
+		}
+		later, stays, err := c.firstAt(v.snap, spaceVersions, n, seg, lazy)
+		if err != nil {
+			return c.db.fault(err)
+		}
+		if !found || stays && later == oldest {
+			continue
+		}
+		lsn, err := c.lastBefore(v.snap, n, seg, cutoff)
+		if err != nil {
+			return c.db.fault(err)
+		}
+		trims[n] = lsn
+	}
+	if len(trims) == 0 {
+		return nil
+	}
+	return c.db.do(func(g *group) error { return g.trim(c, trims) })
+}
+
+// lastBefore returns the LSN of the last version of a segment that is older than ts.
+func (c *Container) lastBefore(r pebble.Reader, number uint32, s segment, ts int64) (lsn int64, err error) {
+	next, found, err := c.firstAt(r, spaceVersions, number, s, ts)
+	if err != nil {
+		return 0, err
+	}
+	upTo := maxLSN
+	if found {
+		upTo = next - 1
+	}
+	lower, upper := logBounds(spaceVersions, c.number, number, s.From, upTo)
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return 0, err
+	}
+	if it.Last() {
+		lsn = logLSN(it.Key())
+	}
+	return lsn, errors.Join(it.Error(), it.Close())
+}
+
+func (g *group) trim(c *Container, trims map[uint32]int64) error {
+	l := g.db.ledger(c)
+	if l == nil || l.meta.props.Retention == 0 {
+		return nil
+	}
+	m := l.meta.change()
+	for n, lsn := range trims {
+		s, ok := m.segments[n]
+		if !ok || lsn <= s.Trimmed {
+			continue
+		}
+		s.Trimmed = lsn
+		m.segments[n] = s
+		lower, upper := logBounds(spaceVersions, c.number, n, s.From, lsn)
+		if err := g.batch.DeleteRange(lower, upper, nil); err != nil {
+			g.broken = errors.Join(g.broken, err)
+		}
+	}
+	l.replace(g, m, l.ends)
+	return nil
+}
+
+// dropEmpty forgets retired segments that hold nothing any more.
+func (c *Container) dropEmpty(v *view, s *state) error {
+	var empty []uint32
+	for n, seg := range s.meta.segments {
+		if seg.To == 0 {
+			continue
+		}
+		for _, space := range []byte{spaceLog, spaceVersions} {
+			_, found, err := c.firstAt(v.snap, space, n, seg, 0)
+			if err != nil {
+				return c.db.fault(err)
+			}
+			if found {
+				seg.To = 0
+			}
+		}
+		if seg.To != 0 {
+			empty = append(empty, n)
+		}
+	}
+	if len(empty) == 0 {
+		return nil
+	}
+	return c.db.do(func(g *group) error {
+		if l := g.db.ledger(c); l != nil {
+			l.replace(g, l.meta.without(empty), l.ends)
+		}
+		return nil
+	})
+}
+
+// without returns m without retired segments that are empty. They are never
+// written to again, so what a view showed of them holds.
+func (m *meta) without(empty []uint32) *meta {
+	m = m.change()
+	for i, p := range m.partitions {
+		q := *p
+		q.segments = nil
+		for _, n := range p.segments {
+			if slices.Contains(empty, n) {
+				s := m.segments[n]
+				q.losses = addLoss(q.losses, s.keys().Intersect(p.keys), s.Trimmed)
+			} else {
+				q.segments = append(q.segments, n)
+			}
+		}
+		m.partitions[i] = &q
+	}
+	for _, n := range empty {
+		delete(m.segments, n)
+	}
+	return m
+}

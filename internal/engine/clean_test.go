@@ -1,0 +1,126 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// With versions, the purge writes every item that it removes. All of them at once would take several times their
+// size of memory, and writes would wait for them.
+func TestThePurgeOfLargeItemsIsDividedWhereVersionsAreKept(t *testing.T) {
+	var syncs atomic.Int64
+	fs := &hookFS{FS: vfs.NewMem(), before: func(op fileOp) {
+		if op.kind == "sync" && strings.HasSuffix(op.name, ".log") {
+			syncs.Add(1)
+		}
+	}}
+	db, err := engine.Open("db", engine.Options{FS: fs, Memory: 256 << 20, PurgeInterval: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	p := engine.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, Retention: time.Hour}
+	c := newContainer(t, db, p)
+	const n, size, group = 40, 1 << 20, 8 << 20
+	text := strings.Repeat("x", size)
+	for i := range n {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","k":"k","t":%q}`, i, text), engine.WriteOptions{NoBody: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := syncs.Load()
+	p.DefaultTTL = 1
+	if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
+		t.Fatal(err)
+	}
+	deleted, at := 0, feed.After(feed.Continuation(fmt.Sprintf("%q", fmt.Sprint(n))))
+	for deleted < n {
+		page, err := c.Feed(t.Context(), feed.Request{Mode: feed.AllVersionsAndDeletes, From: at, Wait: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range page.Changes {
+			if !change.Expired || len(change.Previous) < size {
+				t.Errorf("LSN %d: %s, expired: %t, %d bytes before", change.LSN, change.Op, change.Expired, len(change.Previous))
+			}
+		}
+		deleted, at = deleted+len(page.Changes), feed.After(page.Continuation)
+	}
+	if got := syncs.Load() - before; got < n*size/group {
+		t.Errorf("%d items of %d bytes were removed with %d syncs of the log, so some group was larger than %d bytes", n, size, got, group)
+	}
+	if err := db.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The sweep looks at so many items a round and then goes on where it stopped: items behind the first 20,000 are
+// purged too, and after the last one it begins again.
+func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
+	if raceDetector {
+		t.Skip("20,000 writes take half a minute with the race detector")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		db, err := engine.OpenMemory(engine.Options{PurgeInterval: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+			t.Fatal(err)
+		}
+		c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, DefaultTTL: -1})
+		// In the order of the index: those that stay, and behind them those that expire.
+		const stay, mortal = 20_000, 300
+		for from := 0; from < stay+mortal; from += engine.MaxBatchOperations {
+			var ops []engine.Operation
+			for n := from; n < from+engine.MaxBatchOperations; n++ {
+				ttl := -1
+				if n >= stay {
+					ttl = 1
+				}
+				ops = append(ops, engine.Operation{Kind: engine.OpCreate, Body: fmt.Appendf(nil, `{"id":"%06d","k":"k","ttl":%d}`, n, ttl), NoBody: true})
+			}
+			if _, err := c.Batch(t.Context(), nil, ops); err != nil {
+				t.Fatal(err)
+			}
+		}
+		count := func() int64 {
+			t.Helper()
+			stats, err := c.PartitionStats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stats[0].Items
+		}
+		for round, want := range []int64{stay + mortal, stay, stay - 1} {
+			if round == 2 { // one at the beginning expires after the sweep was past it
+				if _, err := c.Upsert(t.Context(), nil, []byte(`{"id":"000000","k":"k","ttl":1}`), engine.WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Hour + time.Minute)
+			synctest.Wait()
+			if got := count(); got != want {
+				t.Errorf("after round %d %d items are there, not %d", round+1, got, want)
+			}
+		}
+		if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// machine is a machine whose clocks a test sets.
+type machine struct {
+	mu  sync.Mutex // guards now
+	now reading
+}
+
+func (m *machine) read() reading {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// pass lets time pass: wall and monotonic time may part.
+func (m *machine) pass(wall, elapsed time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = reading{m.now.wall.Add(wall), m.now.elapsed + elapsed}
+}
+
+func TestClockCatchesUpWithTheWallClockAndNeverGoesBack(t *testing.T) {
+	boot := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	m := &machine{now: reading{wall: boot, elapsed: time.Minute}}
+	c := newClockOf(m.read, 0)
+	for _, step := range []struct {
+		what          string
+		wall, elapsed time.Duration
+		want          time.Duration // since boot
+	}{
+		{"at the start", 0, 0, 0},
+		{"time passes", time.Hour, time.Hour, time.Hour},
+		{"the clocks part by little", 900 * time.Millisecond, 0, time.Hour},
+		{"the machine was suspended", 20 * time.Minute, 0, time.Hour + 20*time.Minute + 900*time.Millisecond},
+		{"time passes", time.Minute, time.Minute, time.Hour + 21*time.Minute + 900*time.Millisecond},
+		{"the wall clock is set back", -2 * time.Hour, 0, time.Hour + 21*time.Minute + 900*time.Millisecond},
+		{"time passes", time.Minute, time.Minute, time.Hour + 22*time.Minute + 900*time.Millisecond},
+		{"suspended, and still behind", time.Hour, 0, time.Hour + 22*time.Minute + 900*time.Millisecond},
+		{"suspended once more", 3 * time.Hour, 0, 3*time.Hour + 22*time.Minute + 900*time.Millisecond},
+	} {
+		m.pass(step.wall, step.elapsed)
+		if got := c.now().Sub(boot); got != step.want {
+			t.Errorf("%s: %s since the start, want %s", step.what, got, step.want)
+		}
+	}
+	// A store whose last write is ahead of the wall clock begins there.
+	if ahead := newClockOf(m.read, boot.Add(24*time.Hour).Unix()); ahead.now().Sub(boot) != 24*time.Hour {
+		t.Errorf("after a wall clock that was set back: %s", ahead.now())
+	}
+}
+
+func TestClockIsMonotonicForAllThatReadItAtOnce(t *testing.T) {
+	m := &machine{now: reading{wall: time.Unix(1_000_000, 0)}}
+	c := newClockOf(m.read, 0)
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			last := c.now()
+			for range 5000 {
+				now := c.now()
+				if now.Before(last) {
+					t.Errorf("%s after %s", now, last)
+					return
+				}
+				last = now
+				m.pass(3*time.Second, time.Millisecond)
+				m.pass(-time.Second, 0)
+			}
+		})
+	}
+	readers.Wait()
+}
+
+// After the machine was suspended, what the store stamps and what it takes for expired follow the wall clock.
+func TestStoreFollowsTheWallClockAfterASuspend(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	m := &machine{now: systemClock()()}
+	if err := db.do(func(*group) error { db.clock = newClockOf(m.read, 0); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, db, ContainerProperties{DefaultTTL: 600})
+	first := upsert(t, c, "a", "p", 1)
+	m.pass(time.Hour, 0)
+	if _, err := c.Read(t.Context(), feed.PartitionKey{"p"}, "a", ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("an item that expired meanwhile: %v", err)
+	}
+	if second := upsert(t, c, "b", "p", 1); second.Modified.Sub(first.Modified) != time.Hour || db.Now().Before(second.Modified) {
+		t.Errorf("written at %s and an hour later at %s; the clock says %s", first.Modified, second.Modified, db.Now())
+	}
+}

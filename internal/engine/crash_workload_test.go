@@ -1,0 +1,357 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// The load of the crash tests. Several writers own some items each and write
+// their versions 1, 2, 3...; what a version is (an upsert, a delete, part of a batch) follows from
+// its number, so that after a crash the state of an item tells which of its
+// versions was the last, and only the last acknowledged one and the next are possible. Beside
+// them, partitions are split and merged, items with a time to live come and go,
+// and a reader of each container follows what it is shown.
+
+const (
+	crashWriters = 4
+	crashKeys    = 3 // of each writer
+	crashIDs     = 3 // of each key
+	// crashDelete says which versions are deletes: its multiples.
+	crashDelete = 6
+)
+
+// crashContainers are the containers: one for latest versions, one for all.
+var crashContainers = []engine.ContainerProperties{
+	{ID: "latest", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1},
+	{ID: "versions", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1, Retention: time.Hour},
+}
+
+// crashItem names an item: its container by place, its key and its id.
+type crashItem struct {
+	container int
+	key, id   string
+}
+
+func (i crashItem) String() string { return fmt.Sprintf("%d/%s/%s", i.container, i.key, i.id) }
+
+func parseCrashItem(s string) (crashItem, error) {
+	p := strings.Split(s, "/")
+	if len(p) != 3 {
+		return crashItem{}, fmt.Errorf("item %q", s)
+	}
+	c, err := strconv.Atoi(p[0])
+	return crashItem{c, p[1], p[2]}, err
+}
+
+// known is what somebody outside of the store knows of its content.
+type known struct {
+	// acked has the last version of each item that was acknowledged.
+	acked map[crashItem]int
+	// delivered has the last version of each item that a reader was shown, and
+	// its LSN; a delete is not shown by the feed of latest versions.
+	delivered map[crashItem]delivery
+	// tried is what each writer has sent last: the versions that its items get.
+	tried map[int]map[crashItem]int
+	// partitions are the IDs, with the container's place before them, of which a
+	// split or merge was acknowledged.
+	partitions map[string]bool
+}
+
+type delivery struct {
+	version int
+	lsn     int64
+}
+
+func newKnown() *known {
+	return &known{
+		acked: map[crashItem]int{}, delivered: map[crashItem]delivery{}, tried: map[int]map[crashItem]int{}, partitions: map[string]bool{},
+	}
+}
+
+func (k *known) clone() *known {
+	return &known{maps.Clone(k.acked), maps.Clone(k.delivered), maps.Clone(k.tried), maps.Clone(k.partitions)}
+}
+
+// deliver notes what a reader was shown. Who reads a partition anew is shown old
+// versions again.
+func (k *known) deliver(i crashItem, d delivery) {
+	if d.version >= k.delivered[i].version {
+		k.delivered[i] = d
+	}
+}
+
+// witness is told what is asked of the store, and what it has promised.
+type witness interface {
+	try(writer int, versions map[crashItem]int)
+	ack(i crashItem, version int)
+	deliver(i crashItem, d delivery)
+	divide(container int, partition string)
+}
+
+// crashLoad drives a store.
+type crashLoad struct {
+	db         *engine.DB
+	containers []*engine.Container
+	w          witness
+	// versions are the last version of each item at the start.
+	versions map[crashItem]int
+	stop     atomic.Bool
+}
+
+// setUp makes or opens the containers.
+func (l *crashLoad) setUp(ctx context.Context) error {
+	if _, err := l.db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, engine.ErrConflict) {
+		return err
+	}
+	l.containers = nil
+	for _, p := range crashContainers {
+		c, err := l.db.CreateContainer(ctx, "db", p)
+		if errors.Is(err, engine.ErrConflict) {
+			c, err = l.db.Container(ctx, "db", p.ID)
+		}
+		if err != nil {
+			return err
+		}
+		l.containers = append(l.containers, c)
+	}
+	return nil
+}
+
+// run drives the store until stop, or until something fails.
+func (l *crashLoad) run(ctx context.Context, seed uint64) error {
+	var steps []func(context.Context) error
+	for n := range crashWriters {
+		w := &crashWriter{crashLoad: l, number: n, rng: rand.New(rand.NewPCG(seed, uint64(n))), last: maps.Clone(l.versions)}
+		steps = append(steps, w.step)
+	}
+	for place, c := range l.containers {
+		r := &crashReader{l: l, container: place, src: l.db.Source(c), at: map[string]feed.Continuation{}}
+		steps = append(steps, r.step)
+	}
+	errs := make([]error, len(steps))
+	var wg sync.WaitGroup
+	for n, step := range steps {
+		wg.Go(func() {
+			for errs[n] == nil && !l.stop.Load() {
+				errs[n] = step(ctx)
+			}
+			if errs[n] != nil {
+				l.stop.Store(true)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// crashWriter writes some of the items.
+type crashWriter struct {
+	*crashLoad
+	number int
+	rng    *rand.Rand
+	last   map[crashItem]int // the last version of each item that was acknowledged
+}
+
+func (w *crashWriter) step(ctx context.Context) error {
+	if w.rng.IntN(100) == 0 {
+		return w.divide(ctx)
+	}
+	return w.write(ctx)
+}
+
+func crashBody(i crashItem, version, ttl int) []byte {
+	b := fmt.Appendf(nil, `{"id":%q,"pk":%q,"n":%d,"text":%q`, i.id, i.key, version, strings.Repeat("x", version*37%300))
+	if ttl != 0 {
+		b = fmt.Appendf(b, `,"ttl":%d`, ttl)
+	}
+	return append(b, '}')
+}
+
+// crashDoc is what crashBody says.
+type crashDoc struct {
+	id, key string
+	version int
+}
+
+// readCrashDoc reads what crashBody wrote. A JSON decoder would take most of the
+// time of the tests.
+func readCrashDoc(body []byte) (d crashDoc, err error) {
+	rest, ok := strings.CutPrefix(string(body), `{"id":"`)
+	if ok {
+		d.id, rest, ok = strings.Cut(rest, `","pk":"`)
+	}
+	if ok {
+		d.key, rest, ok = strings.Cut(rest, `","n":`)
+	}
+	if ok {
+		rest, _, ok = strings.Cut(rest, ",")
+	}
+	if !ok {
+		return d, fmt.Errorf("document %s", body)
+	}
+	d.version, err = strconv.Atoi(rest)
+	return d, err
+}
+
+// write writes the next version of one item or, in a batch, of all items of a
+// key, or an item that will soon expire.
+func (w *crashWriter) write(ctx context.Context) error {
+	container := w.rng.IntN(len(w.containers))
+	c := w.containers[container]
+	key := fmt.Sprintf("w%dk%d", w.number, w.rng.IntN(crashKeys))
+	kind := w.rng.IntN(8)
+	if kind == 0 {
+		i := crashItem{container, key, fmt.Sprintf("t%d", w.rng.IntN(3))}
+		_, err := c.Upsert(ctx, nil, crashBody(i, 1, 1), engine.WriteOptions{})
+		return err
+	}
+	tried := map[crashItem]int{}
+	var ops []engine.Operation
+	for n := range crashIDs {
+		if kind > 2 && n != kind%crashIDs {
+			continue // a single write, of this one item
+		}
+		i := crashItem{container, key, fmt.Sprintf("i%d", n)}
+		tried[i] = w.last[i] + 1
+		ops = append(ops, operationOf(i, tried[i]))
+	}
+	w.w.try(w.number, tried)
+	var err error
+	switch {
+	case len(ops) > 1:
+		_, err = c.Batch(ctx, feed.PartitionKey{key}, ops)
+	case ops[0].Kind == engine.OpDelete:
+		_, err = c.Delete(ctx, feed.PartitionKey{key}, ops[0].ID, engine.WriteOptions{})
+	default:
+		_, err = c.Upsert(ctx, nil, ops[0].Body, engine.WriteOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("write %v: %w", tried, err)
+	}
+	for i, v := range tried {
+		w.last[i] = v
+		w.w.ack(i, v)
+	}
+	return nil
+}
+
+func operationOf(i crashItem, version int) engine.Operation {
+	if version%crashDelete == 0 {
+		return engine.Operation{Kind: engine.OpDelete, ID: i.id}
+	}
+	return engine.Operation{Kind: engine.OpUpsert, ID: i.id, Body: crashBody(i, version, 0)}
+}
+
+// divide splits or merges. That another writer was faster is fine.
+func (w *crashWriter) divide(ctx context.Context) error {
+	container := w.rng.IntN(len(w.containers))
+	c := w.containers[container]
+	ps, err := c.Partitions(ctx)
+	if err != nil {
+		return err
+	}
+	n := w.rng.IntN(len(ps))
+	var made []feed.Partition
+	if len(ps) > 5 || len(ps) > 1 && w.rng.IntN(2) == 0 {
+		n = min(n, len(ps)-2)
+		var p feed.Partition
+		p, err = c.Merge(ctx, ps[n].ID, ps[n+1].ID)
+		made = append(made, p)
+	} else {
+		made, err = c.Split(ctx, ps[n].ID, "")
+	}
+	var gone *feed.GoneError
+	if errors.As(err, &gone) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("split or merge: %w", err)
+	}
+	for _, p := range made {
+		w.w.divide(container, p.ID)
+	}
+	return nil
+}
+
+// crashReader follows all partitions of a container.
+type crashReader struct {
+	l         *crashLoad
+	container int
+	src       feed.Source
+	// at has the position in each partition, by ID.
+	at map[string]feed.Continuation
+}
+
+// step reads a page of each partition. With nothing new in all of them, it waits in
+// one for what comes next: a waiting reader is the first to see a write.
+func (r *crashReader) step(ctx context.Context) error {
+	fresh, err := r.read(ctx, 0)
+	if err == nil && !fresh {
+		_, err = r.read(ctx, time.Millisecond)
+	}
+	return err
+}
+
+func (r *crashReader) read(ctx context.Context, wait time.Duration) (fresh bool, err error) {
+	ps, err := r.src.Partitions(ctx)
+	if err != nil {
+		return fresh, err
+	}
+	mode := feed.LatestVersion
+	if crashContainers[r.container].Retention > 0 {
+		mode = feed.AllVersionsAndDeletes
+	}
+	for _, p := range ps {
+		from, ok := r.at[p.ID]
+		if !ok {
+			from = `"0"`
+		}
+		page, err := r.src.Read(ctx, feed.Request{Partition: p, From: feed.After(from), Mode: mode, MaxItems: 50, Wait: wait})
+		var gone *feed.GoneError
+		if errors.As(err, &gone) {
+			return fresh, nil
+		}
+		if err != nil {
+			return fresh, fmt.Errorf("read: %w", err)
+		}
+		for _, c := range page.Changes {
+			i, d, err := deliveryOf(r.container, c)
+			if err != nil {
+				return fresh, err
+			}
+			if d.version > 0 && i.id[0] == 'i' {
+				r.l.w.deliver(i, d)
+			}
+		}
+		fresh = fresh || len(page.Changes) > 0
+		r.at[p.ID] = page.Continuation
+	}
+	return fresh, nil
+}
+
+// deliveryOf reads a change. A delete is the version after its previous image's.
+func deliveryOf(container int, c feed.Change) (crashItem, delivery, error) {
+	body := c.Current
+	if body == nil {
+		body = c.Previous
+	}
+	doc, err := readCrashDoc(body)
+	if err != nil {
+		return crashItem{}, delivery{}, fmt.Errorf("change at LSN %d: %w", c.LSN, err)
+	}
+	if c.Op == feed.Delete {
+		doc.version++
+	}
+	return crashItem{container, doc.key, doc.id}, delivery{doc.version, c.LSN}, nil
+}

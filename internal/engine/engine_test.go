@@ -1,0 +1,482 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// openEngine opens a store in memory that is checked and closed when the test ends.
+func openEngine(t *testing.T, o Options) *DB {
+	t.Helper()
+	db, err := OpenMemory(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeChecked(t, db) })
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func closeChecked(t *testing.T, db *DB) {
+	t.Helper()
+	if err := db.Check(context.Background()); err != nil && !errors.Is(err, ErrClosed) {
+		t.Errorf("check: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// newContainer makes a container with key path /pk.
+func newContainer(t *testing.T, db *DB, p ContainerProperties) *Container {
+	t.Helper()
+	if p.ID == "" {
+		p.ID = "c"
+	}
+	if p.KeyPaths == nil {
+		p.KeyPaths = []string{"/pk"}
+	}
+	c, err := db.CreateContainer(t.Context(), "db", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func body(id, pk string, n int) []byte {
+	return fmt.Appendf(nil, `{"id":%q,"pk":%q,"n":%d}`, id, pk, n)
+}
+
+func upsert(t *testing.T, c *Container, id, pk string, n int) Result {
+	t.Helper()
+	r, err := c.Upsert(t.Context(), nil, body(id, pk, n), WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// field reads a member of a document.
+func field(t *testing.T, doc []byte, name string) any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(doc, &m); err != nil {
+		t.Fatalf("%s: %v", doc, err)
+	}
+	return m[name]
+}
+
+// ids lists a page as "id:n".
+func ids(t *testing.T, changes []feed.Change) string {
+	t.Helper()
+	var out []string
+	for _, c := range changes {
+		image, op := c.Current, ""
+		if c.Op != feed.Upsert {
+			op = c.Op.String() + " "
+		}
+		if image == nil {
+			image = c.Previous
+		}
+		out = append(out, fmt.Sprintf("%s%v:%v", op, field(t, image, "id"), field(t, image, "n")))
+	}
+	return strings.Join(out, ", ")
+}
+
+func readPage(t *testing.T, c *Container, r feed.Request) feed.Page {
+	t.Helper()
+	p, err := c.db.Source(c).Read(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Continuation == "" {
+		t.Fatal("a page without a continuation")
+	}
+	return p
+}
+
+func TestOperationsAnswerByWhatIsThere(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	ctx, pk := t.Context(), feed.PartitionKey{"p"}
+	created, err := c.Create(ctx, pk, body("a", "p", 1), WriteOptions{})
+	if err != nil || !created.Created || created.LSN != 1 || created.Partition != "0" || created.End != 1 {
+		t.Fatalf("create: %+v, %v", created, err)
+	}
+	if field(t, created.Body, "_etag") != created.ETag || field(t, created.Body, "_lsn") != nil {
+		t.Errorf("the answer's body is %s, its etag %s", created.Body, created.ETag)
+	}
+	read, err := c.Read(ctx, pk, "a", ReadOptions{})
+	if err != nil || string(read.Body) != string(created.Body) || read.ETag != created.ETag || read.LSN != 1 {
+		t.Errorf("read: %+v, %v; created was %s", read, err, created.Body)
+	}
+	replaced, err := c.Replace(ctx, pk, "a", body("a", "p", 2), WriteOptions{IfMatch: created.ETag})
+	if err != nil || replaced.Created || field(t, replaced.Body, "_rid") != field(t, created.Body, "_rid") || replaced.ETag == created.ETag {
+		t.Errorf("replace: %+v, %v", replaced, err)
+	}
+	tag := WriteOptions{IfMatch: created.ETag}
+	fresh := WriteOptions{IfNoneMatch: "*"}
+	for _, k := range []struct {
+		name string
+		want error
+		do   func() (Result, error)
+	}{
+		{"create what is there", ErrConflict, func() (Result, error) { return c.Create(ctx, pk, body("a", "p", 3), WriteOptions{}) }},
+		{"replace another version", ErrPreconditionFailed, func() (Result, error) { return c.Replace(ctx, pk, "a", body("a", "p", 3), tag) }},
+		{"upsert another version", ErrPreconditionFailed, func() (Result, error) { return c.Upsert(ctx, pk, body("a", "p", 3), tag) }},
+		{"delete another version", ErrPreconditionFailed, func() (Result, error) { return c.Delete(ctx, pk, "a", tag) }},
+		{"upsert only if there is none", ErrPreconditionFailed, func() (Result, error) { return c.Upsert(ctx, pk, body("a", "p", 3), fresh) }},
+		{"upsert of a version where nothing is", ErrPreconditionFailed, func() (Result, error) { return c.Upsert(ctx, pk, body("b", "p", 3), tag) }},
+		{"replace what isn't there", feed.ErrNotFound, func() (Result, error) { return c.Replace(ctx, pk, "b", body("b", "p", 3), WriteOptions{}) }},
+		{"delete what isn't there", feed.ErrNotFound, func() (Result, error) { return c.Delete(ctx, pk, "b", WriteOptions{}) }},
+		{"read in another logical partition", feed.ErrNotFound, func() (Result, error) { return c.Read(ctx, feed.PartitionKey{"q"}, "a", ReadOptions{}) }},
+		{"read what is known", ErrNotModified, func() (Result, error) { return c.Read(ctx, pk, "a", ReadOptions{IfNoneMatch: replaced.ETag}) }},
+		{"read another version", ErrPreconditionFailed, func() (Result, error) { return c.Read(ctx, pk, "a", ReadOptions{IfMatch: created.ETag}) }},
+	} {
+		if _, err := k.do(); !errors.Is(err, k.want) {
+			t.Errorf("%s: %v, want %v", k.name, err, k.want)
+		}
+	}
+	if p := readPage(t, c, feed.Request{From: feed.Beginning()}); ids(t, p.Changes) != "a:2" || p.End != 2 {
+		t.Errorf("refused writes left %s, end %d", ids(t, p.Changes), p.End)
+	}
+	deleted, err := c.Delete(ctx, pk, "a", WriteOptions{IfMatch: replaced.ETag})
+	if err != nil || deleted.LSN != 3 || deleted.Body != nil {
+		t.Errorf("delete: %+v, %v", deleted, err)
+	}
+	again, err := c.Create(ctx, pk, body("a", "p", 4), WriteOptions{})
+	if err != nil || field(t, again.Body, "_rid") == field(t, created.Body, "_rid") {
+		t.Errorf("a new item has the rid of a deleted one: %s, %v", again.Body, err)
+	}
+}
+
+func TestWritesAreRefusedWithTheirKind(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	ctx := t.Context()
+	for _, k := range []struct {
+		name string
+		want BadRequestKind
+		do   func() (Result, error)
+	}{
+		{"no JSON", BadBody, func() (Result, error) { return c.Create(ctx, nil, []byte(`{"id":`), WriteOptions{}) }},
+		{"no id", BadID, func() (Result, error) { return c.Create(ctx, nil, []byte(`{"pk":"p"}`), WriteOptions{}) }},
+		{"another key than the body's", KeyMismatch, func() (Result, error) {
+			return c.Create(ctx, feed.PartitionKey{"q"}, body("a", "p", 1), WriteOptions{})
+		}},
+		{"replace by another id", BadID, func() (Result, error) { return c.Replace(ctx, nil, "b", body("a", "p", 1), WriteOptions{}) }},
+		{"delete without a key", KeyMismatch, func() (Result, error) { return c.Delete(ctx, nil, "a", WriteOptions{}) }},
+		{"read with too long a key", KeyMismatch, func() (Result, error) { return c.Read(ctx, feed.PartitionKey{"p", "q"}, "a", ReadOptions{}) }},
+		{"read of an impossible id", BadID, func() (Result, error) { return c.Read(ctx, feed.PartitionKey{"p"}, "a/b", ReadOptions{}) }},
+	} {
+		var bad *BadRequestError
+		if _, err := k.do(); !errors.As(err, &bad) || bad.Kind != k.want {
+			t.Errorf("%s: %v, want the kind %v", k.name, err, k.want)
+		}
+	}
+}
+
+func TestBatchIsAllOrNothingAtOneLSN(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Retention: 1 << 40})
+	ctx, pk := t.Context(), feed.PartitionKey{"p"}
+	upsert(t, c, "old", "p", 1)
+	increment := func(old []byte) ([]byte, error) {
+		n := int(field(t, old, "n").(float64))
+		return body("old", "p", n+1), nil
+	}
+	results, err := c.Batch(ctx, pk, []Operation{
+		{Kind: OpCreate, Body: body("a", "p", 1)},
+		{Kind: OpChange, ID: "old", Change: increment},
+		{Kind: OpChange, ID: "old", Change: increment},
+		{Kind: OpRead, ID: "old"},
+		{Kind: OpDelete, ID: "a"},
+		{Kind: OpCreate, Body: body("a", "p", 2)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.LSN != 2 {
+			t.Errorf("operation %d has LSN %d", i, r.LSN)
+		}
+	}
+	if n := field(t, results[3].Body, "n"); n != 3.0 {
+		t.Errorf("a read after two changes in the batch sees n = %v", n)
+	}
+	if results[1].ETag == results[2].ETag {
+		t.Error("two versions of one batch have one etag")
+	}
+	page := readPage(t, c, feed.Request{From: feed.Beginning(), MaxItems: 1})
+	if got := ids(t, page.Changes); got != "old:3, a:2" {
+		t.Errorf("latest versions: %s, want the batch on one page, each item once", got)
+	}
+	page = readPage(t, c, feed.Request{From: feed.After(`"1"`), Mode: feed.AllVersionsAndDeletes, MaxItems: 2})
+	if got := ids(t, page.Changes); got != "create a:1, replace old:2, replace old:3, delete a:1, create a:2" {
+		t.Errorf("all versions: %s", got)
+	}
+
+	boom := errors.New("boom")
+	for name, failing := range map[string]Operation{
+		"conflict":       {Kind: OpCreate, Body: body("a", "p", 9)},
+		"change":         {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { return nil, boom }},
+		"panic":          {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { panic(boom) }},
+		"other id":       {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { return body("x", "p", 1), nil }},
+		"other key":      {Kind: OpChange, ID: "a", Change: func([]byte) ([]byte, error) { return body("a", "x", 1), nil }},
+		"read of nobody": {Kind: OpRead, ID: "nobody"},
+	} {
+		_, err := c.Batch(ctx, pk, []Operation{{Kind: OpUpsert, Body: body("b", "p", 1)}, {Kind: OpDelete, ID: "old"}, failing})
+		var failed *BatchError
+		if !errors.As(err, &failed) || failed.Index != 2 {
+			t.Errorf("%s: %v, want the error of operation 2", name, err)
+		}
+		if name == "change" && !errors.Is(err, boom) {
+			t.Errorf("the change's own error became %v", err)
+		}
+	}
+	if page := readPage(t, c, feed.Request{From: feed.Beginning()}); ids(t, page.Changes) != "old:3, a:2" || page.End != 2 {
+		t.Errorf("failed batches left %s, end %d", ids(t, page.Changes), page.End)
+	}
+}
+
+func TestBatchLimits(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	many := make([]Operation, MaxBatchOperations+1)
+	for i := range many {
+		many[i] = Operation{Kind: OpUpsert, Body: body(fmt.Sprint(i), "p", i)}
+	}
+	var large *TooLargeError
+	if _, err := c.Batch(t.Context(), nil, many); !errors.As(err, &large) || large.Size != len(many) {
+		t.Errorf("%d operations: %v", len(many), err)
+	}
+	if _, err := c.Batch(t.Context(), nil, many[:MaxBatchOperations]); err != nil {
+		t.Errorf("%d operations: %v", MaxBatchOperations, err)
+	}
+	big := fmt.Appendf(nil, `{"id":"x","pk":"p","s":%q}`, strings.Repeat("x", MaxBatchSize*2/3))
+	if _, err := c.Batch(t.Context(), nil, []Operation{{Kind: OpUpsert, Body: big}, {Kind: OpUpsert, Body: big}}); !errors.As(err, &large) {
+		t.Errorf("a batch of %d bytes: %v", 2*len(big), err)
+	}
+	var bad *BadRequestError
+	if _, err := c.Batch(t.Context(), nil, nil); !errors.As(err, &bad) || bad.Kind != BadBatch {
+		t.Errorf("an empty batch: %v", err)
+	}
+	two := []Operation{{Kind: OpUpsert, Body: body("a", "p", 1)}, {Kind: OpUpsert, Body: body("a", "q", 1)}}
+	if _, err := c.Batch(t.Context(), nil, two); !errors.As(err, &bad) || bad.Kind != KeyMismatch {
+		t.Errorf("two logical partitions: %v", err)
+	}
+}
+
+// Keys that Hash V1 can't tell apart are logical partitions of their own all
+// the same.
+func TestItemsOfKeysWithOneHashStayApart(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{KeyVersion: HashV1, Partitions: 3})
+	long := strings.Repeat("k", 120)
+	for i, pk := range []string{long + "1", long + "2"} {
+		if _, err := c.Create(t.Context(), nil, body("a", pk, i), WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, pk := range []string{long + "1", long + "2"} {
+		key := feed.PartitionKey{pk}
+		if r, err := c.Read(t.Context(), key, "a", ReadOptions{}); err != nil || field(t, r.Body, "n") != float64(i) {
+			t.Errorf("read %d: %s, %v", i, r.Body, err)
+		}
+		if p := readPage(t, c, feed.Request{Key: key, From: feed.Beginning()}); ids(t, p.Changes) != fmt.Sprintf("a:%d", i) {
+			t.Errorf("the feed of key %d has %s", i, ids(t, p.Changes))
+		}
+		page, err := c.Items(t.Context(), ItemsRequest{Key: key})
+		if err != nil || len(page.Items) != 1 || field(t, page.Items[0].Body, "n") != float64(i) {
+			t.Errorf("the items of key %d: %v, %v", i, page.Items, err)
+		}
+	}
+}
+
+func TestItemsReturnsEachItemOnceWhateverHappensMeanwhile(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 2})
+	const n = 60
+	for i := range n {
+		upsert(t, c, fmt.Sprint(i), fmt.Sprint("p", i%7), i)
+	}
+	seen := map[any]int{}
+	token := ""
+	for round := 0; ; round++ {
+		page, err := c.Items(t.Context(), ItemsRequest{MaxItems: 7, Continuation: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range page.Items {
+			seen[field(t, item.Body, "id")]++
+			if field(t, item.Body, "_lsn") != nil {
+				t.Fatalf("an item shows its LSN: %s", item.Body)
+			}
+		}
+		if token = page.Continuation; token == "" {
+			break
+		}
+		upsert(t, c, fmt.Sprint(round), fmt.Sprint("p", round%7), -1) // moves it to the end of the log
+		if round == 2 {
+			if _, err := c.Split(t.Context(), "0", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range n {
+		if seen[fmt.Sprint(i)] != 1 {
+			t.Errorf("item %d was returned %d times", i, seen[fmt.Sprint(i)])
+		}
+	}
+	var bad *BadRequestError
+	if _, err := c.Items(t.Context(), ItemsRequest{Continuation: "{}"}); !errors.As(err, &bad) || bad.Kind != BadContinuation {
+		t.Errorf("a foreign continuation: %v", err)
+	}
+	var gone *feed.GoneError
+	if _, err := c.Items(t.Context(), ItemsRequest{Partition: "0"}); !errors.As(err, &gone) {
+		t.Errorf("items of a retired partition: %v", err)
+	}
+}
+
+func TestStoreComesBackAsItWas(t *testing.T) {
+	fs := vfs.NewMem()
+	open := func() *DB {
+		db, err := Open("data", Options{FS: fs, Memory: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	db := open()
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, db, ContainerProperties{Partitions: 2, KeyPaths: []string{"/pk", "/id"}, DefaultTTL: 1000, Retention: 1 << 40, Throughput: 1_000_000})
+	upsert(t, c, "a", "p", 1)
+	last := upsert(t, c, "b", "p", 2)
+	if _, err := c.Delete(t.Context(), feed.PartitionKey{"p", "b"}, "b", WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Split(t.Context(), last.Partition, ""); err != nil {
+		t.Fatal(err)
+	}
+	props, err := c.Properties(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity := c.Identity()
+	closeChecked(t, db)
+
+	db = open()
+	defer closeChecked(t, db)
+	if c, err = db.Container(t.Context(), "db", "c"); err != nil {
+		t.Fatal(err)
+	}
+	now, err := c.Properties(t.Context())
+	if err != nil || fmt.Sprint(now) != fmt.Sprint(props) || c.Identity() != identity {
+		t.Errorf("properties were %+v and are %+v, %v", props, now, err)
+	}
+	nowParts, err := c.Partitions(t.Context())
+	if err != nil || fmt.Sprint(nowParts) != fmt.Sprint(parts) {
+		t.Errorf("partitions were %v and are %v, %v", parts, nowParts, err)
+	}
+	// The delete took LSN 3, and no entry shows it.
+	if r := upsert(t, c, "c", "p", 3); r.LSN != 4 || field(t, r.Body, "_rid") == field(t, last.Body, "_rid") {
+		t.Errorf("the first write has LSN %d and rid %v", r.LSN, field(t, r.Body, "_rid"))
+	}
+}
+
+func TestNamesAreFreeAgainAndHandlesAreNot(t *testing.T) {
+	db := openEngine(t, Options{})
+	c := newContainer(t, db, ContainerProperties{})
+	upsert(t, c, "a", "p", 1)
+	if err := db.DeleteContainer(t.Context(), "db", "c"); err != nil {
+		t.Fatal(err)
+	}
+	again := newContainer(t, db, ContainerProperties{})
+	if _, err := c.Upsert(t.Context(), nil, body("a", "p", 1), WriteOptions{}); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("write by the handle of a deleted container: %v", err)
+	}
+	if _, err := db.Source(c).Identity(t.Context()); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("identity of a deleted container: %v", err)
+	}
+	if _, err := db.Source(c).Read(t.Context(), feed.Request{}); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("feed of a deleted container: %v", err)
+	}
+	if p := readPage(t, again, feed.Request{From: feed.Beginning()}); len(p.Changes) > 0 || c.Identity() == again.Identity() {
+		t.Errorf("the new container %v has %s of the old one %v", again.Identity(), ids(t, p.Changes), c.Identity())
+	}
+	if _, err := db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}}); !errors.Is(err, ErrConflict) {
+		t.Errorf("a second container of the name: %v", err)
+	}
+	if err := db.DeleteDatabase(t.Context(), "db"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.Properties(t.Context()); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("container of a deleted database: %v", err)
+	}
+	if _, err := db.Containers(t.Context(), "db"); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("containers of a deleted database: %v", err)
+	}
+}
+
+func TestReplaceContainerChangesSettingsOnly(t *testing.T) {
+	db := openEngine(t, Options{})
+	c := newContainer(t, db, ContainerProperties{})
+	before, err := c.Properties(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ReplaceContainer(t.Context(), "db", ContainerProperties{ID: "c", DefaultTTL: 7, Throughput: 100_000, ETag: before.ETag}); err != nil {
+		t.Fatal(err)
+	}
+	now, err := c.Properties(t.Context())
+	if err != nil || now.DefaultTTL != 7 || now.Throughput != 100_000 || now.RID != before.RID || now.ETag == before.ETag {
+		t.Errorf("%+v became %+v, %v", before, now, err)
+	}
+	if _, err := db.ReplaceContainer(t.Context(), "db", ContainerProperties{ID: "c", ETag: before.ETag}); !errors.Is(err, ErrPreconditionFailed) {
+		t.Errorf("replace of another version: %v", err)
+	}
+	for name, p := range map[string]ContainerProperties{
+		"key path": {ID: "c", KeyPaths: []string{"/other"}}, "key version": {ID: "c", KeyVersion: HashV1},
+		"ttl": {ID: "c", DefaultTTL: -2}, "retention": {ID: "c", Retention: -1}, "throughput": {ID: "c", Throughput: -1},
+	} {
+		var bad *BadRequestError
+		if _, err := db.ReplaceContainer(t.Context(), "db", p); !errors.As(err, &bad) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestClosedStoreSaysSo(t *testing.T) {
+	db, err := OpenMemory(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, db, ContainerProperties{})
+	for range 2 {
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, write := c.Upsert(t.Context(), nil, body("a", "p", 1), WriteOptions{})
+	_, read := c.Read(t.Context(), feed.PartitionKey{"p"}, "a", ReadOptions{})
+	_, page := db.Source(c).Read(t.Context(), feed.Request{})
+	_, list := db.Databases(t.Context())
+	for i, err := range []error{write, read, page, list, db.Check(t.Context())} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+func TestPageOverSeveralPartitionsIsInTheOrderOfLSNs(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 4})
+	want := ""
+	for n := range 12 {
+		upsert(t, c, fmt.Sprint(n), fmt.Sprintf("p%d", n%6), n)
+		if n > 0 {
+			want += ", "
+		}
+		want += fmt.Sprintf("%d:%d", n, n)
+	}
+	page, err := c.Feed(t.Context(), feed.Request{From: feed.Beginning()})
+	if err != nil || ids(t, page.Changes) != want || page.LSN != 12 || page.End != 12 || page.Continuation != `"12"` {
+		t.Fatalf("%s, LSN %d of %d, %v; want %s", ids(t, page.Changes), page.LSN, page.End, err, want)
+	}
+	parts, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A range that ends in the middle of a partition is served by that partition too, and by no other.
+	half := feed.Range{Min: parts[1].Range.Min, Max: parts[2].Range.Min + "80"}
+	page, err = c.Feed(t.Context(), feed.Request{Range: half, From: feed.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := []string{}
+	for _, p := range page.Served {
+		served = append(served, p.ID)
+	}
+	if !slices.Equal(served, []string{"1", "2"}) || page.LSN != page.End || page.End != max(page.Served[0].End, page.Served[1].End) {
+		t.Errorf("%v is served by %v up to %d of %d", half, page.Served, page.LSN, page.End)
+	}
+	// What names a partition is read as from a source.
+	var gone *feed.GoneError
+	if _, err := c.Split(t.Context(), "0", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Feed(t.Context(), feed.Request{Partition: parts[0]}); !errors.As(err, &gone) || gone.Partition != "0" {
+		t.Errorf("a retired partition: %v", err)
+	}
+	one, err := c.Feed(t.Context(), feed.Request{Partition: parts[1], From: feed.Beginning()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := readPage(t, c, feed.Request{Partition: parts[1], From: feed.Beginning()})
+	if ids(t, one.Changes) != ids(t, same.Changes) || one.LSN != same.LSN || one.SessionToken != same.SessionToken {
+		t.Errorf("of a partition Feed has %+v and the source %+v", one.Page, same)
+	}
+}
+
+// A reader of several partitions waits for all of them, and for what they are split into.
+func TestReadOfSeveralPartitionsWaitsForAChangeInAny(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openEngine(t, Options{})
+		c := newContainer(t, db, ContainerProperties{Partitions: 4})
+		parts, err := c.Partitions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		upper := feed.Range{Min: parts[2].Range.Min, Max: feed.MaxEPK}
+		inside, outside := "", ""
+		for n := 0; inside == "" || outside == ""; n++ {
+			pk := fmt.Sprint(n)
+			if lower, _ := c.hash.Prefix(mustComponents(t, pk)); upper.Holds(lower) {
+				inside = pk
+			} else {
+				outside = pk
+			}
+		}
+		type answer struct {
+			page FeedPage
+			err  error
+			took time.Duration
+		}
+		read := func(ctx context.Context, from feed.Start, wait time.Duration) <-chan answer {
+			ch := make(chan answer, 1)
+			start := time.Now()
+			go func() {
+				page, err := c.Feed(ctx, feed.Request{Range: upper, From: from, Wait: wait})
+				ch <- answer{page, err, time.Since(start)}
+			}()
+			synctest.Wait()
+			return ch
+		}
+		first := read(t.Context(), feed.Now(), time.Hour)
+		time.Sleep(time.Minute)
+		upsert(t, c, "o", outside, 1) // not in the range, and an end to no wait
+		if _, err := c.Split(t.Context(), "3", ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		upsert(t, c, "i", inside, 2)
+		a := <-first
+		if a.err != nil || ids(t, a.page.Changes) != "i:2" || a.took != 2*time.Minute {
+			t.Fatalf("%s, %v after %v", ids(t, a.page.Changes), a.err, a.took)
+		}
+		a = <-read(t.Context(), feed.After(a.page.Continuation), time.Minute)
+		if a.err != nil || len(a.page.Changes) != 0 || a.page.LSN != 2 || a.took != time.Minute {
+			t.Errorf("without a change: %+v, %v after %v", a.page, a.err, a.took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancelled := read(ctx, feed.Now(), time.Hour)
+		deleted := read(t.Context(), feed.Now(), time.Hour)
+		cancel()
+		if a := <-cancelled; !errors.Is(a.err, context.Canceled) {
+			t.Errorf("cancelled: %v", a.err)
+		}
+		if err := db.DeleteContainer(t.Context(), "db", "c"); err != nil {
+			t.Fatal(err)
+		}
+		if a := <-deleted; !errors.Is(a.err, feed.ErrNotFound) || a.took != 0 {
+			t.Errorf("the container was deleted: %v after %v", a.err, a.took)
+		}
+	})
+}
+
+func TestPositionBeforeATimeLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3, Retention: time.Hour})
+		at := []time.Time{}
+		for n := range 6 {
+			at = append(at, upsert(t, c, fmt.Sprint(n), fmt.Sprint(n), n).Modified)
+			time.Sleep(700 * time.Millisecond) // so that some share a second
+		}
+		end := at[5].Add(time.Hour)
+		for _, when := range append(slices.Clone(at), at[0].Add(-time.Hour), end) {
+			p, err := c.FeedBefore(t.Context(), feed.Request{}, when.Add(300*time.Millisecond))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := slices.IndexFunc(at, func(t time.Time) bool { return !t.Before(when) })
+			if when.Equal(end) {
+				want = 6
+			}
+			if p.LSN != int64(want) || p.End != 6 || len(p.Served) != 3 || len(p.Changes) != 0 {
+				t.Errorf("before %v: LSN %d, want %d: %+v", when, p.LSN, want, p)
+			}
+		}
+		_, err := c.FeedBefore(t.Context(), feed.Request{Mode: feed.AllVersionsAndDeletes}, end)
+		if !errors.Is(err, feed.ErrUnsupported) {
+			t.Errorf("all versions mode: %v", err)
+		}
+		var gone *feed.GoneError
+		if _, err := c.FeedBefore(t.Context(), feed.Request{Partition: feed.Partition{ID: "9"}}, end); !errors.As(err, &gone) {
+			t.Errorf("a partition that isn't there: %v", err)
+		}
+	})
+}
+
+// BenchmarkFeed is the cost of one change on a page of 100 from containers of different numbers of
+// partitions, each with 20,000 documents of 1 KB, and of a read that finds nothing.
+func BenchmarkFeed(b *testing.B) {
+	for _, partitions := range []int{1, 20, 200} {
+		db, c := benchmarkItems(b, partitions)
+		b.Run(fmt.Sprintf("partitions=%d", partitions), func(b *testing.B) {
+			b.ReportAllocs()
+			for n, from := 0, feed.Beginning(); n < b.N; {
+				page, err := c.Feed(b.Context(), feed.Request{From: from})
+				if err != nil {
+					b.Fatal(err)
+				}
+				n += len(page.Changes)
+				if from = feed.After(page.Continuation); len(page.Changes) == 0 {
+					from = feed.Beginning()
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("partitions=%d,idle", partitions), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.Feed(b.Context(), feed.Request{From: feed.Now()}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		if err := db.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

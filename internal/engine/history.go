@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// cutoff is the first second that a container's retention still covers.
+func (p *ContainerProperties) cutoff(now int64) int64 { return now - int64(p.Retention/time.Second) }
+
+// trimmed is the LSN up to which versions may be missing from the scope; nothing is
+// missing in latest version mode. What is missing elsewhere in the partition doesn't
+// count: after a merge, who follows the range of one of the two may be at an LSN
+// that is long past in the other.
+func (w *walk) trimmed() int64 {
+	lsn := int64(0)
+	if w.space != spaceVersions {
+		return lsn
+	}
+	for _, n := range w.part.segments {
+		if s := w.meta.segments[n]; s.keys().Overlaps(w.scope.keys) {
+			lsn = max(lsn, s.Trimmed)
+		}
+	}
+	for _, l := range w.part.losses {
+		if l.keys().Overlaps(w.scope.keys) {
+			lsn = max(lsn, l.LSN)
+		}
+	}
+	return lsn
+}
+
+// loss says that versions up to an LSN were cut off in a range of keys.
+type loss struct {
+	Min string `json:"min"`
+	Max string `json:"max"`
+	LSN int64  `json:"lsn"`
+}
+
+func (l loss) keys() feed.Range { return feed.Range{Min: l.Min, Max: l.Max} }
+
+// addLoss adds a loss to others. They stay disjoint and in the order of their
+// ranges, and neighbours with one LSN become one, so that they don't grow with every split.
+func addLoss(losses []loss, keys feed.Range, lsn int64) []loss {
+	if keys.IsEmpty() || lsn == 0 {
+		return losses
+	}
+	losses = append(slices.Clone(losses), loss{keys.Min, keys.Max, lsn})
+	var borders []string
+	for _, l := range losses {
+		borders = append(borders, l.Min, l.Max)
+	}
+	slices.Sort(borders)
+	borders = slices.Compact(borders)
+	var out []loss
+	for i, from := range borders[:len(borders)-1] {
+		piece := loss{Min: from, Max: borders[i+1]}
+		for _, l := range losses {
+			if l.keys().Holds(from) {
+				piece.LSN = max(piece.LSN, l.LSN)
+			}
+		}
+		switch n := len(out); {
+		case piece.LSN == 0:
+		case n > 0 && out[n-1].Max == piece.Min && out[n-1].LSN == piece.LSN:
+			out[n-1].Max = piece.Max
+		default:
+			out = append(out, piece)
+		}
+	}
+	return out
+}
+
+// historyLost tells that the position is past the retention, and where the
+// feed begins now.
+func (w *walk) historyLost(end int64) error {
+	oldest, err := w.c.before(w.v, spaceVersions, w.meta, w.part, w.cutoff, end)
+	if err != nil {
+		return err
+	}
+	return &feed.HistoryLostError{
+		Reason: "versions are kept for " + w.retention.String() + ", and some after the position are older",
+		Oldest: continuation(max(oldest, w.trimmed())),
+	}
+}
+
+// before returns the LSN behind which a partition's entries have a _ts of ts or
+// later: end, when there are none. _ts never goes back, so the log is in its
+// order too and can be searched by halving.
+func (c *Container) before(v *view, space byte, m *meta, p *partition, ts, end int64) (int64, error) {
+	first := end
+	for _, n := range p.segments {
+		lsn, found, err := c.firstAt(v.snap, space, n, m.segments[n], ts)
+		if err != nil {
+			return 0, c.db.fault(err)
+		}
+		if found {
+			first = min(first, lsn-1)
+		}
+	}
+	return first, nil
+}
+
+// firstAt returns the LSN of a segment's first entry whose _ts is ts or later.
+func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segment, ts int64) (lsn int64, found bool, err error) {
+	lower, upper := logBounds(space, c.number, number, s.From, maxLSN)
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	if !it.Last() {
+		return 0, false, it.Error()
+	}
+	// Entries below low are too old; from high on they are not, or there are none.
+	low, high := s.From+1, logLSN(it.Key())+1
+	key := make([]byte, 0, logKeySize)
+	for low < high {
+		mid := low + (high-low)/2
+		key = appendLogKey(key[:0], space, c.number, number, mid, 0)
+		if !it.SeekGE(key) {
+			if err := it.Error(); err != nil {
+				return 0, false, err
+			}
+			high = mid
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return 0, false, err
+		}
+		t, err := entryTime(space, value)
+		if err != nil {
+			return 0, false, err
+		}
+		if at := logLSN(it.Key()); t >= ts {
+			lsn, found = at, true
+			high = mid
+		} else {
+			low = at + 1
+		}
+	}
+	return lsn, found, nil
+}
+
+// entryTime reads the _ts of an entry of either log.
+func entryTime(space byte, value []byte) (int64, error) {
+	at := 0
+	if space == spaceVersions {
+		at = 2
+	}
+	if len(value) < at+8 {
+		return 0, corrupt("a log entry has %d bytes", len(value))
+	}
+	return int64(binary.BigEndian.Uint64(value[at:])), nil
+}
+
+// setRetention changes how long versions are kept.
+func (g *group) setRetention(l *ledger, m *meta, d time.Duration) error {
+	was := m.props.Retention
+	m.props.Retention = d
+	switch {
+	case was == 0 && d > 0:
+		// What was written before was not kept: the feed begins here.
+		for i, p := range m.partitions {
+			for _, n := range p.segments {
+				s := m.segments[n]
+				s.Trimmed = s.To
+				if n == p.number {
+					s.Trimmed = l.ends[i]
+				}
+				m.segments[n] = s
+			}
+		}
+	case was > 0 && d == 0:
+		prefix := appendContainerKey(nil, spaceVersions, l.c.number)
+		return g.batch.DeleteRange(prefix, successor(prefix), nil)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// indexed is an item's entry in the index. Its slices are valid during the visit only.
+type indexed struct {
+	entry
+	// key is the whole key, and rest what follows the container in it: the point and the id.
+	key, rest []byte
+	// at is where the id begins in rest.
+	at int
+}
+
+func (i *indexed) pointBytes() []byte { return i.rest[:i.at] }
+func (i *indexed) id() []byte         { return i.rest[i.at:] }
+
+// walkIndex visits the items of a scope in the order of (effective partition key, id), expired ones too,
+// from the position from on (point and id; empty: from the start) until visit returns false or
+// an error, which is returned as it is. Unless stretches is nil, what lies outside of them is skipped at no cost; they are in order and
+// apart, and bounded, and say what follows the container in index keys. No document is read.
+func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, stretches []stretch, from []byte, visit func(*indexed) (bool, error)) (err error) {
+	lower, upper := c.indexBounds(sc)
+	base := lower[:containerKeySize:containerKeySize]
+	if first := append(base, from...); bytes.Compare(first, lower) > 0 {
+		lower = first
+	}
+	if bytes.Compare(lower, upper) >= 0 {
+		return nil
+	}
+	it, err := v.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return c.db.fault(err)
+	}
+	defer func() {
+		if cerr := it.Close(); err == nil && cerr != nil {
+			err = c.db.fault(cerr)
+		}
+	}()
+	w := indexWalk{ctx: ctx, c: c, sc: sc, it: it, visit: visit}
+	if stretches == nil {
+		_, err = w.run(it.First(), upper)
+		return err
+	}
+	for n, s := range stretches {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		from, to := append(base, s.lower...), append(base, s.upper...)
+		if bytes.Compare(to, lower) <= 0 {
+			continue
+		}
+		if bytes.Compare(from, upper) >= 0 {
+			break
+		}
+		if more, err := w.run(it.SeekGE(from), to); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexWalk is a walk over the index.
+type indexWalk struct {
+	ctx   context.Context //nolint:containedctx // the walk lives within one call
+	c     *Container
+	sc    *scope
+	it    *pebble.Iterator
+	visit func(*indexed) (bool, error)
+	// i is what visit gets: it escapes, so there is one for all.
+	i       indexed
+	visited int
+}
+
+// run visits what is before upper; more is false when nothing behind it is to be visited.
+func (w *indexWalk) run(ok bool, upper []byte) (more bool, err error) {
+	for ; ok; ok = w.it.Next() {
+		if w.visited++; w.visited%checkEvery == 0 && w.ctx.Err() != nil {
+			return false, w.ctx.Err()
+		}
+		if bytes.Compare(w.it.Key(), upper) >= 0 {
+			return true, nil
+		}
+		if w.i, err = readIndexed(w.it); err != nil {
+			return false, w.c.db.fault(err)
+		}
+		key := w.c.hash.EPK(w.i.pointBytes())
+		if bytes.Compare(key, w.sc.upper) >= 0 {
+			return false, nil // points sort as their EPKs do
+		}
+		if bytes.Compare(key, w.sc.lower) < 0 || w.sc.point != nil && !bytes.Equal(w.sc.point, w.i.pointBytes()) {
+			continue
+		}
+		if more, err := w.visit(&w.i); err != nil || !more {
+			return false, err
+		}
+	}
+	if err := w.it.Error(); err != nil {
+		return false, w.c.db.fault(err)
+	}
+	return true, nil
+}
+
+// indexBounds are the keys of the index between which a scope's items are. Not all that is there is in it,
+// unless the scope has a full key.
+func (c *Container) indexBounds(sc *scope) (lower, upper []byte) {
+	base := appendContainerKey(nil, spaceIndex, c.number)
+	if sc.point == nil {
+		return append(bytes.Clone(base), sc.lower...), successor(base)
+	}
+	// No point is a prefix of another one.
+	lower = append(base, sc.point...)
+	return lower, successor(lower)
+}
+
+// readIndexed reads the entry that an iterator stands on.
+func readIndexed(it *pebble.Iterator) (indexed, error) {
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return indexed{}, err
+	}
+	e, err := decodeEntry(value)
+	if err != nil {
+		return indexed{}, err
+	}
+	key := it.Key()
+	if len(key) < containerKeySize+int(e.point) {
+		return indexed{}, corrupt("index entry %x has a point of %d bytes", key, e.point)
+	}
+	return indexed{entry: e, key: key, rest: key[containerKeySize:], at: int(e.point)}, nil
+}

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+func TestPageOfItemsEndsForItsTimeAndGoesOn(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 2})
+	const items = 3 * clockEvery
+	for n := range items {
+		upsert(t, c, fmt.Sprintf("%03d", n), fmt.Sprint(n), n)
+	}
+	// No time at all: each page has what is looked at until the first look at the clock.
+	r := ItemsRequest{MaxTime: 1, MaxItems: 1000, IDPrefix: "00"}
+	found, pages := 0, 0
+	for ; pages == 0 || r.Continuation != ""; pages++ {
+		page, err := c.Items(t.Context(), r)
+		if err != nil || pages > items {
+			t.Fatalf("page %d: %v", pages, err)
+		}
+		if r.Continuation != "" && page.Continuation == r.Continuation {
+			t.Fatalf("page %d goes on where it began, at %q", pages, page.Continuation)
+		}
+		found += len(page.Items)
+		r.Continuation = page.Continuation
+	}
+	if found != 10 || pages < 3 {
+		t.Errorf("%d items on %d pages, want 10 on 3 or more", found, pages)
+	}
+}
+
+func TestIDPrefixReadsOnlyDocumentsOfIt(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3})
+	large := strings.Repeat("x", 100_000)
+	for n := range 20 {
+		doc := fmt.Appendf(nil, `{"id":"doc%d","pk":"p%d","n":%d,"t":%q}`, n, n%2, n, large)
+		if _, err := c.Upsert(t.Context(), nil, doc, WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 6 {
+		upsert(t, c, fmt.Sprintf("lease.%d", n), fmt.Sprintf("p%d", n%2), n)
+	}
+	for _, k := range []struct {
+		key    feed.PartitionKey
+		prefix string
+		want   int
+	}{
+		{nil, "lease.", 6},
+		{feed.PartitionKey{"p1"}, "lease.", 3},
+		{feed.PartitionKey{"p1"}, "lease.3", 1},
+		{feed.PartitionKey{"p1"}, "lease.2", 0},
+		{nil, "leasex", 0},
+		{feed.PartitionKey{"p1"}, "\xf4\x8f\xbf\xbf", 0}, // behind all ids
+	} {
+		page, err := c.Items(t.Context(), ItemsRequest{Key: k.key, IDPrefix: k.prefix})
+		if err != nil || len(page.Items) != k.want || page.Continuation != "" {
+			t.Errorf("%v %q: %d items, continuation %q, %v; want %d", k.key, k.prefix, len(page.Items), page.Continuation, err, k.want)
+		}
+		if page.Charge > pageCharge(k.want*1000) {
+			t.Errorf("%v %q costs %v RU: documents without the prefix were read", k.key, k.prefix, page.Charge)
+		}
+		served := 3
+		if k.key != nil {
+			served = 1
+		}
+		if len(page.Served) != served {
+			t.Errorf("%v %q is served by %v, want %d partitions", k.key, k.prefix, page.Served, served)
+		}
+	}
+}
+
+func TestVisitEndsWithTheErrorOfTheCaller(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	upsert(t, c, "a", "p", 1)
+	upsert(t, c, "b", "p", 2)
+	enough := errors.New("enough")
+	n := 0
+	_, err := c.VisitItems(t.Context(), ItemsRequest{}, func(*VisitedItem) (bool, error) {
+		n++
+		return true, enough
+	})
+	if err != enough || n != 1 { //nolint:errorlint // as it is, not wrapped
+		t.Errorf("%v after %d items", err, n)
+	}
+	// Closing the store at the end of the test waits for all views: a panic must not keep one.
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic of a visit is swallowed")
+			}
+		}()
+		_, _ = c.VisitItems(t.Context(), ItemsRequest{}, func(*VisitedItem) (bool, error) { panic("visit") })
+	}()
+	var gone *feed.GoneError
+	if _, err := c.VisitItems(t.Context(), ItemsRequest{Partition: "7"}, nil); !errors.As(err, &gone) {
+		t.Errorf("a partition that isn't there: %v", err)
+	}
+	if _, err := c.Items(t.Context(), ItemsRequest{Continuation: "?"}); !errors.As(err, new(*BadRequestError)) {
+		t.Errorf("a continuation that isn't one: %v", err)
+	}
+}
+
+// BenchmarkItems is the cost of one document of 1 KB: in a visit, on pages of 100, and of one that the prefix
+// of the id rules out.
+func BenchmarkItems(b *testing.B) {
+	db, c := benchmarkItems(b, 4)
+	scan := func(b *testing.B, r ItemsRequest, read func(ItemsRequest) (int, string)) {
+		b.ReportAllocs()
+		for n := 0; n < b.N; {
+			count, next := read(r)
+			if n += count; next == "" && count == 0 {
+				n += benchmarkDocuments
+			}
+			r.Continuation = next
+		}
+	}
+	b.Run("visit", func(b *testing.B) {
+		scan(b, ItemsRequest{MaxItems: 1000}, func(r ItemsRequest) (n int, next string) {
+			page, err := c.VisitItems(b.Context(), r, func(*VisitedItem) (bool, error) {
+				n++
+				return true, nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return n, page.Continuation
+		})
+	})
+	for _, prefix := range []string{"", "none"} {
+		b.Run("pages,prefix="+prefix, func(b *testing.B) {
+			scan(b, ItemsRequest{IDPrefix: prefix}, func(r ItemsRequest) (int, string) {
+				page, err := c.Items(b.Context(), r)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return len(page.Items), page.Continuation
+			})
+		})
+	}
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

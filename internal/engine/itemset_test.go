@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// manyKeys is a container with 40 keys of 10 items each.
+func manyKeys(t *testing.T) *Container {
+	t.Helper()
+	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3})
+	for n := range 400 {
+		upsert(t, c, fmt.Sprintf("i%d", n/40), fmt.Sprintf("k%02d", n%40), n)
+	}
+	return c
+}
+
+// What lies outside of sets with keys isn't looked at, not even in the index.
+func TestSetsWithKeysLeaveTheRestOfTheIndexAlone(t *testing.T) {
+	c := manyKeys(t)
+	for _, test := range []struct {
+		name string
+		sets []ItemSet
+		want string
+	}{
+		{"one item", []ItemSet{WithID(feed.PartitionKey{"k07"}, "i3")}, "k07/i3"},
+		{"no such item", []ItemSet{WithID(feed.PartitionKey{"k07"}, "j")}, ""},
+		{"a range of ids", []ItemSet{{Key: feed.PartitionKey{"k01"}, From: "i2", To: "i5"}}, "k01/i2 k01/i3 k01/i4"},
+		{"overlapping", []ItemSet{{Key: feed.PartitionKey{"k01"}, From: "i8"}, WithID(feed.PartitionKey{"k01"}, "i9"), WithID(feed.PartitionKey{"k01"}, "i0")}, "k01/i0 k01/i8 k01/i9"},
+		{"an empty range", []ItemSet{{Key: feed.PartitionKey{"k01"}, From: "i5", To: "i5"}}, ""},
+		{"no set", []ItemSet{}, ""},
+	} {
+		sets, err := c.newItemSets(test.sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, s, err := c.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc, err := c.newScope(feed.Range{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		err = c.walkIndex(t.Context(), v, &sc, sets.stretches(), nil, func(i *indexed) (bool, error) {
+			body, err := c.fetch(v.snap, nil, i.entry, i.pointBytes())
+			if err != nil {
+				return false, err
+			}
+			got = append(got, fmt.Sprintf("%s/%s", field(t, body, "pk"), i.id()))
+			return true, nil
+		})
+		v.release()
+		if err != nil || s == nil || strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %v, %v; want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+// Sets without a key are found in the index, and only their documents are read.
+func TestSetsOfIDsReadOnlyTheirDocuments(t *testing.T) {
+	c := manyKeys(t)
+	read := func(sets ...ItemSet) (ids []string) {
+		_, err := c.VisitItems(t.Context(), ItemsRequest{Sets: sets}, func(v *VisitedItem) (bool, error) {
+			ids = append(ids, string(v.ID))
+			return true, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	if ids := read(ItemSet{From: "i3", To: "i4"}); len(ids) != 40 || ids[0] != "i3" || ids[39] != "i3" {
+		t.Errorf("%d items of one id: %v", len(ids), ids)
+	}
+	// Beside a set with a key.
+	if ids := read(WithID(nil, "i3"), ItemSet{Key: feed.PartitionKey{"k00"}, From: "i3"}); len(ids) != 46 || ids[40] != "i4" {
+		t.Errorf("%d items: %v", len(ids), ids)
+	}
+}
+
+// Who counts items needs no document; expired ones don't count.
+func TestIndexOnlyVisitsReadNoDocument(t *testing.T) {
+	synctest.Test(t, testIndexOnlyVisits)
+}
+
+func testIndexOnlyVisits(t *testing.T) {
+	c := newContainer(t, openEngine(t, Options{PurgeInterval: -1}), ContainerProperties{Partitions: 2, DefaultTTL: -1})
+	for n := range 100 {
+		upsert(t, c, fmt.Sprint(n), fmt.Sprint(n%7), n)
+	}
+	count := func(r ItemsRequest) (n int, charge float64) {
+		r.IndexOnly = true
+		page, err := c.VisitItems(t.Context(), r, func(v *VisitedItem) (bool, error) {
+			if v.Body != nil || len(v.ID) == 0 {
+				t.Errorf("a visit of %q shows %q", v.ID, v.Body)
+			}
+			n++
+			return true, nil
+		})
+		if err != nil || page.Continuation != "" {
+			t.Fatal(page.Continuation, err)
+		}
+		return n, page.Charge
+	}
+	all, charge := count(ItemsRequest{})
+	if all != 100 {
+		t.Errorf("%d items", all)
+	}
+	if full, err := c.Items(t.Context(), ItemsRequest{MaxItems: 1000}); err != nil || charge >= full.Charge || charge <= pageCharge(0) {
+		t.Errorf("a count costs %v RU, and the documents %v, %v", charge, full.Charge, err)
+	}
+	if n, _ := count(ItemsRequest{Sets: []ItemSet{{Key: feed.PartitionKey{"3"}}}}); n != 14 {
+		t.Errorf("%d items of a key", n)
+	}
+	gone := []byte(`{"id":"gone","pk":"3","ttl":1}`)
+	if _, err := c.Upsert(t.Context(), nil, gone, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Second)
+	if n, _ := count(ItemsRequest{}); n != 100 {
+		t.Errorf("%d items with one that is expired", n)
+	}
+}
+
+func TestSetsNeedFullKeys(t *testing.T) {
+	c := manyKeys(t)
+	_, err := c.Items(t.Context(), ItemsRequest{Sets: []ItemSet{{Key: feed.PartitionKey{"a", "b"}}}})
+	if bad := (*BadRequestError)(nil); !errors.As(err, &bad) || bad.Kind != KeyMismatch {
+		t.Errorf("a key of two components: %v", err)
+	}
+}

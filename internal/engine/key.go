@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
+)
+
+// Limits of keys.
+const (
+	// MaxKeyPaths is how many partition key paths a container has at most.
+	MaxKeyPaths = 3
+	// MaxKeySize is the size in bytes of all components of a partition key
+	// together: strings in UTF-8, numbers 8, others 1.
+	MaxKeySize = 2 << 10
+)
+
+// keyPaths are a container's partition key paths, parsed: 1 to 3 of them, each
+// the names from the document's top to the component.
+type keyPaths [][]string
+
+// parseKeyPaths reads paths such as /a, /a/b and /"quoted name"/x, of which the
+// quoted form is a JSON string. Refused with BadProperties: no path or more
+// than three, an empty name, a path that leads to or through the end of another
+// one, and a system property.
+func parseKeyPaths(paths []string) (keyPaths, error) {
+	if len(paths) == 0 || len(paths) > MaxKeyPaths {
+		return nil, badRequest(BadProperties, "a container has 1 to %d partition key paths, not %d", MaxKeyPaths, len(paths))
+	}
+	parsed := make(keyPaths, len(paths))
+	for i, path := range paths {
+		names, err := parsePath("partition key path", path)
+		if err != nil {
+			return nil, err
+		}
+		for j, other := range parsed[:i] {
+			n := min(len(names), len(other))
+			if slices.Equal(names[:n], other[:n]) {
+				return nil, badRequest(BadProperties, "partition key path %s overlaps %s", path, paths[j])
+			}
+		}
+		parsed[i] = names
+	}
+	return parsed, nil
+}
+
+// parsePath reads the names of a path. what names the kind of path in errors.
+func parsePath(what, path string) ([]string, error) {
+	var names []string
+	for rest := path; rest != ""; {
+		if rest[0] != '/' {
+			return nil, badRequest(BadProperties, "%s %q: each name begins with a slash", what, path)
+		}
+		rest = rest[1:]
+		var name string
+		if strings.HasPrefix(rest, `"`) {
+			s := jsonscan.New([]byte(rest), MaxDepth)
+			t, err := s.Text()
+			if err != nil {
+				return nil, badRequest(BadProperties, "%s %q: the quoted name is no JSON string", what, path)
+			}
+			name, rest = t.String(), rest[s.Offset():]
+		} else {
+			end := strings.IndexByte(rest, '/')
+			if end < 0 {
+				end = len(rest)
+			}
+			name, rest = rest[:end], rest[end:]
+		}
+		if name == "" || !utf8.ValidString(name) {
+			return nil, badRequest(BadProperties, "%s %q: a name is empty or not UTF-8", what, path)
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 || len(names) >= MaxDepth {
+		return nil, badRequest(BadProperties, "%s %q: it has %d names", what, path, len(names))
+	}
+	if slices.Contains(systemNames[:], names[0]) {
+		return nil, badRequest(BadProperties, "%s %q: a system property can't be part of a key", what, path)
+	}
+	return names, nil
+}
+
+// keyComponents converts a key as callers give it; a number of any Go type
+// becomes a float64. Refused: another type, a text that is not UTF-8, a NaN or an
+// infinity (BadKey), and more than MaxKeySize (*TooLargeError). It doesn't judge how many components
+// there are.
+func keyComponents(k feed.PartitionKey) ([]epk.Component, error) {
+	components := make([]epk.Component, len(k))
+	for i, v := range k {
+		c, err := keyComponent(v)
+		if err != nil {
+			return nil, err
+		}
+		components[i] = c
+	}
+	return components, checkKeySize(components)
+}
+
+func keyComponent(v any) (epk.Component, error) {
+	switch v := v.(type) {
+	case nil:
+		return epk.Component{Kind: epk.Null}, nil
+	case bool:
+		return epk.OfBool(v), nil
+	case string:
+		if !utf8.ValidString(v) {
+			return epk.Component{}, badRequest(BadKey, "%q is not UTF-8", v)
+		}
+		return epk.OfString(v), nil
+	case json.Number:
+		f, err := strconv.ParseFloat(string(v), 64)
+		if err != nil {
+			return epk.Component{}, badRequest(BadKey, "%s is no number within the range of a float64", v)
+		}
+		return numberComponent(f)
+	case float64:
+		return numberComponent(v)
+	case float32:
+		return numberComponent(float64(v))
+	case int:
+		return epk.OfNumber(float64(v)), nil
+	case int8:
+		return epk.OfNumber(float64(v)), nil
+	case int16:
+		return epk.OfNumber(float64(v)), nil
+	case int32:
+		return epk.OfNumber(float64(v)), nil
+	case int64:
+		return epk.OfNumber(float64(v)), nil
+	case uint:
+		return epk.OfNumber(float64(v)), nil
+	case uint8:
+		return epk.OfNumber(float64(v)), nil
+	case uint16:
+		return epk.OfNumber(float64(v)), nil
+	case uint32:
+		return epk.OfNumber(float64(v)), nil
+	case uint64:
+		return epk.OfNumber(float64(v)), nil
+	}
+	if v == any(feed.Undefined) {
+		return epk.Component{}, nil
+	}
+	return epk.Component{}, badRequest(BadKey, "a value of type %T can't be a component of a partition key", v)
+}
+
+func numberComponent(f float64) (epk.Component, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return epk.Component{}, badRequest(BadKey, "%v can't be a component of a partition key", f)
+	}
+	return epk.OfNumber(f), nil
+}
+
+// checkKeySize judges a key by MaxKeySize.
+func checkKeySize(components []epk.Component) error {
+	size := 0
+	for _, c := range components {
+		switch c.Kind {
+		case epk.String:
+			size += len(c.Text)
+		case epk.Number:
+			size += 8
+		case epk.Undefined, epk.Null, epk.False, epk.True:
+			size++
+		}
+	}
+	if size > MaxKeySize {
+		return &TooLargeError{What: "partition key", Size: size, Limit: MaxKeySize}
+	}
+	return nil
+}
+
+// partitionKey is the reverse of keyComponents.
+func partitionKey(components []epk.Component) feed.PartitionKey {
+	k := make(feed.PartitionKey, len(components))
+	for i, c := range components {
+		switch c.Kind {
+		case epk.Null:
+			k[i] = nil
+		case epk.False, epk.True:
+			k[i] = c.Kind == epk.True
+		case epk.Number:
+			k[i] = c.Number
+		case epk.String:
+			k[i] = c.Text
+		case epk.Undefined:
+			k[i] = feed.Undefined
+		}
+	}
+	return k
+}
+
+// fullKey converts k, which needs a component for each path (KeyMismatch).
+func (p keyPaths) fullKey(k feed.PartitionKey) ([]epk.Component, error) {
+	if len(k) != len(p) {
+		return nil, badRequest(KeyMismatch, "the key %s has %d components, and the container has %d key paths", k, len(k), len(p))
+	}
+	return keyComponents(k)
+}
+
+// matchKey reports whether the key in a document is the given one; nil stands for
+// whatever is in the document. Its error is a KeyMismatch that names both.
+func (p keyPaths) matchKey(given feed.PartitionKey, d *document) error {
+	if given == nil {
+		return nil
+	}
+	components, err := p.fullKey(given)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(components, d.components()) {
+		return badRequest(KeyMismatch, "the key %s was given, and the document %q has %s", given, d.id, partitionKey(d.components()))
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// The key spaces, each named by the first byte of its keys. FORMAT.md describes
+// keys and values. All integers in keys are big-endian, so that bytes sort as
+// numbers do.
+const (
+	spaceNumbers   = 'N' // the numbers to give next
+	spaceDatabase  = 'D' // database
+	spaceContainer = 'C' // container, its partitions and segments
+	spacePartition = 'P' // container, partition -> counters
+	spaceIndex     = 'I' // container, point, id -> entry
+	spaceLog       = 'L' // container, segment, LSN, ordinal, point -> document
+	spaceVersions  = 'A' // the same -> version with its previous image
+	spaceRecord    = 'R' // database, then a number or a name -> the caller's own text
+	spaceUnique    = 'U' // container, point, unique key, digest, id -> length of the point
+)
+
+const (
+	containerKeySize = 5                    // space, container
+	segmentKeySize   = containerKeySize + 4 // and segment
+	logKeySize       = segmentKeySize + 10  // and LSN, ordinal; then comes the point
+	logHeaderSize    = 12                   // ts u64, ttl i32, before the document in a log value
+	entrySize        = 36
+	countersSize     = 20
+)
+
+// appendContainerKey begins every key that belongs to a container.
+func appendContainerKey(dst []byte, space byte, container uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, space), container)
+}
+
+func databaseKey(number uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{spaceDatabase}, number)
+}
+
+func containerKey(number uint32) []byte {
+	return appendContainerKey(nil, spaceContainer, number)
+}
+
+func partitionKeyOf(container, partition uint32) []byte {
+	return binary.BigEndian.AppendUint32(appendContainerKey(nil, spacePartition, container), partition)
+}
+
+// appendLogKey appends the key of a log entry up to its point.
+func appendLogKey(dst []byte, space byte, container, segment uint32, lsn int64, ordinal uint16) []byte {
+	dst = appendContainerKey(dst, space, container)
+	dst = binary.BigEndian.AppendUint32(dst, segment)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(lsn))
+	return binary.BigEndian.AppendUint16(dst, ordinal)
+}
+
+// logBounds returns the keys of a segment's entries with from < LSN <= to.
+func logBounds(space byte, container, segment uint32, from, to int64) (lower, upper []byte) {
+	buf := make([]byte, 0, 2*(segmentKeySize+8))
+	buf = appendContainerKey(buf, space, container)
+	buf = binary.BigEndian.AppendUint32(buf, segment)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(from+1))
+	n := len(buf)
+	buf = appendContainerKey(buf, space, container)
+	if to == maxLSN {
+		buf = binary.BigEndian.AppendUint32(buf, segment+1)
+	} else {
+		buf = binary.BigEndian.AppendUint32(buf, segment)
+		buf = binary.BigEndian.AppendUint64(buf, uint64(to+1))
+	}
+	return buf[:n:n], buf[n:]
+}
+
+// maxLSN stands for "no upper bound".
+const maxLSN = int64(1<<63 - 1)
+
+func logLSN(key []byte) int64      { return int64(binary.BigEndian.Uint64(key[segmentKeySize:])) }
+func logOrdinal(key []byte) uint16 { return binary.BigEndian.Uint16(key[segmentKeySize+8:]) }
+func logPoint(key []byte) []byte   { return key[logKeySize:] }
+
+// logHeader reads what stands before the document in a log value.
+func logHeader(value []byte) (ts int64, ttl int32) {
+	return int64(binary.BigEndian.Uint64(value)), int32(binary.BigEndian.Uint32(value[8:]))
+}
+
+func putLogHeader(value []byte, ts int64, ttl int32) {
+	binary.BigEndian.PutUint64(value, uint64(ts))
+	binary.BigEndian.PutUint32(value[8:], uint32(ttl))
+}
+
+// entry is what the index says of an item: where its document is, and what must
+// be known without reading it.
+type entry struct {
+	stamp
+	segment uint32
+	// point is the length of the point in the index key; the id follows it.
+	point uint16
+	// size is that of the stored document, and ttl its own time to live.
+	size uint32
+	ttl  int32
+}
+
+func (e *entry) encode() (b [entrySize]byte) {
+	binary.BigEndian.PutUint64(b[0:], uint64(e.lsn))
+	binary.BigEndian.PutUint64(b[8:], uint64(e.ts))
+	binary.BigEndian.PutUint32(b[16:], e.segment)
+	binary.BigEndian.PutUint32(b[20:], e.number)
+	binary.BigEndian.PutUint32(b[24:], e.size)
+	binary.BigEndian.PutUint32(b[28:], uint32(e.ttl))
+	binary.BigEndian.PutUint16(b[32:], e.ordinal)
+	binary.BigEndian.PutUint16(b[34:], e.point)
+	return b
+}
+
+func decodeEntry(b []byte) (e entry, err error) {
+	if len(b) != entrySize {
+		return e, corrupt("an index entry has %d bytes, not %d", len(b), entrySize)
+	}
+	e.lsn = int64(binary.BigEndian.Uint64(b[0:]))
+	e.ts = int64(binary.BigEndian.Uint64(b[8:]))
+	e.segment = binary.BigEndian.Uint32(b[16:])
+	e.number = binary.BigEndian.Uint32(b[20:])
+	e.size = binary.BigEndian.Uint32(b[24:])
+	e.ttl = int32(binary.BigEndian.Uint32(b[28:]))
+	e.ordinal = binary.BigEndian.Uint16(b[32:])
+	e.point = binary.BigEndian.Uint16(b[34:])
+	return e, nil
+}
+
+// counters are what must not be forgotten of a partition though every entry
+// that shows it is deleted.
+type counters struct {
+	// lsn is the partition's last LSN; docs the last document number and ts the
+	// last _ts of the container when it was given.
+	lsn  int64
+	docs uint32
+	ts   int64
+}
+
+func (c counters) encode() (b [countersSize]byte) {
+	binary.BigEndian.PutUint64(b[0:], uint64(c.lsn))
+	binary.BigEndian.PutUint64(b[8:], uint64(c.ts))
+	binary.BigEndian.PutUint32(b[16:], c.docs)
+	return b
+}
+
+func decodeCounters(b []byte) (c counters, err error) {
+	if len(b) != countersSize {
+		return c, corrupt("the counters of a partition have %d bytes, not %d", len(b), countersSize)
+	}
+	c.lsn = int64(binary.BigEndian.Uint64(b[0:]))
+	c.ts = int64(binary.BigEndian.Uint64(b[8:]))
+	c.docs = binary.BigEndian.Uint32(b[16:])
+	return c, nil
+}
+
+// appendIndexKey appends the key of an item in the index and returns how long
+// its point is.
+func appendIndexKey(dst []byte, container uint32, hash epk.Hash, key []epk.Component, id string) (b []byte, point int) {
+	dst = appendContainerKey(dst, spaceIndex, container)
+	n := len(dst)
+	dst = hash.AppendPoint(dst, key)
+	point = len(dst) - n
+	return append(dst, id...), point
+}
+
+// successor returns the first key behind all keys that begin with prefix. The
+// prefix has a byte below 0xFF, as the name of a key space is.
+func successor(prefix []byte) []byte {
+	b := append([]byte(nil), prefix...)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < 0xFF {
+			b[i]++
+			return b[:i+1]
+		}
+	}
+	return nil
+}

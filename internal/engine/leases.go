@@ -1,0 +1,273 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// Leases is c as a lease container. A lease is a document of c in the form that
+// the .NET change feed processor writes ([Leases.In] chooses another), so one can be
+// looked at, and changed, like any other item.
+//
+// c must be partitioned by /id or /partitionKey, and must not let items expire
+// by default; else Open returns a *lease.DialectError. Every write is one request
+// of the store, and a refused one brings the document that is there. A listing
+// is one snapshot of the container, read in one request; it looks at every id in
+// c and at the documents of the leases alone. Its Now is [DB.Now].
+func (db *DB) Leases(c *Container) Leases { return Leases{db: db, c: c} }
+
+// Leases is a [lease.Container], made by [DB.Leases]. It is a value and safe for
+// concurrent use.
+type Leases struct {
+	db      *DB
+	c       *Container
+	dialect lease.Dialect
+}
+
+// In is l with documents of that dialect, to rehearse on the embedded store what
+// hosts of other implementations share.
+func (l Leases) In(d lease.Dialect) Leases {
+	l.dialect = d
+	return l
+}
+
+// Dialect is the dialect of l's documents.
+func (l Leases) Dialect() lease.Dialect { return l.dialect }
+
+// Open implements [lease.Container].
+func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	p, err := l.c.Properties(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open lease container: %w", err)
+	}
+	const remedy = "use a container that is partitioned by /id for the leases"
+	keyed := slices.Equal(p.KeyPaths, []string{"/partitionKey"})
+	if !keyed && !slices.Equal(p.KeyPaths, []string{"/id"}) {
+		return nil, &lease.DialectError{
+			Found:  fmt.Sprintf("the container %s is partitioned by %s, where leases can't be found by their ids", p.ID, strings.Join(p.KeyPaths, ", ")),
+			Remedy: remedy,
+		}
+	}
+	if p.DefaultTTL > 0 {
+		return nil, &lease.DialectError{
+			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and a lease that expires loses its position", p.ID, p.DefaultTTL),
+			Remedy: "set its DefaultTTL to 0, or " + remedy,
+		}
+	}
+	codec, err := lease.NewCodec(l.dialect, k, keyed)
+	if err != nil {
+		return nil, fmt.Errorf("open lease container: %w", err)
+	}
+	return &leaseStore{db: l.db, c: l.c, codec: codec}, nil
+}
+
+// leaseStore are the leases of one processor.
+type leaseStore struct {
+	db    *DB
+	c     *Container
+	codec lease.Codec
+	// spent is what the requests have cost, in hundredths of a request unit.
+	spent atomic.Int64
+}
+
+var _ feed.Identifier = (*leaseStore)(nil)
+
+// Charged implements [lease.Metered].
+func (s *leaseStore) Charged() float64 { return float64(s.spent.Load()) / 100 }
+
+// ContainerID implements [feed.Identifier].
+func (s *leaseStore) ContainerID(context.Context) (feed.ContainerID, error) {
+	return s.c.containerID(), nil
+}
+
+// spend counts the charge of a request.
+func (s *leaseStore) spend(charge float64) { s.spent.Add(int64(math.Round(charge * 100))) }
+
+// Mark implements [lease.Store].
+func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
+	if initialised {
+		res, err := s.c.Create(ctx, nil, s.codec.Marker(), WriteOptions{})
+		s.spend(res.Charge)
+		if err != nil && !errors.Is(err, ErrConflict) {
+			return fmt.Errorf("create the marker: %w", err)
+		}
+		return nil
+	}
+	id := s.codec.MarkerID()
+	res, err := s.c.Delete(ctx, feed.PartitionKey{id}, id, WriteOptions{})
+	s.spend(res.Charge)
+	if err != nil && !errors.Is(err, feed.ErrNotFound) {
+		return fmt.Errorf("delete the marker: %w", err)
+	}
+	return nil
+}
+
+// Create implements [lease.Store].
+func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	if err := s.codec.Check(l); err != nil {
+		return lease.Lease{}, fmt.Errorf("create lease %s: %w", l.Token, err)
+	}
+	if !s.codec.IsLease(l.ID) {
+		l.ID = s.codec.LeaseID(l.Token)
+	}
+	res, err := s.c.Create(ctx, nil, s.codec.Encode(l), WriteOptions{})
+	s.spend(res.Charge)
+	switch {
+	case errors.Is(err, ErrConflict):
+		return lease.Lease{}, s.conflict(ctx, l)
+	case err != nil:
+		return lease.Lease{}, fmt.Errorf("create lease %s: %w", l.Token, err)
+	}
+	return written(l, res.Item), nil
+}
+
+// Update implements [lease.Store]. The document is looked at where it is
+// replaced, so a conflict brings it without a second request.
+func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	var conflict *lease.ConflictError
+	res, err := s.c.Change(ctx, s.key(l), l.ID, func(old []byte) ([]byte, error) {
+		if etag, err := publicETag(old); err == nil && etag == l.ETag {
+			return s.codec.Encode(l), nil
+		}
+		current, err := s.codec.Decode(old)
+		if err != nil {
+			return nil, err
+		}
+		return nil, &lease.ConflictError{Current: current}
+	}, WriteOptions{})
+	s.spend(res.Charge)
+	switch {
+	case errors.As(err, &conflict):
+		return lease.Lease{}, conflict
+	case err != nil:
+		return lease.Lease{}, fmt.Errorf("update lease %s: %w", l.Token, err)
+	}
+	return written(l, res.Item), nil
+}
+
+// Delete implements [lease.Store].
+func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
+	res, err := s.c.Delete(ctx, s.key(l), l.ID, WriteOptions{IfMatch: l.ETag})
+	s.spend(res.Charge)
+	switch {
+	case errors.Is(err, ErrPreconditionFailed):
+		return s.conflict(ctx, l)
+	case err != nil:
+		return fmt.Errorf("delete lease %s: %w", l.Token, err)
+	}
+	return nil
+}
+
+// conflict reads the document that stood in the way of a write.
+func (s *leaseStore) conflict(ctx context.Context, l lease.Lease) error {
+	res, err := s.c.Read(ctx, s.key(l), l.ID, ReadOptions{})
+	s.spend(res.Charge)
+	if err != nil {
+		return fmt.Errorf("read lease %s, which is another than expected: %w", l.Token, err)
+	}
+	current, err := s.codec.Decode(res.Body)
+	if err != nil {
+		return fmt.Errorf("lease %s: %w", l.Token, err)
+	}
+	return &lease.ConflictError{Current: current}
+}
+
+// key is the partition key of a lease's document.
+func (s *leaseStore) key(l lease.Lease) feed.PartitionKey {
+	return feed.PartitionKey{s.codec.PartitionKey(l)}
+}
+
+// written is l as the store has it now.
+func written(l lease.Lease, item Item) lease.Lease {
+	l.ETag, l.Modified = item.ETag, item.Modified
+	return l
+}
+
+// List implements [lease.Store]. The hash of an id gives no order, so there is
+// nothing to seek for: the index, some 100 bytes an item, is read from end to
+// end, and of the log what belongs to leases.
+func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
+	listing, size, err := s.list(ctx)
+	if err != nil {
+		return lease.Listing{}, fmt.Errorf("list leases: %w", err)
+	}
+	s.c.bucket.spend(pageCharge(size))
+	s.spend(pageCharge(size))
+	return listing, nil
+}
+
+func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int, err error) {
+	if err := s.c.admit(ctx); err != nil {
+		return listing, 0, err
+	}
+	v, st, err := s.c.open()
+	if err != nil {
+		return listing, 0, err
+	}
+	defer v.release()
+	listing.Now = s.db.Now()
+	lower := appendContainerKey(nil, spaceIndex, s.c.number)
+	index, err := v.snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: successor(lower)})
+	if err != nil {
+		return listing, 0, s.db.fault(err)
+	}
+	defer func() {
+		if cerr := index.Close(); err == nil && cerr != nil {
+			err = s.db.fault(cerr)
+		}
+	}()
+	marker := []byte(s.codec.MarkerID())
+	var prefixes [][]byte
+	for _, prefix := range s.codec.Prefixes() {
+		prefixes = append(prefixes, []byte(prefix))
+	}
+	var document []byte
+	for ok := index.First(); ok; ok = index.Next() {
+		if err := ctx.Err(); err != nil {
+			return listing, 0, err
+		}
+		e, err := decodeEntry(index.Value())
+		if err != nil {
+			return listing, 0, s.db.fault(err)
+		}
+		point := index.Key()[containerKeySize:][:e.point]
+		id := index.Key()[containerKeySize+len(point):]
+		isLease := slices.ContainsFunc(prefixes, func(p []byte) bool { return bytes.HasPrefix(id, p) })
+		if !isLease && !bytes.Equal(id, marker) ||
+			expired(e.ts, int32(st.meta.props.DefaultTTL), e.ttl, listing.Now.Unix()) {
+			continue
+		}
+		document = document[:0]
+		if isLease {
+			if document, err = s.c.fetch(v.snap, document, e, point); err != nil {
+				return listing, 0, err
+			}
+		}
+		s.codec.List(&listing, string(id), unixTime(e.ts), document)
+		size += len(document)
+	}
+	return listing, size, nil
+}
+
+// publicETag returns the etag of a document as a point read shows it.
+func publicETag(document []byte) (string, error) {
+	if len(document) == 0 || document[len(document)-1] != '}' {
+		return "", errTail
+	}
+	rest, _, err := cutNumber(document[:len(document)-1], tailTS)
+	if err != nil || len(rest) < etagSize {
+		return "", errTail
+	}
+	return `"` + string(rest[len(rest)-etagSize:]) + `"`, nil
+}

@@ -1,0 +1,396 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// leaseKey names the leases of processor on a container of the store.
+func leaseKey(processor string, c *engine.Container) lease.Key {
+	return lease.Key{Processor: processor, Identity: c.Identity()}
+}
+
+func newContainer(t testing.TB, db *engine.DB, p engine.ContainerProperties) *engine.Container {
+	t.Helper()
+	c, err := db.CreateContainer(t.Context(), "db", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestLeasesRefuseAContainerTheyCouldBeLostIn(t *testing.T) {
+	db := openForTest(t)
+	for name, p := range map[string]engine.ContainerProperties{
+		"/customer": {ID: "a", KeyPaths: []string{"/customer"}},
+		"/id, /b":   {ID: "b", KeyPaths: []string{"/id", "/b"}},
+		"60 s":      {ID: "c", KeyPaths: []string{"/id"}, DefaultTTL: 60},
+	} {
+		c := newContainer(t, db, p)
+		_, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+		var dialect *lease.DialectError
+		if !errors.As(err, &dialect) {
+			t.Errorf("container %s: %v; want *lease.DialectError", p.ID, err)
+			continue
+		}
+		if !strings.Contains(dialect.Found, name) || !strings.Contains(dialect.Remedy, "/id") {
+			t.Errorf("container %s: found %q, remedy %q; want both to say what and what to do", p.ID, dialect.Found, dialect.Remedy)
+		}
+	}
+	c := newContainer(t, db, engine.ContainerProperties{ID: "d", KeyPaths: []string{"/id"}, DefaultTTL: -1})
+	if _, err := db.Leases(c).Open(t.Context(), leaseKey("p", c)); err != nil {
+		t.Errorf("a container whose items don't expire by default: %v", err)
+	}
+	if err := db.DeleteContainer(t.Context(), "db", "d"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Leases(c).Open(t.Context(), leaseKey("p", c)); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("a container that was deleted: %v; want ErrNotFound", err)
+	}
+}
+
+func TestLeasesShareTheirContainerWithOtherDocuments(t *testing.T) {
+	db := openForTest(t)
+	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	for i := range 50 {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"other-%d","x":[1,2]}`, i), engine.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.List(t.Context())
+	if err != nil || len(l.Leases) != 1 || l.Leases[0].Token != "0" {
+		t.Errorf("among other documents the listing shows %+v, %v", l.Leases, err)
+	}
+}
+
+// A lease must be usable by the other implementations, so its document is theirs
+// byte for byte, system properties aside.
+func TestLeaseDocumentIsTheDotNetOne(t *testing.T) {
+	db := openForTest(t)
+	monitored := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
+	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/partitionKey"}})
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("proc", monitored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: `"24"`}); err != nil {
+		t.Fatal(err)
+	}
+	identity := monitored.Identity()
+	id := "proc" + "localhost_" + identity.DatabaseRID + "_" + identity.ContainerRID + "..0"
+	item, err := c.Read(t.Context(), feed.PartitionKey{id}, id, engine.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"id":"` + id + `","partitionKey":"` + id + `","version":0,"LeaseToken":"0",` +
+		`"FeedRange":{"Range":{"min":"","max":"FF"}},"Owner":null,"ContinuationToken":"\"24\"","properties":{},"timestamp":null,"Mode":"Incremental Feed",`
+	if !strings.HasPrefix(string(item.Body), want) {
+		t.Errorf("the document is\n%s\nwant it to begin with\n%s", item.Body, want)
+	}
+}
+
+// A renewal and a checkpoint are one request each: one write, one LSN.
+func TestLeaseUpdateIsOneRequest(t *testing.T) {
+	db := openForTest(t)
+	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := func() int64 {
+		page, err := db.Source(c).Read(t.Context(), feed.Request{Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page.End
+	}
+	before := end()
+	stale := l
+	for range 10 {
+		if l, err = s.Update(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := end() - before; got != 10 {
+		t.Errorf("10 updates made %d writes", got)
+	}
+	var conflict *lease.ConflictError
+	if _, err := s.Update(t.Context(), stale); !errors.As(err, &conflict) || conflict.Current.ETag != l.ETag {
+		t.Errorf("a stale update: %v; want a conflict with the current document", err)
+	}
+	if got := end() - before; got != 10 {
+		t.Errorf("a refused update wrote something: %d writes", got)
+	}
+}
+
+func TestLeaseErrorsSayWhatWasDone(t *testing.T) {
+	db := openForTest(t)
+	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lease.Lease{Token: "17", PartitionID: "17", Range: feed.Full()}
+	if l, err = s.Create(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Update(ended, l); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "update lease 17") {
+		t.Errorf("update in an ended context: %v", err)
+	}
+	if _, err := s.List(ended); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "list leases") {
+		t.Errorf("list in an ended context: %v", err)
+	}
+	if err := db.DeleteContainer(t.Context(), "db", "leases"); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"update lease 17": func() error { _, err := s.Update(t.Context(), l); return err }(),
+		"delete lease 17": s.Delete(t.Context(), l),
+		"create lease 17": func() error { _, err := s.Create(t.Context(), l); return err }(),
+		"list leases":     func() error { _, err := s.List(t.Context()); return err }(),
+		"create the mark": s.Mark(t.Context(), true),
+	} {
+		if !errors.Is(err, feed.ErrNotFound) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s in a container that was deleted: %v; want ErrNotFound", what, err)
+		}
+	}
+}
+
+// A document that isn't a lease under a lease's id is told as such, and is no gap
+// that somebody heals from an old position.
+func TestListingTellsOfADamagedLease(t *testing.T) {
+	db := openForTest(t)
+	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q,"version":7}`, l.ID), engine.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	listing, err := s.List(t.Context())
+	if err != nil || len(listing.Leases) != 0 || len(listing.Unreadable) != 1 || listing.Unreadable[0].ID != l.ID {
+		t.Errorf("list: %+v, %v; want %s to be unreadable", listing, err, l.ID)
+	}
+}
+
+// Age is judged by the listing's clock, which must be the one that stamps _ts.
+func TestListingTellsTheClockThatStampsLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openForTest(t)
+		c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+		s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(90 * time.Second)
+		l, err := s.List(t.Context())
+		if age := l.Now.Sub(made.Modified).Truncate(time.Second); err != nil || age != 90*time.Second {
+			t.Errorf("a lease written 90 s ago has age %s, %v", age, err)
+		}
+	})
+}
+
+// What has expired is not there, purged or not: not for a listing either.
+func TestListingShowsNothingExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := engine.OpenMemory(engine.Options{PurgeInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+			t.Fatal(err)
+		}
+		c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
+		s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		marker := strings.TrimSuffix(l.ID, "..0") + ".info"
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":%q,"ttl":60}`, marker), engine.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.List(t.Context()); err != nil || got.Initialized.IsZero() {
+			t.Fatalf("before the marker expires: %v, %v", got.Initialized, err)
+		}
+		time.Sleep(time.Minute)
+		if got, err := s.List(t.Context()); err != nil || !got.Initialized.IsZero() || len(got.Leases) != 1 {
+			t.Errorf("after the marker has expired: initialised %v, %d leases, %v", got.Initialized, len(got.Leases), err)
+		}
+	})
+}
+
+// .NET wrote random partition keys into leases before version 3.59; such a lease
+// is written and deleted under the key it has.
+func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
+	db := openForTest(t)
+	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/partitionKey"}})
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	const random = "7d0a3e7c-5c1e-4b52-9a0b-0d8f6f1f2c11"
+	doc := fmt.Appendf(nil, `{"id":%q,"partitionKey":%q,"version":0,"LeaseToken":"0","Owner":"dotnet","properties":{}}`, made.ID, random)
+	if _, err := c.Create(t.Context(), nil, doc, engine.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.List(t.Context())
+	if err != nil || len(l.Leases) != 1 {
+		t.Fatalf("%d leases, %v", len(l.Leases), err)
+	}
+	old := l.Leases[0]
+	written, err := s.Update(t.Context(), old.At(`"7"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conflict *lease.ConflictError
+	if err := s.Delete(t.Context(), old); !errors.As(err, &conflict) || conflict.Current.ETag != written.ETag {
+		t.Errorf("a stale delete: %v; want a conflict with the current document", err)
+	}
+	if _, err := c.Read(t.Context(), feed.PartitionKey{random}, made.ID, engine.ReadOptions{}); err != nil {
+		t.Errorf("after an update the document has left its key: %v", err)
+	}
+	if err := s.Delete(t.Context(), written); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkLeaseUpdate is a renewal or checkpoint: one conditional write.
+func BenchmarkLeaseUpdate(b *testing.B) {
+	s, l := benchmarkLeases(b, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if l, err = s.Update(b.Context(), l.At(`"12345"`)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLeaseList is a listing of 1,000 leases.
+func BenchmarkLeaseList(b *testing.B) {
+	s, _ := benchmarkLeases(b, 1000)
+	b.ReportAllocs()
+	for b.Loop() {
+		l, err := s.List(b.Context())
+		if err != nil || len(l.Leases) != 1000 {
+			b.Fatalf("%d leases, %v", len(l.Leases), err)
+		}
+	}
+}
+
+func benchmarkLeases(b *testing.B, n int) (lease.Store, lease.Lease) {
+	db, err := engine.OpenMemory(engine.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	if _, err := db.CreateDatabase(b.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+		b.Fatal(err)
+	}
+	c := newContainer(b, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	s, err := db.Leases(c).Open(b.Context(), leaseKey("p", c))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var l lease.Lease
+	for i := range n {
+		token := fmt.Sprint(i)
+		if l, err = s.Create(b.Context(), lease.Lease{Token: token, PartitionID: token, Range: feed.Full()}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return s, l
+}
+
+func TestLeasesTellWhatTheyCost(t *testing.T) {
+	db := openForTest(t)
+	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, ok := s.(lease.Metered)
+	if !ok || m.Charged() != 0 {
+		t.Fatalf("%T", s)
+	}
+	before := 0.0
+	costs := func(what string, least float64) {
+		t.Helper()
+		if cost := m.Charged() - before; cost < least || cost > least+2 {
+			t.Errorf("%s costs %v RU", what, cost)
+		}
+		before = m.Charged()
+	}
+	l, err := s.Create(t.Context(), lease.Lease{Token: "0", PartitionID: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs("a create", 5)
+	if _, err = s.Update(t.Context(), l.Acquired("host")); err != nil {
+		t.Fatal(err)
+	}
+	costs("an update", 5)
+	if _, err := s.Create(t.Context(), l); err == nil {
+		t.Fatal("a second create went well")
+	}
+	costs("a create that finds the lease there, and reads it", 6)
+	if _, err := s.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	costs("a listing", 1)
+	if err := s.Mark(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	costs("the marker", 5)
+}

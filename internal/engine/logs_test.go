@@ -1,0 +1,200 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// logDocument is the size of a document in these tests: a few fill a log.
+const logDocument = 100 << 10
+
+// writeLogs opens a store on fs and writes n documents to it; acknowledged counts them.
+func writeLogs(t *testing.T, fs vfs.FS, memory int64, n int, acknowledged *atomic.Int64) *engine.DB {
+	t.Helper()
+	ctx := t.Context()
+	db, err := engine.Open("db", engine.Options{FS: fs, Memory: memory, PurgeInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.CreateContainer(ctx, "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		body := fmt.Appendf(nil, `{"id":"%d","text":"%s"}`, i, strings.Repeat("x", logDocument))
+		if _, err := c.Upsert(ctx, nil, body, engine.WriteOptions{NoBody: true}); err != nil {
+			t.Fatal(err)
+		}
+		acknowledged.Add(1)
+	}
+	return db
+}
+
+// openLogs opens what a crash left of such a store, and returns how many documents it has.
+// It fails if a document is missing that was written before another.
+func openLogs(ctx context.Context, fs vfs.FS) (n int, err error) {
+	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Check(ctx), db.Close()) }()
+	c, err := db.Container(ctx, "db", "c")
+	if errors.Is(err, feed.ErrNotFound) {
+		return 0, nil // the crash came before the container was created
+	}
+	if err != nil {
+		return 0, err
+	}
+	stats, err := c.PartitionStats(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n = int(stats[0].Items)
+	for i := range n {
+		if _, err := c.Read(ctx, feed.PartitionKey{fmt.Sprint(i)}, fmt.Sprint(i), engine.ReadOptions{}); err != nil {
+			return n, fmt.Errorf("document %d of %d: %w", i, n, err)
+		}
+	}
+	return n, nil
+}
+
+func TestOpenNamesAnyWriteAheadLogThatIsMissing(t *testing.T) {
+	const documents = 40
+	ctx, mem, written := t.Context(), vfs.NewCrashableMem(), new(atomic.Int64)
+	db := writeLogs(t, mem, 0, documents, written)
+	killed := mem.CrashClone(vfs.CrashCloneCfg{})
+	if err := errors.Join(db.Check(ctx), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	names, err := killed.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, ".log") })
+	if len(logs) < 3 {
+		t.Fatalf("there must be an oldest log, a middle one and a last one: %v", names)
+	}
+	for _, log := range logs {
+		fs := copyFS(t, killed, "db")
+		if err := fs.Remove(fs.PathJoin("db", log)); err != nil {
+			t.Fatal(err)
+		}
+		var corrupt *engine.CorruptError
+		if n, err := openLogs(ctx, fs); !errors.As(err, &corrupt) || corrupt.Dir != "db" || !strings.Contains(err.Error(), log) {
+			t.Errorf("%s of %v is missing: opened with %d documents, %v", log, logs, n, err)
+		}
+		// The refusal has changed nothing: with its log the store is whole again.
+		writeFile(t, fs, fs.PathJoin("db", log), readFile(t, killed, killed.PathJoin("db", log)))
+		if n, err := openLogs(ctx, fs); err != nil || n != documents {
+			t.Errorf("%s is there again: %d documents, %v", log, n, err)
+		}
+	}
+	// A release before witnesses left none.
+	old := copyFS(t, killed, "db")
+	for _, name := range names {
+		if strings.HasPrefix(name, "LOG-") {
+			if err := old.Remove(old.PathJoin("db", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n, err := openLogs(ctx, old); err != nil || n != documents {
+		t.Errorf("without witnesses: %d documents, %v", n, err)
+	}
+}
+
+// crashDeletions returns the files that a crash leaves of db if everything that was written is
+// there. Of the deletions that are not durable, those of files that undone chooses have not
+// happened.
+func crashDeletions(t *testing.T, mem *vfs.MemFS, undone func(name string) bool) vfs.FS {
+	fs, durable := vfs.NewMem(), mem.CrashClone(vfs.CrashCloneCfg{})
+	err := fs.MkdirAll("db", 0o755)
+	put := func(from vfs.FS, name string) {
+		f, openErr := from.Open(from.PathJoin("db", name))
+		if openErr != nil {
+			return // it was deleted since the directory was listed
+		}
+		b, readErr := io.ReadAll(f)
+		to, createErr := fs.Create(fs.PathJoin("db", name), vfs.WriteCategoryUnspecified)
+		if err = errors.Join(err, readErr, f.Close(), createErr); createErr == nil {
+			_, writeErr := to.Write(b)
+			err = errors.Join(err, writeErr, to.Close())
+		}
+	}
+	now, nowErr := mem.List("db")
+	for _, name := range now {
+		put(mem, name)
+	}
+	before, beforeErr := durable.List("db")
+	for _, name := range before {
+		if !slices.Contains(now, name) && undone(name) {
+			put(durable, name)
+		}
+	}
+	if err = errors.Join(err, nowErr, beforeErr); err != nil {
+		t.Error(err)
+	}
+	return fs
+}
+
+// Logs are created, renamed to be used again, and deleted, at the opening and by writes. The
+// power fails before each of these changes, and before the operation after it.
+func TestPowerLossAroundEveryChangeOfLogsLeavesAStoreThatOpens(t *testing.T) {
+	const documents = 30
+	ctx, mem, written := t.Context(), vfs.NewCrashableMem(), new(atomic.Int64)
+	var mu sync.Mutex // guards what follows
+	rng := rand.New(rand.NewPCG(3, 14))
+	changed, points, reused := false, 0, false
+	hook := func(op fileOp) {
+		mu.Lock()
+		defer mu.Unlock()
+		was := changed
+		changed = op.kind == "dir" && strings.Contains(strings.ToLower(op.name), "log")
+		if !changed && !was {
+			return
+		}
+		reused = reused || strings.Contains(op.name, ".log to ")
+		least := int(written.Load())
+		left := []vfs.FS{
+			mem.CrashClone(vfs.CrashCloneCfg{}),
+			mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}),
+			crashDeletions(t, mem, func(string) bool { return rng.IntN(2) == 0 }),
+			// The worst order: logs are gone, and their witnesses are back.
+			crashDeletions(t, mem, func(name string) bool { return strings.HasPrefix(name, "LOG-") }),
+		}
+		for _, fs := range left {
+			points++
+			n, err := openLogs(ctx, fs)
+			if err != nil || n < least {
+				t.Errorf("power lost before %s %s: %d documents are there, %d were acknowledged: %v", op.kind, op.name, n, least, err)
+			}
+		}
+	}
+	fs := &hookFS{FS: mem, before: hook}
+	db := writeLogs(t, fs, 4<<20, documents, written)
+	if err := errors.Join(db.Check(ctx), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := openLogs(ctx, fs); err != nil || n != documents {
+		t.Errorf("opened again: %d documents, %v", n, err)
+	}
+	if points < 50 || !reused {
+		t.Errorf("%d points only; a log was used again: %t", points, reused)
+	}
+}

@@ -1,0 +1,272 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// lossesStore is a store with a container of two partitions that keeps versions
+// for a minute, and keys that lie in the one and the other.
+type lossesStore struct {
+	t           *testing.T
+	fs          vfs.FS
+	db          *engine.DB
+	c           *engine.Container
+	src         feed.Source
+	left, right feed.PartitionKey
+}
+
+func newLossesStore(t *testing.T) *lossesStore {
+	t.Helper()
+	s := &lossesStore{t: t, fs: vfs.NewMem()}
+	db, err := engine.Open("db", engine.Options{FS: s.fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.db = db
+	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	p := engine.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2, Retention: time.Minute}
+	if s.c, err = db.CreateContainer(t.Context(), "db", p); err != nil {
+		t.Fatal(err)
+	}
+	s.src = db.Source(s.c)
+	border := s.partitions()[0].Range.Max
+	for n := 0; s.left == nil || s.right == nil; n++ {
+		key := feed.PartitionKey{fmt.Sprint(n)}
+		if epk.Hex(epk.V2.Append(nil, components(key))) < border {
+			s.left = key
+		} else {
+			s.right = key
+		}
+	}
+	return s
+}
+
+func (s *lossesStore) close() {
+	s.t.Helper()
+	if err := errors.Join(s.db.Check(s.t.Context()), s.db.Close()); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// reopen closes the store and opens it again.
+func (s *lossesStore) reopen() {
+	s.t.Helper()
+	s.close()
+	var err error
+	if s.db, err = engine.Open("db", engine.Options{FS: s.fs}); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.c, err = s.db.Container(s.t.Context(), "db", "c"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.src = s.db.Source(s.c)
+}
+
+func (s *lossesStore) partitions() []feed.Partition {
+	s.t.Helper()
+	ps, err := s.src.Partitions(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return ps
+}
+
+func (s *lossesStore) upsert(key feed.PartitionKey) {
+	s.t.Helper()
+	if _, err := s.c.Upsert(s.t.Context(), nil, fmt.Appendf(nil, `{"id":"a","pk":%q}`, key[0]), engine.WriteOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// read reads the versions of a range behind a position.
+func (s *lossesStore) read(keys feed.Range, after feed.Continuation) (feed.Page, error) {
+	return s.src.Read(s.t.Context(), feed.Request{Range: keys, From: feed.After(after), Mode: feed.AllVersionsAndDeletes})
+}
+
+func TestMergeLosesNoHistoryOfARangeThatWasQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLossesStore(t)
+		defer s.close()
+		ps := s.partitions()
+		s.upsert(s.left)
+		page, err := s.read(ps[0].Range, `"0"`)
+		if err != nil || len(page.Changes) != 1 {
+			t.Fatalf("%d changes, %v", len(page.Changes), err)
+		}
+		position := page.Continuation
+		// The neighbour goes on, and its versions pass their retention. Ours is quiet; who
+		// follows it stays at its last LSN.
+		for range 10 {
+			s.upsert(s.right)
+			time.Sleep(20 * time.Second)
+			if page, err = s.read(ps[0].Range, position); err != nil || page.Continuation != position {
+				t.Fatalf("quiet range: %q, %v", page.Continuation, err)
+			}
+		}
+		merged, err := s.c.Merge(t.Context(), ps[0].ID, ps[1].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if page, err = s.read(ps[0].Range, position); err != nil {
+				t.Errorf("who has read all of its range is told after the merge: %v", err)
+			}
+			var lost *feed.HistoryLostError
+			if _, err := s.read(ps[1].Range, `"1"`); !errors.As(err, &lost) {
+				t.Errorf("what the neighbour has lost was not said: %v", err)
+			}
+			// Once more when the segments of the two are gone.
+			s.upsert(s.left)
+			s.upsert(s.right)
+			time.Sleep(5 * time.Minute)
+			position = page.Continuation
+			if page, err = s.read(ps[0].Range, position); !errors.As(err, &lost) {
+				t.Errorf("after five minutes without a read: %v", err)
+			} else {
+				position = lost.Oldest
+			}
+			s.upsert(s.left)
+			if page, err = s.read(ps[0].Range, position); err != nil || len(page.Changes) != 1 {
+				t.Errorf("from the oldest position: %d changes, %v", len(page.Changes), err)
+			}
+			position = page.Continuation
+		}
+		if ps = s.partitions(); len(ps) != 1 || ps[0].ID != merged.ID {
+			t.Errorf("partitions %v", ps)
+		}
+	})
+}
+
+// A segment whose versions are all past their retention is forgotten; that there was
+// something is not, over any number of splits and merges, nor when the store is
+// opened again.
+func TestLostHistoryIsSaidAfterItsSegmentIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLossesStore(t)
+		defer s.close()
+		ps := s.partitions()
+		s.upsert(s.left)
+		if _, err := s.c.Split(t.Context(), ps[0].ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.c.Delete(t.Context(), s.left, "a", engine.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		lost := func(what string) {
+			t.Helper()
+			var e *feed.HistoryLostError
+			_, err := s.src.Read(t.Context(), feed.Request{Key: s.left, From: feed.After(`"0"`), Mode: feed.AllVersionsAndDeletes})
+			if !errors.As(err, &e) {
+				t.Errorf("%s: a position before everything that is lost: %v", what, err)
+			}
+			if _, err := s.read(ps[1].Range, `"0"`); err != nil {
+				t.Errorf("%s: a range that has lost nothing: %v", what, err)
+			}
+		}
+		lost("split once")
+		for range 3 {
+			point := epk.Hex(epk.V2.Append(nil, components(s.left)))
+			for _, p := range s.partitions() {
+				if p.Range.Holds(point) {
+					if _, err := s.c.Split(t.Context(), p.ID, ""); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			time.Sleep(5 * time.Minute)
+			lost("split again")
+			s.reopen()
+			lost("opened again")
+		}
+		for ps := s.partitions(); len(ps) > 2; ps = s.partitions() {
+			if _, err := s.c.Merge(t.Context(), ps[0].ID, ps[1].ID); err != nil {
+				t.Fatal(err)
+			}
+			lost("merged")
+			s.reopen()
+			lost("merged and opened again")
+		}
+	})
+}
+
+// What is past the retention is lost from that second on, whenever it is removed.
+func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := engine.OpenMemory(engine.Options{PurgeInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &lossesStore{t: t, db: db}
+		defer s.close()
+		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+			t.Fatal(err)
+		}
+		p := engine.ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Retention: time.Minute}
+		if s.c, err = db.CreateContainer(t.Context(), "db", p); err != nil {
+			t.Fatal(err)
+		}
+		s.src = db.Source(s.c)
+		s.upsert(feed.PartitionKey{"p"})
+		time.Sleep(time.Minute)
+		s.upsert(feed.PartitionKey{"p"})
+		if page, err := s.read(feed.Full(), `"0"`); err != nil || len(page.Changes) != 2 {
+			t.Errorf("within the retention: %d changes, %v", len(page.Changes), err)
+		}
+		time.Sleep(time.Second)
+		var lost *feed.HistoryLostError
+		if page, err := s.read(feed.Full(), `"0"`); !errors.As(err, &lost) || lost.Oldest != `"1"` {
+			t.Fatalf("a second later: %d changes, %v", len(page.Changes), err)
+		}
+		if page, err := s.read(feed.Full(), lost.Oldest); err != nil || len(page.Changes) != 1 {
+			t.Errorf("from the oldest: %d changes, %v", len(page.Changes), err)
+		}
+	})
+}
+
+// A longer retention brings nothing back that was removed, and may cover an older version in another segment. The oldest
+// position must lie behind all that was removed, or a reader that goes there is refused again, for ever.
+func TestOldestPositionIsReadableAfterTheRetentionWasLengthened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLossesStore(t)
+		defer s.close()
+		s.upsert(s.left) // LSN 1
+		time.Sleep(2 * time.Second)
+		s.upsert(s.right) // LSN 2
+		time.Sleep(time.Second)
+		s.upsert(s.left) // LSN 3
+		// Versions are removed when the first of their segment is a tenth past the retention: 67 s after
+		// the first write those of the left, and not yet that of the right.
+		time.Sleep(64*time.Second + 500*time.Millisecond)
+		if _, err := s.db.ReplaceContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", Retention: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		ps := s.partitions()
+		if page, err := s.read(ps[1].Range, `"0"`); err != nil || len(page.Changes) != 1 {
+			t.Fatalf("the right partition: %d changes, %v", len(page.Changes), err)
+		}
+		if _, err := s.c.Merge(t.Context(), ps[0].ID, ps[1].ID); err != nil {
+			t.Fatal(err)
+		}
+		var lost *feed.HistoryLostError
+		if _, err := s.read(feed.Full(), `"0"`); !errors.As(err, &lost) || lost.Oldest != `"3"` {
+			t.Fatalf("from the beginning: %v, oldest %s", err, lost.Oldest)
+		}
+		s.upsert(s.right)
+		if page, err := s.read(feed.Full(), lost.Oldest); err != nil || len(page.Changes) != 1 {
+			t.Errorf("from the oldest position: %d changes, %v", len(page.Changes), err)
+		}
+	})
+}

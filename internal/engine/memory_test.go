@@ -1,0 +1,234 @@
+package engine_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// Memory stays bounded, whatever the store holds. A child process, so that nothing else
+// counts, loads documents of 1 KB with 64 writers and then opens the store again and reads them all,
+// as a feed and item by item; its greatest resident size is judged.
+
+var memoryDocuments = flag.Int("memory.documents", 0, "how many documents of 1 KB the memory test loads (0: 40000, or none with -short or -race)")
+
+const (
+	memoryDirEnv  = "CHANGEFEED_MEMORY_DIR"
+	memoryDocsEnv = "CHANGEFEED_MEMORY_DOCUMENTS"
+	memorySizeEnv = "CHANGEFEED_MEMORY_SIZE"
+
+	// memoryBound is for a million documents with the default options.
+	memoryBound = 512 << 20
+	// smallMemory is given to a store that has ten times as much, and smallBound
+	// what the process may take then, the program itself included; it was
+	// measured at 43 MiB.
+	smallMemory = 4 << 20
+	smallBound  = 96 << 20
+)
+
+// memoryReport is what the child says at its end.
+type memoryReport struct {
+	PeakBytes int64
+	Load      time.Duration
+	Open      time.Duration
+	Read      time.Duration
+	Changes   int
+	Items     int
+}
+
+func TestMemoryStaysBounded(t *testing.T) {
+	documents := *memoryDocuments
+	if documents == 0 {
+		if testing.Short() || raceDetector {
+			t.Skip("loads 40,000 documents; the race detector takes memory too")
+		}
+		documents = 40_000
+	}
+	t.Run("a store ten times its memory", func(t *testing.T) {
+		r := runMemoryChild(t, 40_000, smallMemory)
+		judgeMemory(t, r, 40_000, smallBound)
+	})
+	if documents > 40_000 {
+		t.Run("default options", func(t *testing.T) {
+			r := runMemoryChild(t, documents, 0)
+			judgeMemory(t, r, documents, memoryBound)
+		})
+	}
+}
+
+func judgeMemory(t *testing.T, r memoryReport, documents int, bound int64) {
+	t.Helper()
+	t.Logf("%d documents: peak %d MiB; load %v, open %v, read %v", documents, r.PeakBytes>>20, r.Load, r.Open, r.Read)
+	if r.Changes != documents || r.Items != documents {
+		t.Errorf("%d changes and %d items were read, of %d", r.Changes, r.Items, documents)
+	}
+	if r.PeakBytes > bound {
+		t.Errorf("the process took %d MiB, more than %d", r.PeakBytes>>20, bound>>20)
+	}
+	if r.PeakBytes == 0 {
+		t.Log("this system doesn't tell a process's peak; only the data was judged")
+	}
+}
+
+func runMemoryChild(t *testing.T, documents int, memory int64) (r memoryReport) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryChild$", "-test.timeout=20m")
+	cmd.Env = append(os.Environ(), memoryDirEnv+"="+t.TempDir(),
+		fmt.Sprintf("%s=%d", memoryDocsEnv, documents), fmt.Sprintf("%s=%d", memorySizeEnv, memory))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return r
+}
+
+// TestMemoryChild is the process that TestMemoryStaysBounded judges. By itself it
+// does nothing.
+func TestMemoryChild(t *testing.T) {
+	dir := os.Getenv(memoryDirEnv)
+	if dir == "" {
+		t.Skip("only as a child of TestMemoryStaysBounded")
+	}
+	documents, err := strconv.Atoi(os.Getenv(memoryDocsEnv))
+	memory, err2 := strconv.ParseInt(os.Getenv(memorySizeEnv), 10, 64)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	var r memoryReport
+	o := engine.Options{Memory: memory}
+	start := time.Now()
+	if err := loadMemory(t.Context(), dir, o, documents); err != nil {
+		t.Fatal(err)
+	}
+	r.Load = time.Since(start)
+	start = time.Now()
+	db, err := engine.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Open = time.Since(start)
+	start = time.Now()
+	if r.Changes, r.Items, err = readMemory(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	r.Read = time.Since(start)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.PeakBytes = peakBytes(t)
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(string(b))
+}
+
+func loadMemory(ctx context.Context, dir string, o engine.Options, documents int) error {
+	db, err := engine.Open(dir, o)
+	if err != nil {
+		return err
+	}
+	if _, err = db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "db"}); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	c, err := db.CreateContainer(ctx, "db", engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}, Partitions: 4})
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	const writers = 64
+	errs := make([]error, writers)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			var body []byte
+			for errs[w] == nil {
+				n := int(next.Add(1)) - 1
+				if n >= documents {
+					return
+				}
+				body = fmt.Appendf(body[:0], `{"id":"%09d","n":%d,"text":"%0760d"}`, n, n, n*7919)
+				_, errs[w] = c.Create(ctx, nil, body, engine.WriteOptions{})
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(append(errs, db.Close())...)
+}
+
+// readMemory reads the feeds of all partitions from the beginning, and then all items.
+func readMemory(ctx context.Context, db *engine.DB) (changes, items int, err error) {
+	c, err := db.Container(ctx, "db", "c")
+	if err != nil {
+		return 0, 0, err
+	}
+	src := db.Source(c)
+	ps, err := src.Partitions(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, p := range ps {
+		from := feed.Beginning()
+		for {
+			page, err := src.Read(ctx, feed.Request{Partition: p, From: from, MaxItems: 1000})
+			if err != nil {
+				return changes, 0, err
+			}
+			if len(page.Changes) == 0 {
+				break
+			}
+			changes += len(page.Changes)
+			from = feed.After(page.Continuation)
+		}
+	}
+	var r engine.ItemsRequest
+	r.MaxItems = 1000
+	for {
+		page, err := c.Items(ctx, r)
+		if err != nil {
+			return changes, items, err
+		}
+		items += len(page.Items)
+		if r.Continuation = page.Continuation; r.Continuation == "" {
+			return changes, items, nil
+		}
+	}
+}
+
+// peakBytes is the greatest resident size that this process has had; 0 where the
+// system doesn't say.
+func peakBytes(t *testing.T) int64 {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kb << 10
+		}
+	}
+	return 0
+}

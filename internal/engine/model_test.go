@@ -1,0 +1,448 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// The model test drives a store and a model of it in memory with the same
+// random operations, on fake time, and compares every answer. Properties:
+//
+//   - Create, upsert, replace, delete, read, batches and their conditions answer what the
+//     model says, and a failed batch leaves nothing.
+//   - An expired item is invisible at once, purged or not; a purge shows in all versions
+//     mode only, as one delete that is marked.
+//   - A page of a feed holds exactly what the model holds between its two
+//     positions, in LSN order, byte for byte, and cuts no transaction: by
+//     partition, by range of keys, by key and by prefix, in both modes, from every kind of start.
+//   - The same holds for one page over all partitions that a range lies in, which is never gone, and
+//     whose continuation is right for all of them.
+//   - A reader of all items, by scope and prefix of the id, page by page or by visits, that goes on behind any
+//     item and through splits and merges, sees every item once that was there all the time.
+//   - A reader that follows its range through splits and merges loses nothing and
+//     sees nothing twice.
+//   - Behind a position before a time there is exactly what was written from its second on.
+//   - All of that holds after the store was closed and opened again, and Check finds nothing.
+
+var (
+	modelSeeds = flag.Int("model.seeds", 0, "how many seeds the model test runs (0: 60, or 10 with -short or -race)")
+	modelSeed  = flag.Uint64("model.seed", 0, "the one seed that the model test runs (0: -model.seeds)")
+)
+
+const modelSteps = 250
+
+func TestModel(t *testing.T) {
+	seeds := *modelSeeds
+	if seeds == 0 {
+		seeds = 60
+		if testing.Short() || raceDetector {
+			seeds = 10
+		}
+	}
+	first := uint64(1)
+	if *modelSeed != 0 {
+		first, seeds = *modelSeed, 1
+	}
+	for seed := first; seed < first+uint64(seeds); seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { runModel(t, seed) })
+		})
+	}
+}
+
+func runModel(t *testing.T, seed uint64) {
+	w := newWorld(t, seed)
+	defer func() {
+		if t.Failed() {
+			t.Logf("replay with -run TestModel -model.seed=%d; the last steps:\n%s", seed, strings.Join(w.steps, "\n"))
+		}
+		_ = w.db.Close()
+	}()
+	for range modelSteps {
+		w.step()
+		synctest.Wait()
+		w.audit()
+	}
+	w.finish()
+}
+
+// itemID names an item: its key as text, and its id.
+type itemID struct{ key, id string }
+
+// modelItem is an item as it should be in the store.
+type modelItem struct {
+	key  feed.PartitionKey
+	body []byte // as a point read shows it
+	etag string
+	ts   int64
+	lsn  int64
+	ttl  int
+}
+
+// stored is the item as a feed shows it.
+func (i *modelItem) stored() []byte {
+	return fmt.Appendf(slices.Clone(i.body[:len(i.body)-1]), `,"_lsn":%d}`, i.lsn)
+}
+
+// event is one write, as all versions mode shows it.
+type event struct {
+	op                feed.Op
+	id                itemID
+	key               feed.PartitionKey
+	point             string
+	lsn, ts           int64
+	current, previous []byte
+	expired           bool
+}
+
+// world is a store and the model of it.
+type world struct {
+	t     *testing.T
+	rng   *rand.Rand
+	fs    vfs.FS
+	o     engine.Options
+	db    *engine.DB
+	c     *engine.Container
+	src   feed.Source
+	hash  epk.Hash
+	paths []string
+	props engine.ContainerProperties
+
+	keys   []feed.PartitionKey
+	items  map[itemID]*modelItem
+	events []event
+	// auditor follows the whole container in all versions mode, if it has that.
+	auditor   *follower
+	followers []*follower
+	value     int
+	steps     []string
+}
+
+// logf notes what is done, for the report of a failure.
+func (w *world) logf(format string, args ...any) {
+	w.steps = append(w.steps, fmt.Sprintf(format, args...))
+	if len(w.steps) > 40 {
+		w.steps = w.steps[1:]
+	}
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fs: vfs.NewMem(), items: map[itemID]*modelItem{}}
+	w.o = engine.Options{FS: w.fs, Memory: 4 << 20}
+	if w.rng.IntN(4) == 0 {
+		w.o.PurgeInterval = -1
+	}
+	w.paths = [][]string{{"/pk"}, {"/pk"}, {"/a/b", "/c"}, {"/a/b", "/a/c", "/d"}}[w.rng.IntN(4)]
+	w.props = engine.ContainerProperties{ID: "c", KeyPaths: w.paths, Partitions: 1 + w.rng.IntN(3)}
+	versions := []engine.KeyVersion{engine.HashV1, engine.HashV2, engine.DefaultHash}
+	if len(w.paths) > 1 {
+		versions = append(versions, engine.MultiHash)
+	}
+	w.props.KeyVersion = versions[w.rng.IntN(len(versions))]
+	switch {
+	case w.props.KeyVersion == engine.HashV1:
+		w.hash = epk.V1
+	case len(w.paths) > 1 && w.props.KeyVersion != engine.HashV2:
+		w.hash = epk.MultiHash
+	default:
+		w.hash = epk.V2
+	}
+	w.props.DefaultTTL = []int{0, -1, 5, 30}[w.rng.IntN(4)]
+	w.props.Retention = []time.Duration{0, time.Hour, 2 * time.Minute}[w.rng.IntN(3)]
+	w.open()
+	if _, err := w.db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.db.CreateContainer(t.Context(), "db", w.props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.use(c)
+	w.makeKeys()
+	if w.props.Retention > 0 {
+		w.auditor = w.follow(feed.AllVersionsAndDeletes, feed.Full(), nil, feed.Now(), false)
+	}
+	return w
+}
+
+func (w *world) open() {
+	db, err := engine.Open("db", w.o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.db = db
+}
+
+func (w *world) use(c *engine.Container) { w.c, w.src = c, w.db.Source(c) }
+
+// makeKeys makes a few logical keys: of every type, and with long strings that
+// share an effective partition key under Hash V1.
+func (w *world) makeKeys() {
+	long := strings.Repeat("é", 100)
+	pool := []any{"a", "b", "ключ", long + "1", long + "2", 0.0, 7.0, -1.5, true, false, nil, feed.Undefined}
+	for len(w.keys) < 8 {
+		key := feed.PartitionKey{}
+		for range w.paths {
+			key = append(key, pool[w.rng.IntN(len(pool))])
+		}
+		if !slices.ContainsFunc(w.keys, func(k feed.PartitionKey) bool { return k.String() == key.String() }) {
+			w.keys = append(w.keys, key)
+		}
+	}
+}
+
+func components(key feed.PartitionKey) []epk.Component {
+	var out []epk.Component
+	for _, v := range key {
+		switch v := v.(type) {
+		case nil:
+			out = append(out, epk.Component{Kind: epk.Null})
+		case bool:
+			out = append(out, epk.OfBool(v))
+		case float64:
+			out = append(out, epk.OfNumber(v))
+		case string:
+			out = append(out, epk.OfString(v))
+		default:
+			out = append(out, epk.Component{})
+		}
+	}
+	return out
+}
+
+func (w *world) point(key feed.PartitionKey) string {
+	return epk.Hex(w.hash.Append(nil, components(key)))
+}
+
+func (w *world) someKey() feed.PartitionKey { return w.keys[w.rng.IntN(len(w.keys))] }
+func (w *world) someID() string             { return fmt.Sprintf("i%d", w.rng.IntN(5)) }
+
+// now is the store's clock. It stands still while a step runs, because time in a
+// bubble passes only when everybody waits.
+func (w *world) now() int64 { return w.db.Now().Unix() }
+
+// expired reports whether an item is past its time to live.
+func (w *world) expired(i *modelItem) bool {
+	ttl := i.ttl
+	if ttl == 0 {
+		ttl = w.props.DefaultTTL
+	}
+	return w.props.DefaultTTL != 0 && ttl > 0 && i.ts+int64(ttl) <= w.now()
+}
+
+// visible returns an item that exists and isn't expired.
+func (w *world) visible(id itemID) *modelItem {
+	if i := w.items[id]; i != nil && !w.expired(i) {
+		return i
+	}
+	return nil
+}
+
+// body makes a document of a key and an id, with the key where the paths lead.
+func (w *world) body(key feed.PartitionKey, id string) (body []byte, ttl int) {
+	w.value++
+	doc := map[string]any{"id": id, "v": w.value, "text": strings.Repeat("x", w.rng.IntN(40))}
+	nested := map[string]any{}
+	for i, path := range w.paths {
+		if key[i] == any(feed.Undefined) {
+			continue
+		}
+		if name, ok := strings.CutPrefix(path, "/a/"); ok {
+			nested[name] = key[i]
+			doc["a"] = nested
+		} else {
+			doc[path[1:]] = key[i]
+		}
+	}
+	if w.rng.IntN(3) == 0 {
+		ttl = []int{-1, 1, 3, 20}[w.rng.IntN(4)]
+		doc["ttl"] = ttl
+	}
+	if w.rng.IntN(4) == 0 {
+		doc["_ts"], doc["_etag"] = 1, "x"
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return body, ttl
+}
+
+// step does one random thing.
+func (w *world) step() {
+	switch n := w.rng.IntN(100); {
+	case n < 40:
+		w.stepWrite()
+	case n < 50:
+		w.stepBatch()
+	case n < 58:
+		w.stepRead()
+	case n < 60:
+		w.stepItems()
+	case n < 61:
+		w.stepStats()
+	case n < 65:
+		w.stepTime()
+	case n < 70:
+		w.stepTopology()
+	case n < 73:
+		w.newFollower()
+	case n < 97:
+		if len(w.followers) > 0 {
+			w.followers[w.rng.IntN(len(w.followers))].step()
+		}
+	case n < 98:
+		w.stepReopen()
+	case n < 99:
+		w.stepTTL()
+	default:
+		w.check()
+	}
+}
+
+func (w *world) stepTime() {
+	d := time.Duration(w.rng.Int64N(int64(6 * time.Second)))
+	if w.rng.IntN(5) == 0 {
+		d = time.Duration(w.rng.Int64N(int64(90 * time.Second)))
+	}
+	time.Sleep(d)
+	w.logf("%v pass; it is %d", d, w.now())
+}
+
+func (w *world) partitions() []feed.Partition {
+	ps, err := w.src.Partitions(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	at := feed.MinEPK
+	for _, p := range ps {
+		if p.Range.Min != at || p.Range.IsEmpty() {
+			w.t.Fatalf("partitions don't tile the key space: %v", ps)
+		}
+		at = p.Range.Max
+	}
+	if at != feed.MaxEPK {
+		w.t.Fatalf("partitions don't tile the key space: %v", ps)
+	}
+	return ps
+}
+
+// stepTopology splits a partition, in the middle or at the point of a key, or
+// merges two.
+func (w *world) stepTopology() {
+	ps := w.partitions()
+	n := w.rng.IntN(len(ps))
+	if len(ps) > 1 && (len(ps) > 6 || w.rng.IntN(3) == 0) {
+		n = w.rng.IntN(len(ps) - 1)
+		merged, err := w.c.Merge(w.t.Context(), ps[n].ID, ps[n+1].ID)
+		w.logf("merge %s and %s: %v, %v", ps[n].ID, ps[n+1].ID, merged, err)
+		if err != nil || merged.Range != (feed.Range{Min: ps[n].Range.Min, Max: ps[n+1].Range.Max}) {
+			w.t.Fatalf("merge %v and %v: %v, %v", ps[n], ps[n+1], merged, err)
+		}
+		w.checkParents(merged, ps[n], ps[n+1])
+		return
+	}
+	at := ""
+	if w.rng.IntN(2) == 0 {
+		at = w.point(w.someKey())
+		n = slices.IndexFunc(ps, func(p feed.Partition) bool { return p.Range.Holds(at) })
+		if at == ps[n].Range.Min {
+			at = ""
+		}
+	}
+	children, err := w.c.Split(w.t.Context(), ps[n].ID, at)
+	w.logf("split %v at %q: %v, %v", ps[n], at, children, err)
+	if err != nil || len(children) != 2 || at != "" && children[1].Range.Min != at {
+		w.t.Fatalf("split %v at %q: %v, %v", ps[n], at, children, err)
+	}
+	for _, child := range children {
+		w.checkParents(child, ps[n])
+	}
+}
+
+// checkParents: a new partition names all ancestors, and its ID is new.
+func (w *world) checkParents(p feed.Partition, from ...feed.Partition) {
+	for _, f := range from {
+		for _, id := range append(slices.Clone(f.Parents), f.ID) {
+			if !slices.Contains(p.Parents, id) || p.ID == id {
+				w.t.Fatalf("%v came out of %v, and does not name %s as its ancestor", p, from, id)
+			}
+		}
+	}
+	if !slices.ContainsFunc(w.partitions(), func(q feed.Partition) bool { return q.ID == p.ID && q.Range == p.Range }) {
+		w.t.Fatalf("%v is new, and not listed", p)
+	}
+	_, err := w.src.Read(w.t.Context(), feed.Request{Partition: from[0], From: feed.Beginning()})
+	var gone *feed.GoneError
+	if !errors.As(err, &gone) {
+		w.t.Fatalf("a read of the retired %v: %v", from[0], err)
+	}
+}
+
+func (w *world) stepReopen() {
+	w.logf("reopen")
+	if err := w.db.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.open()
+	c, err := w.db.Container(w.t.Context(), "db", "c")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.use(c)
+}
+
+// stepTTL changes the container's time to live, when nothing that is expired waits for
+// its purge: a longer one could bring it back.
+func (w *world) stepTTL() {
+	for _, i := range w.items {
+		if w.expired(i) {
+			return
+		}
+	}
+	p := w.props
+	p.DefaultTTL = []int{0, -1, 5, 30}[w.rng.IntN(4)]
+	c, err := w.db.ReplaceContainer(w.t.Context(), "db", p)
+	w.logf("default ttl %d: %v", p.DefaultTTL, err)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.props = p
+	w.use(c)
+}
+
+func (w *world) check() {
+	if err := w.db.Check(w.t.Context()); err != nil {
+		w.t.Fatalf("Check: %v", err)
+	}
+}
+
+// finish lets every reader come to the end, and compares what each has seen in
+// all its life.
+func (w *world) finish() {
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+	w.audit()
+	for _, f := range w.followers {
+		f.drain()
+	}
+	w.check()
+	if err := w.db.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+}

@@ -1,0 +1,275 @@
+package engine_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// conditions draws the conditions of a write on an item.
+func (w *world) conditions(i *modelItem) (match, none string) {
+	switch w.rng.IntN(12) {
+	case 0:
+		match = "*"
+	case 1:
+		match = `"another"`
+	case 2, 3:
+		match = `"none"`
+		if i != nil {
+			match = i.etag
+		}
+	case 4:
+		none = "*"
+	}
+	return match, none
+}
+
+// expect is the model's judgement of an operation: the error, and whether it
+// creates.
+func expect(kind engine.OpKind, i *modelItem, match, none string) (want error) {
+	switch {
+	case kind == engine.OpCreate && i != nil:
+		return engine.ErrConflict
+	case kind != engine.OpCreate && kind != engine.OpUpsert && i == nil:
+		return feed.ErrNotFound
+	case match != "" && (i == nil || match != "*" && match != i.etag):
+		return engine.ErrPreconditionFailed
+	case none != "" && i != nil && (none == "*" || none == i.etag):
+		if kind == engine.OpRead {
+			return engine.ErrNotModified
+		}
+		return engine.ErrPreconditionFailed
+	}
+	return nil
+}
+
+func (w *world) stepWrite() {
+	key, id := w.someKey(), w.someID()
+	kind := []engine.OpKind{engine.OpCreate, engine.OpUpsert, engine.OpUpsert, engine.OpReplace, engine.OpDelete}[w.rng.IntN(5)]
+	at := itemID{key.String(), id}
+	match, none := w.conditions(w.visible(at))
+	want := expect(kind, w.visible(at), match, none)
+	body, ttl := w.body(key, id)
+	o := engine.WriteOptions{IfMatch: match, IfNoneMatch: none}
+	given := key
+	if kind != engine.OpDelete && w.rng.IntN(2) == 0 {
+		given = nil
+	}
+	var res engine.Result
+	var err error
+	switch kind {
+	case engine.OpCreate:
+		res, err = w.c.Create(w.t.Context(), given, body, o)
+	case engine.OpUpsert:
+		res, err = w.c.Upsert(w.t.Context(), given, body, o)
+	case engine.OpReplace:
+		res, err = w.c.Replace(w.t.Context(), given, id, body, o)
+	case engine.OpDelete:
+		res, err = w.c.Delete(w.t.Context(), key, id, o)
+	case engine.OpRead, engine.OpChange:
+	}
+	w.logf("op %d %v match=%q none=%q: lsn %d, %v", kind, at, match, none, res.LSN, err)
+	if !errors.Is(err, want) || want == nil && err != nil {
+		w.t.Fatalf("operation %d on %v: %v, want %v", kind, at, err, want)
+	}
+	if err == nil {
+		w.apply(kind, key, id, res, body, ttl)
+	}
+}
+
+// apply notes a write that succeeded, and judges its answer.
+func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res engine.Result, body []byte, ttl int) {
+	at := itemID{key.String(), id}
+	old := w.visible(at)
+	e := event{op: feed.Create, id: at, key: key, point: w.point(key), lsn: res.LSN, ts: w.now()}
+	if n := len(w.events); n > 0 && (e.lsn < w.events[n-1].lsn || e.ts < w.events[n-1].ts) {
+		w.t.Fatalf("LSN %d, _ts %d after LSN %d, _ts %d", e.lsn, e.ts, w.events[n-1].lsn, w.events[n-1].ts)
+	}
+	if stale := w.items[at]; stale != nil && old == nil {
+		w.events = append(w.events, event{
+			op: feed.Delete, id: at, key: key, point: e.point, lsn: res.LSN, ts: e.ts, previous: stale.stored(), expired: true,
+		})
+	}
+	if old != nil {
+		e.op, e.previous = feed.Replace, old.stored()
+	}
+	if kind == engine.OpDelete {
+		e.op = feed.Delete
+		delete(w.items, at)
+		w.events = append(w.events, e)
+		return
+	}
+	if res.Created != (old == nil) {
+		w.t.Fatalf("%v: created %v, and there was %v", at, res.Created, old)
+	}
+	i := &modelItem{key: key, body: slices.Clone(res.Body), etag: res.ETag, ts: e.ts, lsn: res.LSN, ttl: ttl}
+	if res.Modified.Unix() != e.ts {
+		w.t.Fatalf("%v was written at %v, and the clock says %d", at, res.Modified, e.ts)
+	}
+	w.checkBody(i, body)
+	if old != nil && !bytes.Equal(property(w.t, old.body, "_rid"), property(w.t, i.body, "_rid")) {
+		w.t.Fatalf("%v: the replace changed _rid", at)
+	}
+	w.items[at] = i
+	e.current = i.stored()
+	w.events = append(w.events, e)
+}
+
+func property(t *testing.T, body []byte, name string) json.RawMessage {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(body, &m); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return m[name]
+}
+
+// checkBody compares a written item with what was sent.
+func (w *world) checkBody(i *modelItem, sent []byte) {
+	var got, want map[string]any
+	if err := errors.Join(json.Unmarshal(i.body, &got), json.Unmarshal(sent, &want)); err != nil {
+		w.t.Fatal(err)
+	}
+	if got["_etag"] != i.etag || got["_ts"] != float64(i.ts) || got["_lsn"] != nil {
+		w.t.Fatalf("system properties: %s", i.body)
+	}
+	for _, m := range []map[string]any{got, want} {
+		for _, name := range []string{"_rid", "_self", "_etag", "_attachments", "_ts"} {
+			delete(m, name)
+		}
+	}
+	g, _ := json.Marshal(got)
+	s, _ := json.Marshal(want)
+	if !bytes.Equal(g, s) {
+		w.t.Fatalf("sent %s, stored %s", s, g)
+	}
+}
+
+// stepBatch sends a batch to one key and carries it out on a copy of the model.
+func (w *world) stepBatch() {
+	key := w.someKey()
+	shadow := &world{t: w.t, rng: w.rng, items: maps.Clone(w.items), events: w.events, props: w.props, paths: w.paths, hash: w.hash, db: w.db, value: w.value}
+	var ops []engine.Operation
+	var ttls []int
+	failsAt, want := -1, error(nil)
+	touched := map[string]bool{}
+	for n := range 1 + w.rng.IntN(6) {
+		id := w.someID()
+		for touched[id] && w.rng.IntN(3) > 0 {
+			id = w.someID()
+		}
+		kinds := []engine.OpKind{engine.OpCreate, engine.OpUpsert, engine.OpUpsert, engine.OpReplace, engine.OpDelete, engine.OpRead, engine.OpChange}
+		op := engine.Operation{Kind: kinds[w.rng.IntN(len(kinds))], ID: id}
+		i := shadow.visible(itemID{key.String(), id})
+		// The etag of a version that the batch itself makes isn't known before.
+		if !touched[id] {
+			op.IfMatch, op.IfNoneMatch = w.conditions(i)
+		}
+		body, ttl := w.body(key, id)
+		switch op.Kind {
+		case engine.OpCreate, engine.OpUpsert, engine.OpReplace:
+			op.Body = body
+		case engine.OpChange:
+			op.Change = func([]byte) ([]byte, error) { return body, nil }
+		case engine.OpDelete, engine.OpRead:
+		}
+		ops, ttls = append(ops, op), append(ttls, ttl)
+		if failsAt < 0 {
+			if want = expect(op.Kind, i, op.IfMatch, op.IfNoneMatch); want != nil {
+				failsAt = n
+			}
+		}
+		touched[id] = true
+		switch op.Kind {
+		case engine.OpDelete:
+			delete(shadow.items, itemID{key.String(), id})
+		case engine.OpRead:
+		default:
+			shadow.items[itemID{key.String(), id}] = &modelItem{ts: w.now()}
+		}
+	}
+	results, err := w.c.Batch(w.t.Context(), key, ops)
+	w.logf("batch of %d on %s: %v", len(ops), key, err)
+	w.judgeBatch(key, ops, ttls, results, err, failsAt, want)
+}
+
+func (w *world) judgeBatch(key feed.PartitionKey, ops []engine.Operation, ttls []int, results []engine.Result, err error, failsAt int, want error) {
+	if failsAt >= 0 {
+		var batch *engine.BatchError
+		if !errors.As(err, &batch) || batch.Index != failsAt || !errors.Is(err, want) {
+			w.t.Fatalf("batch: %v, want operation %d to fail with %v", err, failsAt, want)
+		}
+		return
+	}
+	if err != nil || len(results) != len(ops) {
+		w.t.Fatalf("batch of %d: %d results, %v", len(ops), len(results), err)
+	}
+	lsn := int64(0)
+	for n, op := range ops {
+		if op.Kind == engine.OpRead {
+			i := w.visible(itemID{key.String(), op.ID})
+			if !bytes.Equal(results[n].Body, i.body) || results[n].ETag != i.etag {
+				w.t.Fatalf("operation %d of the batch read %s, want %s", n, results[n].Body, i.body)
+			}
+			continue
+		}
+		if lsn != 0 && results[n].LSN != lsn {
+			w.t.Fatalf("operation %d of the batch has LSN %d, another one %d", n, results[n].LSN, lsn)
+		}
+		lsn = results[n].LSN
+		body := op.Body
+		if op.Kind == engine.OpChange {
+			body, _ = op.Change(nil)
+		}
+		w.apply(op.Kind, key, op.ID, results[n], body, ttls[n])
+	}
+}
+
+func (w *world) stepRead() {
+	key, id := w.someKey(), w.someID()
+	i := w.visible(itemID{key.String(), id})
+	none := ""
+	if i != nil && w.rng.IntN(3) == 0 {
+		none = i.etag
+	}
+	res, err := w.c.Read(w.t.Context(), key, id, engine.ReadOptions{IfNoneMatch: none})
+	want := expect(engine.OpRead, i, "", none)
+	if !errors.Is(err, want) || want == nil && err != nil {
+		w.t.Fatalf("read %s %q: %v, want %v", key, id, err, want)
+	}
+	if err == nil && (!bytes.Equal(res.Body, i.body) || res.ETag != i.etag || res.LSN != i.lsn || res.Modified.Unix() != i.ts) {
+		w.t.Fatalf("read %s %q: %+v, want %+v", key, id, res, i)
+	}
+}
+
+// stepStats compares the sizes of partitions with the model. What is expired may be purged or not; Check
+// counts exactly.
+func (w *world) stepStats() {
+	stats, err := w.c.PartitionStats(w.t.Context())
+	parts := w.partitions()
+	if err != nil || len(stats) != len(parts) {
+		w.t.Fatalf("statistics of %d partitions, %v; there are %d", len(stats), err, len(parts))
+	}
+	for n, p := range parts {
+		var least, most int64
+		end := int64(0)
+		for id, i := range w.items {
+			if p.Range.Holds(w.point(i.key)) {
+				most++
+				end = max(end, i.lsn)
+				if w.visible(id) != nil {
+					least++
+				}
+			}
+		}
+		s := stats[n]
+		if s.ID != p.ID || s.Range != p.Range || s.Items < least || s.Items > most || s.LSN < end || (s.Bytes > 0) != (s.Items > 0) {
+			w.t.Fatalf("statistics of %v: %+v; there are %d to %d items up to LSN %d", p, s, least, most, end)
+		}
+	}
+}

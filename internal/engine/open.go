@@ -1,0 +1,498 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// Open opens the store in the directory dir, and makes it if there is none. On the operating
+// system's file system only the owner may read the directory (mode 0700) and its files (0600).
+// Open closes a directory that others may read, and logs it; one that belongs to somebody
+// else it leaves as it is, with a warning.
+//
+// Errors: *[LockedError] names the process that has it open. *[FormatError] reports that a newer
+// release wrote it, *[CorruptError] that a file is damaged or missing. If the disk refuses to
+// write, the error wraps the disk's and names how much room is needed. Open may then be called
+// again.
+//
+// If the disk refuses writes later on, because it is full or fails, all writes return a
+// *[DiskError] at once. Reads are not affected. The store tries the disk again by itself, and
+// takes writes again when that succeeds. Nothing that was acknowledged is lost.
+func Open(dir string, o Options) (*DB, error) {
+	o = o.withDefaults()
+	if o.FS == vfs.Default {
+		// One name for one directory: the lock within a process goes by the name, so that a
+		// second open by way of a symbolic link would get in.
+		name, made, err := realDirectory(dir)
+		if err != nil {
+			return nil, fmt.Errorf("open store %s: %w", dir, err)
+		}
+		if !made {
+			closeToOthers(name, o.Logger)
+		}
+		dir, o.FS = name, privateFS{vfs.Default}
+	}
+	return open(&DB{dir: dir, options: o})
+}
+
+// realDirectory makes the directory dir if there is none, and returns its absolute name without
+// symbolic links.
+func realDirectory(dir string) (name string, made bool, err error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", false, err
+	}
+	if made, err = makeDirectory(abs); err != nil {
+		return "", false, err
+	}
+	name, err = filepath.EvalSymlinks(abs)
+	return name, made, err
+}
+
+// OpenMemory opens a new, empty store in memory. What it holds ends with Close.
+func OpenMemory(o Options) (*DB, error) {
+	if o.Memory == 0 {
+		o.Memory = defaultMemoryInRAM
+	}
+	o.FS = vfs.NewMem()
+	return open(&DB{options: o.withDefaults()})
+}
+
+func open(db *DB) (*DB, error) {
+	db.id = rand.Text()
+	fs, dir := db.options.FS, db.path()
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	lock, err := lockDirectory(fs, dir)
+	if err != nil {
+		return nil, db.withNeed(err)
+	}
+	db.lock = lock
+	if err := db.start(); err != nil {
+		return nil, errors.Join(err, unlockDirectory(fs, dir, lock))
+	}
+	return db, nil
+}
+
+// start opens the files of a locked directory and starts the sequencer.
+func (db *DB) start() error {
+	if err := checkFormat(db.options.FS, db.path()); err != nil {
+		return db.withNeed(err)
+	}
+	if err := checkLogs(db.options.FS, db.path()); err != nil {
+		return db.openFault(err)
+	}
+	db.makeCaches()
+	e, err := db.openFirst()
+	if err != nil {
+		db.releaseCaches()
+		return db.openFault(err)
+	}
+	db.pebble = e
+	db.closing = make(chan struct{})
+	db.kick = make(chan struct{}, 1)
+	db.queue.wake = make(chan struct{}, 1)
+	// An engine that was cut off from the disk reports no error itself.
+	err = cmp.Or(db.upgrade(), e.disk.refusal())
+	if err == nil {
+		err = db.load(e)
+	}
+	if err != nil {
+		err = errors.Join(db.startFault(err), e.end())
+		db.releaseCaches()
+		return err
+	}
+	db.background.Add(2)
+	go db.sequence()
+	go db.clean()
+	return nil
+}
+
+// openFirst opens the first engine. An opening that fails on a full disk may have written
+// some logs into tables and deleted them, so it is tried again while it makes room.
+func (db *DB) openFirst() (*engine, error) {
+	for {
+		before, _ := db.logSize() // without it the error is returned
+		e, err := db.openEngine(false, func(*engine) {})
+		if !errors.Is(err, syscall.ENOSPC) {
+			return e, err
+		}
+		if after, listErr := db.logSize(); listErr != nil || after >= before {
+			return e, err
+		}
+	}
+}
+
+// makeCaches makes the caches that all engines share.
+func (db *DB) makeCaches() {
+	db.cache = pebble.NewCache(db.options.Memory)
+	if n := db.options.MaxOpenFiles; n > 0 {
+		// Pebble's own MaxOpenFiles is never less than some 70.
+		db.files = pebble.NewFileCache(min(runtime.GOMAXPROCS(0), n), n)
+	}
+}
+
+// releaseCaches drops the store's references to the caches.
+func (db *DB) releaseCaches() {
+	db.cache.Unref()
+	if db.files != nil {
+		db.files.Unref()
+	}
+}
+
+// openFault is fault for an error of opening: what isn't the system's refusal is
+// damage, and so is a file that is missing.
+func (db *DB) openFault(err error) error {
+	if known := (*CorruptError)(nil); errors.As(err, &known) {
+		return db.fault(err)
+	}
+	var refused syscall.Errno
+	if errors.As(err, &refused) && refused != syscall.ENOENT {
+		return db.withNeed(fmt.Errorf("open store %s: %w", db.path(), err))
+	}
+	return &CorruptError{Dir: db.dir, Detail: "it can't be opened", Err: err}
+}
+
+// startFault is openFault if the disk refused to write, and fault otherwise.
+func (db *DB) startFault(err error) error {
+	if errors.As(err, new(syscall.Errno)) {
+		return db.openFault(err)
+	}
+	return db.fault(err)
+}
+
+// openReserve is the room that an opening takes beside that of the logs: a few small files.
+const openReserve = 64 << 10
+
+// withNeed adds to the error of a full disk how much room an opening may need.
+func (db *DB) withNeed(err error) error {
+	fs := db.options.FS
+	if !errors.Is(err, syscall.ENOSPC) {
+		return err
+	}
+	usage, usageErr := fs.GetDiskUsage(db.path())
+	logs, logsErr := db.logSize()
+	if usageErr != nil || logsErr != nil {
+		return err // this file system does not tell
+	}
+	return fmt.Errorf("%w; opening the store may need %d KiB, mostly for tables made from its write-ahead logs, and %d KiB are free",
+		err, (logs+openReserve+1<<10-1)>>10, usage.AvailBytes>>10)
+}
+
+// logSize returns the size, in bytes, of the write-ahead logs.
+func (db *DB) logSize() (sum int64, err error) {
+	fs := db.options.FS
+	names, err := fs.List(db.path())
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		if isLog(name) {
+			if i, err := fs.Stat(fs.PathJoin(db.path(), name)); err == nil {
+				sum += i.Size()
+			}
+		}
+	}
+	return sum, nil
+}
+
+// pebbleOptions are what a log-shaped load was measured to be fast with. Memtables count towards
+// the cache's size, so that Memory bounds both.
+func (db *DB) pebbleOptions(e *engine) *pebble.Options {
+	o := &pebble.Options{
+		FS:                          e.disk,
+		FormatMajorVersion:          pebbleFormat,
+		Cache:                       db.cache,
+		FileCache:                   db.files,
+		MemTableSize:                uint64(min(max(db.options.Memory/memTableShare, minMemTable), maxMemTable)),
+		MemTableStopWritesThreshold: memTables,
+		L0CompactionThreshold:       compactAtL0,
+		L0StopWritesThreshold:       math.MaxInt, // the sequencer waits itself: see engine
+		LBaseMaxBytes:               baseLevelSize,
+		CompactionConcurrencyRange:  func() (lower, upper int) { return 1, 2 },
+		Logger:                      pebbleLogger{db.options.Logger},
+	}
+	// Without this, a damaged table that background work comes upon would end the process. Who
+	// reads it gets a *CorruptError; the rest of the store stays readable.
+	o.EventListener = &pebble.EventListener{
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			db.options.Logger.Error("a file of the store is damaged", slog.String("path", i.Path), slog.Any("error", i.Details))
+		},
+	}
+	e.listen(o.EventListener)
+	o.TargetFileSizes[0] = firstLevelFile
+	db.busy.window = int(o.MemTableSize) / 2
+	o.Experimental.SpanPolicyFunc = db.busy.span
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
+		o.Levels[i].Compression = func() *block.CompressionProfile { return block.SnappyCompression }
+	}
+	return o
+}
+
+// load reads catalog and counters from an engine, and makes its first view. Containers and
+// partitions that the current view has stay the same, so that handles to them stay valid.
+func (db *DB) load(e *engine) error {
+	old := db.current
+	v := &view{engine: e, snap: e.NewSnapshot(), catalog: &catalog{
+		databases: map[string]*database{}, containers: map[containerName]*Container{},
+	}}
+	last, err := db.loadCatalog(v)
+	if err != nil {
+		return errors.Join(err, v.snap.Close())
+	}
+	if old == nil {
+		db.clock = newClock(last)
+	}
+	v.states = make([]*state, len(db.ledgers))
+	for slot, l := range db.ledgers {
+		if l != nil {
+			v.states[slot] = l.state()
+			l.c.settle(l.meta)
+		}
+	}
+	db.publish(v)
+	for _, l := range db.ledgers {
+		if l == nil {
+			continue
+		}
+		for i, p := range l.meta.partitions {
+			p.changed.advance(l.ends[i])
+		}
+		if old != nil {
+			l.c.changed.advance(l.lsn)
+		}
+	}
+	v.retireFrom(old)
+	return nil
+}
+
+// retireFrom wakes the readers of what the view before has and this one does not.
+func (v *view) retireFrom(old *view) {
+	if old == nil {
+		return
+	}
+	for _, s := range old.states {
+		if s == nil {
+			continue
+		}
+		now, err := v.state(s.c)
+		if err != nil {
+			s.c.changed.retire()
+		}
+		for _, p := range s.meta.partitions {
+			if now == nil || now.meta.byID(p.id) < 0 {
+				p.changed.retire()
+			}
+		}
+	}
+}
+
+// keep gives the partitions of m the signals that the same partitions have in s.
+func (s *state) keep(m *meta) {
+	for _, p := range m.partitions {
+		if i := s.meta.byID(p.id); i >= 0 {
+			p.changed = s.meta.partitions[i].changed
+		}
+	}
+}
+
+// loadCatalog fills v's catalog and the ledgers; last is the last _ts written.
+func (db *DB) loadCatalog(v *view) (last int64, err error) {
+	known := db.resetCatalog()
+	var unseated []*ledger
+	if err := getJSON(v.snap, []byte{spaceNumbers}, &db.numbers); err != nil {
+		return 0, err
+	}
+	names := map[uint32]string{}
+	err = eachKey(v.snap, []byte{spaceDatabase}, func(key, value []byte) error {
+		var r databaseRecord
+		if err := json.Unmarshal(value, &r); err != nil || len(key) != containerKeySize {
+			return corrupt("database record %x: %v", key, err)
+		}
+		number := binary.BigEndian.Uint32(key[1:])
+		names[number] = r.ID
+		v.catalog.databases[r.ID] = r.load(number)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = eachKey(v.snap, []byte{spaceContainer}, func(key, value []byte) error {
+		var r containerRecord
+		if err := json.Unmarshal(value, &r); err != nil || len(key) != containerKeySize {
+			return corrupt("container record %x: %v", key, err)
+		}
+		number := binary.BigEndian.Uint32(key[1:])
+		c, l, err := db.loadContainer(known[number], number, &r, names[r.Database])
+		if err != nil {
+			return err
+		}
+		if known[number] == nil {
+			unseated = append(unseated, l)
+		}
+		v.catalog.containers[containerName{r.Database, r.ID}] = c
+		for i, p := range l.meta.partitions {
+			n, err := loadCounters(v.snap, c, p)
+			if err != nil {
+				return err
+			}
+			l.ends[i], l.lsn, l.docs, last = n.lsn, max(l.lsn, n.lsn), max(l.docs, n.docs), max(last, n.ts)
+		}
+		return nil
+	})
+	for _, l := range unseated {
+		db.seat(l)
+	}
+	return last, err
+}
+
+// resetCatalog empties the sequencer's catalog, and returns the states of the containers that
+// the current view has, by number. Their slots stay theirs.
+func (db *DB) resetCatalog() (known map[uint32]*state) {
+	db.numbers, db.ledgers = numbersRecord{}, nil
+	known = map[uint32]*state{}
+	if db.current == nil {
+		return known
+	}
+	for _, s := range db.current.states {
+		if s != nil {
+			known[s.c.number] = s
+		}
+	}
+	db.ledgers = make([]*ledger, len(db.current.states))
+	return known
+}
+
+// loadContainer makes the container of a record, or takes the one that the state known has.
+func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, databaseName string) (*Container, *ledger, error) {
+	paths, err := parseKeyPaths(r.KeyPaths)
+	if err != nil || databaseName == "" {
+		return nil, nil, corrupt("container %d: database %d (%q), key paths %v: %v", number, r.Database, databaseName, r.KeyPaths, err)
+	}
+	m, err := r.load(number)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &ledger{meta: m, ends: make([]int64, len(m.partitions)), grown: make([]growth, len(m.partitions))}
+	if known != nil {
+		known.keep(m)
+		l.c = known.c
+		db.ledgers[l.c.slot] = l
+		return l.c, l, nil
+	}
+	unique, err := parseUniqueKeys(r.UniqueKeys)
+	if err != nil {
+		return nil, nil, corrupt("container %d: %v", number, err)
+	}
+	l.c = db.newContainer(number, r.Database, databaseName, r.ID, paths, r.Hash, unique)
+	return l.c, l, nil
+}
+
+func (db *DB) newContainer(number, database uint32, databaseName, id string, paths keyPaths, hash epk.Hash, unique *uniquePolicy) *Container {
+	return &Container{
+		db: db, number: number, database: database, databaseName: databaseName, name: id,
+		identity: feed.Identity{
+			AccountHost: "localhost",
+			Database:    databaseName, DatabaseRID: databaseRID(database),
+			Container: id, ContainerRID: containerRID(database, number),
+		},
+		paths: paths, hash: hash, tail: newTailFormat(database, number), unique: unique,
+	}
+}
+
+// seat gives a ledger's container a slot.
+func (db *DB) seat(l *ledger) {
+	for i, other := range db.ledgers {
+		if other == nil {
+			l.c.slot = i
+			db.ledgers[i] = l
+			return
+		}
+	}
+	l.c.slot = len(db.ledgers)
+	db.ledgers = append(db.ledgers, l)
+}
+
+func loadCounters(r pebble.Reader, c *Container, p *partition) (n counters, err error) {
+	b, closer, err := r.Get(partitionKeyOf(c.number, p.number))
+	if err != nil {
+		if ignoreNotFound(err) == nil {
+			return n, corrupt("partition %s of container %d has no counters", p.id, c.number)
+		}
+		return n, err
+	}
+	n, err = decodeCounters(b)
+	return n, errors.Join(err, closer.Close())
+}
+
+// getJSON reads a value; v stays as it is when there is none.
+func getJSON(r pebble.Reader, key []byte, v any) error {
+	b, closer, err := r.Get(key)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return errors.Join(corrupt("record %x: %v", key, err), closer.Close())
+	}
+	return closer.Close()
+}
+
+// eachKey calls f for each key that begins with prefix. What f gets is valid
+// during the call only.
+func eachKey(r pebble.Reader, prefix []byte, f func(key, value []byte) error) (err error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = f(it.Key(), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// pebbleLogger hands Pebble's messages to the store's logger.
+type pebbleLogger struct{ l *slog.Logger }
+
+func (p pebbleLogger) Infof(format string, args ...any) {
+	if p.l.Enabled(context.Background(), slog.LevelDebug) {
+		p.l.Debug(fmt.Sprintf(format, args...))
+	}
+}
+
+func (p pebbleLogger) Errorf(format string, args ...any) { p.l.Error(fmt.Sprintf(format, args...)) }
+
+// Fatalf must not return: Pebble calls it when it can't vouch for what is on
+// disk any more, a failed sync for instance. Nothing after that may be
+// acknowledged.
+func (p pebbleLogger) Fatalf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	p.l.Error(text)
+	panic("store: the files can't be written any more: " + text)
+}

@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/changefeed-go/changefeed/internal/epk"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
+)
+
+// systemNames are the properties that the store makes itself. What comes in
+// under these names is dropped, as the service overwrites it.
+var systemNames = [...]string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
+
+// systemIndex returns the place of name in systemNames, or -1.
+func systemIndex(name jsonscan.Text) int {
+	if plain, _ := name.Plain(); len(plain) == 0 || plain[0] != '_' {
+		return -1
+	}
+	for i, n := range systemNames {
+		if name.Is(n) {
+			return i
+		}
+	}
+	return -1
+}
+
+// parser finds in one body what the store needs to know of it.
+type parser struct {
+	jsonscan.Scanner
+	document
+	text   []byte
+	paths  keyPaths
+	useTTL bool
+	hasID  bool
+	hasTTL bool
+	// cuts are the members to leave out, from the name's quote to the value's end.
+	cuts  [len(systemNames)]struct{ from, to int }
+	ncuts int
+	// seen are the key paths whose first name has occurred; a bit for each.
+	seen uint8
+}
+
+// parseDocument checks a body and finds id, key components and ttl in it.
+// Incoming system properties are dropped. With useTTL a bad ttl is refused
+// (BadTTL); without, in a container that has no time to live, it is ignored.
+//
+// It allocates for the id and for string components only, and for a body with
+// system properties in it.
+func parseDocument(body []byte, paths keyPaths, useTTL bool) (document, error) {
+	if len(body) > MaxDocumentSize {
+		return document{}, &TooLargeError{What: "document", Size: len(body), Limit: MaxDocumentSize}
+	}
+	p := parser{Scanner: *jsonscan.New(body, MaxDepth), text: body, paths: paths, useTTL: useTTL}
+	p.keys = len(paths)
+	if err := p.parse(); err != nil {
+		if syntax := (*jsonscan.SyntaxError)(nil); errors.As(err, &syntax) {
+			err = badRequest(BadBody, "%s", syntax)
+		}
+		return document{}, err
+	}
+	return p.document, nil
+}
+
+func (p *parser) parse() error {
+	p.Space()
+	if p.Peek() != '{' {
+		return p.Fail("a document is a JSON object, and an opening brace is expected")
+	}
+	from := p.Offset()
+	end := from + 1 // of the last member
+	seen := uint(0)
+	for more, err := p.Object(1); more || err != nil; more, err = p.Next('}') {
+		if err != nil {
+			return err
+		}
+		at := p.Offset()
+		name, err := p.decodedName()
+		if err != nil {
+			return err
+		}
+		if i := systemIndex(name); i >= 0 {
+			if seen&(1<<i) != 0 {
+				return badRequest(BadBody, "%s occurs twice", systemNames[i])
+			}
+			seen |= 1 << i
+			err = p.Value(2)
+			p.cuts[p.ncuts].from, p.cuts[p.ncuts].to = at, p.Offset()
+			p.ncuts++
+		} else {
+			err = p.member(name)
+		}
+		if err != nil {
+			return err
+		}
+		end = p.Offset()
+	}
+	p.Space()
+	if p.Offset() < len(p.text) {
+		return p.Fail("nothing may follow the document")
+	}
+	if !p.hasID {
+		return badRequest(BadID, "the document has no id")
+	}
+	if err := checkKeySize(p.components()); err != nil {
+		return err
+	}
+	p.body = p.text[from:end]
+	if p.ncuts > 0 {
+		p.body = p.cut(from+1, end)
+	}
+	return nil
+}
+
+// cut copies the members that are kept, without those to leave out.
+func (p *parser) cut(from, end int) []byte {
+	out := append(make([]byte, 0, end-from+1+maxTailSize), '{')
+	keep := func(members []byte) {
+		const between = ", \t\r\n"
+		for len(members) > 0 && strings.IndexByte(between, members[0]) >= 0 {
+			members = members[1:]
+		}
+		for len(members) > 0 && strings.IndexByte(between, members[len(members)-1]) >= 0 {
+			members = members[:len(members)-1]
+		}
+		if len(members) == 0 {
+			return
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, members...)
+	}
+	for _, c := range p.cuts[:p.ncuts] {
+		keep(p.text[from:c.from])
+		from = c.to
+	}
+	keep(p.text[from:end])
+	return out
+}
+
+// member passes the value of one of the document's own members.
+func (p *parser) member(name jsonscan.Text) error {
+	at := p.Offset()
+	switch {
+	case name.Is("id"):
+		if p.hasID {
+			return badRequest(BadBody, "id occurs twice")
+		}
+		p.hasID = true
+		if err := p.parseID(); err != nil {
+			return err
+		}
+		p.Back(at) // it may be a key path as well
+	case name.Is("ttl"):
+		if p.hasTTL {
+			return badRequest(BadBody, "ttl occurs twice")
+		}
+		p.hasTTL = true
+		if err := p.parseTTL(); err != nil {
+			return err
+		}
+		p.Back(at)
+	}
+	return p.keyMember(name, 1<<len(p.paths)-1, 0, &p.seen)
+}
+
+// decodedName is name with the escapes decoded: else a second id could hide as "\u0069d".
+func (p *parser) decodedName() (jsonscan.Text, error) {
+	n, err := p.Name()
+	return n.Decoded(), err
+}
+
+// keyMember passes the value of a member of an object to which the first depth names of
+// the key paths in active lead. seen collects which paths' next name has occurred in
+// this object.
+func (p *parser) keyMember(name jsonscan.Text, active uint8, depth int, seen *uint8) error {
+	var match uint8
+	for i, path := range p.paths {
+		if active&(1<<i) != 0 && name.Is(path[depth]) {
+			match |= 1 << i
+		}
+	}
+	if match == 0 {
+		return p.Value(depth + 2)
+	}
+	if *seen&match != 0 {
+		return badRequest(BadBody, "%q, a part of the partition key's path, occurs twice", name)
+	}
+	*seen |= match
+	first := bits.TrailingZeros8(match)
+	if len(p.paths[first]) == depth+1 {
+		return p.component(first)
+	}
+	if p.Peek() != '{' {
+		return p.Value(depth + 2)
+	}
+	var inner uint8
+	for more, err := p.Object(depth + 2); more || err != nil; more, err = p.Next('}') {
+		if err != nil {
+			return err
+		}
+		name, err := p.decodedName()
+		if err != nil {
+			return err
+		}
+		if err := p.keyMember(name, match, depth+1, &inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// component passes the value of key path number i and keeps it.
+func (p *parser) component(i int) error {
+	c := &p.key[i]
+	switch p.Peek() {
+	case '"':
+		t, err := p.Text()
+		if err != nil {
+			return err
+		}
+		c.Kind = epk.String
+		c.Text = t.String()
+	case 't':
+		c.Kind = epk.True
+		return p.Value(0)
+	case 'f':
+		c.Kind = epk.False
+		return p.Value(0)
+	case 'n':
+		c.Kind = epk.Null
+		return p.Value(0)
+	case '{', '[':
+		return badRequest(BadKey, "the value at /%s is an object or an array", strings.Join(p.paths[i], "/"))
+	default:
+		at := p.Offset()
+		if err := p.Value(0); err != nil { // which is a number or nothing
+			return err
+		}
+		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
+		if err != nil {
+			return badRequest(BadKey, "the number at /%s is beyond the range of a float64", strings.Join(p.paths[i], "/"))
+		}
+		*c = epk.OfNumber(f)
+	}
+	return nil
+}
+
+func (p *parser) parseID() error {
+	if p.Peek() != '"' {
+		if err := p.Value(2); err != nil {
+			return err
+		}
+		return badRequest(BadID, "the id is not a string")
+	}
+	t, err := p.Text()
+	if err != nil {
+		return err
+	}
+	p.id = t.String()
+	return checkID(p.id)
+}
+
+// checkID judges an item's id, wherever it comes from.
+func checkID(id string) error {
+	switch {
+	case id == "":
+		return badRequest(BadID, "the id is empty")
+	case len(id) > MaxIDSize:
+		return badRequest(BadID, "the id has %d bytes, at most %d are possible", len(id), MaxIDSize)
+	case strings.ContainsAny(id, `/\?#`):
+		return badRequest(BadID, `the id %q holds one of / \ ? #`, id)
+	case !utf8.ValidString(id):
+		return badRequest(BadID, "the id %q is not UTF-8", id)
+	}
+	return nil
+}
+
+func (p *parser) parseTTL() error {
+	at, c := p.Offset(), p.Peek()
+	if err := p.Value(2); err != nil {
+		return err
+	}
+	if c == '-' || jsonscan.IsDigit(c) {
+		// 1e2 and 100.0 are the integer 100, as everywhere in JSON.
+		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
+		if err == nil && f == math.Trunc(f) && (f == ttlNever || f >= 1 && f <= math.MaxInt32) {
+			p.ttl = int32(f)
+			return nil
+		}
+	}
+	if !p.useTTL {
+		return nil
+	}
+	return badRequest(BadTTL, "ttl is a whole number of seconds from 1 to %d, or -1 for never", math.MaxInt32)
+}

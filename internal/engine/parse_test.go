@@ -1,0 +1,346 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+func mustPaths(t testing.TB, paths ...string) keyPaths {
+	t.Helper()
+	p, err := parseKeyPaths(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func kindOf(err error) BadRequestKind {
+	var bad *BadRequestError
+	if errors.As(err, &bad) {
+		return bad.Kind
+	}
+	return 0
+}
+
+func nested(open, inner, shut string, n int) string {
+	return strings.Repeat(open, n) + inner + strings.Repeat(shut, n)
+}
+
+func TestScannerRefusesWhatIsNotADocument(t *testing.T) {
+	paths := mustPaths(t, "/k/l", "/m")
+	for _, c := range []struct {
+		name, body string
+		want       BadRequestKind
+	}{
+		{"nothing", ``, BadBody},
+		{"array at the top", `[{"id":"a"}]`, BadBody},
+		{"string at the top", `"id"`, BadBody},
+		{"trailing garbage", `{"id":"a"} x`, BadBody},
+		{"two documents", `{"id":"a"}{"id":"b"}`, BadBody},
+		{"not closed", `{"id":"a"`, BadBody},
+		{"string not closed", `{"id":"a`, BadBody},
+		{"trailing comma", `{"id":"a",}`, BadBody},
+		{"trailing comma in an array", `{"id":"a","x":[1,]}`, BadBody},
+		{"missing colon", `{"id" "a"}`, BadBody},
+		{"missing comma", `{"id":"a" "b":1}`, BadBody},
+		{"name without quotes", `{id:"a"}`, BadBody},
+		{"single quotes", `{'id':"a"}`, BadBody},
+		{"leading zero", `{"id":"a","x":01}`, BadBody},
+		{"number ends in a point", `{"id":"a","x":1.}`, BadBody},
+		{"number without exponent", `{"id":"a","x":1e}`, BadBody},
+		{"plus sign", `{"id":"a","x":+1}`, BadBody},
+		{"NaN", `{"id":"a","x":NaN}`, BadBody},
+		{"half a literal", `{"id":"a","x":tru}`, BadBody},
+		{"unknown escape", `{"id":"a","x":"\q"}`, BadBody},
+		{"short unicode escape", `{"id":"a","x":"\u12"}`, BadBody},
+		{"lone high surrogate", `{"id":"a","x":"\ud800"}`, BadBody},
+		{"lone low surrogate", `{"id":"a","x":"\udc00"}`, BadBody},
+		{"two high surrogates", `{"id":"a","x":"\ud800\ud800"}`, BadBody},
+		{"control character", "{\"id\":\"a\",\"x\":\"a\nb\"}", BadBody},
+		{"control character in a name", "{\"id\":\"a\",\"x\ty\":1}", BadBody},
+		{"invalid UTF-8", "{\"id\":\"a\",\"x\":\"12345678\xff\"}", BadBody},
+		{"surrogate in UTF-8", "{\"id\":\"a\",\"x\":\"\xed\xa0\x80\"}", BadBody},
+		{"overlong UTF-8", "{\"id\":\"a\",\"x\":\"\xc0\xaf\"}", BadBody},
+		{"byte order mark", "\xef\xbb\xbf{\"id\":\"a\"}", BadBody},
+		{"id twice", `{"id":"a","x":1,"id":"a"}`, BadBody},
+		{"id twice, once escaped", `{"id":"a","\u0069d":"b"}`, BadBody},
+		{"key twice", `{"id":"a","m":1,"m":1}`, BadBody},
+		{"key twice, once escaped", `{"id":"a","m":1,"\u006d":1}`, BadBody},
+		{"nested key twice", `{"id":"a","k":{"l":1,"l":2}}`, BadBody},
+		{"way to a key twice", `{"id":"a","k":{"l":1},"k":{}}`, BadBody},
+		{"ttl twice", `{"id":"a","ttl":1,"ttl":1}`, BadBody},
+		{"system property twice", `{"id":"a","_ts":1,"_ts":1}`, BadBody},
+		{"system property twice, once escaped", `{"id":"a","_rid":1,"\u005frid":1}`, BadBody},
+		{"too deep", `{"id":"a","x":` + nested("[", "", "]", MaxDepth) + `}`, BadBody},
+		{"too deep in objects", `{"id":"a","x":` + nested(`{"x":`, "1", "}", MaxDepth) + `}`, BadBody},
+		{"too deep on the way to a key", `{"id":"a","k":` + nested(`{"l":[`, "", "]}", MaxDepth) + `}`, BadKey},
+		{"no id", `{"m":1}`, BadID},
+		{"empty object", `{}`, BadID},
+		{"only system properties", `{"_ts":1}`, BadID},
+		{"id is a number", `{"id":1}`, BadID},
+		{"id is empty", `{"id":""}`, BadID},
+		{"id too long", `{"id":"` + strings.Repeat("x", MaxIDSize+1) + `"}`, BadID},
+		{"id with a slash", `{"id":"a/b"}`, BadID},
+		{"id with an escaped slash", `{"id":"a\u002fb"}`, BadID},
+		{"id with a backslash", `{"id":"a\\b"}`, BadID},
+		{"id with a question mark", `{"id":"a?"}`, BadID},
+		{"id with a hash", `{"id":"#a"}`, BadID},
+		{"key is an object", `{"id":"a","m":{}}`, BadKey},
+		{"key is an array", `{"id":"a","m":[1]}`, BadKey},
+		{"key beyond float64", `{"id":"a","m":1e999}`, BadKey},
+		{"ttl of zero", `{"id":"a","ttl":0}`, BadTTL},
+		{"ttl below never", `{"id":"a","ttl":-2}`, BadTTL},
+		{"ttl with a fraction", `{"id":"a","ttl":1.5}`, BadTTL},
+		{"ttl too large", `{"id":"a","ttl":2147483648}`, BadTTL},
+		{"ttl as text", `{"id":"a","ttl":"5"}`, BadTTL},
+		{"ttl of null", `{"id":"a","ttl":null}`, BadTTL},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := parseDocument([]byte(c.body), paths, true)
+			if got := kindOf(err); got != c.want {
+				t.Errorf("%.60s: %v, want kind %q", c.body, err, c.want)
+			}
+		})
+	}
+}
+
+func TestScannerFindsIDKeyAndTTL(t *testing.T) {
+	str, num := epk.OfString, epk.OfNumber
+	type key = [MaxKeyPaths]epk.Component
+	for _, c := range []struct {
+		name  string
+		paths []string
+		body  string
+		id    string
+		key   key
+		ttl   int32
+	}{
+		{"plain", []string{"/pk"}, `{"id":"a","pk":"p"}`, "a", key{str("p")}, 0},
+		{"missing key is undefined", []string{"/pk"}, `{"id":"a"}`, "a", key{}, 0},
+		{"id is the key", []string{"/id"}, `{"id":"a"}`, "a", key{str("a")}, 0},
+		{"ttl is the key", []string{"/ttl"}, `{"id":"a","ttl":7}`, "a", key{num(7)}, 7},
+		{"escapes", []string{"/pk"}, `{"\u0069d":"\u00e9\n\ud83d\ude00","p\u006b":"\"\\\/\b\f\n\r\t"}`, "é\n😀", key{str("\"\\/\b\f\n\r\t")}, 0},
+		{"literals", []string{"/a", "/b", "/c"}, `{"id":"a","a":true,"b":false,"c":null}`, "a", key{{Kind: epk.True}, {Kind: epk.False}, {Kind: epk.Null}}, 0},
+		{"numbers", []string{"/a", "/b", "/c"}, `{"id":"a","a":-0,"b":1e2,"c":9007199254740993}`, "a", key{num(0), num(100), num(9007199254740992)}, 0},
+		{"nested", []string{"/a/b", "/a/c", "/d"}, `{"id":"a","a":{"x":{"b":1},"c":"c","b":"b"},"d":1}`, "a", key{str("b"), str("c"), num(1)}, 0},
+		{"nested below no object", []string{"/a/b"}, `{"id":"a","a":[{"b":1}]}`, "a", key{}, 0},
+		{"id elsewhere", []string{"/a/id"}, `{"a":{"id":"x"},"id":"y","b":[{"id":"z"}]}`, "y", key{str("x")}, 0},
+		{"quoted names", []string{`/"a/b"/x`, `/"\u0063"`}, `{"id":"a","a/b":{"x":1},"c":2}`, "a", key{num(1), num(2)}, 0},
+		{"white space", []string{"/pk"}, " \n\t{ \"id\" : \"a\" ,\r\"pk\":\t1 } \n", "a", key{num(1)}, 0},
+		{"ttl never", []string{"/pk"}, `{"id":"a","ttl":-1}`, "a", key{}, ttlNever},
+		{"ttl with an exponent", []string{"/pk"}, `{"id":"a","ttl":1e2}`, "a", key{}, 100},
+		{"ttl at its limit", []string{"/pk"}, `{"id":"a","ttl":2147483647}`, "a", key{}, 2147483647},
+		{"longest id", []string{"/pk"}, `{"id":"` + strings.Repeat("x", MaxIDSize) + `"}`, strings.Repeat("x", MaxIDSize), key{}, 0},
+		{"as deep as possible", []string{"/pk"}, `{"id":"a","x":` + nested("[", "", "]", MaxDepth-1) + `}`, "a", key{}, 0},
+		{"unknown underscore names stay", []string{"/_partitionKey"}, `{"id":"a","_partitionKey":"p","_lsnx":1}`, "a", key{str("p")}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := parseDocument([]byte(c.body), mustPaths(t, c.paths...), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.id != c.id || d.key != c.key || d.keys != len(c.paths) || d.ttl != c.ttl {
+				t.Errorf("found id %q, key %+v, ttl %d", d.id, d.key, d.ttl)
+			}
+			want := strings.TrimSpace(c.body)
+			want = strings.TrimRight(want[:len(want)-1], " ")
+			if string(d.body) != want {
+				t.Errorf("body %q, want %q", d.body, want)
+			}
+		})
+	}
+}
+
+// The first of eight bytes and every other place in a word must stop the scan.
+func TestScannerSeesEveryByteOfAString(t *testing.T) {
+	for pad := range 40 {
+		for _, bad := range []string{"\x00", "\x1f", "\xff", "\\q", "\xc3"} {
+			body := fmt.Sprintf(`{"id":"a","x":"%s%s%s"}`, strings.Repeat("x", pad), bad, strings.Repeat("y", 20))
+			if _, err := parseDocument([]byte(body), nil, false); kindOf(err) != BadBody {
+				t.Fatalf("%q after %d bytes: %v", bad, pad, err)
+			}
+		}
+		for _, good := range []string{"\x7f", " ", "é", "😀", `\"`, `\\`, "!", "#", "[", "]", "~"} {
+			body := fmt.Sprintf(`{"id":"a","x":"%s%s%s"}`, strings.Repeat("x", pad), good, strings.Repeat("y", 20))
+			if _, err := parseDocument([]byte(body), nil, false); err != nil {
+				t.Fatalf("%q after %d bytes: %v", good, pad, err)
+			}
+		}
+	}
+}
+
+func TestIncomingSystemPropertiesAreDropped(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`{"_rid":"x","id":"a"}`, `{"id":"a"`},
+		{`{"id":"a","_rid":"x"}`, `{"id":"a"`},
+		{`{ "id":"a" , "_ts" : 5 , "b":1 }`, `{"id":"a","b":1`},
+		{`{"_rid":1,"_self":[1,2],"id":"a","_etag":{"_ts":1},"_attachments":"","b":{"_ts":1},"_ts":1,"_lsn":2}`, `{"id":"a","b":{"_ts":1}`},
+		{`{"_t\u0073":1,"id":"a","c":[",",1]}`, `{"id":"a","c":[",",1]`},
+	} {
+		d, err := parseDocument([]byte(c.in), nil, false)
+		if err != nil || string(d.body) != c.want {
+			t.Errorf("%s became %s, %v, want %s", c.in, d.body, err, c.want)
+		}
+	}
+}
+
+func TestTTLIsIgnoredWhereTheContainerHasNone(t *testing.T) {
+	for body, want := range map[string]int32{`{"id":"a","ttl":0}`: 0, `{"id":"a","ttl":"x"}`: 0, `{"id":"a","ttl":{}}`: 0, `{"id":"a","ttl":9}`: 9} {
+		if d, err := parseDocument([]byte(body), nil, false); err != nil || d.ttl != want {
+			t.Errorf("%s: ttl %d, %v, want %d", body, d.ttl, err, want)
+		}
+	}
+}
+
+func TestDocumentLimits(t *testing.T) {
+	fill := func(n int) []byte {
+		const frame = `{"id":"a","x":""}`
+		return []byte(`{"id":"a","x":"` + strings.Repeat("x", n-len(frame)) + `"}`)
+	}
+	if _, err := parseDocument(fill(MaxDocumentSize), nil, false); err != nil {
+		t.Errorf("a document of exactly 2 MB: %v", err)
+	}
+	var large *TooLargeError
+	if _, err := parseDocument(fill(MaxDocumentSize+1), nil, false); !errors.As(err, &large) || large.Size != MaxDocumentSize+1 {
+		t.Errorf("a document of more than 2 MB: %v", err)
+	}
+	paths := mustPaths(t, "/a", "/b")
+	body := func(n int) []byte {
+		return []byte(`{"id":"a","a":1,"b":"` + strings.Repeat("x", n-8) + `"}`)
+	}
+	if _, err := parseDocument(body(MaxKeySize), paths, false); err != nil {
+		t.Errorf("a key of exactly 2 KB: %v", err)
+	}
+	if _, err := parseDocument(body(MaxKeySize+1), paths, false); !errors.As(err, &large) || large.What != "partition key" {
+		t.Errorf("a key of more than 2 KB: %v", err)
+	}
+}
+
+// The other tests of limits ask for one more than the constant says; this one holds the constants to what
+// is promised, and a change of one is a change of what users can store.
+func TestLimitsAreThePromisedOnes(t *testing.T) {
+	for name, limit := range map[string][2]int{
+		"operations of a batch":   {MaxBatchOperations, 100},
+		"bytes of a document":     {MaxDocumentSize, 2 * 1024 * 1024},
+		"bytes of an id":          {MaxIDSize, 1023},
+		"bytes of a key":          {MaxKeySize, 2 * 1024},
+		"partition key paths":     {MaxKeyPaths, 3},
+		"bytes to end a page at":  {maxPageBytes, 4 * 1024 * 1024},
+		"items of a page, if any": {defaultMaxItems, 100},
+	} {
+		if limit[0] != limit[1] {
+			t.Errorf("%s: %d, and %d is promised", name, limit[0], limit[1])
+		}
+	}
+}
+
+func TestParseDocumentAllocatesForIDAndKeyOnly(t *testing.T) {
+	body, paths := benchmarkBody(), mustPaths(t, "/origin")
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := parseDocument(body, paths, true); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 2 {
+		t.Errorf("%v allocations, want at most 2", n)
+	}
+}
+
+// jsontextAccepts is the judgement of a decoder that is known to be strict:
+// one object, duplicate names allowed, depth at most MaxDepth.
+func jsontextAccepts(body []byte) bool {
+	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
+	if d.PeekKind() != '{' {
+		return false
+	}
+	for {
+		tok, err := d.ReadToken()
+		if err != nil || d.StackDepth() > MaxDepth {
+			return false
+		}
+		if d.StackDepth() == 0 {
+			_, err := d.ReadToken()
+			return tok.Kind() == '}' && errors.Is(err, io.EOF)
+		}
+	}
+}
+
+// The scanner accepts exactly what jsontext accepts, except: a name that the
+// store looks at must not occur twice, and id, key and ttl have rules of their own.
+// What it accepts, it stores such that it is read back.
+func FuzzScanner(f *testing.F) {
+	f.Add([]byte(`{"id":"a","k":{"l":1},"m":"x","ttl":5,"_ts":[1,{"a":null}],"s":"\u00e9\ud83d\ude00é"}`))
+	f.Add([]byte(` { "id" : "b" , "x" : [ -1.5e+10 , true , false , { } , [ ] ] } `))
+	f.Add([]byte(`{"id":"a","x":"\ud800"}`))
+	f.Add([]byte(`{"_rid":1,"id":"a",}`))
+	f.Add(benchmarkBody())
+	paths, err := parseKeyPaths([]string{"/k/l", "/m", `/"a b"`})
+	if err != nil {
+		f.Fatal(err)
+	}
+	tail := newTailFormat(7, 9)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		d, err := parseDocument(body, paths, true)
+		good := jsontextAccepts(body)
+		switch {
+		case err == nil && !good:
+			t.Fatalf("accepted, though it is no document: %q", body)
+		case kindOf(err) == BadBody && good && !strings.Contains(err.Error(), "occurs twice"):
+			t.Fatalf("refused (%v), though it is a document: %q", err, body)
+		}
+		if err != nil {
+			return
+		}
+		s := stamp{number: 3, lsn: 12, ordinal: 1, ts: 1_700_000_000}
+		stored := tail.appendStored(nil, d.body, s)
+		if !jsontextAccepts(stored) {
+			t.Fatalf("stored bytes are no document: %q", stored)
+		}
+		public, err := appendPublic(nil, stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parseDocument(public, paths, true)
+		if err != nil {
+			t.Fatalf("read back: %v: %q", err, public)
+		}
+		if again.id != d.id || again.key != d.key || again.ttl != d.ttl {
+			t.Fatalf("read back as %+v, was %+v", again, d)
+		}
+		if b, got, err := tail.parseStored(stored); err != nil || got != s || !bytes.Equal(b, d.body) {
+			t.Fatalf("taken apart: %+v, %v", got, err)
+		}
+	})
+}
+
+func benchmarkBody() []byte {
+	return []byte(`{"id":"flight-000001","origin":"LHR","destination":"JFK","distance":3451,"delay":-4,"carrier":"British Airways","remarks":"` +
+		strings.Repeat("a long remark ", 40) + `","legs":[1,2,3.5,-4e2],"tags":{"a":true,"b":null}}`)
+}
+
+func BenchmarkParseDocument(b *testing.B) {
+	paths := mustPaths(b, "/origin")
+	dense := []byte(`{"id":"d"`)
+	for i := range 60 {
+		dense = fmt.Appendf(dense, `,"field%02d":%d`, i, i*i)
+	}
+	dense = append(dense, '}')
+	for name, body := range map[string][]byte{"prose": benchmarkBody(), "dense": dense} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := parseDocument(body, paths, true); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,153 @@
+//go:build unix
+
+package engine_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// writePrivately opens the store in dir, writes more than a memtable, and closes it. It returns the log.
+func writePrivately(t *testing.T, dir string) string {
+	t.Helper()
+	var log bytes.Buffer
+	db, err := engine.Open(dir, engine.Options{Memory: 4 << 20, PurgeInterval: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Database(t.Context(), "db"); err != nil {
+		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "db"}); err != nil {
+			t.Fatal(err)
+		}
+		newContainer(t, db, engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
+	}
+	c, err := db.Container(t.Context(), "db", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("x", 1<<20)
+	for i := range 4 {
+		if _, err := c.Upsert(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","text":%q}`, i, text), engine.WriteOptions{NoBody: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantPrivate(t, dir) // while it is open: the lock and the process id, too
+	if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return log.String()
+}
+
+func wantPrivate(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		want := os.FileMode(0o600)
+		if e.IsDir() {
+			want = 0o700
+		}
+		if err == nil && info.Mode().Perm() != want && !strings.HasSuffix(path, ".crt") {
+			t.Errorf("%s has the mode %s, want %s", path, info.Mode(), want)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil // background work has removed it
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever the umask, nobody but the owner can read documents.
+func TestOnlyTheOwnerMayReadAStore(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	dir := filepath.Join(t.TempDir(), "parent", "data")
+	if log := writePrivately(t, dir); strings.Contains(log, "closed to others") {
+		t.Errorf("of a new directory the log says %s", log)
+	}
+	if info, err := os.Stat(filepath.Dir(dir)); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the parent is %v, %v", info.Mode(), err)
+	}
+	// A store as older releases left it, beside the public certificate.
+	if err := os.WriteFile(filepath.Join(dir, "localhost.crt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.Chmod(filepath.Join(dir, e.Name()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if log := writePrivately(t, dir); strings.Count(log, "data directory closed to others") != 1 || !strings.Contains(log, "mode=0755") {
+		t.Errorf("of a directory that was open to all the log says %s", log)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "localhost.crt")); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("the certificate is %v, %v", info.Mode(), err)
+	}
+	if log := writePrivately(t, dir); strings.Contains(log, "closed to others") {
+		t.Errorf("of a directory that is closed the log says %s", log)
+	}
+	if err := os.Chmod(filepath.Join(dir, "FORMAT"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if log := writePrivately(t, dir); !strings.Contains(log, "closed to others") || !strings.Contains(log, "files=1") {
+		t.Errorf("of a file that was open to all the log says %s", log)
+	}
+}
+
+// A directory of somebody else, or one that all share, is used as it is, with a warning.
+func TestDirectoryOfOthersIsLeftAsItIs(t *testing.T) {
+	for name, prepare := range map[string]func(dir string) error{
+		"shared":        func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) },
+		"somebody else": func(dir string) error { return errors.Join(os.Chmod(dir, 0o777), os.Chown(dir, 12345, -1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := prepare(dir); errors.Is(err, os.ErrPermission) {
+				t.Skip("only root may give a directory away")
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			db, err := engine.Open(dir, engine.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o777 {
+				t.Errorf("the directory is %v, %v", info.Mode(), err)
+			}
+			if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "chmod 700") {
+				t.Errorf("the log says %s", &log)
+			}
+			if info, err := os.Stat(filepath.Join(dir, "LOCK")); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("a file in it is %v, %v", info.Mode(), err)
+			}
+			if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

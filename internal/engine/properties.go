@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// DatabaseProperties describe a database.
+type DatabaseProperties struct {
+	// ID is the name; RID the store's own id, ETag that of the last write, and
+	// Modified its time.
+	ID, RID, ETag string
+	Modified      time.Time
+	// Extra is the caller's own, see [ContainerProperties].
+	Extra json.RawMessage
+}
+
+// KeyVersion is how a container's partition keys are hashed.
+type KeyVersion int
+
+// The hash versions.
+const (
+	// DefaultHash is HashV2 for one key path and MultiHash for more.
+	DefaultHash KeyVersion = iota
+	// HashV1 is the older hash; strings that agree in their first 100
+	// characters share an effective partition key.
+	HashV1
+	// HashV2 is one hash over all components.
+	HashV2
+	// MultiHash hashes each of up to three components alone (hierarchical
+	// partition keys), so that a prefix of the key is a range.
+	MultiHash
+)
+
+// ContainerProperties describe a container.
+type ContainerProperties struct {
+	// ID is the name.
+	ID string
+	// KeyPaths are one to three paths to the partition key ("/customer",
+	// "/address/city"). They can't be changed.
+	KeyPaths []string
+	// KeyVersion can't be changed.
+	KeyVersion KeyVersion
+	// UniqueKeys are up to [MaxUniqueKeys] lists of up to [MaxUniqueKeyPaths] paths. No two
+	// items of a logical partition have the same values at all paths of a list; a write that
+	// would make it so returns a *[UniqueKeyError]. A missing value is null, and takes part.
+	// Objects and arrays are the same if their contents are. They can't be changed:
+	// ReplaceContainer takes the same keys, or nil.
+	UniqueKeys [][]string
+	// DefaultTTL is the time to live of items in seconds. 0: items never expire,
+	// and their own ttl is ignored; -1: only items with a ttl of their own expire.
+	DefaultTTL int
+	// Retention is for how long the container keeps all versions and deletes;
+	// 0: it doesn't, and has a latest version feed only.
+	Retention time.Duration
+	// Throughput is provisioned, in request units per second; 0: unlimited. Requests beyond it are
+	// answered with *feed.ThrottledError, unless [Options].IgnoreThroughput is set.
+	Throughput int
+	// Partitions is how many physical partitions to create. Default: 1. Not
+	// looked at by ReplaceContainer.
+	Partitions int
+	// Extra is the caller's own, for settings that the store knows nothing of: any JSON
+	// text, at most [MaxExtraSize] bytes, or nil. It is kept with the properties and returned
+	// byte for byte. ReplaceContainer puts it in the place of the old one, nil too.
+	Extra json.RawMessage
+
+	// RID, ETag and Modified are the store's; they are not looked at when the
+	// properties come in (ReplaceContainer: a non-empty ETag is a condition).
+	RID, ETag string
+	Modified  time.Time
+}
+
+// Limits of names and containers.
+const (
+	// MaxNameSize is the length of a database's or container's name in bytes.
+	MaxNameSize = 255
+	// MaxPartitions is how many physical partitions a container can be made with.
+	MaxPartitions = 10_000
+	// MaxExtraSize is the size of the Extra of a database or container in bytes.
+	MaxExtraSize = 256 << 10
+)
+
+// checkName judges the name of a database or container.
+func checkName(id string) error {
+	if id == "" || len(id) > MaxNameSize || !utf8.ValidString(id) || strings.ContainsAny(id, `/\?#`) {
+		return badRequest(BadProperties, `the name %.300q is empty, longer than %d bytes, no UTF-8, or holds one of / \ ? #`, id, MaxNameSize)
+	}
+	return nil
+}
+
+// validate judges the properties of a new container.
+func (p ContainerProperties) validate() (epk.Hash, keyPaths, error) {
+	if err := checkName(p.ID); err != nil {
+		return 0, nil, err
+	}
+	paths, err := parseKeyPaths(p.KeyPaths)
+	if err != nil {
+		return 0, nil, err
+	}
+	hash := epk.Hash(p.KeyVersion)
+	switch p.KeyVersion {
+	case DefaultHash:
+		hash = epk.V2
+		if len(paths) > 1 {
+			hash = epk.MultiHash
+		}
+	case HashV1, HashV2, MultiHash:
+	default:
+		return 0, nil, badRequest(BadProperties, "there is no key version %d", p.KeyVersion)
+	}
+	if p.Partitions < 0 || p.Partitions > MaxPartitions {
+		return 0, nil, badRequest(BadProperties, "a container is made with 1 to %d partitions, not %d", MaxPartitions, p.Partitions)
+	}
+	return hash, paths, p.validateSettings()
+}
+
+// validateSettings judges what can be changed of a container.
+func (p ContainerProperties) validateSettings() error {
+	if err := checkTTL(int64(p.DefaultTTL)); err != nil {
+		return err
+	}
+	if p.Retention < 0 {
+		return badRequest(BadProperties, "the retention of versions is negative: %s", p.Retention)
+	}
+	if p.Throughput < 0 {
+		return badRequest(BadProperties, "the throughput is negative: %d RU/s", p.Throughput)
+	}
+	return checkExtra(p.Extra)
+}
+
+// validate judges the properties of a database.
+func (p DatabaseProperties) validate() error {
+	if err := checkName(p.ID); err != nil {
+		return err
+	}
+	return checkExtra(p.Extra)
+}
+
+// checkExtra judges the caller's own part of properties.
+func checkExtra(extra json.RawMessage) error {
+	if len(extra) > MaxExtraSize {
+		return &TooLargeError{What: "extra properties", Size: len(extra), Limit: MaxExtraSize}
+	}
+	if extra != nil && !json.Valid(extra) {
+		return badRequest(BadProperties, "the extra properties are no JSON: %.60q", extra)
+	}
+	return nil
+}
+
+// newMeta divides the key space of a new container in equal partitions.
+func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
+	n := max(p.Partitions, 1)
+	p.Partitions, p.KeyVersion, p.Modified = 0, KeyVersion(c.hash), unixTime(ts)
+	p.KeyPaths, p.Extra = slices.Clone(p.KeyPaths), slices.Clone(p.Extra)
+	p.UniqueKeys = cloneUniqueKeys(p.UniqueKeys)
+	m := &meta{props: p, revision: 1, next: uint32(n), segments: map[uint32]segment{}}
+	bounds := append(c.hash.Bounds(n), feed.MaxEPK)
+	lower := feed.MinEPK
+	for i, upper := range bounds {
+		number := uint32(i)
+		part, err := newPartition(number, feed.Range{Min: lower, Max: upper}, []uint32{number}, nil)
+		if err != nil {
+			return nil, err
+		}
+		part.size.set(growth{}) // nothing has been written yet
+		m.partitions = append(m.partitions, part)
+		m.segments[number] = segment{Min: lower, Max: upper}
+		lower = upper
+	}
+	return m, nil
+}
+
+func (d *database) properties() DatabaseProperties {
+	return DatabaseProperties{
+		ID: d.id, RID: databaseRID(d.number), ETag: etagOf(d.number, d.revision, d.modified), Modified: unixTime(d.modified),
+		Extra: slices.Clone(d.extra),
+	}
+}
+
+// properties are m's, with what the store makes of them.
+func (c *Container) properties(m *meta) ContainerProperties {
+	p := m.props
+	p.KeyPaths, p.Extra = slices.Clone(p.KeyPaths), slices.Clone(p.Extra)
+	p.UniqueKeys = cloneUniqueKeys(p.UniqueKeys)
+	p.Partitions = len(m.partitions)
+	p.RID = containerRID(c.database, c.number)
+	p.ETag = etagOf(c.number, m.revision, p.Modified.Unix())
+	return p
+}
+
+// settle takes over what m says to those who don't look at views. For the sequencer, and at the
+// opening.
+func (c *Container) settle(m *meta) {
+	c.useTTL.Store(m.props.DefaultTTL != ttlOff)
+	rate := m.props.Throughput
+	if c.db.options.IgnoreThroughput {
+		rate = 0
+	}
+	c.bucket.provision(rate, c.db.clock.now())
+}
+
+// Properties are the container's, as they are now; Partitions is how many live
+// partitions it has.
+func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) {
+	if err := ctx.Err(); err != nil {
+		return ContainerProperties{}, err
+	}
+	v, s, err := c.open()
+	if err != nil {
+		return ContainerProperties{}, err
+	}
+	defer v.release()
+	return c.properties(s.meta), nil
+}
+
+// Identity names the container, for leases. The host is "localhost", as it is
+// for a server in front of the store.
+func (c *Container) Identity() feed.Identity { return c.identity }
+
+// containerID identifies the container among those of all stores that are open.
+func (c *Container) containerID() feed.ContainerID {
+	return feed.ContainerID{Account: c.db.ID(), RID: c.identity.ContainerRID}
+}

@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// recentStore is a store whose generations are tiny, and what has to be in it.
+type recentStore struct {
+	t    *testing.T
+	fs   *vfs.MemFS
+	rng  *rand.Rand
+	db   *DB
+	c    *Container
+	want map[string]bool
+	// judged counts the writes by what they were judged by: indexed by inFiles, inRecent, anywhere.
+	judged [3]int
+	// mask is for hashes.
+	mask uint32
+}
+
+func (s *recentStore) open() {
+	db, err := Open("/store", Options{FS: s.fs})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.db = db
+	if _, err := db.CreateDatabase(s.t.Context(), DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, ErrConflict) {
+		s.t.Fatal(err)
+	}
+	if s.c, err = db.Container(s.t.Context(), "db", "c"); errors.Is(err, feed.ErrNotFound) {
+		s.c, err = db.CreateContainer(s.t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2})
+	}
+	if err == nil {
+		err = db.do(func(g *group) error {
+			g.recent.keys, g.recent.most, g.recent.mask = 3, 6, s.mask
+			return nil
+		})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// write creates, replaces or deletes an item, and holds the outcome against what there has to be.
+func (s *recentStore) write() {
+	id := fmt.Sprint(s.rng.IntN(60))
+	pk := feed.PartitionKey{"p" + id}
+	var err error
+	_ = s.db.do(func(g *group) error { // only looks
+		doc, err := parseDocument(body(id, "p"+id, 0), s.c.paths, false)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		key, _ := appendIndexKey(nil, s.c.number, s.c.hash, doc.components(), id)
+		_, _, where, err := g.recent.find(key)
+		s.judged[where]++
+		if r := &g.recent; slices.ContainsFunc(r.generations[len(r.generations):cap(r.generations)], func(old *generation) bool { return old != nil }) {
+			s.t.Error("the memory of what is forgotten is kept")
+		}
+		return err
+	})
+	switch s.rng.IntN(4) {
+	case 0:
+		_, err = s.c.Create(s.t.Context(), nil, body(id, "p"+id, 1), WriteOptions{})
+		if errors.Is(err, ErrConflict) != s.want[id] {
+			s.t.Fatalf("create of %s answers %v, and it is there: %t", id, err, s.want[id])
+		}
+		s.want[id] = true
+	case 1:
+		_, err = s.c.Replace(s.t.Context(), pk, id, body(id, "p"+id, 2), WriteOptions{})
+		if errors.Is(err, feed.ErrNotFound) == s.want[id] {
+			s.t.Fatalf("replace of %s answers %v, and it is there: %t", id, err, s.want[id])
+		}
+	case 2:
+		// Twice in one group, the last one counts.
+		ops := []Operation{{Kind: OpUpsert, Body: body(id, "p"+id, 3)}, {Kind: OpDelete, ID: id}}
+		if s.want[id] {
+			ops = []Operation{{Kind: OpDelete, ID: id}, {Kind: OpCreate, Body: body(id, "p"+id, 4)}}
+		}
+		if _, err := s.c.Batch(s.t.Context(), pk, ops); err != nil {
+			s.t.Fatalf("batch on %s, which is there: %t: %v", id, s.want[id], err)
+		}
+	default:
+		_, err = s.c.Delete(s.t.Context(), pk, id, WriteOptions{})
+		if errors.Is(err, feed.ErrNotFound) == s.want[id] {
+			s.t.Fatalf("delete of %s answers %v, and it was there: %t", id, err, s.want[id])
+		}
+		delete(s.want, id)
+	}
+	if err != nil && !errors.Is(err, ErrConflict) && !errors.Is(err, feed.ErrNotFound) {
+		s.t.Fatal(err)
+	}
+}
+
+// change splits or merges partitions, or makes the container anew.
+func (s *recentStore) change() {
+	ps, err := s.c.Partitions(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	switch n := s.rng.IntN(10); {
+	case n == 0:
+		if err = s.db.DeleteContainer(s.t.Context(), "db", "c"); err == nil {
+			s.want = map[string]bool{}
+			s.c, err = s.db.CreateContainer(s.t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}})
+		}
+	case n < 5 && len(ps) > 1:
+		at := s.rng.IntN(len(ps) - 1)
+		_, err = s.c.Merge(s.t.Context(), ps[at].ID, ps[at+1].ID)
+	default:
+		_, err = s.c.Split(s.t.Context(), ps[s.rng.IntN(len(ps))].ID, "")
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// In every other store the hashes are so short that items share them.
+func TestNoWriteIsJudgedByAStaleEntry(t *testing.T) {
+	for seed := range uint64(8) {
+		s := &recentStore{t: t, fs: vfs.NewMem(), rng: rand.New(rand.NewPCG(seed, 1)), want: map[string]bool{}, mask: math.MaxUint32}
+		if seed%2 == 1 {
+			s.mask = 15
+		}
+		s.open()
+		for step := range 800 {
+			switch n := s.rng.IntN(200); {
+			case n == 0:
+				closeChecked(t, s.db)
+				s.open()
+			case n < 3:
+				s.change()
+			case n < 12:
+				if err := s.db.pebble.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				s.write()
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, step %d", seed, step)
+			}
+		}
+		closeChecked(t, s.db)
+		if slices.Min(s.judged[:]) < 50 {
+			t.Errorf("seed %d: %d writes were judged by files, by recent entries and by both and memtables: one way was hardly taken", seed, s.judged)
+		}
+	}
+}
+
+func TestWhatIsInMemtablesOnlyIsNotTakenForSettled(t *testing.T) {
+	db := openEngine(t, Options{})
+	c := newContainer(t, db, ContainerProperties{})
+	check := func(want bool) {
+		t.Helper()
+		if settled, err := allInFiles(db.pebble); err != nil || settled != want {
+			t.Errorf("settled is %t (%v), want %t", settled, err, want)
+		}
+	}
+	check(false)
+	if err := db.pebble.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	check(true)
+	upsert(t, c, "1", "p", 1)
+	check(false)
+}

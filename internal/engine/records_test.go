@@ -1,0 +1,249 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// recordsStore opens a store on a file system in memory, and checks and closes it at the test's end.
+func recordsStore(t *testing.T, fs vfs.FS) *engine.DB {
+	t.Helper()
+	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func closeChecked(t *testing.T, db *engine.DB) {
+	t.Helper()
+	if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRecordsAreKeptByNameAndNumberOverARestart(t *testing.T) {
+	fs := vfs.NewMem()
+	db := recordsStore(t, fs)
+	for _, name := range []string{"shop", "other"} {
+		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ada, err := db.CreateRecord(t.Context(), "shop", engine.Record{Name: "ada", Value: json.RawMessage(odd)})
+	if err != nil || ada.Number != 1 || ada.ETag == "" || ada.Modified.IsZero() || string(ada.Value) != odd {
+		t.Fatalf("%+v, %v", ada, err)
+	}
+	bob, err := db.CreateRecord(t.Context(), "shop", engine.Record{Name: "bob", Value: json.RawMessage(`1`)})
+	if err != nil || bob.Number != 2 {
+		t.Fatalf("%+v, %v", bob, err)
+	}
+	renamed, err := db.ReplaceRecord(t.Context(), "shop", "bob", engine.Record{Name: "robert", Value: json.RawMessage(`2`), ETag: bob.ETag})
+	if err != nil || renamed.Number != bob.Number || renamed.ETag == bob.ETag {
+		t.Fatalf("%+v, %v", renamed, err)
+	}
+	closeChecked(t, db)
+
+	db = recordsStore(t, fs)
+	defer closeChecked(t, db)
+	all, err := db.Records(t.Context(), "shop")
+	if err != nil || len(all) != 2 || string(all[0].Value) != odd || all[1].Name != "robert" {
+		t.Errorf("after a restart there are %+v, %v", all, err)
+	}
+	for name, number := range map[string]uint32{"ada": 1, "robert": 2} {
+		one, err := db.Record(t.Context(), "shop", name)
+		same, byNumber := db.RecordByNumber(t.Context(), "shop", number)
+		if err != nil || byNumber != nil || one.Number != number || same.Name != name || one.ETag != same.ETag {
+			t.Errorf("%s: %+v, %v; number %d: %+v, %v", name, one, err, number, same, byNumber)
+		}
+		if _, err := db.RecordByNumber(t.Context(), "other", number); !errors.Is(err, feed.ErrNotFound) {
+			t.Errorf("record %d is in another database too: %v", number, err)
+		}
+	}
+	if _, err := db.Record(t.Context(), "shop", "bob"); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("the old name: %v", err)
+	}
+	if next, err := db.CreateRecord(t.Context(), "other", engine.Record{Name: "bob", Value: json.RawMessage(`3`)}); err != nil || next.Number != 3 {
+		t.Errorf("the next record: %+v, %v", next, err)
+	}
+}
+
+func TestRecordsAreRefusedWithTheErrorThatCallersTellApart(t *testing.T) {
+	db := recordsStore(t, vfs.NewMem())
+	defer closeChecked(t, db)
+	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	one := json.RawMessage(`1`)
+	create := func(database, name string, value json.RawMessage) error {
+		_, err := db.CreateRecord(t.Context(), database, engine.Record{Name: name, Value: value})
+		return err
+	}
+	replace := func(name, as, etag string) error {
+		_, err := db.ReplaceRecord(t.Context(), "shop", name, engine.Record{Name: as, Value: one, ETag: etag})
+		return err
+	}
+	if err := errors.Join(create("shop", "a", one), create("shop", "b", one)); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct{ err, want error }{
+		"a name twice":           {create("shop", "a", one), engine.ErrConflict},
+		"no such database":       {create("none", "a", one), feed.ErrNotFound},
+		"a name of another":      {replace("a", "b", ""), engine.ErrConflict},
+		"replace what isn't":     {replace("c", "c", ""), feed.ErrNotFound},
+		"replace an old version": {replace("a", "a", `"old"`), engine.ErrPreconditionFailed},
+		"delete an old version":  {db.DeleteRecord(t.Context(), "shop", "a", `"old"`), engine.ErrPreconditionFailed},
+		"delete what isn't":      {db.DeleteRecord(t.Context(), "shop", "c", ""), feed.ErrNotFound},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v", what, c.err)
+		}
+	}
+	for what, err := range map[string]error{
+		"an empty name": create("shop", "", one), "a name with a slash": create("shop", "a/b", one),
+		"no value": create("shop", "c", nil), "no JSON": create("shop", "c", json.RawMessage("{")),
+	} {
+		if bad := (*engine.BadRequestError)(nil); !errors.As(err, &bad) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	long := json.RawMessage(`"` + strings.Repeat("x", engine.MaxExtraSize) + `"`)
+	if large := (*engine.TooLargeError)(nil); !errors.As(create("shop", "c", long), &large) {
+		t.Error("a record beyond the limit is taken")
+	}
+}
+
+func TestRecordsGoWithTheirDatabase(t *testing.T) {
+	db := recordsStore(t, vfs.NewMem())
+	defer closeChecked(t, db)
+	for range 2 {
+		if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := db.Records(t.Context(), "shop"); err != nil || len(all) != 0 {
+			t.Errorf("a new database has records %+v, %v", all, err)
+		}
+		// Together, so that some are made in the group that deletes the database.
+		var writers sync.WaitGroup
+		for i := range 8 {
+			writers.Go(func() {
+				_, err := db.CreateRecord(t.Context(), "shop", engine.Record{Name: fmt.Sprint(i), Value: json.RawMessage(`1`)})
+				if err != nil && !errors.Is(err, feed.ErrNotFound) {
+					t.Error(err)
+				}
+			})
+		}
+		writers.Go(func() {
+			if err := db.DeleteDatabase(t.Context(), "shop"); err != nil {
+				t.Error(err)
+			}
+		})
+		writers.Wait()
+	}
+}
+
+// Writers that race for names, each a random walk: whatever group their writes share, exactly one gets a name, and
+// what was acknowledged is there.
+func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
+	db := recordsStore(t, vfs.NewMem())
+	defer closeChecked(t, db)
+	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	var (
+		writers sync.WaitGroup
+		mu      sync.Mutex // guards made and gone
+		made    int
+		gone    int
+	)
+	for w := range 8 {
+		writers.Go(func() {
+			draw := rand.New(rand.NewPCG(uint64(w), 1))
+			name := func() string { return fmt.Sprint("n", draw.IntN(5)) }
+			for range 60 {
+				var err error
+				r := engine.Record{Name: name(), Value: json.RawMessage(`1`)}
+				kind := draw.IntN(3)
+				switch kind {
+				case 0:
+					_, err = db.CreateRecord(t.Context(), "shop", r)
+				case 1:
+					_, err = db.ReplaceRecord(t.Context(), "shop", name(), r)
+				default:
+					err = db.DeleteRecord(t.Context(), "shop", name(), "")
+				}
+				if err != nil {
+					if !errors.Is(err, engine.ErrConflict) && !errors.Is(err, feed.ErrNotFound) {
+						t.Error(err)
+					}
+					continue
+				}
+				mu.Lock()
+				switch kind {
+				case 0:
+					made++
+				case 2:
+					gone++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	writers.Wait()
+	all, err := db.Records(t.Context(), "shop")
+	if err != nil || len(all) != made-gone || made == 0 || gone == 0 {
+		t.Fatalf("%d were made and %d deleted, and %d are there, %v", made, gone, len(all), err)
+	}
+	var names []string
+	for _, r := range all {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	if len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("a name twice in %q", names)
+	}
+}
+
+// A store that the release of format 2 wrote: a database with extra properties, and a container of three items.
+func TestDirectoryOfFormatTwoOpensAndTakesRecords(t *testing.T) {
+	fs := unpack(t, "format2.zip", "db")
+	if text := string(readFile(t, fs, "db/FORMAT")); !strings.HasSuffix(text, " 2\n") {
+		t.Fatalf("the archive has %q", text)
+	}
+	for want := range 2 {
+		db := recordsStore(t, fs)
+		d, err := db.Database(t.Context(), "shop")
+		if err != nil || string(d.Extra) != `{"throughput":400}` {
+			t.Errorf("%+v, %v", d, err)
+		}
+		c, err := db.Container(t.Context(), "shop", "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if items, err := c.Items(t.Context(), engine.ItemsRequest{}); err != nil || len(items.Items) != 3 {
+			t.Errorf("%d items, %v", len(items.Items), err)
+		}
+		all, err := db.Records(t.Context(), "shop")
+		if err != nil || len(all) != want {
+			t.Errorf("%d records, %v", len(all), err)
+		}
+		if _, err := db.CreateRecord(t.Context(), "shop", engine.Record{Name: fmt.Sprint(want), Value: json.RawMessage(`1`)}); err != nil {
+			t.Error(err)
+		}
+		closeChecked(t, db)
+	}
+	if text := string(readFile(t, fs, "db/FORMAT")); text != "changefeed store format 4\n" {
+		t.Errorf("FORMAT says %q", text)
+	}
+}

@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// inOneGroup has the sequencer carry out requests in one group.
+func inOneGroup(t *testing.T, db *DB, requests ...*request) {
+	t.Helper()
+	db.queue.mu.Lock()
+	db.queue.waiting = append(db.queue.waiting, requests...)
+	db.queue.mu.Unlock()
+	select {
+	case db.queue.wake <- struct{}{}:
+	default:
+	}
+	for i, r := range requests {
+		<-r.done
+		if r.err != nil {
+			t.Errorf("request %d: %v", i, r.err)
+		}
+	}
+}
+
+func writeRequest(t *testing.T, c *Container, o Operation) *request {
+	t.Helper()
+	r := &request{c: c, ops: make([]operation, 1), done: make(chan struct{}, 1)}
+	if err := c.prepare(&r.ops[0], nil, o); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// closeChecked, at the end of both, finds what is left behind.
+
+func TestWritesBeforeTheDeletionOfTheirContainerInOneGroupLeaveNothing(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	c := newContainer(t, db, ContainerProperties{})
+	upsert(t, c, "old", "p", 1)
+	inOneGroup(t, db,
+		writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("old", "p", 2)}),
+		writeRequest(t, c, Operation{Kind: OpCreate, Body: body("new", "p", 1)}),
+		&request{control: func(g *group) error { return g.deleteContainer(c) }, done: make(chan struct{}, 1)})
+}
+
+func TestAnItemWrittenTwiceInOneGroupLeavesItsLastVersion(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	c := newContainer(t, db, ContainerProperties{})
+	requests := make([]*request, 3)
+	for i := range requests {
+		requests[i] = writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("a", "p", i)})
+	}
+	inOneGroup(t, db, requests...)
+	got, err := c.Read(t.Context(), []any{"p"}, "a", ReadOptions{})
+	if err != nil || got.LSN != 3 {
+		t.Errorf("the item is %s at LSN %d (%v)", got.Body, got.LSN, err)
+	}
+}
+
+// Requests that bring nothing may make much: changes write documents, reads return them, and deletes write previous images.
+func TestGroupIsBoundedByWhatItsRequestsMake(t *testing.T) {
+	const size = 1 << 20
+	for name, kind := range map[string]OpKind{"changes": OpChange, "reads": OpRead, "deletes": OpDelete} {
+		t.Run(name, func(t *testing.T) {
+			db := openEngine(t, Options{PurgeInterval: -1})
+			c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
+			var requests []*request
+			bytes := map[*view]int{} // by the view before the group
+			for i := range 3 * maxGroupBytes / size {
+				id := strconv.Itoa(i)
+				large := fmt.Appendf(nil, `{"id":%q,"pk":"p","t":%q}`, id, strings.Repeat("x", size))
+				if _, err := c.Upsert(t.Context(), nil, large, WriteOptions{NoBody: true}); err != nil {
+					t.Fatal(err)
+				}
+				r := &request{c: c, ops: make([]operation, 1), done: make(chan struct{}, 1)}
+				o := Operation{Kind: kind, ID: id, Change: func(old []byte) ([]byte, error) { return old, nil }}
+				if err := c.prepare(&r.ops[0], feed.PartitionKey{"p"}, o); err != nil {
+					t.Fatal(err)
+				}
+				// A group without writes publishes no view: each has a small one.
+				requests = append(requests, r, writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("small", "p", i)}),
+					&request{control: func(*group) error { bytes[db.current] += size; return nil }, done: make(chan struct{}, 1)})
+			}
+			inOneGroup(t, db, requests...)
+			for _, n := range bytes {
+				if n > maxGroupBytes+size {
+					t.Errorf("a group made %d bytes", n)
+				}
+			}
+		})
+	}
+}
+
+// A batch of deletes has as many previous images as it has operations, however large.
+func TestTheMemoryOfManyPreviousImagesIsGivenBack(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
+	var ops []Operation
+	for i := range 10 {
+		id := strconv.Itoa(i)
+		large := fmt.Appendf(nil, `{"id":%q,"pk":"p","t":%q}`, id, strings.Repeat("x", 1<<20))
+		if _, err := c.Upsert(t.Context(), nil, large, WriteOptions{NoBody: true}); err != nil {
+			t.Fatal(err)
+		}
+		ops = append(ops, Operation{Kind: OpDelete, ID: id})
+	}
+	if _, err := c.Batch(t.Context(), feed.PartitionKey{"p"}, ops); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.do(func(g *group) error {
+		if n := cap(g.images); n > maxGroupBytes {
+			t.Errorf("%d bytes are kept", n)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

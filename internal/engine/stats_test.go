@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Counted once, the sizes of partitions follow writes, transactions, splits, merges and restarts.
+func TestStatisticsAreExact(t *testing.T) {
+	fs := vfs.NewMem()
+	open := func() *DB {
+		db, err := Open("db", Options{FS: fs, PurgeInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	db := open()
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, db, ContainerProperties{Partitions: 2})
+	sizes := map[string]int64{}
+	total := func() (items, bytes int64) {
+		t.Helper()
+		stats, err := c.PartitionStats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range stats {
+			items, bytes = items+s.Items, bytes+s.Bytes
+			page := readPage(t, c, feed.Request{Partition: s.Partition, From: feed.Beginning(), MaxItems: 1000})
+			if int(s.Items) != len(page.Changes) || int(s.Bytes) != page.Bytes || s.LSN != page.End {
+				t.Errorf("partition %s: %d items of %d bytes up to %d; its feed has %d of %d up to %d",
+					s.ID, s.Items, s.Bytes, s.LSN, len(page.Changes), page.Bytes, page.End)
+			}
+		}
+		if err := db.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return items, bytes
+	}
+	if items, bytes := total(); items != 0 || bytes != 0 {
+		t.Errorf("an empty container has %d items of %d bytes", items, bytes)
+	}
+	for n := range 40 {
+		r := upsert(t, c, fmt.Sprint(n%25), fmt.Sprint(n%25), n*1000)
+		sizes[fmt.Sprint(n%25)] = int64(len(r.Body) + len(tailLSN) + digitCount(r.LSN))
+	}
+	want := func(when string) {
+		t.Helper()
+		var bytes int64
+		for _, n := range sizes {
+			bytes += n
+		}
+		if items, got := total(); items != int64(len(sizes)) || got != bytes {
+			t.Errorf("%s: %d items of %d bytes, want %d of %d", when, items, got, len(sizes), bytes)
+		}
+	}
+	want("after writes")
+	if _, err := c.Split(t.Context(), "1", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Delete(t.Context(), feed.PartitionKey{"7"}, "7", WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	delete(sizes, "7")
+	want("after a split and a delete")
+	// Within one transaction an item comes, changes, goes and comes again.
+	r, err := c.Batch(t.Context(), nil, []Operation{
+		{Kind: OpCreate, Body: body("x", "x", 1)},
+		{Kind: OpReplace, ID: "x", Body: body("x", "x", 22)},
+		{Kind: OpDelete, ID: "x"},
+		{Kind: OpCreate, Body: body("x", "x", 333)},
+		{Kind: OpCreate, Body: body("y", "x", 1)},
+		{Kind: OpDelete, ID: "y"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes["x"] = int64(len(r[3].Body) + len(tailLSN) + digitCount(r[3].LSN))
+	want("after a transaction")
+	if _, err := c.Batch(t.Context(), nil, []Operation{{Kind: OpCreate, Body: body("z", "z", 1)}, {Kind: OpDelete, ID: "none"}}); err == nil {
+		t.Fatal("the delete of an item that isn't there")
+	}
+	want("after a failed transaction")
+	if _, err := c.Merge(t.Context(), "0", "2"); err != nil {
+		t.Fatal(err)
+	}
+	upsert(t, c, "after", "after", 1)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open()
+	defer closeChecked(t, db)
+	if c, err = db.Container(t.Context(), "db", "c"); err != nil {
+		t.Fatal(err)
+	}
+	read, err := c.Read(t.Context(), feed.PartitionKey{"after"}, "after", ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes["after"] = int64(len(read.Body) + len(tailLSN) + digitCount(read.LSN))
+	want("after a merge and a restart")
+}
+
+// BenchmarkPartitionStats is what it costs to ask for the sizes of 200 partitions: for the first time, which
+// counts 20,000 items, and later.
+func BenchmarkPartitionStats(b *testing.B) {
+	db, c := benchmarkItems(b, 200)
+	for _, first := range []bool{true, false} {
+		b.Run(fmt.Sprintf("first=%t", first), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if first {
+					for _, p := range c.db.current.states[c.slot].meta.partitions {
+						p.size.known = false
+					}
+				}
+				stats, err := c.PartitionStats(b.Context())
+				if err != nil || len(stats) != 200 {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

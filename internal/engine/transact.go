@@ -1,0 +1,384 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// operation is one operation of a transaction: what was prepared outside of the
+// sequencer, and what the sequencer made of it.
+type operation struct {
+	kind OpKind
+	// key is the item's index key, and point the part of it that is the point.
+	key, point []byte
+	id         string
+	doc        document
+	change     func(old []byte) ([]byte, error)
+
+	// unique are the digests of doc's unique keys; nil if the container has none.
+	unique []uniqueDigest
+
+	ifMatch, ifNoneMatch string
+	// noBody tells that nobody asks for the item afterwards.
+	noBody bool
+
+	// The outcome.
+	stamp   stamp
+	created bool
+	// size is that of the larger of the stored documents before and after.
+	size uint32
+	// stored is the stored document that OpRead found.
+	stored []byte
+}
+
+// version is what there is of an item at one moment of a group.
+type version struct {
+	entry
+	exists bool
+	// body is the document's own bytes when the group at hand wrote it; else the
+	// document is in the log.
+	body []byte
+}
+
+// effect is one write of a transaction.
+type effect struct {
+	op *operation
+	// remove tells that the item is deleted; expired, that its time to live did it.
+	remove, expired bool
+	old             version
+	// stamp and, unless remove, body and ttl are the new version's.
+	stamp stamp
+	body  []byte
+	ttl   int32
+	// previous is the old version's document, for a versions log.
+	previous []byte
+	// unique is nil unless the container has unique keys.
+	unique *uniqueChange
+}
+
+// transaction is the state of one while its operations are judged.
+type transaction struct {
+	*group
+	l    *ledger
+	lsn  int64
+	docs uint32
+	// made is how many bytes the transaction's changes have made and its reads have read so far.
+	made int
+}
+
+// transaction begins one on a container.
+func (g *group) transaction(l *ledger) *transaction {
+	g.effects, g.images, g.undo = g.effects[:0], g.images[:0], g.undo[:0]
+	return &transaction{group: g, l: l, lsn: l.lsn + 1, docs: l.docs}
+}
+
+// transact judges all operations of a transaction, each by what the earlier
+// ones did, and then carries out all their effects or none.
+func (g *group) transact(r *request) error {
+	l := g.db.ledger(r.c)
+	if l == nil {
+		return notFound("container %s", r.c.name)
+	}
+	place := l.meta.find(l.c.hash.EPK(r.ops[0].point))
+	r.partition, r.end = l.meta.partitions[place].id, l.ends[place] // also with an error
+	t := g.transaction(l)
+	for i := range r.ops {
+		if err := t.judge(&r.ops[i]); err != nil {
+			t.unclaim()
+			if r.batch {
+				return &BatchError{Index: i, Err: err, Partition: r.partition, End: r.end, Charge: writeCharge(0)}
+			}
+			return err
+		}
+	}
+	t.perform(place)
+	r.lsn, r.end = l.lsn, l.ends[place]
+	return nil
+}
+
+// judge decides what an operation does, and adds it to the effects.
+func (t *transaction) judge(op *operation) error {
+	old, err := t.find(op.key)
+	if err != nil {
+		return err
+	}
+	stale := old.exists && expired(old.ts, int32(t.l.meta.props.DefaultTTL), old.ttl, t.ts)
+	if stale && (op.kind == OpCreate || op.kind == OpUpsert) && op.ifMatch == "" {
+		// What the purge would do later: versions logs must show it before the new item.
+		if _, err := t.add(effect{op: op, remove: true, expired: true, old: old}); err != nil {
+			return err
+		}
+	}
+	if stale {
+		old = version{}
+	}
+	if err := t.checkConditions(op, old); err != nil {
+		return err
+	}
+	op.size = old.size
+	switch op.kind {
+	case OpCreate, OpUpsert, OpReplace:
+		return t.write(op, old, op.doc)
+	case OpDelete:
+		op.stamp, err = t.add(effect{op: op, remove: true, old: old})
+		return err
+	case OpRead:
+		if err := t.produce(int(old.size)); err != nil {
+			return err
+		}
+		op.stamp = old.stamp
+		op.stored, err = t.appendDocument(nil, op, old)
+		return err
+	case OpChange:
+		doc, err := t.changed(op, old)
+		if err != nil {
+			return err
+		}
+		return t.write(op, old, doc)
+	}
+	return badRequest(BadBatch, "there is no operation %d", op.kind)
+}
+
+// checkConditions judges existence, If-Match and If-None-Match.
+func (t *transaction) checkConditions(op *operation, old version) error {
+	switch op.kind {
+	case OpCreate:
+		if old.exists {
+			return fmt.Errorf("item %q: %w", op.id, ErrConflict)
+		}
+	case OpReplace, OpDelete, OpRead, OpChange:
+		if !old.exists {
+			return notFound("item %q", op.id)
+		}
+	case OpUpsert:
+	}
+	return t.l.c.checkETags(op, old)
+}
+
+func (c *Container) checkETags(op *operation, old version) error {
+	if op.ifMatch == "" && op.ifNoneMatch == "" {
+		return nil
+	}
+	tag := ""
+	if old.exists {
+		tag = c.tail.etag(old.stamp)
+	}
+	if op.ifMatch != "" && !old.exists {
+		return fmt.Errorf("%w: there is no item %q", ErrPreconditionFailed, op.id)
+	}
+	if op.ifMatch != "" && op.ifMatch != "*" && op.ifMatch != tag {
+		return fmt.Errorf("%w: item %q has another etag", ErrPreconditionFailed, op.id)
+	}
+	if op.ifNoneMatch != "" && old.exists && (op.ifNoneMatch == "*" || op.ifNoneMatch == tag) {
+		if op.kind == OpRead {
+			return ErrNotModified
+		}
+		return fmt.Errorf("%w: item %q exists", ErrPreconditionFailed, op.id)
+	}
+	return nil
+}
+
+// write adds the effect of putting doc in the place of old.
+func (t *transaction) write(op *operation, old version, doc document) error {
+	s := stamp{number: old.number}
+	if !old.exists {
+		if t.docs >= maxDocumentNumber {
+			return ErrFull
+		}
+		t.docs++
+		s.number = t.docs
+		op.created = true
+	}
+	if err := t.judgeUnique(op); err != nil {
+		return err
+	}
+	s, err := t.add(effect{op: op, old: old, stamp: s, body: doc.body, ttl: doc.ttl})
+	if err != nil {
+		return err
+	}
+	op.stamp, op.doc = s, doc
+	op.size = max(op.size, uint32(t.l.c.tail.storedSize(doc.body, op.stamp)))
+	return nil
+}
+
+// add gives an effect its place in the transaction. All that can go wrong with it
+// goes wrong here, before anything of the transaction is in the batch.
+func (t *transaction) add(e effect) (stamp, error) {
+	e.stamp.lsn, e.stamp.ts, e.stamp.ordinal = t.lsn, t.ts, uint16(len(t.effects))
+	if e.old.exists && t.l.meta.props.Retention > 0 {
+		n := len(t.images)
+		images, err := t.appendDocument(t.images, e.op, e.old)
+		if err != nil {
+			return e.stamp, t.db.fault(err)
+		}
+		t.images, e.previous = images, images[n:]
+	}
+	if t.l.c.unique != nil {
+		if err := t.claimUnique(&e); err != nil {
+			return e.stamp, err
+		}
+	}
+	t.effects = append(t.effects, e)
+	return e.stamp, nil
+}
+
+// find returns the item's last version: of this transaction, of this group, or
+// of the database.
+func (t *transaction) find(key []byte) (version, error) {
+	for i := len(t.effects) - 1; i >= 0; i-- {
+		if e := &t.effects[i]; bytes.Equal(e.op.key, key) {
+			return e.version(t.l, 0), nil
+		}
+	}
+	if v, ok := t.written[string(key)]; ok {
+		return v, nil
+	}
+	e, ok, err := t.lookup(key)
+	if err != nil {
+		return version{}, t.db.fault(err)
+	}
+	return version{entry: e, exists: ok}, nil
+}
+
+// version is the item's version that the effect leaves.
+func (e *effect) version(l *ledger, segment uint32) version {
+	if e.remove {
+		return version{}
+	}
+	return version{
+		exists: true,
+		body:   e.body,
+		entry: entry{
+			stamp: e.stamp, segment: segment, point: uint16(len(e.op.point)), ttl: e.ttl,
+			size: uint32(l.c.tail.storedSize(e.body, e.stamp)),
+		},
+	}
+}
+
+// appendDocument appends the stored document of a version.
+func (t *transaction) appendDocument(dst []byte, op *operation, v version) ([]byte, error) {
+	if v.body != nil {
+		return t.l.c.tail.appendStored(dst, v.body, v.stamp), nil
+	}
+	return t.l.c.fetch(t.db.pebble, dst, v.entry, op.point)
+}
+
+// changed runs an operation's function on the item.
+func (t *transaction) changed(op *operation, old version) (doc document, err error) {
+	stored, err := t.appendDocument(nil, op, old)
+	if err != nil {
+		return doc, err
+	}
+	public, err := appendPublic(nil, stored)
+	if err != nil {
+		return doc, err
+	}
+	body, err := runChange(op.change, public)
+	if err != nil {
+		return doc, err
+	}
+	if err := t.produce(len(body)); err != nil {
+		return doc, err
+	}
+	c := t.l.c
+	doc, err = parseDocument(body, c.paths, t.l.meta.props.DefaultTTL != ttlOff)
+	if err != nil {
+		return doc, err
+	}
+	if doc.id != op.id {
+		return doc, badRequest(BadID, "a change can't give item %q the id %q", op.id, doc.id)
+	}
+	if !bytes.Equal(c.hash.AppendPoint(nil, doc.components()), op.point) {
+		return doc, badRequest(KeyMismatch, "a change can't give item %q another partition key", op.id)
+	}
+	return doc, c.prepareUnique(op, body)
+}
+
+// produce counts bytes that a transaction makes of what is there. Its request doesn't bound them: a hundred small
+// changes may rewrite a hundred large documents, while all writers wait.
+func (t *transaction) produce(n int) error {
+	if t.made += n; t.made > MaxBatchResult {
+		return &TooLargeError{What: "batch", Size: t.made, Limit: MaxBatchResult}
+	}
+	return nil
+}
+
+var errNoChange = errors.New("an operation of kind OpChange has no function")
+
+// runChange calls f. A panic there is f's error: it must not end the sequencer.
+func runChange(f func([]byte) ([]byte, error), old []byte) (body []byte, err error) {
+	if f == nil {
+		return nil, errNoChange
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("change: panic: %v", p)
+		}
+	}()
+	return f(old)
+}
+
+// perform writes the effects to the batch; place is the partition's. What
+// fails there fails the group, since half a transaction may be in it.
+func (t *transaction) perform(place int) {
+	if len(t.effects) == 0 {
+		return
+	}
+	segment := t.l.meta.partitions[place].number
+	versions := t.l.meta.props.Retention > 0
+	for i := range t.effects {
+		e := &t.effects[i]
+		if versions {
+			t.broken = errors.Join(t.broken, t.putVersion(e, segment))
+		}
+		t.broken = errors.Join(t.broken, t.put(e, segment))
+		t.l.grown[place].add(e.growth(t.l))
+	}
+	t.l.docs = t.docs
+	t.l.touch(t.group, place, t.lsn)
+}
+
+// put writes an effect to log and index.
+func (t *transaction) put(e *effect, segment uint32) error {
+	c := t.l.c
+	if e.old.exists {
+		// Each log key is set once in its life and never again, so that a single delete,
+		// which costs less than a delete and is gone sooner, is allowed.
+		t.scratch = appendLogKey(t.scratch[:0], spaceLog, c.number, t.segmentOf(e.old, segment), e.old.lsn, e.old.ordinal)
+		t.scratch = append(t.scratch, e.op.point...)
+		if err := t.behind.SingleDelete(t.scratch, nil); err != nil {
+			return err
+		}
+	}
+	v := e.version(t.l, segment)
+	t.written[string(e.op.key)] = v
+	if e.unique != nil {
+		if err := t.putUnique(e); err != nil {
+			return err
+		}
+	}
+	if e.remove {
+		return t.behind.Delete(e.op.key, nil)
+	}
+	d := t.batch.SetDeferred(logKeySize+len(e.op.point), logHeaderSize+int(v.size))
+	appendLogKey(d.Key[:0], spaceLog, c.number, segment, e.stamp.lsn, e.stamp.ordinal)
+	copy(d.Key[logKeySize:], e.op.point)
+	putLogHeader(d.Value, e.stamp.ts, e.ttl)
+	c.tail.appendStored(d.Value[:logHeaderSize], e.body, e.stamp)
+	t.db.busy.note(d.Key, len(d.Value))
+	if err := d.Finish(); err != nil {
+		return err
+	}
+	value := v.encode()
+	return t.behind.Set(e.op.key, value[:], nil)
+}
+
+// segmentOf is the segment of a version; one that the same transaction wrote
+// doesn't know it yet.
+func (t *transaction) segmentOf(v version, segment uint32) uint32 {
+	if v.lsn == t.lsn {
+		return segment
+	}
+	return v.segment
+}

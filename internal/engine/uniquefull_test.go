@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// limitedFS is a file system that has room for so many more bytes.
+type limitedFS struct {
+	vfs.FS
+	mu   sync.Mutex // guards room
+	room int64
+	// tablesOnly reports whether only tables take room.
+	tablesOnly bool
+	refusals   atomic.Int64
+}
+
+type limitedFile struct {
+	vfs.File
+	fs *limitedFS
+}
+
+func (l *limitedFS) wrap(name string, f vfs.File, err error) (vfs.File, error) {
+	if err != nil || l.tablesOnly && !strings.HasSuffix(name, ".sst") {
+		return f, err
+	}
+	return limitedFile{f, l}, nil
+}
+
+func (l *limitedFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := l.FS.Create(name, c)
+	return l.wrap(name, f, err)
+}
+
+func (l *limitedFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := l.FS.ReuseForWrite(old, name, c)
+	return l.wrap(name, f, err)
+}
+
+func (f limitedFile) Write(p []byte) (int, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	n := min(int64(len(p)), f.fs.room)
+	f.fs.room -= n
+	written, err := f.File.Write(p[:n])
+	if err == nil && n < int64(len(p)) {
+		f.fs.refusals.Add(1)
+		err = syscall.ENOSPC
+	}
+	return written, err
+}
+
+// heal makes room.
+func (l *limitedFS) heal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.room = 1 << 30
+}
+
+// The disk becomes full anywhere in an upgrade that builds the index of unique keys: Open
+// ends with the disk's error, and a later one resumes.
+func TestUpgradeOnAFullDiskEndsAndIsResumed(t *testing.T) {
+	const items = 2500
+	aged := vfs.NewMem()
+	db, err := Open("db", Options{FS: aged, Memory: minMemory, PurgeInterval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	keys := [][]string{{"/n"}, {"/id"}, {"/id", "/n"}, {"/n", "/p"}, {"/n", "/id"}, {"/n", "/a"}, {"/n", "/b"}, {"/n", "/c"}}
+	c := newContainer(t, db, ContainerProperties{UniqueKeys: keys})
+	id := func(i int) string { return fmt.Sprint(strings.Repeat("i", 240), i) }
+	for i := range items {
+		upsert(t, c, id(i), fmt.Sprint("p", i%5), i)
+	}
+	age(t, db, c, func(containerRecord) {})
+
+	for _, tablesOnly := range []bool{false, true} {
+		refused := 0
+		for room := int64(0); ; room += 901_123 {
+			done := false
+			t.Run(fmt.Sprint(tablesOnly, room), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { done = upgradeOnAFullDisk(t, aged, tablesOnly, room, items, id) })
+			})
+			if done || t.Failed() {
+				break
+			}
+			refused++
+		}
+		if refused < 3 {
+			t.Errorf("tables only %v: the disk was full %d times", tablesOnly, refused)
+		}
+	}
+}
+
+// upgradeOnAFullDisk opens a copy of an old store, and reports whether the room was enough.
+func upgradeOnAFullDisk(t *testing.T, aged vfs.FS, tablesOnly bool, room int64, items int, id func(int) string) (enough bool) {
+	mem := vfs.NewMem()
+	if _, err := vfs.Clone(aged, mem, "db", "db"); err != nil {
+		t.Fatal(err)
+	}
+	disk := &limitedFS{FS: mem, room: room, tablesOnly: tablesOnly}
+	heal := time.AfterFunc(time.Minute, disk.heal) // an Open that hangs ends, and fails the test
+	started := time.Now()
+	open := func() (*DB, error) {
+		return Open("db", Options{FS: disk, Memory: minMemory, PurgeInterval: -1})
+	}
+	db, err := open()
+	heal.Stop()
+	if took := time.Since(started); took > time.Second {
+		t.Errorf("Open took %v", took)
+	}
+	time.Sleep(time.Second) // flushes end
+	enough = disk.refusals.Load() == 0
+	disk.heal()
+	if err != nil {
+		if !errors.Is(err, syscall.ENOSPC) || errors.As(err, new(*CorruptError)) {
+			t.Fatalf("opened on a full disk: %v", err)
+		}
+		if db, err = open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(20 * time.Second) // writes resume
+	defer closeChecked(t, db)
+	c, err := db.Container(t.Context(), "db", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < items; i += 99 {
+		_, err := c.Create(t.Context(), nil, body("new", fmt.Sprint("p", i%5), i), WriteOptions{})
+		wantClash(t, "a value of before the upgrade", err, "new", id(i))
+	}
+	return enough
+}

@@ -1,0 +1,479 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// wantClash fails the test unless err reports that the item other has id's values.
+func wantClash(t *testing.T, what string, err error, id, other string) {
+	t.Helper()
+	var clash *UniqueKeyError
+	if !errors.As(err, &clash) || clash.ID != id || clash.Other != other || !errors.Is(err, ErrConflict) {
+		t.Errorf("%s: %v; want a clash of %q with %q", what, err, id, other)
+	}
+}
+
+func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/mail"}, {"/name/first", "/name/last"}}})
+	ctx, pk := t.Context(), feed.PartitionKey{"p"}
+	doc := func(id, key, mail, last string) []byte {
+		return fmt.Appendf(nil, `{"id":%q,"pk":%q,"mail":%q,"name":{"first":"f","last":%q}}`, id, key, mail, last)
+	}
+	create := func(text []byte) error {
+		_, err := c.Create(ctx, nil, text, WriteOptions{})
+		return err
+	}
+	for _, text := range [][]byte{doc("a", "p", "a@x", "a"), doc("b", "p", "b@x", "b"), doc("a", "q", "a@x", "a")} {
+		if err := create(text); err != nil { // another logical partition has values of its own
+			t.Fatal(err)
+		}
+	}
+	wantClash(t, "a create, by the first key", create(doc("c", "p", "b@x", "c")), "c", "b")
+	wantClash(t, "a create, by the second key", create(doc("c", "p", "c@x", "b")), "c", "b")
+	if err := create(doc("a", "p", "b@x", "z")); !errors.Is(err, ErrConflict) || errors.As(err, new(*UniqueKeyError)) {
+		t.Errorf("a create of an id that exists: %v", err)
+	}
+	_, err := c.Upsert(ctx, nil, doc("c", "p", "b@x", "c"), WriteOptions{})
+	wantClash(t, "an upsert of a new item", err, "c", "b")
+	_, err = c.Upsert(ctx, nil, doc("a", "p", "b@x", "a"), WriteOptions{})
+	wantClash(t, "an upsert of an item that is there", err, "a", "b")
+	_, err = c.Replace(ctx, pk, "a", doc("a", "p", "b@x", "a"), WriteOptions{})
+	wantClash(t, "a replace", err, "a", "b")
+	_, err = c.Change(ctx, pk, "a", func([]byte) ([]byte, error) { return doc("a", "p", "a@x", "b"), nil }, WriteOptions{})
+	wantClash(t, "a change", err, "a", "b")
+	_, err = c.Batch(ctx, pk, []Operation{{Kind: OpUpsert, Body: doc("d", "p", "d@x", "d")}, {Kind: OpCreate, Body: doc("e", "p", "d@x", "e")}})
+	wantClash(t, "a batch that collides with itself", err, "e", "d")
+	var batch *BatchError
+	if !errors.As(err, &batch) || batch.Index != 1 {
+		t.Errorf("the batch failed as %#v", err)
+	}
+	if _, err := c.Read(ctx, pk, "d", ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
+		t.Errorf("an item of a batch that failed: %v", err)
+	}
+	if err := create(doc("f", "p", "d@x", "d")); err != nil {
+		t.Errorf("a value of a batch that failed is taken: %v", err)
+	}
+	// An item may keep its own values, and give one up.
+	for _, text := range [][]byte{doc("a", "p", "a@x", "a"), doc("a", "p", "new@x", "a"), doc("a", "p", "new@x", "new")} {
+		if _, err := c.Replace(ctx, pk, "a", text, WriteOptions{}); err != nil {
+			t.Errorf("replace by %s: %v", text, err)
+		}
+	}
+	if err := create(doc("g", "p", "a@x", "a")); err != nil {
+		t.Errorf("values given up by a replace are taken: %v", err)
+	}
+	if _, err := c.Delete(ctx, pk, "g", WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(doc("h", "p", "a@x", "a")); err != nil {
+		t.Errorf("values given up by a delete are taken: %v", err)
+	}
+}
+
+// A batch is judged operation by operation: what an earlier one gives up is free for a
+// later one, and what a later one gives up is not free for an earlier one.
+func TestBatchesHandUniqueValuesOver(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}, Retention: time.Hour})
+	ctx, pk := t.Context(), feed.PartitionKey{"p"}
+	upsert(t, c, "a", "p", 1)
+	upsert(t, c, "b", "p", 2)
+	for name, ops := range map[string][]Operation{
+		"a delete, then a create":        {{Kind: OpDelete, ID: "a"}, {Kind: OpCreate, Body: body("c", "p", 1)}, {Kind: OpDelete, ID: "c"}, {Kind: OpCreate, Body: body("a", "p", 1)}},
+		"a replace, then an upsert":      {{Kind: OpReplace, ID: "a", Body: body("a", "p", 3)}, {Kind: OpUpsert, Body: body("b", "p", 1)}, {Kind: OpUpsert, Body: body("a", "p", 2)}},
+		"values that go round":           {{Kind: OpReplace, ID: "a", Body: body("a", "p", 9)}, {Kind: OpReplace, ID: "b", Body: body("b", "p", 2)}, {Kind: OpReplace, ID: "a", Body: body("a", "p", 1)}},
+		"an item that is written thrice": {{Kind: OpUpsert, Body: body("a", "p", 5)}, {Kind: OpUpsert, Body: body("a", "p", 6)}, {Kind: OpUpsert, Body: body("a", "p", 1)}, {Kind: OpCreate, Body: body("x", "p", 5)}, {Kind: OpDelete, ID: "x"}},
+	} {
+		if _, err := c.Batch(ctx, pk, ops); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for id, n := range map[string]int{"a": 1, "b": 2} { // back to where it began
+			if _, err := c.Batch(ctx, pk, []Operation{{Kind: OpDelete, ID: id}, {Kind: OpCreate, Body: body(id, "p", 100+n)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		upsert(t, c, "a", "p", 1)
+		upsert(t, c, "b", "p", 2)
+	}
+	_, err := c.Batch(ctx, pk, []Operation{{Kind: OpCreate, Body: body("c", "p", 1)}, {Kind: OpDelete, ID: "a"}})
+	wantClash(t, "a create before the delete", err, "c", "a")
+	_, err = c.Create(ctx, nil, body("c", "p", 2), WriteOptions{})
+	wantClash(t, "after all these", err, "c", "b")
+}
+
+func TestUniqueValuesAreComparedByTypeAndContent(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	long := strings.Repeat("x", 200_000)
+	for i, k := range []struct {
+		a, b string
+		same bool
+	}{
+		{`"v":1`, `"v":1.0`, true},
+		{`"v":100`, `"v":1e2`, true},
+		{`"v":0`, `"v":-0.0`, true},
+		{`"v":1`, `"v":"1"`, false},
+		{`"v":9007199254740993`, `"v":9007199254740992`, true}, // equal as float64
+		{`"v":"A"`, `"v":"a"`, false},
+		{`"v":"a"`, `"v":"\u0061"`, true},
+		{`"v":"\u00e9"`, `"v":"e\u0301"`, false},
+		{`"v":""`, `"v":null`, false},
+		{`"v":null`, `"w":1`, true},
+		{`"x":1`, `"y":1`, true},
+		{`"v":false`, `"v":null`, false},
+		{`"v":true`, `"v":true`, true},
+		{`"v":{"a":1,"b":[2]}`, `"v":{"b":[2.0],"a":1}`, true},
+		{`"v":{"a":1}`, `"v":{"a":2}`, false},
+		{`"v":[1,2]`, `"v":[2,1]`, false},
+		{`"v":{"a":1}`, `"v":"{\"a\":1}"`, false},
+		{`"v":"` + long + `"`, `"v":"` + long + `"`, true},
+		{`"v":"` + long + `a"`, `"v":"` + long + `b"`, false},
+		{`"v":1,"v":2`, `"v":2`, true},
+		{`"v":2,"v":1`, `"v":2`, false},
+		{`"\u0076":7`, `"v":7`, true},
+	} {
+		c := newContainer(t, db, ContainerProperties{ID: fmt.Sprint("c", i), UniqueKeys: [][]string{{"/v"}}})
+		put := func(id, members string) error {
+			_, err := c.Create(t.Context(), nil, []byte(`{"id":"`+id+`","pk":"p",`+members+`}`), WriteOptions{})
+			return err
+		}
+		if err := put("a", k.a); err != nil {
+			t.Errorf("%.40s: %v", k.a, err)
+		}
+		if err := put("b", k.b); (err != nil) != k.same || err != nil && !errors.As(err, new(*UniqueKeyError)) {
+			t.Errorf("%.40s beside %.40s: %v", k.b, k.a, err)
+		}
+	}
+	// Paths: through an object, not through an array; one that is the beginning of another one; quoted names.
+	c := newContainer(t, db, ContainerProperties{ID: "paths", UniqueKeys: [][]string{{"/a/b", "/c"}, {"/a"}, {`/"a/b"/x`}}})
+	for i, members := range []string{
+		`"a":{"b":1},"c":1,"a/b":{"x":1}`, `"a":{"b":1,"z":0},"c":2,"a/b":{"x":2}`, `"a":[{"b":1}],"c":1,"a/b":{"x":3}`, `"a":5,"c":3,"a/b":{"x":4}`,
+	} {
+		if _, err := c.Create(t.Context(), nil, fmt.Appendf(nil, `{"id":"%d","pk":"p",%s}`, i, members), WriteOptions{}); err != nil {
+			t.Errorf("%s: %v", members, err)
+		}
+	}
+	for i, members := range []string{`"a":{"b":1},"c":7,"a/b":{"x":5}`, `"a":{"b":1,"y":0},"c":2,"a/b":{"x":6}`, `"a":6,"c":1,"a/b":{"x":7}`, `"a":8,"c":8,"a/b":{"x":4}`} {
+		if _, err := c.Create(t.Context(), nil, fmt.Appendf(nil, `{"id":"x%d","pk":"p",%s}`, i, members), WriteOptions{}); !errors.As(err, new(*UniqueKeyError)) {
+			t.Errorf("%s: %v", members, err)
+		}
+	}
+}
+
+func TestMalformedUniqueKeysAreRefusedAndGoodOnesStay(t *testing.T) {
+	db := openEngine(t, Options{})
+	many := make([]string, MaxUniqueKeyPaths)
+	for i := range many {
+		many[i] = fmt.Sprint("/p", i)
+	}
+	for name, keys := range map[string][][]string{
+		"no paths": {{}}, "an empty path": {{""}}, "no slash": {{"a"}}, "an empty name": {{"/a//b"}}, "a path twice": {{"/a", "/a"}},
+		"a system property": {{"/_ts"}}, "elements": {{"/a/[]/b"}}, "any name": {{"/*"}}, "too many paths": {append(slices.Clone(many), "/q")},
+		"too many keys": slices.Repeat([][]string{{"/a"}}, MaxUniqueKeys+1),
+	} {
+		_, err := db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, UniqueKeys: keys})
+		if bad := (*BadRequestError)(nil); !errors.As(err, &bad) || bad.Kind != BadProperties {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	keys := [][]string{many, {`/"*"`}}
+	c := newContainer(t, db, ContainerProperties{UniqueKeys: keys})
+	keys[1][0] = "/changed by the caller"
+	p, err := c.Properties(t.Context())
+	if err != nil || len(p.UniqueKeys) != 2 || p.UniqueKeys[1][0] != `/"*"` {
+		t.Fatalf("%+v, %v", p.UniqueKeys, err)
+	}
+	p.DefaultTTL = 5
+	if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
+		t.Errorf("replace by the same keys: %v", err)
+	}
+	p.UniqueKeys, p.ETag = nil, ""
+	if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
+		t.Errorf("replace without keys: %v", err)
+	}
+	for _, other := range [][][]string{{}, {many}, {{`/"*"`}, many}} {
+		p.UniqueKeys = other
+		if _, err := db.ReplaceContainer(t.Context(), "db", p); !errors.As(err, new(*BadRequestError)) {
+			t.Errorf("replace by %v: %v", other, err)
+		}
+	}
+	if p, err := c.Properties(t.Context()); err != nil || len(p.UniqueKeys) != 2 {
+		t.Errorf("%+v, %v", p.UniqueKeys, err)
+	}
+}
+
+// The value of an expired item is free at once. The item is gone from then on, so that a
+// longer time to live can't bring it back beside the one that took its value.
+func TestUniqueValueOfAnExpiredItemIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openEngine(t, Options{PurgeInterval: -1})
+		p := ContainerProperties{ID: "c", DefaultTTL: 10, Retention: time.Hour, UniqueKeys: [][]string{{"/n"}}}
+		c := newContainer(t, db, p)
+		ctx := t.Context()
+		upsert(t, c, "a", "p", 1)
+		upsert(t, c, "same", "p", 2)
+		_, err := c.Create(ctx, nil, body("b", "p", 1), WriteOptions{})
+		wantClash(t, "before it expires", err, "b", "a")
+		time.Sleep(11 * time.Second)
+		upsert(t, c, "b", "p", 1)
+		if _, err := c.Create(ctx, nil, body("same", "p", 2), WriteOptions{}); err != nil {
+			t.Errorf("a new item of the same id and value: %v", err)
+		}
+		page := readPage(t, c, feed.Request{Mode: feed.AllVersionsAndDeletes, From: feed.After(`"2"`)})
+		if got := ids(t, page.Changes); got != "delete a:1, create b:1, delete same:2, create same:2" || !page.Changes[0].Expired {
+			t.Errorf("the feed shows %s", got)
+		}
+		p.DefaultTTL = 1000
+		if _, err := db.ReplaceContainer(ctx, "db", p); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(ctx, feed.PartitionKey{"p"}, "a", ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
+			t.Errorf("the expired item: %v", err)
+		}
+		_, err = c.Create(ctx, nil, body("d", "p", 1), WriteOptions{})
+		wantClash(t, "the value has a new holder", err, "d", "b")
+	})
+}
+
+// uniqueModel is what a store with unique keys must answer.
+type uniqueModel map[string][2]int // by "pk/id": the values of two unique keys
+
+// clashes reports whether an item may not have the values.
+func (m uniqueModel) clashes(pk, id string, v [2]int) bool {
+	for other, w := range m {
+		if strings.HasPrefix(other, pk+"/") && other != pk+"/"+id && (w[0] == v[0] || w[1] == v[1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Random writes, batches, splits, merges, restarts and purges: the store answers as a model that knows nothing of
+// indexes, several writes share a group, and Check finds the index as it must be.
+func TestUniqueKeysAgreeWithAModelThroughSplitsMergesAndRestarts(t *testing.T) {
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		fs := vfs.NewMem()
+		open := func() (*DB, *Container) {
+			db, err := Open("db", Options{FS: fs, PurgeInterval: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _ := db.Container(t.Context(), "db", "c")
+			return db, c
+		}
+		db, _ := open()
+		if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+			t.Fatal(err)
+		}
+		c := newContainer(t, db, ContainerProperties{Partitions: 2, UniqueKeys: [][]string{{"/v"}, {"/w"}}})
+		model, clashed := uniqueModel{}, 0
+		for step := range 600 {
+			switch n := rng.IntN(100); {
+			case n == 0:
+				closeChecked(t, db)
+				db, c = open()
+			case n < 3:
+				rearrange(t, c, rng)
+			default:
+				clashed += uniqueStep(t, c, model, rng, step)
+			}
+		}
+		if clashed < 50 || len(model) < 8 {
+			t.Errorf("seed %d: %d clashes, %d items: too few to prove anything", seed, clashed, len(model))
+		}
+		closeChecked(t, db)
+	}
+}
+
+// rearrange splits a partition, or merges two.
+func rearrange(t *testing.T, c *Container, rng *rand.Rand) {
+	t.Helper()
+	parts, err := c.Partitions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := rng.IntN(len(parts))
+	if len(parts) > 3 && i > 0 {
+		_, err = c.Merge(t.Context(), parts[i-1].ID, parts[i].ID)
+	} else {
+		_, err = c.Split(t.Context(), parts[i].ID, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// uniqueStep carries out one transaction of one to four operations on store and model, and returns 1 if it clashed.
+func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, step int) int {
+	t.Helper()
+	pk := fmt.Sprint("k", rng.IntN(3))
+	next := uniqueModel{}
+	for k, v := range model {
+		next[k] = v
+	}
+	var ops []Operation
+	want := -1 // the index of the operation that clashes
+	for i := range 1 + rng.IntN(4) {
+		id := fmt.Sprint("i", rng.IntN(10))
+		_, there := next[pk+"/"+id]
+		if there && rng.IntN(3) == 0 {
+			ops = append(ops, Operation{Kind: OpDelete, ID: id})
+			delete(next, pk+"/"+id)
+			continue
+		}
+		v := [2]int{rng.IntN(24), rng.IntN(24)}
+		text := fmt.Appendf(nil, `{"id":%q,"pk":%q,"v":%d,"w":%d}`, id, pk, v[0], v[1])
+		op := Operation{Kind: OpUpsert, Body: text}
+		if there && rng.IntN(2) == 0 {
+			op = Operation{Kind: OpChange, ID: id, Change: func([]byte) ([]byte, error) { return text, nil }}
+		}
+		ops = append(ops, op)
+		if next.clashes(pk, id, v) {
+			want = i
+			break
+		}
+		next[pk+"/"+id] = v
+	}
+	_, err := c.Batch(t.Context(), feed.PartitionKey{pk}, ops)
+	if want < 0 {
+		if err != nil {
+			t.Fatalf("step %d: %v, and the model has no clash", step, err)
+		}
+		clear(model)
+		for k, v := range next {
+			model[k] = v
+		}
+		return 0
+	}
+	var batch *BatchError
+	if !errors.As(err, &batch) || batch.Index != want || !errors.As(err, new(*UniqueKeyError)) {
+		t.Fatalf("step %d: %v; the model has a clash at operation %d", step, err, want)
+	}
+	return 1
+}
+
+// Writers that meet in one group of the sequencer see each other's values, those of failed transactions excepted.
+func TestUniqueKeysHoldWithinAGroupOfWrites(t *testing.T) {
+	db := openEngine(t, Options{PurgeInterval: -1})
+	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}})
+	pk := feed.PartitionKey{"p"}
+	// Holding the sequencer makes the writes behind it one group.
+	entered, leave := make(chan struct{}), make(chan struct{})
+	held := make(chan error)
+	go func() {
+		held <- db.do(func(*group) error { close(entered); <-leave; return nil })
+	}()
+	<-entered
+	requests := make([]*request, 0, 8)
+	for _, ops := range [][]Operation{
+		{{Kind: OpCreate, Body: body("a", "p", 1)}},
+		{{Kind: OpCreate, Body: body("b", "p", 1)}},                                            // clashes with a
+		{{Kind: OpCreate, Body: body("c", "p", 2)}, {Kind: OpCreate, Body: body("a", "p", 3)}}, // fails: a exists
+		{{Kind: OpCreate, Body: body("d", "p", 2)}},
+		{{Kind: OpDelete, ID: "a"}},
+		{{Kind: OpCreate, Body: body("e", "p", 1)}},
+	} {
+		r := &request{c: c, ops: make([]operation, len(ops)), batch: true, done: make(chan struct{}, 1)}
+		if err := c.prepareBatch(r, pk, ops); err != nil {
+			t.Fatal(err)
+		}
+		requests = append(requests, r)
+		db.queue.mu.Lock()
+		db.queue.waiting = append(db.queue.waiting, r)
+		db.queue.mu.Unlock()
+	}
+	close(leave)
+	if err := <-held; err != nil {
+		t.Fatal(err)
+	}
+	upsert(t, c, "last", "p", 99) // wakes the sequencer
+	for i, r := range requests {
+		<-r.done
+		if fails := i == 1 || i == 2; (r.err != nil) != fails {
+			t.Errorf("request %d: %v", i, r.err)
+		}
+	}
+	wantClash(t, "the second", requests[1].err, "b", "a")
+	page, err := c.Items(t.Context(), ItemsRequest{})
+	if err != nil || len(page.Items) != 3 {
+		t.Errorf("%d items, %v", len(page.Items), err)
+	}
+}
+
+func TestCheckFindsWhatIsWrongWithAUniqueIndex(t *testing.T) {
+	entry := func(c *Container, id, text string) []byte {
+		d, err := c.unique.digests([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		point := c.hash.AppendPoint(nil, mustKey(t, c, "p"))
+		return append(appendUniquePrefix(nil, c.number, point, 0, d[0]), id...)
+	}
+	for name, k := range map[string]struct {
+		want   string
+		damage func(g *group, c *Container) error
+	}{
+		"an item without its entry": {"is not in the index of the unique key [/n]", func(g *group, c *Container) error {
+			return g.batch.Delete(entry(c, "a", `{"n":1}`), nil)
+		}},
+		"an entry of no item": {"has 3 entries, of which 2 are of its documents", func(g *group, c *Container) error {
+			return setUniqueEntry(g.batch, entry(c, "", `{"n":7}`), "x", 16)
+		}},
+		"an entry of an older version": {"has 3 entries, of which 2", func(g *group, c *Container) error {
+			return setUniqueEntry(g.batch, entry(c, "", `{"n":7}`), "a", 16)
+		}},
+		"an entry that can't be read": {"has 3 entries", func(g *group, c *Container) error {
+			return g.batch.Set(entry(c, "x", `{"n":7}`), []byte{1}, nil)
+		}},
+		"an entry of a container without unique keys": {"has 1 entries, of which 0", func(g *group, c *Container) error {
+			plain := g.currentCatalog().containers[containerName{c.database, "plain"}]
+			return g.batch.Set(appendContainerKey(nil, spaceUnique, plain.number), nil, nil)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := OpenMemory(Options{PurgeInterval: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			if _, err := db.CreateDatabase(t.Context(), DatabaseProperties{ID: "db"}); err != nil {
+				t.Fatal(err)
+			}
+			newContainer(t, db, ContainerProperties{ID: "plain"})
+			c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}})
+			upsert(t, c, "a", "p", 1)
+			upsert(t, c, "b", "p", 2)
+			if err := db.Check(t.Context()); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			if err := db.do(func(g *group) error { return k.damage(g, c) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Check(t.Context()); !errors.As(err, new(*CorruptError)) || !strings.Contains(err.Error(), k.want) {
+				t.Errorf("found: %v; want %q", err, k.want)
+			}
+		})
+	}
+}
+
+func mustKey(t *testing.T, c *Container, pk string) []epk.Component {
+	t.Helper()
+	components, err := c.paths.fullKey(feed.PartitionKey{pk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return components
+}

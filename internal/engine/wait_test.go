@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Between a read that found nothing and the wait that follows, a change may come. Nobody would
+// wake the reader for it a second time.
+func TestWaitSeesAChangeThatCameBetweenTheReadAndIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+		page := readPage(t, c, feed.Request{From: feed.Now()})
+		upsert(t, c, "a", "p", 1)
+		v, s, err := c.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.release()
+		start := time.Now()
+		changed, err := c.db.await(t.Context(), s.meta.partitions[0].changed, page.End, time.Hour)
+		if err != nil || !changed || time.Since(start) != 0 {
+			t.Errorf("changed %t, %v, after %v", changed, err, time.Since(start))
+		}
+		if changed, err = c.db.await(t.Context(), s.meta.partitions[0].changed, page.End+1, time.Hour); err != nil || changed {
+			t.Errorf("without a change: changed %t, %v", changed, err)
+		}
+	})
+}

@@ -1,0 +1,297 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// walk makes one page out of a partition's log segments, in LSN order.
+//
+// An LSN is in one segment only. A chain of splits leaves segments whose LSNs
+// follow each other, so that one cursor at a time is open; after a merge those of
+// the merged partitions interleave, and the walk takes from the cursor that is behind
+// until it has passed the next one.
+type walk struct {
+	*feedRead
+	v    *view
+	meta *meta
+	part *partition
+	// scope is the request's, within the partition.
+	scope scope
+	space byte
+	max   int
+
+	// pending are the segments whose cursors aren't open yet, in the order of
+	// their first LSN.
+	pending []uint32
+	cursors []cursor
+
+	// position is the LSN up to which everything was looked at; full tells that
+	// the page has no room for the next transaction.
+	position int64
+	full     bool
+	// lost tells that the first version to show is past the retention, which is
+	// everything from before cutoff.
+	lost      bool
+	cutoff    int64
+	retention time.Duration
+	changes   []feed.Change
+	// buf is the page's last piece of memory, or all of its buffer; piece is the first of the changes in it.
+	buf   []byte
+	piece int
+	// bytes is the size of the page's documents, and room how many changes it is expected to have.
+	bytes, room int
+
+	ttl     int32 // the container's
+	now     int64
+	ts      int64 // of time
+	time    time.Time
+	visited int
+}
+
+// cursor is an iterator over the rest of a segment.
+type cursor struct {
+	it  *pebble.Iterator
+	lsn int64 // of the entry it stands on
+	// whole tells that all of the segment lies in the scope.
+	whole bool
+}
+
+// checkEvery is how many entries a walk visits between two looks at its context.
+const checkEvery = 1024
+
+func newWalk(f *feedRead, v *view, s *state, part *partition) *walk {
+	w := &walk{
+		feedRead: f, v: v, meta: s.meta, part: part, scope: f.scope,
+		space: spaceLog, position: f.after, max: f.r.MaxItems,
+		ttl: int32(s.meta.props.DefaultTTL), now: f.c.db.clock.seconds(),
+	}
+	w.scope.narrow(part)
+	if f.r.Mode == feed.AllVersionsAndDeletes {
+		w.space = spaceVersions
+		w.retention = s.meta.props.Retention
+		w.cutoff = s.meta.props.cutoff(w.now)
+	}
+	if w.max <= 0 {
+		w.max = defaultMaxItems
+	}
+	w.begin()
+	return w
+}
+
+// run fills the page with what lies behind position, up to end, the partition's last LSN.
+func (w *walk) run(ctx context.Context, end int64) (err error) {
+	if w.position >= end {
+		return nil // a position beyond the end, after a restore for instance, stays
+	}
+	w.room = w.expect(end)
+	for _, n := range w.part.segments {
+		if w.meta.segments[n].last() > w.position {
+			w.pending = append(w.pending, n)
+		}
+	}
+	defer func() {
+		for i := range w.cursors {
+			err = errors.Join(err, w.cursors[i].it.Close())
+		}
+	}()
+	for !w.full {
+		i, limit, err := w.next()
+		if err != nil {
+			return w.c.db.fault(err)
+		}
+		if i < 0 {
+			break
+		}
+		if err := w.consume(ctx, &w.cursors[i], limit); err != nil {
+			return w.c.db.fault(err)
+		}
+		if !w.cursors[i].it.Valid() {
+			if err := w.drop(i); err != nil {
+				return w.c.db.fault(err)
+			}
+		}
+	}
+	if !w.full {
+		w.position = end
+	}
+	w.fit()
+	return nil
+}
+
+// next returns the cursor that is behind all others, and the LSN where another
+// one takes over; -1 when there is nothing left.
+func (w *walk) next() (i int, limit int64, err error) {
+	for {
+		i, limit = -1, maxLSN
+		lsn := maxLSN
+		for j := range w.cursors {
+			if l := w.cursors[j].lsn; l < lsn {
+				i, lsn, limit = j, l, lsn
+			} else {
+				limit = min(limit, l)
+			}
+		}
+		if len(w.pending) == 0 {
+			return i, limit, nil
+		}
+		first := w.meta.segments[w.pending[0]].From + 1
+		if i >= 0 && lsn < first {
+			return i, min(limit, first), nil
+		}
+		if err := w.openNext(); err != nil {
+			return -1, 0, err
+		}
+	}
+}
+
+// openNext opens the first pending segment.
+func (w *walk) openNext() error {
+	n := w.pending[0]
+	w.pending = w.pending[1:]
+	lower, upper := logBounds(w.space, w.c.number, n, w.position, maxLSN)
+	it, err := w.v.snap.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	if !it.First() {
+		return errors.Join(it.Error(), it.Close())
+	}
+	// The partition's own segment has only keys of its range, and so has one of a partition that was
+	// merged into it; another ancestor's has others too.
+	whole := w.scope.contains(w.meta.segments[n].keys())
+	w.cursors = append(w.cursors, cursor{it: it, lsn: logLSN(it.Key()), whole: whole})
+	return nil
+}
+
+// drop closes a cursor that has reached its end.
+func (w *walk) drop(i int) error {
+	it := w.cursors[i].it
+	w.cursors = slices.Delete(w.cursors, i, i+1)
+	return errors.Join(it.Error(), it.Close())
+}
+
+// consume takes entries with an LSN below limit into the page.
+func (w *walk) consume(ctx context.Context, c *cursor, limit int64) error {
+	for it := c.it; it.Valid(); it.Next() {
+		key := it.Key()
+		if len(key) < logKeySize {
+			return corrupt("log key %x is too short", key)
+		}
+		c.lsn = logLSN(key)
+		if c.lsn >= limit {
+			return nil
+		}
+		if c.lsn != w.position {
+			// A new transaction, and the moment to end the page.
+			if len(w.changes) >= w.max || w.bytes >= maxPageBytes {
+				w.full = true
+				return nil
+			}
+			w.position = c.lsn
+		}
+		if w.visited++; w.visited%checkEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !c.whole && !w.scope.holds(logPoint(key)) {
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if w.space == spaceLog {
+			err = w.takeLatest(c.lsn, value)
+		} else {
+			err = w.takeVersion(c.lsn, value)
+		}
+		if err != nil || w.lost {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeLatest takes an entry of the log into the page, unless it is expired.
+func (w *walk) takeLatest(lsn int64, value []byte) error {
+	if len(value) < logHeaderSize {
+		return corrupt("the log entry of LSN %d has %d bytes", lsn, len(value))
+	}
+	ts := int64(binary.BigEndian.Uint64(value))
+	if w.ttl != ttlOff {
+		if _, ttl := logHeader(value); expired(ts, w.ttl, ttl, w.now) {
+			return nil
+		}
+	}
+	current := w.keep(value[logHeaderSize:])
+	change := w.extend()
+	change.LSN, change.Time, change.Current = lsn, w.timeOf(ts), current
+	return nil
+}
+
+// extend adds a change to the page, to be filled in where it is: a change is
+// large, and to copy it costs a tenth of the read.
+func (w *walk) extend() *feed.Change {
+	n := len(w.changes)
+	if n < cap(w.changes) {
+		w.changes = w.changes[:n+1]
+		if w.into != nil {
+			w.changes[n] = feed.Change{} // else it is zero, since the memory is new
+		}
+	} else {
+		w.changes = append(w.changes, feed.Change{})
+	}
+	return &w.changes[n]
+}
+
+// takeVersion takes an entry of the versions log into the page.
+func (w *walk) takeVersion(lsn int64, value []byte) error {
+	v, err := decodeVersion(value)
+	if err != nil {
+		return err
+	}
+	if len(w.changes) == 0 && v.ts < w.cutoff {
+		w.lost, w.full = true, true
+		return nil
+	}
+	images := w.keep(v.images)
+	change := w.extend()
+	change.Op, change.LSN, change.Time, change.Expired = v.op, lsn, w.timeOf(v.ts), v.expired
+	if v.current > 0 {
+		change.Current = images[:v.current:v.current]
+	}
+	if len(images) > v.current {
+		change.Previous = images[v.current:]
+	}
+	if v.op == feed.Delete {
+		doc, err := w.c.parseImage(v.images[v.current:])
+		if err != nil {
+			return err
+		}
+		change.DeletedID, change.DeletedKey = doc.id, partitionKey(doc.components())
+	}
+	return nil
+}
+
+// parseImage finds id and key in a stored document.
+func (c *Container) parseImage(stored []byte) (document, error) {
+	body, _, err := c.tail.parseStored(stored)
+	if err != nil {
+		return document{}, err
+	}
+	return parseDocument(append(body[:len(body):len(body)], '}'), c.paths, false)
+}
+
+func (w *walk) timeOf(ts int64) time.Time {
+	if ts != w.ts {
+		w.ts, w.time = ts, unixTime(ts)
+	}
+	return w.time
+}
