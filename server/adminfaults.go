@@ -7,6 +7,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // adminFault is a fault as the admin API takes and shows it: the fields of [Fault], durations in
@@ -142,9 +143,9 @@ func (s *Server) adminFreeze(freeze bool) func(*exchange, []string) error {
 			return err
 		}
 		if freeze {
-			err = s.Freeze(x.r.Context(), c, vars[2])
+			err = s.Freeze(x.r.Context(), (*store.Container)(c), vars[2])
 		} else {
-			err = s.Thaw(x.r.Context(), c, vars[2])
+			err = s.Thaw(x.r.Context(), (*store.Container)(c), vars[2])
 		}
 		if err != nil {
 			return s.adminGone(x, c, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/memnet"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // guarded is a server on a network in memory, watched by its guard.
@@ -401,7 +402,7 @@ func TestAHandshakeHasTheTimeOfHeaders(t *testing.T) {
 func TestMemoryLimitThatIsTooSmallIsRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	for _, o := range []Options{{MemoryLimit: MinMemoryLimit - 1}, {MemoryLimit: -1}, {MaxConnections: -1}} {
-		if _, err := New(ts.db, o); err == nil || !strings.Contains(err.Error(), "MemoryLimit") && !strings.Contains(err.Error(), "MaxConnections") {
+		if _, err := New((*store.DB)(ts.db), o); err == nil || !strings.Contains(err.Error(), "MemoryLimit") && !strings.Contains(err.Error(), "MaxConnections") {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/hybridrow"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,7 +53,7 @@ func newTestServerOver(t testing.TB, so engine.Options, o Options) *testServer {
 			t.Errorf("close the store: %v", err)
 		}
 	})
-	s, err := New(db, o)
+	s, err := New((*store.DB)(db), o)
 	if err != nil {
 		t.Fatal(err)
 	}

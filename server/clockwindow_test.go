@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // The store's clock is ahead of the wall clock, which was ahead itself when something was written.
@@ -37,7 +38,7 @@ func TestRequestsAreDatedByTheWallClockToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = db.Close() }()
-		s, err := New(db, Options{})
+		s, err := New((*store.DB)(db), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // freezes are the ranges of keys whose requests wait. A range and not a partition is frozen, so that what
@@ -138,7 +139,8 @@ func (fs *freezes) wait(x *exchange, t *target) error {
 // partition key (a query over all partitions) addresses every key; one for containers or partitions, none. What is frozen stays so through splits and
 // merges, and until a request deletes the container or its database: those that were held are answered with 404 then. Errors:
 // *feed.GoneError, when there is no such partition now.
-func (s *Server) Freeze(ctx context.Context, c *engine.Container, partition string) error {
+func (s *Server) Freeze(ctx context.Context, container *store.Container, partition string) error {
+	c := (*engine.Container)(container)
 	keys, err := partitionRange(ctx, c, partition)
 	if err != nil {
 		return fmt.Errorf("freeze: %w", err)
@@ -150,7 +152,8 @@ func (s *Server) Freeze(ctx context.Context, c *engine.Container, partition stri
 
 // Thaw lets the requests go on that Freeze holds; of a partition that isn't frozen it does nothing.
 // Errors: as Freeze.
-func (s *Server) Thaw(ctx context.Context, c *engine.Container, partition string) error {
+func (s *Server) Thaw(ctx context.Context, container *store.Container, partition string) error {
+	c := (*engine.Container)(container)
 	keys, err := partitionRange(ctx, c, partition)
 	if err != nil {
 		return fmt.Errorf("thaw: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
@@ -71,7 +72,7 @@ func TestFreezeEndsWithItsContainer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := ts.Freeze(t.Context(), other, "0"); err != nil {
+			if err := ts.Freeze(t.Context(), (*store.Container)(other), "0"); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(ts.Drain) // else a failed test waits for the held requests for ever
@@ -106,7 +107,7 @@ func TestFrozenPartitionLetsGoWhenTheServerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
 		c := ts.withPartitions(1)
-		if err := ts.Freeze(t.Context(), c, "0"); err != nil {
+		if err := ts.Freeze(t.Context(), (*store.Container)(c), "0"); err != nil {
 			t.Fatal(err)
 		}
 		time.AfterFunc(time.Hour, ts.Drain)
@@ -119,7 +120,7 @@ func TestFrozenPartitionLetsGoWhenTheServerEnds(t *testing.T) {
 func TestHeldWriteEndsWhenItsClientLeaves(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withPartitions(1)
-	if err := ts.Freeze(t.Context(), c, "0"); err != nil {
+	if err := ts.Freeze(t.Context(), (*store.Container)(c), "0"); err != nil {
 		t.Fatal(err)
 	}
 	left := make(chan error, 1)

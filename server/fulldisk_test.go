@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // fullDisk is a file system that takes no more bytes while full is true.
@@ -46,7 +47,7 @@ func TestWritesOnAFullDiskAreAnswered503AndReadsAreServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(db, Options{})
+		s, err := New((*store.DB)(db), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 const ada = "/dbs/shop/users/ada"
@@ -214,7 +215,7 @@ func TestUsersPermissionsAndTheirTokensOutliveARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(db, Options{})
+		s, err := New((*store.DB)(db), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // withGroups makes orders with 120 documents of key a, in 12 groups g of 10 and one without g, and as many of key b.
@@ -111,7 +112,7 @@ func TestPagesOfGroupsGoOnAfterTheLastKeyWhateverHappens(t *testing.T) {
 			} else {
 				merge(t, c, live[0].ID, live[1].ID)
 			}
-			anew, err := New(ts.db, Options{ServeAllQueries: true})
+			anew, err := New((*store.DB)(ts.db), Options{ServeAllQueries: true})
 			if err != nil {
 				t.Fatal(err)
 			}

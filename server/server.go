@@ -16,6 +16,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // Options say how the server behaves. The zero value of a field is its default.
@@ -109,11 +110,12 @@ type Server struct {
 	drain    sync.Once
 }
 
-// New makes a server over db. Errors: a key that is no base64, an endpoint
+// New returns a server over a store. Errors: a key that is no base64, an endpoint
 // that is no absolute URL, a number of partitions that no container can have, an
 // issuer that can't be asked safely, a retention that is no whole number of minutes.
-func New(db *engine.DB, o Options) (*Server, error) {
+func New(face *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
+	db := (*engine.DB)(face)
 	s := &Server{db: db, o: o, draining: make(chan struct{}), conditionTurns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
 	if o.Partitions < 0 || o.Partitions > engine.MaxPartitions {
 		return nil, fmt.Errorf("server: Partitions is %d; it can be 1 to %d", o.Partitions, engine.MaxPartitions)

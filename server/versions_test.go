@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // With continuous backup every container of an account can be read in all versions and deletes mode; the SDKs' samples
@@ -41,7 +42,7 @@ func TestContainersKeepVersionsWithoutSayingItWhereTheServerIsToldTo(t *testing.
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(db, Options{Versions: wrong}); err == nil {
+		if _, err := New((*store.DB)(db), Options{Versions: wrong}); err == nil {
 			t.Errorf("Versions of %s is taken", wrong)
 		}
 		if err := db.Close(); err != nil {

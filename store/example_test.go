@@ -134,7 +134,7 @@ func ExampleContainer_Feed() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(page.Changes), "changes from", len(page.Served), "partitions, up to", page.Continuation)
+	fmt.Println(len(page.Changes), "changes, up to", page.Continuation)
 
 	if _, err := orders.Split(ctx, "1", ""); err != nil {
 		log.Fatal(err)
@@ -143,11 +143,11 @@ func ExampleContainer_Feed() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(page.Changes), "change from", len(page.Served), "partitions, up to", page.Continuation)
+	fmt.Println(len(page.Changes), "change, up to", page.Continuation)
 
 	bobs := 0
-	_, err = orders.VisitItems(ctx, store.ItemsRequest{}, func(v *store.VisitedItem) (bool, error) {
-		if bytes.Contains(v.Body, []byte(`"customer":"bob"`)) {
+	_, err = orders.VisitItems(ctx, store.ItemsRequest{}, func(body []byte) (bool, error) {
+		if bytes.Contains(body, []byte(`"customer":"bob"`)) {
 			bobs++
 		}
 		return true, nil
@@ -157,7 +157,7 @@ func ExampleContainer_Feed() {
 	}
 	fmt.Println("orders of bob:", bobs)
 	// Output:
-	// 2 changes from 3 partitions, up to "2"
-	// 1 change from 4 partitions, up to "3"
+	// 2 changes, up to "2"
+	// 1 change, up to "3"
 	// orders of bob: 1
 }

@@ -149,8 +149,8 @@ func scanned(t testing.TB) (plain func(skip func(*jsontext.Decoder) error) pace,
 	var all []byte
 	var ends []int
 	for r := (store.ItemsRequest{}); len(ends) < scannedDocuments; {
-		page, err := c.VisitItems(t.Context(), r, func(v *store.VisitedItem) (bool, error) {
-			all = append(all, v.Body...)
+		page, err := c.VisitItems(t.Context(), r, func(body []byte) (bool, error) {
+			all = append(all, body...)
 			ends = append(ends, len(all))
 			return true, nil
 		})

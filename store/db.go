@@ -1,0 +1,264 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// DB is an open store. It is safe for concurrent use.
+type DB engine.DB
+
+// Options configure a store. The zero value of a field is its default.
+type Options struct {
+	// FS is the file system of the store. If nil, the operating system's is used.
+	FS vfs.FS
+	// Memory bounds the block cache and the memtables together, in bytes. If zero, 128 MiB
+	// is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
+	Memory int64
+	// MaxOpenFiles is the number of tables that may be open at a time, besides some 20
+	// other files. If zero, 1,000 is used.
+	MaxOpenFiles int
+	// PurgeInterval is the time between two runs of the background work that removes
+	// expired items and versions past their retention. Neither is ever returned, purged or
+	// not. If zero, 1 s is used. -1 disables the background work.
+	PurgeInterval time.Duration
+	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput: no request
+	// returns a *feed.ThrottledError.
+	IgnoreThroughput bool
+	// Logger logs background events. If nil, nothing is logged.
+	Logger *slog.Logger
+}
+
+// Open opens the store in the directory dir and creates the directory if it does not exist.
+// On the operating system's file system only the owner may read the directory (mode 0700)
+// and its files (0600). Open restricts a directory that others may read, and logs it. It
+// leaves a directory of another owner as it is, and logs a warning.
+//
+// Open returns a *[LockedError] if the directory is open in a process, a *[FormatError] if a
+// newer release wrote it, and a *[CorruptError] if a file is damaged or missing. If the disk
+// refuses to write, the error wraps the disk's and names the room that is needed. Open may
+// then be called again.
+//
+// If the disk refuses writes later, every write returns a *[DiskError] at once, and reads are
+// served. The store retries by itself and resumes writes when the disk accepts them. No
+// acknowledged write is lost.
+func Open(dir string, o Options) (*DB, error) {
+	db, err := engine.Open(dir, engine.Options(o))
+	return (*DB)(db), err
+}
+
+// OpenMemory opens a new, empty store in memory. Close discards its contents.
+func OpenMemory(o Options) (*DB, error) {
+	db, err := engine.OpenMemory(engine.Options(o))
+	return (*DB)(db), err
+}
+
+func (db *DB) engine() *engine.DB { return (*engine.DB)(db) }
+
+// Close stops the background work, waits for requests that are under way, and closes the
+// files. Reads that wait for a change return ErrClosed, and so does every later call. A
+// second Close does nothing.
+func (db *DB) Close() error { return db.engine().Close() }
+
+// ID returns a name that no other open store has. Every Open generates a new one: a copy of a
+// store is another store, and its containers have the same resource ids.
+func (db *DB) ID() string { return db.engine().ID() }
+
+// Now returns the time of the store's clock, which sets _ts and decides which items have
+// expired. It never goes back, not even over a restart. The clock starts at the wall clock,
+// or at the last _ts if that is later, and follows the monotonic clock. It catches up with a
+// wall clock that is more than a second ahead, as after the machine was suspended.
+func (db *DB) Now() time.Time { return db.engine().Now() }
+
+// Check verifies every invariant of the store: index and logs, order of LSNs and resource
+// ids, partitions, documents, versions, statistics, and indexes of unique keys. It reads the
+// whole store from one snapshot and may run beside writers. The error joins the first 20
+// findings, each a *[CorruptError].
+//
+// Items with equal values in a unique key are not damage, since formats up to 3 did not
+// enforce unique keys. The error joins the first 20 such pairs, each a *[UniqueKeyError].
+func (db *DB) Check(ctx context.Context) error { return db.engine().Check(ctx) }
+
+// DatabaseProperties describe a database.
+type DatabaseProperties struct {
+	// ID is the name. RID is the resource id that the store assigned. ETag and Modified
+	// describe the last write.
+	ID, RID, ETag string
+	Modified      time.Time
+	// Extra is the caller's own, as in [ContainerProperties].
+	Extra json.RawMessage
+}
+
+// CreateDatabase creates a database with the ID and Extra of p. It returns ErrConflict if the
+// database exists, a *[BadRequestError] or a *[TooLargeError].
+func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
+	created, err := db.engine().CreateDatabase(ctx, engine.DatabaseProperties(p))
+	return DatabaseProperties(created), err
+}
+
+// Database returns a database, or an error that wraps feed.ErrNotFound.
+func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, error) {
+	p, err := db.engine().Database(ctx, id)
+	return DatabaseProperties(p), err
+}
+
+// Databases returns all databases, sorted by name.
+func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
+	all, err := db.engine().Databases(ctx)
+	return convert(all, func(p engine.DatabaseProperties) DatabaseProperties { return DatabaseProperties(p) }), err
+}
+
+// ReplaceDatabase replaces the Extra of a database. It returns an error that wraps
+// feed.ErrNotFound if the database does not exist, and ErrPreconditionFailed if p.ETag is
+// neither empty, "*" nor the database's.
+func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
+	replaced, err := db.engine().ReplaceDatabase(ctx, engine.DatabaseProperties(p))
+	return DatabaseProperties(replaced), err
+}
+
+// DeleteDatabase deletes a database with all its containers.
+func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
+	return db.engine().DeleteDatabase(ctx, id)
+}
+
+// KeyVersion selects the hash of a container's partition keys.
+type KeyVersion = engine.KeyVersion
+
+// The hash versions.
+const (
+	// DefaultHash is HashV2 for one key path and MultiHash for more.
+	DefaultHash KeyVersion = engine.DefaultHash
+	// HashV1 is the older hash. Strings that agree in their first 100 characters share an
+	// effective partition key.
+	HashV1 KeyVersion = engine.HashV1
+	// HashV2 is one hash over all components.
+	HashV2 KeyVersion = engine.HashV2
+	// MultiHash hashes each of up to three components alone (hierarchical partition keys),
+	// so that a prefix of the key is a range.
+	MultiHash KeyVersion = engine.MultiHash
+)
+
+// ContainerProperties describe a container.
+type ContainerProperties struct {
+	// ID is the name, of at most 255 bytes.
+	ID string
+	// KeyPaths are one to three paths to the partition key ("/customer", "/address/city").
+	// They cannot be changed.
+	KeyPaths []string
+	// KeyVersion cannot be changed.
+	KeyVersion KeyVersion
+	// UniqueKeys are up to 10 lists of up to 16 paths. No two items of a logical partition
+	// have equal values at all paths of a list: such a write returns a *[UniqueKeyError]. A
+	// missing value counts as null. Objects and arrays are compared by their contents.
+	// Unique keys cannot be changed: ReplaceContainer accepts the same keys, or nil.
+	UniqueKeys [][]string
+	// DefaultTTL is the time to live of items in seconds. If zero, items never expire, and
+	// their own ttl is ignored. If -1, only items with a ttl of their own expire.
+	DefaultTTL int
+	// Retention is the time for which the container keeps all versions and deletes. If
+	// zero, it keeps none and has a latest version feed only.
+	Retention time.Duration
+	// Throughput is provisioned, in request units per second. If zero, it is unlimited.
+	// Requests above it return a *feed.ThrottledError, unless [Options].IgnoreThroughput
+	// is set.
+	Throughput int
+	// Partitions is the number of physical partitions to create. If zero, 1 is used.
+	// ReplaceContainer ignores it.
+	Partitions int
+	// Extra is the caller's own: any JSON text of at most 256 KiB, or nil. It is returned
+	// byte for byte. ReplaceContainer replaces it, also with nil.
+	Extra json.RawMessage
+
+	// RID, ETag and Modified are set by the store and ignored in a request, except that a
+	// non-empty ETag is a condition of ReplaceContainer.
+	RID, ETag string
+	Modified  time.Time
+}
+
+// CreateContainer creates a container. It returns ErrConflict if it exists.
+func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
+	c, err := db.engine().CreateContainer(ctx, database, engine.ContainerProperties(p))
+	return (*Container)(c), err
+}
+
+// Container returns a container, or an error that wraps feed.ErrNotFound.
+func (db *DB) Container(ctx context.Context, database, id string) (*Container, error) {
+	c, err := db.engine().Container(ctx, database, id)
+	return (*Container)(c), err
+}
+
+// Containers returns the containers of a database, sorted by name.
+func (db *DB) Containers(ctx context.Context, database string) ([]*Container, error) {
+	all, err := db.engine().Containers(ctx, database)
+	return convert(all, func(c *engine.Container) *Container { return (*Container)(c) }), err
+}
+
+// ReplaceContainer replaces DefaultTTL, Retention, Throughput and Extra of a container. When
+// Retention becomes zero, all kept versions are dropped. When it becomes positive, versions
+// are kept from then on. ReplaceContainer returns ErrPreconditionFailed if p.ETag is not the
+// container's.
+func (db *DB) ReplaceContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
+	c, err := db.engine().ReplaceContainer(ctx, database, engine.ContainerProperties(p))
+	return (*Container)(c), err
+}
+
+// DeleteContainer deletes a container with all its items.
+func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
+	return db.engine().DeleteContainer(ctx, database, id)
+}
+
+// Source returns the change feed of a container.
+//
+// Its continuations are a decimal LSN in double quotes. One of any partition of the container
+// is valid for any other. A start at a time in the future is now. A read with Wait returns
+// when the first change arrives, or with ErrClosed when the store is closed.
+//
+// In all versions and deletes mode, a start from the beginning or from a time returns
+// feed.ErrUnsupported, and so does a container without Retention. A position before the
+// retention returns a *feed.HistoryLostError, whose Oldest is the first readable position.
+func (db *DB) Source(c *Container) feed.Source { return db.engine().Source(c.engine()) }
+
+// Leases returns the lease container over c. A lease is a document of c in the format of the
+// .NET change feed processor, and can be read and changed like any other item. [Leases.In]
+// selects another format.
+//
+// c must be partitioned by /id or /partitionKey, and must have no DefaultTTL above zero.
+// Otherwise Open returns a *lease.DialectError. Each write is one request of the store, and a
+// refused one returns the current document. A listing is one snapshot, read in one request.
+// It reads every id of c and the documents of the leases. Its Now is [DB.Now].
+func (db *DB) Leases(c *Container) Leases { return Leases(db.engine().Leases(c.engine())) }
+
+// Leases is a [lease.Container], returned by [DB.Leases]. It is a value and safe for
+// concurrent use.
+type Leases engine.Leases
+
+// In returns l with documents of the given dialect, which other implementations share.
+func (l Leases) In(d lease.Dialect) Leases { return Leases(engine.Leases(l).In(d)) }
+
+// Dialect returns the dialect of l's documents.
+func (l Leases) Dialect() lease.Dialect { return engine.Leases(l).Dialect() }
+
+// Open implements [lease.Container].
+func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	return engine.Leases(l).Open(ctx, k)
+}
+
+// convert returns the elements of in, converted. It returns nil for nil.
+func convert[In, Out any](in []In, element func(In) Out) []Out {
+	if in == nil {
+		return nil
+	}
+	out := make([]Out, len(in))
+	for i := range in {
+		out[i] = element(in[i])
+	}
+	return out
+}
