@@ -8,6 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
 // CreateDatabase makes a database; of p, ID and Extra are looked at. Errors:
@@ -323,4 +327,34 @@ func (db *DB) openDatabase(ctx context.Context, id string) (*view, *database, er
 		return nil, nil, notFound("database %q", id)
 	}
 	return v, d, nil
+}
+
+// Container is a handle to a container. It stays valid until the container is
+// deleted; then its methods return errors that wrap feed.ErrNotFound. All
+// handles to one container are the same pointer.
+type Container struct {
+	db *DB
+	// number is the container's, slot its place in views and among ledgers.
+	number uint32
+	slot   int
+
+	database     uint32
+	databaseName string
+	name         string
+	// identity is made of these, once: a server asks for it with every request.
+	identity feed.Identity
+
+	paths keyPaths
+	hash  epk.Hash
+	tail  *tailFormat
+	// unique is nil if the container has no unique keys.
+	unique *uniquePolicy
+
+	bucket bucket
+	// changed wakes readers that wait for several partitions: its end is the container's last LSN.
+	changed signal
+	// useTTL tells that the container has a time to live, for checks outside of the sequencer.
+	useTTL atomic.Bool
+	// change is the mean size of a change, in bytes, to make a page's buffer by.
+	change atomic.Int64
 }

@@ -1,9 +1,14 @@
 package engine
 
 import (
+	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"math/bits"
+
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // Resource ids (_rid) are base64 with - for /, and the SDKs of .NET and Java
@@ -96,4 +101,118 @@ func databaseSelf(database uint32) string { return "dbs/" + databaseRID(database
 // containerSelf is a container's _self link.
 func containerSelf(database, container uint32) string {
 	return databaseSelf(database) + "colls/" + containerRID(database, container) + "/"
+}
+
+// DatabaseByRID returns the database of a resource id (_rid), or an error that wraps
+// feed.ErrNotFound: there is none, or rid is none of a database.
+func (db *DB) DatabaseByRID(ctx context.Context, id string) (DatabaseProperties, error) {
+	if err := ctx.Err(); err != nil {
+		return DatabaseProperties{}, err
+	}
+	v, err := db.acquire()
+	if err != nil {
+		return DatabaseProperties{}, err
+	}
+	defer v.release()
+	if r, ok := parseRID(id); ok && r.container == 0 {
+		for _, d := range v.catalog.databases {
+			if d.number == r.database {
+				return d.properties(), nil
+			}
+		}
+	}
+	return DatabaseProperties{}, notFound("database with the _rid %q", id)
+}
+
+// ContainerByRID returns the container of a resource id (_rid), or an error that wraps
+// feed.ErrNotFound: there is none, or rid is none of a container. The rid of a container
+// made anew under an old name is another one.
+func (db *DB) ContainerByRID(ctx context.Context, id string) (*Container, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	v, err := db.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer v.release()
+	if r, ok := parseRID(id); ok && r.container != 0 && r.document == 0 {
+		for _, s := range v.states {
+			if s != nil && s.c.number == r.container && s.c.database == r.database {
+				return s.c, nil
+			}
+		}
+	}
+	return nil, notFound("container with the _rid %q", id)
+}
+
+// Located is an item that was found by something else than key and id.
+type Located struct {
+	// Key and ID are what the item is addressed by.
+	Key feed.PartitionKey
+	ID  string
+	// Result is as that of Read.
+	Result
+}
+
+// ItemByRID returns the item of a resource id (_rid), with the key and the id to address it by. key
+// narrows the search to one logical partition key, or to a prefix of a hierarchical one; nil: the whole
+// container. The store has no index of rids: it looks at the index entry, some 100 bytes, of
+// every item that key leaves, about a million a second, and at no other document.
+// Errors: one that wraps feed.ErrNotFound, when there is no such item or it is
+// expired; *[BadRequestError]; *feed.ThrottledError.
+func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id string) (Located, error) {
+	if err := c.admit(ctx); err != nil {
+		return Located{}, err
+	}
+	sc, err := c.newScope(feed.Range{}, key)
+	if err != nil {
+		return Located{}, err
+	}
+	r, ok := parseRID(id)
+	if !ok || r.document == 0 || r.container != c.number || r.database != c.database {
+		c.bucket.spend(readCharge(0))
+		return Located{}, notFound("item with the _rid %q in container %s", id, c.name)
+	}
+	v, s, err := c.open()
+	if err != nil {
+		return Located{}, err
+	}
+	defer v.release()
+	found, err := c.locate(ctx, v, s, &sc, r.document)
+	c.bucket.spend(max(found.Charge, readCharge(0)))
+	if err != nil {
+		return Located{}, fmt.Errorf("read by _rid %q: %w", id, err)
+	}
+	return found, nil
+}
+
+// locate finds the item with a document number.
+func (c *Container) locate(ctx context.Context, v *view, s *state, sc *scope, number uint32) (found Located, err error) {
+	var op operation
+	err = c.walkIndex(ctx, v, sc, nil, nil, func(i *indexed) (bool, error) {
+		if i.number == number {
+			op.key, op.id = bytes.Clone(i.key), string(i.id())
+			op.point = op.key[containerKeySize : containerKeySize+i.at]
+		}
+		return op.key == nil, nil
+	})
+	if err != nil {
+		return found, err
+	}
+	if op.key == nil {
+		return found, notFound("item")
+	}
+	if found.Result, err = c.readOne(v, s, &op); err != nil {
+		return found, err
+	}
+	// The document's own bytes: with the system properties it may be larger than a document that is
+	// written may be.
+	own := len(found.Body) - c.tail.fixedSize() - digitCount(found.Modified.Unix()) - 1
+	doc, err := parseDocument(append(bytes.Clone(found.Body[:max(own, 0)]), '}'), c.paths, false)
+	if err != nil {
+		return Located{}, c.db.fault(corrupt("container %s: the document at LSN %d: %v", c.name, found.LSN, err))
+	}
+	found.Key, found.ID = partitionKey(doc.components()), op.id
+	return found, nil
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -82,4 +85,200 @@ func writeFile(fs vfs.FS, name, text string) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// formatVersion is the format that this release writes. FORMAT.md describes it.
+const formatVersion = 4
+
+// pebbleFormat is the format of the files underneath. It is pinned: Pebble raises it when
+// asked to and can't go back, so that a raise is a new format of the store.
+const pebbleFormat = pebble.FormatValueSeparation
+
+// formatFile holds the format. It is a file of its own, so that it can be read
+// when a newer release has also raised Pebble's format.
+const formatFile = "FORMAT"
+
+const formatPrefix = "changefeed store format "
+
+// checkFormat reads the format of a directory, or writes it when the directory
+// has no store in it. A directory of an older format gets the number of this release's first, so
+// that an older release refuses it from then on; [DB.upgrade] then brings its records up to date.
+func checkFormat(fs vfs.FS, dir string) error {
+	name := fs.PathJoin(dir, formatFile)
+	text, err := readFile(fs, name)
+	if err == nil {
+		found, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(text, formatPrefix)))
+		switch {
+		case err != nil || found < 1 || !strings.HasPrefix(text, formatPrefix):
+			return &CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s says %.40q", formatFile, text)}
+		case found > formatVersion:
+			return &FormatError{Dir: dir, Found: found, Known: formatVersion}
+		case found < formatVersion:
+			if err := writeFormat(fs, dir); err != nil {
+				return fmt.Errorf("upgrade store %s from format %d: %w", dir, found, err)
+			}
+		}
+		return nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("open store %s: %w", dir, err)
+	}
+	desc, err := pebble.Peek(dir, fs)
+	if err != nil {
+		return &CorruptError{Dir: dir, Detail: "it can't be read", Err: err}
+	}
+	if desc.Exists {
+		return &CorruptError{Dir: dir, Detail: "the file " + formatFile + " is missing"}
+	}
+	if err := writeFormat(fs, dir); err != nil {
+		return fmt.Errorf("create store %s: %w", dir, err)
+	}
+	return nil
+}
+
+// writeFormat writes the format of this release. The file is made complete under another name first, so
+// that it is there whole or not at all.
+func writeFormat(fs vfs.FS, dir string) error {
+	name := fs.PathJoin(dir, formatFile)
+	temporary := name + ".new"
+	if err := writeFile(fs, temporary, formatPrefix+strconv.Itoa(formatVersion)+"\n"); err != nil {
+		return err
+	}
+	return errors.Join(fs.Rename(temporary, name), syncDir(fs, dir))
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Others on the machine must not read the documents: the directory of a store and its
+// files are their owner's alone. Pebble makes its files with the mode 0666, less the umask.
+const (
+	privateDirectory = 0o700
+	privateFile      = 0o600
+	// others are the bits of a mode that let others in.
+	others = 0o077
+)
+
+// privateFS is the operating system's file system. The files that it makes can be read by
+// their owner only.
+type privateFS struct{ vfs.FS }
+
+// Create makes a file.
+func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := p.FS.Create(name, category)
+	return private(f, name, err)
+}
+
+// OpenReadWrite opens a file, and makes it if there is none.
+func (p privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := p.FS.OpenReadWrite(name, category, opts...)
+	return private(f, name, err)
+}
+
+// Lock makes a file and locks it.
+func (p privateFS) Lock(name string) (io.Closer, error) {
+	lock, err := p.FS.Lock(name)
+	return private(lock, name, err)
+}
+
+// Unwrap is for Pebble, which looks for the file system underneath.
+func (p privateFS) Unwrap() vfs.FS { return p.FS }
+
+// private keeps others out of a file that was opened. A file that belongs to somebody
+// else keeps its mode.
+func private[F io.Closer](f F, name string, err error) (F, error) {
+	if err != nil {
+		return f, err
+	}
+	if err := os.Chmod(name, privateFile); err != nil && !errors.Is(err, fs.ErrPermission) {
+		var none F
+		return none, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// makeDirectory makes the directory of a store if there is none, and reports whether it did.
+func makeDirectory(dir string) (made bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return false, err
+	}
+	err = os.Mkdir(dir, privateDirectory)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// closeToOthers keeps others out of a directory that was there before, and of the
+// store's files in it. It warns, and changes nothing, where the directory belongs to
+// somebody else or is shared (as /tmp is).
+func closeToOthers(dir string, logger *slog.Logger) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return // opening the store reports it
+	}
+	mode := info.Mode().Perm()
+	logger = logger.With(slog.String("dir", dir), slog.String("mode", fmt.Sprintf("%04o", mode)))
+	files := 0
+	switch open := mode&others != 0; {
+	case open && (!isOurs(info) || info.Mode()&fs.ModeSticky != 0):
+		err = errNotOurs
+	case open:
+		err = os.Chmod(dir, mode&^others)
+	}
+	if err == nil {
+		files, err = closeFiles(dir)
+	}
+	switch {
+	case err != nil:
+		logger.Warn("data directory open to others, who may read its documents; its owner can close it: chmod 700", slog.Any("error", err))
+	case mode&others != 0 || files > 0:
+		logger.Info("data directory closed to others", slog.Int("files", files))
+	}
+}
+
+var errNotOurs = errors.New("it belongs to somebody else or is shared")
+
+// closeFiles keeps others out of the store's files in a directory. It returns the number
+// of files whose modes it changed.
+func closeFiles(dir string) (n int, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !isStoreFile(e.Name()) {
+			continue
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&others != 0 {
+			n++
+			err = os.Chmod(filepath.Join(dir, e.Name()), info.Mode().Perm()&^others)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// isStoreFile reports whether a file in the directory of a store is the store's own, by
+// its name.
+func isStoreFile(name string) bool {
+	switch name {
+	case formatFile, formatFile + ".new", pidFile, "LOCK":
+		return true
+	}
+	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "CURRENT"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	number, kind, _ := strings.Cut(name, ".")
+	return number != "" && strings.Trim(number, "0123456789") == "" && (kind == "log" || kind == "sst" || kind == "blob" || kind == "dbtmp")
 }

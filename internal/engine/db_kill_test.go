@@ -20,7 +20,7 @@ import (
 
 // The death of a process: a child writes to a directory, says what was acknowledged
 // and delivered, and is killed (SIGKILL) at a random moment. The properties are
-// those of crash_test.go; here files, locks and the operating system are real.
+// those of db_crash_test.go; here files, locks and the operating system are real.
 
 var crashKills = flag.Int("crash.n", 0, "how often the kill test kills the writing process (0: 50, or 5 with -short or -race)")
 

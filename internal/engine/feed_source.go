@@ -1,7 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -72,4 +78,201 @@ func (s source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Ran
 		return nil, err
 	}
 	return r.Cut(borders), nil
+}
+
+// FeedPage is a page of the feed of any part of a container.
+type FeedPage struct {
+	// Page is as a feed.Source returns it. End is the highest last LSN of the partitions that
+	// served the read; SessionToken has a part for each, joined by commas.
+	feed.Page
+	// Served are the physical partitions that served the read, in the order of their ranges.
+	Served []PartitionEnd
+}
+
+// PartitionEnd is a physical partition and how far its feed went when it was read: what a session token
+// is made of.
+type PartitionEnd struct {
+	// ID is the partition's.
+	ID string
+	// End is its last LSN.
+	End int64
+}
+
+// Feed reads one page of the feed of any part of the container. It is the Read of [DB.Source], but a
+// Range or a Key of r may lie in several live partitions, and with none of Partition.ID, Range and Key
+// it is the whole container: then the page has the changes of all of them, in the order of their LSNs,
+// as of one moment, and transactions whole. Its continuation is right for the whole range: no
+// change up to it is returned later, none behind it is left out, also through splits and merges.
+// Continuations may be carried from one part of the container to another, and between Feed and Read.
+//
+// Errors are those of Read; *feed.GoneError only for a Partition.ID that isn't live. Of a range that lies in
+// n partitions a page may cost n seeks; those in which nothing has changed since the continuation
+// cost none.
+func (c *Container) Feed(ctx context.Context, r feed.Request) (FeedPage, error) {
+	page, sp, err := c.readFeed(ctx, r, true, nil)
+	if err != nil {
+		return FeedPage{}, err
+	}
+	return FeedPage{Page: page, Served: served(sp.members, sp.ends)}, nil
+}
+
+// FeedBefore returns an empty page of the same part of the container as Feed would read, whose
+// continuation is the last position before the second of t: all changes behind it in latest version mode are
+// those with a `_ts` of t's second or later. Without any it is the end of the feed. Of r, only Partition.ID,
+// Range and Key are looked at, and Mode, which is latest version (else feed.ErrUnsupported).
+func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time) (FeedPage, error) {
+	if r.Mode != feed.LatestVersion {
+		return FeedPage{}, fmt.Errorf("a position by time in all versions and deletes mode is %w", feed.ErrUnsupported)
+	}
+	start := time.Now()
+	if err := c.admit(ctx); err != nil {
+		return FeedPage{}, err
+	}
+	sc, err := c.newScope(r.Range, r.Key)
+	if err != nil {
+		return FeedPage{}, err
+	}
+	v, s, err := c.open()
+	if err != nil {
+		return FeedPage{}, err
+	}
+	defer v.release()
+	sp, err := sc.spanIn(s, r.Partition.ID, true)
+	if err != nil {
+		return FeedPage{}, err
+	}
+	lsn, err := c.before(v, spaceLog, s.meta, sp.part, t.Unix(), sp.end)
+	if err != nil {
+		return FeedPage{}, err
+	}
+	page := FeedPage{Page: sp.page(lsn), Served: served(sp.members, sp.ends)}
+	page.Charge = pageCharge(0)
+	c.bucket.spend(page.Charge)
+	page.Diagnostics.Elapsed = time.Since(start)
+	return page, nil
+}
+
+// span is what a read of a feed looks at: one partition, or neighbours that are read as one. Since one
+// LSN counter serves a container, their segments merge into one feed in the order of LSNs, as those of
+// merged partitions do. It is of one view.
+type span struct {
+	// part is the partition, or one made up for the read, which lists the segments of all.
+	part *partition
+	// end is the highest last LSN of the partitions.
+	end int64
+	// members are the partitions, and ends their last LSNs.
+	members []*partition
+	ends    []int64
+	// changed wakes when there may be something behind the LSN known.
+	changed *signal
+	known   int64
+}
+
+// spanIn finds what a scope lies in, or the partition that id names. *feed.GoneError: there is none of
+// that ID; or the scope lies in more than one, and spans is false.
+func (sc *scope) spanIn(s *state, id string, spans bool) (span, error) {
+	if !spans {
+		place, err := sc.partitionIn(s.meta, id)
+		if err != nil {
+			return span{}, err
+		}
+		return s.spanOf(place, place), nil
+	}
+	first, last, err := sc.partitionsIn(s.meta, id)
+	if err != nil {
+		return span{}, err
+	}
+	return s.spanOf(first, last), nil
+}
+
+// partitionsIn finds the neighbours, by their places from first to last, that the scope lies in, or the partition that
+// id names. *feed.GoneError: there is none of that ID.
+func (sc *scope) partitionsIn(m *meta, id string) (first, last int, err error) {
+	if id != "" || sc.point != nil || sc.keys.IsEmpty() {
+		first, err = sc.partitionIn(m, id)
+		return first, first, err
+	}
+	first = m.find(sc.lower)
+	last = first
+	for last+1 < len(m.partitions) && bytes.Compare(sc.upper, m.partitions[last].upper) > 0 {
+		last++
+	}
+	return first, last, nil
+}
+
+// spanOf makes a span of the partitions from first to last, by their places.
+func (s *state) spanOf(first, last int) span {
+	members, ends := s.meta.partitions[first:last+1], s.ends[first:last+1]
+	if first == last {
+		return span{part: members[0], end: ends[0], members: members, ends: ends, changed: members[0].changed, known: ends[0]}
+	}
+	return span{
+		part: s.meta.joined(members), end: slices.Max(ends), members: members, ends: ends,
+		changed: &s.c.changed, known: slices.Max(s.ends),
+	}
+}
+
+// joined makes up a partition of neighbours, for a read.
+func (m *meta) joined(parts []*partition) *partition {
+	first, last := parts[0], parts[len(parts)-1]
+	p := &partition{
+		keys:  feed.Range{Min: first.keys.Min, Max: last.keys.Max},
+		lower: first.lower, upper: last.upper,
+	}
+	seen := make(map[uint32]bool, 2*len(parts))
+	for _, part := range parts {
+		p.losses = append(p.losses, part.losses...)
+		for _, n := range part.segments {
+			if !seen[n] {
+				seen[n] = true
+				p.segments = append(p.segments, n)
+			}
+		}
+	}
+	m.sortSegments(p.segments)
+	return p
+}
+
+// behind is the span's partition without the segments of its members in which there is nothing
+// behind an LSN: of many partitions, few have changed since the last read of all.
+func (sp *span) behind(lsn int64) *partition {
+	if len(sp.members) == 1 {
+		return sp.part
+	}
+	idle := make(map[uint32]bool, len(sp.members))
+	for i, p := range sp.members {
+		if sp.ends[i] <= lsn {
+			idle[p.number] = true
+		}
+	}
+	p := *sp.part
+	p.segments = slices.DeleteFunc(slices.Clone(p.segments), func(n uint32) bool { return idle[n] })
+	return &p
+}
+
+// page is an empty page of the span's feed.
+func (sp *span) page(lsn int64) feed.Page {
+	var token strings.Builder
+	for i, p := range sp.members {
+		if i > 0 {
+			token.WriteByte(',')
+		}
+		token.WriteString(p.id)
+		token.WriteString(":-1#")
+		token.WriteString(strconv.FormatInt(sp.ends[i], 10))
+	}
+	return feed.Page{Continuation: continuation(lsn), LSN: lsn, End: sp.end, SessionToken: token.String()}
+}
+
+// served are the partitions from first to last, by their places, for callers.
+func (s *state) served(first, last int) []PartitionEnd {
+	return served(s.meta.partitions[first:last+1], s.ends[first:last+1])
+}
+
+func served(parts []*partition, ends []int64) []PartitionEnd {
+	all := make([]PartitionEnd, len(parts))
+	for i, p := range parts {
+		all[i] = PartitionEnd{ID: p.id, End: ends[i]}
+	}
+	return all
 }

@@ -1,0 +1,361 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/epk"
+)
+
+// Create writes a new item. key is the logical partition key; nil: it is taken
+// from the body, else the two must agree. ctx is looked at before the write is
+// queued; from then on it is carried out. That holds for all writes.
+//
+// Errors: [ErrConflict], when the id exists in the logical partition;
+// *[BadRequestError] and *[TooLargeError], when body, id, key or ttl are not
+// valid; *feed.ThrottledError, when the provisioned throughput is used up; one
+// that wraps feed.ErrNotFound, when the container was deleted.
+func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
+	return c.writeOne(ctx, key, Operation{Kind: OpCreate, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+}
+
+// Upsert creates or replaces an item.
+func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
+	return c.writeOne(ctx, key, Operation{Kind: OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+}
+
+// Replace replaces the item id; an error that wraps feed.ErrNotFound: there is
+// none. The body has the same id, and its key can't change.
+func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o WriteOptions) (Result, error) {
+	return c.writeOne(ctx, key, Operation{Kind: OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+}
+
+// Delete deletes the item id; an error that wraps feed.ErrNotFound: there is none.
+func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o WriteOptions) (Result, error) {
+	return c.writeOne(ctx, key, Operation{Kind: OpDelete, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+}
+
+// Change replaces the item id by what change makes of it, as [Operation].Change: atomically, since no other
+// write comes between the two. change is called once, or not at all. Errors: that of change, as it is; one that wraps
+// feed.ErrNotFound, when there is no such item; those of Replace.
+func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o WriteOptions) (Result, error) {
+	return c.writeOne(ctx, key, Operation{Kind: OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
+}
+
+func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Operation) (Result, error) {
+	if err := c.admit(ctx); err != nil {
+		return Result{}, err
+	}
+	r := c.db.newRequest(c)
+	defer c.db.freeRequest(r)
+	r.ops = r.one[:1]
+	op := &r.ops[0]
+	if err := c.prepare(op, key, o); err != nil {
+		return Result{}, err
+	}
+	if err := c.db.submit(r); err != nil {
+		c.bucket.spend(writeCharge(0))
+		return Result{Partition: r.partition, End: r.end, Charge: writeCharge(0)}, err
+	}
+	result, err := c.result(r, op)
+	c.bucket.spend(result.Charge)
+	return result, err
+}
+
+// admit looks at ctx and at the provisioned throughput.
+func (c *Container) admit(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.bucket.admit(c.db.clock.now())
+}
+
+// newRequest returns a request to be given back with freeRequest when its
+// answer was taken.
+func (db *DB) newRequest(c *Container) *request {
+	r, _ := db.requests.Get().(*request)
+	if r == nil {
+		r = &request{done: make(chan struct{}, 1)}
+	}
+	r.c = c
+	return r
+}
+
+func (db *DB) freeRequest(r *request) {
+	key := r.one[0].key[:0]
+	*r = request{done: r.done}
+	r.one[0].key = key
+	db.requests.Put(r)
+}
+
+// prepare does for one operation all that needs no other write's outcome: it
+// checks and measures the document and makes the index key.
+func (c *Container) prepare(op *operation, key feed.PartitionKey, o Operation) error {
+	op.kind, op.id, op.change = o.Kind, o.ID, o.Change
+	op.ifMatch, op.ifNoneMatch, op.noBody = o.IfMatch, o.IfNoneMatch, o.NoBody
+	components, err := c.prepareKey(op, key, o)
+	if err != nil {
+		return err
+	}
+	var point int
+	op.key, point = appendIndexKey(op.key[:0], c.number, c.hash, components, op.id)
+	op.point = op.key[containerKeySize : containerKeySize+point]
+	return nil
+}
+
+func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o Operation) ([]epk.Component, error) {
+	switch o.Kind {
+	case OpCreate, OpUpsert, OpReplace:
+		doc, err := parseDocument(o.Body, c.paths, c.useTTL.Load())
+		if err != nil {
+			return nil, err
+		}
+		if err := c.paths.matchKey(key, &doc); err != nil {
+			return nil, err
+		}
+		op.doc = doc
+		if o.Kind == OpReplace && doc.id != o.ID {
+			return nil, badRequest(BadID, "the body of item %q has the id %q", o.ID, doc.id)
+		}
+		op.id = doc.id
+		return op.doc.components(), c.prepareUnique(op, o.Body)
+	case OpDelete, OpRead, OpChange:
+		if err := checkID(o.ID); err != nil {
+			return nil, err
+		}
+		return c.paths.fullKey(key)
+	}
+	return nil, badRequest(BadBatch, "there is no operation %d", o.Kind)
+}
+
+// result makes the caller's answer of an operation's outcome.
+func (c *Container) result(r *request, op *operation) (Result, error) {
+	res := Result{Created: op.created, Partition: r.partition, End: r.end}
+	res.LSN = op.stamp.lsn
+	switch op.kind {
+	case OpDelete:
+		res.Charge = writeCharge(int(op.size))
+		return res, nil
+	case OpRead:
+		res.Charge = readCharge(len(op.stored))
+	case OpCreate, OpUpsert, OpReplace, OpChange:
+		res.Charge = writeCharge(int(op.size))
+		if op.noBody {
+			res.ETag, res.Modified = c.tail.etag(op.stamp), unixTime(op.stamp.ts)
+			return res, nil
+		}
+		op.stored = c.tail.appendStored(make([]byte, 0, len(op.doc.body)+maxTailSize), op.doc.body, op.stamp)
+	}
+	item, err := c.item(op.stored, op.stamp)
+	res.Item = item
+	return res, err
+}
+
+// item makes an Item of a stored document, in the same memory.
+func (c *Container) item(stored []byte, s stamp) (Item, error) {
+	// A shorter copy of the bytes onto themselves.
+	public, err := appendPublic(stored[:0], stored)
+	if err != nil {
+		return Item{}, c.db.fault(err)
+	}
+	return Item{Body: public, ETag: c.tail.etag(s), Modified: unixTime(s.ts), LSN: s.lsn}, nil
+}
+
+// Limits of batches.
+const (
+	// MaxBatchOperations is how many operations a batch has at most.
+	MaxBatchOperations = 100
+	// MaxBatchSize is how many bytes the bodies of a batch have together at most.
+	MaxBatchSize = 2 << 20
+	// MaxBatchResult is how many bytes the documents that a batch's changes make and its reads return have
+	// together at most: four documents of the largest size. What a batch replaces or deletes isn't counted. In a
+	// container with Retention that is kept, too, in one transaction: a batch that deletes a hundred documents of the
+	// largest size writes 200 MiB, and one page of the feed has them; each takes several times as much memory.
+	MaxBatchResult = 4 * MaxDocumentSize
+)
+
+// Batch carries out up to 100 operations on one logical partition, all or
+// none. All their writes share one LSN. Each operation sees what the earlier
+// ones did. key may be nil when the first operation has a body to take it from.
+// *[BatchError] names the operation that failed. *[TooLargeError] with What "batch", alone or in a
+// *[BatchError]: the batch exceeds [MaxBatchOperations], [MaxBatchSize] or [MaxBatchResult].
+func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
+	if err := c.admit(ctx); err != nil {
+		return nil, err
+	}
+	r := &request{c: c, ops: make([]operation, len(ops)), batch: true, done: make(chan struct{}, 1)}
+	if err := c.prepareBatch(r, key, ops); err != nil {
+		return nil, err
+	}
+	if err := c.db.submit(r); err != nil {
+		c.bucket.spend(writeCharge(0))
+		return nil, err
+	}
+	results := make([]Result, len(ops))
+	for i := range r.ops {
+		var err error
+		if results[i], err = c.result(r, &r.ops[i]); err != nil {
+			return nil, err
+		}
+		c.bucket.spend(results[i].Charge)
+	}
+	return results, nil
+}
+
+func (c *Container) prepareBatch(r *request, key feed.PartitionKey, ops []Operation) error {
+	if len(ops) == 0 {
+		return badRequest(BadBatch, "a batch has at least one operation")
+	}
+	if len(ops) > MaxBatchOperations {
+		return &TooLargeError{What: "batch", Size: len(ops), Limit: MaxBatchOperations}
+	}
+	size := 0
+	for i, o := range ops {
+		op := &r.ops[i]
+		if err := c.prepare(op, key, o); err != nil {
+			return &BatchError{Index: i, Err: err}
+		}
+		if i > 0 && string(op.point) != string(r.ops[0].point) {
+			return &BatchError{Index: i, Err: badRequest(BadBatch, "item %q has another partition key than the operation before it", op.id)}
+		}
+		if key == nil && op.doc.body != nil {
+			key = partitionKey(op.doc.components())
+		}
+		if size += len(o.Body); size > MaxBatchSize {
+			return &TooLargeError{What: "batch", Size: size, Limit: MaxBatchSize}
+		}
+	}
+	return nil
+}
+
+// Read returns the item id. Errors: one that wraps feed.ErrNotFound, when there
+// is none or it is expired; [ErrNotModified], when it still has the ETag of
+// IfNoneMatch; [ErrPreconditionFailed]; *feed.ThrottledError.
+func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, o ReadOptions) (Result, error) {
+	if err := c.admit(ctx); err != nil {
+		return Result{}, err
+	}
+	var op operation
+	if err := c.prepare(&op, key, Operation{Kind: OpRead, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch}); err != nil {
+		return Result{}, err
+	}
+	v, s, err := c.open()
+	if err != nil {
+		return Result{}, err
+	}
+	defer v.release()
+	res, err := c.readOne(v, s, &op)
+	c.bucket.spend(res.Charge)
+	if err != nil {
+		return res, fmt.Errorf("read: %w", err)
+	}
+	return res, nil
+}
+
+func (c *Container) readOne(v *view, s *state, op *operation) (Result, error) {
+	place := s.meta.find(c.hash.EPK(op.point))
+	res := Result{Partition: s.meta.partitions[place].id, End: s.ends[place], Charge: readCharge(0)}
+	e, ok, err := lookup(v.snap, op.key)
+	if err != nil {
+		return res, c.db.fault(err)
+	}
+	if !ok || expired(e.ts, int32(s.meta.props.DefaultTTL), e.ttl, c.db.clock.seconds()) {
+		return res, notFound("item %q", op.id)
+	}
+	if err := c.checkETags(op, version{entry: e, exists: true}); err != nil {
+		return res, err
+	}
+	stored, err := c.fetch(v.snap, make([]byte, 0, e.size), e, op.point)
+	if err != nil {
+		return res, c.db.fault(err)
+	}
+	res.Charge = readCharge(len(stored))
+	res.Item, err = c.item(stored, e.stamp)
+	return res, err
+}
+
+// Item is a document as the store returns it.
+type Item struct {
+	// Body is the document with its system properties _rid, _self, _etag,
+	// _attachments and _ts. It belongs to the caller.
+	Body json.RawMessage
+	// ETag names this version, quotes included.
+	ETag string
+	// Modified is _ts.
+	Modified time.Time
+	// LSN is the position of the write in the partition's feed.
+	LSN int64
+}
+
+// Result is the answer to an operation on one item. Beside an error, Partition, End and Charge may be set and
+// nothing else is: they are when the request came to a partition, and the item's state there is the error.
+type Result struct {
+	// Item is the item after the operation; of a delete only LSN is set.
+	Item
+	// Created tells an upsert that created from one that replaced.
+	Created bool
+	// Partition is the ID of the physical partition that served the operation,
+	// and End its last LSN: what a session token is made of.
+	Partition string
+	End       int64
+	// Charge is what the operation cost in request units (RU). A read costs 1 RU, and 1/11 RU
+	// for each KB of the stored item beyond the first; a write costs five times
+	// that, by the larger of the item's versions before and after it. A page, of items or of a
+	// feed, costs one read of all its bytes.
+	Charge float64
+}
+
+// WriteOptions are the conditions of a write, and what it answers.
+type WriteOptions struct {
+	// IfMatch is an ETag: the write is done only if the item has it, else
+	// [ErrPreconditionFailed]. "*": any.
+	IfMatch string
+	// IfNoneMatch "*": the write is done only if there is no item.
+	IfNoneMatch string
+	// NoBody leaves [Item.Body] out of the result, which spares making it. Default: the item is returned.
+	NoBody bool
+}
+
+// ReadOptions are the conditions of a read.
+type ReadOptions struct {
+	// IfMatch is an ETag: the read returns [ErrPreconditionFailed] unless the item
+	// has it.
+	IfMatch string
+	// IfNoneMatch is an ETag: the read returns [ErrNotModified] if the item still has it.
+	IfNoneMatch string
+}
+
+// OpKind tells the operations of a batch apart.
+type OpKind int
+
+// The operations of a batch.
+const (
+	OpCreate OpKind = iota
+	OpUpsert
+	OpReplace
+	OpDelete
+	OpRead
+	// OpChange replaces an item by what [Operation.Change] makes of it.
+	OpChange
+)
+
+// Operation is one of a batch.
+type Operation struct {
+	Kind OpKind
+	// ID is the item's; not looked at for OpCreate and OpUpsert, which take it from the body.
+	ID string
+	// Body is the document of OpCreate, OpUpsert and OpReplace.
+	Body []byte
+	// Change makes the new document from the old one (system properties
+	// included, as [Item.Body]), for OpChange. It runs while all writes
+	// wait, so it must be quick and must not call the store. Its error fails the
+	// operation and is returned as it is. It must not keep old.
+	Change func(old []byte) ([]byte, error)
+	// IfMatch and IfNoneMatch are as in WriteOptions and ReadOptions.
+	IfMatch, IfNoneMatch string
+	// NoBody is as in WriteOptions; OpRead has always a body.
+	NoBody bool
+}
