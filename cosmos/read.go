@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// GET docs with A-IM: one page of the feed. What is addressed is found in target.go, the answer's body split in page.go.
+// GET docs with A-IM: one page of the feed. What is addressed is found in read_address.go, the body of the answer is split in read_page.go.
 
 const (
 	// defaultItems is how many changes a page has where the request doesn't say.
