@@ -166,7 +166,7 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerP
 			return err
 		}
 		db.numbers.Container++
-		l := &ledger{c: c}
+		l := &writeState{c: c}
 		db.seat(l)
 		l.replace(g, m, make([]int64, len(m.partitions)))
 		c.settle(m)
@@ -226,7 +226,7 @@ func (db *DB) ReplaceContainer(ctx context.Context, database string, p Container
 }
 
 func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
-	l := g.db.ledger(c)
+	l := g.db.writeState(c)
 	if l == nil {
 		return notFound("container %s", c.name)
 	}
@@ -260,7 +260,7 @@ func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 		return err
 	}
 	return db.do(func(g *group) error {
-		if g.db.ledger(c) == nil {
+		if g.db.writeState(c) == nil {
 			return notFound("container %q of database %q", id, database)
 		}
 		return g.deleteContainer(c)
@@ -268,7 +268,7 @@ func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 }
 
 func (g *group) deleteContainer(c *Container) error {
-	l := g.db.ledger(c)
+	l := g.db.writeState(c)
 	for _, space := range []byte{spacePartition, spaceIndex, spaceLog, spaceVersions, spaceUnique} {
 		prefix := appendContainerKey(nil, space, c.number)
 		if err := g.batch.DeleteRange(prefix, successor(prefix), nil); err != nil {
@@ -282,7 +282,7 @@ func (g *group) deleteContainer(c *Container) error {
 		g.retired = append(g.retired, p.changed)
 	}
 	g.retired = append(g.retired, &c.changed)
-	g.db.ledgers[c.slot] = nil
+	g.db.writeStates[c.slot] = nil
 	delete(g.changeCatalog().containers, containerName{c.database, c.name})
 	return nil
 }
@@ -334,7 +334,7 @@ func (db *DB) openDatabase(ctx context.Context, id string) (*view, *database, er
 // handles to one container are the same pointer.
 type Container struct {
 	db *DB
-	// number is the container's, slot its place in views and among ledgers.
+	// number is the container's, slot its place in views and among writeStates.
 	number uint32
 	slot   int
 

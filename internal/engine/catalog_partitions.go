@@ -64,15 +64,15 @@ func (c *Container) Split(ctx context.Context, id, at string) ([]feed.Partition,
 }
 
 func (g *group) split(c *Container, id, at string) ([]*partition, error) {
-	l := g.db.ledger(c)
+	l := g.db.writeState(c)
 	if l == nil {
 		return nil, notFound("container %s", c.name)
 	}
-	place := l.meta.byID(id)
-	if place < 0 {
+	index := l.meta.byID(id)
+	if index < 0 {
 		return nil, gone(id, feed.Range{})
 	}
-	old := l.meta.partitions[place]
+	old := l.meta.partitions[index]
 	if at == "" {
 		mid, err := c.hash.Midpoint(old.keys.Min, old.keys.Max)
 		if err != nil {
@@ -84,7 +84,7 @@ func (g *group) split(c *Container, id, at string) ([]*partition, error) {
 	if !isHex(at) || at <= old.keys.Min || at >= old.keys.Max {
 		return nil, badRequest(BadRange, "%q is no upper-case hexadecimal key inside %s", at, old.keys)
 	}
-	return g.rearrange(l, place, 1, []feed.Range{{Min: old.keys.Min, Max: at}, {Min: at, Max: old.keys.Max}})
+	return g.rearrange(l, index, 1, []feed.Range{{Min: old.keys.Min, Max: at}, {Min: at, Max: old.keys.Max}})
 }
 
 // Merge makes one partition of two neighbours. Errors: *feed.GoneError, when one
@@ -105,7 +105,7 @@ func (c *Container) Merge(ctx context.Context, a, b string) (feed.Partition, err
 }
 
 func (g *group) merge(c *Container, a, b string) ([]*partition, error) {
-	l := g.db.ledger(c)
+	l := g.db.writeState(c)
 	if l == nil {
 		return nil, notFound("container %s", c.name)
 	}
@@ -127,11 +127,11 @@ func (g *group) merge(c *Container, a, b string) ([]*partition, error) {
 }
 
 // rearrange puts new partitions of the given ranges in the place of n old ones.
-func (g *group) rearrange(l *ledger, place, n int, ranges []feed.Range) ([]*partition, error) {
+func (g *group) rearrange(l *writeState, index, n int, ranges []feed.Range) ([]*partition, error) {
 	m := l.meta.change()
-	old := l.meta.partitions[place : place+n]
-	end := slices.Max(l.ends[place : place+n])
-	segments, parents, losses := m.retire(old, l.ends[place:place+n])
+	old := l.meta.partitions[index : index+n]
+	end := slices.Max(l.ends[index : index+n])
+	segments, parents, losses := m.retire(old, l.ends[index:index+n])
 	made := make([]*partition, len(ranges))
 	ends := make([]int64, len(ranges))
 	for i, keys := range ranges {
@@ -155,8 +155,8 @@ func (g *group) rearrange(l *ledger, place, n int, ranges []feed.Range) ([]*part
 		}
 		g.retired = append(g.retired, p.changed)
 	}
-	m.partitions = slices.Replace(m.partitions, place, place+n, made...)
-	l.replace(g, m, slices.Replace(slices.Clone(l.ends), place, place+n, ends...))
+	m.partitions = slices.Replace(m.partitions, index, index+n, made...)
+	l.replace(g, m, slices.Replace(slices.Clone(l.ends), index, index+n, ends...))
 	return made, nil
 }
 

@@ -165,7 +165,7 @@ func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id str
 	if err := c.admit(ctx); err != nil {
 		return Located{}, err
 	}
-	sc, err := c.newScope(feed.Range{}, key)
+	sc, err := c.newKeyFilter(feed.Range{}, key)
 	if err != nil {
 		return Located{}, err
 	}
@@ -188,9 +188,9 @@ func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id str
 }
 
 // locate finds the item with a document number.
-func (c *Container) locate(ctx context.Context, v *view, s *state, sc *scope, number uint32) (found Located, err error) {
+func (c *Container) locate(ctx context.Context, v *view, s *state, sc *keyFilter, number uint32) (found Located, err error) {
 	var op operation
-	err = c.walkIndex(ctx, v, sc, nil, nil, func(i *indexed) (bool, error) {
+	err = c.scanIndex(ctx, v, sc, nil, nil, func(i *indexed) (bool, error) {
 		if i.number == number {
 			op.key, op.id = bytes.Clone(i.key), string(i.id())
 			op.point = op.key[containerKeySize : containerKeySize+i.at]

@@ -56,8 +56,8 @@ func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error
 
 // countItems counts the items of a partition in a view.
 func (c *Container) countItems(ctx context.Context, v *view, p *partition) (n growth, err error) {
-	sc := scope{keys: p.keys, lower: p.lower, upper: p.upper, hash: c.hash}
-	err = c.walkIndex(ctx, v, &sc, nil, nil, func(i *indexed) (bool, error) {
+	sc := keyFilter{keys: p.keys, lower: p.lower, upper: p.upper, hash: c.hash}
+	err = c.scanIndex(ctx, v, &sc, nil, nil, func(i *indexed) (bool, error) {
 		n.add(growth{items: 1, bytes: int64(i.size)})
 		return true, nil
 	})
@@ -77,7 +77,7 @@ func (g *growth) add(other growth) {
 func (g growth) negated() growth { return growth{-g.items, -g.bytes} }
 
 // growth is what the effect adds to its partition.
-func (e *effect) growth(l *ledger) (g growth) {
+func (e *effect) growth(l *writeState) (g growth) {
 	if e.old.exists {
 		g.add(growth{-1, -int64(e.old.size)})
 	}
@@ -89,7 +89,7 @@ func (e *effect) growth(l *ledger) (g growth) {
 
 // carry is what was added to m's partitions, which are to take the place of l's: a new one starts
 // with nothing.
-func (l *ledger) carry(m *meta) []growth {
+func (l *writeState) carry(m *meta) []growth {
 	grown := make([]growth, len(m.partitions))
 	if l.meta == nil {
 		return grown

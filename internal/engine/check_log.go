@@ -147,18 +147,18 @@ func (k *containerCheck) checkPosition(at logPosition, space byte) error {
 			return err
 		}
 	}
-	place := k.s.meta.find(k.c.hash.EPK(at.point))
-	if place == len(k.s.meta.partitions) {
+	index := k.s.meta.find(k.c.hash.EPK(at.point))
+	if index == len(k.s.meta.partitions) {
 		return k.complain("LSN %d has a key in no partition", at.lsn)
 	}
-	p := k.s.meta.partitions[place]
+	p := k.s.meta.partitions[index]
 	reads := false
 	for _, n := range p.segments {
 		reads = reads || n == at.segment
 	}
-	if !reads || at.lsn > k.s.ends[place] {
+	if !reads || at.lsn > k.s.ends[index] {
 		return k.complain("LSN %d, segment %d, is not read by the partition of its key, %s, which ends at %d (log %c)",
-			at.lsn, at.segment, p.id, k.s.ends[place], space)
+			at.lsn, at.segment, p.id, k.s.ends[index], space)
 	}
 	return nil
 }

@@ -40,106 +40,106 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	// 1 or 2, which a split made of 0; c (LSN 4) was written after the split.
 	for name, k := range map[string]struct {
 		want   string
-		damage func(g *group, l *ledger)
+		damage func(g *group, l *writeState)
 	}{
-		"a record of no database": {"belongs to a database that is not there", func(g *group, _ *ledger) {
+		"a record of no database": {"belongs to a database that is not there", func(g *group, _ *writeState) {
 			_ = g.batch.Set(recordKey(99, 1), []byte(`{"name":"a","value":""}`), nil)
 		}},
-		"a record that can't be read": {"can't be read", func(g *group, l *ledger) {
+		"a record that can't be read": {"can't be read", func(g *group, l *writeState) {
 			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{`), nil)
 		}},
-		"a record above the counter": {"above the last one given", func(g *group, l *ledger) {
+		"a record above the counter": {"above the last one given", func(g *group, l *writeState) {
 			_ = g.batch.Set(recordKey(l.c.database, 7), []byte(`{"name":"a","value":""}`), nil)
 		}},
-		"a name of no record": {"which hasn't it", func(g *group, l *ledger) {
+		"a name of no record": {"which hasn't it", func(g *group, l *writeState) {
 			_ = g.batch.Set(recordNameKey(l.c.database, "a"), []byte{0, 0, 0, 1}, nil)
 		}},
-		"a record without its name": {"can't be found by their names", func(g *group, l *ledger) {
+		"a record without its name": {"can't be found by their names", func(g *group, l *writeState) {
 			g.db.numbers.Record = 1
 			_ = g.putNumbers()
 			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{"name":"a","value":""}`), nil)
 		}},
-		"a document that the index doesn't know": {"the index says of item", func(g *group, l *ledger) {
+		"a document that the index doesn't know": {"the index says of item", func(g *group, l *writeState) {
 			_ = g.batch.Delete(index(l.c, "p", "a"), nil)
 		}},
-		"an index entry without a document": {"the index has 3 items and the log 2 documents", func(g *group, l *ledger) {
+		"an index entry without a document": {"the index has 3 items and the log 2 documents", func(g *group, l *writeState) {
 			_ = g.batch.Delete(key(spaceLog, l.c, 0, 1, 0, "p"), nil)
 		}},
-		"a document that was changed": {"says", func(g *group, l *ledger) {
+		"a document that was changed": {"says", func(g *group, l *writeState) {
 			k := key(spaceLog, l.c, 0, 1, 0, "p")
 			v := get(g, k)
 			v[7]++ // the time
 			_ = g.batch.Set(k, v, nil)
 		}},
-		"a document cut short": {"LSN 1", func(g *group, l *ledger) {
+		"a document cut short": {"LSN 1", func(g *group, l *writeState) {
 			k := key(spaceLog, l.c, 0, 1, 0, "p")
 			_ = g.batch.Set(k, get(g, k)[:logHeaderSize+10], nil)
 		}},
-		"one LSN in two segments": {"was given to two transactions", func(g *group, l *ledger) {
+		"one LSN in two segments": {"was given to two transactions", func(g *group, l *writeState) {
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
 			_ = g.batch.Set(key(spaceLog, l.c, 1, 1, 0, "p"), v, nil)
 		}},
-		"an LSN above the counter": {"which ends at", func(g *group, l *ledger) {
+		"an LSN above the counter": {"which ends at", func(g *group, l *writeState) {
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
 			_ = g.batch.Set(key(spaceLog, l.c, l.meta.partitions[l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])].number, 77, 0, "p"), v, nil)
 		}},
-		"a key that its partition doesn't read": {"is not read by the partition", func(g *group, l *ledger) {
-			place := l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])
-			other := l.meta.partitions[1-place].number
+		"a key that its partition doesn't read": {"is not read by the partition", func(g *group, l *writeState) {
+			index := l.meta.find(key(0, l.c, 0, 0, 0, "p")[logKeySize:])
+			other := l.meta.partitions[1-index].number
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
 			_ = g.batch.Set(key(spaceLog, l.c, other, 4, 9, "p"), v, nil)
 		}},
-		"a segment that isn't there": {"is in segment 9", func(g *group, l *ledger) {
+		"a segment that isn't there": {"is in segment 9", func(g *group, l *writeState) {
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
 			_ = g.batch.Set(key(spaceLog, l.c, 9, 1, 0, "p"), v, nil)
 		}},
-		"a time that goes back": {"before that of", func(g *group, l *ledger) {
+		"a time that goes back": {"before that of", func(g *group, l *writeState) {
 			k := key(spaceLog, l.c, 0, 3, 0, "p")
 			v := get(g, k)
 			v[6]-- // 256 seconds
 			_ = g.batch.Set(k, v, nil)
 		}},
-		"a counter that is behind": {"stored and", func(g *group, l *ledger) {
+		"a counter that is behind": {"stored and", func(g *group, l *writeState) {
 			v := counters{lsn: 1, docs: 99}.encode()
 			_ = g.batch.Set(partitionKeyOf(l.c.number, l.meta.partitions[0].number), v[:], nil)
 		}},
-		"a document number above the counter": {"the last one given is", func(g *group, l *ledger) {
+		"a document number above the counter": {"the last one given is", func(g *group, l *writeState) {
 			for i, p := range l.meta.partitions {
 				v := counters{lsn: l.ends[i], docs: 1, ts: g.ts}.encode()
 				_ = g.batch.Set(partitionKeyOf(l.c.number, p.number), v[:], nil)
 			}
 		}},
-		"counters of a retired partition": {"counters of 3 partitions", func(g *group, l *ledger) {
+		"counters of a retired partition": {"counters of 3 partitions", func(g *group, l *writeState) {
 			v := counters{}.encode()
 			_ = g.batch.Set(partitionKeyOf(l.c.number, 0), v[:], nil)
 		}},
-		"partitions that leave a gap": {"is the next key", func(g *group, l *ledger) {
+		"partitions that leave a gap": {"is the next key", func(g *group, l *writeState) {
 			m := l.meta.change()
 			p := *m.partitions[1]
 			p.keys.Min += "00"
 			m.partitions[1] = &p
 			l.replace(g, m, l.ends)
 		}},
-		"a segment that nobody reads": {"of which partitions read", func(g *group, l *ledger) {
+		"a segment that nobody reads": {"of which partitions read", func(g *group, l *writeState) {
 			m := l.meta.change()
 			m.segments[77] = segment{From: 1, To: 2}
 			l.replace(g, m, l.ends)
 		}},
-		"a live ancestor": {"has the live ancestor", func(g *group, l *ledger) {
+		"a live ancestor": {"has the live ancestor", func(g *group, l *writeState) {
 			m := l.meta.change()
 			p := *m.partitions[1]
 			p.parents = append(p.parents, m.partitions[0].id)
 			m.partitions[1] = &p
 			l.replace(g, m, l.ends)
 		}},
-		"a last version that isn't the item": {"is not its last version", func(g *group, l *ledger) {
+		"a last version that isn't the item": {"is not its last version", func(g *group, l *writeState) {
 			k := key(spaceVersions, l.c, 0, 3, 0, "p")
 			v := get(g, k)
 			i := strings.Index(string(v), `"n":2`)
 			v[i+4] = '7'
 			_ = g.batch.Set(k, v, nil)
 		}},
-		"a version that the index doesn't know": {"its last version is", func(g *group, l *ledger) {
+		"a version that the index doesn't know": {"its last version is", func(g *group, l *writeState) {
 			v := get(g, key(spaceVersions, l.c, 0, 1, 0, "p"))
 			v[0] = byte(feed.Delete)
 			_ = g.batch.Delete(key(spaceVersions, l.c, 0, 1, 0, "p"), nil)
@@ -151,19 +151,19 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			deleted[17] = byte(s.lsn)
 			_ = g.batch.Set(key(spaceVersions, l.c, 0, 3, 5, "p"), deleted, nil)
 		}},
-		"a previous image of another version": {"the previous image", func(g *group, l *ledger) {
+		"a previous image of another version": {"the previous image", func(g *group, l *writeState) {
 			k := key(spaceVersions, l.c, 0, 3, 0, "p")
 			v := get(g, k)
 			v[17]-- // the previous LSN
 			_ = g.batch.Set(k, v, nil)
 		}},
-		"a key of no container": {"which is not there", func(g *group, l *ledger) {
+		"a key of no container": {"which is not there", func(g *group, l *writeState) {
 			_ = g.batch.Set(appendContainerKey(nil, spaceLog, 99), nil, nil)
 		}},
-		"a key of no space": {"in no key space", func(g *group, l *ledger) {
+		"a key of no space": {"in no key space", func(g *group, l *writeState) {
 			_ = g.batch.Set([]byte("zzz"), nil, nil)
 		}},
-		"a container that nobody opened": {"is stored and not open", func(g *group, l *ledger) {
+		"a container that nobody opened": {"is stored and not open", func(g *group, l *writeState) {
 			_ = g.batch.Set(containerKey(99), []byte("{}"), nil)
 		}},
 	} {
@@ -188,7 +188,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 				t.Fatalf("before: %v", err)
 			}
 			err = db.do(func(g *group) error {
-				k.damage(g, db.ledger(c))
+				k.damage(g, db.writeState(c))
 				return nil
 			})
 			if err != nil {

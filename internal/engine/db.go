@@ -87,23 +87,23 @@ type DB struct {
 
 	// closing is closed when Close begins, for those who wait.
 	closing    chan struct{}
-	background sync.WaitGroup // sequencer and janitor
+	background sync.WaitGroup // sequencer and purger
 	retiring   sync.WaitGroup // engines that were replaced and are not closed yet
-	kick       chan struct{}  // of capacity 1: the janitor looks at the containers again
+	kick       chan struct{}  // of capacity 1: the purger looks at the containers again
 	requests   sync.Pool      // *request; per store, since a channel belongs to its synctest bubble
 	// scan is the memory of a scan that is over, for the next one; nil: none, or it is in use.
-	scan atomic.Pointer[bulk]
+	scan atomic.Pointer[chunkScan]
 
 	mu      sync.Mutex // guards current and closed
 	current *view
 	closed  bool
 
-	// The rest is the sequencer's own. A ledger stands at its container's slot; nil: free.
-	ledgers  []*ledger
-	numbers  numbersRecord
-	pebble   *engine
-	recovery recovery
-	busy     busySegments
+	// The rest is the sequencer's own. A writeState stands at its container's slot; nil: free.
+	writeStates   []*writeState
+	numbers       numbersRecord
+	pebble        *engine
+	recovery      recovery
+	sstPartitions sstPartitions
 }
 
 // Close ends all background work, waits for writes and reads that are under way, and
@@ -148,9 +148,9 @@ func (db *DB) path() string {
 	return db.dir
 }
 
-// ledger returns c's; nil: it was deleted. For the sequencer alone.
-func (db *DB) ledger(c *Container) *ledger {
-	if l := db.ledgers[c.slot]; l != nil && l.c == c {
+// writeState returns c's; nil: it was deleted. For the sequencer alone.
+func (db *DB) writeState(c *Container) *writeState {
+	if l := db.writeStates[c.slot]; l != nil && l.c == c {
 		return l
 	}
 	return nil

@@ -158,44 +158,44 @@ func syncDir(fs vfs.FS, dir string) error {
 // Others on the machine must not read the documents: the directory of a store and its
 // files are their owner's alone. Pebble makes its files with the mode 0666, less the umask.
 const (
-	privateDirectory = 0o700
-	privateFile      = 0o600
+	ownerOnlyDirectory = 0o700
+	ownerOnlyFile      = 0o600
 	// others are the bits of a mode that let others in.
 	others = 0o077
 )
 
-// privateFS is the operating system's file system. The files that it makes can be read by
+// ownerOnlyFS is the operating system's file system. The files that it makes can be read by
 // their owner only.
-type privateFS struct{ vfs.FS }
+type ownerOnlyFS struct{ vfs.FS }
 
 // Create makes a file.
-func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (p ownerOnlyFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.Create(name, category)
-	return private(f, name, err)
+	return ownerOnly(f, name, err)
 }
 
 // OpenReadWrite opens a file, and makes it if there is none.
-func (p privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+func (p ownerOnlyFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := p.FS.OpenReadWrite(name, category, opts...)
-	return private(f, name, err)
+	return ownerOnly(f, name, err)
 }
 
 // Lock makes a file and locks it.
-func (p privateFS) Lock(name string) (io.Closer, error) {
+func (p ownerOnlyFS) Lock(name string) (io.Closer, error) {
 	lock, err := p.FS.Lock(name)
-	return private(lock, name, err)
+	return ownerOnly(lock, name, err)
 }
 
 // Unwrap is for Pebble, which looks for the file system underneath.
-func (p privateFS) Unwrap() vfs.FS { return p.FS }
+func (p ownerOnlyFS) Unwrap() vfs.FS { return p.FS }
 
-// private keeps others out of a file that was opened. A file that belongs to somebody
+// ownerOnly keeps others out of a file that was opened. A file that belongs to somebody
 // else keeps its mode.
-func private[F io.Closer](f F, name string, err error) (F, error) {
+func ownerOnly[F io.Closer](f F, name string, err error) (F, error) {
 	if err != nil {
 		return f, err
 	}
-	if err := os.Chmod(name, privateFile); err != nil && !errors.Is(err, fs.ErrPermission) {
+	if err := os.Chmod(name, ownerOnlyFile); err != nil && !errors.Is(err, fs.ErrPermission) {
 		var none F
 		return none, errors.Join(err, f.Close())
 	}
@@ -207,7 +207,7 @@ func makeDirectory(dir string) (made bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return false, err
 	}
-	err = os.Mkdir(dir, privateDirectory)
+	err = os.Mkdir(dir, ownerOnlyDirectory)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}

@@ -48,7 +48,7 @@ func Open(dir string, o Options) (*DB, error) {
 		if !made {
 			closeToOthers(name, o.Logger)
 		}
-		dir, o.FS = name, privateFS{vfs.Default}
+		dir, o.FS = name, ownerOnlyFS{vfs.Default}
 	}
 	return open(&DB{dir: dir, options: o})
 }
@@ -240,8 +240,8 @@ func (db *DB) pebbleOptions(e *engine) *pebble.Options {
 	}
 	e.listen(o.EventListener)
 	o.TargetFileSizes[0] = firstLevelFile
-	db.busy.window = int(o.MemTableSize) / 2
-	o.Experimental.SpanPolicyFunc = db.busy.span
+	db.sstPartitions.window = int(o.MemTableSize) / 2
+	o.Experimental.SpanPolicyFunc = db.sstPartitions.span
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
 		o.Levels[i].Compression = func() *block.CompressionProfile { return block.SnappyCompression }
@@ -263,15 +263,15 @@ func (db *DB) load(e *engine) error {
 	if old == nil {
 		db.clock = newClock(last)
 	}
-	v.states = make([]*state, len(db.ledgers))
-	for slot, l := range db.ledgers {
+	v.states = make([]*state, len(db.writeStates))
+	for slot, l := range db.writeStates {
 		if l != nil {
 			v.states[slot] = l.state()
 			l.c.settle(l.meta)
 		}
 	}
 	db.publish(v)
-	for _, l := range db.ledgers {
+	for _, l := range db.writeStates {
 		if l == nil {
 			continue
 		}
@@ -316,10 +316,10 @@ func (s *state) keep(m *meta) {
 	}
 }
 
-// loadCatalog fills v's catalog and the ledgers; last is the last _ts written.
+// loadCatalog fills v's catalog and the writeStates; last is the last _ts written.
 func (db *DB) loadCatalog(v *view) (last int64, err error) {
 	known := db.resetCatalog()
-	var unseated []*ledger
+	var unseated []*writeState
 	if err := getJSON(v.snap, []byte{spaceNumbers}, &db.numbers); err != nil {
 		return 0, err
 	}
@@ -369,7 +369,7 @@ func (db *DB) loadCatalog(v *view) (last int64, err error) {
 // resetCatalog empties the sequencer's catalog, and returns the states of the containers that
 // the current view has, by number. Their slots stay theirs.
 func (db *DB) resetCatalog() (known map[uint32]*state) {
-	db.numbers, db.ledgers = numbersRecord{}, nil
+	db.numbers, db.writeStates = numbersRecord{}, nil
 	known = map[uint32]*state{}
 	if db.current == nil {
 		return known
@@ -379,12 +379,12 @@ func (db *DB) resetCatalog() (known map[uint32]*state) {
 			known[s.c.number] = s
 		}
 	}
-	db.ledgers = make([]*ledger, len(db.current.states))
+	db.writeStates = make([]*writeState, len(db.current.states))
 	return known
 }
 
 // loadContainer makes the container of a record, or takes the one that the state known has.
-func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, databaseName string) (*Container, *ledger, error) {
+func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, databaseName string) (*Container, *writeState, error) {
 	paths, err := parseKeyPaths(r.KeyPaths)
 	if err != nil || databaseName == "" {
 		return nil, nil, corrupt("container %d: database %d (%q), key paths %v: %v", number, r.Database, databaseName, r.KeyPaths, err)
@@ -393,11 +393,11 @@ func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, dat
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &ledger{meta: m, ends: make([]int64, len(m.partitions)), grown: make([]growth, len(m.partitions))}
+	l := &writeState{meta: m, ends: make([]int64, len(m.partitions)), grown: make([]growth, len(m.partitions))}
 	if known != nil {
 		known.keep(m)
 		l.c = known.c
-		db.ledgers[l.c.slot] = l
+		db.writeStates[l.c.slot] = l
 		return l.c, l, nil
 	}
 	unique, err := parseUniqueKeys(r.UniqueKeys)
@@ -420,17 +420,17 @@ func (db *DB) newContainer(number, database uint32, databaseName, id string, pat
 	}
 }
 
-// seat gives a ledger's container a slot.
-func (db *DB) seat(l *ledger) {
-	for i, other := range db.ledgers {
+// seat gives a writeState's container a slot.
+func (db *DB) seat(l *writeState) {
+	for i, other := range db.writeStates {
 		if other == nil {
 			l.c.slot = i
-			db.ledgers[i] = l
+			db.writeStates[i] = l
 			return
 		}
 	}
-	l.c.slot = len(db.ledgers)
-	db.ledgers = append(db.ledgers, l)
+	l.c.slot = len(db.writeStates)
+	db.writeStates = append(db.writeStates, l)
 }
 
 func loadCounters(r pebble.Reader, c *Container, p *partition) (n counters, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The janitor removes in the background what nobody is shown any more: expired
+// The purger removes in the background what nobody is shown any more: expired
 // items, versions past their retention, and log segments of retired partitions
 // that have become empty. It only finds them; the sequencer judges again and
 // removes. It rests while no container has a time to live, a retention or a
@@ -28,15 +28,15 @@ const (
 	trimShare = 10
 )
 
-// kickJanitor tells the janitor that a container's settings or segments changed.
-func (db *DB) kickJanitor() {
+// wakePurger tells the purger that a container's settings or segments changed.
+func (db *DB) wakePurger() {
 	select {
 	case db.kick <- struct{}{}:
 	default: // it was told already
 	}
 }
 
-// clean is the janitor's goroutine.
+// clean is the purger's goroutine.
 func (db *DB) clean() {
 	defer db.background.Done()
 	if db.options.PurgeInterval < 0 {
@@ -45,7 +45,7 @@ func (db *DB) clean() {
 	var tick <-chan time.Time
 	sweeps := map[*Container][]byte{}
 	for {
-		if tick == nil && db.needsCleaning() {
+		if tick == nil && db.needsPurge() {
 			tick = time.After(db.options.PurgeInterval)
 		}
 		select {
@@ -57,14 +57,14 @@ func (db *DB) clean() {
 			tick = nil
 		}
 		// A disk that refuses writes is logged where it is noticed.
-		if err := db.cleanOnce(sweeps); err != nil && !errors.Is(err, ErrClosed) && !errors.As(err, new(*DiskError)) {
+		if err := db.purgeOnce(sweeps); err != nil && !errors.Is(err, ErrClosed) && !errors.As(err, new(*DiskError)) {
 			db.options.Logger.Error("remove expired items and versions", slog.Any("error", err))
 		}
 	}
 }
 
-// needsCleaning reports whether there can be anything to remove.
-func (db *DB) needsCleaning() bool {
+// needsPurge reports whether there can be anything to remove.
+func (db *DB) needsPurge() bool {
 	v, err := db.acquire()
 	if err != nil {
 		return false
@@ -75,8 +75,8 @@ func (db *DB) needsCleaning() bool {
 	})
 }
 
-// cleanOnce is one round. sweeps remembers how far each container was looked at.
-func (db *DB) cleanOnce(sweeps map[*Container][]byte) error {
+// purgeOnce is one round. sweeps remembers how far each container was looked at.
+func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 	v, err := db.acquire()
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (c *Container) purge(items []operation) error {
 		return nil
 	}
 	return c.db.do(func(g *group) error {
-		l := g.db.ledger(c)
+		l := g.db.writeState(c)
 		if l == nil {
 			return nil
 		}
@@ -239,7 +239,7 @@ func (c *Container) lastBefore(r pebble.Reader, number uint32, s segment, ts int
 }
 
 func (g *group) trim(c *Container, trims map[uint32]int64) error {
-	l := g.db.ledger(c)
+	l := g.db.writeState(c)
 	if l == nil || l.meta.props.Retention == 0 {
 		return nil
 	}
@@ -284,7 +284,7 @@ func (c *Container) dropEmpty(v *view, s *state) error {
 		return nil
 	}
 	return c.db.do(func(g *group) error {
-		if l := g.db.ledger(c); l != nil {
+		if l := g.db.writeState(c); l != nil {
 			l.replace(g, l.meta.without(empty), l.ends)
 		}
 		return nil

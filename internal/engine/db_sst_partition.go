@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// busySegments are the log segments that much is written to. Each gets files of its
+// sstPartitions are the log segments that get a large share of the writes. Each gets files of its
 // own when Pebble flushes and compacts.
 //
 // A segment's entries come in the order of their keys, so the files that successive
@@ -20,26 +20,26 @@ import (
 //
 // It is no more than a hint. Where the files are cut changes nothing of what is in them, so
 // it needn't be exact, nor known after a restart.
-type busySegments struct {
-	// window is how many bytes are written between two looks at who is busy.
+type sstPartitions struct {
+	// window is how many bytes are written between two updates of prefixes.
 	window int
 	// sum and bytes are what was written in the window at hand. They are the sequencer's own.
 	sum   int
 	bytes map[[segmentKeySize]byte]int
-	// prefixes are the keys' beginnings of the segments that were busy in the last window,
+	// prefixes are the keys' beginnings of the segments that got a large share of the last window,
 	// sorted; read by Pebble's goroutines.
 	prefixes atomic.Pointer[[][]byte]
 }
 
-// A segment is busy when it got this part of the window, and so much that a file of its own is
-// worth it.
+// A segment gets files of its own if its share of the window is at least 1/largeShare and at
+// least minLarge bytes.
 const (
-	busyShare = 16
-	minBusy   = 512 << 10
+	largeShare = 16
+	minLarge   = 512 << 10
 )
 
 // note counts an entry of a log.
-func (b *busySegments) note(key []byte, size int) {
+func (b *sstPartitions) note(key []byte, size int) {
 	if b.bytes == nil {
 		b.bytes = map[[segmentKeySize]byte]int{}
 	}
@@ -49,7 +49,7 @@ func (b *busySegments) note(key []byte, size int) {
 	}
 	var prefixes [][]byte
 	for prefix, n := range b.bytes {
-		if n >= max(b.window/busyShare, minBusy) {
+		if n >= max(b.window/largeShare, minLarge) {
 			prefixes = append(prefixes, bytes.Clone(prefix[:]))
 		}
 	}
@@ -60,8 +60,8 @@ func (b *busySegments) note(key []byte, size int) {
 }
 
 // span tells Pebble where the file that begins with start has to end: in front of the
-// next busy segment, or at the end of the one that start is in.
-func (b *busySegments) span(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
+// next segment with files of its own, or at the end of the one that start is in.
+func (b *sstPartitions) span(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 	prefixes := b.prefixes.Load()
 	if prefixes == nil {
 		return policy, nil, nil

@@ -11,7 +11,7 @@ import (
 )
 
 // crosses reports whether the keys from first to last lie on both sides of a border of a busy segment.
-func (b *busySegments) crosses(first, last []byte) bool {
+func (b *sstPartitions) crosses(first, last []byte) bool {
 	for _, p := range *b.prefixes.Load() {
 		for _, border := range [][]byte{p, successor(p)} {
 			if bytes.Compare(first, border) < 0 && bytes.Compare(last, border) >= 0 {
@@ -27,10 +27,10 @@ func TestSpanEndsAtTheNextBorderOfABusySegment(t *testing.T) {
 	key := func() []byte {
 		return appendLogKey(nil, "ALI"[rng.IntN(3)], rng.Uint32N(3), rng.Uint32N(4), rng.Int64N(100), 0)
 	}
-	b := &busySegments{window: 20 * minBusy}
+	b := &sstPartitions{window: 20 * minLarge}
 	for round := range 200 {
 		for b.prefixes.Store(nil); b.prefixes.Load() == nil; {
-			b.note(key(), rng.IntN(2*minBusy))
+			b.note(key(), rng.IntN(2*minLarge))
 		}
 		for range 100 {
 			start := key()
@@ -100,7 +100,7 @@ func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 	}
 	write(0, 500)
 	early := tables()
-	if n := len(*db.busy.prefixes.Load()); n != 2 {
+	if n := len(*db.sstPartitions.prefixes.Load()); n != 2 {
 		t.Fatalf("%d segments are busy, want those of both partitions", n)
 	}
 	write(500, 1000)
@@ -110,7 +110,7 @@ func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 			continue
 		}
 		first, last := table.Smallest.UserKey, table.Largest.UserKey
-		if db.busy.crosses(first, last) {
+		if db.sstPartitions.crosses(first, last) {
 			t.Errorf("file %d holds %x to %x", n, first, last)
 		}
 		if first[0] == spaceLog {

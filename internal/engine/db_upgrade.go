@@ -179,7 +179,7 @@ func (u *uniqueUpgrade) report(log *slog.Logger) error {
 }
 
 // idPath finds the id in a stored document.
-var idPath = &uniquePolicy{count: 1, root: pathNode{place: -1, children: []*pathNode{{name: "id", place: 0}}}}
+var idPath = &uniquePolicy{count: 1, root: pathNode{index: -1, children: []*pathNode{{name: "id", index: 0}}}}
 
 // storedID returns the id of a stored document.
 func storedID(stored []byte) (string, error) {

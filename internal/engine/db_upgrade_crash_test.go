@@ -18,7 +18,7 @@ import (
 func age(t *testing.T, db *DB, c *Container, before func(containerRecord)) {
 	t.Helper()
 	err := db.do(func(g *group) error {
-		m := g.db.ledger(c).meta.change()
+		m := g.db.writeState(c).meta.change()
 		var policy []string
 		for _, paths := range m.props.UniqueKeys {
 			b, err := json.Marshal(paths)

@@ -227,13 +227,13 @@ func (p keyPaths) matchKey(given feed.PartitionKey, d *document) error {
 // key, or a prefix of a hierarchical one, lies in. Error: *[BadRequestError], when
 // it can be no key of the container.
 func (c *Container) KeyRange(key feed.PartitionKey) (feed.Range, error) {
-	s, err := c.newScope(feed.Range{}, key)
+	s, err := c.newKeyFilter(feed.Range{}, key)
 	return s.keys, err
 }
 
-// scope is what part of a container a reader asked for: a range of points, and
-// one logical partition in it where a point says more than its EPK.
-type scope struct {
+// keyFilter selects the items of a request by their keys: a range of points, and one logical
+// partition in it if the request has a full key.
+type keyFilter struct {
 	keys         feed.Range
 	lower, upper []byte // keys, binary
 	// point is that of a full key; nil: all keys of the range.
@@ -241,8 +241,8 @@ type scope struct {
 	hash  epk.Hash
 }
 
-// holds reports whether a point lies in the scope.
-func (s *scope) holds(point []byte) bool {
+// holds reports whether a point passes the filter.
+func (s *keyFilter) holds(point []byte) bool {
 	if s.point != nil && !bytes.Equal(s.point, point) {
 		return false
 	}
@@ -250,12 +250,13 @@ func (s *scope) holds(point []byte) bool {
 	return bytes.Compare(key, s.lower) >= 0 && bytes.Compare(key, s.upper) < 0
 }
 
-// contains reports whether all of a range lies in the scope.
-func (s *scope) contains(keys feed.Range) bool { return s.point == nil && s.keys.Contains(keys) }
+// contains reports whether all keys of a range pass the filter.
+func (s *keyFilter) contains(keys feed.Range) bool { return s.point == nil && s.keys.Contains(keys) }
 
-// newScope makes the scope of a request: a range of keys, and a logical key or a prefix of one.
-func (c *Container) newScope(keys feed.Range, key feed.PartitionKey) (scope, error) {
-	s := scope{keys: keys.OrFull(), hash: c.hash}
+// newKeyFilter returns the filter of a request with a range of keys, and a logical key or a
+// prefix of one.
+func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFilter, error) {
+	s := keyFilter{keys: keys.OrFull(), hash: c.hash}
 	if s.keys.IsEmpty() {
 		return s, badRequest(BadRange, "%s holds no key", s.keys)
 	}
@@ -283,8 +284,8 @@ func (c *Container) newScope(keys feed.Range, key feed.PartitionKey) (scope, err
 	return s, err
 }
 
-// narrow cuts the scope to a partition's range.
-func (s *scope) narrow(p *partition) {
+// narrow cuts the filter to a partition's range.
+func (s *keyFilter) narrow(p *partition) {
 	s.keys = s.keys.Intersect(p.keys)
 	if bytes.Compare(p.lower, s.lower) > 0 {
 		s.lower = p.lower
@@ -294,22 +295,22 @@ func (s *scope) narrow(p *partition) {
 	}
 }
 
-// partitionIn finds the one partition that the scope lies in, or that id names.
+// partitionIn finds the one partition that has all keys of the filter, or that id names.
 // *feed.GoneError: there is none of that ID, or more than one.
-func (s *scope) partitionIn(m *meta, id string) (place int, err error) {
+func (s *keyFilter) partitionIn(m *meta, id string) (index int, err error) {
 	switch {
 	case id != "":
-		if place = m.byID(id); place < 0 {
+		if index = m.byID(id); index < 0 {
 			return -1, gone(id, s.keys)
 		}
-		return place, nil
+		return index, nil
 	case s.point != nil:
 		return m.find(s.hash.EPK(s.point)), nil
 	}
-	// A scope without keys (a range and a key outside of it) lies anywhere.
-	place = min(m.find(s.lower), len(m.partitions)-1)
-	if !s.keys.IsEmpty() && bytes.Compare(s.upper, m.partitions[place].upper) > 0 {
+	// A filter that no key passes (a range and a key outside of it) lies anywhere.
+	index = min(m.find(s.lower), len(m.partitions)-1)
+	if !s.keys.IsEmpty() && bytes.Compare(s.upper, m.partitions[index].upper) > 0 {
 		return -1, gone("", s.keys)
 	}
-	return place, nil
+	return index, nil
 }

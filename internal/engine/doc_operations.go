@@ -256,8 +256,8 @@ func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, 
 }
 
 func (c *Container) readOne(v *view, s *state, op *operation) (Result, error) {
-	place := s.meta.find(c.hash.EPK(op.point))
-	res := Result{Partition: s.meta.partitions[place].id, End: s.ends[place], Charge: readCharge(0)}
+	index := s.meta.find(c.hash.EPK(op.point))
+	res := Result{Partition: s.meta.partitions[index].id, End: s.ends[index], Charge: readCharge(0)}
 	e, ok, err := lookup(v.snap, op.key)
 	if err != nil {
 		return res, c.db.fault(err)

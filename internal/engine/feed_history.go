@@ -14,22 +14,22 @@ import (
 // cutoff is the first second that a container's retention still covers.
 func (p *ContainerProperties) cutoff(now int64) int64 { return now - int64(p.Retention/time.Second) }
 
-// trimmed is the LSN up to which versions may be missing from the scope; nothing is
+// trimmed is the LSN up to which versions may be missing from the keys of the filter; nothing is
 // missing in latest version mode. What is missing elsewhere in the partition doesn't
 // count: after a merge, who follows the range of one of the two may be at an LSN
 // that is long past in the other.
-func (w *walk) trimmed() int64 {
+func (w *logMerge) trimmed() int64 {
 	lsn := int64(0)
 	if w.space != spaceVersions {
 		return lsn
 	}
 	for _, n := range w.part.segments {
-		if s := w.meta.segments[n]; s.keys().Overlaps(w.scope.keys) {
+		if s := w.meta.segments[n]; s.keys().Overlaps(w.filter.keys) {
 			lsn = max(lsn, s.Trimmed)
 		}
 	}
 	for _, l := range w.part.losses {
-		if l.keys().Overlaps(w.scope.keys) {
+		if l.keys().Overlaps(w.filter.keys) {
 			lsn = max(lsn, l.LSN)
 		}
 	}
@@ -79,7 +79,7 @@ func addLoss(losses []loss, keys feed.Range, lsn int64) []loss {
 
 // historyLost tells that the position is past the retention, and where the
 // feed begins now.
-func (w *walk) historyLost(end int64) error {
+func (w *logMerge) historyLost(end int64) error {
 	oldest, err := w.c.before(w.v, spaceVersions, w.meta, w.part, w.cutoff, end)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func entryTime(space byte, value []byte) (int64, error) {
 }
 
 // setRetention changes how long versions are kept.
-func (g *group) setRetention(l *ledger, m *meta, d time.Duration) error {
+func (g *group) setRetention(l *writeState, m *meta, d time.Duration) error {
 	was := m.props.Retention
 	m.props.Retention = d
 	switch {
@@ -245,6 +245,6 @@ func (t *transaction) putVersion(e *effect, segment uint32) error {
 		t.l.c.tail.appendStored(d.Value[:versionHeaderSize], e.body, e.stamp)
 	}
 	copy(d.Value[versionHeaderSize+current:], e.previous)
-	t.db.busy.note(d.Key, len(d.Value))
+	t.db.sstPartitions.note(d.Key, len(d.Value))
 	return d.Finish()
 }

@@ -12,21 +12,20 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// walk makes one page out of a partition's log segments, in LSN order.
+// logMerge merges the log segments of a partition into one page, sorted by LSN.
 //
-// An LSN is in one segment only. A chain of splits leaves segments whose LSNs
-// follow each other, so that one cursor at a time is open; after a merge those of
-// the merged partitions interleave, and the walk takes from the cursor that is behind
-// until it has passed the next one.
-type walk struct {
+// Each LSN is in one segment only. After splits, the LSNs of the segments follow each other,
+// and one cursor at a time is open. After a merge, those of the merged partitions interleave:
+// logMerge reads from the cursor with the lowest LSN until it has passed the next cursor.
+type logMerge struct {
 	*feedRead
 	v    *view
 	meta *meta
 	part *partition
-	// scope is the request's, within the partition.
-	scope scope
-	space byte
-	max   int
+	// filter is the request's, within the partition.
+	filter keyFilter
+	space  byte
+	max    int
 
 	// pending are the segments whose cursors aren't open yet, in the order of
 	// their first LSN.
@@ -60,20 +59,20 @@ type walk struct {
 type cursor struct {
 	it  *pebble.Iterator
 	lsn int64 // of the entry it stands on
-	// whole tells that all of the segment lies in the scope.
+	// whole tells that all of the segment passes the filter.
 	whole bool
 }
 
-// checkEvery is how many entries a walk visits between two looks at its context.
+// checkEvery is how many entries are read between two checks of the context.
 const checkEvery = 1024
 
-func newWalk(f *feedRead, v *view, s *state, part *partition) *walk {
-	w := &walk{
-		feedRead: f, v: v, meta: s.meta, part: part, scope: f.scope,
+func newLogMerge(f *feedRead, v *view, s *state, part *partition) *logMerge {
+	w := &logMerge{
+		feedRead: f, v: v, meta: s.meta, part: part, filter: f.filter,
 		space: spaceLog, position: f.after, max: f.r.MaxItems,
 		ttl: int32(s.meta.props.DefaultTTL), now: f.c.db.clock.seconds(),
 	}
-	w.scope.narrow(part)
+	w.filter.narrow(part)
 	if f.r.Mode == feed.AllVersionsAndDeletes {
 		w.space = spaceVersions
 		w.retention = s.meta.props.Retention
@@ -87,7 +86,7 @@ func newWalk(f *feedRead, v *view, s *state, part *partition) *walk {
 }
 
 // run fills the page with what lies behind position, up to end, the partition's last LSN.
-func (w *walk) run(ctx context.Context, end int64) (err error) {
+func (w *logMerge) run(ctx context.Context, end int64) (err error) {
 	if w.position >= end {
 		return nil // a position beyond the end, after a restore for instance, stays
 	}
@@ -128,7 +127,7 @@ func (w *walk) run(ctx context.Context, end int64) (err error) {
 
 // next returns the cursor that is behind all others, and the LSN where another
 // one takes over; -1 when there is nothing left.
-func (w *walk) next() (i int, limit int64, err error) {
+func (w *logMerge) next() (i int, limit int64, err error) {
 	for {
 		i, limit = -1, maxLSN
 		lsn := maxLSN
@@ -153,7 +152,7 @@ func (w *walk) next() (i int, limit int64, err error) {
 }
 
 // openNext opens the first pending segment.
-func (w *walk) openNext() error {
+func (w *logMerge) openNext() error {
 	n := w.pending[0]
 	w.pending = w.pending[1:]
 	lower, upper := logBounds(w.space, w.c.number, n, w.position, maxLSN)
@@ -166,20 +165,20 @@ func (w *walk) openNext() error {
 	}
 	// The partition's own segment has only keys of its range, and so has one of a partition that was
 	// merged into it; another ancestor's has others too.
-	whole := w.scope.contains(w.meta.segments[n].keys())
+	whole := w.filter.contains(w.meta.segments[n].keys())
 	w.cursors = append(w.cursors, cursor{it: it, lsn: logLSN(it.Key()), whole: whole})
 	return nil
 }
 
 // drop closes a cursor that has reached its end.
-func (w *walk) drop(i int) error {
+func (w *logMerge) drop(i int) error {
 	it := w.cursors[i].it
 	w.cursors = slices.Delete(w.cursors, i, i+1)
 	return errors.Join(it.Error(), it.Close())
 }
 
 // consume takes entries with an LSN below limit into the page.
-func (w *walk) consume(ctx context.Context, c *cursor, limit int64) error {
+func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 	for it := c.it; it.Valid(); it.Next() {
 		key := it.Key()
 		if len(key) < logKeySize {
@@ -200,7 +199,7 @@ func (w *walk) consume(ctx context.Context, c *cursor, limit int64) error {
 		if w.visited++; w.visited%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !c.whole && !w.scope.holds(logPoint(key)) {
+		if !c.whole && !w.filter.holds(logPoint(key)) {
 			continue
 		}
 		value, err := it.ValueAndErr()
@@ -220,7 +219,7 @@ func (w *walk) consume(ctx context.Context, c *cursor, limit int64) error {
 }
 
 // takeLatest takes an entry of the log into the page, unless it is expired.
-func (w *walk) takeLatest(lsn int64, value []byte) error {
+func (w *logMerge) takeLatest(lsn int64, value []byte) error {
 	if len(value) < logHeaderSize {
 		return corrupt("the log entry of LSN %d has %d bytes", lsn, len(value))
 	}
@@ -238,7 +237,7 @@ func (w *walk) takeLatest(lsn int64, value []byte) error {
 
 // extend adds a change to the page, to be filled in where it is: a change is
 // large, and to copy it costs a tenth of the read.
-func (w *walk) extend() *feed.Change {
+func (w *logMerge) extend() *feed.Change {
 	n := len(w.changes)
 	if n < cap(w.changes) {
 		w.changes = w.changes[:n+1]
@@ -252,7 +251,7 @@ func (w *walk) extend() *feed.Change {
 }
 
 // takeVersion takes an entry of the versions log into the page.
-func (w *walk) takeVersion(lsn int64, value []byte) error {
+func (w *logMerge) takeVersion(lsn int64, value []byte) error {
 	v, err := decodeVersion(value)
 	if err != nil {
 		return err
@@ -289,7 +288,7 @@ func (c *Container) parseImage(stored []byte) (document, error) {
 	return parseDocument(append(body[:len(body):len(body)], '}'), c.paths, false)
 }
 
-func (w *walk) timeOf(ts int64) time.Time {
+func (w *logMerge) timeOf(ts int64) time.Time {
 	if ts != w.ts {
 		w.ts, w.time = ts, unixTime(ts)
 	}

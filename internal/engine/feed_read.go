@@ -23,12 +23,12 @@ const (
 
 // feedRead is one read of a feed, from its request to its page.
 type feedRead struct {
-	c     *Container
-	r     feed.Request
-	scope scope
-	// spans tells that a scope may lie in several partitions; else that is answered with
+	c      *Container
+	r      feed.Request
+	filter keyFilter
+	// several allows a request for keys of several partitions, which otherwise returns a
 	// *feed.GoneError.
-	spans bool
+	several bool
 	// into is memory to make the page in; nil: each page gets its own.
 	into *PageBuffer
 	// after is the LSN behind which to read. It is known once resolved is set; a
@@ -38,27 +38,27 @@ type feedRead struct {
 }
 
 // readFeed returns one page of the container's feed, and what it was read from. into may be nil.
-func (c *Container) readFeed(ctx context.Context, r feed.Request, spans bool, into *PageBuffer) (feed.Page, span, error) {
+func (c *Container) readFeed(ctx context.Context, r feed.Request, several bool, into *PageBuffer) (feed.Page, partitionSet, error) {
 	start := time.Now()
 	if err := c.admit(ctx); err != nil {
-		return feed.Page{}, span{}, err
+		return feed.Page{}, partitionSet{}, err
 	}
-	f := feedRead{c: c, r: r, spans: spans, into: into}
+	f := feedRead{c: c, r: r, several: several, into: into}
 	var err error
-	if f.scope, err = c.newScope(r.Range, r.Key); err != nil {
-		return feed.Page{}, span{}, err
+	if f.filter, err = c.newKeyFilter(r.Range, r.Key); err != nil {
+		return feed.Page{}, partitionSet{}, err
 	}
 	for {
 		page, sp, err := f.once(ctx)
 		if err != nil {
-			return feed.Page{}, span{}, err
+			return feed.Page{}, partitionSet{}, err
 		}
 		if len(page.Changes) == 0 {
 			left := r.Wait - time.Since(start)
 			if left > 0 {
 				changed, err := c.db.await(ctx, sp.changed, sp.known, left)
 				if err != nil {
-					return feed.Page{}, span{}, err
+					return feed.Page{}, partitionSet{}, err
 				}
 				if changed {
 					continue
@@ -73,20 +73,20 @@ func (c *Container) readFeed(ctx context.Context, r feed.Request, spans bool, in
 }
 
 // once reads one page from the current view.
-func (f *feedRead) once(ctx context.Context) (feed.Page, span, error) {
+func (f *feedRead) once(ctx context.Context) (feed.Page, partitionSet, error) {
 	v, s, err := f.c.open()
 	if err != nil {
-		return feed.Page{}, span{}, err
+		return feed.Page{}, partitionSet{}, err
 	}
 	defer v.release()
-	sp, err := f.scope.spanIn(s, f.r.Partition.ID, f.spans)
+	sp, err := f.filter.partitionsOf(s, f.r.Partition.ID, f.several)
 	if err != nil {
-		return feed.Page{}, span{}, err
+		return feed.Page{}, partitionSet{}, err
 	}
 	if err := f.resolve(v, s, sp.part, sp.end); err != nil {
-		return feed.Page{}, span{}, err
+		return feed.Page{}, partitionSet{}, err
 	}
-	w := newWalk(f, v, s, sp.part)
+	w := newLogMerge(f, v, s, sp.part)
 	if w.trimmed() <= w.position {
 		w.part = sp.behind(w.position)
 		err = w.run(ctx, sp.end)
@@ -98,7 +98,7 @@ func (f *feedRead) once(ctx context.Context) (feed.Page, span, error) {
 		err = w.historyLost(sp.end)
 	}
 	if err != nil {
-		return feed.Page{}, span{}, err
+		return feed.Page{}, partitionSet{}, err
 	}
 	f.after = w.position
 	page := sp.page(w.position)
@@ -249,13 +249,13 @@ const minBuffer = 4 << 10
 // expect guesses how many changes a page will have: never more than were asked for, than there are
 // LSNs, or than fit into its bytes. The number asked for may be anything, and LSNs
 // without a change are what updates leave behind.
-func (w *walk) expect(end int64) int {
+func (w *logMerge) expect(end int64) int {
 	mean := max(w.c.change.Load(), int64(w.c.tail.fixedSize()))
 	return int(min(int64(w.max), end-w.position, maxPageBytes/mean+1))
 }
 
 // keep copies what belongs to one change to the page's memory, and returns the copy.
-func (w *walk) keep(b []byte) []byte {
+func (w *logMerge) keep(b []byte) []byte {
 	gap := comma
 	if w.into == nil || len(w.changes) == 0 {
 		gap = nil
@@ -271,7 +271,7 @@ func (w *walk) keep(b []byte) []byte {
 }
 
 // grow makes room for n bytes more at least: in a new piece, or in a larger buffer for all that is there.
-func (w *walk) grow(n int) {
+func (w *logMerge) grow(n int) {
 	mean := int(w.c.change.Load())
 	rest := (mean + mean/16) * (w.room - len(w.changes)) // what is expected to come
 	if w.buf == nil {
@@ -300,7 +300,7 @@ func uncleared(n int) []byte {
 }
 
 // fit ends the page: memory that is mostly empty is replaced, unless it is used again.
-func (w *walk) fit() {
+func (w *logMerge) fit() {
 	if w.into != nil {
 		w.into.bytes, w.into.changes = w.buf, w.changes
 		return
@@ -319,7 +319,7 @@ func (w *walk) fit() {
 }
 
 // move copies the last piece of the page, or all of its buffer, to other memory.
-func (w *walk) move(buf []byte) {
+func (w *logMerge) move(buf []byte) {
 	w.buf = append(buf, w.buf...)
 	at := 0
 	take := func(n int) []byte {
@@ -363,14 +363,14 @@ func (c *Container) FeedInto(ctx context.Context, r feed.Request, into *PageBuff
 	if err != nil {
 		return FeedPage{}, err
 	}
-	return FeedPage{Page: page, Served: served(sp.members, sp.ends)}, nil
+	return FeedPage{Page: page, Served: served(sp.partitions, sp.ends)}, nil
 }
 
 // comma stands between the documents in a PageBuffer.
 var comma = []byte(",")
 
 // begin makes the page in the memory that is used again, if there is some.
-func (w *walk) begin() {
+func (w *logMerge) begin() {
 	if w.into == nil {
 		return
 	}

@@ -250,7 +250,7 @@ func TestPageTakesNoMemoryForWhatItDoesNotHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.release()
-	w := newWalk(&feedRead{c: c, r: feed.Request{MaxItems: math.MaxInt32}}, v, s, s.meta.partitions[0])
+	w := newLogMerge(&feedRead{c: c, r: feed.Request{MaxItems: math.MaxInt32}}, v, s, s.meta.partitions[0])
 	if n := w.expect(math.MaxInt64); n > maxPageBytes/len(first.Changes[0].Current)+1 {
 		t.Errorf("room is made for %d changes of %d bytes", n, len(first.Changes[0].Current))
 	}

@@ -113,7 +113,7 @@ func (c *Container) Feed(ctx context.Context, r feed.Request) (FeedPage, error) 
 	if err != nil {
 		return FeedPage{}, err
 	}
-	return FeedPage{Page: page, Served: served(sp.members, sp.ends)}, nil
+	return FeedPage{Page: page, Served: served(sp.partitions, sp.ends)}, nil
 }
 
 // FeedBefore returns an empty page of the same part of the container as Feed would read, whose
@@ -128,7 +128,7 @@ func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time)
 	if err := c.admit(ctx); err != nil {
 		return FeedPage{}, err
 	}
-	sc, err := c.newScope(r.Range, r.Key)
+	sc, err := c.newKeyFilter(r.Range, r.Key)
 	if err != nil {
 		return FeedPage{}, err
 	}
@@ -137,7 +137,7 @@ func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time)
 		return FeedPage{}, err
 	}
 	defer v.release()
-	sp, err := sc.spanIn(s, r.Partition.ID, true)
+	sp, err := sc.partitionsOf(s, r.Partition.ID, true)
 	if err != nil {
 		return FeedPage{}, err
 	}
@@ -145,49 +145,50 @@ func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time)
 	if err != nil {
 		return FeedPage{}, err
 	}
-	page := FeedPage{Page: sp.page(lsn), Served: served(sp.members, sp.ends)}
+	page := FeedPage{Page: sp.page(lsn), Served: served(sp.partitions, sp.ends)}
 	page.Charge = pageCharge(0)
 	c.bucket.spend(page.Charge)
 	page.Diagnostics.Elapsed = time.Since(start)
 	return page, nil
 }
 
-// span is what a read of a feed looks at: one partition, or neighbours that are read as one. Since one
-// LSN counter serves a container, their segments merge into one feed in the order of LSNs, as those of
-// merged partitions do. It is of one view.
-type span struct {
+// partitionSet is the part of a view that a read of a feed covers: one partition, or
+// neighbours that are read as one. A container has one LSN counter, so the segments of
+// neighbours merge into one feed sorted by LSN, as those of merged partitions do.
+type partitionSet struct {
 	// part is the partition, or one made up for the read, which lists the segments of all.
 	part *partition
 	// end is the highest last LSN of the partitions.
 	end int64
-	// members are the partitions, and ends their last LSNs.
-	members []*partition
-	ends    []int64
+	// partitions are sorted by range, and ends their last LSNs.
+	partitions []*partition
+	ends       []int64
 	// changed wakes when there may be something behind the LSN known.
 	changed *signal
 	known   int64
 }
 
-// spanIn finds what a scope lies in, or the partition that id names. *feed.GoneError: there is none of
-// that ID; or the scope lies in more than one, and spans is false.
-func (sc *scope) spanIn(s *state, id string, spans bool) (span, error) {
-	if !spans {
-		place, err := sc.partitionIn(s.meta, id)
+// partitionsOf returns the partitions that have the keys of the filter, or the partition that
+// id names. It returns a *feed.GoneError if id is not live, or if the keys are in several
+// partitions and several is false.
+func (sc *keyFilter) partitionsOf(s *state, id string, several bool) (partitionSet, error) {
+	if !several {
+		index, err := sc.partitionIn(s.meta, id)
 		if err != nil {
-			return span{}, err
+			return partitionSet{}, err
 		}
-		return s.spanOf(place, place), nil
+		return s.setOf(index, index), nil
 	}
 	first, last, err := sc.partitionsIn(s.meta, id)
 	if err != nil {
-		return span{}, err
+		return partitionSet{}, err
 	}
-	return s.spanOf(first, last), nil
+	return s.setOf(first, last), nil
 }
 
-// partitionsIn finds the neighbours, by their places from first to last, that the scope lies in, or the partition that
+// partitionsIn finds the neighbours, by their places from first to last, that have the keys of the filter, or the partition that
 // id names. *feed.GoneError: there is none of that ID.
-func (sc *scope) partitionsIn(m *meta, id string) (first, last int, err error) {
+func (sc *keyFilter) partitionsIn(m *meta, id string) (first, last int, err error) {
 	if id != "" || sc.point != nil || sc.keys.IsEmpty() {
 		first, err = sc.partitionIn(m, id)
 		return first, first, err
@@ -200,14 +201,14 @@ func (sc *scope) partitionsIn(m *meta, id string) (first, last int, err error) {
 	return first, last, nil
 }
 
-// spanOf makes a span of the partitions from first to last, by their places.
-func (s *state) spanOf(first, last int) span {
+// setOf returns the set of the partitions from first to last, by their places.
+func (s *state) setOf(first, last int) partitionSet {
 	members, ends := s.meta.partitions[first:last+1], s.ends[first:last+1]
 	if first == last {
-		return span{part: members[0], end: ends[0], members: members, ends: ends, changed: members[0].changed, known: ends[0]}
+		return partitionSet{part: members[0], end: ends[0], partitions: members, ends: ends, changed: members[0].changed, known: ends[0]}
 	}
-	return span{
-		part: s.meta.joined(members), end: slices.Max(ends), members: members, ends: ends,
+	return partitionSet{
+		part: s.meta.joined(members), end: slices.Max(ends), partitions: members, ends: ends,
 		changed: &s.c.changed, known: slices.Max(s.ends),
 	}
 }
@@ -233,14 +234,14 @@ func (m *meta) joined(parts []*partition) *partition {
 	return p
 }
 
-// behind is the span's partition without the segments of its members in which there is nothing
+// behind is the set's partition without the segments of those in which there is nothing
 // behind an LSN: of many partitions, few have changed since the last read of all.
-func (sp *span) behind(lsn int64) *partition {
-	if len(sp.members) == 1 {
+func (sp *partitionSet) behind(lsn int64) *partition {
+	if len(sp.partitions) == 1 {
 		return sp.part
 	}
-	idle := make(map[uint32]bool, len(sp.members))
-	for i, p := range sp.members {
+	idle := make(map[uint32]bool, len(sp.partitions))
+	for i, p := range sp.partitions {
 		if sp.ends[i] <= lsn {
 			idle[p.number] = true
 		}
@@ -250,10 +251,10 @@ func (sp *span) behind(lsn int64) *partition {
 	return &p
 }
 
-// page is an empty page of the span's feed.
-func (sp *span) page(lsn int64) feed.Page {
+// page is an empty page of the set's feed.
+func (sp *partitionSet) page(lsn int64) feed.Page {
 	var token strings.Builder
-	for i, p := range sp.members {
+	for i, p := range sp.partitions {
 		if i > 0 {
 			token.WriteByte(',')
 		}

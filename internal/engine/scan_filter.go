@@ -9,38 +9,39 @@ import (
 	"time"
 )
 
-// Reading many documents at once. The index is in the order of hashed keys, and the log in that of the writes: whoever reads documents one
-// by one in the order of the index finds each in another block of the log, which is read from the disk and decompressed for that one. So index
-// entries are collected, their documents are read in the order of the log, and the few that the filter lets through are kept until
-// they can be shown in the order of the index.
+// The index is sorted by hashed keys, and the log by time. A scan that reads documents one by
+// one in the order of the index finds each in another block of the log, which is read and
+// decompressed for that document alone. So a scan with a filter works in chunks: it collects
+// index entries, reads their documents in the order of the log, and keeps those that pass the
+// filter until they are visited in the order of the index.
 
-// Bounds of a batch.
+// Bounds of a chunk.
 const (
-	// firstBatch and maxBatch are how many documents the first batch has, and any. Batches grow while few documents are kept: a
+	// firstChunk and maxChunk are how many documents the first chunk has, and any. Batches grow while few documents are kept: a
 	// page that is full with its first hundred rows needs no more. An entry takes some 100 bytes.
-	firstBatch = 128
-	maxBatch   = 128 << 10
-	batchGrows = 8
-	// secondBatch is how many the second batch has at most: its time tells how large the next one may be.
-	secondBatch = 2048
-	// maxBatchNames bounds the points and ids of a batch, in bytes: it ends behind the entry that reaches it.
-	maxBatchNames = 8 << 20
-	// maxKept bounds the documents of a batch that are kept, in bytes. Those beyond are read once more.
+	firstChunk = 128
+	maxChunk   = 128 << 10
+	chunkGrows = 8
+	// secondChunk is how many the second chunk has at most: its time tells how large the next one may be.
+	secondChunk = 2048
+	// maxChunkNames bounds the points and ids of a chunk, in bytes: it ends behind the entry that reaches it.
+	maxChunkNames = 8 << 20
+	// maxKept bounds the documents of a chunk that are kept, in bytes. Those beyond are read once more.
 	maxKept = 4 << 20
 )
 
-// bulk reads documents for a walk in batches.
-type bulk struct {
-	w     *itemsWalk
-	batch []collected
-	// order are the entries of batch in the order of the log, and spare is memory for sorting them.
-	order, spare []logPlace
+// chunkScan reads the documents of a scan in chunks.
+type chunkScan struct {
+	w     *itemScan
+	chunk []collected
+	// order are the entries of chunk in the order of the log, and spare is memory for sorting them.
+	order, spare []logAddress
 	// names are points and ids, one behind the other.
 	names []byte
-	// readers read the documents of a batch, and have what is wanted of it: hits, in the order of the index.
-	readers []*bulkReader
+	// readers read the documents of a chunk, and have what is wanted of it: hits, in the order of the index.
+	readers []*chunkReader
 	hits    []hit
-	// pace is the time that a document took in the fastest batch: other work on the machine may have held up others.
+	// pace is the time that a document took in the fastest chunk: other work on the machine may have held up others.
 	pace float64
 	// judged and let are how many documents were judged, and let through.
 	judged, let int
@@ -50,43 +51,43 @@ type bulk struct {
 	late        bool // the time is up
 }
 
-// collected is an item of a batch.
+// collected is an item of a chunk.
 type collected struct {
 	entry
 	rest, end uint32 // in names
 }
 
-// hit is an item of a batch that is wanted.
+// hit is an item of a chunk that is wanted.
 type hit struct {
-	place uint32
+	index uint32
 	body  []byte // nil: there was no room
 }
 
-// newBulk makes a bulk, with the memory of one that is done with, if there is one. It is large, and each page of a scan needs it
+// newChunkScan returns a chunkScan, with the memory of one that is done with, if there is one. It is large, and each page of a scan needs it
 // anew; a sync.Pool has it for the next page less than half the time. So a store keeps that of one scan.
-func (w *itemsWalk) newBulk(after []byte) *bulk {
+func (w *itemScan) newChunkScan(after []byte) *chunkScan {
 	b := w.c.db.scan.Swap(nil)
 	if b == nil {
-		b = &bulk{}
+		b = &chunkScan{}
 	}
 	b.w, b.after, b.again, b.pace = w, bytes.Clone(after), w.r.Again, math.Inf(1)
 	return b
 }
 
 // free gives the memory back.
-func (b *bulk) free() {
+func (b *chunkScan) free() {
 	for _, r := range b.readers {
 		r.reset()
 	}
 	clear(b.hits)
 	db := b.w.c.db
-	*b = bulk{batch: b.batch[:0], order: b.order[:0], spare: b.spare[:0], names: b.names[:0], hits: b.hits[:0], readers: b.readers}
+	*b = chunkScan{chunk: b.chunk[:0], order: b.order[:0], spare: b.spare[:0], names: b.names[:0], hits: b.hits[:0], readers: b.readers}
 	db.scan.Store(b)
 }
 
-// visitInBulk visits items as itemsWalk.look does, in batches.
-func (w *itemsWalk) visitInBulk(ctx context.Context, sc *scope, after []byte) error {
-	b := w.newBulk(after)
+// visitInChunks visits items as itemScan.look does, in chunks.
+func (w *itemScan) visitInChunks(ctx context.Context, sc *keyFilter, after []byte) error {
+	b := w.newChunkScan(after)
 	defer b.free()
 	for size := b.firstSize(); ; {
 		if w.r.MaxItems > 0 {
@@ -112,26 +113,26 @@ func (w *itemsWalk) visitInBulk(ctx context.Context, sc *scope, after []byte) er
 			return nil
 		}
 		size = b.nextSize(size)
-		if n := len(b.batch); n > 0 && took > 0 {
-			// No batch is ended in the middle, so it is made as small as the time that is left.
+		if n := len(b.chunk); n > 0 && took > 0 {
+			// No chunk is ended in the middle, so it is made as small as the time that is left.
 			b.pace = min(b.pace, float64(took)/float64(n))
 			size = min(size, max(int(float64(left)/b.pace), 1))
 		}
 	}
 }
 
-// firstSize is how many documents the first batch has.
-func (b *bulk) firstSize() int {
+// firstSize is how many documents the first chunk has.
+func (b *chunkScan) firstSize() int {
 	if b.w.r.AnyOrder {
-		return maxBatch // all are shown, and none is kept
+		return maxChunk // all are shown, and none is kept
 	}
-	return firstBatch
+	return firstChunk
 }
 
-// nextSize is how many documents the next batch has, by what came of the ones before.
-func (b *bulk) nextSize(size int) int {
+// nextSize is how many documents the next chunk has, by what came of the ones before.
+func (b *chunkScan) nextSize(size int) int {
 	if b.w.r.AnyOrder {
-		return maxBatch
+		return maxChunk
 	}
 	kept := 0
 	for _, r := range b.readers {
@@ -140,62 +141,62 @@ func (b *bulk) nextSize(size int) int {
 	if enough := b.w.r.Filter.Enough; enough > 0 {
 		// As many as have what is wanting, and some, unless they were too much to be kept.
 		need := max(enough-b.let, 1)
-		size = min(int(min(int64(need)*int64(b.judged+1)/int64(b.let+1)*5/4, maxBatch)), maxBatch)
-		if b.judged <= firstBatch {
-			size = min(size, secondBatch)
+		size = min(int(min(int64(need)*int64(b.judged+1)/int64(b.let+1)*5/4, maxChunk)), maxChunk)
+		if b.judged <= firstChunk {
+			size = min(size, secondChunk)
 		}
 		if kept > 0 {
-			size = min(size, int(int64(len(b.batch))*maxKept/int64(kept)))
+			size = min(size, int(int64(len(b.chunk))*maxKept/int64(kept)))
 		}
-		return max(size, firstBatch)
+		return max(size, firstChunk)
 	}
-	if kept < maxKept/batchGrows && len(b.hits)*batchGrows < len(b.batch) {
-		size = min(size*batchGrows, maxBatch)
+	if kept < maxKept/chunkGrows && len(b.hits)*chunkGrows < len(b.chunk) {
+		size = min(size*chunkGrows, maxChunk)
 	}
 	return size
 }
 
-// collect takes the entries of the next batch.
-func (b *bulk) collect(ctx context.Context, sc *scope, size int) error {
+// collect takes the entries of the next chunk.
+func (b *chunkScan) collect(ctx context.Context, sc *keyFilter, size int) error {
 	w := b.w
-	b.batch, b.names = b.batch[:0], b.names[:0]
+	b.chunk, b.names = b.chunk[:0], b.names[:0]
 	b.more = false
 	from, stored := firstFrom(b.after, b.again), 0
-	return w.c.walkIndex(ctx, w.v, sc, w.sets.stretches(), from, func(i *indexed) (bool, error) {
+	return w.c.scanIndex(ctx, w.v, sc, w.sets.intervals(), from, func(i *indexed) (bool, error) {
 		if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
 			b.more, b.late = true, true
 			return false, nil
 		}
 		if w.asked(i) {
-			if n := len(b.batch); n >= size || n > 0 && (w.bytes+stored >= w.r.MaxBytes || len(b.names) >= maxBatchNames) {
+			if n := len(b.chunk); n >= size || n > 0 && (w.bytes+stored >= w.r.MaxBytes || len(b.names) >= maxChunkNames) {
 				b.more = true
 				return false, nil
 			}
 			stored += int(i.size)
 			name := len(b.names)
 			b.names = append(b.names, i.rest...)
-			b.batch = append(b.batch, collected{entry: i.entry, rest: uint32(name), end: uint32(len(b.names))}) //nolint:gosec // maxBatchNames
+			b.chunk = append(b.chunk, collected{entry: i.entry, rest: uint32(name), end: uint32(len(b.names))}) //nolint:gosec // maxChunkNames
 		}
 		b.after, b.again = append(b.after[:0], i.rest...), false
 		return true, nil
 	})
 }
 
-// sort puts the batch into the order of the log.
-func (b *bulk) sort() {
-	b.order = slices.Grow(b.order[:0], len(b.batch))
-	for n := range b.batch {
-		x := &b.batch[n]
-		b.order = append(b.order, logPlace{lsn: x.lsn, segment: x.segment, ordinal: x.ordinal, at: uint32(n)}) //nolint:gosec // maxBatch
+// sort puts the chunk into the order of the log.
+func (b *chunkScan) sort() {
+	b.order = slices.Grow(b.order[:0], len(b.chunk))
+	for n := range b.chunk {
+		x := &b.chunk[n]
+		b.order = append(b.order, logAddress{lsn: x.lsn, segment: x.segment, ordinal: x.ordinal, at: uint32(n)}) //nolint:gosec // maxChunk
 	}
-	b.order, b.spare = sortPlaces(b.order, b.spare)
+	b.order, b.spare = sortAddresses(b.order, b.spare)
 }
 
-// point is that of an item of the batch.
-func (b *bulk) point(x *collected) []byte { return b.names[x.rest : x.rest+uint32(x.point)] }
+// point is that of an item of the chunk.
+func (b *chunkScan) point(x *collected) []byte { return b.names[x.rest : x.rest+uint32(x.point)] }
 
 // appendKey appends the key of an item's document.
-func (b *bulk) appendKey(dst []byte, x *collected) []byte {
+func (b *chunkScan) appendKey(dst []byte, x *collected) []byte {
 	dst = appendLogKey(dst, spaceLog, b.w.c.number, x.segment, x.lsn, x.ordinal)
 	return append(dst, b.point(x)...)
 }
@@ -203,8 +204,8 @@ func (b *bulk) appendKey(dst []byte, x *collected) []byte {
 // shown is how many bytes an item's document has as it is shown.
 func (x *collected) shown() int { return int(x.size) - len(tailLSN) - digitCount(x.lsn) }
 
-// visit shows an item of the batch.
-func (b *bulk) visit(x *collected, body []byte) (more bool, err error) {
+// visit shows an item of the chunk.
+func (b *chunkScan) visit(x *collected, body []byte) (more bool, err error) {
 	i := indexed{entry: x.entry, rest: b.names[x.rest:x.end], at: int(x.point)}
 	more, err = b.w.show(&i, body)
 	if b.w.stopped != nil {
@@ -213,9 +214,9 @@ func (b *bulk) visit(x *collected, body []byte) (more bool, err error) {
 	return more, err
 }
 
-// show shows what is wanted of the batch, in the order of the index; ended tells that the visitor has enough. It counts the documents
+// show shows what is wanted of the chunk, in the order of the index; ended tells that the visitor has enough. It counts the documents
 // up to the last one that was shown then, and otherwise all.
-func (b *bulk) show() (ended bool, err error) {
+func (b *chunkScan) show() (ended bool, err error) {
 	w := b.w
 	if w.r.AnyOrder {
 		return false, nil
@@ -223,16 +224,16 @@ func (b *bulk) show() (ended bool, err error) {
 	counted := 0
 	count := func(upTo int) {
 		for n := counted; n < upTo; n++ {
-			w.bytes += b.batch[n].shown()
+			w.bytes += b.chunk[n].shown()
 		}
 		w.items += upTo - counted
 		counted = upTo
 	}
-	b.judged += len(b.batch)
+	b.judged += len(b.chunk)
 	b.let += len(b.hits)
 	for _, h := range b.hits {
-		x, body := &b.batch[h.place], h.body
-		count(int(h.place) + 1)
+		x, body := &b.chunk[h.index], h.body
+		count(int(h.index) + 1)
 		if body == nil {
 			w.key = b.appendKey(w.key[:0], x)
 			if w.buf, err = w.c.fetchKey(w.v.snap, w.buf[:0], w.key); err != nil {
@@ -251,7 +252,7 @@ func (b *bulk) show() (ended bool, err error) {
 			return true, nil
 		}
 	}
-	count(len(b.batch))
+	count(len(b.chunk))
 	return false, nil
 }
 
@@ -260,7 +261,7 @@ var errStopped = errors.New("the visit was ended")
 
 // ItemFilter says which documents a visit shows.
 type ItemFilter struct {
-	// New makes a function that says of documents whether to show them. It is called once for every goroutine that the store reads a batch of
+	// New makes a function that says of documents whether to show them. It is called once for every goroutine that the store reads a chunk of
 	// documents with, and documents are judged in the order in which they were written, ahead of the visits. A judge has no more than one document
 	// at a time, valid during the call only, which it must not change. Its error is returned as it is.
 	New func() (judge func(body []byte) (bool, error))

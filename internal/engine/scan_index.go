@@ -23,11 +23,11 @@ type indexed struct {
 func (i *indexed) pointBytes() []byte { return i.rest[:i.at] }
 func (i *indexed) id() []byte         { return i.rest[i.at:] }
 
-// walkIndex visits the items of a scope in the order of (effective partition key, id), expired ones too,
+// scanIndex visits the items of a filter in the order of (effective partition key, id), expired ones too,
 // from the position from on (point and id; empty: from the start) until visit returns false or
-// an error, which is returned as it is. Unless stretches is nil, what lies outside of them is skipped at no cost; they are in order and
+// an error, which is returned as it is. Unless intervals is nil, what lies outside of them is skipped at no cost; they are in order and
 // apart, and bounded, and say what follows the container in index keys. No document is read.
-func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, stretches []stretch, from []byte, visit func(*indexed) (bool, error)) (err error) {
+func (c *Container) scanIndex(ctx context.Context, v *view, sc *keyFilter, intervals []interval, from []byte, visit func(*indexed) (bool, error)) (err error) {
 	lower, upper := c.indexBounds(sc)
 	base := lower[:containerKeySize:containerKeySize]
 	if first := append(base, from...); bytes.Compare(first, lower) > 0 {
@@ -45,12 +45,12 @@ func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, stretches
 			err = c.db.fault(cerr)
 		}
 	}()
-	w := indexWalk{ctx: ctx, c: c, sc: sc, it: it, visit: visit}
-	if stretches == nil {
+	w := indexScan{ctx: ctx, c: c, sc: sc, it: it, visit: visit}
+	if intervals == nil {
 		_, err = w.run(it.First(), upper)
 		return err
 	}
-	for n, s := range stretches {
+	for n, s := range intervals {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -68,11 +68,11 @@ func (c *Container) walkIndex(ctx context.Context, v *view, sc *scope, stretches
 	return nil
 }
 
-// indexWalk is a walk over the index.
-type indexWalk struct {
-	ctx   context.Context //nolint:containedctx // the walk lives within one call
+// indexScan is a scan of the index.
+type indexScan struct {
+	ctx   context.Context //nolint:containedctx // the scan lives within one call
 	c     *Container
-	sc    *scope
+	sc    *keyFilter
 	it    *pebble.Iterator
 	visit func(*indexed) (bool, error)
 	// i is what visit gets: it escapes, so there is one for all.
@@ -81,7 +81,7 @@ type indexWalk struct {
 }
 
 // run visits what is before upper; more is false when nothing behind it is to be visited.
-func (w *indexWalk) run(ok bool, upper []byte) (more bool, err error) {
+func (w *indexScan) run(ok bool, upper []byte) (more bool, err error) {
 	for ; ok; ok = w.it.Next() {
 		if w.visited++; w.visited%checkEvery == 0 && w.ctx.Err() != nil {
 			return false, w.ctx.Err()
@@ -109,9 +109,9 @@ func (w *indexWalk) run(ok bool, upper []byte) (more bool, err error) {
 	return true, nil
 }
 
-// indexBounds are the keys of the index between which a scope's items are. Not all that is there is in it,
-// unless the scope has a full key.
-func (c *Container) indexBounds(sc *scope) (lower, upper []byte) {
+// indexBounds are the keys of the index between which the items of a filter are. Not all that is there is in it,
+// unless the filter has a full key.
+func (c *Container) indexBounds(sc *keyFilter) (lower, upper []byte) {
 	base := appendContainerKey(nil, spaceIndex, c.number)
 	if sc.point == nil {
 		return append(bytes.Clone(base), sc.lower...), successor(base)
@@ -151,15 +151,15 @@ func WithID(key feed.PartitionKey, id string) ItemSet {
 	return ItemSet{Key: key, From: id, To: id + "\x00"}
 }
 
-// itemSets is a union of ItemSets, laid out for a walk over the index.
+// itemSets is a union of ItemSets, laid out for a scan of the index.
 type itemSets struct {
 	// points are those that have a key, as intervals of what follows the container in index keys; ids are those that have none, as
 	// intervals of ids. Both are in order and apart.
-	points, ids []stretch
+	points, ids []interval
 }
 
-// stretch is an interval lower <= x < upper; a nil upper is no bound.
-type stretch struct{ lower, upper []byte }
+// interval is an interval lower <= x < upper; a nil upper is no bound.
+type interval struct{ lower, upper []byte }
 
 // newItemSets lays out the sets; nil: the request has none, and isn't narrowed.
 func (c *Container) newItemSets(sets []ItemSet) (*itemSets, error) {
@@ -169,21 +169,21 @@ func (c *Container) newItemSets(sets []ItemSet) (*itemSets, error) {
 	u := &itemSets{}
 	for _, s := range sets {
 		if s.Key == nil {
-			u.ids = append(u.ids, stretchOf(nil, s))
+			u.ids = append(u.ids, intervalOf(nil, s))
 			continue
 		}
 		components, err := c.paths.fullKey(s.Key)
 		if err != nil {
 			return nil, err
 		}
-		u.points = append(u.points, stretchOf(c.hash.AppendPoint(nil, components), s))
+		u.points = append(u.points, intervalOf(c.hash.AppendPoint(nil, components), s))
 	}
 	u.points, u.ids = united(u.points), united(u.ids)
 	return u, nil
 }
 
-// stretchOf is where the ids of a set are behind a point.
-func stretchOf(point []byte, s ItemSet) (p stretch) {
+// intervalOf is where the ids of a set are behind a point.
+func intervalOf(point []byte, s ItemSet) (p interval) {
 	p.lower = append(bytes.Clone(point), s.From...)
 	switch {
 	case s.To != "":
@@ -195,8 +195,8 @@ func stretchOf(point []byte, s ItemSet) (p stretch) {
 }
 
 // united sorts intervals and joins those that overlap; empty ones are left out.
-func united(all []stretch) []stretch {
-	slices.SortFunc(all, func(a, b stretch) int { return bytes.Compare(a.lower, b.lower) })
+func united(all []interval) []interval {
+	slices.SortFunc(all, func(a, b interval) int { return bytes.Compare(a.lower, b.lower) })
 	out := all[:0]
 	for _, s := range all {
 		if s.upper != nil && bytes.Compare(s.lower, s.upper) >= 0 {
@@ -213,13 +213,13 @@ func united(all []stretch) []stretch {
 	return out
 }
 
-// stretches are the only places in the index that have to be looked at; nil: all may have to be.
-func (u *itemSets) stretches() []stretch {
+// intervals are the only places in the index that have to be looked at; nil: all may have to be.
+func (u *itemSets) intervals() []interval {
 	if u == nil || len(u.ids) > 0 {
 		return nil
 	}
 	if u.points == nil {
-		return []stretch{}
+		return []interval{}
 	}
 	return u.points
 }
@@ -230,7 +230,7 @@ func (u *itemSets) hold(i *indexed) bool {
 }
 
 // within says whether x is in one of the intervals.
-func within(stretches []stretch, x []byte) bool {
-	n := sort.Search(len(stretches), func(n int) bool { return bytes.Compare(stretches[n].lower, x) > 0 })
-	return n > 0 && (stretches[n-1].upper == nil || bytes.Compare(x, stretches[n-1].upper) < 0)
+func within(intervals []interval, x []byte) bool {
+	n := sort.Search(len(intervals), func(n int) bool { return bytes.Compare(intervals[n].lower, x) > 0 })
+	return n > 0 && (intervals[n-1].upper == nil || bytes.Compare(x, intervals[n-1].upper) < 0)
 }

@@ -45,12 +45,12 @@ func TestSetsWithKeysLeaveTheRestOfTheIndexAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sc, err := c.newScope(feed.Range{}, nil)
+		sc, err := c.newKeyFilter(feed.Range{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		err = c.walkIndex(t.Context(), v, &sc, sets.stretches(), nil, func(i *indexed) (bool, error) {
+		err = c.scanIndex(t.Context(), v, &sc, sets.intervals(), nil, func(i *indexed) (bool, error) {
 			body, err := c.fetch(v.snap, nil, i.entry, i.pointBytes())
 			if err != nil {
 				return false, err

@@ -141,7 +141,7 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	if r.MaxTime <= 0 {
 		r.MaxTime = maxItemsTime
 	}
-	sc, err := c.newScope(r.Range, r.Key)
+	sc, err := c.newKeyFilter(r.Range, r.Key)
 	if err != nil {
 		return ItemsPage{}, err
 	}
@@ -168,15 +168,15 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	if r.Partition != "" {
 		sc.narrow(s.meta.partitions[first])
 	}
-	w := itemsWalk{
+	w := itemScan{
 		c: c, v: v, r: r, visit: visit, prefix: []byte(r.IDPrefix), sets: sets,
 		ttl: int32(s.meta.props.DefaultTTL), now: c.db.clock.seconds(), start: time.Now(),
 	}
 	w.item.c = c
 	if visit != nil && !r.IndexOnly && (r.AnyOrder || r.Filter != nil) {
-		err = w.visitInBulk(ctx, &sc, after)
+		err = w.visitInChunks(ctx, &sc, after)
 	} else {
-		err = c.walkIndex(ctx, v, &sc, sets.stretches(), firstFrom(after, r.Again), w.look)
+		err = c.scanIndex(ctx, v, &sc, sets.intervals(), firstFrom(after, r.Again), w.look)
 	}
 	w.page.Charge = pageCharge(w.bytes)
 	if !r.IndexOnly {
@@ -194,8 +194,8 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	return w.page, nil
 }
 
-// itemsWalk makes one page of items.
-type itemsWalk struct {
+// itemScan makes one page of items.
+type itemScan struct {
 	c      *Container
 	v      *view
 	r      ItemsRequest
@@ -221,7 +221,7 @@ type itemsWalk struct {
 }
 
 // look takes one item into the page, unless it isn't asked for; more is false when the page is full.
-func (w *itemsWalk) look(i *indexed) (more bool, err error) {
+func (w *itemScan) look(i *indexed) (more bool, err error) {
 	if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
 		return w.end()
 	}
@@ -242,18 +242,18 @@ func (w *itemsWalk) look(i *indexed) (more bool, err error) {
 }
 
 // asked says whether an item is asked for.
-func (w *itemsWalk) asked(i *indexed) bool {
+func (w *itemScan) asked(i *indexed) bool {
 	return bytes.HasPrefix(i.id(), w.prefix) && w.sets.hold(i) && !expired(i.ts, w.ttl, i.ttl, w.now)
 }
 
 // end ends the page behind the last entry looked at.
-func (w *itemsWalk) end() (more bool, err error) {
+func (w *itemScan) end() (more bool, err error) {
 	w.page.Continuation = encodePosition(w.last)
 	return false, nil
 }
 
 // take reads an item's document, for the page or the visit.
-func (w *itemsWalk) take(i *indexed) (more bool, err error) {
+func (w *itemScan) take(i *indexed) (more bool, err error) {
 	if w.r.IndexOnly && w.visit != nil {
 		w.bytes += len(i.key) + entrySize
 		return w.show(i, nil)
@@ -286,7 +286,7 @@ func (w *itemsWalk) take(i *indexed) (more bool, err error) {
 }
 
 // show lets visit see an item.
-func (w *itemsWalk) show(i *indexed, body []byte) (more bool, err error) {
+func (w *itemScan) show(i *indexed, body []byte) (more bool, err error) {
 	w.item.Body, w.item.ID, w.item.LSN = body, i.id(), i.lsn
 	w.item.stamp, w.item.position = i.stamp, i.rest
 	more, w.stopped = w.visit(&w.item)

@@ -8,30 +8,30 @@ import (
 
 // Many places are sorted by digits, and few by comparing: both ways have one order, whatever digits differ.
 func TestPlacesAreSortedAsTheLogIs(t *testing.T) {
-	var spare []logPlace
+	var spare []logAddress
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a repeatable test
-		n := []int{0, 1, fewPlaces, fewPlaces + 1, 3000}[r.IntN(5)]
+		n := []int{0, 1, fewAddresses, fewAddresses + 1, 3000}[r.IntN(5)]
 		most := []int64{1, 100, 1 << 11, 1 << 40, maxLSN}[r.IntN(5)]
 		segments, ordinals := []int{1, 3, 1 << 30}[r.IntN(3)], []int{1, 5, 1 << 16}[r.IntN(3)]
-		places := make([]logPlace, n)
-		for i := range places {
-			places[i] = logPlace{
+		indexes := make([]logAddress, n)
+		for i := range indexes {
+			indexes[i] = logAddress{
 				lsn: 1 + r.Int64N(most), at: uint32(i), //nolint:gosec // small
 				segment: uint32(r.IntN(segments)), ordinal: uint16(r.IntN(ordinals)), //nolint:gosec // in range
 			}
 		}
-		want := slices.Clone(places)
-		slices.SortStableFunc(want, func(p, q logPlace) int { return p.compare(&q) })
-		var got []logPlace
-		got, spare = sortPlaces(places, spare)
-		if n <= fewPlaces { // equal ones are in any order
+		want := slices.Clone(indexes)
+		slices.SortStableFunc(want, func(p, q logAddress) int { return p.compare(&q) })
+		var got []logAddress
+		got, spare = sortAddresses(indexes, spare)
+		if n <= fewAddresses { // equal ones are in any order
 			for i := range got {
 				got[i].at, want[i].at = 0, 0
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("seed %d: %d places are out of order", seed, n)
+			t.Fatalf("seed %d: %d addresses are out of order", seed, n)
 		}
 	}
 }

@@ -14,24 +14,24 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The documents of a batch are read and judged by several goroutines when they are many: each takes a stretch of the log. What a
+// The documents of a chunk are read and judged by several goroutines when they are many: each takes a interval of the log. What a
 // filter costs is more than the reading, and a scan has nothing to wait for.
 
 const (
 	// fewDocuments is up to how many an iterator over the log isn't worth its making.
 	fewDocuments = 8
-	// perReader is from how many documents on a goroutine is worth its making, and maxReaders how many a batch has.
+	// perReader is from how many documents on a goroutine is worth its making, and maxReaders how many a chunk has.
 	perReader  = 2048
 	maxReaders = 4
 	// fewSteps is up to how many entries of the log are passed one by one: a search costs as much.
 	fewSteps = 6
 )
 
-// bulkReader reads a stretch of a batch in the order of the log.
-type bulkReader struct {
-	b     *bulk
+// chunkReader reads a interval of a chunk in the order of the log.
+type chunkReader struct {
+	b     *chunkScan
 	judge func(body []byte) (bool, error)
-	order []logPlace
+	order []logAddress
 	// room is how many bytes of documents are kept at most; kept and hits are what is wanted.
 	room int
 	kept []byte
@@ -47,21 +47,21 @@ type bulkReader struct {
 }
 
 // reset lets go of what isn't memory to be used again.
-func (r *bulkReader) reset() {
+func (r *chunkReader) reset() {
 	clear(r.hits)
-	*r = bulkReader{kept: r.kept[:0], hits: r.hits[:0], key: r.key, buf: r.buf}
+	*r = chunkReader{kept: r.kept[:0], hits: r.hits[:0], key: r.key, buf: r.buf}
 }
 
-// read reads the documents of the batch, and shows them if any order will do.
-func (b *bulk) read(ctx context.Context) error {
+// read reads the documents of the chunk, and shows them if any order will do.
+func (b *chunkScan) read(ctx context.Context) error {
 	b.hits = b.hits[:0]
 	n := 1
 	if !b.w.r.AnyOrder {
-		n = max(1, min(len(b.batch)/perReader, maxReaders, runtime.GOMAXPROCS(0)))
+		n = max(1, min(len(b.chunk)/perReader, maxReaders, runtime.GOMAXPROCS(0)))
 	}
 	b.prepare(n)
 	switch {
-	case len(b.batch) <= fewDocuments:
+	case len(b.chunk) <= fewDocuments:
 		b.readers[0].readFew()
 	case n == 1:
 		b.sort()
@@ -78,14 +78,14 @@ func (b *bulk) read(ctx context.Context) error {
 		}
 		b.hits = append(b.hits, r.hits...)
 	}
-	slices.SortFunc(b.hits, func(x, y hit) int { return int(x.place) - int(y.place) })
+	slices.SortFunc(b.hits, func(x, y hit) int { return int(x.index) - int(y.index) })
 	return nil
 }
 
 // prepare makes n readers ready.
-func (b *bulk) prepare(n int) {
+func (b *chunkScan) prepare(n int) {
 	for len(b.readers) < n {
-		b.readers = append(b.readers, &bulkReader{})
+		b.readers = append(b.readers, &chunkReader{})
 	}
 	for _, r := range b.readers {
 		judge := r.judge
@@ -102,8 +102,8 @@ func (b *bulk) prepare(n int) {
 	}
 }
 
-// readTogether has n goroutines read the batch.
-func (b *bulk) readTogether(ctx context.Context, n int) {
+// readTogether has n goroutines read the chunk.
+func (b *chunkScan) readTogether(ctx context.Context, n int) {
 	var readers sync.WaitGroup
 	for i, r := range b.readers[:n] {
 		r.order = b.order[i*len(b.order)/n : (i+1)*len(b.order)/n]
@@ -125,11 +125,11 @@ func (b *bulk) readTogether(ctx context.Context, n int) {
 	}
 }
 
-// readFew reads the documents of a small batch.
-func (r *bulkReader) readFew() {
+// readFew reads the documents of a small chunk.
+func (r *chunkReader) readFew() {
 	c := r.b.w.c
-	for n := range r.b.batch {
-		r.key = r.b.appendKey(r.key[:0], &r.b.batch[n])
+	for n := range r.b.chunk {
+		r.key = r.b.appendKey(r.key[:0], &r.b.chunk[n])
 		if r.buf, r.err = c.fetchKey(r.b.w.v.snap, r.buf[:0], r.key); r.err != nil {
 			return
 		}
@@ -139,8 +139,8 @@ func (r *bulkReader) readFew() {
 	}
 }
 
-// readLog reads the reader's stretch.
-func (r *bulkReader) readLog(ctx context.Context) {
+// readLog reads the reader's interval.
+func (r *chunkReader) readLog(ctx context.Context) {
 	c := r.b.w.c
 	prefix := appendContainerKey(nil, spaceLog, c.number)
 	it, err := r.b.w.v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
@@ -153,7 +153,7 @@ func (r *bulkReader) readLog(ctx context.Context) {
 			r.err = c.db.fault(err)
 		}
 	}()
-	var from *logPlace // where the iterator stands
+	var from *logAddress // where the iterator stands
 	for n := range r.order {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			r.err = ctx.Err()
@@ -181,7 +181,7 @@ func (r *bulkReader) readLog(ctx context.Context) {
 }
 
 // reach moves an iterator from one item's entry of the log, if it stands on any, to that of another.
-func (r *bulkReader) reach(it *pebble.Iterator, from, to *logPlace) bool {
+func (r *chunkReader) reach(it *pebble.Iterator, from, to *logAddress) bool {
 	if from != nil && from.segment == to.segment {
 		// A transaction takes one LSN, so that there are hardly more entries between them. There may be fewer: LSNs whose items were
 		// written again since are in the log no more, and others are in other partitions.
@@ -214,13 +214,13 @@ func (r *bulkReader) reach(it *pebble.Iterator, from, to *logPlace) bool {
 }
 
 // search moves an iterator to an item's entry.
-func (r *bulkReader) search(it *pebble.Iterator, to *logPlace) bool {
-	r.key = r.b.appendKey(r.key[:0], &r.b.batch[to.at])
+func (r *chunkReader) search(it *pebble.Iterator, to *logAddress) bool {
+	r.key = r.b.appendKey(r.key[:0], &r.b.chunk[to.at])
 	return it.SeekGE(r.key) && bytes.Equal(it.Key(), r.key)
 }
 
 // take shows a document, or asks whether it is to be shown in its turn.
-func (r *bulkReader) take(at uint32, stored []byte) (err error) {
+func (r *chunkReader) take(at uint32, stored []byte) (err error) {
 	w := r.b.w
 	body, whole := stored, w.r.AnyOrder || !w.r.Filter.AsStored
 	if whole {
@@ -232,7 +232,7 @@ func (r *bulkReader) take(at uint32, stored []byte) (err error) {
 	if w.r.AnyOrder {
 		w.items++
 		w.bytes += len(body)
-		more, err := r.b.visit(&r.b.batch[at], body)
+		more, err := r.b.visit(&r.b.chunk[at], body)
 		if err == nil && !more {
 			err = errStopped
 		}
@@ -242,7 +242,7 @@ func (r *bulkReader) take(at uint32, stored []byte) (err error) {
 	if wanted, r.refused = r.judge(body); !wanted || r.refused != nil {
 		return r.refused
 	}
-	h := hit{place: at}
+	h := hit{index: at}
 	if from := len(r.kept); from+len(body) <= r.room {
 		if whole {
 			r.kept = append(r.kept, body...)
@@ -255,76 +255,76 @@ func (r *bulkReader) take(at uint32, stored []byte) (err error) {
 	return nil
 }
 
-// The order of the log. Comparing the entries of a batch with each other took a tenth of a scan, so large batches are sorted by their
+// The order of the log. Comparing the entries of a chunk with each other took a tenth of a scan, so large chunks are sorted by their
 // digits: an LSN has few that differ within a container.
 
 const (
-	// digitBits is the size of a digit, and fewPlaces how many places are sorted by comparing them.
-	digitBits = 11
-	fewPlaces = 512
+	// digitBits is the size of a digit, and fewAddresses how many addresses are sorted by comparing them.
+	digitBits    = 11
+	fewAddresses = 512
 )
 
-// logPlace is where the document of an item of a batch is in the log.
-type logPlace struct {
+// logAddress is where the document of an item of a chunk is in the log.
+type logAddress struct {
 	lsn     int64
 	segment uint32
 	ordinal uint16
-	at      uint32 // in the batch
+	at      uint32 // in the chunk
 }
 
-// compare orders places as they are in the log.
-func (p *logPlace) compare(q *logPlace) int {
+// compare orders addresses as they are in the log.
+func (p *logAddress) compare(q *logAddress) int {
 	return cmp.Or(cmp.Compare(p.segment, q.segment), cmp.Compare(p.lsn, q.lsn), cmp.Compare(p.ordinal, q.ordinal))
 }
 
-// compareKey compares a place with a key of the container's log, by all that is before the point: no two entries share it.
-func (p *logPlace) compareKey(key []byte) int {
+// compareKey compares an address with a key of the container's log, by all that is before the point: no two entries share it.
+func (p *logAddress) compareKey(key []byte) int {
 	if len(key) < logKeySize {
 		return 1
 	}
-	k := logPlace{lsn: logLSN(key), segment: binary.BigEndian.Uint32(key[containerKeySize:]), ordinal: logOrdinal(key)}
+	k := logAddress{lsn: logLSN(key), segment: binary.BigEndian.Uint32(key[containerKeySize:]), ordinal: logOrdinal(key)}
 	return p.compare(&k)
 }
 
-// sortPlaces puts places into the order of the log. It returns them, and memory for the next time: spare's, or theirs.
-func sortPlaces(places, spare []logPlace) (sorted, rest []logPlace) {
-	if len(places) <= fewPlaces {
-		slices.SortFunc(places, func(p, q logPlace) int { return p.compare(&q) })
-		return places, spare
+// sortAddresses puts addresses into the order of the log. It returns them, and memory for the next time: spare's, or theirs.
+func sortAddresses(indexes, spare []logAddress) (sorted, rest []logAddress) {
+	if len(indexes) <= fewAddresses {
+		slices.SortFunc(indexes, func(p, q logAddress) int { return p.compare(&q) })
+		return indexes, spare
 	}
-	spare = slices.Grow(spare[:0], len(places))[:len(places)]
+	spare = slices.Grow(spare[:0], len(indexes))[:len(indexes)]
 	var lsns int64
 	var segments, ordinals uint64 // the bits in which any two differ
-	for i := range places {
-		p := &places[i]
-		lsns |= p.lsn ^ places[0].lsn
-		segments |= uint64(p.segment ^ places[0].segment)
-		ordinals |= uint64(p.ordinal ^ places[0].ordinal)
+	for i := range indexes {
+		p := &indexes[i]
+		lsns |= p.lsn ^ indexes[0].lsn
+		segments |= uint64(p.segment ^ indexes[0].segment)
+		ordinals |= uint64(p.ordinal ^ indexes[0].ordinal)
 	}
 	// From the last digit to the first, each time keeping the order that there is.
-	by := func(differ uint64, number func(*logPlace) uint64) {
+	by := func(differ uint64, number func(*logAddress) uint64) {
 		for shift := 0; differ>>shift != 0; shift += digitBits {
 			if differ>>shift&(1<<digitBits-1) == 0 {
 				continue
 			}
 			var ends [1 << digitBits]int
-			for i := range places {
-				ends[number(&places[i])>>shift&(1<<digitBits-1)]++
+			for i := range indexes {
+				ends[number(&indexes[i])>>shift&(1<<digitBits-1)]++
 			}
 			sum := 0
 			for d := range ends {
 				sum, ends[d] = sum+ends[d], sum
 			}
-			for i := range places {
-				d := number(&places[i]) >> shift & (1<<digitBits - 1)
-				spare[ends[d]] = places[i]
+			for i := range indexes {
+				d := number(&indexes[i]) >> shift & (1<<digitBits - 1)
+				spare[ends[d]] = indexes[i]
 				ends[d]++
 			}
-			places, spare = spare, places
+			indexes, spare = spare, indexes
 		}
 	}
-	by(ordinals, func(p *logPlace) uint64 { return uint64(p.ordinal) })
-	by(uint64(lsns), func(p *logPlace) uint64 { return uint64(p.lsn) }) //nolint:gosec // LSNs are positive
-	by(segments, func(p *logPlace) uint64 { return uint64(p.segment) })
-	return places, spare
+	by(ordinals, func(p *logAddress) uint64 { return uint64(p.ordinal) })
+	by(uint64(lsns), func(p *logAddress) uint64 { return uint64(p.lsn) }) //nolint:gosec // LSNs are positive
+	by(segments, func(p *logAddress) uint64 { return uint64(p.segment) })
+	return indexes, spare
 }

@@ -120,7 +120,7 @@ func TestLargeScansLoseAndRepeatNothingWherePagesEndInABatch(t *testing.T) {
 func TestScansJudgeNotMuchMoreThanIsEnough(t *testing.T) {
 	c := scannable(t, 10_000)
 	for _, test := range []struct{ enough, one, most int }{
-		{10, 2, firstBatch},
+		{10, 2, firstChunk},
 		{100, 2, 2 * 200},
 		{100, 20, 2 * 2000},
 		{1 << 20, 2, 10_000},

@@ -11,14 +11,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// recent knows what was written lately, and so may be in a memtable only: such an item's index entry is answered from here. One that
-// isn't here is looked up in the files alone, whose filters tell at once of most that aren't there. A memtable has no filter, and a
-// search in one costs as much as all else that the sequencer does for a write. Only the sequencer touches it.
+// indexCache holds the index entries of recent writes, which may be in a memtable only.
+// Without it, every write would search the memtables, which have no filters; that costs as
+// much as the rest of the sequencer's work. Entries that are not cached are read from the
+// files, whose filters exclude most missing keys. Only the sequencer uses the cache.
 //
-// It relies on one property of Pebble: what is on disk at any moment, memtables aside, is all that was applied up to some batch and
-// nothing behind it. The counters of a partition with their LSN, which each group writes, tell how far that goes: where the files
-// show an LSN, they show the whole group that wrote it and all groups before.
-type recent struct {
+// The cache relies on one property of Pebble: at any moment the files hold all batches up to
+// some batch, and none after it. Each group writes the counters of its partitions, with their
+// LSN. Files that show an LSN hold the whole group that wrote it, and all groups before.
+type indexCache struct {
 	seed maphash.Seed
 	// generations are in the order of the writes, oldest first; the last one is being filled. What was
 	// written before the first is in the files.
@@ -42,14 +43,14 @@ type generation struct {
 	mark mark
 }
 
-// whereabouts is where the last write of an item is to be looked for.
-type whereabouts int
+// cacheState is the place where the last write of an item is stored.
+type cacheState int
 
 const (
-	inFiles whereabouts = iota
-	// inRecent says that recent itself knows the entry.
-	inRecent
-	// anywhere says that it may be in a memtable, and in the files.
+	inFiles cacheState = iota
+	// inCache: the cache has the entry.
+	inCache
+	// anywhere: it may be in a memtable or in the files.
 	anywhere
 )
 
@@ -70,9 +71,9 @@ const (
 	maxGenerations = 16
 )
 
-// newRecent begins with a store that was just opened: with nothing, if all that it holds is in files.
-func newRecent(db *DB) recent {
-	r := recent{seed: maphash.MakeSeed(), keys: generationKeys, most: maxGenerations, mask: math.MaxUint32}
+// newIndexCache begins with a store that was just opened: with nothing, if all that it holds is in files.
+func newIndexCache(db *DB) indexCache {
+	r := indexCache{seed: maphash.MakeSeed(), keys: generationKeys, most: maxGenerations, mask: math.MaxUint32}
 	if settled, err := allInFiles(db.pebble); err != nil || !settled {
 		r.generations = []*generation{{any: true}} // an error comes again with the first write
 	}
@@ -108,14 +109,14 @@ func allInFiles(p *engine) (settled bool, err error) {
 }
 
 // find looks for the entry that the last write of an item has left; ok is false when that was a delete. Both are of use only where
-// the answer is inRecent.
-func (r *recent) find(key []byte) (e entry, ok bool, where whereabouts, err error) {
+// the answer is inCache.
+func (r *indexCache) find(key []byte) (e entry, ok bool, where cacheState, err error) {
 	h := uint32(maphash.Bytes(r.seed, key)) & r.mask
 	for i := len(r.generations) - 1; i >= 0; i-- {
 		value, taken := r.generations[i].find(h, key)
 		if value != nil {
 			e, err = decodeEntry(value)
-			return e, e.lsn != 0, inRecent, err
+			return e, e.lsn != 0, inCache, err
 		}
 		if taken {
 			return e, false, anywhere, nil
@@ -154,7 +155,7 @@ func (g *generation) put(h uint32, key string, e *entry) {
 }
 
 // add notes what a group has written; m is of the same group.
-func (r *recent) add(written map[string]version, m mark) {
+func (r *indexCache) add(written map[string]version, m mark) {
 	if len(written) == 0 {
 		return
 	}
@@ -171,7 +172,7 @@ func (r *recent) add(written map[string]version, m mark) {
 }
 
 // last is the generation to fill.
-func (r *recent) last() *generation {
+func (r *indexCache) last() *generation {
 	if len(r.generations) > r.most {
 		r.generations = []*generation{{any: true}} // in an array of its own, which keeps nothing of what is forgotten
 	}
@@ -186,7 +187,7 @@ func (r *recent) last() *generation {
 }
 
 // trim forgets the oldest generation if all of it is in the files, which it shows; the next group looks at the next one.
-func (r *recent) trim(files *pebble.Iterator) error {
+func (r *indexCache) trim(files *pebble.Iterator) error {
 	if len(r.generations) < 2 {
 		return nil
 	}

@@ -21,7 +21,7 @@ type recentStore struct {
 	db   *DB
 	c    *Container
 	want map[string]bool
-	// judged counts the writes by what they were judged by: indexed by inFiles, inRecent, anywhere.
+	// judged counts the writes by what they were judged by: indexed by inFiles, inCache, anywhere.
 	judged [3]int
 	// mask is for hashes.
 	mask uint32
@@ -41,7 +41,7 @@ func (s *recentStore) open() {
 	}
 	if err == nil {
 		err = db.do(func(g *group) error {
-			g.recent.keys, g.recent.most, g.recent.mask = 3, 6, s.mask
+			g.cache.keys, g.cache.most, g.cache.mask = 3, 6, s.mask
 			return nil
 		})
 	}
@@ -61,9 +61,9 @@ func (s *recentStore) write() {
 			s.t.Fatal(err)
 		}
 		key, _ := appendIndexKey(nil, s.c.number, s.c.hash, doc.components(), id)
-		_, _, where, err := g.recent.find(key)
+		_, _, where, err := g.cache.find(key)
 		s.judged[where]++
-		if r := &g.recent; slices.ContainsFunc(r.generations[len(r.generations):cap(r.generations)], func(old *generation) bool { return old != nil }) {
+		if r := &g.cache; slices.ContainsFunc(r.generations[len(r.generations):cap(r.generations)], func(old *generation) bool { return old != nil }) {
 			s.t.Error("the memory of what is forgotten is kept")
 		}
 		return err

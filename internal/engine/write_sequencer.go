@@ -218,9 +218,9 @@ type group struct {
 	// index looks up what the groups before this one left in the database, and files what they left in its files, memtables
 	// aside; nil until the first look.
 	index, files *pebble.Iterator
-	// recent knows the items written lately, and which of the two to ask for the others; mark is how it will know the group again.
-	recent recent
-	mark   mark
+	// cache has the entries of recent writes. mark identifies the group in it.
+	cache indexCache
+	mark  mark
 	// read is how many bytes of documents the transactions of the group have read.
 	read int
 	// ts is the store's clock when the group began: the _ts of all its writes.
@@ -228,8 +228,8 @@ type group struct {
 	// written has the items that the group wrote, by index key: they are not in
 	// the database yet.
 	written map[string]version
-	// dirty are the ledgers that the group wrote to.
-	dirty []*ledger
+	// dirty are the writeStates that the group wrote to.
+	dirty []*writeState
 	// effects are what the transaction at hand is going to do.
 	effects []effect
 	// scratch is for a key, and images for the previous images of the transaction at hand.
@@ -250,7 +250,7 @@ type group struct {
 }
 
 func newGroup(db *DB) *group {
-	return &group{db: db, written: map[string]version{}, recent: newRecent(db)}
+	return &group{db: db, written: map[string]version{}, cache: newIndexCache(db)}
 }
 
 func (g *group) begin() {
@@ -311,7 +311,7 @@ func (g *group) commit() error {
 	for _, s := range g.retired {
 		s.retire()
 	}
-	g.recent.add(g.written, g.mark)
+	g.cache.add(g.written, g.mark)
 	return nil
 }
 
@@ -336,9 +336,9 @@ func (g *group) lookup(key []byte) (e entry, ok bool, err error) {
 		return e, false, err
 	}
 	it := g.files
-	e, ok, where, err := g.recent.find(key)
+	e, ok, where, err := g.cache.find(key)
 	switch where {
-	case inRecent:
+	case inCache:
 		return e, ok, err
 	case inFiles:
 	case anywhere:
@@ -368,7 +368,7 @@ func (g *group) openFiles() (err error) {
 	if err != nil {
 		return err
 	}
-	return g.recent.trim(g.files)
+	return g.cache.trim(g.files)
 }
 
 // closeIndex ends the lookups of the group: the iterators keep old files and
@@ -390,14 +390,14 @@ func (g *group) view(snap *pebble.Snapshot) *view {
 	if g.catalog != nil {
 		v.catalog = g.catalog
 	}
-	v.states = make([]*state, len(db.ledgers))
+	v.states = make([]*state, len(db.writeStates))
 	copy(v.states, db.current.states)
 	for _, l := range g.dirty {
-		if db.ledgers[l.c.slot] == l {
+		if db.writeStates[l.c.slot] == l {
 			v.states[l.c.slot] = l.state()
 		}
 	}
-	for i, l := range db.ledgers {
+	for i, l := range db.writeStates {
 		if l == nil {
 			v.states[i] = nil
 		}

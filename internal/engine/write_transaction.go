@@ -61,7 +61,7 @@ type effect struct {
 // transaction is the state of one while its operations are judged.
 type transaction struct {
 	*group
-	l    *ledger
+	l    *writeState
 	lsn  int64
 	docs uint32
 	// made is how many bytes the transaction's changes have made and its reads have read so far.
@@ -69,7 +69,7 @@ type transaction struct {
 }
 
 // transaction begins one on a container.
-func (g *group) transaction(l *ledger) *transaction {
+func (g *group) transaction(l *writeState) *transaction {
 	g.effects, g.images, g.undo = g.effects[:0], g.images[:0], g.undo[:0]
 	return &transaction{group: g, l: l, lsn: l.lsn + 1, docs: l.docs}
 }
@@ -77,12 +77,12 @@ func (g *group) transaction(l *ledger) *transaction {
 // transact judges all operations of a transaction, each by what the earlier
 // ones did, and then carries out all their effects or none.
 func (g *group) transact(r *request) error {
-	l := g.db.ledger(r.c)
+	l := g.db.writeState(r.c)
 	if l == nil {
 		return notFound("container %s", r.c.name)
 	}
-	place := l.meta.find(l.c.hash.EPK(r.ops[0].point))
-	r.partition, r.end = l.meta.partitions[place].id, l.ends[place] // also with an error
+	index := l.meta.find(l.c.hash.EPK(r.ops[0].point))
+	r.partition, r.end = l.meta.partitions[index].id, l.ends[index] // also with an error
 	t := g.transaction(l)
 	for i := range r.ops {
 		if err := t.judge(&r.ops[i]); err != nil {
@@ -93,8 +93,8 @@ func (g *group) transact(r *request) error {
 			return err
 		}
 	}
-	t.perform(place)
-	r.lsn, r.end = l.lsn, l.ends[place]
+	t.perform(index)
+	r.lsn, r.end = l.lsn, l.ends[index]
 	return nil
 }
 
@@ -243,7 +243,7 @@ func (t *transaction) find(key []byte) (version, error) {
 }
 
 // version is the item's version that the effect leaves.
-func (e *effect) version(l *ledger, segment uint32) version {
+func (e *effect) version(l *writeState, segment uint32) version {
 	if e.remove {
 		return version{}
 	}
@@ -320,13 +320,13 @@ func runChange(f func([]byte) ([]byte, error), old []byte) (body []byte, err err
 	return f(old)
 }
 
-// perform writes the effects to the batch; place is the partition's. What
+// perform writes the effects to the batch; index is the partition's. What
 // fails there fails the group, since half a transaction may be in it.
-func (t *transaction) perform(place int) {
+func (t *transaction) perform(index int) {
 	if len(t.effects) == 0 {
 		return
 	}
-	segment := t.l.meta.partitions[place].number
+	segment := t.l.meta.partitions[index].number
 	versions := t.l.meta.props.Retention > 0
 	for i := range t.effects {
 		e := &t.effects[i]
@@ -334,10 +334,10 @@ func (t *transaction) perform(place int) {
 			t.broken = errors.Join(t.broken, t.putVersion(e, segment))
 		}
 		t.broken = errors.Join(t.broken, t.put(e, segment))
-		t.l.grown[place].add(e.growth(t.l))
+		t.l.grown[index].add(e.growth(t.l))
 	}
 	t.l.docs = t.docs
-	t.l.touch(t.group, place, t.lsn)
+	t.l.touch(t.group, index, t.lsn)
 }
 
 // put writes an effect to log and index.
@@ -367,7 +367,7 @@ func (t *transaction) put(e *effect, segment uint32) error {
 	copy(d.Key[logKeySize:], e.op.point)
 	putLogHeader(d.Value, e.stamp.ts, e.ttl)
 	c.tail.appendStored(d.Value[:logHeaderSize], e.body, e.stamp)
-	t.db.busy.note(d.Key, len(d.Value))
+	t.db.sstPartitions.note(d.Key, len(d.Value))
 	if err := d.Finish(); err != nil {
 		return err
 	}
@@ -384,9 +384,9 @@ func (t *transaction) segmentOf(v version, segment uint32) uint32 {
 	return v.segment
 }
 
-// ledger is the sequencer's own knowledge of a container: what the next write
-// needs. Only the sequencer touches it.
-type ledger struct {
+// writeState is the sequencer's state of a container, for the next write. Only the sequencer
+// uses it.
+type writeState struct {
 	c    *Container
 	meta *meta
 	// lsn and docs are the last LSN and document number given in the container.
@@ -396,25 +396,25 @@ type ledger struct {
 	ends  []int64
 	grown []growth
 	// touched are the partitions written to since the last flush; changed tells that
-	// meta was. Both are of the group at hand; isDirty tells that the group lists the ledger.
+	// meta was. Both are of the group at hand; isDirty reports that the group lists the state.
 	touched []int
 	changed bool
 	isDirty bool
 }
 
-// touch notes that a partition, by its place in meta, has a new last LSN.
-func (l *ledger) touch(g *group, place int, lsn int64) {
+// touch notes that a partition, by its index in meta, has a new last LSN.
+func (l *writeState) touch(g *group, index int, lsn int64) {
 	l.lsn = lsn
-	l.ends[place] = lsn
-	g.mark = mark{container: l.c.number, partition: l.meta.partitions[place].number, lsn: lsn}
-	if !slices.Contains(l.touched, place) {
-		l.touched = append(l.touched, place)
+	l.ends[index] = lsn
+	g.mark = mark{container: l.c.number, partition: l.meta.partitions[index].number, lsn: lsn}
+	if !slices.Contains(l.touched, index) {
+		l.touched = append(l.touched, index)
 	}
 	l.mark(g)
 }
 
 // replace puts m in the place of l's meta; all partitions of m are written anew.
-func (l *ledger) replace(g *group, m *meta, ends []int64) {
+func (l *writeState) replace(g *group, m *meta, ends []int64) {
 	l.grown = l.carry(m)
 	l.meta, l.ends, l.changed = m, ends, true
 	l.touched = l.touched[:0]
@@ -424,23 +424,23 @@ func (l *ledger) replace(g *group, m *meta, ends []int64) {
 	l.mark(g)
 }
 
-func (l *ledger) mark(g *group) {
+func (l *writeState) mark(g *group) {
 	if !l.isDirty {
 		l.isDirty = true
 		g.dirty = append(g.dirty, l)
 	}
 }
 
-// flush writes what the group changed of the ledger, unless the group deleted
+// flush writes what the group changed of the writeState, unless the group deleted
 // the container.
-func (l *ledger) flush(g *group) error {
+func (l *writeState) flush(g *group) error {
 	l.isDirty = false
-	if g.db.ledgers[l.c.slot] != l {
+	if g.db.writeStates[l.c.slot] != l {
 		return nil
 	}
-	for _, place := range l.touched {
-		p := l.meta.partitions[place]
-		value := counters{lsn: l.ends[place], docs: l.docs, ts: g.ts}.encode()
+	for _, index := range l.touched {
+		p := l.meta.partitions[index]
+		value := counters{lsn: l.ends[index], docs: l.docs, ts: g.ts}.encode()
 		if err := g.batch.Set(partitionKeyOf(l.c.number, p.number), value[:], nil); err != nil {
 			return err
 		}
@@ -455,20 +455,20 @@ func (l *ledger) flush(g *group) error {
 	return nil
 }
 
-// state is what readers get to see of the ledger.
-func (l *ledger) state() *state {
+// state is what readers get to see of the writeState.
+func (l *writeState) state() *state {
 	return &state{c: l.c, meta: l.meta, ends: slices.Clone(l.ends), grown: slices.Clone(l.grown)}
 }
 
 // announce wakes the readers that wait for what was published.
-func (l *ledger) announce() {
+func (l *writeState) announce() {
 	l.c.changed.advance(l.lsn)
-	for _, place := range l.touched {
-		l.meta.partitions[place].changed.advance(l.ends[place])
+	for _, index := range l.touched {
+		l.meta.partitions[index].changed.advance(l.ends[index])
 	}
 	l.touched = l.touched[:0]
 	if l.changed {
 		l.changed = false
-		l.c.db.kickJanitor()
+		l.c.db.wakePurger()
 	}
 }

@@ -271,8 +271,8 @@ type uniqueDigest [16]byte
 type uniquePolicy struct {
 	// keys are the paths of each unique key, as they were given.
 	keys [][]string
-	// places are, for each unique key, the places of its values among all values.
-	places [][]int
+	// indexes are, for each unique key, the indexes of its values among all values.
+	indexes [][]int
 	// count is the number of distinct paths, and so of values.
 	count int
 	root  pathNode
@@ -281,8 +281,8 @@ type uniquePolicy struct {
 // pathNode is a name in the tree of all paths of a policy.
 type pathNode struct {
 	name string
-	// place is that of the value among all values; -1 if no path ends here.
-	place    int
+	// index is that of the value among all values; -1 if no path ends here.
+	index    int
 	children []*pathNode
 }
 
@@ -295,12 +295,12 @@ func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 	if len(keys) > MaxUniqueKeys {
 		return nil, badRequest(BadProperties, "a container has at most %d unique keys, not %d", MaxUniqueKeys, len(keys))
 	}
-	p := &uniquePolicy{keys: cloneUniqueKeys(keys), root: pathNode{place: -1}}
+	p := &uniquePolicy{keys: cloneUniqueKeys(keys), root: pathNode{index: -1}}
 	for _, paths := range p.keys {
 		if len(paths) == 0 || len(paths) > MaxUniqueKeyPaths {
 			return nil, badRequest(BadProperties, "a unique key has 1 to %d paths, not %d", MaxUniqueKeyPaths, len(paths))
 		}
-		var places []int
+		var indexes []int
 		for _, path := range paths {
 			names, err := parsePath("unique key path", path)
 			if err != nil {
@@ -309,13 +309,13 @@ func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 			if i := slices.IndexFunc(names, isWildcard); i >= 0 && !strings.Contains(path, `"`) {
 				return nil, badRequest(BadProperties, "unique key path %q: %s stands for elements of arrays or for any name, which a unique key can't have", path, names[i])
 			}
-			place := p.place(names)
-			if slices.Contains(places, place) {
+			index := p.index(names)
+			if slices.Contains(indexes, index) {
 				return nil, badRequest(BadProperties, "the path %s occurs twice in a unique key", path)
 			}
-			places = append(places, place)
+			indexes = append(indexes, index)
 		}
-		p.places = append(p.places, places)
+		p.indexes = append(p.indexes, indexes)
 	}
 	return p, nil
 }
@@ -323,22 +323,22 @@ func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 // isWildcard reports whether a name in a path of the service's index stands for others.
 func isWildcard(name string) bool { return name == "*" || name == "?" || name == "[]" }
 
-// place returns the place of the value at a path, and adds the path if it is new.
-func (p *uniquePolicy) place(names []string) int {
+// index returns the index of the value at a path, and adds the path if it is new.
+func (p *uniquePolicy) index(names []string) int {
 	n := &p.root
 	for _, name := range names {
 		child := n.child(func(c *pathNode) bool { return c.name == name })
 		if child == nil {
-			child = &pathNode{name: name, place: -1}
+			child = &pathNode{name: name, index: -1}
 			n.children = append(n.children, child)
 		}
 		n = child
 	}
-	if n.place < 0 {
-		n.place = p.count
+	if n.index < 0 {
+		n.index = p.count
 		p.count++
 	}
-	return n.place
+	return n.index
 }
 
 func (n *pathNode) child(is func(*pathNode) bool) *pathNode {
@@ -355,12 +355,12 @@ func (p *uniquePolicy) digests(text []byte) ([]uniqueDigest, error) {
 	if err != nil {
 		return nil, err
 	}
-	digests := make([]uniqueDigest, len(p.places))
+	digests := make([]uniqueDigest, len(p.indexes))
 	var encoded []byte
-	for i, places := range p.places {
+	for i, indexes := range p.indexes {
 		encoded = encoded[:0]
-		for _, place := range places {
-			encoded = appendUniqueValue(encoded, values[place])
+		for _, index := range indexes {
+			encoded = appendUniqueValue(encoded, values[index])
 		}
 		sum := sha256.Sum256(encoded)
 		copy(digests[i][:], sum[:])
@@ -396,8 +396,8 @@ func (n *pathNode) collect(s *jsonscan.Scanner, depth int, values [][]byte) erro
 			continue
 		}
 		child.clear(values)
-		if child.place >= 0 {
-			values[child.place] = s.Slice(from)
+		if child.index >= 0 {
+			values[child.index] = s.Slice(from)
 		}
 		if object && len(child.children) > 0 {
 			s.Back(from)
@@ -411,8 +411,8 @@ func (n *pathNode) collect(s *jsonscan.Scanner, depth int, values [][]byte) erro
 
 // clear removes the values at and below a name.
 func (n *pathNode) clear(values [][]byte) {
-	if n.place >= 0 {
-		values[n.place] = nil
+	if n.index >= 0 {
+		values[n.index] = nil
 	}
 	for _, c := range n.children {
 		c.clear(values)
