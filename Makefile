@@ -53,7 +53,7 @@ $(GOLANGCI_BIN):
 generate:
 	$(GO) generate ./internal/query
 
-## bench: every benchmark once, to see that it runs; PKG=./store for one package
+## bench: every benchmark once, to see that it runs; PKG=./internal/engine for one package
 bench:
 	$(GO) test -run '^$$' -bench . -benchtime 1x -benchmem $(PKG)
 

@@ -193,7 +193,7 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 		}
 	}
 	named := regexp.MustCompile("`((?:Test|Example|Fuzz|Benchmark)[A-Z_]\\w*)`")
-	for _, page := range append(guides(t), "README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md", "store/FORMAT.md") {
+	for _, page := range append(guides(t), "README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md", "internal/engine/FORMAT.md") {
 		for _, m := range named.FindAllStringSubmatch(document(t, page), -1) {
 			if !have[m[1]] {
 				t.Errorf("%s names %s, which there is not", page, m[1])
@@ -245,7 +245,7 @@ func TestCitedFilesExist(t *testing.T) {
 	for _, file := range goFiles(t) {
 		bare[path.Base(file)] = true
 	}
-	for _, page := range append(guides(t), "store/FORMAT.md", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md") {
+	for _, page := range append(guides(t), "internal/engine/FORMAT.md", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md") {
 		bare[path.Base(page)] = true
 	}
 	exists := func(from, name string) bool {
@@ -265,7 +265,7 @@ func TestCitedFilesExist(t *testing.T) {
 	for _, file := range goFiles(t) {
 		texts[file] = comments(t, file)
 	}
-	for _, page := range append(guides(t), "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md", "store/FORMAT.md", "Makefile", ".golangci.yml", ".ci/run", ".ci/fuzz") {
+	for _, page := range append(guides(t), "CONTRIBUTING.md", "DESIGN.md", "README.md", "TROUBLESHOOTING.md", "internal/engine/FORMAT.md", "Makefile", ".golangci.yml", ".ci/run", ".ci/fuzz") {
 		texts[page] = document(t, page)
 	}
 	for _, file := range slices.Sorted(maps.Keys(texts)) {

@@ -1,6 +1,7 @@
-// Package store is an embedded document store with a change feed: databases,
-// containers of JSON documents divided into physical partitions, and for each
-// partition a log of its changes, durable on disk (on Pebble) or in memory.
+// Package store is an embedded document store with the change feed of Azure Cosmos DB.
+// Databases hold containers of JSON documents. A container is divided into physical
+// partitions, and each partition has a feed of its changes. The data is on disk (on Pebble)
+// or in memory.
 //
 //	db, err := store.Open("data", store.Options{})
 //	_, err = db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"})
@@ -8,17 +9,17 @@
 //	_, err = orders.Upsert(ctx, nil, []byte(`{"id":"1","customer":"ada"}`), store.WriteOptions{})
 //	page, err := db.Source(orders).Read(ctx, feed.Request{Partition: feed.Partition{ID: "0"}, From: feed.Beginning()})
 //
-// What the store promises:
+// [DB.Source] and [DB.Leases] connect a processor (package changefeed) to the store.
 //
-//   - A write that was answered without an error is on disk, and survives the
-//     death of the process and of the machine.
-//   - Nobody reads what is not on disk yet: reads and feeds see only groups of
-//     writes that were synced, whole, and in the order of their LSNs.
-//   - A partition can be split, and two neighbours merged, while readers and
-//     writers go on. A continuation stays valid across both.
-//   - The log is the storage: a document is kept once, where the feed reads it.
+// The store guarantees:
 //
-// All methods may be called concurrently. [DB.Close] ends every goroutine that
-// the store started. On an in-memory file system the whole store runs inside a
-// testing/synctest bubble.
+//   - An acknowledged write is on disk. It survives a crash of the process and of the machine.
+//   - Reads and feeds return only writes that are on disk, whole transactions, in the order
+//     of their LSNs.
+//   - A partition can be split, and two neighbours merged, while readers and writers
+//     continue. A continuation stays valid across both.
+//   - A document is stored once, in the log that the feed reads.
+//
+// All methods are safe for concurrent use. [DB.Close] ends every goroutine that the store
+// started. A store in memory works inside a testing/synctest bubble.
 package store

@@ -2,7 +2,7 @@
 // the users' view of it; package server works on the engine itself.
 //
 // A write passes the sequencer, which assigns LSNs and commits groups. Reads and feeds use
-// the snapshot that the sequencer published last. store/FORMAT.md describes the keys and
+// the snapshot that the sequencer published last. FORMAT.md describes the keys and
 // values on disk.
 package engine
 

@@ -176,7 +176,7 @@ func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (e
 	switch m.test[0] {
 	case "./changefeedtest":
 		args = append(args, "-sim.seeds="+strconv.Itoa(seeds))
-	case "./store":
+	case "./internal/engine":
 		args = append(args, "-model.seeds="+strconv.Itoa(seeds))
 	}
 	out, err := command(ctx, dir, "go", args...)

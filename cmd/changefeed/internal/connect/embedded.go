@@ -81,7 +81,7 @@ func (e *embedded) close() error {
 // openExisting opens the store in dir, and doesn't make one of a directory that
 // has none: a mistyped name is no new store.
 func openExisting(dir string) (*store.DB, error) {
-	if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil { // each store has this file, see store/FORMAT.md
+	if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil { // each store has this file, see internal/engine/FORMAT.md
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("there is no store in %s", dir)
 		}
