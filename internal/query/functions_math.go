@@ -14,8 +14,8 @@ var mathFunctions = map[string]function{
 	"ATAN":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Atan)},
 	"ATN2":      {class: classMath, min: 2, max: 2, eval: onNumbers(math.Atan2)},
 	"CEILING":   {class: classMath, min: 1, max: 1, eval: onNumber(math.Ceil)},
-	"COS":       {class: classMath, min: 1, max: 1, eval: onNumber(cosine)},
-	"COT":       {class: classMath, min: 1, max: 1, eval: onNumber(cotangent)},
+	"COS":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Cos)},
+	"COT":       {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return 1 / math.Tan(x) })},
 	"DEGREES":   {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return 180 / math.Pi * x })},
 	"EXP":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Exp)},
 	"FLOOR":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Floor)},
@@ -28,10 +28,10 @@ var mathFunctions = map[string]function{
 	"RAND":      {class: classMath, min: 0, max: 0, volatile: true, eval: func([]value) value { return numberOf(rand.Float64()) }}, //nolint:gosec // it is no secret
 	"ROUND":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Round)},                                                    // halves go away from 0
 	"SIGN":      {class: classMath, min: 1, max: 1, eval: onNumber(sign)},
-	"SIN":       {class: classMath, min: 1, max: 1, eval: onNumber(sine)},
+	"SIN":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Sin)},
 	"SQRT":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Sqrt)},
 	"SQUARE":    {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return x * x })},
-	"TAN":       {class: classMath, min: 1, max: 1, eval: onNumber(tangent)},
+	"TAN":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Tan)},
 	"TRUNC":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Trunc)},
 
 	"INTADD":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a + b, true })},
@@ -78,12 +78,29 @@ func sign(x float64) float64 {
 	return 0
 }
 
-// logarithm is the natural one, or to the base of the second argument.
+// logarithm returns the natural logarithm, or the one to the base of the second argument.
 func logarithm(a []value) value {
 	if len(a) == 1 {
-		return onNumber(naturalLog)(a)
+		return onNumber(ln)(a)
 	}
-	return onNumbers(logTo)(a)
+	return onNumbers(func(x, base float64) float64 { return ln(x) / ln(base) })(a)
+}
+
+// ln returns the natural logarithm. math.Log is wrong for subnormal numbers on amd64.
+func ln(x float64) float64 {
+	if x < 0x1p-1022 {
+		return math.Log(x*0x1p52) - 52*math.Ln2
+	}
+	return math.Log(x)
+}
+
+// log10 returns the decimal logarithm, which is exact for powers of ten.
+func log10(x float64) float64 {
+	l := ln(x) / math.Ln10
+	if n := math.Round(l); math.Pow10(int(n)) == x {
+		return n
+	}
+	return l
 }
 
 // numberBin is the greatest multiple of a bin's size, 1 if none is given, that

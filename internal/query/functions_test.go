@@ -109,7 +109,7 @@ func TestArgumentsFromDocumentsMakeTheSameAsConstants(t *testing.T) {
 		}
 		text := fmt.Sprintf("SELECT VALUE %s(%s) FROM c", c.name, strings.Join(args, ", "))
 		got, err := rowsOf(text, nil, json.RawMessage("{"+strings.Join(members, ",")+"}"))
-		if err != nil || !reflect.DeepEqual(got, e.Result) {
+		if err != nil || !sameToLastDigit(got, e.Result) {
 			t.Errorf("%s of %v is %v (%v) and of constants %v", text, members, got, err, e.Result)
 		}
 		compared++

@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"reflect"
 	"strings"
@@ -69,6 +70,19 @@ func rowsOf(text string, params map[string]json.RawMessage, items ...json.RawMes
 	return got, err
 }
 
+// sameToLastDigit reports whether two results are equal. A single number may differ in its last
+// digits: the service has the logarithms and tangents of another library.
+func sameToLastDigit(got, want []any) bool {
+	if len(got) == 1 && len(want) == 1 {
+		a, ok1 := got[0].(float64)
+		b, ok2 := want[0].(float64)
+		if ok1 && ok2 {
+			return math.Abs(a-b) <= 2e-15*math.Abs(b)
+		}
+	}
+	return reflect.DeepEqual(got, want)
+}
+
 // The examples of the service's documentation, page by page, have its results.
 func TestExamplesOfFunctionPages(t *testing.T) {
 	for _, e := range pageExamples(t) {
@@ -76,7 +90,7 @@ func TestExamplesOfFunctionPages(t *testing.T) {
 			e.Data = []json.RawMessage{json.RawMessage(`{}`)}
 		}
 		got, err := rowsOf(e.Query, nil, e.Data...)
-		if err != nil || !reflect.DeepEqual(got, e.Result) {
+		if err != nil || !sameToLastDigit(got, e.Result) {
 			t.Errorf("%s: %s\nis %v (%v)\nand should be %v", e.Page, e.Query, got, err, e.Result)
 		}
 	}
