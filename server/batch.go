@@ -13,11 +13,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs with x-ms-cosmos-is-batch-request: several operations in one request; all or none of them (transaction.go), or each
-// for itself (bulk.go).
+// POST docs with x-ms-cosmos-is-batch-request: several operations in one request; all or none of them (batch_transaction.go), or each
+// for itself (batch_bulk.go).
 //
-// Supported: Create, Upsert, Read, Replace, Delete and Patch, at most 100 of them and 2 MiB, as JSON (batchjson.go) or, from .NET, in
-// the binary form HybridRow (batchrow.go); the answer has the form of the request. ifMatch, ifNoneMatch, minimalReturnPreference.
+// Supported: Create, Upsert, Read, Replace, Delete and Patch, at most 100 of them and 2 MiB, as JSON (batch_encoding.go) or, from .NET, in
+// the binary form HybridRow; the answer has the form of the request. ifMatch, ifNoneMatch, minimalReturnPreference.
 // indexingDirective is taken and has no effect. An error of the request as a whole is JSON in both forms.
 
 // maxBatchBody bounds the body of a batch: the documents, and what is around them.

@@ -18,7 +18,7 @@ import (
 //
 // ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates work within a partition key, in the header or as a condition, and
 // within a partition or a range of keys. Over a whole container, however many partitions it has at the moment, they are
-// answered 400/1004 with their plan (plan.go), by which clients ask each partition and merge the rows; what has no plan is
+// answered 400/1004 with their plan (query_plan.go), by which clients ask each partition and merge the rows; what has no plan is
 // refused by name. With Options.ServeAllQueries the server does all of it.
 
 // maxQueryBody is the longest body of a query, text and parameters.

@@ -15,7 +15,7 @@ import (
 
 // /dbs/<id>/users/<id>/permissions and .../<id>: create, upsert, read, list, query, replace, delete. A permission names a resource (a
 // database, a container, an item), perhaps a partition key of it, and a mode (Read, All). Every answer with a permission has a
-// new resource token in it (resourcetoken.go), valid for as long as x-ms-documentdb-expiry-seconds says, so all of these
+// new resource token in it (auth_resource_token.go), valid for as long as x-ms-documentdb-expiry-seconds says, so all of these
 // operations need a key that may write.
 //
 // A user has one permission for one resource and partition key, as with the service; a second is a conflict. Not supported:

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see offers.go) that the
+// /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see offer.go) that the
 // containers of the database would share: it is kept and shown, and bounds nothing.
 
 // Charges of operations on databases, containers and offers, in request units. The service doesn't count them

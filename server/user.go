@@ -15,7 +15,7 @@ import (
 )
 
 // /dbs/<id>/users and /dbs/<id>/users/<id>: create, upsert, read, list, query, replace (which may give another id), delete. A user has
-// permissions (permissions.go), and no password: whoever holds the account's key reads a permission, and hands on the token that
+// permissions (permission.go), and no password: whoever holds the account's key reads a permission, and hands on the token that
 // comes with it.
 //
 // A user and its permissions are one record of the store, so that both change together, are there after a restart, and go with the

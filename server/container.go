@@ -13,7 +13,7 @@ import (
 
 // /dbs/<id>/colls and /dbs/<id>/colls/<id>: create, read, replace, list, delete.
 //
-// Every property that is sent is kept and given back (containerprops.go); the store acts on partition
+// Every property that is sent is kept and given back (container_properties.go); the store acts on partition
 // key, unique keys, default time to live and the retention of versions. Throughput at creation makes an offer, and decides the number
 // of physical partitions. Indexes, computed properties, vectors and full text are kept as settings, and have no effect.
 
