@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -92,3 +95,110 @@ type unseenWriter struct{ header http.Header }
 func (w *unseenWriter) Header() http.Header         { return w.header }
 func (w *unseenWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *unseenWriter) WriteHeader(int)             {}
+
+// target is what a request addresses, for faults and frozen partitions: found out when
+// one of them asks, since most requests meet neither.
+type target struct {
+	x *exchange
+
+	looked bool
+	c      *engine.Container // nil: the request is of no container that is there
+	live   []feed.Partition
+	keys   feed.Range
+}
+
+// container is the container of the request; nil: it has none.
+func (t *target) container() *engine.Container {
+	t.look()
+	return t.c
+}
+
+// look resolves the request's container and range. What is wrong with a request is for its operation to
+// say, so here it only narrows nothing.
+func (t *target) look() {
+	if t.looked {
+		return
+	}
+	t.looked, t.keys = true, feed.Full()
+	if len(t.x.path.IDs) < 2 || t.x.path.Types[0] != "dbs" || t.x.path.Types[1] != "colls" {
+		return
+	}
+	c, err := t.x.container()
+	if err != nil {
+		return
+	}
+	if t.live, err = c.Partitions(t.x.r.Context()); err != nil {
+		return
+	}
+	t.c = c
+	// Only documents have keys. Who asks for the container, its partitions or the plan of a query is
+	// answered without looking at one.
+	if len(t.x.path.Types) < 3 || t.x.path.Types[2] != "docs" || isPlan(t.x) {
+		t.keys = noKeys
+		return
+	}
+	s, err := t.x.scope(c)
+	if err != nil {
+		return
+	}
+	if s.partition != "" {
+		// A partition that is gone has no keys: such a request is answered with 410 and held by nobody.
+		t.keys = t.partition(s.partition)
+	}
+	if !s.keys.IsZero() {
+		t.keys = t.keys.Intersect(s.keys)
+	}
+	if len(s.key) > 0 {
+		if keys, err := c.KeyRange(s.key); err == nil {
+			t.keys = t.keys.Intersect(keys)
+		}
+	}
+}
+
+// partition is the range of a live partition; empty: there is none of that ID.
+func (t *target) partition(id string) feed.Range {
+	for _, p := range t.live {
+		if p.ID == id {
+			return p.Range
+		}
+	}
+	return noKeys
+}
+
+// noKeys is a range without keys, which overlaps none.
+var noKeys = feed.Range{Min: feed.MaxEPK, Max: feed.MaxEPK}
+
+func (t *target) inDatabase(name string) bool {
+	if len(t.x.path.IDs) == 0 || t.x.path.Types[0] != "dbs" {
+		return false
+	}
+	if t.x.path.IDs[0] == name {
+		return true
+	}
+	d, err := t.x.database()
+	return err == nil && (d.ID == name || d.RID == name)
+}
+
+func (t *target) inContainer(name string) bool {
+	c := t.container()
+	if c == nil {
+		return false
+	}
+	id := c.Identity()
+	return id.Container == name || id.ContainerRID == name
+}
+
+// inPartition reports whether the request addresses a key of a live partition.
+func (t *target) inPartition(id string) bool {
+	return t.container() != nil && t.inRange(t.partition(id))
+}
+
+func (t *target) inRange(r feed.Range) bool {
+	return t.container() != nil && !r.IsEmpty() && t.keys.Overlaps(r)
+}
+
+// hasKey reports whether the request's header names a key. Numbers are compared as such: 0 and -0.0 are one.
+func (t *target) hasKey(key feed.PartitionKey) bool {
+	have, err := t.x.partitionKey()
+	return err == nil && have != nil && slices.Equal(have, key)
+}

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
 // Bounds of what is read of a body that is not wanted.
@@ -64,4 +67,67 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// body reads the body of the request, of up to limit bytes.
+func (x *exchange) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limit) }
+
+// bodyIn is body, in the memory of buf if there is enough. The memory is counted before it is taken.
+func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
+	if encoding := x.header("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, failure(http.StatusUnsupportedMediaType, wire.SubNone,
+			"a body with Content-Encoding %.40q is not supported by this server; send it without compression", encoding)
+	}
+	if x.r.ContentLength > limit {
+		return nil, tooLarge("the body of the request has %d bytes; at most %d are taken", x.r.ContentLength, limit)
+	}
+	// One allocation where the client announces a usual size. More memory is given only for bytes that have
+	// come: a client that announces much and sends nothing must not cost much.
+	first := int(min(max(x.r.ContentLength, 0), 64<<10) + 512)
+	if err := x.claim.grow(ofBodies, bodyFactor*int64(max(first, cap(buf)))); err != nil {
+		return nil, err
+	}
+	buf = slices.Grow(buf[:0], first)
+	if x.conn != nil {
+		x.conn.begin(phaseBody)
+		defer x.conn.begin(phaseWork)
+	}
+	for {
+		if len(buf) == cap(buf) {
+			more := min(max(cap(buf), 512), int(limit)+512-cap(buf))
+			if announced := int(x.r.ContentLength) + 1 - cap(buf); announced > 0 {
+				more = min(more, announced)
+			}
+			if err := x.claim.grow(ofBodies, bodyFactor*int64(more)); err != nil {
+				return nil, err
+			}
+			buf = slices.Grow(buf, more)
+		}
+		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		x.received = max(x.received, int64(len(buf))) // the body of a held request is read a second time, from memory
+		switch {
+		case int64(len(buf)) > limit:
+			return nil, tooLarge("the body of the request has more than %d bytes", limit)
+		case errors.Is(err, io.EOF):
+			x.drained = true
+			return buf, checkText(buf)
+		case err != nil:
+			x.drained = true // as far as that is possible
+			return nil, badRequest("the body of the request can't be read: %v", err)
+		}
+	}
+}
+
+// cosmosBinary is the first byte of JSON in the service's own binary form. No text begins with it.
+const cosmosBinary = 0x80
+
+// checkText refuses a body that .NET's SDK has written in binary, which it does where its user has asked for that. Answers are
+// always text: the SDK takes both.
+func checkText(body []byte) error {
+	if len(body) > 0 && body[0] == cosmosBinary {
+		return badRequest("a body in CosmosBinary, the binary form of JSON, is not supported by this server. Start the client without " +
+			"AZURE_COSMOS_BINARY_ENCODING_ENABLED=true in its environment")
+	}
+	return nil
 }

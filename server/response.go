@@ -1,11 +1,173 @@
 package server
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
+
+// took notes what an operation on an item cost and which partition served it.
+func (x *exchange) took(r engine.Result) {
+	x.charge += r.Charge
+	x.etag = r.ETag
+	x.served(r.Partition, r.End)
+}
+
+// served notes which partition answered, and its last LSN.
+func (x *exchange) served(partition string, end int64) {
+	if partition != "" {
+		x.session, x.lsn, x.partition = wire.SessionToken(partition, end), end, partition
+	}
+}
+
+// Headers that are the same in every answer. Nobody writes to the slices.
+var (
+	serviceVersion  = []string{"version=2.14.0.0"}
+	gatewayVersion  = []string{"version=2.14.0"}
+	jsonContentType = []string{"application/json"}
+)
+
+// start writes the headers of the answer. size is the length of its body, or -1 if it has none.
+func (x *exchange) start(status, size int) {
+	h := x.w.Header()
+	lower := isHTTP1(x.r)
+	if lower {
+		lowerHeader(h)
+	}
+	setAll := func(name string, values []string) {
+		if lower {
+			name = lowerName(name)
+		}
+		h[name] = values
+	}
+	// One allocation for the values of all headers. Names are in canonical form.
+	values := make([]string, 0, 12)
+	set := func(name, value string) {
+		values = append(values, value)
+		setAll(name, values[len(values)-1:len(values):len(values)])
+	}
+	set("Date", wire.FormatTime(x.s.db.Now()))
+	set(wire.HeaderActivityID, x.activity)
+	set(wire.HeaderRequestCharge, strconv.FormatFloat(x.charge, 'f', -1, 64))
+	setAll(wire.HeaderServiceVersion, serviceVersion)
+	setAll(wire.HeaderGatewayVersion, gatewayVersion)
+	if x.session != "" {
+		set(wire.HeaderSessionToken, x.session)
+	}
+	if x.lsn >= 0 {
+		set(wire.HeaderLSN, strconv.FormatInt(x.lsn, 10))
+	}
+	if x.etag != "" {
+		set("Etag", x.etag)
+	}
+	if x.partition != "" {
+		// The true id, always: SDKs that expected another one read their map of the partitions again.
+		set(wire.HeaderPartitionID, x.partition)
+	}
+	if x.count >= 0 {
+		set(wire.HeaderItemCount, strconv.Itoa(x.count))
+	}
+	if x.continuation != "" {
+		set(wire.HeaderContinuation, x.continuation)
+	}
+	if x.alt != "" {
+		set(wire.HeaderAltContentPath, escapeHeader(x.alt))
+		set(wire.HeaderContentPath, x.content)
+	}
+	if size > 0 {
+		contentType := jsonContentType
+		if x.contentType != nil {
+			contentType = x.contentType
+		}
+		setAll("Content-Type", contentType)
+	}
+	if size >= 0 {
+		set("Content-Length", strconv.Itoa(size))
+	}
+	x.status = status
+	x.claim.add(ofAnswers, int64(size))
+	x.leave()
+	x.w.WriteHeader(status)
+}
+
+// escapeHeader percent-encodes what a header can't hold: names may be any Unicode.
+func escapeHeader(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// send answers with a body. What goes wrong while it is written is the
+// connection's end, and nobody is left to be told.
+func (x *exchange) send(status int, body []byte) error {
+	x.start(status, len(body))
+	_, _ = x.w.Write(body)
+	return nil
+}
+
+// sendJSON answers with v as JSON.
+func (x *exchange) sendJSON(status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return x.send(status, body)
+}
+
+// sendEmpty answers without a body: 204, 304, and writes whose body isn't wanted. The latter say
+// so by a length of 0, which 204 and 304 must not have.
+func (x *exchange) sendEmpty(status int) error {
+	size := 0
+	if status == http.StatusNoContent || status == http.StatusNotModified {
+		size = -1
+	}
+	x.start(status, size)
+	return nil
+}
+
+// fail answers with an error.
+func (x *exchange) fail(err error) {
+	a := answerTo(err)
+	// A disk that refuses writes refuses very many, and is logged by the store.
+	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*engine.DiskError)) {
+		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
+	}
+	x.leave()
+	x.drain()
+	h := x.w.Header()
+	if a.substatus != 0 {
+		h.Set(wire.HeaderSubStatus, strconv.Itoa(a.substatus))
+	}
+	if a.retryAfter > 0 {
+		h.Set(wire.HeaderRetryAfter, strconv.FormatInt(max(a.retryAfter.Milliseconds(), 1), 10))
+		h.Set("Retry-After", strconv.FormatInt(int64((a.retryAfter+time.Second-1)/time.Second), 10)) // for proxies and plain HTTP clients
+	}
+	x.substatus = a.substatus
+	if a.status == http.StatusNotModified {
+		x.start(a.status, -1)
+		return
+	}
+	body := wire.ErrorBody{Code: a.code, Message: a.message + "\nActivityId: " + x.activity, AdditionalErrorInfo: a.info}.JSON()
+	x.start(a.status, len(body))
+	_, _ = x.w.Write(body)
+}
 
 // The service sends the names of its headers in lower case, and .NET's SDK compares some of
 // them exactly. net/http sends each name as it is in the map of an answer's headers, where
@@ -54,4 +216,85 @@ func lowerHeader(h http.Header) {
 // isHTTP1 reports whether a request came over an HTTP/1 connection of net/http.
 func isHTTP1(r *http.Request) bool {
 	return r.ProtoMajor == 1 && r.Context().Value(http.ServerContextKey) != nil
+}
+
+// A page of documents, of a feed or a query, is written from the bytes that the store or the query
+// has: nothing is encoded. Its length is counted first, so that the answer has a Content-Length, and it is
+// written through a buffer of fixed size, since a write for each document would be a system call for a few of them.
+
+// pieces are the parts of a page's documents, commas between them included. It is called twice and gives the same both times.
+// A part is used before the next one is asked for.
+type pieces func(emit func([]byte))
+
+// sendText answers with count documents that are one text already, with the commas between them. It is written as it is, which needs no
+// copy where it is large. written is false when the client is gone; the connection may be using the text yet.
+func (x *exchange) sendText(count int, documents []byte) (written bool) {
+	head, tail := x.frame(count)
+	x.count = count
+	x.start(http.StatusOK, len(head)+len(documents)+len(tail))
+	for _, part := range [][]byte{[]byte(head), documents, []byte(tail)} {
+		if _, err := x.w.Write(part); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// frame is what stands around the documents of a page.
+func (x *exchange) frame(count int) (head, tail string) {
+	return `{"_rid":"` + x.content + `","Documents":[`, `],"_count":` + strconv.Itoa(count) + `}`
+}
+
+// sendPage answers with count documents. It takes the rest of the answer's headers from x.
+func (x *exchange) sendPage(count int, documents pieces) error {
+	head, tail := x.frame(count)
+	size := len(head) + len(tail)
+	documents(func(b []byte) { size += len(b) })
+	x.count = count
+	x.start(http.StatusOK, size)
+	p := pageWriter{w: x.w, buf: pageBuffers.Get().(*[pageBufferSize]byte)} //nolint:errcheck // the pool holds nothing else
+	defer pageBuffers.Put(p.buf)
+	p.write([]byte(head))
+	documents(p.write)
+	p.write([]byte(tail))
+	p.flush()
+	return nil
+}
+
+// sendNoPage answers that there is nothing new: 304, with the position and a count, which SDKs read here too.
+func (x *exchange) sendNoPage() error {
+	x.count = 0
+	return x.sendEmpty(http.StatusNotModified)
+}
+
+// pageBufferSize is how much of a page is written at once.
+const pageBufferSize = 64 << 10
+
+var pageBuffers = sync.Pool{New: func() any { return new([pageBufferSize]byte) }}
+
+// pageWriter gathers small parts into large writes. What goes wrong is the connection's end, and nobody is left to
+// be told: the rest of the page is dropped.
+type pageWriter struct {
+	w      http.ResponseWriter
+	buf    *[pageBufferSize]byte
+	n      int
+	failed bool
+}
+
+func (p *pageWriter) write(b []byte) {
+	for len(b) > 0 && !p.failed {
+		n := copy(p.buf[p.n:], b)
+		p.n, b = p.n+n, b[n:]
+		if p.n == len(p.buf) {
+			p.flush()
+		}
+	}
+}
+
+func (p *pageWriter) flush() {
+	if p.n > 0 && !p.failed {
+		_, err := p.w.Write(p.buf[:p.n])
+		p.failed = err != nil
+	}
+	p.n = 0
 }

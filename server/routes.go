@@ -145,3 +145,68 @@ func (index routeIndex) find(x *exchange) (route, error) {
 	}
 	return route{}, failure(http.StatusMethodNotAllowed, wire.SubNone, "%s takes %s, not %s", x.path.Shape(), strings.Join(allowed, ", "), x.r.Method)
 }
+
+// What is refused by name: parts of the protocol that the server knows of and doesn't have. Whoever asks for
+// one is told which it is, with 400, so that no SDK repeats the request.
+
+// refusedPrefix begins the names of operations that are refused.
+const refusedPrefix = "refuse "
+
+// refused are the routes of what the server doesn't have.
+func refused() []route {
+	var all []route
+	for _, r := range []struct{ shape, what string }{
+		{"/dbs/*/clientencryptionkeys", "client-side encryption"},
+		{"/dbs/*/colls/*/sprocs", "a stored procedure"},
+		{"/dbs/*/colls/*/triggers", "a trigger"},
+		{"/dbs/*/colls/*/udfs", "a user-defined function"},
+		{"/dbs/*/colls/*/conflicts", "a feed of conflicts"},
+		{"/dbs/*/colls/*/operations", "an operation on a container (deleting all documents of a partition key)"},
+		{"/dbs/*/colls/*/docs/*/attachments", "an attachment"},
+	} {
+		for _, shape := range []string{r.shape, r.shape + "/*"} {
+			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+				all = append(all, route{method: method, shape: shape, op: refusedPrefix + r.what, serve: refusal(r.what)})
+			}
+		}
+	}
+	return all
+}
+
+// refusal makes the operation that refuses something by name.
+func refusal(what string) func(*exchange) error {
+	return func(*exchange) error { return unsupported(what) }
+}
+
+// isAddresses reports whether a path asks for the addresses of replicas, as clients in direct mode do first of all.
+// It is the default mode of Java and .NET, so this is what most users meet who changed the endpoint and nothing else.
+func isAddresses(escaped string) bool {
+	first, _, _ := strings.Cut(strings.Trim(escaped, "/"), "/")
+	return first == "addresses"
+}
+
+// errDirectMode is the answer to them. It tells nothing of the account, so it needs no signature, which is made over a
+// link of its own in these requests.
+var errDirectMode = badRequest("the direct connection mode is not supported by this server. Build the client in gateway mode: " +
+	"gatewayMode() of Java's CosmosClientBuilder, ConnectionMode.Gateway in .NET's CosmosClientOptions")
+
+// Operation is an operation of the protocol that the server knows.
+type Operation struct {
+	// Name is what log, metrics and faults call it. Of one that isn't supported it is what it would be about: "a trigger".
+	Name string
+	// Method and Path are its requests'; each "*" of the path stands for an id. Operations of one method and path are told apart by
+	// headers.
+	Method, Path string
+	// Supported is false for what is refused by name.
+	Supported bool
+}
+
+// AllOperations are the operations of the table of routes, in its order; those that are refused come first.
+func AllOperations() []Operation {
+	var all []Operation
+	for _, r := range new(Server).table() {
+		what, is := strings.CutPrefix(r.op, refusedPrefix)
+		all = append(all, Operation{Name: what, Method: r.method, Path: r.shape, Supported: !is})
+	}
+	return all
+}
