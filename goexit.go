@@ -8,26 +8,26 @@ import (
 // errGoexit is the failure of user code that ended its goroutine.
 var errGoexit = errors.New("the call ended its goroutine by runtime.Goexit, as FailNow, Fatal and Skip of package testing do; return an error instead")
 
-// guard calls the user's code and returns its failure as a *HandlerError. Nothing stops
+// callUser calls the user's code and returns its failure as a *HandlerError. Nothing stops
 // runtime.Goexit, and on the lane's goroutine it would end the lane: the lease would be
 // kept for ever with no further batch. So the call runs on a goroutine of its own.
-func guard(op string, p *parcel, call func() error) error {
+func callUser(op string, p *queuedPage, call func() error) error {
 	failure := &HandlerError{Op: op, Err: errGoexit}
 	if p != nil && len(p.Changes) > 0 {
 		failure.FirstLSN, failure.LastLSN = p.Changes[0].LSN, p.Changes[len(p.Changes)-1].LSN
 	}
 	var err error
-	if stack := exits(func() { err = recovered(op, p, call) }); stack != nil {
+	if stack := callAside(func() { err = recovered(op, p, call) }); stack != nil {
 		failure.Stack = stack
 		return failure
 	}
 	return err
 }
 
-// exits runs call on a goroutine of its own and waits for the end of that goroutine. It
+// callAside runs call on a goroutine of its own and waits for the end of that goroutine. It
 // returns the stack of a call of runtime.Goexit, or nil if call returned. A panic that
 // call does not recover ends the program.
-func exits(call func()) (stack []byte) {
+func callAside(call func()) (stack []byte) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

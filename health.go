@@ -61,7 +61,7 @@ func newHealth() *health { return &health{workers: map[*worker]bool{}} }
 
 // began says that Run works; ended that it is over.
 func (h *health) began(run *host) {
-	h.listed.Store(int64(run.read().Mono))
+	h.listed.Store(int64(run.clock().Mono))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.host = run
@@ -93,7 +93,7 @@ type watchedStore struct {
 
 // List implements [lease.Store].
 func (s watchedStore) List(ctx context.Context) (lease.Listing, error) {
-	began := s.h.read().Mono
+	began := s.h.clock().Mono
 	listing, err := s.Store.List(ctx)
 	if err == nil {
 		s.h.health.listed.Store(int64(began))
@@ -127,7 +127,7 @@ func (s watchedStore) Mark(ctx context.Context, initialised bool) error {
 	return s.answered(s.Store.Mark(ctx, initialised))
 }
 
-func (s watchedStore) begin() { s.h.health.writing.begin(s.h.read().Mono) }
+func (s watchedStore) begin() { s.h.health.writing.begin(s.h.clock().Mono) }
 
 // answered takes a write's error: a store that answers with a conflict, or that there
 // is no such document, works.
@@ -136,7 +136,7 @@ func (s watchedStore) answered(err error) error {
 	if err == nil || conflict || errors.Is(err, feed.ErrNotFound) {
 		s.h.health.writing.end()
 	} else {
-		s.h.health.refused.Store(int64(s.h.read().Mono))
+		s.h.health.refused.Store(int64(s.h.clock().Mono))
 	}
 	return err
 }
@@ -175,7 +175,7 @@ func (p *Processor) Healthy() error {
 	case host == nil:
 		return errors.New("changefeed: not healthy: Run was not called")
 	}
-	now := host.read().Mono
+	now := host.clock().Mono
 	limit := 2 * host.terms.Expiration
 	var problems []string
 	late := func(lasts, limit time.Duration, problem string) {

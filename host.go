@@ -45,8 +45,8 @@ func newHost(cfg Config) *host {
 	}
 }
 
-// read looks at the two clocks.
-func (h *host) read() lease.Reading {
+// clock looks at the two clocks.
+func (h *host) clock() lease.Reading {
 	now := time.Now()
 	return lease.Reading{Mono: now.Sub(h.origin), Wall: now.Round(0)}
 }
@@ -87,7 +87,7 @@ func (h *host) notify(n Notification) {
 	if h.cfg.Notify == nil {
 		return
 	}
-	if stack := exits(func() { h.cfg.Notify(n) }); stack != nil {
+	if stack := callAside(func() { h.cfg.Notify(n) }); stack != nil {
 		log.Warn("notification function failed", "error", errGoexit, "stack", string(stack))
 	}
 }

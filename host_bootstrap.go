@@ -107,7 +107,7 @@ func (c *cycle) create(missing []lease.Lease, marked bool) error {
 		if err != nil {
 			return err
 		}
-		l.Timestamp = c.read().Wall.UTC()
+		l.Timestamp = c.clock().Wall.UTC()
 		if err := c.createOne(l); err != nil {
 			return err
 		}

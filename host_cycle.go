@@ -52,7 +52,7 @@ type cycleResult struct {
 }
 
 func (c *cycle) run() cycleResult {
-	c.began = c.read().Mono
+	c.began = c.clock().Mono
 	c.out.Regular, c.out.memory = c.regular, c.memory
 	plan, err := c.plan()
 	if plan != nil {
@@ -98,7 +98,7 @@ func (c *cycle) plan() (*lease.Plan, error) {
 		if err := c.checkModes(listing); err != nil {
 			return nil, err
 		}
-		plan = lease.NewPlan(c.asHost(), listing, memory, c.read().Mono, regular, func(id string) bool { return c.running[id] })
+		plan = lease.NewPlan(c.asHost(), listing, memory, c.clock().Mono, regular, func(id string) bool { return c.running[id] })
 		memory, regular = plan.Memory(), false
 		marked := !listing.Initialized.IsZero()
 		if marked {
@@ -207,7 +207,7 @@ func (c *cycle) insist(op string, write func(ctx context.Context) error) error {
 			return err
 		}
 		wait := pause.after(err)
-		if c.read().Mono-c.began+wait > c.cfg.AcquireInterval || c.ctx.Err() != nil {
+		if c.clock().Mono-c.began+wait > c.cfg.AcquireInterval || c.ctx.Err() != nil {
 			return err
 		}
 		err = c.failed(&LeaseStoreError{Op: op, Err: err})
@@ -268,11 +268,11 @@ func (c *cycle) balance(plan *lease.Plan) {
 // a write that was answered.
 func (c *cycle) acquire(plan *lease.Plan, m lease.Move) {
 	l := m.Lease
-	take, began, inDoubt := l.Acquired(c.owner), c.read(), false
+	take, began, inDoubt := l.Acquired(c.owner), c.clock(), false
 	// inDoubt: an attempt may have arrived.
 	first, pause := began.Mono, c.writeBackoff(l, "acquire")
 	for {
-		attempt := c.read()
+		attempt := c.clock()
 		take.Timestamp = attempt.Wall.UTC()
 		got, err := c.update(take)
 		switch o, current := judge(err, c.owner, l.Continuation, l.Continuation); o {
@@ -304,7 +304,7 @@ func (c *cycle) acquire(plan *lease.Plan, m lease.Move) {
 			return
 		}
 		running := sleep(c.ctx, pause.after(err))
-		now := c.read()
+		now := c.clock()
 		// Other leases wait for this one; a store that throttles it for long is
 		// asked again in the next cycle.
 		throttled := !inDoubt && now.Mono-first > c.cfg.AcquireInterval
@@ -333,7 +333,7 @@ func (c *cycle) conflict(plan *lease.Plan, err error) {
 // ask marks a lease as wanted. When the outcome is unknown the next listing tells.
 func (c *cycle) ask(plan *lease.Plan, l lease.Lease) {
 	asked := l.Asked(c.owner)
-	asked.Timestamp = c.read().Wall.UTC()
+	asked.Timestamp = c.clock().Wall.UTC()
 	op := "ask for " + l.Token
 	var marked lease.Lease
 	err := c.insist(op, func(ctx context.Context) (err error) {

@@ -105,7 +105,7 @@ func (s *supervisor) step(ctx context.Context) time.Duration {
 	if s.cycling || ctx.Err() != nil {
 		return never
 	}
-	now := s.read().Mono
+	now := s.clock().Mono
 	if due := min(s.regularAt, s.quickAt); now < due && !s.again {
 		return due - now
 	}
@@ -145,7 +145,7 @@ func (s *supervisor) cycled(out cycleResult) {
 			}
 		}
 	}
-	now := s.read().Mono
+	now := s.clock().Mono
 	if out.err != nil {
 		retry := now + s.failure.after(out.err)
 		if out.Regular && !out.listed {

@@ -6,7 +6,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// pacer decides when a lease's feed is read again. Behind a page that may not be the
+// polling decides when a lease's feed is read again. Behind a page that may not be the
 // last one, at once. At the end of the feed, after a quarter of the time for which
 // nothing came, but no sooner than a twentieth of the poll interval and no later than
 // the interval. With the default of 5 s that is 250 ms at first, 18 reads until the
@@ -21,7 +21,7 @@ import (
 // A source that waits (Request.Wait) paces itself: what it waited is part of the pause,
 // so that there is none left, and behind changes it is asked again at once. Which kind
 // a source is shows in its first answer that holds nothing.
-type pacer struct {
+type polling struct {
 	interval time.Duration
 	// active is when the feed last had changes, or the work on the lease began.
 	active time.Duration
@@ -34,8 +34,8 @@ const (
 	quietPart = 4  // a pause is this part of the time without changes
 )
 
-// found is when to read again after a page with changes.
-func (p *pacer) found(started, now time.Duration, page feed.Page) time.Duration {
+// afterChanges is when to read again after a page with changes.
+func (p *polling) afterChanges(started, now time.Duration, page feed.Page) time.Duration {
 	p.active = now
 	if atEnd := page.End >= 0 && page.LSN >= page.End; !p.prompt || !atEnd {
 		return 0
@@ -43,8 +43,8 @@ func (p *pacer) found(started, now time.Duration, page feed.Page) time.Duration 
 	return started + p.interval/pollShare
 }
 
-// idle is when to read again after a page without.
-func (p *pacer) idle(started, now time.Duration) time.Duration {
+// afterEmpty is when to read again after a page without.
+func (p *polling) afterEmpty(started, now time.Duration) time.Duration {
 	p.prompt = now-started < p.interval/2
 	return started + min(p.interval, max(p.interval/pollShare, (started-p.active)/quietPart))
 }

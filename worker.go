@@ -51,7 +51,7 @@ type worker struct {
 
 	reader  reader
 	deliver deliverer
-	keeper  keeper
+	writer  leaseWriter
 	split   splitter
 	claim   claim
 	ending  ending
@@ -71,7 +71,7 @@ type worker struct {
 	timer *time.Timer
 }
 
-const lanes = 3
+const callers = 3
 
 // newWorker makes the worker of a lease that was acquired.
 func newWorker(ctx context.Context, h *host, a acquisition) *worker {
@@ -79,19 +79,19 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	base := context.WithoutCancel(ctx)
 	w := &worker{
 		host: h, token: l.Token, stop: ctx, base: base,
-		inbox:    make(chan answer, lanes),
+		inbox:    make(chan answer, callers),
 		asks:     make(chan *checkpointAsk),
 		shadowed: make(chan struct{}, 1),
 		done:     make(chan struct{}),
-		now:      h.read(),
+		now:      h.clock(),
 	}
 	w.trust = newTrust(base, h.terms, attempt, w.now)
-	w.keeper = newKeeper(w, l, attempt)
+	w.writer = newLeaseWriter(w, l, attempt)
 	w.reader = newReader(w, l)
 	w.deliver = newDeliverer(w, l)
 	w.claim = newClaim(w, a)
-	w.split = splitter{w: w, pause: w.backoff(l, "split")}
-	w.ending = ending{w: w, pause: w.writeBackoff(l, "release")}
+	w.split = splitter{w: w, retryDelay: w.backoff(l, "split")}
+	w.ending = ending{w: w, retryDelay: w.writeBackoff(l, "release")}
 	return w
 }
 
@@ -123,7 +123,7 @@ func (w *worker) run() result {
 	w.health.add(w)
 	defer w.health.remove(w)
 	w.claim.begin()
-	for _, l := range []*lane{w.reader.lane, w.deliver.lane, w.keeper.lane} {
+	for _, l := range []*caller{w.reader.calls, w.deliver.calls, w.writer.calls} {
 		l.open(w.inbox)
 	}
 	w.timer = time.NewTimer(math.MaxInt64)
@@ -132,12 +132,12 @@ func (w *worker) run() result {
 	for !w.step() {
 		select {
 		case a := <-w.inbox:
-			w.now = w.read()
-			a.lane.busy = false
+			w.now = w.clock()
+			a.caller.busy = false
 			a.then()
 		case ask := <-w.asks:
-			w.now = w.read()
-			w.keeper.asked(ask)
+			w.now = w.clock()
+			w.writer.asked(ask)
 		case <-w.shadowed:
 			w.ending.begin(Shadowed)
 		case <-stopped:
@@ -151,14 +151,14 @@ func (w *worker) run() result {
 // step starts everything that is due, and sets the timer to what is due next. It
 // reports whether the worker is over.
 func (w *worker) step() bool {
-	w.now = w.read()
+	w.now = w.clock()
 	w.alarm = math.MaxInt64
-	w.ending.look()
+	w.ending.observe()
 	w.deliver.step()
 	if w.ending.step() {
 		return true
 	}
-	w.keeper.step()
+	w.writer.step()
 	w.split.step()
 	w.reader.step()
 	if w.alarm != math.MaxInt64 {
@@ -179,15 +179,15 @@ func (w *worker) working() bool { return !w.ending.begun && !w.split.gone && !w.
 func (w *worker) finish() result {
 	w.trust.giveUp()
 	w.reader.cancel()
-	w.keeper.settle()
-	w.finished = w.keeper.places.durable.page
-	for _, l := range []*lane{w.reader.lane, w.keeper.lane, w.deliver.lane} {
+	w.writer.settle()
+	w.finished = w.writer.progress.durable.page
+	for _, l := range []*caller{w.reader.calls, w.writer.calls, w.deliver.calls} {
 		l.close()
 		if !l.busy {
 			l.done.Wait()
 		}
 	}
-	r := result{stillRunning: w.deliver.lane.busy}
+	r := result{stillRunning: w.deliver.calls.busy}
 	if w.ending.reason == Gone {
 		r.children = len(w.split.pieces)
 	}

@@ -54,10 +54,10 @@ func (c *claim) begin() {
 	if c.waiting {
 		w := c.w
 		w.cfg.Logger.Info("lease stolen from a foreign owner; it is used when that owner has stopped", "processor", w.cfg.Processor,
-			"instance", w.owner, "lease", w.keeper.doc.Token, "wait", max(0, c.until-w.now.Mono))
+			"instance", w.owner, "lease", w.writer.doc.Token, "wait", max(0, c.until-w.now.Mono))
 		return
 	}
-	c.w.notify(Notification{Event: Acquired, LeaseToken: c.w.keeper.doc.Token})
+	c.w.notify(Notification{Event: Acquired, LeaseToken: c.w.writer.doc.Token})
 }
 
 // due reports whether the wait is over and the confirming renewal is to be sent.
@@ -86,8 +86,8 @@ func (c *claim) end(r Reason, err error) {
 	w := c.w
 	if c.waiting {
 		w.cfg.Logger.Info("claim of a stolen lease ended before its use", "processor", w.cfg.Processor,
-			"instance", w.owner, "lease", w.keeper.doc.Token, "reason", r.String())
+			"instance", w.owner, "lease", w.writer.doc.Token, "reason", r.String())
 		return
 	}
-	w.notify(Notification{Event: Released, LeaseToken: w.keeper.doc.Token, Reason: r, Err: err})
+	w.notify(Notification{Event: Released, LeaseToken: w.writer.doc.Token, Reason: r, Err: err})
 }

@@ -24,7 +24,7 @@ import (
 //     handler need not wait for the checkpoint of the batch before.
 type deliverer struct {
 	w        *worker
-	lane     *lane
+	calls     *caller
 	observer Observer
 	opened   bool
 	closed   bool
@@ -32,13 +32,13 @@ type deliverer struct {
 	op string
 
 	// hand is the page that the handler has, or gets again; nil: none.
-	hand      *parcel
+	hand      *queuedPage
 	notBefore time.Duration
-	pause     backoff
+	retryDelay     backoff
 }
 
 func newDeliverer(w *worker, l lease.Lease) deliverer {
-	d := deliverer{w: w, lane: newLane(), pause: w.backoff(l, "handle")}
+	d := deliverer{w: w, calls: newCaller(), retryDelay: w.backoff(l, "handle")}
 	if w.cfg.Handler != nil {
 		d.observer, d.opened, d.closed = plainObserver{w.cfg.Handler}, true, true
 	}
@@ -48,7 +48,7 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 // step opens the observer, or hands out the next batch, when it is time.
 func (d *deliverer) step() {
 	w := d.w
-	if d.lane.busy || !w.working() {
+	if d.calls.busy || !w.working() {
 		return
 	}
 	if d.opened && d.hand == nil && !d.takeNext() {
@@ -77,7 +77,7 @@ func (d *deliverer) takeNext() bool {
 			d.hand = p
 			return true
 		}
-		w.keeper.places.pass(p.place)
+		w.writer.progress.pass(p.mark)
 	}
 	return false
 }
@@ -85,17 +85,17 @@ func (d *deliverer) takeNext() bool {
 // mayHandOut reports whether the durable position is recent enough.
 func (d *deliverer) mayHandOut() bool {
 	const most = 1
-	k := &d.w.keeper
+	k := &d.w.writer
 	return k.anchored && (!d.w.cfg.Checkpoint.everyBatch() || len(k.unsaved) <= most)
 }
 
 // open makes the observer, if that was not done yet, and opens it.
 func (d *deliverer) open() {
-	w, doc := d.w, d.w.keeper.doc
+	w, doc := d.w, d.w.writer.doc
 	observer := d.observer
 	d.op = "open"
-	d.lane.start(func() func() {
-		err := guard("open", nil, func() (err error) {
+	d.calls.start(func() func() {
+		err := callUser("open", nil, func() (err error) {
 			if observer == nil {
 				if observer, err = w.cfg.Observer(doc); err != nil {
 					return err
@@ -115,29 +115,29 @@ func (d *deliverer) open() {
 func (d *deliverer) handle() {
 	w, p := d.w, d.hand
 	batch := &Batch{
-		LeaseToken: w.keeper.doc.Token, Range: w.keeper.doc.Range, Mode: w.cfg.Mode,
+		LeaseToken: w.writer.doc.Token, Range: w.writer.doc.Range, Mode: w.cfg.Mode,
 		Charge: p.Charge, SessionToken: p.SessionToken, Diagnostics: p.Diagnostics,
-		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, p.place) },
+		checkpoint: func(ctx context.Context) error { return w.checkpoint(ctx, p.mark) },
 	}
-	observer, bound := d.observer, w.keeper.bound
+	observer, bound := d.observer, w.writer.bound
 	d.op = "handle"
-	d.lane.start(func() func() {
-		err := guard("filter", p, func() error { w.sift(p, bound); return nil })
+	d.calls.start(func() func() {
+		err := callUser("filter", p, func() error { w.applyFilter(p, bound); return nil })
 		if err == nil && len(p.Changes) > 0 {
 			batch.Changes = p.Changes
 			began, again := time.Now(), p.handed
 			p.handed = true
-			err = guard("handle", p, func() error { return observer.Handle(w.trust.ctx, batch) })
+			err = callUser("handle", p, func() error { return observer.Handle(w.trust.ctx, batch) })
 			w.metrics.handled(len(p.Changes), time.Since(began), again, err)
 		}
 		return func() { d.handled(p, err) }
 	})
 }
 
-// sift leaves the changes that the handler wants in a page: those of the bound's second
+// applyFilter leaves the changes that the handler wants in a page: those of the bound's second
 // and later that pass the filter. It runs on the lane.
-func (h *host) sift(p *parcel, bound time.Time) {
-	if p.sifted {
+func (h *host) applyFilter(p *queuedPage, bound time.Time) {
+	if p.filtered {
 		return
 	}
 	changes := p.Changes
@@ -147,7 +147,7 @@ func (h *host) sift(p *parcel, bound time.Time) {
 	if h.cfg.Filter != nil {
 		changes = keep(changes, h.wants)
 	}
-	p.Changes, p.sifted = changes, true
+	p.Changes, p.filtered = changes, true
 }
 
 // wants calls the filter, and adds the item to a panic of it.
@@ -175,22 +175,22 @@ func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 }
 
 // handled takes the handler's result.
-func (d *deliverer) handled(p *parcel, err error) {
+func (d *deliverer) handled(p *queuedPage, err error) {
 	d.returned(err)
 	if err != nil {
 		return
 	}
-	k := &d.w.keeper
+	k := &d.w.writer
 	d.hand = nil
 	if len(p.Changes) == 0 {
-		k.places.pass(p.place)
+		k.progress.pass(p.mark)
 		return
 	}
-	k.places.handedOut(p.page)
+	k.progress.handedOut(p.page)
 	if d.w.cfg.Checkpoint.Manual {
 		return
 	}
-	k.handled(p.place, len(p.Changes))
+	k.handled(p.mark, len(p.Changes))
 }
 
 // returned deals with the result of a call that is repeated when it failed. What a
@@ -198,26 +198,26 @@ func (d *deliverer) handled(p *parcel, err error) {
 func (d *deliverer) returned(err error) {
 	w := d.w
 	if err == nil {
-		d.pause.done()
+		d.retryDelay.done()
 		d.notBefore = 0
 		return
 	}
 	if w.trust.ctx.Err() == nil {
-		w.fail(w.keeper.doc.Token, err)
+		w.fail(w.writer.doc.Token, err)
 	}
-	d.notBefore = w.now.Mono + d.pause.after(err)
+	d.notBefore = w.now.Mono + d.retryDelay.after(err)
 }
 
 // close tells the observer that the work is over.
 func (d *deliverer) close(r Reason) {
 	w, observer := d.w, d.observer
 	d.op = "close"
-	d.lane.start(func() func() {
-		err := guard("close", nil, func() error { return observer.Close(w.trust.ctx, r) })
+	d.calls.start(func() func() {
+		err := callUser("close", nil, func() error { return observer.Close(w.trust.ctx, r) })
 		return func() {
 			d.closed = true
 			if err != nil {
-				w.fail(w.keeper.doc.Token, err)
+				w.fail(w.writer.doc.Token, err)
 			}
 		}
 	})
@@ -225,7 +225,7 @@ func (d *deliverer) close(r Reason) {
 
 // recovered calls the user's code and returns its failure as a *HandlerError, a panic
 // with its stack.
-func recovered(op string, p *parcel, call func() error) (err error) {
+func recovered(op string, p *queuedPage, call func() error) (err error) {
 	failure := &HandlerError{Op: op}
 	if p != nil && len(p.Changes) > 0 {
 		failure.FirstLSN, failure.LastLSN = p.Changes[0].LSN, p.Changes[len(p.Changes)-1].LSN

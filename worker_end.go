@@ -38,7 +38,7 @@ type ending struct {
 	giveUp    time.Duration
 	over      bool
 	notBefore time.Duration
-	pause     backoff
+	retryDelay     backoff
 
 	// failure is the error of the last attempt to release or delete the lease. It is nil
 	// if there was no attempt, or the lease is no longer ours.
@@ -67,11 +67,11 @@ func (e *ending) lose() {
 	e.w.trust.giveUp()
 }
 
-// look notices what nobody tells: that Run's context has ended, that trust has,
+// observe notices what nobody tells: that Run's context has ended, that trust has,
 // that another host asks for the lease. A worker whose partition is gone ignores
 // the mark and goes on with the split; should the lease turn out to live on, it
 // hands over then.
-func (e *ending) look() {
+func (e *ending) observe() {
 	w := e.w
 	if !e.stopping && w.stop.Err() != nil {
 		e.stopping = true
@@ -85,7 +85,7 @@ func (e *ending) look() {
 	if !e.sending && e.reason != Lost && !w.trust.holds(w.now) {
 		e.lose()
 	}
-	if w.working() && w.keeper.marked() {
+	if w.working() && w.writer.requested() {
 		e.begin(HandedOver)
 	}
 	if w.trust.held {
@@ -101,16 +101,16 @@ func (e *ending) step() bool {
 		return true
 	case !e.begun:
 		return false
-	case w.deliver.lane.busy:
+	case w.deliver.calls.busy:
 		return e.drain()
 	case w.deliver.opened && !w.deliver.closed:
 		w.deliver.close(e.reason)
 		return e.drain()
-	case w.reader.lane.busy || w.keeper.lane.busy:
+	case w.reader.calls.busy || w.writer.calls.busy:
 		return false
 	case e.reason == Lost, w.claim.waiting: // what is only claimed is left to expire
 		return true
-	case !w.keeper.settled():
+	case !w.writer.settled():
 		return e.doubt()
 	}
 	if !e.sending {
@@ -139,7 +139,7 @@ func (e *ending) drain() bool {
 		e.drainOver = true
 		w.trust.cancel(errDrained)
 	}
-	if w.now.Mono >= e.abandonAt && !w.reader.lane.busy && !w.keeper.lane.busy {
+	if w.now.Mono >= e.abandonAt && !w.reader.calls.busy && !w.writer.calls.busy {
 		return true
 	}
 	switch {
@@ -168,7 +168,7 @@ func (e *ending) ended() (r Reason, err error) {
 	switch {
 	case e.reason == Lost, e.w.claim.waiting:
 		return e.reason, nil
-	case d.lane.busy:
+	case d.calls.busy:
 		return Abandoned, &HandlerError{Op: d.op, Err: errNotReturned}
 	case !e.sending:
 		return Abandoned, &LeaseStoreError{Op: e.op(), Err: errInDoubt}
@@ -188,10 +188,10 @@ func (e *ending) op() string {
 
 // send releases the lease, or deletes it when it is gone.
 func (e *ending) send() {
-	w, doc, at := e.w, e.w.keeper.doc, e.w.keeper.places.due
-	release := w.keeper.document().Released(at.at)
+	w, doc, at := e.w, e.w.writer.doc, e.w.writer.progress.due
+	release := w.writer.document().Released(at.at)
 	release.Timestamp = w.now.Wall.UTC()
-	w.keeper.lane.start(func() func() {
+	w.writer.calls.start(func() func() {
 		ctx, cancel := w.request(w.base)
 		defer cancel()
 		var err error
@@ -204,10 +204,10 @@ func (e *ending) send() {
 	})
 }
 
-func (e *ending) answered(at place, err error) {
+func (e *ending) answered(at mark, err error) {
 	w := e.w
-	k := &w.keeper
-	o, current := judge(err, w.owner, k.places.durable.at, at.at)
+	k := &w.writer
+	o, current := judge(err, w.owner, k.progress.durable.at, at.at)
 	e.failure = nil
 	switch o {
 	case applied:
@@ -228,7 +228,7 @@ func (e *ending) answered(at place, err error) {
 	case refused, unknown:
 		e.failure = err
 		w.fail(k.doc.Token, &LeaseStoreError{Op: e.op(), Err: err})
-		e.notBefore = w.now.Mono + e.pause.after(err)
+		e.notBefore = w.now.Mono + e.retryDelay.after(err)
 		e.over = e.notBefore >= e.giveUp
 	}
 }

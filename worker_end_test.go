@@ -92,7 +92,7 @@ func TestObserverLearnsWhyItIsClosed(t *testing.T) {
 		"lost, held true": func(_ *fakeSource, leases *fakeStore) {
 			leases.edit("0", func(l *lease.Lease) { l.Owner = "thief" })
 		},
-		"handed over, held true": func(_ *fakeSource, leases *fakeStore) { leases.edit("0", mark) },
+		"handed over, held true": func(_ *fakeSource, leases *fakeStore) { leases.edit("0", askForLease) },
 		"gone, held true":        func(s *fakeSource, _ *fakeStore) { s.split("0", "1", "2") },
 		"shadowed, held true": func(_ *fakeSource, leases *fakeStore) {
 			leases.edit("0", func(l *lease.Lease) { l.PartitionID, l.Token = "", "-FF" })
@@ -313,7 +313,7 @@ func TestNotificationAndLogTellAReleasedLeaseFromOneLeftToExpire(t *testing.T) {
 	}{
 		"released": {log: `msg="lease released"`, reason: Shutdown},
 		"handed over": {
-			before: func(s *fakeStore) { s.edit("0", mark); pause(20 * time.Second) },
+			before: func(s *fakeStore) { s.edit("0", askForLease); pause(20 * time.Second) },
 			reason: HandedOver, log: `msg="lease released"`,
 		},
 		"lost": {

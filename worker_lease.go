@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// keeper keeps a lease's document while the worker works: it renews it, moves its
+// leaseWriter keeps a lease's document while the worker works: it renews it, moves its
 // position, and puts it back when somebody deleted it. A renewal and a checkpoint
 // are one write, so a checkpoint puts the next renewal off, and a renewal carries
 // whatever position is due at no extra request.
@@ -16,16 +16,16 @@ import (
 // One write is under way at a time. While the outcome of a write is unknown the
 // same write is sent again, with the same ETag and position: either it arrives, or
 // a conflict shows that an earlier attempt did. A newer position waits.
-type keeper struct {
+type leaseWriter struct {
 	w    *worker
-	lane *lane
+	calls *caller
 
 	// doc is the document as last answered. Its continuation is the durable
 	// position, its ETag the condition of the next write.
 	doc    lease.Lease
-	places progress
+	progress progress
 	// sent is the place in the last write sent.
-	sent place
+	sent mark
 	// bound is the time before which changes are not delivered; zero: there is none. It is
 	// written with each position, because the position alone would forget it.
 	bound time.Time
@@ -36,7 +36,7 @@ type keeper struct {
 
 	renewAt   time.Duration
 	notBefore time.Duration
-	pause     backoff
+	retryDelay     backoff
 	// denial are the pauses while the store answers that there is no document, and that
 	// there is one when it is to be put back.
 	denial backoff
@@ -59,15 +59,15 @@ type handledBatch struct {
 	changes int
 }
 
-func newKeeper(w *worker, l lease.Lease, attempt lease.Reading) keeper {
-	k := keeper{
-		w: w, lane: newLane(), doc: l, places: newProgress(l.Continuation), bound: l.Bound(),
-		pause:    w.writeBackoff(l, "write"),
+func newLeaseWriter(w *worker, l lease.Lease, attempt lease.Reading) leaseWriter {
+	k := leaseWriter{
+		w: w, calls: newCaller(), doc: l, progress: newProgress(l.Continuation), bound: l.Bound(),
+		retryDelay:    w.writeBackoff(l, "write"),
 		jitter:   newJitter(w.seed, l.ID, "renew"),
 		since:    w.now.Mono,
 		anchored: l.Start(w.cfg.Start).Kind() != feed.StartNow,
 	}
-	k.sent, k.denial = k.places.durable, w.writeBackoff(l, "put back")
+	k.sent, k.denial = k.progress.durable, w.writeBackoff(l, "put back")
 	k.renewed(attempt.Mono)
 	return k
 }
@@ -75,7 +75,7 @@ func newKeeper(w *worker, l lease.Lease, attempt lease.Reading) keeper {
 // bind makes the start time that the source refused the bound, where it is the user's.
 // The time of a healed lease comes from the clock of the lease store, and a change must
 // not be dropped because that clock is ahead.
-func (k *keeper) bind(refused time.Time) {
+func (k *leaseWriter) bind(refused time.Time) {
 	if refused.Equal(k.w.cfg.Start.Time()) {
 		k.bound = refused
 	}
@@ -85,7 +85,7 @@ func (k *keeper) bind(refused time.Time) {
 
 // document returns the document as last answered, with the bound. A conflict may have
 // shown one that was written before there was a bound.
-func (k *keeper) document() lease.Lease {
+func (k *leaseWriter) document() lease.Lease {
 	if k.bound.IsZero() {
 		return k.doc
 	}
@@ -93,22 +93,22 @@ func (k *keeper) document() lease.Lease {
 }
 
 // renewed sets the next renewal.
-func (k *keeper) renewed(attempt time.Duration) {
+func (k *leaseWriter) renewed(attempt time.Duration) {
 	const spread = 0.1
 	k.renewAt = attempt + k.jitter.less(k.w.cfg.RenewInterval, spread)
 }
 
 // handled says that the handler returned nil for a batch, which acknowledges it.
-func (k *keeper) handled(at place, changes int) {
-	k.places.acknowledge(at)
+func (k *leaseWriter) handled(at mark, changes int) {
+	k.progress.acknowledge(at)
 	k.unsaved = append(k.unsaved, handledBatch{at.page, changes})
 	k.changes += changes
 }
 
 // step writes the document when a write is due.
-func (k *keeper) step() {
+func (k *leaseWriter) step() {
 	w := k.w
-	if k.lane.busy || !w.trust.holds(w.now) {
+	if k.calls.busy || !w.trust.holds(w.now) {
 		return
 	}
 	if !k.inDoubt && !k.vanished && !k.again && !w.claim.due() && !k.positionDue() && w.now.Mono < k.renewAt {
@@ -124,10 +124,10 @@ func (k *keeper) step() {
 
 // positionDue reports whether the due position is to be written now, and not just
 // to be carried by the next renewal.
-func (k *keeper) positionDue() bool {
+func (k *leaseWriter) positionDue() bool {
 	w, every := k.w, k.w.cfg.Checkpoint
 	switch {
-	case !k.places.behind() || w.split.cutting():
+	case !k.progress.behind() || w.split.cutting():
 		return false
 	case !k.anchored || w.split.gone || len(k.asks) > 0:
 		return true
@@ -145,14 +145,14 @@ func (k *keeper) positionDue() bool {
 }
 
 // write sends the document with the position that is due.
-func (k *keeper) write() {
+func (k *leaseWriter) write() {
 	w, attempt := k.w, k.w.now
-	at, doc := k.places.due, k.document()
+	at, doc := k.progress.due, k.document()
 	switch {
 	case k.vanished || w.split.cutting():
 		// What is put back is the document as it was; and children that are being
 		// made take over the position that the gone lease keeps.
-		at = k.places.durable
+		at = k.progress.durable
 	case k.inDoubt:
 		at = k.sent
 	}
@@ -163,7 +163,7 @@ func (k *keeper) write() {
 	doc = doc.At(at.at)
 	doc.Timestamp = attempt.Wall.UTC()
 	k.sent, k.again = at, false
-	k.lane.start(func() func() {
+	k.calls.start(func() func() {
 		ctx, cancel := w.request(w.base)
 		defer cancel()
 		answer, err := send(ctx, doc)
@@ -172,27 +172,27 @@ func (k *keeper) write() {
 }
 
 // answered takes the answer to a write.
-func (k *keeper) answered(op string, attempt lease.Reading, at place, doc lease.Lease, err error) {
+func (k *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc lease.Lease, err error) {
 	w := k.w
 	if !w.trust.holds(w.now) {
 		return // lapsed is lost: a late success is ignored
 	}
-	o, current := judge(err, w.owner, k.places.durable.at, at.at)
+	o, current := judge(err, w.owner, k.progress.durable.at, at.at)
 	switch o {
 	case applied:
 		k.doc = doc
 		w.trust.renewed(attempt, w.now)
 		k.renewed(attempt.Mono)
 		w.claim.renewed(attempt)
-		k.known(at)
+		k.markDurable(at)
 		k.denial.done()
 	case mine:
 		denied := k.vanished && !k.inDoubt
 		k.doc, k.again = current, true
 		if current.Continuation != at.at {
-			at = k.places.durable
+			at = k.progress.durable
 		}
-		k.known(at)
+		k.markDurable(at)
 		if denied { // to write at once would go on without end
 			w.fail(k.doc.Token, &LeaseStoreError{Op: op, Err: errDenied})
 			k.notBefore = w.now.Mono + k.denial.after(nil)
@@ -214,14 +214,14 @@ func (k *keeper) answered(op string, attempt lease.Reading, at place, doc lease.
 }
 
 // failed puts the next attempt off.
-func (k *keeper) failed(op string, err error) {
+func (k *leaseWriter) failed(op string, err error) {
 	k.w.fail(k.doc.Token, &LeaseStoreError{Op: op, Err: err})
-	k.notBefore = k.w.now.Mono + k.pause.after(err)
+	k.notBefore = k.w.now.Mono + k.retryDelay.after(err)
 }
 
-// known says that the store is known to have a position.
-func (k *keeper) known(at place) {
-	if at.page > k.places.durable.page {
+// markDurable says that the store is markDurable to have a position.
+func (k *leaseWriter) markDurable(at mark) {
+	if at.page > k.progress.durable.page {
 		k.since = k.w.now.Mono
 	}
 	k.stored(at)
@@ -231,10 +231,10 @@ func (k *keeper) known(at place) {
 		k.unsaved = k.unsaved[1:]
 	}
 	k.inDoubt, k.vanished, k.notBefore = false, false, 0
-	k.pause.done()
+	k.retryDelay.done()
 	rest := k.asks[:0]
 	for _, ask := range k.asks {
-		if ask.at.page > k.places.durable.page {
+		if ask.at.page > k.progress.durable.page {
 			rest = append(rest, ask)
 			continue
 		}
@@ -245,33 +245,33 @@ func (k *keeper) known(at place) {
 }
 
 // stored says that the store has a position.
-func (k *keeper) stored(at place) {
-	if at.page > k.places.durable.page && at.at != k.places.durable.at {
+func (k *leaseWriter) stored(at mark) {
+	if at.page > k.progress.durable.page && at.at != k.progress.durable.at {
 		k.w.metrics.checkpointed()
 	}
-	k.places.stored(at)
+	k.progress.stored(at)
 }
 
-// marked reports whether another host asks for the lease. A mark shows in a
+// requested reports whether another host asks for the lease. A mark shows in a
 // conflict, and stays in the document until somebody acquires it.
-func (k *keeper) marked() bool {
+func (k *leaseWriter) requested() bool {
 	mark := k.doc.Wanted()
 	return mark != "" && mark != k.w.owner
 }
 
 // settled reports whether the document is known: no write is under way, and none
 // in doubt.
-func (k *keeper) settled() bool { return !k.lane.busy && !k.inDoubt && !k.vanished }
+func (k *leaseWriter) settled() bool { return !k.calls.busy && !k.inDoubt && !k.vanished }
 
 // checkpointAsk is a user's wish to have a position made durable.
 type checkpointAsk struct {
-	at    place
+	at    mark
 	reply chan error // of capacity 1
 }
 
 // checkpoint asks the worker to make a position durable, and waits. It is called
 // from the user's goroutines.
-func (w *worker) checkpoint(ctx context.Context, at place) error {
+func (w *worker) checkpoint(ctx context.Context, at mark) error {
 	ask := &checkpointAsk{at: at, reply: make(chan error, 1)}
 	select {
 	case w.asks <- ask:
@@ -289,7 +289,7 @@ func (w *worker) checkpoint(ctx context.Context, at place) error {
 }
 
 // afterwards answers a checkpoint that comes when the worker is over.
-func (w *worker) afterwards(at place) error {
+func (w *worker) afterwards(at mark) error {
 	if at.page <= w.finished {
 		return nil
 	}
@@ -299,8 +299,8 @@ func (w *worker) afterwards(at place) error {
 // asked takes a user's checkpoint. While children of a gone lease are being made,
 // and after trust ended, the position can't move any more; the ask is answered in
 // the end.
-func (k *keeper) asked(ask *checkpointAsk) {
-	if ask.at.page <= k.places.durable.page {
+func (k *leaseWriter) asked(ask *checkpointAsk) {
+	if ask.at.page <= k.progress.durable.page {
 		ask.reply <- nil
 		return
 	}
@@ -309,15 +309,15 @@ func (k *keeper) asked(ask *checkpointAsk) {
 		return
 	}
 	if !k.w.split.cutting() {
-		k.places.acknowledge(ask.at)
+		k.progress.acknowledge(ask.at)
 	}
 	k.asks = append(k.asks, ask)
 }
 
 // settle answers what still waits when the worker is over.
-func (k *keeper) settle() {
+func (k *leaseWriter) settle() {
 	for _, ask := range k.asks {
-		if ask.at.page <= k.places.durable.page {
+		if ask.at.page <= k.progress.durable.page {
 			ask.reply <- nil
 		} else {
 			ask.reply <- lease.ErrLost

@@ -2,10 +2,10 @@ package changefeed
 
 import "github.com/changefeed-go/changefeed/feed"
 
-// place is a position together with the number of the page that ends there.
+// mark is a position together with the number of the page that ends there.
 // Positions are opaque; the numbers tell which of two is the later one. The
 // position that the lease had when it was acquired is number 0.
-type place struct {
+type mark struct {
 	page int64
 	at   feed.Continuation
 }
@@ -21,17 +21,17 @@ type place struct {
 type progress struct {
 	// due is the position that the lease may have, durable the one that the store
 	// has. due is never the earlier one.
-	due, durable place
+	due, durable mark
 	// handed is the last page handed out, acked the last one acknowledged.
 	handed, acked int64
 	// idle is the last page with nothing to hand out, when it could not become due
 	// at once.
-	idle place
+	idle mark
 }
 
 // newProgress starts from the position that the document has.
 func newProgress(durable feed.Continuation) progress {
-	at := place{at: durable}
+	at := mark{at: durable}
 	return progress{due: at, durable: at}
 }
 
@@ -40,7 +40,7 @@ func (p *progress) handedOut(page int64) { p.handed = max(p.handed, page) }
 
 // acknowledge says that everything up to a place is done with. An older place
 // after a newer one changes nothing.
-func (p *progress) acknowledge(at place) {
+func (p *progress) acknowledge(at mark) {
 	if at.page <= p.acked {
 		return
 	}
@@ -54,7 +54,7 @@ func (p *progress) acknowledge(at place) {
 }
 
 // pass says that the page that ends at a place held nothing to hand out.
-func (p *progress) pass(at place) {
+func (p *progress) pass(at mark) {
 	if p.acked >= p.handed {
 		p.due = at
 		return
@@ -63,7 +63,7 @@ func (p *progress) pass(at place) {
 }
 
 // stored says that the store has the position.
-func (p *progress) stored(at place) {
+func (p *progress) stored(at mark) {
 	if at.page > p.durable.page {
 		p.durable = at
 	}

@@ -14,49 +14,49 @@ import (
 // again in place, after a pause, for ever; the lease is kept.
 type reader struct {
 	w    *worker
-	lane *lane
+	calls *caller
 
 	// from is where the next read starts; unresolved says that it is "now" and
 	// not yet a position.
 	from       feed.Start
 	unresolved bool
-	// along goes with every later position, in the dialect that keeps the start:
+	// startTime goes with every later position, in the dialect that keeps the start:
 	// the time that the lease was started at. Zero: there is none.
-	along time.Time
+	startTime time.Time
 
 	// queue holds what was read and not yet taken, queued its bytes. read counts
 	// the pages.
-	queue  []*parcel
+	queue  []*queuedPage
 	queued int
 	read   int64
 
 	notBefore time.Duration
-	pause     backoff
-	pacer     pacer
+	retryDelay     backoff
+	polling     polling
 
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// parcel is a page on its way to the handler.
-type parcel struct {
-	place
+// queuedPage is a page on its way to the handler.
+type queuedPage struct {
+	mark
 	feed.Page
-	// sifted says that the filter has been applied to the page's changes, handed
+	// filtered says that the filter has been applied to the page's changes, handed
 	// that the handler was called with them.
-	sifted, handed bool
+	filtered, handed bool
 }
 
 func newReader(w *worker, l lease.Lease) reader {
 	r := reader{
-		w: w, lane: newLane(), pause: w.backoff(l, "read"), from: l.Start(w.cfg.Start),
-		pacer: pacer{interval: w.cfg.PollInterval, active: w.now.Mono},
+		w: w, calls: newCaller(), retryDelay: w.backoff(l, "read"), from: l.Start(w.cfg.Start),
+		polling: polling{interval: w.cfg.PollInterval, active: w.now.Mono},
 	}
 	r.unresolved = r.from.Kind() == feed.StartNow
 	if w.dialect == lease.JavaLatestVersion {
-		r.along = r.from.Since()
+		r.startTime = r.from.Since()
 		if r.from.Kind() == feed.StartTime {
-			r.along = r.from.Time()
+			r.startTime = r.from.Time()
 		}
 	}
 	r.ctx, r.cancel = context.WithCancel(w.base)
@@ -66,21 +66,21 @@ func newReader(w *worker, l lease.Lease) reader {
 // step starts a read when one is due.
 func (r *reader) step() {
 	w := r.w
-	if r.lane.busy || !w.working() || !r.wanted() {
+	if r.calls.busy || !w.working() || !r.wanted() {
 		return
 	}
 	if w.now.Mono < r.notBefore {
 		w.wake(r.notBefore)
 		return
 	}
-	request, doc, started := r.request(), w.keeper.doc, w.now.Mono
+	request, doc, started := r.request(), w.writer.doc, w.now.Mono
 	w.reading.begin(started)
-	r.lane.start(func() func() {
+	r.calls.start(func() func() {
 		ctx, cancel := context.WithTimeout(r.ctx, w.cfg.RequestTimeout+request.Wait)
 		defer cancel()
 		page, err := w.cfg.Source.Read(ctx, request)
 		w.metrics.read(page)
-		skip := w.skips(doc, request.From, err)
+		skip := w.askToSkip(doc, request.From, err)
 		return func() { r.answered(started, page, err, skip) }
 	})
 }
@@ -96,7 +96,7 @@ func (r *reader) wanted() bool {
 // request asks for the next page of a lease: a PK-range lease reads its
 // partition, an EPK lease its range, wherever that lies.
 func (r *reader) request() feed.Request {
-	request := r.w.requestFor(r.w.keeper.doc)
+	request := r.w.requestFor(r.w.writer.doc)
 	request.From = r.from
 	request.MaxItems = r.w.cfg.MaxItems
 	if !r.unresolved {
@@ -127,7 +127,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 		err = errNoContinuation
 	}
 	if oldest != "" {
-		r.w.fail(r.w.keeper.doc.Token, &SourceError{Op: "read " + r.w.keeper.doc.Token, Err: err})
+		r.w.fail(r.w.writer.doc.Token, &SourceError{Op: "read " + r.w.writer.doc.Token, Err: err})
 		page, err = feed.Page{Continuation: oldest}, nil
 	}
 	if err != nil {
@@ -135,20 +135,20 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 		return
 	}
 	r.w.reading.end()
-	r.pause.done()
+	r.retryDelay.done()
 	r.push(page)
 	wasNow := r.unresolved
 	r.from, r.unresolved = feed.After(page.Continuation), false
-	if !r.along.IsZero() {
-		r.from = feed.AfterSince(page.Continuation, r.along)
+	if !r.startTime.IsZero() {
+		r.from = feed.AfterSince(page.Continuation, r.startTime)
 	}
 	switch {
 	case len(page.Changes) > 0:
-		r.notBefore = r.pacer.found(started, r.w.now.Mono, page)
+		r.notBefore = r.polling.afterChanges(started, r.w.now.Mono, page)
 	case wasNow:
 		r.notBefore = 0
 	default:
-		r.notBefore = r.pacer.idle(started, r.w.now.Mono)
+		r.notBefore = r.polling.afterEmpty(started, r.w.now.Mono)
 	}
 }
 
@@ -156,7 +156,7 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 // it: only the later position matters.
 func (r *reader) push(page feed.Page) {
 	r.read++
-	p := &parcel{place: place{page: r.read, at: page.Continuation}, Page: page}
+	p := &queuedPage{mark: mark{page: r.read, at: page.Continuation}, Page: page}
 	if p.Bytes == 0 {
 		for i := range p.Changes {
 			p.Bytes += len(p.Changes[i].Current) + len(p.Changes[i].Previous)
@@ -171,7 +171,7 @@ func (r *reader) push(page feed.Page) {
 }
 
 // take removes the first page of the queue, or returns nil.
-func (r *reader) take() *parcel {
+func (r *reader) take() *queuedPage {
 	if len(r.queue) == 0 {
 		return nil
 	}
@@ -193,31 +193,31 @@ func (r *reader) failed(err error) {
 	if errors.Is(err, feed.ErrUnsupported) && r.from.Kind() == feed.StartTime {
 		// Merged partitions may know no start time. From the beginning nothing is
 		// missed; older changes are dropped by the lease's bound.
-		w.keeper.bind(r.from.Time())
-		r.from, r.along = feed.Beginning(), time.Time{}
+		w.writer.bind(r.from.Time())
+		r.from, r.startTime = feed.Beginning(), time.Time{}
 		return
 	}
 	if errors.Is(err, feed.ErrUnsupported) && !r.from.Since().IsZero() {
 		// The position alone leaves nothing out.
-		w.keeper.bind(r.from.Since())
+		w.writer.bind(r.from.Since())
 		r.from = feed.After(r.from.Continuation())
-		r.along = time.Time{}
+		r.startTime = time.Time{}
 		return
 	}
-	w.fail(w.keeper.doc.Token, &SourceError{Op: "read " + w.keeper.doc.Token, Err: err})
-	r.notBefore = w.now.Mono + r.pause.after(err)
+	w.fail(w.writer.doc.Token, &SourceError{Op: "read " + w.writer.doc.Token, Err: err})
+	r.notBefore = w.now.Mono + r.retryDelay.after(err)
 }
 
-// skips asks the user whether to go on at the oldest position, when a read from a
+// askToSkip asks the user whether to go on at the oldest position, when a read from a
 // position found that the feed no longer reaches back to it. It is called on the
 // lane, because it is the user's code.
-func (h *host) skips(l lease.Lease, from feed.Start, err error) (oldest feed.Continuation) {
+func (h *host) askToSkip(l lease.Lease, from feed.Start, err error) (oldest feed.Continuation) {
 	lost, ok := errors.AsType[*feed.HistoryLostError](err)
 	if !ok || h.cfg.OnHistoryLost == nil || lost.Oldest == "" || from.Continuation() == lost.Oldest {
 		return ""
 	}
 	skip := false
-	if stack := exits(func() { skip = h.cfg.OnHistoryLost(l, lost) }); stack != nil {
+	if stack := callAside(func() { skip = h.cfg.OnHistoryLost(l, lost) }); stack != nil {
 		h.fail(l.Token, &HandlerError{Op: "history lost", Err: errGoexit, Stack: stack})
 	}
 	if !skip {

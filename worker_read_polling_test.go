@@ -111,24 +111,24 @@ func TestNoReadIsMadeAtOnceBehindTheLastChange(t *testing.T) {
 		{"the source can't tell the end", true, 7, -1, 0},
 		{"the source waits, or nothing is known of it", false, 7, 7, 0},
 	} {
-		p := pacer{interval: 5 * time.Second, prompt: c.prompt}
-		if got := p.found(time.Minute, time.Minute+time.Millisecond, feed.Page{LSN: c.lsn, End: c.end}) - time.Minute; c.wait > 0 && got != c.wait || c.wait == 0 && got > 0 {
+		p := polling{interval: 5 * time.Second, prompt: c.prompt}
+		if got := p.afterChanges(time.Minute, time.Minute+time.Millisecond, feed.Page{LSN: c.lsn, End: c.end}) - time.Minute; c.wait > 0 && got != c.wait || c.wait == 0 && got > 0 {
 			t.Errorf("%s: again after %s", c.name, got)
 		}
 	}
 }
 
 func TestSourceThatWaitsIsAskedAgainAtOnce(t *testing.T) {
-	p := pacer{interval: 5 * time.Second}
+	p := polling{interval: 5 * time.Second}
 	started, now := time.Minute, time.Minute+5*time.Second
-	if again := p.idle(started, now); again > now || p.prompt {
+	if again := p.afterEmpty(started, now); again > now || p.prompt {
 		t.Errorf("again %s after the answer, prompt %t", again-now, p.prompt)
 	}
-	if again := p.found(now, now+time.Second, feed.Page{LSN: 7, End: 7}); again > now+time.Second {
+	if again := p.afterChanges(now, now+time.Second, feed.Page{LSN: 7, End: 7}); again > now+time.Second {
 		t.Errorf("behind changes again %s after the answer", again-now-time.Second)
 	}
 	started, now = 2*time.Minute, 2*time.Minute+time.Millisecond
-	if again := p.idle(started, now); again <= now || !p.prompt {
+	if again := p.afterEmpty(started, now); again <= now || !p.prompt {
 		t.Errorf("a source that answers at once is asked again %s after the answer, prompt %t", again-now, p.prompt)
 	}
 }

@@ -39,12 +39,12 @@ type splitter struct {
 	made   int
 
 	notBefore time.Duration
-	pause     backoff
+	retryDelay     backoff
 }
 
 // begin says that a read was answered with "gone".
 func (s *splitter) begin(gone *feed.GoneError) {
-	s.w.cfg.Logger.Info("partition is gone", "processor", s.w.cfg.Processor, "lease", s.w.keeper.doc.Token, "reason", gone.Error())
+	s.w.cfg.Logger.Info("partition is gone", "processor", s.w.cfg.Processor, "lease", s.w.writer.doc.Token, "reason", gone.Error())
 	s.gone = true
 }
 
@@ -54,7 +54,7 @@ func (s *splitter) cutting() bool { return s.pieces != nil }
 // step takes the next step.
 func (s *splitter) step() {
 	w := s.w
-	if !s.gone || w.ending.begun || w.deliver.lane.busy || w.reader.lane.busy || w.keeper.lane.busy {
+	if !s.gone || w.ending.begun || w.deliver.calls.busy || w.reader.calls.busy || w.writer.calls.busy {
 		return
 	}
 	if w.now.Mono < s.notBefore {
@@ -63,7 +63,7 @@ func (s *splitter) step() {
 	}
 	switch {
 	case !s.cutting():
-		if w.keeper.settled() && !w.keeper.places.behind() {
+		if w.writer.settled() && !w.writer.progress.behind() {
 			s.cut()
 		}
 	case s.made < len(s.pieces):
@@ -77,12 +77,12 @@ func (s *splitter) step() {
 // cut lists the partitions that replaced the gone one, and cuts the lease into pieces at
 // its durable position.
 func (s *splitter) cut() {
-	w, doc, position := s.w, s.w.keeper.document(), s.w.keeper.places.durable
+	w, doc, position := s.w, s.w.writer.document(), s.w.writer.progress.durable
 	w.splitting.begin(w.now.Mono)
 	if start := doc.Start(w.cfg.Start); doc.Continuation == "" {
 		doc = doc.StartingAt(start)
 	}
-	w.reader.lane.start(func() func() {
+	w.reader.calls.start(func() func() {
 		pieces, same, err := w.pieces(doc)
 		return func() { s.answered(position, pieces, same, err) }
 	})
@@ -125,20 +125,20 @@ func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Conti
 // answered takes the pieces, which were cut at a position. The user may have checkpointed
 // a later one since; the children would undo that. So the pieces are dropped then, and
 // the next step cuts the lease again when the later position is durable.
-func (s *splitter) answered(position place, pieces []lease.Lease, same bool, err error) {
+func (s *splitter) answered(position mark, pieces []lease.Lease, same bool, err error) {
 	w := s.w
 	switch {
 	case w.ending.begun:
 	case err != nil:
-		w.fail(w.keeper.doc.Token, &SourceError{Op: "find what replaced the partition of lease " + w.keeper.doc.Token, Err: err})
-		s.notBefore = w.now.Mono + s.pause.after(err)
+		w.fail(w.writer.doc.Token, &SourceError{Op: "find what replaced the partition of lease " + w.writer.doc.Token, Err: err})
+		s.notBefore = w.now.Mono + s.retryDelay.after(err)
 	case same:
 		// A source that says gone and shows the same partition again is asked
 		// with the pauses of a failure.
 		s.gone = false
 		w.splitting.end()
-		w.reader.notBefore = w.now.Mono + w.reader.pause.after(nil)
-	case w.keeper.places.due.page > position.page:
+		w.reader.notBefore = w.now.Mono + w.reader.retryDelay.after(nil)
+	case w.writer.progress.due.page > position.page:
 	default:
 		s.pieces = pieces
 	}
@@ -149,7 +149,7 @@ func (s *splitter) answered(position place, pieces []lease.Lease, same bool, err
 func (s *splitter) create() {
 	w, child := s.w, s.pieces[s.made]
 	child.Timestamp = w.now.Wall.UTC()
-	w.keeper.lane.start(func() func() {
+	w.writer.calls.start(func() func() {
 		ctx, cancel := w.request(w.base)
 		defer cancel()
 		_, err := w.store.Create(ctx, child)
@@ -163,9 +163,9 @@ func (s *splitter) created(child lease.Lease, err error) {
 	case applied, mine, moved, taken:
 		s.made++
 		s.notBefore = 0
-		s.pause.done()
+		s.retryDelay.done()
 	case absent, refused, unknown:
-		w.fail(w.keeper.doc.Token, &LeaseStoreError{Op: "create child " + child.Token, Err: err})
-		s.notBefore = w.now.Mono + s.pause.after(err)
+		w.fail(w.writer.doc.Token, &LeaseStoreError{Op: "create child " + child.Token, Err: err})
+		s.notBefore = w.now.Mono + s.retryDelay.after(err)
 	}
 }
