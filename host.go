@@ -97,30 +97,3 @@ func (h *host) notify(n Notification) {
 func (h *host) fail(token string, err error) {
 	h.notify(Notification{Event: Failed, LeaseToken: token, Err: err})
 }
-
-// sleep waits for d; it returns early, with false, when ctx ends.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// retry tries do until it succeeds, ctx ends or final says that trying again is
-// of no use. It returns do's last error. failed is told of each failure.
-func retry(ctx context.Context, b backoff, do func() error, final func(error) bool, failed func(error)) error {
-	for {
-		err := do()
-		if err == nil || ctx.Err() != nil || final(err) {
-			return err
-		}
-		failed(err)
-		if !sleep(ctx, b.after(err)) {
-			return err
-		}
-	}
-}

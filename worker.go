@@ -3,23 +3,24 @@ package changefeed
 import (
 	"context"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/changefeed-go/changefeed/lease"
 )
 
 // worker works on one lease from the moment it was acquired to the moment it is
-// released, lost or gone. It is a state machine on one goroutine. What blocks (a
-// read, the handler, a write of the document) goes through three lanes, each
-// carrying one call at a time; answers, and alarms of one timer, wake the worker,
-// which then looks at everything and starts what is due:
+// released, lost or gone. It is a state machine on one goroutine. Blocking calls (a
+// read, the handler, a write of the document) run on three callers, each of which
+// carries out one call at a time. Their answers, and one timer, wake the worker. It
+// then looks at its whole state and starts each step that is due:
 //
-//	reader     reads ahead of the handler                          worker_read.go
-//	deliverer  hands batches to the handler, again until handled   worker_deliver.go
-//	keeper     keeps the document: renewals, checkpoints           worker_lease.go
-//	splitter   when the partition is gone: makes the children      worker_split.go
-//	claim      waits, when the lease was stolen                    worker_claim.go
-//	ending     winds down and releases                             worker_end.go
+//	reader       reads ahead of the handler                          worker_read.go
+//	deliverer    calls the handler with batches, again until handled worker_deliver.go
+//	leaseWriter  writes the document: renewals and checkpoints       worker_lease.go
+//	splitter     creates the children of a partition that is gone    worker_split.go
+//	claim        waits after a lease was stolen                      worker_claim.go
+//	ending       stops the work and releases the lease               worker_end.go
 //
 // States:
 //
@@ -194,3 +195,45 @@ func (w *worker) finish() result {
 	w.claim.end(w.ending.ended())
 	return r
 }
+
+// caller carries out blocking calls of one kind for a worker, one at a time, on a
+// goroutine of its own. What is to be done with a call's result is a function
+// too; it is put into the worker's inbox and runs on the worker's goroutine.
+//
+// So a worker's state belongs to one goroutine, which never blocks, and whatever
+// a source, a store or a handler does, the worker can renew the lease, notice
+// that trust ends, and stop.
+type caller struct {
+	work chan func() answer
+	// busy is true from start to the answer. The worker owns it.
+	busy bool
+	done sync.WaitGroup
+}
+
+// answer is the result of a call, and the function that handles it.
+type answer struct {
+	caller *caller
+	then   func()
+}
+
+// newCaller makes a caller; open starts its goroutine, which ends after close.
+func newCaller() *caller { return &caller{work: make(chan func() answer, 1)} }
+
+// open starts the goroutine of the caller. inbox must have room for one answer of each
+// caller, so that no caller waits when the worker is over.
+func (l *caller) open(inbox chan<- answer) {
+	l.done.Go(func() {
+		for call := range l.work {
+			inbox <- call()
+		}
+	})
+}
+
+// start carries out call. The caller must not be busy.
+func (l *caller) start(call func() (then func())) {
+	l.busy = true
+	l.work <- func() answer { return answer{l, call()} }
+}
+
+// close ends the goroutine when the call under way has returned.
+func (l *caller) close() { close(l.work) }

@@ -2,8 +2,6 @@ package changefeed
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -13,7 +11,7 @@ import (
 // deliverer hands a lease's pages to its handler, one at a time and in order. A
 // batch whose handler failed is handed out again, after a pause, until the handler
 // returns nil: whatever comes after it waits. All of the user's code that belongs
-// to the lease (handler, observer, filter) runs in its lane.
+// to the lease (handler, observer, filter) runs on its caller.
 //
 // A batch is handed out only
 //   - while the position that it would be read again from is durable. A start at
@@ -24,7 +22,7 @@ import (
 //     handler need not wait for the checkpoint of the batch before.
 type deliverer struct {
 	w        *worker
-	calls     *caller
+	calls    *caller
 	observer Observer
 	opened   bool
 	closed   bool
@@ -32,9 +30,9 @@ type deliverer struct {
 	op string
 
 	// hand is the page that the handler has, or gets again; nil: none.
-	hand      *queuedPage
-	notBefore time.Duration
-	retryDelay     backoff
+	hand       *queuedPage
+	notBefore  time.Duration
+	retryDelay backoff
 }
 
 func newDeliverer(w *worker, l lease.Lease) deliverer {
@@ -85,8 +83,8 @@ func (d *deliverer) takeNext() bool {
 // mayHandOut reports whether the durable position is recent enough.
 func (d *deliverer) mayHandOut() bool {
 	const most = 1
-	k := &d.w.writer
-	return k.anchored && (!d.w.cfg.Checkpoint.everyBatch() || len(k.unsaved) <= most)
+	lw := &d.w.writer
+	return lw.anchored && (!d.w.cfg.Checkpoint.everyBatch() || len(lw.unsaved) <= most)
 }
 
 // open makes the observer, if that was not done yet, and opens it.
@@ -135,7 +133,7 @@ func (d *deliverer) handle() {
 }
 
 // applyFilter leaves the changes that the handler wants in a page: those of the bound's second
-// and later that pass the filter. It runs on the lane.
+// and later that pass the filter. It runs on the caller.
 func (h *host) applyFilter(p *queuedPage, bound time.Time) {
 	if p.filtered {
 		return
@@ -180,17 +178,17 @@ func (d *deliverer) handled(p *queuedPage, err error) {
 	if err != nil {
 		return
 	}
-	k := &d.w.writer
+	lw := &d.w.writer
 	d.hand = nil
 	if len(p.Changes) == 0 {
-		k.progress.pass(p.mark)
+		lw.progress.pass(p.mark)
 		return
 	}
-	k.progress.handedOut(p.page)
+	lw.progress.handedOut(p.page)
 	if d.w.cfg.Checkpoint.Manual {
 		return
 	}
-	k.handled(p.mark, len(p.Changes))
+	lw.handled(p.mark, len(p.Changes))
 }
 
 // returned deals with the result of a call that is repeated when it failed. What a
@@ -221,27 +219,4 @@ func (d *deliverer) close(r Reason) {
 			}
 		}
 	})
-}
-
-// recovered calls the user's code and returns its failure as a *HandlerError, a panic
-// with its stack.
-func recovered(op string, p *queuedPage, call func() error) (err error) {
-	failure := &HandlerError{Op: op}
-	if p != nil && len(p.Changes) > 0 {
-		failure.FirstLSN, failure.LastLSN = p.Changes[0].LSN, p.Changes[len(p.Changes)-1].LSN
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			failure.Stack = debug.Stack()
-			failure.Err = fmt.Errorf("panic: %v", v)
-			if cause, ok := v.(error); ok {
-				failure.Err = fmt.Errorf("panic: %w", cause)
-			}
-			err = failure
-		}
-	}()
-	if failure.Err = call(); failure.Err != nil {
-		return failure
-	}
-	return nil
 }

@@ -34,11 +34,11 @@ type ending struct {
 	drainOver          bool
 
 	// sending: trust was given up, and the last write is being made, until giveUp.
-	sending   bool
-	giveUp    time.Duration
-	over      bool
-	notBefore time.Duration
-	retryDelay     backoff
+	sending    bool
+	giveUp     time.Duration
+	over       bool
+	notBefore  time.Duration
+	retryDelay backoff
 
 	// failure is the error of the last attempt to release or delete the lease. It is nil
 	// if there was no attempt, or the lease is no longer ours.
@@ -151,7 +151,7 @@ func (e *ending) drain() bool {
 	return false
 }
 
-// doubt waits until the keeper knows what became of its last write: it goes on
+// doubt waits until leaseWriter knows what became of its last write: it goes on
 // sending it. It reports whether to wait no longer.
 func (e *ending) doubt() bool {
 	if !e.stopping {
@@ -206,18 +206,18 @@ func (e *ending) send() {
 
 func (e *ending) answered(at mark, err error) {
 	w := e.w
-	k := &w.writer
-	o, current := judge(err, w.owner, k.progress.durable.at, at.at)
+	lw := &w.writer
+	o, current := judge(err, w.owner, lw.progress.durable.at, at.at)
 	e.failure = nil
 	switch o {
 	case applied:
 		if e.reason != Gone {
-			k.stored(at)
+			lw.stored(at)
 		}
 		e.over = true
 	case mine:
 		e.failure = err
-		k.doc = current
+		lw.doc = current
 		e.notBefore = 0
 		e.over = w.now.Mono >= e.giveUp
 	case moved:
@@ -227,7 +227,7 @@ func (e *ending) answered(at mark, err error) {
 		e.over = true
 	case refused, unknown:
 		e.failure = err
-		w.fail(k.doc.Token, &LeaseStoreError{Op: e.op(), Err: err})
+		w.fail(lw.doc.Token, &LeaseStoreError{Op: e.op(), Err: err})
 		e.notBefore = w.now.Mono + e.retryDelay.after(err)
 		e.over = e.notBefore >= e.giveUp
 	}

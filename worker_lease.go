@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -17,14 +18,14 @@ import (
 // same write is sent again, with the same ETag and position: either it arrives, or
 // a conflict shows that an earlier attempt did. A newer position waits.
 type leaseWriter struct {
-	w    *worker
+	w     *worker
 	calls *caller
 
 	// doc is the document as last answered. Its continuation is the durable
 	// position, its ETag the condition of the next write.
-	doc    lease.Lease
+	doc      lease.Lease
 	progress progress
-	// sent is the place in the last write sent.
+	// sent is the mark in the last write sent.
 	sent mark
 	// bound is the time before which changes are not delivered; zero: there is none. It is
 	// written with each position, because the position alone would forget it.
@@ -34,9 +35,9 @@ type leaseWriter struct {
 	// ours; the write is made again at once.
 	inDoubt, vanished, again bool
 
-	renewAt   time.Duration
-	notBefore time.Duration
-	retryDelay     backoff
+	renewAt    time.Duration
+	notBefore  time.Duration
+	retryDelay backoff
 	// denial are the pauses while the store answers that there is no document, and that
 	// there is one when it is to be put back.
 	denial backoff
@@ -60,142 +61,142 @@ type handledBatch struct {
 }
 
 func newLeaseWriter(w *worker, l lease.Lease, attempt lease.Reading) leaseWriter {
-	k := leaseWriter{
+	lw := leaseWriter{
 		w: w, calls: newCaller(), doc: l, progress: newProgress(l.Continuation), bound: l.Bound(),
-		retryDelay:    w.writeBackoff(l, "write"),
-		jitter:   newJitter(w.seed, l.ID, "renew"),
-		since:    w.now.Mono,
-		anchored: l.Start(w.cfg.Start).Kind() != feed.StartNow,
+		retryDelay: w.writeBackoff(l, "write"),
+		jitter:     newJitter(w.seed, l.ID, "renew"),
+		since:      w.now.Mono,
+		anchored:   l.Start(w.cfg.Start).Kind() != feed.StartNow,
 	}
-	k.sent, k.denial = k.progress.durable, w.writeBackoff(l, "put back")
-	k.renewed(attempt.Mono)
-	return k
+	lw.sent, lw.denial = lw.progress.durable, w.writeBackoff(l, "put back")
+	lw.renewed(attempt.Mono)
+	return lw
 }
 
 // bind makes the start time that the source refused the bound, where it is the user's.
 // The time of a healed lease comes from the clock of the lease store, and a change must
 // not be dropped because that clock is ahead.
-func (k *leaseWriter) bind(refused time.Time) {
-	if refused.Equal(k.w.cfg.Start.Time()) {
-		k.bound = refused
+func (lw *leaseWriter) bind(refused time.Time) {
+	if refused.Equal(lw.w.cfg.Start.Time()) {
+		lw.bound = refused
 	}
-	k.w.cfg.Logger.Warn("start time refused by the source; reading on without it", "processor", k.w.cfg.Processor,
-		"instance", k.w.owner, "lease", k.doc.Token, "start", refused, "bounded", !k.bound.IsZero())
+	lw.w.cfg.Logger.Warn("start time refused by the source; reading on without it", "processor", lw.w.cfg.Processor,
+		"instance", lw.w.owner, "lease", lw.doc.Token, "start", refused, "bounded", !lw.bound.IsZero())
 }
 
 // document returns the document as last answered, with the bound. A conflict may have
 // shown one that was written before there was a bound.
-func (k *leaseWriter) document() lease.Lease {
-	if k.bound.IsZero() {
-		return k.doc
+func (lw *leaseWriter) document() lease.Lease {
+	if lw.bound.IsZero() {
+		return lw.doc
 	}
-	return k.doc.Bounded(k.bound)
+	return lw.doc.Bounded(lw.bound)
 }
 
 // renewed sets the next renewal.
-func (k *leaseWriter) renewed(attempt time.Duration) {
+func (lw *leaseWriter) renewed(attempt time.Duration) {
 	const spread = 0.1
-	k.renewAt = attempt + k.jitter.less(k.w.cfg.RenewInterval, spread)
+	lw.renewAt = attempt + lw.jitter.less(lw.w.cfg.RenewInterval, spread)
 }
 
 // handled says that the handler returned nil for a batch, which acknowledges it.
-func (k *leaseWriter) handled(at mark, changes int) {
-	k.progress.acknowledge(at)
-	k.unsaved = append(k.unsaved, handledBatch{at.page, changes})
-	k.changes += changes
+func (lw *leaseWriter) handled(at mark, changes int) {
+	lw.progress.acknowledge(at)
+	lw.unsaved = append(lw.unsaved, handledBatch{at.page, changes})
+	lw.changes += changes
 }
 
 // step writes the document when a write is due.
-func (k *leaseWriter) step() {
-	w := k.w
-	if k.calls.busy || !w.trust.holds(w.now) {
+func (lw *leaseWriter) step() {
+	w := lw.w
+	if lw.calls.busy || !w.trust.holds(w.now) {
 		return
 	}
-	if !k.inDoubt && !k.vanished && !k.again && !w.claim.due() && !k.positionDue() && w.now.Mono < k.renewAt {
-		w.wake(k.renewAt)
+	if !lw.inDoubt && !lw.vanished && !lw.again && !w.claim.due() && !lw.positionDue() && w.now.Mono < lw.renewAt {
+		w.wake(lw.renewAt)
 		return
 	}
-	if w.now.Mono < k.notBefore {
-		w.wake(k.notBefore)
+	if w.now.Mono < lw.notBefore {
+		w.wake(lw.notBefore)
 		return
 	}
-	k.write()
+	lw.write()
 }
 
 // positionDue reports whether the due position is to be written now, and not just
 // to be carried by the next renewal.
-func (k *leaseWriter) positionDue() bool {
-	w, every := k.w, k.w.cfg.Checkpoint
+func (lw *leaseWriter) positionDue() bool {
+	w, every := lw.w, lw.w.cfg.Checkpoint
 	switch {
-	case !k.progress.behind() || w.split.cutting():
+	case !lw.progress.behind() || w.split.cutting():
 		return false
-	case !k.anchored || w.split.gone || len(k.asks) > 0:
+	case !lw.anchored || w.split.gone || len(lw.asks) > 0:
 		return true
-	case len(k.unsaved) == 0:
+	case len(lw.unsaved) == 0:
 		return false // nothing but idle pages, or manual
-	case every.everyBatch() || every.Changes > 0 && k.changes >= every.Changes:
+	case every.everyBatch() || every.Changes > 0 && lw.changes >= every.Changes:
 		return true
 	case every.Interval > 0:
-		if w.now.Mono >= k.since+every.Interval {
+		if w.now.Mono >= lw.since+every.Interval {
 			return true
 		}
-		w.wake(k.since + every.Interval)
+		w.wake(lw.since + every.Interval)
 	}
 	return false
 }
 
 // write sends the document with the position that is due.
-func (k *leaseWriter) write() {
-	w, attempt := k.w, k.w.now
-	at, doc := k.progress.due, k.document()
+func (lw *leaseWriter) write() {
+	w, attempt := lw.w, lw.w.now
+	at, doc := lw.progress.due, lw.document()
 	switch {
-	case k.vanished || w.split.cutting():
+	case lw.vanished || w.split.cutting():
 		// What is put back is the document as it was; and children that are being
 		// made take over the position that the gone lease keeps.
-		at = k.progress.durable
-	case k.inDoubt:
-		at = k.sent
+		at = lw.progress.durable
+	case lw.inDoubt:
+		at = lw.sent
 	}
 	send, op := w.store.Update, "renew "+doc.Token
-	if k.vanished {
+	if lw.vanished {
 		doc, send, op = doc.PutBack(), w.store.Create, "put back "+doc.Token
 	}
 	doc = doc.At(at.at)
 	doc.Timestamp = attempt.Wall.UTC()
-	k.sent, k.again = at, false
-	k.calls.start(func() func() {
+	lw.sent, lw.again = at, false
+	lw.calls.start(func() func() {
 		ctx, cancel := w.request(w.base)
 		defer cancel()
 		answer, err := send(ctx, doc)
-		return func() { k.answered(op, attempt, at, answer, err) }
+		return func() { lw.answered(op, attempt, at, answer, err) }
 	})
 }
 
 // answered takes the answer to a write.
-func (k *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc lease.Lease, err error) {
-	w := k.w
+func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc lease.Lease, err error) {
+	w := lw.w
 	if !w.trust.holds(w.now) {
 		return // lapsed is lost: a late success is ignored
 	}
-	o, current := judge(err, w.owner, k.progress.durable.at, at.at)
+	o, current := judge(err, w.owner, lw.progress.durable.at, at.at)
 	switch o {
 	case applied:
-		k.doc = doc
+		lw.doc = doc
 		w.trust.renewed(attempt, w.now)
-		k.renewed(attempt.Mono)
+		lw.renewed(attempt.Mono)
 		w.claim.renewed(attempt)
-		k.markDurable(at)
-		k.denial.done()
+		lw.markDurable(at)
+		lw.denial.done()
 	case mine:
-		denied := k.vanished && !k.inDoubt
-		k.doc, k.again = current, true
+		denied := lw.vanished && !lw.inDoubt
+		lw.doc, lw.again = current, true
 		if current.Continuation != at.at {
-			at = k.progress.durable
+			at = lw.progress.durable
 		}
-		k.markDurable(at)
+		lw.markDurable(at)
 		if denied { // to write at once would go on without end
-			w.fail(k.doc.Token, &LeaseStoreError{Op: op, Err: errDenied})
-			k.notBefore = w.now.Mono + k.denial.after(nil)
+			w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: errDenied})
+			lw.notBefore = w.now.Mono + lw.denial.after(nil)
 		}
 	case moved, taken:
 		w.ending.lose()
@@ -204,64 +205,64 @@ func (k *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc le
 			w.ending.lose() // its victim may be making it anew
 			return
 		}
-		k.vanished, k.inDoubt, k.notBefore = true, false, 0
+		lw.vanished, lw.inDoubt, lw.notBefore = true, false, 0
 	case refused:
-		k.failed(op, err)
+		lw.failed(op, err)
 	case unknown:
-		k.inDoubt = true
-		k.failed(op, err)
+		lw.inDoubt = true
+		lw.failed(op, err)
 	}
 }
 
 // failed puts the next attempt off.
-func (k *leaseWriter) failed(op string, err error) {
-	k.w.fail(k.doc.Token, &LeaseStoreError{Op: op, Err: err})
-	k.notBefore = k.w.now.Mono + k.retryDelay.after(err)
+func (lw *leaseWriter) failed(op string, err error) {
+	lw.w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: err})
+	lw.notBefore = lw.w.now.Mono + lw.retryDelay.after(err)
 }
 
 // markDurable says that the store is markDurable to have a position.
-func (k *leaseWriter) markDurable(at mark) {
-	if at.page > k.progress.durable.page {
-		k.since = k.w.now.Mono
+func (lw *leaseWriter) markDurable(at mark) {
+	if at.page > lw.progress.durable.page {
+		lw.since = lw.w.now.Mono
 	}
-	k.stored(at)
-	k.anchored = k.anchored || at.at != ""
-	for len(k.unsaved) > 0 && k.unsaved[0].page <= at.page {
-		k.changes -= k.unsaved[0].changes
-		k.unsaved = k.unsaved[1:]
+	lw.stored(at)
+	lw.anchored = lw.anchored || at.at != ""
+	for len(lw.unsaved) > 0 && lw.unsaved[0].page <= at.page {
+		lw.changes -= lw.unsaved[0].changes
+		lw.unsaved = lw.unsaved[1:]
 	}
-	k.inDoubt, k.vanished, k.notBefore = false, false, 0
-	k.retryDelay.done()
-	rest := k.asks[:0]
-	for _, ask := range k.asks {
-		if ask.at.page > k.progress.durable.page {
+	lw.inDoubt, lw.vanished, lw.notBefore = false, false, 0
+	lw.retryDelay.done()
+	rest := lw.asks[:0]
+	for _, ask := range lw.asks {
+		if ask.at.page > lw.progress.durable.page {
 			rest = append(rest, ask)
 			continue
 		}
 		ask.reply <- nil
 	}
-	clear(k.asks[len(rest):])
-	k.asks = rest
+	clear(lw.asks[len(rest):])
+	lw.asks = rest
 }
 
 // stored says that the store has a position.
-func (k *leaseWriter) stored(at mark) {
-	if at.page > k.progress.durable.page && at.at != k.progress.durable.at {
-		k.w.metrics.checkpointed()
+func (lw *leaseWriter) stored(at mark) {
+	if at.page > lw.progress.durable.page && at.at != lw.progress.durable.at {
+		lw.w.metrics.checkpointed()
 	}
-	k.progress.stored(at)
+	lw.progress.stored(at)
 }
 
 // requested reports whether another host asks for the lease. A mark shows in a
 // conflict, and stays in the document until somebody acquires it.
-func (k *leaseWriter) requested() bool {
-	mark := k.doc.Wanted()
-	return mark != "" && mark != k.w.owner
+func (lw *leaseWriter) requested() bool {
+	mark := lw.doc.Wanted()
+	return mark != "" && mark != lw.w.owner
 }
 
 // settled reports whether the document is known: no write is under way, and none
 // in doubt.
-func (k *leaseWriter) settled() bool { return !k.calls.busy && !k.inDoubt && !k.vanished }
+func (lw *leaseWriter) settled() bool { return !lw.calls.busy && !lw.inDoubt && !lw.vanished }
 
 // checkpointAsk is a user's wish to have a position made durable.
 type checkpointAsk struct {
@@ -299,29 +300,83 @@ func (w *worker) afterwards(at mark) error {
 // asked takes a user's checkpoint. While children of a gone lease are being made,
 // and after trust ended, the position can't move any more; the ask is answered in
 // the end.
-func (k *leaseWriter) asked(ask *checkpointAsk) {
-	if ask.at.page <= k.progress.durable.page {
+func (lw *leaseWriter) asked(ask *checkpointAsk) {
+	if ask.at.page <= lw.progress.durable.page {
 		ask.reply <- nil
 		return
 	}
-	if !k.w.trust.holds(k.w.now) {
+	if !lw.w.trust.holds(lw.w.now) {
 		ask.reply <- lease.ErrLost
 		return
 	}
-	if !k.w.split.cutting() {
-		k.progress.acknowledge(ask.at)
+	if !lw.w.split.cutting() {
+		lw.progress.acknowledge(ask.at)
 	}
-	k.asks = append(k.asks, ask)
+	lw.asks = append(lw.asks, ask)
 }
 
 // settle answers what still waits when the worker is over.
-func (k *leaseWriter) settle() {
-	for _, ask := range k.asks {
-		if ask.at.page <= k.progress.durable.page {
+func (lw *leaseWriter) settle() {
+	for _, ask := range lw.asks {
+		if ask.at.page <= lw.progress.durable.page {
 			ask.reply <- nil
 		} else {
 			ask.reply <- lease.ErrLost
 		}
 	}
-	k.asks = nil
+	lw.asks = nil
+}
+
+// outcome is what the answer to a write of a lease document means to the host
+// that sent it.
+//
+//	answer                     outcome      what the owner of the lease does
+//	success                    applied      takes the ETag; trust from the attempt's start; position durable
+//	conflict, I own it, at     mine         an earlier attempt of mine, or a mark: takes the document, writes
+//	  a position I sent                     again at once, and hands over when it is marked
+//	conflict, I own it, at     moved        somebody edited the position: stops, writes nothing, lets it expire
+//	  another position
+//	conflict, otherwise        taken        lost: stops, writes nothing
+//	not found                  absent       deleted: puts it back, while trusted
+//	throttled                  refused      not applied: again after retry-after; the lease is kept
+//	anything else              unknown      the same write again, same ETag and position, while trusted
+//
+// A create that finds the document existing, and a delete that finds none, are
+// done. A release is sent again for mine and unknown, and done otherwise.
+type outcome int
+
+const (
+	applied outcome = iota
+	mine
+	moved
+	taken
+	absent
+	refused
+	unknown
+)
+
+// judge tells the outcome of a write that was answered with err. For mine,
+// current is the document as it is now. acked and sent are the last position
+// acknowledged and the last one sent.
+func judge(err error, owner string, acked, sent feed.Continuation) (o outcome, current lease.Lease) {
+	if err == nil {
+		return applied, current
+	}
+	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
+		switch lease.Judge(conflict.Current, owner, acked, sent) {
+		case lease.Mine:
+			return mine, conflict.Current
+		case lease.Moved:
+			return moved, conflict.Current
+		case lease.Lost:
+		}
+		return taken, conflict.Current
+	}
+	if errors.Is(err, feed.ErrNotFound) {
+		return absent, current
+	}
+	if _, ok := errors.AsType[*feed.ThrottledError](err); ok {
+		return refused, current
+	}
+	return unknown, current
 }

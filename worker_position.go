@@ -38,7 +38,7 @@ func newProgress(durable feed.Continuation) progress {
 // handedOut says that a page went to the handler, which returned.
 func (p *progress) handedOut(page int64) { p.handed = max(p.handed, page) }
 
-// acknowledge says that everything up to a place is done with. An older place
+// acknowledge says that everything up to a mark is done with. An older mark
 // after a newer one changes nothing.
 func (p *progress) acknowledge(at mark) {
 	if at.page <= p.acked {
@@ -53,7 +53,7 @@ func (p *progress) acknowledge(at mark) {
 	}
 }
 
-// pass says that the page that ends at a place held nothing to hand out.
+// pass says that the page that ends at a mark held nothing to hand out.
 func (p *progress) pass(at mark) {
 	if p.acked >= p.handed {
 		p.due = at

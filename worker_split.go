@@ -38,8 +38,8 @@ type splitter struct {
 	pieces []lease.Lease
 	made   int
 
-	notBefore time.Duration
-	retryDelay     backoff
+	notBefore  time.Duration
+	retryDelay backoff
 }
 
 // begin says that a read was answered with "gone".

@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"errors"
+	"fmt"
 	"runtime/debug"
 )
 
@@ -9,7 +10,7 @@ import (
 var errGoexit = errors.New("the call ended its goroutine by runtime.Goexit, as FailNow, Fatal and Skip of package testing do; return an error instead")
 
 // callUser calls the user's code and returns its failure as a *HandlerError. Nothing stops
-// runtime.Goexit, and on the lane's goroutine it would end the lane: the lease would be
+// runtime.Goexit, and on the goroutine of the caller it would end the caller: the lease would be
 // kept for ever with no further batch. So the call runs on a goroutine of its own.
 func callUser(op string, p *queuedPage, call func() error) error {
 	failure := &HandlerError{Op: op, Err: errGoexit}
@@ -42,4 +43,27 @@ func callAside(call func()) (stack []byte) {
 	}()
 	<-ended
 	return stack
+}
+
+// recovered calls the user's code and returns its failure as a *HandlerError, a panic
+// with its stack.
+func recovered(op string, p *queuedPage, call func() error) (err error) {
+	failure := &HandlerError{Op: op}
+	if p != nil && len(p.Changes) > 0 {
+		failure.FirstLSN, failure.LastLSN = p.Changes[0].LSN, p.Changes[len(p.Changes)-1].LSN
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			failure.Stack = debug.Stack()
+			failure.Err = fmt.Errorf("panic: %v", v)
+			if cause, ok := v.(error); ok {
+				failure.Err = fmt.Errorf("panic: %w", cause)
+			}
+			err = failure
+		}
+	}()
+	if failure.Err = call(); failure.Err != nil {
+		return failure
+	}
+	return nil
 }
