@@ -15,7 +15,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java record-java count check clean
+.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -148,10 +148,6 @@ support:
 ## compare-java: changes a second of this module's processor and of Java's, on the same server (3 to 5 minutes)
 compare-java:
 	$(GO) run ./interop/compare
-
-## record-java: the golden lease documents of lease/testdata/java, from real hosts of Java's processor (4 minutes)
-record-java:
-	$(GO) run ./interop/record
 
 ## count: exported identifiers, files and lines of code of every package
 count:
