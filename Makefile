@@ -33,10 +33,9 @@ race:
 vet:
 	$(GO) vet ./...
 
-## lint: golangci-lint in the pinned version, kept in bin/ and out of go.mod; the interop suites are a module of their own
+## lint: golangci-lint in the pinned version, kept in bin/ and out of go.mod; the examples are modules of their own
 lint: $(GOLANGCI_BIN)
 	$(GOLANGCI_BIN) run
-	cd interop/go && $(GOLANGCI_BIN) run
 	cd examples && $(GOLANGCI_BIN) run
 	cd examples/flights && $(GOLANGCI_BIN) run
 
@@ -139,11 +138,11 @@ interop-go interop-js interop-java interop-python interop-raw:
 ## interop-record: every suite, and what they did kept in interop/results.json; then docs/support.md; SUITES=go,js for some
 interop-record:
 	$(GO) run ./interop/runner $(if $(SUITES),-suites $(SUITES)) -record interop/results.json
-	$(GO) run ./interop/support
+	$(GO) run ./interop/runner -support
 
 ## support: docs/support.md, from the table of routes and interop/results.json
 support:
-	$(GO) run ./interop/support
+	$(GO) run ./interop/runner -support
 
 ## compare-java: changes a second of this module's processor and of Java's, on the same server (3 to 5 minutes)
 compare-java:

@@ -7,27 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/changefeed-go/changefeed/interop/internal/stand"
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "compare:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(harness.Main("compare", run)) }
 
 const (
 	partitions = 4
@@ -43,16 +31,15 @@ const (
 
 // A stage has the server, the containers and a process of each kind.
 type stage struct {
+	harness.Driver
 	out       io.Writer
-	server    *stand.Server
-	client    *stand.Client
 	documents int
 	turns     int
-	process   map[string]*stand.Process
+	process   map[string]*harness.Process
 	reached   chan []string
 }
 
-var monitored, leases = stand.Container{Database: "compare", Name: "monitored"}, stand.Container{Database: "compare", Name: "leases"}
+var monitored, leases = harness.Container{Database: "compare", Name: "monitored"}, harness.Container{Database: "compare", Name: "leases"}
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
@@ -65,36 +52,14 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp("", "changefeed-compare-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(work) //nolint:errcheck // a directory of the system's own for such things
-	commands := [][]string{{"interop/java/run", "prepare"}}
-	if *goHost == "" {
-		*goHost = filepath.Join(work, "gohost")
-		commands = append(commands, []string{"go", "build", "-o", *goHost, "./interop/gohost"})
-	}
-	if *binary == "" {
-		*binary = filepath.Join(work, "changefeed")
-		commands = append(commands, []string{"go", "build", "-o", *binary, "./cmd/changefeed"})
-	}
-	for _, command := range commands {
-		if text, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s (run it from the repository's root): %w\n%s", strings.Join(command, " "), err, text)
-		}
-	}
 	s := &stage{
-		out: out, documents: *documents, process: map[string]*stand.Process{}, reached: make(chan []string, 1),
-		server: &stand.Server{Binary: *binary, Work: work, Key: stand.NewKey(), ReadOnlyKey: stand.NewKey(), Flags: []string{"--cache", cache}},
+		Driver: harness.Driver{Binary: *binary, GoHost: *goHost, Flags: []string{"--cache", cache}},
+		out:    out, documents: *documents, process: map[string]*harness.Process{}, reached: make(chan []string, 1),
 	}
-	if err := s.server.Start(ctx); err != nil {
+	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.server.Stop()) }()
-	if s.client, err = stand.NewClient(s.server.Endpoint, s.server.Key); err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
 	if err := s.load(ctx); err != nil {
 		return err
 	}
@@ -103,21 +68,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			err = errors.Join(err, p.Quit(ctx))
 		}
 	}()
-	launch := map[string]func() (*stand.Process, error){
-		"java": func() (*stand.Process, error) {
-			return stand.Java(ctx, "java", "interop/java", s.server.Endpoint, s.server.Key, s.line)
-		},
-		"go": func() (*stand.Process, error) {
-			return stand.Launch(ctx, "go", stand.Account(s.server.Endpoint, s.server.Key), s.line, *goHost)
-		},
+	launch := map[string]func() (*harness.Process, error){
+		"java": func() (*harness.Process, error) { return s.LaunchJava(ctx, "java", s.line) },
+		"go":   func() (*harness.Process, error) { return s.LaunchGo(ctx, "go", s.line) },
 		// Decoding makes much garbage, and the heap another one.
-		"decoding": func() (*stand.Process, error) {
-			return stand.Launch(ctx, "decoding", stand.Account(s.server.Endpoint, s.server.Key), s.line, *goHost)
-		},
+		"decoding": func() (*harness.Process, error) { return s.LaunchGo(ctx, "decoding", s.line) },
 		// At GOGC=400 the collector runs less often; see docs/where-to-run.md.
-		"gogc": func() (*stand.Process, error) {
-			return stand.Launch(ctx, "gogc", append(stand.Account(s.server.Endpoint, s.server.Key), "GOGC=400"), s.line, *goHost)
-		},
+		"gogc": func() (*harness.Process, error) { return s.LaunchGo(ctx, "gogc", s.line, "GOGC=400") },
 	}
 	for name, start := range launch {
 		if *only != "" && *only != "java" == (name == "java") {
@@ -137,7 +94,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		if err != nil {
 			return err
 		}
-		writef(out, "%s: %d MiB of memory at most\n", name, mib)
+		harness.Printf(out, "%s: %d MiB of memory at most\n", name, mib)
 	}
 	return nil
 }
@@ -152,9 +109,9 @@ func (s *stage) line(fields []string) {
 // load writes the documents.
 func (s *stage) load(ctx context.Context) error {
 	if err := errors.Join(
-		s.client.CreateDatabase(ctx, monitored.Database),
-		s.client.CreateContainer(ctx, monitored, "/pk", partitions),
-		s.client.CreateContainer(ctx, leases, "/id", 1),
+		s.Client.CreateDatabase(ctx, monitored.Database),
+		s.Client.CreateContainer(ctx, monitored, "/pk", partitions),
+		s.Client.CreateContainer(ctx, leases, "/id", 1),
 	); err != nil {
 		return err
 	}
@@ -165,7 +122,7 @@ func (s *stage) load(ctx context.Context) error {
 		all.Go(func() {
 			for n := w; n < s.documents; n += writers {
 				key := "k" + strconv.Itoa(n%keys)
-				if err := s.client.Upsert(ctx, monitored, key, document(n, key)); err != nil {
+				if err := s.Client.Upsert(ctx, monitored, key, document(n, key)); err != nil {
 					failed <- err
 					return
 				}
@@ -178,12 +135,12 @@ func (s *stage) load(ctx context.Context) error {
 		return err
 	default:
 	}
-	live, err := s.client.Partitions(ctx, monitored)
+	live, err := s.Client.Partitions(ctx, monitored)
 	if err != nil {
 		return err
 	}
 	for _, p := range live {
-		writef(s.out, "partition %s: %d documents of %d bytes, and what the service adds\n", p.ID, p.Documents, len(document(0, "k0")))
+		harness.Printf(s.out, "partition %s: %d documents of %d bytes, and what the service adds\n", p.ID, p.Documents, len(document(0, "k0")))
 	}
 	return nil
 }
@@ -201,6 +158,3 @@ func document(n int, key string) string {
 	fmt.Fprintf(&b, `],"total":%d.50,"state":"shipped","note":%q}`, n%10_000, strings.Repeat("x", max(0, size-b.Len()-50)))
 	return b.String()
 }
-
-// writef prints to a terminal or a pipe; who closed it doesn't read.
-func writef(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }

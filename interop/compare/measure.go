@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 // A setting is what both are measured with.
@@ -27,7 +29,7 @@ type result struct {
 // measure takes turns: Java's host, ours, ours whose collector was told to run seldom, ours with a handler that decodes, for each setting; each several times. The first turn of each warms up.
 func (s *stage) measure(ctx context.Context, rounds int, only string) error {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	writef(w, "mode\tpage\thost\tchanges/s (median)\tall rounds\tto Java\tCPU of the host\tof the server, for 1,000 changes\n")
+	harness.Printf(w, "mode\tpage\thost\tchanges/s (median)\tall rounds\tto Java\tCPU of the host\tof the server, for 1,000 changes\n")
 	for _, at := range settings {
 		if only != "" && only != fmt.Sprintf("%s/%d", at.mode, at.items) {
 			continue
@@ -70,7 +72,7 @@ func (s *stage) measure(ctx context.Context, rounds int, only string) error {
 			for _, r := range results[i] {
 				all += fmt.Sprintf("%.0f ", r.rate)
 			}
-			writef(w, "%s\t%s\t%s\t%.0f\t%s\t%.1f\t%.1f ms\t%.1f ms\n", at.mode, page, k.name, rate, all, rate/java,
+			harness.Printf(w, "%s\t%s\t%s\t%.0f\t%s\t%.1f\t%.1f ms\t%.1f ms\n", at.mode, page, k.name, rate, all, rate/java,
 				median(results[i], func(r result) float64 { return r.host.Seconds() * 1000 }),
 				median(results[i], func(r result) float64 { return r.server.Seconds() * 1000 }))
 		}
@@ -98,7 +100,7 @@ func (s *stage) turn(ctx context.Context, process string, at setting, options st
 	if err != nil {
 		return result{}, err
 	}
-	server, err := s.server.CPU()
+	server, err := s.Server.CPU()
 	if err != nil {
 		return result{}, err
 	}
@@ -119,7 +121,7 @@ func (s *stage) turn(ctx context.Context, process string, at setting, options st
 			return r, err
 		}
 		r.host = (after - host) * 1000 / time.Duration(changes)
-		if after, err = s.server.CPU(); err != nil {
+		if after, err = s.Server.CPU(); err != nil {
 			return r, err
 		}
 		r.server = (after - server) * 1000 / time.Duration(changes)

@@ -39,7 +39,7 @@ func (l lease) host() string {
 
 // leases reads the leases of the scene and checks that each is what the mode's hosts write.
 func (s *scene) leases(ctx context.Context) ([]lease, error) {
-	all, err := s.client.Documents(ctx, s.leaseContainer)
+	all, err := s.Client.Documents(ctx, s.leaseContainer)
 	if err != nil {
 		return nil, err
 	}

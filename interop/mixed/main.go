@@ -7,26 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/changefeed-go/changefeed/interop/internal/stand"
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mixed:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(harness.Main("mixed", run)) }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("mixed", flag.ContinueOnError)
@@ -37,30 +25,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp("", "changefeed-mixed-")
-	if err != nil {
+	s := &stage{out: out, Driver: harness.Driver{Binary: *binary}}
+	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // a directory of the system's own for such things
-	s := &stage{out: out, goHost: filepath.Join(work, "gohost")}
-	commands := [][]string{{"interop/java/run", "prepare"}, {"go", "build", "-o", s.goHost, "./interop/gohost"}}
-	if *binary == "" {
-		*binary = filepath.Join(work, "changefeed")
-		commands = append(commands, []string{"go", "build", "-o", *binary, "./cmd/changefeed"})
-	}
-	for _, command := range commands {
-		if text, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s (run it from the repository's root): %w\n%s", strings.Join(command, " "), err, text)
-		}
-	}
-	s.server = &stand.Server{Binary: *binary, Work: work, Key: stand.NewKey(), ReadOnlyKey: stand.NewKey()}
-	if err := s.server.Start(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.server.Stop()) }()
-	if s.client, err = stand.NewClient(s.server.Endpoint, s.server.Key); err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
 	chosen := func(list, name string) bool { return slices.Contains(strings.Split(list, ","), name) }
 	var failed []string
 	played := 0
@@ -74,13 +43,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			}
 			played++
 			began := time.Now()
-			writef(out, "--- %s, %s\n", p.name, mode)
+			harness.Printf(out, "--- %s, %s\n", p.name, mode)
 			verdict := "ok"
 			if err := s.play(ctx, mode, p.name, "", p.play); err != nil {
 				verdict = "FAILED: " + err.Error()
 				failed = append(failed, p.name+"/"+mode)
 			}
-			writef(out, "--- %s, %s: %.0f s, %s\n", p.name, mode, time.Since(began).Seconds(), verdict)
+			harness.Printf(out, "--- %s, %s: %.0f s, %s\n", p.name, mode, time.Since(began).Seconds(), verdict)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -92,7 +61,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if len(failed) > 0 {
 		return fmt.Errorf("%d of %d scenes failed: %s", len(failed), played, strings.Join(failed, ", "))
 	}
-	writef(out, "%d scenes, all as they should be\n", played)
+	harness.Printf(out, "%d scenes, all as they should be\n", played)
 	return nil
 }
 
@@ -110,6 +79,3 @@ func (s *stage) play(ctx context.Context, mode, name, database string, play func
 	}
 	return err
 }
-
-// writef prints to a terminal or a pipe; who closed it doesn't read.
-func writef(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }

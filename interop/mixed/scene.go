@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/changefeed-go/changefeed/interop/internal/stand"
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 // The modes, by the names of Java's builder.
@@ -37,24 +37,22 @@ type scene struct {
 	*stage
 	mode           string
 	name, database string
-	monitored      stand.Container
-	leaseContainer stand.Container
+	monitored      harness.Container
+	leaseContainer harness.Container
 	deliveries     *deliveries
 	writer         *writer
 	began          time.Time
 	since          time.Time // where its hosts start; zero: the beginning, or now in all versions and deletes mode
 
-	mu    sync.Mutex                // guards the rest
-	hosts map[string]*stand.Process // those that run
-	lines []string                  // what hosts said beside changes
+	mu    sync.Mutex                  // guards the rest
+	hosts map[string]*harness.Process // those that run
+	lines []string                    // what hosts said beside changes
 }
 
 // A stage is what all scenes share.
 type stage struct {
-	out    io.Writer
-	client *stand.Client
-	server *stand.Server
-	goHost string // the binary
+	harness.Driver
+	out io.Writer
 }
 
 // newScene makes the containers of a scene. database is usually empty: the scene's name.
@@ -63,22 +61,22 @@ func (s *stage) newScene(ctx context.Context, mode, name, database string) (*sce
 		database = name + "-" + mode
 	}
 	c := &scene{
-		stage: s, mode: mode, name: name, database: database, began: time.Now(), hosts: map[string]*stand.Process{},
-		monitored:      stand.Container{Database: database, Name: "monitored"},
-		leaseContainer: stand.Container{Database: database, Name: "leases"},
+		stage: s, mode: mode, name: name, database: database, began: time.Now(), hosts: map[string]*harness.Process{},
+		monitored:      harness.Container{Database: database, Name: "monitored"},
+		leaseContainer: harness.Container{Database: database, Name: "leases"},
 		deliveries:     newDeliveries(mode == allVersions),
 	}
-	c.writer = newWriter(s.client, c.monitored, c.deliveries)
+	c.writer = newWriter(s.Client, c.monitored, c.deliveries)
 	return c, errors.Join(
-		s.client.CreateDatabase(ctx, database),
-		s.client.CreateContainer(ctx, c.monitored, "/pk", partitions),
-		s.client.CreateContainer(ctx, c.leaseContainer, "/id", 1),
+		s.Client.CreateDatabase(ctx, database),
+		s.Client.CreateContainer(ctx, c.monitored, "/pk", partitions),
+		s.Client.CreateContainer(ctx, c.leaseContainer, "/id", 1),
 	)
 }
 
 // logf prints a line with the time since the scene began.
 func (s *scene) logf(format string, args ...any) {
-	writef(s.out, "    %5.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+	harness.Printf(s.out, "    %5.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // eventually waits until something holds; an error ends it.
@@ -107,7 +105,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // launch starts a process for a host: a Java one if its name begins so, else one of ours.
-func (s *scene) launch(ctx context.Context, host string) (*stand.Process, error) {
+func (s *scene) launch(ctx context.Context, host string) (*harness.Process, error) {
 	take := func(fields []string) {
 		if fields[0] == "change" {
 			s.deliveries.line(fields)
@@ -117,12 +115,13 @@ func (s *scene) launch(ctx context.Context, host string) (*stand.Process, error)
 		defer s.mu.Unlock()
 		s.lines = append(s.lines, strings.Join(fields, " "))
 	}
-	var p *stand.Process
+	var p *harness.Process
 	var err error
 	if isJava(host) {
-		p, err = stand.Java(ctx, host, "interop/java", s.server.Endpoint, s.server.Key, take, stand.SmallJava()...)
+		// The hosts share few processors: a small heap and the quick compiler.
+		p, err = s.LaunchJava(ctx, host, take, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 	} else {
-		p, err = stand.Launch(ctx, host, stand.Account(s.server.Endpoint, s.server.Key), take, s.goHost)
+		p, err = s.LaunchGo(ctx, host, take)
 	}
 	if err != nil {
 		return nil, err
@@ -165,7 +164,7 @@ func (s *scene) startAs(ctx context.Context, host, mode, from string) error {
 }
 
 // take removes a host from those that run.
-func (s *scene) take(host string) *stand.Process {
+func (s *scene) take(host string) *harness.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.hosts[host]
@@ -214,7 +213,7 @@ func isJava(host string) bool { return strings.HasPrefix(host, "java") }
 // end kills what still runs: after a scene that failed.
 func (s *scene) end() {
 	s.mu.Lock()
-	var left []*stand.Process
+	var left []*harness.Process
 	for _, p := range s.hosts {
 		left = append(left, p)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/changefeed-go/changefeed/interop/internal/stand"
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 // scenes are all plays. Those that are short make the run that each submission gets.
@@ -200,14 +200,14 @@ func (s *scene) splitOf(ctx context.Context, owner string, hosts ...string) erro
 	if err != nil {
 		return err
 	}
-	live, err := s.client.Partitions(ctx, s.monitored)
+	live, err := s.Client.Partitions(ctx, s.monitored)
 	if err != nil {
 		return err
 	}
 	for _, p := range live {
 		for _, l := range all {
 			if (*l.LeaseToken == p.ID || *l.LeaseToken == p.Min+"-"+p.Max) && len(l.host()) >= len(owner) && l.host()[:len(owner)] == owner {
-				if _, err := s.client.Split(ctx, s.monitored, p.ID); err != nil {
+				if _, err := s.Client.Split(ctx, s.monitored, p.ID); err != nil {
 					return err
 				}
 				s.logf("partition %s, of %s, is split", p.ID, l.host())
@@ -227,11 +227,11 @@ func (s *scene) merge(ctx context.Context, hosts ...string) error {
 	if err != nil {
 		return err
 	}
-	live, err := s.client.Partitions(ctx, s.monitored)
+	live, err := s.Client.Partitions(ctx, s.monitored)
 	if err != nil {
 		return err
 	}
-	made, err := s.client.Merge(ctx, s.monitored, live[0].ID)
+	made, err := s.Client.Merge(ctx, s.monitored, live[0].ID)
 	if err != nil {
 		return err
 	}
@@ -327,12 +327,12 @@ func (s *scene) command(ctx context.Context, verb, host string) error {
 
 // replaceLease writes a lease document over the one that is there.
 func (s *scene) replaceLease(ctx context.Context, l lease, document string) error {
-	return s.client.Replace(ctx, s.leaseContainer, l.ID, l.ID, document, l.ETag)
+	return s.Client.Replace(ctx, s.leaseContainer, l.ID, l.ID, document, l.ETag)
 }
 
 // documents are the texts of all documents of the lease container, whoever's they are.
 func (s *scene) documents(ctx context.Context) ([]string, error) {
-	all, err := s.client.Documents(ctx, stand.Container{Database: s.database, Name: s.leaseContainer.Name})
+	all, err := s.Client.Documents(ctx, harness.Container{Database: s.database, Name: s.leaseContainer.Name})
 	var texts []string
 	for _, d := range all {
 		texts = append(texts, string(d))

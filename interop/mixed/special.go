@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 // The scenes in which something is done to the leases by others than their hosts.
@@ -17,7 +19,7 @@ func fromTime(ctx context.Context, s *scene) error {
 	const older = "older-"
 	for i := range 200 {
 		key := fmt.Sprintf("k%d", i%keys)
-		if err := s.client.Upsert(ctx, s.monitored, key, fmt.Sprintf(`{"id":"%s%d","pk":%q,"n":%d}`, older, i, key, i)); err != nil {
+		if err := s.Client.Upsert(ctx, s.monitored, key, fmt.Sprintf(`{"id":"%s%d","pk":%q,"n":%d}`, older, i, key, i)); err != nil {
 			return err
 		}
 	}
@@ -92,7 +94,7 @@ func upgrade(ctx context.Context, s *scene) error {
 // one alphabet and read the other. Whether it falls on a bad place depends on where it stands, so there are three databases, each a scene of its own.
 func names(ctx context.Context, s *scene) error {
 	for _, database := range []string{"a~b", "ab~b", "abc~b"} {
-		writef(s.out, "    %s\n", database)
+		harness.Printf(s.out, "    %s\n", database)
 		if err := s.play(ctx, s.mode, "names", database, oneName); err != nil {
 			return fmt.Errorf("%s: %w", database, err)
 		}

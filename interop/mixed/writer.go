@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/changefeed-go/changefeed/interop/internal/stand"
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 const (
@@ -20,8 +20,8 @@ const (
 
 // A writer writes items of all keys in turns: new ones, one of each key again and again, and now and then it deletes one.
 type writer struct {
-	client *stand.Client
-	at     stand.Container
+	client *harness.Client
+	at     harness.Container
 	to     *deliveries
 
 	next int64
@@ -32,7 +32,7 @@ type writer struct {
 	failed   error // read after running has ended
 }
 
-func newWriter(client *stand.Client, at stand.Container, to *deliveries) *writer {
+func newWriter(client *harness.Client, at harness.Container, to *deliveries) *writer {
 	return &writer{client: client, at: at, to: to, hot: map[string]bool{}}
 }
 

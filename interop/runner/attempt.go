@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/changefeed-go/changefeed/interop/internal/stand"
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 // An attempt is one suite over one transport, against a server of its own.
@@ -32,9 +32,9 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	if err := os.MkdirAll(a.work, 0o700); err != nil {
 		return nil, err
 	}
-	server := stand.Server{
+	server := harness.Server{
 		Binary: a.binary, Work: a.work, TLS: a.transport == "tls", Flags: append(slices.Clone(a.flags), "--metrics", "127.0.0.1:0"),
-		Key: stand.NewKey(), ReadOnlyKey: stand.NewKey(),
+		Key: harness.NewKey(), ReadOnlyKey: harness.NewKey(),
 	}
 	if err := server.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
@@ -46,7 +46,7 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	limited, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("the suite ran for more than %s", a.timeout))
 	defer cancel()
 	var output bytes.Buffer
-	failed := command(limited, &output, a.directory, []string{
+	failed := harness.Run(limited, &output, a.directory, []string{
 		"CHANGEFEED_SUITE=" + a.suite,
 		"CHANGEFEED_ENDPOINT=" + server.Endpoint,
 		"CHANGEFEED_KEY=" + server.Key,
@@ -60,7 +60,7 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	measured := readOperations(ctx, server.Metrics, a.served)
 	stopped := server.Stop()
 	if failed != nil || stopped != nil || a.verbose {
-		writef(out, "--- output of %s over %s\n%s--- end of it\n", a.suite, a.transport, output.Bytes())
+		harness.Printf(out, "--- output of %s over %s\n%s--- end of it\n", a.suite, a.transport, output.Bytes())
 	}
 	reported, err := readReport(report)
 	return reported, errors.Join(failed, measured, stopped, err)

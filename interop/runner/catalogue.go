@@ -5,52 +5,52 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 )
+
+// A catalogue is the list of scenarios, and what SDKs can't do of it.
+type catalogue struct {
+	scenarios []scenario
+	// missing has the reasons why suites leave scenarios out, by directory and scenario.
+	missing map[string]map[string]string
+}
 
 // A scenario is one row of interop/scenarios.json.
 type scenario struct {
 	// Name is what suites report.
-	Name string `json:"name"`
-	// Suites are those that have to run it, or to say why they can't.
-	Suites []string `json:"suites"`
-	// Asserts says what it is about, for readers.
-	Asserts string `json:"asserts"`
+	Name string
+	// Suites are those that run it, or declare it as missing.
+	Suites []string
+	// Asserts describes it to readers.
+	Asserts string
 }
 
-func readCatalogue(path string) ([]scenario, error) {
-	var file struct {
-		Scenarios []scenario `json:"scenarios"`
+// readCatalogue reads scenarios.json and each suite's missing.json, below the repository's root.
+func readCatalogue(root string) (catalogue, error) {
+	c := catalogue{missing: map[string]map[string]string{}}
+	var file struct{ Scenarios []scenario }
+	if err := readJSON(filepath.Join(root, "interop/scenarios.json"), &file); err != nil {
+		return c, err
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(file.Scenarios) == 0 {
-		return nil, fmt.Errorf("%s has no scenarios", path)
-	}
-	return file.Scenarios, nil
-}
-
-// readMissing reads what a suite declares that its SDK can't, with the reasons. No file is none.
-func readMissing(path string) (map[string]string, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var missing map[string]string
-	if err := json.Unmarshal(text, &missing); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	for name, reason := range missing {
-		if reason == "" {
-			return nil, fmt.Errorf("%s: %s has no reason", path, name)
+	c.scenarios = file.Scenarios
+	for _, s := range suites {
+		reasons := map[string]string{}
+		path := filepath.Join(root, "interop", s.directory, "missing.json")
+		if err := readJSON(path, &reasons); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return c, err
 		}
+		c.missing[s.directory] = reasons
 	}
-	return missing, nil
+	return c, nil
+}
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }

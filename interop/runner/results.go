@@ -32,21 +32,16 @@ type suiteResult struct {
 const aboutResults = "What the interop suites did when they last passed, written by the runner (make interop-record). Not to be edited by hand."
 
 func readResults(path string) (results, error) {
-	r := results{About: aboutResults, Suites: map[string]*suiteResult{}}
-	text, err := os.ReadFile(path)
+	r := results{Suites: map[string]*suiteResult{}}
+	err := readJSON(path, &r)
 	if errors.Is(err, os.ErrNotExist) {
-		return r, nil
+		err = nil
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	if err != nil {
-		return r, fmt.Errorf("%s: %w", path, err)
-	}
-	return r, nil
+	r.About = aboutResults
+	return r, err
 }
 
-// record puts what a suite did in the place of what the file has of it.
+// record replaces the results of a suite in a file.
 func record(path string, t *table, suite string, operations map[string]bool) error {
 	r, err := readResults(path)
 	if err != nil {
@@ -61,7 +56,6 @@ func record(path string, t *table, suite string, operations map[string]bool) err
 		}
 	}
 	r.Suites[suite] = s
-	r.About = aboutResults
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err

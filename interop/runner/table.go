@@ -7,23 +7,25 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 // A table is what became of each scenario in each run, and what else went wrong.
 type table struct {
-	catalogue []scenario
-	columns   []string
-	cells     map[string]map[string]string // column, scenario
-	problems  []string
+	catalogue
+	columns  []string
+	cells    map[string]map[string]string // column, scenario
+	problems []string
 }
 
-func newTable(catalogue []scenario) *table {
-	return &table{catalogue: catalogue, cells: map[string]map[string]string{}}
+func newTable(c catalogue) *table {
+	return &table{catalogue: c, cells: map[string]map[string]string{}}
 }
 
 // add judges a run: each scenario of the suite has to be reported as ok, or declared as
 // missing, and nothing else is reported.
-func (t *table) add(suite, transport string, reported, missing map[string]string, err error) {
+func (t *table) add(suite, transport string, reported map[string]string, err error) {
 	column := suite + "/" + transport
 	t.columns = append(t.columns, column)
 	cells := map[string]string{}
@@ -35,10 +37,10 @@ func (t *table) add(suite, transport string, reported, missing map[string]string
 		problem("%v", err)
 	}
 	known := map[string]bool{}
-	for _, s := range t.catalogue {
+	for _, s := range t.scenarios {
 		known[s.Name] = true
 		verdict, ran := reported[s.Name]
-		_, lacks := missing[s.Name]
+		_, lacks := t.missing[suites[suite].directory][s.Name]
 		switch {
 		case !slices.Contains(s.Suites, suite):
 			cells[s.Name] = "."
@@ -70,9 +72,9 @@ func (t *table) add(suite, transport string, reported, missing map[string]string
 // print writes the table, a summary, and the problems; it returns an error if there are any.
 func (t *table) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	writef(w, "scenario\t%s\t\n", strings.Join(t.columns, "\t"))
+	harness.Printf(w, "scenario\t%s\t\n", strings.Join(t.columns, "\t"))
 	passed, failed, missing := 0, 0, 0
-	for _, s := range t.catalogue {
+	for _, s := range t.scenarios {
 		row := []string{s.Name}
 		for _, column := range t.columns {
 			cell := t.cells[column][s.Name]
@@ -87,7 +89,7 @@ func (t *table) print(out io.Writer) error {
 			}
 		}
 		if slices.ContainsFunc(row[1:], func(cell string) bool { return cell != "." }) {
-			writef(w, "%s\t\n", strings.Join(row, "\t"))
+			harness.Printf(w, "%s\t\n", strings.Join(row, "\t"))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -95,9 +97,9 @@ func (t *table) print(out io.Writer) error {
 	}
 	slices.Sort(t.problems)
 	for _, p := range t.problems {
-		writef(out, "%s\n", p)
+		harness.Printf(out, "%s\n", p)
 	}
-	writef(out, "%d passed, %d failed, %d skipped\n", passed, failed, missing)
+	harness.Printf(out, "%d passed, %d failed, %d skipped\n", passed, failed, missing)
 	if len(t.problems) > 0 {
 		return errors.New("not all is as it should be")
 	}

@@ -1,10 +1,11 @@
 package azcosmos
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -27,8 +28,7 @@ func TestThrottledWritesAllArrive(t *testing.T) {
 		_, err = writer.CreateItem(t.Context(), pk("warm"), item{"up", "warm", 0}.json(), nil)
 		ok(t, err)
 		before := requests.requests.Load()
-		end, err := admin(t).Throttle(t.Context(), databaseOf(c), c.ID(), 5*time.Millisecond)
-		ok(t, err)
+		refusals := throttle(t, c)
 		var all sync.WaitGroup
 		errs := make([]error, 4)
 		for w := range errs {
@@ -43,15 +43,46 @@ func TestThrottledWritesAllArrive(t *testing.T) {
 			})
 		}
 		all.Wait()
-		refusals, err := end(t.Context())
-		ok(t, err)
+		refused := refusals()
 		for _, err := range errs {
 			ok(t, err)
 		}
 		equal(t, len(newFeed(t, c, azcosmos.ChangeFeedOptions{FeedRange: everything()}).drain(t)), 81, "items written")
-		equal(t, refusals > 0, true, "writes were throttled")
-		equal(t, requests.requests.Load()-before, int64(80+refusals), "requests for 80 writes and what was throttled of them")
+		equal(t, refused > 0, true, "writes were throttled")
+		equal(t, requests.requests.Load()-before, int64(80+refused), "requests for 80 writes and what was throttled of them")
 	})
+}
+
+// throttle makes the server refuse three of ten creates in a container with 429. The function
+// that it returns ends that, and returns how many creates were refused.
+func throttle(t *testing.T, c *azcosmos.ContainerClient) (end func() int) {
+	t.Helper()
+	faults := func(method, path, body string, into any) {
+		_, text, err := env.Admin.Do(t.Context(), method, "/_changefeed/faults"+path, body)
+		ok(t, err)
+		if into != nil {
+			ok(t, json.Unmarshal(text, into))
+		}
+	}
+	type fault struct {
+		ID   string
+		Hits int
+	}
+	var set fault
+	faults(http.MethodPost, "", fmt.Sprintf(`{"operation": "create document", "database": %q, "container": %q,
+		"probability": 0.3, "status": 429, "subStatus": 3200, "retryAfterMs": 5}`, databaseOf(c), c.ID()), &set)
+	return func() int {
+		var all struct{ Faults []fault }
+		faults(http.MethodGet, "", "", &all)
+		faults(http.MethodDelete, "/"+set.ID, "", nil)
+		for _, f := range all.Faults {
+			if f.ID == set.ID {
+				return f.Hits
+			}
+		}
+		t.Fatalf("fault %s is gone", set.ID)
+		return 0
+	}
 }
 
 func TestWrongKeyIsRefusedAtOnce(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
-	"github.com/changefeed-go/changefeed/interop/go/harness"
 )
 
 // asked is what a query returns, each as JSON text, sorted, as one line.
@@ -65,7 +63,7 @@ func TestQueriesOfAPrefixOfAKey(t *testing.T) {
 					equal(t, asked(t, c, query, pk("t1"), size), want, fmt.Sprintf("%s in pages of %d %s", query, size, when))
 				}
 			}
-			ok(t, harness.NewAdmin(env, transport).SplitFirst(t.Context(), databaseOf(c), c.ID()))
+			ok(t, env.Admin.SplitFirst(t.Context(), at(c)))
 		}
 	})
 }
@@ -150,7 +148,7 @@ func TestSplitsInTheMiddleOfQueries(t *testing.T) {
 			var got []int
 			for pages := 0; pager.More(); pages++ {
 				if pages == 1 || pages == 3 {
-					ok(t, harness.NewAdmin(env, transport).SplitFirst(t.Context(), databaseOf(c), c.ID()))
+					ok(t, env.Admin.SplitFirst(t.Context(), at(c)))
 				}
 				page, err := pager.NextPage(t.Context())
 				ok(t, err)

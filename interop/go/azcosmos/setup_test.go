@@ -16,29 +16,25 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"github.com/changefeed-go/changefeed/interop/go/harness"
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// env is the run's environment, and transport what the admin API is called by.
+// env is the run's environment.
 var (
 	env       harness.Env
-	transport *http.Client
 	databases atomic.Int64
 )
 
 func TestMain(m *testing.M) {
 	var err error
-	if env, err = harness.FromEnvironment(); err == nil {
-		transport, err = env.Client()
-	}
-	if err != nil {
+	if env, err = harness.FromEnvironment(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
 	if token := os.Getenv(childToken); token != "" {
 		os.Exit(child(token))
 	}
-	os.Exit(m.Run())
+	os.Exit(env.Main(m))
 }
 
 // item is what the scenarios write.
@@ -136,6 +132,11 @@ func containerOf(t *testing.T, properties azcosmos.ContainerProperties) *azcosmo
 
 // owners are the names of the containers' databases, which the SDK's client keeps to itself.
 var owners sync.Map
+
+// at is the container's path for the admin API.
+func at(c *azcosmos.ContainerClient) harness.Container {
+	return harness.Container{Database: databaseOf(c), Name: c.ID()}
+}
 
 func databaseOf(c *azcosmos.ContainerClient) string {
 	name, _ := owners.Load(c)

@@ -8,13 +8,13 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"github.com/changefeed-go/changefeed/interop/go/harness"
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 // topology is a change of partitions that happens under a reader.
 type topology struct {
 	name   string
-	change func(ctx context.Context, a *harness.Admin, database, container string) error
+	change func(ctx context.Context, at harness.Container) error
 	// again: the reader may get items twice. After a merge the SDK asks for the merged
 	// partition once per old range and narrows neither request.
 	again bool
@@ -22,18 +22,9 @@ type topology struct {
 
 func topologies() []topology {
 	return []topology{
-		{"split", func(ctx context.Context, a *harness.Admin, database, container string) error {
-			return a.SplitFirst(ctx, database, container)
-		}, false},
-		{"merge", func(ctx context.Context, a *harness.Admin, database, container string) error {
-			return a.MergeFirst(ctx, database, container)
-		}, true},
+		{"split", env.Admin.SplitFirst, false},
+		{"merge", env.Admin.MergeFirst, true},
 	}
-}
-
-func admin(t *testing.T) *harness.Admin {
-	t.Helper()
-	return harness.NewAdmin(env, transport)
 }
 
 // A reader is one of the ways to read a feed, by its part of the scenarios' names.
@@ -120,7 +111,7 @@ func survives(t *testing.T, r reader, change topology) {
 		}
 	})
 	got = append(got, f.page(t)...)
-	err := change.change(ctx, admin(t), databaseOf(c), c.ID())
+	err := change.change(ctx, at(c))
 	got = append(got, f.page(t)...)
 	close(changed)
 	got = append(got, f.page(t)...)
@@ -198,7 +189,7 @@ func prefixSurvives(t *testing.T, change topology) {
 	}
 	read()
 	read()
-	ok(t, change.change(t.Context(), admin(t), databaseOf(c), c.ID()))
+	ok(t, change.change(t.Context(), at(c)))
 	read()
 	write(2)
 	for read() > 0 {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/changefeed-go/changefeed/interop/go/harness"
 )
 
 // routes are requests of every kind, on what is there and what is not.
@@ -68,20 +66,20 @@ func TestNothingIsAnsweredWithoutASignature(t *testing.T) {
 			"basic":      func(r *http.Request) { dated(r, "Basic YWxsOm1pbmU=") },
 			"resource":   func(r *http.Request) { dated(r, "type%3Dresource%26ver%3D1%26sig%3Dabc%3Bdef%3Bghi") },
 			"long":       func(r *http.Request) { dated(r, "type%3Dmaster%26ver%3D1.0%26sig%3D"+strings.Repeat("A", 5000)) },
-			"other key":  func(r *http.Request) { harness.Sign(r, other, time.Now()) },
+			"other key":  func(r *http.Request) { sign(r, other, time.Now()) },
 			"other path": func(r *http.Request) {
 				date := time.Now().UTC().Format(http.TimeFormat)
 				r.Header.Set("X-Ms-Date", date)
-				r.Header.Set("Authorization", harness.Authorization(env.Key, r.Method, "docs", "dbs/of/colls/others", date, ""))
+				r.Header.Set("Authorization", authorization(env.Key, r.Method, "docs", "dbs/of/colls/others", date, ""))
 			},
 			"other verb": func(r *http.Request) {
-				kind, link := harness.Resource(r.URL.EscapedPath())
+				kind, link := resource(r.URL.EscapedPath())
 				date := time.Now().UTC().Format(http.TimeFormat)
 				r.Header.Set("X-Ms-Date", date)
-				r.Header.Set("Authorization", harness.Authorization(env.Key, "OPTIONS", kind, link, date, ""))
+				r.Header.Set("Authorization", authorization(env.Key, "OPTIONS", kind, link, date, ""))
 			},
 			"other date": func(r *http.Request) {
-				harness.Sign(r, env.Key, time.Now().Add(-time.Minute))
+				sign(r, env.Key, time.Now().Add(-time.Minute))
 				r.Header.Set("X-Ms-Date", time.Now().UTC().Format(http.TimeFormat))
 			},
 		} {
@@ -102,7 +100,7 @@ func TestNothingIsAnsweredWithoutASignature(t *testing.T) {
 func TestDatesAreHeldAgainstTheServersClock(t *testing.T) {
 	env.Scenario(t, "raw-clock", func(t *testing.T) {
 		at := func(d time.Duration) func(r *http.Request) {
-			return func(r *http.Request) { harness.Sign(r, env.Key, time.Now().Add(d)) }
+			return func(r *http.Request) { sign(r, env.Key, time.Now().Add(d)) }
 		}
 		for _, late := range []time.Duration{-20 * time.Minute, 20 * time.Minute, -48 * time.Hour, 24 * 365 * time.Hour} {
 			request{verb: "GET", path: "/dbs", sign: at(late)}.do(t).want(t, 403)
@@ -115,14 +113,14 @@ func TestDatesAreHeldAgainstTheServersClock(t *testing.T) {
 				if text != "" {
 					r.Header.Set("X-Ms-Date", text)
 				}
-				r.Header.Set("Authorization", harness.Authorization(env.Key, r.Method, "dbs", "", text, ""))
+				r.Header.Set("Authorization", authorization(env.Key, r.Method, "dbs", "", text, ""))
 			}
 		}
 		// Without x-ms-date the Date header is signed, a line further down.
 		request{verb: "GET", path: "/dbs", sign: func(r *http.Request) {
 			date := time.Now().UTC().Format(http.TimeFormat)
 			r.Header.Set("Date", date)
-			r.Header.Set("Authorization", harness.Authorization(env.Key, r.Method, "dbs", "", "", date))
+			r.Header.Set("Authorization", authorization(env.Key, r.Method, "dbs", "", "", date))
 		}}.do(t).want(t, 200)
 		for _, text := range []string{"", "yesterday", "2026-01-15T09:30:00Z", "0"} {
 			request{verb: "GET", path: "/dbs", sign: undated(text)}.do(t).want(t, 401)
@@ -136,13 +134,13 @@ func TestReadOnlyKeyWritesNothing(t *testing.T) {
 		c.upsert(t, item{ID: "1", PK: "p"})
 		for _, q := range routes(c) {
 			q.sign = func(r *http.Request) {
-				kind, link := harness.Resource(r.URL.EscapedPath())
+				kind, link := resource(r.URL.EscapedPath())
 				if rest, admin := strings.CutPrefix(r.URL.Path, "/_changefeed/"); admin {
 					kind, link = "_changefeed", rest
 				}
 				date := time.Now().UTC().Format(http.TimeFormat)
 				r.Header.Set("X-Ms-Date", date)
-				r.Header.Set("Authorization", harness.Authorization(env.ReadOnlyKey, r.Method, kind, link, date, ""))
+				r.Header.Set("Authorization", authorization(env.ReadOnlyKey, r.Method, kind, link, date, ""))
 			}
 			if q.path == c.path+"/docs/1" {
 				q.headers = map[string]string{"x-ms-documentdb-partitionkey": `["p"]`}
@@ -159,7 +157,7 @@ func TestReadOnlyKeyWritesNothing(t *testing.T) {
 		plan := request{verb: "POST", path: c.path + "/docs", body: `{"query":"SELECT * FROM c"}`, headers: map[string]string{
 			"Content-Type": "application/query+json", "x-ms-cosmos-is-query-plan-request": "True", "x-ms-cosmos-query-version": "1.0",
 		}}
-		plan.sign = func(r *http.Request) { harness.Sign(r, env.ReadOnlyKey, time.Now()) }
+		plan.sign = func(r *http.Request) { sign(r, env.ReadOnlyKey, time.Now()) }
 		plan.do(t).want(t, 200)
 		request{verb: "GET", path: c.path + "/docs/1", headers: map[string]string{"x-ms-documentdb-partitionkey": `["p"]`}}.do(t).want(t, 200)
 	})
@@ -181,7 +179,7 @@ func TestRIDsAddressEverything(t *testing.T) {
 			return func(r *http.Request) {
 				date := time.Now().UTC().Format(http.TimeFormat)
 				r.Header.Set("X-Ms-Date", date)
-				r.Header.Set("Authorization", harness.Authorization(env.Key, r.Method, kind, strings.ToLower(rid), date, ""))
+				r.Header.Set("Authorization", authorization(env.Key, r.Method, kind, strings.ToLower(rid), date, ""))
 			}
 		}
 		self := "/" + strings.TrimSuffix(container.Self, "/")

@@ -110,7 +110,7 @@ func TestEtagsContinue(t *testing.T) {
 		}
 		same(t, parts, spread(10, 2))
 		same(t, feedAll(t, c.path, map[string]string{"If-None-Match": etag, "x-ms-documentdb-partitionkey": `["key 3"]`}, nil), []item{{ID: "3", PK: "key 3", V: 2}})
-		ok(t, admin().SplitFirst(t.Context(), c.database, c.container))
+		ok(t, env.Admin.SplitFirst(t.Context(), c.at()))
 		parts = nil
 		for _, r := range ranges(t, c, nil) {
 			parts = append(parts, feedAll(t, c.path, map[string]string{"If-None-Match": etag, "x-ms-documentdb-partitionkeyrangeid": r.ID}, nil)...)
@@ -146,7 +146,7 @@ func TestFeedOfRanges(t *testing.T) {
 		equal(t, len(all), 40, "changes of all ranges")
 		same(t, all, spread(40, 1))
 
-		ok(t, admin().SplitFirst(t.Context(), c.database, c.container))
+		ok(t, env.Admin.SplitFirst(t.Context(), c.at()))
 		gone := request{verb: "GET", path: c.path + "/docs", headers: map[string]string{"A-IM": "Incremental feed", "x-ms-documentdb-partitionkeyrangeid": before[0].ID}}.do(t).want(t, 410)
 		equal(t, gone.header.Get("X-Ms-Substatus"), "1002", "sub-status of a range that was split")
 		never := request{verb: "GET", path: c.path + "/docs", headers: map[string]string{"A-IM": "Incremental feed", "x-ms-documentdb-partitionkeyrangeid": "77"}}.do(t).want(t, 410)

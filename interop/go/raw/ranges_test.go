@@ -72,7 +72,7 @@ func TestPartitionKeyRanges(t *testing.T) {
 		equal(t, len(unchanged), 0, "ranges that are new")
 		equal(t, again, etag, "etag when nothing changed")
 
-		ok(t, admin().SplitFirst(t.Context(), c.database, c.container))
+		ok(t, env.Admin.SplitFirst(t.Context(), c.at()))
 		fresh, second := rangesAndEtag(t, c, incremental)
 		equal(t, len(fresh), 2, "new ranges after a split")
 		for _, r := range fresh {
@@ -85,8 +85,8 @@ func TestPartitionKeyRanges(t *testing.T) {
 		equal(t, len(ranges(t, c, incremental)), 0, "ranges that are new after that")
 
 		// A second split and a merge, slept through: only what is live, with every ancestor.
-		ok(t, admin().SplitFirst(t.Context(), c.database, c.container))
-		ok(t, admin().MergeFirst(t.Context(), c.database, c.container))
+		ok(t, env.Admin.SplitFirst(t.Context(), c.at()))
+		ok(t, env.Admin.MergeFirst(t.Context(), c.at()))
 		incremental["If-None-Match"] = etag
 		late := ranges(t, c, incremental)
 		known := map[string]bool{plain[0].ID: true, plain[1].ID: true}

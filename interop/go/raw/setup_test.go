@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/changefeed-go/changefeed/interop/go/harness"
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 // The version that the REST API's documents name.
@@ -22,20 +22,16 @@ const version = "2016-07-11"
 
 var (
 	env       harness.Env
-	client    *http.Client
 	databases atomic.Int64
 )
 
 func TestMain(m *testing.M) {
 	var err error
-	if env, err = harness.FromEnvironment(); err == nil {
-		client, err = env.Client()
-	}
-	if err != nil {
+	if env, err = harness.FromEnvironment(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	os.Exit(m.Run())
+	os.Exit(env.Main(m))
 }
 
 // A request, signed with the primary key by its path unless sign says otherwise.
@@ -68,11 +64,11 @@ func (q request) do(t *testing.T) answer {
 		r.Header.Set(name, value)
 	}
 	if q.sign == nil {
-		harness.Sign(r, env.Key, time.Now())
+		sign(r, env.Key, time.Now())
 	} else {
 		q.sign(r)
 	}
-	response, err := client.Do(r)
+	response, err := env.HTTP.Do(r)
 	ok(t, err)
 	body, err := io.ReadAll(response.Body)
 	ok(t, err)
@@ -176,6 +172,11 @@ func newCollection(t *testing.T) collection {
 	return collection{"/dbs/" + name + "/colls/items", name, "items"}
 }
 
+// at is the collection's path for the admin API.
+func (c collection) at() harness.Container {
+	return harness.Container{Database: c.database, Name: c.container}
+}
+
 func key(pk string) string {
 	b, _ := json.Marshal([]string{pk})
 	return string(b)
@@ -229,5 +230,3 @@ func same(t *testing.T, got, want []item) {
 		t.Errorf("got %v, want %v", g, w)
 	}
 }
-
-func admin() *harness.Admin { return harness.NewAdmin(env, client) }

@@ -1,4 +1,4 @@
-package harness
+package raw
 
 import (
 	"crypto/hmac"
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Authorization returns the value of the Authorization header for a request, as the
+// authorization returns the value of the Authorization header for a request, as the
 // REST API's page on access control describes it. xMsDate and date are the texts of those headers; a
 // request has one of them.
-func Authorization(key, verb, resourceType, resourceLink, xMsDate, date string) string {
+func authorization(key, verb, resourceType, resourceLink, xMsDate, date string) string {
 	secret, err := base64.StdEncoding.DecodeString(key)
 	if err != nil {
 		secret = []byte(key) // a wrong key has to be sent all the same
@@ -24,10 +24,10 @@ func Authorization(key, verb, resourceType, resourceLink, xMsDate, date string) 
 	return url.QueryEscape("type=master&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
-// Resource returns what a path is signed as: its type and link. A path with an odd number
+// resource returns what a path is signed as: its type and link. A path with an odd number
 // of segments is a feed, and the link its owner; the names in it are as they are, without
 // percent escapes. Offers are addressed by their rid, in lower case.
-func Resource(path string) (resourceType, link string) {
+func resource(path string) (resourceType, link string) {
 	trimmed := strings.Trim(path, "/")
 	if trimmed == "" {
 		return "", ""
@@ -48,10 +48,10 @@ func Resource(path string) (resourceType, link string) {
 	return segments[last-1], strings.Join(segments, "/")
 }
 
-// Sign signs a request by the path of its URL, at a time; the date goes into x-ms-date.
-func Sign(r *http.Request, key string, at time.Time) {
-	resourceType, link := Resource(r.URL.EscapedPath())
+// sign signs a request by the path of its URL, at a time; the date goes into x-ms-date.
+func sign(r *http.Request, key string, at time.Time) {
+	resourceType, link := resource(r.URL.EscapedPath())
 	date := at.UTC().Format(http.TimeFormat)
 	r.Header.Set("X-Ms-Date", date)
-	r.Header.Set("Authorization", Authorization(key, r.Method, resourceType, link, date, ""))
+	r.Header.Set("Authorization", authorization(key, r.Method, resourceType, link, date, ""))
 }

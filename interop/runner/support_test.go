@@ -9,35 +9,37 @@ import (
 )
 
 func TestTheSupportTableIsWhatTheGeneratorMakes(t *testing.T) {
-	in, err := read("../..")
+	c, err := readCatalogue("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := in.page(server.AllOperations())
+	want, err := readPage("../..", c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../" + output)
+	got, err := os.ReadFile("../../" + supportPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s isn't what is made of the routes, interop/scenarios.json, interop/results.json and the missing.json of the suites: run `make support`", output)
+		t.Errorf("%s isn't made of the routes, interop/scenarios.json, interop/results.json and the missing.json of the suites: run `make support`", supportPage)
 	}
 }
 
 func TestPageTellsWhatEachSDKDid(t *testing.T) {
 	in := inputs{
-		scenarios: []scenario{
-			{"both", []string{"go", "js", "python", "python-async"}, "A."},
-			{"new", []string{"js"}, "B."},
+		catalogue: catalogue{
+			scenarios: []scenario{
+				{"both", []string{"go", "js", "python", "python-async"}, "A."},
+				{"new", []string{"js"}, "B."},
+			},
+			missing: map[string]map[string]string{"go/azcosmos": {"both": "it has no such call"}},
 		},
-		results: map[string]result{
+		results: map[string]*suiteResult{
 			"go":     {map[string]string{"both": "missing"}, []string{"read a"}},
 			"js":     {map[string]string{"both": "ok"}, []string{"read a", "admin split"}},
 			"python": {map[string]string{"both": "ok"}, []string{"read a"}},
 		},
-		missing: map[string]map[string]string{"go/azcosmos": {"both": "it has no such call"}},
 	}
 	operations := []server.Operation{
 		{Name: "a trigger", Method: "GET", Path: "/t"},
@@ -64,7 +66,7 @@ func TestPageTellsWhatEachSDKDid(t *testing.T) {
 }
 
 func TestResultsOfWhatThereIsntAreErrors(t *testing.T) {
-	for _, results := range []map[string]result{
+	for _, results := range []map[string]*suiteResult{
 		{"rust": {}},
 		{"go": {Operations: []string{"read b"}}},
 		{"go": {Operations: []string{"a trigger"}}}, // it is refused

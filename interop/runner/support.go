@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,6 +33,46 @@ const tail = `
 "yes": it passed. A number: the SDK has no means for it, and the note says which. "not recorded": it is newer than the last record.
 
 `
+
+// supportPage is the file that is written, from the repository's root.
+const supportPage = "docs/support.md"
+
+// An sdk is a column of the tables: its title, and the suites whose results count together.
+type sdk struct {
+	title  string
+	suites []string
+}
+
+var sdks = []sdk{
+	{"Go", []string{"go"}},
+	{"JavaScript", []string{"js"}},
+	{"Java", []string{"java"}},
+	{"Python", []string{"python", "python-async"}},
+	{"REST", []string{"raw"}},
+}
+
+// inputs are what the page is made of, besides the table of routes.
+type inputs struct {
+	catalogue
+	results map[string]*suiteResult
+}
+
+// writeSupport writes the page of the repository at root.
+func writeSupport(root string, c catalogue) error {
+	text, err := readPage(root, c)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, supportPage), []byte(text), 0o644) //nolint:gosec // it is a part of the repository
+}
+
+func readPage(root string, c catalogue) (string, error) {
+	r, err := readResults(filepath.Join(root, "interop/results.json"))
+	if err != nil {
+		return "", err
+	}
+	return inputs{c, r.Suites}.page(server.AllOperations())
+}
 
 // page writes the whole page. Errors: results of a suite or an operation that there isn't.
 func (in inputs) page(operations []server.Operation) (string, error) {
@@ -107,7 +149,8 @@ func (in inputs) check(operations []server.Operation) error {
 // uses reports whether all suites of an SDK had an operation carried out.
 func (in inputs) uses(s sdk, operation string) bool {
 	for _, suite := range s.suites {
-		if !slices.Contains(in.results[suite].Operations, operation) {
+		r := in.results[suite]
+		if r == nil || !slices.Contains(r.Operations, operation) {
 			return false
 		}
 	}
@@ -121,15 +164,13 @@ func (in inputs) verdict(s sdk, sc scenario, notes *[]string) string {
 		if !slices.Contains(sc.Suites, suite) {
 			continue
 		}
-		if reason := in.missing[s.directory][sc.Name]; reason != "" {
+		if reason := in.missing[suites[suite].directory][sc.Name]; reason != "" {
 			return note(s.title+": "+strings.TrimSuffix(reason, ".")+".", notes)
 		}
-		switch in.results[suite].Scenarios[sc.Name] {
-		case "ok":
-			verdict = "yes"
-		default:
+		if r := in.results[suite]; r == nil || r.Scenarios[sc.Name] != "ok" {
 			return "not recorded"
 		}
+		verdict = "yes"
 	}
 	return verdict
 }

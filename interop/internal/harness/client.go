@@ -1,4 +1,4 @@
-package stand
+package harness
 
 import (
 	"context"
@@ -33,31 +33,17 @@ func (c Container) path(rest ...string) string {
 	return p
 }
 
-// StatusError is an answer that refuses a request.
-type StatusError struct {
-	// Status is the HTTP status.
-	Status int
-	// Text tells the request and the answer.
-	Text string
-}
-
-func (e *StatusError) Error() string { return e.Text }
-
-// requestTime bounds a request, delays by injected faults included.
-const requestTime = time.Minute
-
-// NewClient makes a client of a server. Error: the key is none.
+// NewClient returns a client of a server. The error is about the key.
 func NewClient(endpoint, key string) (*Client, error) {
 	k, err := wire.ParseKey(key)
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	return &Client{endpoint: strings.TrimSuffix(endpoint, "/"), key: k, http: &http.Client{Transport: transport, Timeout: requestTime}}, nil
+	return &Client{endpoint: strings.TrimSuffix(endpoint, "/"), key: k, http: newHTTPClient()}, nil
 }
 
-// Do sends a request for an escaped path and returns the answer. headers are names and values in turns. Errors: those of the
-// connection, *StatusError.
+// Do sends a request for an escaped path and returns the answer. headers are names and
+// values in turns. An answer with a status of 400 or more is an error.
 func (c *Client) Do(ctx context.Context, method, path, body string, headers ...string) (http.Header, []byte, error) {
 	kind, link := "_changefeed", strings.TrimPrefix(path, "/_changefeed/")
 	if link == path {
@@ -90,7 +76,7 @@ func (c *Client) Do(ctx context.Context, method, path, body string, headers ...s
 		return nil, nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if a.StatusCode >= http.StatusBadRequest {
-		return a.Header, text, &StatusError{a.StatusCode, fmt.Sprintf("%s %s: %s %s", method, path, a.Status, text)}
+		return a.Header, text, fmt.Errorf("%s %s: %s %s", method, path, a.Status, text)
 	}
 	return a.Header, text, nil
 }
@@ -197,14 +183,25 @@ func (c *Client) partitions(ctx context.Context, method string, at Container, re
 	return all.Partitions, json.Unmarshal(text, &all)
 }
 
-// Fault injects a fault, by its description as docs/admin.md has it.
-func (c *Client) Fault(ctx context.Context, description string) error {
-	_, _, err := c.Do(ctx, http.MethodPost, "/_changefeed/faults", description)
-	return err
+// SplitFirst splits the first partition of a container in its middle.
+func (c *Client) SplitFirst(ctx context.Context, at Container) error {
+	return c.changeFirst(ctx, at, "split", 2)
 }
 
-// ClearFaults ends all faults.
-func (c *Client) ClearFaults(ctx context.Context) error {
-	_, _, err := c.Do(ctx, http.MethodDelete, "/_changefeed/faults", "")
+// MergeFirst merges the first two partitions of a container.
+func (c *Client) MergeFirst(ctx context.Context, at Container) error {
+	return c.changeFirst(ctx, at, "merge", 1)
+}
+
+// changeFirst splits or merges the first partition, which must make so many new ones.
+func (c *Client) changeFirst(ctx context.Context, at Container, verb string, want int) error {
+	all, err := c.Partitions(ctx, at)
+	if err != nil {
+		return err
+	}
+	made, err := c.partitions(ctx, http.MethodPost, at, all[0].ID, verb)
+	if err == nil && len(made) != want {
+		err = fmt.Errorf("%s of partition %s made %v", verb, all[0].ID, made)
+	}
 	return err
 }
