@@ -94,7 +94,7 @@ memory:
 
 ## balance: the convergence of leases in every size, ten times the seeds (half an hour)
 balance:
-	$(GO) test ./lease -run '^TestBalance' -timeout 0 -v -balance.full -balance.report
+	$(GO) test ./internal/balance -run '^TestBalance' -timeout 0 -v -balance.full -balance.report
 
 ## ratios: the store's speed as ratios to raw Pebble, and the server's to plain handlers, beside their bars
 ratios:

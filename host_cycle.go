@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/balance"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -23,7 +24,7 @@ type cycle struct {
 	// ctx is Run's; base carries its values and never ends.
 	ctx, base context.Context
 	regular   bool
-	memory    lease.Memory
+	memory    balance.Memory
 	// running are the leases, by ID, that this host has a worker for.
 	running map[string]bool
 	// acquired is told of each lease acquired. It returns when the supervisor has
@@ -40,9 +41,9 @@ type cycle struct {
 
 // cycleResult is what came of a cycle.
 type cycleResult struct {
-	lease.Cycle
+	balance.Cycle
 	// memory is what to remember for the next listing.
-	memory lease.Memory
+	memory balance.Memory
 	// shadowed are the running leases that the listing shows an ancestor of.
 	shadowed []string
 	// listed: there was a listing.
@@ -74,12 +75,12 @@ func (c *cycle) run() cycleResult {
 
 // plan lists the leases, and makes what is missing, until there is nothing to
 // make. The plan that it returns is that of the last listing; nil: there is none.
-func (c *cycle) plan() (*lease.Plan, error) {
+func (c *cycle) plan() (*balance.Plan, error) {
 	// A first start takes three listings: one that shows the gap, one after the
 	// start was resolved and the partitions asked for, one that shows no gap.
 	const most = 6
 	var partitions []feed.Partition
-	var plan *lease.Plan
+	var plan *balance.Plan
 	memory, regular := c.memory, c.regular
 	for range most {
 		listing, err := c.list()
@@ -98,7 +99,7 @@ func (c *cycle) plan() (*lease.Plan, error) {
 		if err := c.checkModes(listing); err != nil {
 			return nil, err
 		}
-		plan = lease.NewPlan(c.asHost(), listing, memory, c.clock().Mono, regular, func(id string) bool { return c.running[id] })
+		plan = balance.NewPlan(c.asHost(), listing, memory, c.clock().Mono, regular, func(id string) bool { return c.running[id] })
 		memory, regular = plan.Memory(), false
 		marked := !listing.Initialized.IsZero()
 		if marked {
@@ -145,8 +146,8 @@ func (c *cycle) withRanges(listing lease.Listing, partitions *[]feed.Partition) 
 	return listing.WithRanges(fresh), nil
 }
 
-func (c *cycle) asHost() lease.Host {
-	return lease.Host{
+func (c *cycle) asHost() balance.Host {
+	return balance.Host{
 		Owner: c.owner, Min: c.cfg.MinLeases, Max: c.cfg.MaxLeases, Terms: c.terms,
 		Range: c.cfg.Range, Start: c.cfg.Start, Mode: c.cfg.Mode, Dialect: c.dialect,
 	}
@@ -248,15 +249,15 @@ func (c *cycle) failed(err error) error {
 
 // balance carries out what the plan decides. Many conflicts say that the listing
 // is too old to go on with.
-func (c *cycle) balance(plan *lease.Plan) {
-	for c.out.Conflicts < lease.MaxConflicts && c.ctx.Err() == nil && c.out.fatal == nil {
+func (c *cycle) balance(plan *balance.Plan) {
+	for c.out.Conflicts < balance.MaxConflicts && c.ctx.Err() == nil && c.out.fatal == nil {
 		move := plan.Decide()
 		switch move.Kind {
-		case lease.MoveAcquire, lease.MoveSteal:
+		case balance.MoveAcquire, balance.MoveSteal:
 			c.acquire(plan, move)
-		case lease.MoveAsk:
+		case balance.MoveAsk:
 			c.ask(plan, move.Lease)
-		case lease.MoveNone:
+		case balance.MoveNone:
 			return
 		}
 	}
@@ -266,7 +267,7 @@ func (c *cycle) balance(plan *lease.Plan) {
 // trust that it would have begun still holds; when a conflict then shows that it
 // had arrived, the document is written once more, so that trust always begins with
 // a write that was answered.
-func (c *cycle) acquire(plan *lease.Plan, m lease.Move) {
+func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 	l := m.Lease
 	take, began, inDoubt := l.Acquired(c.owner), c.clock(), false
 	// inDoubt: an attempt may have arrived.
@@ -277,7 +278,7 @@ func (c *cycle) acquire(plan *lease.Plan, m lease.Move) {
 		got, err := c.update(take)
 		switch o, current := judge(err, c.owner, l.Continuation, l.Continuation); o {
 		case applied:
-			c.took(plan, acquisition{lease: got, attempt: attempt, stolen: m.Kind == lease.MoveSteal, until: m.Until})
+			c.took(plan, acquisition{lease: got, attempt: attempt, stolen: m.Kind == balance.MoveSteal, until: m.Until})
 			return
 		case mine:
 			if !inDoubt {
@@ -316,14 +317,14 @@ func (c *cycle) acquire(plan *lease.Plan, m lease.Move) {
 }
 
 // took says that a lease was acquired.
-func (c *cycle) took(plan *lease.Plan, a acquisition) {
+func (c *cycle) took(plan *balance.Plan, a acquisition) {
 	c.out.Acquired++
 	plan.Amend(a.lease)
 	c.acquired(a)
 }
 
 // conflict puts the document that a conflict showed into the listing.
-func (c *cycle) conflict(plan *lease.Plan, err error) {
+func (c *cycle) conflict(plan *balance.Plan, err error) {
 	c.out.Conflicts++
 	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
 		plan.Amend(conflict.Current)
@@ -331,7 +332,7 @@ func (c *cycle) conflict(plan *lease.Plan, err error) {
 }
 
 // ask marks a lease as wanted. When the outcome is unknown the next listing tells.
-func (c *cycle) ask(plan *lease.Plan, l lease.Lease) {
+func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
 	asked := l.Asked(c.owner)
 	asked.Timestamp = c.clock().Wall.UTC()
 	op := "ask for " + l.Token

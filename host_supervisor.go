@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/balance"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -27,8 +28,8 @@ type supervisor struct {
 
 	// cycling: a cycle is under way.
 	cycling bool
-	memory  lease.Memory
-	pace    lease.Pace
+	memory  balance.Memory
+	pace    balance.Pace
 	starts  *starts
 	// listed: a cycle has succeeded.
 	listed bool

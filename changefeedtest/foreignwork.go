@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/balance"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -279,7 +280,7 @@ func (w *foreignWork) split() bool {
 	}
 	parent := w.lease()
 	parent.Continuation = w.at
-	pieces, same, err := lease.Pieces(lease.DotNet, parent, parts)
+	pieces, same, err := balance.Pieces(lease.DotNet, parent, parts)
 	if err != nil || same {
 		return false
 	}

@@ -148,7 +148,7 @@ func (c *converter) place(l Lease) (Lease, error) {
 		case exact < 0:
 			return Lease{}, &ImpossibleError{l.Token, "its range is not that of one partition, and " + c.to.dialect.String() + " has leases for whole partitions alone"}
 		}
-		return wholePartition(c.partitions[exact]), nil
+		return ForPartition(c.partitions[exact]), nil
 	case DotNet:
 		switch {
 		case l.Range.IsZero():
@@ -156,14 +156,14 @@ func (c *converter) place(l Lease) (Lease, error) {
 		case l.PartitionID != "":
 			return Lease{Token: l.PartitionID, PartitionID: l.PartitionID, Range: l.Range}, nil
 		case exact >= 0:
-			return wholePartition(c.partitions[exact]), nil
+			return ForPartition(c.partitions[exact]), nil
 		}
 	case JavaLatestVersion:
 		if l.Range.IsZero() {
 			return Lease{}, &ImpossibleError{l.Token, unknown}
 		}
 	}
-	return partOf(l.Range), nil
+	return ForRange(l.Range), nil
 }
 
 // carryStart brings along where the lease was started, which Java's second dialect
@@ -209,8 +209,27 @@ func (c *converter) note(l Listing) {
 	if members {
 		note("members of the documents that are unknown, or those of an older library, are not carried over")
 	}
-	covered := (*places)(nil).of(l.Leases, feed.Full())
-	for _, gap := range covered.gaps {
+	for _, gap := range gaps(l.Leases) {
 		note("no lease covers the range %s; a host of the new leases will see that, and make one from the start", gap)
 	}
+}
+
+// gaps are the ranges that no lease covers.
+func gaps(leases []Lease) []feed.Range {
+	var ranges, gaps []feed.Range
+	for i := range leases {
+		if leases[i].Range.IsZero() {
+			return nil // it counts as covering everything
+		}
+		ranges = append(ranges, leases[i].Range)
+	}
+	slices.SortFunc(ranges, func(a, b feed.Range) int { return cmp.Compare(a.Min, b.Min) })
+	end := feed.Full().Min
+	for _, r := range append(ranges, feed.Range{Min: feed.Full().Max, Max: feed.Full().Max}) {
+		if r.Min > end {
+			gaps = append(gaps, feed.Range{Min: end, Max: r.Min})
+		}
+		end = max(end, r.Max)
+	}
+	return gaps
 }

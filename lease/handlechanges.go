@@ -7,10 +7,6 @@ import "github.com/changefeed-go/changefeed/feed"
 const handleChangesRemedy = "use the dialect \"java-latest-version\": a Java host built with handleLatestVersionChanges upgrades these leases " +
 	"while none of the old hosts runs, before partitions are merged; `changefeed leases convert` converts them"
 
-// mergedRemedy is the way out when it is too late for that.
-const mergedRemedy = "its range can't be told any more: process the container again from a time before its position, in the dialect \"dotnet\" or " +
-	"\"java-latest-version\" and under another processor name; before merges, convert the leases (`changefeed leases convert`)"
-
 // encodeHandleChanges writes the members that a Java host writes, in its order. It
 // reads no others, and drops them with its next write.
 func (c Codec) encodeHandleChanges(l Lease) []byte {

@@ -50,7 +50,7 @@ func TestPositionsAreWrittenOnAsJavaDoes(t *testing.T) {
 		_, parent := decodeGolden(t, directory, "renewed")
 		parent.Range = feed.Range{Min: child.Range.Min, Max: "FF"}
 		parent.Continuation = child.Continuation
-		samePosition(t, directory+": child", c, parent.child(partOf(child.Range)), child)
+		samePosition(t, directory+": child", c, parent.Child(ForRange(child.Range)), child)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestUnknownMembersOfAPositionAndADocumentAreKept(t *testing.T) {
 	if err != nil || l.Continuation != `"1"` || l.Timestamp.Year() != 2026 || l.Start(feed.Beginning()) != feed.After(`"1"`) {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	child := l.At(`"2"`).child(partOf(feed.Range{Max: "80"}))
+	child := l.At(`"2"`).Child(ForRange(feed.Range{Max: "80"}))
 	for _, next := range []Lease{l.At(`"2"`).Acquired("me/00000000"), child} {
 		text := string(c.Encode(next))
 		got := membersOf(t, []byte(text))

@@ -66,9 +66,15 @@ func rangeOf(id string, partitions []feed.Partition) (feed.Range, bool) {
 	if len(heirs) == 0 || merged(heirs, partitions) {
 		return feed.Range{}, false
 	}
-	heirs = overlapping(heirs, feed.Full())
-	hull := feed.Range{Min: heirs[0].Range.Min, Max: heirs[len(heirs)-1].Range.Max}
-	return hull, tiles(heirs, hull)
+	slices.SortFunc(heirs, func(a, b feed.Partition) int { return strings.Compare(a.Range.Min, b.Range.Min) })
+	hull := heirs[0].Range
+	for _, p := range heirs[1:] {
+		if p.Range.Min != hull.Max {
+			return feed.Range{}, false
+		}
+		hull.Max = p.Range.Max
+	}
+	return hull, true
 }
 
 // merged reports whether a merge may have happened among the ancestors of heirs.

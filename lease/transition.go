@@ -42,12 +42,22 @@ func (l Lease) PutBack() Lease {
 	return l
 }
 
-// wholePartition and partOf are new leases without a position: of a whole
-// physical partition (a PK-range lease), and of a range of keys (an EPK lease).
-func wholePartition(p feed.Partition) Lease {
+// Child returns piece, a new lease, with what it inherits from l: the position, its start,
+// the mode, and the properties except the mark, which asked for l alone.
+func (l Lease) Child(piece Lease) Lease {
+	piece.Continuation = l.Continuation
+	piece.Mode = l.Mode
+	piece.Properties = l.without(PropertyWanted).Properties
+	piece.document.state = l.document.state
+	return piece
+}
+
+// ForPartition returns a new PK-range lease without a position: that of a whole partition.
+func ForPartition(p feed.Partition) Lease {
 	return Lease{Token: p.ID, PartitionID: p.ID, Range: p.Range}
 }
 
-func partOf(r feed.Range) Lease {
+// ForRange returns a new EPK lease without a position: that of a range of keys.
+func ForRange(r feed.Range) Lease {
 	return Lease{Token: r.String(), Range: r}
 }

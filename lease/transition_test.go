@@ -44,7 +44,7 @@ func TestTransitionsChangeWhatTheyNameAndNothingElse(t *testing.T) {
 func TestBoundOfALeaseIsInheritedAndPutBack(t *testing.T) {
 	at := time.Date(2026, 11, 21, 11, 30, 30, 500, time.FixedZone("", 3600))
 	second := time.Date(2026, 11, 21, 10, 30, 30, 0, time.UTC)
-	plain := wholePartition(partition("0", "", "FF")).with("colour", "blue")
+	plain := ForPartition(partition("0", "", "FF")).with("colour", "blue")
 	l := plain.Bounded(at)
 	if got := l.Properties[PropertyBound]; got != "2026-11-21T10:30:30Z" || !l.Bound().Equal(second) {
 		t.Errorf("the bound is stored as %q and read as %s", got, l.Bound())
@@ -55,12 +55,8 @@ func TestBoundOfALeaseIsInheritedAndPutBack(t *testing.T) {
 	if text := plain.with(PropertyBound, "soon"); !text.Bound().IsZero() {
 		t.Errorf("a bound that is not a time is read as %s", text.Bound())
 	}
-	pieces, _, err := Pieces(DotNet, l, halves)
-	if err != nil || len(pieces) != 2 {
-		t.Fatalf("%d pieces, %v", len(pieces), err)
-	}
 	for what, kept := range map[string]Lease{
-		"put back": l.PutBack(), "acquired": l.Asked(other).Acquired(me), "released": l.Released(`"5"`), "one child": pieces[0], "the other": pieces[1],
+		"put back": l.PutBack(), "acquired": l.Asked(other).Acquired(me), "released": l.Released(`"5"`), "a child": l.Child(ForRange(feed.Range{Max: "55"})),
 	} {
 		if !kept.Bound().Equal(second) {
 			t.Errorf("%s: the bound is %s", what, kept.Bound())

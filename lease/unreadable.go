@@ -26,26 +26,3 @@ func NewUnreadable(prefix, id string, err error) Unreadable {
 	token := strings.TrimPrefix(id, prefix)
 	return Unreadable{ID: id, Token: token, Range: tokenRange(token), Err: err}
 }
-
-// asLease is the place that the document takes among the leases: what it shadows
-// is not run, because its owner may have a split to finish.
-func (u Unreadable) asLease() Lease {
-	l := Lease{ID: u.ID, Token: u.Token, Range: u.Range}
-	if tokenRange(u.Token).IsZero() {
-		l.PartitionID = u.Token
-	}
-	return l
-}
-
-// placed are the leases of a listing with those that can't be read.
-func (l Listing) placed() []Lease {
-	if len(l.Unreadable) == 0 {
-		return l.Leases
-	}
-	all := make([]Lease, 0, len(l.Leases)+len(l.Unreadable))
-	all = append(all, l.Leases...)
-	for _, u := range l.Unreadable {
-		all = append(all, u.asLease())
-	}
-	return all
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/balance"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -36,7 +37,7 @@ func (f *finder) merged() {
 			continue
 		}
 		var stuck *lease.DialectError
-		if _, _, err := lease.Pieces(f.survey.Codec.Dialect(), i.Lease, f.survey.Partitions); errors.As(err, &stuck) {
+		if _, _, err := balance.Pieces(f.survey.Codec.Dialect(), i.Lease, f.survey.Partitions); errors.As(err, &stuck) {
 			f.report.Findings = append(f.report.Findings, Finding{Kind: MergedPartition, Tokens: []string{i.Token}, Text: stuck.Found, Remedy: stuck.Remedy})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/balance"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -115,8 +116,8 @@ func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string
 	for _, i := range d.items {
 		listed.Leases = append(listed.Leases, i.Lease)
 	}
-	host := lease.Host{Owner: cover, Terms: d.survey.Terms, Range: r, Start: start, Mode: mode}
-	missing := lease.NewPlan(host, listed, lease.Memory{}, 0, true, func(string) bool { return false }).Missing(d.survey.Partitions)
+	host := balance.Host{Owner: cover, Terms: d.survey.Terms, Range: r, Start: start, Mode: mode}
+	missing := balance.NewPlan(host, listed, balance.Memory{}, 0, true, func(string) bool { return false }).Missing(d.survey.Partitions)
 	for _, l := range missing {
 		l, err := d.survey.fitting(l)
 		if err != nil {

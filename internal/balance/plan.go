@@ -1,9 +1,10 @@
-package lease
+package balance
 
 import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Host is what [NewPlan] needs to know of the host that plans. All but Owner is
@@ -17,14 +18,14 @@ type Host struct {
 	// than Max.
 	Min, Max int
 	// Terms are the times.
-	Terms Terms
+	Terms lease.Terms
 	// Range is the part of the container that the processor covers; zero:
 	// everything.
 	Range feed.Range
 	// Start and Mode go into the leases that Missing makes, whose form is Dialect's.
 	Start   feed.Start
 	Mode    feed.Mode
-	Dialect Dialect
+	Dialect lease.Dialect
 }
 
 // Plan judges one listing: who should own what ([Plan.Decide]), what is missing
@@ -36,7 +37,7 @@ type Host struct {
 // O(n log n). Decide costs O(hosts), Amend O(log n).
 type Plan struct {
 	host    Host
-	listing Listing
+	listing lease.Listing
 	mono    time.Duration
 	now     time.Time // Listing.Now, or mono as a time where the store has no clock
 	regular bool
@@ -49,7 +50,7 @@ type Plan struct {
 	gaps    []gap
 	index   map[string]int32  // ID to place in the listing; made when first needed
 	freeNow map[string]string // as Memory.free, of this listing
-	amended map[int32]Lease
+	amended map[int32]lease.Lease
 	skipped map[int32]bool // removed, or left out of what Decide proposes
 	removed map[int32]bool
 
@@ -71,7 +72,7 @@ type Plan struct {
 // host remembers. running reports whether the host has a worker for the lease of
 // that ID (such a lease is neither acquired nor asked for). regular tells a cycle
 // of the acquire interval from a quick one between.
-func NewPlan(h Host, l Listing, m Memory, mono time.Duration, regular bool, running func(id string) bool) *Plan {
+func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool, running func(id string) bool) *Plan {
 	p := &Plan{
 		host: h, listing: l, mono: mono, now: l.Now, regular: regular, running: running, before: m,
 		number: map[string]int32{},
@@ -80,7 +81,7 @@ func NewPlan(h Host, l Listing, m Memory, mono time.Duration, regular bool, runn
 		p.now = time.Unix(0, 0).Add(mono)
 		p.seen = m.sightings(l.Leases, mono)
 	}
-	p.places = m.places.of(l.placed(), h.Range.OrFull())
+	p.places = m.places.of(placed(l), h.Range.OrFull())
 	p.gaps = m.gapsNow(p)
 	for i := range l.Leases {
 		if !p.shadowed(l.Leases[i].ID) {
@@ -107,7 +108,7 @@ func NewPlan(h Host, l Listing, m Memory, mono time.Duration, regular bool, runn
 // Amend puts l, the answer to a write or the Current of a conflict, in the
 // listing's place of it. A lease that the listing doesn't show is left to the
 // next listing.
-func (p *Plan) Amend(l Lease) {
+func (p *Plan) Amend(l lease.Lease) {
 	i, ok := p.find(l.ID)
 	if !ok || p.removed[i] {
 		return
@@ -115,11 +116,11 @@ func (p *Plan) Amend(l Lease) {
 	old := p.lease(i)
 	was := p.stand(old)
 	p.count(old, was, -1)
-	if was.live && !Ours(old.Owner) && l.Owner == p.host.Owner {
+	if was.live && !lease.Ours(old.Owner) && l.Owner == p.host.Owner {
 		p.stolen++
 	}
 	if p.amended == nil {
-		p.amended = map[int32]Lease{}
+		p.amended = map[int32]lease.Lease{}
 	}
 	if p.seen != nil {
 		if p.fresh == nil {
@@ -188,7 +189,7 @@ func (p *Plan) find(id string) (int32, bool) {
 	return i, ok
 }
 
-func (p *Plan) lease(i int32) *Lease {
+func (p *Plan) lease(i int32) *lease.Lease {
 	if l, ok := p.amended[i]; ok {
 		return &l
 	}

@@ -1,4 +1,4 @@
-package lease
+package balance
 
 import (
 	"errors"
@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 var errDamaged = errors.New("version: 7 is unknown")
 
 // withDamage is a plan of leases and of one document, of that token, that can't be read.
-func withDamage(token string, partitions []feed.Partition, initialized time.Time, leases ...Lease) *Plan {
-	l := Listing{Leases: leases, Initialized: initialized, Now: noon, Unreadable: []Unreadable{NewUnreadable("prefix..", "prefix.."+token, errDamaged)}}
+func withDamage(token string, partitions []feed.Partition, initialized time.Time, leases ...lease.Lease) *Plan {
+	l := lease.Listing{Leases: leases, Initialized: initialized, Now: noon, Unreadable: []lease.Unreadable{lease.NewUnreadable("prefix..", "prefix.."+token, errDamaged)}}
 	if l.Rangeless() {
 		l = l.WithRanges(partitions)
 	}
@@ -46,9 +47,9 @@ func TestUnreadableLeaseKeepsGapsOpen(t *testing.T) {
 		p := withDamage("lost", nil, initialized, aged(0, me, 0))
 		memory := p.Memory()
 		for range 10 {
-			l := Listing{
-				Leases: []Lease{aged(0, me, 0)}, Initialized: initialized, Now: noon.Add(time.Hour),
-				Unreadable: []Unreadable{NewUnreadable("prefix..", "prefix..lost", errDamaged)},
+			l := lease.Listing{
+				Leases: []lease.Lease{aged(0, me, 0)}, Initialized: initialized, Now: noon.Add(time.Hour),
+				Unreadable: []lease.Unreadable{lease.NewUnreadable("prefix..", "prefix..lost", errDamaged)},
 			}
 			p = NewPlan(p.host, l, memory, 2*time.Hour, true, nobodyRuns)
 			memory = p.Memory()

@@ -1,4 +1,4 @@
-package lease
+package balance
 
 import (
 	"container/heap"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // world is a lease store and hosts that balance it, on virtual time: the
@@ -25,7 +26,7 @@ type world struct {
 	hosts  []*host
 	byText map[string]*host // owner text to host
 
-	shared    Listing // a listing may serve several hosts
+	shared    lease.Listing // a listing may serve several hosts
 	sharedAt  time.Duration
 	freshness time.Duration         // for how long
 	clockless bool                  // the store has no clock
@@ -42,7 +43,7 @@ type world struct {
 // held is a lease as the store has it. Renewals are not events: what they have
 // done is worked out when somebody looks.
 type held struct {
-	Lease
+	lease.Lease
 	version  int           // of its ETag
 	written  time.Duration // the last write but renewals
 	orphan   time.Duration // since when nobody alive owns it
@@ -56,7 +57,7 @@ type host struct {
 	memory  Memory
 	pace    Pace
 	plan    *Plan
-	listing Listing
+	listing lease.Listing
 	regular time.Duration // when the next regular cycle is due
 	cycle   Cycle
 	running map[string]bool
@@ -106,7 +107,7 @@ func newWorld(seed uint64, leases int) *world {
 	}
 	for i := range leases {
 		border := func(n int) string { return fmt.Sprintf("%05X", n) }
-		l := Lease{ID: fmt.Sprintf("prefix..%d", i), Token: strconv.Itoa(i), PartitionID: strconv.Itoa(i), Range: feed.Range{Min: border(i), Max: border(i + 1)}}
+		l := lease.Lease{ID: fmt.Sprintf("prefix..%d", i), Token: strconv.Itoa(i), PartitionID: strconv.Itoa(i), Range: feed.Range{Min: border(i), Max: border(i + 1)}}
 		w.places[l.ID] = i
 		w.leases = append(w.leases, held{Lease: l})
 	}
@@ -152,11 +153,11 @@ func (w *world) renewed(l *held) (time.Duration, int) {
 }
 
 // list is the store's List.
-func (w *world) list() Listing {
+func (w *world) list() lease.Listing {
 	if w.now-w.sharedAt <= w.freshness {
 		return w.shared
 	}
-	leases := make([]Lease, len(w.leases))
+	leases := make([]lease.Lease, len(w.leases))
 	for i := range w.leases {
 		l := &w.leases[i]
 		at, version := w.renewed(l)
@@ -164,7 +165,7 @@ func (w *world) list() Listing {
 		leases[i].Modified = seconds(at)
 		leases[i].ETag = etags[version%len(etags)]
 	}
-	w.shared, w.sharedAt = Listing{Leases: leases, Initialized: stamp(0), Now: stamp(w.now)}, w.now
+	w.shared, w.sharedAt = lease.Listing{Leases: leases, Initialized: stamp(0), Now: stamp(w.now)}, w.now
 	if w.clockless {
 		w.shared.Now = time.Time{}
 	}
@@ -172,7 +173,7 @@ func (w *world) list() Listing {
 }
 
 // current is one lease as it is now.
-func (w *world) current(i int) Lease {
+func (w *world) current(i int) lease.Lease {
 	at, version := w.renewed(&w.leases[i])
 	l := w.leases[i].Lease
 	l.Modified, l.ETag = seconds(at), etags[version%len(etags)]
@@ -180,7 +181,7 @@ func (w *world) current(i int) Lease {
 }
 
 // update is the store's Update: ok tells whether the ETag still was l's.
-func (w *world) update(l Lease) (answer Lease, ok bool) {
+func (w *world) update(l lease.Lease) (answer lease.Lease, ok bool) {
 	i := w.places[l.ID]
 	w.writes++
 	now := w.current(i)
@@ -197,7 +198,7 @@ func (w *world) update(l Lease) (answer Lease, ok bool) {
 	if at.Owner != l.Owner {
 		w.moves++
 		w.owned(at, l.Owner)
-		if l.Owner != "" && !Ours(l.Owner) {
+		if l.Owner != "" && !lease.Ours(l.Owner) {
 			w.robbed(at.Lease)
 		}
 	}
@@ -223,7 +224,7 @@ func (w *world) owned(l *held, owner string) {
 
 // join starts a host after a while.
 func (w *world) join(after time.Duration, bounds Host) *host {
-	bounds.Owner = NewOwner("host"+strconv.Itoa(len(w.hosts)), w.rnd.Uint32())
+	bounds.Owner = lease.NewOwner("host"+strconv.Itoa(len(w.hosts)), w.rnd.Uint32())
 	bounds.Terms = times
 	h := &host{Host: bounds, alive: true, running: map[string]bool{}}
 	w.hosts = append(w.hosts, h)
@@ -288,7 +289,7 @@ func (w *world) step(h *host) {
 // end plans the next cycle.
 func (w *world) end(h *host) {
 	h.cycle.MarksOut = h.plan.MarksOut()
-	h.plan, h.listing = nil, Listing{}
+	h.plan, h.listing = nil, lease.Listing{}
 	next, pause, quick := h.pace.After(h.cycle)
 	h.pace = next
 	at := w.now + w.jitter(pause)
@@ -301,7 +302,7 @@ func (w *world) end(h *host) {
 
 // handOver lets the owner of a lease that was asked for release it, when it has
 // seen the mark and its handler has returned.
-func (w *world) handOver(l Lease) {
+func (w *world) handOver(l lease.Lease) {
 	i := w.places[l.ID]
 	h := w.byText[l.Owner]
 	if h == nil {

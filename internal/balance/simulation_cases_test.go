@@ -1,9 +1,11 @@
-package lease
+package balance
 
 import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // balanced is a world in balance.
@@ -160,9 +162,9 @@ func TestBalanceDeadOwnersLeaseLivesAtMostTwice(t *testing.T) {
 }
 
 func ExampleInstance() {
-	owner := NewOwner("billing-7", 0xc0ffee)
-	fmt.Println(owner, Ours(owner), Instance(owner))
-	fmt.Println(Instance("WORKER-7"), Ours("WORKER-7"))
+	owner := lease.NewOwner("billing-7", 0xc0ffee)
+	fmt.Println(owner, lease.Ours(owner), lease.Instance(owner))
+	fmt.Println(lease.Instance("WORKER-7"), lease.Ours("WORKER-7"))
 	// Output:
 	// billing-7/00c0ffee true billing-7
 	// WORKER-7 false

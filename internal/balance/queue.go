@@ -1,4 +1,4 @@
-package lease
+package balance
 
 // entry is a lease's place in a listing, or a host's number, with its rank in the
 // order of the host that plans.

@@ -1,5 +1,5 @@
 //go:build race
 
-package lease
+package balance
 
 const raceEnabled = true

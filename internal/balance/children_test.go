@@ -1,13 +1,17 @@
-package lease
+package balance
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 func partition(id, from, to string, parents ...string) feed.Partition {
@@ -15,7 +19,7 @@ func partition(id, from, to string, parents ...string) feed.Partition {
 }
 
 // describe writes leases as "3" (a whole partition) or "05C1-FF" (a range).
-func describe(leases []Lease) string {
+func describe(leases []lease.Lease) string {
 	var out []string
 	for _, l := range leases {
 		text := l.Token
@@ -28,11 +32,11 @@ func describe(leases []Lease) string {
 }
 
 func TestPiecesOfAGoneLease(t *testing.T) {
-	whole := func(id, from, to string) Lease { return wholePartition(partition(id, from, to)) }
+	whole := func(id, from, to string) lease.Lease { return lease.ForPartition(partition(id, from, to)) }
 	split := []feed.Partition{partition("1", "", "55", "0"), partition("2", "55", "FF", "0")}
 	for _, c := range []struct {
 		name       string
-		gone       Lease
+		gone       lease.Lease
 		partitions []feed.Partition
 		want       string
 		same       bool
@@ -45,20 +49,20 @@ func TestPiecesOfAGoneLease(t *testing.T) {
 		// Row 13: a PK-range lease of the neighbour's keys would skip what its lease has not delivered.
 		{"split, then merged with a neighbour", whole("1", "", "55"), []feed.Partition{partition("3", "", "22"), partition("4", "22", "AA"), partition("5", "AA", "FF")}, "partition 3, 22-55", false},
 		{"both ends reach beyond", whole("1", "22", "55"), []feed.Partition{partition("3", "", "33"), partition("4", "33", "44"), partition("5", "44", "FF")}, "22-33, partition 4, 44-55", false},
-		{"EPK over one", partOf(feed.Range{Min: "11", Max: "33"}), split, "11-33", true},
-		{"EPK equal to one", partOf(feed.Range{Max: "55"}), split, "-55", true},
-		{"EPK over two", partOf(feed.Range{Min: "AA", Max: "EE"}), []feed.Partition{partition("1", "", "BB"), partition("2", "BB", "DD"), partition("3", "DD", "FF")}, "AA-BB, BB-DD, DD-EE", false},
+		{"EPK over one", lease.ForRange(feed.Range{Min: "11", Max: "33"}), split, "11-33", true},
+		{"EPK equal to one", lease.ForRange(feed.Range{Max: "55"}), split, "-55", true},
+		{"EPK over two", lease.ForRange(feed.Range{Min: "AA", Max: "EE"}), []feed.Partition{partition("1", "", "BB"), partition("2", "BB", "DD"), partition("3", "DD", "FF")}, "AA-BB, BB-DD, DD-EE", false},
 		{"the partition lives after all", whole("1", "", "55"), split, "partition 1", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			gone := c.gone.At(`"41"`).with("colour", "blue").Acquired(me).Asked(other)
+			gone := with(c.gone.At(`"41"`), "colour", "blue").Acquired(me).Asked(other)
 			gone.ID, gone.ETag, gone.Mode = "id", "7", feed.AllVersionsAndDeletes
-			pieces, same, err := Pieces(DotNet, gone, c.partitions)
+			pieces, same, err := Pieces(lease.DotNet, gone, c.partitions)
 			if err != nil || same != c.same || describe(pieces) != c.want {
 				t.Fatalf("got %s, same %t, %v; want %s, %t", describe(pieces), same, err, c.want, c.same)
 			}
 			if same {
-				if !equal(pieces[0], gone) {
+				if !reflect.DeepEqual(pieces[0], gone) {
 					t.Errorf("the lease itself is given as %+v", pieces[0])
 				}
 				return
@@ -73,15 +77,15 @@ func TestPiecesOfAGoneLease(t *testing.T) {
 }
 
 func TestPiecesInheritTheStartOfALeaseWithoutPosition(t *testing.T) {
-	gone := wholePartition(partition("0", "", "FF")).StartingAt(feed.At(noon))
-	pieces, _, err := Pieces(DotNet, gone, []feed.Partition{partition("1", "", "55"), partition("2", "55", "FF")})
+	gone := lease.ForPartition(partition("0", "", "FF")).StartingAt(feed.At(noon))
+	pieces, _, err := Pieces(lease.DotNet, gone, []feed.Partition{partition("1", "", "55"), partition("2", "55", "FF")})
 	if err != nil || len(pieces) != 2 || pieces[0].Start(feed.Now()) != feed.At(noon) || pieces[1].Start(feed.Now()) != feed.At(noon) {
 		t.Errorf("%+v, %v", pieces, err)
 	}
 }
 
 func TestPiecesRefusePartitionsThatDoNotCoverTheLease(t *testing.T) {
-	gone := wholePartition(partition("0", "11", "EE"))
+	gone := lease.ForPartition(partition("0", "11", "EE"))
 	for name, partitions := range map[string][]feed.Partition{
 		"none":      nil,
 		"elsewhere": {partition("1", "", "11"), partition("2", "EE", "FF")},
@@ -90,11 +94,11 @@ func TestPiecesRefusePartitionsThatDoNotCoverTheLease(t *testing.T) {
 		"a hole":    {partition("1", "", "55"), partition("2", "66", "FF")},
 		"overlap":   {partition("1", "", "66"), partition("2", "55", "FF")},
 	} {
-		if pieces, _, err := Pieces(DotNet, gone, partitions); err == nil {
+		if pieces, _, err := Pieces(lease.DotNet, gone, partitions); err == nil {
 			t.Errorf("%s: %s", name, describe(pieces))
 		}
 	}
-	if _, _, err := Pieces(DotNet, Lease{Token: "0", PartitionID: "0"}, []feed.Partition{partition("1", "", "FF")}); err == nil {
+	if _, _, err := Pieces(lease.DotNet, lease.Lease{Token: "0", PartitionID: "0"}, []feed.Partition{partition("1", "", "FF")}); err == nil {
 		t.Error("a lease without a range has pieces")
 	}
 }
@@ -106,22 +110,22 @@ func TestPiecesTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 	for seed := range uint64(500) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		history := newTopology()
-		leases := []Lease{wholePartition(history.live[0])}
+		leases := []lease.Lease{lease.ForPartition(history.live[0])}
 		for range 12 {
 			for range 1 + rnd.IntN(5) {
 				history.change(rnd)
 			}
-			var next []Lease
+			var next []lease.Lease
 			for _, l := range leases {
 				if rnd.IntN(3) == 0 {
 					next = append(next, l) // its owner doesn't look this time
 					continue
 				}
-				pieces, _, err := Pieces(DotNet, l, history.live)
+				pieces, _, err := Pieces(lease.DotNet, l, history.live)
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
-				slices.SortFunc(pieces, func(a, b Lease) int { return strings.Compare(a.Range.Min, b.Range.Min) })
+				slices.SortFunc(pieces, func(a, b lease.Lease) int { return strings.Compare(a.Range.Min, b.Range.Min) })
 				at := l.Range.Min
 				for _, p := range pieces {
 					if p.Range.Min != at || p.Range.IsEmpty() {
@@ -207,9 +211,9 @@ func TestRangesOfOldLeasesAreNeverGuessedWrong(t *testing.T) {
 			}
 			h.change(rnd)
 		}
-		var l Listing
+		var l lease.Listing
 		for id := range was {
-			l.Leases = append(l.Leases, Lease{Token: id, PartitionID: id})
+			l.Leases = append(l.Leases, lease.Lease{Token: id, PartitionID: id})
 		}
 		if !l.Rangeless() {
 			t.Fatal("leases without ranges are not seen as such")
@@ -234,9 +238,58 @@ func TestRangesOfOldLeasesAreNeverGuessedWrong(t *testing.T) {
 }
 
 func TestRangesOfOldLeasesOfSplitPartitions(t *testing.T) {
-	l := Listing{Leases: []Lease{{Token: "0", PartitionID: "0"}, {Token: "2", PartitionID: "2"}, {Token: "9", PartitionID: "9"}, partOf(feed.Range{Min: "A", Max: "B"})}}
+	l := lease.Listing{Leases: []lease.Lease{{Token: "0", PartitionID: "0"}, {Token: "2", PartitionID: "2"}, {Token: "9", PartitionID: "9"}, lease.ForRange(feed.Range{Min: "A", Max: "B"})}}
 	got := l.WithRanges([]feed.Partition{partition("1", "", "55", "0"), partition("3", "55", "AA", "0", "2"), partition("4", "AA", "FF", "0", "2")}).Leases
 	if got[0].Range != feed.Full() || got[1].Range != (feed.Range{Min: "55", Max: "FF"}) || !got[2].Range.IsZero() || got[3].Token != "A-B" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// In handleChanges a split is followed, through generations, and a merge is not.
+func TestPiecesInHandleChangesAreWholePartitions(t *testing.T) {
+	known := lease.Lease{Token: "0", PartitionID: "0", Range: feed.Range{Max: "80"}, Continuation: `"7"`}
+	unknown := known
+	unknown.Range = feed.Range{}
+	split := []feed.Partition{partition("3", "", "20", "0", "1"), partition("4", "20", "40", "0", "1"), partition("2", "40", "80", "0"), partition("9", "80", "FF")}
+	ranged := lease.Listing{Leases: []lease.Lease{unknown}}.WithRanges(split).Leases[0]
+	for _, gone := range []lease.Lease{known, ranged} {
+		pieces, same, err := Pieces(lease.JavaHandleChanges, gone, split)
+		if err != nil || same || len(pieces) != 3 {
+			t.Fatalf("%+v, %v", pieces, err)
+		}
+		for i, id := range []string{"3", "4", "2"} {
+			if pieces[i].Token != id || pieces[i].PartitionID != id || pieces[i].Continuation != `"7"` || pieces[i].Range.IsZero() {
+				t.Errorf("piece %+v; want partition %s", pieces[i], id)
+			}
+		}
+	}
+	for name, partitions := range map[string][]feed.Partition{
+		"with its neighbour":             {partition("5", "", "FF", "0", "9")},
+		"split, then with its neighbour": {partition("1", "", "40", "0"), partition("5", "40", "FF", "0", "2", "9")},
+		"split and back":                 {partition("5", "", "80", "0", "1", "2"), partition("9", "80", "FF")},
+	} {
+		for _, gone := range []lease.Lease{known, (lease.Listing{Leases: []lease.Lease{unknown}}).WithRanges(partitions).Leases[0]} {
+			pieces, same, err := Pieces(lease.JavaHandleChanges, gone, partitions)
+			if _, ok := errors.AsType[*lease.DialectError](err); !ok || same || len(pieces) != 0 {
+				t.Errorf("merged %s (range %s): %+v, %v; want a *lease.DialectError", name, gone.Range, pieces, err)
+			}
+		}
+	}
+	if _, same, err := Pieces(lease.JavaHandleChanges, known, []feed.Partition{partition("0", "", "80"), partition("9", "80", "FF")}); !same || err != nil {
+		t.Errorf("the partition is there: %v, %v", same, err)
+	}
+}
+
+func TestRangesAreRememberedWhereDocumentsHaveNone(t *testing.T) {
+	split := []feed.Partition{partition("1", "", "40", "0"), partition("2", "40", "FF", "0")}
+	bare := lease.Listing{Leases: []lease.Lease{{ID: "a", Token: "0", PartitionID: "0"}}, Now: time.Unix(9, 0)}
+	plan := NewPlan(Host{Owner: "me/00000000", Dialect: lease.JavaHandleChanges}, bare.WithRanges(split), Memory{}, 0, true, func(string) bool { return false })
+	again := plan.Memory().WithRanges(bare)
+	if again.Rangeless() || again.Leases[0].Range != feed.Full() || !bare.Rangeless() {
+		t.Errorf("the next listing is %+v, and was %+v", again, bare)
+	}
+	other := lease.Listing{Leases: []lease.Lease{{ID: "b", Token: "2", PartitionID: "2"}}}
+	if got := plan.Memory().WithRanges(other); !got.Rangeless() {
+		t.Errorf("a lease that wasn't seen has the range %s", got.Leases[0].Range)
 	}
 }

@@ -1,9 +1,10 @@
-package lease
+package balance
 
 import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Due reports whether there is a gap to be closed now, so that Missing, and the
@@ -44,16 +45,16 @@ func (p *Plan) Complete() bool {
 // a continuation in it: that of a read made before the marker was found absent or,
 // when it heals (all versions and deletes only), of a new one, and tells the user
 // that versions were lost.
-func (p *Plan) Missing(partitions []feed.Partition) []Lease {
-	var missing []Lease
+func (p *Plan) Missing(partitions []feed.Partition) []lease.Lease {
+	var missing []lease.Lease
 	for _, g := range p.gaps {
 		if !p.due(g) {
 			continue
 		}
 		for _, part := range overlapping(partitions, g.Range) {
-			l := partOf(part.Range.Intersect(g.Range))
-			if g.Contains(part.Range) && p.host.Dialect != JavaLatestVersion {
-				l = wholePartition(part)
+			l := lease.ForRange(part.Range.Intersect(g.Range))
+			if g.Contains(part.Range) && p.host.Dialect != lease.JavaLatestVersion {
+				l = lease.ForPartition(part)
 			}
 			l.Mode = p.host.Mode
 			missing = append(missing, l.StartingAt(p.start()))

@@ -1,4 +1,4 @@
-package lease
+package balance
 
 import (
 	"fmt"
@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // literal is Decide as the protocol states it, line by line, without any of the
 // plan's bookkeeping: it counts everything anew for each decision.
 type literal struct {
 	host    Host
-	leases  []Lease
+	leases  []lease.Lease
 	now     time.Time
 	regular bool
 	before  map[string]string // free one interval ago: ID to ETag
@@ -23,15 +24,15 @@ type literal struct {
 	stolen  int // leases that were a live foreign owner's and became mine in this cycle
 }
 
-func (d *literal) live(l Lease) bool {
+func (d *literal) live(l lease.Lease) bool {
 	return l.Owner != "" && d.now.Sub(l.Modified) < d.host.Terms.Expiration+time.Second
 }
 
-func (d *literal) marked(l Lease) bool {
-	return l.Wanted() != "" && (l.Owner == "" || d.live(l) && Ours(l.Owner))
+func (d *literal) marked(l lease.Lease) bool {
+	return l.Wanted() != "" && (l.Owner == "" || d.live(l) && lease.Ours(l.Owner))
 }
 
-func (d *literal) counted(l Lease) string {
+func (d *literal) counted(l lease.Lease) string {
 	switch {
 	case d.marked(l):
 		return l.Wanted()
@@ -70,7 +71,7 @@ func (d *literal) decide() Move {
 	}
 	floor, ceil := bound(usable/len(hosts)), bound((usable+len(hosts)-1)/len(hosts))
 
-	var take *Lease
+	var take *lease.Lease
 	for i := range d.leases {
 		l := &d.leases[i]
 		if d.barred[l.ID] || d.live(*l) || d.running[l.ID] || d.skipped[l.ID] {
@@ -94,9 +95,9 @@ func (d *literal) decide() Move {
 	if have[me] >= ceil {
 		return Move{}
 	}
-	if l := d.mostLoaded(have, floor, ceil, func(l Lease) bool {
+	if l := d.mostLoaded(have, floor, ceil, func(l lease.Lease) bool {
 		young := d.now.Sub(l.Modified) < d.host.Terms.Expiration/2
-		return Ours(l.Owner) && young && l.Wanted() == ""
+		return lease.Ours(l.Owner) && young && l.Wanted() == ""
 	}); l != nil {
 		return Move{Kind: MoveAsk, Lease: *l}
 	}
@@ -104,7 +105,7 @@ func (d *literal) decide() Move {
 	if !d.regular || d.stolen >= half {
 		return Move{}
 	}
-	if l := d.mostLoaded(have, floor, ceil, func(l Lease) bool { return !Ours(l.Owner) }); l != nil {
+	if l := d.mostLoaded(have, floor, ceil, func(l lease.Lease) bool { return !lease.Ours(l.Owner) }); l != nil {
 		until := plannedAt + d.host.Terms.Expiration + time.Second - d.now.Sub(l.Modified)
 		return Move{Kind: MoveSteal, Lease: *l, Until: until}
 	}
@@ -116,9 +117,9 @@ const plannedAt = 3 * time.Hour
 
 // mostLoaded is the last lease, in this host's order, of the host that has the most, of
 // those whose live leases are fit and that have enough to give one.
-func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(Lease) bool) *Lease {
+func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(lease.Lease) bool) *lease.Lease {
 	me := d.host.Owner
-	last := map[string]*Lease{} // of each host that has a fit one
+	last := map[string]*lease.Lease{} // of each host that has a fit one
 	for i := range d.leases {
 		l := &d.leases[i]
 		if d.barred[l.ID] || !d.live(*l) || !fit(*l) || l.Owner == me || d.skipped[l.ID] || d.running[l.ID] {
@@ -140,7 +141,7 @@ func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(Leas
 	return last[victim]
 }
 
-var times = Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
+var times = lease.Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
 
 func nobodyRuns(string) bool { return false }
 
@@ -159,7 +160,7 @@ func TestDecideIsWhatTheProtocolStates(t *testing.T) {
 		if d.host.Min > 0 || d.host.Max > 0 {
 			bounded++
 		}
-		p := NewPlan(d.host, Listing{Leases: append([]Lease(nil), d.leases...), Now: d.now},
+		p := NewPlan(d.host, lease.Listing{Leases: append([]lease.Lease(nil), d.leases...), Now: d.now},
 			Memory{free: d.before}, plannedAt, d.regular, func(id string) bool { return d.running[id] })
 		for step := range 60 {
 			got, want := p.Decide(), d.decide()
@@ -229,12 +230,12 @@ func randomOwner(rnd *rand.Rand) string {
 	case 1, 2:
 		return "foreign" + fmt.Sprint(rnd.IntN(2))
 	}
-	return NewOwner("host"+fmt.Sprint(rnd.IntN(6)), 0)
+	return lease.NewOwner("host"+fmt.Sprint(rnd.IntN(6)), 0)
 }
 
 func randomListing(rnd *rand.Rand) *literal {
 	d := &literal{
-		host: Host{Owner: NewOwner("host0", 0), Terms: times}, now: time.Unix(1_800_000_000, 0), regular: rnd.IntN(2) == 0,
+		host: Host{Owner: lease.NewOwner("host0", 0), Terms: times}, now: time.Unix(1_800_000_000, 0), regular: rnd.IntN(2) == 0,
 		before: map[string]string{}, running: map[string]bool{}, barred: map[string]bool{}, skipped: map[string]bool{},
 	}
 	if rnd.IntN(4) == 0 {
@@ -249,7 +250,7 @@ func randomListing(rnd *rand.Rand) *literal {
 	foreign := 4 * max(0, rnd.IntN(4)-1) // how many in eight of those
 	for i := range 1 + rnd.IntN(60) {
 		border := func(n int) string { return fmt.Sprintf("%04X", n*256) }
-		l := Lease{ID: fmt.Sprint("lease", i), ETag: fmt.Sprint(i), Range: feed.Range{Min: border(i), Max: border(i + 1)}, PartitionID: fmt.Sprint(i)}
+		l := lease.Lease{ID: fmt.Sprint("lease", i), ETag: fmt.Sprint(i), Range: feed.Range{Min: border(i), Max: border(i + 1)}, PartitionID: fmt.Sprint(i)}
 		if rnd.IntN(15) == 0 {
 			l.Range.Max = border(i + 2) // shadows the next one, if it stays within this
 		}
@@ -260,7 +261,7 @@ func randomListing(rnd *rand.Rand) *literal {
 		l.Modified = d.now.Add(-time.Duration(rnd.IntN(20)) * time.Second)
 		switch {
 		case busy:
-			l.Owner = NewOwner(fmt.Sprint("host", rnd.IntN(owners+1)), 0)
+			l.Owner = lease.NewOwner(fmt.Sprint("host", rnd.IntN(owners+1)), 0)
 			if rnd.IntN(8) < foreign {
 				l.Owner = fmt.Sprint("foreign", rnd.IntN(2))
 			}

@@ -1,12 +1,14 @@
-package lease
+package balance
 
 import (
 	"testing"
 	"time"
+
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // balancedListing is 10,000 leases in balance on 200 hosts, as host 0 lists them.
-func balancedListing(b *testing.B) (Host, Listing, Memory) {
+func balancedListing(b *testing.B) (Host, lease.Listing, Memory) {
 	b.Helper()
 	w := newWorld(1, 10_000)
 	for range 200 {
@@ -45,7 +47,7 @@ func BenchmarkPlanFirstListing(b *testing.B) {
 // of 50 leases.
 func BenchmarkPlanJoins(b *testing.B) {
 	h, l, m := balancedListing(b)
-	h.Owner = NewOwner("newcomer", 1)
+	h.Owner = lease.NewOwner("newcomer", 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		p := NewPlan(h, l, m, time.Second, true, nobodyRuns)
@@ -63,7 +65,7 @@ func BenchmarkPlanJoins(b *testing.B) {
 // BenchmarkPlanStartsAlone is the first cycle of a first host: it takes all 10,000.
 func BenchmarkPlanStartsAlone(b *testing.B) {
 	h, l, m := balancedListing(b)
-	free := Listing{Now: l.Now, Initialized: l.Initialized, Leases: append([]Lease(nil), l.Leases...)}
+	free := lease.Listing{Now: l.Now, Initialized: l.Initialized, Leases: append([]lease.Lease(nil), l.Leases...)}
 	for i := range free.Leases {
 		free.Leases[i].Owner = ""
 	}

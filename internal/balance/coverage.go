@@ -1,10 +1,11 @@
-package lease
+package balance
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // places is what follows from the ranges of a listing's leases alone: which are
@@ -24,7 +25,7 @@ type place struct {
 }
 
 // of returns p when it still describes the leases, else a new one.
-func (p *places) of(leases []Lease, covered feed.Range) *places {
+func (p *places) of(leases []lease.Lease, covered feed.Range) *places {
 	if p.describes(leases, covered) {
 		return p
 	}
@@ -37,7 +38,7 @@ func (p *places) of(leases []Lease, covered feed.Range) *places {
 	return fresh
 }
 
-func (p *places) describes(leases []Lease, covered feed.Range) bool {
+func (p *places) describes(leases []lease.Lease, covered feed.Range) bool {
 	if p == nil || p.covered != covered || len(p.leases) != len(leases) {
 		return false
 	}
@@ -94,4 +95,22 @@ func (p *places) gap(from, to string) {
 	if !g.IsEmpty() {
 		p.gaps = append(p.gaps, g)
 	}
+}
+
+// placed returns the leases of a listing with those that can't be read: what one of them
+// shadows is not run, because its owner may have a split to finish.
+func placed(l lease.Listing) []lease.Lease {
+	if len(l.Unreadable) == 0 {
+		return l.Leases
+	}
+	all := make([]lease.Lease, 0, len(l.Leases)+len(l.Unreadable))
+	all = append(all, l.Leases...)
+	for _, u := range l.Unreadable {
+		unreadable := lease.Lease{ID: u.ID, Token: u.Token, Range: u.Range}
+		if u.Token != u.Range.String() {
+			unreadable.PartitionID = u.Token
+		}
+		all = append(all, unreadable)
+	}
+	return all
 }

@@ -1,10 +1,11 @@
-package lease
+package balance
 
 import (
 	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Memory is what a host remembers from one listing to the next: since when each
@@ -46,7 +47,7 @@ func (p *Plan) Memory() Memory {
 // ranges are those of the partitions whose leases keep none: a partition's never
 // changes, so it needs to be asked for once.
 func (p *Plan) ranges() map[string]feed.Range {
-	if p.host.Dialect != JavaHandleChanges {
+	if p.host.Dialect != lease.JavaHandleChanges {
 		return nil
 	}
 	known := make(map[string]feed.Range, len(p.listing.Leases))
@@ -59,7 +60,7 @@ func (p *Plan) ranges() map[string]feed.Range {
 }
 
 // WithRanges is l with the ranges that are remembered of leases without one.
-func (m Memory) WithRanges(l Listing) Listing {
+func (m Memory) WithRanges(l lease.Listing) lease.Listing {
 	if len(m.ranges) == 0 {
 		return l
 	}
@@ -73,7 +74,7 @@ func (m Memory) WithRanges(l Listing) Listing {
 }
 
 // remember notes that a listing shows the lease free.
-func remember(free map[string]string, l *Lease) map[string]string {
+func remember(free map[string]string, l *lease.Lease) map[string]string {
 	if free == nil {
 		free = map[string]string{}
 	}
@@ -82,7 +83,7 @@ func remember(free map[string]string, l *Lease) map[string]string {
 }
 
 // sightings carries what was seen over to a new listing.
-func (m Memory) sightings(leases []Lease, mono time.Duration) map[string]sighting {
+func (m Memory) sightings(leases []lease.Lease, mono time.Duration) map[string]sighting {
 	seen := make(map[string]sighting, len(leases))
 	for i := range leases {
 		l := &leases[i]

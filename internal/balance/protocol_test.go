@@ -1,38 +1,49 @@
-package lease
+package balance
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // The rules of the protocol that concern values alone, each as a test of the trace
 // that shows why it is there.
 
 var (
-	me    = NewOwner("me", 0x11111111)
-	other = NewOwner("other", 0x22222222)
-	third = NewOwner("third", 0x33333333)
+	me    = lease.NewOwner("me", 0x11111111)
+	other = lease.NewOwner("other", 0x22222222)
+	third = lease.NewOwner("third", 0x33333333)
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
+// with is l with one property more.
+func with(l lease.Lease, key, value string) lease.Lease {
+	properties := map[string]string{key: value}
+	maps.Insert(properties, maps.All(l.Properties))
+	properties[key] = value
+	l.Properties = properties
+	return l
+}
+
 // aged is lease n of a row of equal ranges, owned by owner and written that long ago.
-func aged(n int, owner string, age time.Duration) Lease {
+func aged(n int, owner string, age time.Duration) lease.Lease {
 	border := string(rune('A' + n))
-	return Lease{
+	return lease.Lease{
 		ID: "id" + border, Token: border, PartitionID: border, ETag: "1", Owner: owner, Modified: noon.Add(-age),
 		Range: feed.Range{Min: border, Max: string(rune('A' + n + 1))},
 	}
 }
 
-func planFor(h Host, m Memory, regular bool, leases ...Lease) *Plan {
+func planFor(h Host, m Memory, regular bool, leases ...lease.Lease) *Plan {
 	h.Terms = times
 	if h.Owner == "" {
 		h.Owner = me
 	}
-	return NewPlan(h, Listing{Leases: leases, Initialized: noon.Add(-time.Hour), Now: noon}, m, time.Hour, regular, nobodyRuns)
+	return NewPlan(h, lease.Listing{Leases: leases, Initialized: noon.Add(-time.Hour), Now: noon}, m, time.Hour, regular, nobodyRuns)
 }
 
 func wantMove(t *testing.T, what string, p *Plan, kind MoveKind, ids ...string) {
@@ -74,7 +85,7 @@ func TestDecideNeverTakesALiveLease(t *testing.T) {
 }
 
 func TestDecideNeverAcquiresWhatTheHostRuns(t *testing.T) {
-	l := Listing{Leases: []Lease{aged(0, "", 0), aged(1, other, time.Hour)}, Now: noon, Initialized: noon}
+	l := lease.Listing{Leases: []lease.Lease{aged(0, "", 0), aged(1, other, time.Hour)}, Now: noon, Initialized: noon}
 	p := NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, 0, true, func(id string) bool { return id == "idA" })
 	wantMove(t, "one of two", p, MoveAcquire, "idB")
 	p.Amend(aged(1, me, 0))
@@ -83,7 +94,7 @@ func TestDecideNeverAcquiresWhatTheHostRuns(t *testing.T) {
 
 // Row 18: a healed lease was created late, after both owners had put theirs back.
 func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
-	whole := Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1"}
+	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1"}
 	left, right := aged(0, me, 0), aged(1, "", 0)
 	left.PartitionID, right.PartitionID = "", ""
 	p := planFor(Host{}, Memory{}, true, left, whole, right)
@@ -96,8 +107,8 @@ func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
 }
 
 func TestDecideCountsUsableLeasesOnly(t *testing.T) {
-	whole := Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Modified: noon}
-	leases := []Lease{aged(0, "", 0), aged(1, "", 0), whole, aged(2, other, 0), aged(3, other, 0), aged(4, "", 0)}
+	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Modified: noon}
+	leases := []lease.Lease{aged(0, "", 0), aged(1, "", 0), whole, aged(2, other, 0), aged(3, other, 0), aged(4, "", 0)}
 	// 4 are usable, so each of two hosts should have 2.
 	p := planFor(Host{}, Memory{}, true, leases...)
 	for _, gone := range []string{"idA", "idA", "unknown"} {
@@ -123,7 +134,7 @@ func TestOrderIsAnotherOneForEveryHost(t *testing.T) {
 	const leases = 400
 	first := map[int]int{}
 	for n := range 200 {
-		host := NewOwner("host", uint32(n))
+		host := lease.NewOwner("host", uint32(n))
 		least := 0
 		for i := range leases {
 			if order(host, fmt.Sprint("prefix..", i)) < order(host, fmt.Sprint("prefix..", least)) {
@@ -159,7 +170,7 @@ func TestDecideRow22OnlyTheYoungAreAskedFor(t *testing.T) {
 
 // Row 23: the new owner of a lease would find the mark and give it up again.
 func TestRow23AcquireRemovesTheMark(t *testing.T) {
-	marked := aged(0, other, time.Hour).Asked(third).with("colour", "blue")
+	marked := with(aged(0, other, time.Hour).Asked(third), "colour", "blue")
 	m := planFor(Host{}, Memory{}, true, marked).Decide()
 	if m.Kind != MoveAcquire {
 		t.Fatalf("%v", m.Kind)
@@ -175,16 +186,16 @@ func TestRow23AcquireRemovesTheMark(t *testing.T) {
 func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 	held := aged(0, me, 0).At(`"5"`)
 	release := held.Released(`"6"`)
-	current := held.with("command", "0 1 pause")
+	current := with(held, "command", "0 1 pause")
 	current.ETag = "2"
-	if v := Judge(current, me, held.Continuation, release.Continuation); v != Mine {
+	if v := lease.Judge(current, me, held.Continuation, release.Continuation); v != lease.Mine {
 		t.Fatalf("the conflict is judged as %v", v)
 	}
 	again := current.Released(release.Continuation)
 	if again.ETag != "2" || again.Owner != "" || again.Continuation != `"6"` || again.Properties["command"] == "" {
 		t.Errorf("sent again is %+v", again)
 	}
-	if v := Judge(aged(0, other, 0), me, `"5"`, `"6"`); v != Lost {
+	if v := lease.Judge(aged(0, other, 0), me, `"5"`, `"6"`); v != lease.Lost {
 		t.Errorf("with another owner it is judged as %v", v)
 	}
 }
@@ -192,7 +203,7 @@ func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 // Row 25: C, at floor, would take what A handed over to B, and B were short again.
 func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	reserved := aged(4, "", 0).Asked(third)
-	leases := []Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}
+	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}
 	wantMove(t, "a host at floor", planFor(Host{}, Memory{}, true, leases...), MoveNone)
 	wantMove(t, "the requester", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveAcquire, "idE")
 }
@@ -200,7 +211,7 @@ func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 // Row 26: B asked for many while it was alone; then hosts came, and what B no
 // longer takes is for who is short.
 func TestDecideRow26ReservedForWhoHasEnoughIsTaken(t *testing.T) {
-	leases := []Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), aged(4, "", 0).Asked(third), aged(5, "", 0).Asked(third)}
+	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), aged(4, "", 0).Asked(third), aged(5, "", 0).Asked(third)}
 	wantMove(t, "a host without leases", planFor(Host{}, Memory{}, true, leases...), MoveAcquire, "idE", "idF")
 	wantMove(t, "the requester, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
 }
@@ -208,7 +219,7 @@ func TestDecideRow26ReservedForWhoHasEnoughIsTaken(t *testing.T) {
 // Row 27: the requester died; the others are at ceil, because it is counted.
 func TestDecideRow27LeftForAnIntervalAnybodyTakes(t *testing.T) {
 	reserved := aged(2, "", 0).Asked(third)
-	leases := []Lease{aged(0, me, 0), aged(1, other, 0), reserved}
+	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), reserved}
 	first := planFor(Host{}, Memory{}, true, leases...)
 	wantMove(t, "just released", first, MoveNone)
 	wantMove(t, "a quick cycle later", planFor(Host{}, first.Memory(), false, leases...), MoveNone)
@@ -226,7 +237,7 @@ func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
 }
 
 func TestDecideAsksTheMostLoadedForTwoLessOrMore(t *testing.T) {
-	leases := []Lease{aged(0, me, 0), aged(1, other, 0), aged(2, other, 0), aged(3, third, 0), aged(4, third, 0), aged(5, third, 0)}
+	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, other, 0), aged(3, third, 0), aged(4, third, 0), aged(5, third, 0)}
 	wantMove(t, "1, 2, 3", planFor(Host{}, Memory{}, true, leases...), MoveAsk, "idD", "idE", "idF")
 	wantMove(t, "1, 2, 2", planFor(Host{}, Memory{}, true, leases[:5]...), MoveNone)
 	if p := planFor(Host{}, Memory{}, true, leases...); p.MarksOut() {
@@ -242,9 +253,9 @@ func TestDecideAsksTheMostLoadedForTwoLessOrMore(t *testing.T) {
 
 func TestDecideStoreWithoutClockCountsFromTheFirstSight(t *testing.T) {
 	host := Host{Owner: me, Terms: times}
-	leases := []Lease{aged(0, other, time.Hour), aged(1, other, time.Hour)}
+	leases := []lease.Lease{aged(0, other, time.Hour), aged(1, other, time.Hour)}
 	plan := func(m Memory, at time.Duration) *Plan {
-		return NewPlan(host, Listing{Leases: leases, Initialized: noon}, m, at, true, nobodyRuns)
+		return NewPlan(host, lease.Listing{Leases: leases, Initialized: noon}, m, at, true, nobodyRuns)
 	}
 	p := plan(Memory{}, 0)
 	wantMove(t, "seen for the first time: neither expired nor young", p, MoveNone)
@@ -262,8 +273,8 @@ func TestDecideStoreWithoutClockCountsFromTheFirstSight(t *testing.T) {
 // expire too early (seed 187 of the simulation).
 func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testing.T) {
 	host := Host{Owner: me, Terms: times}
-	plan := func(l Lease, m Memory, at time.Duration) *Plan {
-		return NewPlan(host, Listing{Leases: []Lease{l}, Initialized: noon}, m, at, true, nobodyRuns)
+	plan := func(l lease.Lease, m Memory, at time.Duration) *Plan {
+		return NewPlan(host, lease.Listing{Leases: []lease.Lease{l}, Initialized: noon}, m, at, true, nobodyRuns)
 	}
 	l := aged(0, other, time.Hour)
 	p := plan(l, Memory{}, 0)
@@ -278,15 +289,15 @@ func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testin
 
 func TestOwnersOfOurKind(t *testing.T) {
 	for text, ours := range map[string]bool{
-		NewOwner("host", 0): true, NewOwner("", 0xffffffff): true, "a/b/0123cdef": true, "/01234567": true,
+		lease.NewOwner("host", 0): true, lease.NewOwner("", 0xffffffff): true, "a/b/0123cdef": true, "/01234567": true,
 		"": false, "host": false, "host/0123456": false, "host/012345678": false, "host/0123456G": false, "host/0123CDEF": false,
 		"host-01234567": false, "01234567": false,
 	} {
-		if Ours(text) != ours {
+		if lease.Ours(text) != ours {
 			t.Errorf("Ours(%q) is %t", text, !ours)
 		}
-		if want := text; !ours && Instance(text) != want {
-			t.Errorf("Instance(%q) is %q", text, Instance(text))
+		if want := text; !ours && lease.Instance(text) != want {
+			t.Errorf("Instance(%q) is %q", text, lease.Instance(text))
 		}
 	}
 }

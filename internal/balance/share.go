@@ -1,6 +1,10 @@
-package lease
+package balance
 
-import "time"
+import (
+	"time"
+
+	"github.com/changefeed-go/changefeed/lease"
+)
 
 // standing is what a plan's judgement makes of one lease.
 type standing struct {
@@ -13,14 +17,14 @@ type standing struct {
 }
 
 // stand judges one lease.
-func (p *Plan) stand(l *Lease) standing {
+func (p *Plan) stand(l *lease.Lease) standing {
 	var s standing
 	if l.Owner != "" {
 		age, young := p.age(l)
 		s.live = age < p.host.Terms.Takeover()
 		s.young = s.live && young
 	}
-	if w := l.Wanted(); w != "" && (l.Owner == "" || s.live && Ours(l.Owner)) {
+	if w := l.Wanted(); w != "" && (l.Owner == "" || s.live && lease.Ours(l.Owner)) {
 		s.wanted = w
 	}
 	return s
@@ -30,7 +34,7 @@ func (p *Plan) stand(l *Lease) standing {
 // whether that is short enough to ask for it. Where the store has no clock it
 // counts from the listing that first showed this ETag; of a lease that this host
 // hasn't seen change, nobody knows whether its owner lives, so it isn't young.
-func (p *Plan) age(l *Lease) (age time.Duration, young bool) {
+func (p *Plan) age(l *lease.Lease) (age time.Duration, young bool) {
 	if p.seen != nil {
 		if p.fresh[l.ID] {
 			return 0, true // the next listing, which shows another ETag, starts the count
@@ -45,7 +49,7 @@ func (p *Plan) age(l *Lease) (age time.Duration, young bool) {
 
 // count adds the lease to what its hosts have, or (by -1) takes it out. It counts
 // for the requester, to whom it goes next, else for the live owner, else for nobody.
-func (p *Plan) count(l *Lease, s standing, by int) {
+func (p *Plan) count(l *lease.Lease, s standing, by int) {
 	if !s.live && s.wanted == "" {
 		return
 	}

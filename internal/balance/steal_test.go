@@ -1,8 +1,10 @@
-package lease
+package balance
 
 import (
 	"testing"
 	"time"
+
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Taking leases from owners of another implementation: the traces that show what
@@ -14,7 +16,7 @@ const (
 	guid    = "4f9d3a52-6a51-4b0e-9d3f-0123456789ab" // Azure Functions
 )
 
-func wantSteal(t *testing.T, what string, p *Plan, until time.Duration, ids ...string) Lease {
+func wantSteal(t *testing.T, what string, p *Plan, until time.Duration, ids ...string) lease.Lease {
 	t.Helper()
 	m := p.Decide()
 	wantMove(t, what, p, MoveSteal, ids...)
@@ -26,13 +28,13 @@ func wantSteal(t *testing.T, what string, p *Plan, until time.Duration, ids ...s
 
 func TestOnlyTheOwnerTextTellsAForeignOwner(t *testing.T) {
 	for _, text := range []string{worker7, pod, guid, "host", "me-11111111", "me/1111111", "me/111111111", "ME/ABCDEF01"} {
-		if Ours(text) {
+		if lease.Ours(text) {
 			t.Errorf("%q is taken for a host that obeys a mark", text)
 		}
 		wantSteal(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), time.Hour+61*time.Second, "idA", "idB")
 	}
 	// Two of ours of one instance name, and one whose instance looks like an owner.
-	for _, text := range []string{NewOwner("me", 0x22222222), NewOwner(worker7, 1), NewOwner(other, 2), NewOwner("", 3)} {
+	for _, text := range []string{lease.NewOwner("me", 0x22222222), lease.NewOwner(worker7, 1), lease.NewOwner(other, 2), lease.NewOwner("", 3)} {
 		wantMove(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), MoveAsk)
 	}
 }
@@ -61,7 +63,7 @@ func TestLeaseWithoutATimestampExpires(t *testing.T) {
 }
 
 func TestStealComesAfterAllElse(t *testing.T) {
-	stolen := []Lease{aged(0, worker7, 0), aged(1, worker7, 0), aged(2, worker7, 0), aged(3, worker7, 0)}
+	stolen := []lease.Lease{aged(0, worker7, 0), aged(1, worker7, 0), aged(2, worker7, 0), aged(3, worker7, 0)}
 	wantMove(t, "a free lease", planFor(Host{}, Memory{}, true, append(stolen, aged(4, "", 0))...), MoveAcquire, "idE")
 	asked := append(stolen, aged(4, other, 0), aged(5, other, 0), aged(6, other, 0), aged(7, other, 0))
 	p := planFor(Host{}, Memory{}, true, asked...)
@@ -77,8 +79,8 @@ func TestStealComesAfterAllElse(t *testing.T) {
 }
 
 func TestStealsOnlyWhatAForeignOwnerHasTooMuchOf(t *testing.T) {
-	row := func(owners ...string) []Lease {
-		var leases []Lease
+	row := func(owners ...string) []lease.Lease {
+		var leases []lease.Lease
 		for i, o := range owners {
 			leases = append(leases, aged(i, o, 0))
 		}
@@ -86,7 +88,7 @@ func TestStealsOnlyWhatAForeignOwnerHasTooMuchOf(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what   string
-		leases []Lease
+		leases []lease.Lease
 		kind   MoveKind
 	}{
 		{"one of one", row(worker7), MoveNone},
@@ -106,7 +108,7 @@ func TestStealsOnlyWhatAForeignOwnerHasTooMuchOf(t *testing.T) {
 // Each stolen lease is silent for a while, and who comes at the same time isn't seen
 // yet: half of what is short now, rounded up, and the rest in later cycles.
 func TestStealsHalfOfWhatItIsShortOfInACycle(t *testing.T) {
-	var leases []Lease
+	var leases []lease.Lease
 	for i := range 12 {
 		leases = append(leases, aged(i, worker7, 0))
 	}
@@ -136,7 +138,7 @@ func TestStealsHalfOfWhatItIsShortOfInACycle(t *testing.T) {
 // A conflict shows the document as it is now: its owner has renewed it, so the wait is
 // counted from that, or another host was faster.
 func TestStealThatIsRefusedIsJudgedAnew(t *testing.T) {
-	leases := []Lease{aged(0, worker7, 20*time.Second), aged(1, worker7, 20*time.Second)}
+	leases := []lease.Lease{aged(0, worker7, 20*time.Second), aged(1, worker7, 20*time.Second)}
 	p := planFor(Host{}, Memory{}, true, leases...)
 	l := wantSteal(t, "at first", p, time.Hour+41*time.Second, "idA", "idB")
 	l.ETag, l.Modified = "2", noon.Add(2*time.Second) // 2 s after the listing
@@ -145,17 +147,17 @@ func TestStealThatIsRefusedIsJudgedAnew(t *testing.T) {
 	l.ETag, l.Owner = "3", other
 	p.Amend(l)
 	wantMove(t, "taken by another of ours meanwhile: one each of two", p, MoveNone)
-	if Judge(l, me, l.Continuation, l.Continuation) != Lost {
+	if lease.Judge(l, me, l.Continuation, l.Continuation) != lease.Lost {
 		t.Error("the conflict with another owner isn't judged as lost")
 	}
 }
 
 func TestStealNeverTakesAShadowedLeaseOrOneTheHostRuns(t *testing.T) {
-	whole := Lease{ID: "id9", Token: "9", PartitionID: "9", Range: aged(0, "", 0).Range, ETag: "1", Owner: me, Modified: noon}
+	whole := lease.Lease{ID: "id9", Token: "9", PartitionID: "9", Range: aged(0, "", 0).Range, ETag: "1", Owner: me, Modified: noon}
 	whole.Range.Max = "C"
 	p := planFor(Host{Min: 9}, Memory{}, true, aged(0, worker7, 0), aged(1, worker7, 0), whole)
 	wantMove(t, "an ancestor is there", p, MoveNone)
-	l := Listing{Leases: []Lease{aged(0, worker7, 0), aged(1, worker7, 0)}, Now: noon, Initialized: noon}
+	l := lease.Listing{Leases: []lease.Lease{aged(0, worker7, 0), aged(1, worker7, 0)}, Now: noon, Initialized: noon}
 	p = NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, time.Hour, true, func(string) bool { return true })
 	wantMove(t, "this host has workers for both", p, MoveNone)
 	p = planFor(Host{}, Memory{}, true, aged(0, worker7, 0), aged(1, worker7, 0))
@@ -167,7 +169,7 @@ func TestStealNeverTakesAShadowedLeaseOrOneTheHostRuns(t *testing.T) {
 // A mark on a foreign owner's lease, kept or copied by its host, means nothing: it is
 // neither obeyed nor counted, and the steal removes it.
 func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
-	leases := []Lease{aged(0, worker7, 0).Asked(third), aged(1, worker7, 0).Asked(third)}
+	leases := []lease.Lease{aged(0, worker7, 0).Asked(third), aged(1, worker7, 0).Asked(third)}
 	l := wantSteal(t, "marked by a third", planFor(Host{}, Memory{}, true, leases...), time.Hour+61*time.Second, "idA", "idB")
 	if got := l.Acquired(me); got.Wanted() != "" || got.Owner != me {
 		t.Errorf("stolen, it is %+v", got)
@@ -177,9 +179,9 @@ func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
 // Without the store's clock, the victim's last write is dated by the listing that first
 // showed its ETag; what was written since, nobody can date before the next listing.
 func TestStealFromAStoreWithoutClock(t *testing.T) {
-	leases := []Lease{aged(0, worker7, time.Hour), aged(1, worker7, time.Hour)}
+	leases := []lease.Lease{aged(0, worker7, time.Hour), aged(1, worker7, time.Hour)}
 	plan := func(m Memory, at time.Duration) *Plan {
-		return NewPlan(Host{Owner: me, Terms: times}, Listing{Leases: leases, Initialized: noon}, m, at, true, nobodyRuns)
+		return NewPlan(Host{Owner: me, Terms: times}, lease.Listing{Leases: leases, Initialized: noon}, m, at, true, nobodyRuns)
 	}
 	p := plan(Memory{}, 10*time.Second)
 	wantSteal(t, "seen for the first time", p, 71*time.Second)

@@ -1,4 +1,4 @@
-package lease
+package balance
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // healer is a host that lists now and then.
@@ -18,18 +19,18 @@ type healer struct {
 }
 
 // look lists leases at so many seconds after noon.
-func (h *healer) look(seconds float64, leases ...Lease) *Plan {
+func (h *healer) look(seconds float64, leases ...lease.Lease) *Plan {
 	at := time.Duration(seconds * float64(time.Second))
 	h.host.Owner, h.host.Terms = me, times
-	p := NewPlan(h.host, Listing{Leases: leases, Initialized: h.marker, Now: noon.Add(at)}, h.memory, at, true, nobodyRuns)
+	p := NewPlan(h.host, lease.Listing{Leases: leases, Initialized: h.marker, Now: noon.Add(at)}, h.memory, at, true, nobodyRuns)
 	h.memory = p.Memory()
 	return p
 }
 
 var halves = []feed.Partition{partition("1", "", "55", "0"), partition("2", "55", "FF", "0")}
 
-func half(n int) Lease {
-	l := wholePartition(halves[n-1])
+func half(n int) lease.Lease {
+	l := lease.ForPartition(halves[n-1])
 	l.ID = "id" + l.Token
 	return l
 }
@@ -86,7 +87,7 @@ func TestMissingRow15AGapCountsOnlyOverCloseListings(t *testing.T) {
 
 	h = healer{marker: noon.Add(-time.Hour)}
 	for s := 0.0; s < 200; s += 10 {
-		there := []Lease{half(1)}
+		there := []lease.Lease{half(1)}
 		if int(s)%50 == 0 {
 			there = append(there, half(2)) // it comes back again and again
 		}
@@ -109,7 +110,7 @@ func TestMissingRow15ListingsFromBeforeTheMarkerDoNotCount(t *testing.T) {
 func TestMissingAPauseByEitherClockCounts(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour), host: Host{Owner: me, Terms: times}}
 	look := func(mono, now float64) *Plan {
-		l := Listing{Leases: []Lease{half(1)}, Initialized: h.marker, Now: noon.Add(time.Duration(now * float64(time.Second)))}
+		l := lease.Listing{Leases: []lease.Lease{half(1)}, Initialized: h.marker, Now: noon.Add(time.Duration(now * float64(time.Second)))}
 		p := NewPlan(h.host, l, h.memory, time.Duration(mono*float64(time.Second)), true, nobodyRuns)
 		h.memory = p.Memory()
 		return p
@@ -127,7 +128,7 @@ func TestMissingAPauseByEitherClockCounts(t *testing.T) {
 
 func TestMissingOnlyThePartThatWasSeenLongEnough(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour)}
-	quarter := partOf(feed.Range{Min: "55", Max: "AA"})
+	quarter := lease.ForRange(feed.Range{Min: "55", Max: "AA"})
 	quarter.ID = "idq"
 	for s := 0.0; s <= 40; s += 10 {
 		h.look(s, half(1), quarter)
@@ -192,7 +193,7 @@ func TestMissingOnlyOfTheConfiguredRange(t *testing.T) {
 
 func TestMissingALeaseOfUnknownRangeCoversEverything(t *testing.T) {
 	h := healer{}
-	old := Lease{ID: "id9", Token: "9", PartitionID: "9"}
+	old := lease.Lease{ID: "id9", Token: "9", PartitionID: "9"}
 	p := h.look(0, old)
 	wantMissing(t, "only an old lease", p, halves, "")
 	if p.Shadowed("id9") {
@@ -211,16 +212,16 @@ func TestPlacesOfRandomListings(t *testing.T) {
 	memory := Memory{}
 	for seed := range uint64(5000) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
-		var leases []Lease
+		var leases []lease.Lease
 		for i := range rnd.IntN(8) {
 			a, b := rnd.IntN(len(borders)), rnd.IntN(len(borders))
 			if a == b {
 				continue
 			}
 			r := feed.Range{Min: borders[min(a, b)], Max: borders[max(a, b)]}
-			l := partOf(r)
+			l := lease.ForRange(r)
 			if rnd.IntN(2) == 0 {
-				l = wholePartition(feed.Partition{ID: fmt.Sprint(i), Range: r})
+				l = lease.ForPartition(feed.Partition{ID: fmt.Sprint(i), Range: r})
 			}
 			l.ID = fmt.Sprint(i, l.Token)
 			leases = append(leases, l)
@@ -229,7 +230,7 @@ func TestPlacesOfRandomListings(t *testing.T) {
 		if rnd.IntN(4) == 0 {
 			host.Range = feed.Range{Min: "11", Max: "55"}
 		}
-		listing := Listing{Leases: leases, Now: noon}
+		listing := lease.Listing{Leases: leases, Now: noon}
 		p := NewPlan(host, listing, memory, 0, true, nobodyRuns)
 		again := NewPlan(host, listing, p.Memory(), 0, true, nobodyRuns)
 		if again.places != p.places {
@@ -237,7 +238,7 @@ func TestPlacesOfRandomListings(t *testing.T) {
 		}
 		memory = p.Memory()
 		for _, l := range leases {
-			want := slices.ContainsFunc(leases, func(a Lease) bool { return a.AncestorOf(l) })
+			want := slices.ContainsFunc(leases, func(a lease.Lease) bool { return a.AncestorOf(l) })
 			if p.Shadowed(l.ID) != want {
 				t.Fatalf("seed %d: %s in %s: shadowed is %t", seed, l.Token, describe(leases), !want)
 			}
@@ -247,7 +248,7 @@ func TestPlacesOfRandomListings(t *testing.T) {
 		}
 		for i := range len(borders) - 1 {
 			cell := feed.Range{Min: borders[i], Max: borders[i+1]}
-			want := host.Range.OrFull().Contains(cell) && !slices.ContainsFunc(leases, func(l Lease) bool { return l.Range.Contains(cell) })
+			want := host.Range.OrFull().Contains(cell) && !slices.ContainsFunc(leases, func(l lease.Lease) bool { return l.Range.Contains(cell) })
 			got := slices.ContainsFunc(p.gaps, func(g gap) bool { return g.Contains(cell) })
 			if got != want {
 				t.Fatalf("seed %d: %s is a gap in %s: %t", seed, cell, describe(leases), got)

@@ -1,4 +1,4 @@
-package lease
+package balance
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Pieces returns the leases that take over from a gone lease, given fresh
@@ -28,9 +29,9 @@ import (
 // would skip what the neighbour's lease had not delivered yet; so it is cut here.
 // d has no lease for a part of a partition when it is [JavaHandleChanges]: there the
 // second row and the third are a [*DialectError], and nothing is created.
-func Pieces(d Dialect, gone Lease, partitions []feed.Partition) (pieces []Lease, same bool, err error) {
-	if d == JavaHandleChanges && wasMerged(gone, partitions) {
-		return nil, false, &DialectError{
+func Pieces(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (pieces []lease.Lease, same bool, err error) {
+	if d == lease.JavaHandleChanges && wasMerged(gone, partitions) {
+		return nil, false, &lease.DialectError{
 			Found:  fmt.Sprintf("the partition of lease %s was merged with another, and %s has leases for whole partitions alone", gone.Token, d),
 			Remedy: mergedRemedy,
 		}
@@ -44,22 +45,26 @@ func Pieces(d Dialect, gone Lease, partitions []feed.Partition) (pieces []Lease,
 	}
 	single := len(over) == 1
 	if single && (gone.PartitionID == "" || gone.PartitionID == over[0].ID) {
-		return []Lease{gone}, true, nil
+		return []lease.Lease{gone}, true, nil
 	}
 	for _, p := range over {
-		piece := partOf(p.Range.Intersect(gone.Range))
+		piece := lease.ForRange(p.Range.Intersect(gone.Range))
 		if gone.PartitionID != "" && !single && gone.Range.Contains(p.Range) {
-			piece = wholePartition(p)
+			piece = lease.ForPartition(p)
 		}
-		pieces = append(pieces, gone.child(piece))
+		pieces = append(pieces, gone.Child(piece))
 	}
 	return pieces, false, nil
 }
 
+// mergedRemedy is the way out when it is too late for that.
+const mergedRemedy = "its range can't be told any more: process the container again from a time before its position, in the dialect \"dotnet\" or " +
+	"\"java-latest-version\" and under another processor name; before merges, convert the leases (`changefeed leases convert`)"
+
 // wasMerged reports whether what took a partition's place reaches beyond it, or is
 // one partition of another id. The range of a lease that has none isn't known any
 // more after a merge.
-func wasMerged(gone Lease, partitions []feed.Partition) bool {
+func wasMerged(gone lease.Lease, partitions []feed.Partition) bool {
 	if !gone.Range.IsZero() {
 		for _, p := range overlapping(partitions, gone.Range) {
 			if !gone.Range.Contains(p.Range) || p.Range == gone.Range && p.ID != gone.PartitionID {
@@ -69,16 +74,6 @@ func wasMerged(gone Lease, partitions []feed.Partition) bool {
 		return false
 	}
 	return slices.ContainsFunc(partitions, func(p feed.Partition) bool { return slices.Contains(p.Parents, gone.PartitionID) })
-}
-
-// child gives piece what it inherits from l: position (with what it is wrapped in),
-// mode, and the properties but for the mark, which asked for l alone.
-func (l Lease) child(piece Lease) Lease {
-	piece.Continuation = l.Continuation
-	piece.Mode = l.Mode
-	piece.Properties = l.without(PropertyWanted).Properties
-	piece.document.state = l.document.state
-	return piece
 }
 
 // overlapping are the partitions with keys in r, in the order of their ranges.

@@ -1,6 +1,10 @@
-package lease
+package balance
 
-import "time"
+import (
+	"time"
+
+	"github.com/changefeed-go/changefeed/lease"
+)
 
 // Decide: who should own what.
 //
@@ -59,7 +63,7 @@ func (k MoveKind) String() string {
 type Move struct {
 	Kind MoveKind
 	// Lease is as the listing shows it; its ETag is the write's condition.
-	Lease Lease
+	Lease lease.Lease
 	// Until is set with MoveSteal: the moment, by the host's monotonic clock, at
 	// which the lease would have expired if its owner had not written it again.
 	Until time.Duration
@@ -114,7 +118,7 @@ func (p *Plan) toAcquire(ceil int) (int32, bool) {
 
 // offer puts a free lease where toAcquire looks for it. What is there already and
 // no longer fits is dropped when it comes to the top.
-func (p *Plan) offer(i int32, l *Lease, s standing) {
+func (p *Plan) offer(i int32, l *lease.Lease, s standing) {
 	if s.live || p.shadowed(l.ID) || p.running(l.ID) {
 		return
 	}
@@ -148,7 +152,7 @@ func (p *Plan) offered(i int32, reserved string, left bool) bool {
 
 // leftOver reports whether a free lease was free, with the same ETag, when this
 // host's last regular cycle looked.
-func (p *Plan) leftOver(l *Lease) bool {
+func (p *Plan) leftOver(l *lease.Lease) bool {
 	etag, ok := p.before.free[l.ID]
 	return p.regular && ok && etag == l.ETag
 }
@@ -163,7 +167,7 @@ func (p *Plan) toObtain(floor, ceil int, foreign bool) (int32, bool) {
 	var best entry
 	most, found := 0, false
 	for v := range p.names {
-		if int32(v) == p.me || p.have[v] < most || foreign == Ours(p.names[v]) {
+		if int32(v) == p.me || p.have[v] < most || foreign == lease.Ours(p.names[v]) {
 			continue
 		}
 		if p.have[v] <= ceil && (mine >= floor || p.have[v] <= floor) {
@@ -219,7 +223,7 @@ func (p *Plan) lastOf(v int32) (entry, bool) {
 }
 
 // suggest notes a lease that may be asked for or stolen, once there is need of any.
-func (p *Plan) suggest(i int32, l *Lease) {
+func (p *Plan) suggest(i int32, l *lease.Lease) {
 	if p.victims == nil || !p.obtainable(i, l) {
 		return
 	}
@@ -234,12 +238,12 @@ func (p *Plan) suggest(i int32, l *Lease) {
 // its owner is foreign, be stolen. One that is shadowed may not, and neither may one
 // that this host has a worker for, whose release isn't answered yet and which may
 // already be another's: a host writes a lease once at a time.
-func (p *Plan) obtainable(i int32, l *Lease) bool {
+func (p *Plan) obtainable(i int32, l *lease.Lease) bool {
 	if l.Owner == "" || l.Owner == p.host.Owner || p.skipped[i] || p.running(l.ID) || p.shadowed(l.ID) {
 		return false
 	}
 	s := p.stand(l)
-	if Ours(l.Owner) {
+	if lease.Ours(l.Owner) {
 		return s.young && l.Wanted() == "" // asked for once, and not when its owner may be dead
 	}
 	// A store without a clock doesn't tell when an amended lease was written, nor

@@ -1,10 +1,12 @@
-package lease
+package balance
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/changefeed-go/changefeed/lease"
 )
 
 // Hosts of other implementations in the world of balance_world_test.go. They do
@@ -35,7 +37,7 @@ func (w *world) equalPartitions(h *host, java bool) {
 	defer w.after(foreignInterval, func() { w.equalPartitions(h, java) })
 	listing := w.list()
 	count := map[string]int{h.Owner: 0}
-	var free []Lease
+	var free []lease.Lease
 	for _, l := range listing.Leases {
 		if l.Owner == "" || listing.Now.Sub(l.Modified) >= times.Expiration {
 			free = append(free, l)
@@ -69,7 +71,7 @@ func (w *world) equalPartitions(h *host, java bool) {
 }
 
 // mostLoadedOf is the lease that a foreign host steals, if it does.
-func (w *world) mostLoadedOf(listing Listing, count map[string]int, target, need int) []Lease {
+func (w *world) mostLoadedOf(listing lease.Listing, count map[string]int, target, need int) []lease.Lease {
 	victim := ""
 	for _, l := range listing.Leases { // in the listing's order: a map has none
 		if count[l.Owner] > count[victim] {
@@ -82,12 +84,12 @@ func (w *world) mostLoadedOf(listing Listing, count map[string]int, target, need
 	if count[victim] <= target {
 		return nil
 	}
-	i := slices.IndexFunc(listing.Leases, func(l Lease) bool { return l.Owner == victim })
+	i := slices.IndexFunc(listing.Leases, func(l lease.Lease) bool { return l.Owner == victim })
 	return listing.Leases[i : i+1]
 }
 
 // robbed tells the owner of a lease, at one of its next renewals, that a foreign host has taken it.
-func (w *world) robbed(l Lease) {
+func (w *world) robbed(l lease.Lease) {
 	victim := w.byText[l.Owner]
 	if victim == nil || victim.running == nil {
 		return
@@ -160,7 +162,7 @@ func foreignFleet(t *testing.T, w *world, foreign, ours int, java bool) {
 	w.foreigner(w.uniform(foreignInterval), java)
 	rests("a foreign host comes")
 	for _, h := range w.living() {
-		if Ours(h.Owner) {
+		if lease.Ours(h.Owner) {
 			w.stop(h)
 		}
 	}
