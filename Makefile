@@ -5,6 +5,8 @@ GO            ?= go
 BIN           := $(CURDIR)/bin
 GOLANGCI      := v2.15.0
 GOLANGCI_BIN  := $(BIN)/golangci-lint-$(GOLANGCI)
+VALE          := v3.21.0
+VALE_BIN      := $(BIN)/vale-$(VALE)
 
 SEEDS         ?= 100000
 SEED          ?=
@@ -15,7 +17,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint fmt generate bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
+.PHONY: build test race vet lint prose prose-list fmt generate bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -33,11 +35,21 @@ race:
 vet:
 	$(GO) vet ./...
 
-## lint: golangci-lint in the pinned version, kept in bin/ and out of go.mod; the examples are modules of their own
-lint: $(GOLANGCI_BIN)
+## lint: golangci-lint in the pinned version, kept in bin/ and out of go.mod, and prose; the examples are modules of their own
+lint: $(GOLANGCI_BIN) prose
 	$(GOLANGCI_BIN) run
 	cd examples && $(GOLANGCI_BIN) run
 	cd examples/flights && $(GOLANGCI_BIN) run
+
+## prose: check comments, messages and pages by the rules in .vale/Changefeed; Vale is kept in bin/ and needs a C compiler
+prose: $(VALE_BIN)
+	PROSE_VALE=$(VALE_BIN) $(GO) test ./internal/prose
+	$(GO) run ./internal/prose -vale $(VALE_BIN)
+
+## prose-list: rewrite .vale/unwritten.txt, the files whose prose does not pass yet
+prose-list: $(VALE_BIN)
+	$(GO) run ./internal/prose -vale $(VALE_BIN) -list > $(BIN)/unwritten.txt
+	mv $(BIN)/unwritten.txt .vale/unwritten.txt
 
 ## fmt: format as lint wants it
 fmt: $(GOLANGCI_BIN)
@@ -47,6 +59,11 @@ $(GOLANGCI_BIN):
 	mkdir -p $(BIN)
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	mv $(BIN)/golangci-lint $(GOLANGCI_BIN)
+
+$(VALE_BIN):
+	mkdir -p $(BIN)
+	GOBIN=$(BIN) CGO_ENABLED=1 $(GO) install github.com/vale-cli/vale/v3/cmd/vale@$(VALE)
+	mv $(BIN)/vale $(VALE_BIN)
 
 ## generate: the query parser from its grammar, by goyacc in the version that internal/query/parse.go names
 generate:
