@@ -2,12 +2,12 @@ package query
 
 import (
 	"bytes"
-	"strings"
 )
 
-// aggregateKind is a function over all rows of a group.
+// aggregateKind is an aggregate function over all rows of a group.
 type aggregateKind uint8
 
+// The aggregates of the service. Those from countIf on are not evaluated.
 const (
 	aggregateNone aggregateKind = iota
 	aggregateCount
@@ -15,30 +15,23 @@ const (
 	aggregateMin
 	aggregateMax
 	aggregateAvg
+	aggregateCountIf
+	aggregateMakeList
+	aggregateMakeSet
 )
 
-// aggregateKinds are the aggregates that are evaluated, by their names in upper case.
+// aggregateKinds are the aggregates by their names in upper case.
 var aggregateKinds = map[string]aggregateKind{
 	"COUNT": aggregateCount, "SUM": aggregateSum, "MIN": aggregateMin, "MAX": aggregateMax, "AVG": aggregateAvg,
+	"COUNTIF": aggregateCountIf, "MAKELIST": aggregateMakeList, "MAKESET": aggregateMakeSet,
 }
 
-// aggregates are the service's functions over all rows, with their names in a plan.
-var aggregates = map[string]string{
-	"AVG": "Average", "COUNT": "Count", "COUNTIF": "CountIf", "MAKELIST": "MakeList", "MAKESET": "MakeSet",
-	"MAX": "Max", "MIN": "Min", "SUM": "Sum",
-}
+// evaluated reports whether the aggregate is evaluated here.
+func (k aggregateKind) evaluated() bool { return k < aggregateCountIf }
 
-// aggregateCall says which aggregate an expression is a call of.
-func aggregateCall(e expr) (*call, aggregateKind) {
-	c, ok := e.(*call)
-	if !ok || c.udf {
-		return nil, aggregateNone
-	}
-	kind := aggregateKinds[strings.ToUpper(c.name)]
-	if kind == aggregateNone {
-		return nil, aggregateNone
-	}
-	return c, kind
+// String returns the aggregate's name in a query plan.
+func (k aggregateKind) String() string {
+	return [...]string{"", "Count", "Sum", "Min", "Max", "Average", "CountIf", "MakeList", "MakeSet"}[k]
 }
 
 // accumulator is an aggregate over the values that it was shown. The zero value
@@ -81,7 +74,7 @@ func (a *accumulator) add(v value) {
 		}
 		v.b = bytes.Clone(v.b)
 		a.best = v
-	case aggregateNone, aggregateCount:
+	default:
 	}
 }
 

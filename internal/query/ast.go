@@ -1,5 +1,7 @@
 package query
 
+import "fmt"
+
 // The tree of a query as it was written. It carries the whole language, also
 // what [check] refuses for now: only the evaluator knows less than the grammar.
 
@@ -20,9 +22,7 @@ type selectQuery struct {
 	rank     bool // ORDER BY RANK
 	offset   *count
 	limit    *count
-	alias    string // what the documents are called in expressions; set by check
-	bindings int    // of an outermost SELECT: how many it and its subqueries need beside the document; set by check
-	reads    bool   // of an outermost SELECT: FROM names the container; set by check
+	reads    bool // of an outermost SELECT: FROM names the container; set by check
 	// condition marks the form of a patch's condition, which has no SELECT.
 	condition bool
 }
@@ -184,3 +184,118 @@ type (
 		q    *selectQuery
 	}
 )
+
+// outputNames are the names of a select list's members: what AS says, else the
+// last name of a path, else $1, $2... in the order of those.
+func outputNames(items []selected) []string {
+	names := make([]string, 0, len(items))
+	unnamed := 0
+	for _, it := range items {
+		name := it.name
+		if name == "" {
+			switch e := it.e.(type) {
+			case *ident:
+				name = e.name
+			case *member:
+				name = e.name
+			}
+			if m, ok := it.e.(*member); name == "" && (!ok || m.index != nil) {
+				unnamed++
+				name = fmt.Sprintf("$%d", unnamed)
+			}
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// children are the expressions in an expression; not those of subqueries.
+func children(e expr) []expr {
+	switch e := e.(type) {
+	case *member:
+		if e.index != nil {
+			return []expr{e.base, e.index}
+		}
+		return []expr{e.base}
+	case *unary:
+		return []expr{e.x}
+	case *binaryOp:
+		return []expr{e.l, e.r}
+	case *logical:
+		return e.terms
+	case *inList:
+		return append([]expr{e.x}, e.list...)
+	case *between:
+		return []expr{e.x, e.lo, e.hi}
+	case *like:
+		return []expr{e.x, e.pattern}
+	case *conditional:
+		return []expr{e.test, e.then, e.otherwise}
+	case *call:
+		return e.args
+	case *array:
+		return e.elements
+	case *object:
+		list := make([]expr, len(e.members))
+		for i, m := range e.members {
+			list[i] = m.e
+		}
+		return list
+	}
+	return nil
+}
+
+// selectList are the expressions that a SELECT makes its row of.
+func selectList(q *selectQuery) []expr {
+	if q.value != nil {
+		return []expr{q.value}
+	}
+	list := make([]expr, len(q.items))
+	for i, it := range q.items {
+		list[i] = it.e
+	}
+	return list
+}
+
+// walkQuery calls f with the expressions of a SELECT, the outermost only.
+func walkQuery(q *selectQuery, f func(expr)) {
+	if q.value != nil {
+		f(q.value)
+	}
+	for _, it := range q.items {
+		f(it.e)
+	}
+	if q.from != nil {
+		for _, s := range append([]*source{q.from}, q.from.joins...) {
+			if s.collection != nil {
+				f(s.collection)
+			}
+			if s.subquery != nil {
+				f(&subquery{deep: s.subquery.deep + 1, q: s.subquery})
+			}
+		}
+	}
+	if q.where != nil {
+		f(q.where)
+	}
+	for _, e := range q.groupBy {
+		f(e)
+	}
+	for _, o := range q.orderBy {
+		f(o.e)
+	}
+}
+
+// root returns the name that a path begins with; nil: e is no path.
+func root(e expr) *ident {
+	for {
+		switch m := e.(type) {
+		case *ident:
+			return m
+		case *member:
+			e = m.base
+		default:
+			return nil
+		}
+	}
+}

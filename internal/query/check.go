@@ -3,6 +3,7 @@ package query
 import (
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -22,11 +23,11 @@ type checker struct {
 	selecting bool
 }
 
-// check looks at a query, sets its alias, and makes its counts numbers.
+// check looks at a query, and makes its counts numbers.
 func check(text string, q *selectQuery) error {
 	c := &checker{text: text, q: q, bound: new(int), joins: new(int), reads: new(bool), container: true}
 	err := c.all()
-	q.bindings, q.reads = *c.bound, *c.reads
+	q.reads = *c.reads
 	return err
 }
 
@@ -40,7 +41,7 @@ func (c *checker) all() error {
 }
 
 func (c *checker) fail(t token, code, message string) error {
-	return errorAt(c.text, t.start, t.end, code, t.text, message)
+	return errorAt(c.text, t, code, message)
 }
 
 // clauses refuses what neither is evaluated.
@@ -104,30 +105,6 @@ func nameToken(it selected) token {
 		}
 	}
 	return it.tok
-}
-
-// outputNames are the names of a select list's members: what AS says, else the
-// last name of a path, else $1, $2... in the order of those.
-func outputNames(items []selected) []string {
-	names := make([]string, 0, len(items))
-	unnamed := 0
-	for _, it := range items {
-		name := it.name
-		if name == "" {
-			switch e := it.e.(type) {
-			case *ident:
-				name = e.name
-			case *member:
-				name = e.name
-			}
-			if m, ok := it.e.(*member); name == "" && (!ok || m.index != nil) {
-				unnamed++
-				name = fmt.Sprintf("$%d", unnamed)
-			}
-		}
-		names = append(names, name)
-	}
-	return names
 }
 
 func (c *checker) expressions() error {
@@ -199,45 +176,9 @@ func (c *checker) order() error {
 			return c.uncoded("Order-by over correlated collections is not supported.")
 		}
 		if !ok || len(path) == 0 {
-			return errorAt(c.text, 0, len(c.text), CodeOrderBy, "",
+			return c.fail(token{end: len(c.text)}, CodeOrderBy,
 				"Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
 		}
-	}
-	return nil
-}
-
-// children are the expressions in an expression; not those of subqueries.
-func children(e expr) []expr {
-	switch e := e.(type) {
-	case *member:
-		if e.index != nil {
-			return []expr{e.base, e.index}
-		}
-		return []expr{e.base}
-	case *unary:
-		return []expr{e.x}
-	case *binaryOp:
-		return []expr{e.l, e.r}
-	case *logical:
-		return e.terms
-	case *inList:
-		return append([]expr{e.x}, e.list...)
-	case *between:
-		return []expr{e.x, e.lo, e.hi}
-	case *like:
-		return []expr{e.x, e.pattern}
-	case *conditional:
-		return []expr{e.test, e.then, e.otherwise}
-	case *call:
-		return e.args
-	case *array:
-		return e.elements
-	case *object:
-		list := make([]expr, len(e.members))
-		for i, m := range e.members {
-			list[i] = m.e
-		}
-		return list
 	}
 	return nil
 }
@@ -304,4 +245,24 @@ func constant(e expr, params map[string]value) (value, bool) {
 		return namedNumber(e.binding)
 	}
 	return value{}, false
+}
+
+// checkCall finds the function of a call.
+func (c *checker) checkCall(e *call) error {
+	name := strings.ToUpper(e.name)
+	switch f, ok := functions[name]; {
+	case e.udf:
+		return &UnsupportedError{What: "the user-defined function udf." + e.name}
+	case ok && !f.evaluated():
+		return &UnsupportedError{What: "the function " + name}
+	case ok && !f.takes(len(e.args)):
+		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires %s.", name, f.arity()))
+	case ok:
+		return nil
+	case !aggregateKinds[name].evaluated():
+		return &UnsupportedError{What: "the aggregate function " + name}
+	case aggregateKinds[name] != aggregateNone:
+		return c.aggregate(e)
+	}
+	return c.fail(e.tok, CodeFunction, fmt.Sprintf("'%s' is not a recognized built-in function name.", e.name))
 }

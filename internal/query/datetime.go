@@ -103,7 +103,7 @@ func parseDateTime(b []byte) (t ticks, ok bool) {
 		if len(p.b) > 0 && p.b[0] == '.' {
 			p.skip(".")
 			n := 0
-			for n < digits && n < len(p.b) && isDigit(p.b[n]) {
+			for n < digits && n < len(p.b) && isDecimal(p.b[n]) {
 				n++
 			}
 			if p.bad = p.bad || n == 0; !p.bad {
@@ -134,7 +134,7 @@ func (p *dateParser) number(width int) (n int64) {
 		return 0
 	}
 	for _, c := range p.b[:width] {
-		p.bad = p.bad || !isDigit(c)
+		p.bad = p.bad || !isDecimal(c)
 		n = n*10 + int64(c-'0')
 	}
 	p.b = p.b[width:]
@@ -274,3 +274,5 @@ func (p datePart) add(t ticks, n int64) (sum ticks, ok bool) {
 	sum = t + ticks(n*length)
 	return sum, sum.valid()
 }
+
+func isDecimal(c byte) bool { return c >= '0' && c <= '9' }

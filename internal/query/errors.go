@@ -68,9 +68,6 @@ func (e *SyntaxError) Error() string {
 // ServiceMessage returns the error as the service puts it into the message of
 // its answer: {"errors":[{"severity":"Error","location":{...},"code":...,"message":...}]}, or {"Errors":[...]} for what has no code.
 func (e *SyntaxError) ServiceMessage() string {
-	if e.Code == "" {
-		return errorList(e.Message)
-	}
 	type location struct {
 		Start int `json:"start"`
 		End   int `json:"end"`
@@ -81,9 +78,11 @@ func (e *SyntaxError) ServiceMessage() string {
 		Code     string   `json:"code"`
 		Message  string   `json:"message"`
 	}
-	b, err := json.Marshal(map[string][]entry{"errors": {{
-		Severity: "Error", Location: location{e.Offset, e.End}, Code: e.Code, Message: e.Message,
-	}}})
+	var answer any = map[string][]string{"Errors": {e.Message}}
+	if e.Code != "" {
+		answer = map[string][]entry{"errors": {{"Error", location{e.Offset, e.End}, e.Code, e.Message}}}
+	}
+	b, err := json.Marshal(answer)
 	if err != nil {
 		return e.Message
 	}
@@ -101,50 +100,3 @@ type UnsupportedError struct {
 func (e *UnsupportedError) Error() string {
 	return e.What + " is not supported by this server"
 }
-
-// EvaluationError says why a query can't be evaluated for a document: a subquery
-// that stands for one value has several rows, a value grows too large, or a
-// function can't do with its arguments. 400.
-type EvaluationError struct {
-	// Message is the whole sentence.
-	Message string
-}
-
-// Error returns the message.
-func (e *EvaluationError) Error() string { return e.Message }
-
-// ServiceMessage returns the error as the service puts it into the message of its
-// answer: {"Errors":["..."]}.
-func (e *EvaluationError) ServiceMessage() string { return errorList(e.Message) }
-
-func errorList(message string) string {
-	b, err := json.Marshal(map[string][]string{"Errors": {message}})
-	if err != nil {
-		return message
-	}
-	return string(b)
-}
-
-// ParameterError says that a parameter of the query has no value, or one that
-// its place doesn't take: 400.
-type ParameterError struct {
-	// Name is the parameter's, with its @.
-	Name string
-	// Reason says what is wrong with it.
-	Reason string
-}
-
-// Error names the parameter and what is wrong.
-func (e *ParameterError) Error() string {
-	return fmt.Sprintf("the query's parameter %s %s", e.Name, e.Reason)
-}
-
-// PlanError says that a query is right within one partition key or range, and has
-// no plan over several: 400, on a plan request and where a plan would be needed.
-type PlanError struct {
-	// Message is the service's sentence.
-	Message string
-}
-
-// Error returns the service's sentence.
-func (e *PlanError) Error() string { return e.Message }

@@ -237,19 +237,6 @@ func (x *extractor) visit(n *node, d *jsontext.Decoder) error {
 	return x.descend(n, decoderOf(raw))
 }
 
-// lookup returns the member of an object; of two with one name the first.
-func lookup(object, name []byte) value {
-	var found value
-	eachMember(object, func(n, raw []byte) bool {
-		if !bytes.Equal(n, name) {
-			return true
-		}
-		found = decode(raw)
-		return false
-	})
-	return found
-}
-
 // at returns what a step leads to in a value.
 func at(v value, s step) value {
 	switch {

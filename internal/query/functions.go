@@ -3,7 +3,7 @@ package query
 import (
 	"fmt"
 	"maps"
-	"strings"
+	"time"
 )
 
 // class is one of the groups of the service's documentation of functions.
@@ -36,7 +36,7 @@ type function struct {
 	eval func(args []value) value
 	// prepare, instead of eval, does once per query what needn't be done per row:
 	// it returns the eval of one call.
-	prepare func(s site) func(f *frame, args []value) value
+	prepare func(s site) func(b budget, args []value) value
 	// pairs: beyond min, arguments come two at a time.
 	pairs bool
 	// volatile marks a function whose value isn't made of its arguments alone.
@@ -72,6 +72,14 @@ var refusedFunctions = map[string]function{
 	"VECTORDISTANCE":      {class: classVector, min: 2, max: 4},
 }
 
+// forCall returns the function of one call's arguments.
+func (f function) forCall(s site) func(b budget, args []value) value {
+	if f.prepare != nil {
+		return f.prepare(s)
+	}
+	return func(_ budget, args []value) value { return f.eval(args) }
+}
+
 // evaluated says whether there is more of the function than its name.
 func (f function) evaluated() bool { return f.eval != nil || f.prepare != nil }
 
@@ -80,42 +88,47 @@ func (f function) takes(n int) bool {
 	return n >= f.min && (f.max == many || n <= f.max) && (!f.pairs || (n-f.min)%2 == 0)
 }
 
-// checkCall finds the function of a call.
-func (c *checker) checkCall(e *call) error {
-	name := strings.ToUpper(e.name)
-	switch f, ok := functions[name]; {
-	case e.udf:
-		return &UnsupportedError{What: "the user-defined function udf." + e.name}
-	case ok && !f.evaluated():
-		return &UnsupportedError{What: "the function " + name}
-	case ok && !f.takes(len(e.args)):
-		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires %s.", name, f.arity()))
-	case ok:
-		return nil
-	case aggregateKinds[name] != aggregateNone:
-		return c.aggregate(e)
-	case aggregates[name] != "":
-		return &UnsupportedError{What: "the aggregate function " + name}
-	}
-	return c.fail(e.tok, CodeFunction, fmt.Sprintf("'%s' is not a recognized built-in function name.", e.name))
-}
-
-// arity says how many arguments a function takes.
+// arity returns the number of arguments in words.
 func (f function) arity() string {
-	if f.pairs {
-		return fmt.Sprintf("%d or %d arguments", f.min, f.max)
-	}
-	return arity(f.min, f.max)
-}
-
-func arity(low, high int) string {
 	switch {
-	case high == many:
-		return fmt.Sprintf("%d or more arguments", low)
-	case low != high:
-		return fmt.Sprintf("%d to %d arguments", low, high)
-	case low == 1:
+	case f.pairs:
+		return fmt.Sprintf("%d or %d arguments", f.min, f.max)
+	case f.max == many:
+		return fmt.Sprintf("%d or more arguments", f.min)
+	case f.min != f.max:
+		return fmt.Sprintf("%d to %d arguments", f.min, f.max)
+	case f.min == 1:
 		return "1 argument"
 	}
-	return fmt.Sprintf("%d arguments", low)
+	return fmt.Sprintf("%d arguments", f.min)
 }
+
+// site is one call in a query, as far as it is known before any document.
+type site struct {
+	// constants are the arguments that are the same for every document; nil for others.
+	constants []*value
+	// now is when the query was bound.
+	now time.Time
+}
+
+// budget limits the work of an evaluation.
+type budget interface {
+	// spend counts one step, and those of going over so many bytes. It reports whether to go on.
+	spend(bytes int) bool
+}
+
+// maxMade is the longest string or array that a function makes, in bytes. The service bounds
+// an answer by 4 MB and an item by 2 MB.
+const maxMade = 4 << 20
+
+// problem is what an eval returns when the query can't go on: undefined with a
+// reason. No value of an expression is one.
+func problem(reason string) value { return value{b: []byte(reason)} }
+
+// problem returns the reason of a value that is a problem.
+func (v value) problem() (reason string, ok bool) {
+	return string(v.b), v.kind == kindUndefined && v.b != nil
+}
+
+// tooLong is the problem of a result beyond maxMade.
+func tooLong() value { return problem(fmt.Sprintf("its result takes more than %d bytes", maxMade)) }

@@ -69,10 +69,10 @@ func current(f func(t ticks) value) func([]value) value {
 }
 
 // static is the time when the query was bound: that of a page.
-func static(f func(t ticks) value) func(site) func(*frame, []value) value {
-	return func(s site) func(*frame, []value) value {
+func static(f func(t ticks) value) func(site) func(budget, []value) value {
+	return func(s site) func(budget, []value) value {
 		v := f(ticksOf(s.now))
-		return func(*frame, []value) value { return v }
+		return func(budget, []value) value { return v }
 	}
 }
 

@@ -21,20 +21,20 @@ type expression struct {
 
 // regexMatch compiles a pattern once per query when it is constant, else when it
 // changes. Matching takes time in proportion to the string.
-func regexMatch(s site) func(f *frame, a []value) value {
+func regexMatch(s site) func(b budget, a []value) value {
 	var last atomic.Pointer[expression]
-	known := s.args[1].constant && (len(s.args) < 3 || s.args[2].constant)
+	known := !slices.Contains(s.constants[1:], nil)
 	if known {
-		pattern, modifiers := s.args[1].v, value{kind: kindString}
-		if len(s.args) == 3 {
-			modifiers = s.args[2].v
+		pattern, modifiers := *s.constants[1], value{kind: kindString}
+		if len(s.constants) == 3 {
+			modifiers = *s.constants[2]
 		}
 		if !areStrings([]value{pattern, modifiers}) {
-			return func(*frame, []value) value { return value{} }
+			return func(budget, []value) value { return value{} }
 		}
 		last.Store(newExpression(string(pattern.b), string(modifiers.b)))
 	}
-	return func(f *frame, a []value) value {
+	return func(b budget, a []value) value {
 		if !areStrings(a) {
 			return value{}
 		}
@@ -55,7 +55,7 @@ func regexMatch(s site) func(f *frame, a []value) value {
 		case x.re == nil:
 			return value{}
 		}
-		return boolOf(x.match(f, a[0].b))
+		return boolOf(x.match(b, a[0].b))
 	}
 }
 
@@ -63,23 +63,23 @@ func regexMatch(s site) func(f *frame, a []value) value {
 // compiled pattern at one byte of the text, a nanosecond or some: a pattern of a few kilobytes can have a million.
 const longMatch = 1 << 27
 
-func (x *expression) match(f *frame, text []byte) bool {
+func (x *expression) match(b budget, text []byte) bool {
 	if x.size*len(text) < longMatch {
 		return x.re.Match(text)
 	}
-	return x.re.MatchReader(&watchedText{text: bytes.NewReader(text), f: f, size: x.size})
+	return x.re.MatchReader(&watchedText{text: bytes.NewReader(text), budget: b, size: x.size})
 }
 
 // watchedText is a text that ends when the evaluation has no purpose any more.
 type watchedText struct {
-	text *bytes.Reader
-	f    *frame
-	size int
+	text   *bytes.Reader
+	budget budget
+	size   int
 }
 
 // ReadRune returns the next character.
 func (w *watchedText) ReadRune() (r rune, size int, err error) {
-	if !w.f.spend(w.size) {
+	if !w.budget.spend(w.size) {
 		return 0, 0, io.EOF
 	}
 	return w.text.ReadRune()

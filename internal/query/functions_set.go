@@ -1,7 +1,5 @@
 package query
 
-import "bytes"
-
 // Sets are arrays without order and without two equal elements. The functions
 // keep the first of equal ones.
 
@@ -90,6 +88,3 @@ func setEqual(a []value) value {
 	}
 	return boolOf(true)
 }
-
-// trimBlanks takes away the white space of JSON.
-func trimBlanks(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }

@@ -38,8 +38,6 @@ var stringFunctions = map[string]function{
 	"UPPER":           {class: classString, min: 1, max: 1, eval: onString(bytes.ToUpper)},
 }
 
-func stringValue(b []byte) value { return value{kind: kindString, b: b} }
-
 // areStrings says whether all values are strings.
 func areStrings(a []value) bool {
 	for _, v := range a {
@@ -80,28 +78,28 @@ func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, don
 }
 
 // containsAll is CONTAINS of each further argument, joined by AND.
-func containsAll(ignoreCase bool) func(site) func(*frame, []value) value {
+func containsAll(ignoreCase bool) func(site) func(budget, []value) value {
 	return containsEach(ignoreCase, kindFalse, kindTrue)
 }
 
 // containsAny is CONTAINS of each further argument, joined by OR.
-func containsAny(ignoreCase bool) func(site) func(*frame, []value) value {
+func containsAny(ignoreCase bool) func(site) func(budget, []value) value {
 	return containsEach(ignoreCase, kindTrue, kindFalse)
 }
 
 // containsEach goes over the first argument once for each of the others, of which there may be thousands.
-func containsEach(ignoreCase bool, decides, otherwise kind) func(site) func(*frame, []value) value {
+func containsEach(ignoreCase bool, decides, otherwise kind) func(site) func(budget, []value) value {
 	contains := bytes.Contains
 	if ignoreCase {
 		contains = withoutCase(bytes.Contains, foldContains)
 	}
-	each := func(f *frame, a []value) value {
+	each := func(b budget, a []value) value {
 		if a[0].kind != kindString {
 			return value{}
 		}
 		result := value{kind: otherwise}
 		for _, sub := range a[1:] {
-			if !f.spend(len(a[0].b)) {
+			if !b.spend(len(a[0].b)) {
 				return value{}
 			}
 			if sub.kind != kindString {
@@ -112,7 +110,7 @@ func containsEach(ignoreCase bool, decides, otherwise kind) func(site) func(*fra
 		}
 		return result
 	}
-	return func(site) func(*frame, []value) value { return each }
+	return func(site) func(budget, []value) value { return each }
 }
 
 func concat(a []value) value {

@@ -47,17 +47,3 @@ func isDateTime(a []value) value {
 	_, ok := parseDateTime(a[0].b)
 	return boolOf(ok)
 }
-
-// integer is the value of an argument that has to be an integer of 64 bits.
-func integer(v value) (n int64, ok bool) {
-	if v.kind != kindNumber || v.num != math.Trunc(v.num) || math.Abs(v.num) > 1<<63 {
-		return 0, false
-	}
-	switch v.num {
-	case 1 << 63: // as near as a float64 comes to the largest
-		return math.MaxInt64, true
-	case -1 << 63:
-		return math.MinInt64, true
-	}
-	return int64(v.num), true
-}

@@ -108,8 +108,8 @@ func TestEveryEvaluatedFunctionHasExamples(t *testing.T) {
 	for _, e := range pageExamples(t) {
 		all.WriteString(e.Query + "\n")
 	}
-	for name := range aggregateKinds {
-		if !strings.Contains(all.String(), name+"(") {
+	for name, kind := range aggregateKinds {
+		if kind.evaluated() && !strings.Contains(all.String(), name+"(") {
 			t.Errorf("%s has no example", name)
 		}
 	}

@@ -21,7 +21,7 @@ const (
 // functionTable is the registry as the documentation shows it.
 func functionTable() string {
 	all := maps.Clone(functions)
-	for name := range aggregates {
+	for name := range aggregateKinds {
 		all[name] = function{class: classAggregate, min: 1, max: 1}
 	}
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
@@ -35,7 +35,7 @@ func functionTable() string {
 	for _, name := range names {
 		f := all[name]
 		status := "evaluated"
-		if _, aggregate := aggregateKinds[name]; !aggregate && !f.evaluated() {
+		if k := aggregateKinds[name]; !k.evaluated() || k == aggregateNone && !f.evaluated() {
 			status = "refused by name"
 		}
 		count := strings.TrimSuffix(strings.TrimSuffix(f.arity(), "s"), " argument")

@@ -39,18 +39,6 @@ func isGrouped(q *selectQuery) bool {
 	return len(q.groupBy) > 0 || hasAggregate(selectList(q)...)
 }
 
-// selectList are the expressions that a SELECT makes its row of.
-func selectList(q *selectQuery) []expr {
-	if q.value != nil {
-		return []expr{q.value}
-	}
-	list := make([]expr, len(q.items))
-	for i, it := range q.items {
-		list[i] = it.e
-	}
-	return list
-}
-
 // hasAggregate says whether an aggregate is called in one of the expressions;
 // those of their subqueries are none of theirs.
 func hasAggregate(list ...expr) bool {
@@ -65,8 +53,8 @@ func hasAggregate(list ...expr) bool {
 // aggregateNames appends the plan's names of all aggregates that are called.
 func aggregateNames(names []string, list []expr) []string {
 	for _, e := range list {
-		if c, _ := aggregateCall(e); c != nil {
-			names = append(names, aggregates[strings.ToUpper(c.name)])
+		if c, kind := aggregateCall(e); c != nil {
+			names = append(names, kind.String())
 			continue
 		}
 		names = aggregateNames(names, children(e))
@@ -124,14 +112,6 @@ func (g *grouping) key(e expr) (i int, ok bool) {
 	return i, ok
 }
 
-// spelling is an expression's text with one spelling for each: c["x"] for c.x,
-// names of functions in upper case.
-func spelling(e expr) string {
-	p := printer{plain: true}
-	p.expr(e)
-	return p.String()
-}
-
 // newGroup returns a group that has seen no document yet.
 func (g *grouping) newGroup(key string) *group {
 	m := &group{key: key, totals: make([]accumulator, len(g.kinds))}
@@ -168,3 +148,16 @@ const (
 	accumulatorSize = 72
 	valueSize       = 40
 )
+
+// aggregateCall says which aggregate an expression is a call of.
+func aggregateCall(e expr) (*call, aggregateKind) {
+	c, ok := e.(*call)
+	if !ok || c.udf {
+		return nil, aggregateNone
+	}
+	kind := aggregateKinds[strings.ToUpper(c.name)]
+	if kind == aggregateNone || !kind.evaluated() {
+		return nil, aggregateNone
+	}
+	return c, kind
+}

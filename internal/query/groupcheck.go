@@ -14,7 +14,7 @@ func (c *checker) aggregate(e *call) error {
 	case !c.selecting:
 		return &UnsupportedError{What: "the aggregate function " + name + " anywhere but in a SELECT"}
 	case len(e.args) != 1:
-		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires %s.", name, arity(1, 1)))
+		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires 1 argument.", name))
 	case hasAggregate(e.args...) || hasSubquery(e.args...):
 		return c.fail(e.tok, CodeAggregate, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 	}
@@ -39,7 +39,7 @@ func (c *checker) groups() error {
 	grouped := isGrouped(q)
 	switch {
 	case q.star && len(q.groupBy) > 0:
-		return errorAt(c.text, 0, len(c.text), CodeGroupStar, "", "'SELECT *' is not allowed with GROUP BY.")
+		return c.fail(token{end: len(c.text)}, CodeGroupStar, "'SELECT *' is not allowed with GROUP BY.")
 	case q.distinct && len(q.groupBy) > 0:
 		return &UnsupportedError{What: "DISTINCT together with GROUP BY"}
 	case q.distinct && grouped:
@@ -103,20 +103,6 @@ func (c *checker) overGroups(e expr, keys map[string]bool) error {
 		}
 	}
 	return nil
-}
-
-// root returns the name that a path begins with; nil: e is no path.
-func root(e expr) *ident {
-	for {
-		switch m := e.(type) {
-		case *ident:
-			return m
-		case *member:
-			e = m.base
-		default:
-			return nil
-		}
-	}
 }
 
 // distinctKeys says whether each row of DISTINCT has one place in the order: when

@@ -237,14 +237,14 @@ func syntaxNear(text string, start, end int) *SyntaxError {
 	if near == "" {
 		message = "Syntax error, the query ends too early."
 	}
-	return errorAt(text, start, end, CodeSyntax, near, message)
+	return errorAt(text, token{text: near, start: start, end: end}, CodeSyntax, message)
 }
 
-// errorAt puts an error to its place in the text.
-func errorAt(text string, start, end int, code, near, message string) *SyntaxError {
-	before := text[:min(start, len(text))]
+// errorAt returns an error about a token of the text.
+func errorAt(text string, t token, code, message string) *SyntaxError {
+	before := text[:min(t.start, len(text))]
 	return &SyntaxError{
-		Code: code, Message: message, Near: near, Offset: start, End: end,
+		Code: code, Message: message, Near: t.text, Offset: t.start, End: t.end,
 		Line:   strings.Count(before, "\n") + 1,
 		Column: len(before) - strings.LastIndexByte(before, '\n'),
 	}

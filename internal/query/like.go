@@ -123,7 +123,7 @@ func segmentOf(chars []likeChar) likeSegment {
 }
 
 // match says whether a whole text is as the pattern has it.
-func (p likePattern) match(f *frame, text []byte) bool {
+func (p likePattern) match(b budget, text []byte) bool {
 	first, last := p.segments[0], len(p.segments)-1
 	n, ok := first.prefix(text)
 	if !ok {
@@ -133,7 +133,7 @@ func (p likePattern) match(f *frame, text []byte) bool {
 		return len(text) == 0
 	}
 	for _, s := range p.segments[1:last] {
-		end := s.find(f, text)
+		end := s.find(b, text)
 		if end < 0 {
 			return false
 		}
@@ -158,14 +158,14 @@ func (s likeSegment) prefix(text []byte) (n int, ok bool) {
 }
 
 // find returns where the segment's first place in a text ends, or -1.
-func (s likeSegment) find(f *frame, text []byte) int {
+func (s likeSegment) find(b budget, text []byte) int {
 	if s.literal != nil {
 		if i := bytes.Index(text, s.literal); i >= 0 {
 			return i + len(s.literal)
 		}
 		return -1
 	}
-	for i := 0; i <= len(text) && f.spend(len(s.chars)); {
+	for i := 0; i <= len(text) && b.spend(len(s.chars)); {
 		if n, ok := s.prefix(text[i:]); ok {
 			return i + n
 		}
@@ -190,26 +190,4 @@ func (s likeSegment) suffix(text []byte) bool {
 	}
 	_, ok := s.prefix(text[end:])
 	return ok
-}
-
-// like compiles LIKE. What isn't a string is like nothing, and undefined.
-func (c *compiler) like(e *like) (evaluator, bool) {
-	x, constX := c.expr(e.x)
-	pattern, constPattern := c.expr(e.pattern)
-	escape := noEscape
-	if e.hasEscape {
-		escape, _ = utf8.DecodeRuneInString(e.escape)
-	}
-	matcher := func(v value) likePattern { return parseLike(v.b, escape) }
-	if constPattern {
-		p := matcher(pattern(&frame{}))
-		matcher = func(value) likePattern { return p }
-	}
-	return func(f *frame) value {
-		text, like := x(f), pattern(f)
-		if text.kind != kindString || like.kind != kindString {
-			return value{}
-		}
-		return boolOf(matcher(like).match(f, text.b) != e.not)
-	}, constX && constPattern
 }

@@ -1,6 +1,9 @@
 package query
 
-import "math"
+import (
+	"math"
+	"unicode/utf8"
+)
 
 // The operators. Undefined with anything is undefined, but for ??, for false AND
 // and for true OR.
@@ -199,4 +202,26 @@ func (c *compiler) in(e *inList) (evaluator, bool) {
 		}
 		return boolOf(contains(f, v) != e.not)
 	}, constX && constList
+}
+
+// like compiles LIKE. What isn't a string is like nothing, and undefined.
+func (c *compiler) like(e *like) (evaluator, bool) {
+	x, constX := c.expr(e.x)
+	pattern, constPattern := c.expr(e.pattern)
+	escape := noEscape
+	if e.hasEscape {
+		escape, _ = utf8.DecodeRuneInString(e.escape)
+	}
+	matcher := func(v value) likePattern { return parseLike(v.b, escape) }
+	if constPattern {
+		p := matcher(pattern(&frame{}))
+		matcher = func(value) likePattern { return p }
+	}
+	return func(f *frame) value {
+		text, like := x(f), pattern(f)
+		if text.kind != kindString || like.kind != kindString {
+			return value{}
+		}
+		return boolOf(matcher(like).match(f, text.b) != e.not)
+	}, constX && constPattern
 }

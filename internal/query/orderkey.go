@@ -157,3 +157,19 @@ var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.Al
 func decoderOf(raw []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(raw), lenient...)
 }
+
+// lookup returns the member of an object; of two with one name the first.
+func lookup(object, name []byte) value {
+	var found value
+	eachMember(object, func(n, raw []byte) bool {
+		if !bytes.Equal(n, name) {
+			return true
+		}
+		found = decode(raw)
+		return false
+	})
+	return found
+}
+
+// trimBlanks takes away the white space of JSON.
+func trimBlanks(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }

@@ -39,7 +39,7 @@ func parseCondition(text string) (*selectQuery, error) { return parseAs(text, to
 
 func parseAs(text string, first int) (*selectQuery, error) {
 	if len(text) > MaxText {
-		return nil, errorAt(text, MaxText, len(text), CodeTooComplex, "",
+		return nil, errorAt(text, token{start: MaxText, end: len(text)}, CodeTooComplex,
 			fmt.Sprintf("The query is longer than %d bytes.", MaxText))
 	}
 	p := &parser{text: text, first: first}
@@ -102,7 +102,7 @@ func (p *parser) Error(string) {
 
 func (p *parser) tooDeep(t token) {
 	if p.err == nil {
-		p.err = errorAt(p.text, t.start, t.end, CodeTooComplex, t.text, "The query is nested too deeply.")
+		p.err = errorAt(p.text, t, CodeTooComplex, "The query is nested too deeply.")
 	}
 }
 
@@ -171,31 +171,6 @@ func (p *parser) query(q *selectQuery) *selectQuery {
 	return q
 }
 
-// walkQuery calls f with the expressions of a SELECT, the outermost only.
-func walkQuery(q *selectQuery, f func(expr)) {
-	if q.value != nil {
-		f(q.value)
-	}
-	for _, it := range q.items {
-		f(it.e)
-	}
-	if q.from != nil {
-		for _, s := range append([]*source{q.from}, q.from.joins...) {
-			if s.collection != nil {
-				f(s.collection)
-			}
-			if s.subquery != nil {
-				f(&subquery{deep: s.subquery.deep + 1, q: s.subquery})
-			}
-		}
-	}
-	if q.where != nil {
-		f(q.where)
-	}
-	for _, e := range q.groupBy {
-		f(e)
-	}
-	for _, o := range q.orderBy {
-		f(o.e)
-	}
-}
+// MaxText is the longest text that [Parse] reads, in bytes: the service's limit
+// of 256 KiB.
+const MaxText = 256 << 10

@@ -264,3 +264,11 @@ func (p *printer) operation(e expr) {
 		p.expr(e.otherwise)
 	}
 }
+
+// spelling is an expression's text with one spelling for each: c["x"] for c.x,
+// names of functions in upper case.
+func spelling(e expr) string {
+	p := printer{plain: true}
+	p.expr(e)
+	return p.String()
+}

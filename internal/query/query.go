@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// MaxText is the longest text that [Parse] reads, in bytes: the service's limit
-// of 256 KiB.
-const MaxText = 256 << 10
-
 // Query is a text that was read and understood. It doesn't change and may be
 // used by any number of goroutines; a server may keep it for the next request
 // with the same text.
@@ -52,7 +48,7 @@ func (q *Query) Bind(params map[string]json.RawMessage) (*Bound, error) {
 	b, err := bind(q.q, params)
 	if err == nil && q.count != nil {
 		b.prog.count = q.count
-		b.shape.Aggregates, b.shape.SelectAll, b.shape.SelectValue = []string{aggregates["COUNT"]}, false, q.count.name == ""
+		b.shape.Aggregates, b.shape.SelectAll, b.shape.SelectValue = []string{aggregateCount.String()}, false, q.count.name == ""
 	}
 	return b, err
 }

@@ -44,15 +44,14 @@ func usedInVain(text string) string {
 			}
 		case tokIdent:
 			name := strings.ToUpper(t.text)
-			_, known := refusedFunctions[name]
-			_, aggregate := aggregates[name]
+			f, known := functions[name]
 			if next, err := scan(text, t.end); err != nil || next.kind != '(' {
 				continue
 			}
 			switch {
-			case known:
+			case known && !f.evaluated():
 				return "the function " + name
-			case aggregate && aggregateKinds[name] == aggregateNone:
+			case !aggregateKinds[name].evaluated():
 				return "the aggregate function " + name
 			}
 		}

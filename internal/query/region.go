@@ -162,20 +162,6 @@ func (a regions) equal(x expr, v value) region {
 	return r
 }
 
-// plain is a scalar as callers have it.
-func (v value) plain() any {
-	switch v.kind {
-	case kindFalse, kindTrue:
-		return v.kind == kindTrue
-	case kindNumber:
-		return v.num
-	case kindString:
-		return string(v.b)
-	case kindUndefined, kindNull, kindArray, kindObject:
-	}
-	return nil
-}
-
 // ordered is where a path compares so with a value. Only ids are ordered: keys
 // are hashed.
 func (a regions) ordered(x expr, op string, v value) region {

@@ -20,7 +20,6 @@ func (b *Bound) rewrite(info *Info) error {
 		return nil
 	}
 	info.Offset, info.Limit = s.Offset, s.Limit
-	q.alias = documentAlias(b.q)
 	grouped := isGrouped(b.q)
 	if s.Grouped {
 		// Each range has to give all of its rows: which of them count is known when
@@ -40,7 +39,7 @@ func (b *Bound) rewrite(info *Info) error {
 	case grouped:
 		err = rewriteGroups(&q, info)
 	case len(q.orderBy) > 0:
-		rewriteOrder(&q, s, info)
+		rewriteOrder(&q, s, documentAlias(b.q), info)
 	case s.Limit == nil && (s.Top == nil || !s.Distinct):
 		return nil
 	}
@@ -56,7 +55,7 @@ func (b *Bound) rewrite(info *Info) error {
 func countOf(n int64) *count { return &count{n: n, tok: token{text: strconv.FormatInt(n, 10)}} }
 
 // rewriteOrder makes rows of a document's rid, its sort keys, and what is asked for.
-func rewriteOrder(q *selectQuery, s Shape, info *Info) {
+func rewriteOrder(q *selectQuery, s Shape, alias string, info *Info) {
 	for _, o := range s.OrderBy {
 		direction := "Ascending"
 		if o.Descending {
@@ -76,7 +75,7 @@ func rewriteOrder(q *selectQuery, s Shape, info *Info) {
 	if q.where != nil {
 		filter = &logical{op: "AND", terms: []expr{q.where, filter}}
 	}
-	document := &ident{name: q.alias}
+	document := &ident{name: alias}
 	payload := expr(document)
 	switch {
 	case q.value != nil:
@@ -141,7 +140,7 @@ func rewriteGroups(q *selectQuery, info *Info) error {
 	if q.value != nil {
 		payload = q.value
 		if c, kind := aggregateCall(q.value); c != nil {
-			info.Aggregates = []string{aggregates[strings.ToUpper(c.name)]}
+			info.Aggregates = []string{kind.String()}
 			payload = &array{elements: []expr{partial(c, kind)}}
 		}
 		if len(q.groupBy) == 0 {
@@ -156,7 +155,7 @@ func rewriteGroups(q *selectQuery, info *Info) error {
 			if c == nil {
 				return e
 			}
-			of := aggregates[strings.ToUpper(c.name)]
+			of := kind.String()
 			info.GroupByAliasToAggregateType[name] = &of
 			return partial(c, kind)
 		})
@@ -181,7 +180,7 @@ func partial(c *call, kind aggregateKind) expr {
 		return objectWith(of("item", "MIN"), selected{name: "item2", e: objectWith(of("min", "MIN"), count)})
 	case aggregateMax:
 		return objectWith(of("item", "MAX"), selected{name: "item2", e: objectWith(of("max", "MAX"), count)})
-	case aggregateNone, aggregateCount, aggregateSum:
+	default:
 	}
 	return objectWith(of("item", strings.ToUpper(c.name)))
 }

@@ -70,7 +70,6 @@ func (c *checker) sources() error {
 			return err
 		}
 	}
-	c.q.alias, _ = sourceName(from)
 	return nil
 }
 
@@ -140,7 +139,7 @@ func (c *checker) collection(s *source, container bool) error {
 
 // uncoded is an error for which the service has a sentence and no code.
 func (c *checker) uncoded(message string) error {
-	return &SyntaxError{Message: message, End: len(c.text), Line: 1, Column: 1}
+	return c.fail(token{end: len(c.text)}, "", message)
 }
 
 func (c *checker) unresolved(e *ident) error {

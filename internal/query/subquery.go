@@ -32,7 +32,7 @@ func (c *compiler) block(q *selectQuery, where expr) *block {
 func rowOf(q *selectQuery) expr {
 	switch {
 	case q.star:
-		return &ident{deep: 1, binding: q.from.binding}
+		return &ident{binding: q.from.binding}
 	case q.value != nil:
 		return q.value
 	}
@@ -146,9 +146,9 @@ func (c *compiler) subquery(e *subquery) (evaluator, bool) {
 		return c.exists(e.q, e.q.where, true), false
 	case "ALL":
 		// All rows are as WHERE has it when there is none of which it is false.
-		var where expr = &literal{deep: 1, v: boolOf(false)}
+		var where expr = &literal{v: boolOf(false)}
 		if e.q.where != nil {
-			where = &unary{deep: above(e.q.where), op: "NOT", x: e.q.where}
+			where = &unary{op: "NOT", x: e.q.where}
 		}
 		return c.exists(e.q, where, false), false
 	}

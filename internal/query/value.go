@@ -213,3 +213,33 @@ func compare(a, b value) (c int, ok bool) {
 	}
 	return 0, false
 }
+
+// integer is the value of an argument that has to be an integer of 64 bits.
+func integer(v value) (n int64, ok bool) {
+	if v.kind != kindNumber || v.num != math.Trunc(v.num) || math.Abs(v.num) > 1<<63 {
+		return 0, false
+	}
+	switch v.num {
+	case 1 << 63: // as near as a float64 comes to the largest
+		return math.MaxInt64, true
+	case -1 << 63:
+		return math.MinInt64, true
+	}
+	return int64(v.num), true
+}
+
+func stringValue(b []byte) value { return value{kind: kindString, b: b} }
+
+// plain is a scalar as callers have it.
+func (v value) plain() any {
+	switch v.kind {
+	case kindFalse, kindTrue:
+		return v.kind == kindTrue
+	case kindNumber:
+		return v.num
+	case kindString:
+		return string(v.b)
+	case kindUndefined, kindNull, kindArray, kindObject:
+	}
+	return nil
+}
