@@ -78,6 +78,9 @@ func (a *accumulator) add(v value) {
 	}
 }
 
+// size returns the bytes that the accumulator holds.
+func (a *accumulator) size() int { return len(a.best.b) }
+
 // value is the aggregate of what was added so far.
 func (a *accumulator) value() value {
 	switch {

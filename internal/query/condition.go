@@ -17,7 +17,7 @@ type Filter struct {
 func Condition(text string) (*Filter, error) {
 	q, err := parseCondition(text)
 	if err != nil {
-		return nil, refused(text, err)
+		return nil, err
 	}
 	if err := check(text, q); err != nil {
 		return nil, err

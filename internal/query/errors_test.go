@@ -145,10 +145,13 @@ func TestParametersThatAreMissingOrWrongAreNamed(t *testing.T) {
 
 // However a text is made, it is refused in time and space that are in proportion
 // to its length.
+// maxText is the longest text of a query, in bytes.
+const maxText = 256 << 10
+
 func TestTextsWithoutEndAreRefused(t *testing.T) {
-	const n = query.MaxText / 4
+	const n = maxText / 4
 	for name, text := range map[string]string{
-		"too long":     "SELECT * FROM c WHERE c.a = '" + strings.Repeat("x", query.MaxText) + "'",
+		"too long":     "SELECT * FROM c WHERE c.a = '" + strings.Repeat("x", maxText) + "'",
 		"brackets":     "SELECT * FROM c WHERE " + strings.Repeat("(", n) + "1" + strings.Repeat(")", n),
 		"open":         "SELECT * FROM c WHERE " + strings.Repeat("([{'a':", n/2),
 		"arrays":       "SELECT * FROM c WHERE c.a = " + strings.Repeat("[", n) + strings.Repeat("]", n),
@@ -187,7 +190,7 @@ func TestLongListsAndChainsAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := query.Parse(q.String()); err != nil && len(q.String()) <= query.MaxText {
+			if _, err := query.Parse(q.String()); err != nil && len(q.String()) <= maxText {
 				t.Fatalf("printed: %v", err)
 			}
 		})

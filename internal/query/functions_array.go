@@ -160,6 +160,9 @@ func hasMembers(wanted []byte) func(v value) bool {
 	}
 }
 
+// longArguments is from how many arguments on a set of the elements is made.
+const longArguments = 8
+
 // arrayContainsEach is ARRAY_CONTAINS of each further argument, joined by AND or
 // OR: one that decides does, else an undefined one makes the result undefined.
 func arrayContainsEach(a []value, decides, otherwise kind) value {
@@ -167,7 +170,7 @@ func arrayContainsEach(a []value, decides, otherwise kind) value {
 		return value{}
 	}
 	contains := func(v value) bool { return hasElement(a[0].b, v, false) }
-	if len(a) > longList {
+	if len(a) > longArguments {
 		set := setOf(a[0].b)
 		contains = func(v value) bool {
 			var short [64]byte

@@ -11,9 +11,12 @@ import (
 
 // Results and arguments are bounded; the error names the function, also when what
 // is too long was constant and the query was bound long before.
+// longestResult is the longest string or array that a function makes, in bytes.
+const longestResult = 4 << 20
+
 func TestWhatFunctionsMakeIsBounded(t *testing.T) {
-	half := strings.Repeat("x", maxMade/2+1)
-	item, err := json.Marshal(map[string]any{"s": half, "commas": strings.Repeat(",", maxMade/2), "a": []string{half}})
+	half := strings.Repeat("x", longestResult/2+1)
+	item, err := json.Marshal(map[string]any{"s": half, "commas": strings.Repeat(",", longestResult/2), "a": []string{half}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +28,7 @@ func TestWhatFunctionsMakeIsBounded(t *testing.T) {
 		`REGEXMATCH("x", c.s)`:                                                "REGEXMATCH",
 		`REPLACE(@commas, ",", "four")`:                                       "REPLACE",
 	} {
-		params := map[string]json.RawMessage{"@commas": json.RawMessage(`"` + strings.Repeat(",", maxMade/2) + `"`)}
+		params := map[string]json.RawMessage{"@commas": json.RawMessage(`"` + strings.Repeat(",", longestResult/2) + `"`)}
 		_, err := rowsOf("SELECT VALUE "+text+" FROM c", params, item)
 		var e *EvaluationError
 		if !errors.As(err, &e) || !strings.HasPrefix(e.Message, "The function "+name+" can't be evaluated: ") {
@@ -34,7 +37,7 @@ func TestWhatFunctionsMakeIsBounded(t *testing.T) {
 	}
 	// What isn't over a bound is made, and one document's error isn't the next one's.
 	got, err := rowsOf("SELECT VALUE LENGTH(CONCAT(c.s, c.t)) FROM c", nil, json.RawMessage(`{"s":"a","t":"`+half+`"}`))
-	if err != nil || len(got) != 1 || got[0] != float64(maxMade/2+2) {
+	if err != nil || len(got) != 1 || got[0] != float64(longestResult/2+2) {
 		t.Errorf("%v (%v)", got, err)
 	}
 	q, err := Parse("SELECT VALUE CONCAT(c.s, c.s) FROM c")
@@ -82,7 +85,7 @@ func TestRegularExpressions(t *testing.T) {
 // Constants are computed when a query is bound, but not without bound: what they
 // take is far less than what the text could make of one parameter.
 func TestConstantsThatAQueryKeepsAreBounded(t *testing.T) {
-	const calls, size = 400, maxMade / 8
+	const calls, size = 400, longestResult / 8
 	q, err := Parse("SELECT VALUE " + strings.Repeat(`c.a = CONCAT(@p, @p) OR `, calls) + `c.a = "x" FROM c`)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +102,7 @@ func TestConstantsThatAQueryKeepsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept := inUse() - before; kept > maxFoldedBytes+4*maxMade {
+	if kept := inUse() - before; kept > maxFoldedBytes+4*longestResult {
 		t.Errorf("a query of %d constants of %d bytes keeps %d", calls, size, kept)
 	}
 	row, ok, err := b.Rows().Eval([]byte(`{"a":"x"}`))
@@ -111,8 +114,8 @@ func TestConstantsThatAQueryKeepsAreBounded(t *testing.T) {
 // Trimming a long string by a long set of characters is a step a character, not one
 // a pair: the latter would take hours.
 func TestTrimmingByManyCharactersTakesAStepACharacter(t *testing.T) {
-	set := strings.Repeat("b", maxMade/4) + "a"
-	item := json.RawMessage(`{"s":"` + strings.Repeat("a", maxMade/4) + `","set":"` + set + `"}`)
+	set := strings.Repeat("b", longestResult/4) + "a"
+	item := json.RawMessage(`{"s":"` + strings.Repeat("a", longestResult/4) + `","set":"` + set + `"}`)
 	got, err := rowsOf(`SELECT VALUE [TRIM(c.s, c.set), LTRIM(CONCAT(c.s, "x"), c.set), RTRIM("xé", c.set)] FROM c`, nil, item)
 	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], []any{"", "x", "xé"}) {
 		t.Errorf("%.100v (%v)", got, err)

@@ -126,9 +126,9 @@ func (g *grouping) newGroup(key string) *group {
 func (g *grouping) add(m *group, f *frame) {
 	for i, arg := range g.args {
 		a := &m.totals[i]
-		held := len(a.best.b)
+		held := a.size()
 		a.add(arg(f))
-		m.size += len(a.best.b) - held
+		m.size += a.size() - held
 	}
 }
 

@@ -131,6 +131,7 @@ func FuzzLike(f *testing.F) {
 		}
 	})
 }
+
 type unlimited struct{}
 
 func (unlimited) spend(int) bool { return true }

@@ -38,14 +38,14 @@ func parse(text string) (*selectQuery, error)          { return parseAs(text, to
 func parseCondition(text string) (*selectQuery, error) { return parseAs(text, tokCondition) }
 
 func parseAs(text string, first int) (*selectQuery, error) {
-	if len(text) > MaxText {
-		return nil, errorAt(text, token{start: MaxText, end: len(text)}, CodeTooComplex,
-			fmt.Sprintf("The query is longer than %d bytes.", MaxText))
+	if len(text) > maxText {
+		return nil, errorAt(text, token{start: maxText, end: len(text)}, CodeTooComplex,
+			fmt.Sprintf("The query is longer than %d bytes.", maxText))
 	}
 	p := &parser{text: text, first: first}
 	yyNewParser().Parse(p)
 	if p.err != nil {
-		return nil, p.err
+		return nil, refused(text, p.err)
 	}
 	return p.result, nil
 }
@@ -171,6 +171,6 @@ func (p *parser) query(q *selectQuery) *selectQuery {
 	return q
 }
 
-// MaxText is the longest text that [Parse] reads, in bytes: the service's limit
+// maxText is the longest text that [Parse] reads, in bytes: the service's limit
 // of 256 KiB.
-const MaxText = 256 << 10
+const maxText = 256 << 10

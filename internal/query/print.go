@@ -13,7 +13,8 @@ type printer struct {
 	plain bool
 }
 
-func printQuery(q *selectQuery) string {
+// String returns the query in the service's spelling.
+func (q *selectQuery) String() string {
 	var p printer
 	p.query(q)
 	return p.String()

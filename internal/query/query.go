@@ -19,7 +19,7 @@ type Query struct {
 func Parse(text string) (*Query, error) {
 	q, err := parse(text)
 	if err != nil {
-		return nil, refused(text, err)
+		return nil, err
 	}
 	inner, count := distinctCounted(q)
 	if count != nil {
@@ -35,9 +35,9 @@ func Parse(text string) (*Query, error) {
 // Parse reads it back as the same query.
 func (q *Query) String() string {
 	if q.count != nil {
-		return printQuery(q.count.outer)
+		return q.count.outer.String()
 	}
-	return printQuery(q.q)
+	return q.q.String()
 }
 
 // Bind gives the parameters their values. The names of params have their @, as

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"errors"
 	"strings"
 )
 
@@ -9,13 +8,11 @@ import (
 // uses something that isn't evaluated here in any form, that is what is said: its
 // writer is told the name, and not to mend a text that would be refused then. Its
 // forms in the service may be others than the grammar's.
-func refused(text string, err error) error {
-	var syntax *SyntaxError
-	if !errors.As(err, &syntax) || syntax.Code != CodeSyntax {
-		return err
-	}
-	if what := usedInVain(text); what != "" {
-		return &UnsupportedError{What: what}
+func refused(text string, err *SyntaxError) error {
+	if err.Code == CodeSyntax {
+		if what := usedInVain(text); what != "" {
+			return &UnsupportedError{What: what}
+		}
 	}
 	return err
 }

@@ -16,7 +16,7 @@ const orderFilter = "({documentdb-formattableorderbyquery-filter})"
 func (b *Bound) rewrite(info *Info) error {
 	q, s := *b.q, b.shape
 	if c := b.prog.count; c != nil {
-		info.DistinctType, info.DCountInfo, info.RewrittenQuery = "Unordered", &DCount{Alias: c.name}, printQuery(b.q)
+		info.DistinctType, info.DCountInfo, info.RewrittenQuery = "Unordered", &DCount{Alias: c.name}, b.q.String()
 		return nil
 	}
 	info.Offset, info.Limit = s.Offset, s.Limit
@@ -46,7 +46,7 @@ func (b *Bound) rewrite(info *Info) error {
 	if err != nil {
 		return err
 	}
-	info.RewrittenQuery = printQuery(&q)
+	info.RewrittenQuery = q.String()
 	// The text is deeper and longer than the query's own, and has to come back.
 	_, err = parse(strings.ReplaceAll(info.RewrittenQuery, orderFilter, "true"))
 	return err
