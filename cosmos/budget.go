@@ -89,9 +89,6 @@ func (b *Budget) validate() error {
 	return nil
 }
 
-// Rate returns the budget's request units per second.
-func (b *Budget) Rate() float64 { return b.rate }
-
 // Usage returns what was spent so far.
 func (b *Budget) Usage() Usage {
 	b.mu.Lock()
