@@ -150,7 +150,7 @@ func (d *documents) call(ctx context.Context, kind requestKind, key string,
 ) (x *exchange, charge float64, err error) {
 	x = &exchange{}
 	if key != "" {
-		x.key = asciiKey(key)
+		x.key = ascii(feed.PartitionKey{key}.String())
 	}
 	client, err := d.open(ctx)
 	if err != nil {
@@ -177,23 +177,6 @@ func (d *documents) call(ctx context.Context, kind requestKind, key string,
 	charge = chargeOf(answer)
 	t.settle(charge)
 	return x, charge, err
-}
-
-// asciiKey is a partition key of one text as the header has it: JSON, and ASCII.
-func asciiKey(text string) string {
-	var b strings.Builder
-	for _, r := range (feed.PartitionKey{text}).String() {
-		switch {
-		case r < 0x80:
-			b.WriteRune(r)
-		case r > 0xFFFF:
-			r -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xD800+(r>>10), 0xDC00+(r&0x3FF))
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
 }
 
 // chargeOf reads what a request cost; zero: there is no answer, or it doesn't say.

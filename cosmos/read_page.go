@@ -82,7 +82,7 @@ type splitter struct {
 	// versions tells the form {current, previous, metadata} of all versions and deletes mode.
 	versions bool
 	// keyPaths are the container's, for the keys of deletes.
-	keyPaths []string
+	keyPaths []keyPath
 
 	rid     string
 	changes []feed.Change

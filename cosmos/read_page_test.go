@@ -57,7 +57,7 @@ func TestAPageThatIsCutOffIsNoShorterPage(t *testing.T) {
 	for name, page := range map[string]string{"latest": latestPage, "versions": versionsPage} {
 		whole := strings.TrimSpace(page)
 		for i := range whole {
-			s := splitter{versions: name == "versions", keyPaths: []string{"/pk"}}
+			s := splitter{versions: name == "versions", keyPaths: keyPathsOf("/pk")}
 			if err := s.page([]byte(whole[:i])); err == nil {
 				t.Fatalf("%s: the first %d of %d bytes are taken for a page of %d changes", name, i, len(whole), len(s.changes))
 			}
@@ -108,7 +108,7 @@ const versionsPage = `{"_rid":"r","Documents":[
 ],"_count":5}`
 
 func TestVersionsHaveTheirImagesAndTheNamesOfWhatWasDeleted(t *testing.T) {
-	s := splitter{versions: true, keyPaths: []string{"/pk"}}
+	s := splitter{versions: true, keyPaths: keyPathsOf("/pk")}
 	if err := s.page([]byte(versionsPage)); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestKeysOfDeletesAreInTheOrderOfThePaths(t *testing.T) {
 		{`{"q\"/":"x"}`, []string{`/"q\"/"`}, `["x"]`},
 		{`{"other":1}`, []string{"/pk"}, `[{}]`},
 	} {
-		key, err := deletedKey([]byte(c.object), c.paths)
+		key, err := deletedKey([]byte(c.object), keyPathsOf(c.paths...))
 		if err != nil || key.String() != c.want {
 			t.Errorf("%s at %v is %s, %v; want %s", c.object, c.paths, key, err, c.want)
 		}
@@ -171,7 +171,7 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte(`{"Documents":[{"_lsn":1,"_ts":1}],"_count":1}`), false)
 	f.Add([]byte(`{"Documents":[{"current":{"a":1},"metadata":{"operationType":"create","lsn":1,"crts":1}}]}`), true)
 	f.Fuzz(func(t *testing.T, body []byte, versions bool) {
-		s := splitter{versions: versions, keyPaths: []string{"/pk", `/a/"b c"`}}
+		s := splitter{versions: versions, keyPaths: keyPathsOf("/pk", `/a/"b c"`)}
 		if s.page(body) != nil {
 			return
 		}
@@ -310,4 +310,12 @@ func BenchmarkPage(b *testing.B) {
 			}
 		}
 	})
+}
+
+func keyPathsOf(paths ...string) []keyPath {
+	parsed, err := parseKeyPaths(paths)
+	if err != nil {
+		panic(err)
+	}
+	return parsed
 }

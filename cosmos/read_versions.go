@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/internal/keypath"
 )
 
 // metadata is what all versions and deletes mode tells of a change, beside its images.
@@ -90,7 +91,7 @@ func (s *splitter) complete(c *feed.Change, m *metadata) error {
 
 // deletedKey is a key in the order of the container's paths. A component that the object doesn't name is undefined: the item had none.
 // Without an object there is no key.
-func deletedKey(object []byte, paths []string) (feed.PartitionKey, error) {
+func deletedKey(object []byte, paths []keyPath) (feed.PartitionKey, error) {
 	if object == nil {
 		return nil, nil
 	}
@@ -100,64 +101,43 @@ func deletedKey(object []byte, paths []string) (feed.PartitionKey, error) {
 	}
 	key := make(feed.PartitionKey, len(paths))
 	for i, path := range paths {
-		key[i] = component(named, path)
+		key[i] = path.component(named)
 	}
 	return key, nil
 }
 
-// component finds the value at a path, which is named without its slash. A nested path is named whole, or
-// is nested here too.
-func component(named map[string]any, path string) any {
-	names := pathNames(path)
-	value, found := named[strings.TrimPrefix(path, "/")]
-	if !found && len(names) == 1 {
-		value, found = named[names[0]]
-	}
-	if !found {
-		value = named
-		for _, name := range names {
-			object, ok := value.(map[string]any)
-			if !ok {
-				return feed.Undefined
-			}
-			if value, ok = object[name]; !ok {
-				return feed.Undefined
-			}
+// keyPath is a path of the container's partition key.
+type keyPath struct {
+	// text is the path as the service writes it, without the first slash.
+	text  string
+	names []string
+}
+
+func parseKeyPaths(paths []string) ([]keyPath, error) {
+	parsed := make([]keyPath, len(paths))
+	for i, path := range paths {
+		names, err := keypath.Parse(path)
+		if err != nil {
+			return nil, fmt.Errorf("its partition key path %q: %w", path, err)
 		}
+		parsed[i] = keyPath{strings.TrimPrefix(path, "/"), names}
+	}
+	return parsed, nil
+}
+
+// component finds the value of the path in the key of a delete, whose members are named by whole paths or nested.
+func (p keyPath) component(named map[string]any) any {
+	value, found := named[p.text]
+	if !found {
+		value, found = keypath.Lookup(named, p.names)
 	}
 	switch value := value.(type) {
-	case nil, bool, string, float64:
+	case nil:
+		if found {
+			return nil
+		}
+	case bool, string, float64:
 		return value
 	}
 	return feed.Undefined
-}
-
-// pathNames are the names of a path such as /a/b or /"quoted name".
-func pathNames(path string) []string {
-	var names []string
-	for rest := strings.TrimPrefix(path, "/"); rest != ""; {
-		var name string
-		if rest[0] == '"' {
-			if end := quotedEnd(rest); json.Unmarshal([]byte(rest[:end]), &name) == nil {
-				names, rest = append(names, name), strings.TrimPrefix(rest[end:], "/")
-				continue
-			}
-		}
-		name, rest, _ = strings.Cut(rest, "/")
-		names = append(names, name)
-	}
-	return names
-}
-
-// quotedEnd is the index behind the JSON string that s begins with, or the length of s.
-func quotedEnd(s string) int {
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(s)
 }

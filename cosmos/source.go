@@ -107,6 +107,5 @@ func (s *Source) path() string {
 type properties struct {
 	rid, databaseRID string
 	hash             epk.Hash
-	// keyPaths are as the service writes them: /tenant.
-	keyPaths []string
+	keyPaths         []keyPath
 }

@@ -91,7 +91,11 @@ func parseContainer(body []byte) (*properties, error) {
 	if err := json.Unmarshal(body, &c); err != nil {
 		return nil, err
 	}
-	p := &properties{rid: c.RID, keyPaths: c.PartitionKey.Paths, hash: epk.V2}
+	paths, err := parseKeyPaths(c.PartitionKey.Paths)
+	if err != nil {
+		return nil, err
+	}
+	p := &properties{rid: c.RID, keyPaths: paths, hash: epk.V2}
 	switch key := c.PartitionKey; {
 	case key.Kind == "MultiHash":
 		p.hash = epk.MultiHash
@@ -100,7 +104,6 @@ func parseContainer(body []byte) (*properties, error) {
 	case key.Version < 2: // a definition without version is of the first
 		p.hash = epk.V1
 	}
-	var err error
 	p.databaseRID, err = databaseOf(c.RID)
 	return p, err
 }

@@ -6,12 +6,11 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/epk"
-	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/internal/keypath"
 )
 
 // Limits of keys.
@@ -54,36 +53,13 @@ func parseKeyPaths(paths []string) (keyPaths, error) {
 
 // parsePath reads the names of a path. what names the kind of path in errors.
 func parsePath(what, path string) ([]string, error) {
-	var names []string
-	for rest := path; rest != ""; {
-		if rest[0] != '/' {
-			return nil, badRequest(BadProperties, "%s %q: each name begins with a slash", what, path)
-		}
-		rest = rest[1:]
-		var name string
-		if strings.HasPrefix(rest, `"`) {
-			s := jsonscan.New([]byte(rest), MaxDepth)
-			t, err := s.Text()
-			if err != nil {
-				return nil, badRequest(BadProperties, "%s %q: the quoted name is no JSON string", what, path)
-			}
-			name, rest = t.String(), rest[s.Offset():]
-		} else {
-			end := strings.IndexByte(rest, '/')
-			if end < 0 {
-				end = len(rest)
-			}
-			name, rest = rest[:end], rest[end:]
-		}
-		if name == "" || !utf8.ValidString(name) {
-			return nil, badRequest(BadProperties, "%s %q: a name is empty or not UTF-8", what, path)
-		}
-		names = append(names, name)
-	}
-	if len(names) == 0 || len(names) >= MaxDepth {
+	names, err := keypath.Parse(path)
+	switch {
+	case err != nil:
+		return nil, badRequest(BadProperties, "%s %q: %v", what, path, err)
+	case len(names) == 0 || len(names) >= MaxDepth:
 		return nil, badRequest(BadProperties, "%s %q: it has %d names", what, path, len(names))
-	}
-	if slices.Contains(systemNames[:], names[0]) {
+	case slices.Contains(systemNames[:], names[0]):
 		return nil, badRequest(BadProperties, "%s %q: a system property can't be part of a key", what, path)
 	}
 	return names, nil

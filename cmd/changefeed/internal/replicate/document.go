@@ -8,6 +8,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
+	"github.com/changefeed-go/changefeed/internal/keypath"
 )
 
 // maxDepth is how deep a document may be nested: more than the service takes.
@@ -16,35 +17,25 @@ const maxDepth = 512
 // systemProperties are the service's own members of a document, which a copy gets anew.
 var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
 
-// keyPath is a path of a partition key: /address/city is {"address", "city"}.
-type keyPath []string
-
-// parseKeyPaths reads paths as the service writes them.
-func parseKeyPaths(paths []string) ([]keyPath, error) {
-	all := make([]keyPath, 0, len(paths))
-	for _, path := range paths {
-		rest, rooted := strings.CutPrefix(path, "/")
-		if !rooted || rest == "" {
-			return nil, fmt.Errorf("the path of a key is %q: it has the form /name", path)
+// parseKeyPaths reads paths as the service writes them: /address/city is {"address", "city"}.
+func parseKeyPaths(paths []string) ([][]string, error) {
+	all := make([][]string, len(paths))
+	for i, path := range paths {
+		names, err := keypath.Parse(path)
+		if err == nil && len(names) == 0 {
+			err = errors.New("it has the form /name")
 		}
-		var names keyPath
-		for name := range strings.SplitSeq(rest, "/") {
-			if quoted, isQuoted := strings.CutPrefix(name, `"`); isQuoted {
-				name = strings.TrimSuffix(quoted, `"`)
-			}
-			if name == "" {
-				return nil, fmt.Errorf("the path of a key is %q: a name in it is empty", path)
-			}
-			names = append(names, name)
+		if err != nil {
+			return nil, fmt.Errorf("the path of a key is %q: %w", path, err)
 		}
-		all = append(all, names)
+		all[i] = names
 	}
 	return all, nil
 }
 
 // shape is how both containers are keyed.
 type shape struct {
-	source, target []keyPath
+	source, target [][]string
 }
 
 // document is a document of either container, taken apart.
@@ -125,7 +116,7 @@ func isSystem(name jsonscan.Text) bool {
 
 // wanted reports whether the path of a key begins with a member.
 func (s shape) wanted(name jsonscan.Text) (first string, ok bool) {
-	for _, paths := range [][]keyPath{s.source, s.target} {
+	for _, paths := range [][][]string{s.source, s.target} {
 		for _, path := range paths {
 			if name.Is(path[0]) {
 				return path[0], true
@@ -137,7 +128,7 @@ func (s shape) wanted(name jsonscan.Text) (first string, ok bool) {
 
 // keyOf finds a document's key. What isn't there, or is an object or an array,
 // is undefined, as it is to the service.
-func keyOf(members map[string]json.RawMessage, paths []keyPath) (feed.PartitionKey, error) {
+func keyOf(members map[string]json.RawMessage, paths [][]string) (feed.PartitionKey, error) {
 	key := make(feed.PartitionKey, len(paths))
 	for i, path := range paths {
 		key[i] = feed.Undefined
@@ -149,12 +140,7 @@ func keyOf(members map[string]json.RawMessage, paths []keyPath) (feed.PartitionK
 		if err := json.Unmarshal(raw, &value); err != nil {
 			return nil, fmt.Errorf("the value of key %s: %w", strings.Join(path, "/"), err)
 		}
-		for _, name := range path[1:] {
-			object, _ := value.(map[string]any)
-			if value, found = object[name]; !found {
-				break
-			}
-		}
+		value, found = keypath.Lookup(value, path[1:])
 		switch v := value.(type) {
 		case string, bool, float64:
 			key[i] = v

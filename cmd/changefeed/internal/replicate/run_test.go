@@ -137,7 +137,7 @@ func (s *stage) remove(id, customer string) {
 // documents are a container's, without system properties, by key and id.
 func (s *stage) documents(c *store.Container) map[string]string {
 	s.Helper()
-	keys := shape{source: []keyPath{{"customer"}}, target: []keyPath{{"product"}}}
+	keys := shape{source: [][]string{{"customer"}}, target: [][]string{{"product"}}}
 	all := map[string]string{}
 	reader, err := feed.NewReader(s.account.DB.Source(c), feed.ReaderConfig{Start: feed.Beginning()})
 	if err != nil {
