@@ -53,7 +53,7 @@ func TestAListingTellsLeasesOfOtherDialects(t *testing.T) {
 // Where the account's host is in lower case .NET's leases and those of Java's second
 // dialect have the same ids, and are told by what they are.
 func TestLeasesOfTheSameIDsAreToldByTheirForm(t *testing.T) {
-	k := convertKey
+	k := testKey
 	k.Identity.AccountHost = "host.example.com"
 	codecs := map[Dialect]Codec{}
 	for _, d := range []Dialect{DotNet, JavaLatestVersion} {

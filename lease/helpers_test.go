@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"testing"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -16,4 +17,19 @@ var (
 
 func partition(id, from, to string, parents ...string) feed.Partition {
 	return feed.Partition{ID: id, Range: feed.Range{Min: from, Max: to}, Parents: parents}
+}
+
+var testKey = Key{Processor: "p", Identity: feed.Identity{
+	AccountHost: "Host.example.com", Database: "shop", DatabaseRID: "AAAA==", Container: "orders", ContainerRID: "AAAAAAA=",
+}}
+
+func codecIn(t testing.TB, d Dialect, mode feed.Mode) Codec {
+	t.Helper()
+	k := testKey
+	k.Mode = mode
+	c, err := NewCodec(d, k, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

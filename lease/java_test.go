@@ -119,7 +119,7 @@ func TestAStartTimeIsTheSecondBehindTheOneThatJavaStores(t *testing.T) {
 func TestPositionsAreReadByBothAlphabetsWhateverTheNames(t *testing.T) {
 	for _, name := range []string{"shop", "a~b", "a>b", "a?>~b", "~~~", "café", "shop€", "\U0001F511", "a\x7fb", `q"uote`} {
 		for pad := range 3 {
-			k := convertKey
+			k := testKey
 			k.Identity.Database = strings.Repeat("x", pad) + name
 			c, err := NewCodec(JavaLatestVersion, k, false)
 			if err != nil {
@@ -256,18 +256,18 @@ func TestCodecsNameTheirDocuments(t *testing.T) {
 		if string(c.Lock()) != `{"id":"`+want+`.lock","ttl":30}` || string(c.Marker()) != `{"id":"`+want+`.info"}` {
 			t.Errorf("%s: %s %s", d, c.Lock(), c.Marker())
 		}
-		_, err := NewCodec(d, convertKey, true)
+		_, err := NewCodec(d, testKey, true)
 		if _, refused := errors.AsType[*DialectError](err); refused != (d != DotNet) {
 			t.Errorf("%s in a container by /partitionKey: %v", d, err)
 		}
-		k := convertKey
+		k := testKey
 		k.Mode = feed.AllVersionsAndDeletes
 		_, err = NewCodec(d, k, false)
 		if _, refused := errors.AsType[*DialectError](err); refused != (d == JavaHandleChanges) {
 			t.Errorf("%s for all versions and deletes: %v", d, err)
 		}
 	}
-	lower := convertKey
+	lower := testKey
 	lower.Identity.AccountHost = "host.example.com"
 	c, err := NewCodec(JavaLatestVersion, lower, false)
 	if err != nil || len(c.Prefixes()) != 2 {

@@ -24,7 +24,7 @@ type Conversion struct {
 }
 
 // PlanConversion judges whether a conversion can be made, and what it does. same tells that
-// source and target are one lease container. Errors: *[LiveError]; *[lease.ImpossibleError]; the target is in use.
+// source and target are one lease container. Errors: *[LiveError]; a lease that the other dialect has no form for; the target is in use.
 func PlanConversion(source, target Survey, same, force bool) (Conversion, error) {
 	c := Conversion{Source: source, Target: target}
 	from, to := source.Codec, target.Codec
@@ -40,22 +40,22 @@ func PlanConversion(source, target Survey, same, force bool) (Conversion, error)
 	if err := target.refuseLive("convert", target.Items, false); err != nil {
 		return c, fmt.Errorf("the target is in use: %w", err)
 	}
-	made, err := lease.Convert(from, to, source.listing(), source.Partitions, source.Now)
+	made, notes, err := convertLeases(source, to)
 	if err != nil {
 		return c, err
 	}
-	c.Notes = made.Notes
-	for _, step := range made.Steps {
-		there, ok := target.find(step.To.Token)
+	c.Notes = notes
+	for _, m := range made {
+		there, ok := target.find(m.to.Token)
 		if !ok {
 			c.Steps = append(c.Steps, Step{
-				Op: Create, After: step.To, Raw: step.After,
-				Text: fmt.Sprintf("create lease %s of lease %s (%s)\n%s", step.To.Token, step.From.Token, Position(step.From), indented(lease.Difference(step.Before, step.After))),
+				Op: Create, After: m.to, Raw: m.after,
+				Text: fmt.Sprintf("create lease %s of lease %s (%s)\n%s", m.to.Token, m.from.Token, Position(m.from), indented(difference(m.before, m.after))),
 			})
 			continue
 		}
-		if there.Continuation != step.To.Continuation {
-			return c, fmt.Errorf("the target has lease %s already, at another position (%s, and not %s): somebody works there; use another processor name (--to-processor)", there.Token, Position(there.Lease), Position(step.To))
+		if there.Continuation != m.to.Continuation {
+			return c, fmt.Errorf("the target has lease %s already, at another position (%s, and not %s): somebody works there; use another processor name (--to-processor)", there.Token, Position(there.Lease), Position(m.to))
 		}
 		c.Unchanged = append(c.Unchanged, there.Token)
 	}
@@ -73,9 +73,9 @@ func PlanConversion(source, target Survey, same, force bool) (Conversion, error)
 }
 
 // resumable refuses a target that holds something else than an earlier attempt's work.
-func (c Conversion) resumable(made lease.Conversion) error {
+func (c Conversion) resumable(made []convertedLease) error {
 	ours := func(i Item) bool {
-		return slices.ContainsFunc(made.Steps, func(s lease.Step) bool { return s.To.Token == i.Token })
+		return slices.ContainsFunc(made, func(m convertedLease) bool { return m.to.Token == i.Token })
 	}
 	if len(c.Target.Broken)+len(c.Target.Foreign) > 0 {
 		return errors.New("the target has documents that can't be understood or are of another dialect: see `changefeed leases check`")

@@ -65,7 +65,7 @@ func (f *finder) inherit(gone Item) error {
 	}
 	start, ok := startOf(gone.Lease)
 	if !ok {
-		if len(f.gapsIn(gone.Range)) == 0 {
+		if len(gaps(f.items, gone.Range)) == 0 {
 			return nil
 		}
 		return fmt.Errorf("lease %s has no position of its own, and keys that nobody else covers: set one with `changefeed leases reset`", gone.Token)
@@ -177,11 +177,12 @@ func (f *finder) live(id string) bool {
 }
 
 // gaps are the parts of the processor's range that no lease of the draft covers.
-func (f *finder) gaps() []feed.Range { return f.gapsIn(f.options.Range.OrFull()) }
+func (f *finder) gaps() []feed.Range { return gaps(f.items, f.options.Range.OrFull()) }
 
-func (f *finder) gapsIn(r feed.Range) []feed.Range {
+// gaps returns the parts of r that none of the leases covers.
+func gaps(items []Item, r feed.Range) []feed.Range {
 	var covered []feed.Range
-	for _, i := range f.items {
+	for _, i := range items {
 		if i.Range.IsZero() {
 			return nil // it may cover anything
 		}

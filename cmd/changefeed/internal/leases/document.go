@@ -1,8 +1,10 @@
 package leases
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -110,7 +112,12 @@ func dialectOf(body []byte, byNames bool) (d lease.Dialect, sure bool) {
 		return lease.DotNet, true
 	}
 	var token string
-	if json.Unmarshal(members["ContinuationToken"], &token) == nil && isState(token) || has(members, "feedRange") {
+	if json.Unmarshal(members["ContinuationToken"], &token) == nil {
+		if _, ok := decodeState(token); ok {
+			return lease.JavaLatestVersion, true
+		}
+	}
+	if has(members, "feedRange") {
 		return lease.JavaLatestVersion, true
 	}
 	return lease.DotNet, token != ""
@@ -121,15 +128,39 @@ func has(members map[string]json.RawMessage, name string) bool {
 	return ok && string(value) != "null"
 }
 
-// isState reports whether a continuation is a state of Java's second dialect: JSON in
-// base64, in either alphabet, padded or not.
-func isState(token string) bool {
+// decodeState decodes a continuation that is a state of Java's second dialect: JSON in
+// base64, in either alphabet, padded or not. ok is false if it is something else.
+func decodeState(token string) (text []byte, ok bool) {
 	if token == "" || token[0] == '"' {
-		return false
+		return nil, false
 	}
 	plain := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(token, "="))
 	text, err := base64.RawStdEncoding.DecodeString(plain)
-	return err == nil && len(text) > 0 && text[0] == '{'
+	return text, err == nil && len(text) > 0 && text[0] == '{'
+}
+
+// member is a member of a JSON object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members returns the members of a document in their order, up to the first error.
+func members(doc []byte) []member {
+	var all []member
+	d := json.NewDecoder(bytes.NewReader(doc))
+	if _, err := d.Token(); err != nil {
+		return nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		m := member{name: fmt.Sprint(name)}
+		if err != nil || d.Decode(&m.value) != nil {
+			break
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 // hasRange reports whether a lease document says its range of keys, as its dialect does.

@@ -103,8 +103,7 @@ func before(s Survey, step Step) feed.Range {
 }
 
 func covers(s Survey, r feed.Range) bool {
-	f := finder{draft: newDraft(s)}
-	return r.IsZero() || len(f.gapsIn(r)) == 0
+	return r.IsZero() || len(gaps(s.Items, r)) == 0
 }
 
 // world draws partitions, some of which came out of splits and merges, and leases with any damage.

@@ -50,25 +50,17 @@ type Survey struct {
 	Terms lease.Terms
 }
 
-// listing are the survey's leases as the protocol sees them.
-func (s Survey) listing() lease.Listing {
-	l := lease.Listing{Unreadable: s.Unreadable, Now: s.Now}
-	if s.Marker != nil {
-		l.Initialized = s.Marker.Modified
-	}
+// withRanges fills in the ranges of leases that have none.
+func (s *Survey) withRanges() {
+	l := lease.Listing{Unreadable: s.Unreadable}
 	for _, i := range s.Items {
 		l.Leases = append(l.Leases, i.Lease)
 	}
-	return l
-}
-
-// withRanges fills in the ranges of leases that have none.
-func (s *Survey) withRanges() {
-	known := s.listing().WithRanges(s.Partitions)
+	l = l.WithRanges(s.Partitions)
 	for i := range s.Items {
-		s.Items[i].Range = known.Leases[i].Range
+		s.Items[i].Range = l.Leases[i].Range
 	}
-	s.Unreadable = known.Unreadable
+	s.Unreadable = l.Unreadable
 }
 
 // State is what a lease is at the moment.

@@ -1,0 +1,208 @@
+package leases
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// convertedLease is a lease of another dialect, made of one of the source's.
+type convertedLease struct {
+	from lease.Lease
+	// to is free and has no mark; its position is that of from.
+	to lease.Lease
+	// before and after are their documents.
+	before, after []byte
+}
+
+// converter makes leases of another dialect of those of a survey. Its result depends on
+// nothing else:
+//
+//	from               to DotNet                        to JavaHandleChanges                     to JavaLatestVersion
+//	DotNet             -                                whole partitions alone: same token       range and wrapped position
+//	JavaHandleChanges  same token, with range and mode  -                                        as Java's own upgrade does it
+//	JavaLatestVersion  range, or a partition's id       whole partitions alone, latest version   -
+type converter struct {
+	source Survey
+	to     lease.Codec
+	made   []convertedLease
+	// notes describe, for people, what the new leases do not keep.
+	notes []string
+	// startTime reports whether a lease with a position also has a start time, startNow
+	// whether one without a position starts now.
+	startTime, startNow bool
+}
+
+// convertLeases converts every lease of a survey, or none: its error names each lease that
+// the other dialect has no form for. The leases are in the order of their ranges.
+func convertLeases(source Survey, to lease.Codec) (made []convertedLease, notes []string, err error) {
+	if source.Marker == nil {
+		return nil, nil, errors.New("the source has no marker (.info): its leases were never complete, or there are none")
+	}
+	c := &converter{source: source, to: to}
+	var impossible []error
+	for _, u := range source.Unreadable {
+		impossible = append(impossible, cannotConvert(u.Token, "its document can't be understood: %w", u.Err))
+	}
+	items := slices.Clone(source.Items)
+	sortItems(items)
+	for _, i := range items {
+		if err := c.add(i.Lease); err != nil {
+			impossible = append(impossible, err)
+		}
+	}
+	if err := errors.Join(impossible...); err != nil {
+		return nil, nil, err
+	}
+	c.note()
+	return c.made, c.notes, nil
+}
+
+func cannotConvert(token, format string, args ...any) error {
+	return fmt.Errorf("lease "+token+" can't be converted: "+format, args...)
+}
+
+// add converts a lease.
+func (c *converter) add(l lease.Lease) error {
+	from := c.source.Codec
+	if l.Strange(from.Dialect(), c.source.Container) != nil {
+		return cannotConvert(l.Token, "its position is one in container %s, which was deleted; the container is %s now", l.Properties[lease.PropertyContainer], c.source.Container)
+	}
+	to, err := c.fresh(l)
+	if err != nil {
+		return err
+	}
+	for _, m := range c.made {
+		if m.to.Token == to.Token {
+			return cannotConvert(l.Token, "it and lease %s would become one, %s, at two positions; repair the leases first", m.from.Token, to.Token)
+		}
+	}
+	to.Continuation, to.Mode, to.Timestamp = l.Continuation, l.Mode, c.source.Now.UTC()
+	to.Properties = maps.Clone(l.Properties)
+	delete(to.Properties, lease.PropertyWanted)
+	if from.Dialect() == lease.JavaHandleChanges {
+		delete(to.Properties, lease.PropertyContainer)
+	}
+	to = to.Stamped(c.to.Dialect(), c.source.Container)
+	if from.Dialect() == lease.JavaLatestVersion {
+		to = c.withStart(to, l)
+	}
+	if err := c.to.Check(to); err != nil {
+		return cannotConvert(l.Token, "%w", err)
+	}
+	c.made = append(c.made, convertedLease{from: l, to: to, before: from.Encode(l), after: c.to.Encode(to)})
+	return nil
+}
+
+// fresh returns the new lease for the keys of l, without its position. A lease that the
+// dialect has no form for is refused by [lease.Codec.Check].
+func (c *converter) fresh(l lease.Lease) (lease.Lease, error) {
+	exact := slices.IndexFunc(c.source.Partitions, func(p feed.Partition) bool { return p.Range == l.Range })
+	switch {
+	case l.Range.IsZero():
+		return l, cannotConvert(l.Token, "its document has no range, and its partition is gone: it was merged, or its container isn't the one it was made for")
+	case c.to.Dialect() == lease.JavaLatestVersion:
+	case l.PartitionID != "":
+		return lease.ForPartition(feed.Partition{ID: l.PartitionID, Range: l.Range}), nil
+	case exact >= 0:
+		return lease.ForPartition(c.source.Partitions[exact]), nil
+	}
+	return lease.ForRange(l.Range), nil
+}
+
+// withStart returns to with the start of from, which Java's second dialect stores beside the
+// position and the others, without a position, in the properties.
+func (c *converter) withStart(to, from lease.Lease) lease.Lease {
+	if from.Continuation != "" {
+		c.startTime = c.startTime || !from.Start(feed.Now()).Since().IsZero()
+		return to
+	}
+	c.startNow = c.startNow || from.Start(feed.Beginning()).Kind() == feed.StartNow
+	return to.StartingAt(from.Start(feed.Now()))
+}
+
+// note notes what the new leases do not keep.
+func (c *converter) note() {
+	note := func(format string, args ...any) { c.notes = append(c.notes, fmt.Sprintf(format, args...)) }
+	from := c.source.Codec
+	if c.startTime {
+		note("the leases were started at a time, which goes along with each read in %s alone: after a merge of partitions, changes that are older may be delivered",
+			from.Dialect())
+	}
+	if c.startNow {
+		note("leases that start now have no position yet; \"now\" will be when the new leases are first read")
+	}
+	known := members(from.Encode(lease.ForRange(feed.Full())))
+	startless, owned, unknown := 0, 0, false
+	for _, m := range c.made {
+		if m.to.Continuation == "" && m.to.Properties[lease.PropertyStart] == "" {
+			startless++
+		}
+		if !m.from.Free() {
+			owned++
+		}
+		for _, have := range members(m.before) {
+			unknown = unknown || !slices.ContainsFunc(known, func(k member) bool { return k.name == have.name })
+		}
+	}
+	if startless > 0 {
+		note("%d leases have no position: they start where the new hosts are configured to start", startless)
+	}
+	if owned > 0 {
+		note("%d leases have an owner, who must not run any more: the new ones are free", owned)
+	}
+	if unknown {
+		note("members of the documents that are unknown, or those of an older library, are not carried over")
+	}
+	for _, gap := range gaps(c.source.Items, feed.Full()) {
+		note("no lease covers the range %s; a host of the new leases will see that, and make one from the start", gap)
+	}
+}
+
+// difference describes what changes from one lease document to another, a line for each
+// member: - marks a member that is removed, + one that is added. The position of
+// Java's second dialect is decoded.
+func difference(before, after []byte) string {
+	was, is := lines(before), lines(after)
+	var b strings.Builder
+	for _, line := range was {
+		mark := "-"
+		if slices.Contains(is, line) {
+			mark = " "
+		}
+		fmt.Fprintf(&b, "%s %s\n", mark, line)
+	}
+	for _, line := range is {
+		if !slices.Contains(was, line) {
+			fmt.Fprintf(&b, "+ %s\n", line)
+		}
+	}
+	return b.String()
+}
+
+// lines returns the members of a document, each as a line.
+func lines(doc []byte) []string {
+	var all []string
+	for _, m := range members(doc) {
+		value := m.value
+		var token string
+		if m.name == "ContinuationToken" && json.Unmarshal(value, &token) == nil {
+			if state, ok := decodeState(token); ok {
+				value = state
+			}
+		}
+		var compact bytes.Buffer
+		if json.Compact(&compact, value) == nil {
+			value = compact.Bytes()
+		}
+		all = append(all, fmt.Sprintf("%s: %s", m.name, value))
+	}
+	return all
+}
