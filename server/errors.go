@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/aad"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
@@ -88,6 +89,7 @@ func statusOf(err error) statusError {
 		lost      *feed.HistoryLostError
 		unique    *engine.UniqueKeyError
 		disk      *engine.DiskError
+		token     *aad.TokenError
 	)
 	switch {
 	case errors.As(err, &status):
@@ -99,6 +101,8 @@ func statusOf(err error) statusError {
 		return statusError{status: http.StatusBadRequest}
 	case errors.As(err, &large):
 		return statusError{status: http.StatusRequestEntityTooLarge}
+	case errors.As(err, &token):
+		return statusError{status: http.StatusUnauthorized}
 	case errors.As(err, &throttled):
 		return statusError{
 			status: http.StatusTooManyRequests, substatus: wire.SubThroughput, retryAfter: throttled.RetryAfter,

@@ -14,6 +14,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/changefeed-go/changefeed/internal/aad"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
@@ -26,7 +27,7 @@ type Options struct {
 	Keys []string
 	// ReadOnlyKeys are account keys (base64) that may read only. Default: none.
 	ReadOnlyKeys []string
-	// Issuer makes AAD tokens that the server takes besides those of the emulators' form. Default: there is none.
+	// Issuer is an issuer whose AAD tokens are accepted, besides those in the emulators' form. Default: none.
 	Issuer Issuer
 	// PublicEndpoint is the URL that the account document tells clients to use.
 	// Default: made from each request's Host header, so that it is one
@@ -62,6 +63,19 @@ type Options struct {
 	Metrics metric.MeterProvider
 }
 
+// Issuer is an OpenID Connect issuer, such as Microsoft Entra ID, whose AAD tokens are accepted. Whoever
+// has such a token may write documents and read everything. The zero value is none.
+type Issuer struct {
+	// URL is the issuer's as in iss. Its configuration is at /.well-known/openid-configuration below
+	// it. It is https, or http on this machine.
+	URL string
+	// Audiences are the accepted values of aud. Default: https://cosmos.azure.com, which is that of
+	// Azure Cosmos DB, and https://localhost.
+	Audiences []string
+	// Client fetches configuration and keys. Default: a client of package net/http, with a timeout.
+	Client *http.Client
+}
+
 // MinMemoryLimit is the smallest [Options.MemoryLimit], in bytes: a document of the largest size fits into its share for bodies.
 const MinMemoryLimit = 32 << 20
 
@@ -92,8 +106,8 @@ type Server struct {
 	budget *budget
 	// pages is the time of a page of a query in tests; zero: maxScan.
 	pages time.Duration
-	// issuer is nil where there is none.
-	issuer *issuer
+	// tokens verifies AAD tokens.
+	tokens *aad.Verifier
 
 	conditions conditionTimes
 	// conditionTurns has one place for each condition that may be evaluated at a time: half of
@@ -140,7 +154,7 @@ func New(face *store.DB, o Options) (*Server, error) {
 	if s.keys, err = grantKeys(o.Keys, o.ReadOnlyKeys); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	if s.issuer, err = newIssuer(o.Issuer, o.Logger); err != nil {
+	if s.tokens, err = aad.NewVerifier(aad.Issuer(o.Issuer), writeKeys(s.keys), o.Logger); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	if s.routes, err = indexRoutes(s.table()); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/datadir"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
+	"github.com/changefeed-go/changefeed/internal/aad"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
@@ -152,7 +153,7 @@ func (c Config) validate() error {
 	if err := c.validateHosts(); err != nil {
 		return err
 	}
-	if err := c.issuer().Validate(); err != nil {
+	if err := aad.Issuer(c.issuer()).Validate(); err != nil {
 		return refuse("--aad-issuer, --aad-audience: %v", err)
 	}
 	if c.Versions < 0 || c.Versions%time.Minute != 0 {

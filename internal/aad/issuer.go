@@ -1,4 +1,4 @@
-package server
+package aad
 
 import (
 	"context"
@@ -18,55 +18,53 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-
-	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Tokens of an issuer of OpenID Connect, like Microsoft Entra ID: JWTs that are signed with one of the keys that the issuer publishes.
-// Checked are the signature, by the key that the token names, and iss, aud, nbf and exp. What such a token may do is what one of the
-// emulators' form may: everything with documents, and read everything else. Not supported: role assignments, which the service keeps
-// by principals.
+// The signature of an issuer's token is verified with the key that the token names, and so are iss,
+// aud, nbf and exp. Role assignments, which the service keeps by principal, are not supported.
 //
-// Keys are fetched when the first token comes, and again when they are old or a token names one that isn't among them, but not
-// more often than [fetchPause]: strangers can't make the server ask the issuer all the time. An issuer that is away stops nothing else; keys
-// that were fetched are used for a day without it.
+// Keys are fetched when the first token comes, when they are older than keysFresh, or when a token
+// names an unknown one. There are at least fetchInterval between two attempts, so that strangers
+// cannot make the server call the issuer all the time. If the issuer is away, the last keys are used
+// for keysValid.
 
-// Issuer is who makes the AAD tokens that a server takes. The zero value is nobody.
+// Issuer is an OpenID Connect issuer whose tokens are accepted. The zero value is none.
 type Issuer struct {
-	// URL is the issuer's, as its tokens have it in iss; its configuration is at /.well-known/openid-configuration below
-	// it. https, or http on this machine.
+	// URL is the issuer's as in iss. Its configuration is at /.well-known/openid-configuration below
+	// it. It is https, or http on this machine.
 	URL string
-	// Audiences are the values of aud that are taken. Default: https://cosmos.azure.com, which is that of Azure Cosmos DB, and
-	// https://localhost.
+	// Audiences are the accepted values of aud. Default: https://cosmos.azure.com, which is that of
+	// Azure Cosmos DB, and https://localhost.
 	Audiences []string
-	// Client fetches configuration and keys. Default: one of the net/http package, with a timeout.
+	// Client fetches configuration and keys. Default: a client of package net/http, with a timeout.
 	Client *http.Client
 }
 
 // The times of an issuer's keys.
 const (
-	// fetchPause is how long after an attempt to fetch keys the next one comes at least.
-	fetchPause = 10 * time.Second
-	// keysFresh is how long keys are used before they are fetched again, so that one that the issuer has withdrawn is forgotten.
+	// fetchInterval is the least time between two attempts to fetch keys.
+	fetchInterval = 10 * time.Second
+	// keysFresh is how long keys are used before they are fetched again, so that a withdrawn key is
+	// forgotten.
 	keysFresh = time.Hour
-	// keysValid is how long they are used when they can't be fetched again.
+	// keysValid is how long keys are used if they cannot be fetched again.
 	keysValid = 24 * time.Hour
-	// fetchTimeout bounds an attempt.
+	// fetchTimeout limits an attempt.
 	fetchTimeout = 10 * time.Second
 )
 
-// maxIssuerBody bounds what an issuer may answer, in bytes.
+// maxIssuerBody limits the size in bytes of an issuer's response.
 const maxIssuerBody = 1 << 20
 
-// minRSA is the size of the smallest RSA key that is taken, in bits (RFC 7518, section 3.3).
+// minRSA is the size in bits of the smallest accepted RSA key (RFC 7518, section 3.3).
 const minRSA = 2048
 
-// signatureAlgorithms are those with public keys. "none" and those with a shared secret are not among them.
+// signatureAlgorithms are the accepted ones, which all have public keys.
 var signatureAlgorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512,
 }
 
-// defaultAudiences are those that SDKs ask for: for any account, and for this machine by its name.
+// defaultAudiences are those that SDKs request for any account, and for this machine by its name.
 var defaultAudiences = []string{"https://cosmos.azure.com", "https://localhost"}
 
 // issuer is an Issuer with its keys.
@@ -75,15 +73,15 @@ type issuer struct {
 	logger *slog.Logger
 
 	mu sync.Mutex // guards what follows
-	// keys were fetched at fetched; attempted is the last attempt, and failure what came of it.
+	// keys were fetched at fetched. attempted is the time of the last attempt, and failure its error.
 	keys               []jose.JSONWebKey
 	fetched, attempted time.Time
 	failure            error
-	// underway is closed at the end of the attempt that is under way; nil: there is none.
+	// underway is closed at the end of the current attempt; nil if there is none.
 	underway chan struct{}
 }
 
-// Validate judges whether the issuer can be asked so that its answers can be believed. The zero value is valid.
+// Validate checks that responses of the issuer can be trusted. The zero value is valid.
 func (i Issuer) Validate() error {
 	if i.URL == "" {
 		if len(i.Audiences) > 0 {
@@ -92,7 +90,7 @@ func (i Issuer) Validate() error {
 		return nil
 	}
 	u, err := url.Parse(i.URL)
-	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || !mayAsk(u) {
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || !isTrusted(u) {
 		return fmt.Errorf("%q is no URL of the form https://host/path (http only on this machine)", i.URL)
 	}
 	if u.User != nil {
@@ -101,7 +99,7 @@ func (i Issuer) Validate() error {
 	return nil
 }
 
-// newIssuer makes an issuer without keys. nil: there is none.
+// newIssuer returns an issuer without keys, or nil if there is none.
 func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("Issuer: %w", err)
@@ -117,7 +115,7 @@ func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
 		client = *o.Client
 	}
 	client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
-		if len(via) >= 5 || !mayAsk(r.URL) {
+		if len(via) >= 5 || !isTrusted(r.URL) {
 			return fmt.Errorf("redirected to %s", r.URL.Redacted())
 		}
 		return nil
@@ -126,8 +124,8 @@ func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
 	return &issuer{Issuer: o, logger: logger}, nil
 }
 
-// mayAsk reports whether an answer from a URL can be believed: who is between could put keys of his own in it.
-func mayAsk(u *url.URL) bool {
+// isTrusted reports whether nobody on the way can change the response of a URL.
+func isTrusted(u *url.URL) bool {
 	if u.Scheme == "https" {
 		return true
 	}
@@ -135,11 +133,11 @@ func mayAsk(u *url.URL) bool {
 	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// check judges a token at a time of the store's clock.
-func (i *issuer) check(ctx context.Context, text string, now time.Time) error {
+// verify verifies a token at a time of the server's clock.
+func (i *issuer) verify(ctx context.Context, text string, now time.Time) error {
 	token, err := jwt.ParseSigned(text, signatureAlgorithms)
 	if err != nil || len(token.Headers) != 1 {
-		return badToken("it is no JWT that is signed with a public key (RS, PS or ES): %v", err)
+		return refused("it is no JWT that is signed with a public key (RS, PS or ES): %v", err)
 	}
 	header := token.Headers[0]
 	key, err := i.key(ctx, header.KeyID)
@@ -147,56 +145,59 @@ func (i *issuer) check(ctx context.Context, text string, now time.Time) error {
 		return err
 	}
 	if key.Algorithm != "" && key.Algorithm != header.Algorithm {
-		return badToken("it is signed by %s, and the issuer's key %.100q is for %s", header.Algorithm, key.KeyID, key.Algorithm)
+		return refused("it is signed by %s, and the issuer's key %.100q is for %s", header.Algorithm, key.KeyID, key.Algorithm)
 	}
 	var c jwt.Claims
 	if err := token.Claims(key.Key, &c); err != nil {
-		return badToken("its signature isn't one of the issuer's key %.100q, or its claims can't be read", key.KeyID)
+		return refused("its signature isn't one of the issuer's key %.100q, or its claims can't be read", key.KeyID)
 	}
-	switch {
-	case !sameURL(c.Issuer, i.URL):
-		return badToken("its iss is %.200q, and this server takes tokens of %s", c.Issuer, i.URL)
-	case !slices.ContainsFunc(c.Audience, func(a string) bool {
+	if !sameURL(c.Issuer, i.URL) {
+		return refused("its iss is %.200q, and this server takes tokens of %s", c.Issuer, i.URL)
+	}
+	accepted := func(a string) bool {
 		return slices.ContainsFunc(i.Audiences, func(b string) bool { return sameURL(a, b) })
-	}):
-		return badToken("its aud is %.200q, and this server takes %q", []string(c.Audience), i.Audiences)
-	case c.Expiry == nil:
-		return badToken("it has no exp")
-	case c.NotBefore != nil && now.Add(tokenSlack).Before(c.NotBefore.Time()):
-		return badToken("it is valid from %s on; the server's time is %s", wire.FormatTime(c.NotBefore.Time()), wire.FormatTime(now))
-	case now.Add(-tokenSlack).After(c.Expiry.Time()):
-		return badToken("it was valid until %s; the server's time is %s", wire.FormatTime(c.Expiry.Time()), wire.FormatTime(now))
 	}
-	return nil
+	if !slices.ContainsFunc(c.Audience, accepted) {
+		return refused("its aud is %.200q, and this server takes %q", []string(c.Audience), i.Audiences)
+	}
+	return checkTimes(dateTime(c.NotBefore), dateTime(c.Expiry), now)
 }
 
-// sameURL compares names that are URLs; SDKs and issuers differ in the slash at the end.
+func dateTime(d *jwt.NumericDate) *time.Time {
+	if d == nil {
+		return nil
+	}
+	t := d.Time()
+	return &t
+}
+
+// sameURL reports whether two names are the same URL. SDKs and issuers differ in the slash at the end.
 func sameURL(a, b string) bool {
 	return a != "" && strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
 }
 
-// key finds the issuer's key of an id. A token without one is checked with the only key that there is.
+// key returns the key with an ID. If the ID is empty, it returns the only key.
 func (i *issuer) key(ctx context.Context, id string) (jose.JSONWebKey, error) {
-	keys, age, _ := i.known()
+	keys, age, _ := i.cached()
 	key, found := pick(keys, id)
 	if !found || age > keysFresh {
 		if err := i.refresh(ctx); err != nil {
 			return key, err
 		}
 		var failure error
-		keys, age, failure = i.known()
+		keys, age, failure = i.cached()
 		if keys == nil || age > keysValid {
-			return key, unauthorized("The AAD token can't be checked, because the keys of its issuer %s can't be fetched: %v.", i.URL, failure)
+			return key, &TokenError{fmt.Sprintf("The AAD token can't be checked, because the keys of its issuer %s can't be fetched: %v.", i.URL, failure)}
 		}
 		key, found = pick(keys, id)
 	}
 	if !found {
-		return key, badToken("the issuer %s has no key %.100q (keys are asked for again after %s)", i.URL, id, fetchPause)
+		return key, refused("the issuer %s has no key %.100q (keys are asked for again after %s)", i.URL, id, fetchInterval)
 	}
 	return key, nil
 }
 
-func (i *issuer) known() (keys []jose.JSONWebKey, age time.Duration, failure error) {
+func (i *issuer) cached() (keys []jose.JSONWebKey, age time.Duration, failure error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.keys, time.Since(i.fetched), i.failure
@@ -213,11 +214,12 @@ func pick(keys []jose.JSONWebKey, id string) (jose.JSONWebKey, bool) {
 	return keys[at], true
 }
 
-// refresh fetches the keys, or waits for whoever does so already; shortly after an attempt it does nothing. The error is that of ctx.
+// refresh fetches the keys, or waits for the attempt that is under way. Within fetchInterval of the
+// last attempt it does nothing. Its error is that of ctx.
 func (i *issuer) refresh(ctx context.Context) error {
 	i.mu.Lock()
 	underway := i.underway
-	mine := underway == nil && (i.attempted.IsZero() || time.Since(i.attempted) >= fetchPause)
+	mine := underway == nil && (i.attempted.IsZero() || time.Since(i.attempted) >= fetchInterval)
 	if mine {
 		i.attempted, i.underway = time.Now(), make(chan struct{})
 	}
@@ -246,14 +248,14 @@ func (i *issuer) refresh(ctx context.Context) error {
 			i.logger.Warn("the issuer's keys can't be fetched again; those from before are used", "issuer", i.URL, "error", err)
 		}
 	}()
-	// Others wait for this attempt: it doesn't end with the request that it was begun for.
+	// Other requests wait for this attempt, so it does not end with the request that began it.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	keys, err = i.fetch(limited)
 	return nil
 }
 
-// fetch asks the issuer for its keys.
+// fetch fetches the issuer's keys.
 func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	var configuration struct {
 		Issuer string `json:"issuer"`
@@ -266,7 +268,7 @@ func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 		return nil, fmt.Errorf("its configuration is that of the issuer %.200q", configuration.Issuer)
 	}
 	u, err := url.Parse(configuration.Keys)
-	if err != nil || u.Host == "" || !mayAsk(u) {
+	if err != nil || u.Host == "" || !isTrusted(u) {
 		return nil, fmt.Errorf("its configuration has the jwks_uri %.200q, which is no https URL", configuration.Keys)
 	}
 	var set struct {
@@ -277,7 +279,7 @@ func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	}
 	keys := []jose.JSONWebKey{}
 	for _, text := range set.Keys {
-		// One that can't be read is of a kind that nobody here verifies with; the others are good.
+		// A key of an unknown kind does not spoil the others.
 		var key jose.JSONWebKey
 		if err := key.UnmarshalJSON(text); err == nil && usable(key) {
 			keys = append(keys, key)
@@ -289,7 +291,7 @@ func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// usable reports whether signatures can be verified with a key.
+// usable reports whether a key can verify signatures.
 func usable(k jose.JSONWebKey) bool {
 	if !k.Valid() || !k.IsPublic() || k.Use != "" && k.Use != "sig" {
 		return false
@@ -300,8 +302,8 @@ func usable(k jose.JSONWebKey) bool {
 	return true
 }
 
-// get reads a JSON document.
-func (i *issuer) get(ctx context.Context, from string, into any) (err error) {
+// get reads a JSON document into v.
+func (i *issuer) get(ctx context.Context, from string, v any) (err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
 		return err
@@ -322,7 +324,7 @@ func (i *issuer) get(ctx context.Context, from string, into any) (err error) {
 	if len(body) > maxIssuerBody {
 		return fmt.Errorf("GET %s: more than %d bytes", from, maxIssuerBody)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
+	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("GET %s: %w", from, err)
 	}
 	return nil
