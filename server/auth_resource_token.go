@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -41,7 +42,7 @@ const (
 // encode is the claims as bytes.
 func (c claims) encode() []byte {
 	b := []byte{claimsVersion}
-	database, err := offerRIDs.DecodeString(c.database)
+	database, err := engine.RIDEncoding.DecodeString(c.database)
 	if err != nil || len(database) != 4 {
 		database = make([]byte, 4) // the store's own rids have four bytes
 	}
@@ -62,7 +63,7 @@ func decodeClaims(b []byte) (c claims, ok bool) {
 	if len(b) != claimsSize || b[0] != claimsVersion || b[13] > 1 {
 		return c, false
 	}
-	c.database = offerRIDs.EncodeToString(b[1:5])
+	c.database = engine.RIDEncoding.EncodeToString(b[1:5])
 	c.user, c.permission = binary.BigEndian.Uint32(b[5:]), binary.BigEndian.Uint32(b[9:])
 	c.all = b[13] == 1
 	c.from = time.Unix(int64(binary.BigEndian.Uint64(b[14:])), 0)

@@ -110,9 +110,7 @@ func (x *exchange) readBatch(c *engine.Container, body []byte) (batch, error) {
 			return b, forbidden("the key that signed the request may only read; operation %d of the batch is %s", i, e.OperationType)
 		}
 		if kind == engine.OpChange && paths == nil {
-			if paths, err = unpatchable(x, c); err != nil {
-				return b, err
-			}
+			paths = unpatchable(c)
 		}
 		b.ops[i] = e.read(kind, paths)
 		b.ops[i].NoBody = b.ops[i].NoBody || x.minimal()

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -126,16 +125,11 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
 }
 
-// keyNames are the names of key paths in metadata: without the slash in front, nor quotes around a name.
-func keyNames(paths []string) []string {
-	names := slices.Clone(paths)
+// keyNames returns the names of key paths in metadata: a/b for /a/b.
+func keyNames(paths [][]string) []string {
+	names := make([]string, len(paths))
 	for i, path := range paths {
-		name := strings.TrimPrefix(path, "/")
-		var plain string
-		if json.Unmarshal([]byte(name), &plain) == nil {
-			name = plain
-		}
-		names[i] = name
+		names[i] = strings.Join(path, "/")
 	}
 	return names
 }

@@ -138,8 +138,8 @@ func TestTheLSNOfAStoredDocumentIsItsLastMember(t *testing.T) {
 	}
 }
 
-func TestKeyPathsAreNamedWithoutSlashAndQuotes(t *testing.T) {
-	got := keyNames([]string{"/pk", "/address/city", `/"a b"`})
+func TestKeyPathsAreNamedWithSlashesBetweenNames(t *testing.T) {
+	got := keyNames([][]string{{"pk"}, {"address", "city"}, {"a b"}})
 	if fmt.Sprint(got) != "[pk address/city a b]" {
 		t.Errorf("%q", got)
 	}

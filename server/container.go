@@ -9,6 +9,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 )
 
 // /dbs/<id>/colls and /dbs/<id>/colls/<id>: create, read, replace, list, delete.
@@ -155,12 +156,12 @@ func (x *exchange) addressedContainer() (*engine.Container, error) {
 }
 
 // allContainers are all containers of a database, by name.
-func (s *Server) allContainers(ctx context.Context, d engine.DatabaseProperties) ([]resource, error) {
+func (s *Server) allContainers(ctx context.Context, d engine.DatabaseProperties) ([]querypage.Item, error) {
 	all, err := s.db.Containers(ctx, d.ID)
 	if err != nil {
 		return nil, above(err)
 	}
-	list := make([]resource, 0, len(all))
+	list := make([]querypage.Item, 0, len(all))
 	for _, c := range all {
 		p, err := c.Properties(ctx)
 		if errors.Is(err, feed.ErrNotFound) {
@@ -169,7 +170,7 @@ func (s *Server) allContainers(ctx context.Context, d engine.DatabaseProperties)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, resource{p.ID, containerBody(d.RID, p)})
+		list = append(list, querypage.Item{Key: p.ID, Body: containerBody(d.RID, p)})
 	}
 	return list, nil
 }

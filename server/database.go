@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 )
 
 // /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see offer.go) that the
@@ -87,11 +88,11 @@ func (s *Server) deleteDatabase(x *exchange) error {
 }
 
 // allDatabases are all databases, by name.
-func (s *Server) allDatabases(ctx context.Context) ([]resource, error) {
+func (s *Server) allDatabases(ctx context.Context) ([]querypage.Item, error) {
 	all, err := s.db.Databases(ctx)
-	list := make([]resource, len(all))
+	list := make([]querypage.Item, len(all))
 	for i, d := range all {
-		list[i] = resource{d.ID, databaseBody(d)}
+		list[i] = querypage.Item{Key: d.ID, Body: databaseBody(d)}
 	}
 	return list, err
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -37,7 +38,7 @@ func (s *Server) readDocuments(x *exchange) error {
 	}
 	x.charge = page.Charge
 	if page.Continuation != "" {
-		x.continuation = seal(tokenRead, rid, page.Continuation)
+		x.continuation = querypage.JoinToken(tokenRead, rid, page.Continuation)
 	}
 	x.servedBy(page.Served)
 	return x.sendPage(len(page.Items), func(emit func([]byte)) {
@@ -59,7 +60,7 @@ func readToken(text, rid string) (position string, err error) {
 	if text == "" {
 		return "", nil
 	}
-	parts := unseal(text)
+	parts := querypage.SplitToken(text)
 	if len(parts) != 3 || parts[0] != tokenRead || parts[1] != rid || parts[2] == "" {
 		return "", badRequest("the header x-ms-continuation is %.60q, which is no continuation of reading the documents of this container: "+
 			"send what an earlier page was answered with, or nothing", text)

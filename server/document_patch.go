@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/patch"
 	"github.com/changefeed-go/changefeed/internal/query"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -42,11 +44,7 @@ func (s *Server) patchDocument(x *exchange) error {
 	if err := x.enter(forReads); err != nil { // its answer may be much longer than its body
 		return err
 	}
-	paths, err := unpatchable(x, c)
-	if err != nil {
-		return err
-	}
-	p, err := parsePatch(body, paths)
+	p, err := parsePatch(body, unpatchable(c))
 	if err != nil {
 		return err
 	}
@@ -88,7 +86,7 @@ func parsePatch(body []byte, unpatchable [][]string) (*itemPatch, error) {
 	parsed := &itemPatch{Patch: p, size: len(body)}
 	if p.Condition != "" {
 		if parsed.condition, err = query.Condition(p.Condition); err != nil {
-			return nil, queryFailure(err)
+			return nil, querypage.Refused(err)
 		}
 	}
 	return parsed, nil
@@ -168,14 +166,10 @@ func (x *exchange) patched(p *itemPatch, old []byte) ([]byte, error) {
 	return after, patchFailure(err)
 }
 
-// unpatchable returns the paths that no patch may touch.
-func unpatchable(x *exchange, c *engine.Container) ([][]string, error) {
-	p, err := c.Properties(x.r.Context())
-	if err != nil {
-		return nil, above(err)
-	}
-	return append(pathNames(p.KeyPaths), []string{"id"}, []string{"_rid"}, []string{"_self"}, []string{"_etag"},
-		[]string{"_attachments"}, []string{"_ts"}, []string{"_lsn"}), nil
+// unpatchable returns the paths that no patch may change.
+func unpatchable(c *engine.Container) [][]string {
+	return append(slices.Clone(c.KeyPaths()), []string{"id"}, []string{"_rid"}, []string{"_self"}, []string{"_etag"},
+		[]string{"_attachments"}, []string{"_ts"}, []string{"_lsn"})
 }
 
 // patchFailure returns the answer to an error of a patch.

@@ -11,6 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/aad"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -90,6 +91,7 @@ func statusOf(err error) statusError {
 		unique    *engine.UniqueKeyError
 		disk      *engine.DiskError
 		token     *aad.TokenError
+		wrong     *querypage.Error
 	)
 	switch {
 	case errors.As(err, &status):
@@ -103,6 +105,8 @@ func statusOf(err error) statusError {
 		return statusError{status: http.StatusRequestEntityTooLarge}
 	case errors.As(err, &token):
 		return statusError{status: http.StatusUnauthorized}
+	case errors.As(err, &wrong):
+		return statusError{status: http.StatusBadRequest, message: wrong.Error()}
 	case errors.As(err, &throttled):
 		return statusError{
 			status: http.StatusTooManyRequests, substatus: wire.SubThroughput, retryAfter: throttled.RetryAfter,

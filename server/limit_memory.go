@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -48,7 +49,7 @@ const (
 	minQueries = 2
 	minSorts   = 1
 	minBulks   = 2
-	// sortShare is the part of the limit that the rows of one sort may take, between minSortMemory and maxSortMemory.
+	// sortShare is the part of the limit that the rows of one sort may take, between minSortMemory and querypage.MaxSortMemory.
 	sortShare     = 8
 	minSortMemory = 4 << 20
 
@@ -85,7 +86,7 @@ func newBudget(limit int64) *budget {
 	b := &budget{
 		limits:  [classes]int64{limit / headerShare, limit / bodyShare, limit / answerShare},
 		relieve: func() {},
-		rows:    int(min(max(limit/sortShare, minSortMemory), maxSortMemory)),
+		rows:    int(min(max(limit/sortShare, minSortMemory), querypage.MaxSortMemory)),
 		reads:   newLane(limit/readMemory, minReads),
 		queries: newLane(limit/queryMemory, minQueries),
 		sorts:   newLane(limit/sortMemory, minSorts),
@@ -115,7 +116,7 @@ func (b *budget) inFlight() (n int64) {
 // sortRows returns how many bytes the rows of one sort may take.
 func (b *budget) sortRows() int {
 	if b == nil {
-		return maxSortMemory
+		return querypage.MaxSortMemory
 	}
 	return b.rows
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -12,14 +13,8 @@ import (
 // pages (x-ms-max-item-count). The continuation is the name behind which the next page begins, so a list that changes
 // meanwhile skips nothing that stays.
 
-// resource is a database, container or offer in a list. Lists are sorted by key.
-type resource struct {
-	key  string
-	body []byte
-}
-
 // sendList answers with a page of a list. rid is the owner's, member what the list is called in the answer.
-func (x *exchange) sendList(rid, member string, all []resource) error {
+func (x *exchange) sendList(rid, member string, all []querypage.Item) error {
 	n, err := x.maxItems()
 	if err != nil {
 		return err
@@ -28,19 +23,19 @@ func (x *exchange) sendList(rid, member string, all []resource) error {
 	if err != nil {
 		return err
 	}
-	for len(all) > 0 && after != "" && all[0].key <= after {
+	for len(all) > 0 && after != "" && all[0].Key <= after {
 		all = all[1:]
 	}
 	if n > 0 && n < len(all) {
 		all = all[:n]
-		x.continuation = seal(tokenList, rid, member, base64.RawURLEncoding.EncodeToString([]byte(all[n-1].key)))
+		x.continuation = querypage.JoinToken(tokenList, rid, member, base64.RawURLEncoding.EncodeToString([]byte(all[n-1].Key)))
 	}
 	body := []byte(`{"_rid":"` + rid + `","` + member + `":[`)
 	for i, r := range all {
 		if i > 0 {
 			body = append(body, ',')
 		}
-		body = append(body, r.body...)
+		body = append(body, r.Body...)
 	}
 	body = append(body, `],"_count":`+strconv.Itoa(len(all))+`}`...)
 	x.charge, x.count = listCharge, len(all)
@@ -55,7 +50,7 @@ func listToken(text, rid, member string) (after string, err error) {
 	if text == "" {
 		return "", nil
 	}
-	if parts := unseal(text); len(parts) == 4 && parts[0] == tokenList && parts[1] == rid && parts[2] == member {
+	if parts := querypage.SplitToken(text); len(parts) == 4 && parts[0] == tokenList && parts[1] == rid && parts[2] == member {
 		key, err := base64.RawURLEncoding.Strict().DecodeString(parts[3])
 		if err == nil && len(key) > 0 {
 			return string(key), nil
@@ -63,4 +58,53 @@ func listToken(text, rid, member string) (after string, err error) {
 	}
 	return "", badRequest("the header x-ms-continuation is %.60q, which is no continuation of this list: "+
 		"send what an earlier page of it was answered with, or nothing", text)
+}
+
+// Queries of lists: POST with a query where GET lists. SDKs find the throughput of a container by a query
+// of offers, each with a text of its own.
+//
+// Supported: the language of internal/query, with everything that a query within a partition key may have.
+
+func (s *Server) queryDatabases(x *exchange) error {
+	all, err := s.allDatabases(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return x.sendQueried("", "Databases", all)
+}
+
+func (s *Server) queryContainers(x *exchange) error {
+	d, err := x.parent()
+	if err != nil {
+		return err
+	}
+	all, err := s.allContainers(x.r.Context(), d)
+	if err != nil {
+		return err
+	}
+	return x.sendQueried(d.RID, "DocumentCollections", all)
+}
+
+func (s *Server) queryOffers(x *exchange) error {
+	all, err := s.offerList(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return x.sendQueried("", "Offers", all)
+}
+
+// sendQueried answers with the rows of the query over a list.
+func (x *exchange) sendQueried(rid, member string, all []querypage.Item) error {
+	b, _, err := x.query()
+	if err != nil {
+		return err
+	}
+	if err := x.enter(forSorts); err != nil {
+		return err
+	}
+	rows, err := querypage.List(x.r.Context(), b, all, x.s.budget.sortRows())
+	if err != nil {
+		return err
+	}
+	return x.sendList(rid, member, rows)
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -38,14 +38,11 @@ type offer struct {
 	container *engine.Container
 }
 
-// offerRIDs is how rids are written.
-var offerRIDs = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-")
-
 // offerRID makes the rid of the offer of a database or container from its rid. An offer has three bytes, too few
 // for a rid of its own beside its owner's: they are the owner's number in the store, and its kind. Past
 // eight million containers ever made it has six.
 func offerRID(owner string) (string, error) {
-	b, err := offerRIDs.DecodeString(owner)
+	b, err := engine.RIDEncoding.DecodeString(owner)
 	if err != nil || len(b) != 4 && len(b) != 8 {
 		return "", fmt.Errorf("rid %q is neither a database's nor a container's", owner)
 	}
@@ -58,7 +55,7 @@ func offerRID(owner string) (string, error) {
 		size = 6
 	}
 	b = binary.BigEndian.AppendUint64(nil, n<<1|kind)
-	return offerRIDs.EncodeToString(b[8-size:]), nil
+	return engine.RIDEncoding.EncodeToString(b[8-size:]), nil
 }
 
 func databaseOffer(d engine.DatabaseProperties) (offer, bool, error) {
@@ -131,11 +128,11 @@ func (s *Server) allOffers(ctx context.Context) ([]offer, error) {
 }
 
 // offerList is allOffers as a list.
-func (s *Server) offerList(ctx context.Context) ([]resource, error) {
+func (s *Server) offerList(ctx context.Context) ([]querypage.Item, error) {
 	all, err := s.allOffers(ctx)
-	list := make([]resource, len(all))
+	list := make([]querypage.Item, len(all))
 	for i, o := range all {
-		list[i] = resource{o.rid, o.body()}
+		list[i] = querypage.Item{Key: o.rid, Body: o.body()}
 	}
 	return list, err
 }

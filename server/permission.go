@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -87,7 +88,7 @@ func (x *exchange) permissionBody(u *user, p permission, life time.Duration) []b
 // permissionRID is the rid of a permission: its number behind the user's rid.
 func permissionRID(u *user, number uint32) string {
 	b := binary.BigEndian.AppendUint32(u.ridBytes(), number)
-	return offerRIDs.EncodeToString(append(b, 0, 0, 0, 0))
+	return engine.RIDEncoding.EncodeToString(append(b, 0, 0, 0, 0))
 }
 
 // findPermission finds a permission by its name or else by its rid; -1: there is none.
@@ -292,7 +293,7 @@ func (s *Server) queryPermissions(x *exchange) error {
 }
 
 // allPermissions are the permissions of the path's user, by name, each with a token.
-func (x *exchange) allPermissions() (*user, []resource, error) {
+func (x *exchange) allPermissions() (*user, []querypage.Item, error) {
 	life, err := x.tokenLife()
 	if err != nil {
 		return nil, nil, err
@@ -301,11 +302,11 @@ func (x *exchange) allPermissions() (*user, []resource, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	list := make([]resource, len(u.Permissions))
+	list := make([]querypage.Item, len(u.Permissions))
 	for i, p := range u.Permissions {
-		list[i] = resource{p.ID, x.permissionBody(u, p, life)}
+		list[i] = querypage.Item{Key: p.ID, Body: x.permissionBody(u, p, life)}
 	}
-	slices.SortFunc(list, func(a, b resource) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(list, func(a, b querypage.Item) int { return strings.Compare(a.Key, b.Key) })
 	return u, list, nil
 }
 

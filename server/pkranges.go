@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
 // GET pkranges: the live partitions of a container, by name or by rid. It is what SDKs route by, and what they
@@ -151,13 +151,11 @@ const (
 	firstKeyRange = 2
 )
 
-var ridEncoding = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-")
-
 func keyRangeRID(container string, number uint32) (string, error) {
-	b, err := ridEncoding.DecodeString(container)
+	b, err := engine.RIDEncoding.DecodeString(container)
 	if err != nil {
 		return "", fmt.Errorf("the rid %q of the container: %w", container, err)
 	}
 	b = binary.LittleEndian.AppendUint32(b, number+firstKeyRange)
-	return ridEncoding.EncodeToString(append(b, 0, 0, 0, keyRangeMark)), nil
+	return engine.RIDEncoding.EncodeToString(append(b, 0, 0, 0, keyRangeMark)), nil
 }

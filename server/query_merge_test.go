@@ -2,11 +2,13 @@ package server
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
@@ -60,7 +62,7 @@ func mergeSorted(t testing.TB, info query.Info, ranges [][]string) []string {
 			if err := json.Unmarshal([]byte(text), &row); err != nil || len(row.Items) != len(info.OrderBy) || row.Payload == nil {
 				t.Fatalf("%s: %v", text, err)
 			}
-			row.number = documentNumber([]byte(`"_rid":"` + row.RID + `"`))
+			row.number = documentNumber(t, row.RID)
 			all = append(all, row)
 		}
 	}
@@ -257,4 +259,14 @@ func mergeGroups(t testing.TB, info query.Info, ranges [][]string) []string {
 		out = append(out, strings.TrimSuffix(row, ",")+"}")
 	}
 	return out
+}
+
+// documentNumber is the number in the rid of a document.
+func documentNumber(t testing.TB, rid string) uint64 {
+	t.Helper()
+	b, err := engine.RIDEncoding.DecodeString(rid)
+	if err != nil || len(b) != 16 {
+		t.Fatalf("%q is not the rid of a document: %v", rid, err)
+	}
+	return uint64(binary.BigEndian.Uint32(b[8:]))
 }

@@ -316,13 +316,6 @@ func TestAPlanOfOneKeyLeavesEverythingToTheServer(t *testing.T) {
 	ts.ask(nil, "SELECT * FROM c WHERE c.pk = @k", "@k", strings.Repeat("x", 5000)).want(200)
 }
 
-func TestPathsOfPartitionKeysAreTakenApart(t *testing.T) {
-	got := fmt.Sprintf("%q", pathNames([]string{"/pk", "/address/city", `/"a/b \"c"/d`, `/a"b`}))
-	if want := `[["pk"] ["address" "city"] ["a/b \"c" "d"] ["a\"b"]]`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 func TestAWrongQueryIsToldInTheServicesWords(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(1, 1, 1)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
-	"github.com/changefeed-go/changefeed/internal/query"
 )
 
 // withProducts makes orders with items whose joins make 22,500 rows each, and small ones between them.
@@ -48,9 +47,9 @@ func TestAPageWhoseTimeIsUpEndsWithinAnItemAndTheNextGoesOnThere(t *testing.T) {
 	} {
 		for _, size := range []int{3, 1000} {
 			h := latest(pk(`["k"]`), page(size))
-			ts.Server.pages = time.Hour
+			ts.Server.pageTime = time.Hour
 			want, whole := ts.askAll(h, nil, q.text)
-			ts.Server.pages = time.Nanosecond
+			ts.Server.pageTime = time.Nanosecond
 			got, pages := ts.askAll(h, nil, q.text)
 			if len(want) == 0 || !slices.Equal(got, want) {
 				t.Errorf("%s by %d: %d rows %.200v, want %d: %.200v", q.text, size, len(got), got, len(want), want)
@@ -93,61 +92,5 @@ func TestAPageWhoseTimeIsUpEndsWithinAnItemAndTheNextGoesOnThere(t *testing.T) {
 				t.Errorf("%s is not among the rows %v", row, rows)
 			}
 		}
-	}
-}
-
-// A document that is judged for long is let through, to be evaluated in its turn, where the page may end behind it. Where all are evaluated anyway,
-// none is.
-func TestJudgesLeaveLongDocumentsToTheVisit(t *testing.T) {
-	const small = `{"xs":[1,2,3]}`
-	large := `{"xs":[` + strings.TrimSuffix(strings.Repeat("1,", 1000), ",") + `]}`
-	for _, test := range []struct {
-		text string
-		let  bool
-	}{
-		{"SELECT VALUE 1 FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE a + b < 0", true},
-		{"SELECT VALUE COUNT(1) FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE a + b < 0", false},
-	} {
-		q, err := query.Parse(test.text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := q.Bind(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &queryRun{b: b, shape: b.Shape(), time: time.Second}
-		judge := r.judge(t.Context(), b.Where(), time.Now().Add(time.Hour))
-		for range 2 {
-			if let, err := judge([]byte(large)); err != nil || let != test.let {
-				t.Errorf("%s: the large one: %v, %v", test.text, let, err)
-			}
-			if let, err := judge([]byte(small)); err != nil || let {
-				t.Errorf("%s: the small one: %v, %v", test.text, let, err)
-			}
-		}
-	}
-}
-
-func TestAConditionThatFailsForAnItemFailsThePageOfThatItemOnly(t *testing.T) {
-	q, err := query.Parse("SELECT VALUE 1 FROM c WHERE (SELECT VALUE x FROM x IN c.xs) = 1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := q.Bind(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc := []byte(`{"xs":[1,1]}`) // two rows where one value is wanted
-	if _, err := b.Where().Filter(t.Context())(doc); err == nil {
-		t.Fatal("the condition doesn't fail")
-	}
-	r := &queryRun{b: b, shape: b.Shape(), time: time.Second}
-	judge := r.judge(t.Context(), b.Where(), time.Now().Add(time.Hour))
-	if let, err := judge(doc); err != nil || !let {
-		t.Errorf("ahead of its turn: %v, %v", let, err)
-	}
-	if _, _, err := b.Rows().Eval(doc); err == nil {
-		t.Error("it doesn't fail in its turn")
 	}
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -51,8 +50,6 @@ type exchange struct {
 	partition    string
 	count        int
 	continuation string
-	// resume is the resumeFilter of a query; nil: it has none.
-	resume json.RawMessage
 	// contentType is that of the answer's body; nil: JSON.
 	contentType []string
 	// alt and content are the owner's path by names and its rid.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/internal/aad"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -100,12 +101,12 @@ type Server struct {
 	o      Options
 	keys   []grantedKey
 	routes routeIndex
-	// queries are those that were parsed.
-	queries queryCache
+	// queries are the compiled queries.
+	queries querypage.Cache
 	// budget bounds the memory of all requests; nil: nothing does.
 	budget *budget
-	// pages is the time of a page of a query in tests; zero: maxScan.
-	pages time.Duration
+	// pageTime is how long a page of a query is read; zero outside tests.
+	pageTime time.Duration
 	// tokens verifies AAD tokens.
 	tokens *aad.Verifier
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -38,10 +39,10 @@ type user struct {
 func (u *user) id() string { return u.record.Name }
 
 // rid is the user's: the number of its record behind the database's rid, with the top bit clear, which a container's has set.
-func (u *user) rid() string { return offerRIDs.EncodeToString(u.ridBytes()) }
+func (u *user) rid() string { return engine.RIDEncoding.EncodeToString(u.ridBytes()) }
 
 func (u *user) ridBytes() []byte {
-	b, err := offerRIDs.DecodeString(u.database.RID)
+	b, err := engine.RIDEncoding.DecodeString(u.database.RID)
 	if err != nil {
 		return nil // the store's own
 	}
@@ -92,8 +93,8 @@ func (x *exchange) user() (*user, error) {
 
 // userNumber takes a rid of a user apart; ok is false for other texts, and for users of other databases.
 func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool) {
-	b, err := offerRIDs.DecodeString(rid)
-	if err != nil || len(b) != 8 || offerRIDs.EncodeToString(b[:4]) != d.RID {
+	b, err := engine.RIDEncoding.DecodeString(rid)
+	if err != nil || len(b) != 8 || engine.RIDEncoding.EncodeToString(b[:4]) != d.RID {
 		return 0, false
 	}
 	return binary.BigEndian.Uint32(b[4:]), true
@@ -241,7 +242,7 @@ func (s *Server) queryUsers(x *exchange) error {
 }
 
 // allUsers are the users of the path's database, by name.
-func (x *exchange) allUsers() (engine.DatabaseProperties, []resource, error) {
+func (x *exchange) allUsers() (engine.DatabaseProperties, []querypage.Item, error) {
 	d, err := x.parent()
 	if err != nil {
 		return d, nil, err
@@ -250,15 +251,15 @@ func (x *exchange) allUsers() (engine.DatabaseProperties, []resource, error) {
 	if err != nil {
 		return d, nil, above(err)
 	}
-	list := make([]resource, len(records))
+	list := make([]querypage.Item, len(records))
 	for i, r := range records {
 		u, err := readUser(d, r)
 		if err != nil {
 			return d, nil, err
 		}
-		list[i] = resource{u.id(), u.body()}
+		list[i] = querypage.Item{Key: u.id(), Body: u.body()}
 	}
-	slices.SortFunc(list, func(a, b resource) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(list, func(a, b querypage.Item) int { return strings.Compare(a.Key, b.Key) })
 	return d, list, nil
 }
 

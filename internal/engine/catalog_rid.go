@@ -27,14 +27,14 @@ const maxContainerNumber = 1<<31 - 1
 
 const containerMark = 1 << 31
 
-// ridEncoding is base64 with - in place of / and with + as it is.
-var ridEncoding = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-").Strict()
+// RIDEncoding is how resource ids are written: base64 with - in place of /, and with +.
+var RIDEncoding = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-").Strict()
 
 // databaseRID is the rid of database number n, which is positive.
 func databaseRID(n uint32) string {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], n)
-	return ridEncoding.EncodeToString(b[:])
+	return RIDEncoding.EncodeToString(b[:])
 }
 
 // containerRID is the rid of container number n, from 1 to maxContainerNumber,
@@ -43,7 +43,7 @@ func containerRID(database, n uint32) string {
 	var b [8]byte
 	binary.BigEndian.PutUint32(b[:4], database)
 	binary.BigEndian.PutUint32(b[4:], n|containerMark)
-	return ridEncoding.EncodeToString(b[:])
+	return RIDEncoding.EncodeToString(b[:])
 }
 
 // documentRID is the rid of document number n, from 1 to maxDocumentNumber.
@@ -60,7 +60,7 @@ func appendDocumentRID(dst []byte, database, container, n uint32) []byte {
 	binary.BigEndian.PutUint32(b[4:8], container|containerMark)
 	binary.BigEndian.PutUint32(b[8:12], n)
 	binary.LittleEndian.PutUint32(b[12:], n)
-	return ridEncoding.AppendEncode(dst, b[:])
+	return RIDEncoding.AppendEncode(dst, b[:])
 }
 
 // rid is a resource id taken apart. What a shorter one doesn't name is 0.
@@ -73,9 +73,9 @@ func parseRID(s string) (r rid, ok bool) {
 	if len(s) > ridSize {
 		return rid{}, false
 	}
-	n, err := ridEncoding.Decode(space[:], []byte(s))
+	n, err := RIDEncoding.Decode(space[:], []byte(s))
 	b := space[:n]
-	if err != nil || n != 4 && n != 8 && n != 16 || ridEncoding.EncodedLen(n) != len(s) {
+	if err != nil || n != 4 && n != 8 && n != 16 || RIDEncoding.EncodedLen(n) != len(s) {
 		return rid{}, false
 	}
 	r.database = binary.BigEndian.Uint32(b)

@@ -199,6 +199,10 @@ func (p keyPaths) matchKey(given feed.PartitionKey, d *document) error {
 	return nil
 }
 
+// KeyPaths returns the partition key paths, each as its names: ["a","b"] for /a/b. The caller must not
+// change them.
+func (c *Container) KeyPaths() [][]string { return c.paths }
+
 // KeyRange is the range of effective partition keys that a logical partition
 // key, or a prefix of a hierarchical one, lies in. Error: *[BadRequestError], when
 // it can be no key of the container.

@@ -1,0 +1,90 @@
+package querypage
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/changefeed-go/changefeed/internal/query"
+)
+
+// Cache keeps compiled queries: SDKs send the same text for each page, and change the parameters. The
+// zero value is ready to use. It is safe for concurrent use.
+//
+// It has two generations. A text is looked up in both and kept in the younger one. When that is full, it
+// becomes the older one, and the older one is dropped. So texts in use stay, without a list of uses.
+type Cache struct {
+	mu         sync.Mutex // guards the rest, for lookups only
+	young, old map[string]*query.Query
+	size       int // bytes of text in young
+}
+
+// The size of a generation. A compiled query takes some tens of times its text.
+const (
+	cachedQueries   = 256
+	cachedQueryText = 64 << 10
+	// maxCachedText is the longest text that is kept. Longer ones, with a value for each of a thousand
+	// items, are not sent twice.
+	maxCachedText = 8 << 10
+)
+
+// Bind parses a query, or finds it in the cache, and binds its parameters. It returns an *[Error] if the
+// query is wrong.
+func (c *Cache) Bind(text string, params map[string]json.RawMessage) (*query.Bound, error) {
+	q := c.find(text)
+	if q == nil {
+		var err error
+		if q, err = query.Parse(text); err != nil {
+			return nil, Refused(err)
+		}
+		c.keep(text, q)
+	}
+	b, err := q.Bind(params)
+	return b, Refused(err)
+}
+
+func (c *Cache) find(text string) *query.Query {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.young[text]
+	if q == nil {
+		if q = c.old[text]; q != nil {
+			c.add(text, q)
+		}
+	}
+	return q
+}
+
+func (c *Cache) keep(text string, q *query.Query) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(text) <= maxCachedText && c.young[text] == nil {
+		c.add(text, q)
+	}
+}
+
+func (c *Cache) add(text string, q *query.Query) {
+	if c.young == nil || len(c.young) >= cachedQueries || c.size+len(text) > cachedQueryText {
+		c.young, c.old, c.size = map[string]*query.Query{}, c.young, 0
+	}
+	c.young[text] = q
+	c.size += len(text)
+}
+
+// Refused turns the errors of package query that are mistakes of the client into an *[Error] with the
+// service's message. It returns other errors as they are.
+func Refused(err error) error {
+	var (
+		service     interface{ ServiceMessage() string }
+		unsupported *query.UnsupportedError
+		parameter   *query.ParameterError
+		plan        *query.PlanError
+	)
+	switch {
+	case errors.As(err, &service):
+		return &Error{service.ServiceMessage()}
+	case errors.As(err, &unsupported), errors.As(err, &parameter), errors.As(err, &plan):
+		return &Error{err.Error()}
+	}
+	return err
+}

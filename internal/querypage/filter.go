@@ -1,0 +1,122 @@
+package querypage
+
+import (
+	"context"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/query"
+)
+
+// The documents that a query reads. The engine has an index of partition keys and IDs, and no other.
+// Documents that the condition excludes by them are neither read nor decoded.
+//
+// Supported: full partition keys by = and IN, and ARRAY_CONTAINS of a constant list; IDs by these, <, <=,
+// >, >=, BETWEEN and STARTSWITH; joined by AND and OR. IDs without a key are found in the whole index,
+// of which an entry has some 100 bytes. COUNT of all that such a condition leaves reads no document.
+//
+// If the condition says more, the engine evaluates it for the documents in the order that is fastest to
+// read, and shows those that match in the order of the rows. If the first row needs all documents, they
+// come in any order.
+
+// ConditionKey returns the full partition key that the condition of a query requires. It returns nil if
+// there is none, or if no document can have it.
+func ConditionKey(c *engine.Container, b *query.Bound) feed.PartitionKey {
+	key, ok := b.KeyFilter(c.KeyPaths())
+	if !ok || pointOf(c, key) == "" {
+		return nil
+	}
+	return key
+}
+
+// pointOf returns the effective partition key of a full key, or "" if no document can have the key.
+func pointOf(c *engine.Container, key []any) string {
+	r, err := c.KeyRange(key)
+	if err != nil {
+		return ""
+	}
+	return r.Min
+}
+
+// Plan returns the plan by which a client queries the partitions of a container. key is the partition
+// key of the request, or nil. It returns an *[Error] if the query has no plan.
+func Plan(c *engine.Container, b *query.Bound, key feed.PartitionKey) (query.Plan, error) {
+	keys := query.Keys{Paths: c.KeyPaths(), EPK: func(key []any) (string, error) { return pointOf(c, key), nil }}
+	if len(key) == len(keys.Paths) {
+		r, err := c.KeyRange(key)
+		if err != nil {
+			return query.Plan{}, err
+		}
+		keys.Point = r.Min
+	}
+	plan, err := b.Plan(keys)
+	return plan, Refused(err)
+}
+
+// lsnMember is the one member of stored documents that queries do not see.
+const lsnMember = "_lsn"
+
+// selectItems has the engine read the documents that the condition can be true of.
+func (p *Page) selectItems(ctx context.Context) {
+	sets, exact, ok := p.query.Among(p.c.KeyPaths())
+	if ok {
+		p.items.Sets = make([]engine.ItemSet, 0, len(sets))
+		for _, s := range sets {
+			if s.Key == nil || pointOf(p.c, s.Key) != "" {
+				p.items.Sets = append(p.items.Sets, engine.ItemSet{Key: s.Key, From: s.From, To: s.To})
+			}
+		}
+	}
+	if !exact {
+		where, end := p.query.Where(), time.Now().Add(p.time)
+		if where.Random() {
+			return
+		}
+		p.items.Filter = &engine.ItemFilter{
+			New:      func() func(doc []byte) (bool, error) { return p.filter(ctx, where, end) },
+			AsStored: !where.Sees(lsnMember),
+		}
+		return
+	}
+	if b, ok := p.query.Uniform(); ok {
+		p.query, p.eval, p.items.IndexOnly = b, b.Rows(), true
+	}
+}
+
+// filterShare is the part of a page's time that the filter spends on one document, so that a small
+// batch of documents takes a fraction of it.
+const filterShare = 1000
+
+// filter returns the WHERE filter of the engine. A page in the order of the documents may end in time,
+// so the filter lets these documents through, and they are evaluated when they are visited: slow ones,
+// those after end that are not evaluated at once, and those that the condition fails for. A batch is
+// filtered in the order of the log, so the results after the end of the page are lost. There is little
+// of it.
+func (p *Page) filter(ctx context.Context, where *query.Where, end time.Time) func(doc []byte) (bool, error) {
+	if Sorts(p.shape) {
+		return where.Filter(ctx)
+	}
+	var slow time.Time // when the document becomes slow; zero if that was not checked yet
+	match := where.While(func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		now := time.Now()
+		if slow.IsZero() {
+			slow = now.Add(p.time / filterShare)
+		}
+		if !now.Before(end) || !now.Before(slow) {
+			return errPageTime
+		}
+		return nil
+	})
+	return func(doc []byte) (bool, error) {
+		slow = time.Time{}
+		ok, err := match(doc)
+		if err != nil && ctx.Err() == nil {
+			return true, nil // the page may end before the document
+		}
+		return ok, err
+	}
+}

@@ -1,0 +1,65 @@
+package querypage
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/query"
+)
+
+// A document that takes long to filter passes, and is evaluated when it is visited, because the page may
+// end before it. If all documents are evaluated anyway, none passes.
+func TestFiltersLeaveSlowDocumentsToTheVisit(t *testing.T) {
+	const small = `{"xs":[1,2,3]}`
+	large := `{"xs":[` + strings.TrimSuffix(strings.Repeat("1,", 1000), ",") + `]}`
+	for _, test := range []struct {
+		text string
+		let  bool
+	}{
+		{"SELECT VALUE 1 FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE a + b < 0", true},
+		{"SELECT VALUE COUNT(1) FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE a + b < 0", false},
+	} {
+		q, err := query.Parse(test.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := q.Bind(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Page{query: b, shape: b.Shape(), time: time.Second}
+		filter := p.filter(t.Context(), b.Where(), time.Now().Add(time.Hour))
+		for range 2 {
+			if let, err := filter([]byte(large)); err != nil || let != test.let {
+				t.Errorf("%s: the large one: %v, %v", test.text, let, err)
+			}
+			if let, err := filter([]byte(small)); err != nil || let {
+				t.Errorf("%s: the small one: %v, %v", test.text, let, err)
+			}
+		}
+	}
+}
+
+func TestAConditionThatFailsForAnItemFailsThePageOfThatItemOnly(t *testing.T) {
+	q, err := query.Parse("SELECT VALUE 1 FROM c WHERE (SELECT VALUE x FROM x IN c.xs) = 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := q.Bind(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := []byte(`{"xs":[1,1]}`) // two rows where one value is wanted
+	if _, err := b.Where().Filter(t.Context())(doc); err == nil {
+		t.Fatal("the condition doesn't fail")
+	}
+	p := &Page{query: b, shape: b.Shape(), time: time.Second}
+	filter := p.filter(t.Context(), b.Where(), time.Now().Add(time.Hour))
+	if let, err := filter(doc); err != nil || !let {
+		t.Errorf("ahead of its turn: %v, %v", let, err)
+	}
+	if _, _, err := b.Rows().Eval(doc); err == nil {
+		t.Error("it doesn't fail in its turn")
+	}
+}

@@ -1,0 +1,313 @@
+// Package querypage reads the rows of queries page by page. It knows no HTTP.
+//
+// # From text to rows
+//
+//	Cache.Bind -> New -> Page.Read -> scan -> engine.Container.VisitItems -> query.Rows.Each -> Page.add
+//
+// [Cache.Bind] parses the text and binds its parameters. [New] reads the continuation and selects, by
+// the partition keys and IDs that the condition names, the documents that the engine reads. [Page.Read]
+// reads them in one of three orders: that of the documents (page_documents.go), that of ORDER BY, or
+// that of the keys of groups (page_groups.go).
+//
+// A page ends after a number of rows, a number of bytes or a time. Its continuation is a position
+// among documents or sort keys, so it stays valid over writes, splits and merges.
+package querypage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/query"
+)
+
+// Limits of a page.
+const (
+	defaultRows = 100
+	// maxRows is the size of a page with [Request.MaxRows] -1, as far as the bytes allow.
+	maxRows = 10_000
+	// maxRowBytes ends a page: once it has as many bytes, no row is added.
+	maxRowBytes = 4 << 20
+	// maxTime is how long a page is read. Clients wait a few seconds for a response, so a page that has
+	// no rows until then ends too.
+	maxTime = 3 * time.Second
+	// maxLookahead is how many documents are visited after a full page to find one more row. If there
+	// is none, the page says that it is the last. If maxLookahead ends the search, the next page may
+	// be empty.
+	maxLookahead = 1000
+	// MaxSortMemory is the default of [Request.SortMemory], in bytes, and its maximum.
+	MaxSortMemory = 32 << 20
+)
+
+// Request asks for a page of a query's rows.
+type Request struct {
+	Container *engine.Container
+	Query     *query.Bound
+	// Key, Range and Partition select documents as those of [engine.ItemsRequest] do.
+	Key       feed.PartitionKey
+	Range     feed.Range
+	Partition string
+	// MaxRows is the size of the page, in rows. Default: 100. -1 means as many as fit into a response.
+	MaxRows int
+	// Continuation is that of the page before, or empty.
+	Continuation string
+	// Resume is the resumeFilter of the request, or nil; see resume.go.
+	Resume json.RawMessage
+	// SortMemory limits the memory of rows that are sorted or grouped, in bytes. Default: MaxSortMemory.
+	SortMemory int
+	// Time is how long the page is read. Default: 3 s.
+	Time time.Duration
+}
+
+// Page is a page of a query's rows. Only one goroutine may use it.
+type Page struct {
+	// Rows are the rows as JSON with commas between them, and Count is their number.
+	Rows  []byte
+	Count int
+	// Continuation is that of the next page; empty if this is the last one.
+	Continuation string
+	// Charge is the cost in request units. It is set even if Read fails.
+	Charge float64
+	// Served are the partitions that were read.
+	Served []engine.PartitionEnd
+	// Documents is how many documents were read, and Bytes is their size.
+	Documents, Bytes int
+
+	c          *engine.Container
+	query      *query.Bound
+	eval       *query.Rows
+	shape      query.Shape
+	items      engine.ItemsRequest
+	start      position
+	maxRows    int
+	sortMemory int
+	time       time.Duration
+
+	// anyOrder means that the scan may be in any order, and cannot end in the middle.
+	anyOrder bool
+	// dropped means that rows of this page were dropped for want of memory.
+	dropped bool
+	// late means that the time of the page is over.
+	late bool
+	// more means that there is a next page, which begins at next.
+	more bool
+	next position
+}
+
+// Error is a mistake of the client. Its text is the message of the response.
+type Error struct{ message string }
+
+func (e *Error) Error() string { return e.message }
+
+func badRequest(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+
+// New returns a page that has not been read yet. It returns an *[Error] if the request is wrong. ctx
+// also limits [Page.Read].
+func New(ctx context.Context, r Request) (*Page, error) {
+	p := &Page{
+		c: r.Container, query: r.Query, eval: r.Query.Rows().Until(ctx), shape: r.Query.Shape(),
+		items:   engine.ItemsRequest{Key: r.Key, Range: r.Range, Partition: r.Partition},
+		maxRows: r.MaxRows, sortMemory: r.SortMemory, time: r.Time,
+	}
+	switch {
+	case p.maxRows == 0:
+		p.maxRows = defaultRows
+	case p.maxRows < 0 || p.maxRows > maxRows:
+		p.maxRows = maxRows
+	}
+	if p.sortMemory == 0 {
+		p.sortMemory = MaxSortMemory
+	}
+	if p.time == 0 {
+		p.time = maxTime
+	}
+	p.selectItems(ctx)
+	var err error
+	if p.start = startOf(p.shape); r.Continuation != "" {
+		if p.start, err = parsePosition(r.Continuation, p.rid(), p.start.ordered); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.resumeAt(r.Resume)
+}
+
+func (p *Page) rid() string { return p.c.Identity().ContainerRID }
+
+// Sorts reports whether a query's rows come in the order of keys, which takes a scan of all documents
+// for each page, and memory for the rows.
+func Sorts(shape query.Shape) bool { return len(shape.OrderBy) > 0 || shape.Grouped }
+
+// Read reads the page. Its errors are *[Error] and those of [engine.Container.VisitItems].
+func (p *Page) Read(ctx context.Context) error {
+	read := p.readDocuments
+	switch {
+	case p.shape.Grouped:
+		read = p.readGroups
+	case len(p.shape.OrderBy) > 0:
+		read = p.readSorted
+	}
+	err := read(ctx)
+	if err == nil && p.more {
+		p.Continuation, err = p.next.token(p.rid())
+	}
+	if err == errLongSortKey { //nolint:errorlint // token returns it as it is
+		advice := "the page is as large as a page can be: return less of each item, let a condition or LIMIT leave fewer rows, or sort by something shorter"
+		if p.Count >= p.maxRows && p.maxRows < maxRows {
+			advice = "read all rows in one page (x-ms-max-item-count: -1), or sort by something shorter"
+		}
+		return badRequest("the value that the rows are sorted by has more than %d bytes, which is too much for a continuation; %s", maxSortKey, advice)
+	}
+	return Refused(err)
+}
+
+// room returns how many rows may be added, by the size of the page and by TOP and LIMIT.
+func (p *Page) room() int {
+	n := p.maxRows - p.Count
+	if p.start.limit >= 0 {
+		n = int(min(int64(n), p.start.limit-int64(p.Count)))
+	}
+	return n
+}
+
+func (p *Page) isFull() bool { return p.room() <= 0 || len(p.Rows) >= maxRowBytes }
+
+// add adds a row.
+func (p *Page) add(row []byte) {
+	if p.Count > 0 {
+		p.Rows = append(p.Rows, ',')
+	}
+	p.Rows = append(p.Rows, row...)
+	p.Count++
+}
+
+// limitLeft returns how many rows TOP and LIMIT allow after this page, or -1 without a limit.
+func (p *Page) limitLeft() int64 {
+	if p.start.limit < 0 {
+		return -1
+	}
+	return max(p.start.limit-int64(p.Count), 0)
+}
+
+// emptyDocument stands for each document if the query makes the same rows of all.
+var emptyDocument = []byte(`{}`)
+
+// scan calls visit for the selected documents, in the order of effective partition key and ID, until
+// visit returns false, the time is over or there are no more. after is the position after the last
+// one; empty if there are no more. With p.anyOrder the order is undefined, the time does not end the
+// scan, and visit always returns true.
+func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more bool, err error)) (after string, err error) {
+	if p.shape.NoSource {
+		_, err := visit(&engine.VisitedItem{Body: emptyDocument})
+		return "", err
+	}
+	items := p.items
+	items.Continuation, items.Again, items.AnyOrder = p.start.after, p.start.rows > 0, p.anyOrder
+	deadline := time.Now().Add(p.time)
+	for {
+		stopped := false
+		part, err := p.c.VisitItems(ctx, items, func(item *engine.VisitedItem) (bool, error) {
+			if items.IndexOnly {
+				item.Body = emptyDocument
+			}
+			more, err := visit(item)
+			stopped = !more
+			return more, err
+		})
+		p.Charge += part.Charge
+		p.Documents += part.Documents
+		p.Bytes += part.Bytes
+		if err != nil {
+			return "", err
+		}
+		if p.Served == nil {
+			p.Served = part.Served
+		}
+		if stopped || part.Continuation == "" || !p.anyOrder && time.Now().After(deadline) {
+			return part.Continuation, nil
+		}
+		items.Again = items.Again && part.Continuation == items.Continuation
+		items.Continuation = part.Continuation
+	}
+}
+
+// readSorted reads a page of a query with ORDER BY, which takes a scan of all selected documents. If
+// OFFSET skips rows, a first scan finds the last of them, and keeps only sort keys.
+func (p *Page) readSorted(ctx context.Context) error {
+	p.anyOrder = true
+	last := p.start.last
+	if p.start.offset > 0 && last == nil {
+		skipped, err := p.sort(ctx, int(min(p.start.offset, math.MaxInt32)), nil, false)
+		if err != nil || int64(len(skipped)) < p.start.offset {
+			return err
+		}
+		last = &skipped[len(skipped)-1].Position
+	}
+	n := p.room()
+	if n <= 0 {
+		return nil
+	}
+	rows, err := p.sort(ctx, n+1, last, true)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if i == n || len(p.Rows) >= maxRowBytes {
+			p.more = true
+			break
+		}
+		p.add(rows[i].Row)
+		last = &rows[i].Position
+	}
+	p.more = (p.more || p.dropped) && p.limitLeft() != 0
+	p.next = position{ordered: true, limit: p.limitLeft(), last: last}
+	return nil
+}
+
+// sort returns the first rows after a position. Without whole it returns only their positions.
+func (p *Page) sort(ctx context.Context, keep int, last *query.Position, whole bool) ([]query.SortedRow, error) {
+	s := p.query.NewSorter(keep, last)
+	var (
+		at      query.Position
+		key     []byte
+		tooMuch error
+	)
+	visit := func() bool {
+		row, ok := p.eval.Row()
+		if !ok {
+			return true
+		}
+		key = p.eval.OrderKey(key[:0])
+		if !whole {
+			row = nil
+		}
+		at.Key = key
+		s.Add(at, row)
+		at.Row++
+		if s.Size() <= p.sortMemory {
+			return true
+		}
+		if !whole {
+			tooMuch = badRequest("OFFSET %d skips rows whose sort keys take more than %d bytes of memory: go on from the continuation "+
+				"of a page instead (x-ms-continuation)", p.start.offset, p.sortMemory)
+			return false
+		}
+		s.Shrink(p.sortMemory / 2)
+		p.dropped = true
+		return true
+	}
+	_, err := p.scan(ctx, func(item *engine.VisitedItem) (bool, error) {
+		at = query.Position{Tie: documentNumber(item.Body)}
+		if err := p.eval.Each(item.Body, visit); err != nil {
+			return false, err
+		}
+		return true, tooMuch
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sort: %w", err)
+	}
+	return s.Rows(), nil
+}

@@ -1,0 +1,161 @@
+package querypage
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// documentPage is a page whose rows come in the order of the documents, while it is read.
+type documentPage struct {
+	*Page
+	// full is the position after the last row of a full page, and hasNext means that another row follows.
+	full    *position
+	hasNext bool
+	// lookahead is how many documents may still be visited after a full page, and offset is how many rows
+	// OFFSET still skips.
+	lookahead int
+	offset    int64
+	// If a document makes several rows, a page may begin and end among them. resume is how many rows of
+	// the first document earlier pages had, and 0 after it. before is the position before the current
+	// document, and passed means that this page visited documents before it.
+	before string
+	resume uint64
+	passed bool
+
+	// item is the current document, and number is its number. It has made row rows, of which earlier
+	// pages had answered. ended means that the page became full in it, and more that the scan continues.
+	item                  *engine.VisitedItem
+	number, row, answered uint64
+	ended, more           bool
+}
+
+// readDocuments reads a page whose rows come in the order of the documents. When the page is full, it
+// looks for one more row: without one, the page is the last and has no continuation.
+func (p *Page) readDocuments(ctx context.Context) error {
+	if p.room() <= 0 {
+		return nil
+	}
+	d := &documentPage{Page: p, lookahead: maxLookahead, offset: p.start.offset, before: p.start.after, resume: p.start.rows}
+	if p.items.Filter != nil && !p.shape.Several {
+		// Each document makes one row. One more means that there is a next page.
+		p.items.Filter.Enough = int(min(int64(p.room())+d.offset+1, math.MaxInt32))
+	}
+	d.limitTime(ctx)
+	visit := d.visitRow
+	after, err := p.scan(ctx, func(item *engine.VisitedItem) (bool, error) { return d.visitDocument(item, visit) })
+	if err != nil || after == "" && !d.hasNext || p.limitLeft() == 0 {
+		return err
+	}
+	p.more, p.next = true, position{after: after}
+	if d.hasNext {
+		p.next = *d.full
+	}
+	if d.resume > 0 && p.next.after == p.start.after && p.Documents == 0 {
+		p.next.document, p.next.rows = p.start.document, d.resume // no document was visited
+	}
+	p.next.limit, p.next.offset = p.limitLeft(), d.offset
+	return nil
+}
+
+// errPageTime ends the evaluation of a document when the time of the page is over.
+var errPageTime = errors.New("the page's time is up")
+
+// limitTime ends the page when its time is over. Between two documents that is always possible. Within
+// a document it is possible where the next page can continue: after a row, or before the document if
+// the page has visited others. Elsewhere the evaluation continues, as long as package query permits.
+// So no page ends where it began, however long the joins of a document take.
+func (d *documentPage) limitTime(ctx context.Context) {
+	end := time.Now().Add(d.time)
+	d.eval.While(func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if d.late = d.late || !time.Now().Before(end); d.late && d.canEndWithin() {
+			return errPageTime
+		}
+		return nil
+	})
+}
+
+// canEndWithin reports whether the page can end within the current document, so that the next page
+// begins after this one began.
+func (d *documentPage) canEndWithin() bool {
+	// After a full page, only the existence of another row is open.
+	return d.full != nil || d.shape.Several && (d.row > d.answered || d.passed)
+}
+
+// visitRow handles the next row of the current document.
+func (d *documentPage) visitRow() (more bool) {
+	row, ok := d.eval.Row()
+	if !ok {
+		return true
+	}
+	d.row++
+	switch {
+	case d.row <= d.answered:
+		return true
+	case d.full != nil:
+		d.hasNext, d.more = true, false
+		return false
+	case d.offset > 0:
+		d.offset--
+		return true
+	}
+	d.add(row)
+	if d.limitLeft() == 0 {
+		d.more = false
+		return false
+	}
+	if d.isFull() {
+		d.full, d.ended = d.within(), true
+	}
+	return true
+}
+
+// visitDocument handles the next document. visit is visitRow.
+func (d *documentPage) visitDocument(item *engine.VisitedItem, visit func() bool) (more bool, err error) {
+	d.item, d.row, d.answered, d.ended, d.more = item, 0, 0, false, true
+	if d.shape.Several {
+		if d.number = documentNumber(item.Body); d.number == d.start.document {
+			d.answered = d.resume
+		}
+		d.resume = 0
+	}
+	switch err := d.eval.Each(item.Body, visit); {
+	case errors.Is(err, errPageTime):
+		d.endWithin()
+		return false, nil
+	case err != nil || !d.more:
+		return false, err
+	}
+	switch {
+	case d.ended || d.full == nil && d.isFull():
+		d.full = &position{after: item.Continuation()} // the document has no more rows
+	case d.full != nil:
+		d.lookahead--
+	case d.shape.Several:
+		d.before, d.passed = item.Continuation(), true
+	}
+	return d.lookahead > 0 && !d.late, nil
+}
+
+// within returns the position after the last row of the current document.
+func (d *documentPage) within() *position {
+	return &position{after: d.item.Continuation(), document: d.number, rows: d.row}
+}
+
+// endWithin ends the page within the current document.
+func (d *documentPage) endWithin() {
+	d.hasNext = true
+	switch {
+	case d.full != nil:
+	case d.row > 0:
+		d.full = d.within()
+	default:
+		d.full = &position{after: d.before}
+	}
+}

@@ -1,0 +1,63 @@
+package querypage
+
+import (
+	"encoding/binary"
+	"encoding/json"
+
+	"github.com/changefeed-go/changefeed/internal/engine"
+)
+
+// resumeFilter in the body of a query: the SDK of .NET merges the sorted rows of several ranges. It
+// resumes from a continuation of its own, and sends each range the values of the last row that it
+// returned.
+//
+// Supported: values of every type but arrays and objects, which the SDK sends as a hash; rid, the
+// document at whose row the rows with equal values begin; exclude, which leaves all of them out. Of
+// resumeFilter and x-ms-continuation, the later position counts. Refused: a query without ORDER BY; OFFSET,
+// which would be counted from an unknown position (plans have none).
+type resumeFilter struct {
+	// Value are the values of the sort keys. An empty array is undefined.
+	Value []json.RawMessage `json:"value"`
+	// RID is that of a document.
+	RID     string `json:"rid"`
+	Exclude bool   `json:"exclude"`
+}
+
+// resumeAt sets the position at which a query with a resumeFilter begins.
+func (p *Page) resumeAt(filter json.RawMessage) error {
+	if filter == nil {
+		return nil
+	}
+	var f resumeFilter
+	if err := json.Unmarshal(filter, &f); err != nil {
+		return badRequest(`resumeFilter is {"value": [values], "rid": text, "exclude": boolean}: %v`, err)
+	}
+	if len(p.shape.OrderBy) == 0 || p.shape.Grouped || p.start.offset > 0 {
+		return badRequest("resumeFilter says where a query with ORDER BY and without OFFSET and GROUP BY goes on, and this one is none")
+	}
+	from := uint64(0)
+	if f.RID != "" {
+		var ok bool
+		if from, ok = numberOf(f.RID, p.rid()); !ok {
+			return badRequest("the rid of resumeFilter is %.40q, which is none of a document in this container", f.RID)
+		}
+	}
+	at, err := p.query.Resume(f.Value, from, f.Exclude)
+	if err != nil {
+		return badRequest("the value of resumeFilter: %v", err)
+	}
+	if last := p.start.last; last == nil || p.query.NewSorter(0, nil).Compare(*at, *last) > 0 {
+		p.start.last = at
+	}
+	return nil
+}
+
+// numberOf returns the number of a document of the container by its rid.
+func numberOf(rid, container string) (n uint64, ok bool) {
+	b, err := engine.RIDEncoding.DecodeString(rid)
+	owner, ownerErr := engine.RIDEncoding.DecodeString(container)
+	if err != nil || ownerErr != nil || len(b) != 2*len(owner) || string(b[:len(owner)]) != string(owner) {
+		return 0, false
+	}
+	return uint64(binary.BigEndian.Uint32(b[len(owner):])), true
+}
