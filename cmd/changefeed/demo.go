@@ -10,6 +10,7 @@ import (
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/demo"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/metrics"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 )
 
 func demoCommand() *cobra.Command {
@@ -93,10 +94,10 @@ func runDemo(ctx context.Context, cfg demo.Config, in io.Reader, out io.Writer) 
 	defer interrupt()
 	endView := func() error { return nil }
 	if screen := terminalOf(out); screen != nil && terminal(in) {
-		live := demo.NewLive(ctx, in, screen, interrupt)
+		live := view.NewLive(ctx, in, screen, interrupt)
 		cfg.View, endView = live, live.Close
 	} else {
-		cfg.View = demo.NewPlain(out)
+		cfg.View = view.NewText(out)
 	}
 	report, err := demo.Run(ctx, cfg)
 	if err := errors.Join(err, endView()); err != nil {

@@ -19,47 +19,67 @@ const (
 	processorName = "copy"
 )
 
-// place is a container with its name, for messages.
-type place struct {
-	container
-	name string
+// backend is where the containers of a run are: a store in this process, or a server that all
+// processes of the run reach.
+type backend interface {
+	// ensure creates a container, or returns the existing one if it has the same key.
+	ensure(ctx context.Context, name, key string, partitions int) (container, error)
 }
 
-// places are where a run reads, writes and keeps its leases.
-type places struct {
-	engine         engine
-	source, target place
-	leases         place
+// container is a container of a run. Its errors are those of the store: [store.ErrConflict],
+// [store.ErrPreconditionFailed].
+type container interface {
+	name() string
+	create(ctx context.Context, key feed.PartitionKey, body []byte) (lsn int64, err error)
+	read(ctx context.Context, key feed.PartitionKey, id string) (body []byte, etag string, err error)
+	replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) (lsn int64, err error)
+	split(ctx context.Context, partition string) (children []string, err error)
+	source() feed.Source
+	// leases returns the container as a lease container.
+	leases() lease.Container
 }
 
-// leaseContainer is the places' lease container.
-func (at places) leaseContainer() lease.Container {
-	return at.engine.leases(at.leases.name, at.leases.container)
-}
+// containers are those that a run reads, writes and keeps its leases in.
+type containers struct{ source, target, leases container }
 
-// prepare makes the containers that are not there yet: a run that was killed is
-// taken up wherever it was.
-func prepare(ctx context.Context, e engine, d dataset) (places, error) {
-	at := places{engine: e}
+// ensureContainers creates the missing containers. A run that was killed left some behind.
+func ensureContainers(ctx context.Context, b backend, d dataset) (containers, error) {
+	var all containers
 	for _, c := range []struct {
-		to         *place
+		to         *container
 		name, key  string
 		partitions int
 	}{
-		{&at.source, d.name, d.key, partitions},
-		{&at.target, d.name + "-by-" + d.newKey, d.newKey, partitions},
-		{&at.leases, d.name + "-leases", "id", 1},
+		{&all.source, d.name, d.key, partitions},
+		{&all.target, d.name + "-by-" + d.newKey, d.newKey, partitions},
+		{&all.leases, d.name + "-leases", "id", 1},
 	} {
-		made, err := e.ensure(ctx, c.name, keyPath(c.key), c.partitions)
-		if err != nil {
-			return places{}, fmt.Errorf("make container %s: %w", c.name, err)
+		var err error
+		if *c.to, err = b.ensure(ctx, c.name, keyPath(c.key), c.partitions); err != nil {
+			return all, fmt.Errorf("make container %s: %w", c.name, err)
 		}
-		*c.to = place{container: made, name: c.name}
 	}
-	return at, nil
+	return all, nil
 }
 
-// keyPath is the partition key path of a field of the documents.
+// lastLSN returns the last LSN of a container. One count goes through all of its partitions.
+func lastLSN(ctx context.Context, source feed.Source) (int64, error) {
+	partitions, err := source.Partitions(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("list the partitions: %w", err)
+	}
+	last := int64(0)
+	for _, p := range partitions {
+		page, err := source.Read(ctx, feed.Request{Range: p.Range, From: feed.Now()})
+		if err != nil {
+			return 0, fmt.Errorf("find the end of partition %s: %w", p.ID, err)
+		}
+		last = max(last, page.End)
+	}
+	return last, nil
+}
+
+// keyPath returns the partition key path of a field of the documents.
 func keyPath(field string) string {
 	plain := func(r rune) bool {
 		return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -74,7 +94,7 @@ func keyPath(field string) string {
 	return "/" + string(quoted)
 }
 
-// keyOf is the logical partition key of a document in a container keyed by field.
+// keyOf returns the logical partition key of a document in a container keyed by field.
 func keyOf(body []byte, field string) (feed.PartitionKey, error) {
 	var object map[string]json.RawMessage // another field's number may be one that no float64 holds
 	if err := json.Unmarshal(body, &object); err != nil {

@@ -7,11 +7,10 @@
 // of a batch without releasing its leases, and a second wave updates a quarter of the
 // records. At the end both containers are compared document by document.
 //
-// The hosts live in one program, but share nothing besides the containers: what
-// one knows of another it has from the lease container. A crash is a [gate] that
-// shuts: from then on none of the host's calls is carried out or answered. With
-// [Config.Processes] each host is a process of its own over `changefeed serve`, and
-// the crash is SIGKILL.
+// The hosts share nothing besides the containers: one knows of another by the lease
+// container alone. A host that crashes is isolated: from then on none of its calls is carried
+// out or answered. With [Config.Processes] each host is a process of its own over
+// `changefeed serve`, and the crash is SIGKILL.
 //
 // Nothing of a run is kept outside the store, so a run that was killed is
 // finished by the next one on the same directory.
@@ -27,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/datadir"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -68,8 +68,8 @@ type Config struct {
 	Processes bool
 	// Metrics gets the hosts' metrics, of hosts in this process. Default: none.
 	Metrics metric.MeterProvider
-	// View is told what happens. Required.
-	View View
+	// View shows the events and the progress. Required.
+	View view.View
 }
 
 // Run moves the records. It returns when everything was copied and compared,
@@ -106,37 +106,38 @@ func moveIn(ctx context.Context, cfg Config, data dataset, dir string) (Report, 
 	if err != nil {
 		return Report{}, err
 	}
-	report, err := move(ctx, cfg, data, storeEngine{db})
+	report, err := move(ctx, cfg, data, storeBackend{db})
 	if closeErr := db.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
 	}
 	return report, err
 }
 
-// move runs the demo on an engine.
-func move(ctx context.Context, cfg Config, data dataset, e engine) (Report, error) {
-	at, err := prepare(ctx, e, data)
+// move runs the demo on a backend.
+func move(ctx context.Context, cfg Config, data dataset, b backend) (Report, error) {
+	all, err := ensureContainers(ctx, b, data)
 	if err != nil {
 		return Report{}, err
 	}
-	before, err := lastLSN(ctx, at.source.source())
+	before, err := lastLSN(ctx, all.source.source())
 	if err != nil {
 		return Report{}, err
 	}
-	began := time.Now()
-	count := newTally(began, before)
-	direct := &director{cfg: cfg, data: data, at: at, tally: count, began: began}
-	if err := direct.run(ctx); err != nil {
-		return Report{}, err
-	}
-	direct.say("comparing %s and %s document by document", at.source.name, at.target.name)
-	verdict, err := compare(ctx, data, at.source, at.target)
+	r, err := newRunner(cfg, data, all, before)
 	if err != nil {
 		return Report{}, err
 	}
-	report := count.report()
-	report.verdict = verdict
-	report.Missing, report.Wrong = verdict.missing, verdict.wrong
+	r.server, _ = b.(*serverBackend)
+	if err := r.run(ctx); err != nil {
+		return Report{}, err
+	}
+	r.say("comparing %s and %s document by document", all.source.name(), all.target.name())
+	found, err := compare(ctx, data, all.source, all.target)
+	if err != nil {
+		return Report{}, err
+	}
+	report := r.count.report()
+	report.comparison, report.Missing, report.Wrong = found, found.missing, found.wrong
 	return report, nil
 }
 
@@ -163,7 +164,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// ConfigError tells that a run was asked for that can't be: it names the flag.
+// ConfigError reports a configuration that cannot be run. Its text names the flag.
 type ConfigError struct{ text string }
 
 func (e *ConfigError) Error() string { return e.text }

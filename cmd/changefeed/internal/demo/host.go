@@ -3,177 +3,134 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
+	"github.com/changefeed-go/changefeed/lease"
 )
 
-// host is one of the hosts that copy: a processor with an instance name of its
-// own, and all it reaches behind its gate.
-type host struct {
-	name  string
-	gate  *gate
-	tally *tally
-	to    *store.Container
-	say   func(format string, args ...any)
-
-	// doomed makes the next batch the host's last: it crashes in the middle.
-	doomed atomic.Bool
-	// fell makes the crash happen once.
-	fell sync.Once
-
-	cancel context.CancelFunc
-	// done is closed when Run has returned, with err set before.
-	done chan struct{}
-	err  error
+// host is a host of the processor that copies: in this process, or in one of its own.
+type host interface {
+	called() string
+	// doom makes the next batch the host's last: it crashes in the middle.
+	doom()
+	// crash crashes the host, unless it has crashed.
+	crash(how string, args ...any)
+	crashed() bool
+	// stop begins the host's end, and end waits for it.
+	stop()
+	end() error
 }
 
-// startHost starts a host. It runs until stop is called or ctx ends.
-func startHost(ctx context.Context, name string, at places, t *tally, m metric.MeterProvider, say func(string, ...any)) (*host, error) {
-	target, ok := at.target.container.(stored)
-	if !ok {
-		return nil, fmt.Errorf("start %s: a host in this process copies within a store", name)
+// event is something that a host does. A host of its own process writes events as JSON, one a
+// line.
+type event struct {
+	Event string `json:"event"`
+	// Lease is the token of a lease that was acquired or released.
+	Lease string `json:"lease,omitempty"`
+	// Text is that of an error.
+	Text string `json:"text,omitempty"`
+	// Range, IDs and LSNs are those of a batch.
+	Range feed.Range `json:"range,omitzero"`
+	IDs   []string   `json:"ids,omitempty"`
+	LSNs  []int64    `json:"lsns,omitempty"`
+	// Done of the Of changes of its last batch were copied by a host that crashes.
+	Done int `json:"done,omitempty"`
+	Of   int `json:"of,omitempty"`
+}
+
+// The events.
+const (
+	eventAcquired  = "acquired"
+	eventReleased  = "released"
+	eventFailed    = "failed"
+	eventDelivered = "delivered" // a batch begins to be handled
+	eventHandled   = "handled"
+	eventDying     = "dying"
+)
+
+// delivery returns the event of a batch that begins to be handled.
+func delivery(b *changefeed.Batch) (event, error) {
+	e := event{Event: eventDelivered, Range: b.Range}
+	for _, c := range b.Changes {
+		id, err := c.ID()
+		if err != nil {
+			return e, err
+		}
+		e.IDs, e.LSNs = append(e.IDs, id), append(e.LSNs, c.LSN)
 	}
-	h := &host{name: name, gate: newGate(), tally: t, to: target.Container, say: say, done: make(chan struct{})}
-	p, err := changefeed.New(changefeed.Config{
+	return e, nil
+}
+
+// copier is the handler of a host. It copies each batch to the other container.
+type copier struct {
+	// report takes the host's events.
+	report func(event)
+	// write copies changes. In latest version mode no document is in a batch twice. The
+	// store replaces the system properties that the changes carry.
+	write func(ctx context.Context, changes []feed.Change) error
+	// hang waits for the end of a host that crashes.
+	hang func(ctx context.Context) error
+	// doomed makes the next batch the last.
+	doomed atomic.Bool
+}
+
+// config returns the configuration of the host's processor.
+func (c *copier) config(name string, source feed.Source, leases lease.Container) changefeed.Config {
+	return changefeed.Config{
 		Processor:          processorName,
 		Instance:           name,
-		Source:             gatedSource{Source: at.source.source(), gate: h.gate},
-		Leases:             gatedLeases{Container: at.leaseContainer(), gate: h.gate},
-		Handler:            h,
+		Source:             source,
+		Leases:             leases,
+		Handler:            c,
 		Start:              feed.Beginning(),
 		AcquireInterval:    acquireInterval,
 		RenewInterval:      renewInterval,
 		ExpirationInterval: expiration,
 		RequestTimeout:     requestTimeout,
 		DrainTimeout:       expiration,
-		Metrics:            m,
-		Notify:             h.notify,
-		Logger:             slog.New(slog.DiscardHandler), // the demo shows what happens
-	})
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		Notify:             c.notify,
+		Logger:             slog.New(slog.DiscardHandler), // the view shows the events
 	}
-	ctx, h.cancel = context.WithCancel(ctx)
-	go func() {
-		defer close(h.done)
-		h.err = p.Run(ctx)
-	}()
-	return h, nil
 }
 
-func (h *host) called() string { return h.name }
-
-func (h *host) doom() { h.doomed.Store(true) }
-
-func (h *host) crashed() bool { return h.gate.crashed() }
-
-func (h *host) stop() { h.cancel() }
-
-// end stops the host and waits for it. What a crashed host has to say about its
-// end is of no interest: nobody would hear it.
-func (h *host) end() error {
-	h.stop()
-	if h.gate.crashed() {
-		h.gate.abandon()
-		<-h.done
-		return nil
-	}
-	<-h.done
-	if h.err != nil {
-		return fmt.Errorf("%s: %w", h.name, h.err)
-	}
-	return nil
-}
-
-// crash shuts the host's gate, the first time.
-func (h *host) crash(how string, args ...any) {
-	h.fell.Do(func() {
-		h.gate.crash()
-		h.say("%s crashes "+how+", its leases not released", append([]any{h.name}, args...)...)
-	})
-}
-
-// notify counts the moves of leases, and tells of errors.
-func (h *host) notify(n changefeed.Notification) {
-	if h.gate.crashed() {
-		return
-	}
+func (c *copier) notify(n changefeed.Notification) {
 	switch n.Event {
 	case changefeed.Acquired:
-		h.tally.acquired(h.name, n.LeaseToken)
+		c.report(event{Event: eventAcquired, Lease: n.LeaseToken})
 	case changefeed.Released:
-		h.tally.released(h.name, n.LeaseToken)
+		c.report(event{Event: eventReleased, Lease: n.LeaseToken})
 	case changefeed.Failed:
 		if !errors.Is(n.Err, context.Canceled) {
-			h.say("%s: %v", h.name, n.Err)
+			c.report(event{Event: eventFailed, Text: connect.Text(n.Err)})
 		}
 	}
 }
 
-// lastBatch is how many changes the batch at least has in whose middle a host crashes.
+// lastBatch is the size, at least, of the batch in whose middle a host crashes.
 const lastBatch = 4
 
-// copiers is how many documents of a batch are written at a time: each waits for
-// the disk, and the store takes those that wait together.
-const copiers = 16
-
-// Handle copies a batch. The copies of one batch are written side by side: in
-// latest version mode no document is in a batch twice, so no order is lost.
-// The store replaces the system properties that the changes carry.
-func (h *host) Handle(ctx context.Context, b *changefeed.Batch) error {
-	if h.gate.crashed() {
-		return h.gate.hang(ctx)
-	}
-	if err := h.tally.deliver(h.name, b); err != nil {
+// Handle copies a batch, or half of it if it is the last.
+func (c *copier) Handle(ctx context.Context, b *changefeed.Batch) error {
+	e, err := delivery(b)
+	if err != nil {
 		return err
 	}
-	if h.doomed.Load() && len(b.Changes) >= lastBatch {
+	c.report(e)
+	if c.doomed.Load() && len(b.Changes) >= lastBatch {
 		half := b.Changes[:len(b.Changes)/2]
-		if err := h.copy(ctx, half); err != nil {
+		if err := c.write(ctx, half); err != nil {
 			return err
 		}
-		h.crash("with %d of %d changes of a batch copied", len(half), len(b.Changes))
-		return h.gate.hang(ctx)
+		c.report(event{Event: eventDying, Done: len(half), Of: len(b.Changes)})
+		return c.hang(ctx)
 	}
-	if err := h.copy(ctx, b.Changes); err != nil {
+	if err := c.write(ctx, b.Changes); err != nil {
 		return err
 	}
-	h.tally.handled(b)
+	c.report(event{Event: eventHandled, Range: b.Range})
 	return nil
-}
-
-// copy writes changes to the other container.
-func (h *host) copy(ctx context.Context, changes []feed.Change) error {
-	var (
-		workers sync.WaitGroup
-		next    atomic.Int64
-		errs    = make([]error, min(copiers, len(changes)))
-	)
-	for w := range errs {
-		workers.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(changes) {
-					return
-				}
-				_, err := through(ctx, h.gate, func() (store.Result, error) {
-					return h.to.Upsert(ctx, nil, changes[i].Current, store.WriteOptions{})
-				})
-				if err != nil {
-					errs[w] = fmt.Errorf("copy: %w", err)
-					return
-				}
-			}
-		})
-	}
-	workers.Wait()
-	return errors.Join(errs...)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// verdict is what the comparison of two containers found.
-type verdict struct {
+// comparison is the result of comparing two containers.
+type comparison struct {
 	compared, missing, wrong int
 	// examples name the first findings.
 	examples []string
@@ -21,17 +21,17 @@ type verdict struct {
 // maxExamples is how many findings are named.
 const maxExamples = 5
 
-func (v *verdict) find(count *int, format string, args ...any) {
+func (v *comparison) find(count *int, format string, args ...any) {
 	*count++
 	if len(v.examples) < maxExamples {
 		v.examples = append(v.examples, fmt.Sprintf(format, args...))
 	}
 }
 
-// compare reads both containers to their ends and holds each document of source
-// against its copy, whatever the tally says. Nobody writes meanwhile.
-func compare(ctx context.Context, d dataset, source, target place) (verdict, error) {
-	var v verdict
+// compare reads both containers to their ends and compares each document of source with its
+// copy. Nobody may write meanwhile.
+func compare(ctx context.Context, d dataset, source, target container) (comparison, error) {
+	var v comparison
 	originals, err := digests(ctx, source)
 	if err != nil {
 		return v, err
@@ -42,7 +42,7 @@ func compare(ctx context.Context, d dataset, source, target place) (verdict, err
 	}
 	for _, r := range d.records {
 		if _, has := originals[r.id]; !has {
-			v.find(&v.missing, "record %s is not in %s", r.id, source.name)
+			v.find(&v.missing, "record %s is not in %s", r.id, source.name())
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(originals)) {
@@ -50,33 +50,31 @@ func compare(ctx context.Context, d dataset, source, target place) (verdict, err
 		original, twin := originals[id], copies[id]
 		switch {
 		case original.times > 1:
-			v.find(&v.wrong, "document %s is in %s %d times", id, source.name, original.times)
+			v.find(&v.wrong, "document %s is in %s %d times", id, source.name(), original.times)
 		case twin.times == 0:
-			v.find(&v.missing, "document %s is not in %s", id, target.name)
+			v.find(&v.missing, "document %s is not in %s", id, target.name())
 		case twin.times > 1:
-			v.find(&v.wrong, "document %s is in %s %d times", id, target.name, twin.times)
+			v.find(&v.wrong, "document %s is in %s %d times", id, target.name(), twin.times)
 		case twin.sum != original.sum:
-			v.find(&v.wrong, "document %s is another in %s", id, target.name)
+			v.find(&v.wrong, "document %s is another in %s", id, target.name())
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(copies)) {
 		if _, has := originals[id]; !has {
-			v.find(&v.wrong, "document %s of %s is not in %s", id, target.name, source.name)
+			v.find(&v.wrong, "document %s of %s is not in %s", id, target.name(), source.name())
 		}
 	}
 	return v, nil
 }
 
-// digest stands for a document's content, and says under how many keys its id
-// was found.
+// digest is the hash of a document's content, and the number of keys that its ID has.
 type digest struct {
 	sum   [sha256.Size]byte
 	times int
 }
 
-// digests reads a container to its end: the feed of latest versions shows every
-// document once.
-func digests(ctx context.Context, c place) (map[string]digest, error) {
+// digests reads a container to its end. The feed of latest versions has each document once.
+func digests(ctx context.Context, c container) (map[string]digest, error) {
 	found := make(map[string]digest)
 	reader, err := feed.NewReader(c.source(), feed.ReaderConfig{Start: feed.Beginning(), MaxItems: 1000})
 	if err != nil {
@@ -84,12 +82,12 @@ func digests(ctx context.Context, c place) (map[string]digest, error) {
 	}
 	for page, err := range reader.Pages(ctx) {
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", c.name, err)
+			return nil, fmt.Errorf("read %s: %w", c.name(), err)
 		}
 		for _, change := range page.Changes {
 			id, sum, err := digestOf(change.Current)
 			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", c.name, err)
+				return nil, fmt.Errorf("read %s: %w", c.name(), err)
 			}
 			found[id] = digest{sum: sum, times: found[id].times + 1}
 		}
@@ -97,8 +95,8 @@ func digests(ctx context.Context, c place) (map[string]digest, error) {
 	return found, nil
 }
 
-// digestOf is a document's id and the digest of what its user wrote: all members
-// but the store's own, in the order of their names.
+// digestOf returns a document's ID and the hash of all members but the store's own, in the
+// order of their names.
 func digestOf(body []byte) (id string, sum [sha256.Size]byte, err error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(body, &object); err != nil {

@@ -1,41 +1,42 @@
 package demo
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// tally counts what a run does. Its methods may be called concurrently.
-type tally struct {
+// counters count the writes, deliveries and lease moves of a run. Their methods may be called
+// concurrently.
+type counters struct {
 	began time.Time
 	// before is the last LSN of earlier runs on the same data.
 	before int64
 
 	mu sync.Mutex // guards everything below; held for short updates only
 
-	// earlier counts deliveries of changes that earlier runs wrote; delivered has none of them.
+	// earlier counts the deliveries of changes that earlier runs wrote, delivered all others.
 	written, delivered, earlier, redelivered, moves int
 	// waiting holds the writes that were acknowledged and not delivered yet,
 	// seen the LSN of the last delivery, each by document id.
 	waiting map[string]write
 	seen    map[string]int64
-	// ranges is when each range was last worked on. A range without an entry is
-	// a part of one that has one, or the other way round: split or merged.
+	// ranges holds when each range was last worked on. A range without an entry is a part
+	// of one that has one, or the other way round: split or merged.
 	ranges map[feed.Range]time.Time
-	// longest is the longest time that a range had changes and nobody delivered
-	// them, in longestIn.
+	// longest is the longest time in which a range, longestIn, had changes and none was
+	// delivered.
 	longest   time.Duration
 	longestIn feed.Range
-	// owners is who has, or had last, each lease; held is false when it was given up.
+	// owners holds the last owner of each lease.
 	owners map[string]owner
-	// first and last bound the time in which changes were delivered.
+	// first and last are the times of the first and the last delivery.
 	first, last time.Time
 }
 
+// write is a write that was acknowledged.
 type write struct {
 	lsn int64
 	at  time.Time
@@ -43,11 +44,11 @@ type write struct {
 
 type owner struct {
 	host string
-	held bool
+	held bool // not released
 }
 
-func newTally(now time.Time, before int64) *tally {
-	return &tally{
+func newCounters(now time.Time, before int64) *counters {
+	return &counters{
 		began:   now,
 		before:  before,
 		waiting: make(map[string]write),
@@ -58,7 +59,7 @@ func newTally(now time.Time, before int64) *tally {
 }
 
 // wrote notes a write that was just acknowledged.
-func (t *tally) wrote(id string, lsn int64) {
+func (t *counters) wrote(id string, lsn int64) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,21 +70,13 @@ func (t *tally) wrote(id string, lsn int64) {
 }
 
 // deliver notes a batch that begins to be handled.
-func (t *tally) deliver(host string, b *changefeed.Batch) error {
-	ids := make([]string, len(b.Changes))
-	for i, c := range b.Changes {
-		id, err := c.ID()
-		if err != nil {
-			return fmt.Errorf("%s got a change without an id: %w", host, err)
-		}
-		ids[i] = id
-	}
+func (t *counters) deliver(e event) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pause(b, ids[0], now)
-	for i, id := range ids {
-		lsn := b.Changes[i].LSN
+	t.pause(e, now)
+	for i, id := range e.IDs {
+		lsn := e.LSNs[i]
 		if t.seen[id] >= lsn {
 			t.redelivered++
 		}
@@ -101,23 +94,23 @@ func (t *tally) deliver(host string, b *changefeed.Batch) error {
 		t.first = now
 	}
 	t.last = now
-	t.ranges[b.Range] = now
-	return nil
+	t.ranges[e.Range] = now
 }
 
-// pause measures how long b's range stood still: since it was last worked on, or
-// since its first change was acknowledged, if that is later. A change that comes before its
-// writer has the answer didn't wait, and one of an earlier run isn't measured.
-func (t *tally) pause(b *changefeed.Batch, first string, now time.Time) {
+// pause measures how long the range of a batch stood still: since it was last worked on, or
+// since its first change was acknowledged, if that is later. A change that is delivered before
+// its writer has the answer has not waited. A change of an earlier run is not measured.
+func (t *counters) pause(e event, now time.Time) {
+	first := e.IDs[0]
 	w, waits := t.waiting[first]
-	if again := t.seen[first] >= b.Changes[0].LSN; !waits && !again {
+	if again := t.seen[first] >= e.LSNs[0]; !waits && !again {
 		return
 	}
-	since, has := t.ranges[b.Range]
+	since, has := t.ranges[e.Range]
 	if !has {
 		since = t.began
 		for other, at := range t.ranges {
-			if other.Overlaps(b.Range) && at.After(since) {
+			if other.Overlaps(e.Range) && at.After(since) {
 				since = at
 			}
 		}
@@ -126,20 +119,20 @@ func (t *tally) pause(b *changefeed.Batch, first string, now time.Time) {
 		since = w.at
 	}
 	if p := now.Sub(since); p > t.longest {
-		t.longest, t.longestIn = p, b.Range
+		t.longest, t.longestIn = p, e.Range
 	}
 }
 
-// handled notes that a batch was copied.
-func (t *tally) handled(b *changefeed.Batch) {
+// handled notes that a batch of a range was copied.
+func (t *counters) handled(r feed.Range) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ranges[b.Range] = now
+	t.ranges[r] = now
 }
 
 // acquired notes that host has the lease now.
-func (t *tally) acquired(host, token string) {
+func (t *counters) acquired(host, token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if before, has := t.owners[token]; has && before.host != host {
@@ -149,7 +142,7 @@ func (t *tally) acquired(host, token string) {
 }
 
 // released notes that host no longer has the lease.
-func (t *tally) released(host, token string) {
+func (t *counters) released(host, token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.owners[token]; now.host == host {
@@ -158,7 +151,7 @@ func (t *tally) released(host, token string) {
 }
 
 // holds reports whether host has a lease.
-func (t *tally) holds(host string) bool {
+func (t *counters) holds(host string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.owners {
@@ -169,15 +162,19 @@ func (t *tally) holds(host string) bool {
 	return false
 }
 
-// count sets the counts so far in a snapshot.
-func (t *tally) count(s *Snapshot) {
+// counts returns the counts so far, for the view, and the number of all deliveries.
+func (t *counters) counts() (counts []view.Count, delivered int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.Written, s.Delivered, s.Earlier, s.Redelivered = t.written, t.delivered, t.earlier, t.redelivered
+	counts = []view.Count{{Name: "written", N: t.written}, {Name: "delivered", N: t.delivered}}
+	if t.earlier > 0 {
+		counts = append(counts, view.Count{Name: "from before", N: t.earlier})
+	}
+	return append(counts, view.Count{Name: "redelivered", N: t.redelivered, Minor: true}), t.delivered + t.earlier
 }
 
-// report is the run's account, without the comparison.
-func (t *tally) report() Report {
+// report returns the report of the run, without the comparison.
+func (t *counters) report() Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := Report{

@@ -9,23 +9,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// writers is how many goroutines write. Each waits for the disk; the store takes
-// those that wait together.
+// writers is the number of goroutines that write. Each waits for the disk, and the store
+// commits those that wait together.
 const writers = 64
 
-// burst is how far apart the writes come in heaps: load comes so, and batches of more than
-// one change come of it.
+// burst is the time between two bursts of writes. Bursts make batches of several changes.
 const burst = 100 * time.Millisecond
 
-// wave is one pass over the records by all writers, spread over a time.
+// wave is one pass of all writers over the records, spread over a time.
 type wave struct {
 	data  dataset
-	to    place
-	tally *tally
+	to    container
+	count *counters
 	// lasts is how long the wave takes at least.
 	lasts time.Duration
 	// rows are the places in data.records of what is written; write writes one.
@@ -35,7 +33,7 @@ type wave struct {
 	done atomic.Int64
 }
 
-// share is how much of the wave is done, from 0 to 1.
+// share returns the part of the wave that is done, from 0 to 1.
 func (w *wave) share() float64 { return float64(w.done.Load()) / float64(max(len(w.rows), 1)) }
 
 // run writes all rows, each at its time, and returns when every writer has ended.
@@ -100,7 +98,7 @@ func insert(ctx context.Context, w *wave, r record) error {
 	case err != nil:
 		return err
 	}
-	w.tally.wrote(r.id, lsn)
+	w.count.wrote(r.id, lsn)
 	return nil
 }
 
@@ -119,19 +117,15 @@ func update(ctx context.Context, w *wave, r record) error {
 	if err != nil {
 		return err
 	}
-	return w.replace(ctx, key, r.id, body, etag)
-}
-
-func (w *wave) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) error {
-	lsn, err := w.to.replace(ctx, key, id, body, etag)
+	lsn, err := w.to.replace(ctx, key, r.id, body, etag)
 	if err != nil {
 		return err
 	}
-	w.tally.wrote(id, lsn)
+	w.count.wrote(r.id, lsn)
 	return nil
 }
 
-// nextRevision is a document with its revision counted up.
+// nextRevision returns a document with its revision counted up.
 func nextRevision(body []byte) ([]byte, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(body, &object); err != nil {

@@ -24,9 +24,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// served is a server at work, `changefeed serve` as it is, and an account on it. It listens on the
-// loopback address of this machine, and ends with this process, however that ends.
-type served struct {
+// serverBackend is `changefeed serve` in this process, with an account on it. It listens on the
+// loopback address. It ends with this process, however that ends.
+type serverBackend struct {
 	*connect.Opened
 	admin *admin.Client
 	stop  context.CancelFunc
@@ -36,9 +36,9 @@ type served struct {
 var endpointLine = regexp.MustCompile(`(?m)^endpoint +(\S+)$`)
 
 // startServer serves the store in dir.
-func startServer(ctx context.Context, dir string) (*served, error) {
+func startServer(ctx context.Context, dir string) (*serverBackend, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &served{stop: cancel, done: make(chan error, 1)}
+	s := &serverBackend{stop: cancel, done: make(chan error, 1)}
 	banner := &banner{ready: make(chan struct{})}
 	go func() {
 		s.done <- serve.Run(ctx, serve.Config{
@@ -68,7 +68,7 @@ func startServer(ctx context.Context, dir string) (*served, error) {
 }
 
 // end ends the server in good order.
-func (s *served) end() error {
+func (s *serverBackend) end() error {
 	var err error
 	if s.Opened != nil {
 		err = s.Close()
@@ -77,7 +77,7 @@ func (s *served) end() error {
 	return errors.Join(err, <-s.done)
 }
 
-// banner is what a server prints when it is ready, in one piece.
+// banner collects the output of a server until it is ready.
 type banner struct {
 	text  strings.Builder
 	ready chan struct{}
@@ -91,8 +91,8 @@ func (b *banner) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ensure implements engine.
-func (s *served) ensure(ctx context.Context, name, key string, partitions int) (container, error) {
+// ensure implements backend.
+func (s *serverBackend) ensure(ctx context.Context, name, key string, partitions int) (container, error) {
 	client := s.Documents()
 	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil); err != nil && connect.Status(err) != http.StatusConflict {
 		return nil, fmt.Errorf("make the database: %w", err)
@@ -118,43 +118,40 @@ func (s *served) ensure(ctx context.Context, name, key string, partitions int) (
 	if err != nil {
 		return nil, err
 	}
-	return remote{s, c, name}, sameKey(has.ContainerProperties.PartitionKeyDefinition.Paths, key)
+	return serverContainer{s, c, name}, sameKey(has.ContainerProperties.PartitionKeyDefinition.Paths, key)
 }
 
-// leases implements engine.
-func (s *served) leases(name string, _ container) lease.Container {
-	return s.Leases(database, name, cosmos.LeaseOptions{})
-}
-
-// remote is a container that is reached by the protocol.
-type remote struct {
-	server *served
+// serverContainer is a container of the server.
+type serverContainer struct {
+	server *serverBackend
 	client *azcosmos.ContainerClient
-	name   string
+	id     string
 }
 
-func (c remote) create(ctx context.Context, key feed.PartitionKey, body []byte) (int64, error) {
+func (c serverContainer) name() string { return c.id }
+
+func (c serverContainer) create(ctx context.Context, key feed.PartitionKey, body []byte) (int64, error) {
 	k, err := partitionKey(key)
 	if err != nil {
 		return 0, err
 	}
 	made, err := c.client.CreateItem(ctx, k, body, nil)
 	if err != nil {
-		return 0, asStore(err)
+		return 0, storeError(err)
 	}
 	return lsnOf(made.SessionToken)
 }
 
-func (c remote) read(ctx context.Context, key feed.PartitionKey, id string) (body []byte, etag string, err error) {
+func (c serverContainer) read(ctx context.Context, key feed.PartitionKey, id string) (body []byte, etag string, err error) {
 	k, err := partitionKey(key)
 	if err != nil {
 		return nil, "", err
 	}
 	got, err := c.client.ReadItem(ctx, k, id, nil)
-	return got.Value, string(got.ETag), asStore(err)
+	return got.Value, string(got.ETag), storeError(err)
 }
 
-func (c remote) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) (int64, error) {
+func (c serverContainer) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) (int64, error) {
 	k, err := partitionKey(key)
 	if err != nil {
 		return 0, err
@@ -162,13 +159,13 @@ func (c remote) replace(ctx context.Context, key feed.PartitionKey, id string, b
 	is := azcore.ETag(etag)
 	made, err := c.client.ReplaceItem(ctx, k, id, body, &azcosmos.ItemOptions{IfMatchEtag: &is})
 	if err != nil {
-		return 0, asStore(err)
+		return 0, storeError(err)
 	}
 	return lsnOf(made.SessionToken)
 }
 
-func (c remote) split(ctx context.Context, partition string) ([]string, error) {
-	made, err := c.server.admin.Split(ctx, database, c.name, partition, "")
+func (c serverContainer) split(ctx context.Context, partition string) ([]string, error) {
+	made, err := c.server.admin.Split(ctx, database, c.id, partition, "")
 	children := make([]string, 0, len(made))
 	for _, p := range made {
 		children = append(children, p.ID)
@@ -176,11 +173,15 @@ func (c remote) split(ctx context.Context, partition string) ([]string, error) {
 	return children, err
 }
 
-func (c remote) source() feed.Source {
-	return c.server.Source(database, c.name, cosmos.SourceOptions{})
+func (c serverContainer) source() feed.Source {
+	return c.server.Source(database, c.id, cosmos.SourceOptions{})
 }
 
-// partitionKey is a key as azcosmos has it. It has none for a field that is missing.
+func (c serverContainer) leases() lease.Container {
+	return c.server.Leases(database, c.id, cosmos.LeaseOptions{})
+}
+
+// partitionKey returns a key for azcosmos, which has none for a field that is missing.
 func partitionKey(key feed.PartitionKey) (azcosmos.PartitionKey, error) {
 	k := azcosmos.NewPartitionKey()
 	for _, v := range key {
@@ -200,7 +201,7 @@ func partitionKey(key feed.PartitionKey) (azcosmos.PartitionKey, error) {
 	return k, nil
 }
 
-// lsnOf is the LSN of a write, which its session token ends in: 0:-1#13.
+// lsnOf returns the LSN of a write, the end of its session token 0:-1#13.
 func lsnOf(token *string) (int64, error) {
 	if token == nil {
 		return 0, errors.New("a write is answered without a session token")
@@ -213,8 +214,8 @@ func lsnOf(token *string) (int64, error) {
 	return n, nil
 }
 
-// asStore is an error in the store's words, where a run tells it apart.
-func asStore(err error) error {
+// storeError returns err with the store's error for its status.
+func storeError(err error) error {
 	switch connect.Status(err) {
 	case http.StatusConflict:
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/store"
 )
 
@@ -30,13 +31,13 @@ func play(t *testing.T, cfg Config) (Report, string) {
 				t.Error(err)
 			}
 		}()
-		cfg.View = NewPlain(&said)
+		cfg.View = view.NewText(&said)
 		cfg := mustDefaults(t, cfg)
 		data, err := load(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report, err = move(ctx, cfg, data, storeEngine{db}); err != nil {
+		if report, err = move(ctx, cfg, data, storeBackend{db}); err != nil {
 			t.Fatalf("%v\n%s", err, said.String())
 		}
 		if err := db.Check(context.WithoutCancel(ctx)); err != nil {
@@ -54,8 +55,8 @@ func TestEverySeedCopiesEverythingThroughJoinsASplitAndACrash(t *testing.T) {
 				t.Parallel()
 				r, said := play(t, Config{Records: 2_000, Seed: seed})
 				redelivered <- r.Redelivered
-				if !r.OK() || r.verdict.compared != 2_000 {
-					t.Errorf("missing %d, wrong %d of %d compared: %v\n%s", r.Missing, r.Wrong, r.verdict.compared, r.verdict.examples, said)
+				if !r.OK() || r.comparison.compared != 2_000 {
+					t.Errorf("missing %d, wrong %d of %d compared: %v\n%s", r.Missing, r.Wrong, r.comparison.compared, r.comparison.examples, said)
 				}
 				// Each record once and a quarter again; what was read before its
 				// update is delivered twice.
@@ -107,7 +108,7 @@ func TestAFewRecordsOfOnesOwnByTheirOwnFields(t *testing.T) {
 {"no":2,"a/b":true,"new key":"y"}
 {"no":3,"a/b":4.5,"new key":"y"}`)
 	r, said := play(t, Config{Input: in, ID: "no", Key: "a/b", NewKey: "new key"})
-	if !r.OK() || r.verdict.compared != 3 {
+	if !r.OK() || r.comparison.compared != 3 {
 		t.Errorf("%+v\n%s", r, said)
 	}
 }
@@ -115,14 +116,11 @@ func TestAFewRecordsOfOnesOwnByTheirOwnFields(t *testing.T) {
 // A source that nobody reads must not pass for a copied one.
 func TestACopyThatStandsStillIsGivenUpAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, at, data := places3(t)
+		db, at, data := threeRecords(t)
 		defer closeStore(t, db)
 		var said bytes.Buffer
-		began := time.Now()
-		d := &director{cfg: Config{Hosts: 1, View: NewPlain(&said)}, data: data, at: at, tally: newTally(began, 0), began: began}
-		d.prepareWaves()
-		var err error
-		if d.progress, err = newProgress(t.Context(), at); err != nil {
+		d, err := newRunner(Config{Hosts: 1, View: view.NewText(&said)}, data, at, 0)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := d.first.run(t.Context()); err != nil {
@@ -143,23 +141,25 @@ func TestACopyThatStandsStillIsGivenUpAndReported(t *testing.T) {
 
 func TestAnInterruptedRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, at, data := places3(t)
+		db, at, data := threeRecords(t)
 		defer closeStore(t, db)
 		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 		defer cancel()
-		began := time.Now()
-		d := &director{cfg: Config{Hosts: 2, View: NewPlain(new(bytes.Buffer))}, data: data, at: at, tally: newTally(began, 0), began: began}
+		d, err := newRunner(Config{Hosts: 2, View: view.NewText(new(bytes.Buffer))}, data, at, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := d.run(ctx); err == nil || ctx.Err() == nil {
 			t.Errorf("run returned %v, its context is %v", err, ctx.Err())
 		}
 		for _, h := range d.hosts {
-			<-h.(*host).done // else the bubble would never end
+			<-h.(*localHost).done // else the bubble would never end
 		}
 	})
 }
 
-// places3 makes the containers of a data set of three records.
-func places3(t *testing.T) (*store.DB, places, dataset) {
+// threeRecords makes the containers of a data set of three records.
+func threeRecords(t *testing.T) (*store.DB, containers, dataset) {
 	t.Helper()
 	db, err := store.OpenMemory(store.Options{})
 	if err != nil {
@@ -170,7 +170,7 @@ func places3(t *testing.T) (*store.DB, places, dataset) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, err := prepare(t.Context(), storeEngine{db}, data)
+	at, err := ensureContainers(t.Context(), storeBackend{db}, data)
 	if err != nil {
 		t.Fatal(err)
 	}

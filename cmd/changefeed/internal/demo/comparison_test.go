@@ -10,7 +10,7 @@ import (
 
 func TestComparisonFindsWhatIsMissingAndWhatIsWrong(t *testing.T) {
 	ctx := t.Context()
-	db, at, data := places3(t)
+	db, at, data := threeRecords(t)
 	defer closeStore(t, db)
 	judge := func(missing, wrong int, why string) {
 		t.Helper()
@@ -25,9 +25,9 @@ func TestComparisonFindsWhatIsMissingAndWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: the findings are named %v", why, v.examples)
 		}
 	}
-	put := func(c place, body string) {
+	put := func(c container, body string) {
 		t.Helper()
-		if _, err := c.container.(stored).Upsert(ctx, nil, []byte(body), store.WriteOptions{}); err != nil {
+		if _, err := c.(storeContainer).Upsert(ctx, nil, []byte(body), store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,9 +48,9 @@ func TestComparisonFindsWhatIsMissingAndWhatIsWrong(t *testing.T) {
 
 	put(at.target, `{"id":"1","k":1,"n":"another"}`)
 	judge(0, 1, "a document under two keys")
-	remove := func(c place, key any, id string) {
+	remove := func(c container, key any, id string) {
 		t.Helper()
-		if _, err := c.container.(stored).Delete(ctx, feed.PartitionKey{key}, id, store.WriteOptions{}); err != nil {
+		if _, err := c.(storeContainer).Delete(ctx, feed.PartitionKey{key}, id, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,13 +64,13 @@ func TestComparisonFindsWhatIsMissingAndWhatIsWrong(t *testing.T) {
 }
 
 func TestPrepareTakesUpWhatIsThereAndRefusesAnotherKey(t *testing.T) {
-	db, _, data := places3(t)
+	db, _, data := threeRecords(t)
 	defer closeStore(t, db)
-	if _, err := prepare(t.Context(), storeEngine{db}, data); err != nil {
+	if _, err := ensureContainers(t.Context(), storeBackend{db}, data); err != nil {
 		t.Errorf("the second time: %v", err)
 	}
 	data.key = "n"
-	_, err := prepare(t.Context(), storeEngine{db}, data)
+	_, err := ensureContainers(t.Context(), storeBackend{db}, data)
 	if err == nil || !strings.Contains(err.Error(), "keyed by /k, not /n") {
 		t.Errorf("with another key: %v", err)
 	}

@@ -33,9 +33,9 @@ func (c *counted) Update(_ context.Context, l lease.Lease) (lease.Lease, error) 
 
 func TestACrashedHostNeitherReadsNorWritesNorReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
+		g := newIsolation()
 		behind := &counted{}
-		source, leases := gatedSource{Source: behind, gate: g}, gatedStore{store: behind, gate: g}
+		source, leases := isolatedSource{Source: behind, isolation: g}, isolatedStore{store: behind, isolation: g}
 		if _, err := source.Read(t.Context(), feed.Request{}); err != nil {
 			t.Fatal(err)
 		}
@@ -60,11 +60,11 @@ func TestACrashedHostNeitherReadsNorWritesNorReleases(t *testing.T) {
 
 func TestACallUnderWayAtTheCrashIsNeverAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
+		g := newIsolation()
 		behind := &counted{}
 		answer := make(chan error, 1)
 		go func() {
-			_, err := gatedStore{store: behind, gate: g}.Update(t.Context(), lease.Lease{})
+			_, err := isolatedStore{store: behind, isolation: g}.Update(t.Context(), lease.Lease{})
 			answer <- err
 		}()
 		synctest.Wait()

@@ -1,4 +1,4 @@
-package demo
+package view
 
 import (
 	"context"
@@ -11,22 +11,21 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// Live is a View for a terminal: hosts with their leases, the position of each
-// partition, the rate, and what happened last. Between NewLive and Close the
-// terminal belongs to it.
+// Live is a View for a terminal. It shows the hosts with their leases, the position of each
+// lease, the rate and the last events. It owns the terminal from NewLive to Close.
 type Live struct {
 	program *tea.Program
 	done    chan struct{}
 	err     error
 }
 
-// NewLive starts a view on the terminal of in and out. interrupt is called when
-// somebody presses q or Ctrl-C, which the terminal no longer makes a signal of.
+// NewLive starts a view on the terminal of in and out. It calls interrupt for the keys q and
+// Ctrl-C, of which the terminal makes no signal meanwhile.
 func NewLive(ctx context.Context, in io.Reader, out io.Writer, interrupt func()) *Live {
 	v := &Live{done: make(chan struct{})}
 	v.program = tea.NewProgram(screen{interrupt: interrupt},
 		tea.WithContext(context.WithoutCancel(ctx)), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
-	go func() {
+	go func() { // Close ends it and waits for it
 		defer close(v.done)
 		_, v.err = v.program.Run()
 	}()
@@ -34,7 +33,7 @@ func NewLive(ctx context.Context, in io.Reader, out io.Writer, interrupt func())
 }
 
 // Say implements View.
-func (v *Live) Say(at time.Duration, text string) { v.program.Send(said{at: at, text: text}) }
+func (v *Live) Say(at time.Duration, text string) { v.program.Send(event{at: at, text: text}) }
 
 // Show implements View.
 func (v *Live) Show(s Snapshot) { v.program.Send(s) }
@@ -46,22 +45,22 @@ func (v *Live) Close() error {
 	return v.err
 }
 
-// said is a line of Say on its way to the screen.
-type said struct {
+// event is the message of a Say.
+type event struct {
 	at   time.Duration
 	text string
 }
 
-// screen is what is to be seen: a value that each message makes a new one of.
+// screen is the model of the picture. Each message makes a new value of it.
 type screen struct {
 	interrupt func()
 	shown     Snapshot
 	rate      float64
-	lines     []said
+	lines     []event
 	width     int
 }
 
-// lastLines is how many lines of what happened stay in sight.
+// lastLines is the number of events that are shown.
 const lastLines = 12
 
 // Init implements tea.Model.
@@ -76,7 +75,7 @@ func (s screen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		if key := m.String(); key == "q" || key == "ctrl+c" {
 			s.interrupt()
 		}
-	case said:
+	case event:
 		s.lines = append(s.lines[max(0, len(s.lines)+1-lastLines):len(s.lines):len(s.lines)], m)
 	case Snapshot:
 		s.shown = m
@@ -96,13 +95,15 @@ var (
 
 // View implements tea.Model.
 func (s screen) View() tea.View {
+	top := bold.Render(clock(s.shown.Elapsed))
+	for _, c := range s.shown.Counts {
+		top += "  " + c.Name + " " + Thousands(c.N)
+	}
 	var b strings.Builder
-	b.WriteString(s.fit(fmt.Sprintf("%s  written %s  delivered %s%s  redelivered %s  %s changes/s\n",
-		bold.Render(clock(s.shown.Elapsed)), thousands(s.shown.Written), thousands(s.shown.Delivered), s.shown.fromBefore("  "),
-		thousands(s.shown.Redelivered), thousands(int(s.rate)))))
+	b.WriteString(s.fit(top + "  " + Thousands(int(s.rate)) + " changes/s"))
 	b.WriteByte('\n')
 	s.viewHosts(&b)
-	s.viewParts(&b)
+	s.viewLeases(&b)
 	for _, l := range s.lines {
 		b.WriteString(s.fit(dim.Render(clock(l.at)) + "  " + l.text + "\n"))
 	}
@@ -112,43 +113,44 @@ func (s screen) View() tea.View {
 
 func (s screen) viewHosts(b *strings.Builder) {
 	b.WriteString(bold.Render("hosts") + "\n")
-	for _, h := range s.shown.hosts {
-		state := "no leases "
-		switch n := len(s.shown.leases(h.name)); {
-		case n == 1:
+	for _, h := range s.shown.Hosts {
+		leases := s.shown.leases(h.Name)
+		state := fmt.Sprintf("%d leases ", len(leases))
+		switch len(leases) {
+		case 0:
+			state = "no leases "
+		case 1:
 			state = "1 lease  "
-		case n > 1:
-			state = fmt.Sprintf("%d leases ", n)
 		}
-		for _, p := range s.shown.leases(h.name) {
-			state += " " + p.token
+		for _, l := range leases {
+			state += " " + l.Token
 		}
-		if h.crashed {
+		if h.Crashed {
 			state = bad.Render("crashed  ") + state
 		}
-		b.WriteString(s.fit(fmt.Sprintf("  %-8s %s\n", h.name, state)))
+		b.WriteString(s.fit(fmt.Sprintf("  %-8s %s\n", h.Name, state)))
 	}
 	b.WriteByte('\n')
 }
 
-func (s screen) viewParts(b *strings.Builder) {
-	b.WriteString(bold.Render(fmt.Sprintf("%-9s %-17s %-8s %8s %8s", "partition", "keys", "owner", "position", "end")) + "\n")
-	for _, p := range s.shown.parts {
-		owner := p.host
+func (s screen) viewLeases(b *strings.Builder) {
+	b.WriteString(bold.Render(fmt.Sprintf("%-9s %-17s %-8s %8s %8s", "partition", "keys", "owner", "position", "lag")) + "\n")
+	for _, l := range s.shown.Leases {
+		owner := l.Owner
 		if owner == "" {
 			owner = "-"
 		}
 		state := good.Render("caught up")
-		if p.behind {
-			state = bar(p.position, p.end)
+		if l.Lag != 0 {
+			state = bar(l.Position, l.Lag)
 		}
 		b.WriteString(s.fit(fmt.Sprintf("%-9s %-17s %-8s %8s %8s  %s\n",
-			p.token, rangeName(p.rng), owner, lsn(p.position), lsn(p.end), state)))
+			l.Token, RangeName(l.Range), owner, known(l.Position), known(l.Lag), state)))
 	}
 	b.WriteByte('\n')
 }
 
-// fit cuts a line at the terminal's border: a line that wraps would push the picture away.
+// fit cuts a line at the terminal's border. A line that wraps would push the picture away.
 func (s screen) fit(line string) string {
 	line = strings.TrimSuffix(line, "\n")
 	if s.width > 0 {
@@ -157,20 +159,20 @@ func (s screen) fit(line string) string {
 	return line + "\n"
 }
 
-// lsn writes a position; unknown ones are a dash.
-func lsn(n int64) string {
+// known formats a position or a lag. Unknown ones are a dash.
+func known(n int64) string {
 	if n < 0 {
 		return "-"
 	}
-	return thousands(int(n))
+	return Thousands(int(n))
 }
 
-// bar draws how much of a feed is behind the reader.
-func bar(position, end int64) string {
+// bar draws the share of a feed that has been read.
+func bar(position, lag int64) string {
 	const cells = 20
-	if position < 0 || end <= 0 {
-		return strings.Repeat("░", cells)
+	full := 0
+	if position > 0 && lag > 0 {
+		full = int(position * cells / (position + lag))
 	}
-	full := int(min(position, end) * cells / end)
 	return strings.Repeat("█", full) + strings.Repeat("░", cells-full)
 }

@@ -2,11 +2,13 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
@@ -18,15 +20,17 @@ func batch(r feed.Range, lsns ...int64) *changefeed.Batch {
 	return b
 }
 
-func deliver(t *testing.T, c *tally, b *changefeed.Batch) {
+func deliver(t *testing.T, c *counters, b *changefeed.Batch) {
 	t.Helper()
-	if err := c.deliver("h", b); err != nil {
+	e, err := delivery(b)
+	if err != nil {
 		t.Fatal(err)
 	}
+	c.deliver(e)
 }
 
-func TestTallyTellsRedeliveriesFromUpdates(t *testing.T) {
-	c := newTally(time.Now(), 0)
+func TestRedeliveriesAreToldFromUpdates(t *testing.T) {
+	c := newCounters(time.Now(), 0)
 	whole := feed.Full()
 	deliver(t, c, batch(whole, 1, 2, 3))
 	deliver(t, c, batch(whole, 2, 3, 4)) // two of them again
@@ -38,36 +42,36 @@ func TestTallyTellsRedeliveriesFromUpdates(t *testing.T) {
 	}
 }
 
-func TestTallyMeasuresAPauseFromTheWriteOrTheLastWork(t *testing.T) {
+func TestAPauseIsMeasuredFromTheWriteOrTheLastWork(t *testing.T) {
 	left, right := feed.Range{Min: "", Max: "80"}, feed.Range{Min: "80", Max: "FF"}
 	for _, c := range []struct {
 		name string
-		play func(t *testing.T, c *tally)
+		play func(t *testing.T, c *counters)
 		want time.Duration
 	}{
-		{"an idle partition doesn't stand still", func(t *testing.T, c *tally) {
+		{"an idle partition doesn't stand still", func(t *testing.T, c *counters) {
 			deliver(t, c, batch(left, 1))
 			time.Sleep(time.Hour)
 			c.wrote("2", 2)
 			time.Sleep(time.Second)
 			deliver(t, c, batch(left, 2))
 		}, time.Second},
-		{"a change that waits since the last work", func(t *testing.T, c *tally) {
+		{"a change that waits since the last work", func(t *testing.T, c *counters) {
 			c.wrote("1", 1)
 			c.wrote("2", 2)
 			deliver(t, c, batch(left, 1))
 			time.Sleep(3 * time.Second) // the handler works
-			c.handled(batch(left, 1))
+			c.handled(left)
 			time.Sleep(2 * time.Second)
 			deliver(t, c, batch(left, 2))
 		}, 2 * time.Second},
-		{"a redelivery after a crash", func(t *testing.T, c *tally) {
+		{"a redelivery after a crash", func(t *testing.T, c *counters) {
 			c.wrote("1", 1)
 			deliver(t, c, batch(left, 1))
 			time.Sleep(6 * time.Second)
 			deliver(t, c, batch(left, 1))
 		}, 6 * time.Second},
-		{"a change that comes before its writer's answer", func(t *testing.T, c *tally) {
+		{"a change that comes before its writer's answer", func(t *testing.T, c *counters) {
 			deliver(t, c, batch(left, 1))
 			time.Sleep(time.Hour)
 			deliver(t, c, batch(left, 2))
@@ -76,7 +80,7 @@ func TestTallyMeasuresAPauseFromTheWriteOrTheLastWork(t *testing.T) {
 			deliver(t, c, batch(left, 3))
 			c.wrote("3", 3)
 		}, 0},
-		{"each range for itself", func(t *testing.T, c *tally) {
+		{"each range for itself", func(t *testing.T, c *counters) {
 			c.wrote("1", 1)
 			for range 5 {
 				time.Sleep(time.Second)
@@ -85,7 +89,7 @@ func TestTallyMeasuresAPauseFromTheWriteOrTheLastWork(t *testing.T) {
 			}
 			deliver(t, c, batch(left, 1))
 		}, 5 * time.Second},
-		{"a part of a split range goes on from the whole", func(t *testing.T, c *tally) {
+		{"a part of a split range goes on from the whole", func(t *testing.T, c *counters) {
 			c.wrote("1", 1)
 			c.wrote("2", 2)
 			time.Sleep(time.Second)
@@ -96,7 +100,7 @@ func TestTallyMeasuresAPauseFromTheWriteOrTheLastWork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				count := newTally(time.Now(), 0)
+				count := newCounters(time.Now(), 0)
 				c.play(t, count)
 				if got := count.report().LongestPause; got != c.want {
 					t.Errorf("the longest pause is %s, want %s", got, c.want)
@@ -106,8 +110,8 @@ func TestTallyMeasuresAPauseFromTheWriteOrTheLastWork(t *testing.T) {
 	}
 }
 
-func TestTallyCountsALeaseMoveWhenAnotherHostHasIt(t *testing.T) {
-	c := newTally(time.Now(), 0)
+func TestALeaseMoveIsCountedWhenAnotherHostHasIt(t *testing.T) {
+	c := newCounters(time.Now(), 0)
 	c.acquired("a", "0")
 	c.acquired("a", "1")
 	c.released("a", "0")
@@ -127,11 +131,19 @@ func TestTallyCountsALeaseMoveWhenAnotherHostHasIt(t *testing.T) {
 }
 
 // What an earlier run wrote is not written again, so delivered would be more than written.
-func TestTallyCountsChangesOfEarlierRunsApart(t *testing.T) {
-	c := newTally(time.Now(), 3)
+func TestChangesOfEarlierRunsAreCountedApart(t *testing.T) {
+	c := newCounters(time.Now(), 3)
 	deliver(t, c, batch(feed.Full(), 2, 3, 4, 5))
 	deliver(t, c, batch(feed.Full(), 3, 4)) // again
 	if r := c.report(); r.Delivered != 3 || r.Earlier != 3 || r.Redelivered != 2 {
 		t.Errorf("%d delivered, %d from before, %d redelivered; want 3, 3 and 2", r.Delivered, r.Earlier, r.Redelivered)
+	}
+	shown, delivered := c.counts()
+	want := []view.Count{{Name: "written"}, {Name: "delivered", N: 3}, {Name: "from before", N: 3}, {Name: "redelivered", N: 2, Minor: true}}
+	if !slices.Equal(shown, want) || delivered != 6 {
+		t.Errorf("%d delivered in all; shown are %v", delivered, shown)
+	}
+	if first, _ := newCounters(time.Now(), 0).counts(); len(first) != 3 {
+		t.Errorf("of a first run, %v are shown", first)
 	}
 }

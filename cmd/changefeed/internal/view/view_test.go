@@ -1,4 +1,4 @@
-package demo
+package view
 
 import (
 	"bytes"
@@ -9,23 +9,25 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
+	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
 )
 
 func snapshot(at time.Duration) Snapshot {
 	return Snapshot{
-		Elapsed: at, Records: 20_000, Written: 12_345, Delivered: 12_000, Redelivered: 7, Rate: 1_999,
-		parts: []part{
-			{token: "0", rng: feed.Range{Min: "", Max: "7FFFFFFFFFFFFFFF"}, host: "host-1", position: 30, end: 60, behind: true},
-			{token: "1", rng: feed.Range{Min: "7FFFFFFFFFFFFFFF", Max: "FF"}, position: 60, end: 60},
+		Elapsed: at, Rate: 1_999,
+		Counts: []Count{{Name: "written", N: 12_345}, {Name: "delivered", N: 12_000}, {Name: "redelivered", N: 7, Minor: true}},
+		Leases: []Lease{
+			{Token: "0", Range: feed.Range{Min: "", Max: "7FFFFFFFFFFFFFFF"}, Owner: "host-1", Position: 30, Lag: 30},
+			{Token: "1", Range: feed.Range{Min: "7FFFFFFFFFFFFFFF", Max: "FF"}, Position: 60},
 		},
-		hosts: []hostState{{name: "host-1"}, {name: "host-2", crashed: true}},
+		Hosts: []Host{{Name: "host-1"}, {Name: "host-2", Crashed: true}},
 	}
 }
 
-func TestPlainLinesTellWhatHappensAndTheProgressNowAndThen(t *testing.T) {
+func TestTextHasALineForEachEventAndOneForTheProgressEveryTwoSeconds(t *testing.T) {
 	var out bytes.Buffer
-	v := NewPlain(&out)
+	v := NewText(&out)
 	v.Say(1500*time.Millisecond, "something happens")
 	for at := time.Duration(0); at < 5*time.Second; at += 200 * time.Millisecond {
 		v.Show(snapshot(at))
@@ -43,9 +45,9 @@ func TestLiveViewShowsHostsPartitionsRateAndTheLastLines(t *testing.T) {
 	send := func(m tea.Msg) { model, _ = model.Update(m) }
 	send(tea.WindowSizeMsg{Width: 80, Height: 40})
 	for range 20 {
-		send(said{at: time.Second, text: "an older line"})
+		send(event{at: time.Second, text: "an older line"})
 	}
-	send(said{at: 2 * time.Second, text: "host-2 crashes " + strings.Repeat("at length ", 20)})
+	send(event{at: 2 * time.Second, text: "host-2 crashes " + strings.Repeat("at length ", 20)})
 	send(snapshot(3 * time.Second))
 	still := snapshot(3 * time.Second)
 	still.Rate = -1 // as before
@@ -57,14 +59,6 @@ func TestLiveViewShowsHostsPartitionsRateAndTheLastLines(t *testing.T) {
 		if !strings.Contains(content, want) {
 			t.Errorf("%q isn't in sight:\n%s", want, content)
 		}
-	}
-	if strings.Contains(content, "from before") {
-		t.Errorf("a first run has nothing from before:\n%s", content)
-	}
-	continued := snapshot(3 * time.Second)
-	continued.Earlier = 1_500
-	if text := (screen{shown: continued}).View().Content; !strings.Contains(text, "delivered 12,000  from before 1,500") {
-		t.Errorf("a continued run doesn't say what was there before:\n%s", text)
 	}
 	for line := range strings.Lines(content) {
 		if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > 80 {
@@ -88,10 +82,22 @@ func TestLiveViewIsInterruptedByKeys(t *testing.T) {
 	}
 }
 
+func TestALeaseIsWhatTheEstimatorMeasured(t *testing.T) {
+	whole := feed.Full()
+	for lag, want := range map[estimator.Lag]Lease{
+		{LeaseToken: "0", Range: whole, Owner: "host-1/55989105", Continuation: `"12"`, LSNs: 3}: {"0", whole, "host-1", 12, 3},
+		{LeaseToken: "1", Range: whole, LSNs: estimator.Unknown}:                                 {"1", whole, "", -1, -1},
+	} {
+		if got := NewLease(lag); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
 func TestNumbersAndTimesForPeople(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234", -123: "-123"} {
-		if got := thousands(n); got != want {
-			t.Errorf("thousands(%d) is %s, want %s", n, got, want)
+		if got := Thousands(n); got != want {
+			t.Errorf("Thousands(%d) is %s, want %s", n, got, want)
 		}
 	}
 	if got := clock(83*time.Second + 450*time.Millisecond); got != "01:23.4" {

@@ -1,0 +1,80 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// storeBackend is a store in this process.
+type storeBackend struct{ db *store.DB }
+
+func (s storeBackend) ensure(ctx context.Context, name, key string, partitions int) (container, error) {
+	if _, err := s.db.CreateDatabase(ctx, store.DatabaseProperties{ID: database}); err != nil && !errors.Is(err, store.ErrConflict) {
+		return nil, fmt.Errorf("make the database: %w", err)
+	}
+	c, err := s.db.CreateContainer(ctx, database, store.ContainerProperties{ID: name, KeyPaths: []string{key}, Partitions: partitions})
+	if !errors.Is(err, store.ErrConflict) {
+		return storeContainer{s.db, c, name}, err
+	}
+	if c, err = s.db.Container(ctx, database, name); err != nil {
+		return nil, err
+	}
+	has, err := c.Properties(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return storeContainer{s.db, c, name}, sameKey(has.KeyPaths, key)
+}
+
+// sameKey returns an error if a container has another partition key.
+func sameKey(has []string, key string) error {
+	if !slices.Equal(has, []string{key}) {
+		return fmt.Errorf("it is there already and keyed by %s, not %s: use another --data, or the same fields as before",
+			strings.Join(has, " and "), key)
+	}
+	return nil
+}
+
+// storeContainer is a container of the store.
+type storeContainer struct {
+	db *store.DB
+	*store.Container
+	id string
+}
+
+func (c storeContainer) name() string { return c.id }
+
+func (c storeContainer) create(ctx context.Context, key feed.PartitionKey, body []byte) (int64, error) {
+	res, err := c.Create(ctx, key, body, store.WriteOptions{})
+	return res.LSN, err
+}
+
+func (c storeContainer) read(ctx context.Context, key feed.PartitionKey, id string) (body []byte, etag string, err error) {
+	item, err := c.Read(ctx, key, id, store.ReadOptions{})
+	return item.Body, item.ETag, err
+}
+
+func (c storeContainer) replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, etag string) (int64, error) {
+	res, err := c.Replace(ctx, key, id, body, store.WriteOptions{IfMatch: etag})
+	return res.LSN, err
+}
+
+func (c storeContainer) split(ctx context.Context, partition string) ([]string, error) {
+	made, err := c.Split(ctx, partition, "")
+	children := make([]string, 0, len(made))
+	for _, p := range made {
+		children = append(children, p.ID)
+	}
+	return children, err
+}
+
+func (c storeContainer) source() feed.Source { return c.db.Source(c.Container) }
+
+func (c storeContainer) leases() lease.Container { return c.db.Leases(c.Container) }

@@ -1,0 +1,125 @@
+package demo
+
+import (
+	"context"
+	"errors"
+
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/lease"
+)
+
+// isolation lies between a host and everything that it reaches: source, lease store and copy.
+// Once the host has crashed, no later call is carried out, and none is answered, not even one
+// under way. The host can then neither write nor release, as after a crash of its machine. A
+// call that was sent before may still be carried out, as there.
+type isolation struct {
+	cut chan struct{} // closed by the crash
+	// over is closed at the end of the run, so that calls that hang return and the host's
+	// goroutines end.
+	over chan struct{}
+}
+
+func newIsolation() *isolation {
+	return &isolation{cut: make(chan struct{}), over: make(chan struct{})}
+}
+
+var errCrashed = errors.New("this host has crashed")
+
+// crash isolates the host. It may be called once.
+func (i *isolation) crash() { close(i.cut) }
+
+// abandon ends the calls that hang. It may be called once.
+func (i *isolation) abandon() { close(i.over) }
+
+// crashed reports whether the host is isolated.
+func (i *isolation) crashed() bool {
+	select {
+	case <-i.cut:
+		return true
+	default:
+		return false
+	}
+}
+
+// hang waits until the caller gives up.
+func (i *isolation) hang(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-i.over:
+		return errCrashed
+	}
+}
+
+// through makes a call of the host.
+func through[T any](ctx context.Context, i *isolation, call func() (T, error)) (T, error) {
+	var none T
+	if i.crashed() {
+		return none, i.hang(ctx)
+	}
+	v, err := call()
+	if i.crashed() {
+		return none, i.hang(ctx)
+	}
+	return v, err
+}
+
+// isolatedSource is a source behind the isolation of a host.
+type isolatedSource struct {
+	feed.Source
+	isolation *isolation
+}
+
+func (s isolatedSource) Identity(ctx context.Context) (feed.Identity, error) {
+	return through(ctx, s.isolation, func() (feed.Identity, error) { return s.Source.Identity(ctx) })
+}
+
+func (s isolatedSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	return through(ctx, s.isolation, func() ([]feed.Partition, error) { return s.Source.Partitions(ctx) })
+}
+
+func (s isolatedSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	return through(ctx, s.isolation, func() (feed.Page, error) { return s.Source.Read(ctx, r) })
+}
+
+// isolatedLeases is a lease container behind the isolation of a host.
+type isolatedLeases struct {
+	lease.Container
+	isolation *isolation
+}
+
+func (c isolatedLeases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+	s, err := through(ctx, c.isolation, func() (lease.Store, error) { return c.Container.Open(ctx, k) })
+	if err != nil {
+		return nil, err
+	}
+	return isolatedStore{store: s, isolation: c.isolation}, nil
+}
+
+// isolatedStore is a lease store behind the isolation of a host.
+type isolatedStore struct {
+	store     lease.Store
+	isolation *isolation
+}
+
+func (s isolatedStore) List(ctx context.Context) (lease.Listing, error) {
+	return through(ctx, s.isolation, func() (lease.Listing, error) { return s.store.List(ctx) })
+}
+
+func (s isolatedStore) Mark(ctx context.Context, initialised bool) error {
+	_, err := through(ctx, s.isolation, func() (struct{}, error) { return struct{}{}, s.store.Mark(ctx, initialised) })
+	return err
+}
+
+func (s isolatedStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return through(ctx, s.isolation, func() (lease.Lease, error) { return s.store.Create(ctx, l) })
+}
+
+func (s isolatedStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	return through(ctx, s.isolation, func() (lease.Lease, error) { return s.store.Update(ctx, l) })
+}
+
+func (s isolatedStore) Delete(ctx context.Context, l lease.Lease) error {
+	_, err := through(ctx, s.isolation, func() (struct{}, error) { return struct{}{}, s.store.Delete(ctx, l) })
+	return err
+}

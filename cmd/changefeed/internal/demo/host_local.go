@@ -1,0 +1,118 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/store"
+)
+
+// localHost is a host in this process. It shares nothing with the others: everything that it
+// reaches is behind its isolation.
+type localHost struct {
+	copier
+	name      string
+	isolation *isolation
+	target    *store.Container
+	say       func(format string, args ...any)
+	crashOnce sync.Once
+
+	cancel context.CancelFunc
+	// done is closed when Run has returned, with err set before.
+	done chan struct{}
+	err  error
+}
+
+// startLocal starts a host in this process. It runs until stop is called or ctx ends.
+func (r *runner) startLocal(ctx context.Context, name string, m metric.MeterProvider) (*localHost, error) {
+	target, ok := r.containers.target.(storeContainer)
+	if !ok {
+		return nil, fmt.Errorf("start %s: a host in this process copies within a store", name)
+	}
+	h := &localHost{name: name, isolation: newIsolation(), target: target.Container, say: r.say, done: make(chan struct{})}
+	h.write, h.hang = h.copy, h.isolation.hang
+	h.report = func(e event) {
+		if !h.crashed() {
+			r.hear(h, e)
+		}
+	}
+	cfg := h.config(name,
+		isolatedSource{Source: r.containers.source.source(), isolation: h.isolation},
+		isolatedLeases{Container: r.containers.leases.leases(), isolation: h.isolation})
+	cfg.Metrics = m
+	p, err := changefeed.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	ctx, h.cancel = context.WithCancel(ctx)
+	go func() { // ends with Run, which end waits for
+		defer close(h.done)
+		h.err = p.Run(ctx)
+	}()
+	return h, nil
+}
+
+func (h *localHost) called() string { return h.name }
+
+func (h *localHost) doom() { h.doomed.Store(true) }
+
+func (h *localHost) crashed() bool { return h.isolation.crashed() }
+
+func (h *localHost) stop() { h.cancel() }
+
+// end stops the host and waits for it. The error of a crashed host is dropped.
+func (h *localHost) end() error {
+	h.stop()
+	if h.crashed() {
+		h.isolation.abandon()
+		<-h.done
+		return nil
+	}
+	<-h.done
+	if h.err != nil {
+		return fmt.Errorf("%s: %w", h.name, h.err)
+	}
+	return nil
+}
+
+func (h *localHost) crash(how string, args ...any) {
+	h.crashOnce.Do(func() {
+		h.isolation.crash()
+		h.say("%s crashes "+how+", its leases not released", append([]any{h.name}, args...)...)
+	})
+}
+
+// copiers is the number of documents of a batch that are written at a time. Each waits for
+// the disk, and the store commits those that wait together.
+const copiers = 16
+
+// copy writes changes to the other container, side by side.
+func (h *localHost) copy(ctx context.Context, changes []feed.Change) error {
+	var (
+		workers sync.WaitGroup
+		next    atomic.Int64
+		errs    = make([]error, min(copiers, len(changes)))
+	)
+	for w := range errs {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(changes)); i = next.Add(1) - 1 {
+				_, err := through(ctx, h.isolation, func() (store.Result, error) {
+					return h.target.Upsert(ctx, nil, changes[i].Current, store.WriteOptions{})
+				})
+				if err != nil {
+					errs[w] = fmt.Errorf("copy: %w", err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return errors.Join(errs...)
+}

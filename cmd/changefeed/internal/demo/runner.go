@@ -1,0 +1,325 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/estimator"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// runner carries out the plan of a run: it starts and stops everything. Its methods run on one
+// goroutine, besides write, say and hear.
+type runner struct {
+	cfg        Config
+	data       dataset
+	containers containers
+	server     *serverBackend // nil: the hosts are in this process
+	count      *counters
+	began      time.Time
+
+	plan      plan
+	estimator *estimator.Estimator
+	hosts     []host
+	// first and second are the two waves of writes.
+	first, second *wave
+	// leases are those of the last look. shownAt and shownDelivered belong to its rate.
+	leases         []view.Lease
+	shownAt        time.Time
+	shownDelivered int
+
+	saying sync.Mutex // guards cfg.View
+}
+
+// newRunner returns a runner. before is the last LSN of earlier runs on the same data.
+func newRunner(cfg Config, data dataset, all containers, before int64) (*runner, error) {
+	began := time.Now()
+	r := &runner{
+		cfg: cfg, data: data, containers: all, count: newCounters(began, before), began: began,
+		plan: newPlan(cfg.Seed, len(data.records), cfg.Hosts),
+	}
+	var rows, updated []int
+	for row := range data.records {
+		rows = append(rows, row)
+		if r.plan.updates(row) {
+			updated = append(updated, row)
+		}
+	}
+	r.first = &wave{data: data, to: all.source, count: r.count, lasts: r.plan.wave, rows: rows, write: insert}
+	r.second = &wave{data: data, to: all.source, count: r.count, lasts: r.plan.wave / 4, rows: updated, write: update}
+	var err error
+	r.estimator, err = estimator.New(estimator.Config{Processor: processorName, Source: all.source.source(), Leases: all.leases.leases()})
+	return r, err
+}
+
+const (
+	// tick is the time between two measurements of the progress.
+	tick = 200 * time.Millisecond
+	// patience is how long the copy may stand still before the run is given up: several
+	// times what a takeover needs.
+	patience = 30 * time.Second
+	// lastWait is how long a doomed host may wait for a batch to crash in.
+	lastWait = 3 * time.Second
+)
+
+// say shows an event.
+func (r *runner) say(format string, args ...any) {
+	r.saying.Lock()
+	defer r.saying.Unlock()
+	r.cfg.View.Say(time.Since(r.began), fmt.Sprintf(format, args...))
+}
+
+// run carries out the plan. It returns when everything is copied, or stands still, and every
+// writer and host has ended.
+func (r *runner) run(ctx context.Context) (err error) {
+	r.introduce()
+	defer func() { err = errors.Join(err, r.endHosts()) }()
+	if err := r.join(ctx); err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		if err := r.write(ctx); err != nil {
+			cancel(err)
+		}
+	})
+	if err := r.disturb(ctx); err != nil {
+		cancel(err)
+	}
+	writing.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return r.finish(ctx)
+}
+
+// introduce shows the plan and the intervals.
+func (r *runner) introduce() {
+	r.say("%s records (id: %s) are written to %s, key %s, %d partitions",
+		view.Thousands(len(r.data.records)), r.data.ids, r.containers.source.name(), keyPath(r.data.key), partitions)
+	r.say("meanwhile hosts copy them to %s, key %s; seed %d", r.containers.target.name(), keyPath(r.data.newKey), r.cfg.Seed)
+	r.say("acquire, renew and request timeout are %s, expiration is %s:", acquireInterval, expiration)
+	r.say("the defaults would need over a minute to notice a crash")
+	if r.cfg.Data != "" {
+		r.say("the store in %s is kept: a run that is killed is finished by the next", r.cfg.Data)
+	}
+	if r.count.before > 0 {
+		r.say("an earlier run wrote records here: what it left to be delivered counts as \"from before\"")
+	}
+}
+
+// write writes both waves.
+func (r *runner) write(ctx context.Context) error {
+	if err := r.first.run(ctx); err != nil {
+		return err
+	}
+	r.say("all records are written; a second wave updates %s of them", view.Thousands(len(r.second.rows)))
+	return r.second.run(ctx)
+}
+
+// disturb carries out the joins, the split and the crash, each at its moment of the first
+// wave. It returns at the end of the second.
+func (r *runner) disturb(ctx context.Context) error {
+	for _, moment := range r.plan.joins {
+		if err := r.until(ctx, func() bool { return r.first.share() >= moment }); err != nil {
+			return err
+		}
+		if err := r.join(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.until(ctx, func() bool { return r.first.share() >= r.plan.split }); err != nil {
+		return err
+	}
+	if err := r.split(ctx); err != nil {
+		return err
+	}
+	if err := r.until(ctx, func() bool { return r.first.share() >= r.plan.crash }); err != nil {
+		return err
+	}
+	if err := r.crash(ctx); err != nil {
+		return err
+	}
+	return r.until(ctx, func() bool { return r.second.share() >= 1 || len(r.second.rows) == 0 })
+}
+
+// until shows the progress until done returns true, or ctx ends.
+func (r *runner) until(ctx context.Context, done func() bool) error {
+	for !done() {
+		if _, err := r.look(ctx); err != nil {
+			return err
+		}
+		if err := pause(ctx, tick); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join starts the next host. Hosts outlive ctx: they are stopped at the end, in the
+// same way whatever the end is.
+func (r *runner) join(ctx context.Context) error {
+	name := fmt.Sprintf("host-%d", len(r.hosts)+1)
+	h, err := r.start(context.WithoutCancel(ctx), name)
+	if err != nil {
+		return err
+	}
+	r.hosts = append(r.hosts, h)
+	r.say("%s joins", name)
+	return nil
+}
+
+// start starts a host.
+func (r *runner) start(ctx context.Context, name string) (host, error) {
+	if r.server != nil {
+		return r.startProcess(ctx, name)
+	}
+	return r.startLocal(ctx, name, r.cfg.Metrics)
+}
+
+// hear counts an event of a host, or shows it.
+func (r *runner) hear(h host, e event) {
+	switch e.Event {
+	case eventAcquired:
+		r.count.acquired(h.called(), e.Lease)
+	case eventReleased:
+		r.count.released(h.called(), e.Lease)
+	case eventFailed:
+		if !h.crashed() {
+			r.say("%s: %s", h.called(), e.Text)
+		}
+	case eventDelivered:
+		r.count.deliver(e)
+	case eventHandled:
+		r.count.handled(e.Range)
+	case eventDying:
+		h.crash("with %d of %d changes of a batch copied", e.Done, e.Of)
+	}
+}
+
+// split splits a partition, while it is written to and read.
+func (r *runner) split(ctx context.Context) error {
+	live, err := r.containers.source.source().Partitions(ctx)
+	if err != nil {
+		return fmt.Errorf("list the partitions: %w", err)
+	}
+	p := live[int(r.plan.splitAt*float64(len(live)))]
+	children, err := r.containers.source.split(ctx, p.ID)
+	if err != nil {
+		return fmt.Errorf("split partition %s: %w", p.ID, err)
+	}
+	r.say("partition %s is split into %s and %s", p.ID, children[0], children[1])
+	return nil
+}
+
+// crash lets a host crash that has a lease: the planned one, or the next that has.
+// Where it was the only one, another takes its place.
+func (r *runner) crash(ctx context.Context) error {
+	victim := r.hosts[r.plan.victim]
+	for i := range r.hosts {
+		if h := r.hosts[(r.plan.victim+i)%len(r.hosts)]; r.count.holds(h.called()) {
+			victim = h
+			break
+		}
+	}
+	victim.doom()
+	waited := time.Now()
+	if err := r.until(ctx, func() bool {
+		return victim.crashed() || time.Since(waited) > lastWait
+	}); err != nil {
+		return err
+	}
+	victim.crash("between two batches")
+	if len(r.hosts) == 1 {
+		return r.join(ctx)
+	}
+	return nil
+}
+
+// finish waits until the copy has caught up, or stands still.
+func (r *runner) finish(ctx context.Context) error {
+	r.say("everything is written; waiting for the copy to catch up")
+	var last []view.Lease
+	moved := time.Now()
+	for {
+		caughtUp, err := r.look(ctx)
+		if err != nil || caughtUp {
+			return err
+		}
+		if !slices.Equal(r.leases, last) {
+			moved, last = time.Now(), r.leases
+		}
+		if time.Since(moved) > patience {
+			r.say("nothing has moved for %s: giving up", patience)
+			return nil
+		}
+		if err := pause(ctx, tick); err != nil {
+			return err
+		}
+	}
+}
+
+// look measures the progress and shows it. It reports whether the copy has caught up: the
+// leases cover all keys, and none has a lag.
+func (r *runner) look(ctx context.Context) (caughtUp bool, err error) {
+	report, err := r.estimator.Report(ctx)
+	if err != nil && (!errors.Is(err, feed.ErrNotFound) || report.Time.IsZero()) { // there may be no lease yet
+		return false, err
+	}
+	r.leases = nil
+	for i := range report.Lags {
+		if err := report.Lags[i].Err; err != nil {
+			return false, fmt.Errorf("measure lease %s: %w", report.Lags[i].LeaseToken, err)
+		}
+		r.leases = append(r.leases, view.NewLease(report.Lags[i]))
+	}
+	now := time.Now()
+	s := view.Snapshot{Elapsed: now.Sub(r.began), Rate: -1, Leases: r.leases}
+	var delivered int
+	s.Counts, delivered = r.count.counts()
+	if since := now.Sub(r.shownAt); since >= time.Second {
+		if !r.shownAt.IsZero() {
+			s.Rate = float64(delivered-r.shownDelivered) / since.Seconds()
+		}
+		r.shownAt, r.shownDelivered = now, delivered
+	}
+	for _, h := range r.hosts {
+		s.Hosts = append(s.Hosts, view.Host{Name: h.called(), Crashed: h.crashed()})
+	}
+	r.saying.Lock()
+	defer r.saying.Unlock()
+	r.cfg.View.Show(s)
+	return covered(r.leases) && !slices.ContainsFunc(r.leases, func(l view.Lease) bool { return l.Lag != 0 }), nil
+}
+
+// covered reports whether leases, sorted by their ranges, leave no gap.
+func covered(leases []view.Lease) bool {
+	reached := feed.MinEPK
+	for _, l := range leases {
+		if l.Range.Min > reached {
+			return false
+		}
+		reached = max(reached, l.Range.Max)
+	}
+	return reached == feed.MaxEPK
+}
+
+// endHosts stops all hosts and waits for them.
+func (r *runner) endHosts() error {
+	for _, h := range r.hosts {
+		h.stop()
+	}
+	var errs []error
+	for _, h := range r.hosts {
+		errs = append(errs, h.end())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,150 @@
+// Package view shows people the progress of the hosts of a processor: as a picture on a
+// terminal that is drawn again and again, or as lines of text. It draws a [Snapshot], whoever
+// took it.
+package view
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/estimator"
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// View shows progress. Its methods are called one at a time.
+type View interface {
+	// Say shows an event, at a time since the beginning.
+	Say(at time.Duration, text string)
+	// Show shows a snapshot. It may be called several times a second.
+	Show(s Snapshot)
+}
+
+// Snapshot is the state of a processor at one moment.
+type Snapshot struct {
+	// Elapsed is the time since the beginning.
+	Elapsed time.Duration
+	// Counts are shown in this order.
+	Counts []Count
+	// Rate is the number of changes delivered per second. If negative, the last rate stays.
+	Rate float64
+	// Hosts are the hosts, with or without leases.
+	Hosts []Host
+	// Leases are the leases in the order of their ranges.
+	Leases []Lease
+}
+
+// Count is a number with its name.
+type Count struct {
+	Name string
+	N    int
+	// Minor counts are left out of lines of text.
+	Minor bool
+}
+
+// Host is a host of a processor.
+type Host struct {
+	Name string
+	// Crashed marks a host that has ended without releasing its leases.
+	Crashed bool
+}
+
+// Lease is a lease with the lag of its owner.
+type Lease struct {
+	Token string
+	Range feed.Range
+	// Owner is the host that owns the lease. It is empty for a free lease.
+	Owner string
+	// Position is the LSN of the last checkpoint, Lag the number of transactions that
+	// follow it. Unknown ones are [estimator.Unknown].
+	Position, Lag int64
+}
+
+// NewLease returns the lease that an estimator has measured.
+func NewLease(l estimator.Lag) Lease {
+	owner, _, _ := strings.Cut(l.Owner, "/") // without the random suffix of the host's run
+	seen := Lease{Token: l.LeaseToken, Range: l.Range, Owner: owner, Position: estimator.Unknown, Lag: l.LSNs}
+	// A continuation of one partition is an LSN in quotes.
+	if n, err := strconv.ParseInt(strings.Trim(string(l.Continuation), `"`), 10, 64); err == nil {
+		seen.Position = n
+	}
+	return seen
+}
+
+// leases returns the leases of a host.
+func (s Snapshot) leases(host string) []Lease {
+	var has []Lease
+	for _, l := range s.Leases {
+		if l.Owner == host {
+			has = append(has, l)
+		}
+	}
+	return has
+}
+
+// Text is a View for pipes, files and logs. It writes a line for each event, and one for the
+// progress every two seconds.
+type Text struct {
+	w    io.Writer
+	next time.Duration
+	rate float64
+}
+
+// NewText returns a Text that writes to w.
+func NewText(w io.Writer) *Text { return &Text{w: w, next: textInterval} }
+
+// textInterval is the time between two lines of progress.
+const textInterval = 2 * time.Second
+
+// Say implements View.
+func (v *Text) Say(at time.Duration, text string) {
+	_, _ = fmt.Fprintf(v.w, "%s  %s\n", clock(at), text) // a reader that is gone ends no run
+}
+
+// Show implements View.
+func (v *Text) Show(s Snapshot) {
+	if s.Rate >= 0 {
+		v.rate = s.Rate
+	}
+	if s.Elapsed < v.next {
+		return
+	}
+	v.next = s.Elapsed.Truncate(textInterval) + textInterval
+	var counts, hosts []string
+	for _, c := range s.Counts {
+		if !c.Minor {
+			counts = append(counts, c.Name+" "+Thousands(c.N))
+		}
+	}
+	for _, h := range s.Hosts {
+		state := strconv.Itoa(len(s.leases(h.Name)))
+		if h.Crashed {
+			state += " (crashed)"
+		}
+		hosts = append(hosts, h.Name+": "+state)
+	}
+	v.Say(s.Elapsed, fmt.Sprintf("%s (%s/s); leases of %s", strings.Join(counts, ", "), Thousands(int(v.rate)), strings.Join(hosts, ", ")))
+}
+
+// clock formats a time as minutes, seconds and tenths.
+func clock(d time.Duration) string {
+	tenths := d.Milliseconds() / 100
+	return fmt.Sprintf("%02d:%02d.%d", tenths/600, tenths/10%60, tenths%10)
+}
+
+// Thousands formats n with commas.
+func Thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// RangeName formats a range by the first eight digits of its bounds.
+func RangeName(r feed.Range) string {
+	short := func(s string) string { return s[:min(len(s), 8)] }
+	return short(r.Min) + "-" + short(r.Max)
+}
