@@ -119,7 +119,7 @@ ratios:
 
 ## figures: what a processor at its defaults asks of the service, and how soon it hands over a change
 figures:
-	$(GO) test ./cosmos -run '^TestFigure' -timeout 0 -v -figures
+	$(GO) test ./internal/integration/cosmos -run '^TestFigure' -timeout 0 -v -figures
 
 ## load: 500 connections to a server, 50 of them slow or sending garbage
 load:

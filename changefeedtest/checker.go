@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -399,7 +400,7 @@ func (c *checker) shadowed(l lease.Lease) bool {
 // lsn is the position that a lease stands for.
 func (c *checker) lsn(l lease.Lease) int64 {
 	if l.Continuation != "" {
-		n, err := parsePosition(l.Continuation)
+		n, err := strconv.ParseInt(strings.Trim(string(l.Continuation), `"`), 10, 64)
 		if err != nil {
 			c.violate(2, "lease %s has position %q", l.Token, l.Continuation)
 		}

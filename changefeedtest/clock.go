@@ -12,8 +12,6 @@ type storeClock struct {
 	offset time.Duration
 	// rate is what the clock gains in a second, in seconds.
 	rate float64
-	// advanced is added by tests of the conformance suites.
-	advanced func() time.Duration
 }
 
 func newStoreClock(offset time.Duration, rate float64) *storeClock {
@@ -24,11 +22,5 @@ func newStoreClock(offset time.Duration, rate float64) *storeClock {
 func (c *storeClock) now() time.Time {
 	elapsed := time.Since(c.origin)
 	elapsed += time.Duration(float64(elapsed) * c.rate)
-	if c.advanced != nil {
-		elapsed += c.advanced()
-	}
 	return c.origin.Add(c.offset + elapsed).Round(0).UTC()
 }
-
-// stamp is the clock as a document's _ts shows it: whole seconds, cut.
-func (c *storeClock) stamp() time.Time { return c.now().Truncate(time.Second) }

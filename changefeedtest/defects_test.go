@@ -298,7 +298,7 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 		default:
 			s.t.Fatal("Run still works after a stop from inside its handler")
 		}
-		if l := s.lease("0"); !l.Free() || l.Continuation != memContinuation(s.engine.lastLSN()) {
+		if l := s.lease("0"); !l.Free() || l.Continuation != continuation(s.engine.lastLSN()) {
 			s.t.Errorf("lease 0 is owned by %q at %q; want it free, behind the batch that stopped the host", l.Owner, l.Continuation)
 		}
 		s.setHandle(nil)
@@ -433,7 +433,7 @@ func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
 		// What somebody who waited would create for both ranges at once, late.
 		parts := s.engine.partitions()
 		made, err := s.operator.Create(s.t.Context(), lease.Lease{
-			Token: parts[0].ID, PartitionID: parts[0].ID, Range: parts[0].Range, Continuation: memContinuation(0),
+			Token: parts[0].ID, PartitionID: parts[0].ID, Range: parts[0].Range, Continuation: continuation(0),
 		})
 		if err != nil {
 			s.t.Fatal(err)

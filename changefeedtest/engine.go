@@ -2,9 +2,12 @@ package changefeedtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -15,7 +18,7 @@ type engine interface {
 	source() feed.Source
 	leases() lease.Container
 	// commit writes a transaction and returns its LSN and _ts.
-	commit(ctx context.Context, writes ...memWrite) (int64, time.Time, error)
+	commit(ctx context.Context, writes ...itemWrite) (int64, time.Time, error)
 	// lastLSN is the LSN of the last commit.
 	lastLSN() int64
 	partitions() []feed.Partition
@@ -30,57 +33,74 @@ type engine interface {
 	close() error
 }
 
+// itemWrite is one write of a transaction. A nil document deletes.
+type itemWrite struct {
+	key      feed.PartitionKey
+	id       string
+	document map[string]any
+}
+
 // memEngine is the engine in memory.
 type memEngine struct {
 	clock *storeClock
-	feed  *memSource
-	docs  *memLeases
+	*memory.Source
+	docs *memory.Leases
 }
 
 var _ engine = (*memEngine)(nil)
 
-func newMemEngine(clock *storeClock, partitions int) *memEngine {
-	return &memEngine{clock: clock, feed: newMemSource(clock, partitions, "items"), docs: newMemLeases(clock)}
+func newMemEngine(clock *storeClock, o memory.Options) *memEngine {
+	o.Now = clock.now
+	return &memEngine{clock: clock, Source: memory.NewSource(o), docs: memory.NewLeases(clock.now)}
 }
 
-func (e *memEngine) source() feed.Source     { return e.feed }
+func (e *memEngine) source() feed.Source     { return e.Source }
 func (e *memEngine) leases() lease.Container { return e.docs }
 
-func (e *memEngine) commit(_ context.Context, writes ...memWrite) (int64, time.Time, error) {
-	lsn, err := e.feed.commit(writes...)
-	return lsn, e.clock.stamp(), err
+func (e *memEngine) commit(_ context.Context, writes ...itemWrite) (int64, time.Time, error) {
+	converted := make([]memory.Write, len(writes))
+	for i, w := range writes {
+		converted[i].ID = w.id
+		if w.document == nil {
+			continue
+		}
+		var err error
+		if converted[i].Document, err = json.Marshal(w.document); err != nil {
+			return 0, time.Time{}, err
+		}
+	}
+	lsn, err := e.Commit(writes[0].key, converted...)
+	return lsn, e.clock.now().Truncate(time.Second), err
 }
 
-func (e *memEngine) lastLSN() int64 {
-	e.feed.mu.Lock()
-	defer e.feed.mu.Unlock()
-	return e.feed.lsn
-}
+func (e *memEngine) lastLSN() int64 { return e.LSN() }
 
 func (e *memEngine) partitions() []feed.Partition {
-	p, err := e.feed.Partitions(context.Background())
-	if err != nil {
-		return nil
-	}
-	return p
+	all, _ := e.Partitions(context.Background()) // it fails for the context alone
+	return all
 }
 
 func (e *memEngine) split(_ context.Context, id string) error {
-	_, err := e.feed.split(id, "")
+	_, err := e.Split(id, "")
 	return err
 }
 
 func (e *memEngine) merge(_ context.Context, left, right string) error {
-	_, err := e.feed.merge(left, right)
+	_, err := e.Merge(left, right)
 	return err
 }
 
-func (e *memEngine) epk(key feed.PartitionKey) string { return memEPK(key) }
+func (e *memEngine) epk(key feed.PartitionKey) string { return memory.EPK(key) }
 func (e *memEngine) now() time.Time                   { return e.clock.now() }
 func (e *memEngine) close() error                     { return nil }
 
 // powerLoss does nothing: what is in memory needs no sync.
 func (e *memEngine) powerLoss(context.Context) error { return nil }
+
+// continuation returns the continuation of an LSN, in all engines.
+func continuation(lsn int64) feed.Continuation {
+	return feed.Continuation(`"` + strconv.FormatInt(lsn, 10) + `"`)
+}
 
 // isGone reports whether reading a lease would be answered with GoneError, and
 // over which live partitions its range lies.

@@ -3,6 +3,8 @@ package changefeedtest
 import (
 	"testing"
 	"testing/synctest"
+
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 )
 
 // engines are what the processor's tests run on: the pair in memory, and the whole way that a processor on Azure Cosmos DB
@@ -13,9 +15,7 @@ var engines = []struct {
 	make func(t *testing.T, s setting) engine
 }{
 	{"memory", func(_ *testing.T, s setting) engine {
-		e := newMemEngine(newStoreClock(s.offset, 0), s.partitions)
-		e.feed.refuseTimes = s.refusesTimes
-		return e
+		return newMemEngine(newStoreClock(s.offset, 0), memory.Options{Partitions: s.partitions, RefuseTimesAfterMerge: s.refusesTimes})
 	}},
 	{"cosmos", func(t *testing.T, s setting) engine {
 		if s.why != "" {

@@ -186,7 +186,12 @@ func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 	if !s.waits {
 		r.Wait = 0
 	}
-	return send(ctx, c, func(ctx context.Context) (feed.Page, error) { return s.inner.Read(ctx, r) })
+	return send(ctx, c, func(ctx context.Context) (feed.Page, error) {
+		if s.host.world.refuses && r.From.Kind() == feed.StartTime {
+			return feed.Page{}, feed.ErrUnsupported
+		}
+		return s.inner.Read(ctx, r)
+	})
 }
 
 // hostContainer is the lease container as a host sees it.

@@ -43,7 +43,7 @@ func newJournal(mode feed.Mode, passes func(id string) bool) *journal {
 }
 
 // wrote adds a transaction.
-func (j *journal) wrote(lsn int64, at time.Time, epk string, writes []memWrite) {
+func (j *journal) wrote(lsn int64, at time.Time, epk string, writes []itemWrite) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, w := range writes {

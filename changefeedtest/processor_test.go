@@ -71,7 +71,7 @@ func (d *desk) add(n int) {
 	for range n {
 		d.next++
 		id := strconv.Itoa(d.next)
-		_, _, err := d.engine.commit(d.t.Context(), memWrite{key: feed.PartitionKey{id}, id: id, document: map[string]any{"id": id, "pk": id}})
+		_, _, err := d.engine.commit(d.t.Context(), itemWrite{key: feed.PartitionKey{id}, id: id, document: map[string]any{"id": id, "pk": id}})
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func TestFilterHidesChangesAndPositionsAdvance(t *testing.T) {
 		d.add(20) // a page of which nothing is left
 		sleep(2 * time.Minute)
 		want(d.t, "the handler", s.sorted(), numbers(1, 3))
-		if l := d.leases(); len(l) != 1 || l[0].Continuation != memContinuation(d.engine.lastLSN()) {
+		if l := d.leases(); len(l) != 1 || l[0].Continuation != continuation(d.engine.lastLSN()) {
 			d.t.Errorf("leases %v; want one that stands behind the last of 70 changes", l)
 		}
 	})

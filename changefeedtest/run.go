@@ -23,7 +23,7 @@ type run struct {
 
 	// Only the run's own goroutine uses these.
 	writes   draw
-	items    []memWrite // that exist
+	items    []itemWrite // that exist
 	nextItem int
 	crashed  int
 	topology int
@@ -221,7 +221,7 @@ func (r *run) write(ctx context.Context) {
 	if d.chance(0.5) {
 		n = d.between(2, 9)
 	}
-	var writes []memWrite
+	var writes []itemWrite
 	taken := map[string]bool{}
 	for range n {
 		w := r.operation(d, key)
@@ -240,7 +240,7 @@ func (r *run) writeTheirs(ctx context.Context) {
 	r.nextItem++
 	key, document := r.scenario.document(r.nextItem)
 	id, _ := document["id"].(string)
-	if err := r.world.write(ctx, memWrite{key: key, id: id, document: document}); err != nil {
+	if err := r.world.write(ctx, itemWrite{key: key, id: id, document: document}); err != nil {
 		r.world.check.fail(11, "write document %d: %v", r.nextItem, err)
 	}
 }
@@ -259,7 +259,7 @@ func (r *run) theirs(h *host) changefeed.Handler {
 }
 
 // operation draws one operation on a partition key.
-func (r *run) operation(d *draw, key feed.PartitionKey) memWrite {
+func (r *run) operation(d *draw, key feed.PartitionKey) itemWrite {
 	if old := len(r.items); old > 0 && d.chance(0.3) {
 		i := d.intn(old)
 		if w := r.items[i]; w.key.String() == key.String() {
@@ -273,7 +273,7 @@ func (r *run) operation(d *draw, key feed.PartitionKey) memWrite {
 	}
 	r.nextItem++
 	id := "i" + strconv.Itoa(r.nextItem)
-	w := memWrite{key: key, id: id, document: map[string]any{"id": id, "pk": key[0]}}
+	w := itemWrite{key: key, id: id, document: map[string]any{"id": id, "pk": key[0]}}
 	r.items = append(r.items, w)
 	return w
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -251,12 +252,7 @@ func (s *scenario) engine(ctx context.Context) (engine, error) {
 
 // memory makes the scenario's pair in memory.
 func (s *scenario) memory() *memEngine {
-	e := newMemEngine(newStoreClock(s.offset, s.rate), s.partitions)
-	e.docs.clockless = s.clockless
-	if s.refuses {
-		e.feed.refuseEveryTime()
-	}
-	return e
+	return newMemEngine(newStoreClock(s.offset, s.rate), memory.Options{Partitions: s.partitions})
 }
 
 // world makes the scenario's world on an engine. It is called in the bubble.

@@ -208,7 +208,7 @@ func (s *scene) addTo(key string) {
 	s.t.Helper()
 	s.next++
 	id := "item-" + strconv.Itoa(s.next)
-	err := s.write(s.t.Context(), memWrite{key: feed.PartitionKey{key}, id: id, document: map[string]any{"id": id, "pk": key}})
+	err := s.write(s.t.Context(), itemWrite{key: feed.PartitionKey{key}, id: id, document: map[string]any{"id": id, "pk": key}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

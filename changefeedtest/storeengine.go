@@ -120,7 +120,7 @@ func (e *storeEngine) container() *store.Container {
 func (e *storeEngine) source() feed.Source     { return movingSource{e} }
 func (e *storeEngine) leases() lease.Container { return movingContainer{e} }
 
-func (e *storeEngine) commit(ctx context.Context, writes ...memWrite) (int64, time.Time, error) {
+func (e *storeEngine) commit(ctx context.Context, writes ...itemWrite) (int64, time.Time, error) {
 	ops := make([]store.Operation, len(writes))
 	for i, w := range writes {
 		if w.document == nil {

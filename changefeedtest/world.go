@@ -222,7 +222,7 @@ func (w *world) isCalm() bool {
 }
 
 // write commits a transaction and enters it in the journal.
-func (w *world) write(ctx context.Context, writes ...memWrite) error {
+func (w *world) write(ctx context.Context, writes ...itemWrite) error {
 	lsn, at, err := w.engine.commit(ctx, writes...)
 	if err != nil {
 		return err
@@ -281,6 +281,9 @@ func (w *world) inject() {
 func (w *world) lister(h *host, store lease.Store) func(context.Context) (lease.Listing, error) {
 	return func(ctx context.Context) (lease.Listing, error) {
 		first, err := store.List(ctx)
+		if w.clockless {
+			first.Now = time.Time{}
+		}
 		w.mu.Lock()
 		torn, rough := w.torn, w.calmFrom.IsZero()
 		w.mu.Unlock()

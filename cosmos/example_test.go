@@ -2,26 +2,20 @@ package cosmos_test
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"log"
-	"net/http/httptest"
+	"os"
 
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/server"
-	"github.com/changefeed-go/changefeed/store"
 )
 
-// A processor over the protocol of Azure Cosmos DB: against an account in Azure it differs by the endpoint and the key alone.
+// A processor reads a container of an account and keeps its leases in another one. With
+// `changefeed serve` only the endpoint and the key differ.
 func Example() {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	endpoint, key, end := serve(ctx) // `changefeed serve`, in the process
-	defer end()
-
-	account, err := cosmos.WithKey(endpoint, key, cosmos.Options{})
+	ctx := context.Background()
+	account, err := cosmos.WithKey(os.Getenv("COSMOS_ENDPOINT"), os.Getenv("COSMOS_KEY"), cosmos.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,9 +31,6 @@ func Example() {
 					return err
 				}
 				fmt.Println("order", id)
-				if id == "3" {
-					stop()
-				}
 			}
 			return nil
 		}),
@@ -50,20 +41,13 @@ func Example() {
 	if err := processor.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
-	// Output:
-	// order 1
-	// order 2
-	// order 3
 }
 
-// One page after another, without leases: whoever keeps the position goes on from it later.
+// A source returns one page per read. The page's continuation is the position of the next
+// read.
 func ExampleSource() {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	endpoint, key, end := serve(ctx)
-	defer end()
-
-	account, err := cosmos.WithConnectionString("AccountEndpoint="+endpoint+";AccountKey="+key+";", cosmos.Options{})
+	ctx := context.Background()
+	account, err := cosmos.WithConnectionString(os.Getenv("COSMOS_CONNECTION_STRING"), cosmos.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -72,71 +56,33 @@ func ExampleSource() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(page.Changes), "orders of ada; the next read goes on from", page.Continuation)
-	// Output:
-	// 2 orders of ada; the next read goes on from "3"
+	fmt.Println(len(page.Changes), "orders of ada; the next read starts after", page.Continuation)
 }
 
-// A budget keeps the processor from using up what the application needs: here the feed of one account and the leases in another
-// spend 400 RU/s together at most.
+// A budget limits the request units that the processor spends, so that the application's
+// share remains. Here the feed of one account and the leases in another one spend at most
+// 400 RU/s together.
 func ExampleNewBudget() {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	endpoint, key, end := serve(ctx)
-	defer end()
-	leaseEndpoint, leaseKey, leaseEnd := serve(ctx)
-	defer leaseEnd()
-
 	budget := cosmos.NewBudget(400)
-	monitored, err := cosmos.WithKey(endpoint, key, cosmos.Options{Budget: budget})
+	monitored, err := cosmos.WithKey(os.Getenv("COSMOS_ENDPOINT"), os.Getenv("COSMOS_KEY"), cosmos.Options{Budget: budget})
 	if err != nil {
 		log.Fatal(err)
 	}
-	other, err := cosmos.WithKey(leaseEndpoint, leaseKey, cosmos.Options{Budget: budget})
+	other, err := cosmos.WithKey(os.Getenv("LEASES_ENDPOINT"), os.Getenv("LEASES_KEY"), cosmos.Options{Budget: budget})
 	if err != nil {
 		log.Fatal(err)
 	}
-	source := monitored.Source("shop", "orders", cosmos.SourceOptions{})        // Config.Source
-	leases := other.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}) // Config.Leases
-
-	if _, err := source.Read(ctx, feed.Request{Key: feed.PartitionKey{"ada"}, From: feed.Beginning()}); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("the read was counted:", budget.Usage().FeedRU > 0, "- leases are in", leases.Dialect())
-	// Output:
-	// the read was counted: true - leases are in .NET's dialect
-}
-
-// serve is a server over a store in memory, with three orders.
-func serve(ctx context.Context) (endpoint, key string, end func()) {
-	db, err := store.OpenMemory(store.Options{})
+	processor, err := changefeed.New(changefeed.Config{
+		Processor: "printer",
+		Source:    monitored.Source("shop", "orders", cosmos.SourceOptions{}),
+		Leases:    other.Leases("shop", "leases", cosmos.LeaseOptions{Create: true}),
+		Handler:   changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return nil }),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
+	if err := processor.Run(context.Background()); err != nil {
 		log.Fatal(err)
 	}
-	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, order := range []string{`{"id":"1","customer":"ada"}`, `{"id":"2","customer":"bob"}`, `{"id":"3","customer":"ada"}`} {
-		if _, err := orders.Upsert(ctx, nil, []byte(order), store.WriteOptions{}); err != nil {
-			log.Fatal(err)
-		}
-	}
-	key = base64.StdEncoding.EncodeToString([]byte("examples"))
-	h, err := server.New(db, server.Options{Keys: []string{key}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	s := httptest.NewServer(h)
-	return s.URL, key, func() {
-		h.Drain()
-		s.CloseClientConnections()
-		s.Close()
-		if err := db.Close(); err != nil {
-			log.Fatal(err)
-		}
-	}
+	fmt.Println("spent on reads:", budget.Usage().FeedRU)
 }

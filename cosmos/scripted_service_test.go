@@ -283,3 +283,92 @@ func TestACertificateThatNobodyTrustsIsToldAtOnce(t *testing.T) {
 		t.Errorf("%v, after %d connections; want what helps, after one", err, connections.Load())
 	}
 }
+
+// An operation that is answered with 410 goes to the partition that has its key now. The list
+// of partitions is read again before it is sent again.
+func TestBulkAsksForThePartitionsAfterAnOperationOfAGonePartition(t *testing.T) {
+	var sent []string
+	lists := 0
+	bulk := scriptedAccount(t, func(r *http.Request, w *httptest.ResponseRecorder) {
+		if strings.HasSuffix(r.URL.Path, "/pkranges") {
+			if r.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			lists++
+			w.Header().Set("Etag", `"1"`)
+			_, _ = fmt.Fprintf(w, `{"_rid":"Gis8AYAAAAE=","PartitionKeyRanges":[{"id":"%d","minInclusive":"","maxExclusive":"FF"}]}`, lists)
+			return
+		}
+		partition := r.Header.Get(wire.HeaderPartitionID)
+		sent = append(sent, partition)
+		if partition == "1" {
+			_, _ = w.WriteString(`[{"statusCode":410,"subStatusCode":1002}]`)
+			return
+		}
+		_, _ = w.WriteString(`[{"statusCode":201}]`)
+	}).Bulk("shop", "orders", cosmos.BulkOptions{})
+	results, err := bulk.Do(t.Context(), []cosmos.BulkOperation{{Key: feed.PartitionKey{"ada"}, Body: []byte(`{"id":"1","pk":"ada"}`)}})
+	if err != nil || !results[0].Done() {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	if got := strings.Join(sent, " "); got != "1 2" {
+		t.Errorf("sent to the partitions %s; want to 1, which is gone, and to 2, which took over", got)
+	}
+}
+
+// The service returns the same name of an account at each of its endpoints.
+func TestAnAccountIsKnownByTheNameThatTheServiceGivesIt(t *testing.T) {
+	at := func(endpoint, body string) feed.Source {
+		var o cosmos.Options
+		o.Transport = accountNamed{body}
+		a, err := cosmos.WithKey(endpoint, wire.EmulatorKey, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Source("shop", "orders", cosmos.SourceOptions{})
+	}
+	mine := `"id":"mine","_rid":"mine.documents.azure.com",`
+	for _, c := range []struct {
+		name   string
+		a, b   string
+		an, bn string
+		same   bool
+	}{
+		{"a region of an account", "https://mine.documents.azure.com/", "https://mine-westeurope.documents.azure.com/", mine, mine, true},
+		{"another account", "https://mine.documents.azure.com/", "https://other.documents.azure.com/", mine, strings.ReplaceAll(mine, "mine", "other"), false},
+		{"by the id alone", "https://localhost:8081/", "https://127.0.0.1:8081/", `"id":"localhost",`, `"id":"localhost",`, true},
+		{"nameless", "https://a.test/", "https://a.test/", "", "", true},
+		{"nameless elsewhere", "https://a.test/", "https://b.test/", "", "", false},
+	} {
+		if same, err := feed.SameContainer(t.Context(), at(c.a, c.an), at(c.b, c.bn)); err != nil || same != c.same {
+			t.Errorf("%s: one container: %t, %v; want %t", c.name, same, err, c.same)
+		}
+	}
+}
+
+// accountNamed answers for an account with a container; names are the members of the account's body that name it.
+type accountNamed struct{ names string }
+
+func (a accountNamed) Do(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/" {
+		return scripted(nil).Do(r)
+	}
+	w := httptest.NewRecorder()
+	_, _ = w.WriteString(`{` + a.names + `"writableLocations":[{"name":"East","databaseAccountEndpoint":"https://` + r.URL.Host + `/"}]}`)
+	answer := w.Result()
+	answer.Request = r
+	return answer, nil
+}
+
+// Proxies and gateways on the way use the header of HTTP, which is in seconds.
+func TestRetryAfterInSecondsIsObeyed(t *testing.T) {
+	source := scriptedSource(t, func(_ *http.Request, w *httptest.ResponseRecorder) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	_, err := source.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}})
+	if throttled, ok := errors.AsType[*feed.ThrottledError](err); !ok || throttled.RetryAfter != 7*time.Second {
+		t.Errorf("%v; want it throttled for 7 s", err)
+	}
+}

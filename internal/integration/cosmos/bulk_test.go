@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,6 @@ import (
 	"github.com/changefeed-go/changefeed/changefeedtest"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
 )
@@ -157,39 +155,6 @@ func TestBulkSendsOperationsAgainForWhichTheAnswerHadNoRoom(t *testing.T) {
 			}
 		}
 	})
-}
-
-// An operation that is answered with 410 goes to the partition that has its key now: the list of partitions is read
-// again before it is sent again.
-func TestBulkAsksForThePartitionsAfterAnOperationOfAGonePartition(t *testing.T) {
-	var sent []string
-	lists := 0
-	bulk := scriptedAccount(t, func(r *http.Request, w *httptest.ResponseRecorder) {
-		if strings.HasSuffix(r.URL.Path, "/pkranges") {
-			if r.Header.Get("If-None-Match") != "" {
-				w.WriteHeader(http.StatusNotModified)
-				return
-			}
-			lists++
-			w.Header().Set("Etag", `"1"`)
-			_, _ = fmt.Fprintf(w, `{"_rid":"Gis8AYAAAAE=","PartitionKeyRanges":[{"id":"%d","minInclusive":"","maxExclusive":"FF"}]}`, lists)
-			return
-		}
-		partition := r.Header.Get(wire.HeaderPartitionID)
-		sent = append(sent, partition)
-		if partition == "1" {
-			_, _ = w.WriteString(`[{"statusCode":410,"subStatusCode":1002}]`)
-			return
-		}
-		_, _ = w.WriteString(`[{"statusCode":201}]`)
-	}).Bulk("shop", "orders", cosmos.BulkOptions{})
-	results, err := bulk.Do(t.Context(), upserts(0, 1))
-	if err != nil || !results[0].Done() {
-		t.Fatalf("%+v, %v", results, err)
-	}
-	if got := strings.Join(sent, " "); got != "1 2" {
-		t.Errorf("sent to the partitions %s; want to 1, which is gone, and to 2, which took over", got)
-	}
 }
 
 func TestBulkIsCarriedOutThroughFaults(t *testing.T) {

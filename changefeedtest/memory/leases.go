@@ -1,4 +1,4 @@
-package changefeedtest
+package memory
 
 import (
 	"context"
@@ -13,12 +13,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// memLeases is a lease container in memory: documents with ETags, stamped by a
-// clock that the simulation skews.
-type memLeases struct {
-	clock *storeClock
-	// clockless makes a store that can't tell its clock: Listing.Now is zero.
-	clockless bool
+// Leases is a lease container in memory. It implements [lease.Container].
+type Leases struct {
+	now func() time.Time
 
 	mu     sync.Mutex // guards what follows; held for lookups only
 	docs   map[string]lease.Lease
@@ -26,40 +23,42 @@ type memLeases struct {
 	etag   int
 }
 
-func newMemLeases(clock *storeClock) *memLeases {
-	return &memLeases{clock: clock, docs: map[string]lease.Lease{}, marker: map[string]time.Time{}}
+// NewLeases returns an empty lease container. now returns the service's time, which sets the
+// time of writes and of listings. If nil, time.Now is used.
+func NewLeases(now func() time.Time) *Leases {
+	if now == nil {
+		now = time.Now
+	}
+	return &Leases{now: now, docs: map[string]lease.Lease{}, marker: map[string]time.Time{}}
 }
 
 // Open implements [lease.Container].
-func (m *memLeases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
+func (m *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	prefix := k.Processor + "@" + k.Identity.AccountHost + "_" + k.Identity.DatabaseRID + "_" + k.Identity.ContainerRID
-	return &memStore{memLeases: m, prefix: prefix}, nil
+	return &leaseStore{Leases: m, prefix: prefix}, nil
 }
 
-// memStore is the leases of one processor in a memLeases.
-type memStore struct {
-	*memLeases
+// leaseStore holds the leases of one processor.
+type leaseStore struct {
+	*Leases
 	prefix string
 }
 
-const memSeparator = ".."
+const separator = ".."
 
 // List implements [lease.Store].
-func (m *memStore) List(ctx context.Context) (lease.Listing, error) {
+func (m *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	if err := ctx.Err(); err != nil {
 		return lease.Listing{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := lease.Listing{Initialized: m.marker[m.prefix]}
-	if !m.clockless {
-		l.Now = m.clock.now()
-	}
+	l := lease.Listing{Initialized: m.marker[m.prefix], Now: m.now().Round(0).UTC()}
 	for id, doc := range m.docs {
-		if strings.HasPrefix(id, m.prefix+memSeparator) {
+		if strings.HasPrefix(id, m.prefix+separator) {
 			l.Leases = append(l.Leases, doc)
 		}
 	}
@@ -68,7 +67,7 @@ func (m *memStore) List(ctx context.Context) (lease.Listing, error) {
 }
 
 // Mark implements [lease.Store].
-func (m *memStore) Mark(ctx context.Context, initialised bool) error {
+func (m *leaseStore) Mark(ctx context.Context, initialised bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -79,24 +78,24 @@ func (m *memStore) Mark(ctx context.Context, initialised bool) error {
 		return nil
 	}
 	if m.marker[m.prefix].IsZero() {
-		m.marker[m.prefix] = m.clock.stamp()
+		m.marker[m.prefix] = m.now().UTC().Truncate(time.Second)
 	}
 	return nil
 }
 
-var errMemToken = errors.New("a lease needs a token")
+var errToken = errors.New("a lease needs a token")
 
 // Create implements [lease.Store].
-func (m *memStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+func (m *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return lease.Lease{}, err
 	}
 	if l.Token == "" {
-		return lease.Lease{}, errMemToken
+		return lease.Lease{}, errToken
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l.ID = m.prefix + memSeparator + l.Token
+	l.ID = m.prefix + separator + l.Token
 	if current, ok := m.docs[l.ID]; ok {
 		return lease.Lease{}, &lease.ConflictError{Current: current}
 	}
@@ -104,7 +103,7 @@ func (m *memStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, erro
 }
 
 // Update implements [lease.Store].
-func (m *memStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+func (m *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return lease.Lease{}, err
 	}
@@ -117,7 +116,7 @@ func (m *memStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, erro
 }
 
 // Delete implements [lease.Store].
-func (m *memStore) Delete(ctx context.Context, l lease.Lease) error {
+func (m *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -130,8 +129,8 @@ func (m *memStore) Delete(ctx context.Context, l lease.Lease) error {
 	return nil
 }
 
-// match is the If-Match of a write.
-func (m *memStore) match(l lease.Lease) error {
+// match checks the If-Match of a write.
+func (m *leaseStore) match(l lease.Lease) error {
 	current, ok := m.docs[l.ID]
 	if !ok {
 		return feed.ErrNotFound
@@ -143,10 +142,10 @@ func (m *memStore) match(l lease.Lease) error {
 }
 
 // put stores l under a new ETag and stamps it.
-func (m *memStore) put(l lease.Lease) lease.Lease {
+func (m *leaseStore) put(l lease.Lease) lease.Lease {
 	m.etag++
 	l.ETag = `"e` + strconv.Itoa(m.etag) + `"`
-	l.Modified = m.clock.stamp()
+	l.Modified = m.now().UTC().Truncate(time.Second)
 	m.docs[l.ID] = l
 	return l
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/internal/wire"
 	"github.com/changefeed-go/changefeed/lease"
 	"github.com/changefeed-go/changefeed/server"
 	"github.com/changefeed-go/changefeed/store"
@@ -137,50 +135,6 @@ func TestContainersOfTwoAccountsAreTwo(t *testing.T) {
 			t.Errorf("leases in another container of the account: %v", err)
 		}
 	})
-}
-
-// The service names an account alike at each of its endpoints.
-func TestAnAccountIsKnownByTheNameThatTheServiceGivesIt(t *testing.T) {
-	at := func(endpoint, body string) feed.Source {
-		var o cosmos.Options
-		o.Transport = accountNamed{body}
-		a, err := cosmos.WithKey(endpoint, wire.EmulatorKey, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.Source("shop", "orders", cosmos.SourceOptions{})
-	}
-	mine := `"id":"mine","_rid":"mine.documents.azure.com",`
-	for _, c := range []struct {
-		name   string
-		a, b   string
-		an, bn string
-		same   bool
-	}{
-		{"a region of an account", "https://mine.documents.azure.com/", "https://mine-westeurope.documents.azure.com/", mine, mine, true},
-		{"another account", "https://mine.documents.azure.com/", "https://other.documents.azure.com/", mine, strings.ReplaceAll(mine, "mine", "other"), false},
-		{"by the id alone", "https://localhost:8081/", "https://127.0.0.1:8081/", `"id":"localhost",`, `"id":"localhost",`, true},
-		{"nameless", "https://a.test/", "https://a.test/", "", "", true},
-		{"nameless elsewhere", "https://a.test/", "https://b.test/", "", "", false},
-	} {
-		if same, err := feed.SameContainer(t.Context(), at(c.a, c.an), at(c.b, c.bn)); err != nil || same != c.same {
-			t.Errorf("%s: one container: %t, %v; want %t", c.name, same, err, c.same)
-		}
-	}
-}
-
-// accountNamed answers for an account with a container; names are the members of the account's body that name it.
-type accountNamed struct{ names string }
-
-func (a accountNamed) Do(r *http.Request) (*http.Response, error) {
-	if r.URL.Path != "/" {
-		return scripted(nil).Do(r)
-	}
-	w := httptest.NewRecorder()
-	_, _ = w.WriteString(`{` + a.names + `"writableLocations":[{"name":"East","databaseAccountEndpoint":"https://` + r.URL.Host + `/"}]}`)
-	answer := w.Result()
-	answer.Request = r
-	return answer, nil
 }
 
 // A failure to learn the ids is retried as any other of the start.

@@ -1,0 +1,243 @@
+// Package memory is an engine in memory: a container with a change feed, and a lease
+// container. It is for examples, and for tests of handlers that need no document store.
+// It has partitions, splits, merges, transactions and both feed modes, but no time to live
+// and no files. Package store is a complete engine.
+//
+//	orders := memory.NewSource(memory.Options{})
+//	err := orders.Upsert(feed.PartitionKey{"ada"}, `{"id":"1","customer":"ada"}`)
+//	processor, err := changefeed.New(changefeed.Config{
+//		Processor: "printer", Source: orders, Leases: memory.NewLeases(nil), ...
+//	})
+//
+// All methods are safe for concurrent use, also inside a testing/synctest bubble.
+package memory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Options configure a Source. The zero value of a field is its default.
+type Options struct {
+	// Container is the name of the container. If empty, "items" is used.
+	Container string
+	// Partitions is the number of partitions. If zero, 1 is used.
+	Partitions int
+	// Now returns the service's time, which sets the time of changes. If nil, time.Now is
+	// used.
+	Now func() time.Time
+	// RefuseTimesAfterMerge makes reads of merged partitions and of their children refuse
+	// start times, as Azure Cosmos DB does.
+	RefuseTimesAfterMerge bool
+}
+
+// Source is a container in memory: a log of transactions, the partitions that divide its
+// keys, and their change feeds. It implements [feed.Source]. One counter assigns the LSNs,
+// so each partition's last LSN is the container's.
+type Source struct {
+	options  Options
+	identity feed.Identity
+
+	mu      sync.Mutex // guards what follows; held for lookups and appends only
+	parts   []feed.Partition
+	merged  map[string]bool // live partitions with a merge among their ancestors
+	nextID  int
+	lsn     int64
+	log     []entry
+	last    map[string]int // the index of an item's last entry in log
+	changed chan struct{}  // closed at the next commit, split or merge
+}
+
+// entry is one write of one item.
+type entry struct {
+	change feed.Change
+	epk    string
+	item   string
+}
+
+// NewSource returns an empty container.
+func NewSource(o Options) *Source {
+	if o.Container == "" {
+		o.Container = "items"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Source{
+		options: o,
+		identity: feed.Identity{
+			AccountHost: "localhost", Database: "sim", DatabaseRID: "c2ltAA==",
+			Container: o.Container, ContainerRID: "c2ltAA" + strconv.FormatUint(hash(o.Container)%1e6, 10),
+		},
+		merged: map[string]bool{}, last: map[string]int{}, changed: make(chan struct{}),
+	}
+	for _, r := range divide(max(o.Partitions, 1)) {
+		s.parts = append(s.parts, s.newPartition(r, nil))
+	}
+	return s
+}
+
+func (s *Source) newPartition(r feed.Range, parents []string) feed.Partition {
+	p := feed.Partition{ID: strconv.Itoa(s.nextID), Range: r, Parents: parents}
+	s.nextID++
+	return p
+}
+
+// Identity implements [feed.Source].
+func (s *Source) Identity(ctx context.Context) (feed.Identity, error) {
+	return s.identity, ctx.Err()
+}
+
+// Partitions implements [feed.Source].
+func (s *Source) Partitions(ctx context.Context) ([]feed.Partition, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.parts), ctx.Err()
+}
+
+// LSN returns the LSN of the last transaction.
+func (s *Source) LSN() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lsn
+}
+
+// Upsert creates or replaces the item that document, a JSON object, names by its "id".
+func (s *Source) Upsert(key feed.PartitionKey, document string) error {
+	var item struct{ ID string }
+	if err := json.Unmarshal([]byte(document), &item); err != nil {
+		return fmt.Errorf("write a document: %w", err)
+	}
+	_, err := s.Commit(key, Write{ID: item.ID, Document: []byte(document)})
+	return err
+}
+
+// Delete deletes an item. It returns an error that wraps [feed.ErrNotFound] if there is no
+// such item.
+func (s *Source) Delete(key feed.PartitionKey, id string) error {
+	_, err := s.Commit(key, Write{ID: id})
+	return err
+}
+
+// Write is one write of a transaction.
+type Write struct {
+	ID string
+	// Document is a JSON object. If nil, the item is deleted.
+	Document json.RawMessage
+}
+
+// Commit carries out a transaction on the items of one partition key, all writes or none,
+// and returns its LSN. It returns an error that wraps [feed.ErrNotFound] if an item to
+// delete does not exist.
+func (s *Source) Commit(key feed.PartitionKey, writes ...Write) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, lsn := s.options.Now().UTC().Truncate(time.Second), s.lsn+1
+	staged := make([]entry, 0, len(writes))
+	current := map[string]feed.Change{} // the last change of each item of the transaction
+	for _, w := range writes {
+		e := entry{epk: EPK(key), item: key.String() + "/" + w.ID}
+		e.change = feed.Change{LSN: lsn, Time: now, Op: feed.Create}
+		old, found := current[e.item]
+		if i, ok := s.last[e.item]; ok && !found {
+			old, found = s.log[i].change, true
+		}
+		exists := found && old.Op != feed.Delete
+		if exists {
+			e.change.Op, e.change.Previous = feed.Replace, old.Current
+		}
+		switch {
+		case w.Document != nil:
+			e.change.Current = stored(w.Document, e.item, lsn, now.Unix())
+		case exists:
+			e.change.Op, e.change.DeletedID, e.change.DeletedKey = feed.Delete, w.ID, key
+		default:
+			return 0, fmt.Errorf("delete item %s: %w", w.ID, feed.ErrNotFound)
+		}
+		current[e.item] = e.change
+		staged = append(staged, e)
+	}
+	for _, e := range staged {
+		s.last[e.item] = len(s.log)
+		s.log = append(s.log, e)
+	}
+	s.lsn = lsn
+	s.wake()
+	return lsn, nil
+}
+
+// stored returns a document with its system properties as the last members.
+func stored(document []byte, item string, lsn, ts int64) json.RawMessage {
+	document = bytes.TrimSpace(document)
+	b := slices.Clone(document[:len(document)-1])
+	if len(b) > 1 {
+		b = append(b, ',')
+	}
+	return fmt.Appendf(b, `"_rid":"r%016X","_etag":"\"%d\"","_ts":%d,"_lsn":%d}`, hash(item), lsn, ts, lsn)
+}
+
+// wake wakes the waiting reads. The caller holds s.mu.
+func (s *Source) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+var errPartition = errors.New("no such partition, or no neighbour")
+
+// Split divides a live partition at an effective partition key, and returns the IDs of the
+// new partitions. If at is empty, the middle of the range is used.
+func (s *Source) Split(id, at string) (children []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.index(id)
+	if i < 0 {
+		return nil, fmt.Errorf("split partition %s: %w", id, errPartition)
+	}
+	p := s.parts[i]
+	if at == "" {
+		at = middle(p.Range)
+	}
+	low, high := feed.Range{Min: p.Range.Min, Max: at}, feed.Range{Min: at, Max: p.Range.Max}
+	if low.IsEmpty() || high.IsEmpty() {
+		return nil, fmt.Errorf("split partition %s at %q: %w", id, at, errPartition)
+	}
+	parents := append(slices.Clone(p.Parents), p.ID)
+	a, b := s.newPartition(low, parents), s.newPartition(high, slices.Clone(parents))
+	s.parts = slices.Replace(s.parts, i, i+1, a, b)
+	if s.merged[id] {
+		s.merged[a.ID], s.merged[b.ID] = true, true
+	}
+	s.wake()
+	return []string{a.ID, b.ID}, nil
+}
+
+// Merge merges a live partition with its right neighbour, and returns the ID of the new
+// partition.
+func (s *Source) Merge(left, right string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.index(left)
+	if i < 0 || i+1 >= len(s.parts) || s.parts[i+1].ID != right {
+		return "", fmt.Errorf("merge partitions %s and %s: %w", left, right, errPartition)
+	}
+	a, b := s.parts[i], s.parts[i+1]
+	parents := slices.Sorted(slices.Values(slices.Concat(a.Parents, b.Parents, []string{a.ID, b.ID})))
+	p := s.newPartition(feed.Range{Min: a.Range.Min, Max: b.Range.Max}, slices.Compact(parents))
+	s.parts = slices.Replace(s.parts, i, i+2, p)
+	s.merged[p.ID] = true
+	s.wake()
+	return p.ID, nil
+}
+
+func (s *Source) index(id string) int {
+	return slices.IndexFunc(s.parts, func(p feed.Partition) bool { return p.ID == id })
+}

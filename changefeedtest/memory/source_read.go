@@ -1,0 +1,162 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Read implements [feed.Source]. A continuation is a decimal LSN in double quotes, as the
+// embedded store's.
+func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
+	begin := time.Now()
+	var timer *time.Timer
+	for {
+		if err := ctx.Err(); err != nil {
+			return feed.Page{}, err
+		}
+		s.mu.Lock()
+		page, from, err := s.page(r)
+		changed := s.changed
+		s.mu.Unlock()
+		left := r.Wait - time.Since(begin)
+		if err != nil || len(page.Changes) > 0 || left <= 0 {
+			page.Diagnostics.Elapsed = time.Since(begin)
+			return page, err
+		}
+		// A read from now waits for changes after the moment of the request.
+		r.From = feed.After(continuation(from))
+		if timer == nil {
+			timer = time.NewTimer(left)
+			defer timer.Stop()
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			r.Wait = 0
+		case <-ctx.Done():
+		}
+	}
+}
+
+// page reads one page. from is the position after which the page begins.
+func (s *Source) page(r feed.Request) (page feed.Page, from int64, err error) {
+	keys, partition, err := s.selection(r)
+	if err != nil {
+		return page, 0, err
+	}
+	from, err = s.start(r, partition)
+	if err != nil {
+		return page, 0, err
+	}
+	maxItems := r.MaxItems
+	if maxItems <= 0 {
+		maxItems = 100
+	}
+	page.LSN, page.End = max(from, s.lsn), s.lsn
+	prefix := EPK(r.Key)
+	for i := s.after(from); i < len(s.log); i++ {
+		e := &s.log[i]
+		if !keys.Holds(e.epk) || !strings.HasPrefix(e.epk, prefix) || !s.visible(r.Mode, i) {
+			continue
+		}
+		if n := len(page.Changes); n >= maxItems && page.Changes[n-1].LSN != e.change.LSN {
+			page.LSN = page.Changes[n-1].LSN
+			break
+		}
+		c := e.change
+		if r.Mode == feed.LatestVersion {
+			c.Op, c.Previous = feed.Upsert, nil
+		}
+		page.Changes = append(page.Changes, c)
+		page.Bytes += len(e.change.Current) + len(e.change.Previous)
+	}
+	page.Continuation = continuation(page.LSN)
+	page.Charge = 1 + float64(page.Bytes)/1024
+	page.SessionToken = fmt.Sprintf("%s:-1#%d", r.Partition.ID, s.lsn)
+	return page, from, nil
+}
+
+// after returns the index of the first entry after a position.
+func (s *Source) after(lsn int64) int {
+	return sort.Search(len(s.log), func(i int) bool { return s.log[i].change.LSN > lsn })
+}
+
+// visible reports whether the feed of a mode has the entry at i.
+func (s *Source) visible(mode feed.Mode, i int) bool {
+	e := &s.log[i]
+	return mode == feed.AllVersionsAndDeletes || e.change.Op != feed.Delete && s.last[e.item] == i
+}
+
+// start returns the position after which a request of a partition begins.
+func (s *Source) start(r feed.Request, partition string) (int64, error) {
+	start := r.From
+	if r.Mode == feed.AllVersionsAndDeletes &&
+		(start.Kind() == feed.StartBeginning || start.Kind() == feed.StartTime) {
+		return 0, fmt.Errorf("all versions and deletes from %s: %w", start, feed.ErrUnsupported)
+	}
+	switch start.Kind() {
+	case feed.StartBeginning:
+		return 0, nil
+	case feed.StartTime:
+		if s.options.RefuseTimesAfterMerge && s.merged[partition] {
+			return 0, fmt.Errorf("a start time on a merged partition: %w", feed.ErrUnsupported)
+		}
+		i := sort.Search(len(s.log), func(i int) bool { return !s.log[i].change.Time.Before(start.Time()) })
+		if i == len(s.log) {
+			return s.lsn, nil
+		}
+		return s.log[i].change.LSN - 1, nil
+	case feed.StartContinuation:
+		return position(start.Continuation())
+	case feed.StartNow:
+	}
+	return s.lsn, nil
+}
+
+// selection returns the range of keys that a request reads and the ID of its partition, or a
+// GoneError.
+func (s *Source) selection(r feed.Request) (feed.Range, string, error) {
+	keys := r.Range.OrFull()
+	if id := r.Partition.ID; id != "" {
+		i := s.index(id)
+		if i < 0 {
+			return keys, "", &feed.GoneError{Partition: id, Range: r.Range}
+		}
+		return keys.Intersect(s.parts[i].Range), id, nil
+	}
+	selected := keys
+	if prefix := EPK(r.Key); prefix != "" {
+		selected = selected.Intersect(feed.Range{Min: prefix, Max: prefix + "FF"})
+	}
+	partition := ""
+	for _, p := range s.parts {
+		switch {
+		case !p.Range.Overlaps(selected):
+		case partition != "":
+			return keys, "", &feed.GoneError{Range: keys}
+		default:
+			partition = p.ID
+		}
+	}
+	return keys, partition, nil
+}
+
+// continuation returns the continuation of a position.
+func continuation(lsn int64) feed.Continuation {
+	return feed.Continuation(`"` + strconv.FormatInt(lsn, 10) + `"`)
+}
+
+// position returns the position of a continuation.
+func position(c feed.Continuation) (int64, error) {
+	n, err := strconv.ParseInt(strings.Trim(string(c), `"`), 10, 64)
+	if err != nil || n < 0 || continuation(n) != c {
+		return 0, fmt.Errorf("continuation %q is not of this source", string(c))
+	}
+	return n, nil
+}
