@@ -1,7 +1,9 @@
 package changefeed
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -45,6 +47,51 @@ func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 		}
 		if found != len(ours) {
 			t.Errorf("go list shows %d of %d packages of ours", found, len(ours))
+		}
+	}
+}
+
+// A program that imports the processor and its engine on Azure Cosmos DB has no storage
+// engine among its modules. `go mod tidy` also considers the tests of these packages, so
+// tests over the store are in internal/integration and in packages above.
+func TestRootAndCosmosNeedNoPebble(t *testing.T) {
+	const module = "github.com/changefeed-go/changefeed"
+	root, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	fresh := t.TempDir()
+	// The versions and sums are those of this module, so that tidy downloads nothing.
+	ours := read("go.mod")
+	for name, text := range map[string]string{
+		"go.mod": strings.Replace(ours, "module "+module+"\n", "module example.com/fresh\n", 1) +
+			"\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + root + "\n",
+		"go.sum":  read("go.sum"),
+		"main.go": "package main\n\nimport (\n\t_ \"" + module + "\"\n\t_ \"" + module + "/cosmos\"\n)\n\nfunc main() {}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(fresh, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "tidy")
+	cmd.Dir, cmd.Env = fresh, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sums := read(filepath.Join(fresh, "go.sum"))
+	if !strings.Contains(sums, "azcore") {
+		t.Errorf("go.sum lacks azcore, which cosmos needs:\n%s", sums)
+	}
+	for line := range strings.Lines(sums) {
+		if strings.Contains(line, "cockroachdb") {
+			t.Errorf("go.sum has %s", line)
 		}
 	}
 }

@@ -6,49 +6,26 @@ import (
 	"log"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
 )
 
-// With manual checkpoints the handler says which changes are done for good. What
-// was handed out behind the last checkpoint comes again after a restart.
+// With manual checkpoints the handler decides which changes are done. Changes after the last
+// checkpoint are delivered again after a restart.
 func ExampleBatch_Checkpoint() {
-	background := context.Background()
-	db, err := store.OpenMemory(store.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.CreateDatabase(background, store.DatabaseProperties{ID: "shop"}); err != nil {
-		log.Fatal(err)
-	}
-	container := func(p store.ContainerProperties) *store.Container {
-		c, err := db.CreateContainer(background, "shop", p)
-		if err != nil {
+	ada := feed.PartitionKey{"ada"}
+	orders, leases := memory.NewSource(memory.Options{}), memory.NewLeases(nil)
+	for _, order := range []string{`{"id":"1"}`, `{"id":"2"}`, `{"id":"3"}`} {
+		if err := orders.Upsert(ada, order); err != nil {
 			log.Fatal(err)
 		}
-		return c
 	}
-	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
-	write := func(c *store.Container, documents ...string) {
-		for _, document := range documents {
-			if _, err := c.Upsert(background, nil, []byte(document), store.WriteOptions{}); err != nil {
-				log.Fatal(err)
-			}
-		}
-	}
-	write(orders,
-		`{"id":"1","customer":"ada"}`,
-		`{"id":"2","customer":"ada"}`,
-		`{"id":"3","customer":"ada"}`,
-	)
-	for round := 1; round <= 2; round++ {
-		ctx, stop := context.WithCancel(background)
+	for run := 1; run <= 2; run++ {
+		ctx, stop := context.WithCancel(context.Background())
 		processor, err := changefeed.New(changefeed.Config{
 			Processor:  "billing",
-			Source:     db.Source(orders),
-			Leases:     db.Leases(leases),
+			Source:     orders,
+			Leases:     leases,
 			Start:      feed.Beginning(),
 			MaxItems:   1,
 			Checkpoint: changefeed.Checkpointing{Manual: true},
@@ -57,7 +34,7 @@ func ExampleBatch_Checkpoint() {
 				if err != nil {
 					return err
 				}
-				fmt.Printf("round %d: order %s\n", round, id)
+				fmt.Printf("run %d: order %s\n", run, id)
 				switch id {
 				case "2": // orders 1 and 2 are billed together
 					return b.Checkpoint(ctx)
@@ -76,8 +53,8 @@ func ExampleBatch_Checkpoint() {
 		stop()
 	}
 	// Output:
-	// round 1: order 1
-	// round 1: order 2
-	// round 1: order 3
-	// round 2: order 3
+	// run 1: order 1
+	// run 1: order 2
+	// run 1: order 3
+	// run 2: order 3
 }

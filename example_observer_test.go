@@ -6,13 +6,13 @@ import (
 	"log"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
-	"github.com/changefeed-go/changefeed/store"
 )
 
-// tally is an observer: there is one for each lease, made when the host acquires
-// it, so its fields need no lock.
+// tally is an observer. There is one for each lease, created when the host acquires the
+// lease, so its fields need no lock.
 type tally struct {
 	lease   string
 	changes int
@@ -38,44 +38,21 @@ func (t *tally) Close(_ context.Context, r changefeed.Reason) error {
 	return nil
 }
 
-// An observer per lease has state of its own and is told when work on the lease
-// begins and ends: it can open a file or a transaction per lease, for instance.
+// Each lease has an observer of its own, whose Open and Close are called when work on the
+// lease begins and ends. It can keep a file or a transaction open per lease, for instance.
 func ExampleObserver() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	db, err := store.OpenMemory(store.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
-		log.Fatal(err)
-	}
-	container := func(p store.ContainerProperties) *store.Container {
-		c, err := db.CreateContainer(ctx, "shop", p)
-		if err != nil {
+	orders := memory.NewSource(memory.Options{})
+	for _, order := range []string{`{"id":"1"}`, `{"id":"2"}`, `{"id":"3"}`} {
+		if err := orders.Upsert(feed.PartitionKey{"ada"}, order); err != nil {
 			log.Fatal(err)
 		}
-		return c
 	}
-	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
-	write := func(c *store.Container, documents ...string) {
-		for _, document := range documents {
-			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
-				log.Fatal(err)
-			}
-		}
-	}
-	write(orders,
-		`{"id":"1","customer":"ada"}`,
-		`{"id":"2","customer":"bob"}`,
-		`{"id":"3","customer":"ada"}`,
-	)
 	processor, err := changefeed.New(changefeed.Config{
 		Processor: "tally",
-		Source:    db.Source(orders),
-		Leases:    db.Leases(leases),
+		Source:    orders,
+		Leases:    memory.NewLeases(nil),
 		Start:     feed.Beginning(),
 		Observer: func(lease.Lease) (changefeed.Observer, error) {
 			return &tally{stop: stop}, nil

@@ -9,49 +9,32 @@ import (
 	"sync"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
 )
 
-// A container's partitions can be split while a processor works, so what a
-// handler does then can be tried. The lease of the partition is replaced by
-// leases of its two halves, at the same place; no change is lost.
+// A test can split a partition while a processor works. The lease of the partition is
+// replaced by leases of its two halves, at the same position, and no change is lost.
 func Example_split() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	db, err := store.OpenMemory(store.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
-		log.Fatal(err)
-	}
-	container := func(p store.ContainerProperties) *store.Container {
-		c, err := db.CreateContainer(ctx, "shop", p)
-		if err != nil {
-			log.Fatal(err)
-		}
-		return c
-	}
-	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
+	orders := memory.NewSource(memory.Options{})
 	write := func(from, to int) {
 		for i := from; i < to; i++ {
-			order := fmt.Sprintf(`{"id":"order-%d","customer":"customer-%d"}`, i, i)
-			if _, err := orders.Upsert(ctx, nil, []byte(order), store.WriteOptions{}); err != nil {
+			key := feed.PartitionKey{fmt.Sprintf("customer-%d", i)}
+			if err := orders.Upsert(key, fmt.Sprintf(`{"id":"order-%d"}`, i)); err != nil {
 				log.Fatal(err)
 			}
 		}
 	}
 	write(0, 10)
 
-	var mu sync.Mutex // guards seen and tokens: two leases, two calls of the handler at a time
+	var mu sync.Mutex // guards seen and tokens: the handler is called for two leases at a time
 	seen, tokens := map[string]bool{}, map[string]bool{}
 	processor, err := changefeed.New(changefeed.Config{
 		Processor: "printer",
-		Source:    db.Source(orders),
-		Leases:    db.Leases(leases),
+		Source:    orders,
+		Leases:    memory.NewLeases(nil),
 		Start:     feed.Beginning(),
 		Handler: changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
 			mu.Lock()
@@ -66,7 +49,7 @@ func Example_split() {
 			}
 			switch len(seen) {
 			case 10:
-				if _, err := orders.Split(ctx, "0", ""); err != nil {
+				if _, err := orders.Split("0", ""); err != nil {
 					log.Fatal(err)
 				}
 				write(10, 30)

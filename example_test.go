@@ -6,47 +6,33 @@ import (
 	"log"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
 )
 
-// A processor on the embedded store: it hands every change of the container
-// "orders" to a handler, and remembers in the container "leases" how far it came.
-// With the source and the lease container of another engine it does the same there.
+// A processor hands every change of the container "orders" to a handler and records its
+// positions in leases. Here both are in memory. A program on the embedded store sets Source
+// to db.Source(orders) and Leases to db.Leases(leases), see package store. A program on Azure
+// Cosmos DB uses account.Source and account.Leases, see package cosmos.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	db, err := store.OpenMemory(store.Options{}) // or store.Open("directory", ...)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
-		log.Fatal(err)
-	}
-	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	leases, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	orders := memory.NewSource(memory.Options{})
 	for _, order := range []string{
 		`{"id":"1","customer":"ada","total":12}`,
-		`{"id":"2","customer":"bob","total":5}`,
+		`{"id":"2","customer":"ada","total":5}`,
 		`{"id":"3","customer":"ada","total":30}`,
 	} {
-		if _, err := orders.Upsert(ctx, nil, []byte(order), store.WriteOptions{}); err != nil {
+		if err := orders.Upsert(feed.PartitionKey{"ada"}, order); err != nil {
 			log.Fatal(err)
 		}
 	}
 
 	processor, err := changefeed.New(changefeed.Config{
 		Processor: "printer",
-		Source:    db.Source(orders),
-		Leases:    db.Leases(leases),
-		Start:     feed.Beginning(), // only when the leases don't exist yet; without it: from now on
+		Source:    orders,
+		Leases:    memory.NewLeases(nil),
+		Start:     feed.Beginning(), // applies if there are no leases yet; the default is now
 		Handler: changefeed.HandlerFunc(func(_ context.Context, b *changefeed.Batch) error {
 			for _, change := range b.Changes {
 				id, err := change.ID()
@@ -55,10 +41,10 @@ func Example() {
 				}
 				fmt.Println("order", id)
 				if id == "3" {
-					stop() // a service would go on until it is told to end
+					stop() // a service runs until it is told to end
 				}
 			}
-			return nil // the batch is done; an error would bring it again
+			return nil // the batch is done; after an error it is delivered again
 		}),
 	})
 	if err != nil {

@@ -12,44 +12,22 @@ import (
 	"sync/atomic"
 
 	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
 )
 
-// Two processors of different names in one program and one lease container: each
-// gets every change, and each keeps its own place. One calls an HTTP endpoint,
-// the other copies into a second container; a slow endpoint doesn't hold up the
-// copy.
+// Two processors of different names share one program and one lease container. Each gets
+// every change and has positions of its own. One calls an HTTP endpoint, the other copies
+// into an archive. A slow endpoint does not delay the copy.
 func Example_twoProcessors() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	db, err := store.OpenMemory(store.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
-		log.Fatal(err)
-	}
-	container := func(p store.ContainerProperties) *store.Container {
-		c, err := db.CreateContainer(ctx, "shop", p)
-		if err != nil {
+	orders, leases := memory.NewSource(memory.Options{Partitions: 4}), memory.NewLeases(nil)
+	for i := range 20 {
+		key := feed.PartitionKey{fmt.Sprintf("customer-%d", i%7)}
+		if err := orders.Upsert(key, fmt.Sprintf(`{"id":"order-%d"}`, i)); err != nil {
 			log.Fatal(err)
 		}
-		return c
-	}
-	orders := container(store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}, Partitions: 4})
-	archived := container(store.ContainerProperties{ID: "archive", KeyPaths: []string{"/id"}})
-	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
-	write := func(c *store.Container, documents ...string) {
-		for _, document := range documents {
-			if _, err := c.Upsert(ctx, nil, []byte(document), store.WriteOptions{}); err != nil {
-				log.Fatal(err)
-			}
-		}
-	}
-	for i := range 20 {
-		write(orders, fmt.Sprintf(`{"id":"order-%d","customer":"customer-%d"}`, i, i%7))
 	}
 
 	var received, copied atomic.Int32
@@ -85,11 +63,14 @@ func Example_twoProcessors() {
 		done()
 		return nil
 	})
-	archive := changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
+	var archived sync.Map // documents by id
+	archive := changefeed.HandlerFunc(func(_ context.Context, b *changefeed.Batch) error {
 		for _, change := range b.Changes {
-			if _, err := archived.Upsert(ctx, nil, change.Current, store.WriteOptions{}); err != nil {
+			id, err := change.ID()
+			if err != nil {
 				return err
 			}
+			archived.Store(id, change.Current)
 			copied.Add(1)
 		}
 		done()
@@ -101,8 +82,8 @@ func Example_twoProcessors() {
 		both.Go(func() {
 			processor, err := changefeed.New(changefeed.Config{
 				Processor: name,
-				Source:    db.Source(orders),
-				Leases:    db.Leases(leases),
+				Source:    orders,
+				Leases:    leases,
 				Start:     feed.Beginning(),
 				Handler:   handler,
 			})
@@ -116,12 +97,12 @@ func Example_twoProcessors() {
 	}
 	both.Wait()
 
-	items, err := archived.Items(context.Background(), store.ItemsRequest{})
-	if err != nil {
-		log.Fatal(err)
+	inArchive := 0
+	for range archived.Range {
+		inArchive++
 	}
 	fmt.Println("sent to the endpoint:", received.Load())
-	fmt.Println("in the archive:", len(items.Items))
+	fmt.Println("in the archive:", inArchive)
 	// Output:
 	// sent to the endpoint: 20
 	// in the archive: 20

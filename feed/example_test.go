@@ -6,23 +6,20 @@ import (
 	"log"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/store"
 )
 
-// A reader follows a container's feed by itself, without leases. Its position is
-// a text: kept somewhere, it lets another reader go on, whatever was split or
-// merged meanwhile.
+// A reader reads a container's feed without leases. Its position is a text. Another reader
+// resumes from it, also after splits and merges.
 func ExampleReader() {
 	ctx := context.Background()
-	db, orders := shop()
-	defer db.Close()
+	orders := memory.NewSource(memory.Options{})
 
-	// read prints what comes behind a position, and returns the one at the end.
+	// read prints the changes after a position and returns the last position.
 	read := func(position string) string {
-		reader, err := feed.NewReader(db.Source(orders), feed.ReaderConfig{Start: feed.Beginning(), Position: position})
+		reader, err := feed.NewReader(orders, feed.ReaderConfig{Start: feed.Beginning(), Position: position})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -44,14 +41,14 @@ func ExampleReader() {
 		return position
 	}
 
-	write(orders, `{"id":"1","customer":"ada"}`)
-	write(orders, `{"id":"2","customer":"bob"}`)
+	write(orders, "ada", `{"id":"1"}`)
+	write(orders, "bob", `{"id":"2"}`)
 	position := read("")
 	fmt.Println("the partition is split")
-	if _, err := orders.Split(ctx, "0", ""); err != nil {
+	if _, err := orders.Split("0", ""); err != nil {
 		log.Fatal(err)
 	}
-	write(orders, `{"id":"1","customer":"ada","paid":true}`)
+	write(orders, "ada", `{"id":"1","paid":true}`)
 	read(position)
 	// Output:
 	// upsert 1
@@ -60,39 +57,23 @@ func ExampleReader() {
 	// upsert 1
 }
 
-// In all versions and deletes mode every version of an item is shown, and its
-// delete. The mode starts from now, or from a position.
+// All versions and deletes mode returns every version of an item, and its delete. The mode
+// starts from now or from a position.
 func ExampleReader_allVersionsAndDeletes() {
 	ctx := context.Background()
-	db, err := store.OpenMemory(store.Options{})
+	orders := memory.NewSource(memory.Options{})
+	reader, err := feed.NewReader(orders, feed.ReaderConfig{Mode: feed.AllVersionsAndDeletes})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
-		log.Fatal(err)
-	}
-	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{
-		ID: "orders", KeyPaths: []string{"/customer"}, Retention: week,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	reader, err := feed.NewReader(db.Source(orders), feed.ReaderConfig{Mode: feed.AllVersionsAndDeletes})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := reader.Position(ctx); err != nil { // now is found here
+	if _, err := reader.Position(ctx); err != nil { // resolves now
 		log.Fatal(err)
 	}
 
 	ada := feed.PartitionKey{"ada"}
-	for _, order := range []string{`{"id":"1","customer":"ada","n":1}`, `{"id":"1","customer":"ada","n":2}`} {
-		if _, err := orders.Upsert(ctx, ada, []byte(order), store.WriteOptions{}); err != nil {
-			log.Fatal(err)
-		}
-	}
-	if _, err := orders.Delete(ctx, ada, "1", store.WriteOptions{}); err != nil {
+	write(orders, "ada", `{"id":"1","n":1}`)
+	write(orders, "ada", `{"id":"1","n":2}`)
+	if err := orders.Delete(ada, "1"); err != nil {
 		log.Fatal(err)
 	}
 
@@ -113,18 +94,16 @@ func ExampleReader_allVersionsAndDeletes() {
 	// delete 1
 }
 
-// Several workers share a container: each reads a part of the keys, at its own
-// speed, and keeps a position of its own.
+// Several workers share a container. Each reads a part of the keys at its own speed and
+// keeps a position of its own.
 func ExampleSplitRange() {
 	ctx := context.Background()
-	db, orders := shop()
-	defer db.Close()
+	orders := memory.NewSource(memory.Options{})
 	for i := range 1000 {
-		write(orders, fmt.Sprintf(`{"id":"%d","customer":"customer %d"}`, i, i%250))
+		write(orders, fmt.Sprintf("customer %d", i%250), fmt.Sprintf(`{"id":"%d"}`, i))
 	}
 
-	source := db.Source(orders)
-	parts, err := feed.SplitRange(ctx, source, feed.Range{}, 4)
+	parts, err := feed.SplitRange(ctx, orders, feed.Range{}, 4)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -134,7 +113,7 @@ func ExampleSplitRange() {
 	)
 	for _, part := range parts {
 		workers.Go(func() {
-			reader, err := feed.NewReader(source, feed.ReaderConfig{Range: part, Start: feed.Beginning()})
+			reader, err := feed.NewReader(orders, feed.ReaderConfig{Range: part, Start: feed.Beginning()})
 			if err != nil {
 				log.Fatal(err)
 			}
@@ -151,12 +130,11 @@ func ExampleSplitRange() {
 	// Output: 4 workers read 1000 changes
 }
 
-// A loop that follows waits for changes for ever; here for those of one customer.
+// A reader with Follow waits for new changes without end, here those of one customer.
 func ExampleReader_Pages() {
 	ctx := context.Background()
-	db, orders := shop()
-	defer db.Close()
-	reader, err := feed.NewReader(db.Source(orders), feed.ReaderConfig{
+	orders := memory.NewSource(memory.Options{})
+	reader, err := feed.NewReader(orders, feed.ReaderConfig{
 		Key:    feed.PartitionKey{"ada"},
 		Start:  feed.Beginning(),
 		Follow: true,
@@ -165,8 +143,8 @@ func ExampleReader_Pages() {
 		log.Fatal(err)
 	}
 
-	write(orders, `{"id":"1","customer":"ada"}`)
-	write(orders, `{"id":"2","customer":"bob"}`)
+	write(orders, "ada", `{"id":"1"}`)
+	write(orders, "bob", `{"id":"2"}`)
 	for page, err := range reader.Pages(ctx) {
 		if err != nil {
 			log.Fatal(err)
@@ -182,7 +160,7 @@ func ExampleReader_Pages() {
 			}
 		}
 		if len(page.Changes) > 0 { // meanwhile
-			go write(orders, `{"id":"3","customer":"ada"}`)
+			go write(orders, "ada", `{"id":"3"}`)
 		}
 	}
 	// Output:
@@ -190,27 +168,8 @@ func ExampleReader_Pages() {
 	// 3
 }
 
-// shop makes a store with a container of orders, keyed by customer.
-func shop() (*store.DB, *store.Container) {
-	ctx := context.Background()
-	db, err := store.OpenMemory(store.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := db.CreateDatabase(ctx, store.DatabaseProperties{ID: "shop"}); err != nil {
-		log.Fatal(err)
-	}
-	orders, err := db.CreateContainer(ctx, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	return db, orders
-}
-
-func write(c *store.Container, order string) {
-	if _, err := c.Upsert(context.Background(), nil, []byte(order), store.WriteOptions{}); err != nil {
+func write(orders *memory.Source, customer, order string) {
+	if err := orders.Upsert(feed.PartitionKey{customer}, order); err != nil {
 		log.Fatal(err)
 	}
 }
-
-const week = 7 * 24 * time.Hour

@@ -56,19 +56,15 @@ func border(n uint64) string {
 	return fmt.Sprintf("%016X", n)
 }
 
-// middle returns the border in the middle of a range.
-func middle(r feed.Range) string {
-	low, high := number(r.Min), number(r.Max)
-	return border(low + (high-low)/2)
-}
-
-// divide divides the key space into n ranges of equal size.
-func divide(n int) []feed.Range {
+// divide divides a range into n ranges of equal size.
+func divide(r feed.Range, n int) []feed.Range {
 	ranges := make([]feed.Range, n)
-	step := keySpace / uint64(n)
+	low, high := number(r.Min), number(r.Max)
+	step := (high - low) / uint64(n)
 	for i := range ranges {
-		ranges[i] = feed.Range{Min: border(uint64(i) * step), Max: border(uint64(i+1) * step)}
+		at := low + uint64(i)*step
+		ranges[i] = feed.Range{Min: border(at), Max: border(at + step)}
 	}
-	ranges[n-1].Max = feed.MaxEPK
+	ranges[0].Min, ranges[n-1].Max = r.Min, r.Max
 	return ranges
 }

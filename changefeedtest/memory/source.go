@@ -80,7 +80,7 @@ func NewSource(o Options) *Source {
 		},
 		merged: map[string]bool{}, last: map[string]int{}, changed: make(chan struct{}),
 	}
-	for _, r := range divide(max(o.Partitions, 1)) {
+	for _, r := range divide(feed.Range{}.OrFull(), max(o.Partitions, 1)) {
 		s.parts = append(s.parts, s.newPartition(r, nil))
 	}
 	return s
@@ -102,6 +102,14 @@ func (s *Source) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.parts), ctx.Err()
+}
+
+// SplitRange implements [feed.RangeSplitter].
+func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
+	if number(r.Max)-number(r.Min) < uint64(n) {
+		return nil, errors.New("the range is too small")
+	}
+	return divide(r, n), ctx.Err()
 }
 
 // LSN returns the LSN of the last transaction.
@@ -204,7 +212,7 @@ func (s *Source) Split(id, at string) (children []string, err error) {
 	}
 	p := s.parts[i]
 	if at == "" {
-		at = middle(p.Range)
+		at = divide(p.Range, 2)[0].Max
 	}
 	low, high := feed.Range{Min: p.Range.Min, Max: at}, feed.Range{Min: at, Max: p.Range.Max}
 	if low.IsEmpty() || high.IsEmpty() {

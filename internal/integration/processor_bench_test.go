@@ -1,8 +1,10 @@
-package changefeed
+// Package integration tests the packages that must not depend on the store together with it.
+package integration
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -12,14 +14,16 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// pagesSource answers every read at once with the next of a fixed number of
-// pages, which share their changes: what is measured over it is the processor.
+// pagesSource answers every read at once with the next of a fixed number of pages, which
+// share their changes. So a benchmark over it measures the processor alone.
 type pagesSource struct {
-	*fakeSource
+	feed.Source
 	page  []feed.Change
 	pages int64
 }
@@ -32,7 +36,9 @@ func (s *pagesSource) Read(ctx context.Context, r feed.Request) (feed.Page, erro
 		}
 	}
 	if at >= s.pages {
-		if !sleep(ctx, r.Wait) {
+		select {
+		case <-time.After(r.Wait):
+		case <-ctx.Done():
 			return feed.Page{}, ctx.Err()
 		}
 		return feed.Page{Continuation: position(at)}, nil
@@ -40,20 +46,23 @@ func (s *pagesSource) Read(ctx context.Context, r feed.Request) (feed.Page, erro
 	return feed.Page{Changes: s.page, Continuation: position(at + 1), Bytes: 1024 * len(s.page)}, nil
 }
 
+func position(at int64) feed.Continuation { return feed.Continuation(fmt.Sprint(at)) }
+
 // consume runs a processor whose handler does nothing until it has had n changes,
 // and reports changes/s and allocations per change.
-func consume(b *testing.B, cfg Config, n int64) {
+func consume(b *testing.B, cfg changefeed.Config, n int64) {
 	b.Helper()
 	var handled atomic.Int64
 	done := make(chan struct{})
 	var once sync.Once
-	cfg.Handler = HandlerFunc(func(_ context.Context, batch *Batch) error {
+	cfg.Handler = changefeed.HandlerFunc(func(_ context.Context, batch *changefeed.Batch) error {
 		if handled.Add(int64(len(batch.Changes))) >= n {
 			once.Do(func() { close(done) })
 		}
 		return nil
 	})
-	p, err := New(cfg)
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	p, err := changefeed.New(cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -80,8 +89,8 @@ func perSecond(b *testing.B, n int64) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkProcessor measures the processor alone, over a source and leases that
-// cost nothing, without and with metrics.
+// BenchmarkProcessor measures the processor alone, over a source and leases that cost
+// nothing, without and with metrics.
 func BenchmarkProcessor(b *testing.B) {
 	const partitions, changes = 4, 2_000_000
 	for _, c := range []struct {
@@ -96,13 +105,13 @@ func BenchmarkProcessor(b *testing.B) {
 			name += "/metrics"
 		}
 		b.Run(name, func(b *testing.B) {
-			source := &pagesSource{fakeSource: newFakeSource("0", "1", "2", "3"), page: make([]feed.Change, items)}
+			source := &pagesSource{Source: memory.NewSource(memory.Options{Partitions: 4}), page: make([]feed.Change, items)}
 			source.pages = changes / partitions / int64(items)
 			b.StopTimer()
 			for range b.N {
-				consume(b, Config{
-					Processor: "bench", Source: source, Leases: newFakeStore(), Start: feed.Beginning(),
-					MaxItems: items, Checkpoint: Checkpointing{Interval: time.Second}, Metrics: metrics,
+				consume(b, changefeed.Config{
+					Processor: "bench", Source: source, Leases: memory.NewLeases(nil), Start: feed.Beginning(),
+					MaxItems: items, Checkpoint: changefeed.Checkpointing{Interval: time.Second}, Metrics: metrics,
 				}, changes)
 			}
 			perSecond(b, changes)
@@ -110,9 +119,9 @@ func BenchmarkProcessor(b *testing.B) {
 	}
 }
 
-// BenchmarkProcessorOverStore is the whole path: documents of 1 KB in 4
-// partitions of the embedded store, written before and warm in its cache, the
-// leases in the same store. GOMAXPROCS=1 (-cpu 1) gives the figure for one core.
+// BenchmarkProcessorOverStore measures the whole path: documents of 1 KB in 4 partitions of
+// the embedded store, written before and warm in its cache, with the leases in the same
+// store. -cpu 1 gives the figure of one core.
 func BenchmarkProcessorOverStore(b *testing.B) {
 	const documents = 100_000
 	db, source := loadedStore(b, documents)
@@ -120,10 +129,10 @@ func BenchmarkProcessorOverStore(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		items int
-		every Checkpointing
+		every changefeed.Checkpointing
 	}{
-		{"page=1000/checkpoint=1s", 1000, Checkpointing{Interval: time.Second}},
-		{"page=100/checkpoint=batch", 100, Checkpointing{}},
+		{"page=1000/checkpoint=1s", 1000, changefeed.Checkpointing{Interval: time.Second}},
+		{"page=100/checkpoint=batch", 100, changefeed.Checkpointing{}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			leases, err := db.Container(b.Context(), "bench", "leases")
@@ -133,7 +142,7 @@ func BenchmarkProcessorOverStore(b *testing.B) {
 			b.StopTimer()
 			for range b.N {
 				run++
-				consume(b, Config{
+				consume(b, changefeed.Config{
 					Processor: fmt.Sprintf("bench-%d", run), Source: source, Leases: db.Leases(leases),
 					Start: feed.Beginning(), MaxItems: c.items, Checkpoint: c.every,
 				}, documents)
@@ -143,7 +152,7 @@ func BenchmarkProcessorOverStore(b *testing.B) {
 	}
 }
 
-// loadedStore is a store with documents that have been read once.
+// loadedStore returns a store with documents that have been read once.
 func loadedStore(b *testing.B, documents int) (*store.DB, feed.Source) {
 	b.Helper()
 	db, err := store.Open(b.TempDir(), store.Options{Memory: 512 << 20})

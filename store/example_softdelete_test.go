@@ -1,4 +1,4 @@
-package changefeed_test
+package store_test
 
 import (
 	"context"
