@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
 // Op is what happened to an item.
@@ -81,9 +83,44 @@ func (c Change) ID() (string, error) {
 	if item == nil {
 		item = c.Previous
 	}
-	id, err := topLevelString(item, "id")
+	id, err := scanID(item)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w (LSN %d)", ErrNoID, err, c.LSN)
 	}
 	return id, nil
+}
+
+// The reasons why scanID finds nothing, besides a *jsonscan.SyntaxError.
+var (
+	errNoMember   = errors.New("no such member")
+	errNotAString = errors.New("not a string")
+)
+
+// maxDepth bounds the nesting of items, as encoding/json does.
+const maxDepth = 10_000
+
+// scanID returns the value of the first member "id" of an item. It does not look at the text behind it.
+func scanID(item []byte) (string, error) {
+	in := jsonscan.New(item, maxDepth)
+	in.Space()
+	for more, err := in.Object(1); more || err != nil; more, err = in.Next('}') {
+		if err != nil {
+			return "", err
+		}
+		name, err := in.Name()
+		switch {
+		case err != nil:
+			return "", err
+		case !name.Is("id"):
+			if err := in.Value(2); err != nil {
+				return "", err
+			}
+		case in.Peek() != '"':
+			return "", errNotAString
+		default:
+			id, err := in.Text()
+			return id.String(), err
+		}
+	}
+	return "", errNoMember
 }
