@@ -71,7 +71,11 @@ func (x *exchange) sendFeed(c *engine.Container, r feed.Request) error {
 	case n == 0:
 		err = x.sendNoPage()
 	case r.Mode == feed.AllVersionsAndDeletes:
-		err = x.sendPage(n, versions(page.Changes, keyNames(c.KeyPaths())))
+		props, failed := c.Properties(x.r.Context())
+		if failed != nil {
+			return ownerNotFound(failed)
+		}
+		err = x.sendPage(n, versions(page.Changes, keyNames(props.KeyPaths, c.KeyPaths())))
 	case x.header(wire.HeaderWireFormat) != "":
 		err = x.sendPage(n, currents(page.Changes))
 	default:

@@ -125,11 +125,14 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
 }
 
-// keyNames returns the names of key paths in metadata: a/b for /a/b.
-func keyNames(paths [][]string) []string {
-	names := make([]string, len(paths))
+// keyNames returns what metadata calls the parts of a key: the path without its first slash, or the
+// name if the path has only one. names are those of the paths.
+func keyNames(paths []string, names [][]string) []string {
+	all := make([]string, len(paths))
 	for i, path := range paths {
-		names[i] = strings.Join(path, "/")
+		if all[i] = names[i][0]; len(names[i]) > 1 {
+			all[i] = strings.TrimPrefix(path, "/")
+		}
 	}
-	return names
+	return all
 }

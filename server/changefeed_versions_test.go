@@ -138,9 +138,9 @@ func TestTheLSNOfAStoredDocumentIsItsLastMember(t *testing.T) {
 	}
 }
 
-func TestKeyPathsAreNamedWithSlashesBetweenNames(t *testing.T) {
-	got := keyNames([][]string{{"pk"}, {"address", "city"}, {"a b"}})
-	if fmt.Sprint(got) != "[pk address/city a b]" {
+func TestKeyPathsAreNamedWithoutSlashAndQuotes(t *testing.T) {
+	got := keyNames([]string{"/pk", "/address/city", `/"a b"`, `/"a b"/c`}, [][]string{{"pk"}, {"address", "city"}, {"a b"}, {"a b", "c"}})
+	if fmt.Sprint(got) != `[pk address/city a b "a b"/c]` {
 		t.Errorf("%q", got)
 	}
 }
