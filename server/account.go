@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -13,51 +14,6 @@ import (
 // of a thin client, per-partition failover and hedging are left out: each
 // switches on something in an SDK that a single server has not.
 
-type location struct {
-	Name     string `json:"name"`
-	Endpoint string `json:"databaseAccountEndpoint"`
-}
-
-type replicationPolicy struct {
-	MinReplicaSetSize int `json:"minReplicaSetSize"`
-	MaxReplicaSetSize int `json:"maxReplicasetSize"`
-}
-
-type userReplicationPolicy struct {
-	AsyncReplication bool `json:"asyncReplication"`
-	replicationPolicy
-}
-
-type consistencyPolicy struct {
-	DefaultConsistencyLevel string `json:"defaultConsistencyLevel"`
-}
-
-type readPolicy struct {
-	PrimaryReadCoefficient   int `json:"primaryReadCoefficient"`
-	SecondaryReadCoefficient int `json:"secondaryReadCoefficient"`
-}
-
-type account struct {
-	Self                           string                `json:"_self"`
-	ID                             string                `json:"id"`
-	RID                            string                `json:"_rid"`
-	Media                          string                `json:"media"`
-	Addresses                      string                `json:"addresses"`
-	DBs                            string                `json:"_dbs"`
-	WritableLocations              []location            `json:"writableLocations"`
-	ReadableLocations              []location            `json:"readableLocations"`
-	EnableMultipleWriteLocations   bool                  `json:"enableMultipleWriteLocations"`
-	ContinuousBackupEnabled        bool                  `json:"continuousBackupEnabled"`
-	EnableNRegionSynchronousCommit bool                  `json:"enableNRegionSynchronousCommit"`
-	UserReplicationPolicy          userReplicationPolicy `json:"userReplicationPolicy"`
-	UserConsistencyPolicy          consistencyPolicy     `json:"userConsistencyPolicy"`
-	SystemReplicationPolicy        replicationPolicy     `json:"systemReplicationPolicy"`
-	ReadPolicy                     readPolicy            `json:"readPolicy"`
-	QueryEngineConfiguration       string                `json:"queryEngineConfiguration"`
-}
-
-const accountID = "localhost"
-
 // queryEngineConfiguration is what .NET and Java read of the limits of queries. The text is the
 // service's; SDKs with a query engine of their own refuse an account without it.
 const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":5,"maxLogicalAndPerSqlQuery":500,` +
@@ -66,18 +22,18 @@ const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerS
 	`"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,` +
 	`"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlAllowTop":true,"enableSpatialIndexing":true}`
 
+// accountFormat is the account with its rid, its endpoint twice, whether there is continuous backup, and
+// queryEngineConfiguration.
+const accountFormat = `{"_self":"","id":"localhost","_rid":%s,"media":"//media/","addresses":"//addresses/","_dbs":"//dbs/",` +
+	`"writableLocations":[{"name":"Local","databaseAccountEndpoint":%[2]s}],"readableLocations":[{"name":"Local","databaseAccountEndpoint":%[2]s}],` +
+	`"enableMultipleWriteLocations":false,"continuousBackupEnabled":%[3]t,"enableNRegionSynchronousCommit":false,` +
+	`"userReplicationPolicy":{"asyncReplication":false,"minReplicaSetSize":1,"maxReplicasetSize":4},` +
+	`"userConsistencyPolicy":{"defaultConsistencyLevel":"Session"},"systemReplicationPolicy":{"minReplicaSetSize":1,"maxReplicasetSize":4},` +
+	`"readPolicy":{"primaryReadCoefficient":1,"secondaryReadCoefficient":1},"queryEngineConfiguration":%[4]s}`
+
 func (s *Server) readAccount(x *exchange) error {
-	replicas := replicationPolicy{MinReplicaSetSize: 1, MaxReplicaSetSize: 4}
-	here := []location{{Name: "Local", Endpoint: s.endpoint(x.r)}}
-	return x.sendJSON(http.StatusOK, account{
-		ID: accountID, RID: s.db.ID(), Media: "//media/", Addresses: "//addresses/", DBs: "//dbs/",
-		WritableLocations: here, ReadableLocations: here, ContinuousBackupEnabled: s.o.Versions > 0,
-		UserReplicationPolicy:    userReplicationPolicy{replicationPolicy: replicas},
-		UserConsistencyPolicy:    consistencyPolicy{DefaultConsistencyLevel: "Session"},
-		SystemReplicationPolicy:  replicas,
-		ReadPolicy:               readPolicy{PrimaryReadCoefficient: 1, SecondaryReadCoefficient: 1},
-		QueryEngineConfiguration: queryEngineConfiguration,
-	})
+	return x.send(http.StatusOK, fmt.Appendf(nil, accountFormat,
+		text(s.db.ID()), text(s.endpoint(x.r)), s.o.Versions > 0, text(queryEngineConfiguration)))
 }
 
 // endpoint is the URL at which the client of a request reaches the server: behind a port mapping

@@ -10,11 +10,18 @@ import (
 	"testing"
 )
 
+// account is a part of the response to GET /.
+type account struct {
+	ID                    string
+	WritableLocations     []struct{ DatabaseAccountEndpoint string }
+	UserConsistencyPolicy struct{ DefaultConsistencyLevel string }
+}
+
 func TestTheAccountNamesTheEndpointThatTheClientReached(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	var a account
 	ts.do("GET", "/", headers{"x-ms-documentdb-query-enablecrosspartition": "true"}, "").want(200).decode(&a)
-	if len(a.WritableLocations) != 1 || a.WritableLocations[0].Endpoint != "http://example.com/" {
+	if len(a.WritableLocations) != 1 || a.WritableLocations[0].DatabaseAccountEndpoint != "http://example.com/" {
 		t.Errorf("writable locations: %+v", a.WritableLocations)
 	}
 	if a.UserConsistencyPolicy.DefaultConsistencyLevel != "Session" || a.ID != "localhost" {
@@ -30,7 +37,7 @@ func TestTheAccountsEndpointIsTheOneBeforeProxies(t *testing.T) {
 	} {
 		var a account
 		ts.do("GET", "/", headers{"X-Forwarded-Proto": forwarded}, "").want(200).decode(&a)
-		if got := a.WritableLocations[0].Endpoint; got != want {
+		if got := a.WritableLocations[0].DatabaseAccountEndpoint; got != want {
 			t.Errorf("X-Forwarded-Proto: %q: the endpoint is %s, want %s", forwarded, got, want)
 		}
 	}
@@ -56,7 +63,7 @@ func TestWhoNamesNoHostIsToldTheAddress(t *testing.T) {
 	if err := json.Unmarshal(body, &a); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	if got, want := a.WritableLocations[0].Endpoint, http.URL+"/"; got != want {
+	if got, want := a.WritableLocations[0].DatabaseAccountEndpoint, http.URL+"/"; got != want {
 		t.Errorf("the endpoint is %s, want %s", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -10,42 +11,23 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// adminFault is a fault as the admin API takes and shows it: the fields of [Fault], durations in
-// milliseconds.
+// adminFault is a fault as the admin API has it: with durations in milliseconds.
 type adminFault struct {
 	ID   string `json:"id,omitempty"`
 	Hits int    `json:"hits"`
-
-	Operation string          `json:"operation,omitempty"`
-	Database  string          `json:"database,omitempty"`
-	Container string          `json:"container,omitempty"`
-	Partition string          `json:"partition,omitempty"`
-	Min       string          `json:"min,omitempty"`
-	Max       string          `json:"max,omitempty"`
-	Key       json.RawMessage `json:"key,omitempty"`
-
-	Skip  int `json:"skip,omitempty"`
-	Count int `json:"count,omitempty"`
-	// Probability is nil where none is said: always. 0, which is never, is not a fault.
-	Probability *float64 `json:"probability,omitempty"`
-	Seed        uint64   `json:"seed,omitempty"`
-
-	DelayMS      int64  `json:"delayMs,omitempty"`
-	Status       int    `json:"status,omitempty"`
-	SubStatus    int    `json:"subStatus,omitempty"`
-	Message      string `json:"message,omitempty"`
-	RetryAfterMS int64  `json:"retryAfterMs,omitempty"`
-	Drop         bool   `json:"drop,omitempty"`
-	After        bool   `json:"after,omitempty"`
+	Fault
+	Min string          `json:"min,omitempty"`
+	Max string          `json:"max,omitempty"`
+	Key json.RawMessage `json:"key,omitempty"`
+	// Probability is nil for always. 0, which is never, is not a fault.
+	Probability  *float64 `json:"probability,omitempty"`
+	DelayMS      int64    `json:"delayMs,omitempty"`
+	RetryAfterMS int64    `json:"retryAfterMs,omitempty"`
 }
 
 // fault reads what a client sent.
 func (a adminFault) fault() (Fault, error) {
-	f := Fault{
-		Operation: a.Operation, Database: a.Database, Container: a.Container, Partition: a.Partition,
-		Skip: a.Skip, Count: a.Count, Seed: a.Seed,
-		Status: a.Status, SubStatus: a.SubStatus, Message: a.Message, Drop: a.Drop, After: a.After,
-	}
+	f := a.Fault
 	if a.ID != "" || a.Hits != 0 {
 		return f, badRequest("id and hits are the server's to say")
 	}
@@ -54,16 +36,13 @@ func (a adminFault) fault() (Fault, error) {
 			return f, badRequest("the probability is 0, so the fault would choose nothing; it is above 0 and up to 1, and always when left out")
 		}
 	}
-	const most = int64(MaxFaultDelay / time.Millisecond)
+	const most = int64(maxFaultDelay / time.Millisecond)
 	if a.DelayMS > most || a.RetryAfterMS > most {
 		return f, badRequest("delayMs and retryAfterMs are at most %d", most)
 	}
 	f.Delay, f.RetryAfter = time.Duration(a.DelayMS)*time.Millisecond, time.Duration(a.RetryAfterMS)*time.Millisecond
 	if a.Min != "" || a.Max != "" {
-		f.Range = feed.Range{Min: a.Min, Max: a.Max}
-		if a.Max == "" {
-			f.Range.Max = feed.MaxEPK
-		}
+		f.Range = feed.Range{Min: a.Min, Max: cmp.Or(a.Max, feed.MaxEPK)}
 	}
 	if len(a.Key) > 0 {
 		var err error
@@ -77,12 +56,8 @@ func (a adminFault) fault() (Fault, error) {
 func newAdminFault(s FaultState) adminFault {
 	f := s.Fault
 	a := adminFault{
-		ID: s.ID, Hits: s.Hits,
-		Operation: f.Operation, Database: f.Database, Container: f.Container, Partition: f.Partition,
-		Min: f.Range.Min, Max: f.Range.Max,
-		Skip: f.Skip, Count: f.Count, Seed: f.Seed,
-		DelayMS: f.Delay.Milliseconds(), Status: f.Status, SubStatus: f.SubStatus, Message: f.Message,
-		RetryAfterMS: f.RetryAfter.Milliseconds(), Drop: f.Drop, After: f.After,
+		ID: s.ID, Hits: s.Hits, Fault: f, Min: f.Range.Min, Max: f.Range.Max,
+		DelayMS: f.Delay.Milliseconds(), RetryAfterMS: f.RetryAfter.Milliseconds(),
 	}
 	if f.Probability > 0 {
 		a.Probability = &f.Probability

@@ -22,63 +22,51 @@ import (
 //
 // The token alone authorizes: requests with it aren't signed, and need no date.
 
-// claims are what a token says.
+// claims are the content of a token, in the order of its bytes.
 type claims struct {
-	// database is the database's rid; user and permission are numbers.
-	database         string
-	user, permission uint32
-	all              bool
-	from, until      time.Time
-	reach            [8]byte
+	Version uint8
+	// Database is the rid of the database. User and Permission are numbers.
+	Database         [4]byte
+	User, Permission uint32
+	// All is 1 if the permission was All when the token was made, or else 0.
+	All uint8
+	// From and Until are Unix times.
+	From, Until int64
+	// Resource is the digest of the permission's resource.
+	Resource [8]byte
 }
 
 const (
 	claimsVersion = 1
-	claimsSize    = 1 + 4 + 4 + 4 + 1 + 8 + 8 + 8
-	// tokenDomain begins what is signed, so that the signature of a token is none of a request, whose first word is its method.
+	// tokenDomain begins the signed text. A signed request begins with its method, so the signature of a
+	// token is never that of a request.
 	tokenDomain = "a resource token of changefeed\n"
 )
 
-// encode is the claims as bytes.
+// encode returns the claims as bytes.
 func (c claims) encode() []byte {
-	b := []byte{claimsVersion}
-	database, err := engine.RIDEncoding.DecodeString(c.database)
-	if err != nil || len(database) != 4 {
-		database = make([]byte, 4) // the store's own rids have four bytes
-	}
-	b = append(b, database...)
-	b = binary.BigEndian.AppendUint32(b, c.user)
-	b = binary.BigEndian.AppendUint32(b, c.permission)
-	if c.all {
-		b = append(b, 1)
-	} else {
-		b = append(b, 0)
-	}
-	b = binary.BigEndian.AppendUint64(b, uint64(c.from.Unix()))
-	b = binary.BigEndian.AppendUint64(b, uint64(c.until.Unix()))
-	return append(b, c.reach[:]...)
+	b, _ := binary.Append(nil, binary.BigEndian, c) // the struct has a fixed size
+	return b
 }
 
 func decodeClaims(b []byte) (c claims, ok bool) {
-	if len(b) != claimsSize || b[0] != claimsVersion || b[13] > 1 {
-		return c, false
-	}
-	c.database = engine.RIDEncoding.EncodeToString(b[1:5])
-	c.user, c.permission = binary.BigEndian.Uint32(b[5:]), binary.BigEndian.Uint32(b[9:])
-	c.all = b[13] == 1
-	c.from = time.Unix(int64(binary.BigEndian.Uint64(b[14:])), 0)
-	c.until = time.Unix(int64(binary.BigEndian.Uint64(b[22:])), 0)
-	copy(c.reach[:], b[30:])
-	return c, true
+	n, err := binary.Decode(b, binary.BigEndian, &c)
+	return c, err == nil && n == len(b) && c.Version == claimsVersion && c.All <= 1
 }
 
-// makeToken makes a token of a permission, valid from now on. It is signed with the first of the account's keys.
+// makeToken returns a token of a permission that is valid from now on. It is signed with the first
+// account key.
 func (s *Server) makeToken(u *user, p permission, life time.Duration) string {
 	now := s.db.Now()
-	return s.signClaims(claims{
-		database: u.database.RID, user: u.record.Number, permission: p.Number, all: p.All,
-		from: now, until: now.Add(life), reach: p.Reach.digest(),
-	})
+	c := claims{
+		Version: claimsVersion, User: u.record.Number, Permission: p.Number,
+		From: now.Unix(), Until: now.Add(life).Unix(), Resource: p.Reach.digest(),
+	}
+	copy(c.Database[:], ridBytes(u.database.RID))
+	if p.All {
+		c.All = 1
+	}
+	return s.signClaims(c)
 }
 
 // signClaims makes a token that says c.
@@ -128,9 +116,9 @@ func (s *Server) authorizeResource(x *exchange, token wire.Token) (grant, error)
 	if err != nil {
 		return 0, err
 	}
-	if now := s.db.Now(); !now.Before(c.until) {
+	if now := s.db.Now(); now.Unix() >= c.Until {
 		return 0, forbidden("The authorization token is not valid at the current time. Please create another token and retry "+
-			"(token start time: %s, token end time: %s, current server time: %s).", wire.FormatTime(c.from), wire.FormatTime(c.until), wire.FormatTime(now))
+			"(token start time: %s, token end time: %s, current server time: %s).", wire.FormatTime(time.Unix(c.From, 0)), wire.FormatTime(time.Unix(c.Until, 0)), wire.FormatTime(now))
 	}
 	p, err := s.permissionOf(x, c)
 	if errors.Is(err, feed.ErrNotFound) {
@@ -139,11 +127,11 @@ func (s *Server) authorizeResource(x *exchange, token wire.Token) (grant, error)
 	if err != nil {
 		return 0, err
 	}
-	if p.Reach.digest() != c.reach {
+	if p.Reach.digest() != c.Resource {
 		return 0, forbidden("The resource token's permission %s is for another resource since the token was made: read it again for a new token.", p.ID)
 	}
-	x.signer = signer{database: c.database, user: c.user, permission: c.permission}
-	x.allowed = &allowance{reach: p.Reach, all: p.All && c.all}
+	x.signer = signer{database: c.Database, user: c.User, permission: c.Permission}
+	x.allowed = &allowance{reach: p.Reach, all: p.All && c.All == 1}
 	if x.allowed.all {
 		return readWrite, nil
 	}
@@ -153,11 +141,11 @@ func (s *Server) authorizeResource(x *exchange, token wire.Token) (grant, error)
 // permissionOf finds the permission that a token was made for.
 func (s *Server) permissionOf(x *exchange, c claims) (permission, error) {
 	ctx := x.r.Context()
-	d, err := s.db.DatabaseByRID(ctx, c.database)
+	d, err := s.db.DatabaseByRID(ctx, engine.RIDEncoding.EncodeToString(c.Database[:]))
 	if err != nil {
 		return permission{}, err
 	}
-	r, err := s.db.RecordByNumber(ctx, d.ID, c.user)
+	r, err := s.db.RecordByNumber(ctx, d.ID, c.User)
 	if err != nil {
 		return permission{}, err
 	}
@@ -166,11 +154,11 @@ func (s *Server) permissionOf(x *exchange, c claims) (permission, error) {
 		return permission{}, err
 	}
 	for _, p := range u.Permissions {
-		if p.Number == c.permission {
+		if p.Number == c.Permission {
 			return p, nil
 		}
 	}
-	return permission{}, fmt.Errorf("permission %d: %w", c.permission, feed.ErrNotFound)
+	return permission{}, fmt.Errorf("permission %d: %w", c.Permission, feed.ErrNotFound)
 }
 
 // insufficient is the service's answer to a token that doesn't allow what is asked for, and why it doesn't.

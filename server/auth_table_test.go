@@ -81,7 +81,7 @@ func (r *recorded) calls() (all []call) {
 			}
 		}
 	}
-	for _, op := range r.Operations() {
+	for _, op := range r.faults.operations {
 		if !slices.ContainsFunc(all, func(c call) bool { return c.op == op }) {
 			r.t.Errorf("the test doesn't reach the operation %q", op)
 		}

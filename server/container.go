@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
-	"github.com/changefeed-go/changefeed/internal/querypage"
 )
 
 // /dbs/<id>/colls and /dbs/<id>/colls/<id>: create, read, replace, list, delete.
@@ -43,7 +41,7 @@ func (s *Server) createContainer(x *exchange) error {
 	if err != nil {
 		return above(err)
 	}
-	return x.sendContainer(http.StatusCreated, metadataWriteCharge, c)
+	return x.sendContainer(http.StatusCreated, c)
 }
 
 func (s *Server) readContainer(x *exchange) error {
@@ -51,15 +49,7 @@ func (s *Server) readContainer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.Properties(x.r.Context())
-	if err != nil {
-		return err
-	}
-	if x.hasMatch(p.ETag) {
-		x.etag = p.ETag
-		return engine.ErrNotModified
-	}
-	return x.sendContainer(http.StatusOK, metadataReadCharge, c)
+	return x.sendContainer(http.StatusOK, c)
 }
 
 func (s *Server) replaceContainer(x *exchange) error {
@@ -77,7 +67,7 @@ func (s *Server) replaceContainer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.sendContainer(http.StatusOK, metadataWriteCharge, c)
+	return x.sendContainer(http.StatusOK, c)
 }
 
 // changeContainer replaces the properties of a container by what change makes of them. Without a condition of the
@@ -102,18 +92,6 @@ func (x *exchange) changeContainer(c *engine.Container, condition string, change
 	}
 }
 
-func (s *Server) listContainers(x *exchange) error {
-	d, err := x.parent()
-	if err != nil {
-		return err
-	}
-	all, err := s.allContainers(x.r.Context(), d)
-	if err != nil {
-		return err
-	}
-	return x.sendList(d.RID, "DocumentCollections", all)
-}
-
 func (s *Server) deleteContainer(x *exchange) error {
 	c, err := x.addressedContainer()
 	if err != nil {
@@ -130,8 +108,7 @@ func (s *Server) deleteContainer(x *exchange) error {
 		return err
 	}
 	s.freezes.dropDeleted(x.r.Context())
-	x.charge = metadataWriteCharge
-	return x.sendEmpty(http.StatusNoContent)
+	return x.sendDeleted()
 }
 
 // parent finds the database above containers, and notes it as the owner of what is answered.
@@ -155,33 +132,36 @@ func (x *exchange) addressedContainer() (*engine.Container, error) {
 	return c, nil
 }
 
-// allContainers are all containers of a database, by name.
-func (s *Server) allContainers(ctx context.Context, d engine.DatabaseProperties) ([]querypage.Item, error) {
-	all, err := s.db.Containers(ctx, d.ID)
+// containers returns all containers of the path's database, by name.
+func (s *Server) containers(x *exchange) (resourceList, error) {
+	d, err := x.parent()
+	l := resourceList{owner: d.RID, name: "DocumentCollections"}
 	if err != nil {
-		return nil, above(err)
+		return l, err
 	}
-	list := make([]querypage.Item, 0, len(all))
+	all, err := s.db.Containers(x.r.Context(), d.ID)
+	if err != nil {
+		return l, above(err)
+	}
 	for _, c := range all {
-		p, err := c.Properties(ctx)
+		p, err := c.Properties(x.r.Context())
 		if errors.Is(err, feed.ErrNotFound) {
-			continue // deleted since
+			continue // it was deleted meanwhile
 		}
 		if err != nil {
-			return nil, err
+			return l, err
 		}
-		list = append(list, querypage.Item{Key: p.ID, Body: containerBody(d.RID, p)})
+		l.add(p.ID, containerBody(d.RID, p))
 	}
-	return list, nil
+	return l, nil
 }
 
-func (x *exchange) sendContainer(status int, charge float64, c *engine.Container) error {
+func (x *exchange) sendContainer(status int, c *engine.Container) error {
 	p, err := c.Properties(x.r.Context())
 	if err != nil {
 		return err
 	}
-	x.charge, x.etag = charge, p.ETag
-	return x.send(status, containerBody(c.Identity().DatabaseRID, p))
+	return x.sendResource(status, p.ETag, containerBody(c.Identity().DatabaseRID, p))
 }
 
 func containerSelf(database, rid string) string { return databaseSelf(database) + "colls/" + rid + "/" }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
-	"github.com/changefeed-go/changefeed/internal/querypage"
 )
 
 // /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see offer.go) that the
@@ -48,7 +46,7 @@ func (s *Server) createDatabase(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.sendDatabase(http.StatusCreated, metadataWriteCharge, d)
+	return x.sendResource(http.StatusCreated, d.ETag, databaseBody(d))
 }
 
 func (s *Server) readDatabase(x *exchange) error {
@@ -56,19 +54,7 @@ func (s *Server) readDatabase(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if x.hasMatch(d.ETag) {
-		x.etag = d.ETag
-		return engine.ErrNotModified
-	}
-	return x.sendDatabase(http.StatusOK, metadataReadCharge, d)
-}
-
-func (s *Server) listDatabases(x *exchange) error {
-	all, err := s.allDatabases(x.r.Context())
-	if err != nil {
-		return err
-	}
-	return x.sendList("", "Databases", all)
+	return x.sendResource(http.StatusOK, d.ETag, databaseBody(d))
 }
 
 func (s *Server) deleteDatabase(x *exchange) error {
@@ -83,23 +69,37 @@ func (s *Server) deleteDatabase(x *exchange) error {
 		return err
 	}
 	s.freezes.dropDeleted(x.r.Context())
+	return x.sendDeleted()
+}
+
+// databases returns all databases, by name.
+func (s *Server) databases(x *exchange) (resourceList, error) {
+	l := resourceList{name: "Databases"}
+	all, err := s.db.Databases(x.r.Context())
+	for _, d := range all {
+		l.add(d.ID, databaseBody(d))
+	}
+	return l, err
+}
+
+// sendResource answers with a database, container, offer, user or permission. A read whose
+// If-None-Match names its version is answered with 304.
+func (x *exchange) sendResource(status int, etag string, body []byte) error {
+	x.charge, x.etag = metadataWriteCharge, etag
+	if x.r.Method == http.MethodGet {
+		if tag := x.header("If-None-Match"); tag == "*" || tag == etag {
+			x.charge = 0
+			return engine.ErrNotModified
+		}
+		x.charge = metadataReadCharge
+	}
+	return x.send(status, body)
+}
+
+// sendDeleted answers that a resource was deleted.
+func (x *exchange) sendDeleted() error {
 	x.charge = metadataWriteCharge
 	return x.sendEmpty(http.StatusNoContent)
-}
-
-// allDatabases are all databases, by name.
-func (s *Server) allDatabases(ctx context.Context) ([]querypage.Item, error) {
-	all, err := s.db.Databases(ctx)
-	list := make([]querypage.Item, len(all))
-	for i, d := range all {
-		list[i] = querypage.Item{Key: d.ID, Body: databaseBody(d)}
-	}
-	return list, err
-}
-
-func (x *exchange) sendDatabase(status int, charge float64, d engine.DatabaseProperties) error {
-	x.charge, x.etag = charge, d.ETag
-	return x.send(status, databaseBody(d))
 }
 
 // databaseBody is a database as the protocol shows it.
@@ -137,12 +137,6 @@ func (m members) id() (string, error) {
 		return "", badRequest("the resource has no id, or one that is no string")
 	}
 	return id, nil
-}
-
-// hasMatch reports whether If-None-Match names the version that is there.
-func (x *exchange) hasMatch(etag string) bool {
-	tag := x.header("If-None-Match")
-	return tag == "*" || tag == etag
 }
 
 // mayDelete judges If-Match. The store deletes databases and containers without condition, so a

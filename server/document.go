@@ -1,16 +1,13 @@
 package server
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"net/http"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -57,18 +54,8 @@ func (b *documentBody) release() {
 	}
 }
 
-// write is an operation of the store that brings a document.
-type write func(ctx context.Context, key feed.PartitionKey, body []byte, o engine.WriteOptions) (engine.Result, error)
-
-func (s *Server) createDocument(x *exchange) error {
-	return x.postDocument(func(c *engine.Container) write { return c.Create })
-}
-
-func (s *Server) upsertDocument(x *exchange) error {
-	return x.postDocument(func(c *engine.Container) write { return c.Upsert })
-}
-
-func (x *exchange) postDocument(of func(*engine.Container) write) error {
+// postDocument creates a document, or upserts one if the request says so.
+func (s *Server) postDocument(x *exchange) error {
 	c, key, err := x.documentWrite()
 	if err != nil {
 		return err
@@ -78,38 +65,34 @@ func (x *exchange) postDocument(of func(*engine.Container) write) error {
 	if err != nil {
 		return err
 	}
-	r, err := of(c)(x.r.Context(), key, body.text, x.writeOptions())
+	write := c.Create
+	if isUpsert(x) {
+		write = c.Upsert
+	}
+	r, err := write(x.r.Context(), key, body.text, x.writeOptions())
 	return x.sendWritten(r, err)
 }
 
-// idOf is the id of a document; empty: it has none that is a string.
+// idOf returns the id of a document; empty if it has none that is a string.
 func idOf(body []byte) string {
-	d := jsontext.NewDecoder(bytes.NewReader(body))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return ""
-	}
-	if found, err := seek(d, "id"); err != nil || !found || d.PeekKind() != '"' {
-		return ""
-	}
-	t, err := d.ReadToken()
-	if err != nil {
-		return ""
-	}
-	return t.String()
-}
-
-// seek goes to the value of a member of the object that d is in.
-func seek(d *jsontext.Decoder, name string) (found bool, err error) {
-	for d.PeekKind() == '"' {
-		t, err := d.ReadToken()
-		if err != nil || t.String() == name {
-			return err == nil, err
+	s := jsonscan.New(body, engine.MaxDepth)
+	for more, err := s.Object(1); more && err == nil; more, err = s.Next('}') {
+		name, err := s.Name()
+		if err != nil {
+			return ""
 		}
-		if err := d.SkipValue(); err != nil {
-			return false, err
+		if name.Is("id") {
+			id, err := s.Text()
+			if err != nil {
+				return ""
+			}
+			return id.String()
+		}
+		if err := s.Value(2); err != nil {
+			return ""
 		}
 	}
-	return false, nil
+	return ""
 }
 
 func (s *Server) readDocument(x *exchange) error {

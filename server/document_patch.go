@@ -199,7 +199,7 @@ type signer struct {
 	// key is the number of an account key, from 1; 0 for tokens.
 	key int
 	// database, user and permission identify the permission of a resource token.
-	database         string
+	database         [4]byte
 	user, permission uint32
 }
 

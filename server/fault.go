@@ -15,61 +15,60 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Fault makes requests fail that would have succeeded, as they fail in a data center:
-// throttled, unavailable, slow, or with an answer that never arrives. The zero
-// value of a field that chooses requests chooses all of them.
+// Fault makes requests fail that would have succeeded, as they fail in a data center: throttled,
+// unavailable, slow, or with an answer that never arrives. The zero value of a field that chooses
+// requests chooses all of them. The JSON form of a fault is that of the admin API (docs/admin.md).
 type Fault struct {
-	// Operation is an operation's name, as in the log: "create document", "read
-	// change feed". See [Server.Operations].
-	Operation string
+	// Operation is the name of an operation, as in the log: "create document", "read change feed". See
+	// [Operations].
+	Operation string `json:"operation,omitempty"`
 	// Database and Container are names, or rids.
-	Database, Container string
-	// Partition is the ID of a physical partition; a request is chosen that
-	// addresses any key of it. After a split it chooses nothing any more: Range does.
-	Partition string
-	// Range is a range of effective partition keys; a request is chosen that
-	// addresses any key of it. One without a partition key addresses all keys. The borders are
-	// hexadecimal, in either case.
-	Range feed.Range
-	// Key is a logical partition key; a request is chosen that names it, all its components, in its header. Not chosen is
-	// one that has it elsewhere only: a create or upsert with the key in the document alone, a request for a range of keys, a
-	// query whose condition says it. Numbers are equal by value.
-	Key feed.PartitionKey
-	// Match chooses by anything else; it is asked last. It may be called concurrently, and may
-	// do what it likes: split a partition, say. Default: all requests. Not in the admin API.
-	Match func(*http.Request) bool
+	Database  string `json:"database,omitempty"`
+	Container string `json:"container,omitempty"`
+	// Partition is the ID of a physical partition. It chooses requests that address any key of it. After
+	// a split it chooses none: Range does.
+	Partition string `json:"partition,omitempty"`
+	// Range is a range of effective partition keys. It chooses requests that address any key of it. A
+	// request without a partition key addresses all keys. The bounds are hexadecimal, in either case.
+	Range feed.Range `json:"-"`
+	// Key is a logical partition key. It chooses requests that name it, with all its components, in their
+	// header. It does not choose a request that has the key elsewhere: a create or upsert with the key
+	// in the document alone, a request for a range of keys, a query whose condition names it. Numbers
+	// are equal by value.
+	Key feed.PartitionKey `json:"-"`
+	// Match chooses by anything else. It is called last, perhaps concurrently, and may do anything: split
+	// a partition, for example. Default: all requests. The admin API does not have it.
+	Match func(*http.Request) bool `json:"-"`
 
 	// Skip is how many chosen requests pass before the first fails.
-	Skip int
+	Skip int `json:"skip,omitempty"`
 	// Count is how many fail then. Default: all, until the fault is removed.
-	Count int
-	// Probability is that of each chosen request to fail, above 0 and up to 1.
-	// Default: 1. Seed makes the sequence of draws; the same seed fails the same ones of
-	// a sequence of requests.
-	Probability float64
-	Seed        uint64
+	Count int `json:"count,omitempty"`
+	// Probability is that of each chosen request to fail, above 0 and at most 1. Default: 1. Seed makes the
+	// sequence of draws: the same seed fails the same ones of a sequence of requests.
+	Probability float64 `json:"-"`
+	Seed        uint64  `json:"seed,omitempty"`
 
-	// Delay is how long the request waits, for its client to leave at most. Alone, the
-	// request is carried out afterwards.
-	Delay time.Duration
-	// Status is that of the answer, 400 to 599, with SubStatus and Message (default: that
-	// it was injected). RetryAfter goes into x-ms-retry-after-ms.
-	Status, SubStatus int
-	Message           string
-	RetryAfter        time.Duration
-	// Drop ends the connection without an answer, in place of a Status.
-	Drop bool
-	// After carries the request out before it fails: the write has happened, and
-	// its client doesn't know.
-	After bool
+	// Delay is how long the request waits, unless its client leaves: at most one hour. If there is no
+	// other effect, the request is carried out afterwards.
+	Delay time.Duration `json:"-"`
+	// Status is that of the answer, 400 to 599, with SubStatus and Message. The default message says that
+	// the failure was injected. RetryAfter goes into x-ms-retry-after-ms.
+	Status     int           `json:"status,omitempty"`
+	SubStatus  int           `json:"subStatus,omitempty"`
+	Message    string        `json:"message,omitempty"`
+	RetryAfter time.Duration `json:"-"`
+	// Drop closes the connection without an answer, instead of a Status.
+	Drop bool `json:"drop,omitempty"`
+	// After carries the request out before it fails: the write has happened, and its client does not know.
+	After bool `json:"after,omitempty"`
 }
 
-// The bounds of a Fault.
 const (
-	// MaxFaults is how many faults a server holds at a time.
-	MaxFaults = 1000
-	// MaxFaultDelay is the longest Delay.
-	MaxFaultDelay = time.Hour
+	// maxFaults is how many faults a server has at a time.
+	maxFaults = 1000
+	// maxFaultDelay is the longest Delay.
+	maxFaultDelay = time.Hour
 )
 
 // validate says what is wrong with a fault. operations are the known names.
@@ -87,8 +86,8 @@ func (f Fault) validate(operations []string) error {
 		return errors.New("it has no effect: give a status, a delay, or drop the connection")
 	case f.After && f.Status == 0 && !f.Drop:
 		return errors.New("a delay alone comes before the request is carried out; it can't come after")
-	case f.Delay < 0 || f.Delay > MaxFaultDelay:
-		return fmt.Errorf("the delay is %s; it is at most %s", f.Delay, MaxFaultDelay)
+	case f.Delay < 0 || f.Delay > maxFaultDelay:
+		return fmt.Errorf("the delay is %s; it is at most %s", f.Delay, maxFaultDelay)
 	case f.RetryAfter < 0 || f.RetryAfter > 0 && f.Status == 0:
 		return fmt.Errorf("the time to retry after is %s; it goes with a status", f.RetryAfter)
 	case !(f.Probability >= 0 && f.Probability <= 1): // nor is it NaN
@@ -157,7 +156,8 @@ type activeFault struct {
 	draws  *rand.Rand
 }
 
-// Add sets a fault, and returns its ID. Error: what is wrong with it.
+// Add adds a fault and returns its ID. It returns an error if the fault is invalid, or if there are 1000
+// faults.
 func (fs *Faults) Add(f Fault) (string, error) {
 	s, err := fs.add(f)
 	return s.ID, err
@@ -176,7 +176,7 @@ func (fs *Faults) add(f Fault) (FaultState, error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	all := fs.active()
-	if len(all) >= MaxFaults {
+	if len(all) >= maxFaults {
 		return FaultState{}, fmt.Errorf("fault: there are %d already, which is the most: remove some", len(all))
 	}
 	fs.next++

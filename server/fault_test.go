@@ -332,7 +332,7 @@ func TestFaultsOfTheAdminAPIAreThoseOfTheServer(t *testing.T) {
 
 func TestServerHoldsABoundedNumberOfFaults(t *testing.T) {
 	ts := newTestServer(t, Options{})
-	for range MaxFaults {
+	for range maxFaults {
 		ts.addFault(Fault{Status: 503})
 	}
 	if _, err := ts.Faults().Add(Fault{Status: 503}); err == nil {

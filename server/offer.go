@@ -15,7 +15,6 @@ import (
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
-	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -127,22 +126,14 @@ func (s *Server) allOffers(ctx context.Context) ([]offer, error) {
 	return all, nil
 }
 
-// offerList is allOffers as a list.
-func (s *Server) offerList(ctx context.Context) ([]querypage.Item, error) {
-	all, err := s.allOffers(ctx)
-	list := make([]querypage.Item, len(all))
-	for i, o := range all {
-		list[i] = querypage.Item{Key: o.rid, Body: o.body()}
+// offers returns all offers, by rid.
+func (s *Server) offers(x *exchange) (resourceList, error) {
+	l := resourceList{name: "Offers"}
+	all, err := s.allOffers(x.r.Context())
+	for _, o := range all {
+		l.add(o.rid, o.body())
 	}
-	return list, err
-}
-
-func (s *Server) listOffers(x *exchange) error {
-	all, err := s.offerList(x.r.Context())
-	if err != nil {
-		return err
-	}
-	return x.sendList("", "Offers", all)
+	return l, err
 }
 
 // offer finds the offer of the path.
@@ -163,11 +154,7 @@ func (s *Server) readOffer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if x.hasMatch(o.etag) {
-		x.etag = o.etag
-		return engine.ErrNotModified
-	}
-	return x.sendOffer(o, metadataReadCharge)
+	return x.sendOffer(o)
 }
 
 func (s *Server) replaceOffer(x *exchange) error {
@@ -199,7 +186,7 @@ func (s *Server) replaceOffer(x *exchange) error {
 	if o, err = x.offer(); err != nil {
 		return err
 	}
-	return x.sendOffer(o, metadataWriteCharge)
+	return x.sendOffer(o)
 }
 
 // replacement is the throughput that the body of a replaced offer asks for.
@@ -256,12 +243,11 @@ func (x *exchange) changeDatabase(d engine.DatabaseProperties, t throughput) err
 	}
 }
 
-func (x *exchange) sendOffer(o offer, charge float64) error {
-	x.charge, x.etag = charge, o.etag
+func (x *exchange) sendOffer(o offer) error {
 	h := x.w.Header()
 	h.Set(wire.HeaderMinThroughput, strconv.Itoa(o.least()))
 	h.Set(wire.HeaderOfferReplacePending, "false")
-	return x.send(http.StatusOK, o.body())
+	return x.sendResource(http.StatusOK, o.etag, o.body())
 }
 
 // The bounds of provisioned throughput, in RU/s: those of the service.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/engine"
-	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -100,20 +99,11 @@ func (u *user) findPermission(id string) int {
 	return i
 }
 
-// owningUser is user, of a path that goes on behind it.
-func (x *exchange) owningUser() (*user, error) {
-	u, err := x.user()
-	if err != nil {
-		return nil, above(err)
-	}
-	return u, nil
-}
-
 // permission finds the permission of the path and its user.
 func (x *exchange) permission() (*user, permission, error) {
-	u, err := x.owningUser()
+	u, err := x.user()
 	if err != nil {
-		return nil, permission{}, err
+		return nil, permission{}, above(err)
 	}
 	i := u.findPermission(x.path.IDs[2])
 	if i < 0 {
@@ -191,11 +181,8 @@ func (x *exchange) put(u *user, i int, p permission) (permission, error) {
 	return p, nil
 }
 
-func (s *Server) createPermission(x *exchange) error { return x.postPermission(false) }
-
-func (s *Server) upsertPermission(x *exchange) error { return x.postPermission(true) }
-
-func (x *exchange) postPermission(upsert bool) error {
+// postPermission creates a permission, or upserts one if the request says so.
+func (s *Server) postPermission(x *exchange) error {
 	p, life, err := x.wanted()
 	if err != nil {
 		return err
@@ -203,7 +190,7 @@ func (x *exchange) postPermission(upsert bool) error {
 	status := http.StatusCreated
 	u, err := x.changeUser(func(u *user) (_ string, err error) {
 		i := -1
-		if upsert {
+		if isUpsert(x) {
 			i = slices.IndexFunc(u.Permissions, func(q permission) bool { return q.ID == p.ID })
 		}
 		status = http.StatusCreated
@@ -272,42 +259,25 @@ func (s *Server) deletePermission(x *exchange) error {
 	if err != nil {
 		return above(err)
 	}
-	x.charge = metadataWriteCharge
-	return x.sendEmpty(http.StatusNoContent)
+	return x.sendDeleted()
 }
 
-func (s *Server) listPermissions(x *exchange) error {
-	u, all, err := x.allPermissions()
-	if err != nil {
-		return err
-	}
-	return x.sendList(u.rid(), "Permissions", all)
-}
-
-func (s *Server) queryPermissions(x *exchange) error {
-	u, all, err := x.allPermissions()
-	if err != nil {
-		return err
-	}
-	return x.sendQueried(u.rid(), "Permissions", all)
-}
-
-// allPermissions are the permissions of the path's user, by name, each with a token.
-func (x *exchange) allPermissions() (*user, []querypage.Item, error) {
+// permissions returns the permissions of the path's user, by name, each with a token.
+func (s *Server) permissions(x *exchange) (resourceList, error) {
 	life, err := x.tokenLife()
 	if err != nil {
-		return nil, nil, err
+		return resourceList{}, err
 	}
-	u, err := x.owningUser()
+	u, err := x.user()
 	if err != nil {
-		return nil, nil, err
+		return resourceList{}, above(err)
 	}
-	list := make([]querypage.Item, len(u.Permissions))
-	for i, p := range u.Permissions {
-		list[i] = querypage.Item{Key: p.ID, Body: x.permissionBody(u, p, life)}
+	l := resourceList{owner: u.rid(), name: "Permissions"}
+	for _, p := range u.Permissions {
+		l.add(p.ID, x.permissionBody(u, p, life))
 	}
-	slices.SortFunc(list, func(a, b querypage.Item) int { return strings.Compare(a.Key, b.Key) })
-	return u, list, nil
+	l.sort()
+	return l, nil
 }
 
 func (x *exchange) sendPermission(status int, u *user, p permission, life time.Duration) error {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -218,12 +219,12 @@ func isHTTP1(r *http.Request) bool {
 	return r.ProtoMajor == 1 && r.Context().Value(http.ServerContextKey) != nil
 }
 
-// A page of documents, of a feed or a query, is written from the bytes that the store or the query
-// has: nothing is encoded. Its length is counted first, so that the answer has a Content-Length, and it is
-// written through a buffer of fixed size, since a write for each document would be a system call for a few of them.
+// A page of documents is written from the stored bytes: nothing is encoded. Its length is counted first,
+// so that the answer has a Content-Length. Small parts are written through a buffer, since a write for
+// each document would be a system call for a few of them.
 
-// pieces are the parts of a page's documents, commas between them included. It is called twice and gives the same both times.
-// A part is used before the next one is asked for.
+// pieces calls emit for the parts of a page's documents, including the commas between them. It is called
+// twice and emits the same both times. Emit is done with a part when it returns.
 type pieces func(emit func([]byte))
 
 // sendText answers with count documents that are one text already, with the commas between them. It is written as it is, which needs no
@@ -252,12 +253,15 @@ func (x *exchange) sendPage(count int, documents pieces) error {
 	documents(func(b []byte) { size += len(b) })
 	x.count = count
 	x.start(http.StatusOK, size)
-	p := pageWriter{w: x.w, buf: pageBuffers.Get().(*[pageBufferSize]byte)} //nolint:errcheck // the pool holds nothing else
-	defer pageBuffers.Put(p.buf)
-	p.write([]byte(head))
-	documents(p.write)
-	p.write([]byte(tail))
-	p.flush()
+	w := pageWriters.Get().(*bufio.Writer) //nolint:errcheck // the pool holds nothing else
+	w.Reset(x.w)
+	// An error is the end of the connection, and nobody is left to be told.
+	_, _ = w.WriteString(head)
+	documents(func(b []byte) { _, _ = w.Write(b) })
+	_, _ = w.WriteString(tail)
+	_ = w.Flush()
+	w.Reset(nil)
+	pageWriters.Put(w)
 	return nil
 }
 
@@ -267,34 +271,5 @@ func (x *exchange) sendNoPage() error {
 	return x.sendEmpty(http.StatusNotModified)
 }
 
-// pageBufferSize is how much of a page is written at once.
-const pageBufferSize = 64 << 10
-
-var pageBuffers = sync.Pool{New: func() any { return new([pageBufferSize]byte) }}
-
-// pageWriter gathers small parts into large writes. What goes wrong is the connection's end, and nobody is left to
-// be told: the rest of the page is dropped.
-type pageWriter struct {
-	w      http.ResponseWriter
-	buf    *[pageBufferSize]byte
-	n      int
-	failed bool
-}
-
-func (p *pageWriter) write(b []byte) {
-	for len(b) > 0 && !p.failed {
-		n := copy(p.buf[p.n:], b)
-		p.n, b = p.n+n, b[n:]
-		if p.n == len(p.buf) {
-			p.flush()
-		}
-	}
-}
-
-func (p *pageWriter) flush() {
-	if p.n > 0 && !p.failed {
-		_, err := p.w.Write(p.buf[:p.n])
-		p.failed = err != nil
-	}
-	p.n = 0
-}
+// pageWriters are buffered writers of 64 KiB.
+var pageWriters = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}

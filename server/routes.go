@@ -31,38 +31,38 @@ func (s *Server) table() []route {
 	return append(refused(), []route{
 		{http.MethodGet, "/", nil, "read account", false, s.readAccount},
 
-		{http.MethodGet, "/dbs", nil, "list databases", false, s.listDatabases},
-		{http.MethodPost, "/dbs", isQuery, "query databases", false, s.queryDatabases},
+		{http.MethodGet, "/dbs", nil, "list databases", false, listed(s.databases)},
+		{http.MethodPost, "/dbs", isQuery, "query databases", false, queried(s.databases)},
 		{http.MethodPost, "/dbs", nil, "create database", true, s.createDatabase},
 		{http.MethodGet, "/dbs/*", nil, "read database", false, s.readDatabase},
 		{http.MethodDelete, "/dbs/*", nil, "delete database", true, s.deleteDatabase},
 
-		{http.MethodGet, "/dbs/*/colls", nil, "list containers", false, s.listContainers},
-		{http.MethodPost, "/dbs/*/colls", isQuery, "query containers", false, s.queryContainers},
+		{http.MethodGet, "/dbs/*/colls", nil, "list containers", false, listed(s.containers)},
+		{http.MethodPost, "/dbs/*/colls", isQuery, "query containers", false, queried(s.containers)},
 		{http.MethodPost, "/dbs/*/colls", nil, "create container", true, s.createContainer},
 		{http.MethodGet, "/dbs/*/colls/*", nil, "read container", false, s.readContainer},
 		{http.MethodPut, "/dbs/*/colls/*", nil, "replace container", true, s.replaceContainer},
 		{http.MethodDelete, "/dbs/*/colls/*", nil, "delete container", true, s.deleteContainer},
 
-		{http.MethodGet, "/dbs/*/users", nil, "list users", false, s.listUsers},
-		{http.MethodPost, "/dbs/*/users", isQuery, "query users", false, s.queryUsers},
-		{http.MethodPost, "/dbs/*/users", isUpsert, "upsert user", true, s.upsertUser},
-		{http.MethodPost, "/dbs/*/users", nil, "create user", true, s.createUser},
+		{http.MethodGet, "/dbs/*/users", nil, "list users", false, listed(s.users)},
+		{http.MethodPost, "/dbs/*/users", isQuery, "query users", false, queried(s.users)},
+		{http.MethodPost, "/dbs/*/users", isUpsert, "upsert user", true, s.postUser},
+		{http.MethodPost, "/dbs/*/users", nil, "create user", true, s.postUser},
 		{http.MethodGet, "/dbs/*/users/*", nil, "read user", false, s.readUser},
 		{http.MethodPut, "/dbs/*/users/*", nil, "replace user", true, s.replaceUser},
 		{http.MethodDelete, "/dbs/*/users/*", nil, "delete user", true, s.deleteUser},
 
 		// None of these for a read-only key: each gives out tokens, which may be for writing.
-		{http.MethodGet, "/dbs/*/users/*/permissions", nil, "list permissions", true, s.listPermissions},
-		{http.MethodPost, "/dbs/*/users/*/permissions", isQuery, "query permissions", true, s.queryPermissions},
-		{http.MethodPost, "/dbs/*/users/*/permissions", isUpsert, "upsert permission", true, s.upsertPermission},
-		{http.MethodPost, "/dbs/*/users/*/permissions", nil, "create permission", true, s.createPermission},
+		{http.MethodGet, "/dbs/*/users/*/permissions", nil, "list permissions", true, listed(s.permissions)},
+		{http.MethodPost, "/dbs/*/users/*/permissions", isQuery, "query permissions", true, queried(s.permissions)},
+		{http.MethodPost, "/dbs/*/users/*/permissions", isUpsert, "upsert permission", true, s.postPermission},
+		{http.MethodPost, "/dbs/*/users/*/permissions", nil, "create permission", true, s.postPermission},
 		{http.MethodGet, "/dbs/*/users/*/permissions/*", nil, "read permission", true, s.readPermission},
 		{http.MethodPut, "/dbs/*/users/*/permissions/*", nil, "replace permission", true, s.replacePermission},
 		{http.MethodDelete, "/dbs/*/users/*/permissions/*", nil, "delete permission", true, s.deletePermission},
 
-		{http.MethodGet, "/offers", nil, "list offers", false, s.listOffers},
-		{http.MethodPost, "/offers", isQuery, "query offers", false, s.queryOffers},
+		{http.MethodGet, "/offers", nil, "list offers", false, listed(s.offers)},
+		{http.MethodPost, "/offers", isQuery, "query offers", false, queried(s.offers)},
 		{http.MethodGet, "/offers/*", nil, "read offer", false, s.readOffer},
 		{http.MethodPut, "/offers/*", nil, "replace offer", true, s.replaceOffer},
 
@@ -72,8 +72,8 @@ func (s *Server) table() []route {
 		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, opBatch, false, s.runBatch}, // one that only reads may be signed with a read-only key
 		{http.MethodPost, "/dbs/*/colls/*/docs", isPlan, opPlan, false, s.planQuery},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isQuery, opQuery, false, s.queryDocuments},
-		{http.MethodPost, "/dbs/*/colls/*/docs", isUpsert, "upsert document", true, s.upsertDocument},
-		{http.MethodPost, "/dbs/*/colls/*/docs", nil, "create document", true, s.createDocument},
+		{http.MethodPost, "/dbs/*/colls/*/docs", isUpsert, "upsert document", true, s.postDocument},
+		{http.MethodPost, "/dbs/*/colls/*/docs", nil, "create document", true, s.postDocument},
 		{http.MethodGet, "/dbs/*/colls/*/docs/*", nil, "read document", false, s.readDocument},
 		{http.MethodPut, "/dbs/*/colls/*/docs/*", nil, "replace document", true, s.replaceDocument},
 		{http.MethodPatch, "/dbs/*/colls/*/docs/*", nil, "patch document", true, s.patchDocument},
@@ -192,21 +192,22 @@ var errDirectMode = badRequest("the direct connection mode is not supported by t
 
 // Operation is an operation of the protocol that the server knows.
 type Operation struct {
-	// Name is what log, metrics and faults call it. Of one that isn't supported it is what it would be about: "a trigger".
+	// Name is its name in logs, metrics and faults. That of an unsupported operation is its subject: "a
+	// trigger".
 	Name string
-	// Method and Path are its requests'; each "*" of the path stands for an id. Operations of one method and path are told apart by
-	// headers.
+	// Method and Path are those of its requests. Each "*" of the path stands for an ID. Headers distinguish
+	// operations of one method and path.
 	Method, Path string
-	// Supported is false for what is refused by name.
+	// Supported is false for an operation that is refused by name.
 	Supported bool
 }
 
-// AllOperations are the operations of the table of routes, in its order; those that are refused come first.
-func AllOperations() []Operation {
+// Operations returns the operations of the protocol. Those that are refused come first.
+func Operations() []Operation {
 	var all []Operation
 	for _, r := range new(Server).table() {
-		what, is := strings.CutPrefix(r.op, refusedPrefix)
-		all = append(all, Operation{Name: what, Method: r.method, Path: r.shape, Supported: !is})
+		name, isRefused := strings.CutPrefix(r.op, refusedPrefix)
+		all = append(all, Operation{Name: name, Method: r.method, Path: r.shape, Supported: !isRefused})
 	}
 	return all
 }

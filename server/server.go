@@ -161,23 +161,15 @@ func New(face *store.DB, o Options) (*Server, error) {
 	if s.routes, err = indexRoutes(s.table()); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s.faults.operations = s.Operations()
+	for _, r := range s.table() {
+		if !slices.Contains(s.faults.operations, r.op) {
+			s.faults.operations = append(s.faults.operations, r.op)
+		}
+	}
 	if s.metrics, err = newMetrics(o.Metrics, db); err != nil {
 		return nil, fmt.Errorf("server: metrics: %w", err)
 	}
 	return s, nil
-}
-
-// Operations are the names of the protocol's operations that the server knows, as the log has them
-// and a [Fault] chooses by.
-func (s *Server) Operations() []string {
-	var names []string
-	for _, r := range s.table() {
-		if !slices.Contains(names, r.op) {
-			names = append(names, r.op)
-		}
-	}
-	return names
 }
 
 // Faults are the faults that the server injects; none at first.

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
-	"github.com/changefeed-go/changefeed/internal/querypage"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
@@ -42,11 +39,13 @@ func (u *user) id() string { return u.record.Name }
 func (u *user) rid() string { return engine.RIDEncoding.EncodeToString(u.ridBytes()) }
 
 func (u *user) ridBytes() []byte {
-	b, err := engine.RIDEncoding.DecodeString(u.database.RID)
-	if err != nil {
-		return nil // the store's own
-	}
-	return binary.BigEndian.AppendUint32(b, u.record.Number)
+	return binary.BigEndian.AppendUint32(ridBytes(u.database.RID), u.record.Number)
+}
+
+// ridBytes returns the bytes of a rid that the store gave out.
+func ridBytes(rid string) []byte {
+	b, _ := engine.RIDEncoding.DecodeString(rid)
+	return b
 }
 
 func (u *user) self() string { return databaseSelf(u.database.RID) + "users/" + u.rid() + "/" }
@@ -131,11 +130,8 @@ func (x *exchange) changeUser(change func(u *user) (name string, err error)) (*u
 	}
 }
 
-func (s *Server) createUser(x *exchange) error { return s.postUser(x, false) }
-
-func (s *Server) upsertUser(x *exchange) error { return s.postUser(x, true) }
-
-func (s *Server) postUser(x *exchange, upsert bool) error {
+// postUser creates a user, or upserts one if the request says so.
+func (s *Server) postUser(x *exchange) error {
 	d, err := x.parent()
 	if err != nil {
 		return err
@@ -154,14 +150,14 @@ func (s *Server) postUser(x *exchange, upsert bool) error {
 		return fmt.Errorf("keep the user: %w", err)
 	}
 	u.record, err = s.db.CreateRecord(x.r.Context(), d.ID, engine.Record{Name: id, Value: value})
-	if upsert && errors.Is(err, engine.ErrConflict) {
+	if isUpsert(x) && errors.Is(err, engine.ErrConflict) {
 		x.path = wire.Path{Types: []string{"dbs", "users"}, IDs: []string{x.path.IDs[0], id}}
 		return x.putUser(id)
 	}
 	if err != nil {
 		return above(err)
 	}
-	return x.sendUser(http.StatusCreated, u)
+	return x.sendResource(http.StatusCreated, u.etag(), u.body())
 }
 
 func (s *Server) readUser(x *exchange) error {
@@ -169,11 +165,7 @@ func (s *Server) readUser(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if x.hasMatch(u.etag()) {
-		x.etag = u.etag()
-		return engine.ErrNotModified
-	}
-	return x.sendUser(http.StatusOK, u)
+	return x.sendResource(http.StatusOK, u.etag(), u.body())
 }
 
 func (s *Server) replaceUser(x *exchange) error {
@@ -201,7 +193,7 @@ func (x *exchange) putUser(id string) error {
 	if err != nil {
 		return err
 	}
-	return x.sendUser(http.StatusOK, u)
+	return x.sendResource(http.StatusOK, u.etag(), u.body())
 }
 
 func (s *Server) deleteUser(x *exchange) error {
@@ -220,53 +212,28 @@ func (s *Server) deleteUser(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		x.charge = metadataWriteCharge
-		return x.sendEmpty(http.StatusNoContent)
+		return x.sendDeleted()
 	}
 }
 
-func (s *Server) listUsers(x *exchange) error {
-	d, all, err := x.allUsers()
-	if err != nil {
-		return err
-	}
-	return x.sendList(d.RID, "Users", all)
-}
-
-func (s *Server) queryUsers(x *exchange) error {
-	d, all, err := x.allUsers()
-	if err != nil {
-		return err
-	}
-	return x.sendQueried(d.RID, "Users", all)
-}
-
-// allUsers are the users of the path's database, by name.
-func (x *exchange) allUsers() (engine.DatabaseProperties, []querypage.Item, error) {
+// users returns the users of the path's database, by name.
+func (s *Server) users(x *exchange) (resourceList, error) {
 	d, err := x.parent()
+	l := resourceList{owner: d.RID, name: "Users"}
 	if err != nil {
-		return d, nil, err
+		return l, err
 	}
-	records, err := x.s.db.Records(x.r.Context(), d.ID)
+	records, err := s.db.Records(x.r.Context(), d.ID)
 	if err != nil {
-		return d, nil, above(err)
+		return l, above(err)
 	}
-	list := make([]querypage.Item, len(records))
-	for i, r := range records {
+	for _, r := range records {
 		u, err := readUser(d, r)
 		if err != nil {
-			return d, nil, err
+			return l, err
 		}
-		list[i] = querypage.Item{Key: u.id(), Body: u.body()}
+		l.add(u.id(), u.body())
 	}
-	slices.SortFunc(list, func(a, b querypage.Item) int { return strings.Compare(a.Key, b.Key) })
-	return d, list, nil
-}
-
-func (x *exchange) sendUser(status int, u *user) error {
-	x.charge, x.etag = metadataReadCharge, u.etag()
-	if x.r.Method != http.MethodGet {
-		x.charge = metadataWriteCharge
-	}
-	return x.send(status, u.body())
+	l.sort()
+	return l, nil
 }

@@ -71,7 +71,7 @@ func readPage(root string, c catalogue) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return inputs{c, r.Suites}.page(server.AllOperations())
+	return inputs{c, r.Suites}.page(server.Operations())
 }
 
 // page writes the whole page. Errors: results of a suite or an operation that there isn't.
