@@ -34,7 +34,7 @@ func runVale(ctx context.Context, vale string, sources []*source, pages []string
 			return nil, err
 		}
 	}
-	command := exec.CommandContext(ctx, vale, append([]string{"--no-exit", "--output=JSON", dir}, pages...)...)
+	command := exec.CommandContext(ctx, vale, append([]string{"--no-exit", "--no-global", "--output=JSON", dir}, pages...)...)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	out, err := command.Output()
