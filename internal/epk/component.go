@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Kind tells the types of a [Component] apart. Its values are the markers that
-// the hashes put before each component.
+// Kind is the type of a [Component]. Its values are the markers that the hashes put before
+// each component.
 type Kind uint8
 
 // The kinds of Component.
@@ -20,9 +20,9 @@ const (
 	String    Kind = 0x08
 )
 
-// Component is the value at one of a container's partition key paths. The zero
-// Component is undefined. Components can be compared with == after
-// [Component.Normal], provided that no number is NaN, which JSON can't say.
+// Component is the value at one of a container's partition key paths. The zero Component is
+// undefined. Components can be compared with == after [Component.Normal]. A NaN, which JSON
+// does not have, is not equal to itself.
 type Component struct {
 	Kind Kind
 	// Number is set when Kind is Number, and Text (UTF-8) when it is String.
@@ -30,8 +30,8 @@ type Component struct {
 	Text   string
 }
 
-// OfNumber returns the component of a number, with -0 made 0: JSON readers
-// disagree about -0, and a key must not depend on who wrote it.
+// OfNumber returns the component of a number. It replaces -0 by 0, because JSON readers
+// disagree about -0, and a key must not depend on its writer.
 func OfNumber(f float64) Component {
 	return Component{Kind: Number, Number: f}.Normal()
 }
@@ -47,7 +47,7 @@ func OfBool(b bool) Component {
 	return Component{Kind: False}
 }
 
-// Normal returns c with -0 made 0 and unused fields zero.
+// Normal returns c with -0 replaced by 0 and unused fields zero.
 func (c Component) Normal() Component {
 	switch c.Kind {
 	case Number:
@@ -62,17 +62,13 @@ func (c Component) Normal() Component {
 	return Component{Kind: c.Kind}
 }
 
-// append writes the form that is hashed: the marker, then a number's eight
-// little-endian bytes or a string's UTF-8 and terminator.
+// append appends the hashed form: the marker, and then the eight little-endian bytes of a
+// number, or the UTF-8 of a string and a terminator.
 func (c Component) append(dst []byte, terminator byte) []byte {
 	dst = append(dst, byte(c.Kind))
 	switch c.Kind {
 	case Number:
-		f := c.Number
-		if f == 0 {
-			f = 0 // -0 is 0
-		}
-		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
+		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(c.Normal().Number))
 	case String:
 		dst = append(dst, c.Text...)
 		return append(dst, terminator)

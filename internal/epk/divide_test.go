@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestDivideOfEverythingGivesTheBoundsOfTheService(t *testing.T) {
+func TestDividingTheKeySpaceReturnsTheBounds(t *testing.T) {
 	for _, h := range []Hash{V1, V2, MultiHash} {
 		for n := 1; n < 40; n++ {
 			if got, err := h.Divide(Min, Max, n); err != nil || !slices.Equal(got, h.Bounds(n)) {
@@ -17,7 +17,7 @@ func TestDivideOfEverythingGivesTheBoundsOfTheService(t *testing.T) {
 	}
 }
 
-func TestDivideSharesTheKeysOfARangeEvenly(t *testing.T) {
+func TestDivideSpreadsKeysEvenly(t *testing.T) {
 	const n, keys = 5, 20_000
 	for _, h := range []Hash{V1, V2, MultiHash} {
 		outer := h.Bounds(3)
@@ -45,8 +45,8 @@ func TestDivideSharesTheKeysOfARangeEvenly(t *testing.T) {
 	}
 }
 
-// A large tenant is one hash of the first level: its users are told apart by the second.
-func TestDivideOfATenantDividesItsUsers(t *testing.T) {
+// A large tenant has one hash in the first level. The second level divides its users.
+func TestDividingATenantDividesItsUsers(t *testing.T) {
 	lo, hi := MultiHash.Prefix([]Component{str("t1")})
 	bounds, err := MultiHash.Divide(lo, hi, 4)
 	if err != nil || len(bounds) != 3 {
@@ -65,7 +65,7 @@ func TestDivideOfATenantDividesItsUsers(t *testing.T) {
 	}
 }
 
-func TestDivideOfARangeThatIsTooNarrowIsRefused(t *testing.T) {
+func TestDivideRefusesNarrowAndInvalidRanges(t *testing.T) {
 	for _, c := range []struct {
 		h        Hash
 		min, max string
@@ -90,9 +90,9 @@ func TestDivideOfARangeThatIsTooNarrowIsRefused(t *testing.T) {
 		t.Errorf("a border of V2 in a container of V1: %v", err)
 	}
 	if _, err := V2.Divide(Min, Max, 0); err == nil {
-		t.Error("no parts at all aren't refused")
+		t.Error("zero parts are not refused")
 	}
 	if _, err := Hash(9).Divide(Min, Max, 2); err == nil {
-		t.Error("a hash that there isn't is divided")
+		t.Error("an unknown hash is not refused")
 	}
 }

@@ -1,15 +1,13 @@
-// Package epk computes effective partition keys (EPK): the points of the key
-// space into which a container's partition keys are hashed, byte for byte as
-// Azure Cosmos DB and its SDKs do.
+// Package epk computes effective partition keys (EPK), byte for byte as Azure Cosmos DB and
+// its SDKs do. An EPK is the point of the key space that a partition key is hashed to.
 //
-// A container hashes by one of three rules, a [Hash]: [V1], [V2] or
-// [MultiHash]. A point exists in two forms that sort alike: binary, as the
-// store keeps it in its keys, and upper-case hexadecimal, as ranges and the
-// protocol write it. [Hex] and [ParseHex] convert.
+// A container uses one of three hashes, a [Hash]: [V1], [V2] or [MultiHash]. A point has two
+// forms that sort alike. The store's keys hold the binary form. Ranges and the protocol use
+// upper-case hexadecimal. [Hex] and [ParseHex] convert them.
 //
-// The key space goes from "" to "FF". [Hash.Bounds] divides it, [Hash.Midpoint]
-// halves a part of it, [Hash.Prefix] is the part that a prefix of a
-// hierarchical key covers.
+// The key space goes from "" to "FF". [Hash.Bounds] divides it, and [Hash.Divide] and
+// [Hash.Midpoint] divide a part of it. [Hash.Prefix] returns the part that holds a prefix of
+// a hierarchical key.
 //
-// Everything here is pure: no state, no I/O, safe for concurrent use.
+// All functions are pure and safe for concurrent use.
 package epk

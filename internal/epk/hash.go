@@ -7,24 +7,23 @@ import (
 	"github.com/twmb/murmur3"
 )
 
-// Hash is the rule by which a container's keys become points. Its number is the
-// version of the container's partition key definition, except for MultiHash.
+// Hash is the function that maps a container's keys to points. Its number is the version of
+// the container's partition key definition, except for MultiHash.
 type Hash uint8
 
 // The hashes.
 const (
-	// V1 keeps the order of a 32-bit hash and appends the key itself (cut), so
-	// its points vary in length. Distinct keys may share a point: strings that
-	// agree in their first 100 UTF-16 code units do.
+	// V1 is a 32-bit hash, followed by the key itself. Strings are cut to 100 UTF-16 code
+	// units. So points vary in length, and distinct keys may share a point.
 	V1 Hash = 1
-	// V2 is one 126-bit hash over all components: 16 bytes.
+	// V2 is one 126-bit hash over all components, in 16 bytes.
 	V2 Hash = 2
-	// MultiHash is V2 of each component alone, one after the other, so that a
-	// prefix of a hierarchical key is a range.
+	// MultiHash is V2 of each component, one after the other, so that a prefix of a
+	// hierarchical key is a range.
 	MultiHash Hash = 3
 )
 
-// String names the hash for messages.
+// String returns the name of the hash.
 func (h Hash) String() string {
 	switch h {
 	case V1:
@@ -39,14 +38,13 @@ func (h Hash) String() string {
 
 const (
 	hashSize = 16   // bytes of one V2 hash
-	topMask  = 0x3F // the two top bits of a V2 hash are cleared: it stays below "FF"
-	// stringEnd ends a string in what V2 hashes. It occurs in no UTF-8 text.
+	topMask  = 0x3F // clears the two top bits of a V2 hash, so that it is below "FF"
+	// stringEnd terminates a string for V2. It does not occur in UTF-8.
 	stringEnd = 0xFF
 )
 
-// Append appends the binary EPK of key to dst. Fewer components than the
-// container has paths make sense for MultiHash alone, whose hash of a prefix
-// begins the points of all its keys.
+// Append appends the binary EPK of key to dst. With MultiHash, key may be a prefix of a
+// hierarchical key: the points of all its keys begin with the result.
 func (h Hash) Append(dst []byte, key []Component) []byte {
 	switch h {
 	case V1:
@@ -61,12 +59,12 @@ func (h Hash) Append(dst []byte, key []Component) []byte {
 	return appendV2(dst, key)
 }
 
-// AppendPoint appends what identifies the logical partition of key: its EPK
-// and, for V1 alone, the 16 bytes of its V2 hash behind it, because distinct
-// keys share a V1 point. Points sort and lie in ranges as their EPKs do.
+// AppendPoint appends the point that identifies the logical partition of key. It is the EPK.
+// V1 adds the 16 bytes of the V2 hash, because distinct keys may share a V1 EPK. Points sort
+// like their EPKs.
 //
-// In a container no point is a prefix of another one: V2 and MultiHash points
-// have one length, and V1 encodings end themselves.
+// In a container no point is a prefix of another one. Points of V2 and MultiHash have one
+// length, and the encoding of V1 contains its end.
 func (h Hash) AppendPoint(dst []byte, key []Component) []byte {
 	dst = h.Append(dst, key)
 	if h == V1 {
@@ -75,7 +73,7 @@ func (h Hash) AppendPoint(dst []byte, key []Component) []byte {
 	return dst
 }
 
-// EPK cuts what AppendPoint put behind the EPK.
+// EPK returns the EPK of a point that AppendPoint has appended.
 func (h Hash) EPK(point []byte) []byte {
 	if h == V1 && len(point) >= hashSize {
 		return point[:len(point)-hashSize]

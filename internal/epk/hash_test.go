@@ -2,6 +2,7 @@ package epk
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"strings"
 	"testing"
@@ -17,8 +18,8 @@ var (
 	no    = OfBool(false)
 )
 
-// The vectors come from the JavaScript SDK's own hashing, the Go SDK's routing
-// functions and .NET's unit tests.
+// The vectors come from the hashing of the JavaScript SDK, the routing functions of the Go
+// SDK, and the unit tests of .NET.
 func TestV2EqualsTheVectorsOfTheSDKs(t *testing.T) {
 	for _, c := range []struct {
 		value Component
@@ -136,7 +137,7 @@ func TestV1EqualsTheConstantsOfTheService(t *testing.T) {
 	}
 }
 
-func TestV1PointsTellKeysOfOneEPKApart(t *testing.T) {
+func TestV1PointsDifferForKeysOfOneEPK(t *testing.T) {
 	a := []Component{str(strings.Repeat("a", 100))}
 	b := []Component{str(strings.Repeat("a", 101))}
 	if !bytes.Equal(V1.Append(nil, a), V1.Append(nil, b)) {
@@ -151,7 +152,7 @@ func TestV1PointsTellKeysOfOneEPKApart(t *testing.T) {
 	}
 }
 
-func TestV1CutsInCodeUnitsAndNotInBytesOrRunes(t *testing.T) {
+func TestV1CutsCodeUnits(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	if got := cut(str(long + "x")).Text; got != long {
 		t.Errorf("100 two-byte characters were cut to %d bytes", len(got))
@@ -165,22 +166,22 @@ func TestV1CutsInCodeUnitsAndNotInBytesOrRunes(t *testing.T) {
 	}
 }
 
-// Properties that the store's keys rely on: a V1 number encoding sorts as the
-// number does and is read back; no point is a prefix of another one.
+// FuzzV1 checks properties that the store's keys rely on. V1 encodings sort like their
+// numbers and can be read back. No point is a prefix of another one.
 func FuzzV1(f *testing.F) {
 	f.Add(1.0, 2.0, "a", "ab")
 	f.Add(0.0, -0.5, strings.Repeat("é", 70), strings.Repeat("é", 71))
 	f.Add(math.MaxFloat64, math.SmallestNonzeroFloat64, "", "\x00")
 	f.Fuzz(func(t *testing.T, x, y float64, s, u string) {
 		if math.IsNaN(x) || math.IsNaN(y) {
-			t.Skip("JSON can't say NaN")
+			t.Skip("JSON has no NaN")
 		}
 		x, y = OfNumber(x).Number, OfNumber(y).Number
 		a, b := appendV1Number(nil, x), appendV1Number(nil, y)
 		if len(a) < 3 {
 			t.Fatalf("%v: nothing follows the first byte: %x", x, a)
 		}
-		if got, want := bytes.Compare(a, b), cmpFloat(x, y); got != want {
+		if got, want := bytes.Compare(a, b), cmp.Compare(x, y); got != want {
 			t.Fatalf("order of %v and %v: %d, want %d", x, y, got, want)
 		}
 		if back, ok := parseV1Number(append(bytes.Clone(a), 0xAB)); !ok || back != x {
@@ -198,16 +199,6 @@ func FuzzV1(f *testing.F) {
 			}
 		}
 	})
-}
-
-func cmpFloat(x, y float64) int {
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
 }
 
 func BenchmarkAppendV2(b *testing.B) {

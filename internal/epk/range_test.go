@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestBoundsAreTheOnesOfTheService(t *testing.T) {
+func TestBoundsEqualThoseOfTheService(t *testing.T) {
 	for _, c := range []struct {
 		h    Hash
 		n    int
@@ -116,8 +116,8 @@ func TestMidpointDividesOneLargeTenant(t *testing.T) {
 	}
 }
 
-// Halving again and again must end in ErrSplit, never in a border outside the range
-// or equal to one of its own.
+// Repeated halving must end in ErrSplit, and must never return a border outside the range or
+// equal to one of its ends.
 func TestMidpointEndsInErrSplit(t *testing.T) {
 	for _, h := range []Hash{V1, V2, MultiHash} {
 		lo, hi := Min, Max
@@ -141,7 +141,7 @@ func TestMidpointEndsInErrSplit(t *testing.T) {
 	}
 }
 
-func TestMidpointRefusesWhatIsNoBorder(t *testing.T) {
+func TestMidpointRefusesInvalidBorders(t *testing.T) {
 	for _, c := range []struct {
 		h        Hash
 		min, max string

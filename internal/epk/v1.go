@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// v1Units is how many UTF-16 code units of a string V1 looks at.
+	// v1Units is the number of UTF-16 code units of a string that V1 uses.
 	v1Units = 100
-	// v1Bytes is the longest UTF-8 form that V1 writes whole and terminated; of
-	// a longer one it writes one byte more and no terminator.
+	// v1Bytes is the longest UTF-8 form that V1 writes completely, with a terminator. It
+	// cuts a longer one to v1Bytes+1 bytes, without a terminator.
 	v1Bytes = 100
 )
 
-// appendV1 appends the order-preserving encoding of the 32-bit hash, as a
-// number, and of each component.
+// appendV1 appends the order-preserving encodings of the 32-bit hash, as a number, and of
+// each component.
 func appendV1(dst []byte, key []Component) []byte {
 	var space [512]byte
 	buf := space[:0]
@@ -29,9 +29,8 @@ func appendV1(dst []byte, key []Component) []byte {
 	return dst
 }
 
-// cut shortens a string to its first 100 UTF-16 code units. Of a surrogate pair
-// that the cut halves, the first half becomes U+FFFD, as it does where .NET
-// encodes it.
+// cut cuts a string to its first 100 UTF-16 code units. If the cut divides a surrogate pair,
+// the first half becomes U+FFFD, as in .NET.
 func cut(c Component) Component {
 	if c.Kind != String || len(c.Text) <= v1Units {
 		return c
@@ -77,9 +76,9 @@ func appendV1Component(dst []byte, c Component) []byte {
 	return append(dst, byte(c.Kind))
 }
 
-// appendV1Number appends a number such that bytewise order is numeric order:
-// the double's bits with their order straightened, first 8 of them, then 7 in
-// each byte, whose low bit says that another byte follows.
+// appendV1Number appends a number so that the order of bytes is the order of numbers. The
+// first byte holds 8 bits of the double, each further byte holds 7. The low bit of such a
+// byte is set if another byte follows.
 func appendV1Number(dst []byte, f float64) []byte {
 	p := math.Float64bits(f)
 	const sign = 1 << 63
@@ -100,7 +99,7 @@ func appendV1Number(dst []byte, f float64) []byte {
 	}
 }
 
-// parseV1Number reads what appendV1Number wrote at the start of b.
+// parseV1Number returns the number that appendV1Number wrote at the start of b.
 func parseV1Number(b []byte) (float64, bool) {
 	if len(b) < 3 || b[0] != byte(Number) {
 		return 0, false
