@@ -1,8 +1,9 @@
-// Package jsonscan goes over JSON text (RFC 8259) and judges it, without making values of it: to split a page of a feed
-// into its documents, say, all of which stay slices of the page.
+// Package jsonscan scans JSON text (RFC 8259) without decoding it. For example, it splits a
+// page of a feed into documents that are slices of the page.
 //
-// It accepts what encoding/json/jsontext does, nested up to a depth: UTF-8 is checked, and a surrogate escape needs its other
-// half. Names that occur twice are the caller's concern. It looks at eight bytes of a string at a time and allocates nothing.
+// It accepts the same texts as encoding/json/jsontext, up to a depth of nesting. It refuses
+// invalid UTF-8 and halves of surrogate pairs, and accepts duplicate names. It compares eight
+// bytes of a string at a time and does not allocate.
 //
-// A [Scanner] is a value with a place in a text; it is not safe for concurrent use. Nothing here does I/O.
+// A [Scanner] is not safe for concurrent use. The package does no I/O.
 package jsonscan

@@ -1,47 +1,51 @@
 package jsonscan
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
-// SyntaxError tells where a text is no JSON, and why.
+// SyntaxError reports invalid JSON.
 type SyntaxError struct {
-	// Offset is the byte at which it is wrong; the text's length if it ends too early.
+	// Offset is the offset of the first wrong byte.
 	Offset int
-	// Truncated tells that the text ends in the middle.
+	// Truncated reports whether the text ends too early.
 	Truncated bool
-	// What is wrong, or was expected.
-	What string
+	// Problem describes the mistake.
+	Problem string
 }
 
 func (e *SyntaxError) Error() string {
 	if e.Truncated {
-		return fmt.Sprintf("the JSON text ends in the middle, at byte %d: %s", e.Offset, e.What)
+		return fmt.Sprintf("the JSON text ends in the middle, at byte %d: %s", e.Offset, e.Problem)
 	}
-	return fmt.Sprintf("%s at byte %d of the JSON text", e.What, e.Offset)
+	return fmt.Sprintf("%s at byte %d of the JSON text", e.Problem, e.Offset)
 }
 
-// Scanner is a place in a text.
+// Scanner reads a text.
 type Scanner struct {
 	b []byte
-	i int // the next byte
-	// limit is how deep objects and arrays may be nested.
+	i int // the offset of the next byte
+	// limit is the greatest depth of objects and arrays.
 	limit int
 }
 
-// New returns a scanner at the beginning of b, which it reads and never writes. Objects and arrays may be nested up to maxDepth.
+// New returns a scanner of b, which it does not change. Objects and arrays may be nested up to
+// maxDepth.
 func New(b []byte, maxDepth int) *Scanner { return &Scanner{b: b, limit: maxDepth} }
 
-// Offset is the place of the next byte.
+// Offset returns the offset of the next byte.
 func (s *Scanner) Offset() int { return s.i }
 
-// Back goes back to an offset, to read what is there once more.
+// Back sets the offset of the next byte.
 func (s *Scanner) Back(offset int) { s.i = offset }
 
-// Slice is the text from an offset up to the place, with no room behind it.
+// Slice returns the text from an offset to the next byte, without further capacity.
 func (s *Scanner) Slice(from int) []byte { return s.b[from:s.i:s.i] }
 
-// Fail makes an error of the place.
-func (s *Scanner) Fail(what string) error {
-	return &SyntaxError{Offset: s.i, Truncated: s.i >= len(s.b), What: what}
+// Fail returns a *[SyntaxError] at the next byte.
+func (s *Scanner) Fail(problem string) error {
+	return &SyntaxError{Offset: s.i, Truncated: s.i >= len(s.b), Problem: problem}
 }
 
 // Space skips white space.
@@ -56,7 +60,7 @@ func (s *Scanner) Space() {
 	}
 }
 
-// End passes white space, and fails if anything follows it.
+// End skips white space. It returns an error if anything follows.
 func (s *Scanner) End() error {
 	s.Space()
 	if s.i < len(s.b) {
@@ -65,7 +69,7 @@ func (s *Scanner) End() error {
 	return nil
 }
 
-// Peek returns the next byte, and 0 at the end: a byte that may stand nowhere outside a string.
+// Peek returns the next byte. At the end it returns 0, which JSON allows nowhere.
 func (s *Scanner) Peek() byte {
 	if s.i < len(s.b) {
 		return s.b[s.i]
@@ -73,7 +77,8 @@ func (s *Scanner) Peek() byte {
 	return 0
 }
 
-// Value skips one value of any type. depth is the nesting that an object or array has at this place, 1 for the outermost.
+// Value skips one value of any type. depth is the depth of an object or array here: 1 for the
+// outermost one.
 func (s *Scanner) Value(depth int) error {
 	if end := skip(s.b, s.i, s.limit-depth+1, nil); end >= 0 {
 		s.i = end
@@ -82,13 +87,14 @@ func (s *Scanner) Value(depth int) error {
 	return s.value(depth)
 }
 
-// Members is Value for an object, and finds members of it: at[k] becomes the offset of the value of the last one that is called names[k], written without
-// escapes, or -1. All names begin with the same byte.
+// Members skips an object like Value and finds members of it. It sets at[k] to the offset of
+// the value of the last member named names[k], or to -1. It does not find names with escapes.
+// All names begin with the same byte.
 func (s *Scanner) Members(depth int, names []string, at []int) error {
 	if s.Peek() != '{' {
 		return s.Fail("{ is expected")
 	}
-	f := finding{names: names, first: names[0][0], at: at}
+	f := search{names: names, first: names[0][0], at: at}
 	for k, name := range names {
 		at[k] = -1
 		f.longest = max(f.longest, len(name))
@@ -98,7 +104,7 @@ func (s *Scanner) Members(depth int, names []string, at []int) error {
 		return s.members(depth, names, at)
 	}
 	for k, i := range at {
-		if i >= 0 { // behind the name
+		if i >= 0 { // after the name
 			at[k] = skipSpace(s.b, skipSpace(s.b, i)+1)
 		}
 	}
@@ -106,7 +112,7 @@ func (s *Scanner) Members(depth int, names []string, at []int) error {
 	return nil
 }
 
-// members is Members, byte by byte.
+// members does the work of Members byte by byte.
 func (s *Scanner) members(depth int, names []string, at []int) error {
 	for more, err := s.Object(depth); more || err != nil; more, err = s.Next('}') {
 		if err != nil {
@@ -128,14 +134,14 @@ func (s *Scanner) members(depth int, names []string, at []int) error {
 	return nil
 }
 
-// value is Value, byte by byte: it knows what is wrong, and where.
+// value does the work of Value byte by byte, and returns errors with their offset.
 func (s *Scanner) value(depth int) error {
 	switch c := s.Peek(); c {
 	case '"':
 		_, err := s.Text()
 		return err
 	case '{':
-		return s.object(depth)
+		return s.members(depth, nil, nil)
 	case '[':
 		return s.array(depth)
 	case 't':
@@ -152,21 +158,6 @@ func (s *Scanner) value(depth int) error {
 	}
 }
 
-func (s *Scanner) object(depth int) error {
-	for more, err := s.Object(depth); more || err != nil; more, err = s.Next('}') {
-		if err != nil {
-			return err
-		}
-		if _, err := s.Name(); err != nil {
-			return err
-		}
-		if err := s.value(depth + 1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (s *Scanner) array(depth int) error {
 	for more, err := s.Array(depth); more || err != nil; more, err = s.Next(']') {
 		if err != nil {
@@ -179,11 +170,11 @@ func (s *Scanner) array(depth int) error {
 	return nil
 }
 
-// Object passes the bracket that opens an object, and reports whether a member follows; if none does, it has passed the closing
-// bracket too.
+// Object skips the bracket that opens an object, and reports whether a member follows. If not,
+// it also skips the closing bracket.
 func (s *Scanner) Object(depth int) (more bool, err error) { return s.open('{', '}', depth) }
 
-// Array is Object for arrays.
+// Array does for an array what Object does for an object.
 func (s *Scanner) Array(depth int) (more bool, err error) { return s.open('[', ']', depth) }
 
 func (s *Scanner) open(opening, closing byte, depth int) (more bool, err error) {
@@ -202,7 +193,8 @@ func (s *Scanner) open(opening, closing byte, depth int) (more bool, err error) 
 	return true, nil
 }
 
-// Next passes the comma behind an element and reports true, or passes the closing bracket.
+// Next skips the comma after an element, or the closing bracket. It reports whether another
+// element follows.
 func (s *Scanner) Next(closing byte) (more bool, err error) {
 	s.Space()
 	switch s.Peek() {
@@ -217,7 +209,7 @@ func (s *Scanner) Next(closing byte) (more bool, err error) {
 	return false, s.Fail("a comma or a closing bracket is expected")
 }
 
-// Name passes a member's name and colon, and stops at its value.
+// Name scans a member's name and skips the colon.
 func (s *Scanner) Name() (Text, error) {
 	if s.Peek() != '"' {
 		return Text{}, s.Fail("a member's name is expected")
@@ -243,27 +235,16 @@ func (s *Scanner) literal(word string) error {
 	return nil
 }
 
-// Int passes a number that has to be a whole one, without fraction and exponent, and returns it.
+// Int scans a 64-bit integer, which has no fraction and no exponent.
 func (s *Scanner) Int() (int64, error) {
 	from := s.i
 	if err := s.number(); err != nil {
 		return 0, err
 	}
-	text := s.b[from:s.i]
-	negative := text[0] == '-'
-	if negative {
-		text = text[1:]
-	}
-	var n int64
-	for _, c := range text {
-		if !IsDigit(c) || n > (1<<63-1-9)/10 {
-			s.i = from
-			return 0, s.Fail("a whole number of 64 bits is expected")
-		}
-		n = n*10 + int64(c-'0')
-	}
-	if negative {
-		n = -n
+	n, err := strconv.ParseInt(string(s.b[from:s.i]), 10, 64)
+	if err != nil {
+		s.i = from
+		return 0, s.Fail("a 64-bit integer is expected")
 	}
 	return n, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 
 const depth = 20
 
-// whole is a text's judgement: one value, and nothing but white space around it.
+// whole checks that a text is one value with nothing but white space around it.
 func whole(text []byte) error {
 	s := New(text, depth)
 	s.Space()
@@ -23,7 +24,7 @@ func whole(text []byte) error {
 	return s.End()
 }
 
-func TestWhatIsNoJSONIsToldWithItsPlace(t *testing.T) {
+func TestSyntaxErrorsHaveAnOffset(t *testing.T) {
 	for _, c := range []struct {
 		text      string
 		at        int
@@ -67,7 +68,7 @@ func TestWhatIsNoJSONIsToldWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestTextsAreDecodedAsTheyAreWritten(t *testing.T) {
+func TestTextsAreDecoded(t *testing.T) {
 	for text, want := range map[string]string{
 		`"plain"`: "plain", `""`: "", `"ü€😀"`: "ü€😀", `"\u00fc\ud83d\ude00"`: "ü😀", `"\b\f\n\r\t\"\\\/"`: "\b\f\n\r\t\"\\/", `"_\u006csn"`: "_lsn",
 	} {
@@ -82,20 +83,20 @@ func TestTextsAreDecodedAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestIntTakesWholeNumbersOf64Bits(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "-0": 0, "17": 17, "-17": -17, "9223372036854775799": 9223372036854775799} {
+func TestIntTakesIntegersOf64Bits(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "-0": 0, "17": 17, "-17": -17, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64} {
 		if n, err := New([]byte(text), depth).Int(); err != nil || n != want {
 			t.Errorf("%s is %d, %v", text, n, err)
 		}
 	}
-	for _, text := range []string{"1.5", "1e3", `"1"`, "", "92233720368547758070", "true", "-"} {
+	for _, text := range []string{"1.5", "1e3", `"1"`, "", "9223372036854775808", "92233720368547758070", "true", "-"} {
 		if n, err := New([]byte(text), depth).Int(); err == nil {
 			t.Errorf("%s is %d; want an error", text, n)
 		}
 	}
 }
 
-// jsontextAccepts is the judgement of a decoder that is known to be strict.
+// jsontextAccepts reports whether jsontext, which is strict, accepts a text.
 func jsontextAccepts(text []byte) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
 	if _, err := d.ReadValue(); err != nil {
@@ -105,8 +106,8 @@ func jsontextAccepts(text []byte) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// The scanner accepts exactly what jsontext accepts, what is nested too deep aside; and what it takes for a string, encoding/json
-// decodes to the same.
+// FuzzScannerAgreesWithJSONText checks that the scanner accepts the same texts as jsontext,
+// up to its depth, and decodes strings like encoding/json.
 func FuzzScannerAgreesWithJSONText(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,-2.5e3,"x\u00fc\ud83d\ude00",true,false,null,{}]}`, `[[[[]]]]`, `{"Documents":[{"id":"1","_lsn":12}],"_count":1}`, `"\ud800"`, "\"\xff\"", `1e5`, `{"a":}`,
@@ -131,8 +132,9 @@ func FuzzScannerAgreesWithJSONText(f *testing.F) {
 	})
 }
 
-// What is passed quickly is what is passed byte by byte, up to the same place, and the same members are found on the way.
-func FuzzSkippingAgreesWithGoingByteByByte(f *testing.F) {
+// FuzzSkippingAgreesWithScanning checks that skipping values and scanning them byte by byte end
+// at the same offset and find the same members.
+func FuzzSkippingAgreesWithScanning(f *testing.F) {
 	for _, seed := range []string{
 		`{"_ts":1,"_lsn":12,"a":{"_ts":3},"_ts" : 2 }`, `{"a\\\"b\n\u00fc":"ü","_lsn":{"_lsn":[]}}x`, `[0.5e-1,-0,10,"12345678","1234567890\\"]`, `{"_tsx":0,"_t":[true,false,null]}`,
 		`{"_\u0074s":1,"":0,"_ts":0}`, `00`, `-`, `1.e5`, `"1234567`, `{"_lsn" :1}`, strings.Repeat("[", 70), strings.Repeat(`{"a":`, 19) + "1" + strings.Repeat("}", 19),
@@ -161,7 +163,7 @@ func FuzzSkippingAgreesWithGoingByteByByte(f *testing.F) {
 }
 
 func TestMembersOfTheOutermostObjectAreFound(t *testing.T) {
-	deep := strings.Repeat("[", skipLevels) + strings.Repeat("]", skipLevels) // goes byte by byte
+	deep := strings.Repeat("[", skipLevels) + strings.Repeat("]", skipLevels) // too deep to be skipped
 	for _, c := range []struct{ text, lsn, ts string }{
 		{`{"id":"x","_ts":17,"_lsn":12}`, "12", "17"},
 		{`{"_lsn":1,"_lsn" : 2 , "_ts":3}`, "2 ", "3"},

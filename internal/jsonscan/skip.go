@@ -6,92 +6,96 @@ import (
 	"unsafe"
 )
 
-// A value that nobody looks at is passed here: most of every page. It is the same grammar as the scanner's, in one loop that calls nothing, so that its
-// state stays in registers; strings with letters outside ASCII or with unusual escapes are the scanner's own. Where anything is wrong it gives up: the
-// scanner then goes over the value again, and knows what it is.
+// Most values of a page are skipped. This file skips them about as fast as memory allows. It
+// has the scanner's grammar in one loop without calls, so that the state stays in registers.
+// The scanner itself skips strings with characters outside ASCII or with rare escapes. On an
+// error the loop gives up, and the scanner scans the value again to describe the error.
 
-// skipLevels is how deep a value may be nested here, one bit of a word each, and one for the end. What is deeper is the scanner's.
+// skipLevels is the greatest depth of a value here. A word has a bit for each level and one
+// for the end. The scanner skips deeper values.
 const skipLevels = 63
 
-// finding is what is looked for in an object: the members with these names, which begin with the same byte and of which the longest has so many.
-type finding struct {
+// search names the members to find in an object.
+type search struct {
 	names   []string
-	first   byte
-	longest int
-	// at gets the places of the values, of the last member of each name.
+	first   byte // the first byte of every name
+	longest int  // the length of the longest name
+	// at receives the offset after the last member name that equals each name.
 	at []int
 }
 
-// skip returns the place behind the value at b[i], or -1 if something is wrong with it. Objects and arrays may be nested up to room deep.
-// f may be nil; else members of the outermost object are found.
-func skip(b []byte, i, room int, f *finding) int {
+// skip returns the offset after the value at b[i], or -1 if the value is not valid. Objects and
+// arrays may be nested up to room. If f is not nil, skip finds members of the outermost object.
+func skip(b []byte, i, room int, f *search) int {
 	r := run{levels: 1, top: 1 << max(0, min(room, skipLevels))}
 	if f != nil {
 		r.watched, r.first, r.longest = 0b11, f.first, f.longest
 	}
 	for {
-		switch i = r.pass(b, i); r.why {
+		switch i = r.pass(b, i); r.stop {
 		case complete:
 			return i
-		case incorrect, begin:
+		case invalid, begin:
 			return -1
-		case oddText:
-			if i = unusual(b, i); i < 0 {
+		case slowString:
+			if i = scanString(b, i); i < 0 {
 				return -1
 			}
 		case watchedName:
 			for k, name := range f.names {
 				if string(b[r.from+1:i-1]) == name {
-					f.at[k] = i // what is behind the colon is found when it is wanted
+					f.at[k] = i // Members skips the colon
 				}
 			}
 		}
 	}
 }
 
-// run is how far a value was passed, and why no further.
+// run is the state of skipping a value.
 type run struct {
-	// levels tells of each level whether it is an object's, the one at hand in the lowest bit. Above is a bit for the end.
+	// levels has a bit for each level, which is set for an object. The lowest bit is the
+	// current level. A further bit marks the end.
 	levels uint64
-	// top is more than levels may be, to go one deeper.
+	// top is the limit of levels: at top and above, no deeper level is allowed.
 	top uint64
-	// watched is what levels are in the object whose members are looked for, or 0. first and longest are of their names.
+	// watched is the value of levels in the object whose members are searched, or 0. first and
+	// longest describe the searched names.
 	watched uint64
 	first   byte
 	longest int
 
-	why why
-	// name tells that the string at hand is a member's name, and from where it begins.
+	stop stop
+	// name reports whether the current string is a member's name. It begins at from.
 	name bool
 	from int
 }
 
-// why tells why a value was passed no further.
-type why uint8
+// stop is the reason why skipping stopped.
+type stop uint8
 
 const (
-	begin       why = iota // nothing was passed
-	complete               // all of it was
-	incorrect              // it is no JSON, or too deep
-	oddText                // this string is the scanner's
-	watchedName            // behind such a name
+	begin       stop = iota // nothing was skipped yet
+	complete                // the value was skipped
+	invalid                 // the value is not valid, or too deep
+	slowString              // the scanner must skip this string
+	watchedName             // a name that may be searched was skipped
 )
 
-// pass goes on with a value, from behind what it stopped at.
+// pass skips the rest of a value, from the point where it stopped.
 //
-//nolint:revive // function-length: in functions that call each other, the same takes a sixth more time
+//nolint:revive // function-length: functions that call each other take a sixth more time
 func (r *run) pass(b []byte, i int) int {
 	levels, top, watched := r.levels, r.top, r.watched
 	name, from := r.name, 0
-	switch r.why {
-	case oddText:
+	switch r.stop {
+	case slowString:
 		if !name {
 			goto passed
 		}
 		goto colon
 	case watchedName:
 		goto colon
-	case begin, complete, incorrect:
+	case begin, complete, invalid:
 	}
 value:
 	if uint(i) >= uint(len(b)) {
@@ -109,7 +113,7 @@ value:
 		if i = skipSpace(b, i+1); uint(i) >= uint(len(b)) {
 			goto wrong
 		}
-		if b[i] == c+2 { // the closing one
+		if b[i] == c+2 { // the closing bracket
 			goto closed
 		}
 		if levels&1 != 0 {
@@ -141,7 +145,7 @@ value:
 		if !IsDigit(c) {
 			goto wrong
 		}
-		for i++; c != '0' && uint(i) < uint(len(b)) && IsDigit(b[i]); i++ { // a digit behind a zero is wrong wherever it is
+		for i++; c != '0' && uint(i) < uint(len(b)) && IsDigit(b[i]); i++ { // a digit after a leading zero fails below
 		}
 		if uint(i) < uint(len(b)) && b[i] == '.' {
 			if i++; uint(i) >= uint(len(b)) || !IsDigit(b[i]) {
@@ -164,7 +168,7 @@ value:
 
 passed: // a value
 	if levels == 1 {
-		r.why = complete
+		r.stop = complete
 		return i
 	}
 	if i = skipSpace(b, i); uint(i) >= uint(len(b)) {
@@ -203,7 +207,7 @@ text: // at the opening quote
 	from = i
 	i++
 	for {
-		if len(b)-i < 8 { // as it is at the end of the text alone
+		if len(b)-i < 8 { // at the end of the text
 			if uint(i) >= uint(len(b)) {
 				goto wrong
 			}
@@ -219,8 +223,8 @@ text: // at the opening quote
 			i += 8
 			continue
 		}
-		// A place that is chosen by a jump is guessed before m is known, and rightly where strings come again and again, as names do. Were it
-		// computed, every string would have to wait for the one before it.
+		// If i were computed from m, every string would have to wait for the one before it. The
+		// processor predicts a jump before m is known. It predicts well, because names recur.
 		switch bits.TrailingZeros64(m) >> 3 & 7 {
 		case 0:
 		case 1:
@@ -242,7 +246,7 @@ text: // at the opening quote
 		if i++; c == '"' {
 			break
 		}
-		if c == '\\' && uint(i) < uint(len(b)) && (b[i] == '"' || b[i] == '\\' || b[i] == 'n') { // the usual ones
+		if c == '\\' && uint(i) < uint(len(b)) && (b[i] == '"' || b[i] == '\\' || b[i] == 'n') { // the common escapes
 			i++
 			continue
 		}
@@ -252,7 +256,7 @@ text: // at the opening quote
 		goto passed
 	}
 	if levels == watched && i-from-2 <= r.longest && b[from+1] == r.first {
-		r.levels, r.name, r.from, r.why = levels, name, from, watchedName
+		r.levels, r.name, r.from, r.stop = levels, name, from, watchedName
 		return i
 	}
 
@@ -267,27 +271,28 @@ colon:
 	goto value
 
 odd:
-	r.levels, r.name, r.why = levels, name, oddText
+	r.levels, r.name, r.stop = levels, name, slowString
 	return from
 
 wrong:
-	r.why = incorrect
+	r.stop = invalid
 	return i
 }
 
-// word is the eight bytes at b[i], which have to be there: the caller has compared with the length already, and a slice's own check
-// would be made between one string and the next.
+// word returns the eight bytes at b[i], which must exist. A bounds check would cost time between
+// one string and the next, and the caller has compared the length already.
 func word(b []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))[:])
 }
 
-// special is a word that has the top bit of a byte set where something other than a plain character may be; see [ones].
+// special sets the top bit of each byte of w that may not be a plain character. A borrow can
+// set further bits, but only above a byte that is not plain, so the lowest set bit is exact.
 func special(w uint64) uint64 {
 	return (w | (w - spaces) | ((w ^ quotes) - ones) | ((w ^ slashes) - ones)) & tops
 }
 
-// unusual has the scanner pass a string.
-func unusual(b []byte, i int) int {
+// scanString returns the offset after the string at b[i], or -1 if it is not valid.
+func scanString(b []byte, i int) int {
 	s := Scanner{b: b, i: i}
 	if _, err := s.Text(); err != nil {
 		return -1

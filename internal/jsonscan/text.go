@@ -3,11 +3,14 @@ package jsonscan
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Text is a JSON string that was passed: valid, and not decoded yet. It is a slice of the scanned text.
+// Text is a valid JSON string that is not decoded yet. It is a slice of the scanned text.
 type Text struct {
 	raw     []byte
 	escaped bool
@@ -21,10 +24,11 @@ func (t Text) Is(want string) bool {
 	return string(t.raw) == want
 }
 
-// Plain is the string's value as a slice of the scanned text, if it has no escapes.
+// Plain returns the string's value as a slice of the scanned text, if it has no escapes.
 func (t Text) Plain() (value []byte, ok bool) { return t.raw, !t.escaped }
 
-// Decoded is the same string without escapes: decoded, if it has some, into memory of its own.
+// Decoded returns the same string without escapes. If it has some, it is decoded into new
+// memory.
 func (t Text) Decoded() Text {
 	if !t.escaped {
 		return t
@@ -32,7 +36,7 @@ func (t Text) Decoded() Text {
 	return Text{raw: unescape(t.raw)}
 }
 
-// String is the string's value. It allocates.
+// String returns the string's value. It allocates.
 func (t Text) String() string {
 	if !t.escaped {
 		return string(t.raw)
@@ -40,8 +44,7 @@ func (t Text) String() string {
 	return string(unescape(t.raw))
 }
 
-// Eight bytes at a time: the top bit of a byte of m is set where something other than a plain character may be. A borrow can
-// only set bits above a byte that is rightly set, so the lowest one is exact.
+// Bytes that are repeated in a word; see [special].
 const (
 	ones    = 0x0101010101010101
 	tops    = 0x80 * ones
@@ -50,7 +53,7 @@ const (
 	slashes = '\\' * ones
 )
 
-// Text passes a string, whose opening quote has to be next.
+// Text scans a string.
 func (s *Scanner) Text() (Text, error) {
 	if s.Peek() != '"' {
 		return Text{}, s.Fail("a string is expected")
@@ -59,9 +62,7 @@ func (s *Scanner) Text() (Text, error) {
 	from, escaped := i, false
 	for {
 		for len(b)-i >= 8 {
-			w := binary.LittleEndian.Uint64(b[i:])
-			m := (w | (w - spaces) | ((w ^ quotes) - ones) | ((w ^ slashes) - ones)) & tops
-			if m != 0 {
+			if m := special(binary.LittleEndian.Uint64(b[i:])); m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 				break
 			}
@@ -100,7 +101,7 @@ func (s *Scanner) Text() (Text, error) {
 	}
 }
 
-// escape passes one escape sequence; of a surrogate pair both.
+// escape skips one escape sequence, or both of a surrogate pair.
 func (s *Scanner) escape() error {
 	s.i++
 	switch s.Peek() {
@@ -130,7 +131,7 @@ func (s *Scanner) escape() error {
 	return nil
 }
 
-// hex4 reads four hexadecimal digits.
+// hex4 returns the value of four hexadecimal digits.
 func hex4(b []byte) (r rune, ok bool) {
 	if len(b) < 4 {
 		return 0, false
@@ -151,39 +152,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// unescape decodes the inside of a string that the scanner has accepted.
+// unescape decodes the inside of a valid string.
 func unescape(raw []byte) []byte {
-	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); i++ {
-		c := raw[i]
-		if c != '\\' {
-			out = append(out, c)
-			continue
-		}
-		i++
-		switch raw[i] {
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
-		case 'u':
-			r, _ := hex4(raw[i+1:])
-			i += 4
-			if utf16.IsSurrogate(r) {
-				low, _ := hex4(raw[i+3:])
-				r = utf16.DecodeRune(r, low)
-				i += 6
-			}
-			out = utf8.AppendRune(out, r)
-		default: // " \ /
-			out = append(out, raw[i])
-		}
-	}
-	return out
+	decoded, _ := jsontext.AppendUnquote(nil, slices.Concat([]byte{'"'}, raw, []byte{'"'}))
+	return decoded
 }
