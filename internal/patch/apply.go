@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Apply returns the document after all operations, each done to what the one before left. doc is a JSON object; it
-// is neither changed nor kept. Errors are *[Error], and then nothing is done.
+// Apply returns the document after all operations, which it applies in their order. doc is a
+// JSON object. Apply neither changes nor keeps it. Errors are *[Error].
 func (p Patch) Apply(doc []byte) ([]byte, error) {
 	for i, op := range p.operations {
 		after, err := op.apply(doc)
@@ -57,7 +57,7 @@ func (op operation) apply(doc []byte) ([]byte, error) {
 	return t.replace(doc, op.value), nil
 }
 
-// move takes a value out and adds it elsewhere: indexes of the new place count without it.
+// move removes a value and adds it elsewhere. The path is an index after the removal.
 func (op operation) move(doc []byte) ([]byte, error) {
 	from, err := find(doc, op.from)
 	if err != nil {
@@ -80,7 +80,7 @@ func (op operation) move(doc []byte) ([]byte, error) {
 	return to.add(doc, value), nil
 }
 
-// add inserts an element, or puts a member in.
+// add inserts an element, or adds or replaces a member.
 func (t target) add(doc, value []byte) []byte {
 	if t.object || !t.found {
 		return t.set(doc, value)
@@ -88,14 +88,14 @@ func (t target) add(doc, value []byte) []byte {
 	return splice(doc, t.from, t.from, value, comma)
 }
 
-// set puts a value in the place of what is there, or else behind all else.
+// set replaces the target, or appends it to its parent.
 func (t target) set(doc, value []byte) []byte {
 	if t.found {
 		return t.replace(doc, value)
 	}
 	var name []byte
 	if t.object {
-		// Only a name that is no UTF-8 is an error, and those were refused.
+		// Only invalid UTF-8 is an error, and Parse refuses it.
 		name, _ = jsontext.AppendQuote(nil, t.name)
 		name = append(name, ':')
 	}
@@ -107,8 +107,8 @@ func (t target) set(doc, value []byte) []byte {
 
 func (t target) replace(doc, value []byte) []byte { return splice(doc, t.value, t.end, value) }
 
-// remove takes out what is at t, which is found, with one of the commas beside it. A member whose name is there twice goes
-// twice: else the older one would come to light.
+// remove deletes the target t, which was found, and a comma next to it. It also deletes older
+// members of the same name, because they would become visible.
 func remove(doc []byte, path pointer, t target) ([]byte, error) {
 	for {
 		from, to := t.from, t.end
@@ -131,7 +131,7 @@ func remove(doc []byte, path pointer, t target) ([]byte, error) {
 
 var comma = []byte(",")
 
-// splice returns doc with the parts in the place of doc[from:to].
+// splice returns doc with doc[from:to] replaced by parts.
 func splice(doc []byte, from, to int, parts ...[]byte) []byte {
 	size := len(doc) - (to - from)
 	for _, p := range parts {
@@ -144,10 +144,11 @@ func splice(doc []byte, from, to int, parts ...[]byte) []byte {
 	return append(out, doc[to:]...)
 }
 
-// plus adds two numbers: integers as such, while they fit, everything else as the float64s that all readers take them for.
+// plus adds two numbers. It adds integers exactly if the sum fits in 64 bits. It adds other
+// numbers as float64, like most readers of JSON.
 func plus(old, by []byte) ([]byte, error) {
 	if k := jsontext.Value(old).Kind(); k != '0' {
-		return nil, fmt.Errorf("%.40s is no number", old)
+		return nil, fmt.Errorf("%.40s is not a number", old)
 	}
 	a, errA := strconv.ParseInt(string(old), 10, 64)
 	b, errB := strconv.ParseInt(string(by), 10, 64)

@@ -1,26 +1,52 @@
 package patch
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
+
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// maxIndex bounds the index of an element by its digits: no document has more elements than bytes.
+// maxIndex bounds the digits of an element's index. No document has more elements than bytes.
 const maxIndex = 9
 
-// find looks for what a pointer leads to. The error tells that a parent isn't there, or that the last name can be none of it.
+// errDocument reports that a document is not a JSON object. The store's documents are.
+var errDocument = errors.New("the document is not a JSON object")
+
+// target is the location that a pointer leads to, as offsets in the text.
+type target struct {
+	found bool
+	// object reports whether the parent is an object. If not, it is an array.
+	object bool
+	// name is the last name of the pointer.
+	name string
+	// from is the offset of the member's name, or of the element. value and end are the bounds
+	// of its value.
+	from, value, end int
+	// open is the offset after the parent's bracket. last is the end of its last item, or 0 if
+	// it is empty.
+	open, last int
+	// before is the end of the item before the target, and after the start of the next item.
+	// 0 means that there is no such item.
+	before, after int
+}
+
+// find returns the target of a pointer. It returns an error if the parent does not exist, or
+// if the parent is an array and the last name is not an index of it.
 func find(doc []byte, p pointer) (target, error) {
-	s := scanner{b: doc}
-	s.space()
+	s := jsonscan.New(doc, math.MaxInt32)
+	s.Space()
 	for depth, name := range p {
-		switch s.peek() {
+		switch s.Peek() {
 		case '{', '[':
 		case 0:
 			return target{}, errDocument
 		default:
 			return target{}, fmt.Errorf("%s is neither an object nor an array", p[:depth])
 		}
-		t, err := s.child(name)
+		t, err := child(s, name)
 		if err != nil {
 			return t, fmt.Errorf("%s: %w", p[:depth+1], err)
 		}
@@ -30,55 +56,54 @@ func find(doc []byte, p pointer) (target, error) {
 		if !t.found {
 			return t, fmt.Errorf("there is no %s", p[:depth+1])
 		}
-		s.i = t.value
+		s.Back(t.value)
 	}
 	return target{}, errDocument
 }
 
-// child looks for one name in the object or array that begins here.
-func (s *scanner) child(name string) (target, error) {
-	t := target{object: s.peek() == '{', name: name, open: s.i + 1, index: -1}
+// child returns the target of one name in the object or array that is next.
+func child(s *jsonscan.Scanner, name string) (t target, err error) {
+	t = target{object: s.Peek() == '{', name: name, open: s.Offset() + 1}
+	open, closing, index := s.Object, byte('}'), -1
 	if !t.object {
-		var err error
-		if t.index, err = parseIndex(name); err != nil {
+		open, closing = s.Array, ']'
+		if index, err = parseIndex(name); err != nil {
 			return t, err
 		}
 	}
 	n := 0
-	err := s.items(func(it item) bool {
+	more, err := open(1)
+	for ; more && err == nil; more, err = s.Next(closing) {
+		from, matches := s.Offset(), n == index
+		if t.object {
+			text, err := s.Name()
+			if err != nil {
+				return t, err
+			}
+			matches = text.Is(name)
+		}
+		value := s.Offset()
+		if err := s.Value(1); err != nil {
+			return t, err
+		}
 		if t.found && t.after == 0 {
-			t.after = it.from
+			t.after = from
 		}
-		if t.object && named(s.b[it.from:s.nameEnd(it)], name) || !t.object && n == t.index {
-			// Of a name that is there twice the last one counts, as for most readers of JSON; a query takes the first.
-			t.item, t.found, t.before, t.after = it, true, t.last, 0
+		if matches {
+			// The last member of a name counts, as for most readers of JSON. A query takes the first.
+			t.from, t.value, t.end = from, value, s.Offset()
+			t.found, t.before, t.after = true, t.last, 0
 		}
-		t.last = it.end
+		t.last = s.Offset()
 		n++
-		return true
-	})
-	if err != nil {
-		return t, err
 	}
-	if !t.object && (t.index < 0 || t.index > n) {
-		if t.index > n {
-			return t, fmt.Errorf("the array has %d elements", n)
-		}
-		t.index = n
+	if err == nil && index > n {
+		err = fmt.Errorf("the array has %d elements", n)
 	}
-	return t, nil
+	return t, err
 }
 
-// nameEnd is where the name of a member ends.
-func (s *scanner) nameEnd(it item) int {
-	at := scanner{b: s.b, i: it.from}
-	if err := at.text(); err != nil {
-		return it.from + 2 // can't be: it was passed before
-	}
-	return at.i
-}
-
-// parseIndex reads the index of an element; -1: behind the last one.
+// parseIndex returns the index of an element. "-", the index after the last one, is -1.
 func parseIndex(name string) (int, error) {
 	if name == "-" {
 		return -1, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A patch never panics; it leaves a valid document, in which every member that no operation names is byte for
-// byte as it was, and the same as another, obvious, way to patch it leaves.
+// FuzzApply checks that a patch does not panic. The result is a valid document, equal to that
+// of a simple implementation. Members that no operation names keep every byte.
 func FuzzApply(f *testing.F) {
 	const doc = `{"a":1,"list":["x",{"y":2}],"deep":{"b":{"c":true}},"n":1.50,"":null}`
 	for _, ops := range []string{
@@ -30,7 +30,7 @@ func FuzzApply(f *testing.F) {
 		}
 		after, err := p.Apply(doc)
 		if before := jsontext.Value(doc); !before.IsValid() || before.Kind() != '{' {
-			return // it had to come back, and no more
+			return // Apply must only return
 		}
 		slow, slowErr := applySlowly(t, doc, p)
 		if (err != nil) != (slowErr != nil) {
@@ -40,7 +40,7 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		if !jsontext.Value(after).IsValid() {
-			t.Fatalf("%s made of %s what is no JSON: %s", body, doc, after)
+			t.Fatalf("%s changed %s to invalid JSON: %s", body, doc, after)
 		}
 		if got := decode(t, after); !reflect.DeepEqual(got, slow) {
 			t.Fatalf("%s of %s:\n got %v\nwant %v", body, doc, got, slow)
@@ -65,7 +65,7 @@ func decode(t *testing.T, text []byte) (v any) {
 	return v
 }
 
-// raw are the members' texts. The decoder that is used otherwise may fold white space.
+// raw returns the texts of the members. Unlike decode, it keeps white space.
 func raw(t *testing.T, text []byte) map[string][]byte {
 	t.Helper()
 	m := map[string][]byte{}
@@ -150,7 +150,7 @@ func get(v any, path pointer) (any, bool) {
 	return v, true
 }
 
-// put returns v with an operation done to the place of path.
+// put applies an operation at path and returns v.
 func put(v any, path pointer, kind string, value any) (any, error) {
 	name := path[0]
 	var child any

@@ -3,6 +3,7 @@ package patch
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,18 +11,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxOperations is how many operations a patch has at most: the service's limit.
+// MaxOperations is the largest number of operations in a patch. It is the service's limit.
 const MaxOperations = 10
 
-// Error tells what is wrong with a patch, or why it can't be applied to a document.
+// Error reports an invalid patch, or a patch that cannot be applied to a document.
 type Error struct {
-	// Index is the place of the operation, from 0; -1: it is the patch as a whole.
+	// Index is the index of the operation, from 0. It is -1 if the whole patch is invalid.
 	Index int
-	// Detail says what is wrong, in words.
+	// Detail describes the mistake.
 	Detail string
 }
 
-// Error names the operation and says what is wrong with it.
+// Error returns the index of the operation and the mistake.
 func (e *Error) Error() string {
 	if e.Index < 0 {
 		return "the patch " + e.Detail
@@ -29,25 +30,25 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("operation %d of the patch: %s", e.Index, e.Detail)
 }
 
-// Patch is what a request asks for.
+// Patch is a list of operations.
 type Patch struct {
-	// Condition is the text of the condition ("from c where c.v = 3"); empty: there is none. It is not
-	// looked at here.
+	// Condition is the text of the condition, such as "from c where c.v = 3". It is empty if
+	// there is no condition. This package does not evaluate it.
 	Condition  string
 	operations []operation
 }
 
-// operation is one of a patch.
+// operation is one operation of a patch.
 type operation struct {
 	kind       string
 	path, from pointer
 	value      jsontext.Value
 }
 
-// pointer is a JSON pointer: its names, decoded.
+// pointer holds the decoded names of a JSON pointer.
 type pointer []string
 
-// String writes the pointer as it would be sent.
+// String returns the pointer in the form of a request.
 func (p pointer) String() string {
 	var b strings.Builder
 	for _, name := range p {
@@ -57,17 +58,17 @@ func (p pointer) String() string {
 	return b.String()
 }
 
-// Replacers are made once: to make one costs more than a whole patch.
+// Replacers are shared, because creating one takes longer than applying a patch.
 var (
 	escapeName     = strings.NewReplacer("~", "~0", "/", "~1")
 	unescapeName   = strings.NewReplacer("~1", "/", "~0", "~")
 	withoutEscapes = strings.NewReplacer("~0", "", "~1", "")
 )
 
-// parsePointer reads a JSON pointer to a part of a document.
+// parsePointer parses a JSON pointer. It refuses the pointer to the whole document.
 func parsePointer(text string) (pointer, error) {
 	if !strings.HasPrefix(text, "/") {
-		return nil, fmt.Errorf("the path %.100q doesn't begin with a slash", text)
+		return nil, fmt.Errorf("the path %.100q does not begin with a slash", text)
 	}
 	names := strings.Split(text[1:], "/")
 	for i, name := range names {
@@ -79,8 +80,8 @@ func parsePointer(text string) (pointer, error) {
 	return names, nil
 }
 
-// Parse reads the body of a patch: {"operations":[...],"condition":"..."}, or the operations alone. Errors are
-// *[Error]. The patch doesn't share memory with body.
+// Parse parses the body of a patch: {"operations":[...],"condition":"..."}, or the list of
+// operations. Errors are *[Error]. The patch does not share memory with body.
 func Parse(body []byte) (Patch, error) {
 	p, raw, err := split(body)
 	if err != nil {
@@ -90,7 +91,7 @@ func Parse(body []byte) (Patch, error) {
 		return p, &Error{-1, "has no operations"}
 	}
 	if len(raw) > MaxOperations {
-		return p, &Error{-1, fmt.Sprintf("has %d operations; at most %d are possible", len(raw), MaxOperations)}
+		return p, &Error{-1, fmt.Sprintf("has %d operations; at most %d are allowed", len(raw), MaxOperations)}
 	}
 	for i, r := range raw {
 		op, err := r.operation()
@@ -102,7 +103,7 @@ func Parse(body []byte) (Patch, error) {
 	return p, nil
 }
 
-// rawOperation is an operation as it is sent.
+// rawOperation is an operation of a request.
 type rawOperation struct {
 	Op    string          `json:"op"`
 	Path  *string         `json:"path"`
@@ -110,11 +111,11 @@ type rawOperation struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// split tells the two forms of a body apart.
+// split decodes both forms of a body.
 func split(body []byte) (p Patch, raw []rawOperation, err error) {
-	// The decoder below takes a name twice and bytes that are no UTF-8: both would get into the document.
+	// The decoder below accepts duplicate names and invalid UTF-8. Both would get into the document.
 	if v := jsontext.Value(bytes.TrimSpace(body)); !v.IsValid() {
-		return p, nil, &Error{-1, "is no JSON"}
+		return p, nil, &Error{-1, "is not JSON"}
 	} else if v.Kind() == '[' {
 		err = json.Unmarshal(body, &raw)
 	} else {
@@ -126,7 +127,7 @@ func split(body []byte) (p Patch, raw []rawOperation, err error) {
 		p.Condition = spec.Condition
 	}
 	if err != nil {
-		return p, nil, &Error{-1, "has not the form {\"operations\":[{\"op\":\"set\",\"path\":\"/a\",\"value\":1}]}: " + err.Error()}
+		return p, nil, &Error{-1, "is not of the form {\"operations\":[{\"op\":\"set\",\"path\":\"/a\",\"value\":1}]}: " + err.Error()}
 	}
 	return p, raw, nil
 }
@@ -134,7 +135,7 @@ func split(body []byte) (p Patch, raw []rawOperation, err error) {
 func (r rawOperation) operation() (op operation, err error) {
 	op.kind, op.value = r.Op, jsontext.Value(r.Value)
 	if !slices.Contains([]string{"add", "set", "replace", "remove", "incr", "move"}, op.kind) {
-		return op, fmt.Errorf("%.40q is no operation; those are add, set, replace, remove, incr and move", op.kind)
+		return op, fmt.Errorf("%.40q is not an operation; the operations are add, set, replace, remove, incr and move", op.kind)
 	}
 	if r.Path == nil {
 		return op, fmt.Errorf("%s has no path", op.kind)
@@ -145,13 +146,13 @@ func (r rawOperation) operation() (op operation, err error) {
 	switch op.kind {
 	case "move":
 		if r.From == nil {
-			return op, fmt.Errorf("move has no from")
+			return op, errors.New("move has no from")
 		}
 		if op.from, err = parsePointer(*r.From); err != nil {
 			return op, err
 		}
 		if len(op.path) > len(op.from) && slices.Equal(op.path[:len(op.from)], op.from) {
-			return op, fmt.Errorf("%s can't be moved into itself, to %s", op.from, op.path)
+			return op, fmt.Errorf("cannot move %s into itself, to %s", op.from, op.path)
 		}
 	case "remove":
 	default:
@@ -165,13 +166,13 @@ func (r rawOperation) operation() (op operation, err error) {
 	return op, nil
 }
 
-// Check refuses a patch that touches what mustn't be patched: each of the paths, what is below, and what is above.
-// The error is an *[Error].
+// Check returns an *[Error] if the patch changes a protected path, a value below it, or a value
+// above it.
 func (p Patch) Check(protected ...[]string) error {
 	for i, op := range p.operations {
 		for _, path := range protected {
 			if op.path.overlaps(path) || op.kind == "move" && op.from.overlaps(path) {
-				return &Error{i, fmt.Sprintf("%s can't be patched", pointer(path))}
+				return &Error{i, fmt.Sprintf("%s is protected", pointer(path))}
 			}
 		}
 	}

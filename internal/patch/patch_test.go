@@ -45,8 +45,8 @@ func TestOperations(t *testing.T) {
 		{`{"op":"incr","path":"/n","value":1}`, `"n":2.5,`},
 		{`{"op":"incr","path":"/fresh","value":-3}`, `"text":"t","fresh":-3}`},
 		{`{"op":"incr","path":"/big","value":1}`, `"big":12345678901234567000,`},
-		{`{"op":"incr","path":"/text","value":1}`, `! is no number`},
-		{`{"op":"incr","path":"/deep","value":1}`, `! is no number`},
+		{`{"op":"incr","path":"/text","value":1}`, `! is not a number`},
+		{`{"op":"incr","path":"/deep","value":1}`, `! is not a number`},
 		{`{"op":"move","from":"/a","path":"/z"}`, `{"list":["x", "y"],"deep":{"b":{"c":true}},"n":1.50,"big":12345678901234567890,"text":"t","z":1}`},
 		{`{"op":"move","from":"/a","path":"/list/0"}`, `{"list":[1,"x", "y"]`},
 		{`{"op":"move","from":"/list/0","path":"/list/1"}`, `"list":["y","x"]`},
@@ -75,7 +75,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-func TestANameThatIsThereTwiceIsTakenForTheLast(t *testing.T) {
+func TestTheLastMemberOfANameCounts(t *testing.T) {
 	const doc = `{"a":1,"b":2,"\u0061":3,"c":4}`
 	for ops, want := range map[string]string{
 		`[{"op":"incr","path":"/a","value":1}]`:    `{"a":1,"b":2,"\u0061":4,"c":4}`,
@@ -93,7 +93,7 @@ func TestANameThatIsThereTwiceIsTakenForTheLast(t *testing.T) {
 	}
 }
 
-func TestBothFormsOfABodyAreRead(t *testing.T) {
+func TestBothFormsOfABodyAreParsed(t *testing.T) {
 	p, err := Parse([]byte(` {"condition":"from c where c.v = 3","operations":[{"op":"incr","path":"/v","value":1}]}`))
 	if err != nil || p.Condition != "from c where c.v = 3" || len(p.operations) != 1 {
 		t.Errorf("%+v (%v)", p, err)
@@ -103,7 +103,7 @@ func TestBothFormsOfABodyAreRead(t *testing.T) {
 	}
 }
 
-func TestPatchesThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidPatchesAreRefused(t *testing.T) {
 	for _, body := range []string{
 		``, `x`, `7`, `[]`, `{}`, `{"operations":[]}`, `{"operations":7}`, `{"operations":[7]}`, `[{}]`, `[{"op":"test","path":"/a","value":1}]`,
 		`[{"op":"set","value":1}]`, `[{"op":"set","path":"a","value":1}]`, `[{"op":"set","path":"","value":1}]`, `[{"op":"set","path":"/a"}]`,
@@ -118,7 +118,7 @@ func TestPatchesThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsProtectedIsNotPatched(t *testing.T) {
+func TestProtectedPathsAreNotPatched(t *testing.T) {
 	protected := [][]string{{"id"}, {"key", "part"}}
 	for op, refused := range map[string]bool{
 		`{"op":"set","path":"/id","value":"2"}`:            true,
@@ -143,7 +143,7 @@ func TestWhatIsProtectedIsNotPatched(t *testing.T) {
 	}
 }
 
-func TestADocumentIsNotWrittenTo(t *testing.T) {
+func TestApplyDoesNotChangeTheDocument(t *testing.T) {
 	doc := []byte(`{"a":[1,2,3],"b":2}`)
 	p, err := Parse([]byte(`[{"op":"remove","path":"/a/0"},{"op":"set","path":"/b","value":30000}]`))
 	if err != nil {
@@ -154,8 +154,8 @@ func TestADocumentIsNotWrittenTo(t *testing.T) {
 	}
 }
 
-// Texts that are no JSON don't come from the store; they must not end the process all the same.
-func TestTextsThatAreNoJSONAreAnError(t *testing.T) {
+// The store has no invalid documents. If it had one, a patch must return an error.
+func TestInvalidDocumentsAreAnError(t *testing.T) {
 	p, err := Parse([]byte(`[{"op":"set","path":"/a/b","value":1}]`))
 	if err != nil {
 		t.Fatal(err)
