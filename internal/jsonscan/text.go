@@ -2,12 +2,11 @@ package jsonscan
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"math/bits"
 	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Text is a valid JSON string that is not decoded yet. It is a slice of the scanned text.
@@ -33,7 +32,7 @@ func (t Text) Decoded() Text {
 	if !t.escaped {
 		return t
 	}
-	return Text{raw: unescape(t.raw)}
+	return Text{raw: []byte(unescape(t.raw))}
 }
 
 // String returns the string's value. It allocates.
@@ -41,7 +40,7 @@ func (t Text) String() string {
 	if !t.escaped {
 		return string(t.raw)
 	}
-	return string(unescape(t.raw))
+	return unescape(t.raw)
 }
 
 // Bytes that are repeated in a word; see [special].
@@ -153,7 +152,10 @@ func hex4(b []byte) (r rune, ok bool) {
 }
 
 // unescape decodes the inside of a valid string.
-func unescape(raw []byte) []byte {
-	decoded, _ := jsontext.AppendUnquote(nil, slices.Concat([]byte{'"'}, raw, []byte{'"'}))
+func unescape(raw []byte) string {
+	var decoded string
+	if err := json.Unmarshal(slices.Concat([]byte{'"'}, raw, []byte{'"'}), &decoded); err != nil {
+		panic(err) // Text has checked raw
+	}
 	return decoded
 }
