@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -21,11 +20,11 @@ func (s *Server) createContainer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	m, err := x.metadata()
+	m, id, err := x.resource()
 	if err != nil {
 		return err
 	}
-	p, err := newContainer(m, s.o.Versions)
+	p, err := newContainer(&m, s.o.Versions)
 	if err != nil {
 		return err
 	}
@@ -33,7 +32,7 @@ func (s *Server) createContainer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	p.Throughput, p.Partitions = t.rate, max(s.o.Partitions, t.partitions())
+	p.ID, p.Throughput, p.Partitions = id, t.rate, max(s.o.Partitions, t.partitions())
 	if p.Extra, err = (extra{Resource: kept(m), Autoscale: t.autoscale}).json(); err != nil {
 		return err
 	}
@@ -57,11 +56,14 @@ func (s *Server) replaceContainer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	m, err := x.metadata()
+	m, id, err := x.resource()
 	if err != nil {
 		return err
 	}
-	err = x.changeContainer(c, x.header("If-Match"), func(p *engine.ContainerProperties) error {
+	err = x.changeContainer(c, func(p *engine.ContainerProperties) error {
+		if id != p.ID {
+			return badRequest("the id of a container can't be changed: it is %q, not %.300q", p.ID, id)
+		}
 		return replaceProperties(p, m, s.o.Versions)
 	})
 	if err != nil {
@@ -70,17 +72,17 @@ func (s *Server) replaceContainer(x *exchange) error {
 	return x.sendContainer(http.StatusOK, c)
 }
 
-// changeContainer replaces the properties of a container by what change makes of them. Without a condition of the
-// client (an etag, or "*" for none) it begins anew when they have been replaced in between, so that nothing that
-// change leaves alone is lost.
-func (x *exchange) changeContainer(c *engine.Container, condition string, change func(*engine.ContainerProperties) error) error {
+// changeContainer replaces the properties of a container by what change makes of them. Without a
+// condition of the client it starts again if they were replaced meanwhile, so that nothing is lost that
+// change leaves alone.
+func (x *exchange) changeContainer(c *engine.Container, change func(*engine.ContainerProperties) error) error {
 	for {
 		p, err := c.Properties(x.r.Context())
 		if err != nil {
 			return err
 		}
-		if condition != "" && condition != "*" && condition != p.ETag {
-			return fmt.Errorf("container %s: %w", p.ID, engine.ErrPreconditionFailed)
+		if err := x.checkIfMatch(p.ETag); err != nil {
+			return err
 		}
 		if err := change(&p); err != nil {
 			return err
@@ -101,7 +103,7 @@ func (s *Server) deleteContainer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := x.mayDelete(p.ETag); err != nil {
+	if err := x.checkIfMatch(p.ETag); err != nil {
 		return err
 	}
 	if err := s.db.DeleteContainer(x.r.Context(), c.Identity().Database, p.ID); err != nil {

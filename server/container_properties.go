@@ -38,74 +38,72 @@ func (v *keyVersion) UnmarshalJSON(text []byte) error {
 }
 
 // newContainer reads the body of a new container, and completes its partition key.
-func newContainer(m members, versions time.Duration) (engine.ContainerProperties, error) {
-	var (
-		p   engine.ContainerProperties
-		err error
-	)
-	if p.ID, err = m.id(); err != nil {
-		return p, err
-	}
-	if m.get("partitionKey") == nil {
+func newContainer(m *members, versions time.Duration) (p engine.ContainerProperties, err error) {
+	key := m.get("partitionKey")
+	if key == nil {
 		return p, badRequest(`the container has no partition key: send "partitionKey":{"paths":["/name"],"kind":"Hash","version":2}`)
 	}
-	def, hash, err := readKeyDefinition(m.get("partitionKey"))
-	if err != nil {
+	if p.KeyPaths, p.KeyVersion, err = readKeyDefinition(key); err != nil {
 		return p, err
 	}
-	p.KeyPaths, p.KeyVersion = def.Paths, hash
-	m.set("partitionKey", completeKey(m.get("partitionKey"), hash))
+	m.set("partitionKey", completeKey(key, p.KeyVersion))
 	if p.UniqueKeys, err = readUniqueKeys(m.get("uniqueKeyPolicy")); err != nil {
 		return p, err
 	}
-	return p, readSettings(m, &p, versions)
+	return p, readSettings(*m, &p, versions)
 }
 
-// readKeyDefinition reads a partition key. A definition without version is of version 2, though the service makes version 1 of it: every
-// SDK takes the version from the answer, and not all of them agree on version 1.
-func readKeyDefinition(v jsontext.Value) (keyDefinition, engine.KeyVersion, error) {
+// readKeyDefinition reads a partition key. A definition without a version is of version 2, though the
+// service makes version 1 of it: every SDK takes the version from the answer, and not all of them agree
+// on version 1.
+func readKeyDefinition(v jsontext.Value) (paths []string, hash engine.KeyVersion, err error) {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
-		return def, 0, badRequest("the partition key of the container can't be read: %v", err)
+		return nil, 0, badRequest("the partition key of the container can't be read: %v", err)
 	}
 	if len(def.Paths) == 0 {
-		return def, 0, badRequest("the partition key of the container has no paths")
+		return nil, 0, badRequest("the partition key of the container has no paths")
 	}
-	version := 2
+	version := keyVersion(2)
 	if def.Version != nil {
-		version = int(*def.Version)
+		version = *def.Version
 	}
 	switch {
 	case def.Kind == "MultiHash" && version == 2:
-		return def, engine.MultiHash, nil
+		return def.Paths, engine.MultiHash, nil
 	case def.Kind == "MultiHash":
-		return def, 0, badRequest("a partition key of the kind MultiHash has version 2, not %d", version)
+		return nil, 0, badRequest("a partition key of the kind MultiHash has version 2, not %d", version)
 	case def.Kind != "" && def.Kind != "Hash":
-		return def, 0, badRequest("the kind of a partition key is Hash or MultiHash, not %.40q", def.Kind)
+		return nil, 0, badRequest("the kind of a partition key is Hash or MultiHash, not %.40q", def.Kind)
 	case len(def.Paths) > 1:
-		return def, 0, badRequest("a partition key of the kind Hash has one path, not %d: use the kind MultiHash for several", len(def.Paths))
+		return nil, 0, badRequest("a partition key of the kind Hash has one path, not %d: use the kind MultiHash for several", len(def.Paths))
 	case version == 1:
-		return def, engine.HashV1, nil
+		return def.Paths, engine.HashV1, nil
 	case version == 2:
-		return def, engine.HashV2, nil
+		return def.Paths, engine.HashV2, nil
 	}
-	return def, 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
+	return nil, 0, badRequest("the version of a partition key is 1 or 2, not %d", version)
 }
 
-// readUniqueKeys reads the paths of a policy of unique keys. The store judges them.
-func readUniqueKeys(v jsontext.Value) ([][]string, error) {
+// uniqueKeyPolicy is the member uniqueKeyPolicy.
+type uniqueKeyPolicy struct {
+	UniqueKeys []uniqueKey `json:"uniqueKeys"`
+}
+
+type uniqueKey struct {
+	Paths []string `json:"paths"`
+}
+
+// readUniqueKeys reads the paths of unique keys. The store validates them.
+func readUniqueKeys(v jsontext.Value) (keys [][]string, err error) {
 	if v == nil {
 		return nil, nil
 	}
-	var policy struct {
-		UniqueKeys []struct {
-			Paths []string `json:"paths"`
-		} `json:"uniqueKeys"`
-	}
+	var policy uniqueKeyPolicy
 	if err := json.Unmarshal(v, &policy); err != nil {
 		return nil, badRequest("the unique key policy of the container cannot be read: %v; send \"uniqueKeyPolicy\":{\"uniqueKeys\":[{\"paths\":[\"/name\"]}]}", err)
 	}
-	keys := make([][]string, 0, len(policy.UniqueKeys))
+	keys = [][]string{} // not nil, which would keep those of before
 	for _, k := range policy.UniqueKeys {
 		keys = append(keys, k.Paths)
 	}
@@ -121,19 +119,19 @@ func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
 	}
 	kind, version := kindOf(hash)
 	m.setDefault("kind", strconv.Quote(kind))
-	m.set("version", []byte(strconv.Itoa(version)))
+	m.set("version", number(int(version)))
 	return m.json()
 }
 
-func kindOf(hash engine.KeyVersion) (kind string, version int) {
+func kindOf(hash engine.KeyVersion) (kind string, version keyVersion) {
 	switch hash {
 	case engine.MultiHash:
 		return "MultiHash", 2
 	case engine.HashV1:
 		return "Hash", 1
-	case engine.HashV2, engine.DefaultHash:
+	default:
+		return "Hash", 2
 	}
-	return "Hash", 2
 }
 
 // readSettings reads what can be changed of a container. versions is the retention of one that
@@ -186,29 +184,21 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 	return time.Duration(minutes) * time.Minute, m.json(), nil
 }
 
-// replaceProperties puts what a body says in the place of the properties of a container. Its name and its partition key
-// stay.
-func replaceProperties(p *engine.ContainerProperties, m members, versions time.Duration) error {
-	id, err := m.id()
-	if err != nil {
-		return err
-	}
-	if id != p.ID {
-		return badRequest("the id of a container can't be changed: it is %q, not %.300q", p.ID, id)
-	}
+// replaceProperties replaces the properties of a container by those of a body. Its partition key stays.
+func replaceProperties(p *engine.ContainerProperties, m members, versions time.Duration) (err error) {
 	m = slices.Clone(m)
+	e := readExtra(p.Extra)
+	sent := e.sent()
+	key := keyOf(*p, sent)
 	if v := m.get("partitionKey"); v != nil {
-		if err := sameKey(v, *p); err != nil {
+		if err := sameKey(v, *p, key); err != nil {
 			return err
 		}
 	}
-	e := readExtra(p.Extra)
-	m.set("partitionKey", keyOf(*p, e))
-	// A body without the policy leaves it as it is.
+	m.set("partitionKey", key)
+	// A body without the policy keeps it.
 	if v := m.get("uniqueKeyPolicy"); v == nil {
-		if kept := uniquePolicyOf(*p, e); kept != nil {
-			m.set("uniqueKeyPolicy", kept)
-		}
+		m.setUnlessNil("uniqueKeyPolicy", uniquePolicyOf(*p, sent))
 	} else if p.UniqueKeys, err = readUniqueKeys(v); err != nil {
 		return err
 	}
@@ -220,52 +210,50 @@ func replaceProperties(p *engine.ContainerProperties, m members, versions time.D
 	return err
 }
 
-// sameKey checks that a definition is that of the container. What it leaves out isn't a change.
-func sameKey(v jsontext.Value, p engine.ContainerProperties) error {
+// sameKey checks that a definition is the key of the container. Missing members are no change.
+func sameKey(v jsontext.Value, p engine.ContainerProperties, key jsontext.Value) error {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
 		return badRequest("the partition key of the container can't be read: %v", err)
 	}
 	kind, version := kindOf(p.KeyVersion)
-	if !slices.Equal(def.Paths, p.KeyPaths) || def.Kind != "" && def.Kind != kind || def.Version != nil && int(*def.Version) != version {
-		return badRequest("the partition key of a container can't be changed: it is %s", keyOf(p, readExtra(p.Extra)))
+	if !slices.Equal(def.Paths, p.KeyPaths) || def.Kind != "" && def.Kind != kind || def.Version != nil && *def.Version != version {
+		return badRequest("the partition key of a container can't be changed: it is %s", key)
 	}
 	return nil
 }
 
-// keyOf is the partition key as it was sent, or what it would be.
-func keyOf(p engine.ContainerProperties, e extra) jsontext.Value {
-	if m, err := parseMembers(e.Resource); err == nil && m.get("partitionKey") != nil {
-		return m.get("partitionKey")
-	}
-	paths, err := json.Marshal(p.KeyPaths)
-	if err != nil {
-		panic(err) // strings can always be written
+// keyOf returns the partition key as it was sent, or as it would be.
+func keyOf(p engine.ContainerProperties, sent members) jsontext.Value {
+	if v := sent.get("partitionKey"); v != nil {
+		return v
 	}
 	kind, version := kindOf(p.KeyVersion)
-	return jsontext.Value(fmt.Sprintf(`{"paths":%s,"kind":%q,"version":%d}`, paths, kind, version))
+	return mustJSON(keyDefinition{p.KeyPaths, kind, &version})
 }
 
-// uniquePolicyOf is the policy of unique keys as it was sent, or what it would be; nil if there is none.
-func uniquePolicyOf(p engine.ContainerProperties, e extra) jsontext.Value {
+// uniquePolicyOf returns the policy of unique keys as it was sent, or as it would be; nil if there is none.
+func uniquePolicyOf(p engine.ContainerProperties, sent members) jsontext.Value {
 	if len(p.UniqueKeys) == 0 {
 		return nil
 	}
-	if m, err := parseMembers(e.Resource); err == nil && m.get("uniqueKeyPolicy") != nil {
-		return m.get("uniqueKeyPolicy")
+	if v := sent.get("uniqueKeyPolicy"); v != nil {
+		return v
 	}
-	type key struct {
-		Paths []string `json:"paths"`
-	}
-	keys := make([]key, 0, len(p.UniqueKeys))
+	var policy uniqueKeyPolicy
 	for _, paths := range p.UniqueKeys {
-		keys = append(keys, key{paths})
+		policy.UniqueKeys = append(policy.UniqueKeys, uniqueKey{paths})
 	}
-	v, err := json.Marshal(map[string][]key{"uniqueKeys": keys})
+	return mustJSON(policy)
+}
+
+// mustJSON returns the JSON of a value of strings and numbers.
+func mustJSON(v any) jsontext.Value {
+	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings can always be written
+		panic(err)
 	}
-	return v
+	return b
 }
 
 // The policies of a container that was made without.
@@ -275,25 +263,20 @@ const (
 	defaultGeography = `{"type":"Geography"}`
 )
 
-// containerBody is a container as the protocol shows it: what the client sent, with what it left out, and with what the
-// store knows better, since a container can be made and changed without the server.
+// containerBody returns a container as the protocol shows it: the members that the client sent, defaults
+// for those it did not, and the properties of the store, since a container can be created and changed without
+// the server.
 func containerBody(database string, p engine.ContainerProperties) []byte {
-	e := readExtra(p.Extra)
+	sent := readExtra(p.Extra).sent()
 	m := members{{"id", text(p.ID)}}
-	if sent, err := parseMembers(e.Resource); err == nil {
-		for _, s := range sent {
-			if s.value.Kind() != 'n' && s.name != "defaultTtl" && s.name != "changeFeedPolicy" {
-				m = append(m, s)
-			}
+	for _, s := range sent {
+		if s.value.Kind() != 'n' && s.name != "defaultTtl" && s.name != "changeFeedPolicy" {
+			m = append(m, s)
 		}
-		m.setRetention(sent.get("changeFeedPolicy"), p.Retention)
-	} else {
-		m.setRetention(nil, p.Retention)
 	}
-	m.set("partitionKey", keyOf(p, e))
-	if policy := uniquePolicyOf(p, e); policy != nil {
-		m.set("uniqueKeyPolicy", policy)
-	}
+	m.setRetention(sent.get("changeFeedPolicy"), p.Retention)
+	m.set("partitionKey", keyOf(p, sent))
+	m.setUnlessNil("uniqueKeyPolicy", uniquePolicyOf(p, sent))
 	m.setDefault("indexingPolicy", defaultIndexing)
 	m.setDefault("conflictResolutionPolicy", defaultConflicts)
 	m.setDefault("geospatialConfig", defaultGeography)

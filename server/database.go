@@ -26,11 +26,7 @@ const (
 const maxMetadataBody = 1 << 20
 
 func (s *Server) createDatabase(x *exchange) error {
-	m, err := x.metadata()
-	if err != nil {
-		return err
-	}
-	id, err := m.id()
+	_, id, err := x.resource()
 	if err != nil {
 		return err
 	}
@@ -62,7 +58,7 @@ func (s *Server) deleteDatabase(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := x.mayDelete(d.ETag); err != nil {
+	if err := x.checkIfMatch(d.ETag); err != nil {
 		return err
 	}
 	if err := s.db.DeleteDatabase(x.r.Context(), d.ID); err != nil {
@@ -121,29 +117,27 @@ func (m *members) setSystem(rid, self, etag string, modified int64) {
 	m.set("_ts", jsontext.Value(fmt.Sprint(modified)))
 }
 
-// metadata reads the body of a database, container or offer.
-func (x *exchange) metadata() (members, error) {
+// resource reads the body of a database, container, user or permission, and its id. The store decides
+// which names are valid.
+func (x *exchange) resource() (m members, id string, err error) {
 	body, err := x.body(maxMetadataBody)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return parseMembers(body)
-}
-
-// id is the resource's name. What a name may be is the store's to say.
-func (m members) id() (string, error) {
-	var id string
+	if m, err = parseMembers(body); err != nil {
+		return nil, "", err
+	}
 	if v := m.get("id"); v == nil || json.Unmarshal(v, &id) != nil {
-		return "", badRequest("the resource has no id, or one that is no string")
+		return nil, "", badRequest("the resource has no id, or one that is no string")
 	}
-	return id, nil
+	return m, id, nil
 }
 
-// mayDelete judges If-Match. The store deletes databases and containers without condition, so a
-// replacement between the two isn't seen.
-func (x *exchange) mayDelete(etag string) error {
+// checkIfMatch compares If-Match with the version of a resource. The store deletes databases and
+// containers without a condition, so a replacement between the two is not noticed.
+func (x *exchange) checkIfMatch(etag string) error {
 	if tag := x.header("If-Match"); tag != "" && tag != "*" && tag != etag {
-		return fmt.Errorf("delete: %w", engine.ErrPreconditionFailed)
+		return fmt.Errorf("If-Match: %w", engine.ErrPreconditionFailed)
 	}
 	return nil
 }
@@ -180,4 +174,13 @@ func readExtra(kept json.RawMessage) extra {
 		return extra{}
 	}
 	return e
+}
+
+// sent returns the container as the client sent it; nil if the server did not create it.
+func (e extra) sent() members {
+	m, err := parseMembers(e.Resource)
+	if err != nil {
+		return nil
+	}
+	return m
 }

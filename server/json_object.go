@@ -73,6 +73,13 @@ func (m *members) set(name string, value jsontext.Value) {
 	*m = append(*m, member{name, value})
 }
 
+// setUnlessNil sets a member if its value is not nil.
+func (m *members) setUnlessNil(name string, value jsontext.Value) {
+	if value != nil {
+		m.set(name, value)
+	}
+}
+
 // setDefault is set, where there is no such member.
 func (m *members) setDefault(name, value string) {
 	if m.get(name) == nil {

@@ -162,7 +162,11 @@ func (s *Server) replaceOffer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	m, err := x.metadata()
+	body, err := x.body(maxMetadataBody)
+	if err != nil {
+		return err
+	}
+	m, err := parseMembers(body)
 	if err != nil {
 		return err
 	}
@@ -173,7 +177,7 @@ func (s *Server) replaceOffer(x *exchange) error {
 	if o.database != nil {
 		err = x.changeDatabase(*o.database, t)
 	} else {
-		err = x.changeContainer(o.container, x.header("If-Match"), func(p *engine.ContainerProperties) error {
+		err = x.changeContainer(o.container, func(p *engine.ContainerProperties) error {
 			e := readExtra(p.Extra)
 			e.Autoscale, p.Throughput = t.autoscale, t.rate
 			p.Extra, err = e.json()
@@ -220,13 +224,12 @@ func (x *exchange) replacement(old offer, m members) (throughput, error) {
 	return manually(content.Throughput)
 }
 
-// changeDatabase replaces the throughput of a database. Without a condition of the client it begins anew when the
-// database has been replaced in between.
+// changeDatabase replaces the throughput of a database. Without a condition of the client it starts again
+// if the database was replaced meanwhile.
 func (x *exchange) changeDatabase(d engine.DatabaseProperties, t throughput) error {
-	condition := x.header("If-Match")
 	for {
-		if condition != "" && condition != "*" && condition != d.ETag {
-			return fmt.Errorf("database %s: %w", d.ID, engine.ErrPreconditionFailed)
+		if err := x.checkIfMatch(d.ETag); err != nil {
+			return err
 		}
 		e := readExtra(d.Extra)
 		e.Throughput, e.Autoscale = t.rate, t.autoscale

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
@@ -76,9 +78,7 @@ func (x *exchange) permissionBody(u *user, p permission, life time.Duration) []b
 	m := members{{"id", text(p.ID)}}
 	m.set("permissionMode", text(p.mode()))
 	m.set("resource", text(p.Resource))
-	if p.Key != nil {
-		m.set("resourcePartitionKey", []byte(p.Key))
-	}
+	m.setUnlessNil("resourcePartitionKey", jsontext.Value(p.Key))
 	m.setSystem(rid, u.self()+"permissions/"+rid+"/", p.etag(), p.Modified)
 	m.set("_token", text(x.s.makeToken(u, p, life)))
 	return m.json()
@@ -121,13 +121,11 @@ func (x *exchange) wanted() (p permission, life time.Duration, err error) {
 	if life, err = x.tokenLife(); err != nil {
 		return p, 0, err
 	}
-	m, err := x.metadata()
+	m, id, err := x.resource()
 	if err != nil {
 		return p, 0, err
 	}
-	if p.ID, err = m.id(); err != nil {
-		return p, 0, err
-	}
+	p.ID = id
 	if p.ID == "" || len(p.ID) > engine.MaxNameSize || strings.ContainsAny(p.ID, `/\?#`) {
 		return p, 0, badRequest(`the permission's id %.300q is empty, longer than %d bytes, or holds one of / \ ? #`, p.ID, engine.MaxNameSize)
 	}
@@ -196,7 +194,7 @@ func (s *Server) postPermission(x *exchange) error {
 		status = http.StatusCreated
 		if i >= 0 {
 			status = http.StatusOK
-			if err := x.mayDelete(u.Permissions[i].etag()); err != nil {
+			if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
 				return "", err
 			}
 		}
@@ -219,7 +217,7 @@ func (s *Server) replacePermission(x *exchange) error {
 		if i < 0 {
 			return "", noPermission(u, x.path.IDs[2])
 		}
-		if err := x.mayDelete(u.Permissions[i].etag()); err != nil {
+		if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
 			return "", err
 		}
 		p, err = x.put(u, i, p)
@@ -250,7 +248,7 @@ func (s *Server) deletePermission(x *exchange) error {
 		if i < 0 {
 			return "", noPermission(u, x.path.IDs[2])
 		}
-		if err := x.mayDelete(u.Permissions[i].etag()); err != nil {
+		if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
 			return "", err
 		}
 		u.Permissions = slices.Delete(u.Permissions, i, i+1)

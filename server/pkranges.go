@@ -56,9 +56,14 @@ func (s *Server) readKeyRanges(x *exchange) error {
 	if err != nil {
 		return ownerNotFound(err)
 	}
-	next, err := nextPartition(live)
-	if err != nil {
-		return err
+	numbers, next := make([]uint32, len(live)), uint32(0)
+	for i, p := range live {
+		n, err := strconv.ParseUint(p.ID, 10, 32)
+		if err != nil {
+			return fmt.Errorf("the id of partition %q is no number: %w", p.ID, err)
+		}
+		numbers[i] = uint32(n)
+		next = max(next, numbers[i]+1)
 	}
 	x.etag = keyRangesTag(next, props.RID)
 	x.charge = 1
@@ -67,15 +72,11 @@ func (s *Server) readKeyRanges(x *exchange) error {
 		return x.sendNoPage()
 	}
 	answer := keyRanges{RID: props.RID, Ranges: []keyRange{}}
-	for _, p := range live {
-		number, err := partitionNumber(p)
-		if err != nil {
-			return err
-		}
-		if number < since {
+	for i, p := range live {
+		if numbers[i] < since {
 			continue
 		}
-		r, err := newKeyRange(p, number, c.Identity())
+		r, err := newKeyRange(p, numbers[i], c.Identity())
 		if err != nil {
 			return err
 		}
@@ -89,45 +90,17 @@ func (s *Server) readKeyRanges(x *exchange) error {
 
 func newKeyRange(p feed.Partition, number uint32, id feed.Identity) (keyRange, error) {
 	rid, err := keyRangeRID(id.ContainerRID, number)
-	if err != nil {
-		return keyRange{}, err
-	}
-	r := keyRange{
+	return keyRange{
 		RID: rid, ID: p.ID, ETag: fmt.Sprintf(`"%08x-0000-0000-0000-000000000000"`, number+1),
 		MinInclusive: p.Range.Min, MaxExclusive: p.Range.Max, RIDPrefix: int(number),
 		Self:   fmt.Sprintf("dbs/%s/colls/%s/pkranges/%s/", id.DatabaseRID, id.ContainerRID, rid),
-		Status: "online", Parents: p.Parents, Archived: []string{},
-	}
-	if r.Parents == nil {
-		r.Parents = []string{}
-	}
-	return r, nil
+		Status: "online", Parents: append([]string{}, p.Parents...), Archived: []string{},
+	}, err
 }
 
-// partitionNumber is the number that a partition's id is. They rise, and none is given twice.
-func partitionNumber(p feed.Partition) (uint32, error) {
-	n, err := strconv.ParseUint(p.ID, 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("the id of partition %q is no number: %w", p.ID, err)
-	}
-	return uint32(n), nil
-}
-
-// nextPartition is the number that the next partition will get. Every split and every merge makes
-// partitions, of which all are live until the next one, so it says which of the container's sets of partitions this is.
-func nextPartition(live []feed.Partition) (uint32, error) {
-	next := uint32(0)
-	for _, p := range live {
-		n, err := partitionNumber(p)
-		if err != nil {
-			return 0, err
-		}
-		next = max(next, n+1)
-	}
-	return next, nil
-}
-
-// keyRangesTag is the etag of a set of partitions. It stays the same between changes, or azcosmos for Go,
+// keyRangesTag returns the etag of a set of partitions: the number of the next partition. Every split and
+// every merge makes partitions, all of which are live until the next one, so the number identifies the
+// set. The tag stays the same between changes, or azcosmos for Go,
 // and .NET, would read for ever; and it has the container's rid, so that the tag of a container that was deleted
 // doesn't fit the one of its name.
 func keyRangesTag(next uint32, rid string) string { return fmt.Sprintf(`"%d.%s"`, next, rid) }

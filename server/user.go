@@ -136,11 +136,7 @@ func (s *Server) postUser(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	m, err := x.metadata()
-	if err != nil {
-		return err
-	}
-	id, err := m.id()
+	_, id, err := x.resource()
 	if err != nil {
 		return err
 	}
@@ -169,11 +165,7 @@ func (s *Server) readUser(x *exchange) error {
 }
 
 func (s *Server) replaceUser(x *exchange) error {
-	m, err := x.metadata()
-	if err != nil {
-		return err
-	}
-	id, err := m.id()
+	_, id, err := x.resource()
 	if err != nil {
 		return err
 	}
@@ -183,7 +175,7 @@ func (s *Server) replaceUser(x *exchange) error {
 // putUser replaces the user of the path, which is called id from now on.
 func (x *exchange) putUser(id string) error {
 	u, err := x.changeUser(func(u *user) (string, error) {
-		if err := x.mayDelete(u.etag()); err != nil {
+		if err := x.checkIfMatch(u.etag()); err != nil {
 			return "", err
 		}
 		u.Revision++
@@ -202,7 +194,7 @@ func (s *Server) deleteUser(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		if err := x.mayDelete(u.etag()); err != nil {
+		if err := x.checkIfMatch(u.etag()); err != nil {
 			return err
 		}
 		err = s.db.DeleteRecord(x.r.Context(), u.database.ID, u.id(), u.record.ETag)
