@@ -65,9 +65,9 @@ $(VALE_BIN):
 	GOBIN=$(BIN) CGO_ENABLED=1 $(GO) install github.com/vale-cli/vale/v3/cmd/vale@$(VALE)
 	mv $(BIN)/vale $(VALE_BIN)
 
-## generate: the query parser from its grammar, by goyacc in the version that internal/query/parse.go names
+## generate: the query parser from its grammar, by goyacc in the version that internal/query/syntax/parse.go names
 generate:
-	$(GO) generate ./internal/query
+	$(GO) generate ./internal/query/syntax
 
 ## bench: every benchmark once, to see that it runs; PKG=./internal/engine for one package
 bench:

@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // bind gives a checked query its parameters.
-func bind(q *selectQuery, given map[string]json.RawMessage) (*Bound, error) {
-	b := &Bound{q: q, params: map[string]value{}, now: time.Now()}
+func bind(q *syntax.Select, given map[string]json.RawMessage) (*Bound, error) {
+	b := &Bound{q: q, params: map[string]value.Value{}, now: time.Now()}
 	var err error
-	walkQuery(q, func(e expr) {
+	syntax.Walk(q, func(e syntax.Expr) {
 		if err == nil {
 			err = b.take(e, given)
 		}
@@ -30,27 +33,27 @@ func bind(q *selectQuery, given map[string]json.RawMessage) (*Bound, error) {
 }
 
 // take decodes the parameters in an expression.
-func (b *Bound) take(e expr, given map[string]json.RawMessage) error {
-	if p, ok := e.(*param); ok {
-		if _, have := b.params[p.name]; have {
+func (b *Bound) take(e syntax.Expr, given map[string]json.RawMessage) error {
+	if p, ok := e.(*syntax.Param); ok {
+		if _, have := b.params[p.Name]; have {
 			return nil
 		}
-		v, err := parameter(p.name, given)
+		v, err := parameter(p.Name, given)
 		if err != nil {
 			return err
 		}
-		b.params[p.name] = v
+		b.params[p.Name] = v
 	}
-	if sub, ok := e.(*subquery); ok {
+	if sub, ok := e.(*syntax.Subquery); ok {
 		var err error
-		walkQuery(sub.q, func(e expr) {
+		syntax.Walk(sub.Query, func(e syntax.Expr) {
 			if err == nil {
 				err = b.take(e, given)
 			}
 		})
 		return err
 	}
-	for _, child := range children(e) {
+	for _, child := range syntax.Children(e) {
 		if err := b.take(child, given); err != nil {
 			return err
 		}
@@ -58,50 +61,50 @@ func (b *Bound) take(e expr, given map[string]json.RawMessage) error {
 	return nil
 }
 
-func parameter(name string, given map[string]json.RawMessage) (value, error) {
+func parameter(name string, given map[string]json.RawMessage) (value.Value, error) {
 	raw, ok := given[name]
 	if !ok {
-		return value{}, &ParameterError{Name: name, Reason: "is not among the request's parameters"}
+		return value.Value{}, &ParameterError{Name: name, Reason: "is not among the request's parameters"}
 	}
 	raw = bytes.TrimSpace(raw)
 	if !jsontext.Value(raw).IsValid() {
-		return value{}, &ParameterError{Name: name, Reason: "is no JSON value"}
+		return value.Value{}, &ParameterError{Name: name, Reason: "is no JSON value"}
 	}
-	return decode(bytes.Clone(raw)), nil
+	return value.Decode(bytes.Clone(raw)), nil
 }
 
 // describe makes the query's shape.
 func (b *Bound) describe(given map[string]json.RawMessage) error {
 	q, s := b.q, &b.shape
-	s.SelectAll, s.SelectValue = q.star, q.value != nil
-	s.NoSource, s.Several = !q.reads, len(sourcesOf(q)) > 0
+	s.SelectAll, s.SelectValue = q.Star, q.Value != nil
+	s.NoSource, s.Several = !q.Reads, len(sourcesOf(q)) > 0
 	for _, n := range []struct {
-		count *count
+		count *syntax.Count
 		to    **int64
 		what  string
-	}{{q.top, &s.Top, "TOP"}, {q.offset, &s.Offset, "OFFSET"}, {q.limit, &s.Limit, "LIMIT"}} {
+	}{{q.Top, &s.Top, "TOP"}, {q.Offset, &s.Offset, "OFFSET"}, {q.Limit, &s.Limit, "LIMIT"}} {
 		if n.count == nil {
 			continue
 		}
-		c := n.count.n
-		if name := n.count.param; name != "" {
+		c := n.count.N
+		if name := n.count.Param; name != "" {
 			v, err := parameter(name, given)
 			if err != nil {
 				return err
 			}
-			if v.kind != kindNumber || v.num != math.Trunc(v.num) || v.num < 0 || v.num > math.MaxInt32 {
+			if v.Kind != value.Number || v.Number != math.Trunc(v.Number) || v.Number < 0 || v.Number > math.MaxInt32 {
 				return &ParameterError{Name: name, Reason: fmt.Sprintf(
 					"is the count of %s and has to be an integer from 0 to %d", n.what, math.MaxInt32)}
 			}
-			c = int64(v.num)
+			c = int64(v.Number)
 		}
 		*n.to = &c
 	}
-	for _, o := range q.orderBy {
-		s.OrderBy = append(s.OrderBy, SortKey{Path: printExpr(o.e), Descending: o.desc})
+	for _, o := range q.OrderBy {
+		s.OrderBy = append(s.OrderBy, SortKey{Path: syntax.Format(o.Expr), Descending: o.Desc})
 	}
-	s.Distinct, s.GroupBy = q.distinct, len(q.groupBy) > 0
-	s.Aggregates = aggregateNames(nil, selectList(q))
-	s.Grouped = q.distinct || isGrouped(q)
+	s.Distinct, s.GroupBy = q.Distinct, len(q.GroupBy) > 0
+	s.Aggregates = aggregateNames(nil, syntax.SelectList(q))
+	s.Grouped = q.Distinct || isGrouped(q)
 	return nil
 }

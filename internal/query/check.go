@@ -5,13 +5,16 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // checker says what is wrong with a tree that the grammar let through, or isn't
 // evaluated yet.
 type checker struct {
 	text string
-	q    *selectQuery
+	q    *syntax.Select
 	// scope are the names that are known.
 	scope *scope
 	// bound counts the bindings of the whole query, joins its JOINs; reads is set when FROM names the container.
@@ -24,10 +27,10 @@ type checker struct {
 }
 
 // check looks at a query, and makes its counts numbers.
-func check(text string, q *selectQuery) error {
+func check(text string, q *syntax.Select) error {
 	c := &checker{text: text, q: q, bound: new(int), joins: new(int), reads: new(bool), container: true}
 	err := c.all()
-	q.reads = *c.reads
+	q.Reads = *c.reads
 	return err
 }
 
@@ -40,8 +43,8 @@ func (c *checker) all() error {
 	return nil
 }
 
-func (c *checker) fail(t token, code, message string) error {
-	return errorAt(c.text, t, code, message)
+func (c *checker) fail(t syntax.Token, code, message string) error {
+	return syntax.ErrorAt(c.text, t, code, message)
 }
 
 // clauses refuses what neither is evaluated.
@@ -51,31 +54,31 @@ func (c *checker) clauses() error {
 	}
 	q := c.q
 	switch {
-	case q.rank:
-		return &UnsupportedError{What: "ORDER BY RANK"}
-	case q.top != nil && q.limit != nil:
-		return &UnsupportedError{What: "TOP together with OFFSET LIMIT"}
+	case q.Rank:
+		return &syntax.UnsupportedError{What: "ORDER BY RANK"}
+	case q.Top != nil && q.Limit != nil:
+		return &syntax.UnsupportedError{What: "TOP together with OFFSET LIMIT"}
 	}
 	return nil
 }
 
 func (c *checker) counts() error {
 	for _, n := range []struct {
-		count *count
+		count *syntax.Count
 		what  string
 		code  string
-	}{{c.q.top, "TOP", CodeTop}, {c.q.limit, "LIMIT", CodeLimit}, {c.q.offset, "OFFSET", CodeOffset}} {
-		if n.count == nil || n.count.param != "" {
+	}{{c.q.Top, "TOP", syntax.CodeTop}, {c.q.Limit, "LIMIT", syntax.CodeLimit}, {c.q.Offset, "OFFSET", syntax.CodeOffset}} {
+		if n.count == nil || n.count.Param != "" {
 			continue
 		}
-		f, most := n.count.tok.num, float64(math.MaxInt32)
-		if n.count == c.q.limit && c.q.offset.param == "" && c.q.offset.tok.num == 0 {
+		f, most := n.count.Tok.Num, float64(math.MaxInt32)
+		if n.count == c.q.Limit && c.q.Offset.Param == "" && c.q.Offset.Tok.Num == 0 {
 			most += math.MaxInt32 // what plans make of the largest OFFSET and LIMIT
 		}
 		if f != math.Trunc(f) || f > most {
-			return c.fail(n.count.tok, n.code, fmt.Sprintf("The %s count has to be an integer from 0 to %d.", n.what, math.MaxInt32))
+			return c.fail(n.count.Tok, n.code, fmt.Sprintf("The %s count has to be an integer from 0 to %d.", n.what, math.MaxInt32))
 		}
-		n.count.n = int64(f)
+		n.count.N = int64(f)
 	}
 	return nil
 }
@@ -83,9 +86,9 @@ func (c *checker) counts() error {
 // names refuses two members of one name.
 func (c *checker) names() error {
 	seen := map[string]bool{}
-	for i, name := range outputNames(c.q.items) {
+	for i, name := range syntax.OutputNames(c.q.Items) {
 		if seen[name] {
-			return c.fail(nameToken(c.q.items[i]), CodeDuplicate, fmt.Sprintf("The select list has two items of the name '%s'.", name))
+			return c.fail(nameToken(c.q.Items[i]), syntax.CodeDuplicate, fmt.Sprintf("The select list has two items of the name '%s'.", name))
 		}
 		seen[name] = true
 	}
@@ -93,71 +96,71 @@ func (c *checker) names() error {
 }
 
 // nameToken is where a select list's member has its name from.
-func nameToken(it selected) token {
-	switch e := it.e.(type) {
-	case *ident:
-		if it.name == "" {
-			return e.tok
+func nameToken(it syntax.Item) syntax.Token {
+	switch e := it.Expr.(type) {
+	case *syntax.Ident:
+		if it.Name == "" {
+			return e.Tok
 		}
-	case *member:
-		if it.name == "" {
-			return e.tok
+	case *syntax.Member:
+		if it.Name == "" {
+			return e.Tok
 		}
 	}
-	return it.tok
+	return it.Tok
 }
 
 func (c *checker) expressions() error {
 	c.selecting = true
-	for _, e := range selectList(c.q) {
+	for _, e := range syntax.SelectList(c.q) {
 		if err := c.expr(e); err != nil {
 			return err
 		}
 	}
 	c.selecting = false
-	for _, e := range c.q.groupBy {
+	for _, e := range c.q.GroupBy {
 		if err := c.expr(e); err != nil {
 			return err
 		}
 	}
-	if c.q.where != nil {
-		return c.expr(c.q.where)
+	if c.q.Where != nil {
+		return c.expr(c.q.Where)
 	}
 	return nil
 }
 
 // expr looks into an expression. Its depth is bounded by the parser.
-func (c *checker) expr(e expr) error {
+func (c *checker) expr(e syntax.Expr) error {
 	switch e := e.(type) {
-	case *ident:
-		binding, ok := c.scope.lookup(e.name)
+	case *syntax.Ident:
+		binding, ok := c.scope.lookup(e.Name)
 		if !ok {
-			binding, ok = numberNames[e.name]
+			binding, ok = numberNames[e.Name]
 		}
 		if !ok {
 			return c.unresolved(e)
 		}
-		e.binding = binding
-	case *call:
+		e.Binding = binding
+	case *syntax.Call:
 		if err := c.checkCall(e); err != nil {
 			return err
 		}
-	case *like:
-		if e.hasEscape && utf8.RuneCountInString(e.escape) != 1 {
-			return c.fail(e.tok, CodeSyntax, "The ESCAPE of LIKE has to be one character.")
+	case *syntax.Like:
+		if e.HasEscape && utf8.RuneCountInString(e.Escape) != 1 {
+			return c.fail(e.Tok, syntax.CodeSyntax, "The ESCAPE of LIKE has to be one character.")
 		}
-	case *subquery:
-		return c.subquery(e.q, false)
-	case *object:
+	case *syntax.Subquery:
+		return c.subquery(e.Query, false)
+	case *syntax.Object:
 		seen := map[string]bool{}
-		for _, m := range e.members {
-			if seen[m.name] {
-				return c.fail(m.tok, CodeDuplicate, fmt.Sprintf("The object has two members of the name '%s'.", m.name))
+		for _, m := range e.Members {
+			if seen[m.Name] {
+				return c.fail(m.Tok, syntax.CodeDuplicate, fmt.Sprintf("The object has two members of the name '%s'.", m.Name))
 			}
-			seen[m.name] = true
+			seen[m.Name] = true
 		}
 	}
-	for _, child := range children(e) {
+	for _, child := range syntax.Children(e) {
 		if err := c.expr(child); err != nil {
 			return err
 		}
@@ -167,16 +170,16 @@ func (c *checker) expr(e expr) error {
 
 // order takes paths as sort keys, as the service does.
 func (c *checker) order() error {
-	for _, o := range c.q.orderBy {
-		if err := c.expr(o.e); err != nil {
+	for _, o := range c.q.OrderBy {
+		if err := c.expr(o.Expr); err != nil {
 			return err
 		}
-		binding, path, ok := boundPath(o.e, nil)
-		if ok && binding != document {
+		binding, path, ok := boundPath(o.Expr, nil)
+		if ok && binding != syntax.Document {
 			return c.uncoded("Order-by over correlated collections is not supported.")
 		}
 		if !ok || len(path) == 0 {
-			return c.fail(token{end: len(c.text)}, CodeOrderBy,
+			return c.fail(syntax.Token{End: len(c.text)}, syntax.CodeOrderBy,
 				"Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
 		}
 	}
@@ -192,21 +195,21 @@ type step struct {
 
 // boundPath returns the steps of a path that is the same for every document, and
 // what it begins with; ok is false for any other expression.
-func boundPath(e expr, params map[string]value) (binding int, path []step, ok bool) {
+func boundPath(e syntax.Expr, params map[string]value.Value) (binding int, path []step, ok bool) {
 	for {
 		switch m := e.(type) {
-		case *ident:
-			if binding = m.binding; binding < document {
+		case *syntax.Ident:
+			if binding = m.Binding; binding < syntax.Document {
 				return 0, nil, false
 			}
 			for i, j := 0, len(path)-1; i < j; i, j = i+1, j-1 {
 				path[i], path[j] = path[j], path[i]
 			}
 			return binding, path, true
-		case *member:
-			s := step{name: []byte(m.name)}
-			if m.index != nil {
-				v, ok := constant(m.index, params)
+		case *syntax.Member:
+			s := step{name: []byte(m.Name)}
+			if m.Index != nil {
+				v, ok := constant(m.Index, params)
 				if !ok {
 					return 0, nil, false
 				}
@@ -215,7 +218,7 @@ func boundPath(e expr, params map[string]value) (binding int, path []step, ok bo
 				}
 			}
 			path = append(path, s)
-			e = m.base
+			e = m.Base
 		default:
 			return 0, nil, false
 		}
@@ -223,46 +226,46 @@ func boundPath(e expr, params map[string]value) (binding int, path []step, ok bo
 }
 
 // stepOf returns the step that an index in brackets is.
-func stepOf(v value) (step, bool) {
+func stepOf(v value.Value) (step, bool) {
 	switch {
-	case v.kind == kindString:
-		return step{name: v.b}, true
-	case v.kind == kindNumber && v.num >= 0 && v.num == math.Trunc(v.num) && v.num <= math.MaxInt32:
-		return step{index: int(v.num)}, true
+	case v.Kind == value.String:
+		return step{name: v.Bytes}, true
+	case v.Kind == value.Number && v.Number >= 0 && v.Number == math.Trunc(v.Number) && v.Number <= math.MaxInt32:
+		return step{index: int(v.Number)}, true
 	}
 	return step{}, false
 }
 
 // constant returns the value of a literal, a parameter or a name of a number.
-func constant(e expr, params map[string]value) (value, bool) {
+func constant(e syntax.Expr, params map[string]value.Value) (value.Value, bool) {
 	switch e := e.(type) {
-	case *literal:
-		return e.v, true
-	case *param:
-		v, ok := params[e.name]
+	case *syntax.Literal:
+		return e.Value, true
+	case *syntax.Param:
+		v, ok := params[e.Name]
 		return v, ok
-	case *ident:
-		return namedNumber(e.binding)
+	case *syntax.Ident:
+		return namedNumber(e.Binding)
 	}
-	return value{}, false
+	return value.Value{}, false
 }
 
 // checkCall finds the function of a call.
-func (c *checker) checkCall(e *call) error {
-	name := strings.ToUpper(e.name)
-	switch f, ok := functions[name]; {
-	case e.udf:
-		return &UnsupportedError{What: "the user-defined function udf." + e.name}
-	case ok && !f.evaluated():
-		return &UnsupportedError{What: "the function " + name}
-	case ok && !f.takes(len(e.args)):
-		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires %s.", name, f.arity()))
+func (c *checker) checkCall(e *syntax.Call) error {
+	name := strings.ToUpper(e.Name)
+	switch f, ok := value.Functions[name]; {
+	case e.Udf:
+		return &syntax.UnsupportedError{What: "the user-defined function udf." + e.Name}
+	case ok && !f.Evaluated():
+		return &syntax.UnsupportedError{What: "the function " + name}
+	case ok && !f.Takes(len(e.Args)):
+		return c.fail(e.Tok, syntax.CodeArguments, fmt.Sprintf("The %s function requires %s.", name, f.Arity()))
 	case ok:
 		return nil
-	case !aggregateKinds[name].evaluated():
-		return &UnsupportedError{What: "the aggregate function " + name}
-	case aggregateKinds[name] != aggregateNone:
+	case !value.Aggregates[name].Evaluated():
+		return &syntax.UnsupportedError{What: "the aggregate function " + name}
+	case value.Aggregates[name] != value.NoAggregate:
 		return c.aggregate(e)
 	}
-	return c.fail(e.tok, CodeFunction, fmt.Sprintf("'%s' is not a recognized built-in function name.", e.name))
+	return c.fail(e.Tok, syntax.CodeFunction, fmt.Sprintf("'%s' is not a recognized built-in function name.", e.Name))
 }

@@ -3,6 +3,9 @@ package query
 import (
 	"errors"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // frame is what expressions are evaluated in: one document.
@@ -14,15 +17,15 @@ type frame struct {
 	stopped func() error
 	// began is when it was first asked about the document.
 	began time.Time
-	args  []value // a stack of arguments of the calls under way
-	held  int     // what they take, in bytes
-	err   error   // why the document can't be evaluated: an *EvaluationError, or what stopped returned
+	args  []value.Value // a stack of arguments of the calls under way
+	held  int           // what they take, in bytes
+	err   error         // why the document can't be evaluated: an *EvaluationError, or what stopped returned
 	// group is what expressions over groups see.
 	group *group
 }
 
 // evaluator computes an expression's value for the document of a frame.
-type evaluator func(f *frame) value
+type evaluator func(f *frame) value.Value
 
 // emitter appends an expression's JSON; false, and dst as it was, for undefined.
 type emitter func(f *frame, dst []byte) ([]byte, bool)
@@ -51,7 +54,7 @@ type program struct {
 
 // compiler makes a program.
 type compiler struct {
-	params map[string]value
+	params map[string]value.Value
 	now    time.Time
 	folded int    // bytes of constants that were computed
 	alias  string // what stands for the document
@@ -61,15 +64,15 @@ type compiler struct {
 	group  *grouping // whose select list is being compiled
 }
 
-func compile(q *selectQuery, params map[string]value, now time.Time) *program {
+func compile(q *syntax.Select, params map[string]value.Value, now time.Time) *program {
 	c, p := compileCondition(q, params, now)
-	if p.from != nil && q.star {
-		p.value = c.raw(sourcesOf(q)[0].binding, nil)
+	if p.from != nil && q.Star {
+		p.value = c.raw(sourcesOf(q)[0].Binding, nil)
 	}
-	p.star = q.star
-	for _, o := range q.orderBy {
-		key, _ := c.expr(o.e)
-		p.keys, p.desc = append(p.keys, key), append(p.desc, o.desc)
+	p.star = q.Star
+	for _, o := range q.OrderBy {
+		key, _ := c.expr(o.Expr)
+		p.keys, p.desc = append(p.keys, key), append(p.desc, o.Desc)
 	}
 	c.selection(p, q)
 	p.slots, p.inner = c.slots, c.inner
@@ -77,13 +80,13 @@ func compile(q *selectQuery, params map[string]value, now time.Time) *program {
 }
 
 // compileCondition compiles FROM and WHERE.
-func compileCondition(q *selectQuery, params map[string]value, now time.Time) (*compiler, *program) {
+func compileCondition(q *syntax.Select, params map[string]value.Value, now time.Time) (*compiler, *program) {
 	c := &compiler{params: params, now: now, alias: documentAlias(q), root: newNode()}
 	p := &program{root: c.root}
 	if len(sourcesOf(q)) > 0 {
-		p.from = c.from(q, q.where)
-	} else if q.where != nil {
-		c.condition(p, q.where)
+		p.from = c.from(q, q.Where)
+	} else if q.Where != nil {
+		c.condition(p, q.Where)
 	}
 	p.slots, p.inner = c.slots, c.inner
 	return c, p
@@ -94,11 +97,11 @@ const longList = 8
 
 // condition compiles WHERE. SDKs read many items by one long chain of
 // (c.id = @id AND c.pk = @pk), of which a document then needs only its own terms.
-func (c *compiler) condition(p *program, where expr) {
+func (c *compiler) condition(p *program, where syntax.Expr) {
 	p.where, _ = c.expr(where)
-	terms := []expr{where}
-	if l, ok := where.(*logical); ok && l.op == "OR" {
-		terms = l.terms
+	terms := []syntax.Expr{where}
+	if l, ok := where.(*syntax.Logical); ok && l.Op == "OR" {
+		terms = l.Terms
 	}
 	byID := map[string][]evaluator{}
 	for _, t := range terms {
@@ -113,30 +116,30 @@ func (c *compiler) condition(p *program, where expr) {
 	}
 	if len(byID) >= longList {
 		p.byID = byID
-		p.id, _ = c.expr(&member{base: &ident{name: c.alias}, name: idPath[0]})
+		p.id, _ = c.expr(&syntax.Member{Base: &syntax.Ident{Name: c.alias}, Name: idPath[0]})
 	}
 }
 
 // selection compiles what SELECT says.
-func (c *compiler) selection(p *program, q *selectQuery) {
+func (c *compiler) selection(p *program, q *syntax.Select) {
 	switch {
 	case isGrouped(q):
 		p.group = c.grouping(q)
-	case !q.star:
+	case !q.Star:
 		p.row = c.projection(q)
 	}
 }
 
 // projection compiles the row of a SELECT.
-func (c *compiler) projection(q *selectQuery) emitter {
-	if q.value != nil {
-		row, _ := c.emit(q.value)
+func (c *compiler) projection(q *syntax.Select) emitter {
+	if q.Value != nil {
+		row, _ := c.emit(q.Value)
 		return row
 	}
-	names := outputNames(q.items)
-	members := make([]selected, len(names))
-	for i, it := range q.items {
-		members[i] = selected{e: it.e, name: names[i]}
+	names := syntax.OutputNames(q.Items)
+	members := make([]syntax.Item, len(names))
+	for i, it := range q.Items {
+		members[i] = syntax.Item{Expr: it.Expr, Name: names[i]}
 	}
 	row, _ := c.emitObject(members)
 	return row
@@ -162,10 +165,10 @@ func (c *compiler) fold(e evaluator, constant bool) (evaluator, bool) {
 	// What takes long is computed for a document, where somebody can stop it.
 	f := frame{stopped: func() error { return errLongConstant }}
 	v := e(&f)
-	if c.folded += len(v.b); f.err != nil || c.folded > maxFoldedBytes {
+	if c.folded += len(v.Bytes); f.err != nil || c.folded > maxFoldedBytes {
 		return e, false
 	}
-	return func(*frame) value { return v }, true
+	return func(*frame) value.Value { return v }, true
 }
 
 // errLongConstant stops the evaluation of constants that takes long.
@@ -178,50 +181,50 @@ const maxFoldedBytes = 64 << 20
 
 // expr compiles an expression and says whether its value is the same for every
 // document.
-func (c *compiler) expr(e expr) (evaluator, bool) {
+func (c *compiler) expr(e syntax.Expr) (evaluator, bool) {
 	if v, ok := constant(e, c.params); ok {
-		return func(*frame) value { return v }, true
+		return func(*frame) value.Value { return v }, true
 	}
 	if ev := c.overGroup(e); ev != nil {
 		return ev, false
 	}
 	if binding, path, ok := boundPath(e, c.params); ok {
-		if binding != document {
+		if binding != syntax.Document {
 			raw := c.raw(binding, path)
-			return func(f *frame) value { return f.read(raw(f)) }, false
+			return func(f *frame) value.Value { return f.read(raw(f)) }, false
 		}
 		slot := c.slot(path)
-		return func(f *frame) value { return f.read(f.slots[slot]) }, false
+		return func(f *frame) value.Value { return f.read(f.slots[slot]) }, false
 	}
 	switch e := e.(type) {
-	case *member:
+	case *syntax.Member:
 		return c.fold(c.member(e))
-	case *unary:
+	case *syntax.Unary:
 		return c.fold(c.unary(e))
-	case *binaryOp:
+	case *syntax.Binary:
 		return c.fold(c.binary(e))
-	case *logical:
+	case *syntax.Logical:
 		return c.fold(c.logical(e))
-	case *inList:
+	case *syntax.In:
 		return c.fold(c.in(e))
-	case *between:
+	case *syntax.Between:
 		return c.fold(c.between(e))
-	case *like:
+	case *syntax.Like:
 		return c.fold(c.like(e))
-	case *subquery:
+	case *syntax.Subquery:
 		return c.subquery(e)
-	case *conditional:
+	case *syntax.Conditional:
 		return c.fold(c.conditional(e))
-	case *call:
+	case *syntax.Call:
 		return c.fold(c.call(e))
-	case *array, *object:
+	case *syntax.Array, *syntax.Object:
 		return c.fold(c.constructed(e))
 	}
-	return func(*frame) value { return value{} }, true
+	return func(*frame) value.Value { return value.Value{} }, true
 }
 
 // all compiles several expressions.
-func (c *compiler) all(list []expr) (evs []evaluator, constant bool) {
+func (c *compiler) all(list []syntax.Expr) (evs []evaluator, constant bool) {
 	evs, constant = make([]evaluator, len(list)), true
 	for i, e := range list {
 		ev, same := c.expr(e)
@@ -232,26 +235,26 @@ func (c *compiler) all(list []expr) (evs []evaluator, constant bool) {
 
 // member is a path that isn't the same for every document, or doesn't begin at
 // the document.
-func (c *compiler) member(e *member) (evaluator, bool) {
-	base, constBase := c.expr(e.base)
-	if e.index == nil {
-		s := step{name: []byte(e.name)}
-		return func(f *frame) value { return at(base(f), s) }, constBase
+func (c *compiler) member(e *syntax.Member) (evaluator, bool) {
+	base, constBase := c.expr(e.Base)
+	if e.Index == nil {
+		s := step{name: []byte(e.Name)}
+		return func(f *frame) value.Value { return at(base(f), s) }, constBase
 	}
-	index, constIndex := c.expr(e.index)
-	return func(f *frame) value {
+	index, constIndex := c.expr(e.Index)
+	return func(f *frame) value.Value {
 		s, ok := stepOf(index(f))
 		if !ok {
-			return value{}
+			return value.Value{}
 		}
 		return at(base(f), s)
 	}, constBase && constIndex
 }
 
-func (c *compiler) conditional(e *conditional) (evaluator, bool) {
-	evs, constant := c.all([]expr{e.test, e.then, e.otherwise})
-	return func(f *frame) value {
-		if evs[0](f).kind == kindTrue {
+func (c *compiler) conditional(e *syntax.Conditional) (evaluator, bool) {
+	evs, constant := c.all([]syntax.Expr{e.Test, e.Then, e.Otherwise})
+	return func(f *frame) value.Value {
+		if evs[0](f).Kind == value.True {
 			return evs[1](f)
 		}
 		return evs[2](f)
@@ -259,9 +262,9 @@ func (c *compiler) conditional(e *conditional) (evaluator, bool) {
 }
 
 // constructed is an array or object written in the query.
-func (c *compiler) constructed(e expr) (evaluator, bool) {
+func (c *compiler) constructed(e syntax.Expr) (evaluator, bool) {
 	emit, constant := c.emit(e)
-	return func(f *frame) value {
+	return func(f *frame) value.Value {
 		b, _ := emit(f, nil)
 		return f.read(b)
 	}, constant
@@ -269,17 +272,17 @@ func (c *compiler) constructed(e expr) (evaluator, bool) {
 
 // emit compiles an expression to an emitter of its JSON, and reports whether it is
 // constant. The JSON of a path is copied as it is stored: a number keeps its digits.
-func (c *compiler) emit(e expr) (emitter, bool) {
+func (c *compiler) emit(e syntax.Expr) (emitter, bool) {
 	// An array or object can be an expression of GROUP BY itself. Its parts must not be
 	// compiled then: they would read the last document instead of the group.
 	if ev := c.overGroup(e); ev != nil {
 		return emitValue(ev), false
 	}
 	switch e := e.(type) {
-	case *array:
+	case *syntax.Array:
 		return c.emitArray(e)
-	case *object:
-		return c.emitObject(e.members)
+	case *syntax.Object:
+		return c.emitObject(e.Members)
 	}
 	if binding, path, ok := boundPath(e, c.params); ok && c.group == nil {
 		raw := c.raw(binding, path)
@@ -288,7 +291,7 @@ func (c *compiler) emit(e expr) (emitter, bool) {
 			return append(dst, b...), b != nil
 		}, false
 	}
-	if sub, ok := e.(*subquery); ok && c.group == nil {
+	if sub, ok := e.(*syntax.Subquery); ok && c.group == nil {
 		if emit := c.emitSubquery(sub); emit != nil {
 			return emit, false
 		}
@@ -301,14 +304,14 @@ func (c *compiler) emit(e expr) (emitter, bool) {
 func emitValue(ev evaluator) emitter {
 	return func(f *frame, dst []byte) ([]byte, bool) {
 		v := ev(f)
-		return v.appendJSON(dst), v.kind != kindUndefined
+		return v.AppendJSON(dst), v.Kind != value.Undefined
 	}
 }
 
 // emitArray leaves undefined elements out, as the service does.
-func (c *compiler) emitArray(e *array) (emitter, bool) {
-	elements, constant := make([]emitter, len(e.elements)), true
-	for i, x := range e.elements {
+func (c *compiler) emitArray(e *syntax.Array) (emitter, bool) {
+	elements, constant := make([]emitter, len(e.Elements)), true
+	for i, x := range e.Elements {
 		emit, same := c.emit(x)
 		elements[i], constant = emit, constant && same
 	}
@@ -335,12 +338,12 @@ func (c *compiler) emitArray(e *array) (emitter, bool) {
 }
 
 // emitObject leaves undefined members out.
-func (c *compiler) emitObject(members []selected) (emitter, bool) {
+func (c *compiler) emitObject(members []syntax.Item) (emitter, bool) {
 	names := make([][]byte, len(members))
 	values, constant := make([]emitter, len(members)), true
 	for i, m := range members {
-		emit, same := c.emit(m.e)
-		names[i] = append(appendString(nil, []byte(m.name)), ':')
+		emit, same := c.emit(m.Expr)
+		names[i] = append(value.AppendString(nil, []byte(m.Name)), ':')
 		values[i], constant = emit, constant && same
 	}
 	return func(f *frame, dst []byte) ([]byte, bool) {

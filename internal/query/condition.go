@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
 // Filter is the condition of a patch. It is safe for concurrent use.
@@ -15,7 +17,7 @@ type Filter struct {
 // Condition reads the condition of a patch, "from c where c.v = 3": FROM and
 // WHERE only. Errors are those of [Parse].
 func Condition(text string) (*Filter, error) {
-	q, err := parseCondition(text)
+	q, err := syntax.ParseCondition(text)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +25,7 @@ func Condition(text string) (*Filter, error) {
 		return nil, err
 	}
 	if len(sourcesOf(q)) > 0 {
-		return nil, &UnsupportedError{What: "a condition on anything but the item itself (FROM x IN, a path in FROM)"}
+		return nil, &syntax.UnsupportedError{What: "a condition on anything but the item itself (FROM x IN, a path in FROM)"}
 	}
 	b, err := bind(q, nil)
 	if err != nil {

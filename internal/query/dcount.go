@@ -2,6 +2,9 @@ package query
 
 import (
 	"crypto/sha256"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // countDistinct is what a query makes that counts different rows and does nothing
@@ -11,39 +14,39 @@ type countDistinct struct {
 	// name is the member that the count is in; empty for SELECT VALUE.
 	name string
 	// outer is the whole query, as it was written.
-	outer *selectQuery
+	outer *syntax.Select
 }
 
 // distinctCounted returns the query whose rows are counted; nil: q is another.
-func distinctCounted(q *selectQuery) (inner *selectQuery, count *countDistinct) {
-	list := selectList(q)
-	if q.from == nil || q.from.subquery == nil || q.from.in || len(q.from.joins) > 0 || len(list) != 1 ||
-		q.distinct || q.top != nil || q.limit != nil || q.where != nil || len(q.groupBy) > 0 || len(q.orderBy) > 0 {
+func distinctCounted(q *syntax.Select) (inner *syntax.Select, count *countDistinct) {
+	list := syntax.SelectList(q)
+	if q.From == nil || q.From.Subquery == nil || q.From.In || len(q.From.Joins) > 0 || len(list) != 1 ||
+		q.Distinct || q.Top != nil || q.Limit != nil || q.Where != nil || len(q.GroupBy) > 0 || len(q.OrderBy) > 0 {
 		return nil, nil
 	}
-	inner = q.from.subquery
-	if !inner.distinct || inner.from == nil || isGrouped(inner) || inner.top != nil || inner.limit != nil || len(inner.orderBy) > 0 {
+	inner = q.From.Subquery
+	if !inner.Distinct || inner.From == nil || isGrouped(inner) || inner.Top != nil || inner.Limit != nil || len(inner.OrderBy) > 0 {
 		return nil, nil
 	}
 	c, kind := aggregateCall(list[0])
-	if kind != aggregateCount || len(c.args) != 1 {
+	if kind != value.Count || len(c.Args) != 1 {
 		return nil, nil
 	}
-	switch arg := c.args[0].(type) {
-	case *literal:
-		if arg.v.kind == kindUndefined {
+	switch arg := c.Args[0].(type) {
+	case *syntax.Literal:
+		if arg.Value.Kind == value.Undefined {
 			return nil, nil
 		}
-	case *ident:
-		if arg.name != q.from.alias {
+	case *syntax.Ident:
+		if arg.Name != q.From.Alias {
 			return nil, nil
 		}
 	default:
 		return nil, nil
 	}
 	count = &countDistinct{outer: q}
-	if q.value == nil {
-		count.name = outputNames(q.items)[0]
+	if q.Value == nil {
+		count.name = syntax.OutputNames(q.Items)[0]
 	}
 	return inner, count
 }
@@ -66,10 +69,10 @@ func (s *Groups) count(key []byte) {
 
 // counted is the row of a query that counts different rows.
 func (s *Groups) counted(c *countDistinct) []SortedRow {
-	n := appendNumber(nil, float64(len(s.seen)))
+	n := value.AppendNumber(nil, float64(len(s.seen)))
 	if c.name == "" {
 		return []SortedRow{{Row: n}}
 	}
-	row := append(appendString([]byte{'{'}, []byte(c.name)), ':')
+	row := append(value.AppendString([]byte{'{'}, []byte(c.name)), ':')
 	return []SortedRow{{Row: append(append(row, n...), '}')}}
 }

@@ -23,7 +23,7 @@
 // ?:, ||, subqueries as values and in EXISTS, ARRAY, ALL, FIRST and LAST, aggregates
 // and the functions of functions.go. The grammar reads the whole language; what
 // isn't evaluated (user-defined functions, ORDER BY RANK...) is refused by its name
-// with [UnsupportedError].
+// with an [syntax.UnsupportedError].
 //
 // Whatever a document makes is made of that document: a join's rows one by one, in
 // the memory of one row, and a subquery's likewise. See [Rows.Each].

@@ -1,6 +1,10 @@
 package query
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+)
 
 // EvaluationError says why a query can't be evaluated for a document: a subquery
 // that stands for one value has several rows, a value grows too large, or a
@@ -16,7 +20,7 @@ func (e *EvaluationError) Error() string { return e.Message }
 // ServiceMessage returns the error as the service puts it into the message of its
 // answer: {"Errors":["..."]}.
 func (e *EvaluationError) ServiceMessage() string {
-	return (&SyntaxError{Message: e.Message}).ServiceMessage()
+	return (&syntax.Error{Message: e.Message}).ServiceMessage()
 }
 
 // ParameterError says that a parameter of the query has no value, or one that

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/query"
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
 func TestSyntaxErrorsNameTheirPlace(t *testing.T) {
@@ -14,52 +15,52 @@ func TestSyntaxErrorsNameTheirPlace(t *testing.T) {
 		code, near   string
 		offset, line int
 	}{
-		`SELECT * FROM c WHERE end`:              {query.CodeIdentifier, "end", 22, 1},
-		`SELEC * FROM c`:                         {query.CodeSyntax, "SELEC", 0, 1},
-		"SELECT *\nFROM c\nWHERE c.a == 1":       {query.CodeSyntax, "=", 27, 3},
-		`SELECT * FROM c WHERE`:                  {query.CodeSyntax, "", 21, 1},
-		``:                                       {query.CodeSyntax, "", 0, 1},
-		`SELECT c.order FROM c`:                  {query.CodeSyntax, "order", 9, 1},
-		`SELECT * FROM c WHERE c.a = 'x`:         {query.CodeSyntax, "'x", 28, 1},
-		`SELECT * FROM c WHERE c.a = #`:          {query.CodeSyntax, "#", 28, 1},
-		`SELECT * FROM c WHERE c.a = 1 ORDER BY`: {query.CodeSyntax, "", 38, 1},
-		`SELECT * FROM c; DROP`:                  {query.CodeSyntax, ";", 15, 1},
-		`SELECT TOP -1 * FROM c`:                 {query.CodeSyntax, "-", 11, 1},
-		`SELECT TOP 1.5 * FROM c`:                {query.CodeTop, "1.5", 11, 1},
-		`SELECT TOP 3000000000 * FROM c`:         {query.CodeTop, "3000000000", 11, 1},
-		`SELECT * FROM c OFFSET 1.5 LIMIT 1`:     {query.CodeOffset, "1.5", 23, 1},
-		`SELECT * FROM c OFFSET 1 LIMIT 1.5`:     {query.CodeLimit, "1.5", 31, 1},
-		`SELECT * FROM c OFFSET 1`:               {query.CodeSyntax, "", 24, 1},
-		`SELECT * FROM c WHERE BADFUNC(c.a)`:     {query.CodeFunction, "BADFUNC", 22, 1},
-		`SELECT * FROM c WHERE IS_DEFINED()`:     {query.CodeArguments, "IS_DEFINED", 22, 1},
-		`SELECT * FROM c WHERE STARTSWITH(c.a)`:  {query.CodeArguments, "STARTSWITH", 22, 1},
-		`SELECT * FROM c WHERE d.a = 1`:          {query.CodeIdentifier, "d", 22, 1},
-		`SELECT * FROM root r WHERE root.a = 1`:  {query.CodeIdentifier, "root", 27, 1},
-		`SELECT c.a AS x, c.b AS x FROM c`:       {query.CodeDuplicate, "x", 24, 1},
-		`SELECT * FROM c ORDER BY c.a + 1`:       {query.CodeOrderBy, "", 0, 1},
-		`SELECT * FROM c ORDER BY c`:             {query.CodeOrderBy, "", 0, 1},
-		`SELECT * FROM c WHERE c.a = 12x`:        {query.CodeSyntax, "12", 28, 1},
-		`SELECT * FROM c WHERE c.a = 1e999`:      {query.CodeSyntax, "1e999", 28, 1},
+		`SELECT * FROM c WHERE end`:              {syntax.CodeIdentifier, "end", 22, 1},
+		`SELEC * FROM c`:                         {syntax.CodeSyntax, "SELEC", 0, 1},
+		"SELECT *\nFROM c\nWHERE c.a == 1":       {syntax.CodeSyntax, "=", 27, 3},
+		`SELECT * FROM c WHERE`:                  {syntax.CodeSyntax, "", 21, 1},
+		``:                                       {syntax.CodeSyntax, "", 0, 1},
+		`SELECT c.order FROM c`:                  {syntax.CodeSyntax, "order", 9, 1},
+		`SELECT * FROM c WHERE c.a = 'x`:         {syntax.CodeSyntax, "'x", 28, 1},
+		`SELECT * FROM c WHERE c.a = #`:          {syntax.CodeSyntax, "#", 28, 1},
+		`SELECT * FROM c WHERE c.a = 1 ORDER BY`: {syntax.CodeSyntax, "", 38, 1},
+		`SELECT * FROM c; DROP`:                  {syntax.CodeSyntax, ";", 15, 1},
+		`SELECT TOP -1 * FROM c`:                 {syntax.CodeSyntax, "-", 11, 1},
+		`SELECT TOP 1.5 * FROM c`:                {syntax.CodeTop, "1.5", 11, 1},
+		`SELECT TOP 3000000000 * FROM c`:         {syntax.CodeTop, "3000000000", 11, 1},
+		`SELECT * FROM c OFFSET 1.5 LIMIT 1`:     {syntax.CodeOffset, "1.5", 23, 1},
+		`SELECT * FROM c OFFSET 1 LIMIT 1.5`:     {syntax.CodeLimit, "1.5", 31, 1},
+		`SELECT * FROM c OFFSET 1`:               {syntax.CodeSyntax, "", 24, 1},
+		`SELECT * FROM c WHERE BADFUNC(c.a)`:     {syntax.CodeFunction, "BADFUNC", 22, 1},
+		`SELECT * FROM c WHERE IS_DEFINED()`:     {syntax.CodeArguments, "IS_DEFINED", 22, 1},
+		`SELECT * FROM c WHERE STARTSWITH(c.a)`:  {syntax.CodeArguments, "STARTSWITH", 22, 1},
+		`SELECT * FROM c WHERE d.a = 1`:          {syntax.CodeIdentifier, "d", 22, 1},
+		`SELECT * FROM root r WHERE root.a = 1`:  {syntax.CodeIdentifier, "root", 27, 1},
+		`SELECT c.a AS x, c.b AS x FROM c`:       {syntax.CodeDuplicate, "x", 24, 1},
+		`SELECT * FROM c ORDER BY c.a + 1`:       {syntax.CodeOrderBy, "", 0, 1},
+		`SELECT * FROM c ORDER BY c`:             {syntax.CodeOrderBy, "", 0, 1},
+		`SELECT * FROM c WHERE c.a = 12x`:        {syntax.CodeSyntax, "12", 28, 1},
+		`SELECT * FROM c WHERE c.a = 1e999`:      {syntax.CodeSyntax, "1e999", 28, 1},
 		// What only looks like something that isn't evaluated.
-		`SELECT * FROM c WHERE c.VectorDistance(c.a) = 'RRF(x)'`:              {query.CodeSyntax, "(", 38, 1},
-		`SELECT {rank: c.a, udf: 1} FROM c ORDER BY c.a AS x`:                 {query.CodeSyntax, "udf", 19, 1},
-		`SELECT ST_AREA FROM c WHERE -- RRF(1)`:                               {query.CodeSyntax, "", 37, 1},
-		`SELECT * FROM c WHERE c.a LIKE 'a' ESCAPE '!!'`:                      {query.CodeSyntax, "'!!'", 42, 1},
-		"SELECT * FROM c WHERE c.a\nNOT LIKE 'a' ESCAPE ''":                   {query.CodeSyntax, "''", 46, 2},
-		`SELECT c.a, c.b.a FROM c`:                                            {query.CodeDuplicate, "a", 16, 1},
-		`SELECT c.a AS b, c["b"] FROM c`:                                      {query.CodeDuplicate, `["b"]`, 18, 1},
-		`SELECT c, c FROM c`:                                                  {query.CodeDuplicate, "c", 10, 1},
-		"SELECT\n* FROM c JOIN x IN c.a":                                      {query.CodeStar, "*", 7, 2},
-		`SELECT *`:                                                            {query.CodeStar, "*", 7, 1},
-		`SELECT VALUE 1 FROM c JOIN x IN (SELECT * FROM c JOIN y IN c.a)`:     {query.CodeStar, "*", 40, 1},
-		`SELECT VALUE 1 FROM c JOIN c.c`:                                      {query.CodeAlias, "c", 29, 1},
-		`SELECT VALUE 1 FROM c JOIN c.a["c"]`:                                 {query.CodeAlias, `"c"`, 31, 1},
-		`SELECT VALUE 1 FROM c WHERE EXISTS(SELECT 1 FROM c ORDER BY c.a)`:    {query.CodeSubqueryOrder, "ORDER", 51, 1},
-		`SELECT VALUE (SELECT TOP 1 VALUE x FROM x IN c.a) FROM c`:            {query.CodeSubqueryTop, "1", 25, 1},
-		`SELECT VALUE (SELECT VALUE x FROM x IN c.a OFFSET 0 LIMIT 1) FROM c`: {query.CodeSubqueryLimit, "0", 50, 1},
+		`SELECT * FROM c WHERE c.VectorDistance(c.a) = 'RRF(x)'`:              {syntax.CodeSyntax, "(", 38, 1},
+		`SELECT {rank: c.a, udf: 1} FROM c ORDER BY c.a AS x`:                 {syntax.CodeSyntax, "udf", 19, 1},
+		`SELECT ST_AREA FROM c WHERE -- RRF(1)`:                               {syntax.CodeSyntax, "", 37, 1},
+		`SELECT * FROM c WHERE c.a LIKE 'a' ESCAPE '!!'`:                      {syntax.CodeSyntax, "'!!'", 42, 1},
+		"SELECT * FROM c WHERE c.a\nNOT LIKE 'a' ESCAPE ''":                   {syntax.CodeSyntax, "''", 46, 2},
+		`SELECT c.a, c.b.a FROM c`:                                            {syntax.CodeDuplicate, "a", 16, 1},
+		`SELECT c.a AS b, c["b"] FROM c`:                                      {syntax.CodeDuplicate, `["b"]`, 18, 1},
+		`SELECT c, c FROM c`:                                                  {syntax.CodeDuplicate, "c", 10, 1},
+		"SELECT\n* FROM c JOIN x IN c.a":                                      {syntax.CodeStar, "*", 7, 2},
+		`SELECT *`:                                                            {syntax.CodeStar, "*", 7, 1},
+		`SELECT VALUE 1 FROM c JOIN x IN (SELECT * FROM c JOIN y IN c.a)`:     {syntax.CodeStar, "*", 40, 1},
+		`SELECT VALUE 1 FROM c JOIN c.c`:                                      {syntax.CodeAlias, "c", 29, 1},
+		`SELECT VALUE 1 FROM c JOIN c.a["c"]`:                                 {syntax.CodeAlias, `"c"`, 31, 1},
+		`SELECT VALUE 1 FROM c WHERE EXISTS(SELECT 1 FROM c ORDER BY c.a)`:    {syntax.CodeSubqueryOrder, "ORDER", 51, 1},
+		`SELECT VALUE (SELECT TOP 1 VALUE x FROM x IN c.a) FROM c`:            {syntax.CodeSubqueryTop, "1", 25, 1},
+		`SELECT VALUE (SELECT VALUE x FROM x IN c.a OFFSET 0 LIMIT 1) FROM c`: {syntax.CodeSubqueryLimit, "0", 50, 1},
 	} {
 		_, err := query.Parse(text)
-		var e *query.SyntaxError
+		var e *syntax.Error
 		if !errors.As(err, &e) {
 			t.Errorf("%q: %v", text, err)
 			continue
@@ -72,7 +73,7 @@ func TestSyntaxErrorsNameTheirPlace(t *testing.T) {
 
 func TestServiceMessageIsTheServicesJSON(t *testing.T) {
 	_, err := query.Parse(`SELECT * FROM c x end`)
-	var e *query.SyntaxError
+	var e *syntax.Error
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestWhatIsNotEvaluatedIsRefusedByName(t *testing.T) {
 		`SELECT COUNT(1) FROM c GROUP BY c.a, LOWER(@p)`:                        "GROUP BY LOWER(@p), which names no property,",
 	} {
 		_, err := query.Parse(text)
-		var e *query.UnsupportedError
+		var e *syntax.UnsupportedError
 		if !errors.As(err, &e) || e.What != want {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
@@ -143,11 +144,11 @@ func TestParametersThatAreMissingOrWrongAreNamed(t *testing.T) {
 	}
 }
 
-// However a text is made, it is refused in time and space that are in proportion
-// to its length.
 // maxText is the longest text of a query, in bytes.
 const maxText = 256 << 10
 
+// However a text is made, it is refused in time and space that are in proportion
+// to its length.
 func TestTextsWithoutEndAreRefused(t *testing.T) {
 	const n = maxText / 4
 	for name, text := range map[string]string{
@@ -167,7 +168,7 @@ func TestTextsWithoutEndAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := query.Parse(text)
-			var e *query.SyntaxError
+			var e *syntax.Error
 			if !errors.As(err, &e) || len(e.Message) > 200 {
 				t.Fatalf("got %.200v", err)
 			}

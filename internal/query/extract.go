@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // errNotObject is the error of a document that is no JSON object.
@@ -118,7 +120,7 @@ func (x *extractor) extract(root *node, doc []byte) error {
 		return nil
 	}
 	x.buf = *bytes.NewBuffer(doc)
-	x.dec.Reset(&x.buf, lenient...)
+	x.dec.Reset(&x.buf, value.Lenient...)
 	if x.dec.PeekKind() != jsontext.KindBeginObject {
 		return errNotObject
 	}
@@ -145,7 +147,7 @@ func (x *extractor) extractAny(root *node, raw []byte) {
 		return
 	}
 	x.buf = *bytes.NewBuffer(raw)
-	x.dec.Reset(&x.buf, lenient...)
+	x.dec.Reset(&x.buf, value.Lenient...)
 	if x.descend(root, &x.dec) != nil {
 		clear(x.slots)
 	}
@@ -158,7 +160,7 @@ func (x *extractor) each(raw []byte, visit func(element []byte) bool) bool {
 		return true
 	}
 	x.listBuf = *bytes.NewBuffer(raw)
-	x.list.Reset(&x.listBuf, lenient...)
+	x.list.Reset(&x.listBuf, value.Lenient...)
 	if _, err := x.list.ReadToken(); err != nil {
 		return true
 	}
@@ -200,7 +202,7 @@ func (x *extractor) descend(n *node, d *jsontext.Decoder) error {
 			if err != nil {
 				return err
 			}
-			next = n.member(unquote(name))
+			next = n.member(value.Unquote(name))
 		} else {
 			next = n.elements[i]
 		}
@@ -234,24 +236,24 @@ func (x *extractor) visit(n *node, d *jsontext.Decoder) error {
 		return nil
 	}
 	// Both the value and something in it are wanted: it is read once more.
-	return x.descend(n, decoderOf(raw))
+	return x.descend(n, value.NewDecoder(raw))
 }
 
 // at returns what a step leads to in a value.
-func at(v value, s step) value {
+func at(v value.Value, s step) value.Value {
 	switch {
-	case v.kind == kindObject && s.name != nil:
-		return lookup(v.b, s.name)
-	case v.kind == kindArray && s.name == nil:
-		var found value
-		eachElement(v.b, func(i int, raw []byte) bool {
+	case v.Kind == value.Object && s.name != nil:
+		return value.Lookup(v.Bytes, s.name)
+	case v.Kind == value.Array && s.name == nil:
+		var found value.Value
+		value.EachElement(v.Bytes, func(i int, raw []byte) bool {
 			if i < s.index {
 				return true
 			}
-			found = decode(raw)
+			found = value.Decode(raw)
 			return false
 		})
 		return found
 	}
-	return value{}
+	return value.Value{}
 }

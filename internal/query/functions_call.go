@@ -3,6 +3,9 @@ package query
 import (
 	"fmt"
 	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // maxHeld bounds the arguments of the calls under way, in bytes: a text has room for
@@ -11,38 +14,38 @@ const maxHeld = 64 << 20
 
 // call compiles a call. Its evaluator leaves an *EvaluationError in the frame
 // when the function can't be evaluated for a document.
-func (c *compiler) call(e *call) (evaluator, bool) {
-	name := strings.ToUpper(e.name)
-	fn := functions[name]
-	args, constant := make([]evaluator, len(e.args)), !fn.volatile
-	s := site{constants: make([]*value, len(e.args)), now: c.now}
-	for i, arg := range e.args {
+func (c *compiler) call(e *syntax.Call) (evaluator, bool) {
+	name := strings.ToUpper(e.Name)
+	fn := value.Functions[name]
+	args, constant := make([]evaluator, len(e.Args)), !fn.Volatile
+	s := value.Call{Constants: make([]*value.Value, len(e.Args)), Now: c.now}
+	for i, arg := range e.Args {
 		ev, same := c.expr(arg)
 		args[i], constant = ev, constant && same
 		if same {
 			v := ev(&frame{})
-			s.constants[i] = &v
+			s.Constants[i] = &v
 		}
 	}
-	eval := fn.forCall(s)
-	return func(f *frame) value {
+	eval := fn.Prepare(s)
+	return func(f *frame) value.Value {
 		base, held := len(f.args), f.held
 		for _, arg := range args {
 			v := arg(f)
 			f.args = append(f.args, v)
-			if f.held += len(v.b); f.held > maxHeld {
+			if f.held += len(v.Bytes); f.held > maxHeld {
 				f.fail(name, fmt.Sprintf("its arguments take more than %d bytes", maxHeld))
 				break
 			}
 		}
-		v := value{}
-		if f.err == nil && f.spend(f.held-held) {
+		v := value.Value{}
+		if f.err == nil && f.Spend(f.held-held) {
 			v = eval(f, f.args[base:])
 		}
 		f.args, f.held = f.args[:base], held
-		if reason, bad := v.problem(); bad {
+		if reason, bad := v.Problem(); bad {
 			f.fail(name, reason)
-			return value{}
+			return value.Value{}
 		}
 		return v
 	}, constant

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // evaluate returns an expression's JSON for one item, "" when it is undefined.
@@ -96,18 +99,18 @@ func TestArgumentsFromDocumentsMakeTheSameAsConstants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, ok := q.q.value.(*call)
+		c, ok := q.q.Value.(*syntax.Call)
 		if !ok || e.Data != nil {
 			continue
 		}
 		var members, args []string
-		for i, arg := range c.args {
+		for i, arg := range c.Args {
 			args = append(args, fmt.Sprintf("c.a%d", i))
-			if v := evaluate(t, printExpr(arg), `{}`); v != "" {
+			if v := evaluate(t, syntax.Format(arg), `{}`); v != "" {
 				members = append(members, fmt.Sprintf(`"a%d": %s`, i, v))
 			}
 		}
-		text := fmt.Sprintf("SELECT VALUE %s(%s) FROM c", c.name, strings.Join(args, ", "))
+		text := fmt.Sprintf("SELECT VALUE %s(%s) FROM c", c.Name, strings.Join(args, ", "))
 		got, err := rowsOf(text, nil, json.RawMessage("{"+strings.Join(members, ",")+"}"))
 		if err != nil || !sameToLastDigit(got, e.Result) {
 			t.Errorf("%s of %v is %v (%v) and of constants %v", text, members, got, err, e.Result)
@@ -125,26 +128,26 @@ func TestCallsWithAWrongNumberOfArgumentsSayHowMany(t *testing.T) {
 		`CONCAT("a")`: "The CONCAT function requires 2 or more arguments.", `LOG(1, 2, 3)`: "The LOG function requires 1 to 2 arguments.", `IIF(true, 1)`: "The IIF function requires 3 arguments.", `SUBSTRING("a", 1)`: "The SUBSTRING function requires 3 arguments.",
 	} {
 		_, err := Parse("SELECT VALUE " + text + " FROM c")
-		var e *SyntaxError
-		if !errors.As(err, &e) || e.Code != CodeArguments || e.Message != want {
+		var e *syntax.Error
+		if !errors.As(err, &e) || e.Code != syntax.CodeArguments || e.Message != want {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
 	_, err := Parse("SELECT VALUE ABSOLUTE(1) FROM c")
-	var e *SyntaxError
-	if !errors.As(err, &e) || e.Code != CodeFunction || e.Message != "'ABSOLUTE' is not a recognized built-in function name." || e.Near != "ABSOLUTE" {
+	var e *syntax.Error
+	if !errors.As(err, &e) || e.Code != syntax.CodeFunction || e.Message != "'ABSOLUTE' is not a recognized built-in function name." || e.Near != "ABSOLUTE" {
 		t.Errorf("an unknown function: %v", err)
 	}
 }
 
 // However many arguments it has.
 func TestFunctionsThatNeedAnIndexAreRefusedByName(t *testing.T) {
-	for name, f := range functions {
-		if f.evaluated() {
+	for name, f := range value.Functions {
+		if f.Evaluated() {
 			continue
 		}
 		_, err := Parse("SELECT VALUE " + name + "(c.a, 1) FROM c")
-		var e *UnsupportedError
+		var e *syntax.UnsupportedError
 		if !errors.As(err, &e) || e.What != "the function "+name {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -160,13 +163,13 @@ func TestFunctionsOfAnythingReturnJSON(t *testing.T) {
 		`"2024-02-29T01:02:03.4567890Z"`, `"dd"`, `"yyyy"`, `"ns"`, `"mm"`, `9e18`, `-9e18`, `1e300`, `-1`, `63`, `"[1, 2"`, `" [1, 2] "`, `"(?i)a+"`, `"x"`, `"ix"`, `"\\"`, `"'yy"`, `[]`, `{}`,
 		`[3, 1e3, 1.0]`, `["a", "\u0000"]`, `"` + strings.Repeat("é", 300) + `"`, `{"_rid":"36ZyAPW+uN8NAAAAAAAAAA=="}`, `"9999-12-31"`, `"0001-01-01"`, `4e4`, `1e-300`,
 	}
-	for name, f := range functions {
-		if !f.evaluated() {
+	for name, f := range value.Functions {
+		if !f.Evaluated() {
 			continue
 		}
 		for range 40 {
 			n := r.IntN(12)
-			for !f.takes(n) {
+			for !f.Takes(n) {
 				n = r.IntN(12)
 			}
 			var members, args []string
@@ -234,8 +237,8 @@ func TestNamesOfNumbersAreFROMsWhereItHasThem(t *testing.T) {
 		t.Errorf("%v (%v)", got, err)
 	}
 	_, err = rowsOf("SELECT VALUE x FROM c JOIN x IN Infinity", nil, json.RawMessage(`{"a":1}`))
-	var e *SyntaxError
-	if !errors.As(err, &e) || e.Code != CodeIdentifier {
+	var e *syntax.Error
+	if !errors.As(err, &e) || e.Code != syntax.CodeIdentifier {
 		t.Errorf("a number as a source: %v", err)
 	}
 }

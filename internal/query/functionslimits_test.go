@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Results and arguments are bounded; the error names the function, also when what
-// is too long was constant and the query was bound long before.
 // longestResult is the longest string or array that a function makes, in bytes.
 const longestResult = 4 << 20
 
+// Results and arguments are bounded; the error names the function, also when what
+// is too long was constant and the query was bound long before.
 func TestWhatFunctionsMakeIsBounded(t *testing.T) {
 	half := strings.Repeat("x", longestResult/2+1)
 	item, err := json.Marshal(map[string]any{"s": half, "commas": strings.Repeat(",", longestResult/2), "a": []string{half}})

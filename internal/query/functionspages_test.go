@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // pageExample is an example of a page of the service's documentation of
@@ -108,13 +110,13 @@ func TestEveryEvaluatedFunctionHasExamples(t *testing.T) {
 	for _, e := range pageExamples(t) {
 		all.WriteString(e.Query + "\n")
 	}
-	for name, kind := range aggregateKinds {
-		if kind.evaluated() && !strings.Contains(all.String(), name+"(") {
+	for name, kind := range value.Aggregates {
+		if kind.Evaluated() && !strings.Contains(all.String(), name+"(") {
 			t.Errorf("%s has no example", name)
 		}
 	}
-	for name, f := range functions {
-		if f.evaluated() && !elsewhere[name] && !strings.Contains(all.String(), name+"(") {
+	for name, f := range value.Functions {
+		if f.Evaluated() && !elsewhere[name] && !strings.Contains(all.String(), name+"(") {
 			t.Errorf("%s has no example", name)
 		}
 	}

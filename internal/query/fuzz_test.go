@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // FuzzQuery: no text makes the evaluation fail otherwise than by an error. Text that is no UTF-8
@@ -29,7 +32,7 @@ func FuzzQuery(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, read := range []func(string) (*selectQuery, error){parse, parseCondition} {
+		for _, read := range []func(string) (*syntax.Select, error){syntax.Parse, syntax.ParseCondition} {
 			q, err := read(text)
 			if err != nil || check(text, q) != nil {
 				continue
@@ -122,16 +125,16 @@ func FuzzDocument(f *testing.F) {
 // FuzzCall: whatever a function is called with, it returns JSON, undefined or an
 // error of its own; a bound query and a folded one agree.
 func FuzzCall(f *testing.F) {
-	for name := range functions {
+	for name := range value.Functions {
 		f.Add(name, []byte(`["2024-02-29T01:02:03Z", "dd", 3]`))
 		f.Add(name, []byte(`[[1, "a", null], {"a": "b"}, -1]`))
 	}
 	f.Add("REGEXMATCH", []byte(`["aé", "(?i)[a-z]\\p{L}*", "msix"]`))
 	f.Add("DATETIMEFORMAT", []byte(`["2024-02-29", "yyyy'x' \\d ddd FFF\""]`))
 	f.Fuzz(func(t *testing.T, name string, list []byte) {
-		fn, ok := functions[name]
+		fn, ok := value.Functions[name]
 		var args []json.RawMessage
-		if !ok || !fn.evaluated() || json.Unmarshal(list, &args) != nil || !fn.takes(len(args)) {
+		if !ok || !fn.Evaluated() || json.Unmarshal(list, &args) != nil || !fn.Takes(len(args)) {
 			return
 		}
 		params, item, text := map[string]json.RawMessage{}, []string{}, []string{}
@@ -151,7 +154,7 @@ func FuzzCall(f *testing.F) {
 		if err != nil && !errors.As(err, &wrong) || (err == nil) != (err2 == nil) {
 			t.Fatalf("%s of %s: %v, and of an item %v", name, list, err, err2)
 		}
-		if err == nil && !fn.volatile && !reflect.DeepEqual(folded, looked) {
+		if err == nil && !fn.Volatile && !reflect.DeepEqual(folded, looked) {
 			t.Fatalf("%s of %s is %v, and of an item %v", name, list, folded, looked)
 		}
 	})

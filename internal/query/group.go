@@ -3,6 +3,9 @@ package query
 import (
 	"bytes"
 	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // grouping is a SELECT whose rows several documents make together: with GROUP BY,
@@ -18,7 +21,7 @@ type grouping struct {
 	names map[string]int
 	depth map[int]bool // of the keys: only expressions of their depth can be one of them
 
-	kinds []aggregateKind
+	kinds []value.Aggregate
 	args  []evaluator // of the aggregates, over a document
 	calls map[string]int
 
@@ -28,22 +31,22 @@ type grouping struct {
 // group is what a frame's expressions over groups see.
 type group struct {
 	key    string
-	keys   []value
-	totals []accumulator
+	keys   []value.Value
+	totals []value.Accumulator
 	row    []byte // of DISTINCT, instead of the rest
 	size   int
 }
 
 // isGrouped says whether a SELECT's rows are those of groups.
-func isGrouped(q *selectQuery) bool {
-	return len(q.groupBy) > 0 || hasAggregate(selectList(q)...)
+func isGrouped(q *syntax.Select) bool {
+	return len(q.GroupBy) > 0 || hasAggregate(syntax.SelectList(q)...)
 }
 
 // hasAggregate says whether an aggregate is called in one of the expressions;
 // those of their subqueries are none of theirs.
-func hasAggregate(list ...expr) bool {
+func hasAggregate(list ...syntax.Expr) bool {
 	for _, e := range list {
-		if c, _ := aggregateCall(e); c != nil || hasAggregate(children(e)...) {
+		if c, _ := aggregateCall(e); c != nil || hasAggregate(syntax.Children(e)...) {
 			return true
 		}
 	}
@@ -51,26 +54,26 @@ func hasAggregate(list ...expr) bool {
 }
 
 // aggregateNames appends the plan's names of all aggregates that are called.
-func aggregateNames(names []string, list []expr) []string {
+func aggregateNames(names []string, list []syntax.Expr) []string {
 	for _, e := range list {
 		if c, kind := aggregateCall(e); c != nil {
 			names = append(names, kind.String())
 			continue
 		}
-		names = aggregateNames(names, children(e))
+		names = aggregateNames(names, syntax.Children(e))
 	}
 	return names
 }
 
 // grouping compiles a SELECT of groups.
-func (c *compiler) grouping(q *selectQuery) *grouping {
+func (c *compiler) grouping(q *syntax.Select) *grouping {
 	g := &grouping{names: map[string]int{}, depth: map[int]bool{}, calls: map[string]int{}}
 	outer := c.group
 	c.group = nil
-	g.keys, _ = c.all(q.groupBy)
-	for i, e := range q.groupBy {
-		g.names[spelling(e)] = i
-		g.depth[e.depth()] = true
+	g.keys, _ = c.all(q.GroupBy)
+	for i, e := range q.GroupBy {
+		g.names[syntax.Spelling(e)] = i
+		g.depth[e.Depth()] = true
 	}
 	c.group = g
 	g.row = c.projection(q)
@@ -80,43 +83,43 @@ func (c *compiler) grouping(q *selectQuery) *grouping {
 
 // overGroup compiles what a SELECT of groups reads of its group; nil: e is
 // compiled like any other, or none is being compiled.
-func (c *compiler) overGroup(e expr) evaluator {
+func (c *compiler) overGroup(e syntax.Expr) evaluator {
 	g := c.group
 	if g == nil {
 		return nil
 	}
 	if call, kind := aggregateCall(e); call != nil {
-		name := spelling(e)
+		name := syntax.Spelling(e)
 		i, have := g.calls[name]
 		if !have {
 			i = len(g.args)
 			c.group = nil
-			arg, _ := c.expr(call.args[0])
+			arg, _ := c.expr(call.Args[0])
 			c.group = g
 			g.calls[name], g.args, g.kinds = i, append(g.args, arg), append(g.kinds, kind)
 		}
-		return func(f *frame) value { return f.group.totals[i].value() }
+		return func(f *frame) value.Value { return f.group.totals[i].Result() }
 	}
 	if i, ok := g.key(e); ok {
-		return func(f *frame) value { return f.group.keys[i] }
+		return func(f *frame) value.Value { return f.group.keys[i] }
 	}
 	return nil
 }
 
 // key returns which expression of GROUP BY another is.
-func (g *grouping) key(e expr) (i int, ok bool) {
-	if !g.depth[e.depth()] {
+func (g *grouping) key(e syntax.Expr) (i int, ok bool) {
+	if !g.depth[e.Depth()] {
 		return 0, false
 	}
-	i, ok = g.names[spelling(e)]
+	i, ok = g.names[syntax.Spelling(e)]
 	return i, ok
 }
 
 // newGroup returns a group that has seen no document yet.
 func (g *grouping) newGroup(key string) *group {
-	m := &group{key: key, totals: make([]accumulator, len(g.kinds))}
+	m := &group{key: key, totals: make([]value.Accumulator, len(g.kinds))}
 	for i, kind := range g.kinds {
-		m.totals[i].kind = kind
+		m.totals[i].Kind = kind
 	}
 	m.size = groupOverhead + len(key) + len(m.totals)*accumulatorSize
 	return m
@@ -126,19 +129,19 @@ func (g *grouping) newGroup(key string) *group {
 func (g *grouping) add(m *group, f *frame) {
 	for i, arg := range g.args {
 		a := &m.totals[i]
-		held := a.size()
-		a.add(arg(f))
-		m.size += a.size() - held
+		held := a.Size()
+		a.Add(arg(f))
+		m.size += a.Size() - held
 	}
 }
 
 // keep gives a new group its values of GROUP BY, which are copied.
-func (m *group) keep(keys []value) {
-	m.keys = make([]value, len(keys))
+func (m *group) keep(keys []value.Value) {
+	m.keys = make([]value.Value, len(keys))
 	for i, v := range keys {
-		v.b = bytes.Clone(v.b)
+		v.Bytes = bytes.Clone(v.Bytes)
 		m.keys[i] = v
-		m.size += valueSize + len(v.b)
+		m.size += valueSize + len(v.Bytes)
 	}
 }
 
@@ -150,14 +153,14 @@ const (
 )
 
 // aggregateCall says which aggregate an expression is a call of.
-func aggregateCall(e expr) (*call, aggregateKind) {
-	c, ok := e.(*call)
-	if !ok || c.udf {
-		return nil, aggregateNone
+func aggregateCall(e syntax.Expr) (*syntax.Call, value.Aggregate) {
+	c, ok := e.(*syntax.Call)
+	if !ok || c.Udf {
+		return nil, value.NoAggregate
 	}
-	kind := aggregateKinds[strings.ToUpper(c.name)]
-	if kind == aggregateNone || !kind.evaluated() {
-		return nil, aggregateNone
+	kind := value.Aggregates[strings.ToUpper(c.Name)]
+	if kind == value.NoAggregate || !kind.Evaluated() {
+		return nil, value.NoAggregate
 	}
 	return c, kind
 }

@@ -4,27 +4,29 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
 // aggregate checks the call of an aggregate, whose arguments are checked like any
 // other expression.
-func (c *checker) aggregate(e *call) error {
-	name := strings.ToUpper(e.name)
+func (c *checker) aggregate(e *syntax.Call) error {
+	name := strings.ToUpper(e.Name)
 	switch {
 	case !c.selecting:
-		return &UnsupportedError{What: "the aggregate function " + name + " anywhere but in a SELECT"}
-	case len(e.args) != 1:
-		return c.fail(e.tok, CodeArguments, fmt.Sprintf("The %s function requires 1 argument.", name))
-	case hasAggregate(e.args...) || hasSubquery(e.args...):
-		return c.fail(e.tok, CodeAggregate, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
+		return &syntax.UnsupportedError{What: "the aggregate function " + name + " anywhere but in a SELECT"}
+	case len(e.Args) != 1:
+		return c.fail(e.Tok, syntax.CodeArguments, fmt.Sprintf("The %s function requires 1 argument.", name))
+	case hasAggregate(e.Args...) || hasSubquery(e.Args...):
+		return c.fail(e.Tok, syntax.CodeAggregate, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
 	}
 	return nil
 }
 
 // hasSubquery says whether there is a subquery in one of the expressions.
-func hasSubquery(list ...expr) bool {
+func hasSubquery(list ...syntax.Expr) bool {
 	for _, e := range list {
-		if _, ok := e.(*subquery); ok || hasSubquery(children(e)...) {
+		if _, ok := e.(*syntax.Subquery); ok || hasSubquery(syntax.Children(e)...) {
 			return true
 		}
 	}
@@ -38,29 +40,29 @@ func (c *checker) groups() error {
 	q := c.q
 	grouped := isGrouped(q)
 	switch {
-	case q.star && len(q.groupBy) > 0:
-		return c.fail(token{end: len(c.text)}, CodeGroupStar, "'SELECT *' is not allowed with GROUP BY.")
-	case q.distinct && len(q.groupBy) > 0:
-		return &UnsupportedError{What: "DISTINCT together with GROUP BY"}
-	case q.distinct && grouped:
-		return &UnsupportedError{What: "DISTINCT together with aggregates"}
-	case len(q.orderBy) > 0 && len(q.groupBy) > 0:
-		return &UnsupportedError{What: "ORDER BY together with GROUP BY"}
-	case len(q.orderBy) > 0 && grouped:
-		return &UnsupportedError{What: "ORDER BY together with aggregates"}
-	case q.distinct && !distinctKeys(q):
-		return &UnsupportedError{What: "DISTINCT with ORDER BY of something that isn't selected"}
+	case q.Star && len(q.GroupBy) > 0:
+		return c.fail(syntax.Token{End: len(c.text)}, syntax.CodeGroupStar, "'SELECT *' is not allowed with GROUP BY.")
+	case q.Distinct && len(q.GroupBy) > 0:
+		return &syntax.UnsupportedError{What: "DISTINCT together with GROUP BY"}
+	case q.Distinct && grouped:
+		return &syntax.UnsupportedError{What: "DISTINCT together with aggregates"}
+	case len(q.OrderBy) > 0 && len(q.GroupBy) > 0:
+		return &syntax.UnsupportedError{What: "ORDER BY together with GROUP BY"}
+	case len(q.OrderBy) > 0 && grouped:
+		return &syntax.UnsupportedError{What: "ORDER BY together with aggregates"}
+	case q.Distinct && !distinctKeys(q):
+		return &syntax.UnsupportedError{What: "DISTINCT with ORDER BY of something that isn't selected"}
 	case !grouped:
 		return nil
 	}
 	keys := map[string]bool{}
-	for _, e := range q.groupBy {
+	for _, e := range q.GroupBy {
 		if err := groupKey(e); err != nil {
 			return err
 		}
-		keys[spelling(e)] = true
+		keys[syntax.Spelling(e)] = true
 	}
-	for _, e := range selectList(q) {
+	for _, e := range syntax.SelectList(q) {
 		if err := c.overGroups(e, keys); err != nil {
 			return err
 		}
@@ -70,34 +72,34 @@ func (c *checker) groups() error {
 
 // groupKey takes what the service can group by. A key that is made of no property is the same for all items, or
 // another one each time it is asked for, of which no page could be continued.
-func groupKey(e expr) error {
+func groupKey(e syntax.Expr) error {
 	switch {
 	case hasSubquery(e):
-		return &UnsupportedError{What: "a subquery in GROUP BY"}
+		return &syntax.UnsupportedError{What: "a subquery in GROUP BY"}
 	case !hasProperty(e):
-		return &UnsupportedError{What: "GROUP BY " + printExpr(e) + ", which names no property,"}
+		return &syntax.UnsupportedError{What: "GROUP BY " + syntax.Format(e) + ", which names no property,"}
 	}
 	return nil
 }
 
 // hasProperty says whether there is a path in one of the expressions.
-func hasProperty(list ...expr) bool {
-	return slices.ContainsFunc(list, func(e expr) bool { return root(e) != nil || hasProperty(children(e)...) })
+func hasProperty(list ...syntax.Expr) bool {
+	return slices.ContainsFunc(list, func(e syntax.Expr) bool { return syntax.Root(e) != nil || hasProperty(syntax.Children(e)...) })
 }
 
 // overGroups takes what has one value for each group.
-func (c *checker) overGroups(e expr, keys map[string]bool) error {
-	if call, _ := aggregateCall(e); call != nil || keys[spelling(e)] {
+func (c *checker) overGroups(e syntax.Expr, keys map[string]bool) error {
+	if call, _ := aggregateCall(e); call != nil || keys[syntax.Spelling(e)] {
 		return nil
 	}
-	if _, ok := e.(*subquery); ok {
-		return &UnsupportedError{What: "a subquery in a SELECT with GROUP BY or aggregates"}
+	if _, ok := e.(*syntax.Subquery); ok {
+		return &syntax.UnsupportedError{What: "a subquery in a SELECT with GROUP BY or aggregates"}
 	}
-	if of := root(e); of != nil {
-		return c.fail(of.tok, CodeNotGrouped, fmt.Sprintf("Property reference '%s' is invalid in the select list because it is not contained in "+
-			"either an aggregate function or the GROUP BY clause.", printExpr(e)))
+	if of := syntax.Root(e); of != nil {
+		return c.fail(of.Tok, syntax.CodeNotGrouped, fmt.Sprintf("Property reference '%s' is invalid in the select list because it is not contained in "+
+			"either an aggregate function or the GROUP BY clause.", syntax.Format(e)))
 	}
-	for _, child := range children(e) {
+	for _, child := range syntax.Children(e) {
 		if err := c.overGroups(child, keys); err != nil {
 			return err
 		}
@@ -107,13 +109,13 @@ func (c *checker) overGroups(e expr, keys map[string]bool) error {
 
 // distinctKeys says whether each row of DISTINCT has one place in the order: when
 // every sort key is a part of the row.
-func distinctKeys(q *selectQuery) bool {
+func distinctKeys(q *syntax.Select) bool {
 	selected := map[string]bool{}
-	for _, e := range selectList(q) {
-		selected[spelling(e)] = true
+	for _, e := range syntax.SelectList(q) {
+		selected[syntax.Spelling(e)] = true
 	}
-	for _, o := range q.orderBy {
-		if !q.star && !partOf(o.e, selected) {
+	for _, o := range q.OrderBy {
+		if !q.Star && !partOf(o.Expr, selected) {
 			return false
 		}
 	}
@@ -121,15 +123,15 @@ func distinctKeys(q *selectQuery) bool {
 }
 
 // partOf says whether a path is one of the selected, or leads into one.
-func partOf(e expr, selected map[string]bool) bool {
+func partOf(e syntax.Expr, selected map[string]bool) bool {
 	for {
-		if selected[spelling(e)] {
+		if selected[syntax.Spelling(e)] {
 			return true
 		}
-		m, ok := e.(*member)
+		m, ok := e.(*syntax.Member)
 		if !ok {
 			return false
 		}
-		e = m.base
+		e = m.Base
 	}
 }

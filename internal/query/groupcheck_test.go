@@ -5,23 +5,24 @@ import (
 	"testing"
 
 	"github.com/changefeed-go/changefeed/internal/query"
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
 func TestWhatCannotBeGroupedIsToldInTheServicesCodes(t *testing.T) {
 	for text, code := range map[string]string{
-		`SELECT * FROM c GROUP BY c.a`:                       query.CodeGroupStar,
-		`SELECT COUNT(MAX(c.a)) FROM c`:                      query.CodeAggregate,
-		`SELECT SUM(1 + (SELECT VALUE 1)) FROM c`:            query.CodeAggregate,
-		`SELECT c.a, COUNT(1) AS n FROM c`:                   query.CodeNotGrouped,
-		`SELECT c.b FROM c GROUP BY c.a`:                     query.CodeNotGrouped,
-		`SELECT VALUE {x: [c.a.b]} FROM c GROUP BY c.a`:      query.CodeNotGrouped,
-		`SELECT c FROM c GROUP BY c.a`:                       query.CodeNotGrouped,
-		`SELECT COUNT() FROM c`:                              query.CodeArguments,
-		`SELECT VALUE SUM(c.a, c.b) FROM c`:                  query.CodeArguments,
-		`SELECT c.a AS n, COUNT(1) AS n FROM c GROUP BY c.a`: query.CodeDuplicate,
+		`SELECT * FROM c GROUP BY c.a`:                       syntax.CodeGroupStar,
+		`SELECT COUNT(MAX(c.a)) FROM c`:                      syntax.CodeAggregate,
+		`SELECT SUM(1 + (SELECT VALUE 1)) FROM c`:            syntax.CodeAggregate,
+		`SELECT c.a, COUNT(1) AS n FROM c`:                   syntax.CodeNotGrouped,
+		`SELECT c.b FROM c GROUP BY c.a`:                     syntax.CodeNotGrouped,
+		`SELECT VALUE {x: [c.a.b]} FROM c GROUP BY c.a`:      syntax.CodeNotGrouped,
+		`SELECT c FROM c GROUP BY c.a`:                       syntax.CodeNotGrouped,
+		`SELECT COUNT() FROM c`:                              syntax.CodeArguments,
+		`SELECT VALUE SUM(c.a, c.b) FROM c`:                  syntax.CodeArguments,
+		`SELECT c.a AS n, COUNT(1) AS n FROM c GROUP BY c.a`: syntax.CodeDuplicate,
 	} {
 		_, err := query.Parse(text)
-		var e *query.SyntaxError
+		var e *syntax.Error
 		if !errors.As(err, &e) || e.Code != code {
 			t.Errorf("%s: %v, want %s", text, err, code)
 		}
@@ -38,7 +39,7 @@ func TestWhatCannotBeGroupedIsToldInTheServicesCodes(t *testing.T) {
 		`SELECT (SELECT VALUE 1) AS x, COUNT(1) FROM c`: "a subquery in a SELECT with GROUP BY or aggregates",
 	} {
 		_, err := query.Parse(text)
-		var e *query.UnsupportedError
+		var e *syntax.UnsupportedError
 		if !errors.As(err, &e) || e.What != what {
 			t.Errorf("%s: %v, want %q", text, err, what)
 		}

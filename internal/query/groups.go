@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // Groups collects the rows that several documents make together: the groups of
@@ -34,7 +36,7 @@ type Groups struct {
 	err   error
 
 	seen   map[differentRow]struct{} // where rows are only counted
-	values []value                   // of the row's GROUP BY
+	values []value.Value             // of the row's GROUP BY
 	buf    []byte                    // its key
 }
 
@@ -47,7 +49,7 @@ func (r *Rows) Groups(keep int, after []byte) *Groups {
 		s.seen = map[differentRow]struct{}{}
 	}
 	if s.g != nil {
-		s.values = make([]value, len(s.g.keys))
+		s.values = make([]value.Value, len(s.g.keys))
 		if len(s.values) == 0 && len(after) == 0 {
 			s.insert(s.g.newGroup("")) // there is one also of no documents
 		}
@@ -65,7 +67,7 @@ func (s *Groups) Add() {
 	s.buf = s.buf[:0]
 	for i, key := range s.g.keys {
 		s.values[i] = key(f)
-		s.buf = appendKey(s.buf, s.values[i])
+		s.buf = value.AppendKey(s.buf, s.values[i])
 	}
 	s.buf = bounded(s.buf, 0)
 	m := s.groups[string(s.buf)]
@@ -88,13 +90,13 @@ func (s *Groups) addDistinct() {
 		return
 	}
 	if s.seen != nil {
-		s.buf = appendKey(s.buf[:0], decode(row))
+		s.buf = value.AppendKey(s.buf[:0], value.Decode(row))
 		s.count(s.buf)
 		return
 	}
 	s.buf = s.rows.OrderKey(s.buf[:0])
 	order := len(s.buf)
-	s.buf = bounded(appendKey(s.buf, decode(row)), order)
+	s.buf = bounded(value.AppendKey(s.buf, value.Decode(row)), order)
 	if s.groups[string(s.buf)] != nil || !s.wants() {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/query"
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
 // Two items, one with lists and one without.
@@ -137,30 +138,30 @@ func rawRows(t *testing.T, text string) (rows []json.RawMessage) {
 
 func TestWhatIsWrongWithSourcesAndSubqueriesIsToldInTheServicesCodes(t *testing.T) {
 	for text, want := range map[string]struct{ code, near string }{
-		`SELECT * FROM c JOIN x IN c.list`:       {query.CodeStar, "*"},
-		`SELECT *`:                               {query.CodeStar, "*"},
-		`SELECT c.* FROM c`:                      {query.CodeSyntax, "*"},
-		`SELECT *, c.id FROM c`:                  {query.CodeSyntax, ","},
-		`SELECT VALUE y FROM c JOIN y IN z.list`: {query.CodeIdentifier, "z"},
-		`SELECT VALUE c.n FROM c AS d`:           {query.CodeIdentifier, "c"},
-		`SELECT VALUE x FROM c JOIN (SELECT VALUE x FROM x IN c.list)`: {query.CodeIdentifier, "x"}, // an inner name is unknown outside
-		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM other) FROM c`:        {query.CodeIdentifier, "other"},
-		`SELECT c.n`:                                                                  {query.CodeIdentifier, "c"},
-		`SELECT VALUE c.n FROM x IN c.list`:                                           {query.CodeIdentifier, "c"},
-		`SELECT VALUE 1 FROM c JOIN c IN c.list`:                                      {query.CodeAlias, "c"},
-		`SELECT VALUE 1 FROM c JOIN x IN c.list JOIN (SELECT VALUE 1) x`:              {query.CodeAlias, "x"},
-		`SELECT VALUE (SELECT TOP 1 VALUE 1) FROM c`:                                  {query.CodeSubqueryTop, "1"},
-		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM x IN c.list ORDER BY c.n) FROM c`:    {query.CodeSubqueryOrder, "ORDER"},
-		`SELECT VALUE ARRAY(SELECT VALUE x FROM x IN c.list OFFSET 0 LIMIT 1) FROM c`: {query.CodeSubqueryLimit, "0"},
-		`SELECT VALUE (SELECT VALUE BADFUNC(c.n)) FROM c`:                             {query.CodeFunction, "BADFUNC"},
-		`SELECT VALUE c.id LIKE 'x' ESCAPE 'ab' FROM c`:                               {query.CodeSyntax, "'ab'"},
-		`SELECT VALUE c.id LIKE 'x' ESCAPE '' FROM c`:                                 {query.CodeSyntax, "''"},
+		`SELECT * FROM c JOIN x IN c.list`:       {syntax.CodeStar, "*"},
+		`SELECT *`:                               {syntax.CodeStar, "*"},
+		`SELECT c.* FROM c`:                      {syntax.CodeSyntax, "*"},
+		`SELECT *, c.id FROM c`:                  {syntax.CodeSyntax, ","},
+		`SELECT VALUE y FROM c JOIN y IN z.list`: {syntax.CodeIdentifier, "z"},
+		`SELECT VALUE c.n FROM c AS d`:           {syntax.CodeIdentifier, "c"},
+		`SELECT VALUE x FROM c JOIN (SELECT VALUE x FROM x IN c.list)`: {syntax.CodeIdentifier, "x"}, // an inner name is unknown outside
+		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM other) FROM c`:        {syntax.CodeIdentifier, "other"},
+		`SELECT c.n`:                                                                  {syntax.CodeIdentifier, "c"},
+		`SELECT VALUE c.n FROM x IN c.list`:                                           {syntax.CodeIdentifier, "c"},
+		`SELECT VALUE 1 FROM c JOIN c IN c.list`:                                      {syntax.CodeAlias, "c"},
+		`SELECT VALUE 1 FROM c JOIN x IN c.list JOIN (SELECT VALUE 1) x`:              {syntax.CodeAlias, "x"},
+		`SELECT VALUE (SELECT TOP 1 VALUE 1) FROM c`:                                  {syntax.CodeSubqueryTop, "1"},
+		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM x IN c.list ORDER BY c.n) FROM c`:    {syntax.CodeSubqueryOrder, "ORDER"},
+		`SELECT VALUE ARRAY(SELECT VALUE x FROM x IN c.list OFFSET 0 LIMIT 1) FROM c`: {syntax.CodeSubqueryLimit, "0"},
+		`SELECT VALUE (SELECT VALUE BADFUNC(c.n)) FROM c`:                             {syntax.CodeFunction, "BADFUNC"},
+		`SELECT VALUE c.id LIKE 'x' ESCAPE 'ab' FROM c`:                               {syntax.CodeSyntax, "'ab'"},
+		`SELECT VALUE c.id LIKE 'x' ESCAPE '' FROM c`:                                 {syntax.CodeSyntax, "''"},
 		`SELECT VALUE x.k FROM c JOIN x IN c.list ORDER BY x.k`:                       {"", ""},
 		`SELECT VALUE x FROM x IN c.list ORDER BY x`:                                  {"", ""},
-		`SELECT 0xZ`: {query.CodeSyntax, "0xZ"},
+		`SELECT 0xZ`: {syntax.CodeSyntax, "0xZ"},
 	} {
 		_, err := query.Parse(text)
-		var e *query.SyntaxError
+		var e *syntax.Error
 		if !errors.As(err, &e) || e.Code != want.code || e.Near != want.near {
 			t.Errorf("%s: %v, want %s near %q", text, err, want.code, want.near)
 		}
@@ -172,7 +173,7 @@ func TestWhatIsWrongWithSourcesAndSubqueriesIsToldInTheServicesCodes(t *testing.
 		`SELECT VALUE EXISTS(SELECT VALUE 1 FROM x IN c.list JOIN y IN x.l)` + ten + ` x`: `{"Errors":["The SQL query exceeded the maximum number of joins. The allowed limit is 10."]}`,
 	} {
 		_, err := query.Parse(text)
-		var e *query.SyntaxError
+		var e *syntax.Error
 		if !errors.As(err, &e) || e.ServiceMessage() != want {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -185,7 +186,7 @@ func TestWhatIsWrongWithSourcesAndSubqueriesIsToldInTheServicesCodes(t *testing.
 		`SELECT VALUE s FROM (SELECT c.g FROM c GROUP BY c.g) s`, `SELECT VALUE s FROM (SELECT VALUE t FROM (SELECT DISTINCT VALUE c.g FROM c) t) s`,
 	} {
 		_, err := query.Parse(text)
-		var no *query.UnsupportedError
+		var no *syntax.UnsupportedError
 		if !errors.As(err, &no) {
 			t.Errorf("%s: %v, which would be a result per item", text, err)
 		}

@@ -3,6 +3,9 @@ package query
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // DocumentSet is a set of documents, told by their partition key and id.
@@ -95,7 +98,7 @@ func keyText(key []any) string {
 
 // idsIn returns the ids one of which a document, of whatever origin, has to have
 // for e to be true; ok is false when others may do.
-func idsIn(e expr, alias string, params map[string]value) (ids []string, ok bool) {
+func idsIn(e syntax.Expr, alias string, params map[string]value.Value) (ids []string, ok bool) {
 	r := regions{alias: alias, params: params, loose: true}.of(e)
 	if r.all {
 		return nil, false
@@ -111,21 +114,21 @@ func idsIn(e expr, alias string, params map[string]value) (ids []string, ok bool
 
 // documentAlias is what expressions call the document itself; empty when no name
 // is sure to stand for it.
-func documentAlias(q *selectQuery) string {
-	from := q.from
-	if from == nil || from.in || from.subquery != nil {
+func documentAlias(q *syntax.Select) string {
+	from := q.From
+	if from == nil || from.In || from.Subquery != nil {
 		return ""
 	}
-	name, ok := from.collection.(*ident)
+	name, ok := from.Collection.(*syntax.Ident)
 	if !ok {
 		return ""
 	}
-	alias := from.alias
+	alias := from.Alias
 	if alias == "" {
-		alias = name.name
+		alias = name.Name
 	}
-	for _, j := range from.joins {
-		if j.alias == alias {
+	for _, j := range from.Joins {
+		if j.Alias == alias {
 			return ""
 		}
 	}
@@ -134,25 +137,25 @@ func documentAlias(q *selectQuery) string {
 
 // isPath says whether an expression is a path of members below what alias stands
 // for.
-func isPath(e expr, alias string, path []string, params map[string]value) bool {
+func isPath(e syntax.Expr, alias string, path []string, params map[string]value.Value) bool {
 	for i := len(path) - 1; i >= 0; i-- {
-		m, ok := e.(*member)
+		m, ok := e.(*syntax.Member)
 		if !ok {
 			return false
 		}
-		name := []byte(m.name)
-		if m.index != nil {
-			v, ok := constant(m.index, params)
-			if !ok || v.kind != kindString {
+		name := []byte(m.Name)
+		if m.Index != nil {
+			v, ok := constant(m.Index, params)
+			if !ok || v.Kind != value.String {
 				return false
 			}
-			name = v.b
+			name = v.Bytes
 		}
 		if !bytes.Equal(name, []byte(path[i])) {
 			return false
 		}
-		e = m.base
+		e = m.Base
 	}
-	root, ok := e.(*ident)
-	return ok && alias != "" && root.name == alias
+	root, ok := e.(*syntax.Ident)
+	return ok && alias != "" && root.Name == alias
 }

@@ -3,6 +3,9 @@ package query
 import (
 	"math"
 	"unicode/utf8"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // The operators. Undefined with anything is undefined, but for ??, for false AND
@@ -39,109 +42,109 @@ var comparisons = map[string]func(order int) bool{
 	">=": func(c int) bool { return c >= 0 },
 }
 
-func (c *compiler) binary(e *binaryOp) (evaluator, bool) {
-	l, constL := c.expr(e.l)
-	r, constR := c.expr(e.r)
+func (c *compiler) binary(e *syntax.Binary) (evaluator, bool) {
+	l, constL := c.expr(e.L)
+	r, constR := c.expr(e.R)
 	both := constL && constR
-	switch e.op {
+	switch e.Op {
 	case "=":
 		return equality(l, r, false), both
 	case "!=":
 		return equality(l, r, true), both
 	case "??":
-		return func(f *frame) value {
-			if v := l(f); v.kind != kindUndefined {
+		return func(f *frame) value.Value {
+			if v := l(f); v.Kind != value.Undefined {
 				return v
 			}
 			return r(f)
 		}, both
 	case "||":
-		return func(f *frame) value {
+		return func(f *frame) value.Value {
 			a, b := l(f), r(f)
-			if a.kind != kindString || b.kind != kindString || f.tooLarge(len(a.b)+len(b.b)) || !f.spendOn(a, b) {
-				return value{}
+			if a.Kind != value.String || b.Kind != value.String || f.tooLarge(len(a.Bytes)+len(b.Bytes)) || !f.spendOn(a, b) {
+				return value.Value{}
 			}
-			return value{kind: kindString, b: append(append(make([]byte, 0, len(a.b)+len(b.b)), a.b...), b.b...)}
+			return value.Value{Kind: value.String, Bytes: append(append(make([]byte, 0, len(a.Bytes)+len(b.Bytes)), a.Bytes...), b.Bytes...)}
 		}, both
 	}
-	if op := comparisons[e.op]; op != nil {
-		return func(f *frame) value { return compared(l(f), r(f), op) }, both
+	if op := comparisons[e.Op]; op != nil {
+		return func(f *frame) value.Value { return compared(l(f), r(f), op) }, both
 	}
-	op := arithmetic[e.op]
-	return func(f *frame) value {
+	op := arithmetic[e.Op]
+	return func(f *frame) value.Value {
 		a, b := l(f), r(f)
-		if a.kind != kindNumber || b.kind != kindNumber {
-			return value{}
+		if a.Kind != value.Number || b.Kind != value.Number {
+			return value.Value{}
 		}
-		return finite(op(a.num, b.num))
+		return value.Finite(op(a.Number, b.Number))
 	}, both
 }
 
 // equality is = and !=. Values of different types differ; undefined is neither.
 func equality(l, r evaluator, not bool) evaluator {
-	return func(f *frame) value {
+	return func(f *frame) value.Value {
 		a, b := l(f), r(f)
-		if a.kind == kindUndefined || b.kind == kindUndefined || !f.spendOn(a, b) {
-			return value{}
+		if a.Kind == value.Undefined || b.Kind == value.Undefined || !f.spendOn(a, b) {
+			return value.Value{}
 		}
-		return boolOf(equal(a, b) != not)
+		return value.OfBool(value.Equal(a, b) != not)
 	}
 }
 
-func compared(a, b value, op func(int) bool) value {
-	c, ok := compare(a, b)
+func compared(a, b value.Value, op func(int) bool) value.Value {
+	c, ok := value.Compare(a, b)
 	if !ok {
-		return value{}
+		return value.Value{}
 	}
-	return boolOf(op(c))
+	return value.OfBool(op(c))
 }
 
-func (c *compiler) unary(e *unary) (evaluator, bool) {
-	x, constant := c.expr(e.x)
-	if e.op == "NOT" {
-		return func(f *frame) value { return not(x(f)) }, constant
+func (c *compiler) unary(e *syntax.Unary) (evaluator, bool) {
+	x, constant := c.expr(e.X)
+	if e.Op == "NOT" {
+		return func(f *frame) value.Value { return not(x(f)) }, constant
 	}
 	op := map[string]func(float64) float64{
 		"-": func(a float64) float64 { return -a },
 		"+": func(a float64) float64 { return a },
 		"~": func(a float64) float64 { return float64(^toInt32(a)) },
-	}[e.op]
-	return func(f *frame) value {
+	}[e.Op]
+	return func(f *frame) value.Value {
 		v := x(f)
-		if v.kind != kindNumber {
-			return value{}
+		if v.Kind != value.Number {
+			return value.Value{}
 		}
-		return finite(op(v.num))
+		return value.Finite(op(v.Number))
 	}, constant
 }
 
-func not(v value) value {
-	switch v.kind {
-	case kindTrue:
-		return value{kind: kindFalse}
-	case kindFalse:
-		return value{kind: kindTrue}
+func not(v value.Value) value.Value {
+	switch v.Kind {
+	case value.True:
+		return value.Value{Kind: value.False}
+	case value.False:
+		return value.Value{Kind: value.True}
 	default:
-		return value{}
+		return value.Value{}
 	}
 }
 
 // logical is AND and OR: one term decides, else all have to be boolean.
-func (c *compiler) logical(e *logical) (evaluator, bool) {
-	terms, constant := c.all(e.terms)
-	decides, otherwise := kindFalse, kindTrue
-	if e.op == "OR" {
-		decides, otherwise = kindTrue, kindFalse
+func (c *compiler) logical(e *syntax.Logical) (evaluator, bool) {
+	terms, constant := c.all(e.Terms)
+	decides, otherwise := value.False, value.True
+	if e.Op == "OR" {
+		decides, otherwise = value.True, value.False
 	}
-	return func(f *frame) value {
-		result := value{kind: otherwise}
+	return func(f *frame) value.Value {
+		result := value.Value{Kind: otherwise}
 		for _, t := range terms {
-			switch v := t(f); v.kind {
+			switch v := t(f); v.Kind {
 			case decides:
 				return v
 			case otherwise:
 			default:
-				result = value{}
+				result = value.Value{}
 			}
 		}
 		return result
@@ -149,20 +152,20 @@ func (c *compiler) logical(e *logical) (evaluator, bool) {
 }
 
 // between is x >= lo AND x <= hi.
-func (c *compiler) between(e *between) (evaluator, bool) {
-	evs, constant := c.all([]expr{e.x, e.lo, e.hi})
-	return func(f *frame) value {
+func (c *compiler) between(e *syntax.Between) (evaluator, bool) {
+	evs, constant := c.all([]syntax.Expr{e.X, e.Lo, e.Hi})
+	return func(f *frame) value.Value {
 		x := evs[0](f)
 		low := compared(x, evs[1](f), comparisons[">="])
 		high := compared(x, evs[2](f), comparisons["<="])
-		var v value
+		var v value.Value
 		switch {
-		case low.kind == kindFalse || high.kind == kindFalse:
-			v = boolOf(false)
-		case low.kind == kindTrue && high.kind == kindTrue:
-			v = boolOf(true)
+		case low.Kind == value.False || high.Kind == value.False:
+			v = value.OfBool(false)
+		case low.Kind == value.True && high.Kind == value.True:
+			v = value.OfBool(true)
 		}
-		if e.not {
+		if e.Not {
 			return not(v)
 		}
 		return v
@@ -170,16 +173,16 @@ func (c *compiler) between(e *between) (evaluator, bool) {
 }
 
 // in says whether x equals one of the list; an undefined one equals nothing.
-func (c *compiler) in(e *inList) (evaluator, bool) {
-	x, constX := c.expr(e.x)
-	list, constList := c.all(e.list)
-	contains := func(f *frame, v value) bool {
+func (c *compiler) in(e *syntax.In) (evaluator, bool) {
+	x, constX := c.expr(e.X)
+	list, constList := c.all(e.List)
+	contains := func(f *frame, v value.Value) bool {
 		for _, item := range list {
 			i := item(f)
 			if !f.spendOn(v, i) {
 				return false
 			}
-			if equal(v, i) {
+			if value.Equal(v, i) {
 				return true
 			}
 		}
@@ -188,40 +191,40 @@ func (c *compiler) in(e *inList) (evaluator, bool) {
 	if constList && len(list) >= longList {
 		set := make(map[string]bool, len(list))
 		for _, item := range list {
-			set[string(appendKey(nil, item(nil)))] = true
+			set[string(value.AppendKey(nil, item(nil)))] = true
 		}
-		contains = func(_ *frame, v value) bool {
+		contains = func(_ *frame, v value.Value) bool {
 			var short [64]byte
-			return set[string(appendKey(short[:0], v))]
+			return set[string(value.AppendKey(short[:0], v))]
 		}
 	}
-	return func(f *frame) value {
+	return func(f *frame) value.Value {
 		v := x(f)
-		if v.kind == kindUndefined {
-			return value{}
+		if v.Kind == value.Undefined {
+			return value.Value{}
 		}
-		return boolOf(contains(f, v) != e.not)
+		return value.OfBool(contains(f, v) != e.Not)
 	}, constX && constList
 }
 
 // like compiles LIKE. What isn't a string is like nothing, and undefined.
-func (c *compiler) like(e *like) (evaluator, bool) {
-	x, constX := c.expr(e.x)
-	pattern, constPattern := c.expr(e.pattern)
-	escape := noEscape
-	if e.hasEscape {
-		escape, _ = utf8.DecodeRuneInString(e.escape)
+func (c *compiler) like(e *syntax.Like) (evaluator, bool) {
+	x, constX := c.expr(e.X)
+	pattern, constPattern := c.expr(e.Pattern)
+	escape := value.NoEscape
+	if e.HasEscape {
+		escape, _ = utf8.DecodeRuneInString(e.Escape)
 	}
-	matcher := func(v value) likePattern { return parseLike(v.b, escape) }
+	matcher := func(v value.Value) value.LikePattern { return value.ParseLike(v.Bytes, escape) }
 	if constPattern {
 		p := matcher(pattern(&frame{}))
-		matcher = func(value) likePattern { return p }
+		matcher = func(value.Value) value.LikePattern { return p }
 	}
-	return func(f *frame) value {
+	return func(f *frame) value.Value {
 		text, like := x(f), pattern(f)
-		if text.kind != kindString || like.kind != kindString {
-			return value{}
+		if text.Kind != value.String || like.Kind != value.String {
+			return value.Value{}
 		}
-		return boolOf(matcher(like).match(f, text.b) != e.not)
+		return value.OfBool(matcher(like).Match(f, text.Bytes) != e.Not)
 	}, constX && constPattern
 }

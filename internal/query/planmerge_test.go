@@ -275,7 +275,7 @@ func holdPlan(t *testing.T, text string, docs [][]byte, params map[string]json.R
 		return false
 	}
 	if err != nil {
-		if len(b.q.String()) > 64<<10 || b.q.depth() > 20 {
+		if len(b.q.String()) > 64<<10 || b.q.Depth() > 20 {
 			return false // the rewritten text is longer and deeper
 		}
 		t.Fatalf("%s: %v", text, err)

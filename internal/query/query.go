@@ -3,21 +3,24 @@ package query
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // Query is a text that was read and understood. It doesn't change and may be
 // used by any number of goroutines; a server may keep it for the next request
 // with the same text.
 type Query struct {
-	q *selectQuery
+	q *syntax.Select
 	// count is set when the rows of q are only counted.
 	count *countDistinct
 }
 
-// Parse reads a query. The error is a *[SyntaxError] or an *[UnsupportedError].
+// Parse reads a query. The error is a *[syntax.Error] or an *[syntax.UnsupportedError].
 // It takes time in proportion to the text, whose length and nesting are bounded.
 func Parse(text string) (*Query, error) {
-	q, err := parse(text)
+	q, err := syntax.Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -42,13 +45,13 @@ func (q *Query) String() string {
 
 // Bind gives the parameters their values. The names of params have their @, as
 // in a request's body; values that the query doesn't use are ignored. The error
-// is a *[ParameterError] or a *[SyntaxError] (a TOP, OFFSET or LIMIT that is no
+// is a *[ParameterError] or a *[syntax.Error] (a TOP, OFFSET or LIMIT that is no
 // count). params isn't kept, its values are.
 func (q *Query) Bind(params map[string]json.RawMessage) (*Bound, error) {
 	b, err := bind(q.q, params)
 	if err == nil && q.count != nil {
 		b.prog.count = q.count
-		b.shape.Aggregates, b.shape.SelectAll, b.shape.SelectValue = []string{aggregateCount.String()}, false, q.count.name == ""
+		b.shape.Aggregates, b.shape.SelectAll, b.shape.SelectValue = []string{value.Count.String()}, false, q.count.name == ""
 	}
 	return b, err
 }
@@ -56,8 +59,8 @@ func (q *Query) Bind(params map[string]json.RawMessage) (*Bound, error) {
 // Bound is a query with its parameters' values, ready to run. It doesn't change
 // and may be used by any number of goroutines; each takes [Rows] of its own.
 type Bound struct {
-	q      *selectQuery
-	params map[string]value
+	q      *syntax.Select
+	params map[string]value.Value
 	now    time.Time // what the query takes for now
 	shape  Shape
 	prog   *program

@@ -3,6 +3,9 @@ package query
 import (
 	"slices"
 	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // What a condition says of partition keys and ids. It is said as a union of
@@ -42,16 +45,16 @@ const (
 
 // region is that of the condition.
 func (b *Bound) region(paths [][]string) region {
-	if b.q.where == nil {
+	if b.q.Where == nil {
 		return region{all: true, exact: true}
 	}
-	return regions{alias: documentAlias(b.q), params: b.params, paths: paths}.of(b.q.where)
+	return regions{alias: documentAlias(b.q), params: b.params, paths: paths}.of(b.q.Where)
 }
 
 // regions finds the regions of expressions.
 type regions struct {
 	alias  string
-	params map[string]value
+	params map[string]value.Value
 	paths  [][]string
 	// loose: an id may be anything, as in documents that no store has checked.
 	loose bool
@@ -61,41 +64,41 @@ type regions struct {
 var idPath = []string{"id"}
 
 // of returns where an expression may be true. Its depth is bounded by the parser.
-func (a regions) of(e expr) region {
+func (a regions) of(e syntax.Expr) region {
 	if v, ok := constant(e, a.params); ok {
-		return region{all: v.kind == kindTrue, exact: true}
+		return region{all: v.Kind == value.True, exact: true}
 	}
 	switch e := e.(type) {
-	case *logical:
+	case *syntax.Logical:
 		return a.logical(e)
-	case *binaryOp:
+	case *syntax.Binary:
 		return a.binary(e)
-	case *between:
-		if lo, ok := constant(e.lo, a.params); ok && !e.not {
-			if hi, ok := constant(e.hi, a.params); ok {
-				return intersection(a.ordered(e.x, ">=", lo), a.ordered(e.x, "<=", hi))
+	case *syntax.Between:
+		if lo, ok := constant(e.Lo, a.params); ok && !e.Not {
+			if hi, ok := constant(e.Hi, a.params); ok {
+				return intersection(a.ordered(e.X, ">=", lo), a.ordered(e.X, "<=", hi))
 			}
 		}
-	case *inList:
-		if !e.not {
-			return a.anyOf(e.x, e.list)
+	case *syntax.In:
+		if !e.Not {
+			return a.anyOf(e.X, e.List)
 		}
-	case *call:
+	case *syntax.Call:
 		return a.call(e)
 	}
 	return region{all: true}
 }
 
-func (a regions) logical(e *logical) region {
-	if e.op == "AND" {
+func (a regions) logical(e *syntax.Logical) region {
+	if e.Op == "AND" {
 		all := region{all: true, exact: true}
-		for _, t := range e.terms {
+		for _, t := range e.Terms {
 			all = intersection(all, a.of(t))
 		}
 		return all
 	}
 	some := region{exact: true}
-	for _, t := range e.terms {
+	for _, t := range e.Terms {
 		some = union(some, a.of(t))
 	}
 	return some
@@ -104,21 +107,21 @@ func (a regions) logical(e *logical) region {
 // mirrored are the operators with their operands exchanged.
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-func (a regions) binary(e *binaryOp) region {
-	op, ok := mirrored[e.op]
+func (a regions) binary(e *syntax.Binary) region {
+	op, ok := mirrored[e.Op]
 	if !ok {
 		return region{all: true}
 	}
-	if v, ok := constant(e.r, a.params); ok {
-		return a.compared(e.l, e.op, v)
+	if v, ok := constant(e.R, a.params); ok {
+		return a.compared(e.L, e.Op, v)
 	}
-	if v, ok := constant(e.l, a.params); ok {
-		return a.compared(e.r, op, v)
+	if v, ok := constant(e.L, a.params); ok {
+		return a.compared(e.R, op, v)
 	}
 	return region{all: true}
 }
 
-func (a regions) compared(x expr, op string, v value) region {
+func (a regions) compared(x syntax.Expr, op string, v value.Value) region {
 	if op == "=" {
 		return a.equal(x, v)
 	}
@@ -126,12 +129,12 @@ func (a regions) compared(x expr, op string, v value) region {
 }
 
 // equal is where a path has a value.
-func (a regions) equal(x expr, v value) region {
+func (a regions) equal(x syntax.Expr, v value.Value) region {
 	r, understood := region{all: true, exact: true}, false
 	if isPath(x, a.alias, idPath, a.params) {
 		switch {
-		case v.kind == kindString:
-			id := string(v.b)
+		case v.Kind == value.String:
+			id := string(v.Bytes)
 			r.all, r.boxes = false, []box{{from: id, to: id + "\x00"}}
 			understood = true
 		case !a.loose:
@@ -142,10 +145,10 @@ func (a regions) equal(x expr, v value) region {
 		if !isPath(x, a.alias, path, a.params) {
 			continue
 		}
-		switch v.kind {
-		case kindUndefined: // equals nothing
+		switch v.Kind {
+		case value.Undefined: // equals nothing
 			return region{exact: true}
-		case kindArray, kindObject: // which are no keys
+		case value.Array, value.Object: // which are no keys
 			r.exact = false
 			return r
 		default:
@@ -153,7 +156,7 @@ func (a regions) equal(x expr, v value) region {
 			for j := range key {
 				key[j] = anyValue{}
 			}
-			key[i] = v.plain()
+			key[i] = v.Any()
 			r = intersection(r, region{exact: true, boxes: []box{{key: key}}})
 			understood = true
 		}
@@ -164,14 +167,14 @@ func (a regions) equal(x expr, v value) region {
 
 // ordered is where a path compares so with a value. Only ids are ordered: keys
 // are hashed.
-func (a regions) ordered(x expr, op string, v value) region {
+func (a regions) ordered(x syntax.Expr, op string, v value.Value) region {
 	if !isPath(x, a.alias, idPath, a.params) {
 		return region{all: true}
 	}
-	if v.kind != kindString {
+	if v.Kind != value.String {
 		return region{all: a.loose, exact: !a.loose} // no id compares with it
 	}
-	id := string(v.b)
+	id := string(v.Bytes)
 	var b box
 	switch op {
 	case ">":
@@ -189,7 +192,7 @@ func (a regions) ordered(x expr, op string, v value) region {
 }
 
 // anyOf is where a path has one of several values.
-func (a regions) anyOf(x expr, list []expr) region {
+func (a regions) anyOf(x syntax.Expr, list []syntax.Expr) region {
 	some := region{exact: true}
 	for _, item := range list {
 		v, ok := constant(item, a.params)
@@ -205,30 +208,30 @@ func (a regions) anyOf(x expr, list []expr) region {
 
 // call is where a function is true: STARTSWITH(path, constant), and
 // ARRAY_CONTAINS(constant, path).
-func (a regions) call(e *call) region {
-	if e.udf {
+func (a regions) call(e *syntax.Call) region {
+	if e.Udf {
 		return region{all: true}
 	}
-	if len(e.args) == 3 {
-		if v, ok := constant(e.args[2], a.params); !ok || v.kind != kindFalse {
+	if len(e.Args) == 3 {
+		if v, ok := constant(e.Args[2], a.params); !ok || v.Kind != value.False {
 			return region{all: true}
 		}
-	} else if len(e.args) != 2 {
+	} else if len(e.Args) != 2 {
 		return region{all: true}
 	}
 	switch {
-	case strings.EqualFold(e.name, "STARTSWITH"):
-		if v, ok := constant(e.args[1], a.params); ok {
-			return a.prefixed(e.args[0], v)
+	case strings.EqualFold(e.Name, "STARTSWITH"):
+		if v, ok := constant(e.Args[1], a.params); ok {
+			return a.prefixed(e.Args[0], v)
 		}
-	case strings.EqualFold(e.name, "ARRAY_CONTAINS"):
-		list, ok := constant(e.args[0], a.params)
-		if !ok || list.kind != kindArray {
+	case strings.EqualFold(e.Name, "ARRAY_CONTAINS"):
+		list, ok := constant(e.Args[0], a.params)
+		if !ok || list.Kind != value.Array {
 			break
 		}
 		some := region{exact: true}
-		eachElement(list.b, func(_ int, raw []byte) bool {
-			some = union(some, a.equal(e.args[1], decode(raw)))
+		value.EachElement(list.Bytes, func(_ int, raw []byte) bool {
+			some = union(some, a.equal(e.Args[1], value.Decode(raw)))
 			return !some.all
 		})
 		return some
@@ -237,14 +240,14 @@ func (a regions) call(e *call) region {
 }
 
 // prefixed is where a path begins with a text.
-func (a regions) prefixed(x expr, v value) region {
+func (a regions) prefixed(x syntax.Expr, v value.Value) region {
 	if !isPath(x, a.alias, idPath, a.params) {
 		return region{all: true}
 	}
-	if v.kind != kindString {
+	if v.Kind != value.String {
 		return region{exact: true}
 	}
-	return region{exact: true, boxes: []box{{from: string(v.b), to: behind(string(v.b))}}}
+	return region{exact: true, boxes: []box{{from: string(v.Bytes), to: behind(string(v.Bytes))}}}
 }
 
 // behind is the first text behind all that begin with a prefix; empty: none is.

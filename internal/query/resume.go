@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // Resume returns the position that the rows of a query with ORDER BY go on from, for clients that merge the rows of several ranges
@@ -20,15 +22,15 @@ func (b *Bound) Resume(values []json.RawMessage, from uint64, exclude bool) (*Po
 	}
 	var key []byte
 	for i, raw := range values {
-		v := decode(bytes.TrimSpace(raw))
+		v := value.Decode(bytes.TrimSpace(raw))
 		switch {
-		case v.kind == kindArray && len(bytes.TrimSpace(v.b[1:len(v.b)-1])) == 0:
-			v = value{}
-		case v.kind == kindArray || v.kind == kindObject:
+		case v.Kind == value.Array && len(bytes.TrimSpace(v.Bytes[1:len(v.Bytes)-1])) == 0:
+			v = value.Value{}
+		case v.Kind == value.Array || v.Kind == value.Object:
 			return nil, fmt.Errorf("value %d is an array or object, or the hash of one, which is not supported: sort by numbers, strings or booleans", i)
 		}
 		mark := len(key)
-		if key = appendKey(key, v); order[i].Descending {
+		if key = value.AppendKey(key, v); order[i].Descending {
 			for j := mark; j < len(key); j++ {
 				key[j] = ^key[j]
 			}

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // orderFilter is what a client that merges sorted rows puts its resume filter in
@@ -24,12 +27,12 @@ func (b *Bound) rewrite(info *Info) error {
 	if s.Grouped {
 		// Each range has to give all of its rows: which of them count is known when
 		// they are merged.
-		q.top, q.offset, q.limit = nil, nil, nil
+		q.Top, q.Offset, q.Limit = nil, nil, nil
 	} else if s.Limit != nil {
-		q.offset, q.limit = countOf(0), countOf(*s.Offset+*s.Limit)
+		q.Offset, q.Limit = countOf(0), countOf(*s.Offset+*s.Limit)
 	}
-	if q.top != nil {
-		q.top = countOf(*s.Top)
+	if q.Top != nil {
+		q.Top = countOf(*s.Top)
 	}
 	if s.Distinct {
 		info.DistinctType = "Unordered"
@@ -38,7 +41,7 @@ func (b *Bound) rewrite(info *Info) error {
 	switch {
 	case grouped:
 		err = rewriteGroups(&q, info)
-	case len(q.orderBy) > 0:
+	case len(q.OrderBy) > 0:
 		rewriteOrder(&q, s, documentAlias(b.q), info)
 	case s.Limit == nil && (s.Top == nil || !s.Distinct):
 		return nil
@@ -48,14 +51,16 @@ func (b *Bound) rewrite(info *Info) error {
 	}
 	info.RewrittenQuery = q.String()
 	// The text is deeper and longer than the query's own, and has to come back.
-	_, err = parse(strings.ReplaceAll(info.RewrittenQuery, orderFilter, "true"))
+	_, err = syntax.Parse(strings.ReplaceAll(info.RewrittenQuery, orderFilter, "true"))
 	return err
 }
 
-func countOf(n int64) *count { return &count{n: n, tok: token{text: strconv.FormatInt(n, 10)}} }
+func countOf(n int64) *syntax.Count {
+	return &syntax.Count{N: n, Tok: syntax.Token{Text: strconv.FormatInt(n, 10)}}
+}
 
 // rewriteOrder makes rows of a document's rid, its sort keys, and what is asked for.
-func rewriteOrder(q *selectQuery, s Shape, alias string, info *Info) {
+func rewriteOrder(q *syntax.Select, s Shape, alias string, info *Info) {
 	for _, o := range s.OrderBy {
 		direction := "Ascending"
 		if o.Descending {
@@ -63,92 +68,92 @@ func rewriteOrder(q *selectQuery, s Shape, alias string, info *Info) {
 		}
 		info.OrderBy, info.OrderByExpressions = append(info.OrderBy, direction), append(info.OrderByExpressions, o.Path)
 	}
-	if q.distinct && orderedDistinct(q) {
+	if q.Distinct && orderedDistinct(q) {
 		info.DistinctType = "Ordered"
 	}
-	q.distinct = false
-	keys := &array{}
-	for _, o := range q.orderBy {
-		keys.elements = append(keys.elements, item(o.e))
+	q.Distinct = false
+	keys := &syntax.Array{}
+	for _, o := range q.OrderBy {
+		keys.Elements = append(keys.Elements, item(o.Expr))
 	}
-	filter := expr(&ident{name: orderFilter})
-	if q.where != nil {
-		filter = &logical{op: "AND", terms: []expr{q.where, filter}}
+	filter := syntax.Expr(&syntax.Ident{Name: orderFilter})
+	if q.Where != nil {
+		filter = &syntax.Logical{Op: "AND", Terms: []syntax.Expr{q.Where, filter}}
 	}
-	document := &ident{name: alias}
-	payload := expr(document)
+	document := &syntax.Ident{Name: alias}
+	payload := syntax.Expr(document)
 	switch {
-	case q.value != nil:
-		payload = q.value
+	case q.Value != nil:
+		payload = q.Value
 		// A row without a payload has no place in a merge.
-		filter = &logical{op: "AND", terms: []expr{filter, &call{name: "IS_DEFINED", args: []expr{q.value}}}}
-	case !q.star:
-		payload = namedItems(q.items, nil)
+		filter = &syntax.Logical{Op: "AND", Terms: []syntax.Expr{filter, &syntax.Call{Name: "IS_DEFINED", Args: []syntax.Expr{q.Value}}}}
+	case !q.Star:
+		payload = namedItems(q.Items, nil)
 	}
-	if q.where == nil && q.value == nil {
-		filter = &ident{name: orderFilter}
+	if q.Where == nil && q.Value == nil {
+		filter = &syntax.Ident{Name: orderFilter}
 	}
-	q.star, q.value, q.where = false, nil, filter
-	q.items = []selected{
-		{e: &member{base: document, name: "_rid", dot: true}},
-		{e: keys, name: "orderByItems"},
-		{e: payload, name: "payload"},
+	q.Star, q.Value, q.Where = false, nil, filter
+	q.Items = []syntax.Item{
+		{Expr: &syntax.Member{Base: document, Name: "_rid", Dot: true}},
+		{Expr: keys, Name: "orderByItems"},
+		{Expr: payload, Name: "payload"},
 	}
 }
 
 // orderedDistinct says whether equal rows come behind each other in the order: when
 // what is selected are the sort keys, all of them.
-func orderedDistinct(q *selectQuery) bool {
-	list := selectList(q)
-	return len(list) == len(q.orderBy) && !slices.ContainsFunc(q.orderBy, func(o orderItem) bool {
-		return !slices.ContainsFunc(list, func(e expr) bool { return spelling(e) == spelling(o.e) })
+func orderedDistinct(q *syntax.Select) bool {
+	list := syntax.SelectList(q)
+	return len(list) == len(q.OrderBy) && !slices.ContainsFunc(q.OrderBy, func(o syntax.Order) bool {
+		return !slices.ContainsFunc(list, func(e syntax.Expr) bool { return syntax.Spelling(e) == syntax.Spelling(o.Expr) })
 	})
 }
 
 // item is the object that values are wrapped in, so that an undefined one has a place.
-func item(e expr) *object { return objectWith(selected{name: "item", e: e}) }
+func item(e syntax.Expr) *syntax.Object { return objectWith(syntax.Item{Name: "item", Expr: e}) }
 
-func objectWith(members ...selected) *object { return &object{members: members} }
+func objectWith(members ...syntax.Item) *syntax.Object { return &syntax.Object{Members: members} }
 
 // namedItems is a select list as an object; change may replace values.
-func namedItems(items []selected, change func(name string, e expr) expr) *object {
-	o := &object{}
-	for i, name := range outputNames(items) {
-		e := items[i].e
+func namedItems(items []syntax.Item, change func(name string, e syntax.Expr) syntax.Expr) *syntax.Object {
+	o := &syntax.Object{}
+	for i, name := range syntax.OutputNames(items) {
+		e := items[i].Expr
 		if change != nil {
 			e = change(name, e)
 		}
-		o.members = append(o.members, selected{name: name, e: e})
+		o.Members = append(o.Members, syntax.Item{Name: name, Expr: e})
 	}
 	return o
 }
 
 // rewriteGroups makes rows of partial aggregates, which the client puts together
 // by the values of GROUP BY. It can't put together what is computed from aggregates.
-func rewriteGroups(q *selectQuery, info *Info) error {
-	for _, e := range selectList(q) {
+func rewriteGroups(q *syntax.Select, info *Info) error {
+	for _, e := range syntax.SelectList(q) {
 		if c, _ := aggregateCall(e); c == nil && hasAggregate(e) {
 			return &PlanError{Message: `{"Errors":["Compositions of aggregates and other expressions are not allowed."]}`}
 		}
 	}
-	keys := &array{}
-	for _, e := range q.groupBy {
-		keys.elements = append(keys.elements, item(e))
-		info.GroupByExpressions = append(info.GroupByExpressions, printExpr(e))
+	keys := &syntax.Array{}
+	for _, e := range q.GroupBy {
+		keys.Elements = append(keys.Elements, item(e))
+		info.GroupByExpressions = append(info.GroupByExpressions, syntax.Format(e))
 	}
-	var payload expr
-	if q.value != nil {
-		payload = q.value
-		if c, kind := aggregateCall(q.value); c != nil {
+	var payload syntax.Expr
+	if q.Value != nil {
+		payload = q.Value
+		if c, kind := aggregateCall(q.Value); c != nil {
 			info.Aggregates = []string{kind.String()}
-			payload = &array{elements: []expr{partial(c, kind)}}
+			payload = &syntax.Array{Elements: []syntax.Expr{partial(c, kind)}}
 		}
-		if len(q.groupBy) == 0 {
-			q.value = payload
+		if len(q.GroupBy) == 0 {
+			q.Value = payload
 			return nil
 		}
 	} else {
-		payload = namedItems(q.items, func(name string, e expr) expr {
+		payload = namedItems(q.Items, func(name string, e syntax.Expr) syntax.Expr {
 			info.GroupByAliases = append(info.GroupByAliases, name)
 			info.GroupByAliasToAggregateType[name] = nil
 			c, kind := aggregateCall(e)
@@ -160,27 +165,29 @@ func rewriteGroups(q *selectQuery, info *Info) error {
 			return partial(c, kind)
 		})
 	}
-	q.value, q.items = nil, nil
-	if len(q.groupBy) > 0 {
-		q.items = append(q.items, selected{e: keys, name: "groupByItems"})
+	q.Value, q.Items = nil, nil
+	if len(q.GroupBy) > 0 {
+		q.Items = append(q.Items, syntax.Item{Expr: keys, Name: "groupByItems"})
 	}
-	q.items = append(q.items, selected{e: payload, name: "payload"})
+	q.Items = append(q.Items, syntax.Item{Expr: payload, Name: "payload"})
 	return nil
 }
 
 // partial is an aggregate over one range, with what is needed to put those of
 // several together.
-func partial(c *call, kind aggregateKind) expr {
-	of := func(member, name string) selected { return selected{name: member, e: &call{name: name, args: c.args}} }
+func partial(c *syntax.Call, kind value.Aggregate) syntax.Expr {
+	of := func(member, name string) syntax.Item {
+		return syntax.Item{Name: member, Expr: &syntax.Call{Name: name, Args: c.Args}}
+	}
 	count := of("count", "COUNT")
 	switch kind {
-	case aggregateAvg:
+	case value.Avg:
 		return item(objectWith(of("sum", "SUM"), count))
-	case aggregateMin:
-		return objectWith(of("item", "MIN"), selected{name: "item2", e: objectWith(of("min", "MIN"), count)})
-	case aggregateMax:
-		return objectWith(of("item", "MAX"), selected{name: "item2", e: objectWith(of("max", "MAX"), count)})
+	case value.Min:
+		return objectWith(of("item", "MIN"), syntax.Item{Name: "item2", Expr: objectWith(of("min", "MIN"), count)})
+	case value.Max:
+		return objectWith(of("item", "MAX"), syntax.Item{Name: "item2", Expr: objectWith(of("max", "MAX"), count)})
 	default:
 	}
-	return objectWith(of("item", strings.ToUpper(c.name)))
+	return objectWith(of("item", strings.ToUpper(c.Name)))
 }

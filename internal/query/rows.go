@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // Rows turns the documents of one scan into rows. It keeps memory from document
@@ -103,11 +105,11 @@ func (r *Rows) selected() bool {
 	p := r.prog
 	if p.byID != nil {
 		id := p.id(&r.f)
-		return id.kind == kindString && slices.ContainsFunc(p.byID[string(id.b)], func(e evaluator) bool {
-			return e(&r.f).kind == kindTrue
+		return id.Kind == value.String && slices.ContainsFunc(p.byID[string(id.Bytes)], func(e evaluator) bool {
+			return e(&r.f).Kind == value.True
 		})
 	}
-	return p.where == nil || p.where(&r.f).kind == kindTrue
+	return p.where == nil || p.where(&r.f).Kind == value.True
 }
 
 // OrderKey appends to dst the sort key of the document that Eval returned a row
@@ -118,7 +120,7 @@ func (r *Rows) selected() bool {
 func (r *Rows) OrderKey(dst []byte) []byte {
 	for i, key := range r.prog.keys {
 		mark := len(dst)
-		dst = appendKey(dst, key(&r.f))
+		dst = value.AppendKey(dst, key(&r.f))
 		if r.prog.desc[i] {
 			for j := mark; j < len(dst); j++ {
 				dst[j] = ^dst[j]

@@ -3,6 +3,9 @@ package query
 import (
 	"fmt"
 	"math"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // Names. FROM gives each of its sources a name; a subquery sees its own names and
@@ -39,33 +42,33 @@ const (
 var numberNames = map[string]int{"NaN": notANumber, "Infinity": infinity}
 
 // namedNumber is the value of a name of a number.
-func namedNumber(binding int) (v value, ok bool) {
+func namedNumber(binding int) (v value.Value, ok bool) {
 	switch binding {
 	case notANumber:
-		return numberOf(math.NaN()), true
+		return value.OfNumber(math.NaN()), true
 	case infinity:
-		return numberOf(math.Inf(1)), true
+		return value.OfNumber(math.Inf(1)), true
 	}
-	return value{}, false
+	return value.Value{}, false
 }
 
 // sources looks at FROM, and gives its names their bindings.
 func (c *checker) sources() error {
 	c.scope = &scope{names: map[string]int{}, outer: c.scope}
-	from := c.q.from
+	from := c.q.From
 	if from == nil {
-		if c.q.star {
-			return c.fail(c.q.starTok, CodeStar, "'SELECT *' is not valid if FROM clause is omitted.")
+		if c.q.Star {
+			return c.fail(c.q.StarTok, syntax.CodeStar, "'SELECT *' is not valid if FROM clause is omitted.")
 		}
 		return nil
 	}
-	if c.q.star && len(from.joins) > 0 {
-		return c.fail(c.q.starTok, CodeStar, "'SELECT *' is only valid with a single input set.")
+	if c.q.Star && len(from.Joins) > 0 {
+		return c.fail(c.q.StarTok, syntax.CodeStar, "'SELECT *' is only valid with a single input set.")
 	}
-	if *c.joins += len(from.joins); *c.joins > maxJoins {
+	if *c.joins += len(from.Joins); *c.joins > maxJoins {
 		return c.uncoded(fmt.Sprintf("The SQL query exceeded the maximum number of joins. The allowed limit is %d.", maxJoins))
 	}
-	for i, s := range append([]*source{from}, from.joins...) {
+	for i, s := range append([]*syntax.Source{from}, from.Joins...) {
 		if err := c.source(s, i == 0); err != nil {
 			return err
 		}
@@ -75,25 +78,25 @@ func (c *checker) sources() error {
 
 // sourceName is the name of a source: the one that it was given, or the last of
 // its path. A subquery, and an element that is named by its index, may have none.
-func sourceName(s *source) (name string, tok token) {
-	if s.alias != "" {
-		return s.alias, s.tok
+func sourceName(s *syntax.Source) (name string, tok syntax.Token) {
+	if s.Alias != "" {
+		return s.Alias, s.Tok
 	}
-	switch e := s.collection.(type) {
-	case *ident:
-		return e.name, e.tok
-	case *member:
-		return e.name, e.tok
+	switch e := s.Collection.(type) {
+	case *syntax.Ident:
+		return e.Name, e.Tok
+	case *syntax.Member:
+		return e.Name, e.Tok
 	}
-	return "", s.tok
+	return "", s.Tok
 }
 
-func (c *checker) source(s *source, first bool) error {
-	if s.subquery != nil {
-		if err := c.subquery(s.subquery, first && c.container); err != nil {
+func (c *checker) source(s *syntax.Source, first bool) error {
+	if s.Subquery != nil {
+		if err := c.subquery(s.Subquery, first && c.container); err != nil {
 			return err
 		}
-		s.binding = c.bind()
+		s.Binding = c.bind()
 	} else if err := c.collection(s, first && c.container); err != nil {
 		return err
 	}
@@ -102,48 +105,48 @@ func (c *checker) source(s *source, first bool) error {
 		return nil
 	}
 	if _, twice := c.scope.names[name]; twice {
-		return c.fail(tok, CodeAlias, fmt.Sprintf("The input alias '%s' is specified more than once in the FROM clause.", name))
+		return c.fail(tok, syntax.CodeAlias, fmt.Sprintf("The input alias '%s' is specified more than once in the FROM clause.", name))
 	}
-	c.scope.names[name] = s.binding
+	c.scope.names[name] = s.Binding
 	return nil
 }
 
 // collection finds what a path of FROM begins with: a name of FROM, or of one
 // around it. Where the container may be meant, any other name means it.
-func (c *checker) collection(s *source, container bool) error {
-	e := s.collection
+func (c *checker) collection(s *syntax.Source, container bool) error {
+	e := s.Collection
 	for {
-		m, ok := e.(*member)
+		m, ok := e.(*syntax.Member)
 		if !ok {
 			break
 		}
-		e = m.base
+		e = m.Base
 	}
-	root, ok := e.(*ident)
+	root, ok := e.(*syntax.Ident)
 	if !ok {
-		return &UnsupportedError{What: "such a path in FROM"}
+		return &syntax.UnsupportedError{What: "such a path in FROM"}
 	}
-	binding, known := c.scope.lookup(root.name)
+	binding, known := c.scope.lookup(root.Name)
 	if !known && !container {
 		return c.unresolved(root)
 	}
 	if !known {
 		*c.reads = true
 	}
-	root.binding = binding // the document is 0
-	if s.binding = binding; s.in || root != s.collection {
-		s.binding = c.bind()
+	root.Binding = binding // the document is 0
+	if s.Binding = binding; s.In || root != s.Collection {
+		s.Binding = c.bind()
 	}
 	return nil
 }
 
 // uncoded is an error for which the service has a sentence and no code.
 func (c *checker) uncoded(message string) error {
-	return c.fail(token{end: len(c.text)}, "", message)
+	return c.fail(syntax.Token{End: len(c.text)}, "", message)
 }
 
-func (c *checker) unresolved(e *ident) error {
-	return c.fail(e.tok, CodeIdentifier, fmt.Sprintf("Identifier '%s' could not be resolved.", e.name))
+func (c *checker) unresolved(e *syntax.Ident) error {
+	return c.fail(e.Tok, syntax.CodeIdentifier, fmt.Sprintf("Identifier '%s' could not be resolved.", e.Name))
 }
 
 // bind returns a new binding.
@@ -153,7 +156,7 @@ func (c *checker) bind() int {
 }
 
 // subquery looks at a SELECT in another.
-func (c *checker) subquery(q *selectQuery, container bool) error {
+func (c *checker) subquery(q *syntax.Select, container bool) error {
 	sub := &checker{text: c.text, q: q, scope: c.scope, bound: c.bound, joins: c.joins, reads: c.reads, container: container, inner: true}
 	return sub.all()
 }
@@ -163,16 +166,16 @@ func (c *checker) subquery(q *selectQuery, container bool) error {
 func (c *checker) inSubquery() error {
 	q := c.q
 	switch {
-	case len(q.orderBy) > 0:
-		return c.fail(q.orderTok, CodeSubqueryOrder, "'ORDER BY' is not supported in subqueries.")
-	case q.top != nil:
-		return c.fail(q.top.tok, CodeSubqueryTop, "'TOP' is not supported in subqueries.")
-	case q.limit != nil:
-		return c.fail(q.offset.tok, CodeSubqueryLimit, "'OFFSET LIMIT' clause is not supported in subqueries.")
-	case c.container && q.distinct:
-		return &UnsupportedError{What: "DISTINCT in a subquery over the container"}
+	case len(q.OrderBy) > 0:
+		return c.fail(q.OrderTok, syntax.CodeSubqueryOrder, "'ORDER BY' is not supported in subqueries.")
+	case q.Top != nil:
+		return c.fail(q.Top.Tok, syntax.CodeSubqueryTop, "'TOP' is not supported in subqueries.")
+	case q.Limit != nil:
+		return c.fail(q.Offset.Tok, syntax.CodeSubqueryLimit, "'OFFSET LIMIT' clause is not supported in subqueries.")
+	case c.container && q.Distinct:
+		return &syntax.UnsupportedError{What: "DISTINCT in a subquery over the container"}
 	case c.container && isGrouped(q):
-		return &UnsupportedError{What: "an aggregate or GROUP BY in a subquery over the container"}
+		return &syntax.UnsupportedError{What: "an aggregate or GROUP BY in a subquery over the container"}
 	}
 	return nil
 }

@@ -8,6 +8,9 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // The slow evaluator: over decoded values, without slots, folding or keys, each
@@ -29,82 +32,82 @@ type slow struct {
 
 func isUndefined(v any) bool { _, ok := v.(none); return ok }
 
-func (s slow) eval(e expr) any {
+func (s slow) eval(e syntax.Expr) any {
 	switch e := e.(type) {
-	case *literal:
+	case *syntax.Literal:
 		return s.literal(e)
-	case *param:
-		return s.params[e.name]
-	case *ident:
-		return s.names[e.name]
-	case *member:
+	case *syntax.Param:
+		return s.params[e.Name]
+	case *syntax.Ident:
+		return s.names[e.Name]
+	case *syntax.Member:
 		return s.member(e)
-	case *like:
+	case *syntax.Like:
 		return s.like(e)
-	case *subquery:
+	case *syntax.Subquery:
 		return s.subquery(e)
-	case *unary:
+	case *syntax.Unary:
 		return s.unary(e)
-	case *binaryOp:
+	case *syntax.Binary:
 		return s.binary(e)
-	case *logical:
+	case *syntax.Logical:
 		return s.logical(e)
-	case *between:
-		both := s.logical(&logical{op: "AND", terms: []expr{&binaryOp{op: ">=", l: e.x, r: e.lo}, &binaryOp{op: "<=", l: e.x, r: e.hi}}})
-		return negated(both, e.not)
-	case *inList:
-		x := s.eval(e.x)
+	case *syntax.Between:
+		both := s.logical(&syntax.Logical{Op: "AND", Terms: []syntax.Expr{&syntax.Binary{Op: ">=", L: e.X, R: e.Lo}, &syntax.Binary{Op: "<=", L: e.X, R: e.Hi}}})
+		return negated(both, e.Not)
+	case *syntax.In:
+		x := s.eval(e.X)
 		if isUndefined(x) {
 			return none{}
 		}
-		return slices.ContainsFunc(e.list, func(item expr) bool { return reflect.DeepEqual(x, s.eval(item)) }) != e.not
-	case *conditional:
-		if s.eval(e.test) == any(true) {
-			return s.eval(e.then)
+		return slices.ContainsFunc(e.List, func(item syntax.Expr) bool { return reflect.DeepEqual(x, s.eval(item)) }) != e.Not
+	case *syntax.Conditional:
+		if s.eval(e.Test) == any(true) {
+			return s.eval(e.Then)
 		}
-		return s.eval(e.otherwise)
-	case *array:
+		return s.eval(e.Otherwise)
+	case *syntax.Array:
 		list := []any{}
-		for _, x := range e.elements {
+		for _, x := range e.Elements {
 			if v := s.eval(x); !isUndefined(v) {
 				list = append(list, v)
 			}
 		}
 		return list
-	case *object:
+	case *syntax.Object:
 		m := map[string]any{}
-		for _, x := range e.members {
-			if v := s.eval(x.e); !isUndefined(v) {
-				m[x.name] = v
+		for _, x := range e.Members {
+			if v := s.eval(x.Expr); !isUndefined(v) {
+				m[x.Name] = v
 			}
 		}
 		return m
-	case *call:
+	case *syntax.Call:
 		return s.call(e)
 	}
 	panic(fmt.Sprintf("%T", e))
 }
 
-func (s slow) literal(e *literal) any {
-	switch e.v.kind {
-	case kindUndefined:
+func (s slow) literal(e *syntax.Literal) any {
+	switch e.Value.Kind {
+	case value.Undefined:
 		return none{}
-	case kindNull:
+	case value.Null:
 		return nil
-	case kindNumber:
-		return e.v.num
-	case kindString:
-		return string(e.v.b)
+	case value.Number:
+		return e.Value.Number
+	case value.String:
+		return string(e.Value.Bytes)
 	default:
-		return e.v.kind == kindTrue
+		return e.Value.Kind == value.True
 	}
 }
 
-func (s slow) member(e *member) any {
-	base := s.eval(e.base)
-	index := any(e.name)
-	if e.index != nil {
-		index = s.eval(e.index)
+func (s slow) member(e *syntax.Member) any {
+	base := s.eval(e.Base)
+	index := any(e.Name)
+	if e.Index != nil {
+		index = s.eval(e.Index)
 	}
 	switch base := base.(type) {
 	case map[string]any:
@@ -128,14 +131,14 @@ func negated(v any, not bool) any {
 	return v
 }
 
-func (s slow) unary(e *unary) any {
-	switch x := s.eval(e.x).(type) {
+func (s slow) unary(e *syntax.Unary) any {
+	switch x := s.eval(e.X).(type) {
 	case bool:
-		if e.op == "NOT" {
+		if e.Op == "NOT" {
 			return !x
 		}
 	case float64:
-		switch e.op {
+		switch e.Op {
 		case "-":
 			return -x
 		case "+":
@@ -147,10 +150,10 @@ func (s slow) unary(e *unary) any {
 	return none{}
 }
 
-func (s slow) logical(e *logical) any {
-	decides := e.op == "OR"
+func (s slow) logical(e *syntax.Logical) any {
+	decides := e.Op == "OR"
 	all := true
-	for _, t := range e.terms {
+	for _, t := range e.Terms {
 		v := s.eval(t)
 		if v == any(decides) {
 			return decides
@@ -163,9 +166,9 @@ func (s slow) logical(e *logical) any {
 	return none{}
 }
 
-func (s slow) binary(e *binaryOp) any {
-	a, b := s.eval(e.l), s.eval(e.r)
-	switch e.op {
+func (s slow) binary(e *syntax.Binary) any {
+	a, b := s.eval(e.L), s.eval(e.R)
+	switch e.Op {
 	case "??":
 		if isUndefined(a) {
 			return b
@@ -175,9 +178,9 @@ func (s slow) binary(e *binaryOp) any {
 		if isUndefined(a) || isUndefined(b) {
 			return none{}
 		}
-		return reflect.DeepEqual(a, b) == (e.op == "=")
+		return reflect.DeepEqual(a, b) == (e.Op == "=")
 	case "<", "<=", ">", ">=":
-		return slowCompared(a, b, e.op)
+		return slowCompared(a, b, e.Op)
 	case "||":
 		x, ok1 := a.(string)
 		y, ok2 := b.(string)
@@ -200,7 +203,7 @@ func (s slow) binary(e *binaryOp) any {
 		"<<":  func() float64 { return float64(slowInt32(x) << (uint32(slowInt32(y)) % 32)) },
 		">>":  func() float64 { return float64(slowInt32(x) >> (uint32(slowInt32(y)) % 32)) },
 		">>>": func() float64 { return float64(uint32(slowInt32(x)) >> (uint32(slowInt32(y)) % 32)) },
-	}[e.op]()
+	}[e.Op]()
 	if math.IsInf(r, 0) || math.IsNaN(r) {
 		return none{}
 	}
@@ -284,7 +287,7 @@ func slowKey(t *testing.T, v any, desc bool) []byte {
 			t.Fatal(err)
 		}
 	}
-	key := appendKey(nil, decode(raw))
+	key := value.AppendKey(nil, value.Decode(raw))
 	if desc {
 		for i := range key {
 			key[i] = ^key[i]

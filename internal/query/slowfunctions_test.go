@@ -6,17 +6,19 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
 // The functions, as the documentation describes them: of decoded values, strings as characters.
 
-func (s slow) call(e *call) any {
-	name := strings.ToUpper(e.name)
+func (s slow) call(e *syntax.Call) any {
+	name := strings.ToUpper(e.Name)
 	if s.grouped && slices.Contains([]string{"COUNT", "SUM", "AVG", "MIN", "MAX"}, name) {
-		return s.aggregate(name, e.args[0])
+		return s.aggregate(name, e.Args[0])
 	}
-	args := make([]any, len(e.args))
-	for i, a := range e.args {
+	args := make([]any, len(e.Args))
+	for i, a := range e.Args {
 		args[i] = s.eval(a)
 	}
 	for _, functions := range []func(string, []any) (any, bool){slowTypes, slowStrings, slowPlaces, slowNumbers, slowArrays} {

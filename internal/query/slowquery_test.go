@@ -7,15 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
 // What the slow evaluator makes of the clauses of a SELECT: every list of rows is there as a whole, one clause after the other.
 
 // results are the rows of a SELECT, without those that are undefined.
-func (s slow) results(q *selectQuery) (results []any) {
+func (s slow) results(q *syntax.Select) (results []any) {
 	for _, row := range s.selecting(q) {
 		v := row.projection(q)
-		if isUndefined(v) || q.distinct && slices.ContainsFunc(results, func(w any) bool { return slowOrder(v, w) == 0 }) {
+		if isUndefined(v) || q.Distinct && slices.ContainsFunc(results, func(w any) bool { return slowOrder(v, w) == 0 }) {
 			continue
 		}
 		results = append(results, v)
@@ -24,20 +26,20 @@ func (s slow) results(q *selectQuery) (results []any) {
 }
 
 // selecting are what a SELECT's rows are made of: the rows behind WHERE, or one of each group of them.
-func (s slow) selecting(q *selectQuery) []slow {
+func (s slow) selecting(q *syntax.Select) []slow {
 	rows := s.rows(q)
-	if len(q.groupBy) > 0 || slowAggregates(q) {
+	if len(q.GroupBy) > 0 || slowAggregates(q) {
 		return s.groups(q, rows)
 	}
 	return rows
 }
 
 // rows are the combinations of what FROM has, of which WHERE is true.
-func (s slow) rows(q *selectQuery) []slow { return s.filtered(q, s.combinations(q)) }
+func (s slow) rows(q *syntax.Select) []slow { return s.filtered(q, s.combinations(q)) }
 
-func (s slow) filtered(q *selectQuery, rows []slow) (kept []slow) {
+func (s slow) filtered(q *syntax.Select, rows []slow) (kept []slow) {
 	for _, r := range rows {
-		if q.where == nil || r.eval(q.where) == any(true) {
+		if q.Where == nil || r.eval(q.Where) == any(true) {
 			kept = append(kept, r)
 		}
 	}
@@ -47,13 +49,13 @@ func (s slow) filtered(q *selectQuery, rows []slow) (kept []slow) {
 // allOfThem is the name of what SELECT * selects.
 const allOfThem = "*"
 
-func (s slow) combinations(q *selectQuery) []slow {
+func (s slow) combinations(q *syntax.Select) []slow {
 	s.group, s.grouped = nil, false
 	rows := []slow{s}
-	if q.from == nil {
+	if q.From == nil {
 		return rows
 	}
-	for i, src := range append([]*source{q.from}, q.from.joins...) {
+	for i, src := range append([]*syntax.Source{q.From}, q.From.Joins...) {
 		var more []slow
 		for _, r := range rows {
 			for _, v := range r.source(src) {
@@ -75,27 +77,27 @@ func (s slow) combinations(q *selectQuery) []slow {
 }
 
 // slowName is what a source is called.
-func slowName(src *source) string {
-	if src.alias != "" {
-		return src.alias
+func slowName(src *syntax.Source) string {
+	if src.Alias != "" {
+		return src.Alias
 	}
-	switch e := src.collection.(type) {
-	case *ident:
-		return e.name
-	case *member:
-		return e.name
+	switch e := src.Collection.(type) {
+	case *syntax.Ident:
+		return e.Name
+	case *syntax.Member:
+		return e.Name
 	}
 	return ""
 }
 
 // source are the values that a source has.
-func (s slow) source(src *source) (values []any) {
-	if src.subquery != nil {
-		values = s.results(src.subquery)
-	} else if v := s.collection(src.collection); !isUndefined(v) {
+func (s slow) source(src *syntax.Source) (values []any) {
+	if src.Subquery != nil {
+		values = s.results(src.Subquery)
+	} else if v := s.collection(src.Collection); !isUndefined(v) {
 		values = []any{v}
 	}
-	if !src.in {
+	if !src.In {
 		return values
 	}
 	var elements []any
@@ -107,30 +109,30 @@ func (s slow) source(src *source) (values []any) {
 }
 
 // collection is the value of a path of FROM. A name that isn't known is the container's, and its items the documents.
-func (s slow) collection(e expr) any {
-	if name, ok := e.(*ident); ok {
-		if v, known := s.names[name.name]; known {
+func (s slow) collection(e syntax.Expr) any {
+	if name, ok := e.(*syntax.Ident); ok {
+		if v, known := s.names[name.Name]; known {
 			return v
 		}
 		return s.doc
 	}
-	m := e.(*member)
+	m := e.(*syntax.Member)
 	with := s
-	with.names = map[string]any{"base": s.collection(m.base)}
-	return with.member(&member{base: &ident{name: "base"}, name: m.name, index: m.index})
+	with.names = map[string]any{"base": s.collection(m.Base)}
+	return with.member(&syntax.Member{Base: &syntax.Ident{Name: "base"}, Name: m.Name, Index: m.Index})
 }
 
 // projection is what SELECT makes of a row.
-func (s slow) projection(q *selectQuery) any {
+func (s slow) projection(q *syntax.Select) any {
 	switch {
-	case q.star:
+	case q.Star:
 		return s.names[allOfThem]
-	case q.value != nil:
-		return s.eval(q.value)
+	case q.Value != nil:
+		return s.eval(q.Value)
 	}
 	row := map[string]any{}
-	for i, name := range outputNames(q.items) {
-		if v := s.eval(q.items[i].e); !isUndefined(v) {
+	for i, name := range syntax.OutputNames(q.Items) {
+		if v := s.eval(q.Items[i].Expr); !isUndefined(v) {
 			row[name] = v
 		}
 	}
@@ -138,9 +140,9 @@ func (s slow) projection(q *selectQuery) any {
 }
 
 // groups puts rows together whose GROUP BY has the same values. The first of them stands for the group: its keys are those of all.
-func (s slow) groups(q *selectQuery, rows []slow) (groups []slow) {
+func (s slow) groups(q *syntax.Select, rows []slow) (groups []slow) {
 	s.group, s.grouped = nil, true
-	if len(q.groupBy) == 0 {
+	if len(q.GroupBy) == 0 {
 		if len(rows) > 0 {
 			s.names = rows[0].names
 		}
@@ -151,7 +153,7 @@ func (s slow) groups(q *selectQuery, rows []slow) (groups []slow) {
 rows:
 	for _, r := range rows {
 		key := []any{}
-		for _, e := range q.groupBy {
+		for _, e := range q.GroupBy {
 			key = append(key, r.eval(e))
 		}
 		for i := range groups {
@@ -168,27 +170,27 @@ rows:
 }
 
 // slowAggregates says whether a SELECT has an aggregate.
-func slowAggregates(q *selectQuery) (found bool) {
-	var look func(e expr)
-	look = func(e expr) {
-		if c, ok := e.(*call); ok && slices.Contains([]string{"COUNT", "SUM", "AVG", "MIN", "MAX"}, strings.ToUpper(c.name)) {
+func slowAggregates(q *syntax.Select) (found bool) {
+	var look func(e syntax.Expr)
+	look = func(e syntax.Expr) {
+		if c, ok := e.(*syntax.Call); ok && slices.Contains([]string{"COUNT", "SUM", "AVG", "MIN", "MAX"}, strings.ToUpper(c.Name)) {
 			found = true
 		}
-		for _, child := range children(e) {
+		for _, child := range syntax.Children(e) {
 			look(child)
 		}
 	}
-	if q.value != nil {
-		look(q.value)
+	if q.Value != nil {
+		look(q.Value)
 	}
-	for _, it := range q.items {
-		look(it.e)
+	for _, it := range q.Items {
+		look(it.Expr)
 	}
 	return found
 }
 
 // aggregate is COUNT, SUM, AVG, MIN or MAX of what the group's rows make of an expression.
-func (s slow) aggregate(name string, of expr) any {
+func (s slow) aggregate(name string, of syntax.Expr) any {
 	var values []any
 	for _, r := range s.group {
 		if v := r.eval(of); !isUndefined(v) {
@@ -224,17 +226,17 @@ func (s slow) aggregate(name string, of expr) any {
 	return slices.MaxFunc(values, slowOrder)
 }
 
-func (s slow) subquery(e *subquery) any {
-	if e.kind == "ALL" {
-		for _, row := range s.combinations(e.q) {
-			if e.q.where != nil && row.eval(e.q.where) == any(false) && !isUndefined(row.projection(e.q)) {
+func (s slow) subquery(e *syntax.Subquery) any {
+	if e.Kind == "ALL" {
+		for _, row := range s.combinations(e.Query) {
+			if e.Query.Where != nil && row.eval(e.Query.Where) == any(false) && !isUndefined(row.projection(e.Query)) {
 				return false
 			}
 		}
 		return true
 	}
-	results := s.results(e.q)
-	switch e.kind {
+	results := s.results(e.Query)
+	switch e.Kind {
 	case "EXISTS":
 		return len(results) > 0
 	case "ARRAY":
@@ -243,20 +245,20 @@ func (s slow) subquery(e *subquery) any {
 	if len(results) == 0 {
 		return none{}
 	}
-	if e.kind == "LAST" {
+	if e.Kind == "LAST" {
 		return results[len(results)-1]
 	}
 	return results[0]
 }
 
 // like tries every way in which a text may be as a pattern has it.
-func (s slow) like(e *like) any {
-	text, ok1 := s.eval(e.x).(string)
-	pattern, ok2 := s.eval(e.pattern).(string)
+func (s slow) like(e *syntax.Like) any {
+	text, ok1 := s.eval(e.X).(string)
+	pattern, ok2 := s.eval(e.Pattern).(string)
 	if !ok1 || !ok2 {
 		return none{}
 	}
-	return slowLike([]rune(text), []rune(pattern), []rune(e.escape)) != e.not
+	return slowLike([]rune(text), []rune(pattern), []rune(e.Escape)) != e.Not
 }
 
 func slowLike(text, pattern, escape []rune) bool {
@@ -322,7 +324,7 @@ func agree(t *testing.T, text string, q *Query, b *Bound, params map[string]any,
 	if !slices.EqualFunc(got, want, sameValue) {
 		t.Fatalf("%s\nof %s\nis %v,\nwant %v", text, docs, got, want)
 	}
-	if len(q.q.orderBy) == 0 || b.Shape().Grouped {
+	if len(q.q.OrderBy) == 0 || b.Shape().Grouped {
 		return len(got)
 	}
 	n := 0
@@ -332,8 +334,8 @@ func agree(t *testing.T, text string, q *Query, b *Bound, params map[string]any,
 				continue
 			}
 			var key []byte
-			for _, o := range q.q.orderBy {
-				key = append(key, slowKey(t, r.eval(o.e), o.desc)...)
+			for _, o := range q.q.OrderBy {
+				key = append(key, slowKey(t, r.eval(o.Expr), o.Desc)...)
 			}
 			if string(key) != string(keys[n]) {
 				t.Fatalf("%s\nof %s\nhas the key %x, want %x", text, docs, keys[n], key)
@@ -348,12 +350,12 @@ func agree(t *testing.T, text string, q *Query, b *Bound, params map[string]any,
 func sameValue(a, b any) bool { return reflect.DeepEqual(a, b) || slowOrder(a, b) == 0 }
 
 // slowGrouped are the rows that several documents make together.
-func slowGrouped(q *selectQuery, all []slow) (results []any) {
+func slowGrouped(q *syntax.Select, all []slow) (results []any) {
 	var rows []slow
 	for _, s := range all {
 		rows = append(rows, s.rows(q)...)
 	}
-	if q.distinct {
+	if q.Distinct {
 		for _, r := range rows {
 			if v := r.projection(q); !isUndefined(v) && !slices.ContainsFunc(results, func(w any) bool { return slowOrder(v, w) == 0 }) {
 				results = append(results, v)

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
 // FROM, as it is run. A document makes a row for every combination of what its
@@ -59,11 +62,11 @@ type from struct {
 func (p *from) rows(f *frame, visit func() bool) bool { return p.step(f, 0, visit) }
 
 func (p *from) step(f *frame, i int, visit func() bool) bool {
-	if !f.spend(0) {
+	if !f.Spend(0) {
 		return false
 	}
 	for _, filter := range p.filters[i] {
-		if filter(f).kind != kindTrue {
+		if filter(f).Kind != value.True {
 			return f.err == nil
 		}
 	}
@@ -72,7 +75,7 @@ func (p *from) step(f *frame, i int, visit func() bool) bool {
 	}
 	l := &p.loops[i]
 	return l.each(f, func(raw []byte) bool {
-		if len(raw) > longValue && !f.spend(len(raw)) {
+		if len(raw) > longValue && !f.Spend(len(raw)) {
 			return false
 		}
 		f.inner[l.at].extractAny(l.in.root, raw)
@@ -80,9 +83,9 @@ func (p *from) step(f *frame, i int, visit func() bool) bool {
 	})
 }
 
-// spend notes one step of work, and what it takes to go over so many bytes. It
+// Spend notes one step of work, and what it takes to go over so many bytes. It
 // says whether the evaluation still has a purpose.
-func (f *frame) spend(bytes int) bool {
+func (f *frame) Spend(bytes int) bool {
 	if f.steps += 1 + bytes/stepBytes; f.steps >= checkEvery && f.stopped != nil {
 		f.steps = 0
 		f.ask()
@@ -105,17 +108,17 @@ func (f *frame) ask() {
 }
 
 // read is the value of JSON, undefined once the evaluation has no purpose.
-func (f *frame) read(raw []byte) value {
-	if len(raw) > longValue && !f.spend(len(raw)) {
-		return value{}
+func (f *frame) read(raw []byte) value.Value {
+	if len(raw) > longValue && !f.Spend(len(raw)) {
+		return value.Value{}
 	}
-	return decode(raw)
+	return value.Decode(raw)
 }
 
 // spendOn is spend of what it takes to look into two values, where that is much.
-func (f *frame) spendOn(a, b value) bool {
-	n := len(a.b) + len(b.b)
-	return n <= longValue || f.spend(n)
+func (f *frame) spendOn(a, b value.Value) bool {
+	n := len(a.Bytes) + len(b.Bytes)
+	return n <= longValue || f.Spend(n)
 }
 
 // stop ends the evaluation of the document.
@@ -148,34 +151,34 @@ func (r *Rows) While(check func() error) *Rows {
 }
 
 // sourcesOf are the sources of a FROM that need a loop.
-func sourcesOf(q *selectQuery) []*source {
-	if q.from == nil {
+func sourcesOf(q *syntax.Select) []*syntax.Source {
+	if q.From == nil {
 		return nil
 	}
-	return slices.DeleteFunc(append([]*source{q.from}, q.from.joins...), func(s *source) bool { return !s.loops() })
+	return slices.DeleteFunc(append([]*syntax.Source{q.From}, q.From.Joins...), func(s *syntax.Source) bool { return !needsLoop(s) })
 }
 
-// loops is false for another name of something that is known already.
-func (s *source) loops() bool {
-	_, name := s.collection.(*ident)
-	return s.in || !name
+// needsLoop reports whether a source is more than another name of something known already.
+func needsLoop(s *syntax.Source) bool {
+	_, name := s.Collection.(*syntax.Ident)
+	return s.In || !name
 }
 
 // from compiles FROM and WHERE; where is what stands for WHERE.
-func (c *compiler) from(q *selectQuery, where expr) *from {
+func (c *compiler) from(q *syntax.Select, where syntax.Expr) *from {
 	p := &from{}
 	depth := map[int]int{} // how many loops have to be under way for a binding to be known
 	for _, s := range sourcesOf(q) {
-		l := loop{at: s.binding - 1, in: c.place(s.binding)}
+		l := loop{at: s.Binding - 1, in: c.place(s.Binding)}
 		l.each = c.each(s)
 		p.loops = append(p.loops, l)
-		depth[s.binding] = len(p.loops)
+		depth[s.Binding] = len(p.loops)
 	}
 	p.filters = make([][]evaluator, len(p.loops)+1)
 	for _, term := range conjuncts(where, nil) {
 		needs := 0
 		eachName(term, func(binding int) { needs = max(needs, depth[binding]) }, func(function string) {
-			if functions[function].volatile {
+			if value.Functions[function].Volatile {
 				needs = len(p.loops) // RAND() is another for each row
 			}
 		})
@@ -186,15 +189,15 @@ func (c *compiler) from(q *selectQuery, where expr) *from {
 }
 
 // conjuncts appends the terms all of which have to be true for where to be.
-func conjuncts(where expr, terms []expr) []expr {
-	l, ok := where.(*logical)
+func conjuncts(where syntax.Expr, terms []syntax.Expr) []syntax.Expr {
+	l, ok := where.(*syntax.Logical)
 	switch {
 	case where == nil:
 		return terms
-	case !ok || l.op != "AND":
+	case !ok || l.Op != "AND":
 		return append(terms, where)
 	}
-	for _, t := range l.terms {
+	for _, t := range l.Terms {
 		terms = conjuncts(t, terms)
 	}
 	return terms
@@ -202,38 +205,38 @@ func conjuncts(where expr, terms []expr) []expr {
 
 // eachName calls binding and function with what an expression names, also in its
 // subqueries; functions in upper case.
-func eachName(e expr, binding func(int), function func(string)) {
+func eachName(e syntax.Expr, binding func(int), function func(string)) {
 	switch e := e.(type) {
-	case *ident:
-		binding(e.binding)
-	case *call:
-		function(strings.ToUpper(e.name))
-	case *subquery:
-		walkQuery(e.q, func(x expr) { eachName(x, binding, function) })
+	case *syntax.Ident:
+		binding(e.Binding)
+	case *syntax.Call:
+		function(strings.ToUpper(e.Name))
+	case *syntax.Subquery:
+		syntax.Walk(e.Query, func(x syntax.Expr) { eachName(x, binding, function) })
 	}
-	for _, child := range children(e) {
+	for _, child := range syntax.Children(e) {
 		eachName(child, binding, function)
 	}
 }
 
 // each compiles a source.
-func (c *compiler) each(s *source) func(f *frame, visit func(raw []byte) bool) bool {
+func (c *compiler) each(s *syntax.Source) func(f *frame, visit func(raw []byte) bool) bool {
 	values := c.values(s)
-	if !s.in {
+	if !s.In {
 		return values
 	}
-	at := s.binding - 1
+	at := s.Binding - 1
 	return func(f *frame, visit func(raw []byte) bool) bool {
 		return values(f, func(raw []byte) bool { return f.inner[at].each(raw, visit) })
 	}
 }
 
 // values compiles a source without IN: a path, or a subquery's rows.
-func (c *compiler) values(s *source) func(f *frame, visit func(raw []byte) bool) bool {
-	if s.subquery != nil {
-		return c.block(s.subquery, s.subquery.where).each
+func (c *compiler) values(s *syntax.Source) func(f *frame, visit func(raw []byte) bool) bool {
+	if s.Subquery != nil {
+		return c.block(s.Subquery, s.Subquery.Where).each
 	}
-	binding, path, ok := boundPath(s.collection, c.params)
+	binding, path, ok := boundPath(s.Collection, c.params)
 	if !ok {
 		return func(*frame, func([]byte) bool) bool { return true }
 	}
@@ -256,7 +259,7 @@ func (c *compiler) place(binding int) *inner {
 
 // raw compiles a path: its bytes as they are stored, nil for what isn't there.
 func (c *compiler) raw(binding int, path []step) func(f *frame) []byte {
-	if binding == document {
+	if binding == syntax.Document {
 		slot := c.slot(path)
 		return func(f *frame) []byte { return f.slots[slot] }
 	}

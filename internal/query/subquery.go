@@ -1,6 +1,11 @@
 package query
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+	"github.com/changefeed-go/changefeed/internal/query/value"
+)
 
 // Subqueries. Each runs in the frame of what is around it, over bindings of its
 // own, and its rows are run through one by one.
@@ -15,11 +20,11 @@ type block struct {
 }
 
 // block compiles a subquery; where is what stands for its WHERE.
-func (c *compiler) block(q *selectQuery, where expr) *block {
+func (c *compiler) block(q *syntax.Select, where syntax.Expr) *block {
 	outer := c.group
 	c.group = nil
 	defer func() { c.group = outer }()
-	b := &block{from: c.from(q, where), distinct: q.distinct}
+	b := &block{from: c.from(q, where), distinct: q.Distinct}
 	if isGrouped(q) {
 		b.group = c.grouping(q)
 		return b
@@ -29,21 +34,21 @@ func (c *compiler) block(q *selectQuery, where expr) *block {
 }
 
 // rowOf is what a SELECT makes its rows of, as one expression.
-func rowOf(q *selectQuery) expr {
+func rowOf(q *syntax.Select) syntax.Expr {
 	switch {
-	case q.star:
-		return &ident{binding: q.from.binding}
-	case q.value != nil:
-		return q.value
+	case q.Star:
+		return &syntax.Ident{Binding: q.From.Binding}
+	case q.Value != nil:
+		return q.Value
 	}
 	return objectOf(q)
 }
 
 // objectOf is a select list as the object that it makes.
-func objectOf(q *selectQuery) *object {
-	o := &object{members: make([]selected, len(q.items))}
-	for i, name := range outputNames(q.items) {
-		o.members[i] = selected{e: q.items[i].e, name: name}
+func objectOf(q *syntax.Select) *syntax.Object {
+	o := &syntax.Object{Members: make([]syntax.Item, len(q.Items))}
+	for i, name := range syntax.OutputNames(q.Items) {
+		o.Members[i] = syntax.Item{Expr: q.Items[i].Expr, Name: name}
 	}
 	return o
 }
@@ -68,7 +73,7 @@ func different(f *frame, visit func(raw []byte) bool) func(raw []byte) bool {
 	seen := map[string]bool{}
 	held := 0
 	return func(raw []byte) bool {
-		key := string(appendKey(nil, decode(raw)))
+		key := string(value.AppendKey(nil, value.Decode(raw)))
 		if seen[key] {
 			return true
 		}
@@ -94,7 +99,7 @@ func (b *block) eachGroup(f *frame, visit func(raw []byte) bool) bool {
 	g := b.group
 	groups := map[string]*group{}
 	var order []*group
-	add := func(key string, values []value) *group {
+	add := func(key string, values []value.Value) *group {
 		m := g.newGroup(key)
 		m.keep(values)
 		groups[key] = m
@@ -105,13 +110,13 @@ func (b *block) eachGroup(f *frame, visit func(raw []byte) bool) bool {
 		add("", nil)
 	}
 	held := 0
-	values := make([]value, len(g.keys))
+	values := make([]value.Value, len(g.keys))
 	var key []byte
 	b.from.rows(f, func() bool {
 		key = key[:0]
 		for i, k := range g.keys {
 			values[i] = k(f)
-			key = appendKey(key, values[i])
+			key = value.AppendKey(key, values[i])
 		}
 		m := groups[string(key)]
 		if m == nil {
@@ -140,38 +145,38 @@ func (b *block) eachGroup(f *frame, visit func(raw []byte) bool) bool {
 }
 
 // subquery compiles an expression that is made of a SELECT.
-func (c *compiler) subquery(e *subquery) (evaluator, bool) {
-	switch e.kind {
+func (c *compiler) subquery(e *syntax.Subquery) (evaluator, bool) {
+	switch e.Kind {
 	case "EXISTS":
-		return c.exists(e.q, e.q.where, true), false
+		return c.exists(e.Query, e.Query.Where, true), false
 	case "ALL":
 		// All rows are as WHERE has it when there is none of which it is false.
-		var where expr = &literal{v: boolOf(false)}
-		if e.q.where != nil {
-			where = &unary{op: "NOT", x: e.q.where}
+		var where syntax.Expr = &syntax.Literal{Value: value.OfBool(false)}
+		if e.Query.Where != nil {
+			where = &syntax.Unary{Op: "NOT", X: e.Query.Where}
 		}
-		return c.exists(e.q, where, false), false
+		return c.exists(e.Query, where, false), false
 	}
 	if isSimple(e) {
-		return c.expr(rowOf(e.q))
+		return c.expr(rowOf(e.Query))
 	}
 	raw := c.json(e)
-	return func(f *frame) value { return f.read(raw(f)) }, false
+	return func(f *frame) value.Value { return f.read(raw(f)) }, false
 }
 
 // isSimple says whether a subquery is just an expression in other words.
-func isSimple(e *subquery) bool {
-	return e.kind == "" && e.q.from == nil && e.q.where == nil && !isGrouped(e.q)
+func isSimple(e *syntax.Subquery) bool {
+	return e.Kind == "" && e.Query.From == nil && e.Query.Where == nil && !isGrouped(e.Query)
 }
 
 // emitSubquery compiles a subquery whose JSON is wanted: numbers keep the digits
 // that they are stored with. It is nil for those that make no JSON of their own.
-func (c *compiler) emitSubquery(e *subquery) emitter {
-	if e.kind == "EXISTS" || e.kind == "ALL" {
+func (c *compiler) emitSubquery(e *syntax.Subquery) emitter {
+	if e.Kind == "EXISTS" || e.Kind == "ALL" {
 		return nil
 	}
 	if isSimple(e) {
-		emit, _ := c.emit(rowOf(e.q))
+		emit, _ := c.emit(rowOf(e.Query))
 		return emit
 	}
 	raw := c.json(e)
@@ -182,16 +187,16 @@ func (c *compiler) emitSubquery(e *subquery) emitter {
 }
 
 // json compiles a subquery that makes a value of its rows, nil of none.
-func (c *compiler) json(e *subquery) func(f *frame) []byte {
-	b := c.block(e.q, e.q.where)
-	switch e.kind {
+func (c *compiler) json(e *syntax.Subquery) func(f *frame) []byte {
+	b := c.block(e.Query, e.Query.Where)
+	switch e.Kind {
 	case "ARRAY":
 		return b.array
 	case "FIRST", "LAST":
 		return func(f *frame) (found []byte) {
 			b.each(f, func(raw []byte) bool {
 				found = raw
-				return e.kind == "LAST"
+				return e.Kind == "LAST"
 			})
 			return found
 		}
@@ -210,30 +215,30 @@ func (c *compiler) json(e *subquery) func(f *frame) []byte {
 }
 
 // exists says whether there is a row.
-func (c *compiler) exists(q *selectQuery, where expr, yes bool) evaluator {
+func (c *compiler) exists(q *syntax.Select, where syntax.Expr, yes bool) evaluator {
 	if !isGrouped(q) {
 		outer := c.group
 		c.group = nil
 		rows := c.from(q, where)
 		row, _ := c.expr(rowOf(q))
 		c.group = outer
-		return func(f *frame) value {
+		return func(f *frame) value.Value {
 			found := false
 			rows.rows(f, func() bool {
-				found = row(f).kind != kindUndefined
+				found = row(f).Kind != value.Undefined
 				return !found
 			})
-			return boolOf(found == yes)
+			return value.OfBool(found == yes)
 		}
 	}
 	b := c.block(q, where)
-	return func(f *frame) value {
+	return func(f *frame) value.Value {
 		found := false
 		b.each(f, func([]byte) bool {
 			found = true
 			return false
 		})
-		return boolOf(found == yes)
+		return value.OfBool(found == yes)
 	}
 }
 

@@ -1,6 +1,10 @@
 package query
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+)
 
 // Uniform returns the query without its condition, if it makes the same of all
 // documents that the condition is true of, as SELECT VALUE COUNT(1) does: whoever
@@ -10,17 +14,17 @@ import "strings"
 func (b *Bound) Uniform() (without *Bound, ok bool) {
 	q := b.q
 	alias := documentAlias(q)
-	if len(b.shape.Aggregates) == 0 || alias == "" || len(q.from.joins) > 0 || len(q.groupBy) > 0 || len(q.orderBy) > 0 || q.distinct {
+	if len(b.shape.Aggregates) == 0 || alias == "" || len(q.From.Joins) > 0 || len(q.GroupBy) > 0 || len(q.OrderBy) > 0 || q.Distinct {
 		return nil, false
 	}
 	plain := *q
-	plain.where = nil
-	for _, it := range q.items {
-		if !uniform(it.e, alias) {
+	plain.Where = nil
+	for _, it := range q.Items {
+		if !uniform(it.Expr, alias) {
 			return nil, false
 		}
 	}
-	if q.value != nil && !uniform(q.value, alias) {
+	if q.Value != nil && !uniform(q.Value, alias) {
 		return nil, false
 	}
 	without = &Bound{q: &plain, params: b.params, now: b.now, shape: b.shape}
@@ -30,18 +34,18 @@ func (b *Bound) Uniform() (without *Bound, ok bool) {
 
 // uniform says whether an expression is the same for all documents. COUNT of the
 // document itself is: it is never undefined.
-func uniform(e expr, alias string) bool {
+func uniform(e syntax.Expr, alias string) bool {
 	switch e := e.(type) {
-	case *ident, *subquery:
+	case *syntax.Ident, *syntax.Subquery:
 		return false
-	case *call:
-		if !e.udf && strings.EqualFold(e.name, "COUNT") && len(e.args) == 1 {
-			if root, ok := e.args[0].(*ident); ok && root.name == alias {
+	case *syntax.Call:
+		if !e.Udf && strings.EqualFold(e.Name, "COUNT") && len(e.Args) == 1 {
+			if root, ok := e.Args[0].(*syntax.Ident); ok && root.Name == alias {
 				return true
 			}
 		}
 	}
-	for _, child := range children(e) {
+	for _, child := range syntax.Children(e) {
 		if !uniform(child, alias) {
 			return false
 		}

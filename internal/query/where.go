@@ -1,6 +1,10 @@
 package query
 
-import "context"
+import (
+	"context"
+
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
+)
 
 // Where is what FROM and WHERE of a query say of a document, and nothing of
 // what SELECT wants of it: a scan asks it of all documents, and evaluates the
@@ -15,7 +19,7 @@ type Where struct {
 func (b *Bound) Where() *Where {
 	_, p := compileCondition(b.q, b.params, b.now)
 	w := &Where{prog: p}
-	walkQuery(&selectQuery{from: b.q.from, where: b.q.where}, func(e expr) {
+	syntax.Walk(&syntax.Select{From: b.q.From, Where: b.q.Where}, func(e syntax.Expr) {
 		eachName(e, func(int) {}, func(function string) { w.random = w.random || function == "RAND" })
 	})
 	return w

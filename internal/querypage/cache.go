@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/changefeed-go/changefeed/internal/query"
+	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
 // Cache keeps compiled queries: SDKs send the same text for each page, and change the parameters. The
@@ -76,7 +77,7 @@ func (c *Cache) add(text string, q *query.Query) {
 func Refused(err error) error {
 	var (
 		service     interface{ ServiceMessage() string }
-		unsupported *query.UnsupportedError
+		unsupported *syntax.UnsupportedError
 		parameter   *query.ParameterError
 		plan        *query.PlanError
 	)

@@ -1,0 +1,251 @@
+package syntax
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Token is a word of the text.
+type Token struct {
+	kind       int // of the grammar; 0 at the end
+	Text       string
+	start, End int
+	str        string  // what a string literal says
+	Num        float64 // what a number says
+}
+
+// keywords are reserved: as a name they are written c["order"]. The service's
+// grammar lets ALL, FIRST and LAST be names; so are here, after a dot, words whose
+// place leaves no doubt.
+var keywords = map[string]int{
+	"ALL": tokAll, "AND": tokAnd, "ARRAY": tokArray, "AS": tokAs, "ASC": tokAsc, "BETWEEN": tokBetween, "BY": tokBy, "DESC": tokDesc,
+	"DISTINCT": tokDistinct, "ESCAPE": tokEscape, "EXISTS": tokExists, "FALSE": tokFalse, "FIRST": tokFirst, "FROM": tokFrom,
+	"GROUP": tokGroup, "IN": tokIn, "JOIN": tokJoin, "LAST": tokLast, "LEFT": tokLeft, "LIKE": tokLike, "LIMIT": tokLimit, "NOT": tokNot,
+	"NULL": tokNull, "OFFSET": tokOffset, "OR": tokOr, "ORDER": tokOrder, "RANK": tokRank, "RIGHT": tokRight, "SELECT": tokSelect,
+	"TOP": tokTop, "TRUE": tokTrue, "UDF": tokUdf, "UNDEFINED": tokUndefined, "VALUE": tokValue, "WHERE": tokWhere,
+}
+
+// longest of the keywords, so that longer words aren't looked up.
+const longestKeyword = len("UNDEFINED")
+
+var pairs = map[string]int{
+	"!=": tokNe, "<>": tokNe, "<=": tokLe, ">=": tokGe, "||": tokConcat, "??": tokCoalesce, "<<": tokShiftLeft, ">>": tokShiftRight,
+}
+
+// scan returns the token that starts at or after at, or an error.
+func scan(text string, at int) (Token, *Error) {
+	at = skipBlanks(text, at)
+	if at == len(text) {
+		return Token{start: at, End: at}, nil
+	}
+	c := text[at]
+	switch {
+	case isLetter(c):
+		return scanWord(text, at), nil
+	case c == '@':
+		end := at + 1
+		for end < len(text) && (isLetter(text[end]) || isDigit(text[end])) {
+			end++
+		}
+		if end > at+1 {
+			return Token{kind: tokParam, Text: text[at:end], start: at, End: end}, nil
+		}
+	case isDigit(c), c == '.' && at+1 < len(text) && isDigit(text[at+1]):
+		return scanNumber(text, at)
+	case c == '\'' || c == '"':
+		return scanString(text, at)
+	case strings.HasPrefix(text[at:], ">>>"):
+		return Token{kind: tokShiftZero, Text: text[at : at+3], start: at, End: at + 3}, nil
+	case at+1 < len(text) && pairs[text[at:at+2]] != 0:
+		return Token{kind: pairs[text[at:at+2]], Text: text[at : at+2], start: at, End: at + 2}, nil
+	case strings.IndexByte("*,.()[]{}:?+-/%~=<>&|^", c) >= 0:
+		return Token{kind: int(c), Text: text[at : at+1], start: at, End: at + 1}, nil
+	}
+	_, size := utf8.DecodeRuneInString(text[at:])
+	return Token{}, syntaxNear(text, at, at+size)
+}
+
+// skipBlanks goes over white space and comments: -- to the end of the line.
+func skipBlanks(text string, at int) int {
+	for at < len(text) {
+		switch c := text[at]; {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			at++
+		case c == '-' && strings.HasPrefix(text[at:], "--"):
+			n := strings.IndexByte(text[at:], '\n')
+			if n < 0 {
+				return len(text)
+			}
+			at += n
+		default:
+			return at
+		}
+	}
+	return at
+}
+
+func scanWord(text string, at int) Token {
+	end := at
+	for end < len(text) && (isLetter(text[end]) || isDigit(text[end])) {
+		end++
+	}
+	t := Token{kind: tokIdent, Text: text[at:end], start: at, End: end}
+	if end-at <= longestKeyword {
+		if k := keywords[strings.ToUpper(t.Text)]; k != 0 {
+			t.kind = k
+		}
+	}
+	return t
+}
+
+// scanNumber reads digits, a fraction and an exponent, or hexadecimal digits after
+// 0x; a sign is an operator.
+func scanNumber(text string, at int) (Token, *Error) {
+	end := at
+	if strings.HasPrefix(text[at:], "0x") || strings.HasPrefix(text[at:], "0X") {
+		end += 2
+		for end < len(text) && (isLetter(text[end]) || isDigit(text[end])) {
+			end++
+		}
+		n, err := strconv.ParseUint(text[at+2:end], 16, 64)
+		if err != nil {
+			return Token{}, syntaxNear(text, at, end)
+		}
+		return Token{kind: tokNumber, Text: text[at:end], start: at, End: end, Num: float64(n)}, nil
+	}
+	digits := func() {
+		for end < len(text) && isDigit(text[end]) {
+			end++
+		}
+	}
+	digits()
+	if end < len(text) && text[end] == '.' {
+		end++
+		digits()
+	}
+	if end < len(text) && (text[end] == 'e' || text[end] == 'E') {
+		mark := end
+		end++
+		if end < len(text) && (text[end] == '+' || text[end] == '-') {
+			end++
+		}
+		from := end
+		digits()
+		if end == from {
+			end = mark
+		}
+	}
+	n, err := strconv.ParseFloat(text[at:end], 64)
+	if err != nil || math.IsInf(n, 0) || end < len(text) && isLetter(text[end]) {
+		return Token{}, syntaxNear(text, at, end)
+	}
+	return Token{kind: tokNumber, Text: text[at:end], start: at, End: end, Num: n}, nil
+}
+
+// scanString reads a literal in single or double quotes. An escape that isn't
+// one stays as the two characters it is: Java's SDK writes the last value of a
+// page into the next query without escaping it.
+func scanString(text string, at int) (Token, *Error) {
+	quote := text[at]
+	var b strings.Builder
+	from := at + 1
+	for i := from; i < len(text); {
+		switch text[i] {
+		case quote:
+			b.WriteString(text[from:i])
+			return Token{
+				kind: tokString, Text: text[at : i+1], start: at, End: i + 1,
+				str: strings.ToValidUTF8(b.String(), "\uFFFD"),
+			}, nil
+		case '\\':
+			b.WriteString(text[from:i])
+			n := unescape(&b, text[i:])
+			if n == 0 {
+				return Token{}, syntaxNear(text, at, len(text))
+			}
+			i += n
+			from = i
+		default:
+			i++
+		}
+	}
+	return Token{}, syntaxNear(text, at, len(text))
+}
+
+// unescape writes what the escape at the beginning of s means and returns its
+// length, 0 when s ends in it.
+func unescape(b *strings.Builder, s string) int {
+	if len(s) < 2 {
+		return 0
+	}
+	switch c := s[1]; c {
+	case '\\', '"', '\'', '/':
+		b.WriteByte(c)
+	case 'b':
+		b.WriteByte('\b')
+	case 'f':
+		b.WriteByte('\f')
+	case 'n':
+		b.WriteByte('\n')
+	case 'r':
+		b.WriteByte('\r')
+	case 't':
+		b.WriteByte('\t')
+	case 'u':
+		r, ok := hex4(s[2:])
+		if !ok {
+			b.WriteString(`\u`)
+			return 2
+		}
+		if r >= 0xD800 && r < 0xDC00 && strings.HasPrefix(s[6:], `\u`) {
+			if low, ok := hex4(s[8:]); ok && low >= 0xDC00 && low < 0xE000 {
+				b.WriteRune((r-0xD800)<<10 + (low - 0xDC00) + 0x10000)
+				return 12
+			}
+		}
+		b.WriteRune(r) // half a surrogate pair becomes U+FFFD
+		return 6
+	default:
+		b.WriteByte('\\')
+		return 1
+	}
+	return 2
+}
+
+func hex4(s string) (rune, bool) {
+	if len(s) < 4 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[:4], 16, 16)
+	return rune(n), err == nil
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// syntaxNear is the service's sentence about text[start:end].
+func syntaxNear(text string, start, end int) *Error {
+	// What is near is shown, and a text without a closing quote is long.
+	const shown = 64
+	near := text[start:end]
+	if len(near) > shown {
+		near = strings.ToValidUTF8(near[:shown], "")
+	}
+	message := "Syntax error, incorrect syntax near '" + near + "'."
+	if near == "" {
+		message = "Syntax error, the query ends too early."
+	}
+	return ErrorAt(text, Token{Text: near, start: start, End: end}, CodeSyntax, message)
+}
+
+// ErrorAt returns an error about a token of the text.
+func ErrorAt(text string, t Token, code, message string) *Error {
+	before := text[:min(t.start, len(text))]
+	return &Error{
+		Code: code, Message: message, Near: t.Text, Offset: t.start, End: t.End,
+		Line:   strings.Count(before, "\n") + 1,
+		Column: len(before) - strings.LastIndexByte(before, '\n'),
+	}
+}

@@ -1,0 +1,78 @@
+package value
+
+import "bytes"
+
+// Comparisons that ignore case compare what bytes.ToUpper makes. Most strings are
+// ASCII, and for them nothing is made.
+
+// withoutCase makes a comparison of two strings one that ignores case. ascii is the same
+// for ASCII, done is false when it can't tell.
+func withoutCase(compare func(s, sub []byte) bool, ascii func(s, sub []byte) (found, done bool)) func(s, sub []byte) bool {
+	return func(s, sub []byte) bool {
+		if found, done := ascii(s, sub); done {
+			return found
+		}
+		return compare(bytes.ToUpper(s), bytes.ToUpper(sub))
+	}
+}
+
+func isASCII(s []byte) bool {
+	for _, c := range s {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+func upper(c byte) byte {
+	if c >= 'a' && c <= 'z' {
+		return c - ('a' - 'A')
+	}
+	return c
+}
+
+// sameASCII compares two strings of ASCII and of one length.
+func sameASCII(a, b []byte) bool {
+	for i, c := range a {
+		if c != b[i] && upper(c) != upper(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func foldEqual(a, b []byte) (found, done bool) {
+	if !isASCII(a) || !isASCII(b) {
+		return false, false
+	}
+	return len(a) == len(b) && sameASCII(a, b), true
+}
+
+func foldPrefix(s, prefix []byte) (found, done bool) {
+	return foldEqual(s[:min(len(s), len(prefix))], prefix)
+}
+
+func foldSuffix(s, suffix []byte) (found, done bool) {
+	return foldEqual(s[max(0, len(s)-len(suffix)):], suffix)
+}
+
+// maxFolded is the longest string that is looked for at every place: longer ones
+// could take as many steps at each.
+const maxFolded = 32
+
+func foldContains(s, sub []byte) (found, done bool) {
+	if len(sub) > maxFolded || !isASCII(s) || !isASCII(sub) {
+		return false, false
+	}
+	if len(sub) == 0 {
+		return true, true
+	}
+	first := upper(sub[0])
+	for i := 0; i+len(sub) <= len(s); i++ {
+		if upper(s[i]) == first && sameASCII(s[i:i+len(sub)], sub) {
+			return true, true
+		}
+	}
+	return false, true
+}

@@ -1,0 +1,353 @@
+package value
+
+import (
+	"bytes"
+	"slices"
+)
+
+// arrayFunctions are the functions of arrays. What isn't an array makes the
+// result undefined.
+var arrayFunctions = map[string]Function{
+	"ARRAY_AVG":          {class: classArray, min: 1, max: 1, eval: arrayAvg},
+	"ARRAY_CONCAT":       {class: classArray, min: 2, max: many, eval: arrayConcat},
+	"ARRAY_CONTAINS":     {class: classArray, min: 2, max: 3, eval: arrayContains},
+	"ARRAY_CONTAINS_ALL": {class: classArray, min: 2, max: many, eval: func(a []Value) Value { return arrayContainsEach(a, False, True) }},
+	"ARRAY_CONTAINS_ANY": {class: classArray, min: 2, max: many, eval: func(a []Value) Value { return arrayContainsEach(a, True, False) }},
+	"ARRAY_LENGTH":       {class: classArray, min: 1, max: 1, eval: arrayLength},
+	"ARRAY_MAX":          {class: classArray, min: 1, max: 1, eval: func(a []Value) Value { return arrayExtreme(a[0], 1) }},
+	"ARRAY_MEDIAN":       {class: classArray, min: 1, max: 1, eval: arrayMedian},
+	"ARRAY_MIN":          {class: classArray, min: 1, max: 1, eval: func(a []Value) Value { return arrayExtreme(a[0], -1) }},
+	"ARRAY_SLICE":        {class: classArray, min: 2, max: 3, eval: arraySlice},
+	"ARRAY_SUM":          {class: classArray, min: 1, max: 1, eval: arraySum},
+	"CHOOSE":             {class: classArray, min: 2, max: many, eval: choose},
+	"OBJECTTOARRAY":      {class: classArray, min: 1, max: 3, eval: objectToArray},
+	"SETDIFFERENCE":      {class: classArray, min: 2, max: 2, eval: setDifference},
+	"SETEQUAL":           {class: classArray, min: 2, max: 2, eval: setEqual},
+	"SETINTERSECT":       {class: classArray, min: 2, max: 2, eval: setIntersect},
+	"SETUNION":           {class: classArray, min: 2, max: 2, eval: setUnion},
+}
+
+// arrayBuilder writes an array. It stops at maxMade.
+type arrayBuilder struct{ b []byte }
+
+func (a *arrayBuilder) full() bool { return len(a.b) > maxMade }
+
+// begin makes place for an element.
+func (a *arrayBuilder) begin() {
+	if len(a.b) == 0 {
+		a.b = append(a.b, '[')
+	} else {
+		a.b = append(a.b, ',')
+	}
+}
+
+// add appends a defined value.
+func (a *arrayBuilder) add(v Value) {
+	a.begin()
+	a.b = v.AppendJSON(a.b)
+}
+
+// addRaw appends the JSON of one or more elements.
+func (a *arrayBuilder) addRaw(raw []byte) {
+	a.begin()
+	a.b = append(a.b, raw...)
+}
+
+func (a *arrayBuilder) value() Value {
+	if a.full() {
+		return tooLong()
+	}
+	if len(a.b) == 0 {
+		a.b = append(a.b, '[')
+	}
+	return Value{Kind: Array, Bytes: append(a.b, ']')}
+}
+
+func areArrays(a []Value) bool {
+	for _, v := range a {
+		if v.Kind != Array {
+			return false
+		}
+	}
+	return true
+}
+
+// arrayContains looks for a value in an array. With a third argument of true an
+// object is found in one that has its members and maybe others.
+func arrayContains(a []Value) Value {
+	partial := false
+	if len(a) == 3 {
+		switch {
+		case a[2].isBool():
+			partial = a[2].Kind == True
+		case a[2].Kind != Undefined:
+			return Value{}
+		}
+	}
+	if a[0].Kind != Array || a[1].Kind == Undefined {
+		return Value{}
+	}
+	return OfBool(hasElement(a[0].Bytes, a[1], partial))
+}
+
+func hasElement(array []byte, wanted Value, partial bool) bool {
+	is := equalTo(wanted)
+	if partial && wanted.Kind == Object {
+		is = hasMembers(wanted.Bytes)
+	}
+	found := false
+	EachElement(array, func(_ int, raw []byte) bool {
+		found = is(Decode(raw))
+		return !found
+	})
+	return found
+}
+
+// equalTo says of values whether they equal one. What is looked for is read once, however many it is
+// compared with.
+func equalTo(wanted Value) func(v Value) bool {
+	if wanted.Kind != Array && wanted.Kind != Object {
+		return func(v Value) bool { return Equal(v, wanted) }
+	}
+	key := AppendKey(nil, wanted)
+	var buf []byte
+	return func(v Value) bool {
+		if v.Kind != wanted.Kind {
+			return false
+		}
+		buf = AppendKey(buf[:0], v)
+		return bytes.Equal(buf, key)
+	}
+}
+
+// hasMembers says of values whether they are objects that have the members of one,
+// and maybe others. It reads each once.
+func hasMembers(wanted []byte) func(v Value) bool {
+	type member struct {
+		equals func(v Value) bool
+		seen   int // the object in which it was last met, counted from 1
+	}
+	members := map[string]*member{}
+	eachMember(wanted, func(name, raw []byte) bool {
+		if members[string(name)] == nil { // of two with one name the first
+			members[string(name)] = &member{equals: equalTo(Decode(raw))}
+		}
+		return true
+	})
+	objects := 0
+	return func(v Value) bool {
+		if v.Kind != Object {
+			return false
+		}
+		objects++
+		left := len(members)
+		if left == 0 {
+			return true
+		}
+		eachMember(v.Bytes, func(name, raw []byte) bool {
+			m := members[string(name)]
+			if m == nil || m.seen == objects {
+				return true
+			}
+			m.seen = objects
+			if !m.equals(Decode(raw)) {
+				return false
+			}
+			left--
+			return left > 0
+		})
+		return left == 0
+	}
+}
+
+// longArguments is from how many arguments on a set of the elements is made.
+const longArguments = 8
+
+// arrayContainsEach is ARRAY_CONTAINS of each further argument, joined by AND or
+// OR: one that decides does, else an undefined one makes the result undefined.
+func arrayContainsEach(a []Value, decides, otherwise Kind) Value {
+	if a[0].Kind != Array {
+		return Value{}
+	}
+	contains := func(v Value) bool { return hasElement(a[0].Bytes, v, false) }
+	if len(a) > longArguments {
+		set := setOf(a[0].Bytes)
+		contains = func(v Value) bool {
+			var short [64]byte
+			return set[string(AppendKey(short[:0], v))]
+		}
+	}
+	result := Value{Kind: otherwise}
+	for _, wanted := range a[1:] {
+		if wanted.Kind == Undefined {
+			result = Value{}
+		} else if v := OfBool(contains(wanted)); v.Kind == decides {
+			return v
+		}
+	}
+	return result
+}
+
+func arrayLength(a []Value) Value {
+	if !areArrays(a) {
+		return Value{}
+	}
+	return OfNumber(float64(countElements(a[0].Bytes)))
+}
+
+func countElements(array []byte) int64 {
+	n := int64(0)
+	EachElement(array, func(int, []byte) bool {
+		n++
+		return true
+	})
+	return n
+}
+
+func arrayConcat(a []Value) Value {
+	if !areArrays(a) {
+		return Value{}
+	}
+	var out arrayBuilder
+	for _, v := range a {
+		if inner := trimBlanks(v.Bytes[1 : len(v.Bytes)-1]); len(inner) > 0 && !out.full() {
+			out.addRaw(inner)
+		}
+	}
+	return out.value()
+}
+
+// arraySlice begins at a place, or at one counted from the end when it is
+// negative, and takes the rest or as many as the third argument says.
+func arraySlice(a []Value) Value {
+	start, ok := integer(a[1])
+	if a[0].Kind != Array || !ok {
+		return Value{}
+	}
+	left := int64(1) << 62
+	if len(a) == 3 {
+		if left, ok = integer(a[2]); !ok {
+			return Value{}
+		}
+	}
+	if start < 0 {
+		start = max(0, start+countElements(a[0].Bytes))
+	}
+	var out arrayBuilder
+	if left <= 0 {
+		return out.value()
+	}
+	EachElement(a[0].Bytes, func(i int, raw []byte) bool {
+		if int64(i) < start {
+			return true
+		}
+		out.addRaw(raw)
+		left--
+		return left > 0
+	})
+	return out.value()
+}
+
+// choose counts from 1.
+func choose(a []Value) Value {
+	i, ok := integer(a[0])
+	if !ok || i < 1 || i >= int64(len(a)) {
+		return Value{}
+	}
+	return a[i]
+}
+
+// objectToArray makes an object of each member, with its name and its value.
+func objectToArray(a []Value) Value {
+	if a[0].Kind != Object || !areStrings(a[1:]) {
+		return Value{}
+	}
+	names := [2][]byte{[]byte("k"), []byte("v")}
+	for i, v := range a[1:] {
+		names[i] = v.Bytes
+	}
+	var out arrayBuilder
+	eachMember(a[0].Bytes, func(name, raw []byte) bool {
+		out.begin()
+		out.b = AppendString(append(out.b, '{'), names[0])
+		out.b = AppendString(append(out.b, ':'), name)
+		out.b = AppendString(append(out.b, ','), names[1])
+		out.b = append(append(out.b, ':'), raw...)
+		out.b = append(out.b, '}')
+		return !out.full()
+	})
+	return out.value()
+}
+
+// numbers are an array's; ok is false when anything else is in it.
+func numbers(v Value) (list []float64, ok bool) {
+	if ok = v.Kind == Array; !ok {
+		return nil, false
+	}
+	EachElement(v.Bytes, func(_ int, raw []byte) bool {
+		e := Decode(raw)
+		list = append(list, e.Number)
+		ok = e.Kind == Number
+		return ok
+	})
+	return list, ok
+}
+
+func arraySum(a []Value) Value {
+	list, ok := numbers(a[0])
+	if !ok {
+		return Value{}
+	}
+	sum := 0.0
+	for _, n := range list {
+		sum += n
+	}
+	return Finite(sum)
+}
+
+func arrayAvg(a []Value) Value {
+	list, ok := numbers(a[0])
+	if !ok || len(list) == 0 {
+		return Value{}
+	}
+	return Finite(arraySum(a).Number / float64(len(list)))
+}
+
+func arrayMedian(a []Value) Value {
+	list, ok := numbers(a[0])
+	if !ok || len(list) == 0 {
+		return Value{}
+	}
+	slices.Sort(list)
+	middle := len(list) / 2
+	if len(list)%2 == 1 {
+		return OfNumber(list[middle])
+	}
+	return Finite((list[middle-1] + list[middle]) / 2)
+}
+
+// arrayExtreme is the first of an array's values in the order of types, null <
+// booleans < numbers < strings, or the last when direction is positive. An array
+// or object in it makes it undefined.
+func arrayExtreme(v Value, direction int) Value {
+	if v.Kind != Array {
+		return Value{}
+	}
+	var best Value
+	EachElement(v.Bytes, func(_ int, raw []byte) bool {
+		e := Decode(raw)
+		if e.Kind == Array || e.Kind == Object {
+			best = Value{}
+			return false
+		}
+		c, ok := Compare(e, best)
+		if !ok {
+			c = int(e.Kind) - int(best.Kind)
+		}
+		if best.Kind == Undefined || c*direction > 0 {
+			best = e
+		}
+		return true
+	})
+	return best
+}

@@ -1,0 +1,194 @@
+package value
+
+// dateFunctions are the functions of dates and times: strings as parseDateTime
+// reads them, ticks of 100 ns and milliseconds since 1970. What isn't such a
+// time, or a known part of one, makes the result undefined, and so does a result
+// before the year 1 or after 9999.
+var dateFunctions = map[string]Function{
+	"AGO":                       {class: classDate, min: 2, max: 2, Volatile: true, eval: ago},
+	"DATETIMEADD":               {class: classDate, min: 3, max: 3, eval: dateTimeAdd},
+	"DATETIMEBIN":               {class: classDate, min: 2, max: 4, eval: dateTimeBin},
+	"DATETIMEDIFF":              {class: classDate, min: 3, max: 3, eval: dateTimeDiff},
+	"DATETIMEFORMAT":            {class: classDate, min: 2, max: 2, eval: dateTimeFormat},
+	"DATETIMEFROMPARTS":         {class: classDate, min: 3, max: 7, eval: dateTimeFromParts},
+	"DATETIMEPART":              {class: classDate, min: 2, max: 2, eval: dateTimePart},
+	"DATETIMETOTICKS":           {class: classDate, min: 1, max: 1, eval: onDateTime(ticks.ticksValue)},
+	"DATETIMETOTIMESTAMP":       {class: classDate, min: 1, max: 1, eval: onDateTime(ticks.timestamp)},
+	"DAY":                       {class: classDate, min: 1, max: 1, eval: onDateTime(partDay.valueOf)},
+	"GETCURRENTDATETIME":        {class: classDate, min: 0, max: 0, Volatile: true, eval: current(ticks.value)},
+	"GETCURRENTDATETIMESTATIC":  {class: classDate, min: 0, max: 0, Volatile: true, prepare: static(ticks.value)},
+	"GETCURRENTTICKS":           {class: classDate, min: 0, max: 0, Volatile: true, eval: current(ticks.ticksValue)},
+	"GETCURRENTTICKSSTATIC":     {class: classDate, min: 0, max: 0, Volatile: true, prepare: static(ticks.ticksValue)},
+	"GETCURRENTTIMESTAMP":       {class: classDate, min: 0, max: 0, Volatile: true, eval: current(ticks.timestamp)},
+	"GETCURRENTTIMESTAMPSTATIC": {class: classDate, min: 0, max: 0, Volatile: true, prepare: static(ticks.timestamp)},
+	"MONTH":                     {class: classDate, min: 1, max: 1, eval: onDateTime(partMonth.valueOf)},
+	"NOW":                       {class: classDate, min: 0, max: 2, pairs: true, Volatile: true, eval: nowPlus},
+	"TICKSTODATETIME":           {class: classDate, min: 1, max: 1, eval: ticksToDateTime},
+	"TIMESTAMPTODATETIME":       {class: classDate, min: 1, max: 1, eval: timestampToDateTime},
+	"YEAR":                      {class: classDate, min: 1, max: 1, eval: onDateTime(partYear.valueOf)},
+}
+
+// ticksPerMillisecond is the length of what a timestamp counts.
+const ticksPerMillisecond = ticksPerSecond / 1000
+
+func (t ticks) ticksValue() Value { return OfNumber(float64(t)) }
+func (t ticks) timestamp() Value  { return OfNumber(float64(floorDiv(int64(t), ticksPerMillisecond))) }
+
+func (p datePart) valueOf(t ticks) Value { return OfNumber(float64(p.of(t))) }
+
+// dateTime reads an argument.
+func dateTime(v Value) (t ticks, ok bool) {
+	if v.Kind != String {
+		return 0, false
+	}
+	return parseDateTime(v.Bytes)
+}
+
+// partNamed reads an argument that names a part.
+func partNamed(v Value) (p datePart, ok bool) {
+	if v.Kind != String {
+		return partNone, false
+	}
+	p, ok = dateParts[string(v.Bytes)]
+	return p, ok
+}
+
+func onDateTime(f func(t ticks) Value) func([]Value) Value {
+	return func(a []Value) Value {
+		t, ok := dateTime(a[0])
+		if !ok {
+			return Value{}
+		}
+		return f(t)
+	}
+}
+
+// current is the time of the call, which differs from row to row.
+func current(f func(t ticks) Value) func([]Value) Value {
+	return func([]Value) Value { return f(now()) }
+}
+
+// static is the time when the query was bound: that of a page.
+func static(f func(t ticks) Value) func(Call) func(Budget, []Value) Value {
+	return func(s Call) func(Budget, []Value) Value {
+		v := f(ticksOf(s.Now))
+		return func(Budget, []Value) Value { return v }
+	}
+}
+
+func moved(t ticks, part, n Value, direction int64) Value {
+	p, ok1 := partNamed(part)
+	count, ok2 := integer(n)
+	if !ok1 || !ok2 {
+		return Value{}
+	}
+	sum, ok := p.add(t, direction*count)
+	if !ok {
+		return Value{}
+	}
+	return sum.value()
+}
+
+func ago(a []Value) Value { return moved(now(), a[0], a[1], -1) }
+
+func nowPlus(a []Value) Value {
+	if len(a) == 0 {
+		return now().value()
+	}
+	return moved(now(), a[0], a[1], 1)
+}
+
+func dateTimeAdd(a []Value) Value {
+	t, ok := dateTime(a[2])
+	if !ok {
+		return Value{}
+	}
+	return moved(t, a[0], a[1], 1)
+}
+
+// dateTimeBin is the begin of the bin that a time is in. Bins are a number of days
+// or shorter parts long and begin in 1970, or where the fourth argument says.
+func dateTimeBin(a []Value) Value {
+	t, ok1 := dateTime(a[0])
+	p, ok2 := partNamed(a[1])
+	length, perTick := p.unit()
+	if !ok1 || !ok2 || length == 0 {
+		return Value{}
+	}
+	size, start := int64(1), ticks(0)
+	if len(a) > 2 {
+		var ok bool
+		if size, ok = integer(a[2]); !ok || size <= 0 {
+			return Value{}
+		}
+	}
+	if len(a) > 3 {
+		var ok bool
+		if start, ok = dateTime(a[3]); !ok || start < windowsEpoch {
+			return Value{}
+		}
+	}
+	// A bin isn't longer than all time, nor shorter than a tick.
+	size = max(1, min(size/perTick, int64(lastTicks-firstTicks)/length+1)) * length
+	return (start + ticks(floorDiv(int64(t-start), size)*size)).value()
+}
+
+// dateTimeDiff counts the boundaries between two times, and not how long it is
+// from one to the other.
+func dateTimeDiff(a []Value) Value {
+	p, ok1 := partNamed(a[0])
+	start, ok2 := dateTime(a[1])
+	end, ok3 := dateTime(a[2])
+	if !ok1 || !ok2 || !ok3 {
+		return Value{}
+	}
+	return OfNumber(float64(p.count(end) - p.count(start)))
+}
+
+func dateTimePart(a []Value) Value {
+	p, ok1 := partNamed(a[0])
+	t, ok2 := dateTime(a[1])
+	if !ok1 || !ok2 {
+		return Value{}
+	}
+	return p.valueOf(t)
+}
+
+func dateTimeFromParts(a []Value) Value {
+	var n [7]int64
+	for i, v := range a {
+		var ok bool
+		if n[i], ok = integer(v); !ok {
+			return Value{}
+		}
+	}
+	t, ok := date(n[0], n[1], n[2], n[3], n[4], n[5], n[6])
+	if !ok {
+		return Value{}
+	}
+	return t.value()
+}
+
+func ticksToDateTime(a []Value) Value {
+	n, ok := integer(a[0])
+	if !ok {
+		return Value{}
+	}
+	return ticks(n).value()
+}
+
+func timestampToDateTime(a []Value) Value {
+	n, ok := integer(a[0])
+	if !ok || n > int64(lastTicks)/ticksPerMillisecond || n < int64(firstTicks)/ticksPerMillisecond {
+		return Value{}
+	}
+	return ticks(n * ticksPerMillisecond).value()
+}
+
+func dateTimeFormat(a []Value) Value {
+	t, ok := dateTime(a[0])
+	if !ok || a[1].Kind != String {
+		return Value{}
+	}
+	return t.format(a[1].Bytes)
+}

@@ -1,0 +1,169 @@
+package value
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// mathFunctions are the functions of numbers. What isn't a number makes the
+// result undefined, and a result that is infinite or none is undefined.
+var mathFunctions = map[string]Function{
+	"ABS":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Abs)},
+	"ACOS":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Acos)},
+	"ASIN":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Asin)},
+	"ATAN":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Atan)},
+	"ATN2":      {class: classMath, min: 2, max: 2, eval: onNumbers(math.Atan2)},
+	"CEILING":   {class: classMath, min: 1, max: 1, eval: onNumber(math.Ceil)},
+	"COS":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Cos)},
+	"COT":       {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return 1 / math.Tan(x) })},
+	"DEGREES":   {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return 180 / math.Pi * x })},
+	"EXP":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Exp)},
+	"FLOOR":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Floor)},
+	"LOG":       {class: classMath, min: 1, max: 2, eval: logarithm},
+	"LOG10":     {class: classMath, min: 1, max: 1, eval: onNumber(log10)},
+	"NUMBERBIN": {class: classMath, min: 1, max: 2, eval: numberBin},
+	"PI":        {class: classMath, min: 0, max: 0, eval: func([]Value) Value { return OfNumber(math.Pi) }},
+	"POWER":     {class: classMath, min: 2, max: 2, eval: onNumbers(math.Pow)},
+	"RADIANS":   {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return math.Pi * x / 180 })},
+	"RAND":      {class: classMath, min: 0, max: 0, Volatile: true, eval: func([]Value) Value { return OfNumber(rand.Float64()) }}, //nolint:gosec // it is no secret
+	"ROUND":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Round)},                                                    // halves go away from 0
+	"SIGN":      {class: classMath, min: 1, max: 1, eval: onNumber(sign)},
+	"SIN":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Sin)},
+	"SQRT":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Sqrt)},
+	"SQUARE":    {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return x * x })},
+	"TAN":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Tan)},
+	"TRUNC":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Trunc)},
+
+	"INTADD":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a + b, true })},
+	"INTBITAND":        {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a & b, true })},
+	"INTBITLEFTSHIFT":  {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return shifted(a, b, true) })},
+	"INTBITNOT":        {class: classMath, min: 1, max: 1, eval: bitNot},
+	"INTBITOR":         {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a | b, true })},
+	"INTBITRIGHTSHIFT": {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return shifted(a, b, false) })},
+	"INTBITXOR":        {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a ^ b, true })},
+	"INTDIV":           {class: classMath, min: 2, max: 2, eval: onIntegers(divided)},
+	"INTMOD":           {class: classMath, min: 2, max: 2, eval: onIntegers(remainder)},
+	"INTMUL":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a * b, true })},
+	"INTSUB":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a - b, true })},
+}
+
+// result is what a function of numbers returns: not infinite, and not -0.
+func result(x float64) Value { return Finite(x + 0) }
+
+func onNumber(f func(float64) float64) func([]Value) Value {
+	return func(a []Value) Value {
+		if a[0].Kind != Number {
+			return Value{}
+		}
+		return result(f(a[0].Number))
+	}
+}
+
+func onNumbers(f func(x, y float64) float64) func([]Value) Value {
+	return func(a []Value) Value {
+		if a[0].Kind != Number || a[1].Kind != Number {
+			return Value{}
+		}
+		return result(f(a[0].Number, a[1].Number))
+	}
+}
+
+func sign(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return 0
+}
+
+// logarithm returns the natural logarithm, or the one to the base of the second argument.
+func logarithm(a []Value) Value {
+	if len(a) == 1 {
+		return onNumber(ln)(a)
+	}
+	return onNumbers(func(x, base float64) float64 { return ln(x) / ln(base) })(a)
+}
+
+// ln returns the natural logarithm. math.Log is wrong for subnormal numbers on amd64.
+func ln(x float64) float64 {
+	if x < 0x1p-1022 {
+		return math.Log(x*0x1p52) - 52*math.Ln2
+	}
+	return math.Log(x)
+}
+
+// log10 returns the decimal logarithm, which is exact for powers of ten.
+func log10(x float64) float64 {
+	l := ln(x) / math.Ln10
+	if n := math.Round(l); math.Pow10(int(n)) == x {
+		return n
+	}
+	return l
+}
+
+// numberBin is the greatest multiple of a bin's size, 1 if none is given, that
+// isn't above a number; below, for a negative size.
+func numberBin(a []Value) Value {
+	size := 1.0
+	if len(a) == 2 {
+		if a[1].Kind != Number || a[1].Number == 0 {
+			return Value{}
+		}
+		size = a[1].Number
+	}
+	if a[0].Kind != Number {
+		return Value{}
+	}
+	return result(math.Floor(a[0].Number/size) * size)
+}
+
+// onIntegers is a function of two integers of 64 bits, which wraps around.
+func onIntegers(f func(a, b int64) (int64, bool)) func([]Value) Value {
+	return func(a []Value) Value {
+		x, ok1 := integer(a[0])
+		y, ok2 := integer(a[1])
+		if !ok1 || !ok2 {
+			return Value{}
+		}
+		n, ok := f(x, y)
+		if !ok {
+			return Value{}
+		}
+		return OfNumber(float64(n))
+	}
+}
+
+func bitNot(a []Value) Value {
+	n, ok := integer(a[0])
+	if !ok {
+		return Value{}
+	}
+	return OfNumber(float64(^n))
+}
+
+func divided(a, b int64) (int64, bool) {
+	if b == 0 {
+		return 0, false
+	}
+	return a / b, true
+}
+
+func remainder(a, b int64) (int64, bool) {
+	if b == 0 {
+		return 0, false
+	}
+	return a % b, true
+}
+
+// shifted is undefined where C++, whose operator the service's is, leaves it open.
+func shifted(a, by int64, left bool) (int64, bool) {
+	switch {
+	case by < 0 || by > 63:
+		return 0, false
+	case left:
+		return a << by, true
+	}
+	return a >> by, true
+}

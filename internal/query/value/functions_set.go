@@ -1,0 +1,90 @@
+package value
+
+// Sets are arrays without order and without two equal elements. The functions
+// keep the first of equal ones.
+
+// setOf are the keys of an array's elements.
+func setOf(array []byte) map[string]bool {
+	set := map[string]bool{}
+	var key []byte
+	EachElement(array, func(_ int, raw []byte) bool {
+		key = AppendKey(key[:0], Decode(raw))
+		set[string(key)] = true
+		return true
+	})
+	return set
+}
+
+// addWhere appends the elements of an array for whose keys take is true. take may
+// not keep a key.
+func (a *arrayBuilder) addWhere(array []byte, take func(key []byte) bool) {
+	var key []byte
+	EachElement(array, func(_ int, raw []byte) bool {
+		if key = AppendKey(key[:0], Decode(raw)); take(key) {
+			a.addRaw(raw)
+		}
+		return !a.full()
+	})
+}
+
+// added says whether a key wasn't in a set, which has it now.
+func added(set map[string]bool, key []byte) bool {
+	if set[string(key)] {
+		return false
+	}
+	set[string(key)] = true
+	return true
+}
+
+func setUnion(a []Value) Value {
+	if !areArrays(a) {
+		return Value{}
+	}
+	var out arrayBuilder
+	seen := map[string]bool{}
+	for _, v := range a {
+		out.addWhere(v.Bytes, func(key []byte) bool { return added(seen, key) })
+	}
+	return out.value()
+}
+
+// setIntersect is in the order of the second array, which is the service's.
+func setIntersect(a []Value) Value {
+	if !areArrays(a) {
+		return Value{}
+	}
+	var out arrayBuilder
+	first := setOf(a[0].Bytes)
+	out.addWhere(a[1].Bytes, func(key []byte) bool {
+		found := first[string(key)]
+		delete(first, string(key))
+		return found
+	})
+	return out.value()
+}
+
+func setDifference(a []Value) Value {
+	if !areArrays(a) {
+		return Value{}
+	}
+	var out arrayBuilder
+	seen := setOf(a[1].Bytes)
+	out.addWhere(a[0].Bytes, func(key []byte) bool { return added(seen, key) })
+	return out.value()
+}
+
+func setEqual(a []Value) Value {
+	if !areArrays(a) {
+		return Value{}
+	}
+	first, second := setOf(a[0].Bytes), setOf(a[1].Bytes)
+	if len(first) != len(second) {
+		return OfBool(false)
+	}
+	for key := range first {
+		if !second[key] {
+			return OfBool(false)
+		}
+	}
+	return OfBool(true)
+}

@@ -1,0 +1,344 @@
+package value
+
+import (
+	"bytes"
+	"unicode"
+	"unicode/utf8"
+)
+
+// stringFunctions are the functions of strings. Lengths and places count
+// characters (code points), from 0. What isn't a string makes the result
+// undefined, and so does a number that should be an integer and isn't.
+var stringFunctions = map[string]Function{
+	"CONCAT":          {class: classString, min: 2, max: many, eval: concat},
+	"CONTAINS":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.Contains, foldContains)},
+	"CONTAINS_ALL_CI": {class: classString, min: 2, max: many, prepare: containsAll(true)},
+	"CONTAINS_ALL_CS": {class: classString, min: 2, max: many, prepare: containsAll(false)},
+	"CONTAINS_ANY_CI": {class: classString, min: 2, max: many, prepare: containsAny(true)},
+	"CONTAINS_ANY_CS": {class: classString, min: 2, max: many, prepare: containsAny(false)},
+	"ENDSWITH":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.HasSuffix, foldSuffix)},
+	"INDEX_OF":        {class: classString, min: 2, max: 3, eval: indexOf},
+	"LASTINDEXOF":     {class: classString, min: 2, max: 3, eval: lastIndexOf},
+	"LEFT":            {class: classString, min: 2, max: 2, eval: left},
+	"LENGTH":          {class: classString, min: 1, max: 1, eval: length},
+	"LOWER":           {class: classString, min: 1, max: 1, eval: onString(bytes.ToLower)},
+	"LTRIM":           {class: classString, min: 1, max: 2, eval: trimmed(bytes.TrimLeftFunc)},
+	"REGEXMATCH":      {class: classString, min: 2, max: 3, prepare: regexMatch},
+	"REPLACE":         {class: classString, min: 3, max: 3, eval: replace},
+	"REPLICATE":       {class: classString, min: 2, max: 2, eval: replicate},
+	"REVERSE":         {class: classString, min: 1, max: 1, eval: onString(reverse)},
+	"RIGHT":           {class: classString, min: 2, max: 2, eval: right},
+	"RTRIM":           {class: classString, min: 1, max: 2, eval: trimmed(bytes.TrimRightFunc)},
+	"STARTSWITH":      {class: classString, min: 2, max: 3, eval: onStrings(bytes.HasPrefix, foldPrefix)},
+	"STRINGEQUALS":    {class: classString, min: 2, max: 3, eval: onStrings(bytes.Equal, foldEqual)},
+	"STRINGJOIN":      {class: classString, min: 2, max: 2, eval: stringJoin},
+	"STRINGSPLIT":     {class: classString, min: 2, max: 2, eval: stringSplit},
+	"SUBSTRING":       {class: classString, min: 3, max: 3, eval: substring},
+	"TRIM":            {class: classString, min: 1, max: 2, eval: trimmed(bytes.TrimFunc)},
+	"UPPER":           {class: classString, min: 1, max: 1, eval: onString(bytes.ToUpper)},
+}
+
+// areStrings says whether all values are strings.
+func areStrings(a []Value) bool {
+	for _, v := range a {
+		if v.Kind != String {
+			return false
+		}
+	}
+	return true
+}
+
+func onString(f func(s []byte) []byte) func([]Value) Value {
+	return func(a []Value) Value {
+		if !areStrings(a) {
+			return Value{}
+		}
+		return ofBytes(f(a[0].Bytes))
+	}
+}
+
+// onStrings is a function of two strings; a third argument of true ignores case.
+func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, done bool)) func([]Value) Value {
+	ignoringCase := withoutCase(f, ascii)
+	return func(a []Value) Value {
+		if !areStrings(a[:2]) {
+			return Value{}
+		}
+		if len(a) == 3 {
+			switch a[2].Kind {
+			case True:
+				return OfBool(ignoringCase(a[0].Bytes, a[1].Bytes))
+			case False:
+			default:
+				return Value{}
+			}
+		}
+		return OfBool(f(a[0].Bytes, a[1].Bytes))
+	}
+}
+
+// containsAll is CONTAINS of each further argument, joined by AND.
+func containsAll(ignoreCase bool) func(Call) func(Budget, []Value) Value {
+	return containsEach(ignoreCase, False, True)
+}
+
+// containsAny is CONTAINS of each further argument, joined by OR.
+func containsAny(ignoreCase bool) func(Call) func(Budget, []Value) Value {
+	return containsEach(ignoreCase, True, False)
+}
+
+// containsEach goes over the first argument once for each of the others, of which there may be thousands.
+func containsEach(ignoreCase bool, decides, otherwise Kind) func(Call) func(Budget, []Value) Value {
+	contains := bytes.Contains
+	if ignoreCase {
+		contains = withoutCase(bytes.Contains, foldContains)
+	}
+	each := func(b Budget, a []Value) Value {
+		if a[0].Kind != String {
+			return Value{}
+		}
+		result := Value{Kind: otherwise}
+		for _, sub := range a[1:] {
+			if !b.Spend(len(a[0].Bytes)) {
+				return Value{}
+			}
+			if sub.Kind != String {
+				result = Value{}
+			} else if v := OfBool(contains(a[0].Bytes, sub.Bytes)); v.Kind == decides {
+				return v
+			}
+		}
+		return result
+	}
+	return func(Call) func(Budget, []Value) Value { return each }
+}
+
+func concat(a []Value) Value {
+	if !areStrings(a) {
+		return Value{}
+	}
+	n := 0
+	for _, v := range a {
+		n += len(v.Bytes)
+	}
+	if n > maxMade {
+		return tooLong()
+	}
+	b := make([]byte, 0, n)
+	for _, v := range a {
+		b = append(b, v.Bytes...)
+	}
+	return ofBytes(b)
+}
+
+func length(a []Value) Value {
+	if !areStrings(a) {
+		return Value{}
+	}
+	return OfNumber(float64(utf8.RuneCount(a[0].Bytes)))
+}
+
+// placeOf returns where the n-th character of s begins, len(s) if there are
+// fewer.
+func placeOf(s []byte, n int64) int {
+	at := 0
+	for ; n > 0 && at < len(s); n-- {
+		_, size := utf8.DecodeRune(s[at:])
+		at += size
+	}
+	return at
+}
+
+func left(a []Value) Value {
+	n, ok := integer(a[1])
+	if a[0].Kind != String || !ok {
+		return Value{}
+	}
+	return ofBytes(a[0].Bytes[:placeOf(a[0].Bytes, n)])
+}
+
+func right(a []Value) Value {
+	n, ok := integer(a[1])
+	if a[0].Kind != String || !ok {
+		return Value{}
+	}
+	all := int64(utf8.RuneCount(a[0].Bytes))
+	if n <= 0 {
+		return ofBytes(nil)
+	}
+	return ofBytes(a[0].Bytes[placeOf(a[0].Bytes, all-min(n, all)):])
+}
+
+// substring is the empty string where there is none: before the string, behind
+// it, or of no length.
+func substring(a []Value) Value {
+	start, ok1 := integer(a[1])
+	n, ok2 := integer(a[2])
+	if a[0].Kind != String || !ok1 || !ok2 {
+		return Value{}
+	}
+	if start < 0 || n <= 0 {
+		return ofBytes(nil)
+	}
+	s := a[0].Bytes[placeOf(a[0].Bytes, start):]
+	return ofBytes(s[:placeOf(s, n)])
+}
+
+func indexOf(a []Value) Value {
+	if !areStrings(a[:2]) {
+		return Value{}
+	}
+	s, from := a[0].Bytes, int64(0)
+	if len(a) == 3 {
+		var ok bool
+		if from, ok = integer(a[2]); !ok || from < 0 {
+			return Value{}
+		}
+		if from > int64(utf8.RuneCount(s)) {
+			return OfNumber(-1)
+		}
+		s = s[placeOf(s, from):]
+	}
+	i := bytes.Index(s, a[1].Bytes)
+	if i < 0 {
+		return OfNumber(-1)
+	}
+	return OfNumber(float64(from + int64(utf8.RuneCount(s[:i]))))
+}
+
+// lastIndexOf looks backwards; of the place where it begins, what is found lies
+// wholly before it, or ends there.
+func lastIndexOf(a []Value) Value {
+	if !areStrings(a[:2]) {
+		return Value{}
+	}
+	s := a[0].Bytes
+	if len(a) == 3 {
+		from, ok := integer(a[2])
+		if !ok || from < 0 {
+			return Value{}
+		}
+		if from < int64(len(s)) {
+			s = s[:placeOf(s, from+1)]
+		}
+	}
+	i := bytes.LastIndex(s, a[1].Bytes)
+	if i < 0 {
+		return OfNumber(-1)
+	}
+	return OfNumber(float64(utf8.RuneCount(s[:i])))
+}
+
+// trimmed takes away white space, or the characters of a second argument.
+func trimmed(trim func(s []byte, f func(rune) bool) []byte) func([]Value) Value {
+	return func(a []Value) Value {
+		if !areStrings(a) {
+			return Value{}
+		}
+		away := unicode.IsSpace
+		if len(a) == 2 {
+			away = oneOf(a[1].Bytes)
+		}
+		return ofBytes(trim(a[0].Bytes, away))
+	}
+}
+
+// oneOf says whether a character is one of several. A search of many of them, for
+// each character of a long string, would take for ever.
+func oneOf(characters []byte) func(rune) bool {
+	if len(characters) <= maxFolded {
+		return func(r rune) bool { return bytes.ContainsRune(characters, r) }
+	}
+	set := map[rune]bool{}
+	for _, r := range string(characters) {
+		set[r] = true
+	}
+	return func(r rune) bool { return set[r] }
+}
+
+// replace of nothing is undefined: it is nowhere and everywhere.
+func replace(a []Value) Value {
+	if !areStrings(a) || len(a[1].Bytes) == 0 {
+		return Value{}
+	}
+	s, old, with := a[0].Bytes, a[1].Bytes, a[2].Bytes
+	n := bytes.Count(s, old)
+	if n == 0 {
+		return a[0]
+	}
+	if len(s)+n*(len(with)-len(old)) > maxMade {
+		return tooLong()
+	}
+	return ofBytes(bytes.ReplaceAll(s, old, with))
+}
+
+// maxReplicated is the service's bound of REPLICATE's result, in characters.
+const maxReplicated = 10_000
+
+func replicate(a []Value) Value {
+	if a[0].Kind != String || a[1].Kind != Number || !(a[1].Number >= 0) {
+		return Value{}
+	}
+	if len(a[0].Bytes) == 0 {
+		return ofBytes(nil)
+	}
+	if a[1].Number > maxReplicated || utf8.RuneCount(a[0].Bytes)*int(a[1].Number) > maxReplicated {
+		return Value{}
+	}
+	return ofBytes(bytes.Repeat(a[0].Bytes, int(a[1].Number)))
+}
+
+func reverse(s []byte) []byte {
+	out := make([]byte, 0, len(s))
+	for len(s) > 0 {
+		_, size := utf8.DecodeLastRune(s)
+		out = append(out, s[len(s)-size:]...)
+		s = s[:len(s)-size]
+	}
+	return out
+}
+
+func stringJoin(a []Value) Value {
+	if a[0].Kind != Array || a[1].Kind != String {
+		return Value{}
+	}
+	var out []byte
+	v := ofBytes(nil)
+	EachElement(a[0].Bytes, func(i int, raw []byte) bool {
+		s := Decode(raw)
+		switch {
+		case s.Kind != String:
+			v = Value{}
+			return false
+		case len(out)+len(a[1].Bytes)+len(s.Bytes) > maxMade:
+			v = tooLong()
+			return false
+		}
+		if i > 0 {
+			out = append(out, a[1].Bytes...)
+		}
+		out = append(out, s.Bytes...)
+		return true
+	})
+	if v.Kind == String {
+		v.Bytes = out
+	}
+	return v
+}
+
+// stringSplit between nothing is the whole string.
+func stringSplit(a []Value) Value {
+	if !areStrings(a) {
+		return Value{}
+	}
+	var out arrayBuilder
+	rest, separator := a[0].Bytes, a[1].Bytes
+	for more := true; more && !out.full(); {
+		part := rest
+		if more = len(separator) > 0; more {
+			part, rest, more = bytes.Cut(rest, separator)
+		}
+		out.add(ofBytes(part))
+	}
+	return out.value()
+}

@@ -1,0 +1,49 @@
+package value
+
+import "math"
+
+// typeFunctions are the functions of a value's type. They are true or false of
+// anything, undefined included.
+var typeFunctions = map[string]Function{
+	"IS_ARRAY":         {class: classType, min: 1, max: 1, eval: isKind(Array)},
+	"IS_BOOL":          {class: classType, min: 1, max: 1, eval: isKind(False, True)},
+	"IS_BOOLEAN":       {class: classType, min: 1, max: 1, eval: isKind(False, True)}, // what Java's SDK resumes a page with
+	"IS_DATETIME":      {class: classType, min: 1, max: 1, eval: isDateTime},
+	"IS_DEFINED":       {class: classType, min: 1, max: 1, eval: isDefined},
+	"IS_FINITE_NUMBER": {class: classType, min: 1, max: 1, eval: isFinite},
+	"IS_INTEGER":       {class: classType, min: 1, max: 1, eval: isInteger},
+	"IS_NULL":          {class: classType, min: 1, max: 1, eval: isKind(Null)},
+	"IS_NUMBER":        {class: classType, min: 1, max: 1, eval: isKind(Number)},
+	"IS_OBJECT":        {class: classType, min: 1, max: 1, eval: isKind(Object)},
+	"IS_PRIMITIVE":     {class: classType, min: 1, max: 1, eval: isKind(Null, False, True, Number, String)},
+	"IS_STRING":        {class: classType, min: 1, max: 1, eval: isKind(String)},
+}
+
+func isKind(kinds ...Kind) func([]Value) Value {
+	var set uint16
+	for _, k := range kinds {
+		set |= 1 << k
+	}
+	return func(a []Value) Value { return OfBool(set&(1<<a[0].Kind) != 0) }
+}
+
+func isDefined(a []Value) Value { return OfBool(a[0].Kind != Undefined) }
+
+func isFinite(a []Value) Value {
+	return OfBool(a[0].Kind == Number && Finite(a[0].Number).Kind == Number)
+}
+
+// isInteger is for integers of 64 bits. 2^63 counts, because the largest of them
+// can't be told from it by a float64.
+func isInteger(a []Value) Value {
+	n := a[0].Number
+	return OfBool(a[0].Kind == Number && n == math.Trunc(n) && math.Abs(n) <= 1<<63)
+}
+
+func isDateTime(a []Value) Value {
+	if a[0].Kind != String {
+		return OfBool(false)
+	}
+	_, ok := parseDateTime(a[0].Bytes)
+	return OfBool(ok)
+}

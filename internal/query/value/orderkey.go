@@ -1,0 +1,175 @@
+package value
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A key is a value as bytes whose order is that of the values: first the type,
+// then
+//
+//	number   8 bytes, big-endian, the sign bit turned over (all bits of a
+//	         negative one)
+//	string   its UTF-8, each 0x00 followed by 0xFF, then 0x00 0x00
+//	array    the keys of its elements, then 0x00
+//	object   for each member in the order of names: 0x01, the name as a string,
+//	         the key of its value; then 0x00
+//
+// No key is the beginning of another, so keys can be put behind each other and
+// turned over for a descending order. Equal values have equal keys, which is how
+// arrays and objects are compared.
+
+// AppendKey appends the key of a value.
+func AppendKey(dst []byte, v Value) []byte {
+	switch v.Kind {
+	case Number:
+		return appendNumberKey(append(dst, byte(v.Kind)+1), v.Number)
+	case String:
+		return appendStringKey(append(dst, byte(v.Kind)+1), v.Bytes)
+	case Array, Object:
+		key, _ := appendKeyFrom(dst, NewDecoder(v.Bytes))
+		return key
+	case Undefined, Null, False, True:
+	}
+	return append(dst, byte(v.Kind)+1)
+}
+
+func appendNumberKey(dst []byte, f float64) []byte {
+	bits := math.Float64bits(f)
+	if f < 0 {
+		bits = ^bits
+	} else {
+		bits |= 1 << 63 // -0 becomes 0 by it
+	}
+	return binary.BigEndian.AppendUint64(dst, bits)
+}
+
+func appendStringKey(dst, s []byte) []byte {
+	for {
+		i := bytes.IndexByte(s, 0)
+		if i < 0 {
+			dst = append(dst, s...)
+			return append(dst, 0, 0)
+		}
+		dst = append(dst, s[:i+1]...)
+		dst = append(dst, 0xFF)
+		s = s[i+1:]
+	}
+}
+
+// appendKeyFrom appends the key of the value that the decoder is before. ok is
+// false when the bytes are no JSON: the key is then of what could be read.
+func appendKeyFrom(dst []byte, d *jsontext.Decoder) (key []byte, ok bool) {
+	switch d.PeekKind() {
+	case jsontext.KindBeginArray:
+		return appendArrayKey(append(dst, byte(Array)+1), d)
+	case jsontext.KindBeginObject:
+		return appendObjectKey(append(dst, byte(Object)+1), d)
+	default:
+		raw, err := d.ReadValue()
+		if err != nil {
+			return dst, false
+		}
+		return AppendKey(dst, Decode(raw)), true
+	}
+}
+
+func appendArrayKey(dst []byte, d *jsontext.Decoder) (key []byte, ok bool) {
+	_, err := d.ReadToken()
+	for ok = err == nil; ok && d.PeekKind() != jsontext.KindEndArray; {
+		dst, ok = appendKeyFrom(dst, d)
+	}
+	if ok {
+		_, err = d.ReadToken()
+	}
+	return append(dst, 0), ok && err == nil
+}
+
+func appendObjectKey(dst []byte, d *jsontext.Decoder) (key []byte, ok bool) {
+	type entry struct{ name, value []byte }
+	var entries []entry
+	_, err := d.ReadToken()
+	for ok = err == nil; ok && d.PeekKind() != jsontext.KindEndObject; {
+		name, err := d.ReadValue()
+		if err != nil {
+			ok = false
+			break
+		}
+		e := entry{name: appendStringKey(nil, Unquote(name))}
+		e.value, ok = appendKeyFrom(nil, d)
+		entries = append(entries, e)
+	}
+	if ok {
+		_, err = d.ReadToken()
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.name, b.name) })
+	for _, e := range entries {
+		dst = append(dst, 1)
+		dst = append(dst, e.name...)
+		dst = append(dst, e.value...)
+	}
+	return append(dst, 0), ok && err == nil
+}
+
+// EachElement calls f with the elements of an array until it returns false.
+func EachElement(raw []byte, f func(i int, element []byte) bool) {
+	d := NewDecoder(raw)
+	if _, err := d.ReadToken(); err != nil {
+		return
+	}
+	for i := 0; d.PeekKind() != jsontext.KindEndArray; i++ {
+		v, err := d.ReadValue()
+		if err != nil || !f(i, v) {
+			return
+		}
+	}
+}
+
+// eachMember calls f with the members of an object until it returns false.
+func eachMember(raw []byte, f func(name, v []byte) bool) {
+	d := NewDecoder(raw)
+	if _, err := d.ReadToken(); err != nil {
+		return
+	}
+	for d.PeekKind() != jsontext.KindEndObject {
+		name, err := d.ReadValue()
+		if err != nil {
+			return
+		}
+		key := Unquote(name)
+		v, err := d.ReadValue()
+		if err != nil || !f(key, v) {
+			return
+		}
+	}
+}
+
+// Lenient are the options of decoders. Documents were checked when they were stored, so names aren't compared and
+// UTF-8 isn't checked again.
+var Lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
+// NewDecoder reads raw in place: a decoder over a bytes.Buffer copies nothing, so
+// what it returns is part of raw.
+func NewDecoder(raw []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(raw), Lenient...)
+}
+
+// Lookup returns the member of an object; of two with one name the first.
+func Lookup(object, name []byte) Value {
+	var found Value
+	eachMember(object, func(n, raw []byte) bool {
+		if !bytes.Equal(n, name) {
+			return true
+		}
+		found = Decode(raw)
+		return false
+	})
+	return found
+}
+
+// trimBlanks takes away the white space of JSON.
+func trimBlanks(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }
