@@ -28,7 +28,7 @@ import (
 //	 8 gone leases           deleted only when their pieces exist, at their position
 //	 9 shadowed leases       not acquired
 //	10 free leases           their last owner has no worker (part of 7)
-//	11 coverage, 12 stillness, 13 cost at rest: rest.go
+//	11 coverage, 12 stillness, 13 cost at rest: check_rest.go
 //	14 one write             per lease and host at a time
 //	15 moves                 redeliver nothing; an expired lease is taken in time
 //

@@ -216,7 +216,6 @@ type summary struct {
 	hosts, partitions, changes, topology int
 	crashes, faults, redelivered, moves  int
 	visits                               visits
-	onStore                              bool
 	simulated                            time.Duration
 	hash                                 uint64
 	violations                           []violation

@@ -94,7 +94,7 @@ func TestSimulationOverHTTP(t *testing.T) {
 	for seed := *simFirst; seed < *simFirst+overSeeds(); seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sc := newScenario(seed)
+				sc := newScenario(seed, drawForeign)
 				sc.offset, sc.rate, sc.clockless = 0, 0, false
 				sc.refuses = false // the server serves every start time
 				e := newCosmosEngine(t, sc.partitions, sc.mode)

@@ -300,3 +300,17 @@ func (s *movingStore) Delete(ctx context.Context, l lease.Lease) error {
 	}
 	return open.Delete(ctx, l)
 }
+
+// engine returns the scenario's engine: the one in memory, and the embedded store for every
+// twentieth seed. The store's clock is right.
+func (s *scenario) engine(ctx context.Context) (engine, error) {
+	if s.seed%storeEvery == 0 {
+		s.offset, s.rate, s.clockless = 0, 0, false
+		e, err := newStoreEngine(ctx, s.partitions, s.mode)
+		if err == nil {
+			e.dialect = s.dialect
+		}
+		return e, err
+	}
+	return s.memory(), nil
+}

@@ -53,37 +53,26 @@ type habits struct {
 	rewind                       float64 // in one renewal or release
 }
 
-// foreignPlan is one foreign host of a scenario.
-type foreignPlan struct {
-	java     bool
-	from, to time.Duration
-	crash    bool
-	habits   habits
-}
-
 // drawForeign draws the foreign hosts of a scenario.
-func drawForeign(seed uint64, active time.Duration) []foreignPlan {
+func drawForeign(seed uint64, active time.Duration) []visit {
 	d := newDraw(seed, 0, "foreign")
 	if !d.chance(foreignShare) {
 		return nil
 	}
-	var plans []foreignPlan
+	var plans []visit
 	for range 1 + d.intn(3) {
-		p := foreignPlan{java: d.chance(0.6), from: d.span(0, active*7/10), crash: d.chance(0.5)}
+		java := d.chance(0.6)
+		p := visit{from: d.span(0, active*7/10), crash: d.chance(0.5)}
 		p.to = min(p.from+d.span(active/10, active), active*97/100)
+		var h habits
 		if d.chance(0.8) {
-			p.habits = habits{steal: 0.4 * d.float(), release: 0.3 * d.float(), stale: 0.5 * d.float(), pause: 0.1 * d.float(), rewind: 0.2 * d.float()}
+			h = habits{steal: 0.4 * d.float(), release: 0.3 * d.float(), stale: 0.5 * d.float(), pause: 0.1 * d.float(), rewind: 0.2 * d.float()}
 		}
+		p.begin = func(w *world) *host { return w.visit(java, h).host }
 		plans = append(plans, p)
 	}
-	slices.SortFunc(plans, func(a, b foreignPlan) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(plans, func(a, b visit) int { return cmp.Compare(a.from, b.from) })
 	return plans
-}
-
-// withoutForeign leaves the foreign hosts out.
-func (s *scenario) withoutForeign() {
-	s.foreign = nil
-	s.events = slices.DeleteFunc(s.events, func(e event) bool { return e.kind == eventVisit || e.kind == eventDismiss })
 }
 
 // foreignShare is the share of the seeds in which foreign hosts are.
@@ -102,18 +91,11 @@ func (w *world) visit(java bool, h habits) *foreign {
 		java: java, habits: h, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},
 	}
 	f.owner = f.instance
-	w.strangers = append(w.strangers, f)
+	w.strangers = append(w.strangers, f.host)
 	w.mu.Unlock()
 	w.trace.add(f.id, "visit", f.instance, "", 0)
 	go f.run(ctx)
 	return f
-}
-
-// everyStranger returns all foreign hosts that ever came.
-func (w *world) everyStranger() []*foreign {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.strangers)
 }
 
 // run is the host's life.

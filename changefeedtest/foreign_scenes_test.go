@@ -15,7 +15,7 @@ import (
 // and what the others do that we have to survive. The checker judges all of it.
 
 // setStrangersTake sets how long foreign handlers take.
-func (s *scene) setStrangersTake(f func(f *foreign, token string) time.Duration) {
+func (s *scene) setStrangersTake(f func(f *host, token string) time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.strangersTake = f
@@ -73,7 +73,7 @@ func (s *scene) stolenBy(h *host) lease.Lease {
 
 // busy has the handlers of foreign hosts work until they are told to end.
 func (s *scene) busy() {
-	s.setStrangersTake(func(*foreign, string) time.Duration { return 10 * time.Minute })
+	s.setStrangersTake(func(*host, string) time.Duration { return 10 * time.Minute })
 	for _, l := range s.list().Leases {
 		s.addTo(s.keyIn(l.Range))
 	}
@@ -207,7 +207,7 @@ func TestReleasedLeaseWhoseHandlerStillRunsLosesNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		f := s.foreignFleet(true)
 		s.busy()
-		s.setStrangersTake(func(*foreign, string) time.Duration { return 10 * time.Minute })
+		s.setStrangersTake(func(*host, string) time.Duration { return 10 * time.Minute })
 		f.cancel()
 		s.sleep(5 * time.Second)
 		if n := len(s.ownedBy("")) + len(s.ownedBy(f.instance)); n != 0 {
@@ -394,7 +394,7 @@ func TestFleetMovesFromAnotherImplementationAndBack(t *testing.T) {
 				b := s.join("b")
 				s.add(20)
 				s.shares("a foreign host dies, and another of ours comes", one.host, a, b)
-				s.dismiss(one)
+				s.dismiss(one.host)
 				s.shares("ours alone", a, b)
 				s.add(20)
 				three := s.visit(java, habits{})

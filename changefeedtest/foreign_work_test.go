@@ -190,7 +190,7 @@ func (w *foreignWork) handle(page feed.Page) bool {
 	strangersTake := world.strangersTake
 	world.mu.Unlock()
 	if strangersTake != nil {
-		takes = strangersTake(f, w.token)
+		takes = strangersTake(f.host, w.token)
 	}
 	ctx := w.ctx
 	if f.java {

@@ -183,7 +183,7 @@ func (s *scene) finish() {
 }
 
 // dismiss lets a foreign host stop, and release what it has.
-func (s *scene) dismiss(f *foreign) {
+func (s *scene) dismiss(f *host) {
 	f.resume()
 	f.cancel()
 	<-f.done

@@ -67,14 +67,13 @@ func Simulate(t *testing.T, s Simulation) Report {
 	if s.Handler == nil {
 		t.Fatal("a Simulation needs a Handler")
 	}
-	sc := newScenario(s.Seed)
+	sc := newScenario(s.Seed, nil)
 	sc.mode, sc.start, sc.checkpoint, sc.filter, sc.refuses = s.Mode, feed.StartBeginning, s.Checkpoint, false, false
 	if s.Mode == feed.AllVersionsAndDeletes {
 		sc.dialect = lease.DotNet // one of the others has no leases for this mode
 		sc.start = feed.StartNow
 		sc.events = withoutDeletions(sc.events)
 	}
-	sc.withoutForeign() // what they handle, the user's handlers don't see
 	sc.handler, sc.document = s.Handler, s.Document
 	if sc.document == nil {
 		sc.document = defaultDocuments(s.Seed)

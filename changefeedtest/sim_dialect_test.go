@@ -12,7 +12,7 @@ func TestAShareOfTheSeedsHasLeasesOfJavasDialects(t *testing.T) {
 	count, splits := map[lease.Dialect]int{}, map[lease.Dialect]int{}
 	onStore := 0
 	for seed := range uint64(1000) {
-		s := newScenario(seed)
+		s := newScenario(seed, drawForeign)
 		count[s.dialect]++
 		for _, e := range s.events {
 			if e.kind == eventSplit {

@@ -27,7 +27,7 @@ type run struct {
 	nextItem int
 	crashed  int
 	topology int
-	visitors []*foreign // in the order of the plan
+	visitors []*host // in the order of the plan
 
 	mu                     sync.Mutex    // guards what follows
 	leasesDown, sourceDown time.Duration // the ends of outages
@@ -122,7 +122,7 @@ func (r *run) happen(ctx context.Context, e event) {
 	case eventPoke:
 		r.poke(ctx, e.n)
 	case eventVisit:
-		r.visit(r.scenario.foreign[e.n]) //nolint:contextcheck // a host's life is its own
+		r.visitors = append(r.visitors, r.scenario.foreign[e.n].begin(r.world))
 	case eventDismiss:
 		r.dismiss(r.visitors[e.n], r.scenario.foreign[e.n].crash)
 	case eventLeaseOutage:
@@ -137,11 +137,8 @@ func (r *run) happen(ctx context.Context, e event) {
 	}
 }
 
-// visit lets a foreign host come.
-func (r *run) visit(p foreignPlan) { r.visitors = append(r.visitors, r.world.visit(p.java, p.habits)) }
-
 // dismiss ends a foreign host: it dies, or it stops and releases what it has.
-func (r *run) dismiss(f *foreign, crash bool) {
+func (r *run) dismiss(f *host, crash bool) {
 	if crash {
 		r.crashed++
 		f.crash()
@@ -353,9 +350,8 @@ func (r *run) await() {
 
 func (r *run) summary() summary {
 	changes, again := r.world.journal.counts()
-	_, onStore := r.world.engine.(*storeEngine)
 	s := summary{
-		onStore: onStore, moves: r.world.check.moved(), visits: r.world.check.visited(),
+		moves: r.world.check.moved(), visits: r.world.check.visited(),
 		seed: r.scenario.seed, hosts: len(r.world.everyHost()), partitions: r.scenario.partitions,
 		changes: changes, redelivered: again, topology: r.topology, crashes: r.crashed,
 		simulated: time.Since(r.world.trace.origin), hash: r.world.trace.hash(),

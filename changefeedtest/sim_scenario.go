@@ -1,7 +1,6 @@
 package changefeedtest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -38,8 +37,8 @@ type scenario struct {
 	odds   odds
 	temper temper
 	still  time.Duration // how long rest is watched
-	// foreign are the hosts of other implementations.
-	foreign []foreignPlan
+	// foreign are the hosts of other implementations, in the order in which they come.
+	foreign []visit
 
 	// A user's own: the documents that are written, and the handler of each host.
 	document func(n int) (feed.PartitionKey, map[string]any)
@@ -95,8 +94,15 @@ const (
 	rough                 // everything
 )
 
-// newScenario draws a seed's scenario.
-func newScenario(seed uint64) *scenario {
+// visit is the plan of a host of another implementation.
+type visit struct {
+	from, to time.Duration
+	crash    bool // at the end; else it leaves
+	begin    func(*world) *host
+}
+
+// newScenario draws a seed's scenario. foreign draws its visits; nil: there are none.
+func newScenario(seed uint64, foreign func(seed uint64, active time.Duration) []visit) *scenario {
 	d := newDraw(seed, 0, "scenario")
 	s := &scenario{seed: seed, times: drawTimes(&d)}
 	kind := rough
@@ -137,7 +143,9 @@ func newScenario(seed uint64) *scenario {
 	s.still = 6 * t.acquire
 	s.odds = drawOdds(&d, kind)
 	s.events = drawEvents(&d, s, kind)
-	s.foreign = drawForeign(seed, s.active)
+	if foreign != nil {
+		s.foreign = foreign(seed, s.active)
+	}
 	for i, p := range s.foreign {
 		s.events = append(s.events, event{at: p.from, kind: eventVisit, n: i}, event{at: p.to, kind: eventDismiss, n: i})
 	}
@@ -236,20 +244,6 @@ func sorted(events []event) []event {
 // storeEvery is how many seeds there are to one that runs on the embedded store.
 const storeEvery = 20
 
-// engine makes the scenario's engine: the pair in memory, and the embedded store
-// for every twentieth seed. The store tells the right time.
-func (s *scenario) engine(ctx context.Context) (engine, error) {
-	if s.seed%storeEvery == 0 {
-		s.offset, s.rate, s.clockless = 0, 0, false
-		e, err := newStoreEngine(ctx, s.partitions, s.mode)
-		if err == nil {
-			e.dialect = s.dialect
-		}
-		return e, err
-	}
-	return s.memory(), nil
-}
-
 // memory makes the scenario's pair in memory.
 func (s *scenario) memory() *memEngine {
 	return newMemEngine(newStoreClock(s.offset, s.rate), memory.Options{Partitions: s.partitions})
@@ -280,6 +274,6 @@ func (s *scenario) world(e engine, keepTrace bool) *world {
 
 // String says how a seed is configured.
 func (s *scenario) String() string {
-	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, %s, start %v refused %t, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, foreign %+v",
-		s.seed, s.partitions, s.times.expiration, s.mode, s.dialect, s.start, s.refuses, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, s.foreign)
+	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, %s, start %v refused %t, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, %d foreign hosts",
+		s.seed, s.partitions, s.times.expiration, s.mode, s.dialect, s.start, s.refuses, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, len(s.foreign))
 }

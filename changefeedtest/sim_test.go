@@ -37,7 +37,7 @@ func TestSimulation(t *testing.T) {
 		if *simTrace {
 			t.Logf("%s", s.trace)
 		}
-		t.Logf("%s\n%s", newScenario(*simSeed), s)
+		t.Logf("%s\n%s", newScenario(*simSeed, drawForeign), s)
 		for _, v := range s.violations {
 			t.Errorf("seed %d: %s", *simSeed, v)
 		}
@@ -99,7 +99,7 @@ func (t *totals) contains(test *testing.T) {
 func replay(t *testing.T, seed uint64) {
 	s := runSeed(t, seed, true)
 	t.Logf("\n%s", tail(s.trace))
-	t.Errorf("%s\nreplay: go test ./changefeedtest -run 'TestSimulation$' -sim.seed=%d -sim.trace", newScenario(seed), seed)
+	t.Errorf("%s\nreplay: go test ./changefeedtest -run 'TestSimulation$' -sim.seed=%d -sim.trace", newScenario(seed, drawForeign), seed)
 	for _, v := range s.violations {
 		t.Errorf("seed %d: %s", seed, v)
 	}
@@ -108,7 +108,7 @@ func replay(t *testing.T, seed uint64) {
 // runSeed runs one seed in a bubble of its own.
 func runSeed(t *testing.T, seed uint64, keepTrace bool) (s summary) {
 	synctest.Test(t, func(t *testing.T) {
-		sc := newScenario(seed)
+		sc := newScenario(seed, drawForeign)
 		e, err := sc.engine(t.Context())
 		if err != nil {
 			t.Errorf("seed %d: %v", seed, err)
@@ -147,7 +147,7 @@ func (t *totals) add(s summary) {
 	if s.visits.hosts > 0 {
 		t.foreign++
 	}
-	if s.onStore {
+	if s.seed%storeEvery == 0 {
 		t.onStore++
 	}
 	if len(s.violations) > 0 && (t.failure == nil || s.seed < t.failure.seed) {

@@ -63,7 +63,7 @@ type world struct {
 	mu    sync.Mutex // guards what follows
 	hosts []*host
 	// strangers are the hosts of other implementations.
-	strangers []*foreign
+	strangers []*host
 	calmFrom  time.Time // from then on nothing goes wrong; zero: not yet known
 	injected  int
 	clean     bool // nothing but crashes befalls anybody
@@ -76,7 +76,7 @@ type world struct {
 	handle func(o *simObserver, b *changefeed.Batch, attempt int) handling
 	// strangersTake is how long a foreign host's handler takes; nil: milliseconds, and
 	// sometimes long.
-	strangersTake func(f *foreign, token string) time.Duration
+	strangersTake func(f *host, token string) time.Duration
 	// torn answers listings made of two looks.
 	torn func(host string, n int) (time.Duration, bool)
 	// adjust changes a host's configuration before it starts.
@@ -171,6 +171,13 @@ func (w *world) everyHost() []*host {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.hosts)
+}
+
+// everyStranger returns all foreign hosts that ever came.
+func (w *world) everyStranger() []*host {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.strangers)
 }
 
 // living returns the hosts that work and are meant to.

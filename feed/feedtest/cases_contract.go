@@ -112,8 +112,7 @@ func endedContext(s *suite) {
 func neverWas(s *suite) {
 	p := feed.Partition{ID: "4711", Range: feed.Full()}
 	_, err := s.Source.Read(s.ctx, feed.Request{Partition: p, From: feed.Beginning()})
-	var gone *feed.GoneError
-	if !errors.As(err, &gone) || gone.Partition != p.ID {
+	if gone, ok := errors.AsType[*feed.GoneError](err); !ok || gone.Partition != p.ID {
 		s.Fatalf("read of partition %s: %v; want it gone, and named", p.ID, err)
 	}
 }

@@ -14,10 +14,10 @@ func followCases() []testCase {
 	both := needs{split: true, merge: true}
 	return []testCase{
 		{name: "writes of many writers are shown in LSN order", container: onePartition, run: manyWriters},
-		{name: "a following reader loses and repeats nothing", container: fourPartitions, run: followLatest},
-		{name: "a following reader over splits and merges loses and repeats nothing", container: fourPartitions, needs: both, run: followLatest},
-		{name: "a following reader gets every version once", container: allVersionsOf(fourPartitions), run: followVersions},
-		{name: "a following reader over splits and merges gets every version once", container: allVersionsOf(fourPartitions), needs: both, run: followVersions},
+		{name: "a following reader loses and repeats nothing", container: fourPartitions, run: followUnderLoad},
+		{name: "a following reader over splits and merges loses and repeats nothing", container: fourPartitions, needs: both, run: followUnderLoad},
+		{name: "a following reader gets every version once", container: allVersionsOf(fourPartitions), run: followUnderLoad},
+		{name: "a following reader over splits and merges gets every version once", container: allVersionsOf(fourPartitions), needs: both, run: followUnderLoad},
 		{name: "a reader resumes from its position over a split and a merge", container: fourPartitions, needs: both, run: resumeReader},
 		{name: "a reader follows one key over a split", container: onePartition, needs: needs{split: true}, run: followKey},
 		{name: "a reader follows a sub-range over a split and a merge", container: onePartition, needs: both, run: followRange},
@@ -117,19 +117,11 @@ func (s *suite) load() (wait func()) {
 	}
 }
 
-// manyWriters: no LSN appears behind a higher one that was read before.
+// manyWriters: no LSN appears after a higher one that was read before.
 func manyWriters(s *suite) {
 	r := feed.Request{Partition: s.only(), From: feed.Beginning(), MaxItems: 7}
-	wait := s.load()
-	finished := make(chan struct{})
-	go func() { defer close(finished); wait() }()
 	last, versions := int64(0), map[string]int{}
-	for done := false; ; {
-		select {
-		case <-finished:
-			done = true // what is read from here on is all there is
-		default:
-		}
+	read := func() (changes int) {
 		page := s.page(r)
 		for i, c := range s.decode(page.Changes) {
 			if c.lsn <= last && i == 0 {
@@ -141,9 +133,10 @@ func manyWriters(s *suite) {
 			last, versions[c.id] = c.lsn, c.n
 		}
 		r.From = feed.After(page.Continuation)
-		if done && len(page.Changes) == 0 {
-			break
-		}
+		return len(page.Changes)
+	}
+	during(s.load(), func() { read() })
+	for read() > 0 {
 	}
 	s.checkFinal(versions)
 }
@@ -181,43 +174,62 @@ func (s *suite) reshape() {
 	}
 }
 
-// followLoad runs the load, splits and merges beside a reader, and returns what
-// the reader got.
-func (s *suite) followLoad(cfg feed.ReaderConfig) []feed.Change {
-	s.Helper()
-	r := s.reader(cfg)
-	s.position(r) // now is found before the first write
-	wait := s.load()
+// during calls read until work has returned, and once more.
+func during(work, read func()) {
 	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		s.reshape()
-		wait()
-	}()
-	var all []feed.Change
+	go func() { defer close(finished); work() }()
 	for done := false; !done; {
 		select {
 		case <-finished:
 			done = true
 		default:
 		}
+		read()
+	}
+}
+
+// underLoad calls read, with a reader that starts from now, while writers write and
+// partitions split and merge.
+func (s *suite) underLoad(r *feed.Reader, read func()) {
+	s.Helper()
+	s.position(r) // resolves now before the first write
+	wait := s.load()
+	during(func() { s.reshape(); wait() }, read)
+}
+
+// isGone reports whether err is a GoneError. A reader keeps its position if splits overtake it.
+func isGone(err error) bool {
+	_, gone := errors.AsType[*feed.GoneError](err)
+	return gone
+}
+
+// followLoad returns the changes that a reader reads under load.
+func (s *suite) followLoad(cfg feed.ReaderConfig) []feed.Change {
+	s.Helper()
+	r := s.reader(cfg)
+	var all []feed.Change
+	s.underLoad(r, func() {
 		page, _, err := r.Next(s.ctx)
-		if err != nil {
-			var gone *feed.GoneError
-			if errors.As(err, &gone) {
-				continue // splits overtook the reader; its place stands
-			}
+		if err != nil && !isGone(err) {
 			s.Fatalf("next: %v", err)
 		}
 		all = append(all, page.Changes...)
-	}
+	})
 	return append(all, s.readOn(r)...)
 }
 
-func followLatest(s *suite) {
+// loadConfig is that of readers under load, in the mode of the container.
+func (s *suite) loadConfig() feed.ReaderConfig {
+	return feed.ReaderConfig{Start: feed.Now(), Mode: s.mode(), MaxItems: 5, Parallel: 3}
+}
+
+// checkVersions wants the versions of each item in order, up to the last one, and in all
+// versions and deletes mode all of them.
+func (s *suite) checkVersions(changes []feed.Change) {
+	s.Helper()
 	versions := map[string]int{}
-	for _, c := range s.decode(s.followLoad(feed.ReaderConfig{Start: feed.Now(), MaxItems: 5})) {
-		if c.n <= versions[c.id] {
+	for _, c := range s.decode(changes) {
+		if c.n <= versions[c.id] || s.mode() == feed.AllVersionsAndDeletes && c.n != versions[c.id]+1 {
 			s.Fatalf("%s was read at version %d after %d", c.id, c.n, versions[c.id])
 		}
 		versions[c.id] = c.n
@@ -225,17 +237,7 @@ func followLatest(s *suite) {
 	s.checkFinal(versions)
 }
 
-func followVersions(s *suite) {
-	versions := map[string]int{}
-	cfg := feed.ReaderConfig{Start: feed.Now(), Mode: feed.AllVersionsAndDeletes, MaxItems: 5}
-	for _, c := range s.decode(s.followLoad(cfg)) {
-		if c.n != versions[c.id]+1 {
-			s.Fatalf("%s was read at version %d after %d", c.id, c.n, versions[c.id])
-		}
-		versions[c.id] = c.n
-	}
-	s.checkFinal(versions)
-}
+func followUnderLoad(s *suite) { s.checkVersions(s.followLoad(s.loadConfig())) }
 
 func resumeReader(s *suite) {
 	s.writeMany(0, 40, 1)
@@ -301,8 +303,8 @@ func positionRefused(s *suite) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	var refused *feed.PositionError
-	if _, _, err := moved.Next(s.ctx); !errors.As(err, &refused) || refused.Read != other.ContainerRID {
+	_, _, err = moved.Next(s.ctx)
+	if refused, ok := errors.AsType[*feed.PositionError](err); !ok || refused.Read != other.ContainerRID {
 		s.Fatalf("a position in a container of another rid: %v; want *feed.PositionError", err)
 	}
 }

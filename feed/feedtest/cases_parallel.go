@@ -1,7 +1,6 @@
 package feedtest
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -12,8 +11,8 @@ import (
 func parallelCases() []testCase {
 	both := needs{split: true, merge: true}
 	return []testCase{
-		{name: "a loop over several parts at a time loses and repeats nothing over splits and merges", container: fourPartitions, needs: both, run: pagesLatest},
-		{name: "a loop over several parts at a time gets every version once over splits and merges", container: allVersionsOf(fourPartitions), needs: both, run: pagesVersions},
+		{name: "a loop over several parts at a time loses and repeats nothing over splits and merges", container: fourPartitions, needs: both, run: pagesUnderLoad},
+		{name: "a loop over several parts at a time gets every version once over splits and merges", container: allVersionsOf(fourPartitions), needs: both, run: pagesUnderLoad},
 		{name: "a range is split into even parts for workers", container: fourPartitions, run: evenParts},
 		{name: "the parts of workers share a hierarchical container", container: hierarchical, run: hierarchicalParts},
 	}
@@ -32,31 +31,16 @@ func (s *suite) pages(r *feed.Reader) []feed.Change {
 	return all
 }
 
-// pagesLoad runs the load, splits and merges beside loops over pages, which are
-// left now and then, and resumed by another reader at the end.
-func (s *suite) pagesLoad(cfg feed.ReaderConfig) []feed.Change {
-	s.Helper()
-	r := s.reader(cfg)
-	s.position(r) // now is found before the first write
-	wait := s.load()
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		s.reshape()
-		wait()
-	}()
+// pagesUnderLoad reads under load in loops over pages, which are left now and then, and
+// resumed by another reader at the end.
+func pagesUnderLoad(s *suite) {
+	r := s.reader(s.loadConfig())
 	var all []feed.Change
-	for done := false; !done; {
-		select {
-		case <-finished:
-			done = true
-		default:
-		}
+	s.underLoad(r, func() {
 		n := 0
 		for page, err := range r.Pages(s.ctx) {
-			var gone *feed.GoneError
-			if errors.As(err, &gone) {
-				continue // splits overtook the reader; its place stands
+			if isGone(err) {
+				continue
 			}
 			if err != nil {
 				s.Fatalf("pages: %v", err)
@@ -66,34 +50,11 @@ func (s *suite) pagesLoad(cfg feed.ReaderConfig) []feed.Change {
 				break
 			}
 		}
-	}
+	})
 	all = append(all, s.pages(r)...)
 	rest := s.pages(s.reader(feed.ReaderConfig{Position: s.position(r)}))
 	s.want("from the position at the end", rest, "")
-	return all
-}
-
-func pagesLatest(s *suite) {
-	versions := map[string]int{}
-	for _, c := range s.decode(s.pagesLoad(feed.ReaderConfig{Start: feed.Now(), MaxItems: 5, Parallel: 3})) {
-		if c.n <= versions[c.id] {
-			s.Fatalf("%s was read at version %d after %d", c.id, c.n, versions[c.id])
-		}
-		versions[c.id] = c.n
-	}
-	s.checkFinal(versions)
-}
-
-func pagesVersions(s *suite) {
-	versions := map[string]int{}
-	cfg := feed.ReaderConfig{Start: feed.Now(), Mode: feed.AllVersionsAndDeletes, MaxItems: 5, Parallel: 3}
-	for _, c := range s.decode(s.pagesLoad(cfg)) {
-		if c.n != versions[c.id]+1 {
-			s.Fatalf("%s was read at version %d after %d", c.id, c.n, versions[c.id])
-		}
-		versions[c.id] = c.n
-	}
-	s.checkFinal(versions)
+	s.checkVersions(all)
 }
 
 // parts splits r, and checks that the parts tile it.

@@ -60,8 +60,7 @@ func newIn(now, before []feed.Partition) []feed.Partition {
 func (s *suite) wantGone(p feed.Partition, from feed.Start) {
 	s.Helper()
 	_, err := s.Source.Read(s.ctx, feed.Request{Partition: p, From: from, Mode: s.mode()})
-	var gone *feed.GoneError
-	if !errors.As(err, &gone) || gone.Partition != p.ID {
+	if gone, ok := errors.AsType[*feed.GoneError](err); !ok || gone.Partition != p.ID {
 		s.Fatalf("read of the retired partition %s from %s: %v; want it gone, and named", p.ID, from, err)
 	}
 }
@@ -155,8 +154,7 @@ func splitRange(s *suite) {
 	page := s.page(feed.Request{Range: parent.Range, From: feed.Beginning()})
 	children := s.split(parent)
 	_, err := s.Source.Read(s.ctx, feed.Request{Range: parent.Range, From: feed.After(page.Continuation)})
-	var gone *feed.GoneError
-	if !errors.As(err, &gone) || gone.Range != parent.Range {
+	if gone, ok := errors.AsType[*feed.GoneError](err); !ok || gone.Range != parent.Range {
 		s.Fatalf("read of a range that was split: %v; want it gone, and named", err)
 	}
 	s.writeMany(20, 40, 1)
@@ -266,28 +264,20 @@ func idsNeverAgain(s *suite) {
 // Else whoever asks again at once, as SDKs do, is sent in circles.
 func goneIsUnlisted(s *suite) {
 	s.writeMany(0, 20, 1)
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
+	reshape := func() {
 		for range 5 {
 			s.reshape()
 		}
-	}()
-	for done := false; !done; {
-		select {
-		case <-finished:
-			done = true
-		default:
-		}
+	}
+	during(reshape, func() {
 		for _, p := range s.partitions() {
 			_, err := s.Source.Read(s.ctx, feed.Request{Partition: p, From: feed.Beginning()})
-			var gone *feed.GoneError
-			if err != nil && !errors.As(err, &gone) {
+			if err != nil && !isGone(err) {
 				s.Fatal(err)
 			}
 			if err != nil && slices.ContainsFunc(s.partitions(), func(q feed.Partition) bool { return q.ID == p.ID }) {
 				s.Fatalf("partition %s was gone, and is listed after that", p.ID)
 			}
 		}
-	}
+	})
 }

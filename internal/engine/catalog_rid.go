@@ -46,11 +46,6 @@ func containerRID(database, n uint32) string {
 	return RIDEncoding.EncodeToString(b[:])
 }
 
-// documentRID is the rid of document number n, from 1 to maxDocumentNumber.
-func documentRID(database, container, n uint32) string {
-	return string(appendDocumentRID(nil, database, container, n))
-}
-
 // appendDocumentRID appends a document's rid. The number stands in it twice,
 // big-endian and then little-endian, because some SDKs compare the last eight
 // bytes of rids as a number of the one byte order and some of the other: so they agree.

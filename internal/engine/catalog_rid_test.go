@@ -126,3 +126,8 @@ func TestThroughputCanBeRecordedWithoutBeingEnforced(t *testing.T) {
 		}
 	}
 }
+
+// documentRID is the rid of document number n, from 1 to maxDocumentNumber.
+func documentRID(database, container, n uint32) string {
+	return string(appendDocumentRID(nil, database, container, n))
+}

@@ -96,12 +96,17 @@ func FuzzItemsContinuation(f *testing.F) {
 			f.Fatal(err)
 		}
 	}
-	all, err := c.Items(f.Context(), ItemsRequest{})
-	if err != nil || len(all.Items) != 20 {
-		f.Fatal(len(all.Items), err)
+	var all []Item
+	var positions []string
+	_, err = c.VisitItems(f.Context(), ItemsRequest{}, func(v *VisitedItem) (bool, error) {
+		all, positions = append(all, v.Item()), append(positions, v.Continuation())
+		return true, nil
+	})
+	if err != nil || len(all) != 20 {
+		f.Fatal(len(all), err)
 	}
-	for i := range all.Items {
-		f.Add(all.ContinuationAfter(i), "3", "1")
+	for _, p := range positions {
+		f.Add(p, "3", "1")
 	}
 	f.Add("", "", "")
 	f.Add("_____w", "1", "")
@@ -119,8 +124,8 @@ func FuzzItemsContinuation(f *testing.F) {
 			return
 		}
 		var want []string
-		for i, item := range all.Items {
-			at, _ := base64.RawURLEncoding.DecodeString(all.ContinuationAfter(i))
+		for i, item := range all {
+			at, _ := base64.RawURLEncoding.DecodeString(positions[i])
 			id, _ := field(t, item.Body, "id").(string)
 			if bytes.Compare(at, after) > 0 && strings.HasPrefix(id, prefix) && (pk == "" || field(t, item.Body, "pk") == pk) {
 				want = append(want, string(item.Body))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -102,26 +103,10 @@ func keyComponent(v any) (epk.Component, error) {
 		return numberComponent(v)
 	case float32:
 		return numberComponent(float64(v))
-	case int:
-		return epk.OfNumber(float64(v)), nil
-	case int8:
-		return epk.OfNumber(float64(v)), nil
-	case int16:
-		return epk.OfNumber(float64(v)), nil
-	case int32:
-		return epk.OfNumber(float64(v)), nil
-	case int64:
-		return epk.OfNumber(float64(v)), nil
-	case uint:
-		return epk.OfNumber(float64(v)), nil
-	case uint8:
-		return epk.OfNumber(float64(v)), nil
-	case uint16:
-		return epk.OfNumber(float64(v)), nil
-	case uint32:
-		return epk.OfNumber(float64(v)), nil
-	case uint64:
-		return epk.OfNumber(float64(v)), nil
+	case int, int8, int16, int32, int64:
+		return epk.OfNumber(float64(reflect.ValueOf(v).Int())), nil
+	case uint, uint8, uint16, uint32, uint64:
+		return epk.OfNumber(float64(reflect.ValueOf(v).Uint())), nil
 	}
 	if v == any(feed.Undefined) {
 		return epk.Component{}, nil

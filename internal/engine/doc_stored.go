@@ -212,20 +212,6 @@ func storedTimes(stored []byte) (ts, lsn int64, err error) {
 	return ts, lsn, err
 }
 
-// storedETag returns the etag of stored bytes, with its quotes and without the
-// backslashes of JSON.
-func storedETag(stored []byte) (string, error) {
-	rest, _, err := cutLSN(stored)
-	if err != nil {
-		return "", err
-	}
-	rest, _, err = cutNumber(rest, tailTS)
-	if err != nil || len(rest) < etagSize {
-		return "", errTail
-	}
-	return `"` + string(rest[len(rest)-etagSize:]) + `"`, nil
-}
-
 // parseStored takes stored bytes apart: the document's own bytes (as
 // document.body, sharing memory) and the stamp. It checks that the tail is exactly
 // what appendStored of this container writes. It allocates nothing.

@@ -146,11 +146,6 @@ type ItemSet struct {
 	From, To string
 }
 
-// WithID is the set of the items of one id; a nil key stands for any.
-func WithID(key feed.PartitionKey, id string) ItemSet {
-	return ItemSet{Key: key, From: id, To: id + "\x00"}
-}
-
 // itemSets is a union of ItemSets, laid out for a scan of the index.
 type itemSets struct {
 	// points are those that have a key, as intervals of what follows the container in index keys; ids are those that have none, as

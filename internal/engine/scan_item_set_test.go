@@ -30,10 +30,10 @@ func TestSetsWithKeysLeaveTheRestOfTheIndexAlone(t *testing.T) {
 		sets []ItemSet
 		want string
 	}{
-		{"one item", []ItemSet{WithID(feed.PartitionKey{"k07"}, "i3")}, "k07/i3"},
-		{"no such item", []ItemSet{WithID(feed.PartitionKey{"k07"}, "j")}, ""},
+		{"one item", []ItemSet{withID(feed.PartitionKey{"k07"}, "i3")}, "k07/i3"},
+		{"no such item", []ItemSet{withID(feed.PartitionKey{"k07"}, "j")}, ""},
 		{"a range of ids", []ItemSet{{Key: feed.PartitionKey{"k01"}, From: "i2", To: "i5"}}, "k01/i2 k01/i3 k01/i4"},
-		{"overlapping", []ItemSet{{Key: feed.PartitionKey{"k01"}, From: "i8"}, WithID(feed.PartitionKey{"k01"}, "i9"), WithID(feed.PartitionKey{"k01"}, "i0")}, "k01/i0 k01/i8 k01/i9"},
+		{"overlapping", []ItemSet{{Key: feed.PartitionKey{"k01"}, From: "i8"}, withID(feed.PartitionKey{"k01"}, "i9"), withID(feed.PartitionKey{"k01"}, "i0")}, "k01/i0 k01/i8 k01/i9"},
 		{"an empty range", []ItemSet{{Key: feed.PartitionKey{"k01"}, From: "i5", To: "i5"}}, ""},
 		{"no set", []ItemSet{}, ""},
 	} {
@@ -83,7 +83,7 @@ func TestSetsOfIDsReadOnlyTheirDocuments(t *testing.T) {
 		t.Errorf("%d items of one id: %v", len(ids), ids)
 	}
 	// Beside a set with a key.
-	if ids := read(WithID(nil, "i3"), ItemSet{Key: feed.PartitionKey{"k00"}, From: "i3"}); len(ids) != 46 || ids[40] != "i4" {
+	if ids := read(withID(nil, "i3"), ItemSet{Key: feed.PartitionKey{"k00"}, From: "i3"}); len(ids) != 46 || ids[40] != "i4" {
 		t.Errorf("%d items: %v", len(ids), ids)
 	}
 }
@@ -138,4 +138,9 @@ func TestSetsNeedFullKeys(t *testing.T) {
 	if bad := (*BadRequestError)(nil); !errors.As(err, &bad) || bad.Kind != KeyMismatch {
 		t.Errorf("a key of two components: %v", err)
 	}
+}
+
+// withID is the set of the items of one id.
+func withID(key feed.PartitionKey, id string) ItemSet {
+	return ItemSet{Key: key, From: id, To: id + "\x00"}
 }

@@ -70,20 +70,6 @@ type ItemsPage struct {
 	Documents, Bytes int
 	// Served are the physical partitions that the request lies in, in the order of their ranges.
 	Served []PartitionEnd
-
-	// positions are those of the items, one after the other; item i's ends at ends[i].
-	positions []byte
-	ends      []int
-}
-
-// ContinuationAfter is the position behind Items[i], from which to go on when the items after it were
-// not used. It is never empty.
-func (p ItemsPage) ContinuationAfter(i int) string {
-	from := 0
-	if i > 0 {
-		from = p.ends[i-1]
-	}
-	return encodePosition(p.positions[from:p.ends[i]])
 }
 
 // VisitedItem is an item during a visit. It, and all slices of it, are valid during the call only.
@@ -106,7 +92,7 @@ func (v *VisitedItem) Item() Item {
 	return Item{Body: bytes.Clone(v.Body), ETag: v.c.tail.etag(v.stamp), Modified: unixTime(v.stamp.ts), LSN: v.LSN}
 }
 
-// Continuation is the position behind the item, as [ItemsPage].ContinuationAfter.
+// Continuation returns the position after the item, where a later request resumes.
 func (v *VisitedItem) Continuation() string { return encodePosition(v.position) }
 
 // Items reads all items of a container, page by page (the read feed). An item
@@ -273,8 +259,6 @@ func (w *itemScan) take(i *indexed) (more bool, err error) {
 		}
 		w.bytes += len(item.Body)
 		w.page.Items = append(w.page.Items, item)
-		w.page.positions = append(w.page.positions, i.rest...)
-		w.page.ends = append(w.page.ends, len(w.page.positions))
 		return true, nil
 	}
 	body, err := appendPublic(w.buf[:0], w.buf) // onto itself
