@@ -11,17 +11,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
-	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
-	"github.com/changefeed-go/changefeed/store"
 )
 
 func main() {
@@ -68,42 +63,3 @@ stops them; their status is 0 then, that of replicate only if the copy had caugh
 	root.AddCommand(demoCommand(), demoHostCommand(), lagCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), serveCommand(), tailCommand(), versionCommand())
 	return completed(root)
 }
-
-// exit prints err, if there is one, and returns the exit code.
-func exit(ctx context.Context, cmd *cobra.Command, err error) int {
-	var (
-		usage   *usageError
-		account *connect.UsageError
-		address *listen.Error
-	)
-	switch {
-	case err == nil && errors.Is(context.Cause(ctx), errUnread):
-		return exitUnread // the command may have ended because of it
-	case err == nil:
-		return exitOK
-	case errors.Is(err, errReported):
-		return exitFailed
-	case errors.As(err, &usage), errors.As(err, &account), errors.As(err, &address):
-		cmd.PrintErrf("changefeed: %s\nRun '%s --help' for what it takes.\n", connect.Secretless(err.Error()), cmd.CommandPath())
-		return exitUsage
-	case ctx.Err() != nil || errors.Is(err, context.Canceled):
-		code, text := interruption(ctx, err)
-		if text != "" {
-			cmd.PrintErrln("changefeed: " + text)
-		}
-		return code
-	}
-	advice := connect.Advice(err)
-	var locked *store.LockedError
-	if errors.As(err, &locked) {
-		advice = "; wait for its end, or stop it"
-	}
-	cmd.PrintErrf("changefeed: %s%s\n", plainText(err), advice)
-	return exitFailed
-}
-
-// plainText returns an error's text with short answers and without account keys.
-func plainText(err error) string { return connect.Secretless(connect.Text(err)) }
-
-// errReported tells that the command has said itself what went wrong.
-var errReported = errors.New("reported")

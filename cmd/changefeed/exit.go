@@ -8,7 +8,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/listen"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate"
+	"github.com/changefeed-go/changefeed/store"
 )
 
 // The exit codes. A signal ends a command with exitSignal and its number, as shells report it.
@@ -66,6 +71,45 @@ func endingSignals() []os.Signal {
 	}
 	return all
 }
+
+// exit prints err, if there is one, and returns the exit code.
+func exit(ctx context.Context, cmd *cobra.Command, err error) int {
+	var (
+		usage   *usageError
+		account *connect.UsageError
+		address *listen.Error
+	)
+	switch {
+	case err == nil && errors.Is(context.Cause(ctx), errUnread):
+		return exitUnread // the command may have ended because of it
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errReported):
+		return exitFailed
+	case errors.As(err, &usage), errors.As(err, &account), errors.As(err, &address):
+		cmd.PrintErrf("changefeed: %s\nRun '%s --help' for what it takes.\n", connect.Secretless(err.Error()), cmd.CommandPath())
+		return exitUsage
+	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+		code, text := interruption(ctx, err)
+		if text != "" {
+			cmd.PrintErrln("changefeed: " + text)
+		}
+		return code
+	}
+	advice := connect.Advice(err)
+	var locked *store.LockedError
+	if errors.As(err, &locked) {
+		advice = "; wait for its end, or stop it"
+	}
+	cmd.PrintErrf("changefeed: %s%s\n", plainText(err), advice)
+	return exitFailed
+}
+
+// plainText returns an error's text with short answers and without account keys.
+func plainText(err error) string { return connect.Secretless(connect.Text(err)) }
+
+// errReported tells that the command has said itself what went wrong.
+var errReported = errors.New("reported")
 
 // interruption returns the exit code of a command that ended early with err, and what to print
 // about it. Errors beside the end of the context make it a failure.
