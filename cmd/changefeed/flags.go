@@ -25,6 +25,14 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if !cmd.HasAvailableSubCommands() {
+		return &usageError{fmt.Errorf("%q is one argument too many: `%s` takes flags alone", args[0], cmd.CommandPath())}
+	}
+	return unknownCommand(cmd, args[0])
+}
+
+// unknownCommand is the error of a word that is no subcommand of cmd.
+func unknownCommand(cmd *cobra.Command, word string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() && sub.Name() != "help" && sub.Name() != "completion" {
@@ -32,17 +40,17 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if len(names) == 0 {
-		return &usageError{fmt.Errorf("%q is one argument too many: `%s` takes flags alone", args[0], cmd.CommandPath())}
+		return &usageError{fmt.Errorf("unknown command %q: `%s` has no subcommands", word, cmd.CommandPath())}
 	}
 	meant := ""
-	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+	if like := cmd.SuggestionsFor(word); len(like) > 0 {
 		meant = fmt.Sprintf(" (did you mean %s?)", strings.Join(like, " or "))
 	}
 	of := ""
 	if cmd.HasParent() {
 		of = " of `" + cmd.CommandPath() + "`"
 	}
-	return &usageError{fmt.Errorf("unknown command %q%s%s; there are %s", args[0], of, meant, strings.Join(names, ", "))}
+	return &usageError{fmt.Errorf("unknown command %q%s%s; there are %s", word, of, meant, strings.Join(names, ", "))}
 }
 
 // arguments takes from least to most arguments, which are of that kind. example is a call.

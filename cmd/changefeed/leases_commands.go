@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -206,6 +207,9 @@ positions. Leases on which a host works are refused.`,
 				text, err = io.ReadAll(cmd.InOrStdin())
 			} else {
 				text, err = os.ReadFile(args[0])
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("there is no file %s; name one that `changefeed leases export --output FILE` wrote, or - for the input", args[0])
 			}
 			if err != nil {
 				return err

@@ -71,6 +71,11 @@ func TestLeasesComeBackFromAFile(t *testing.T) {
 		if code, _, errOut := s.run("import", file); code != exitFailed || !strings.Contains(errOut, "no file of `changefeed leases export`") {
 			t.Errorf("no export: status %d: %s", code, errOut)
 		}
+		for _, want := range []string{"there is no file " + file + ".not;", "`changefeed leases export --output FILE`"} {
+			if code, _, errOut := s.run("import", file+".not"); code != exitFailed || !strings.Contains(errOut, want) {
+				t.Errorf("no file: status %d: %s; want %s", code, errOut, want)
+			}
+		}
 	})
 }
 

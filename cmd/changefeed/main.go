@@ -61,5 +61,30 @@ stops them; their status is 0 then, that of replicate only if the copy had caugh
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}")
 	root.AddCommand(demoCommand(), demoHostCommand(), lagCommand(), leasesCommand(), partitionsCommand(), replicateCommand(), serveCommand(), tailCommand(), versionCommand())
+	checkBuiltins(root)
 	return completed(root)
+}
+
+// checkBuiltins makes the commands that cobra adds refuse words that they do not know.
+func checkBuiltins(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, builtin := range root.Commands() {
+		switch builtin.Name() {
+		case "help":
+			builtin.Args = func(_ *cobra.Command, args []string) error {
+				cmd, rest, err := root.Find(args)
+				if err != nil || len(rest) == 0 {
+					return err
+				}
+				return unknownCommand(cmd, rest[0])
+			}
+		case "completion":
+			builtin.Args = noArguments
+			builtin.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			for _, shell := range builtin.Commands() {
+				shell.Args = noArguments
+			}
+		}
+	}
 }

@@ -24,6 +24,11 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 		{[]string{"nonsense"}, `unknown command "nonsense"; there are demo, lag, leases, partitions, replicate, serve, tail, version`},
 		{[]string{"replica"}, `unknown command "replica" (did you mean replicate?)`},
 		{[]string{"leases", "list"}, "unknown command \"list\" of `changefeed leases`"},
+		{[]string{"help", "nosuch"}, `unknown command "nosuch"; there are demo, lag`},
+		{[]string{"help", "leases", "nosuch"}, "unknown command \"nosuch\" of `changefeed leases`; there are check"},
+		{[]string{"help", "tail", "nosuch"}, "unknown command \"nosuch\": `changefeed tail` has no subcommands"},
+		{[]string{"completion", "foo"}, "unknown command \"foo\" of `changefeed completion`; there are bash, fish, powershell, zsh"},
+		{[]string{"completion", "bash", "foo"}, `"foo" is one argument too many`},
 		{[]string{"leases", "import"}, "the file is missing, as in `changefeed leases import leases.json`"},
 		{[]string{"leases", "import", "a", "b"}, `"b" is one argument too many`},
 		{[]string{"leases", "check", "--start", "zz"}, `--start is "zz": it is beginning, marker, or a time such as`},
@@ -96,7 +101,7 @@ func TestWrongCallsAreRefusedByNameWithStatusTwo(t *testing.T) {
 }
 
 func TestHelpIsNoError(t *testing.T) {
-	for _, args := range [][]string{nil, {"--help"}, {"demo", "--help"}, {"tail", "-h"}} {
+	for _, args := range [][]string{nil, {"--help"}, {"demo", "--help"}, {"tail", "-h"}, {"help"}, {"help", "tail"}, {"help", "leases", "ls"}, {"completion"}} {
 		code, out, errOut := command(t, args...)
 		if code != exitOK || !strings.Contains(out, "Usage:") || errOut != "" {
 			t.Errorf("%v: status %d, output %q, error output %q", args, code, out, errOut)

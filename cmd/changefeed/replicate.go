@@ -114,7 +114,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 			err = errors.Join(err, account.Close())
 		}
 	}()
-	account := func(a *connect.Account, urlAndNames string) (place replicate.Place, err error) {
+	account := func(a *connect.Account, urlAndNames string) (place replicate.Container, err error) {
 		place, s, err := o.side(a, urlAndNames)
 		if err != nil {
 			return place, err
@@ -137,7 +137,7 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 	if o.To, err = account(o.target, o.to); err != nil {
 		return err
 	}
-	o.Leases = replicate.Place{Account: o.To.Account, Database: o.To.Database, Container: o.leaseName}
+	o.Leases = replicate.Container{Account: o.To.Account, Database: o.To.Database, Container: o.leaseName}
 	if o.lease.Given() && (o.data == "" || o.flags.Changed("lease-endpoint") || o.flags.Changed("lease-connection-string")) {
 		if o.Leases.Account, err = o.lease.Open(ctx); err != nil {
 			return err
@@ -204,16 +204,16 @@ const maxThroughput = 1_000_000
 const minExpiration = 8 * time.Second
 
 // side says which container one side is, and by which account.
-func (o *replicateOptions) side(a *connect.Account, text string) (place replicate.Place, s connect.Settings, err error) {
+func (o *replicateOptions) side(a *connect.Account, text string) (place replicate.Container, s connect.Settings, err error) {
 	flag := "from"
 	if a == o.target {
 		flag = "to"
 	}
-	endpoint, database, container, err := parsePlace(text)
+	endpoint, database, container, err := parseContainer(text)
 	if err != nil {
 		return place, s, &usageError{fmt.Errorf("--%s is %w", flag, err)}
 	}
-	place = replicate.Place{Database: database, Container: container}
+	place = replicate.Container{Database: database, Container: container}
 	named := o.flags.Changed(flag+"-endpoint") || o.flags.Changed(flag+"-connection-string") || o.flags.Changed(flag+"-data")
 	switch {
 	case endpoint != "" && named:
@@ -235,8 +235,8 @@ func (o *replicateOptions) side(a *connect.Account, text string) (place replicat
 	return place, s, err
 }
 
-// parsePlace reads [URL/]DATABASE/CONTAINER.
-func parsePlace(text string) (endpoint, database, container string, err error) {
+// parseContainer reads [URL/]DATABASE/CONTAINER.
+func parseContainer(text string) (endpoint, database, container string, err error) {
 	bad := fmt.Errorf("%q: it has the form URL/DATABASE/CONTAINER, or DATABASE/CONTAINER", text)
 	if text == "" {
 		return "", "", "", errors.New("missing: it has the form URL/DATABASE/CONTAINER, or DATABASE/CONTAINER")

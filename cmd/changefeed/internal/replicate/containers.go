@@ -16,13 +16,13 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Place is a container of an account.
-type Place struct {
+// Container is a container of an account.
+type Container struct {
 	Account             *connect.Opened
 	Database, Container string
 }
 
-func (p Place) String() string { return p.Database + "/" + p.Container }
+func (p Container) String() string { return p.Database + "/" + p.Container }
 
 // ConfigError tells that what was asked for can't be done so. Its text says what
 // to change.
@@ -41,7 +41,7 @@ type described struct {
 }
 
 // describe reads a container's properties; nil: there is none.
-func describe(ctx context.Context, p Place) (*described, error) {
+func describe(ctx context.Context, p Container) (*described, error) {
 	c, err := p.Account.Documents().NewContainer(p.Database, p.Container)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *d
 	}
 	for _, side := range []struct {
 		name   string
-		place  Place
+		place  Container
 		exists bool
 	}{{"source", cfg.From, true}, {"target", cfg.To, target != nil}} {
 		same := false
@@ -169,8 +169,10 @@ func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *d
 }
 
 // sameContainer reports whether two places are one container, by whatever endpoints their accounts are reached.
-func sameContainer(ctx context.Context, a, b Place) (bool, error) {
-	source := func(p Place) feed.Source { return p.Account.Source(p.Database, p.Container, cosmos.SourceOptions{}) }
+func sameContainer(ctx context.Context, a, b Container) (bool, error) {
+	source := func(p Container) feed.Source {
+		return p.Account.Source(p.Database, p.Container, cosmos.SourceOptions{})
+	}
 	return feed.SameContainer(ctx, source(a), source(b))
 }
 

@@ -24,8 +24,8 @@ type job struct {
 	mode      feed.Mode
 	start     feed.Start
 	rules     rules
-	// gate holds batches back until it is closed; nil: none.
-	gate <-chan struct{}
+	// ready holds batches back until it is closed. If nil, none is held back.
+	ready <-chan struct{}
 }
 
 // runLatest copies latest versions.
@@ -49,8 +49,8 @@ func (r *replication) note(s standing) (end bool, err error) {
 // runVersions holds the leases of all versions at where they are made, copies the
 // latest versions, and then applies all versions.
 func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
-	gate := make(chan struct{})
-	versions := job{processor: r.Processor + versionsSuffix, mode: feed.AllVersionsAndDeletes, start: feed.Now(), rules: r.rules, gate: gate}
+	ready := make(chan struct{})
+	versions := job{processor: r.Processor + versionsSuffix, mode: feed.AllVersionsAndDeletes, start: feed.Now(), rules: r.rules, ready: ready}
 	lag, err := r.openLag(ctx, versions.processor, versions.mode)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	if ctx.Err() != nil {
 		return nil
 	}
-	close(gate)
+	close(ready)
 	r.progress.forget()
 	return r.watch(ctx, lag, "copied", r.note)
 }
@@ -211,7 +211,7 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 	if err != nil {
 		name = "host"
 	}
-	told := &teller{progress: r.progress, fail: r.fail}
+	failures := &errorLog{progress: r.progress, fail: r.fail}
 	p, err := changefeed.New(changefeed.Config{
 		Processor: j.processor,
 		Instance:  fmt.Sprintf("%s-%d-%d", name, os.Getpid(), n),
@@ -227,8 +227,8 @@ func (r *replication) host(ctx context.Context, j job, n int) error {
 		AcquireInterval:    r.Expiration * 17 / 60,
 		RenewInterval:      r.Expiration * 13 / 60,
 		RequestTimeout:     min(10*time.Second, r.Expiration/3),
-		Notify:             told.notify,
-		Logger:             slog.New(slog.DiscardHandler), // told prints
+		Notify:             failures.notify,
+		Logger:             slog.New(slog.DiscardHandler), // failures prints
 		Metrics:            r.Metrics,
 	})
 	if err != nil {
@@ -242,9 +242,9 @@ var errHeld = errors.New("the replication ends before this batch is applied")
 
 // handle copies one batch. run is the host's context, ctx the lease's.
 func (r *replication) handle(run, ctx context.Context, j job, b *changefeed.Batch) error {
-	if j.gate != nil {
+	if j.ready != nil {
 		select {
-		case <-j.gate:
+		case <-j.ready:
 		case <-run.Done():
 			return errHeld
 		case <-ctx.Done():
@@ -262,60 +262,4 @@ func (r *replication) handle(run, ctx context.Context, j job, b *changefeed.Batc
 		r.fail(err)
 	}
 	return err
-}
-
-// teller tells of errors that are tried again, and not of the same one all the time.
-type teller struct {
-	progress *progress
-	fail     context.CancelCauseFunc
-
-	mu   sync.Mutex // guards what follows
-	last string
-	at   time.Time
-}
-
-// lostError tells that changes were lost before they were read.
-type lostError struct{ err error }
-
-func (e *lostError) Error() string {
-	return connect.Text(e.err) + "; changes are lost, so the copy has to begin anew: with another --processor, into an empty target"
-}
-
-// Unwrap returns the error underneath.
-func (e *lostError) Unwrap() error { return e.err }
-
-// repeat is how long the same error isn't told again.
-const repeat = 30 * time.Second
-
-func (t *teller) notify(n changefeed.Notification) {
-	if n.Event != changefeed.Failed || errors.Is(n.Err, errHeld) {
-		return
-	}
-	// A lease that isn't there any more is the processor's to see to; a container is not.
-	var source *changefeed.SourceError
-	var handler *changefeed.HandlerError
-	if fatal(n.Err) && (errors.As(n.Err, &source) || errors.As(n.Err, &handler)) {
-		t.fail(n.Err)
-		return
-	}
-	var lost *feed.HistoryLostError
-	if errors.As(n.Err, &lost) {
-		t.fail(&lostError{n.Err})
-		return
-	}
-	t.tell(n.Err)
-}
-
-// tell prints an error that is tried again.
-func (t *teller) tell(err error) {
-	text := connect.Text(err)
-	t.mu.Lock()
-	again := text == t.last && time.Since(t.at) < repeat
-	if !again {
-		t.last, t.at = text, time.Now()
-	}
-	t.mu.Unlock()
-	if !again {
-		t.progress.say("%s; it is tried again", text)
-	}
 }

@@ -1,13 +1,22 @@
 package replicate
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/changefeed-go/changefeed"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // window is over how long rates are taken.
@@ -46,15 +55,15 @@ func (p *progress) add(s standing) {
 // line is a line about the last standing.
 func (p *progress) line(what string) string {
 	last := p.seen[len(p.seen)-1]
-	parts := []string{fmt.Sprintf("%s %s documents", what, thousands(p.write.copied.Load()))}
+	parts := []string{fmt.Sprintf("%s %s documents", what, view.Thousands(p.write.copied.Load()))}
 	if n := p.write.moved.Load(); n > 0 {
-		parts = append(parts, thousands(n)+" moved")
+		parts = append(parts, view.Thousands(n)+" moved")
 	}
 	if n := p.write.deleted.Load(); n > 0 {
-		parts = append(parts, thousands(n)+" deleted")
+		parts = append(parts, view.Thousands(n)+" deleted")
 	}
 	if rate, ok := p.rate(); ok {
-		parts = append(parts, thousands(int64(rate))+"/s")
+		parts = append(parts, view.Thousands(int64(rate))+"/s")
 	}
 	switch {
 	case last.caughtUp && last.behind == 0:
@@ -108,11 +117,92 @@ func (p *progress) say(format string, args ...any) {
 	_, _ = io.WriteString(p.out, text)
 }
 
-// thousands writes a number with commas.
-func thousands(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
+// errorLog prints errors that are retried. It prints the same error only now and then.
+type errorLog struct {
+	progress *progress
+	fail     context.CancelCauseFunc
+
+	mu   sync.Mutex // guards what follows
+	last string
+	at   time.Time
+}
+
+// lostError reports that changes were lost before they were read.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string {
+	return connect.Text(e.err) + "; changes are lost, so the copy has to begin anew: with another --processor, into an empty target"
+}
+
+// Unwrap returns the error underneath.
+func (e *lostError) Unwrap() error { return e.err }
+
+// repeat is the time between two lines about the same error.
+const repeat = 30 * time.Second
+
+func (t *errorLog) notify(n changefeed.Notification) {
+	if n.Event != changefeed.Failed || errors.Is(n.Err, errHeld) {
+		return
 	}
-	return text
+	// A lease that isn't there any more is the processor's to see to; a container is not.
+	var source *changefeed.SourceError
+	var handler *changefeed.HandlerError
+	if fatal(n.Err) && (errors.As(n.Err, &source) || errors.As(n.Err, &handler)) {
+		t.fail(n.Err)
+		return
+	}
+	var lost *feed.HistoryLostError
+	if errors.As(n.Err, &lost) {
+		t.fail(&lostError{n.Err})
+		return
+	}
+	t.print(n.Err)
+}
+
+// print prints an error that is retried.
+func (t *errorLog) print(err error) {
+	text := connect.Text(err)
+	t.mu.Lock()
+	again := text == t.last && time.Since(t.at) < repeat
+	if !again {
+		t.last, t.at = text, time.Now()
+	}
+	t.mu.Unlock()
+	if !again {
+		t.progress.say("%s; it is tried again", text)
+	}
+}
+
+// instrument offers what the replication counts, beside the metrics of its processors; a
+// nil provider: nothing.
+//
+//	changefeed.replicate.documents  {document}  documents of this process, by what was done: copied, moved, deleted, unsure
+//	changefeed.replicate.behind     {LSN}       how far all processes together are behind the source, at the last look
+func (r *replication) instrument(provider metric.MeterProvider) (stop func() error, err error) {
+	if provider == nil {
+		return func() error { return nil }, nil
+	}
+	meter := provider.Meter("github.com/changefeed-go/changefeed/cmd/changefeed/internal/replicate")
+	documents, err1 := meter.Int64ObservableCounter("changefeed.replicate.documents", metric.WithUnit("{document}"),
+		metric.WithDescription("Documents of this process, by what was done."))
+	behind, err2 := meter.Int64ObservableGauge("changefeed.replicate.behind", metric.WithUnit("{LSN}"),
+		metric.WithDescription("How far all processes together are behind the source, at the last look."))
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	done := func(what string) metric.MeasurementOption {
+		return metric.WithAttributes(attribute.String("done", what))
+	}
+	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(documents, r.writer.copied.Load(), done("copied"))
+		o.ObserveInt64(documents, r.writer.moved.Load(), done("moved"))
+		o.ObserveInt64(documents, r.writer.deleted.Load(), done("deleted"))
+		o.ObserveInt64(documents, r.writer.unsure.Load(), done("unsure"))
+		o.ObserveInt64(behind, r.progress.behind.Load())
+		return nil
+	}, documents, behind)
+	if err != nil {
+		return nil, err
+	}
+	return registration.Unregister, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/cosmos"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -18,7 +19,7 @@ import (
 // Config says what is copied where.
 type Config struct {
 	// From and To are the two containers, Leases the lease container.
-	From, To, Leases Place
+	From, To, Leases Container
 	// Key are the paths by which the target is keyed. Default: those that it has, or
 	// the source's where it is made.
 	Key []string
@@ -254,15 +255,15 @@ func (r *replication) announce(st *state) {
 // summary is the last line.
 func (r *replication) summary() {
 	w := r.writer
-	text := fmt.Sprintf("this process copied %s documents in %s", thousands(w.copied.Load()), time.Since(r.progress.began).Round(time.Second))
+	text := fmt.Sprintf("this process copied %s documents in %s", view.Thousands(w.copied.Load()), time.Since(r.progress.began).Round(time.Second))
 	if n := w.moved.Load(); n > 0 {
-		text += fmt.Sprintf(", of which %s moved to another key", thousands(n))
+		text += fmt.Sprintf(", of which %s moved to another key", view.Thousands(n))
 	}
 	if n := w.deleted.Load(); n > 0 {
-		text += fmt.Sprintf(", and deleted %s", thousands(n))
+		text += fmt.Sprintf(", and deleted %s", view.Thousands(n))
 	}
 	r.progress.say("%s", text)
 	if n := w.unsure.Load(); n > 0 {
-		r.progress.say("%s changes of documents whose old key isn't known were not looked up (--no-moves): their old copies may still be there", thousands(n))
+		r.progress.say("%s changes of documents whose old key isn't known were not looked up (--no-moves): their old copies may still be there", view.Thousands(n))
 	}
 }

@@ -88,7 +88,7 @@ func onStage(t *testing.T, play func(s *stage)) {
 
 // config is that of a run from orders to by-product.
 func (s *stage) config() Config {
-	at := func(name string) Place { return Place{Account: s.account, Database: "shop", Container: name} }
+	at := func(name string) Container { return Container{Account: s.account, Database: "shop", Container: name} }
 	return Config{
 		From: at("orders"), To: at("by-product"), Leases: at("leases"), Create: true, Out: s.said,
 		UntilCaughtUp: true, Expiration: 20 * time.Second,

@@ -37,11 +37,11 @@ type made struct {
 	narrow bool
 }
 
-// begin opens the replication. It tells and retries what waiting heals, such as a connection that
-// breaks. Any other error ends it, and then what it has made is deleted.
+// begin opens the replication. It prints and retries errors that waiting heals, such as a broken
+// connection. After any other error it deletes what it has made and returns the error.
 func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 	cfg.made = &made{}
-	told := &teller{progress: &progress{out: cfg.Out}}
+	failures := &errorLog{progress: &progress{out: cfg.Out}}
 	for delay := minRetryDelay; ; delay = min(2*delay, maxRetryDelay) {
 		r, st, err := open(ctx, cfg)
 		switch {
@@ -52,7 +52,7 @@ func begin(ctx context.Context, cfg Config) (*replication, *state, error) {
 		case !heals(err, cfg.made.met):
 			return nil, nil, errors.Join(err, cfg.undo(ctx))
 		}
-		told.tell(err)
+		failures.print(err)
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():
@@ -116,19 +116,19 @@ func (cfg Config) undo(ctx context.Context) error {
 	}
 	for _, c := range []struct {
 		made bool
-		Place
+		at   Container
 	}{{cfg.made.leases, cfg.Leases}, {cfg.made.target, cfg.To}} {
 		if !c.made {
 			continue
 		}
-		client, err := c.Account.Documents().NewContainer(c.Database, c.Container)
+		client, err := c.at.Account.Documents().NewContainer(c.at.Database, c.at.Container)
 		if err == nil {
 			var empty bool
 			if empty, err = isEmpty(ctx, client); err == nil && empty {
 				_, err = client.Delete(ctx, nil)
 			}
 		}
-		errs = append(errs, left("container "+c.String(), err))
+		errs = append(errs, left("container "+c.at.String(), err))
 	}
 	if cfg.made.database {
 		errs = append(errs, left("database "+cfg.To.Database, cfg.undoDatabase(ctx)))

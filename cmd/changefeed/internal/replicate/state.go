@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -58,9 +59,24 @@ func (st *state) ends() []end {
 	return all
 }
 
-// endsOf reads where the ranges of a source end. Where it can't tell, the range ends before
-// its first change.
-func endsOf(ctx context.Context, source feed.Source) ([]stateEnd, error) {
+// endsOf returns the ends of a source's ranges. If the source does not report an end, the range
+// ends before its first change. A partition that splits or merges meanwhile costs an attempt.
+func endsOf(ctx context.Context, source feed.Source) (all []stateEnd, err error) {
+	for range maxAttempts {
+		all, err = readEnds(ctx, source)
+		if _, gone := errors.AsType[*feed.GoneError](err); !gone {
+			return all, err
+		}
+		select {
+		case <-time.After(minRetryDelay):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, err
+}
+
+func readEnds(ctx context.Context, source feed.Source) ([]stateEnd, error) {
 	partitions, err := source.Partitions(ctx)
 	if err != nil {
 		return nil, err

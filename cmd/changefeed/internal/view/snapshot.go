@@ -135,8 +135,8 @@ func clock(d time.Duration) string {
 }
 
 // Thousands formats n with commas.
-func Thousands(n int) string {
-	s := strconv.Itoa(n)
+func Thousands[T int | int64](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
