@@ -10,7 +10,8 @@ import (
 
 // What a user of the processor links stays light: the root needs the standard library,
 // feed and lease, and the API of OpenTelemetry's metrics, which comes with a hash
-// function. So does the estimator. feed and lease need nothing but the standard library.
+// function. So does the estimator. feed and lease need nothing but the standard library
+// and the scanner of JSON.
 func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
 	api := []string{"go.opentelemetry.io/otel/", "github.com/cespare/xxhash/v2"}
@@ -19,7 +20,7 @@ func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 		allowed []string // prefixes of what isn't ours
 	}{
 		{[]string{module + "/feed", module + "/lease"}, nil},
-		{[]string{module}, api},
+		{[]string{module, module + "/internal/balance"}, api},
 		{[]string{module + "/estimator"}, api},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}"}, c.of...)...)
@@ -27,7 +28,7 @@ func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours := map[string]bool{module + "/feed": true, module + "/lease": true}
+		ours := map[string]bool{module + "/feed": true, module + "/lease": true, module + "/internal/jsonscan": true}
 		for _, path := range c.of {
 			ours[path] = true
 		}
