@@ -1,103 +1,101 @@
 package wire
 
-// The headers of the protocol, as net/http writes their names. Names are not
-// case-sensitive on the wire. Headers that are neither here nor in net/http's
-// own vocabulary need no action and are ignored.
+// The headers of the protocol in the spelling of net/http. The protocol ignores the case of
+// names. The server ignores headers that are neither here nor in net/http.
 const (
 	// HeaderActivityID identifies a request, in both directions (a GUID).
 	HeaderActivityID = "X-Ms-Activity-Id"
 	// HeaderAIM asks for a change feed: see [AIMIncremental] and [AIMFullFidelity].
 	HeaderAIM = "A-Im"
-	// HeaderAltContentPath and HeaderContentPath name the owner of what is
-	// answered, by names and by rid. Clients key their session tokens by them.
+	// HeaderAltContentPath and HeaderContentPath hold the path of the returned resource's owner,
+	// with names and with rids. Clients store session tokens by these paths.
 	HeaderAltContentPath = "X-Ms-Alt-Content-Path"
 	HeaderContentPath    = "X-Ms-Content-Path"
-	// HeaderBatch marks a batch; with HeaderBatchAtomic it is a transaction, with
+	// HeaderBatch marks a batch. With HeaderBatchAtomic it is a transaction. With
 	// HeaderBatchContinueOnError its operations are independent.
 	HeaderBatch                = "X-Ms-Cosmos-Is-Batch-Request"
 	HeaderBatchAtomic          = "X-Ms-Cosmos-Batch-Atomic"
 	HeaderBatchContinueOnError = "X-Ms-Cosmos-Batch-Continue-On-Error"
-	// HeaderCapabilities announces what a client understands: see the Capability constants.
+	// HeaderCapabilities is a set of Capability constants.
 	HeaderCapabilities = "X-Ms-Cosmos-Sdk-Supportedcapabilities"
 	// HeaderConsistency weakens the account's consistency level for a read.
 	HeaderConsistency = "X-Ms-Consistency-Level"
-	// HeaderContinuation is the place behind a page of a query or read feed.
+	// HeaderContinuation is the continuation of a query or read feed.
 	HeaderContinuation = "X-Ms-Continuation"
 	// HeaderDate is the time of the request, which its signature covers.
 	HeaderDate = "X-Ms-Date"
-	// HeaderIntendedContainer is the rid of the container that the client means.
+	// HeaderIntendedContainer is the rid of the container that the client expects.
 	HeaderIntendedContainer = "X-Ms-Cosmos-Intended-Collection-Rid"
-	// HeaderIsQuery marks a query where the content type doesn't; azcosmos for Go
-	// writes HeaderIsQueryGo.
+	// HeaderIsQuery marks a query without [ContentTypeQuery]. azcosmos for Go writes
+	// HeaderIsQueryGo.
 	HeaderIsQuery   = "X-Ms-Documentdb-Isquery"
 	HeaderIsQueryGo = "X-Ms-Documentdb-Query"
-	// HeaderItemCount is the number of items in a page, HeaderMaxItemCount the
-	// number that was asked for (-1: the server decides).
+	// HeaderItemCount is the number of items in a page. HeaderMaxItemCount is the requested
+	// number, or -1 for the server's choice.
 	HeaderItemCount    = "X-Ms-Item-Count"
 	HeaderMaxItemCount = "X-Ms-Max-Item-Count"
-	// HeaderLSN is the last LSN of the partition that answered.
+	// HeaderLSN is the last LSN of the partition.
 	HeaderLSN = "Lsn"
-	// HeaderMinThroughput is the least throughput that an offer can be set to,
-	// HeaderOfferReplacePending tells that a replacement is under way.
+	// HeaderMinThroughput is the lowest throughput of an offer. HeaderOfferReplacePending
+	// reports whether the offer is being replaced.
 	HeaderMinThroughput       = "X-Ms-Cosmos-Min-Throughput"
 	HeaderOfferReplacePending = "X-Ms-Offer-Replace-Pending"
-	// HeaderOfferThroughput provisions request units per second at creation, and
-	// HeaderOfferAutopilot does so with a maximum (JSON).
+	// HeaderOfferThroughput is the throughput of a new container in request units per second.
+	// HeaderOfferAutopilot is its maximum throughput, as JSON.
 	HeaderOfferThroughput = "X-Ms-Offer-Throughput"
 	HeaderOfferAutopilot  = "X-Ms-Cosmos-Offer-Autopilot-Settings"
-	// HeaderOfferToAutopilot and HeaderOfferToManual change the kind of an offer when
-	// it is replaced.
+	// HeaderOfferToAutopilot and HeaderOfferToManual change the kind of a replaced offer.
 	HeaderOfferToAutopilot = "X-Ms-Cosmos-Migrate-Offer-To-Autopilot"
 	HeaderOfferToManual    = "X-Ms-Cosmos-Migrate-Offer-To-Manual-Throughput"
-	// HeaderPartitionKey is the logical partition key: a JSON array.
+	// HeaderPartitionKey is the logical partition key, as a JSON array.
 	HeaderPartitionKey = "X-Ms-Documentdb-Partitionkey"
-	// HeaderPartitionID names a physical partition: its id, perhaps with the
-	// container's rid and a comma in front.
+	// HeaderPartitionID is the id of a physical partition. The container's rid and a comma may
+	// precede it.
 	HeaderPartitionID = "X-Ms-Documentdb-Partitionkeyrangeid"
-	// HeaderTokenExpiry is how long the resource token of a permission is to be valid, in seconds.
+	// HeaderTokenExpiry is the lifetime of a permission's resource token, in seconds.
 	HeaderTokenExpiry = "X-Ms-Documentdb-Expiry-Seconds"
 	// HeaderPreTriggers and HeaderPostTriggers name triggers to run around a write.
 	HeaderPreTriggers  = "X-Ms-Documentdb-Pre-Trigger-Include"
 	HeaderPostTriggers = "X-Ms-Documentdb-Post-Trigger-Include"
-	// HeaderCrossPartition allows a query to look at all partitions.
+	// HeaderCrossPartition allows a query to read all partitions.
 	HeaderCrossPartition = "X-Ms-Documentdb-Query-Enablecrosspartition"
-	// HeaderPopulateQueryMetrics and HeaderPopulateIndexMetrics ask for metrics of a query,
-	// which HeaderQueryMetrics and HeaderIndexMetrics (base64) are.
+	// HeaderPopulateQueryMetrics and HeaderPopulateIndexMetrics request metrics of a query. The
+	// response has them in HeaderQueryMetrics and HeaderIndexMetrics (base64).
 	HeaderPopulateQueryMetrics = "X-Ms-Documentdb-Populatequerymetrics"
 	HeaderPopulateIndexMetrics = "X-Ms-Cosmos-Populateindexmetrics"
 	HeaderQueryMetrics         = "X-Ms-Documentdb-Query-Metrics"
 	HeaderIndexMetrics         = "X-Ms-Cosmos-Index-Utilization"
-	// HeaderQueryPlan asks for the plan of a query; HeaderQueryFeatures lists what
-	// the client can do.
+	// HeaderQueryPlan requests the plan of a query. HeaderQueryFeatures lists the features that
+	// the client supports.
 	HeaderQueryPlan     = "X-Ms-Cosmos-Is-Query-Plan-Request"
 	HeaderQueryFeatures = "X-Ms-Cosmos-Supported-Query-Features"
-	// HeaderReadKeyType says what HeaderStartEPK and HeaderEndEPK are: see [KeyTypeRange].
+	// HeaderReadKeyType is the kind of HeaderStartEPK and HeaderEndEPK; see [KeyTypeRange].
 	HeaderReadKeyType = "X-Ms-Read-Key-Type"
-	// HeaderRequestCharge is what the request cost, in request units.
+	// HeaderRequestCharge is the cost of the request, in request units.
 	HeaderRequestCharge = "X-Ms-Request-Charge"
-	// HeaderRetryAfter is how long to wait before the next attempt, in milliseconds.
+	// HeaderRetryAfter is the delay before the next attempt, in milliseconds.
 	HeaderRetryAfter = "X-Ms-Retry-After-Ms"
 	// HeaderSchemaVersion, HeaderServiceVersion and HeaderGatewayVersion are informational.
 	HeaderSchemaVersion  = "X-Ms-Schemaversion"
 	HeaderServiceVersion = "X-Ms-Serviceversion"
 	HeaderGatewayVersion = "X-Ms-Gatewayversion"
-	// HeaderSessionToken is the position of a session, see [SessionToken].
+	// HeaderSessionToken is the position of a session; see [SessionToken].
 	HeaderSessionToken = "X-Ms-Session-Token"
-	// HeaderStartEPK and HeaderEndEPK narrow a read to effective partition keys,
-	// start inclusive, end exclusive.
+	// HeaderStartEPK and HeaderEndEPK limit a read to a range of effective partition keys, which
+	// includes its start and excludes its end.
 	HeaderStartEPK = "X-Ms-Start-Epk"
 	HeaderEndEPK   = "X-Ms-End-Epk"
 	// HeaderSubStatus refines the status of an error.
 	HeaderSubStatus = "X-Ms-Substatus"
-	// HeaderUpsert makes an upsert of a create.
+	// HeaderUpsert changes a create to an upsert.
 	HeaderUpsert = "X-Ms-Documentdb-Is-Upsert"
-	// HeaderVersion is the version of the REST API that the client speaks.
+	// HeaderVersion is the client's version of the REST API.
 	HeaderVersion = "X-Ms-Version"
-	// HeaderWireFormat asks for changes as {current, previous, metadata}.
+	// HeaderWireFormat requests changes of the form {current, previous, metadata}.
 	HeaderWireFormat = "X-Ms-Cosmos-Changefeed-Wire-Format-Version"
 )
 
-// The values of [HeaderAIM], to be compared without regard to case: SDKs differ in it.
+// The values of [HeaderAIM]. SDKs differ in their case.
 const (
 	AIMIncremental  = "Incremental Feed"
 	AIMFullFidelity = "Full-Fidelity Feed"
@@ -105,14 +103,15 @@ const (
 
 // The bits of [HeaderCapabilities].
 const (
-	// CapabilityMerge is that of clients that know that partitions merge, CapabilityTimeAfterMerge of those that send
-	// the time of their start with every read, and CapabilityIgnoreUnknown of those that skip what they don't know.
-	CapabilityMerge          = 1
+	// CapabilityMerge marks clients that support merges of partitions.
+	CapabilityMerge = 1
+	// CapabilityTimeAfterMerge marks clients that send their start time with every read.
 	CapabilityTimeAfterMerge = 2
-	CapabilityIgnoreUnknown  = 8
+	// CapabilityIgnoreUnknown marks clients that skip unknown fields.
+	CapabilityIgnoreUnknown = 8
 )
 
-// KeyTypeRange is the value of [HeaderReadKeyType] that goes with a range of effective partition keys.
+// KeyTypeRange is the value of [HeaderReadKeyType] for a range of effective partition keys.
 const KeyTypeRange = "EffectivePartitionKeyRange"
 
 // WireFormatVersions is the value of [HeaderWireFormat].

@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// Path is the path of a request: pairs of a resource type and an id, with the
-// last id missing when a feed is addressed.
+// Path is the path of a request: pairs of a resource type and an id. The path of a feed has no
+// last id.
 type Path struct {
-	// Types and IDs are the pairs; IDs may be one shorter. Types are in lower
-	// case, ids percent-decoded.
+	// Types and IDs are the pairs. Types are in lower case, and ids are decoded.
 	Types, IDs []string
-	// raw has the segments as they came.
+	// raw holds the segments of the request.
 	raw []string
 }
 
@@ -25,10 +24,11 @@ var types = []string{
 	"clientencryptionkeys", "attachments", operations,
 }
 
-// operations is the type of /dbs/<id>/colls/<id>/operations/partitionkeydelete: the id is what is to be done with the container.
+// operations is the type of /dbs/<id>/colls/<id>/operations/partitionkeydelete. Its id is the
+// operation on the container.
 const operations = "operations"
 
-// ParsePath reads an escaped path. A slash at the end is ignored; SDKs differ in it.
+// ParsePath parses an escaped path. It ignores a slash at the end, which some SDKs send.
 func ParsePath(escaped string) (Path, error) {
 	var p Path
 	escaped = strings.Trim(escaped, "/")
@@ -51,15 +51,15 @@ func ParsePath(escaped string) (Path, error) {
 			continue
 		}
 		if text = strings.ToLower(text); !slices.Contains(types, text) {
-			return Path{}, fmt.Errorf("%.60q is no type of resource", segment)
+			return Path{}, fmt.Errorf("%.60q is not a type of resource", segment)
 		}
 		p.Types = append(p.Types, text)
 	}
 	return p, nil
 }
 
-// Type is the type of the resource, or of the resources of the feed, that is
-// addressed; empty for the account.
+// Type returns the type of the resource, or of the resources in the feed. It is empty for the
+// account.
 func (p Path) Type() string {
 	if len(p.Types) == 0 {
 		return ""
@@ -67,10 +67,10 @@ func (p Path) Type() string {
 	return p.Types[len(p.Types)-1]
 }
 
-// IsFeed reports whether a feed is addressed, and not one resource.
+// IsFeed reports whether p is the path of a feed.
 func (p Path) IsFeed() bool { return len(p.Types) > len(p.IDs) }
 
-// Shape is the path with every id replaced by "*": /dbs/*/colls.
+// Shape returns the path with every id replaced by "*", such as /dbs/*/colls.
 func (p Path) Shape() string {
 	if len(p.Types) == 0 {
 		return "/"
@@ -87,11 +87,11 @@ func (p Path) Shape() string {
 	return b.String()
 }
 
-// SignedType is the resource type that a signature of the path covers. SDKs sign an operation as
-// the container that it is done with.
+// SignedType returns the resource type that a signature of the path covers. SDKs sign an
+// operation with the type and link of its container.
 func (p Path) SignedType() string { return p.signed().Type() }
 
-// signed is the path of the resource that is signed.
+// signed returns the path that a signature covers.
 func (p Path) signed() Path {
 	if n := len(p.Types) - 1; n > 0 && p.Types[n] == operations {
 		p.Types, p.IDs = p.Types[:n], p.IDs[:min(len(p.IDs), n)]
@@ -99,9 +99,10 @@ func (p Path) signed() Path {
 	return p
 }
 
-// Links returns the resource links that a signature of the path may cover, the one that SDKs
-// sign first. By names it is the path with decoded ids, without the type of a feed. Some clients
-// sign the path as they sent it. By resource ids it is the last one alone, in lower case.
+// Links returns the resource links that a signature of the path may cover. The first one is
+// the link that SDKs sign: the path with decoded ids, without the type of a feed. Some clients
+// sign the path of the request. If the ids are resource ids, the link is the last one in lower
+// case.
 func (p Path) Links() []string {
 	p = p.signed()
 	if len(p.IDs) == 0 {
@@ -128,12 +129,11 @@ func (p Path) Links() []string {
 	return links
 }
 
-// rids is how resource ids are written: base64 with - in place of /.
+// rids is the encoding of resource ids: base64 with - instead of /.
 var rids = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-")
 
-// byRID reports whether all ids of the path can be resource ids: those of databases have 4
-// bytes, those below them 8 and then 16, and each begins with its owner's. Offers have no other
-// ids.
+// byRID reports whether all ids of the path can be resource ids. They have 4, 8 and 16 bytes,
+// from the database down, and each begins with its owner's id. Offers have no other ids.
 func (p Path) byRID() bool {
 	if p.Types[0] == "offers" {
 		return true

@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// SessionToken writes the session token of a partition: <id>:-1#<lsn>, the vector
-// form of an account with one region. Clients merge tokens of one form only, so it
-// is never written otherwise.
+// SessionToken returns the session token of a partition: <id>:-1#<lsn>, the vector form of an
+// account with one region. Clients can only merge tokens of one form.
 func SessionToken(partition string, lsn int64) string {
 	return partition + ":-1#" + strconv.FormatInt(lsn, 10)
 }
 
-// SessionLSN reads the global LSN of a partition from a session token, which may
-// list several partitions. It takes every form that a client sends; ok is false
-// when the partition isn't among them or the token can't be read.
+// SessionLSN returns the global LSN of a partition in a session token, which may list several
+// partitions. It accepts every form that clients send. ok is false if the token does not list
+// the partition or is invalid.
 func SessionLSN(token, partition string) (lsn int64, ok bool) {
 	for part := range strings.SplitSeq(token, ",") {
 		id, vector, found := strings.Cut(strings.TrimSpace(part), ":")

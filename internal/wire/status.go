@@ -2,15 +2,15 @@ package wire
 
 import "encoding/json"
 
-// Sub-statuses: what [HeaderSubStatus] says beside the status.
+// The values of [HeaderSubStatus].
 const (
 	SubNone                    = 0
 	SubPartitionKeyMismatch    = 1001 // with 400
-	SubCrossPartitionQuery     = 1004 // with 400: ask for the plan
-	SubIncorrectContainer      = 1024 // with 400: the rid isn't the container's
+	SubCrossPartitionQuery     = 1004 // with 400: the client must request the plan
+	SubIncorrectContainer      = 1024 // with 400: the container has another rid
 	SubReadSessionNotAvailable = 1002 // with 404
-	SubOwnerNotFound           = 1003 // with 404: what is above the item is missing; see below
-	SubNameCacheStale          = 1000 // with 410: the name is another container now
+	SubOwnerNotFound           = 1003 // with 404: the item's container or database is missing; see below
+	SubNameCacheStale          = 1000 // with 410: the name now belongs to another container
 	SubPartitionGone           = 1002 // with 410: split or merged
 	SubCompletingSplit         = 1007 // with 410
 	SubCompletingMigration     = 1008 // with 410
@@ -19,23 +19,24 @@ const (
 	SubRBACDenied              = 5300 // with 403: an AAD principal lacks the permission
 )
 
-// A missing container is answered with 404/1003 in TCP mode. Over HTTP, a gateway may answer a request for one of its
-// items with 404/0, as for a missing item. So 1003 proves that the owner is missing, and 0 proves nothing.
+// In TCP mode, the service returns 404/1003 if the container is missing. Over HTTP, a gateway
+// may return 404/0 for an item of a missing container, as for a missing item. So 1003 proves
+// that the owner is missing, and 0 proves nothing.
 
-// ErrorBody is the body of every answer with a status of 400 and more. SDKs parse
-// it without asking, so there always is one.
+// ErrorBody is the body of every response with a status of at least 400. SDKs always parse it.
 type ErrorBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// AdditionalErrorInfo is the plan, as a JSON text, of a query that has to be asked of each partition.
+	// AdditionalErrorInfo is the plan, as JSON text, of a query that the client must send to each
+	// partition.
 	AdditionalErrorInfo string `json:"additionalErrorInfo,omitempty"`
 }
 
-// JSON is the body as it is sent.
+// JSON returns the encoded body.
 func (b ErrorBody) JSON() []byte {
 	text, err := json.Marshal(b)
 	if err != nil {
-		panic(err) // strings can always be written
+		panic(err) // strings can always be encoded
 	}
 	return text
 }

@@ -17,8 +17,8 @@ import (
 
 const vectorKey = "dGhpcy1pcy1hLW1hZGUtdXAta2V5LWZvci12ZWN0b3Jz"
 
-// The signatures are those that the JavaScript SDK makes.
-func TestSignaturesAreTheOnesOfTheSDKs(t *testing.T) {
+// The JavaScript SDK made the signatures.
+func TestSignaturesEqualThoseOfTheSDKs(t *testing.T) {
 	key, err := wire.ParseKey(vectorKey)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestSignaturesAreTheOnesOfTheSDKs(t *testing.T) {
 	}
 }
 
-func TestAuthorizationIsReadInEveryFormThatSDKsWrite(t *testing.T) {
+func TestAuthorizationIsParsedInEveryFormOfTheSDKs(t *testing.T) {
 	const want = "a+b/c=="
 	for _, header := range []string{
 		"type%3Dmaster%26ver%3D1.0%26sig%3Da%2Bb%2Fc%3D%3D",
@@ -68,7 +68,7 @@ func TestAuthorizationIsReadInEveryFormThatSDKsWrite(t *testing.T) {
 	}
 }
 
-func TestTimesAreReadWithGMTAndWithUTC(t *testing.T) {
+func TestTimesAreParsedWithGMTAndWithUTC(t *testing.T) {
 	want := time.Date(2026, 11, 20, 18, 45, 41, 0, time.UTC)
 	for _, s := range []string{"Fri, 20 Nov 2026 18:45:41 GMT", "Fri, 20 Nov 2026 18:45:41 UTC"} {
 		if got, err := wire.ParseTime(s); err != nil || !got.Equal(want) {
@@ -99,7 +99,7 @@ func TestSessionLSNIsFoundInEveryForm(t *testing.T) {
 	}
 }
 
-func TestPathsAreDecodedByTheRulesOfPaths(t *testing.T) {
+func TestPathsAreDecoded(t *testing.T) {
 	p, err := wire.ParsePath("/dbs/shop/colls/a%2Fb/docs/o%201+%25%C3%A9/")
 	if err != nil || p.Shape() != "/dbs/*/colls/*/docs/*" || p.IDs[1] != "a/b" || p.IDs[2] != "o 1+%é" {
 		t.Errorf("the path is read as %+v, %v", p, err)
@@ -115,8 +115,8 @@ func TestPathsAreDecodedByTheRulesOfPaths(t *testing.T) {
 	}
 }
 
-// A signature over the last id alone would be good for every container of that name, in any database.
-func TestTheLastIDAloneIsSignedOnlyByResourceIDs(t *testing.T) {
+// A signature over a name alone would be valid for containers of that name in all databases.
+func TestOnlyResourceIDsAreSignedWithoutTheirPath(t *testing.T) {
 	const database, container, document = "Gis8AQ==", "Gis8AYAAAAE=", "Gis8AYAAAAEBAAAAAQAAAA=="
 	for path, want := range map[string]string{
 		"/dbs/" + database: "gis8aq==",
@@ -160,8 +160,8 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// The server looks for headers by these names as they are.
-func TestNamesOfHeadersAreAsNetHTTPWritesThem(t *testing.T) {
+// The server finds headers by these exact names.
+func TestHeaderNamesAreCanonical(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "header.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)

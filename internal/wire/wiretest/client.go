@@ -1,5 +1,5 @@
-// Package wiretest is a client without an SDK, for tests and benchmarks that ask a running server and need to know each
-// request and connection: it signs, and does nothing else.
+// Package wiretest is a client without an SDK, for tests and benchmarks that need control over
+// each request and connection to a server. It only signs requests.
 package wiretest
 
 import (
@@ -15,17 +15,17 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Client asks one server. Its methods may be called concurrently.
+// Client sends requests to one server. It is safe for concurrent use.
 type Client struct {
 	// Endpoint is the server's URL, without a slash at its end.
 	Endpoint string
 	// Key signs the requests.
 	Key wire.Key
-	// HTTP sends them. Default: http.DefaultClient.
+	// HTTP sends the requests. If nil, http.DefaultClient is used.
 	HTTP *http.Client
 }
 
-// New makes a client of a server with the emulators' key, by an HTTP client.
+// New returns a client of a server with the emulators' key.
 func New(endpoint string, by *http.Client) (*Client, error) {
 	key, err := wire.ParseKey(wire.EmulatorKey)
 	if err != nil {
@@ -34,8 +34,8 @@ func New(endpoint string, by *http.Client) (*Client, error) {
 	return &Client{Endpoint: strings.TrimSuffix(endpoint, "/"), Key: key, HTTP: by}, nil
 }
 
-// Request makes a signed request of an escaped path. headers are names and values in turns. Errors: the path
-// is none of the protocol, or the headers are odd.
+// Request returns a signed request for an escaped path. headers alternate between names and
+// values.
 func (c *Client) Request(ctx context.Context, method, path, body string, headers ...string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, strings.NewReader(body))
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Client) Request(ctx context.Context, method, path, body string, headers
 		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
 	}
 	if len(headers)%2 != 0 {
-		return nil, fmt.Errorf("%d names and values of headers", len(headers))
+		return nil, fmt.Errorf("%d headers are not pairs of names and values", len(headers))
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -53,7 +53,7 @@ func (c *Client) Request(ctx context.Context, method, path, body string, headers
 	return r, Sign(r, c.Key, time.Now())
 }
 
-// Sign dates and signs a request. Error: its path is none of the protocol.
+// Sign dates and signs a request.
 func Sign(r *http.Request, key wire.Key, at time.Time) error {
 	p, err := wire.ParsePath(r.URL.EscapedPath())
 	if err != nil {
@@ -65,8 +65,8 @@ func Sign(r *http.Request, key wire.Key, at time.Time) error {
 	return nil
 }
 
-// Do sends a signed request and reads the whole answer. Errors: those of the connection; a status of 400 or above, with the
-// answer's text.
+// Do sends a signed request and reads the whole response. It returns a *[StatusError] if the
+// status is 400 or above.
 func (c *Client) Do(ctx context.Context, method, path, body string, headers ...string) (http.Header, []byte, error) {
 	r, err := c.Request(ctx, method, path, body, headers...)
 	if err != nil {
@@ -91,23 +91,24 @@ func (c *Client) Do(ctx context.Context, method, path, body string, headers ...s
 	return a.Header, b.Bytes(), nil
 }
 
-// StatusError is an answer that refuses the request.
+// StatusError is a response that refuses the request.
 type StatusError struct {
 	Status int
-	// Text tells the request and the answer.
+	// Text describes the request and the response.
 	Text string
 }
 
 func (e *StatusError) Error() string { return e.Text }
 
-// Put writes a document with the partition key of its member pk.
+// Put upserts a document. pk is the value of its member pk.
 func (c *Client) Put(ctx context.Context, container, pk, body string) error {
 	_, _, err := c.Do(ctx, http.MethodPost, container+"/docs", body,
 		wire.HeaderPartitionKey, `["`+pk+`"]`, wire.HeaderUpsert, "true", "Prefer", "return=minimal")
 	return err
 }
 
-// Make makes a database and a container in it, partitioned by /pk, and returns the container's path.
+// Make creates a database and a container in it, partitioned by /pk. It returns the container's
+// path.
 func (c *Client) Make(ctx context.Context, database, container string) (path string, err error) {
 	if _, _, err := c.Do(ctx, http.MethodPost, "/dbs", fmt.Sprintf(`{"id":%q}`, database)); err != nil {
 		return "", err
@@ -117,7 +118,8 @@ func (c *Client) Make(ctx context.Context, database, container string) (path str
 	return path + "/" + url.PathEscape(container), err
 }
 
-// Feed reads the change feed of a container from the beginning, in pages of at most size documents, and gives each page's text to page.
+// Feed reads the change feed of a container from the beginning, in pages of at most size
+// documents, and calls page with the text of each page.
 func (c *Client) Feed(ctx context.Context, container string, size int, page func(text []byte) error) error {
 	for etag := ""; ; {
 		headers := []string{wire.HeaderAIM, wire.AIMIncremental, wire.HeaderMaxItemCount, fmt.Sprint(size)}
@@ -128,7 +130,7 @@ func (c *Client) Feed(ctx context.Context, container string, size int, page func
 		if err != nil {
 			return err
 		}
-		if len(text) == 0 { // 304: there is nothing new
+		if len(text) == 0 { // 304: there are no new changes
 			return nil
 		}
 		if etag = h.Get("Etag"); etag == "" {
