@@ -50,7 +50,7 @@ func (u) Method() {}
 	if len(lines) != 3 {
 		t.Fatalf("got %d lines, want a head, one package and the total:\n%s", len(lines), out.String())
 	}
-	// X, T and T.Method; ten lines with a token that is no comment.
+	// The identifiers are X, T and T.Method. Ten lines hold code.
 	if got, want := strings.Join(strings.Fields(lines[1])[:3], " "), "3 1 10"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// unhex is bytes as they are written for people.
+// unhex decodes hexadecimal text with spaces.
 func unhex(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
@@ -22,7 +22,7 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// The streams of one record, by .NET's layouts.
+// The parts of streams, by .NET's layouts.
 const (
 	segmentHex = "81 f0 d8 ff 7f 01 0a 00 00 00"
 	upsertHex  = "81 f1 d8 ff 7f 2c 00 00 00 b9 d7 33 c9 81 70 54 e1 7f 47 14 00 00 00 02 00 00 00 06 5b 22 70 31 22 5d 14 7b 22 69 64 22 3a 22 61 22 2c 22 70 6b 22 3a 22 70 31 22 7d 03 0c"
@@ -37,7 +37,7 @@ var (
 	resultRow = Result{Status: 201, ETag: `"e2"`, Charge: 6.29}
 )
 
-// rows are the rows of a stream.
+// rows returns the rows of a stream.
 func rows(t testing.TB, stream []byte) [][]byte {
 	t.Helper()
 	var all [][]byte
@@ -54,7 +54,7 @@ func rows(t testing.TB, stream []byte) [][]byte {
 	}
 }
 
-func TestRowsAreAsDotNetWritesThem(t *testing.T) {
+func TestRowsEqualThoseOfDotNet(t *testing.T) {
 	stream := AppendRecord(AppendRecord(AppendSegment(nil), upsertRow), deleteRow)
 	if want := unhex(t, segmentHex+upsertHex+deleteHex); string(stream) != string(want) {
 		t.Errorf("written\n got %x\nwant %x", stream, want)
@@ -77,7 +77,7 @@ func TestRowsAreAsDotNetWritesThem(t *testing.T) {
 	}
 }
 
-func TestEveryFieldComesBack(t *testing.T) {
+func TestEveryFieldIsDecoded(t *testing.T) {
 	key, seconds := `["ü",1]`, int32(-1)
 	o := Operation{
 		Type: Replace, ResourceType: Document, PartitionKey: &key, EffectivePartitionKey: []byte{1, 0xFF}, ID: "ü", BinaryID: []byte{0},
@@ -88,17 +88,17 @@ func TestEveryFieldComesBack(t *testing.T) {
 	}
 	r := Result{Status: 429, SubStatus: 3200, ETag: "e", Body: []byte(strings.Repeat("x", 1<<20)), RetryAfter: math.MaxUint32, Charge: 0.1}
 	if got, err := ParseResult(r.Append(nil)); err != nil || !reflect.DeepEqual(got, r) {
-		t.Errorf("another result came back: %d %d %q %d bytes %d %v, %v", got.Status, got.SubStatus, got.ETag, len(got.Body), got.RetryAfter, got.Charge, err)
+		t.Errorf("another result is decoded: %d %d %q %d bytes %d %v, %v", got.Status, got.SubStatus, got.ETag, len(got.Body), got.RetryAfter, got.Charge, err)
 	}
 	if got, err := ParseOperation(operationLayout.appendRow(nil, 0)); err == nil {
-		t.Errorf("a row without the place of its fixed fields was taken for %+v", got)
+		t.Errorf("a row without its fixed fields is decoded as %+v", got)
 	}
 	if got, err := ParseOperation(append(operationLayout.appendRow(nil, 0), make([]byte, 8)...)); err != nil || got.Type != -1 || got.ResourceType != -1 {
-		t.Errorf("fields that are absent are %+v, %v", got, err)
+		t.Errorf("absent fields are %+v, %v", got, err)
 	}
 }
 
-func TestASegmentsCommentAndFurtherSegmentsAreGoneOver(t *testing.T) {
+func TestCommentsAndFurtherSegmentsAreSkipped(t *testing.T) {
 	longer := unhex(t, "81 f0 d8 ff 7f 01 0f 00 00 00 14 02 02 68 69")
 	stream := append(longer, unhex(t, deleteHex)...)
 	stream = append(append(stream, longer...), unhex(t, segmentHex+upsertHex)...)
@@ -110,7 +110,7 @@ func TestASegmentsCommentAndFurtherSegmentsAreGoneOver(t *testing.T) {
 	}
 }
 
-func TestFieldsThatTheSchemaHasNotAreGoneOver(t *testing.T) {
+func TestUnknownFieldsAreSkipped(t *testing.T) {
 	row := deleteRow.Append(nil)
 	for _, unknown := range []string{
 		"05 10 61 62 63 7f", // abc, an int8
@@ -132,7 +132,7 @@ func TestFieldsThatTheSchemaHasNotAreGoneOver(t *testing.T) {
 	}
 }
 
-func TestDamagedStreamsAreToldWhatIsWrong(t *testing.T) {
+func TestErrorsDescribeDamagedStreams(t *testing.T) {
 	record := func(row string) string {
 		b := unhex(t, row)
 		head := binary.LittleEndian.AppendUint32(unhex(t, "81 f1 d8 ff 7f"), uint32(len(b)))
@@ -140,7 +140,7 @@ func TestDamagedStreamsAreToldWhatIsWrong(t *testing.T) {
 		return segmentHex + hex.EncodeToString(append(head, b...))
 	}
 	const fixedFields = "81 70 54 e1 7f 03 00 00 00 00 02 00 00 00 "
-	for _, c := range []struct{ what, stream, says string }{
+	for _, c := range []struct{ name, stream, want string }{
 		{"nothing", "", "empty"},
 		{"no segment", upsertHex, "segment comes first"},
 		{"another version", "82 f0 d8 ff 7f 01 0a 00 00 00", "version 0x82"},
@@ -163,11 +163,11 @@ func TestDamagedStreamsAreToldWhatIsWrong(t *testing.T) {
 		{"a text beyond the end", record("81 70 54 e1 7f 13 00 00 00 00 02 00 00 00 05 61"), "field id: it has 5 bytes, and 1 are left"},
 		{"a length of 2^64", record("81 70 54 e1 7f 13 00 00 00 00 02 00 00 00 ff ff ff ff ff ff ff ff ff 01"), "field id"},
 		{"a length without end", record("81 70 54 e1 7f 13 00 00 00 00 02 00 00 00 ff ff ff ff ff ff ff ff ff ff ff"), "field id"},
-		{"a text that is no UTF-8", record("81 70 54 e1 7f 13 00 00 00 00 02 00 00 00 01 ff"), "UTF-8"},
+		{"a text with invalid UTF-8", record("81 70 54 e1 7f 13 00 00 00 00 02 00 00 00 01 ff"), "UTF-8"},
 		{"a sparse field of another type", record(fixedFields + "07 09 00 00 00 00"), "ifMatch"},
 		{"a boolean that is a number", record(fixedFields + "05 0c 01"), "minimalReturnPreference"},
 		{"a fixed field among the sparse ones", record(fixedFields + "07 01 00 00 00 00"), "operationType"},
-		{"a field twice", record(fixedFields + "03 0c 02 0c"), "twice"},
+		{"a duplicate field", record(fixedFields + "03 0c 02 0c"), "duplicate"},
 		{"an unknown type", record(fixedFields + "63 0c"), "type 99"},
 		{"an object", record(fixedFields + "1e 0e 61 46"), "type 30"},
 		{"a sparse field without a name", record(fixedFields + "03"), "name"},
@@ -175,13 +175,13 @@ func TestDamagedStreamsAreToldWhatIsWrong(t *testing.T) {
 		{"a sparse value beyond the end", record(fixedFields + "14 09 05 61"), "sparse field 9"},
 	} {
 		err := readAll(unhex(t, c.stream))
-		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, and it has to say %q", c.what, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q in it", c.name, err, c.want)
 		}
 	}
 }
 
-// readAll reads a stream of operations.
+// readAll decodes a stream of operations.
 func readAll(stream []byte) error {
 	r := NewReader(stream)
 	for {
@@ -197,7 +197,8 @@ func readAll(stream []byte) error {
 	}
 }
 
-// Whatever the bytes are, they are read or refused; and what was read is written, and read again, as the same.
+// FuzzRead checks that no stream makes the reader panic, and that every decoded row is the same
+// after it was encoded and decoded again.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{segmentHex + upsertHex + deleteHex, segmentHex + resultHex, "81 f0 d8 ff 7f 01 0f 00 00 00 14 02 02 68 69" + deleteHex} {
 		f.Add(unhex(f, seed))
@@ -212,13 +213,13 @@ func FuzzRead(f *testing.F) {
 			same(t, row, ParseOperation)
 			same(t, row, ParseResult)
 		}
-		// Checksums are hard to guess: the bytes as a row, too.
+		// Few streams have a correct checksum, so the bytes are also decoded as a row.
 		same(t, stream, ParseOperation)
 		same(t, stream, ParseResult)
 	})
 }
 
-// same checks that a row that is one is the same when it was written again.
+// same checks that a valid row is the same after it was encoded and decoded again.
 func same[T Row](t *testing.T, row []byte, parse func([]byte) (T, error)) {
 	t.Helper()
 	first, err := parse(row)
@@ -227,19 +228,19 @@ func same[T Row](t *testing.T, row []byte, parse func([]byte) (T, error)) {
 	}
 	again, err := parse(first.Append(nil))
 	if err != nil {
-		t.Fatalf("%x was read as %+v, which isn't read again: %v", row, first, err)
+		t.Fatalf("%x is decoded as %+v, which is refused when it is encoded: %v", row, first, err)
 	}
 	if a, b := first.Append(nil), again.Append(nil); string(a) != string(b) {
 		t.Fatalf("%x is %x, and then %x", row, a, b)
 	}
 }
 
-func TestABodyIsNotCopied(t *testing.T) {
+func TestBodiesAreNotCopied(t *testing.T) {
 	large := upsertRow
 	large.Body = make([]byte, 1<<20)
 	row := large.Append(nil)
 	got, err := ParseOperation(row)
-	if err != nil || &got.Body[0] != &row[len(row)-2-len(large.Body)] { // two bytes are the field behind it
+	if err != nil || &got.Body[0] != &row[len(row)-2-len(large.Body)] { // the last two bytes are another field
 		t.Errorf("a body was copied: %v", err)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// code is a type of a value, as a sparse field names it.
+// code is the type of a value.
 type code byte
 
-// The types of a batch's fields, by their numbers in HybridRow.
+// The types of a batch's fields, with their numbers in HybridRow.
 const (
 	codeNull    code = 1
 	codeFalse   code = 2
@@ -25,14 +25,14 @@ const (
 	codeBinary  code = 21
 )
 
-// sizes are the bytes of a value of each type whose values are all of one size, for going over fields that nobody here
-// knows: null and booleans, signed and unsigned integers, floats, decimal, times, GUID, and MongoDB's id.
+// sizes holds the sizes of types whose values have a fixed size: null, booleans, integers,
+// floats, decimal, times, GUID, and MongoDB's id. The reader needs them to skip unknown fields.
 var sizes = map[code]int{
 	codeNull: 0, codeFalse: 0, codeTrue: 0, 5: 1, 6: 2, codeInt32: 4, 8: 8, 9: 1, 10: 2, codeUint32: 4, 12: 8,
 	15: 4, codeFloat64: 8, 17: 16, 18: 8, 19: 16, 22: 16, 23: 8, 24: 12,
 }
 
-// storage is where a field is in a row.
+// storage is the part of a row that holds a field.
 type storage byte
 
 const (
@@ -48,15 +48,16 @@ type column struct {
 	storage storage
 }
 
-// layout is a schema: its number, and its fields in their order, fixed ones first, sparse ones last. A sparse field is named by its
-// place, counted from 1. No schema here has more than eight fixed and variable fields, so that presence is one byte.
+// layout is a schema: its number and its fields. Fixed fields come first, sparse ones last. The
+// name of a sparse field is its index, counted from 1. No schema has more than eight fixed and
+// variable fields, so presence is one byte.
 type layout struct {
 	name    string
 	schema  uint32
 	columns []column
 }
 
-// value is a field's: one of the members, by the type.
+// value is the value of a field. The type determines which member holds it.
 type value struct {
 	number uint64
 	bytes  []byte
@@ -65,15 +66,15 @@ type value struct {
 func (v value) int32() int32     { return int32(uint32(v.number)) }
 func (v value) float64() float64 { return math.Float64frombits(v.number) }
 
-// read calls visit for each field that the row has, by its column's place. Fields that the schema doesn't have are gone over, as in
-// .NET's reader.
+// read calls visit for each field of a row, with the index of its column. It skips fields that
+// the schema does not have, like .NET's reader.
 func (l *layout) read(row []byte, visit func(column int, v value)) error {
 	schema, err := schemaOf(row)
 	if err != nil {
 		return err
 	}
 	if schema != l.schema {
-		return fmt.Errorf("its schema is %d; that of a %s is %d", schema, l.name, l.schema)
+		return fmt.Errorf("its schema is %d; a %s has schema %d", schema, l.name, l.schema)
 	}
 	rest := row[headerSize:]
 	if len(rest) == 0 {
@@ -108,7 +109,7 @@ func (l *layout) read(row []byte, visit func(column int, v value)) error {
 			continue
 		}
 		if seen&(1<<i) != 0 {
-			return fmt.Errorf("field %s is there twice", l.columns[i].name)
+			return fmt.Errorf("field %s is duplicate", l.columns[i].name)
 		}
 		seen |= 1 << i
 		visit(i, v)
@@ -116,7 +117,8 @@ func (l *layout) read(row []byte, visit func(column int, v value)) error {
 	return nil
 }
 
-// readSparse reads a sparse field. The column is -1 when there is nothing to visit: a field that the schema hasn't, or null.
+// readSparse reads a sparse field. The column is -1 for null, and for a field that the schema
+// does not have.
 func (l *layout) readSparse(rest []byte) (int, value, []byte, error) {
 	kind := code(rest[0])
 	token, after, err := readVaruint(rest[1:])
@@ -124,7 +126,7 @@ func (l *layout) readSparse(rest []byte) (int, value, []byte, error) {
 		return 0, value{}, nil, fmt.Errorf("the name of a sparse field: %w", err)
 	}
 	names := uint64(len(l.columns) + 1)
-	if token >= names { // the name itself, so many bytes more than there are numbers
+	if token >= names { // token-names is the length of the name that follows
 		if token-names > uint64(len(after)) {
 			return 0, value{}, nil, errors.New("it ends within the name of a sparse field")
 		}
@@ -139,12 +141,12 @@ func (l *layout) readSparse(rest []byte) (int, value, []byte, error) {
 	}
 	c := l.columns[token-1]
 	if c.storage != sparse || kind != c.code && (c.code != codeTrue || kind != codeFalse) {
-		return 0, value{}, nil, fmt.Errorf("field %s is a sparse field of type %d, and by its schema it is none", c.name, kind)
+		return 0, value{}, nil, fmt.Errorf("field %s is a sparse field of type %d, which its schema does not allow", c.name, kind)
 	}
 	return int(token) - 1, v, after, nil
 }
 
-// readValue reads a value of a type, and returns what is behind it.
+// readValue reads a value of a type. It returns the value and the rest of b.
 func readValue(kind code, b []byte) (value, []byte, error) {
 	switch kind {
 	case codeFalse:
@@ -164,7 +166,7 @@ func readValue(kind code, b []byte) (value, []byte, error) {
 		}
 		v := value{bytes: after[:size:size]}
 		if kind == codeUTF8 && !utf8.Valid(v.bytes) {
-			return value{}, nil, errors.New("it is a text, and no UTF-8")
+			return value{}, nil, errors.New("its text is not UTF-8")
 		}
 		return v, after[size:], nil
 	default:
@@ -172,11 +174,11 @@ func readValue(kind code, b []byte) (value, []byte, error) {
 	}
 }
 
-// readFixed reads a value of a type whose values are all of one size, and returns what is behind it.
+// readFixed reads a value of a type with a fixed size. It returns the value and the rest of b.
 func readFixed(kind code, b []byte) (value, []byte, error) {
 	size, known := sizes[kind]
 	if !known {
-		return value{}, nil, fmt.Errorf("a value of type %d isn't any that a batch has", kind)
+		return value{}, nil, fmt.Errorf("type %d is unknown", kind)
 	}
 	if size > len(b) {
 		return value{}, nil, fmt.Errorf("it has %d bytes, and %d are left", size, len(b))
@@ -191,35 +193,34 @@ func readFixed(kind code, b []byte) (value, []byte, error) {
 	return v, b[size:], nil
 }
 
-// readVaruint reads a varuint, and returns what is behind it.
+// readVaruint reads a varuint. It returns the number and the rest of b.
 func readVaruint(b []byte) (uint64, []byte, error) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 {
-		return 0, nil, errors.New("a number isn't whole, or is too large")
+		return 0, nil, errors.New("a number is cut or too large")
 	}
 	return n, b[size:], nil
 }
 
-// Writing. Fields are appended in the order of the schema, and their presence is put in its byte.
-
-// appendRow appends what comes before the fields.
+// appendRow appends the header of a row and its presence. Fields follow in the order of the
+// schema.
 func (l *layout) appendRow(b []byte, presence byte) []byte {
 	return append(appendHeader(b, l.schema), presence)
 }
 
 func appendInt32(b []byte, n int32) []byte { return binary.LittleEndian.AppendUint32(b, uint32(n)) }
 
-// appendBytes appends a text or bytes, in variable and sparse fields.
+// appendBytes appends the text or bytes of a variable or sparse field.
 func appendBytes[T string | []byte](b []byte, v T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 
-// appendSparse appends a sparse field but for its value.
+// appendSparse appends a sparse field without its value.
 func (l *layout) appendSparse(b []byte, column int, kind code) []byte {
 	return binary.AppendUvarint(append(b, byte(kind)), uint64(column+1))
 }
 
-// appendSparseText appends a sparse text; none where it is empty.
+// appendSparseText appends a sparse text, unless it is empty.
 func (l *layout) appendSparseText(b []byte, column int, text string) []byte {
 	if text == "" {
 		return b

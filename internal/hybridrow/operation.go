@@ -1,9 +1,9 @@
 package hybridrow
 
-// OperationType is what an operation of a batch does, by its number in .NET's SDK.
+// OperationType is the type of an operation, with its number in .NET's SDK.
 type OperationType int32
 
-// The operations that a batch may have.
+// The types of operations in a batch.
 const (
 	Create  OperationType = 0
 	Patch   OperationType = 1
@@ -13,7 +13,7 @@ const (
 	Upsert  OperationType = 20
 )
 
-// Document is the resource type of a document, the only one that batches are about.
+// Document is the resource type of a document, the only one in batches.
 const Document = 2
 
 // operationLayout is the schema BatchOperation.
@@ -34,7 +34,7 @@ var operationLayout = layout{
 	},
 }
 
-// The places of operationLayout's columns.
+// The indexes of operationLayout's columns.
 const (
 	opType = iota
 	opResource
@@ -50,34 +50,34 @@ const (
 	opMinimal
 )
 
-// Operation is one operation of a batch.
+// Operation is one operation of a batch. Absent fields are nil or empty.
 type Operation struct {
-	// Type is what it does; -1: the row doesn't say.
+	// Type is -1 if the row has no type.
 	Type OperationType
-	// ResourceType is what it does that to: [Document]. -1: the row doesn't say.
+	// ResourceType is [Document], or -1 if the row has no resource type.
 	ResourceType int32
-	// PartitionKey is the logical partition key, a JSON array as text; nil: it is the request's.
+	// PartitionKey is the logical partition key, a JSON array. If nil, the request's key is used.
 	PartitionKey *string
-	// EffectivePartitionKey is the key's hash, which internal users send in the place of the key; nil: absent.
+	// EffectivePartitionKey is the hash of the key, which internal users send instead of the key.
 	EffectivePartitionKey []byte
-	// ID is the item's id; empty: absent.
+	// ID is the item's id.
 	ID string
-	// BinaryID is an id of internal users; nil: absent.
+	// BinaryID is an id of internal users.
 	BinaryID []byte
-	// Body is the document, or the operations of a patch, as JSON text; nil: absent.
+	// Body is the document, or the operations of a patch, as JSON text.
 	Body []byte
-	// IndexingDirective is Default, Include or Exclude; empty: absent.
+	// IndexingDirective is Default, Include or Exclude.
 	IndexingDirective string
-	// IfMatch and IfNoneMatch are etags, the operation's condition; empty: none.
+	// IfMatch and IfNoneMatch are the etags of the operation's condition.
 	IfMatch, IfNoneMatch string
-	// TimeToLive is a time in seconds that internal users send; nil: absent.
+	// TimeToLive is a time in seconds that internal users send.
 	TimeToLive *int32
-	// Minimal asks for a result without the document.
+	// Minimal requests a result without the document.
 	Minimal bool
 }
 
-// ParseOperation reads a row as an operation. The operation's bytes are parts of the row. Error: the row is
-// no operation; which of them exist, and which fields each needs, isn't looked at.
+// ParseOperation decodes an operation. Its bytes are parts of the row. It accepts unknown types
+// and does not check which fields a type needs.
 func ParseOperation(row []byte) (Operation, error) {
 	o := Operation{Type: -1, ResourceType: -1}
 	err := operationLayout.read(row, func(column int, v value) {
@@ -113,7 +113,7 @@ func ParseOperation(row []byte) (Operation, error) {
 	return o, err
 }
 
-// Append appends the operation as .NET's SDK writes it. Strings must be UTF-8.
+// Append appends the encoded operation, like .NET's SDK. Strings must be UTF-8.
 func (o Operation) Append(b []byte) []byte {
 	at := len(b) + headerSize
 	b = operationLayout.appendRow(b, 1<<opType|1<<opResource)

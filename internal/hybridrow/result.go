@@ -17,7 +17,7 @@ var resultLayout = layout{
 	},
 }
 
-// The places of resultLayout's columns.
+// The indexes of resultLayout's columns.
 const (
 	resStatus = iota
 	resSubStatus
@@ -27,22 +27,22 @@ const (
 	resCharge
 )
 
-// Result is what became of one operation of a batch.
+// Result is the result of one operation of a batch. Absent fields are zero.
 type Result struct {
-	// Status and SubStatus are the codes of the protocol; 0: the row doesn't say, which .NET's SDK takes for a status
-	// as a damaged answer.
+	// Status and SubStatus are the codes of the protocol. .NET's SDK does not accept a result
+	// without a status.
 	Status, SubStatus int32
-	// ETag is the item's, with its quotes; empty: absent.
+	// ETag is the item's etag, with its quotes.
 	ETag string
-	// Body is the item, or what went wrong, as JSON text; nil: absent.
+	// Body is the item or the error, as JSON text.
 	Body []byte
-	// RetryAfter is how long to wait before the operation is tried again, in milliseconds; 0: absent.
+	// RetryAfter is the delay before the next attempt, in milliseconds.
 	RetryAfter uint32
-	// Charge is what the operation cost, in request units.
+	// Charge is the cost of the operation, in request units.
 	Charge float64
 }
 
-// ParseResult reads a row as a result. The result's bytes are parts of the row. Error: the row is no result.
+// ParseResult decodes a result. Its bytes are parts of the row.
 func ParseResult(row []byte) (Result, error) {
 	var r Result
 	err := resultLayout.read(row, func(column int, v value) {
@@ -64,7 +64,7 @@ func ParseResult(row []byte) (Result, error) {
 	return r, err
 }
 
-// Append appends the result as .NET's SDK reads it. Strings must be UTF-8.
+// Append appends the encoded result. Strings must be UTF-8.
 func (r Result) Append(b []byte) []byte {
 	at := len(b) + headerSize
 	b = resultLayout.appendRow(b, 1<<resStatus|1<<resSubStatus)

@@ -8,41 +8,43 @@ import (
 	"io"
 )
 
-// Version is the first byte of every row, and so of every stream: of the one version that there is.
+// Version is the first byte of every row, and so of every stream. There is only one version.
 const Version = 0x81
 
-// The schemas of the framing, by HybridRow's system namespace.
+// The schemas of the framing, from HybridRow's system namespace.
 const (
 	segmentSchema = 2147473648
 	recordSchema  = 2147473649
 )
 
 const (
-	// headerSize is the version and the schema's number, before each row.
+	// headerSize is the size of the version and the schema's number, which begin each row.
 	headerSize = 5
-	// segmentSize is a segment's header without optional fields.
+	// segmentSize is the size of a segment's header without optional fields.
 	segmentSize = headerSize + 1 + 4
-	// recordSize is what stands before the row of a record.
+	// recordSize is the size of a record without its row.
 	recordSize = headerSize + 4 + 4
 )
 
-// Is reports whether a body is in this form. .NET gives its batches no content type that would tell.
+// Is reports whether a body is in this form. The batches of .NET have no content type of their
+// own.
 func Is(body []byte) bool { return len(body) > 0 && body[0] == Version }
 
 // Reader reads the records of a stream.
 type Reader struct {
 	stream []byte
-	// at is where the next header is.
+	// at is the offset of the next header.
 	at int
-	// n is the number of records that were read.
+	// n is the number of records read.
 	n int
 }
 
-// NewReader makes a reader of a stream, which must not be written to while rows of it are in use.
+// NewReader returns a reader of a stream, which must not change while its rows are in use.
 func NewReader(stream []byte) *Reader { return &Reader{stream: stream} }
 
-// Next returns the row of the next record, a part of the stream. Errors: io.EOF behind the last record; all
-// others say what is wrong with the stream, and the reader stays where it is.
+// Next returns the row of the next record, which is a part of the stream. It returns io.EOF
+// after the last record. Any other error describes a mistake in the stream, and is returned
+// again by the next call.
 func (r *Reader) Next() ([]byte, error) {
 	if r.at == 0 && len(r.stream) == 0 {
 		return nil, errors.New("the stream is empty; it begins with a segment")
@@ -75,7 +77,7 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// schemaOf reads a row's header.
+// schemaOf returns the schema in a row's header.
 func schemaOf(row []byte) (uint32, error) {
 	if len(row) < headerSize {
 		return 0, fmt.Errorf("%d bytes are too few for the header of a row", len(row))
@@ -86,14 +88,14 @@ func schemaOf(row []byte) (uint32, error) {
 	return binary.LittleEndian.Uint32(row[1:]), nil
 }
 
-// skipSegment goes behind a segment's header. Its optional fields, a comment and a schema, change nothing here.
+// skipSegment skips the header of a segment, and its optional fields: a comment and a schema.
 func (r *Reader) skipSegment(rest []byte) error {
 	if len(rest) < segmentSize {
 		return fmt.Errorf("%d bytes are too few for a segment", len(rest))
 	}
 	size := int32(binary.LittleEndian.Uint32(rest[headerSize+1:]))
 	if rest[headerSize]&1 == 0 || size < segmentSize || int(size) > len(rest) {
-		return fmt.Errorf("a segment's header says that it has %d bytes, and at least %d and at most %d can be", size, segmentSize, len(rest))
+		return fmt.Errorf("a segment's header has %d bytes; it must have %d to %d", size, segmentSize, len(rest))
 	}
 	r.at += int(size)
 	return nil
@@ -105,18 +107,18 @@ func (r *Reader) record(rest []byte) ([]byte, error) {
 	}
 	size := int32(binary.LittleEndian.Uint32(rest[headerSize:]))
 	if size < headerSize || int(size) > len(rest)-recordSize {
-		return nil, fmt.Errorf("its header says that it has %d bytes, and at least %d and at most %d can be", size, headerSize, len(rest)-recordSize)
+		return nil, fmt.Errorf("it has %d bytes; it must have %d to %d", size, headerSize, len(rest)-recordSize)
 	}
 	row := rest[recordSize : recordSize+int(size) : recordSize+int(size)]
 	if want, got := binary.LittleEndian.Uint32(rest[headerSize+4:]), crc32.ChecksumIEEE(row); got != want {
-		return nil, fmt.Errorf("its checksum is %08x, and its header says %08x: it was damaged on its way", got, want)
+		return nil, fmt.Errorf("its checksum is %08x instead of %08x, so it is damaged", got, want)
 	}
 	r.at += recordSize + int(size)
 	r.n++
 	return row, nil
 }
 
-// Row is what can be a record: an [Operation] or a [Result].
+// Row is an [Operation] or a [Result].
 type Row interface {
 	// Append appends the row's bytes.
 	Append(b []byte) []byte

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// bufferSize is how many bytes one direction of a connection holds: as much as a
-// kernel's buffers on a loopback connection, roughly.
+// bufferSize is the number of bytes that one direction of a connection can hold. It is similar
+// to a kernel's buffers for a loopback connection.
 const bufferSize = 256 << 10
 
-// pipe makes the two ends of a connection.
+// pipe returns the two ends of a connection.
 func pipe(client, server net.Addr) (a, b net.Conn) {
 	up, down := &stream{}, &stream{}
 	return &conn{in: down, out: up, local: client, remote: server, read: newDeadline(), write: newDeadline()},
@@ -30,16 +30,16 @@ type conn struct {
 func (c *conn) Read(p []byte) (int, error)  { return c.in.read(p, c.read) }
 func (c *conn) Write(p []byte) (int, error) { return c.out.write(p, c.write) }
 
-// Close ends both directions. What was written can still be read by the other end.
+// Close closes both directions. The other end can still read the written bytes.
 func (c *conn) Close() error {
 	c.in.closeReader()
 	c.out.closeWriter()
-	c.read.set(time.Time{}) // no timer outlives the connection
+	c.read.set(time.Time{}) // stops the timer
 	c.write.set(time.Time{})
 	return nil
 }
 
-// CloseWrite tells the other end that no more is written.
+// CloseWrite makes the other end read io.EOF after the written bytes.
 func (c *conn) CloseWrite() error {
 	c.out.closeWriter()
 	return nil
@@ -68,13 +68,13 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 type stream struct {
 	mu  sync.Mutex // guards the rest
 	buf []byte
-	// written tells that the writer has closed, unread that the reader has.
-	written, unread bool
-	// changed is closed when something of the above changes; nil: nobody waits.
+	// writerClosed and readerClosed report which end has closed the stream.
+	writerClosed, readerClosed bool
+	// changed is closed when a field above changes. It is nil if no goroutine waits.
 	changed chan struct{}
 }
 
-// notify wakes those who wait. s.mu is held.
+// notify wakes all waiting goroutines. s.mu is held.
 func (s *stream) notify() {
 	if s.changed != nil {
 		close(s.changed)
@@ -82,7 +82,7 @@ func (s *stream) notify() {
 	}
 }
 
-// wait returns what is closed at the next change. s.mu is held.
+// wait returns a channel that is closed at the next change. s.mu is held.
 func (s *stream) wait() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
@@ -90,8 +90,8 @@ func (s *stream) wait() <-chan struct{} {
 	return s.changed
 }
 
-// step tries something until it is done, fails, or the deadline is over. try is called with s.mu
-// held.
+// step calls try until it is done, returns an error, or the deadline passes. s.mu is held during
+// try.
 func (s *stream) step(d *deadline, try func() (done bool, err error)) error {
 	for {
 		over := d.over()
@@ -111,7 +111,7 @@ func (s *stream) step(d *deadline, try func() (done bool, err error)) error {
 		s.mu.Unlock()
 		select {
 		case <-changed:
-		case <-over: // said at the top, unless it was moved
+		case <-over: // the loop checks whether the deadline was moved
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (s *stream) step(d *deadline, try func() (done bool, err error)) error {
 func (s *stream) read(p []byte, d *deadline) (n int, err error) {
 	err = s.step(d, func() (bool, error) {
 		switch {
-		case s.unread:
+		case s.readerClosed:
 			return false, net.ErrClosed
 		case len(s.buf) > 0:
 			n = copy(p, s.buf)
@@ -127,7 +127,7 @@ func (s *stream) read(p []byte, d *deadline) (n int, err error) {
 				s.buf = nil
 			}
 			return true, nil
-		case s.written:
+		case s.writerClosed:
 			return false, io.EOF
 		}
 		return len(p) == 0, nil
@@ -138,9 +138,9 @@ func (s *stream) read(p []byte, d *deadline) (n int, err error) {
 func (s *stream) write(p []byte, d *deadline) (n int, err error) {
 	err = s.step(d, func() (bool, error) {
 		switch {
-		case s.written:
+		case s.writerClosed:
 			return false, net.ErrClosed
-		case s.unread:
+		case s.readerClosed:
 			return false, syscall.EPIPE
 		}
 		room := min(bufferSize-len(s.buf), len(p)-n)
@@ -156,41 +156,41 @@ func (s *stream) write(p []byte, d *deadline) (n int, err error) {
 func (s *stream) closeReader() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unread, s.buf = true, nil
+	s.readerClosed, s.buf = true, nil
 	s.notify()
 }
 
 func (s *stream) closeWriter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.written = true
+	s.writerClosed = true
 	s.notify()
 }
 
-// deadline is when reads, or writes, of a connection end. Make it with newDeadline.
+// deadline is the deadline of reads or of writes. newDeadline returns one.
 type deadline struct {
 	mu    sync.Mutex // guards the rest
 	timer *time.Timer
-	// passed is closed while the time has come. Another time replaces it only then, so
-	// that who waits sees every time that is set.
+	// passed is closed after the deadline. set replaces it only then, so that waiting goroutines
+	// see every deadline.
 	passed chan struct{}
 }
 
 func newDeadline() *deadline { return &deadline{passed: make(chan struct{})} }
 
-// over returns what is closed when the time has come.
+// over returns a channel that is closed after the deadline.
 func (d *deadline) over() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.passed
 }
 
-// set sets the time; zero: never.
+// set sets the deadline. The zero time means that there is no deadline.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != nil && !d.timer.Stop() {
-		<-d.passed // its function is about to close it, and needs no lock for that
+		<-d.passed // the function of the timer is about to close it, without a lock
 	}
 	d.timer = nil
 	select {

@@ -1,8 +1,7 @@
-// Package memnet is a network in memory: what net gives with sockets, without
-// sockets, so that clients and servers run together inside a testing/synctest
-// bubble, where a goroutine that waits for a socket would keep time from passing.
+// Package memnet is a network in memory. Clients and servers that use it can run in a
+// testing/synctest bubble. With sockets, time would not pass there while a goroutine waits for
+// one.
 //
-// Its connections have buffers, as those of a kernel have: a peer that writes
-// while nobody reads yet doesn't stand still, which HTTP counts on: a
-// server may answer a request that it has not read to its end.
+// Connections have buffers, like those of a kernel, so that a write does not wait for a read.
+// HTTP depends on that: a server may respond to a request before it has read all of it.
 package memnet

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connected makes both ends of a connection.
+// connected returns both ends of a connection.
 func connected(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	var n memnet.Network
@@ -63,7 +63,7 @@ func TestWriterDoesNotWaitForTheReaderUntilTheBufferIsFull(t *testing.T) {
 		}()
 		synctest.Wait()
 		if done {
-			t.Error("a megabyte was written that nobody read")
+			t.Error("a megabyte was written without a reader")
 		}
 		got, err := io.ReadAll(server)
 		if err != nil || !bytes.Equal(got, sent) {
@@ -72,7 +72,7 @@ func TestWriterDoesNotWaitForTheReaderUntilTheBufferIsFull(t *testing.T) {
 	})
 }
 
-func TestDeadlinesEndWhatWaitsAndCanBeMoved(t *testing.T) {
+func TestDeadlinesEndCallsAndCanBeMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := connected(t)
 		began := time.Now()
@@ -106,7 +106,7 @@ func TestDeadlinesEndWhatWaitsAndCanBeMoved(t *testing.T) {
 		if at, err := read(); at != time.Hour+5*time.Second || err != nil {
 			t.Errorf("no deadline: %s, %v", at, err)
 		}
-		// A full buffer, and nobody who reads.
+		// A full buffer without a reader.
 		if err := client.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Error(err)
 		}
@@ -117,7 +117,7 @@ func TestDeadlinesEndWhatWaitsAndCanBeMoved(t *testing.T) {
 	})
 }
 
-func TestCloseEndsBothSidesAndLosesNothingWritten(t *testing.T) {
+func TestCloseEndsBothEndsAndKeepsWrittenBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := connected(t)
 		waiting := make(chan error, 1)
@@ -147,10 +147,10 @@ func TestCloseEndsBothSidesAndLosesNothingWritten(t *testing.T) {
 	})
 }
 
-func TestAddressesAreListenedOnOnceAndRefusedOtherwise(t *testing.T) {
+func TestAddressesHaveAtMostOneListener(t *testing.T) {
 	var n memnet.Network
 	if _, err := n.Dial(t.Context(), "tcp", "a:1"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 	l, err := n.Listen("a:1")
 	if err != nil {
@@ -170,7 +170,7 @@ func TestAddressesAreListenedOnOnceAndRefusedOtherwise(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := pending.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("a connection that nobody accepted: %v", err)
+		t.Errorf("a connection that was not accepted: %v", err)
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("accept: %v", err)
@@ -185,7 +185,7 @@ func TestAddressesAreListenedOnOnceAndRefusedOtherwise(t *testing.T) {
 	}
 }
 
-// Connections are kept, and time passes while requests are under way.
+// Connections are reused, and time passes during requests.
 func TestHTTPRunsInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n memnet.Network
@@ -234,7 +234,7 @@ func TestHTTPRunsInABubble(t *testing.T) {
 		if peers != 1 {
 			t.Errorf("10 requests took %d connections", peers)
 		}
-		// A client that leaves is noticed.
+		// The server notices that a client has disconnected.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, "GET", "http://shop.test/", http.NoBody)

@@ -8,26 +8,26 @@ import (
 	"syscall"
 )
 
-// Network connects those who dial an address with who listens on it. The zero
-// value is ready. Safe for concurrent use.
+// Network connects clients with listeners by their addresses. The zero value is ready to use.
+// It is safe for concurrent use.
 type Network struct {
 	mu        sync.Mutex // guards listeners
 	listeners map[string]*listener
 }
 
-// backlog is how many connections wait to be accepted.
+// backlog is the largest number of connections that wait to be accepted.
 const backlog = 128
 
-// Listen listens on an address, host:port, of any host. Error: somebody else
-// does.
+// Listen listens on an address, host:port, of any host. It returns an error if the address has
+// a listener.
 func (n *Network) Listen(address string) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, fmt.Errorf("cannot listen: %w", err)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.listeners[address] != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, syscall.EADDRINUSE)
+		return nil, fmt.Errorf("cannot listen on %s: %w", address, syscall.EADDRINUSE)
 	}
 	if n.listeners == nil {
 		n.listeners = map[string]*listener{}
@@ -37,9 +37,8 @@ func (n *Network) Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects to an address. It has the form of http.Transport.DialContext;
-// network isn't looked at. Errors: nobody listens there, or ctx ended before
-// there was room for one more connection.
+// Dial connects to an address. It can be http.Transport.DialContext, and ignores the network.
+// It returns an error if the address has no listener, or if ctx ends while the backlog is full.
 func (n *Network) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[address]
@@ -87,8 +86,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends listening. Connections that nobody has accepted are closed; the
-// others live on.
+// Close stops listening. It closes connections that were not accepted, and keeps the others.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		l.n.mu.Lock()
@@ -98,7 +96,7 @@ func (l *listener) Close() error {
 		for {
 			select {
 			case c := <-l.accept:
-				_ = c.Close() // of a pipe, never an error
+				_ = c.Close() // returns no error
 			default:
 				return
 			}
