@@ -65,7 +65,7 @@ $(VALE_BIN):
 	GOBIN=$(BIN) CGO_ENABLED=1 $(GO) install github.com/vale-cli/vale/v3/cmd/vale@$(VALE)
 	mv $(BIN)/vale $(VALE_BIN)
 
-## generate: the query parser from its grammar, by goyacc in the version that internal/query/syntax/parse.go names
+## generate: the query parser from its grammar, by goyacc in the version that internal/query/syntax/parser.go names
 generate:
 	$(GO) generate ./internal/query/syntax
 

@@ -8,22 +8,6 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// frame is what expressions are evaluated in: one document.
-type frame struct {
-	extractor
-	inner []extractor // of the bindings other than the document
-	steps int         // of work, since somebody was asked whether to go on; see spend
-	// stopped returns the reason for which nobody wants the result any more; nil: nobody tells.
-	stopped func() error
-	// began is when it was first asked about the document.
-	began time.Time
-	args  []value.Value // a stack of arguments of the calls under way
-	held  int           // what they take, in bytes
-	err   error         // why the document can't be evaluated: an *EvaluationError, or what stopped returned
-	// group is what expressions over groups see.
-	group *group
-}
-
 // evaluator computes an expression's value for the document of a frame.
 type evaluator func(f *frame) value.Value
 

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -128,4 +129,17 @@ func (r *Rows) OrderKey(dst []byte) []byte {
 		}
 	}
 	return dst
+}
+
+// Until ends the evaluation of a document with ctx's error when ctx is done, also
+// in the middle of a large join. Without it nothing does. It returns r.
+func (r *Rows) Until(ctx context.Context) *Rows { return r.While(ctx.Err) }
+
+// While ends the evaluation of a document with the error that check returns, once it
+// returns one. It is called now and then, each time after some milliseconds of work at most,
+// also in the middle of a large join, or of a function that takes long. With it a document that takes more than ten
+// seconds is an *[EvaluationError]. It returns r.
+func (r *Rows) While(check func() error) *Rows {
+	r.f.stopped = check
+	return r
 }

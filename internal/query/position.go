@@ -49,3 +49,21 @@ func (b *Bound) Resume(values []json.RawMessage, from uint64, exclude bool) (*Po
 	}
 	return p, nil
 }
+
+// Position is a place in the order of a query's rows: a row's sort key and the
+// number of its document, which tells rows with equal keys apart.
+type Position struct {
+	// Key is what [Rows.OrderKey] returned; nil without ORDER BY.
+	Key []byte
+	// Tie is the document's number in its container (the one in its rid).
+	Tie uint64
+	// Row counts the rows of one document from 0, where it makes several ([Shape.Several]).
+	Row uint64
+}
+
+// SortedRow is a row at its place.
+type SortedRow struct {
+	Position
+	// Row is the row's JSON.
+	Row []byte
+}

@@ -50,10 +50,3 @@ func (c *compiler) call(e *syntax.Call) (evaluator, bool) {
 		return v
 	}, constant
 }
-
-// fail keeps the first error of a document.
-func (f *frame) fail(function, reason string) {
-	if f.err == nil {
-		f.err = &EvaluationError{Message: fmt.Sprintf("The function %s can't be evaluated: %s.", function, reason)}
-	}
-}

@@ -1,8 +1,6 @@
 package query
 
 import (
-	"fmt"
-
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
@@ -83,14 +81,6 @@ func different(f *frame, visit func(raw []byte) bool) func(raw []byte) bool {
 		}
 		return visit(raw)
 	}
-}
-
-// holds is false, and the evaluation ends, when a subquery holds too much.
-func (f *frame) holds(size int) bool {
-	if size > maxKept {
-		f.stop(fmt.Sprintf("A subquery with DISTINCT or GROUP BY needs more than %d bytes of memory for one item.", maxKept))
-	}
-	return f.err == nil
 }
 
 // eachGroup runs through all rows, and then through their groups in the order in

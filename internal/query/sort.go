@@ -6,24 +6,6 @@ import (
 	"slices"
 )
 
-// Position is a place in the order of a query's rows: a row's sort key and the
-// number of its document, which tells rows with equal keys apart.
-type Position struct {
-	// Key is what [Rows.OrderKey] returned; nil without ORDER BY.
-	Key []byte
-	// Tie is the document's number in its container (the one in its rid).
-	Tie uint64
-	// Row counts the rows of one document from 0, where it makes several ([Shape.Several]).
-	Row uint64
-}
-
-// SortedRow is a row at its place.
-type SortedRow struct {
-	Position
-	// Row is the row's JSON.
-	Row []byte
-}
-
 // Sorter keeps the first rows, in the order of a query's ORDER BY, of all that
 // it is shown. It holds at most twice the rows it keeps, so a page costs a scan of
 // the partition key or range, and the memory of two pages.

@@ -1,11 +1,8 @@
 package query
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 	"github.com/changefeed-go/changefeed/internal/query/value"
@@ -16,25 +13,6 @@ import (
 // held, so a join takes the memory of one row, whatever its product is. A term of
 // WHERE is looked at as soon as all that it names is known: one that names the
 // document only is looked at once, before any loop.
-
-// Bounds of what one row, and the subqueries of one document, may hold.
-const (
-	// maxValue bounds a value that a query makes, in bytes: an array of ARRAY(...), a
-	// row, a string put together. It is far beyond a document's 2 MB.
-	maxValue = 16 << 20
-	// maxKept bounds what DISTINCT and GROUP BY of a subquery hold of one document.
-	maxKept = 32 << 20
-	// maxTime is how long one document is evaluated: no answer begins in its middle
-	// before it has a row there, and clients don't wait much longer.
-	maxTime = 10 * time.Second
-	// checkEvery is how many steps are done before somebody is asked whether the
-	// result is still wanted: combinations that are run through, and bytes that are
-	// gone over, by stepBytes of them.
-	checkEvery = 4096
-	stepBytes  = 512
-	// longValue is from how many bytes on a value's are counted.
-	longValue = 4096
-)
 
 // inner is the place of a binding other than the document.
 type inner struct {
@@ -81,73 +59,6 @@ func (p *from) step(f *frame, i int, visit func() bool) bool {
 		f.inner[l.at].extractAny(l.in.root, raw)
 		return p.step(f, i+1, visit)
 	})
-}
-
-// Spend notes one step of work, and what it takes to go over so many bytes. It
-// says whether the evaluation still has a purpose.
-func (f *frame) Spend(bytes int) bool {
-	if f.steps += 1 + bytes/stepBytes; f.steps >= checkEvery && f.stopped != nil {
-		f.steps = 0
-		f.ask()
-	}
-	return f.err == nil
-}
-
-// ask asks whether to go on, and looks at the clock.
-func (f *frame) ask() {
-	if f.err == nil {
-		f.err = f.stopped()
-	}
-	switch now := time.Now(); {
-	case f.began.IsZero():
-		f.began = now
-	case now.Sub(f.began) > maxTime:
-		f.stop(fmt.Sprintf("The query takes more than %v for one item. Its joins and subqueries make too many combinations of the item's arrays, "+
-			"or its functions go over too much: add conditions on the item or on one array alone, or join fewer arrays in one query.", maxTime))
-	}
-}
-
-// read is the value of JSON, undefined once the evaluation has no purpose.
-func (f *frame) read(raw []byte) value.Value {
-	if len(raw) > longValue && !f.Spend(len(raw)) {
-		return value.Value{}
-	}
-	return value.Decode(raw)
-}
-
-// spendOn is spend of what it takes to look into two values, where that is much.
-func (f *frame) spendOn(a, b value.Value) bool {
-	n := len(a.Bytes) + len(b.Bytes)
-	return n <= longValue || f.Spend(n)
-}
-
-// stop ends the evaluation of the document.
-func (f *frame) stop(message string) {
-	if f.err == nil {
-		f.err = &EvaluationError{Message: message}
-	}
-}
-
-// tooLarge ends the evaluation when a value has become too large.
-func (f *frame) tooLarge(size int) bool {
-	if size <= maxValue {
-		return false
-	}
-	f.stop(fmt.Sprintf("The query makes a value of more than %d bytes.", maxValue))
-	return true
-}
-
-// Until ends the evaluation of a document with ctx's error when ctx is done, also
-// in the middle of a large join. Without it nothing does. It returns r.
-func (r *Rows) Until(ctx context.Context) *Rows { return r.While(ctx.Err) }
-
-// While ends the evaluation of a document with the error that check returns, once it
-// returns one. It is called now and then, each time after some milliseconds of work at most,
-// also in the middle of a large join, or of a function that takes long. With it a document that takes more than ten
-// seconds is an *[EvaluationError]. It returns r.
-func (r *Rows) While(check func() error) *Rows {
-	r.f.stopped = check
-	return r
 }
 
 // sourcesOf are the sources of a FROM that need a loop.
