@@ -262,9 +262,9 @@ func (c Config) validateStart() error {
 // validateDialect refuses a source and a lease container that were made for
 // different dialects of leases, and what the dialect of the leases can't hold.
 func (c Config) validateDialect() error {
-	dialect := lease.DialectOf(c.Leases)
-	if bound, ok := c.Source.(lease.Bound); ok && bound.Dialect() != dialect {
-		return &ConfigError{"Leases", fmt.Sprintf("has leases in %s, but Source reads for %s; give both the same dialect", dialect, bound.Dialect())}
+	dialect := c.Leases.Dialect()
+	if source, ok := c.Source.(lease.DialectSource); ok && source.Dialect() != dialect {
+		return &ConfigError{"Leases", fmt.Sprintf("has leases in %s, but Source reads for %s; give both the same dialect", dialect, source.Dialect())}
 	}
 	if dialect != lease.JavaHandleChanges {
 		return nil

@@ -66,6 +66,12 @@ func (s *fakeSource) Partitions(context.Context) ([]feed.Partition, error) {
 	return slices.Clone(s.partitions), nil
 }
 
+func (s *fakeSource) CheckStart(context.Context, feed.Start, feed.Mode) error { return nil }
+
+func (s *fakeSource) SplitRange(context.Context, feed.Range, int) ([]feed.Range, error) {
+	return nil, feed.ErrUnsupported
+}
+
 func position(lsn int64) feed.Continuation { return feed.Continuation(strconv.FormatInt(lsn, 10)) }
 
 func (s *fakeSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
@@ -132,6 +138,10 @@ type fakeWrite struct {
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{docs: map[string]lease.Lease{}} }
+
+func (s *fakeStore) Dialect() lease.Dialect { return lease.DotNet }
+
+func (s *fakeStore) Charged() float64 { return 0 }
 
 func (s *fakeStore) Open(context.Context, lease.Key) (lease.Store, error) { return s, nil }
 

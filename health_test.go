@@ -101,6 +101,8 @@ func TestProcessorThatCannotOpenItsLeasesIsUnhealthyAfterTwoExpirations(t *testi
 
 type unopened struct{}
 
+func (unopened) Dialect() lease.Dialect { return lease.DotNet }
+
 func (unopened) Open(context.Context, lease.Key) (lease.Store, error) { return nil, errors.New("503") }
 
 func TestProcessorWhoseReadsFailOrHangIsUnhealthyUntilOneSucceeds(t *testing.T) {

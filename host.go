@@ -39,7 +39,7 @@ func newHost(cfg Config) *host {
 		cfg:     cfg,
 		terms:   cfg.terms(),
 		seed:    seed,
-		dialect: lease.DialectOf(cfg.Leases),
+		dialect: cfg.Leases.Dialect(),
 		owner:   lease.NewOwner(cfg.Instance, uint32(hashWord(seed, "owner"))),
 		origin:  time.Now(),
 	}

@@ -25,8 +25,8 @@ import (
 //	                                                  (acquired, shutdown, handed over, lost, gone, shadowed, abandoned)
 //	changefeed.processor.errors         {error}       failures, by origin (handler, source, leases, other), and whether it
 //	                                                  was only that a service throttled
-//	changefeed.processor.request_units  {RU}          request units by container (monitored, leases); those of leases where
-//	                                                  the store tells (lease.Metered), and a cycle late
+//	changefeed.processor.request_units  {RU}          request units by container (monitored, leases); those of leases
+//	                                                  are counted at the end of a cycle
 //
 // A nil *metrics counts nothing. Attributes are made once: what is on the way of a
 // batch allocates nothing.
@@ -151,24 +151,23 @@ func origin(err error) string {
 	return "other"
 }
 
-// leaseCosts counts what a store's requests have cost, as far as it tells. Its methods
-// are called by one goroutine at a time.
+// leaseCosts counts what the requests of a lease store have cost. One goroutine at a time may
+// call its methods.
 type leaseCosts struct {
 	m *metrics
-	// store is nil when it doesn't tell.
-	store   lease.Metered
+	// store is nil before the leases are opened, and without metrics.
+	store   lease.Store
 	counted float64
 }
 
 func newLeaseCosts(m *metrics, s lease.Store) leaseCosts {
-	store, ok := s.(lease.Metered)
-	if m == nil || !ok {
+	if m == nil {
 		return leaseCosts{}
 	}
-	return leaseCosts{m: m, store: store}
+	return leaseCosts{m: m, store: s}
 }
 
-// count adds what was spent since it was last called.
+// count adds the charges since it was last called.
 func (c *leaseCosts) count() {
 	if c.store == nil {
 		return

@@ -117,7 +117,7 @@ func (h *host) openLeases(ctx context.Context, key lease.Key) error {
 		return &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s: each lease write would be a change of its feed; "+
 			"use another container for the leases", key.Identity.Container, key.Identity.Database)}
 	}
-	h.store = watchedStore{dialectStore{Store: store, dialect: h.dialect, container: key.Identity.ContainerRID}, h}
+	h.store = watchedStore{store, h}
 	h.costs = newLeaseCosts(h.metrics, store)
 	return nil
 }
@@ -125,14 +125,10 @@ func (h *host) openLeases(ctx context.Context, key lease.Key) error {
 // checkStart asks the source whether it can start where new leases do. Where the leases
 // have been made before, they have positions of their own, and the start doesn't matter.
 func (h *host) checkStart(ctx context.Context) error {
-	checker, ok := h.cfg.Source.(feed.StartChecker)
-	if !ok {
-		return nil
-	}
 	err := retry(ctx, backoff{jitter: newJitter(h.seed, "start")}, func() error {
 		ctx, cancel := h.request(ctx)
 		defer cancel()
-		err := checker.CheckStart(ctx, h.cfg.Start, h.cfg.Mode)
+		err := h.cfg.Source.CheckStart(ctx, h.cfg.Start, h.cfg.Mode)
 		if err == nil || !errors.Is(err, feed.ErrUnsupported) || h.cfg.DiscardLeases {
 			return err
 		}

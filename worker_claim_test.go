@@ -288,7 +288,7 @@ func TestUnreadableLeaseIsNamedAndTheOthersGoOn(t *testing.T) {
 			leases.put(lease.Lease{ID: "lease-" + p.ID, Token: p.ID, PartitionID: p.ID, Range: p.Range})
 		}
 		source.write("2", 3)
-		leases.unreadable = []lease.Unreadable{lease.NewUnreadable("lease-", "lease-2", errors.New("version: 7 is unknown"))}
+		leases.unreadable = []lease.Unreadable{{ID: "lease-2", Token: "2", Err: errors.New("version: 7 is unknown")}}
 		start(t, Config{Source: source, Leases: leases, Handler: h, Notify: said.add, Start: fromBeginning})
 		pause(20 * time.Second)
 		if n := len(h.got()); n != 6 {
@@ -320,7 +320,7 @@ func TestUnreadableLeaseKeepsTheMarkerFromBeingMade(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
 		p := source.partitions[0]
 		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: p.Range})
-		leases.unreadable = []lease.Unreadable{lease.NewUnreadable("lease-", "lease-1", errors.New("it is not a JSON object"))}
+		leases.unreadable = []lease.Unreadable{{ID: "lease-1", Token: "1", Err: errors.New("it is not a JSON object")}}
 		start(t, Config{Source: source, Leases: leases, Handler: &collector{}})
 		pause(time.Minute)
 		if leases.marked() || leases.size() != 1 || leases.doc("0").Free() {

@@ -60,7 +60,7 @@ func (c *counter) Handle(_ context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// Identity, Partitions and Read implement [feed.Source].
+// Identity and the next methods implement [feed.Source].
 func (c *counter) Identity(ctx context.Context) (feed.Identity, error) {
 	return c.db.Source(c.orders).Identity(ctx)
 }
@@ -77,6 +77,14 @@ func (c *counter) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 	c.reads = append(c.reads, r)
 	c.mu.Unlock()
 	return c.db.Source(c.orders).Read(ctx, r)
+}
+
+func (c *counter) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
+	return c.db.Source(c.orders).CheckStart(ctx, from, mode)
+}
+
+func (c *counter) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
+	return c.db.Source(c.orders).SplitRange(ctx, r, n)
 }
 
 // run runs a host; what it returns stops it and tells its error.

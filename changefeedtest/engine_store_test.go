@@ -216,8 +216,21 @@ func (s movingSource) Read(ctx context.Context, r feed.Request) (feed.Page, erro
 	return s.current().Read(ctx, r)
 }
 
+// CheckStart implements [feed.Source].
+func (s movingSource) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
+	return s.current().CheckStart(ctx, from, mode)
+}
+
+// SplitRange implements [feed.Source].
+func (s movingSource) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
+	return s.current().SplitRange(ctx, r, n)
+}
+
 // movingContainer is the lease container of whatever store is open.
 type movingContainer struct{ e *storeEngine }
+
+// Dialect implements [lease.Container].
+func (c movingContainer) Dialect() lease.Dialect { return c.e.dialect }
 
 // Open implements [lease.Container].
 func (c movingContainer) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
@@ -254,6 +267,16 @@ func (s *movingStore) current(ctx context.Context) (lease.Store, error) {
 	defer s.mu.Unlock()
 	s.open, s.generation = open, generation
 	return open, nil
+}
+
+// Charged implements [lease.Store]. The charges of stores that were closed are not counted.
+func (s *movingStore) Charged() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		return 0
+	}
+	return s.open.Charged()
 }
 
 // List implements [lease.Store].

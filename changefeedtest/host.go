@@ -194,11 +194,24 @@ func (s *hostSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 	})
 }
 
+// CheckStart implements [feed.Source].
+func (s *hostSource) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
+	return s.inner.CheckStart(ctx, from, mode)
+}
+
+// SplitRange implements [feed.Source].
+func (s *hostSource) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
+	return s.inner.SplitRange(ctx, r, n)
+}
+
 // hostContainer is the lease container as a host sees it.
 type hostContainer struct {
 	host  *host
 	inner lease.Container
 }
+
+// Dialect implements [lease.Container].
+func (c *hostContainer) Dialect() lease.Dialect { return c.inner.Dialect() }
 
 // Open implements [lease.Container].
 func (c *hostContainer) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
@@ -218,6 +231,9 @@ type hostStore struct {
 	host  *host
 	inner lease.Store
 }
+
+// Charged implements [lease.Store].
+func (s *hostStore) Charged() float64 { return s.inner.Charged() }
 
 // List implements [lease.Store].
 func (s *hostStore) List(ctx context.Context) (lease.Listing, error) {

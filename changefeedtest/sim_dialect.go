@@ -2,7 +2,7 @@ package changefeedtest
 
 import (
 	"context"
-	"errors"
+	"slices"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -44,7 +44,7 @@ type dialectContainer struct {
 	dialect lease.Dialect
 }
 
-// Dialect makes it a [lease.Bound].
+// Dialect implements [lease.Container].
 func (c dialectContainer) Dialect() lease.Dialect { return c.dialect }
 
 // Open implements [lease.Container].
@@ -62,47 +62,27 @@ type dialectStore struct {
 	codec lease.Codec
 }
 
-// cut leaves out what the documents don't have.
-func (s dialectStore) cut(l lease.Lease) lease.Lease {
-	if s.codec.Dialect() == lease.JavaHandleChanges {
-		l.Range = feed.Range{}
-	}
-	return l
-}
-
-func (s dialectStore) answer(l lease.Lease, err error) (lease.Lease, error) {
-	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
-		err = &lease.ConflictError{Current: s.cut(conflict.Current)}
-	}
-	return s.cut(l), err
-}
-
-// List implements [lease.Store].
+// List implements [lease.Store]. It leaves out what the documents of the dialect do not have.
 func (s dialectStore) List(ctx context.Context) (lease.Listing, error) {
 	l, err := s.Store.List(ctx)
-	all := make([]lease.Lease, len(l.Leases))
-	for i := range l.Leases {
-		all[i] = s.cut(l.Leases[i])
+	if s.codec.Dialect() == lease.JavaHandleChanges {
+		l.Leases = slices.Clone(l.Leases)
+		for i := range l.Leases {
+			l.Leases[i].Range = feed.Range{}
+		}
 	}
-	l.Leases = all
 	return l, err
 }
 
 // Create implements [lease.Store].
 func (s dialectStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	if err := s.codec.Check(l); err != nil {
+	if _, err := s.codec.New(l); err != nil {
 		return lease.Lease{}, err
 	}
-	return s.answer(s.Store.Create(ctx, l))
+	return s.Store.Create(ctx, s.codec.Stamped(l))
 }
 
 // Update implements [lease.Store].
 func (s dialectStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	return s.answer(s.Store.Update(ctx, l))
-}
-
-// Delete implements [lease.Store].
-func (s dialectStore) Delete(ctx context.Context, l lease.Lease) error {
-	_, err := s.answer(l, s.Store.Delete(ctx, l))
-	return err
+	return s.Store.Update(ctx, s.codec.Stamped(l))
 }

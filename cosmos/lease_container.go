@@ -48,7 +48,7 @@ func (a *Account) Leases(database, container string, o LeaseOptions) *Leases {
 	return &Leases{documents: documents{account: a, database: database, container: container}, options: o}
 }
 
-// Dialect is that of the options; see [lease.Bound].
+// Dialect returns the dialect of the options.
 func (l *Leases) Dialect() lease.Dialect { return l.options.Dialect }
 
 // Open implements [lease.Container].
@@ -165,10 +165,7 @@ func (d *documents) manage(ctx context.Context, do func(ctx context.Context, db 
 	return err
 }
 
-var (
-	_ lease.Container = (*Leases)(nil)
-	_ lease.Bound     = (*Leases)(nil)
-)
+var _ lease.Container = (*Leases)(nil)
 
 // presenceFor is how long an answer of [presence] is used again. When a container is deleted, all of its leases
 // are missed at once.

@@ -33,7 +33,7 @@ type leaseStore struct {
 	charged float64
 }
 
-// Charged implements [lease.Metered].
+// Charged implements [lease.Store].
 func (s *leaseStore) Charged() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,13 +135,10 @@ func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
 
 // Create implements [lease.Store].
 func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	if err := s.codec.Check(l); err != nil {
-		return lease.Lease{}, fmt.Errorf("create lease %s: %w", l.Token, err)
+	l, err := s.codec.New(l)
+	if err != nil {
+		return lease.Lease{}, fmt.Errorf("create lease: %w", err)
 	}
-	if !s.codec.IsLease(l.ID) {
-		l.ID = s.codec.LeaseID(l.Token)
-	}
-	l.ETag = "" // a lease that is put back comes with that of the deleted document
 	body, key := s.codec.Encode(l), s.codec.PartitionKey(l)
 	var res azcosmos.ItemResponse
 	x, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
@@ -159,6 +156,7 @@ func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, er
 
 // Update implements [lease.Store].
 func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	l = s.codec.Stamped(l)
 	body, key := s.codec.Encode(l), s.codec.PartitionKey(l)
 	var res azcosmos.ItemResponse
 	x, err := s.call(ctx, kindLeaseWrite, key, func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
@@ -242,7 +240,7 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 	case x.again() && sent != nil && bytes.Equal(s.codec.Encode(current), sent):
 		return current, nil
 	}
-	return lease.Lease{}, &lease.ConflictError{Current: current}
+	return lease.Lease{}, l.Conflict(current)
 }
 
 // readPatiently reads a lease's document, and again when that is throttled, as long as ctx lasts. To give up would mean to begin with
@@ -314,6 +312,5 @@ func (s *leaseStore) missed(ctx context.Context, op, action string, err error) e
 
 var (
 	_ lease.Store     = (*leaseStore)(nil)
-	_ lease.Metered   = (*leaseStore)(nil)
 	_ feed.Identifier = (*leaseStore)(nil)
 )

@@ -23,7 +23,7 @@ type SourceOptions struct {
 	SessionToken string
 }
 
-// Source is the change feed of a container, a [feed.Source] and a [feed.RangeSplitter]. Its methods may be called concurrently.
+// Source is the change feed of a container, a [feed.Source]. Its methods may be called concurrently.
 //
 // A Source is of the container that it finds when it is first used. When that is deleted and made anew, every method returns
 // *[RecreatedError] from then on.
@@ -54,7 +54,7 @@ func (a *Account) Source(database, container string, o SourceOptions) *Source {
 	}
 }
 
-// Dialect is that of the options; see [lease.Bound].
+// Dialect implements [lease.DialectSource].
 func (s *Source) Dialect() lease.Dialect { return s.options.Dialect }
 
 // Identity names the container; it is asked for once. Errors: [feed.ErrNotFound]; a missing right, by its name.

@@ -88,8 +88,8 @@ func (c Config) validate() error {
 	case c.Interval > maxDuration:
 		return &ConfigError{"Interval", fmt.Sprintf("(%s) is more than 365 days (%s)", c.Interval, maxDuration)}
 	}
-	if source, ok := c.Source.(lease.Bound); ok && source.Dialect() != lease.DialectOf(c.Leases) {
-		return &ConfigError{"Leases", fmt.Sprintf("are in %s, and Source reads for %s", lease.DialectOf(c.Leases), source.Dialect())}
+	if source, ok := c.Source.(lease.DialectSource); ok && source.Dialect() != c.Leases.Dialect() {
+		return &ConfigError{"Leases", fmt.Sprintf("are in %s, and Source reads for %s", c.Leases.Dialect(), source.Dialect())}
 	}
 	return nil
 }

@@ -115,11 +115,7 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 	if err != nil {
 		return nil, err
 	}
-	metered, _ := store.Store.(lease.Metered)
-	m := &measurement{Estimator: e, container: store.container, since: time.Now()}
-	if metered != nil {
-		m.charge = -metered.Charged()
-	}
+	m := &measurement{Estimator: e, container: store.container, since: time.Now(), charge: -store.Charged()}
 	listing, err := request(ctx, e, store.List)
 	if err != nil {
 		if errors.Is(err, feed.ErrNotFound) {
@@ -127,10 +123,8 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 		}
 		return nil, fmt.Errorf("estimator: list leases: %w", err)
 	}
-	if metered != nil {
-		m.charge += metered.Charged()
-	}
-	if refusal := listing.Refusal(lease.DialectOf(e.cfg.Leases)); refusal != nil && len(listing.Leases) == 0 {
+	m.charge += store.Charged()
+	if refusal := listing.Refusal(e.cfg.Leases.Dialect()); refusal != nil && len(listing.Leases) == 0 {
 		return nil, fmt.Errorf("estimator: list leases: %w", refusal)
 	}
 	if m.now = listing.Now; m.now.IsZero() {

@@ -396,6 +396,8 @@ func isDialect(err error) bool {
 
 type missing struct{}
 
+func (missing) Dialect() lease.Dialect { return lease.DotNet }
+
 func (missing) Open(context.Context, lease.Key) (lease.Store, error) { return nil, feed.ErrNotFound }
 
 func TestNewRefusesAConfigByNamingTheField(t *testing.T) {

@@ -41,7 +41,7 @@ func (m *measurement) partitionOf(l lease.Lease) string {
 
 // read asks for the first change behind a lease's position.
 func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
-	if err := l.Strange(lease.DialectOf(m.cfg.Leases), m.container); err != nil {
+	if err := l.Strange(m.cfg.Leases.Dialect(), m.container); err != nil {
 		lag.Err = err // a lag behind a position in another container is a number about nothing
 		return lag
 	}

@@ -102,6 +102,12 @@ func (s *fakeSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return s.partitions, ctx.Err()
 }
 
+func (s *fakeSource) CheckStart(context.Context, feed.Start, feed.Mode) error { return nil }
+
+func (s *fakeSource) SplitRange(context.Context, feed.Range, int) ([]feed.Range, error) {
+	return nil, feed.ErrUnsupported
+}
+
 func (s *fakeSource) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 	s.mu.Lock()
 	s.requests = append(s.requests, r)

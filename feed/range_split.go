@@ -5,15 +5,6 @@ import (
 	"fmt"
 )
 
-// RangeSplitter is what a [Source] may be besides: one that knows how keys are
-// spread over a range, and divides it into parts that hold about as many each.
-type RangeSplitter interface {
-	// SplitRange divides r (the zero Range is everything) into n parts, n >= 1,
-	// in order and without gaps, evenly in the hashes of the keys. What can't be
-	// divided so far is an error.
-	SplitRange(ctx context.Context, r Range, n int) ([]Range, error)
-}
-
 // SplitRange divides r into n ranges for as many workers, each with a [Reader] of
 // its own: evenly in the hashes of the keys, in order and without gaps. The zero
 // Range is everything. Parts needn't be partitions: there may be more of them
@@ -29,11 +20,7 @@ func SplitRange(ctx context.Context, s Source, r Range, n int) ([]Range, error) 
 	if n == 1 {
 		return []Range{r.OrFull()}, nil
 	}
-	splitter, ok := s.(RangeSplitter)
-	if !ok {
-		return nil, fmt.Errorf("split range %s: %w by this source", r.OrFull(), ErrUnsupported)
-	}
-	parts, err := splitter.SplitRange(ctx, r.OrFull(), n)
+	parts, err := s.SplitRange(ctx, r.OrFull(), n)
 	if err != nil {
 		return nil, fmt.Errorf("split range %s in %d: %w", r.OrFull(), n, err)
 	}

@@ -21,15 +21,17 @@ type Source interface {
 	// ErrUnsupported (wrapped; the text names what isn't supported), ctx's
 	// error, or any other: a failure that the caller retries.
 	Read(ctx context.Context, r Request) (Page, error)
-}
 
-// StartChecker is what a [Source] may be besides: one that can't start everywhere in
-// every container, as Azure Cosmos DB can't start at a time where an account has
-// several write regions.
-type StartChecker interface {
-	// CheckStart returns an error that wraps [ErrUnsupported] and says why, when a
-	// feed can't be read from a start of that kind.
+	// CheckStart returns an error that wraps ErrUnsupported, and says why, if the feed
+	// cannot be read from a start of that kind: Azure Cosmos DB cannot start at a time if
+	// the account has several write regions. It reads no changes.
 	CheckStart(ctx context.Context, from Start, mode Mode) error
+
+	// SplitRange divides r, which is not empty, into n parts, n > 1, in order and without
+	// gaps, evenly in the hashes of the keys. It returns an error if r cannot be divided
+	// that far, and one that wraps ErrUnsupported if the source divides no ranges. Callers
+	// use the function [SplitRange].
+	SplitRange(ctx context.Context, r Range, n int) ([]Range, error)
 }
 
 // Identity names a container across all of its hosts. It names the leases, so it

@@ -115,8 +115,8 @@ func (c Codec) MarkerID() string { return c.prefix + ".info" }
 // beside possible hosts of theirs does.
 func (c Codec) LockID() string { return c.prefix + ".lock" }
 
-// IsLease reports whether the document of that id is one of this processor's leases.
-func (c Codec) IsLease(id string) bool { return strings.HasPrefix(id, c.LeasePrefix()) }
+// isLease reports whether the document of that id is one of this processor's leases.
+func (c Codec) isLease(id string) bool { return strings.HasPrefix(id, c.LeasePrefix()) }
 
 // List adds a document that was found in the lease container to a listing: a lease,
 // the marker, one that can't be understood, or a lease of another dialect. Others
@@ -126,7 +126,7 @@ func (c Codec) List(l *Listing, id string, modified time.Time, document []byte) 
 		l.Initialized = modified
 		return
 	}
-	if !c.IsLease(id) {
+	if !c.isLease(id) {
 		if d, ok := c.elsewhere(id, document); ok {
 			l.Foreign = append(l.Foreign, Foreign{ID: id, Dialect: d})
 		}
@@ -137,7 +137,7 @@ func (c Codec) List(l *Listing, id string, modified time.Time, document []byte) 
 		l.Foreign = append(l.Foreign, Foreign{ID: id, Dialect: foreign.dialect})
 	}
 	if err != nil {
-		l.Unreadable = append(l.Unreadable, NewUnreadable(c.LeasePrefix(), id, err))
+		l.Unreadable = append(l.Unreadable, newUnreadable(c.LeasePrefix(), id, err))
 		return
 	}
 	l.Leases = append(l.Leases, found)
@@ -177,16 +177,34 @@ func (c Codec) PartitionKey(l Lease) string {
 
 // id is the id that the lease's document has, or gets when it is created.
 func (c Codec) id(l Lease) string {
-	if c.IsLease(l.ID) {
+	if c.isLease(l.ID) {
 		return l.ID
 	}
 	return c.LeaseID(l.Token)
 }
 
-// Check refuses, with a [*DialectError], to create a lease that the dialect has no
-// form for. What was read by the codec, and what [Plan.Missing] and [Pieces] make
-// for its dialect, it can write.
-func (c Codec) Check(l Lease) error {
+// New returns l as it is created: with its ID, without an ETag, and as [Codec.Stamped]
+// returns it. Its error is a [*DialectError] if the dialect has no form for the lease.
+func (c Codec) New(l Lease) (Lease, error) {
+	if err := c.check(l); err != nil {
+		return Lease{}, err
+	}
+	l.ID, l.ETag = c.id(l), ""
+	return c.Stamped(l), nil
+}
+
+// Stamped returns l as it is written: in [JavaHandleChanges] with [PropertyContainer].
+func (c Codec) Stamped(l Lease) Lease {
+	rid := c.key.Identity.ContainerRID
+	if c.dialect != JavaHandleChanges || rid == "" || l.Properties[PropertyContainer] == rid {
+		return l
+	}
+	return l.with(PropertyContainer, rid)
+}
+
+// check refuses, with a [*DialectError], to create a lease that the dialect has no
+// form for.
+func (c Codec) check(l Lease) error {
 	switch {
 	case c.dialect == JavaHandleChanges && l.PartitionID == "":
 		return &DialectError{

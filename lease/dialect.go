@@ -66,17 +66,10 @@ func (d Dialect) String() string {
 	return d.Name()
 }
 
-// Bound is what a [Container] has, or a source, that is made for one dialect. A
-// Container without it keeps [DotNet]; a source without it serves any.
-type Bound interface {
-	// Dialect is the dialect that it was made for.
+// DialectSource is a [feed.Source] whose reads depend on the dialect of the leases. A
+// processor refuses one whose dialect is not that of its lease container. Any other source
+// serves every dialect.
+type DialectSource interface {
+	// Dialect returns the dialect that the source was made for.
 	Dialect() Dialect
-}
-
-// DialectOf is the dialect of a container.
-func DialectOf(c Container) Dialect {
-	if b, ok := c.(Bound); ok {
-		return b.Dialect()
-	}
-	return DotNet
 }

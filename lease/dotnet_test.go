@@ -190,8 +190,8 @@ func TestDotNetMarkerAndOtherProcessorsAreNoLeases(t *testing.T) {
 		strings.TrimSuffix(d.MarkerID(), ".info") + ".lock": false,
 		o.LeaseID("0"): false, o.MarkerID(): false, "": false,
 	} {
-		if d.IsLease(id) != want {
-			t.Errorf("IsLease(%q) is %v", id, !want)
+		if d.isLease(id) != want {
+			t.Errorf("isLease(%q) is %v", id, !want)
 		}
 	}
 }

@@ -24,6 +24,15 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("lease %s was changed meanwhile; it is owned by %s", e.Current.Token, owner)
 }
 
+// Conflict returns the error of a write of l that found current. Where the document of
+// current has no range it has that of l.
+func (l Lease) Conflict(current Lease) *ConflictError {
+	if current.Range.IsZero() && current.Token == l.Token {
+		current.Range = l.Range
+	}
+	return &ConflictError{Current: current}
+}
+
 // DialectError tells that a lease container can't be used as it is.
 type DialectError struct {
 	// Found says what is there, and Remedy what to do.

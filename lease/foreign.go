@@ -25,7 +25,7 @@ func (l Listing) Refusal(d Dialect) error {
 	if len(l.Foreign) > 0 {
 		return refusal(d, l.Foreign)
 	}
-	if l.Upgraded(d) {
+	if l.upgraded(d) {
 		return &DialectError{
 			Found: "the lease container has this processor's marker (.info) and none of its leases, as an upgrade to " + JavaLatestVersion.String() +
 				" leaves it when that processor's leases are elsewhere by now, or somebody who deletes leases",
@@ -35,9 +35,9 @@ func (l Listing) Refusal(d Dialect) error {
 	return nil
 }
 
-// Upgraded reports whether a store of dialect d looks as after an upgrade by Java's
+// upgraded reports whether a store of dialect d looks as after an upgrade by Java's
 // handleLatestVersionChanges, or wiped: no lease may be created, nor put back.
-func (l Listing) Upgraded(d Dialect) bool {
+func (l Listing) upgraded(d Dialect) bool {
 	return d == JavaHandleChanges && !l.Initialized.IsZero() && len(l.Leases) == 0 && len(l.Unreadable) == 0
 }
 

@@ -82,7 +82,7 @@ func TestLeasesOfTheSameIDsAreToldByTheirForm(t *testing.T) {
 func TestAMarkerWithoutLeasesIsRefusedInHandleChangesAlone(t *testing.T) {
 	marked := Listing{Initialized: time.Unix(7, 0)}
 	for d, refused := range map[Dialect]bool{DotNet: false, JavaHandleChanges: true, JavaLatestVersion: false} {
-		if err := marked.Refusal(d); (err != nil) != refused || marked.Upgraded(d) != refused {
+		if err := marked.Refusal(d); (err != nil) != refused || marked.upgraded(d) != refused {
 			t.Errorf("%s: a marker without a lease: %v", d, err)
 		}
 		if err := (Listing{}).Refusal(d); err != nil {

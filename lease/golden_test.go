@@ -118,7 +118,7 @@ func TestJavaDocumentsAreReadAndWrittenAsRecorded(t *testing.T) {
 		if c.LeaseID(l.Token) != l.ID {
 			t.Errorf("%s: the id of lease %s is %s; want %s", file, l.Token, c.LeaseID(l.Token), l.ID)
 		}
-		if err := c.Check(l); err != nil {
+		if err := c.check(l); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 		if again, err := c.Decode(c.Encode(l)); err != nil || again.Continuation != l.Continuation || again.Mode != l.Mode || again.Range != l.Range {

@@ -23,9 +23,11 @@ type Key struct {
 
 // Container is a lease container. Several processors may share one.
 type Container interface {
-	// Open checks that the container can hold leases and returns those of one
-	// processor. *DialectError tells what to do when it can't. A Store that is a
-	// [feed.Identifier] too is refused where it is in the monitored container.
+	// Dialect returns the dialect of the lease documents.
+	Dialect() Dialect
+	// Open returns the leases of one processor. It returns a *DialectError if the container
+	// cannot hold leases. A Store that is a [feed.Identifier] too is refused if it is in the
+	// monitored container; one that is not is never compared with it.
 	Open(ctx context.Context, k Key) (Store, error)
 }
 
@@ -36,7 +38,10 @@ type Container interface {
 // The answer to a write is the lease as it is stored: what was given, with ID, a
 // new ETag (that the document, or an earlier one of its id, never had) and
 // Modified, which the store stamps. Properties, and whatever else a document
-// has, are kept as they were found.
+// has, are kept as they were found; a store of [JavaHandleChanges] adds
+// [PropertyContainer] to every lease it writes. Where a document keeps no range, the answer
+// to a write, and the document in a conflict, have that of the lease that was given.
+// [Codec.New], [Codec.Stamped] and [Lease.Conflict] do that.
 //
 // Errors of the writes: *ConflictError when another document is there than the
 // one expected, and here it is (an adapter whose service doesn't send the
@@ -58,6 +63,9 @@ type Store interface {
 	Update(ctx context.Context, l Lease) (Lease, error)
 	// Delete deletes the document if its ETag still is l.ETag.
 	Delete(ctx context.Context, l Lease) error
+	// Charged returns the request units that the requests of this Store have cost since it
+	// was opened. It never falls. It is zero in a store without request units.
+	Charged() float64
 }
 
 // Listing is what a Store holds at one moment.

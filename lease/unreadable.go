@@ -20,9 +20,9 @@ type Unreadable struct {
 	Err error
 }
 
-// NewUnreadable describes the document of that id, which a [Codec] of that
+// newUnreadable describes the document of that id, which a [Codec] of that
 // [Codec.LeasePrefix] failed to read with err.
-func NewUnreadable(prefix, id string, err error) Unreadable {
+func newUnreadable(prefix, id string, err error) Unreadable {
 	token := strings.TrimPrefix(id, prefix)
 	return Unreadable{ID: id, Token: token, Range: tokenRange(token), Err: err}
 }

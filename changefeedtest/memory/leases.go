@@ -32,6 +32,9 @@ func NewLeases(now func() time.Time) *Leases {
 	return &Leases{now: now, docs: map[string]lease.Lease{}, marker: map[string]time.Time{}}
 }
 
+// Dialect implements [lease.Container].
+func (m *Leases) Dialect() lease.Dialect { return lease.DotNet }
+
 // Open implements [lease.Container].
 func (m *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	if err := ctx.Err(); err != nil {
@@ -46,6 +49,9 @@ type leaseStore struct {
 	*Leases
 	prefix string
 }
+
+// Charged implements [lease.Store].
+func (m *leaseStore) Charged() float64 { return 0 }
 
 const separator = ".."
 

@@ -104,7 +104,10 @@ func (s *Source) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return slices.Clone(s.parts), ctx.Err()
 }
 
-// SplitRange implements [feed.RangeSplitter].
+// CheckStart implements [feed.Source].
+func (s *Source) CheckStart(ctx context.Context, _ feed.Start, _ feed.Mode) error { return ctx.Err() }
+
+// SplitRange implements [feed.Source].
 func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
 	if number(r.Max)-number(r.Min) < uint64(n) {
 		return nil, errors.New("the range is too small")

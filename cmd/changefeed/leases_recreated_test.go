@@ -28,9 +28,12 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := leasesOf(t)
 		java := codecOf(t, lease.JavaHandleChanges, s.identity)
+		before := s.identity
+		before.ContainerRID = "AAAAAGone"
+		gone := codecOf(t, lease.JavaHandleChanges, before)
 		s.edit(func(db *store.DB) {
 			for i, p := range s.live {
-				s.put(db, java.Encode(whole(p, 10*(i+1)).Stamped(lease.JavaHandleChanges, "AAAAAGone")))
+				s.put(db, gone.Encode(gone.Stamped(whole(p, 10*(i+1)))))
 			}
 			s.put(db, java.Marker())
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Hosts of other implementations in the world of balance_world_test.go. They do
+// Hosts of other implementations in the world of simulation_world_test.go. They do
 // what the .NET and Java libraries do (EqualPartitionsBalancingStrategy, every 13 s):
 // aim at the ceiling of leases per owner that they see, take what is free, else
 // steal one lease from who has the most. They know no marks; Java drops them.

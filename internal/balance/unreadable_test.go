@@ -2,6 +2,7 @@ package balance
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +12,18 @@ import (
 
 var errDamaged = errors.New("version: 7 is unknown")
 
+// damaged is the document of a lease of that token, which can't be read.
+func damaged(token string) lease.Unreadable {
+	u := lease.Unreadable{ID: "prefix.." + token, Token: token, Err: errDamaged}
+	if lower, upper, ok := strings.Cut(token, "-"); ok {
+		u.Range = feed.Range{Min: lower, Max: upper}
+	}
+	return u
+}
+
 // withDamage is a plan of leases and of one document, of that token, that can't be read.
 func withDamage(token string, partitions []feed.Partition, initialized time.Time, leases ...lease.Lease) *Plan {
-	l := lease.Listing{Leases: leases, Initialized: initialized, Now: noon, Unreadable: []lease.Unreadable{lease.NewUnreadable("prefix..", "prefix.."+token, errDamaged)}}
+	l := lease.Listing{Leases: leases, Initialized: initialized, Now: noon, Unreadable: []lease.Unreadable{damaged(token)}}
 	if l.Rangeless() {
 		l = l.WithRanges(partitions)
 	}
@@ -49,7 +59,7 @@ func TestUnreadableLeaseKeepsGapsOpen(t *testing.T) {
 		for range 10 {
 			l := lease.Listing{
 				Leases: []lease.Lease{aged(0, me, 0)}, Initialized: initialized, Now: noon.Add(time.Hour),
-				Unreadable: []lease.Unreadable{lease.NewUnreadable("prefix..", "prefix..lost", errDamaged)},
+				Unreadable: []lease.Unreadable{damaged("lost")},
 			}
 			p = NewPlan(p.host, l, memory, 2*time.Hour, true, nobodyRuns)
 			memory = p.Memory()

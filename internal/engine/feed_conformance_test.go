@@ -148,7 +148,7 @@ func TestSourceTellsWhereItCantStart(t *testing.T) {
 		{"all-time", time.Hour, feed.AllVersionsAndDeletes, feed.At(time.Now()), false},
 	} {
 		source := db.Source(newContainer(t, db, engine.ContainerProperties{ID: c.name, KeyPaths: []string{"/k"}, Retention: c.retention}))
-		err := source.(feed.StartChecker).CheckStart(t.Context(), c.from, c.mode)
+		err := source.CheckStart(t.Context(), c.from, c.mode)
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, feed.ErrUnsupported) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -161,7 +161,7 @@ func TestSourceTellsWhereItCantStart(t *testing.T) {
 	if err := db.DeleteContainer(t.Context(), "db", "gone"); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Source(c).(feed.StartChecker).CheckStart(t.Context(), feed.Now(), feed.LatestVersion); !errors.Is(err, feed.ErrNotFound) {
+	if err := db.Source(c).CheckStart(t.Context(), feed.Now(), feed.LatestVersion); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("a container that is gone: %v", err)
 	}
 }

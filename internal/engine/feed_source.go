@@ -22,7 +22,7 @@ type source struct{ c *Container }
 // now. It can wait: a read with Wait is answered when the first change comes, or with
 // [ErrClosed] when the store is closed. In all versions and deletes mode a start
 // from the beginning or a time is refused (feed.ErrUnsupported), and so is a
-// container without Retention; CheckStart of [feed.StartChecker] tells it without a read. A position past the retention is answered with
+// container without Retention; CheckStart tells it without a read. A position past the retention is answered with
 // *feed.HistoryLostError, and Oldest is where it can go on.
 func (db *DB) Source(c *Container) feed.Source { return source{c} }
 
@@ -45,7 +45,7 @@ func (s source) ContainerID(context.Context) (feed.ContainerID, error) { return 
 // Partitions implements [feed.Source].
 func (s source) Partitions(ctx context.Context) ([]feed.Partition, error) { return s.c.Partitions(ctx) }
 
-// CheckStart implements [feed.StartChecker].
+// CheckStart implements [feed.Source].
 func (s source) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 
 var _ feed.Identifier = source{}
 
-// SplitRange implements [feed.RangeSplitter].
+// SplitRange implements [feed.Source].
 func (s source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

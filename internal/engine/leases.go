@@ -83,7 +83,7 @@ type leaseStore struct {
 
 var _ feed.Identifier = (*leaseStore)(nil)
 
-// Charged implements [lease.Metered].
+// Charged implements [lease.Store].
 func (s *leaseStore) Charged() float64 { return float64(s.spent.Load()) / 100 }
 
 // ContainerID implements [feed.Identifier].
@@ -115,11 +115,9 @@ func (s *leaseStore) Mark(ctx context.Context, initialised bool) error {
 
 // Create implements [lease.Store].
 func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
-	if err := s.codec.Check(l); err != nil {
-		return lease.Lease{}, fmt.Errorf("create lease %s: %w", l.Token, err)
-	}
-	if !s.codec.IsLease(l.ID) {
-		l.ID = s.codec.LeaseID(l.Token)
+	l, err := s.codec.New(l)
+	if err != nil {
+		return lease.Lease{}, fmt.Errorf("create lease: %w", err)
 	}
 	res, err := s.c.Create(ctx, nil, s.codec.Encode(l), WriteOptions{})
 	s.spend(res.Charge)
@@ -135,6 +133,7 @@ func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, er
 // Update implements [lease.Store]. The document is looked at where it is
 // replaced, so a conflict brings it without a second request.
 func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
+	l = s.codec.Stamped(l)
 	var conflict *lease.ConflictError
 	res, err := s.c.Change(ctx, s.key(l), l.ID, func(old []byte) ([]byte, error) {
 		if etag, err := publicETag(old); err == nil && etag == l.ETag {
@@ -144,7 +143,7 @@ func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, er
 		if err != nil {
 			return nil, err
 		}
-		return nil, &lease.ConflictError{Current: current}
+		return nil, l.Conflict(current)
 	}, WriteOptions{})
 	s.spend(res.Charge)
 	switch {
@@ -180,7 +179,7 @@ func (s *leaseStore) conflict(ctx context.Context, l lease.Lease) error {
 	if err != nil {
 		return fmt.Errorf("lease %s: %w", l.Token, err)
 	}
-	return &lease.ConflictError{Current: current}
+	return l.Conflict(current)
 }
 
 // key is the partition key of a lease's document.

@@ -16,6 +16,8 @@ import (
 func fieldCases() []testCase {
 	return []testCase{
 		{name: "every field comes back as it was written", run: everyField},
+		{name: "answers and conflicts have the range that was given", run: givenRange},
+		{name: "a lease of handleChanges names its container", run: namesContainer},
 		{name: "properties unknown to us are kept", run: unknownProperties},
 		{name: "members unknown to us are kept", needs: needs{documents: true}, run: unknownMembers},
 		{name: "what the dialect has no form for is refused", run: refusesForms},
@@ -121,6 +123,48 @@ func otherDialects(s *suite) {
 			s.Errorf("with a marker in %s alone the listing shows %+v", d, listing.Foreign)
 		}
 	}
+}
+
+// givenRange: the documents of one dialect, and those of old hosts, keep no range.
+func givenRange(s *suite) {
+	given := s.whole("0")
+	created := s.create(given)
+	updated := s.update(created.At(`"1"`))
+	_, updateErr := s.store.Update(s.ctx, created)
+	_, createErr := s.store.Create(s.ctx, given)
+	got := map[string]feed.Range{"created": created.Range, "updated": updated.Range}
+	for what, err := range map[string]error{"update": updateErr, "create": createErr, "delete": s.store.Delete(s.ctx, created)} {
+		var conflict *lease.ConflictError
+		if !errors.As(err, &conflict) {
+			s.Fatalf("%s of a lease that was changed: %v; want a *lease.ConflictError", what, err)
+		}
+		got["conflict of a "+what] = conflict.Current.Range
+	}
+	for what, r := range got {
+		if r != given.Range {
+			s.Errorf("%s: the range is %s; want %s", what, r, given.Range)
+		}
+	}
+}
+
+// namesContainer: the ids of the dialect have the container's name, which another container
+// may get.
+func namesContainer(s *suite) {
+	if s.dialect() != lease.JavaHandleChanges {
+		s.Skip("ids have the container's rid")
+	}
+	check := func(what string) {
+		s.Helper()
+		l := s.find(s.token("0"))
+		if rid := l.Properties[lease.PropertyContainer]; rid != key("projector").Identity.ContainerRID {
+			s.Errorf("%s, the lease names the container %q", what, rid)
+		}
+	}
+	l := s.create(s.whole("0"))
+	check("created")
+	l.Properties = nil // as a host of Java writes it
+	s.update(l)
+	check("updated")
 }
 
 func unknownProperties(s *suite) {

@@ -122,8 +122,8 @@ func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 				if !reflect.DeepEqual(got, want) || len(got.Leases) != 1 || got.Initialized.IsZero() {
 					t.Errorf("over HTTP the listing is\n%+v\nin process\n%+v", got, want)
 				}
-				if bound := account(t, s, cosmos.Options{}).Leases("db", "leases", cosmos.LeaseOptions{Dialect: d}); lease.DialectOf(bound) != d {
-					t.Errorf("the lease container says that it is in %s", lease.DialectOf(bound))
+				if bound := account(t, s, cosmos.Options{}).Leases("db", "leases", cosmos.LeaseOptions{Dialect: d}); bound.Dialect() != d {
+					t.Errorf("the lease container says that it is in %s", bound.Dialect())
 				}
 			})
 		})

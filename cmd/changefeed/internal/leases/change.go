@@ -23,7 +23,7 @@ func ResetPlan(s Survey, items []Item, start feed.Start, force bool) ([]Step, er
 		if i.Mode == feed.AllVersionsAndDeletes && (kind == feed.StartBeginning || kind == feed.StartTime) {
 			return nil, fmt.Errorf("lease %s is in %s mode, which can't start from %s: it can from now, or after:LSN", i.Token, i.Mode, describe(start))
 		}
-		l := s.placed(i.Lease, start).Stamped(s.Codec.Dialect(), s.Container) // whatever it was before, it is a position in this container now
+		l := s.Codec.Stamped(s.placed(i.Lease, start)) // whatever it was before, it is a position in this container now
 		before := i.Document
 		steps = append(steps, Step{
 			Op: Replace, Before: &before, After: l, Now: kind == feed.StartNow,

@@ -95,7 +95,7 @@ func (c *Container) survey(ctx context.Context, g Group, dialect lease.Dialect, 
 		}
 		l, err := s.Codec.Decode(d.Body)
 		if err != nil {
-			s.Unreadable = append(s.Unreadable, lease.NewUnreadable(s.Codec.LeasePrefix(), d.ID, err))
+			s.Unreadable = append(s.Unreadable, lease.Unreadable{ID: d.ID, Token: strings.TrimPrefix(d.ID, s.Codec.LeasePrefix()), Err: err})
 			s.Broken = append(s.Broken, d)
 			continue
 		}

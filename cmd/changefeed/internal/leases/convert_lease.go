@@ -90,11 +90,10 @@ func (c *converter) add(l lease.Lease) error {
 	if from.Dialect() == lease.JavaHandleChanges {
 		delete(to.Properties, lease.PropertyContainer)
 	}
-	to = to.Stamped(c.to.Dialect(), c.source.Container)
 	if from.Dialect() == lease.JavaLatestVersion {
 		to = c.withStart(to, l)
 	}
-	if err := c.to.Check(to); err != nil {
+	if to, err = c.to.New(to); err != nil {
 		return cannotConvert(l.Token, "%w", err)
 	}
 	c.made = append(c.made, convertedLease{from: l, to: to, before: from.Encode(l), after: c.to.Encode(to)})

@@ -116,7 +116,7 @@ func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, 
 		if err != nil {
 			return nil, fmt.Errorf("a lease of the file can't be understood: %w", err)
 		}
-		l = l.Released("").Stamped(s.Codec.Dialect(), monitored.ContainerRID)
+		l = s.Codec.Stamped(l.Released(""))
 		l.ID = s.Codec.LeaseID(l.Token)
 		if there[l.Token] {
 			return nil, fmt.Errorf("the file has lease %s twice", l.Token)
