@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,31 +44,18 @@ type grantedKey struct {
 
 func grantKeys(keys, readers []string) ([]grantedKey, error) {
 	var all []grantedKey
-	for _, text := range keys {
+	for i, text := range slices.Concat(keys, readers) {
+		kind, granted := "key", readWrite
+		if i >= len(keys) {
+			kind, granted = "read-only key", readOnly
+		}
 		key, err := wire.ParseKey(text)
 		if err != nil {
-			return nil, fmt.Errorf("a key can't be used: %w", err)
+			return nil, fmt.Errorf("a %s can't be used: %w", kind, err)
 		}
-		all = append(all, grantedKey{key, readWrite})
-	}
-	for _, text := range readers {
-		key, err := wire.ParseKey(text)
-		if err != nil {
-			return nil, fmt.Errorf("a read-only key can't be used: %w", err)
-		}
-		all = append(all, grantedKey{key, readOnly})
+		all = append(all, grantedKey{key, granted})
 	}
 	return all, nil
-}
-
-// writeKeys returns the keys that may write.
-func writeKeys(all []grantedKey) (keys []wire.Key) {
-	for _, k := range all {
-		if k.grant == readWrite {
-			keys = append(keys, k.key)
-		}
-	}
-	return keys
 }
 
 // errNoAuthorization is what an unsigned request is answered with.

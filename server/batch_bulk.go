@@ -126,17 +126,10 @@ func (x *exchange) bulk(c *engine.Container, b batch) error {
 // checkPartition checks that the partition that the request names is live.
 func (x *exchange) checkPartition(c *engine.Container) error {
 	id, err := x.partitionID(c)
-	if err != nil || id == "" {
-		return err
+	if err == nil && id != "" {
+		_, err = partitionRange(x.r.Context(), c, id)
 	}
-	live, err := c.Partitions(x.r.Context())
-	if err != nil {
-		return above(err)
-	}
-	if !slices.ContainsFunc(live, func(p feed.Partition) bool { return p.ID == id }) {
-		return &feed.GoneError{Partition: id}
-	}
-	return nil
+	return above(err)
 }
 
 // chainsOf divides the operations into chains, by their places: each has those on items of one id, in order. Items of one id

@@ -2,9 +2,10 @@ package server
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -116,13 +117,11 @@ func lastLSN(image []byte) int64 {
 
 // appendJSON appends a string, a number, true, false or null.
 func appendJSON(b []byte, v any) []byte {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	text, err := json.Marshal(v)
+	if err != nil {
 		return append(b, `null`...) // none of these values fails
 	}
-	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
+	return append(b, text...)
 }
 
 // keyNames returns what metadata calls the parts of a key: the path without its first slash, or the

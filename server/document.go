@@ -28,7 +28,7 @@ import (
 const maxDocumentBody = engine.MaxDocumentSize + 64<<10
 
 // documentBodies is memory for the bodies of such requests. The store keeps nothing of a body beyond the call that brings it.
-var documentBodies sync.Pool // *documentBody
+var documentBodies = sync.Pool{New: func() any { return new(documentBody) }}
 
 // documentBody is the memory of one.
 type documentBody struct{ text []byte }
@@ -38,10 +38,7 @@ const keptBody = 64 << 10
 
 // readDocumentBody reads the body of a request that brings a document; release must follow.
 func (x *exchange) readDocumentBody() (*documentBody, error) {
-	b, _ := documentBodies.Get().(*documentBody)
-	if b == nil {
-		b = &documentBody{}
-	}
+	b := documentBodies.Get().(*documentBody) //nolint:errcheck // the pool holds nothing else
 	var err error
 	b.text, err = x.bodyIn(b.text, maxDocumentBody)
 	return b, err

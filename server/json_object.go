@@ -2,9 +2,8 @@ package server
 
 import (
 	"bytes"
-	"errors"
-	"io"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -17,39 +16,33 @@ type member struct {
 // members are a JSON object taken apart, in its order, so that what nobody here knows is given back as it came.
 type members []member
 
-// parseMembers takes an object apart. Errors are those of a client: no JSON, no object, a name twice.
-func parseMembers(body []byte) (members, error) {
+// parseMembers takes an object apart. Its errors are mistakes of the client.
+func parseMembers(body []byte) (m members, err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, badRequest("the request has no body; it needs a JSON object")
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(body))
-	var m members
-	t, err := d.ReadToken()
-	if err == nil && t.Kind() != '{' {
+	// Unmarshalling checks the syntax, and that no name occurs twice.
+	var whole jsontext.Value
+	if err := json.Unmarshal(body, &whole); err != nil {
+		return nil, badRequest("the body of the request is no JSON object: %v", err)
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(whole))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return nil, badRequest("the body of the request is JSON, but no object")
 	}
-	for err == nil && d.PeekKind() == '"' {
-		var name jsontext.Token
-		if name, err = d.ReadToken(); err != nil {
-			break
+	for d.PeekKind() == '"' {
+		t, err := d.ReadToken()
+		if err != nil {
+			return nil, err
 		}
-		key := name.String()
-		var value jsontext.Value
-		value, err = d.ReadValue()
-		m = append(m, member{key, value.Clone()})
-	}
-	if err == nil {
-		_, err = d.ReadToken() // the brace
-	}
-	if err == nil {
-		if _, err = d.ReadToken(); errors.Is(err, io.EOF) {
-			return m, nil
+		name := t.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, err
 		}
-		if err == nil {
-			err = errors.New("something follows the object")
-		}
+		m = append(m, member{name, value.Clone()})
 	}
-	return nil, badRequest("the body of the request is no JSON object: %v", err)
+	return m, nil
 }
 
 // get is the value of a member; nil: there is none, or it is null.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/engine"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
@@ -93,37 +92,30 @@ func (o offer) body() []byte {
 	return m.json()
 }
 
-// allOffers are the offers of all databases and containers, by rid.
-func (s *Server) allOffers(ctx context.Context) ([]offer, error) {
+// allOffers returns the offers of all databases and containers, by rid.
+func (s *Server) allOffers(ctx context.Context) (all []offer, err error) {
 	databases, err := s.db.Databases(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var all []offer
-	add := func(o offer, has bool, err error) error {
-		if errors.Is(err, feed.ErrNotFound) {
-			return nil // deleted since
-		}
-		if has && err == nil {
-			all = append(all, o)
-		}
-		return err
-	}
 	for _, d := range databases {
-		containers, err := s.db.Containers(ctx, d.ID)
-		if err != nil && !errors.Is(err, feed.ErrNotFound) {
-			return nil, err
-		}
-		err = add(databaseOffer(d))
-		for _, c := range containers {
-			err = errors.Join(err, add(containerOffer(ctx, c)))
-		}
+		o, has, err := databaseOffer(d)
 		if err != nil {
 			return nil, err
 		}
+		if has {
+			all = append(all, o)
+		}
 	}
+	err = eachContainer(ctx, s.db, func(c *engine.Container) error {
+		o, has, err := containerOffer(ctx, c)
+		if has {
+			all = append(all, o)
+		}
+		return err
+	})
 	slices.SortFunc(all, func(a, b offer) int { return strings.Compare(a.rid, b.rid) })
-	return all, nil
+	return all, err
 }
 
 // offers returns all offers, by rid.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"net/http"
@@ -90,30 +91,17 @@ func permissionRID(u *user, number uint32) string {
 	return engine.RIDEncoding.EncodeToString(append(b, 0, 0, 0, 0))
 }
 
-// findPermission finds a permission by its name or else by its rid; -1: there is none.
-func (u *user) findPermission(id string) int {
+// permissionIn returns the index of the path's permission among those of its user.
+func (x *exchange) permissionIn(u *user) (int, error) {
+	id := x.path.IDs[2]
 	i := slices.IndexFunc(u.Permissions, func(p permission) bool { return p.ID == id })
 	if i < 0 {
 		i = slices.IndexFunc(u.Permissions, func(p permission) bool { return permissionRID(u, p.Number) == id })
 	}
-	return i
-}
-
-// permission finds the permission of the path and its user.
-func (x *exchange) permission() (*user, permission, error) {
-	u, err := x.user()
-	if err != nil {
-		return nil, permission{}, above(err)
-	}
-	i := u.findPermission(x.path.IDs[2])
 	if i < 0 {
-		return nil, permission{}, noPermission(u, x.path.IDs[2])
+		return i, failure(http.StatusNotFound, wire.SubNone, "user %s has no permission %.300q", u.id(), id)
 	}
-	return u, u.Permissions[i], nil
-}
-
-func noPermission(u *user, id string) error {
-	return failure(http.StatusNotFound, wire.SubNone, "user %s has no permission %.300q", u.id(), id)
+	return i, nil
 }
 
 // wanted is the permission that the body of the request describes, and how long its token is to be valid.
@@ -137,7 +125,7 @@ func (x *exchange) wanted() (p permission, life time.Duration, err error) {
 	case strings.EqualFold(mode, modeAll):
 		p.All = true
 	case !strings.EqualFold(mode, modeRead):
-		return p, 0, badRequest("the permissionMode is %.40s; it is Read or All", orNothing(m.get("permissionMode")))
+		return p, 0, badRequest("the permissionMode is %.40s; it is Read or All", cmp.Or(string(m.get("permissionMode")), "missing"))
 	}
 	if v := m.get("resource"); v == nil || json.Unmarshal(v, &p.Resource) != nil || p.Resource == "" {
 		return p, 0, badRequest("the permission has no resource: the link of a database, a container or an item, as in dbs/shop/colls/orders")
@@ -149,21 +137,19 @@ func (x *exchange) wanted() (p permission, life time.Duration, err error) {
 	return p, life, err
 }
 
-func orNothing(v []byte) string {
-	if v == nil {
-		return "missing"
-	}
-	return string(v)
-}
-
-// put gives the user a permission in the place of the one at i, or a new one where i is negative.
+// put replaces the user's permission at i, or adds one if i is negative.
 func (x *exchange) put(u *user, i int, p permission) (permission, error) {
+	if i >= 0 {
+		if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
+			return p, err
+		}
+	}
 	for other, q := range u.Permissions {
 		switch {
 		case other == i:
 		case q.ID == p.ID:
 			return p, failure(http.StatusConflict, wire.SubNone, "user %s has a permission %s already", u.id(), p.ID)
-		case q.Reach.same(p.Reach):
+		case q.Reach == p.Reach:
 			return p, failure(http.StatusConflict, wire.SubNone, "user %s has a permission for that resource and partition key already: %s", u.id(), q.ID)
 		}
 	}
@@ -179,24 +165,21 @@ func (x *exchange) put(u *user, i int, p permission) (permission, error) {
 	return p, nil
 }
 
-// postPermission creates a permission, or upserts one if the request says so.
-func (s *Server) postPermission(x *exchange) error {
+// writePermission replaces the permission at the index that find returns by that of the body, or adds it
+// if the index is negative.
+func (x *exchange) writePermission(find func(u *user, id string) (int, error)) error {
 	p, life, err := x.wanted()
 	if err != nil {
 		return err
 	}
-	status := http.StatusCreated
+	status := http.StatusOK
 	u, err := x.changeUser(func(u *user) (_ string, err error) {
-		i := -1
-		if isUpsert(x) {
-			i = slices.IndexFunc(u.Permissions, func(q permission) bool { return q.ID == p.ID })
+		i, err := find(u, p.ID)
+		if err != nil {
+			return "", err
 		}
-		status = http.StatusCreated
-		if i >= 0 {
-			status = http.StatusOK
-			if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
-				return "", err
-			}
+		if status = http.StatusOK; i < 0 {
+			status = http.StatusCreated
 		}
 		p, err = x.put(u, i, p)
 		return "", err
@@ -207,26 +190,15 @@ func (s *Server) postPermission(x *exchange) error {
 	return x.sendPermission(status, u, p, life)
 }
 
-func (s *Server) replacePermission(x *exchange) error {
-	p, life, err := x.wanted()
-	if err != nil {
-		return err
-	}
-	u, err := x.changeUser(func(u *user) (_ string, err error) {
-		i := u.findPermission(x.path.IDs[2])
-		if i < 0 {
-			return "", noPermission(u, x.path.IDs[2])
-		}
-		if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
-			return "", err
-		}
-		p, err = x.put(u, i, p)
-		return "", err
+// postPermission creates a permission, or upserts one if the request says so.
+func (s *Server) postPermission(x *exchange) error {
+	return x.writePermission(func(u *user, id string) (int, error) {
+		return slices.IndexFunc(u.Permissions, func(q permission) bool { return isUpsert(x) && q.ID == id }), nil
 	})
-	if err != nil {
-		return above(err)
-	}
-	return x.sendPermission(http.StatusOK, u, p, life)
+}
+
+func (s *Server) replacePermission(x *exchange) error {
+	return x.writePermission(func(u *user, _ string) (int, error) { return x.permissionIn(u) })
 }
 
 func (s *Server) readPermission(x *exchange) error {
@@ -234,19 +206,23 @@ func (s *Server) readPermission(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	u, p, err := x.permission()
+	u, err := x.user()
+	if err != nil {
+		return above(err)
+	}
+	i, err := x.permissionIn(u)
 	if err != nil {
 		return err
 	}
-	// Not 304 where If-None-Match names the version: who asks wants a new token.
-	return x.sendPermission(http.StatusOK, u, p, life)
+	// Not 304 if If-None-Match names the version: the client wants a new token.
+	return x.sendPermission(http.StatusOK, u, u.Permissions[i], life)
 }
 
 func (s *Server) deletePermission(x *exchange) error {
 	_, err := x.changeUser(func(u *user) (string, error) {
-		i := u.findPermission(x.path.IDs[2])
-		if i < 0 {
-			return "", noPermission(u, x.path.IDs[2])
+		i, err := x.permissionIn(u)
+		if err != nil {
+			return "", err
 		}
 		if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
 			return "", err

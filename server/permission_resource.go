@@ -27,8 +27,6 @@ type reach struct {
 	Key string `json:"key,omitempty"`
 }
 
-func (r reach) same(other reach) bool { return r == other }
-
 // digest stands for the reach in tokens.
 func (r reach) digest() (d [8]byte) {
 	h := sha256.New()
@@ -109,19 +107,13 @@ func isNamed(segment, id, rid string) bool {
 	return segment == id || segment == rid || err == nil && plain == id
 }
 
-// linked finds the container that a link names: by its name, by its rid, by its name in escaped form.
+// linked finds the container that a link names: by its name, its rid, or its name in escaped form.
 func (x *exchange) linked(d engine.DatabaseProperties, segment string) (*engine.Container, error) {
-	c, err := x.s.db.Container(x.r.Context(), d.ID, segment)
-	if !errors.Is(err, feed.ErrNotFound) {
-		return c, err
-	}
-	if byRID, ridErr := x.s.db.ContainerByRID(x.r.Context(), segment); ridErr == nil && byRID.Identity().DatabaseRID == d.RID {
-		return byRID, nil
-	}
-	if plain, escErr := url.PathUnescape(segment); escErr == nil && plain != segment {
+	c, err := x.containerIn(d, segment)
+	if plain, escErr := url.PathUnescape(segment); errors.Is(err, feed.ErrNotFound) && escErr == nil && plain != segment {
 		return x.s.db.Container(x.r.Context(), d.ID, plain)
 	}
-	return nil, err
+	return c, err
 }
 
 // keyFor reads a permission's partition key: an array, or one value that isn't in an array; nil: it has none.

@@ -83,15 +83,10 @@ func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// plainID reports whether an activity id of a client can be given back: a GUID, or
-// something as harmless.
+// plainID reports whether a client's activity ID can be returned: it is a GUID, or as harmless.
 func plainID(id string) bool {
-	if id == "" || len(id) > 64 {
-		return false
-	}
-	return strings.IndexFunc(id, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-'
-	}) < 0
+	const harmless = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-"
+	return id != "" && len(id) <= 64 && strings.Trim(id, harmless) == ""
 }
 
 // newGUID makes a random GUID (version 4).

@@ -33,10 +33,7 @@ func (x *exchange) drain() {
 	x.claim.release(ofBodies)
 	c := http.NewResponseController(x.w)
 	end := time.Now().Add(drainTime)
-	buf, _ := drainBuffers.Get().(*[drainBuffer]byte)
-	if buf == nil {
-		buf = new([drainBuffer]byte)
-	}
+	buf := drainBuffers.Get().(*[drainBuffer]byte) //nolint:errcheck // the pool holds nothing else
 	defer drainBuffers.Put(buf)
 	for dropped := 0; dropped < maxDrained; {
 		now := time.Now()
@@ -44,7 +41,7 @@ func (x *exchange) drain() {
 			return
 		}
 		// An error is the connection's end, which Read reports too, or the lack of a connection.
-		_ = c.SetReadDeadline(earlier(end, now.Add(drainSilence)))
+		_ = c.SetReadDeadline(now.Add(min(drainSilence, end.Sub(now))))
 		n, err := x.r.Body.Read(buf[:])
 		dropped += n
 		x.received += int64(n)
@@ -60,14 +57,7 @@ func (x *exchange) drain() {
 // drainBuffer is the memory, in bytes, that drain takes.
 const drainBuffer = 32 << 10
 
-var drainBuffers sync.Pool // *[drainBuffer]byte
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
+var drainBuffers = sync.Pool{New: func() any { return new([drainBuffer]byte) }}
 
 // body reads the body of the request, of up to limit bytes.
 func (x *exchange) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limit) }

@@ -35,9 +35,14 @@ func (x *exchange) container() (*engine.Container, error) {
 	if err != nil {
 		return nil, above(err)
 	}
-	c, err := x.s.db.Container(x.r.Context(), d.ID, x.path.IDs[1])
+	return x.containerIn(d, x.path.IDs[1])
+}
+
+// containerIn finds a container of a database by its name or its rid.
+func (x *exchange) containerIn(d engine.DatabaseProperties, id string) (*engine.Container, error) {
+	c, err := x.s.db.Container(x.r.Context(), d.ID, id)
 	if errors.Is(err, feed.ErrNotFound) {
-		if byRID, ridErr := x.s.db.ContainerByRID(x.r.Context(), x.path.IDs[1]); ridErr == nil && byRID.Identity().DatabaseRID == d.RID {
+		if byRID, ridErr := x.s.db.ContainerByRID(x.r.Context(), id); ridErr == nil && byRID.Identity().DatabaseRID == d.RID {
 			return byRID, nil
 		}
 	}

@@ -155,7 +155,11 @@ func New(face *store.DB, o Options) (*Server, error) {
 	if s.keys, err = grantKeys(o.Keys, o.ReadOnlyKeys); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	if s.tokens, err = aad.NewVerifier(aad.Issuer(o.Issuer), writeKeys(s.keys), o.Logger); err != nil {
+	var writeKeys []wire.Key
+	for _, k := range s.keys[:len(o.Keys)] {
+		writeKeys = append(writeKeys, k.key)
+	}
+	if s.tokens, err = aad.NewVerifier(aad.Issuer(o.Issuer), writeKeys, o.Logger); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	if s.routes, err = indexRoutes(s.table()); err != nil {

@@ -71,14 +71,15 @@ var defaultAudiences = []string{"https://cosmos.azure.com", "https://localhost"}
 type issuer struct {
 	Issuer
 	logger *slog.Logger
+	// fetching holds a value while keys are fetched. attempted is when the last attempt ended.
+	fetching  chan struct{}
+	attempted time.Time
 
 	mu sync.Mutex // guards what follows
-	// keys were fetched at fetched. attempted is the time of the last attempt, and failure its error.
-	keys               []jose.JSONWebKey
-	fetched, attempted time.Time
-	failure            error
-	// underway is closed at the end of the current attempt; nil if there is none.
-	underway chan struct{}
+	// keys were fetched at fetched. failure is the error of the last attempt.
+	keys    []jose.JSONWebKey
+	fetched time.Time
+	failure error
 }
 
 // Validate checks that responses of the issuer can be trusted. The zero value is valid.
@@ -121,7 +122,7 @@ func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
 		return nil
 	}
 	o.Client = &client
-	return &issuer{Issuer: o, logger: logger}, nil
+	return &issuer{Issuer: o, logger: logger, fetching: make(chan struct{}, 1)}, nil
 }
 
 // isTrusted reports whether nobody on the way can change the response of a URL.
@@ -217,41 +218,27 @@ func pick(keys []jose.JSONWebKey, id string) (jose.JSONWebKey, bool) {
 // refresh fetches the keys, or waits for the attempt that is under way. Within fetchInterval of the
 // last attempt it does nothing. Its error is that of ctx.
 func (i *issuer) refresh(ctx context.Context) error {
-	i.mu.Lock()
-	underway := i.underway
-	mine := underway == nil && (i.attempted.IsZero() || time.Since(i.attempted) >= fetchInterval)
-	if mine {
-		i.attempted, i.underway = time.Now(), make(chan struct{})
+	select {
+	case i.fetching <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	i.mu.Unlock()
-	if underway != nil {
-		select {
-		case <-underway:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if !mine {
+	defer func() { <-i.fetching }()
+	if !i.attempted.IsZero() && time.Since(i.attempted) < fetchInterval {
 		return nil
 	}
-	var keys []jose.JSONWebKey
-	err := errors.New("the attempt failed")
-	defer func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		close(i.underway)
-		i.underway, i.failure = nil, err
-		if err == nil {
-			i.keys, i.fetched = keys, time.Now()
-		} else if i.keys != nil {
-			i.logger.Warn("the issuer's keys can't be fetched again; those from before are used", "issuer", i.URL, "error", err)
-		}
-	}()
 	// Other requests wait for this attempt, so it does not end with the request that began it.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
-	keys, err = i.fetch(limited)
+	keys, err := i.fetch(limited)
+	i.attempted = time.Now()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.failure = err; err == nil {
+		i.keys, i.fetched = keys, i.attempted
+	} else if i.keys != nil {
+		i.logger.Warn("keys of the AAD issuer not fetched; the last ones remain in use", "issuer", i.URL, "error", err)
+	}
 	return nil
 }
 
