@@ -53,12 +53,6 @@ func (s *Server) adminTable() []adminRoute {
 	}
 }
 
-// adminPath returns what is behind the admin API's prefix, as it was sent.
-func adminPath(escaped string) (rest string, ok bool) {
-	first, rest, _ := strings.Cut(strings.Trim(escaped, "/"), "/")
-	return rest, first == adminPrefix
-}
-
 // serveAdmin carries out a request of the admin API.
 func (s *Server) serveAdmin(x *exchange, rest string) error {
 	segments := []string{}
@@ -96,8 +90,7 @@ func (s *Server) serveAdmin(x *exchange, rest string) error {
 		return r.serve(x, vars)
 	}
 	if len(allowed) > 0 {
-		x.w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return failure(http.StatusMethodNotAllowed, wire.SubNone, "/%s/%s takes %s, not %s", adminPrefix, rest, strings.Join(allowed, ", "), x.r.Method)
+		return x.methodNotAllowed("/"+adminPrefix+"/"+rest, allowed)
 	}
 	return failure(http.StatusNotFound, wire.SubNone, "the admin API has nothing at /%s/%.200s", adminPrefix, rest)
 }
@@ -156,16 +149,12 @@ func newAdminPartition(p feed.Partition) adminPartition {
 	return adminPartition{ID: p.ID, Min: p.Range.Min, Max: p.Range.Max, Parents: append([]string{}, p.Parents...)}
 }
 
-type adminPartitionList struct {
-	Partitions []adminPartition `json:"partitions"`
-}
-
 func (x *exchange) sendPartitions(all ...feed.Partition) error {
-	answer := adminPartitionList{Partitions: []adminPartition{}}
-	for _, p := range all {
-		answer.Partitions = append(answer.Partitions, newAdminPartition(p))
+	shown := make([]adminPartition, len(all))
+	for i, p := range all {
+		shown[i] = newAdminPartition(p)
 	}
-	return x.sendJSON(http.StatusOK, answer)
+	return x.sendJSON(http.StatusOK, map[string]any{"partitions": shown})
 }
 
 // adminPartitionStats is a live partition with what is in it.
@@ -187,16 +176,14 @@ func (s *Server) adminPartitions(x *exchange, vars []string) error {
 	if err != nil {
 		return err
 	}
-	answer := struct {
-		Partitions []adminPartitionStats `json:"partitions"`
-	}{Partitions: []adminPartitionStats{}}
-	for _, p := range all {
-		answer.Partitions = append(answer.Partitions, adminPartitionStats{
+	shown := make([]adminPartitionStats, len(all))
+	for i, p := range all {
+		shown[i] = adminPartitionStats{
 			adminPartition: newAdminPartition(p.Partition),
 			LSN:            p.LSN, Documents: p.Items, Bytes: p.Bytes, Frozen: s.freezes.over(c, p.Range) != nil,
-		})
+		}
 	}
-	return x.sendJSON(http.StatusOK, answer)
+	return x.sendJSON(http.StatusOK, map[string]any{"partitions": shown})
 }
 
 // adminSplit splits a partition, in the middle or at a given key, and answers with its two children.

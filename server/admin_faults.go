@@ -70,13 +70,11 @@ func newAdminFault(s FaultState) adminFault {
 
 // adminListFaults lists the faults that are set, in the order in which they are tried.
 func (s *Server) adminListFaults(x *exchange, _ []string) error {
-	answer := struct {
-		Faults []adminFault `json:"faults"`
-	}{Faults: []adminFault{}}
+	faults := []adminFault{}
 	for _, f := range s.faults.List() {
-		answer.Faults = append(answer.Faults, newAdminFault(f))
+		faults = append(faults, newAdminFault(f))
 	}
-	return x.sendJSON(http.StatusOK, answer)
+	return x.sendJSON(http.StatusOK, map[string]any{"faults": faults})
 }
 
 // adminAddFault sets a fault, and answers with it and its id.

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -164,41 +165,43 @@ func (o batchOp) status(r engine.Result) int {
 	return http.StatusOK
 }
 
-// batchEnd is what the answer says of an operation.
-type batchEnd struct {
-	charge float64
-	// failure is what went wrong; its status alone is set where nothing did.
-	failure statusError
-	failed  bool
-	// etag and body are those of the item; empty where it is none of the answer's.
-	etag string
-	body []byte
+// operationAnswer is the answer to an operation, in either encoding.
+type operationAnswer struct {
+	hybridrow.Result
+	// code and message are those of an error; empty if the operation succeeded.
+	code, message string
 }
 
-func (o batchOp) end(r batchResult) batchEnd {
+func (o batchOp) answer(r batchResult) operationAnswer {
+	a := operationAnswer{Result: hybridrow.Result{Charge: r.Charge}}
 	if r.err != nil {
-		return batchEnd{charge: r.Charge, failure: answerTo(r.err), failed: true}
+		e := answerTo(r.err)
+		a.Status, a.SubStatus, a.code, a.message = int32(e.status), int32(e.substatus), e.code, e.message
+		if e.retryAfter > 0 {
+			a.RetryAfter = uint32(min(max(e.retryAfter.Milliseconds(), 1), math.MaxUint32))
+		}
+		return a
 	}
-	e := batchEnd{charge: r.Charge, failure: statusError{status: o.status(r.Result)}}
+	a.Status = int32(o.status(r.Result))
 	if o.Kind != engine.OpDelete {
-		e.etag, e.body = r.ETag, r.Body
+		a.ETag, a.Body = r.ETag, r.Body
 	}
-	return e
+	return a
 }
 
 // sendBatch answers with what became of each operation, in their order: 207 when one failed.
 func (x *exchange) sendBatch(b batch, results []batchResult) error {
 	status := http.StatusOK
 	size, last := 0, map[string]int64{}
-	answers := make([]batchEnd, len(results))
+	answers := make([]operationAnswer, len(results))
 	for i, r := range results {
-		answers[i] = b.ops[i].end(r)
-		size += len(answers[i].body) + 128
+		answers[i] = b.ops[i].answer(r)
+		size += len(answers[i].Body) + 128
 		x.charge += r.Charge
 		if r.Partition != "" {
 			last[r.Partition] = max(last[r.Partition], r.End)
 		}
-		if answers[i].failed {
+		if r.err != nil {
 			status = http.StatusMultiStatus
 		}
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,9 +37,10 @@ var errBulkAnswer = failure(http.StatusRequestEntityTooLarge, wire.SubBatchRespo
 // store applies, and the items of the answer are not counted.
 const bulkItems = 16 << 20
 
-// itemMemory is the memory for the items of a bulk request. A nil itemMemory has no bounds. It is safe for concurrent use.
+// itemMemory is the memory for the items of a bulk request. A nil itemMemory has no limit. It is safe for
+// concurrent use.
 type itemMemory struct {
-	// answered is how many bytes of items the answer has.
+	// answered is the size in bytes of the items in the answer.
 	answered atomic.Int64
 
 	mu    sync.Mutex // guards left
@@ -54,8 +54,8 @@ func newItemMemory() *itemMemory {
 	return m
 }
 
-// take waits for n bytes, which are given back with give. Whoever holds some takes no more. It returns errBulkAnswer if
-// meanwhile the answer became full.
+// take waits for n bytes, which give returns. Whoever holds some takes no more. It returns errBulkAnswer
+// if the answer became full meanwhile.
 func (m *itemMemory) take(n int) error {
 	if m == nil {
 		return nil
@@ -72,7 +72,7 @@ func (m *itemMemory) take(n int) error {
 	return nil
 }
 
-// give gives n bytes back.
+// give returns n bytes.
 func (m *itemMemory) give(n int) {
 	if m == nil {
 		return
@@ -158,8 +158,7 @@ func (x *exchange) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp
 	defer func() {
 		// Nobody else would: this is not the goroutine of the request.
 		if p := recover(); p != nil {
-			x.s.o.Logger.ErrorContext(x.r.Context(), "request panicked", "activity", x.activity, "operation", x.op, "panic", p,
-				"stack", string(debug.Stack()))
+			x.logPanic(p)
 			r = batchResult{err: errInternal}
 		}
 	}()

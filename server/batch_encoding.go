@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"strconv"
 
@@ -79,30 +78,17 @@ func rowEntry(o hybridrow.Operation, n int) (batchEntry, error) {
 	}, nil
 }
 
-func appendRowAnswer(b []byte, ends []batchEnd) []byte {
+// appendRowAnswer appends the answers as HybridRow. The message of an error is in the body, where the SDK
+// looks for it. Operations that were only not done (424) have none, so that nobody takes it for the item.
+func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 	b = hybridrow.AppendSegment(b)
-	for _, e := range ends {
-		b = hybridrow.AppendRecord(b, e.row())
+	for _, a := range answers {
+		if a.Status >= http.StatusBadRequest && a.Status != http.StatusFailedDependency {
+			a.Body = wire.ErrorBody{Code: a.code, Message: a.message}.JSON()
+		}
+		b = hybridrow.AppendRecord(b, a.Result)
 	}
 	return b
-}
-
-// row is the record of an operation. What went wrong is told in its body, where the SDK looks for the message of its
-// exception; not beside the operations that were only not done, so that nobody takes it for the item.
-func (e batchEnd) row() hybridrow.Result {
-	r := hybridrow.Result{
-		Status: int32(e.failure.status), SubStatus: int32(e.failure.substatus), ETag: e.etag, Body: e.body, Charge: e.charge,
-	}
-	if !e.failed {
-		return r
-	}
-	if e.failure.retryAfter > 0 {
-		r.RetryAfter = uint32(min(max(e.failure.retryAfter.Milliseconds(), 1), math.MaxUint32))
-	}
-	if e.failure.status >= http.StatusBadRequest && e.failure.status != http.StatusFailedDependency {
-		r.Body = wire.ErrorBody{Code: e.failure.code, Message: e.failure.message}.JSON()
-	}
-	return r
 }
 
 // Batches as JSON: an array of operations, and an array of what became of them. So do the SDKs for JavaScript, Go, Python and Java.
@@ -115,34 +101,27 @@ func parseJSONBatch(body []byte) ([]batchEntry, error) {
 	return entries, nil
 }
 
-func appendJSONAnswer(b []byte, ends []batchEnd) []byte {
-	b = append(b, '[')
-	for i, e := range ends {
-		if i > 0 {
-			b = append(b, ',')
+func appendJSONAnswer(b []byte, answers []operationAnswer) []byte {
+	for i, a := range answers {
+		b = append(b, "[,"[min(i, 1)])
+		b = strconv.AppendInt(append(b, `{"statusCode":`...), int64(a.Status), 10)
+		b = strconv.AppendFloat(append(b, `,"requestCharge":`...), a.Charge, 'f', -1, 64)
+		if a.SubStatus != 0 {
+			b = strconv.AppendInt(append(b, `,"subStatusCode":`...), int64(a.SubStatus), 10)
 		}
-		b = e.appendJSON(b)
+		if a.RetryAfter > 0 {
+			b = strconv.AppendUint(append(b, `,"retryAfterMilliseconds":`...), uint64(a.RetryAfter), 10)
+		}
+		if a.message != "" {
+			b = append(append(b, `,"message":`...), text(a.message)...)
+		}
+		if a.ETag != "" {
+			b = append(append(b, `,"eTag":`...), text(a.ETag)...)
+		}
+		if a.Body != nil {
+			b = append(append(b, `,"resourceBody":`...), a.Body...)
+		}
+		b = append(b, '}')
 	}
 	return append(b, ']')
-}
-
-func (e batchEnd) appendJSON(b []byte) []byte {
-	b = strconv.AppendInt(append(b, `{"statusCode":`...), int64(e.failure.status), 10)
-	b = strconv.AppendFloat(append(b, `,"requestCharge":`...), e.charge, 'f', -1, 64)
-	if e.failed {
-		if e.failure.substatus != 0 {
-			b = strconv.AppendInt(append(b, `,"subStatusCode":`...), int64(e.failure.substatus), 10)
-		}
-		if e.failure.retryAfter > 0 {
-			b = strconv.AppendInt(append(b, `,"retryAfterMilliseconds":`...), max(e.failure.retryAfter.Milliseconds(), 1), 10)
-		}
-		b = append(append(b, `,"message":`...), text(e.failure.message)...)
-	}
-	if e.etag != "" {
-		b = append(append(b, `,"eTag":`...), text(e.etag)...)
-	}
-	if e.body != nil {
-		b = append(append(b, `,"resourceBody":`...), e.body...)
-	}
-	return append(b, '}')
 }

@@ -74,36 +74,17 @@ func (fs *freezes) thaw(c *engine.Container, keys feed.Range) {
 	fs.all = kept
 }
 
-// dropDeleted ends the freezes of containers that are there no more. Who waits looks for the container again.
+// dropDeleted ends the freezes of deleted containers. Waiting requests look up the container again.
 func (fs *freezes) dropDeleted(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx) // it is of no use to the one client that deletes
-	gone := map[*engine.Container]bool{}
-	for _, c := range fs.containers() { // asked without the lock: requests go on meanwhile
-		_, err := c.Partitions(ctx)
-		gone[c] = errors.Is(err, feed.ErrNotFound)
-	}
+	ctx = context.WithoutCancel(ctx) // it does not serve only the client that deletes
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	kept := make([]*freeze, 0, len(fs.all))
-	for _, f := range fs.all {
-		if gone[f.container] {
-			close(f.thawed)
-		} else {
-			kept = append(kept, f)
+	all := slices.Clone(fs.all)
+	fs.mu.Unlock()
+	for _, f := range all { // without the lock, so that requests go on meanwhile
+		if _, err := f.container.Partitions(ctx); errors.Is(err, feed.ErrNotFound) {
+			fs.thaw(f.container, feed.Full())
 		}
 	}
-	fs.all = kept
-}
-
-// containers are those of which something is frozen.
-func (fs *freezes) containers() []*engine.Container {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	all := make([]*engine.Container, len(fs.all))
-	for i, f := range fs.all {
-		all[i] = f.container
-	}
-	return all
 }
 
 // wait holds a request that addresses a frozen key until it is thawed, the

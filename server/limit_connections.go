@@ -192,13 +192,11 @@ type guardedConn struct {
 
 // guardedOf returns the connection that a guard made.
 func guardedOf(c net.Conn) *guardedConn {
-	switch c := c.(type) {
-	case *guardedConn:
-		return c
-	case *guardedTLS:
-		return c.guardedConn
+	if t, ok := c.(*guardedTLS); ok {
+		return t.guardedConn
 	}
-	return nil
+	g, _ := c.(*guardedConn)
+	return g
 }
 
 // begin begins a phase.

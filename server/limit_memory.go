@@ -75,7 +75,7 @@ type budget struct {
 	// rows bounds the memory of the rows of one sort.
 	rows int
 
-	reads, queries, sorts, bulks lane
+	lanes [lanes]chan struct{}
 }
 
 // newBudget returns the budget of a memory limit in bytes; nil for 0.
@@ -87,10 +87,12 @@ func newBudget(limit int64) *budget {
 		limits:  [classes]int64{limit / headerShare, limit / bodyShare, limit / answerShare},
 		relieve: func() {},
 		rows:    int(min(max(limit/sortShare, minSortMemory), querypage.MaxSortMemory)),
-		reads:   newLane(limit/readMemory, minReads),
-		queries: newLane(limit/queryMemory, minQueries),
-		sorts:   newLane(limit/sortMemory, minSorts),
-		bulks:   newLane(limit/bulkMemory, minBulks),
+	}
+	for l, places := range [lanes]int64{
+		forReads: max(limit/readMemory, minReads), forQueries: max(limit/queryMemory, minQueries),
+		forSorts: max(limit/sortMemory, minSorts), forBulks: max(limit/bulkMemory, minBulks),
+	} {
+		b.lanes[l] = make(chan struct{}, places)
 	}
 	return b
 }
@@ -127,7 +129,7 @@ type claim struct {
 	b    *budget
 	held [classes]atomic.Int64
 	// lane is the lane in which the request has a place; nil: none. It belongs to the goroutine that serves the request.
-	lane lane
+	lane chan struct{}
 }
 
 // unlimited is the claim of all requests where there is no budget.
@@ -186,20 +188,26 @@ var errBusy = &statusError{
 	message: "The server's memory for requests is in use (--memory-limit); try again after the time in x-ms-retry-after-ms.",
 }
 
-// lane admits a fixed number of requests at a time.
-type lane chan struct{}
+// lane is a lane of the budget. Each admits a fixed number of requests at a time.
+type lane int
 
-func newLane(width, least int64) lane { return make(lane, max(width, least)) }
+const (
+	forReads lane = iota
+	forQueries
+	forSorts
+	forBulks
+	lanes
+)
 
 // enter waits for a lane and takes a place in it, which the beginning of the answer gives back, or leave. It refuses
 // with 429 when answers have no room or the wait takes too long. Error: the context's, too.
-func (x *exchange) enter(l func(*budget) lane) error {
+func (x *exchange) enter(l lane) error {
 	b := x.claim.b
 	if b == nil {
 		return nil
 	}
 	x.leave()
-	to := l(b)
+	to := b.lanes[l]
 	if !b.answerable() {
 		return errBusy
 	}
@@ -238,10 +246,3 @@ func (x *exchange) leave() {
 		x.claim.lane = nil
 	}
 }
-
-// The lanes.
-
-func forReads(b *budget) lane   { return b.reads }
-func forQueries(b *budget) lane { return b.queries }
-func forSorts(b *budget) lane   { return b.sorts }
-func forBulks(b *budget) lane   { return b.bulks }

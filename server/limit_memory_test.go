@@ -57,8 +57,12 @@ func guardedServer(t *testing.T, o Options, test func(t *testing.T, g guarded)) 
 		if n := ts.InFlight(); n != 0 {
 			t.Errorf("%d bytes are counted after the end of all connections", n)
 		}
-		if ts.budget != nil && len(ts.budget.reads)+len(ts.budget.queries)+len(ts.budget.sorts)+len(ts.budget.bulks) != 0 {
-			t.Error("a place in a lane was not given back")
+		if ts.budget != nil {
+			for l, places := range ts.budget.lanes {
+				if len(places) != 0 {
+					t.Errorf("a place in lane %d was not given back", l)
+				}
+			}
 		}
 	})
 }
@@ -235,7 +239,7 @@ func TestAClosedConnectionGivesItsMemoryBack(t *testing.T) {
 func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
-		g.budget.sorts <- struct{}{} // a sort that takes long
+		g.budget.lanes[forSorts] <- struct{}{} // a sort that takes long
 		sorted := func(c net.Conn) {
 			g.write(c, "POST", orders+"/docs", together(pk(`["p"]`), queryHeaders()), `{"query":"SELECT * FROM c ORDER BY c.id"}`, 0)
 		}
@@ -253,7 +257,7 @@ func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
 		g.wants(g.answer(c), http.StatusOK)
 		sorted(c)
 		time.Sleep(time.Second)
-		<-g.budget.sorts
+		<-g.budget.lanes[forSorts]
 		g.wants(g.answer(c), http.StatusOK)
 	})
 }
@@ -261,8 +265,8 @@ func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
 func TestBulksWhoseItemsAreNotInTheirBodyWaitForTheirLane(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
-		for range cap(g.budget.bulks) { // bulks that take long
-			g.budget.bulks <- struct{}{}
+		for range cap(g.budget.lanes[forBulks]) { // bulks that take long
+			g.budget.lanes[forBulks] <- struct{}{}
 		}
 		c := g.dial()
 		for operation, status := range map[string]int{
@@ -275,8 +279,8 @@ func TestBulksWhoseItemsAreNotInTheirBodyWaitForTheirLane(t *testing.T) {
 		}
 		g.write(c, "POST", orders+"/docs", inBulk, `[{"partitionKey":"[\"p\"]","operationType":"Read","id":"1"}]`, 0)
 		time.Sleep(time.Second)
-		for range cap(g.budget.bulks) {
-			<-g.budget.bulks
+		for range cap(g.budget.lanes[forBulks]) {
+			<-g.budget.lanes[forBulks]
 		}
 		g.wants(g.answer(c), http.StatusOK)
 	})
@@ -285,15 +289,15 @@ func TestBulksWhoseItemsAreNotInTheirBodyWaitForTheirLane(t *testing.T) {
 func TestAnswersThatBeganMeanwhileEndAWaitForALane(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
-		for range cap(g.budget.reads) {
-			g.budget.reads <- struct{}{}
+		for range cap(g.budget.lanes[forReads]) {
+			g.budget.lanes[forReads] <- struct{}{}
 		}
 		c := g.dial()
 		g.write(c, "GET", orders+"/docs/1", pk(`["p"]`), "", 0)
 		synctest.Wait()
 		g.budget.used[ofAnswers].Add(MinMemoryLimit / answerShare)
-		for range cap(g.budget.reads) {
-			<-g.budget.reads
+		for range cap(g.budget.lanes[forReads]) {
+			<-g.budget.lanes[forReads]
 		}
 		g.wants(g.answer(c), http.StatusTooManyRequests)
 		g.budget.used[ofAnswers].Add(-MinMemoryLimit / answerShare)
@@ -467,8 +471,8 @@ func TestAWaitForALaneEndsWithItsRequest(t *testing.T) {
 	ts := newTestServer(t, Options{MemoryLimit: MinMemoryLimit})
 	ctx, cancel := context.WithCancel(t.Context())
 	x := newExchange(ts.Server, nil, ts.request("GET", "/", nil, "").WithContext(ctx))
-	for range cap(ts.budget.sorts) {
-		ts.budget.sorts <- struct{}{}
+	for range cap(ts.budget.lanes[forSorts]) {
+		ts.budget.lanes[forSorts] <- struct{}{}
 	}
 	cancel()
 	if err := x.enter(forSorts); !errors.Is(err, context.Canceled) {

@@ -56,32 +56,34 @@ func offerRID(owner string) (string, error) {
 	return engine.RIDEncoding.EncodeToString(b[8-size:]), nil
 }
 
-func databaseOffer(d engine.DatabaseProperties) (offer, bool, error) {
+// databaseOffer returns the offer of a database, or nil if it has none.
+func databaseOffer(d engine.DatabaseProperties) (*offer, error) {
 	e := readExtra(d.Extra)
 	if e.Throughput == 0 {
-		return offer{}, false, nil
+		return nil, nil //nolint:nilnil // no offer is not an error
 	}
 	rid, err := offerRID(d.RID)
-	return offer{
+	return &offer{
 		throughput: throughput{e.Throughput, e.Autoscale}, rid: rid, owner: d.RID, self: databaseSelf(d.RID),
 		etag: d.ETag, modified: d.Modified.Unix(), database: &d,
-	}, true, err
+	}, err
 }
 
-func containerOffer(ctx context.Context, c *engine.Container) (offer, bool, error) {
+// containerOffer returns the offer of a container, or nil if it has none.
+func containerOffer(ctx context.Context, c *engine.Container) (*offer, error) {
 	p, err := c.Properties(ctx)
 	if err != nil || p.Throughput == 0 {
-		return offer{}, false, err
+		return nil, err
 	}
 	rid, err := offerRID(p.RID)
-	return offer{
+	return &offer{
 		throughput: throughput{p.Throughput, readExtra(p.Extra).Autoscale}, rid: rid, owner: p.RID,
 		self: containerSelf(c.Identity().DatabaseRID, p.RID), etag: p.ETag, modified: p.Modified.Unix(), container: c,
-	}, true, err
+	}, err
 }
 
 // body is the offer as the protocol shows it.
-func (o offer) body() []byte {
+func (o *offer) body() []byte {
 	m := members{{"id", text(o.rid)}}
 	m.setSystem(o.rid, "offers/"+o.rid+"/", o.etag, o.modified)
 	m.set("offerVersion", text("V2"))
@@ -93,28 +95,21 @@ func (o offer) body() []byte {
 }
 
 // allOffers returns the offers of all databases and containers, by rid.
-func (s *Server) allOffers(ctx context.Context) (all []offer, err error) {
-	databases, err := s.db.Databases(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range databases {
-		o, has, err := databaseOffer(d)
-		if err != nil {
-			return nil, err
-		}
-		if has {
-			all = append(all, o)
-		}
-	}
-	err = eachContainer(ctx, s.db, func(c *engine.Container) error {
-		o, has, err := containerOffer(ctx, c)
-		if has {
+func (s *Server) allOffers(ctx context.Context) (all []*offer, err error) {
+	add := func(o *offer, err error) error {
+		if o != nil {
 			all = append(all, o)
 		}
 		return err
-	})
-	slices.SortFunc(all, func(a, b offer) int { return strings.Compare(a.rid, b.rid) })
+	}
+	databases, err := s.db.Databases(ctx)
+	for _, d := range databases {
+		err = errors.Join(err, add(databaseOffer(d)))
+	}
+	if err == nil {
+		err = eachContainer(ctx, s.db, func(c *engine.Container) error { return add(containerOffer(ctx, c)) })
+	}
+	slices.SortFunc(all, func(a, b *offer) int { return strings.Compare(a.rid, b.rid) })
 	return all, err
 }
 
@@ -129,14 +124,14 @@ func (s *Server) offers(x *exchange) (resourceList, error) {
 }
 
 // offer finds the offer of the path.
-func (x *exchange) offer() (offer, error) {
+func (x *exchange) offer() (*offer, error) {
 	all, err := x.s.allOffers(x.r.Context())
 	if err != nil {
-		return offer{}, err
+		return nil, err
 	}
-	i := slices.IndexFunc(all, func(o offer) bool { return o.rid == x.path.IDs[0] })
+	i := slices.IndexFunc(all, func(o *offer) bool { return o.rid == x.path.IDs[0] })
 	if i < 0 {
-		return offer{}, failure(http.StatusNotFound, wire.SubNone, "there is no offer %.60q", x.path.IDs[0])
+		return nil, failure(http.StatusNotFound, wire.SubNone, "there is no offer %.60q", x.path.IDs[0])
 	}
 	return all[i], nil
 }
@@ -186,7 +181,7 @@ func (s *Server) replaceOffer(x *exchange) error {
 }
 
 // replacement is the throughput that the body of a replaced offer asks for.
-func (x *exchange) replacement(old offer, m members) (throughput, error) {
+func (x *exchange) replacement(old *offer, m members) (throughput, error) {
 	if v := m.get("offerResourceId"); v != nil && string(v) != string(text(old.owner)) {
 		return throughput{}, badRequest("an offer can't be given to another resource: it belongs to %s", old.owner)
 	}
@@ -238,7 +233,7 @@ func (x *exchange) changeDatabase(d engine.DatabaseProperties, t throughput) err
 	}
 }
 
-func (x *exchange) sendOffer(o offer) error {
+func (x *exchange) sendOffer(o *offer) error {
 	h := x.w.Header()
 	h.Set(wire.HeaderMinThroughput, strconv.Itoa(o.least()))
 	h.Set(wire.HeaderOfferReplacePending, "false")

@@ -45,13 +45,6 @@ const (
 	modeAll  = "All"
 )
 
-func (p permission) mode() string {
-	if p.All {
-		return modeAll
-	}
-	return modeRead
-}
-
 func (p permission) etag() string { return revisionTag(p.Number, p.Revision, p.Modified) }
 
 // The validity of resource tokens that are made, in seconds: what the service allows and does by itself.
@@ -77,7 +70,7 @@ func (x *exchange) tokenLife() (time.Duration, error) {
 func (x *exchange) permissionBody(u *user, p permission, life time.Duration) []byte {
 	rid := permissionRID(u, p.Number)
 	m := members{{"id", text(p.ID)}}
-	m.set("permissionMode", text(p.mode()))
+	m.set("permissionMode", text(map[bool]string{false: modeRead, true: modeAll}[p.All]))
 	m.set("resource", text(p.Resource))
 	m.setUnlessNil("resourcePartitionKey", jsontext.Value(p.Key))
 	m.setSystem(rid, u.self()+"permissions/"+rid+"/", p.etag(), p.Modified)

@@ -38,25 +38,13 @@ func (r reach) digest() (d [8]byte) {
 	return d
 }
 
-// key is the partition key; nil: any.
-func (r reach) key() feed.PartitionKey {
-	if r.Key == "" {
-		return nil
-	}
-	key, err := parseKey(r.Key)
-	if err != nil {
-		return feed.PartitionKey{} // written by keyText, so it can be read
-	}
-	return key
-}
-
 // covers reports whether documents of a partition key are within the reach. nil is no key.
 func (r reach) covers(key feed.PartitionKey) bool {
-	own := r.key()
-	if r.Key != "" && len(own) == 0 {
-		return false // it says a key and none can be read of it, so it reaches nothing
+	if r.Key == "" {
+		return true
 	}
-	return len(own) <= len(key) && slices.Equal(own, key[:len(own)])
+	own, err := parseKey(r.Key)
+	return err == nil && len(own) <= len(key) && slices.Equal(own, key[:len(own)])
 }
 
 // resolve finds out what a permission's resource and partition key are. Links are by names or by rids.

@@ -116,29 +116,29 @@ func (s *Server) queryDocuments(x *exchange) error {
 }
 
 // queryPage returns the page of rows that the request asks for, and the lane that reads it.
-func (x *exchange) queryPage(c *engine.Container) (*querypage.Page, func(*budget) lane, error) {
+func (x *exchange) queryPage(c *engine.Container) (*querypage.Page, lane, error) {
 	b, resume, err := x.query()
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	sc, err := x.scope(c)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	if sc.key == nil {
 		sc.key = querypage.ConditionKey(c, b)
 	}
 	if sc.key == nil && sc.partition == "" && sc.keys.IsZero() {
 		if !x.flag(wire.HeaderCrossPartition) {
-			return nil, nil, badRequest("%s", crossPartitionDisabled)
+			return nil, 0, badRequest("%s", crossPartitionDisabled)
 		}
 		if b.Shape().Merged() && !x.s.o.ServeAllQueries {
-			return nil, nil, errPlanned(c, b)
+			return nil, 0, errPlanned(c, b)
 		}
 	}
 	rows, err := x.maxItems()
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	if rows == 0 && x.header(wire.HeaderMaxItemCount) != "" {
 		rows = -1

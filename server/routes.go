@@ -138,12 +138,19 @@ func (index routeIndex) find(x *exchange) (route, error) {
 			allowed = append(allowed, r.method)
 		}
 	}
-	x.w.Header().Set("Allow", strings.Join(allowed, ", "))
 	if slices.Contains(allowed, x.r.Method) { // the path's only route of the method is a query
+		x.w.Header().Set("Allow", strings.Join(allowed, ", "))
 		return route{}, failure(http.StatusMethodNotAllowed, wire.SubNone,
 			"a %s to %s is a query: it needs the header Content-Type: %s", x.r.Method, x.path.Shape(), wire.ContentTypeQuery)
 	}
-	return route{}, failure(http.StatusMethodNotAllowed, wire.SubNone, "%s takes %s, not %s", x.path.Shape(), strings.Join(allowed, ", "), x.r.Method)
+	return route{}, x.methodNotAllowed(x.path.Shape(), allowed)
+}
+
+// methodNotAllowed returns the answer to a method that a path does not support.
+func (x *exchange) methodNotAllowed(path string, allowed []string) error {
+	methods := strings.Join(allowed, ", ")
+	x.w.Header().Set("Allow", methods)
+	return failure(http.StatusMethodNotAllowed, wire.SubNone, "%s takes %s, not %s", path, methods, x.r.Method)
 }
 
 // What is refused by name: parts of the protocol that the server knows of and doesn't have. Whoever asks for
@@ -178,12 +185,10 @@ func refusal(what string) func(*exchange) error {
 	return func(*exchange) error { return unsupported(what) }
 }
 
-// isAddresses reports whether a path asks for the addresses of replicas, as clients in direct mode do first of all.
-// It is the default mode of Java and .NET, so this is what most users meet who changed the endpoint and nothing else.
-func isAddresses(escaped string) bool {
-	first, _, _ := strings.Cut(strings.Trim(escaped, "/"), "/")
-	return first == "addresses"
-}
+// addressesPath is the first segment of paths that ask for the addresses of replicas. Clients in direct
+// mode, the default of Java and .NET, ask for them first, so most users meet it who changed the endpoint
+// and nothing else.
+const addressesPath = "addresses"
 
 // errDirectMode is the answer to them. It tells nothing of the account, so it needs no signature, which is made over a
 // link of its own in these requests.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -207,8 +208,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p) // the connection is to be dropped
 			}
-			s.o.Logger.ErrorContext(r.Context(), "request panicked", "activity", x.activity, "operation", x.op,
-				"panic", p, "stack", string(debug.Stack()))
+			x.logPanic(p)
 			if x.status != 0 {
 				// A part of the answer is out: only the end of the connection can tell the client.
 				panic(http.ErrAbortHandler)
@@ -225,21 +225,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// logPanic logs a panic of an operation. It is called by the function that recovers it.
+func (x *exchange) logPanic(p any) {
+	x.s.o.Logger.ErrorContext(x.r.Context(), "request panicked", "activity", x.activity, "operation", x.op,
+		"panic", p, "stack", string(debug.Stack()))
+}
+
 // maxPath is the longest path, in bytes. Names of 255 characters, each of up to 12 bytes when it is escaped, fit in it.
 const maxPath = 16 << 10
 
 // serve finds the operation and calls it.
 func (s *Server) serve(x *exchange) error {
-	if n := len(x.r.URL.EscapedPath()); n > maxPath {
-		return failure(http.StatusRequestURITooLong, wire.SubNone, "the path of the request has %d bytes; at most %d are taken", n, maxPath)
+	escaped := x.r.URL.EscapedPath()
+	if len(escaped) > maxPath {
+		return failure(http.StatusRequestURITooLong, wire.SubNone, "the path of the request has %d bytes; at most %d are taken", len(escaped), maxPath)
 	}
-	if rest, ok := adminPath(x.r.URL.EscapedPath()); ok {
+	switch first, rest, _ := strings.Cut(strings.Trim(escaped, "/"), "/"); first {
+	case adminPrefix:
 		return s.serveAdmin(x, rest)
-	}
-	if isAddresses(x.r.URL.EscapedPath()) {
+	case addressesPath:
 		return errDirectMode
 	}
-	path, err := wire.ParsePath(x.r.URL.EscapedPath())
+	path, err := wire.ParsePath(escaped)
 	if err != nil {
 		// What can't be read can't be signed either: a stranger is told that first.
 		if x.header("Authorization") == "" {

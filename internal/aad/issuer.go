@@ -179,40 +179,33 @@ func sameURL(a, b string) bool {
 
 // key returns the key with an ID. If the ID is empty, it returns the only key.
 func (i *issuer) key(ctx context.Context, id string) (jose.JSONWebKey, error) {
-	keys, age, _ := i.cached()
-	key, found := pick(keys, id)
-	if !found || age > keysFresh {
+	key, age, _ := i.cached(id)
+	if key == nil || age > keysFresh {
 		if err := i.refresh(ctx); err != nil {
-			return key, err
+			return jose.JSONWebKey{}, err
 		}
 		var failure error
-		keys, age, failure = i.cached()
-		if keys == nil || age > keysValid {
-			return key, &TokenError{fmt.Sprintf("The AAD token can't be checked, because the keys of its issuer %s can't be fetched: %v.", i.URL, failure)}
+		if key, age, failure = i.cached(id); age > keysValid {
+			return jose.JSONWebKey{}, &TokenError{fmt.Sprintf("The AAD token can't be checked, because the keys of its issuer %s can't be fetched: %v.", i.URL, failure)}
 		}
-		key, found = pick(keys, id)
 	}
-	if !found {
-		return key, refused("the issuer %s has no key %.100q (keys are asked for again after %s)", i.URL, id, fetchInterval)
+	if key == nil {
+		return jose.JSONWebKey{}, refused("the issuer %s has no key %.100q (keys are asked for again after %s)", i.URL, id, fetchInterval)
 	}
-	return key, nil
+	return *key, nil
 }
 
-func (i *issuer) cached() (keys []jose.JSONWebKey, age time.Duration, failure error) {
+// cached returns a key of the last fetch, or nil, and the age and the last failure of fetching.
+func (i *issuer) cached(id string) (key *jose.JSONWebKey, age time.Duration, failure error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.keys, time.Since(i.fetched), i.failure
-}
-
-func pick(keys []jose.JSONWebKey, id string) (jose.JSONWebKey, bool) {
-	if id == "" && len(keys) == 1 {
-		return keys[0], true
+	for n, k := range i.keys {
+		if id == "" && len(i.keys) == 1 || id != "" && k.KeyID == id {
+			key = &i.keys[n]
+			break
+		}
 	}
-	at := slices.IndexFunc(keys, func(k jose.JSONWebKey) bool { return k.KeyID == id && id != "" })
-	if at < 0 {
-		return jose.JSONWebKey{}, false
-	}
-	return keys[at], true
+	return key, time.Since(i.fetched), i.failure
 }
 
 // refresh fetches the keys, or waits for the attempt that is under way. Within fetchInterval of the
