@@ -66,6 +66,16 @@ func arguments(least, most int, kind, example string) cobra.PositionalArgs {
 	}
 }
 
+// required returns the error of the first flag, by pairs of names and values, that is empty.
+func required(pairs ...string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			return &usageError{fmt.Errorf("%s is missing", pairs[i])}
+		}
+	}
+	return nil
+}
+
 // flagError returns the error of a flag in the words of the other errors of flags.
 func flagError(err error) error {
 	var (

@@ -83,10 +83,8 @@ type opened struct {
 
 // open connects, and finds the containers. Whoever gets it closes its connection.
 func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
-	for _, f := range []struct{ flag, value string }{{"--database", o.database}, {"--container", o.container}, {"--leases", o.leases}} {
-		if f.value == "" {
-			return nil, &usageError{fmt.Errorf("%s is missing", f.flag)}
-		}
+	if err := required("--database", o.database, "--container", o.container, "--leases", o.leases); err != nil {
+		return nil, err
 	}
 	if o.expiration <= 0 {
 		return nil, &usageError{fmt.Errorf("--expiration is %s: it is the hosts' lease expiration, as in 60s", o.expiration)}
@@ -144,30 +142,35 @@ func (o *leasesOptions) changes(cmd *cobra.Command, all string) *cobra.Command {
 	return cmd
 }
 
-// carryOut prints a plan, and carries it out where that is wanted.
+// carryOut prints a plan with --dry-run, and carries it out otherwise.
 func (o *leasesOptions) carryOut(ctx context.Context, cmd *cobra.Command, c *opened, s leases.Survey, plan []leases.Step) error {
 	out := cmd.OutOrStdout()
-	for _, step := range plan {
-		if o.dryRun {
-			if _, err := fmt.Fprintf(out, "would %s\n", step.Text); err != nil {
-				return err
-			}
-		}
-	}
-	if o.dryRun || len(plan) == 0 {
-		if len(plan) == 0 {
-			_, err := fmt.Fprintln(out, "there is nothing to do")
-			return err
-		}
-		return nil
-	}
-	if o.force && len(s.Live()) > 0 {
+	switch {
+	case len(plan) == 0:
+		_, err := fmt.Fprintln(out, "there is nothing to do")
+		return err
+	case o.dryRun:
+		return printSteps(out, "", "would ", plan)
+	case o.force && len(s.Live()) > 0:
 		cmd.PrintErrf("changefeed: forced: %s\n", leases.ForceCosts)
 	}
-	return c.Apply(ctx, s, plan, func(step leases.Step) error {
-		_, err := fmt.Fprintf(out, "done: %s\n", step.Text)
-		return err
-	})
+	return c.Apply(ctx, s, plan, printDone(out))
+}
+
+// printSteps prints steps, one a line, after a title and each after a prefix.
+func printSteps(out io.Writer, title, prefix string, steps []leases.Step) error {
+	var b strings.Builder
+	b.WriteString(title)
+	for _, step := range steps {
+		b.WriteString(prefix + step.Text + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// printDone returns a function that prints a step that was carried out.
+func printDone(out io.Writer) func(leases.Step) error {
+	return func(step leases.Step) error { return printSteps(out, "", "done: ", []leases.Step{step}) }
 }
 
 // confirm asks whether to go on, where somebody is there to answer. Error: nobody is, and --yes isn't said.

@@ -115,7 +115,7 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 		}
 		return verdict(report)
 	}
-	if err := printReport(out, s, report); err != nil {
+	if _, err := io.WriteString(out, reportText(s, report)); err != nil {
 		return err
 	}
 	if !repair || len(report.Plan) == 0 {
@@ -125,13 +125,8 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 		if err := s.MayRepair(report.Plan, o.force); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(out, "\nthe plan:"); err != nil {
+		if err := printSteps(out, "\nthe plan:\n", "  ", report.Plan); err != nil {
 			return err
-		}
-		for _, step := range report.Plan {
-			if _, err := fmt.Fprintf(out, "  %s\n", step.Text); err != nil {
-				return err
-			}
 		}
 		yes, err := o.confirm(cmd, "Carry it out?")
 		if err != nil {
@@ -157,10 +152,7 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 	if s, report, err = c.FindAfter(ctx, s, with, left); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(out, "\nafter the repair:"); err != nil {
-		return err
-	}
-	if err := printReport(out, s, report); err != nil {
+	if _, err := io.WriteString(out, "\nafter the repair:\n"+reportText(s, report)); err != nil {
 		return err
 	}
 	return verdict(report)
@@ -174,25 +166,20 @@ func verdict(r leases.Report) error {
 	return nil
 }
 
-func printReport(w io.Writer, s leases.Survey, r leases.Report) error {
+// reportText returns a report as lines of text.
+func reportText(s leases.Survey, r leases.Report) string {
+	var b strings.Builder
 	for _, f := range r.Findings {
-		if _, err := fmt.Fprintf(w, "%s: %s\n", f.Kind, f.Text); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "%s: %s\n", f.Kind, f.Text)
 		if f.Remedy != "" {
-			if _, err := fmt.Fprintf(w, "  not repaired: %s\n", f.Remedy); err != nil {
-				return err
-			}
+			fmt.Fprintf(&b, "  not repaired: %s\n", f.Remedy)
 		}
 	}
 	for _, n := range r.Notes {
-		if _, err := fmt.Fprintf(w, "note: %s\n", n); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "note: %s\n", n)
 	}
-	if len(r.Findings) > 0 {
-		return nil
+	if len(r.Findings) == 0 {
+		fmt.Fprintln(&b, s.Right())
 	}
-	_, err := fmt.Fprintln(w, s.Right())
-	return err
+	return b.String()
 }

@@ -91,25 +91,12 @@ func (o *leasesOptions) converted(ctx context.Context, cmd *cobra.Command, from,
 		cmd.PrintErrf("changefeed: note: %s\n", n)
 	}
 	if !o.dryRun {
-		return leases.Convert(ctx, from, to, plan, func(step leases.Step) error {
-			_, err := fmt.Fprintf(out, "done: %s\n", step.Text)
-			return err
-		})
+		return leases.Convert(ctx, from, to, plan, printDone(out))
 	}
+	there := ""
 	for _, token := range plan.Unchanged {
-		if _, err := fmt.Fprintf(out, "lease %s is there already\n", token); err != nil {
-			return err
-		}
+		there += fmt.Sprintf("lease %s is there already\n", token)
 	}
-	for _, step := range append(plan.Steps, leases.Step{Text: "create the marker of the target, and read what was written"}) {
-		if _, err := fmt.Fprintf(out, "would %s\n", step.Text); err != nil {
-			return err
-		}
-	}
-	for _, step := range plan.Remove {
-		if _, err := fmt.Fprintf(out, "would %s\n", step.Text); err != nil {
-			return err
-		}
-	}
-	return nil
+	written := append(plan.Steps, leases.Step{Text: "create the marker of the target, and read what was written"})
+	return printSteps(out, there, "would ", append(written, plan.Remove...))
 }

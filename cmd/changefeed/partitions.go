@@ -110,10 +110,8 @@ func (o *partitionsOptions) merge() *cobra.Command {
 
 // with checks the flags, opens the account and calls f.
 func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error) (err error) {
-	for _, f := range []struct{ flag, value string }{{"--database", o.database}, {"--container", o.container}} {
-		if f.value == "" {
-			return &usageError{fmt.Errorf("%s is missing", f.flag)}
-		}
+	if err := required("--database", o.database, "--container", o.container); err != nil {
+		return err
 	}
 	account, err := o.account.Open(cmd.Context())
 	if err != nil {

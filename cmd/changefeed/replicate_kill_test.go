@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -279,7 +280,7 @@ func (r *replication) compare(t *testing.T, s *server) {
 // movePartition splits or merges a partition of the orders. The server may die meanwhile.
 func (r *replication) movePartition(t *testing.T, s *server) {
 	t.Helper()
-	client, err := admin.New(admin.Config{Endpoint: s.Endpoint, Key: wire.EmulatorKey})
+	client, err := admin.New(s.Endpoint, wire.EmulatorKey, http.DefaultClient)
 	if err != nil {
 		t.Error(err)
 		return

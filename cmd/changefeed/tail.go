@@ -82,12 +82,10 @@ names it and ends.`,
 // reader checks the options and returns the reader's configuration.
 func (o *tailOptions) reader(now time.Time, warnings io.Writer) (feed.ReaderConfig, error) {
 	cfg := feed.ReaderConfig{MaxItems: 1000, Parallel: 4}
-	for _, f := range []struct{ flag, value string }{{"--database", o.database}, {"--container", o.container}} {
-		if f.value == "" {
-			return cfg, fmt.Errorf("%s is missing", f.flag)
-		}
+	err := required("--database", o.database, "--container", o.container)
+	if err != nil {
+		return cfg, err
 	}
-	var err error
 	if cfg.Mode, err = parseMode(o.mode, warnings); err != nil {
 		return cfg, err
 	}

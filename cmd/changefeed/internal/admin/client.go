@@ -4,73 +4,36 @@ package admin
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Config says which server is meant.
-type Config struct {
-	// Endpoint is the server's URL, Key an account key of it (base64).
-	Endpoint, Key string
-	// Certificate is the path of a certificate (PEM) to trust beside the system's. Default: none.
-	Certificate string
-	// Client sends the requests. Default: one that trusts Certificate.
-	Client *http.Client
-}
-
-// Client calls the admin API of one server.
+// Client calls the admin API of one server. Its methods may be called concurrently.
 type Client struct {
 	endpoint *url.URL
 	key      wire.Key
 	http     *http.Client
 }
 
-// requestTime bounds a request: a list counts the documents of a partition that was just
-// split, which takes some seconds when it has millions.
-const requestTime = time.Minute
-
-// New makes a client. The error names the field that can't be used.
-func New(c Config) (*Client, error) {
-	u, err := url.Parse(c.Endpoint)
+// New returns a client of the server at a URL, with an account key (base64) of it. c sends the
+// requests. The error names the flag that cannot be used.
+func New(endpoint, key string, c *http.Client) (*Client, error) {
+	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("--endpoint is %q: it is a URL of the form https://127.0.0.1:8081/", c.Endpoint)
+		return nil, fmt.Errorf("--endpoint is %q: it is a URL of the form https://127.0.0.1:8081/", endpoint)
 	}
-	key, err := wire.ParseKey(c.Key)
+	k, err := wire.ParseKey(key)
 	if err != nil {
 		return nil, fmt.Errorf("--key can't be used: %w", err)
 	}
-	if c.Client != nil {
-		return &Client{endpoint: u, key: key, http: c.Client}, nil
-	}
-	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if c.Certificate != "" {
-		pem, err := os.ReadFile(c.Certificate)
-		if err != nil {
-			return nil, fmt.Errorf("--certificate: %w", err)
-		}
-		roots, err := x509.SystemCertPool()
-		if err != nil {
-			roots = x509.NewCertPool() // a system that has none
-		}
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--certificate: %s has no certificate in PEM", c.Certificate)
-		}
-		transport.TLSClientConfig.RootCAs = roots
-	}
-	return &Client{endpoint: u, key: key, http: &http.Client{Transport: transport, Timeout: requestTime}}, nil
+	return &Client{endpoint: u, key: k, http: c}, nil
 }
 
 // Partition is a live physical partition. The counts are those of a list only.
@@ -123,7 +86,7 @@ func (c *Client) call(ctx context.Context, method string, body any, path ...stri
 	r.Header.Set("Authorization", wire.Authorization(c.key.Sign(wire.Payload(method, "_changefeed", strings.Join(path, "/"), date, ""))))
 	answer, err := c.http.Do(r)
 	if err != nil {
-		return nil, c.advise(err)
+		return nil, fmt.Errorf("ask %s: %w", c.endpoint, err)
 	}
 	defer func() { _ = answer.Body.Close() }() // it was only read
 	reply, err := io.ReadAll(io.LimitReader(answer.Body, 64<<20))
@@ -140,28 +103,6 @@ func (c *Client) call(ctx context.Context, method string, body any, path ...stri
 	return list.Partitions, nil
 }
 
-// advise says what to do about a server that can't be reached.
-func (c *Client) advise(err error) error {
-	var (
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		dns       *net.DNSError
-	)
-	switch {
-	case errors.As(err, &authority):
-		return fmt.Errorf("the certificate of %s is not trusted: give --certificate FILE, whose path the server prints when it starts", c.endpoint)
-	case errors.As(err, &name):
-		return fmt.Errorf("the certificate of %s is for another name: %w; use a name it has, or start the server with --public-endpoint", c.endpoint, err)
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("%s doesn't speak TLS: use http:// in --endpoint", c.endpoint)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return &unreachableError{fmt.Sprintf("nobody listens at %s: start `changefeed serve`, or give its --endpoint", c.endpoint), err}
-	case errors.As(err, &dns):
-		return fmt.Errorf("%s is not known: %w", c.endpoint.Hostname(), err)
-	}
-	return fmt.Errorf("ask %s: %w", c.endpoint, err)
-}
-
 // NotFoundError reports that the container, or a partition of it, does not exist.
 type NotFoundError struct{ message string }
 
@@ -175,18 +116,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.message }
 
-// unreachableError has a text of its own for the error underneath.
-type unreachableError struct {
-	message string
-	err     error
-}
-
-func (e *unreachableError) Error() string { return e.message }
-
-// Unwrap returns the error underneath.
-func (e *unreachableError) Unwrap() error { return e.err }
-
-// refusal is the error that an answer says.
+// refusal returns the error of an answer.
 func (c *Client) refusal(status int, body []byte) error {
 	var e wire.ErrorBody
 	if err := json.Unmarshal(body, &e); err != nil || e.Message == "" {

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -124,7 +125,7 @@ func (a *Account) Settings() (Settings, error) {
 	if a.data != "" {
 		return Settings{Data: a.data}, nil
 	}
-	s := Settings{Certificate: or(a.certificate, a.getenv(a.env+"CERTIFICATE"))}
+	s := Settings{Certificate: cmp.Or(a.certificate, a.getenv(a.env+"CERTIFICATE"))}
 	connection, from := a.connection, "--"+a.prefix+"connection-string"
 	if connection == "" && a.endpoint == "" {
 		connection, from = a.getenv(a.env+"CONNECTION_STRING"), a.env+"CONNECTION_STRING"
@@ -135,7 +136,7 @@ func (a *Account) Settings() (Settings, error) {
 	of := origin{endpoint: "--" + a.prefix + "endpoint"}
 	if s.Endpoint = a.endpoint; s.Endpoint == "" {
 		of.endpoint = a.env + "ENDPOINT"
-		s.Endpoint = or(a.getenv(of.endpoint), a.fallback)
+		s.Endpoint = cmp.Or(a.getenv(of.endpoint), a.fallback)
 	}
 	if s.Endpoint == "" {
 		return Settings{}, a.missing()
@@ -337,13 +338,6 @@ func ownCertificate(endpoint *url.URL) string {
 		return ""
 	}
 	return name
-}
-
-func or(first, second string) string {
-	if first != "" {
-		return first
-	}
-	return second
 }
 
 // named reports whether a flag names an account; partial, whether one says something of

@@ -199,7 +199,7 @@ func (o *Opened) Admin() (*admin.Client, error) {
 	if key == "" {
 		return nil, refuse("the server's key is missing: give --key-file, --key or COSMOS_KEY")
 	}
-	client, err := admin.New(admin.Config{Endpoint: o.Endpoint(), Key: key, Client: o.http})
+	client, err := admin.New(o.Endpoint(), key, o.http)
 	if err != nil {
 		return nil, &UsageError{reason: err.Error()}
 	}

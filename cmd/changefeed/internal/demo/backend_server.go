@@ -59,7 +59,7 @@ func startServer(ctx context.Context, dir string) (*serverBackend, error) {
 	settings := connect.Settings{Endpoint: endpoint[1], Key: wire.EmulatorKey}
 	var err error
 	if s.Opened, err = connect.OpenSettings(ctx, settings); err == nil {
-		s.admin, err = admin.New(admin.Config{Endpoint: settings.Endpoint, Key: settings.Key})
+		s.admin, err = s.Admin()
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.end()) //nolint:contextcheck // what was opened is closed, though ctx has ended

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,7 +152,7 @@ func groupMemory(root fs.FS) (n int64, ok bool) {
 		mount, file := "sys/fs/cgroup", "memory.max"
 		if parts[1] != "" {
 			mount, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
-			if !containsController(parts[1], "memory") {
+			if !slices.Contains(strings.Split(parts[1], ","), "memory") {
 				continue
 			}
 		}
@@ -169,16 +170,6 @@ func groupMemory(root fs.FS) (n int64, ok bool) {
 		}
 	}
 	return n, n != math.MaxInt64
-}
-
-// containsController reports whether a controller is in a list with commas.
-func containsController(list, name string) bool {
-	for c := range strings.SplitSeq(list, ",") {
-		if c == name {
-			return true
-		}
-	}
-	return false
 }
 
 const (
