@@ -103,7 +103,7 @@ func (o *tailOptions) reader(now time.Time, warnings io.Writer) (feed.ReaderConf
 	}
 	cfg.Follow, cfg.Wait = o.follow, o.interval
 	if o.position != "" {
-		if err := o.place(&cfg); err != nil {
+		if err := o.resume(&cfg); err != nil {
 			return cfg, fmt.Errorf("--position: %w", err)
 		}
 	}
@@ -113,16 +113,16 @@ func (o *tailOptions) reader(now time.Time, warnings io.Writer) (feed.ReaderConf
 	return cfg, nil
 }
 
-// place reads the place that is kept, if there is one, and checks that the next one can be. The mode is part of a place: lines are
-// printed in it where no other is asked for.
-func (o *tailOptions) place(cfg *feed.ReaderConfig) error {
-	f := placeFile{name: o.position}
+// resume reads the position that is kept, if there is one, and checks that the next one can be
+// kept. The mode of the position is the default of --mode.
+func (o *tailOptions) resume(cfg *feed.ReaderConfig) error {
+	f := positionFile{name: o.position}
 	kept, err := f.read()
 	if err != nil {
 		return err
 	}
 	if cfg.Position = kept; kept != "" {
-		mode, known := placeMode(kept)
+		mode, known := positionMode(kept)
 		if known && o.flags.Changed("mode") && mode != cfg.Mode {
 			return fmt.Errorf("the place in %s is one of %s mode, and --mode is %s; say another file, or leave --mode out", o.position, mode, o.mode)
 		}
@@ -192,30 +192,30 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 		return err
 	}
 	lines := &lineWriter{w: bufio.NewWriterSize(out, 1<<16), keyPaths: paths, mode: cfg.Mode}
-	place, printed := placeFile{name: o.position}, false
+	position, printed := positionFile{name: o.position}, false
 	for page, err := range reader.Pages(ctx) {
 		if err != nil {
 			if o.follow && ctx.Err() != nil { // this is how following ends
 				err = nil
 			}
 			if err != nil && !printed {
-				return o.elsewhere(err) // there is no new place, and to ask for it would fail as the read did
+				return o.otherContainer(err) // there is no new position to keep
 			}
-			return errors.Join(err, place.keep(context.WithoutCancel(ctx), reader, 0))
+			return errors.Join(err, position.keep(context.WithoutCancel(ctx), reader, 0))
 		}
 		printed = true
 		if err := lines.page(page); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
-		if err := place.keep(ctx, reader, placeInterval); err != nil {
+		if err := position.keep(ctx, reader, positionInterval); err != nil {
 			return err
 		}
 	}
-	return place.keep(ctx, reader, 0)
+	return position.keep(ctx, reader, 0)
 }
 
-// elsewhere adds to the error of a place in another container what to do about it.
-func (o *tailOptions) elsewhere(err error) error {
+// otherContainer adds the remedy to the error of a position in another container.
+func (o *tailOptions) otherContainer(err error) error {
 	var other *feed.PositionError
 	if !errors.As(err, &other) {
 		return err
@@ -223,7 +223,8 @@ func (o *tailOptions) elsewhere(err error) error {
 	return fmt.Errorf("--position: %w: it was deleted and made anew, or the place in %s is one in another; delete the file to begin at --from", err, o.position)
 }
 
-// keyPaths are the partition key paths of a container. Where there is none, the error says which there are.
+// keyPaths returns the partition key paths of a container. If it does not exist, the error names
+// those that do.
 func keyPaths(ctx context.Context, account *connect.Opened, database, container string) ([]string, error) {
 	c, err := account.Documents().NewContainer(database, container)
 	if err != nil {
@@ -244,7 +245,7 @@ type lineWriter struct {
 	line     bytes.Buffer
 }
 
-// page writes a page's changes, and hands them on to the reader of the pipe.
+// page writes a page's changes and flushes them.
 func (l *lineWriter) page(p feed.Page) error {
 	for _, c := range p.Changes {
 		text := c.Current
@@ -274,7 +275,7 @@ type version struct {
 	Metadata metadata        `json:"metadata"`
 }
 
-// metadata is what happened, in the names of the protocol.
+// metadata is that of a change, in the names of the protocol.
 type metadata struct {
 	Operation string         `json:"operationType"`
 	LSN       int64          `json:"lsn"`

@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// countedSource counts what `changefeed tail` reads:
+// countedSource counts the reads of `changefeed tail`:
 //
 //	changefeed.tail.reads          {read}    reads, by outcome: changes, nothing, gone (a split or merge), throttled, error
 //	changefeed.tail.changes        {change}  changes read
@@ -22,7 +22,7 @@ type countedSource struct {
 	units          metric.Float64Counter
 }
 
-// countReads counts the reads of a source; without a provider it is the source itself.
+// countReads returns a source that counts its reads. Without a provider it returns s.
 func countReads(s *cosmos.Source, p metric.MeterProvider) (feed.Source, error) {
 	if p == nil {
 		return s, nil

@@ -12,19 +12,19 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// placeInterval is how often the place is written, at most.
-const placeInterval = time.Second
+// positionInterval is the least time between two writes of the position.
+const positionInterval = time.Second
 
-// placeFile keeps the place of a reader.
-type placeFile struct {
-	name    string // empty: it is kept nowhere
+// positionFile keeps the position of a reader.
+type positionFile struct {
+	name    string // empty: the position is not kept
 	kept    string
 	written time.Time
 }
 
-// read returns the place that is kept; empty: there is none. A file without one is refused: to take it for none would be to print
-// everything again, or with --from now to skip what was written since.
-func (f *placeFile) read() (string, error) {
+// read returns the position that is kept, or none. It refuses an empty file: without a position
+// everything would be printed again or, with --from now, be skipped.
+func (f *positionFile) read() (string, error) {
 	text, err := os.ReadFile(f.name)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
@@ -32,19 +32,19 @@ func (f *placeFile) read() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	place := strings.TrimSpace(string(text))
-	if place == "" {
+	position := strings.TrimSpace(string(text))
+	if position == "" {
 		return "", fmt.Errorf("%s is empty, and keeps no place; restore the file, or delete it to begin at --from", f.name)
 	}
-	return place, nil
+	return position, nil
 }
 
-// placeMode is the mode of a place; known is false where it says none, or is no place.
-func placeMode(place string) (mode feed.Mode, known bool) {
+// positionMode returns the mode of a position. known is false if it has none.
+func positionMode(position string) (mode feed.Mode, known bool) {
 	var p struct {
 		Mode string `json:"mode"`
 	}
-	if json.Unmarshal([]byte(place), &p) != nil {
+	if json.Unmarshal([]byte(position), &p) != nil {
 		return 0, false
 	}
 	for _, m := range []feed.Mode{feed.LatestVersion, feed.AllVersionsAndDeletes} {
@@ -55,11 +55,11 @@ func placeMode(place string) (mode feed.Mode, known bool) {
 	return 0, false
 }
 
-// next is the file that a place is written to before it takes the name of the last one.
-func (f *placeFile) next() string { return f.name + ".new" }
+// next is the file that a position is written to before it replaces the last one.
+func (f *positionFile) next() string { return f.name + ".new" }
 
-// check tells before anything is read that the place couldn't be kept.
-func (f *placeFile) check() error {
+// check returns an error if the position cannot be kept.
+func (f *positionFile) check() error {
 	file, err := os.OpenFile(f.next(), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -67,8 +67,8 @@ func (f *placeFile) check() error {
 	return errors.Join(file.Close(), os.Remove(f.next()))
 }
 
-// keep writes the place, if it is another and was written longer than interval ago.
-func (f *placeFile) keep(ctx context.Context, r *feed.Reader, interval time.Duration) error {
+// keep writes the position if it has changed and was written longer than interval ago.
+func (f *positionFile) keep(ctx context.Context, r *feed.Reader, interval time.Duration) error {
 	if f.name == "" || time.Since(f.written) < interval {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (f *placeFile) keep(ctx context.Context, r *feed.Reader, interval time.Dura
 	if err != nil || position == f.kept {
 		return err
 	}
-	// A crash leaves the old place or the new one, and never a name without what it is for.
+	// A crash leaves the old position or the new one.
 	if err := writeSynced(f.next(), position+"\n"); err != nil {
 		return fmt.Errorf("keep the place: %w", err)
 	}
@@ -87,7 +87,7 @@ func (f *placeFile) keep(ctx context.Context, r *feed.Reader, interval time.Dura
 	return nil
 }
 
-// writeSynced writes a file, and waits until it is on disk.
+// writeSynced writes a file and waits until it is on disk.
 func writeSynced(name, text string) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -71,7 +71,7 @@ func (cfg Config) prepare(ctx context.Context) (source, target *described, err e
 		}
 	}
 	if cfg.Versions {
-		if err := shown(ctx, cfg.source()); err != nil {
+		if err := checkVersions(ctx, cfg.source()); err != nil {
 			return nil, nil, err
 		}
 	}

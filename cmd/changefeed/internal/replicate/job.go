@@ -41,7 +41,7 @@ func (r *replication) runLatest(ctx context.Context) error {
 }
 
 // note notes whether the copy has caught up. It reports whether the run ends then.
-func (r *replication) note(s standing) (end bool, err error) {
+func (r *replication) note(s measurement) (end bool, err error) {
 	r.caughtUp = r.caughtUp || s.caughtUp
 	return r.UntilCaughtUp && s.caughtUp, nil
 }
@@ -81,9 +81,9 @@ func (r *replication) runVersions(ctx context.Context, st *state) (err error) {
 	return r.watch(ctx, lag, "copied", r.note)
 }
 
-// shown returns an error if the source does not show all versions: a processor would ask for
+// checkVersions returns an error if the source does not show all versions: a processor would ask for
 // them again and again.
-func shown(ctx context.Context, source feed.Source) error {
+func checkVersions(ctx context.Context, source feed.Source) error {
 	partitions, err := source.Partitions(ctx)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (r *replication) copyFirst(ctx context.Context) error {
 		return err
 	}
 	stop := r.start(ctx, j)
-	err = r.watch(ctx, lag, "what is there: copied", func(s standing) (bool, error) {
+	err = r.watch(ctx, lag, "what is there: copied", func(s measurement) (bool, error) {
 		if s.caughtUp {
 			return true, r.state.copied(ctx)
 		}
@@ -148,7 +148,7 @@ func (r *replication) openLag(ctx context.Context, processor string, mode feed.M
 }
 
 // watch prints progress until done says so, or ctx ends.
-func (r *replication) watch(ctx context.Context, l *lag, what string, done func(standing) (bool, error)) error {
+func (r *replication) watch(ctx context.Context, l *lag, what string, done func(measurement) (bool, error)) error {
 	tick := time.NewTicker(r.Interval)
 	defer tick.Stop()
 	for {
@@ -157,7 +157,7 @@ func (r *replication) watch(ctx context.Context, l *lag, what string, done func(
 			return nil
 		case <-tick.C:
 		}
-		s, err := l.look(ctx)
+		s, err := l.measure(ctx)
 		if errors.Is(err, errNoLeases) {
 			continue
 		}

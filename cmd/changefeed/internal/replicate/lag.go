@@ -12,21 +12,22 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// standing is how far a processor has come, over all of its hosts.
-type standing struct {
+// measurement is the progress of a processor, over all of its hosts.
+type measurement struct {
 	at time.Time
-	// leases is how many there are, owned how many somebody holds.
+	// leases counts the leases, owned those with a live owner.
 	leases, owned int
-	// behind is the sum of what each lease is behind its partition's end, in LSNs,
-	// and part how much of the way lies behind them, 0 to 1.
+	// behind is the sum of the leases' distances from the ends of their partitions, in LSNs,
+	// and part the share of the feed that is copied, 0 to 1.
 	behind int64
 	part   float64
-	// caughtUp tells that all that was written before the look before is checkpointed.
+	// caughtUp reports whether everything written before the last measurement is
+	// checkpointed.
 	caughtUp bool
 }
 
-// lag looks how far a processor has come, by its leases and one read for each. It
-// isn't safe for concurrent use.
+// lag measures the progress of a processor, by its leases and one read for each. It is not
+// safe for concurrent use.
 type lag struct {
 	source feed.Source
 	store  lease.Store
@@ -35,16 +36,16 @@ type lag struct {
 	// expiration is the leases'.
 	expiration time.Duration
 
-	// ends are the partitions' ends at the look before.
+	// ends are the partitions' ends at the last measurement.
 	ends []end
 }
 
-// errNoLeases tells that no host has made the leases yet.
+// errNoLeases reports that no host has made the leases yet.
 var errNoLeases = errors.New("the leases aren't made yet")
 
-// look looks once.
-func (l *lag) look(ctx context.Context) (standing, error) {
-	s := standing{at: time.Now(), caughtUp: true}
+// measure measures once.
+func (l *lag) measure(ctx context.Context) (measurement, error) {
+	s := measurement{at: time.Now(), caughtUp: true}
 	listing, err := l.store.List(ctx)
 	if err != nil {
 		return s, fmt.Errorf("list the leases: %w", err)
@@ -94,8 +95,8 @@ func (l *lag) look(ctx context.Context) (standing, error) {
 	return s, nil
 }
 
-// passed reports whether a lease whose first unread change has that LSN has all
-// that its range had at the look before.
+// passed reports whether a lease, by the LSN of its first unread change, has everything that its
+// range had at the last measurement.
 func (l *lag) passed(rng feed.Range, first int64) bool {
 	known := false
 	for _, e := range l.ends {

@@ -177,7 +177,7 @@ func TestProgressTellsRateAndTimeLeft(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for i := range 30 { // 100 documents and 1,000 LSNs in 5 s: five minutes are left in the end
 		p.write.copied.Store(int64(i * 100))
-		p.add(standing{at: now.Add(time.Duration(i) * 5 * time.Second), behind: int64(89_000 - i*1000), part: .333, leases: 4, owned: 3})
+		p.add(measurement{at: now.Add(time.Duration(i) * 5 * time.Second), behind: int64(89_000 - i*1000), part: .333, leases: 4, owned: 3})
 	}
 	const want = "copied 2,900 documents, 20/s, 33 % of the way, about 5m0s left, 3 of 4 leases owned"
 	if got := p.line("copied"); got != want {
@@ -185,7 +185,7 @@ func TestProgressTellsRateAndTimeLeft(t *testing.T) {
 	}
 	p.write.moved.Store(1)
 	p.write.deleted.Store(1_000_000)
-	p.add(standing{at: now.Add(150 * time.Second), leases: 4, owned: 4, caughtUp: true})
+	p.add(measurement{at: now.Add(150 * time.Second), leases: 4, owned: 4, caughtUp: true})
 	if got := p.line("copied"); !strings.Contains(got, "1 moved, 1,000,000 deleted") || !strings.Contains(got, "caught up, 4 of 4") {
 		t.Error(got)
 	}

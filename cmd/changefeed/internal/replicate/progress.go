@@ -28,23 +28,23 @@ type progress struct {
 	out   io.Writer
 	write *writer
 	began time.Time
-	// seen are the standings of the last window, the oldest first, with the
+	// seen are the measurements of the last window, the oldest first, with the
 	// documents that this process had copied.
 	seen []sample
-	// behind is the last standing's.
+	// behind is that of the last measurement.
 	behind atomic.Int64
 }
 
 type sample struct {
-	standing
+	measurement
 	copied int64
 }
 
 // forget begins anew: what follows is another feed.
 func (p *progress) forget() { p.seen = nil }
 
-// add takes a standing in.
-func (p *progress) add(s standing) {
+// add adds a measurement.
+func (p *progress) add(s measurement) {
 	p.behind.Store(s.behind)
 	p.seen = append(p.seen, sample{s, p.write.copied.Load() + p.write.deleted.Load()})
 	for len(p.seen) > 2 && s.at.Sub(p.seen[0].at) > window {
@@ -52,7 +52,7 @@ func (p *progress) add(s standing) {
 	}
 }
 
-// line is a line about the last standing.
+// line is a line about the last measurement.
 func (p *progress) line(what string) string {
 	last := p.seen[len(p.seen)-1]
 	parts := []string{fmt.Sprintf("%s %s documents", what, view.Thousands(p.write.copied.Load()))}

@@ -459,7 +459,7 @@ func TestReplicateThatIsInterruptedHasNotCaughtUp(t *testing.T) {
 func TestACopyHasCaughtUpOnceALookSaysSo(t *testing.T) {
 	r := &replication{}
 	for i, s := range []struct{ now, want bool }{{false, false}, {true, true}, {false, true}} {
-		if end, err := r.note(standing{caughtUp: s.now}); end || err != nil || r.caughtUp != s.want {
+		if end, err := r.note(measurement{caughtUp: s.now}); end || err != nil || r.caughtUp != s.want {
 			t.Errorf("look %d: caught up %v, end %v, %v", i, r.caughtUp, end, err)
 		}
 	}

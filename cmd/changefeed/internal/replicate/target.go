@@ -28,7 +28,7 @@ func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 	_, err = database.Read(ctx, nil)
 	missing := connect.Status(err) == http.StatusNotFound
 	_, err = client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: cfg.To.Database}, nil)
-	if missing && asked(err) {
+	if missing && maybeApplied(err) {
 		cfg.made.database = true
 	}
 	if err != nil && connect.Status(err) != http.StatusConflict {
@@ -36,7 +36,7 @@ func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 	}
 	_, err = database.CreateContainer(ctx, cfg.likeSource(source), &azcosmos.CreateContainerOptions{ThroughputProperties: throughput})
 	cfg.made.narrow = true
-	if asked(err) {
+	if maybeApplied(err) {
 		cfg.made.target = true
 	}
 	if err != nil && connect.Status(err) != http.StatusConflict { // another process may have been faster
@@ -45,8 +45,10 @@ func (cfg Config) makeTarget(ctx context.Context, source *described) error {
 	return cfg.spread(ctx)
 }
 
-// asked reports whether a request with that error may have been carried out.
-func asked(err error) bool { return err == nil || heals(err, true) || errors.Is(err, context.Canceled) }
+// maybeApplied reports whether a request with that error may have been carried out.
+func maybeApplied(err error) bool {
+	return err == nil || heals(err, true) || errors.Is(err, context.Canceled)
+}
 
 // likeSource returns the properties of the target. Unique keys are for items of one partition key,
 // so they stay behind where that changes.

@@ -39,8 +39,8 @@ type writer struct {
 	copied, moved, deleted, unsure atomic.Int64
 }
 
-// CollisionError tells that two documents of the source would be one in the
-// target: they have the same id, and the same new key.
+// CollisionError reports two documents of the source that would be one in the target: they have
+// the same ID and the same new key.
 type CollisionError struct {
 	ID  string
 	Key string
@@ -54,7 +54,7 @@ func (e *CollisionError) Error() string {
 		"choose another key, or change one of the two, and run again", e.ID, e.First, e.ID, e.Second, e.Key)
 }
 
-// refusedError tells that the target refuses a document for what it is.
+// refusedError reports a document that the target refuses.
 type refusedError struct {
 	document string
 	status   int
@@ -65,7 +65,7 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the target refuses the document with %s: status %d %s %s", e.document, e.status, http.StatusText(e.status), e.message)
 }
 
-// fatal reports whether an error will stay: to try again is of no use.
+// fatal reports whether an error is permanent.
 func fatal(err error) bool {
 	var (
 		collision *CollisionError
@@ -76,7 +76,7 @@ func fatal(err error) bool {
 	return errors.As(err, &collision) || errors.As(err, &lost) || errors.As(err, &refused) || errors.As(err, &broken) || errors.Is(err, feed.ErrNotFound)
 }
 
-// documentError tells that a change can't be understood.
+// documentError reports a change that cannot be understood.
 type documentError struct{ err error }
 
 func (e *documentError) Error() string { return e.err.Error() }
@@ -109,7 +109,7 @@ func (w *writer) handle(ctx context.Context, r rules, b *changefeed.Batch) error
 	return nil
 }
 
-// same writes to a target that is keyed as the source: one place, one document.
+// same writes to a target that is keyed as the source.
 func (w *writer) same(ctx context.Context, plans []*plan) error {
 	ops := make([]cosmos.BulkOperation, 0, len(plans))
 	for _, p := range plans {
@@ -135,26 +135,26 @@ func refused(p *plan, r cosmos.BulkResult) error {
 	return &refusedError{document: p.name(), status: r.Status, message: r.Message}
 }
 
-// write is a document on its way to its place in the target.
+// write is a document to write to the target.
 type write struct {
 	*plan
-	// etag is of what is at the place and may be replaced; empty: nothing is.
+	// etag is that of the document that is replaced. If empty, there is none.
 	etag string
-	// look: what is at the place has to be read first.
+	// look reports whether the target's document has to be read first.
 	look bool
 }
 
-// erase is a place of a document that it has left.
+// erase is an old copy of a document, under another key.
 type erase struct {
 	*plan
 	key  feed.PartitionKey
 	etag string
 }
 
-// rekey writes to a target that is keyed by other properties: the new places
-// first, so that a document is always in one, then the old ones are cleared.
+// rekey writes to a target that is keyed by other properties. It writes the documents under
+// their new keys first, so that each is always there, and then deletes the old copies.
 func (w *writer) rekey(ctx context.Context, r rules, plans []*plan) error {
-	writes, erases, err := w.look(ctx, plans)
+	writes, erases, err := w.locate(ctx, plans)
 	if err != nil {
 		return err
 	}
@@ -164,8 +164,9 @@ func (w *writer) rekey(ctx context.Context, r rules, plans []*plan) error {
 	return w.clear(ctx, r, erases)
 }
 
-// look finds out where documents are, as far as it has to be looked up.
-func (w *writer) look(ctx context.Context, plans []*plan) (writes []write, erases []erase, err error) {
+// locate returns the writes and the deletions of plans. It looks documents up where a plan
+// demands it.
+func (w *writer) locate(ctx context.Context, plans []*plan) (writes []write, erases []erase, err error) {
 	var ids []string
 	for _, p := range plans {
 		if p.search {
@@ -207,15 +208,14 @@ func (w *writer) look(ctx context.Context, plans []*plan) (writes []write, erase
 	return writes, erases, nil
 }
 
-// maxAttempts bounds how often a document is tried against others that write the
-// same place. The batch is given back then, and comes again.
+// maxAttempts bounds the attempts to write a document that others write, too. The batch is
+// retried then.
 const maxAttempts = 10
 
-// errContended tells that a place of the target is written by others all the time.
+// errContended reports that others write the same documents of the target all the time.
 var errContended = errors.New("documents of the target change while they are written; do others write to it?")
 
-// put writes documents to their places. Nothing is written over that wasn't
-// read, and found to be the same document.
+// put writes documents. It replaces only what it has read and found to be the same document.
 func (w *writer) put(ctx context.Context, r rules, writes []write) error {
 	for range maxAttempts {
 		var err error
@@ -255,8 +255,8 @@ func (w *writer) put(ctx context.Context, r rules, writes []write) error {
 	return errContended
 }
 
-// inspect reads what is at the places that have to be looked at, and leaves out
-// the documents that are not to be written.
+// inspect reads the documents of the target that writes may replace. It leaves out the writes
+// that must not be carried out.
 func (w *writer) inspect(ctx context.Context, r rules, writes []write) ([]write, error) {
 	var ops []cosmos.BulkOperation
 	var at []int
@@ -291,7 +291,7 @@ func (w *writer) inspect(ctx context.Context, r rules, writes []write) ([]write,
 		if there.source.String() == x.source.String() {
 			continue
 		}
-		write, err := w.judge(ctx, r, x.plan, there)
+		write, err := w.resolve(ctx, r, x.plan, there)
 		if err != nil {
 			return nil, err
 		}
@@ -306,10 +306,11 @@ func (w *writer) inspect(ctx context.Context, r rules, writes []write) ([]write,
 	return left, nil
 }
 
-// judge decides between two documents of the source that ask for one place: the
-// copy of one of them may be old. write: the new one takes the place; else it has
-// moved on or is gone, and a later change says so. Error: *[CollisionError].
-func (w *writer) judge(ctx context.Context, r rules, p *plan, there document) (write bool, err error) {
+// resolve decides between two documents of the source that claim one key of the target: the
+// copy of one of them may be old. write reports whether the new one is written. Otherwise it
+// has another key by now or was deleted, and a later change follows. It returns a
+// *[CollisionError] if both still claim the key.
+func (w *writer) resolve(ctx context.Context, r rules, p *plan, there document) (write bool, err error) {
 	results, err := w.source.Do(ctx, []cosmos.BulkOperation{
 		{Kind: cosmos.BulkRead, Key: p.source, ID: p.id},
 		{Kind: cosmos.BulkRead, Key: there.source, ID: there.id},
@@ -337,8 +338,7 @@ func (w *writer) judge(ctx context.Context, r rules, p *plan, there document) (w
 	return still[0] || !still[1], nil
 }
 
-// clear deletes documents from places that they have left, unless another
-// document has taken the place.
+// clear deletes the old copies of documents, unless another document has replaced them.
 func (w *writer) clear(ctx context.Context, r rules, erases []erase) error {
 	for range maxAttempts {
 		if len(erases) == 0 {
