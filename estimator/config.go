@@ -11,44 +11,44 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Config says which processor an [Estimator] looks at. Zero is the default of every
-// field. No duration may be longer than 365 days. [New] copies it.
+// Config configures an [Estimator]. The zero value of a field is its default. No duration may
+// be longer than 365 days. [New] copies it.
 type Config struct {
-	// Processor is the processor's name, Source its monitored container, Leases its
-	// lease container, as in the processor's own configuration. Required.
+	// Processor, Source and Leases are the name, the monitored container and the lease container
+	// of the processor, as in its own configuration. They are required.
 	Processor string
 	Source    feed.Source
 	Leases    lease.Container
-	// Unnamed is for a processor whose name is empty, as that of an Azure Functions trigger without a lease prefix
-	// is: Processor isn't required then. Default: a Processor that is missing is an error.
+	// Unnamed allows an empty Processor. An Azure Functions trigger without a lease prefix has
+	// no name.
 	Unnamed bool
 
-	// Concurrency is how many leases are read at a time. Default: 8.
+	// Concurrency is the number of leases to read at a time. If zero, 8 is used.
 	Concurrency int
-	// RequestTimeout bounds one request to the source or to the lease store. Default: 10 s.
+	// RequestTimeout limits one request to the source or to the lease store. If zero, 10 s is
+	// used.
 	RequestTimeout time.Duration
 
-	// Interval is the time from one measurement of Run to the next. Default: 5 s.
+	// Interval is the time from one measurement of Run to the next. If zero, 5 s is used.
 	Interval time.Duration
-	// Handler gets each measurement of Run; the next one begins when it has returned.
-	// Its error is passed to OnError, and the same report isn't given again.
+	// Handler receives each report of Run. The next measurement begins after it has returned.
+	// Run passes its error to OnError, and does not repeat the report.
 	Handler func(ctx context.Context, r Report) error
-	// OnError is told of what went wrong in Run, which goes on with the next
-	// measurement. Default: nobody is. A lease that can't be read doesn't make a
-	// measurement fail: its Lag tells.
+	// OnError receives errors of Run, which continues with the next measurement. If a lease
+	// cannot be read, only its Lag has the error.
 	OnError func(err error)
-	// Metrics gets the last measurement of Run, as gauges. Default: none.
+	// Metrics exports the last report of Run as gauges.
 	Metrics metric.MeterProvider
 }
 
-// The defaults; the interval is .NET's.
+// The defaults. .NET has the same interval.
 const (
 	defaultConcurrency = 8
 	defaultRequest     = 10 * time.Second
 	defaultInterval    = 5 * time.Second
 )
 
-// maxDuration is the longest duration of a field: sums of longer ones may overflow.
+// maxDuration is the longest duration of a field. Sums of longer ones may overflow.
 const maxDuration = 365 * 24 * time.Hour
 
 func (c Config) withDefaults() Config {
@@ -70,7 +70,7 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	switch {
 	case c.Processor == "" && !c.Unnamed:
-		return &ConfigError{"Processor", "is required: the name of the processor whose leases are looked at"}
+		return &ConfigError{"Processor", "is required; name the processor whose leases to read"}
 	case c.Processor != "" && c.Unnamed:
 		return &ConfigError{"Unnamed", fmt.Sprintf("is set, and Processor is %q", c.Processor)}
 	case c.Source == nil:
@@ -94,13 +94,14 @@ func (c Config) validate() error {
 	return nil
 }
 
-// ConfigError is returned by [New] for a Config that can't work, and by a measurement when that shows only then.
+// ConfigError reports an invalid Config. [New] returns it, and measurements return it if they
+// find the mistake.
 type ConfigError struct {
 	// Field is the name of the field of [Config].
 	Field string
-	// Problem says what is wrong.
+	// Problem describes the mistake.
 	Problem string
 }
 
-// Error names the field and the problem.
+// Error returns the field and the problem.
 func (e *ConfigError) Error() string { return "estimator: Config." + e.Field + ": " + e.Problem }

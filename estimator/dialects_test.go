@@ -16,8 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// lagging is a world over the protocol whose leases are of a dialect and a mode. A processor
-// has handled 20 transactions of two partitions, ended, and missed one, a minute ago.
+// lagging returns a world over the protocol with leases of a dialect and a mode. A processor
+// has handled 20 transactions of two partitions, has ended, and has missed one a minute ago.
 func lagging(t *testing.T, d lease.Dialect, mode feed.Mode, retention time.Duration) *world {
 	t.Helper()
 	w := &world{t: t, ctx: context.WithoutCancel(t.Context())}
@@ -73,7 +73,7 @@ func TestLagOfEveryDialect(t *testing.T) {
 	}
 }
 
-// In all versions and deletes a lag is measured in that mode: a version that was overwritten is unread, too.
+// In all versions and deletes mode, overwritten versions are unread changes.
 func TestLagOfAllVersionsAndDeletes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := lagging(t, lease.DotNet, feed.AllVersionsAndDeletes, time.Hour)
@@ -96,7 +96,7 @@ func TestLagOfAllVersionsAndDeletes(t *testing.T) {
 			lost = lost || isLost && l.LSNs == estimator.Unknown
 		}
 		if !lost || r.Total.Failed == 0 {
-			t.Errorf("what can't be read any more isn't told: %+v", r)
+			t.Errorf("lost changes are not reported: %+v", r)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestAContainerInAnotherDialectIsRefusedByName(t *testing.T) {
 	})
 }
 
-// Leases of another dialect are no leases that the estimator knows, and no reason to say that there are none.
+// The estimator cannot read leases of another dialect, but the processor has leases.
 func TestLeasesOfAnotherDialectAreNamed(t *testing.T) {
 	w := newWorld(t, 1, false)
 	plain, ok := w.leases.(store.Leases)
@@ -130,9 +130,9 @@ func TestLeasesOfAnotherDialectAreNamed(t *testing.T) {
 	}
 }
 
-// In the dialect of Java's handleChanges leases are named by the container's name. Those that outlive a container which
-// was deleted and made anew have positions in it, and a lag behind such a position is a number about nothing.
-func TestNoLagIsToldOfAContainerThatIsGone(t *testing.T) {
+// In the dialect of Java's handleChanges, the ids of leases contain the container's name. Such
+// leases survive when the container is recreated, but their positions are not valid then.
+func TestLeasesOfARecreatedContainerHaveNoLag(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := lagging(t, lease.JavaHandleChanges, feed.LatestVersion, 0)
 		if err := w.db.DeleteContainer(w.ctx, "db", "items"); err != nil {
@@ -151,7 +151,7 @@ func TestNoLagIsToldOfAContainerThatIsGone(t *testing.T) {
 			}
 		}
 		if len(w.source.reads) != 0 {
-			t.Errorf("the new container was read at the old one's positions: %v", w.source.reads)
+			t.Errorf("the new container was read at positions in the old one: %v", w.source.reads)
 		}
 	})
 }

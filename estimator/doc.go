@@ -1,36 +1,33 @@
-// Package estimator tells how far a change feed processor is behind: for each lease, and
-// in total. It only reads: the leases, and of each lease's feed the first change that was
-// not checkpointed yet. It works beside a processor of any implementation whose leases it
-// can read, and needs no processor to run.
+// Package estimator reports how far a change feed processor lags: for each lease, and in
+// total. It reads the leases, and the first change after the position of each lease. It writes
+// nothing. It works with processors of all implementations whose leases it can read, even if no
+// host of them runs.
 //
-// # What is measured
+// # Measures
 //
-// [Lag.LSNs] is the lag in transactions, by the formula of the .NET estimator: the last LSN
-// of the partition, less the LSN of the oldest unread change, plus one; 0 when nothing is
-// unread. It counts transactions of the whole physical partition, and not documents: a
-// bulk write of 100 documents counts one, a transaction whose documents belong to another
-// lease counts as well. In the embedded store, whose partitions share one counter, what is
-// written to other partitions meanwhile counts, too.
+// [Lag.LSNs] is the lag in transactions, by the formula of the .NET estimator: the last LSN of
+// the partition, less the LSN of the oldest unread change, plus one. It is 0 if no change is
+// unread. It counts the transactions of the whole physical partition, even if their documents
+// belong to another lease. A bulk write of 100 documents counts as one. The partitions of the
+// embedded store share one counter, so there it also counts writes to other partitions.
 //
-// [Lag.Age] is how long ago the oldest unread change was written: the time that the
-// processor is behind. It needs no knowledge of how much is written, and is what to
-// alert on.
+// [Lag.Age] is the time since the oldest unread change was written. It does not depend on the
+// rate of writes, so it is the measure for alerts.
 //
-// What can't be known is said to be unknown ([Unknown]), where the .NET estimator answers 1:
-// for a lease without a position, whose start isn't in it, and for one whose partition was
-// split or merged while no host has worked on that yet. [Lag.Reference] is .NET's number, for
-// those who compare.
+// The lag of some leases is [Unknown]: of a lease without a position, and of a lease whose
+// partition was split or merged before a host has replaced the lease. For these, the .NET
+// estimator returns 1, as [Lag.Reference] does.
 //
-// A total is summed over physical partitions, of which each counts by the largest lag
-// among its leases: leases of the same partition would count the same transactions again.
+// The total is a sum over physical partitions. A partition counts with the largest lag of its
+// leases, because its leases count the same transactions.
 //
-// # How to ask
+// # Usage
 //
 //	e, err := estimator.New(estimator.Config{Processor: "projector", Source: source, Leases: leases})
 //	for lag, err := range e.Current(ctx) { ... } // pull, lease by lease
 //	report, err := e.Report(ctx)                 // pull, with the total
 //	err = e.Run(ctx)                             // push, to Config.Handler and Config.Metrics
 //
-// A measurement lists the leases, and reads each one's feed once, for one item. Where
-// leases are not of whole partitions it asks for the partitions, too.
+// A measurement lists the leases and reads one item of each lease's feed. If leases are not of
+// whole partitions, it also lists the partitions.
 package estimator

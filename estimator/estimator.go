@@ -13,26 +13,23 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Estimator measures the lag of one processor. It is made by [New]; its methods may be
-// called concurrently.
+// Estimator measures the lag of one processor. [New] returns one. It is safe for concurrent
+// use.
 type Estimator struct {
-	cfg  Config
-	used atomic.Bool
-	// opening is held by the one call that opens the lease store; store is what it
-	// opened, nil before. last is Run's last report.
-	opening chan struct{}
+	cfg     Config
+	used    atomic.Bool
+	opening chan struct{} // a semaphore of the call that opens the lease store
 	store   atomic.Pointer[opened]
-	last    atomic.Pointer[Report]
+	last    atomic.Pointer[Report] // of Run
 }
 
-// opened is a lease store that was opened for the monitored container of that rid.
+// opened is the lease store of a monitored container, which has this rid.
 type opened struct {
 	lease.Store
 	container string
 }
 
-// New checks cfg and returns an estimator; it does no I/O. Its error is a
-// [*ConfigError].
+// New returns an estimator. It does no I/O. Its error is a [*ConfigError].
 func New(cfg Config) (*Estimator, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -41,14 +38,13 @@ func New(cfg Config) (*Estimator, error) {
 	return &Estimator{cfg: cfg, opening: make(chan struct{}, 1)}, nil
 }
 
-// Current measures once, lease by lease: in the order of their ranges, each as soon as it
-// and those before it were read. The leases are listed when the loop begins.
+// Current measures once. It yields the lags in the order of the leases' ranges, each as soon as
+// it and those before it are read. It lists the leases when the loop begins. A lease that
+// cannot be read has [Lag.Err].
 //
-// With a nil error the Lag is one, of which [Lag.Err] may tell that it couldn't be read.
-// An error ends the loop: the leases could not be listed ([feed.ErrNotFound]: a container
-// doesn't exist; [*lease.DialectError]: they are in another dialect), the processor has no
-// leases ([feed.ErrNotFound]), the monitored container is its own lease container
-// ([*ConfigError]), or ctx ended.
+// An error ends the loop. It is [feed.ErrNotFound] if the processor has no leases or a
+// container does not exist. It is a [*lease.DialectError] if the leases are in another
+// dialect. It is a [*ConfigError] if the monitored container is its own lease container.
 func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 	return func(yield func(Lag, error) bool) {
 		m, err := e.list(ctx)
@@ -64,11 +60,12 @@ func (e *Estimator) Current(ctx context.Context) iter.Seq2[Lag, error] {
 	}
 }
 
-// Report measures once, all leases together. Its errors are those of [Estimator.Current].
+// Report measures once and returns the lags of all leases. It returns the same errors as
+// [Estimator.Current].
 //
-// If the processor has no leases, Report returns a report beside [feed.ErrNotFound]: its
-// Time is set, it has no Lags, and its Total.Reference is 1, with which a scaler starts the
-// first host. Beside any other error the report is zero.
+// If the processor has no leases, Report returns [feed.ErrNotFound] and a report with Time and
+// no Lags. Its Total.Reference is 1, so that a scaler starts the first host. With any other
+// error the report is zero.
 func (e *Estimator) Report(ctx context.Context) (Report, error) {
 	m, err := e.list(ctx)
 	if err != nil {
@@ -96,20 +93,20 @@ func (m *measurement) none() error {
 	return fmt.Errorf("estimator: leases of processor %q: %w; check its name, or start a host of it", m.cfg.Processor, feed.ErrNotFound)
 }
 
-// measurement is one listing, whose leases are being read.
+// measurement is one listing of leases and their lags.
 type measurement struct {
 	*Estimator
 	container  string // the monitored container's rid
 	leases     []lease.Lease
-	lags       []Lag // of leases, before they are read
+	lags       []Lag // of the leases, as far as the listing determines them
 	partitions []feed.Partition
 	unreadable []string
-	now        time.Time // of the store's clock, when it was listed
-	since      time.Time // of this host's clock
+	now        time.Time // of the listing, by the store's clock
+	since      time.Time // of the listing, by this host's clock
 	charge     float64   // of the listing
 }
 
-// list lists the leases, and asks for the partitions where that is needed.
+// list lists the leases, and the partitions if they are needed.
 func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 	store, err := e.open(ctx)
 	if err != nil {
@@ -119,20 +116,20 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 	listing, err := request(ctx, e, store.List)
 	if err != nil {
 		if errors.Is(err, feed.ErrNotFound) {
-			e.store.Store(nil) // a container made anew is opened anew
+			e.store.Store(nil) // the next call opens a recreated container
 		}
-		return nil, fmt.Errorf("estimator: list leases: %w", err)
+		return nil, fmt.Errorf("estimator: cannot list leases: %w", err)
 	}
 	m.charge += store.Charged()
 	if refusal := listing.Refusal(e.cfg.Leases.Dialect()); refusal != nil && len(listing.Leases) == 0 {
-		return nil, fmt.Errorf("estimator: list leases: %w", refusal)
+		return nil, fmt.Errorf("estimator: cannot list leases: %w", refusal)
 	}
 	if m.now = listing.Now; m.now.IsZero() {
 		m.now = m.since
 	}
 	if needsPartitions(listing) {
 		if m.partitions, err = request(ctx, e, e.cfg.Source.Partitions); err != nil {
-			return nil, fmt.Errorf("estimator: list partitions: %w", err)
+			return nil, fmt.Errorf("estimator: cannot list partitions: %w", err)
 		}
 		listing = listing.WithRanges(m.partitions)
 	}
@@ -144,7 +141,7 @@ func (e *Estimator) list(ctx context.Context) (*measurement, error) {
 	return m, nil
 }
 
-// open opens the lease store, once.
+// open returns the lease store, which it opens once.
 func (e *Estimator) open(ctx context.Context) (*opened, error) {
 	if found := e.store.Load(); found != nil {
 		return found, nil
@@ -160,20 +157,20 @@ func (e *Estimator) open(ctx context.Context) (*opened, error) {
 	}
 	identity, err := request(ctx, e, e.cfg.Source.Identity)
 	if err != nil {
-		return nil, fmt.Errorf("estimator: identify the monitored container: %w", err)
+		return nil, fmt.Errorf("estimator: cannot identify the monitored container: %w", err)
 	}
 	store, err := request(ctx, e, func(ctx context.Context) (lease.Store, error) {
 		return e.cfg.Leases.Open(ctx, lease.Key{Processor: e.cfg.Processor, Identity: identity})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("estimator: open the lease container: %w", err)
+		return nil, fmt.Errorf("estimator: cannot open the lease container: %w", err)
 	}
 	same, err := request(ctx, e, func(ctx context.Context) (bool, error) { return feed.SameContainer(ctx, e.cfg.Source, store) })
 	if err != nil {
-		return nil, fmt.Errorf("estimator: open the lease container: %w", err)
+		return nil, fmt.Errorf("estimator: cannot open the lease container: %w", err)
 	}
 	if same {
-		return nil, &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s, which no processor uses for its leases; "+
+		return nil, &ConfigError{"Leases", fmt.Sprintf("is the monitored container, %s of database %s, which cannot hold its own leases; "+
 			"name the lease container", identity.Container, identity.Database)}
 	}
 	found := &opened{Store: store, container: identity.ContainerRID}
@@ -181,15 +178,14 @@ func (e *Estimator) open(ctx context.Context) (*opened, error) {
 	return found, nil
 }
 
-// request bounds one request.
+// request calls do with the timeout of one request.
 func request[T any](ctx context.Context, e *Estimator, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.RequestTimeout)
 	defer cancel()
 	return do(ctx)
 }
 
-// needsPartitions reports whether some lease doesn't say which partition it is of, or
-// which keys.
+// needsPartitions reports whether a lease has no partition or no range.
 func needsPartitions(l lease.Listing) bool {
 	for i := range l.Leases {
 		if l.Leases[i].PartitionID == "" {
@@ -199,7 +195,7 @@ func needsPartitions(l lease.Listing) bool {
 	return l.Rangeless()
 }
 
-// each reads the leases, several at a time, and yields them in their order.
+// each reads the leases concurrently and yields their lags in order.
 func (m *measurement) each(ctx context.Context, yield func(Lag, error) bool) {
 	ctx, stop := context.WithCancel(ctx)
 	answers := make([]chan Lag, len(m.leases))

@@ -22,12 +22,12 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
-func TestLagIsTheTransactionsNotReadAndTheirAge(t *testing.T) {
+func TestLagCountsUnreadTransactionsAndTheirAge(t *testing.T) {
 	both(t, func(t *testing.T, remote bool) {
 		w := newWorld(t, 1, remote)
 		w.write(4)
 		time.Sleep(time.Minute)
-		w.write(1) // the one that overwrote the first is the oldest unread one: 5
+		w.write(1) // overwrites the first document; the oldest unread LSN is now 5
 		w.write(1)
 		time.Sleep(30 * time.Second)
 		w.create(whole(`"2"`))
@@ -46,7 +46,7 @@ func TestLagIsTheTransactionsNotReadAndTheirAge(t *testing.T) {
 	})
 }
 
-func TestLagIsNothingBehindTheLastChange(t *testing.T) {
+func TestLagIsZeroAfterTheLastChange(t *testing.T) {
 	both(t, func(t *testing.T, remote bool) {
 		w := newWorld(t, 1, remote)
 		w.write(4)
@@ -71,7 +71,7 @@ func TestLagFollowsAProcessor(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		r := w.report()
 		if r.Total.Leases != 4 || r.Total.Owned != 4 || r.Total.LSNs < 100 || r.Total.Age < 9*time.Second || r.Total.Unknown != 0 ||
-			r.Total.Reference != 4 { // .NET's says 1 where there is no position
+			r.Total.Reference != 4 { // .NET returns 1 without a position
 			t.Errorf("while the handlers work: %+v", r.Total)
 		}
 		for _, l := range r.Lags {
@@ -123,7 +123,7 @@ func TestWhatCannotBeToldIsUnknown(t *testing.T) {
 	}{
 		{name: "a lease without position", lease: whole("")},
 		{name: "a partition that is gone", lease: whole("2"), err: &feed.GoneError{Partition: "0"}, reads: 1, splitting: true},
-		{name: "an engine that doesn't tell the last LSN", lease: whole("2"), page: feed.Page{Changes: changes, LSN: 7, End: -1}, reads: 1, age: true},
+		{name: "an engine without the last LSN", lease: whole("2"), page: feed.Page{Changes: changes, LSN: 7, End: -1}, reads: 1, age: true},
 		{name: "a read that fails", lease: whole("2"), err: broken, reads: 1, failed: true},
 		{name: "history that is lost", lease: whole("2"), err: &feed.HistoryLostError{Reason: "retention"}, reads: 1, failed: true},
 	} {
@@ -147,8 +147,8 @@ func TestWhatCannotBeToldIsUnknown(t *testing.T) {
 	}
 }
 
-// The numbers of the .NET estimator, case by case of its ChangeFeedEstimatorIterator: the
-// session's LSN less the first item's, plus one; nothing below 0.
+// The cases of .NET's ChangeFeedEstimatorIterator. Its number is the session's LSN, less the
+// first item's LSN, plus one, and at least 0.
 func TestReferenceIsDotNetsNumber(t *testing.T) {
 	item := func(lsn int64) []feed.Change { return []feed.Change{{LSN: lsn, Time: time.Now()}} }
 	for _, c := range []struct {
@@ -173,14 +173,14 @@ func TestReferenceIsDotNetsNumber(t *testing.T) {
 			if got := r.Lags[0].Reference(); got != c.want || r.Total.Reference != c.want {
 				t.Errorf("%d, in total %d, not %d", got, r.Total.Reference, c.want)
 			}
-			if c.at == "" && r.Lags[0].LSNs != 90 { // better than .NET: the lease says where it starts
+			if c.at == "" && r.Lags[0].LSNs != 90 { // unlike .NET, because the lease has a start
 				t.Errorf("the lag of a lease that starts at the beginning is %d", r.Lags[0].LSNs)
 			}
 		})
 	}
 }
 
-// oldest makes the world's source answer, after some time, with a change that was written then.
+// oldest makes the source return one change, written at a time, after a delay.
 func (w *world) oldest(written time.Time, after time.Duration) {
 	w.source.answer = func(feed.Request) (feed.Page, error) {
 		time.Sleep(after)
@@ -199,7 +199,7 @@ func TestAgeIsThatAtTheTimeOfTheRead(t *testing.T) {
 	})
 }
 
-// The clock of the leases may be behind that of the documents; -1 would be Unknown.
+// The clock of the leases may be slower than the documents' clock. An age of -1 would be Unknown.
 func TestAgeIsNotNegativeWhereClocksDiffer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, false)
@@ -213,7 +213,7 @@ func TestAgeIsNotNegativeWhereClocksDiffer(t *testing.T) {
 	})
 }
 
-// A scaler starts the first host by the 1; anybody else learns of a wrong name by the error.
+// The 1 makes a scaler start the first host. The error reports a wrong name.
 func TestAProcessorWithoutLeasesIsNotFoundAndOneInReference(t *testing.T) {
 	w := newWorld(t, 1, false)
 	r, err := w.estimator(estimator.Config{}).Report(t.Context())
@@ -234,7 +234,7 @@ func TestAProcessorWithoutLeasesIsNotFoundAndOneInReference(t *testing.T) {
 	}
 }
 
-// After a merge two leases read one partition, each its own keys. Both see the same end.
+// After a merge two leases read one partition, each its own keys, with the same last LSN.
 func TestATotalCountsEachPartitionOnce(t *testing.T) {
 	both(t, func(t *testing.T, remote bool) {
 		w := newWorld(t, 2, remote)
@@ -245,7 +245,7 @@ func TestATotalCountsEachPartitionOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute) // both leases live on as leases of ranges
+		time.Sleep(2 * time.Minute) // both leases become leases of ranges
 		stop()
 		w.write(50)
 		r := w.report()
@@ -256,12 +256,12 @@ func TestATotalCountsEachPartitionOnce(t *testing.T) {
 			t.Errorf("%d and %d make %+v", a, b, r.Total)
 		}
 		if w.source.partitions != 1 {
-			t.Errorf("the partitions were asked for %d times", w.source.partitions)
+			t.Errorf("the partitions were listed %d times", w.source.partitions)
 		}
 	})
 }
 
-func TestSplitsInProgressAreToldUntilTheyAreDone(t *testing.T) {
+func TestSplitsInProgressAreReported(t *testing.T) {
 	both(t, func(t *testing.T, remote bool) {
 		w := newWorld(t, 1, remote)
 		stop := w.processor(taken)
@@ -276,7 +276,7 @@ func TestSplitsInProgressAreToldUntilTheyAreDone(t *testing.T) {
 		if r := w.report(); r.Total.Splitting != 1 || r.Total.Unknown != 1 || r.Total.Failed != 0 || r.Total.Reference != 1 {
 			t.Errorf("after the split: %+v", r.Total)
 		}
-		// A host that made one child, and died.
+		// A host has created one child and died.
 		w.create(lease.Lease{Token: children[0].ID, PartitionID: children[0].ID, Range: children[0].Range, Continuation: `"50"`})
 		r := w.report()
 		if r.Total.Splitting != 1 || r.Total.Leases != 2 || r.Total.LSNs <= 0 || !r.Lags[0].Splitting == !r.Lags[1].Splitting {
@@ -290,7 +290,7 @@ func TestSplitsInProgressAreToldUntilTheyAreDone(t *testing.T) {
 	})
 }
 
-func TestALeaseThatCannotBeReadHidesNoOther(t *testing.T) {
+func TestAFailedReadDoesNotHideOtherLeases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 4, false)
 		stop := w.processor(taken)
@@ -371,7 +371,7 @@ func TestALoopMayEndEarly(t *testing.T) {
 	})
 }
 
-func TestWhatEndsAMeasurementIsTold(t *testing.T) {
+func TestMeasurementsReturnErrors(t *testing.T) {
 	db := changefeedtest.NewStore(t)
 	items := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
 	odd := changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "odd", KeyPaths: []string{"/other"}})

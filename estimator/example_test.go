@@ -11,8 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// How far is the processor "projector" behind? Its first batch of two changes is handled,
-// and eight more were written.
+// The processor "projector" has handled a batch of two changes. Eight more were written.
 func Example() {
 	ctx := context.Background()
 	db, err := store.OpenMemory(store.Options{})

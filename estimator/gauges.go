@@ -8,26 +8,25 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// gauges tell Run's last report in OpenTelemetry's instruments. All have the attribute
-// "processor"; the first two also "lease", and are there for the leases of the last report
-// only, of which the lag is known.
+// gauges exports the last report of Run by OpenTelemetry. All instruments have the attribute
+// "processor". The first two also have "lease", for the leases whose lag is known.
 //
 //	changefeed.estimator.lease.lag      {transaction}  lag of a lease
 //	changefeed.estimator.lease.age      s              age of its oldest unread change
 //	changefeed.estimator.lag            {transaction}  lag of the processor: Total.LSNs
-//	changefeed.estimator.age            s              the largest age: how far the processor is behind
-//	changefeed.estimator.leases         {lease}        leases by state: owned, free, unknown, failed, splitting. A lease is
-//	                                                   owned or free, and may be one of the others beside
+//	changefeed.estimator.age            s              the largest age: the lag of the processor as a time
+//	changefeed.estimator.leases         {lease}        leases by state: owned or free, and also
+//	                                                   unknown, failed, splitting
 //	changefeed.estimator.request_units  {RU}           request units that Run has spent
 //
-// Whoever collects them causes no request.
+// Collecting them sends no request.
 type gauges struct {
-	registration metric.Registration // nil: there is no provider
+	registration metric.Registration // nil without a provider
 	units        metric.Float64Counter
 	labels       metric.MeasurementOption
 }
 
-// newGauges makes the instruments. Their values are looked at when they are asked for.
+// newGauges registers the instruments. They read the last report when they are collected.
 func (e *Estimator) newGauges() (*gauges, error) {
 	if e.cfg.Metrics == nil {
 		return &gauges{}, nil
@@ -84,16 +83,16 @@ func (e *Estimator) newGauges() (*gauges, error) {
 	return g, err
 }
 
-// spent counts request units.
+// spent adds request units to the counter.
 func (g *gauges) spent(ctx context.Context, units float64) {
 	if g.registration != nil && units > 0 {
 		g.units.Add(ctx, units, g.labels)
 	}
 }
 
-// end takes the gauges away.
+// end unregisters the gauges.
 func (g *gauges) end() {
 	if g.registration != nil {
-		_ = g.registration.Unregister() // it only fails where it was registered wrongly
+		_ = g.registration.Unregister() // fails only for an invalid registration
 	}
 }

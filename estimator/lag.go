@@ -6,53 +6,51 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Unknown stands for a number or a time that can't be told.
+// Unknown is the value of a number or duration that cannot be determined.
 const Unknown = -1
 
-// Lag is how far the work on one lease is behind.
+// Lag is the lag of one lease.
 type Lag struct {
 	// LeaseToken names the lease.
 	LeaseToken string
-	// Range holds the lease's keys; zero when neither the document nor the engine tells.
+	// Range holds the lease's keys. It is zero if neither the document nor the engine has it.
 	Range feed.Range
-	// Partition is the physical partition that holds the lease's range; empty when it is
-	// in several, or not known.
+	// Partition is the physical partition that holds the lease's range. It is empty if the range
+	// is in several partitions, or the partition is unknown.
 	Partition string
-	// Owner is the owner text of the host that holds the lease; empty: nobody.
+	// Owner is the owner text of the host that holds the lease. It is empty for a free lease.
 	Owner string
-	// Continuation is the position checkpointed; empty: there is none yet.
+	// Continuation is the checkpointed position. It is empty before the first checkpoint.
 	Continuation feed.Continuation
-	// Modified is when the lease was last written, by its container's clock.
+	// Modified is the time of the lease's last write, by its container's clock.
 	Modified time.Time
 
-	// LSNs is how many transactions of the partition are not read yet; 0: none is;
-	// [Unknown]: it can't be told.
+	// LSNs is the number of unread transactions in the partition, or [Unknown].
 	LSNs int64
-	// Age is for how long the oldest unread change has been waiting, by whole seconds of
-	// the engine's clock; 0: nothing waits; [Unknown]: it can't be told.
+	// Age is the time since the oldest unread change was written, in whole seconds of the
+	// engine's clock. It is 0 if no change is unread, and may be [Unknown].
 	Age time.Duration
-	// Oldest is when the oldest unread change was written; zero: nothing waits, or it
-	// can't be told.
+	// Oldest is the time of the oldest unread change. It is zero if no change is unread, or
+	// the time is unknown.
 	Oldest time.Time
-	// Unstarted tells that the lease has no position and, in it, no start.
+	// Unstarted reports whether the lease has neither a position nor a start.
 	Unstarted bool
-	// Splitting tells that the lease's partition was split or merged, and no host has
-	// made the leases that take over; or that they are there, and it isn't deleted yet.
+	// Splitting reports whether the lease's partition was split or merged, and the lease has
+	// not been replaced and deleted yet.
 	Splitting bool
-	// Err is what kept the lag from being read: nil when it was read, and when it is
-	// unknown by its nature. A *feed.HistoryLostError tells that unread changes can't be
-	// read any more, a *lease.DialectError that the position is one in a container that was
-	// deleted and made anew since.
+	// Err is the error of reading the lag. It is a *feed.HistoryLostError if unread changes are
+	// lost. It is a *lease.DialectError if the container was recreated after the position was
+	// written.
 	Err error
-	// Charge is what the read has cost, in request units.
+	// Charge is the cost of the read, in request units.
 	Charge float64
 }
 
 // Known reports whether the lag is known.
 func (l Lag) Known() bool { return l.LSNs != Unknown }
 
-// Reference is the number that the .NET estimator gives for the lease: 1 where the lag
-// can't be told, or isn't looked for because there is no position.
+// Reference returns the lag of the .NET estimator: 1 if the lag is unknown, or the lease has no
+// position.
 func (l Lag) Reference() int64 {
 	if !l.Known() || l.Continuation == "" {
 		return 1
@@ -60,7 +58,7 @@ func (l Lag) Reference() int64 {
 	return l.LSNs
 }
 
-// measured fills in what a page tells: the first one behind the lease's position.
+// measured returns l with the lag from a page, the first one after the lease's position.
 func (l Lag) measured(page feed.Page, now time.Time) Lag {
 	l.Charge = page.Charge
 	if len(page.Changes) == 0 {

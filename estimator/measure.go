@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// prepare sorts the leases by their ranges, those without first, and says of each what
-// the listing tells.
+// prepare sorts the leases by their ranges, those without a range first. It adds a Lag for each,
+// with the facts from the listing.
 func (m *measurement) prepare() {
 	slices.SortFunc(m.leases, func(a, b lease.Lease) int {
 		return cmp.Or(cmp.Compare(a.Range.Min, b.Range.Min), cmp.Compare(a.Range.Max, b.Range.Max), cmp.Compare(a.ID, b.ID))
@@ -26,7 +26,7 @@ func (m *measurement) prepare() {
 	}
 }
 
-// partitionOf is the id of the partition that holds a lease's range.
+// partitionOf returns the id of the partition that holds a lease's range, or "".
 func (m *measurement) partitionOf(l lease.Lease) string {
 	if l.PartitionID != "" {
 		return l.PartitionID
@@ -39,13 +39,13 @@ func (m *measurement) partitionOf(l lease.Lease) string {
 	return ""
 }
 
-// read asks for the first change behind a lease's position.
+// read reads the first change after a lease's position and returns its lag.
 func (m *measurement) read(ctx context.Context, l lease.Lease, lag Lag) Lag {
 	if err := l.Strange(m.cfg.Leases.Dialect(), m.container); err != nil {
-		lag.Err = err // a lag behind a position in another container is a number about nothing
+		lag.Err = err // the position belongs to another container
 		return lag
 	}
-	// A lease without a position starts where it says itself. Where it doesn't, its
+	// A lease without a position has its own start, or is unstarted. In the latter case the
 	// start is in the processor's configuration, or is yet to be found out.
 	from := l.Start(feed.Now())
 	if from.Kind() == feed.StartNow {

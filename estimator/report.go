@@ -4,43 +4,41 @@ import "time"
 
 // Report is the lag of all leases at one time.
 type Report struct {
-	// Time is when the leases were listed, by the lease container's clock, or this
-	// host's where it has none.
+	// Time is the time of listing the leases, by the lease container's clock. If it has no
+	// clock, this host's clock is used.
 	Time time.Time
-	// Lags are those of all leases, in the order of their ranges.
+	// Lags holds the lags of all leases, in the order of their ranges.
 	Lags []Lag
-	// Unreadable are the ids of lease documents that can't be understood: what they
-	// stand for is in no figure.
+	// Unreadable holds the ids of lease documents that cannot be decoded. They do not count in
+	// any number.
 	Unreadable []string
-	// Total sums Lags up.
+	// Total is the sum of Lags.
 	Total Total
 }
 
 // Total is the lag of several leases together.
 type Total struct {
-	// Leases counts the leases, Owned those that have an owner.
+	// Leases counts the leases. Owned counts those that have an owner.
 	Leases, Owned int
-	// LSNs is the sum over the physical partitions of the largest known lag among the
-	// leases of each. Leases whose lag is unknown are not in it, see Unknown. It is
-	// [Unknown] when there is no lease whose lag is known.
+	// LSNs is a sum over the physical partitions: of each, the largest known lag among its
+	// leases. It is [Unknown] if the lag of no lease is known.
 	LSNs int64
-	// Age is the largest among the leases: how far the processor is behind. It is
-	// [Unknown] when it is so of every lease.
+	// Age is the largest age among the leases. It is [Unknown] if the age of no lease is known.
 	Age time.Duration
-	// Unknown counts the leases whose lag is unknown, Failed those among them that could
+	// Unknown counts the leases whose lag is unknown. Failed counts those among them that could
 	// not be read.
 	Unknown, Failed int
 	// Splitting counts the leases that are being replaced after a split or a merge.
 	Splitting int
-	// Reference is the number that the .NET estimator pushes: the sum of
-	// [Lag.Reference], and 1 when there is no lease.
+	// Reference is the number that the .NET estimator pushes: the sum of [Lag.Reference], or 1
+	// without leases.
 	Reference int64
-	// Charge is what the measurement has cost, in request units: the reads and, where
-	// the lease store tells, the listing.
+	// Charge is the cost of the measurement, in request units. It includes the listing if the
+	// lease store reports charges.
 	Charge float64
 }
 
-// Sum sums lags up.
+// Sum returns the total of lags.
 func Sum(lags []Lag) Total {
 	t := Total{LSNs: Unknown, Age: Unknown}
 	largest := map[string]int64{}

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// ErrUsed is returned by a second [Estimator.Run].
+// ErrUsed reports that [Estimator.Run] was called twice.
 var ErrUsed = errors.New("estimator: Run was called before")
 
-// Run measures every interval, the first time at once, and passes each report to
-// [Config.Handler] and [Config.Metrics], until ctx ends; then it returns nil. It may be called once; a
-// second call returns [ErrUsed]. What goes wrong is passed to [Config.OnError]; a measurement that
-// fails leaves the gauges without values, and not with old ones. For a processor without
-// leases Run calls OnError with [feed.ErrNotFound], and Handler with the report beside it.
+// Run measures at once and then in every interval, and passes each report to [Config.Handler]
+// and [Config.Metrics]. It returns nil when ctx ends. It may be called once. A second call
+// returns [ErrUsed].
+//
+// Run passes errors to [Config.OnError]. After a failed measurement the gauges have no values.
+// For a processor without leases Run calls OnError with [feed.ErrNotFound], and Handler with
+// the report.
 func (e *Estimator) Run(ctx context.Context) error {
 	if e.used.Swap(true) {
 		return ErrUsed
@@ -37,7 +39,7 @@ func (e *Estimator) Run(ctx context.Context) error {
 	}
 }
 
-// measure is one measurement of Run.
+// measure measures once for Run.
 func (e *Estimator) measure(ctx context.Context, g *gauges) {
 	report, err := e.Report(ctx)
 	if ctx.Err() != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// gauges are the values of metrics, by name and the values of their attributes but the
-// processor's.
+// gauges returns the values of metrics. A key is a name and the attributes except the
+// processor.
 func gauges(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -48,7 +48,7 @@ func gauges(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 	return found
 }
 
-func TestRunReportsEachIntervalAndTellsItInGauges(t *testing.T) {
+func TestRunReportsAndExportsEachInterval(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, false)
 		w.write(10)
@@ -76,7 +76,7 @@ func TestRunReportsEachIntervalAndTellsItInGauges(t *testing.T) {
 			t.Errorf("%d reports; %+v", len(reports), reports)
 		}
 		if len(told) != 1 || !errors.Is(told[0], refused) {
-			t.Errorf("told %v", told)
+			t.Errorf("OnError received %v", told)
 		}
 		got := gauges(t, reader)
 		for name, want := range map[string]float64{
@@ -92,7 +92,7 @@ func TestRunReportsEachIntervalAndTellsItInGauges(t *testing.T) {
 			delete(got, name)
 		}
 		if len(got) > 0 {
-			t.Errorf("there is also %v", got)
+			t.Errorf("unexpected gauges: %v", got)
 		}
 		stop()
 		if err := <-ended; err != nil {
@@ -101,8 +101,8 @@ func TestRunReportsEachIntervalAndTellsItInGauges(t *testing.T) {
 		if err := e.Run(w.ctx); !errors.Is(err, estimator.ErrUsed) {
 			t.Errorf("a second Run: %v", err)
 		}
-		if got := gauges(t, reader); len(got) > 1 { // the counter stays
-			t.Errorf("after Run there is %v", got)
+		if got := gauges(t, reader); len(got) > 1 { // the counter remains
+			t.Errorf("gauges after Run: %v", got)
 		}
 	})
 }
@@ -144,13 +144,13 @@ func TestGaugesHaveNoOldValuesWhenAMeasurementFails(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if got := gauges(t, reader); len(got) > 1 || len(told) != 1 || !errors.Is(told[0], down) {
-			t.Errorf("told %v; there is %v", told, got)
+			t.Errorf("OnError received %v; the gauges are %v", told, got)
 		}
 		leases.set(nil)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if got := gauges(t, reader); len(got) < 5 || len(told) != 1 {
-			t.Errorf("told %v; there is %v", told, got)
+			t.Errorf("OnError received %v; the gauges are %v", told, got)
 		}
 		stop()
 		if err := <-ended; err != nil {
@@ -196,8 +196,8 @@ func (s *failingStore) List(ctx context.Context) (lease.Listing, error) {
 	return s.Store.List(ctx)
 }
 
-// The pushed report starts the first host, too.
-func TestRunHandsOutTheReportOfAProcessorWithoutLeasesBesideTheError(t *testing.T) {
+// A scaler that uses Run must start the first host.
+func TestRunReportsAProcessorWithoutLeases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, 1, false)
 		var reports []estimator.Report

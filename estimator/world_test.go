@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// world is a monitored and a lease container, and ways to reach them: in the process, or
-// over the protocol. LSNs begin at 1 and rise by one with each transaction.
+// world is a monitored container and a lease container, in the process or over the protocol.
+// LSNs begin at 1 and increase by one with each transaction.
 type world struct {
 	t      *testing.T
 	items  *store.Container
@@ -24,12 +24,12 @@ type world struct {
 	leases lease.Container
 	ctx    context.Context
 
-	// Set by lagging alone.
+	// Only lagging sets these.
 	db      *store.DB
 	account *cosmos.Account
 }
 
-// newWorld makes a world with so many partitions.
+// newWorld returns a world with a number of partitions.
 func newWorld(t *testing.T, partitions int, remote bool) *world {
 	t.Helper()
 	w := &world{t: t, ctx: context.WithoutCancel(t.Context())}
@@ -57,7 +57,7 @@ func newWorld(t *testing.T, partitions int, remote bool) *world {
 	return w
 }
 
-// write makes n transactions, of one document each.
+// write commits n transactions of one document each.
 func (w *world) write(n int) {
 	w.t.Helper()
 	for i := range n {
@@ -68,7 +68,7 @@ func (w *world) write(n int) {
 	}
 }
 
-// estimator is one of the processor "projector".
+// estimator returns an estimator of the processor "projector".
 func (w *world) estimator(cfg estimator.Config) *estimator.Estimator {
 	w.t.Helper()
 	cfg.Processor, cfg.Source, cfg.Leases = "projector", w.source, w.leases
@@ -79,7 +79,7 @@ func (w *world) estimator(cfg estimator.Config) *estimator.Estimator {
 	return e
 }
 
-// report is one measurement.
+// report returns the report of one measurement.
 func (w *world) report() estimator.Report {
 	w.t.Helper()
 	r, err := w.estimator(estimator.Config{}).Report(w.ctx)
@@ -103,7 +103,7 @@ func (w *world) open() lease.Store {
 	return s
 }
 
-// create makes leases by hand.
+// create creates leases.
 func (w *world) create(leases ...lease.Lease) {
 	w.t.Helper()
 	s := w.open()
@@ -134,17 +134,17 @@ func (w *world) processor(h changefeed.Handler) (stop func()) {
 	})
 }
 
-// taken is a handler that takes everything.
+// taken is a handler without effect.
 var taken = changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return nil })
 
-// watched is a source whose requests are counted, and can be answered by the test.
+// watched is a source that counts requests. The test can return its own responses.
 type watched struct {
 	feed.Source
 
-	mu         sync.Mutex // guards all
+	mu         sync.Mutex // guards all fields
 	reads      []feed.Request
 	partitions int
-	under, top int // reads under way, and the most there were
+	under, top int // concurrent reads, and their maximum
 	answer     func(feed.Request) (feed.Page, error)
 }
 
@@ -175,7 +175,7 @@ func (w *watched) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return w.Source.Partitions(ctx)
 }
 
-// whole is a lease of all keys, of partition 0.
+// whole returns a lease of partition 0 with all keys.
 func whole(at feed.Continuation) lease.Lease {
 	return lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: at}
 }
