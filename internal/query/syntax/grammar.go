@@ -3,7 +3,7 @@ package syntax
 
 import __yyfmt__ "fmt"
 
-import "github.com/changefeed-go/changefeed/internal/query/value"
+import "strings"
 
 func tree(l yyLexer) *parser { return l.(*parser) } //nolint:errcheck // the parser is its only lexer
 type yySymType struct {
@@ -158,210 +158,213 @@ var yyExca = [...]int16{
 	-1, 1,
 	1, -1,
 	-2, 0,
-	-1, 53,
-	53, 126,
+	-1, 45,
+	53, 123,
+	-2, 126,
+	-1, 46,
+	53, 111,
+	-2, 127,
+	-1, 47,
+	53, 112,
+	-2, 128,
+	-1, 48,
+	53, 113,
 	-2, 129,
 }
 
 const yyPrivate = 57344
 
-const yyLast = 660
+const yyLast = 649
 
 var yyAct = [...]uint8{
-	71, 108, 29, 235, 106, 52, 25, 107, 111, 69,
-	10, 36, 4, 24, 74, 114, 174, 176, 76, 15,
-	101, 173, 226, 238, 70, 128, 59, 87, 90, 91,
-	64, 229, 92, 93, 94, 63, 173, 100, 193, 86,
-	88, 89, 95, 96, 97, 98, 99, 85, 120, 84,
-	74, 6, 62, 28, 173, 215, 27, 115, 175, 121,
-	75, 209, 208, 239, 187, 207, 206, 205, 204, 138,
-	15, 177, 130, 132, 115, 178, 136, 143, 133, 139,
-	14, 142, 140, 150, 151, 152, 153, 154, 155, 156,
-	157, 158, 159, 160, 161, 162, 163, 164, 165, 166,
-	167, 168, 169, 171, 97, 98, 99, 186, 87, 90,
-	91, 82, 115, 92, 93, 94, 170, 137, 210, 172,
-	86, 88, 89, 95, 96, 97, 98, 99, 85, 83,
-	84, 145, 184, 144, 13, 179, 180, 181, 182, 183,
-	115, 70, 131, 195, 185, 146, 127, 126, 188, 191,
-	189, 196, 197, 192, 194, 74, 125, 124, 123, 49,
-	122, 48, 95, 96, 97, 98, 99, 74, 228, 47,
-	41, 50, 220, 200, 11, 201, 51, 56, 203, 23,
-	35, 42, 135, 134, 202, 234, 57, 115, 5, 40,
-	55, 43, 248, 129, 53, 37, 39, 38, 73, 72,
-	214, 219, 213, 216, 254, 243, 46, 44, 244, 45,
-	224, 251, 223, 33, 32, 221, 92, 93, 94, 19,
-	227, 34, 237, 58, 61, 231, 95, 96, 97, 98,
-	99, 20, 236, 232, 212, 7, 21, 148, 245, 246,
-	241, 236, 249, 247, 74, 250, 49, 147, 48, 252,
-	9, 149, 253, 19, 18, 255, 47, 41, 50, 77,
-	230, 225, 1, 51, 56, 20, 17, 35, 42, 8,
-	21, 2, 3, 57, 112, 54, 40, 55, 43, 67,
-	22, 53, 37, 39, 38, 233, 19, 240, 18, 190,
-	109, 110, 68, 46, 44, 49, 45, 48, 20, 211,
-	33, 32, 66, 21, 16, 47, 41, 50, 34, 31,
-	26, 56, 51, 56, 12, 222, 35, 42, 65, 0,
-	57, 18, 57, 5, 55, 40, 55, 43, 242, 74,
-	53, 37, 39, 38, 0, 19, 0, 0, 141, 0,
-	0, 0, 46, 44, 49, 45, 48, 20, 0, 33,
-	32, 0, 21, 0, 47, 41, 50, 34, 0, 0,
-	19, 51, 56, 60, 0, 35, 42, 0, 30, 0,
-	18, 57, 20, 80, 40, 55, 43, 21, 74, 53,
-	37, 39, 38, 78, 0, 0, 0, 81, 0, 79,
-	0, 46, 44, 0, 45, 18, 0, 0, 33, 32,
-	218, 102, 103, 104, 105, 0, 34, 87, 90, 91,
-	82, 0, 92, 93, 94, 217, 0, 0, 0, 86,
-	88, 89, 95, 96, 97, 98, 99, 85, 83, 84,
-	87, 90, 91, 82, 0, 92, 93, 94, 0, 0,
-	0, 0, 86, 88, 89, 95, 96, 97, 98, 99,
-	85, 83, 84, 87, 90, 91, 82, 199, 92, 93,
-	94, 0, 0, 0, 0, 86, 88, 89, 95, 96,
-	97, 98, 99, 85, 83, 84, 198, 0, 0, 0,
-	0, 0, 0, 0, 0, 0, 0, 87, 90, 91,
-	82, 0, 92, 93, 94, 0, 0, 0, 0, 86,
-	88, 89, 95, 96, 97, 98, 99, 85, 83, 84,
-	0, 0, 0, 0, 87, 90, 91, 82, 0, 92,
-	93, 94, 0, 0, 0, 0, 86, 88, 89, 95,
-	96, 97, 98, 99, 85, 83, 84, 87, 90, 91,
-	0, 0, 92, 93, 94, 0, 0, 0, 0, 86,
-	88, 89, 95, 96, 97, 98, 99, 85, 83, 84,
-	87, 90, 91, 0, 0, 92, 93, 94, 0, 0,
-	0, 0, 86, 88, 89, 95, 96, 97, 98, 99,
-	85, 87, 90, 91, 0, 0, 92, 93, 94, 0,
-	0, 0, 0, 86, 88, 89, 95, 96, 97, 98,
-	99, 90, 91, 0, 0, 92, 93, 94, 0, 0,
-	0, 19, 0, 88, 89, 95, 96, 97, 98, 99,
-	119, 0, 0, 20, 19, 0, 0, 0, 21, 117,
-	0, 0, 0, 119, 0, 0, 20, 116, 118, 0,
-	0, 21, 117, 0, 0, 0, 18, 0, 0, 113,
-	116, 118, 0, 0, 0, 0, 0, 0, 0, 18,
+	109, 227, 75, 221, 108, 25, 107, 112, 62, 40,
+	10, 73, 24, 170, 4, 28, 172, 27, 80, 46,
+	78, 56, 78, 74, 169, 210, 29, 33, 115, 55,
+	52, 47, 68, 169, 200, 15, 48, 59, 125, 121,
+	44, 53, 63, 173, 183, 105, 60, 67, 213, 51,
+	58, 54, 71, 122, 45, 34, 50, 49, 179, 195,
+	79, 224, 104, 169, 66, 116, 38, 36, 194, 37,
+	174, 133, 135, 42, 41, 70, 6, 171, 136, 178,
+	139, 43, 168, 137, 138, 101, 102, 103, 13, 15,
+	196, 185, 127, 129, 116, 130, 14, 141, 140, 78,
+	142, 124, 63, 78, 123, 190, 167, 132, 131, 77,
+	76, 146, 147, 148, 149, 150, 151, 152, 153, 154,
+	155, 156, 157, 158, 159, 160, 161, 162, 163, 164,
+	165, 176, 116, 166, 212, 205, 11, 74, 175, 99,
+	100, 101, 102, 103, 181, 180, 134, 184, 182, 228,
+	126, 23, 229, 116, 177, 96, 97, 98, 5, 208,
+	215, 223, 128, 63, 61, 99, 100, 101, 102, 103,
+	191, 186, 187, 193, 59, 30, 65, 198, 7, 192,
+	94, 95, 9, 60, 96, 97, 98, 58, 78, 199,
+	201, 226, 92, 93, 99, 100, 101, 102, 103, 116,
+	216, 209, 144, 206, 228, 81, 1, 229, 106, 2,
+	3, 8, 143, 39, 217, 204, 145, 222, 218, 35,
+	32, 46, 113, 56, 57, 222, 230, 232, 231, 211,
+	225, 55, 52, 47, 22, 219, 110, 111, 48, 59,
+	72, 197, 44, 53, 16, 31, 26, 220, 60, 19,
+	19, 51, 58, 54, 12, 214, 45, 34, 50, 49,
+	207, 20, 20, 69, 0, 0, 21, 21, 38, 36,
+	46, 37, 56, 0, 0, 42, 41, 19, 0, 0,
+	55, 52, 47, 43, 18, 18, 120, 48, 59, 20,
+	0, 44, 53, 0, 21, 118, 17, 60, 5, 0,
+	51, 58, 54, 117, 119, 45, 34, 50, 49, 0,
+	19, 0, 18, 64, 0, 114, 0, 38, 36, 46,
+	37, 56, 20, 0, 42, 41, 0, 21, 0, 55,
+	52, 47, 43, 0, 0, 19, 48, 59, 64, 0,
+	44, 53, 0, 0, 0, 18, 60, 20, 84, 51,
+	58, 54, 21, 78, 45, 34, 50, 49, 82, 0,
+	0, 0, 85, 0, 83, 0, 38, 36, 0, 37,
+	18, 0, 0, 42, 41, 203, 0, 0, 0, 0,
+	0, 43, 91, 94, 95, 86, 0, 96, 97, 98,
+	202, 0, 0, 0, 90, 92, 93, 99, 100, 101,
+	102, 103, 89, 87, 88, 91, 94, 95, 86, 0,
+	96, 97, 98, 0, 0, 0, 0, 90, 92, 93,
+	99, 100, 101, 102, 103, 89, 87, 88, 91, 94,
+	95, 86, 189, 96, 97, 98, 0, 0, 0, 0,
+	90, 92, 93, 99, 100, 101, 102, 103, 89, 87,
+	88, 188, 0, 0, 0, 0, 0, 0, 0, 0,
+	0, 0, 91, 94, 95, 86, 0, 96, 97, 98,
+	0, 0, 0, 0, 90, 92, 93, 99, 100, 101,
+	102, 103, 89, 87, 88, 0, 0, 0, 0, 91,
+	94, 95, 86, 0, 96, 97, 98, 0, 0, 0,
+	0, 90, 92, 93, 99, 100, 101, 102, 103, 89,
+	87, 88, 91, 94, 95, 86, 0, 96, 97, 98,
+	0, 0, 0, 0, 90, 92, 93, 99, 100, 101,
+	102, 103, 89, 87, 88, 91, 94, 95, 0, 0,
+	96, 97, 98, 0, 0, 0, 0, 90, 92, 93,
+	99, 100, 101, 102, 103, 89, 87, 88, 91, 94,
+	95, 0, 0, 96, 97, 98, 0, 0, 0, 0,
+	90, 92, 93, 99, 100, 101, 102, 103, 89, 0,
+	88, 91, 94, 95, 0, 0, 96, 97, 98, 0,
+	0, 0, 0, 90, 92, 93, 99, 100, 101, 102,
+	103, 89, 91, 94, 95, 0, 0, 96, 97, 98,
+	0, 0, 0, 19, 90, 92, 93, 99, 100, 101,
+	102, 103, 120, 0, 0, 20, 0, 0, 0, 0,
+	21, 118, 0, 0, 0, 0, 0, 0, 0, 117,
+	119, 0, 0, 0, 0, 0, 0, 0, 18,
 }
 
 var yyPact = [...]int16{
-	267, -32768, 154, 216, -32768, 236, 134, 213, 144, -32768,
-	-32768, 338, 201, -32768, 354, 203, -19, 154, -32768, -32768,
-	-32768, -32768, 240, 156, 106, -32768, -12, 252, -32768, 362,
-	-32768, -34, 338, 338, 338, 338, -32768, -32768, -32768, -32768,
-	-32768, -32768, -32768, -32768, 338, 605, 289, 107, 105, 104,
-	103, 94, -32768, -32768, 93, -46, -32768, -32768, 213, -32768,
-	247, 213, 618, 139, 6, 216, -32768, 338, 10, -32768,
-	329, -32768, -32768, -32768, 338, 338, 338, 338, 92, 226,
-	338, 338, 338, 338, 338, 338, 338, 338, 338, 338,
-	338, 338, 338, 338, 338, 338, 338, 338, 338, 338,
-	618, 338, -32768, -32768, -32768, -32768, 64, -33, 106, -58,
-	-11, -32768, -56, -32768, -32768, -32768, -32768, -32768, -32768, -32768,
-	1, 5, 154, 154, 154, 154, 154, 338, 618, -32768,
-	-32768, -32768, -32768, -32768, 52, 9, -32768, 134, 280, 338,
-	-32768, 247, -32768, -35, 252, -32768, 338, 90, 338, 338,
-	469, 442, 492, -18, 515, 536, 555, 555, 166, 166,
-	166, 166, 102, 102, 102, 42, 42, -32768, -32768, -32768,
-	-32768, 118, -32768, 338, -32768, 605, 338, -32768, -32768, -2,
-	-3, -4, -5, -8, -9, 65, -32768, -32768, 214, -32768,
-	247, -32768, -32768, 338, -15, 338, 408, 385, 338, 128,
-	-32768, 106, -32768, 106, -32768, -32768, -32768, -32768, -32768, -32768,
-	338, 181, 249, -32768, -32768, -32768, -48, 338, 124, 63,
-	-32768, -39, -32768, 248, 156, 338, -32768, 63, -32768, -32768,
-	153, 196, -33, -6, 287, -32768, 195, 156, 156, 338,
-	163, 232, -32768, -32768, -32768, -32768, 185, -32768, 156, -32768,
-	-32768, 156, 178, -32768, 156, -32768,
+	205, -32768, 124, 159, -32768, 168, 96, 243, 116, -32768,
+	-32768, 313, 142, -32768, 329, 155, -7, 124, -32768, -32768,
+	-32768, -32768, 13, 67, 54, -32768, -12, 198, -32768, 337,
+	-32768, -9, 313, -32768, -32768, -32768, 313, 271, 264, 51,
+	-32768, -32768, -32768, -32768, -32768, -32768, -32768, -32768, -32768, -32768,
+	-32768, -32768, -32768, -32768, -32768, -32768, -32768, 48, -33, -32768,
+	-32768, 243, -32768, -32768, 244, 243, 607, 64, 1, 159,
+	-32768, 313, 9, -32768, 304, -32768, -32768, -32768, 313, 313,
+	313, 313, 47, 191, 313, 313, 313, 313, 313, 313,
+	313, 313, 313, 313, 313, 313, 313, 313, 313, 313,
+	313, 313, 313, 313, 607, 313, -32768, 27, -6, 54,
+	-61, 8, -32768, -57, -32768, -32768, -32768, -32768, -32768, -32768,
+	-32768, -27, 0, 124, 313, 607, -32768, -32768, -32768, -32768,
+	-32768, 24, 3, -32768, 96, 304, 313, -32768, -32768, -29,
+	198, -32768, 313, 38, 313, 313, 444, 417, 490, 513,
+	536, 557, 134, 134, 105, 105, 105, 105, 79, 79,
+	79, 23, 23, -32768, -32768, -32768, -32768, 50, -32768, 313,
+	-32768, 271, 313, -32768, -32768, -2, -11, 37, -32768, -32768,
+	157, -32768, -32768, 313, -36, 313, 383, 360, 313, 91,
+	-32768, 54, -32768, 54, -32768, -32768, 313, 128, 189, -32768,
+	-32768, -45, 313, 90, 467, -32768, -22, 131, 188, 313,
+	-32768, 467, -32768, -32768, -32768, 67, 215, -6, 135, -8,
+	150, -32768, 139, 67, 313, 194, -32768, -32768, -32768, -32768,
+	-32768, -32768, -32768,
 }
 
 var yyPgo = [...]int16{
-	0, 12, 318, 315, 51, 314, 134, 80, 1, 6,
-	310, 56, 53, 2, 368, 309, 5, 10, 304, 7,
-	4, 299, 9, 8, 292, 291, 290, 3, 287, 285,
-	280, 0, 11, 15, 275, 274, 269, 262,
+	0, 14, 263, 260, 255, 76, 254, 88, 96, 0,
+	5, 246, 17, 15, 26, 175, 245, 9, 10, 244,
+	4, 6, 241, 11, 7, 240, 237, 236, 3, 235,
+	234, 2, 27, 8, 28, 224, 222, 1, 220, 219,
+	213, 211, 206,
 }
 
 var yyR1 = [...]int8{
-	0, 37, 37, 1, 36, 36, 30, 30, 31, 31,
-	2, 2, 2, 2, 2, 24, 24, 22, 22, 22,
-	4, 4, 5, 5, 6, 6, 6, 6, 7, 7,
-	18, 18, 18, 18, 17, 17, 21, 21, 3, 3,
-	3, 3, 3, 3, 29, 29, 27, 27, 27, 28,
-	28, 28, 19, 19, 20, 20, 8, 8, 9, 9,
-	10, 10, 11, 11, 12, 12, 12, 12, 12, 12,
-	12, 12, 12, 13, 13, 13, 13, 13, 13, 13,
-	13, 13, 13, 13, 13, 13, 13, 13, 13, 13,
-	13, 13, 14, 14, 14, 14, 14, 15, 15, 15,
-	15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
-	15, 15, 15, 15, 15, 15, 15, 16, 16, 26,
-	26, 25, 25, 23, 35, 35, 34, 34, 34, 32,
-	32, 32, 32, 33, 33, 33, 33, 33,
+	0, 42, 42, 1, 41, 41, 30, 30, 31, 31,
+	2, 2, 2, 25, 25, 23, 33, 33, 33, 5,
+	5, 6, 6, 7, 7, 8, 8, 19, 19, 19,
+	19, 18, 18, 22, 22, 3, 3, 3, 4, 4,
+	29, 29, 28, 37, 37, 37, 20, 20, 21, 21,
+	9, 9, 10, 10, 11, 11, 12, 12, 13, 13,
+	13, 13, 13, 13, 13, 13, 13, 14, 14, 14,
+	14, 14, 14, 14, 14, 14, 14, 14, 14, 14,
+	14, 14, 14, 14, 14, 14, 15, 15, 38, 38,
+	38, 38, 16, 16, 16, 16, 16, 16, 16, 16,
+	16, 16, 16, 39, 39, 39, 39, 39, 39, 40,
+	40, 40, 40, 40, 17, 17, 27, 27, 26, 26,
+	24, 36, 36, 35, 35, 35, 32, 32, 32, 32,
+	34, 34, 34, 34, 34,
 }
 
 var yyR2 = [...]int8{
-	0, 2, 3, 8, 0, 1, 0, 2, 1, 1,
-	1, 2, 3, 4, 1, 1, 3, 1, 2, 3,
-	0, 2, 1, 3, 1, 2, 3, 3, 1, 3,
-	1, 3, 4, 4, 0, 2, 0, 3, 0, 3,
-	4, 4, 7, 8, 1, 3, 1, 2, 2, 1,
-	2, 2, 1, 3, 0, 1, 1, 3, 1, 5,
-	1, 3, 1, 3, 1, 5, 6, 5, 6, 3,
-	4, 5, 6, 1, 3, 3, 3, 3, 3, 3,
+	0, 2, 3, 9, 0, 1, 0, 2, 1, 1,
+	1, 3, 1, 1, 3, 2, 0, 1, 2, 0,
+	2, 1, 3, 2, 3, 1, 3, 1, 3, 4,
+	4, 0, 2, 0, 3, 0, 3, 5, 0, 4,
+	1, 3, 2, 0, 1, 1, 1, 3, 0, 1,
+	1, 3, 1, 5, 1, 3, 1, 3, 1, 5,
+	6, 5, 6, 3, 4, 5, 6, 1, 3, 3,
 	3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
-	3, 3, 1, 2, 2, 2, 2, 1, 1, 1,
+	3, 3, 3, 3, 3, 3, 1, 2, 1, 1,
 	1, 1, 1, 1, 1, 3, 3, 3, 3, 4,
-	4, 4, 4, 4, 3, 4, 1, 4, 6, 0,
-	1, 1, 3, 3, 1, 1, 1, 1, 1, 1,
-	1, 1, 1, 1, 1, 1, 1, 1,
+	3, 4, 1, 1, 1, 1, 1, 1, 1, 1,
+	1, 1, 1, 1, 4, 6, 0, 1, 1, 3,
+	3, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+	1, 1, 1, 1, 1,
 }
 
 var yyChk = [...]int16{
-	-32768, -37, 4, 5, -1, 34, -4, 19, -36, 14,
-	-17, 40, -5, -6, -7, -32, -18, 53, 41, 6,
-	18, 23, -30, 35, -8, -9, -10, -11, -12, -13,
-	-14, -15, 61, 60, 68, 27, -32, 42, 44, 43,
-	36, 17, 28, 38, 54, 56, 53, 16, 8, 6,
-	18, 23, -16, 41, -34, 37, 24, 33, 22, -32,
-	9, 21, 71, 54, -1, -2, 62, 39, -24, -22,
-	-8, -31, 43, 42, 49, 72, 30, 7, 21, 27,
-	11, 25, 48, 66, 67, 65, 57, 45, 58, 59,
-	46, 47, 50, 51, 52, 60, 61, 62, 63, 64,
-	71, 54, -14, -14, -14, -14, -20, -19, -8, -26,
-	-25, -23, -35, 44, -33, -32, 32, 24, 33, 15,
-	-8, -1, 53, 53, 53, 53, 53, 53, 71, -6,
-	-32, -7, -32, -33, 44, 43, 70, -4, -8, 69,
-	-32, 9, -9, -8, -11, -12, 53, 21, 11, 25,
-	-13, -13, -13, -13, -13, -13, -13, -13, -13, -13,
-	-13, -13, -13, -13, -13, -13, -13, -13, -13, -13,
-	-33, -8, 55, 69, 74, 69, 73, 70, 70, -1,
-	-1, -1, -1, -1, -20, -33, 55, 55, -17, -32,
-	9, -22, -32, 73, -19, 53, -13, -13, 7, 15,
-	55, -8, -23, -8, 70, 70, 70, 70, 70, 70,
-	53, -21, 20, -32, -9, 70, -19, 7, 15, -13,
-	44, -20, -3, 31, 29, 12, 70, -13, 44, 70,
-	12, -31, -19, -29, 32, -27, -8, 26, 29, 69,
-	-28, -16, 41, 10, 13, -31, -31, -27, 29, 10,
-	13, 26, -31, -31, 26, -31,
+	-32768, -42, 4, 5, -1, 34, -5, 19, -41, 14,
+	-18, 40, -6, -7, -8, -32, -19, 53, 41, 6,
+	18, 23, -30, 35, -9, -10, -11, -12, -13, -14,
+	-15, -16, -38, -32, 42, -39, 54, 56, 53, -40,
+	-17, 61, 60, 68, 27, 41, 6, 18, 23, 44,
+	43, 36, 17, 28, 38, 16, 8, -35, 37, 24,
+	33, 22, -33, -32, 9, 21, 71, 54, -1, -2,
+	62, 39, -25, -23, -9, -31, 43, 42, 49, 72,
+	30, 7, 21, 27, 11, 25, 48, 66, 67, 65,
+	57, 45, 58, 59, 46, 47, 50, 51, 52, 60,
+	61, 62, 63, 64, 71, 54, -15, -21, -20, -9,
+	-27, -26, -24, -36, 44, -34, -32, 32, 24, 33,
+	15, -9, -1, 53, 53, 71, -7, -32, -8, -32,
+	-34, 44, 43, 70, -5, -9, 69, -33, -10, -9,
+	-12, -13, 53, 21, 11, 25, -14, -14, -14, -14,
+	-14, -14, -14, -14, -14, -14, -14, -14, -14, -14,
+	-14, -14, -14, -14, -14, -14, -34, -9, 55, 69,
+	74, 69, 73, 70, 70, -1, -21, -34, 55, 55,
+	-18, -33, -23, 73, -20, 53, -14, -14, 7, 15,
+	55, -9, -24, -9, 70, 70, 53, -22, 20, -10,
+	70, -20, 7, 15, -14, 44, -21, -3, 31, 12,
+	70, -14, 44, 70, -4, 29, 12, -20, -31, -29,
+	32, -28, -9, 26, 69, -17, 41, -37, 10, 13,
+	-31, -28, -37,
 }
 
 var yyDef = [...]int16{
-	0, -2, 0, 20, 1, 4, 34, 0, 6, 5,
-	2, 0, 21, 22, 24, 30, 28, 0, 129, 130,
-	131, 132, 0, 0, 35, 56, 58, 60, 62, 64,
-	73, 92, 0, 0, 0, 0, 97, 98, 99, 100,
-	101, 102, 103, 104, 54, 119, 0, 0, 0, 130,
-	131, 132, 116, -2, 0, 0, 127, 128, 0, 25,
-	0, 0, 0, 0, 0, 20, 10, 0, 14, 15,
-	17, 7, 8, 9, 0, 0, 0, 0, 0, 0,
+	0, -2, 0, 19, 1, 4, 31, 0, 6, 5,
+	2, 0, 20, 21, 16, 27, 25, 0, 126, 127,
+	128, 129, 0, 0, 32, 50, 52, 54, 56, 58,
+	67, 86, 0, 92, 93, 94, 48, 116, 0, 0,
+	102, 88, 89, 90, 91, -2, -2, -2, -2, 103,
+	104, 105, 106, 107, 108, 109, 110, 0, 0, 124,
+	125, 0, 23, 17, 0, 0, 0, 0, 0, 19,
+	10, 0, 12, 13, 16, 7, 8, 9, 0, 0,
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-	0, 0, 93, 94, 95, 96, 0, 55, 52, 0,
-	120, 121, 0, 124, 125, 133, 134, 135, 136, 137,
-	0, 0, 0, 0, 0, 0, 0, 54, 0, 23,
-	26, 27, 30, 31, 0, 0, 29, 34, 11, 0,
-	18, 0, 57, 0, 61, 63, 0, 0, 0, 0,
-	0, 69, 74, 75, 76, 77, 78, 79, 80, 81,
-	82, 83, 84, 85, 86, 87, 88, 89, 90, 91,
-	114, 0, 105, 0, 106, 0, 0, 107, 108, 0,
-	0, 0, 0, 0, 0, 0, 32, 33, 36, 12,
-	0, 16, 19, 0, 0, 0, 0, 70, 0, 0,
-	115, 53, 122, 123, 109, 110, 111, 112, 113, 117,
-	54, 38, 0, 13, 59, 65, 0, 0, 0, 67,
-	71, 0, 3, 0, 0, 0, 66, 68, 72, 118,
-	0, 0, 37, 39, 0, 44, 46, 0, 0, 0,
-	40, 49, 126, 47, 48, 41, 0, 45, 0, 50,
-	51, 0, 0, 42, 0, 43,
+	0, 0, 0, 0, 0, 0, 87, 0, 49, 46,
+	0, 117, 118, 0, 121, 122, 130, 131, 132, 133,
+	134, 0, 0, 0, 48, 0, 22, 18, 24, 27,
+	28, 0, 0, 26, 31, 16, 0, 15, 51, 0,
+	55, 57, 0, 0, 0, 0, 0, 63, 68, 69,
+	70, 71, 72, 73, 74, 75, 76, 77, 78, 79,
+	80, 81, 82, 83, 84, 85, 100, 0, 95, 0,
+	96, 0, 0, 97, 98, 0, 0, 0, 29, 30,
+	33, 11, 14, 0, 0, 0, 0, 64, 0, 0,
+	101, 47, 119, 120, 99, 114, 48, 35, 0, 53,
+	59, 0, 0, 0, 61, 65, 0, 38, 0, 0,
+	60, 62, 66, 115, 3, 0, 0, 34, 0, 36,
+	0, 40, 43, 0, 0, 43, 123, 42, 44, 45,
+	39, 41, 37,
 }
 
 var yyTok1 = [...]int8{
@@ -739,11 +742,11 @@ yydefault:
 			tree(yylex).result = tree(yylex).query(&Select{condition: true, Star: true, From: yyDollar[2].src, Where: yyDollar[3].e})
 		}
 	case 3:
-		yyDollar = yyS[yypt-8 : yypt+1]
+		yyDollar = yyS[yypt-9 : yypt+1]
 		{
 			q := yyDollar[4].q
 			q.Distinct, q.Top, q.From, q.Where, q.GroupBy = yyDollar[2].flag, yyDollar[3].count, yyDollar[5].src, yyDollar[6].e, yyDollar[7].list
-			q.OrderBy, q.OrderTok, q.Rank, q.Offset, q.Limit = yyDollar[8].q.OrderBy, yyDollar[8].q.OrderTok, yyDollar[8].q.Rank, yyDollar[8].q.Offset, yyDollar[8].q.Limit
+			q.OrderBy, q.OrderTok, q.Rank, q.Offset, q.Limit = yyDollar[8].q.OrderBy, yyDollar[8].q.OrderTok, yyDollar[8].q.Rank, yyDollar[9].q.Offset, yyDollar[9].q.Limit
 			yyVAL.q = tree(yylex).query(q)
 		}
 	case 4:
@@ -782,133 +785,132 @@ yydefault:
 			yyVAL.q = &Select{Star: true, StarTok: yyDollar[1].tok}
 		}
 	case 11:
-		yyDollar = yyS[yypt-2 : yypt+1]
+		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.q = &Select{Value: yyDollar[2].e}
 		}
 	case 12:
-		yyDollar = yyS[yypt-3 : yypt+1]
-		{
-			yyVAL.q = &Select{Value: yyDollar[2].e}
-		}
-	case 13:
-		yyDollar = yyS[yypt-4 : yypt+1]
-		{
-			yyVAL.q = &Select{Value: yyDollar[2].e}
-		}
-	case 14:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.q = &Select{Items: yyDollar[1].items}
 		}
-	case 15:
+	case 13:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.items = []Item{yyDollar[1].item}
 		}
-	case 16:
+	case 14:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.items = append(yyDollar[1].items, yyDollar[3].item)
 		}
-	case 17:
-		yyDollar = yyS[yypt-1 : yypt+1]
-		{
-			yyVAL.item = Item{Expr: yyDollar[1].e}
-		}
-	case 18:
+	case 15:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.item = Item{Expr: yyDollar[1].e, Name: yyDollar[2].tok.Text, Tok: yyDollar[2].tok}
 		}
-	case 19:
-		yyDollar = yyS[yypt-3 : yypt+1]
+	case 16:
+		yyDollar = yyS[yypt-0 : yypt+1]
 		{
-			yyVAL.item = Item{Expr: yyDollar[1].e, Name: yyDollar[3].tok.Text, Tok: yyDollar[3].tok}
+			yyVAL.tok = Token{}
 		}
-	case 20:
+	case 18:
+		yyDollar = yyS[yypt-2 : yypt+1]
+		{
+			yyVAL.tok = yyDollar[2].tok
+		}
+	case 19:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.src = nil
 		}
-	case 21:
+	case 20:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.src = yyDollar[2].src
 		}
-	case 23:
+	case 22:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.src = yyDollar[1].src
 			yyVAL.src.Joins = append(yyVAL.src.Joins, yyDollar[3].src)
 		}
-	case 25:
+	case 23:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.src = yyDollar[1].src
 			yyVAL.src.Alias, yyVAL.src.Tok = yyDollar[2].tok.Text, yyDollar[2].tok
 		}
-	case 26:
-		yyDollar = yyS[yypt-3 : yypt+1]
-		{
-			yyVAL.src = yyDollar[1].src
-			yyVAL.src.Alias, yyVAL.src.Tok = yyDollar[3].tok.Text, yyDollar[3].tok
-		}
-	case 27:
+	case 24:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.src = yyDollar[3].src
 			yyVAL.src.Alias, yyVAL.src.Tok, yyVAL.src.In = yyDollar[1].tok.Text, yyDollar[1].tok, true
 		}
-	case 28:
+	case 25:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.src = &Source{Collection: yyDollar[1].e}
 		}
-	case 29:
+	case 26:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.src = &Source{Subquery: yyDollar[2].q}
 		}
-	case 30:
+	case 27:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Ident{deep: 1, Name: yyDollar[1].tok.Text, Tok: yyDollar[1].tok})
 		}
-	case 31:
+	case 28:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Member{deep: above(yyDollar[1].e), Base: yyDollar[1].e, Name: yyDollar[3].tok.Text, Dot: true, Tok: yyDollar[3].tok})
 		}
-	case 32:
+	case 29:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Member{deep: above(yyDollar[1].e), Base: yyDollar[1].e, Name: yyDollar[3].tok.str, Tok: yyDollar[3].tok})
 		}
-	case 33:
+	case 30:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
-			yyVAL.e = tree(yylex).add(&Member{deep: above(yyDollar[1].e), Base: yyDollar[1].e, Index: &Literal{deep: 1, Value: value.OfNumber(yyDollar[3].tok.Num)}})
+			yyVAL.e = tree(yylex).add(&Member{deep: above(yyDollar[1].e), Base: yyDollar[1].e, Index: &Literal{deep: 1, Value: yyDollar[3].tok.literal()}})
 		}
-	case 34:
+	case 31:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.e = nil
 		}
-	case 35:
+	case 32:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
 			yyVAL.e = yyDollar[2].e
 		}
-	case 36:
+	case 33:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.list = nil
 		}
-	case 37:
+	case 34:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.list = yyDollar[3].list
+		}
+	case 35:
+		yyDollar = yyS[yypt-0 : yypt+1]
+		{
+			yyVAL.q = &Select{}
+		}
+	case 36:
+		yyDollar = yyS[yypt-3 : yypt+1]
+		{
+			yyVAL.q = &Select{OrderBy: yyDollar[3].orders, OrderTok: yyDollar[1].tok}
+		}
+	case 37:
+		yyDollar = yyS[yypt-5 : yypt+1]
+		{
+			yyVAL.q = &Select{OrderBy: []Order{orderBy(yyDollar[4].e, yyDollar[5].tok)}, OrderTok: yyDollar[1].tok, Rank: true}
 		}
 	case 38:
 		yyDollar = yyS[yypt-0 : yypt+1]
@@ -916,381 +918,281 @@ yydefault:
 			yyVAL.q = &Select{}
 		}
 	case 39:
-		yyDollar = yyS[yypt-3 : yypt+1]
-		{
-			yyVAL.q = &Select{OrderBy: yyDollar[3].orders, OrderTok: yyDollar[1].tok}
-		}
-	case 40:
-		yyDollar = yyS[yypt-4 : yypt+1]
-		{
-			yyVAL.q = &Select{OrderBy: []Order{yyDollar[4].order}, OrderTok: yyDollar[1].tok, Rank: true}
-		}
-	case 41:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.q = &Select{Offset: yyDollar[2].count, Limit: yyDollar[4].count}
 		}
-	case 42:
-		yyDollar = yyS[yypt-7 : yypt+1]
-		{
-			yyVAL.q = &Select{OrderBy: yyDollar[3].orders, OrderTok: yyDollar[1].tok, Offset: yyDollar[5].count, Limit: yyDollar[7].count}
-		}
-	case 43:
-		yyDollar = yyS[yypt-8 : yypt+1]
-		{
-			yyVAL.q = &Select{OrderBy: []Order{yyDollar[4].order}, OrderTok: yyDollar[1].tok, Rank: true, Offset: yyDollar[6].count, Limit: yyDollar[8].count}
-		}
-	case 44:
+	case 40:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.orders = []Order{yyDollar[1].order}
 		}
-	case 45:
+	case 41:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.orders = append(yyDollar[1].orders, yyDollar[3].order)
 		}
+	case 42:
+		yyDollar = yyS[yypt-2 : yypt+1]
+		{
+			yyVAL.order = orderBy(yyDollar[1].e, yyDollar[2].tok)
+		}
+	case 43:
+		yyDollar = yyS[yypt-0 : yypt+1]
+		{
+			yyVAL.tok = Token{}
+		}
 	case 46:
-		yyDollar = yyS[yypt-1 : yypt+1]
-		{
-			yyVAL.order = Order{Expr: yyDollar[1].e}
-		}
-	case 47:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.order = Order{Expr: yyDollar[1].e, order: "ASC"}
-		}
-	case 48:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.order = Order{Expr: yyDollar[1].e, order: "DESC", Desc: true}
-		}
-	case 49:
-		yyDollar = yyS[yypt-1 : yypt+1]
-		{
-			yyVAL.order = Order{Expr: yyDollar[1].e}
-		}
-	case 50:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.order = Order{Expr: yyDollar[1].e, order: "ASC"}
-		}
-	case 51:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.order = Order{Expr: yyDollar[1].e, order: "DESC", Desc: true}
-		}
-	case 52:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.list = []Expr{yyDollar[1].e}
 		}
-	case 53:
+	case 47:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.list = append(yyDollar[1].list, yyDollar[3].e)
 		}
-	case 54:
+	case 48:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.list = nil
 		}
-	case 57:
+	case 51:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("??", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 59:
+	case 53:
 		yyDollar = yyS[yypt-5 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Conditional{deep: above(yyDollar[1].e, yyDollar[3].e, yyDollar[5].e), Test: yyDollar[1].e, Then: yyDollar[3].e, Otherwise: yyDollar[5].e})
 		}
-	case 61:
+	case 55:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).chain("OR", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 63:
+	case 57:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).chain("AND", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 65:
+	case 59:
 		yyDollar = yyS[yypt-5 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).in(yyDollar[1].e, yyDollar[4].list, false)
 		}
-	case 66:
+	case 60:
 		yyDollar = yyS[yypt-6 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).in(yyDollar[1].e, yyDollar[5].list, true)
 		}
-	case 67:
+	case 61:
 		yyDollar = yyS[yypt-5 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Between{deep: above(yyDollar[1].e, yyDollar[3].e, yyDollar[5].e), X: yyDollar[1].e, Lo: yyDollar[3].e, Hi: yyDollar[5].e})
 		}
-	case 68:
+	case 62:
 		yyDollar = yyS[yypt-6 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Between{deep: above(yyDollar[1].e, yyDollar[4].e, yyDollar[6].e), X: yyDollar[1].e, Lo: yyDollar[4].e, Hi: yyDollar[6].e, Not: true})
 		}
-	case 69:
+	case 63:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Like{deep: above(yyDollar[1].e, yyDollar[3].e), X: yyDollar[1].e, Pattern: yyDollar[3].e})
 		}
-	case 70:
+	case 64:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Like{deep: above(yyDollar[1].e, yyDollar[4].e), X: yyDollar[1].e, Pattern: yyDollar[4].e, Not: true})
 		}
-	case 71:
+	case 65:
 		yyDollar = yyS[yypt-5 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Like{deep: above(yyDollar[1].e, yyDollar[3].e), X: yyDollar[1].e, Pattern: yyDollar[3].e, Escape: yyDollar[5].tok.str, HasEscape: true, Tok: yyDollar[5].tok})
 		}
-	case 72:
+	case 66:
 		yyDollar = yyS[yypt-6 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Like{deep: above(yyDollar[1].e, yyDollar[4].e), X: yyDollar[1].e, Pattern: yyDollar[4].e, Escape: yyDollar[6].tok.str, HasEscape: true, Not: true, Tok: yyDollar[6].tok})
 		}
-	case 74:
+	case 68:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("||", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 75:
+	case 69:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("|", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 76:
+	case 70:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("^", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 77:
+	case 71:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("&", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 78:
+	case 72:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("=", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 79:
+	case 73:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("!=", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 80:
+	case 74:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("<", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 81:
+	case 75:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary(">", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 82:
+	case 76:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("<=", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 83:
+	case 77:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary(">=", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 84:
+	case 78:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("<<", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 85:
+	case 79:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary(">>", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 86:
+	case 80:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary(">>>", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 87:
+	case 81:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("+", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 88:
+	case 82:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("-", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 89:
+	case 83:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("*", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 90:
+	case 84:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("/", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 91:
+	case 85:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).binary("%", yyDollar[1].e, yyDollar[3].e)
 		}
-	case 93:
+	case 87:
 		yyDollar = yyS[yypt-2 : yypt+1]
 		{
-			yyVAL.e = tree(yylex).unary("-", yyDollar[2].e)
+			yyVAL.e = tree(yylex).unary(strings.ToUpper(yyDollar[1].tok.Text), yyDollar[2].e)
 		}
-	case 94:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).unary("+", yyDollar[2].e)
-		}
-	case 95:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).unary("~", yyDollar[2].e)
-		}
-	case 96:
-		yyDollar = yyS[yypt-2 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).unary("NOT", yyDollar[2].e)
-		}
-	case 97:
+	case 92:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Ident{deep: 1, Name: yyDollar[1].tok.Text, Tok: yyDollar[1].tok})
 		}
-	case 98:
+	case 93:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Param{deep: 1, Name: yyDollar[1].tok.Text, tok: yyDollar[1].tok})
 		}
-	case 99:
+	case 94:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
-			yyVAL.e = &Literal{deep: 1, Value: value.OfString(yyDollar[1].tok.str)}
+			yyVAL.e = &Literal{deep: 1, Value: yyDollar[1].tok.literal()}
 		}
-	case 100:
-		yyDollar = yyS[yypt-1 : yypt+1]
-		{
-			yyVAL.e = &Literal{deep: 1, Value: value.OfNumber(yyDollar[1].tok.Num)}
-		}
-	case 101:
-		yyDollar = yyS[yypt-1 : yypt+1]
-		{
-			yyVAL.e = &Literal{deep: 1, Value: value.OfBool(true)}
-		}
-	case 102:
-		yyDollar = yyS[yypt-1 : yypt+1]
-		{
-			yyVAL.e = &Literal{deep: 1, Value: value.OfBool(false)}
-		}
-	case 103:
-		yyDollar = yyS[yypt-1 : yypt+1]
-		{
-			yyVAL.e = &Literal{deep: 1, Value: value.Value{Kind: value.Null}}
-		}
-	case 104:
-		yyDollar = yyS[yypt-1 : yypt+1]
-		{
-			yyVAL.e = &Literal{deep: 1}
-		}
-	case 105:
+	case 95:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Array{deep: above(yyDollar[2].list...), Elements: yyDollar[2].list})
 		}
-	case 106:
+	case 96:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).object(yyDollar[2].items)
 		}
-	case 107:
+	case 97:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = yyDollar[2].e
 		}
-	case 108:
+	case 98:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).subquery("", yyDollar[2].q)
 		}
-	case 109:
+	case 99:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
-			yyVAL.e = tree(yylex).subquery("EXISTS", yyDollar[3].q)
+			yyVAL.e = tree(yylex).subquery(strings.ToUpper(yyDollar[1].tok.Text), yyDollar[3].q)
 		}
-	case 110:
-		yyDollar = yyS[yypt-4 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).subquery("ARRAY", yyDollar[3].q)
-		}
-	case 111:
-		yyDollar = yyS[yypt-4 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).subquery("ALL", yyDollar[3].q)
-		}
-	case 112:
-		yyDollar = yyS[yypt-4 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).subquery("FIRST", yyDollar[3].q)
-		}
-	case 113:
-		yyDollar = yyS[yypt-4 : yypt+1]
-		{
-			yyVAL.e = tree(yylex).subquery("LAST", yyDollar[3].q)
-		}
-	case 114:
+	case 100:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Member{deep: above(yyDollar[1].e), Base: yyDollar[1].e, Name: yyDollar[3].tok.Text, Dot: true, Tok: yyDollar[3].tok})
 		}
-	case 115:
+	case 101:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).index(yyDollar[1].e, yyDollar[3].e, yyDollar[2].tok, yyDollar[4].tok)
 		}
-	case 117:
+	case 114:
 		yyDollar = yyS[yypt-4 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Call{deep: above(yyDollar[3].list...), Name: yyDollar[1].tok.Text, Args: yyDollar[3].list, Tok: yyDollar[1].tok})
 		}
-	case 118:
+	case 115:
 		yyDollar = yyS[yypt-6 : yypt+1]
 		{
 			yyVAL.e = tree(yylex).add(&Call{deep: above(yyDollar[5].list...), Name: yyDollar[3].tok.Text, Udf: true, Args: yyDollar[5].list, Tok: yyDollar[3].tok})
 		}
-	case 119:
+	case 116:
 		yyDollar = yyS[yypt-0 : yypt+1]
 		{
 			yyVAL.items = nil
 		}
-	case 121:
+	case 118:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.items = []Item{yyDollar[1].item}
 		}
-	case 122:
+	case 119:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.items = append(yyDollar[1].items, yyDollar[3].item)
 		}
-	case 123:
+	case 120:
 		yyDollar = yyS[yypt-3 : yypt+1]
 		{
 			yyVAL.item = Item{Expr: yyDollar[3].e, Name: yyDollar[1].tok.str, Tok: yyDollar[1].tok}
 		}
-	case 125:
+	case 122:
 		yyDollar = yyS[yypt-1 : yypt+1]
 		{
 			yyVAL.tok = yyDollar[1].tok

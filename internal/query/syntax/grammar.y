@@ -10,7 +10,7 @@
 %{
 package syntax
 
-import "github.com/changefeed-go/changefeed/internal/query/value"
+import "strings"
 
 func tree(l yyLexer) *parser { return l.(*parser) } //nolint:errcheck // the parser is its only lexer
 %}
@@ -46,16 +46,16 @@ func tree(l yyLexer) *parser { return l.(*parser) } //nolint:errcheck // the par
 %left '+' '-'
 %left '*' '/' '%'
 
-%type <q> query selection tail
+%type <q> query selection sorting limits
 %type <src> from source single collection
 %type <e> expr choice or and predicate operation operand primary call where path
 %type <list> exprs exprs_opt group
 %type <item> item pair
 %type <items> items pairs pairs_opt
-%type <order> order ranked
+%type <order> order
 %type <orders> orders
 %type <count> top number
-%type <tok> name property function key
+%type <tok> name alias property function key direction prefix literal quantifier
 %type <flag> distinct
 
 %%
@@ -65,11 +65,11 @@ start:
 |	tokCondition from where         { tree(yylex).result = tree(yylex).query(&Select{condition: true, Star: true, From: $2, Where: $3}) }
 
 query:
-	tokSelect distinct top selection from where group tail
+	tokSelect distinct top selection from where group sorting limits
 	{
 		q := $4
 		q.Distinct, q.Top, q.From, q.Where, q.GroupBy = $2, $3, $5, $6, $7
-		q.OrderBy, q.OrderTok, q.Rank, q.Offset, q.Limit = $8.OrderBy, $8.OrderTok, $8.Rank, $8.Offset, $8.Limit
+		q.OrderBy, q.OrderTok, q.Rank, q.Offset, q.Limit = $8.OrderBy, $8.OrderTok, $8.Rank, $9.Offset, $9.Limit
 		$$ = tree(yylex).query(q)
 	}
 
@@ -87,9 +87,7 @@ number:
 
 selection:
 	'*'                             { $$ = &Select{Star: true, StarTok: $1} }
-|	tokValue expr                   { $$ = &Select{Value: $2} }
-|	tokValue expr name              { $$ = &Select{Value: $2} } // the name is of no use
-|	tokValue expr tokAs name        { $$ = &Select{Value: $2} }
+|	tokValue expr alias             { $$ = &Select{Value: $2} } // the name is of no use
 |	items                           { $$ = &Select{Items: $1} }
 
 items:
@@ -97,9 +95,12 @@ items:
 |	items ',' item                  { $$ = append($1, $3) }
 
 item:
-	expr                            { $$ = Item{Expr: $1} }
-|	expr name                       { $$ = Item{Expr: $1, Name: $2.Text, Tok: $2} }
-|	expr tokAs name                 { $$ = Item{Expr: $1, Name: $3.Text, Tok: $3} }
+	expr alias                      { $$ = Item{Expr: $1, Name: $2.Text, Tok: $2} }
+
+alias:
+	                                { $$ = Token{} }
+|	name
+|	tokAs name                      { $$ = $2 }
 
 from:
 	                                { $$ = nil }
@@ -110,9 +111,7 @@ source:
 |	source tokJoin single           { $$ = $1; $$.Joins = append($$.Joins, $3) }
 
 single:
-	collection
-|	collection name                 { $$ = $1; $$.Alias, $$.Tok = $2.Text, $2 }
-|	collection tokAs name           { $$ = $1; $$.Alias, $$.Tok = $3.Text, $3 }
+	collection alias                { $$ = $1; $$.Alias, $$.Tok = $2.Text, $2 }
 |	name tokIn collection           { $$ = $3; $$.Alias, $$.Tok, $$.In = $1.Text, $1, true }
 
 collection:
@@ -123,7 +122,7 @@ path:
 	name                            { $$ = tree(yylex).add(&Ident{deep: 1, Name: $1.Text, Tok: $1}) }
 |	path '.' property               { $$ = tree(yylex).add(&Member{deep: above($1), Base: $1, Name: $3.Text, Dot: true, Tok: $3}) }
 |	path '[' tokString ']'          { $$ = tree(yylex).add(&Member{deep: above($1), Base: $1, Name: $3.str, Tok: $3}) }
-|	path '[' tokNumber ']'          { $$ = tree(yylex).add(&Member{deep: above($1), Base: $1, Index: &Literal{deep: 1, Value: value.OfNumber($3.Num)}}) }
+|	path '[' tokNumber ']'          { $$ = tree(yylex).add(&Member{deep: above($1), Base: $1, Index: &Literal{deep: 1, Value: $3.literal()}}) }
 
 where:
 	                                { $$ = nil }
@@ -133,29 +132,27 @@ group:
 	                                { $$ = nil }
 |	tokGroup tokBy exprs            { $$ = $3 }
 
-tail:
+sorting:
 	                                { $$ = &Select{} }
 |	tokOrder tokBy orders           { $$ = &Select{OrderBy: $3, OrderTok: $1} }
-|	tokOrder tokBy tokRank ranked   { $$ = &Select{OrderBy: []Order{$4}, OrderTok: $1, Rank: true} }
+|	tokOrder tokBy tokRank call direction
+	                                { $$ = &Select{OrderBy: []Order{orderBy($4, $5)}, OrderTok: $1, Rank: true} }
+
+limits:
+	                                { $$ = &Select{} }
 |	tokOffset number tokLimit number { $$ = &Select{Offset: $2, Limit: $4} }
-|	tokOrder tokBy orders tokOffset number tokLimit number
-	                                { $$ = &Select{OrderBy: $3, OrderTok: $1, Offset: $5, Limit: $7} }
-|	tokOrder tokBy tokRank ranked tokOffset number tokLimit number
-	                                { $$ = &Select{OrderBy: []Order{$4}, OrderTok: $1, Rank: true, Offset: $6, Limit: $8} }
 
 orders:
 	order                           { $$ = []Order{$1} }
 |	orders ',' order                { $$ = append($1, $3) }
 
 order:
-	expr                            { $$ = Order{Expr: $1} }
-|	expr tokAsc                     { $$ = Order{Expr: $1, order: "ASC"} }
-|	expr tokDesc                    { $$ = Order{Expr: $1, order: "DESC", Desc: true} }
+	expr direction                  { $$ = orderBy($1, $2) }
 
-ranked:
-	call                            { $$ = Order{Expr: $1} }
-|	call tokAsc                     { $$ = Order{Expr: $1, order: "ASC"} }
-|	call tokDesc                    { $$ = Order{Expr: $1, order: "DESC", Desc: true} }
+direction:
+	                                { $$ = Token{} }
+|	tokAsc
+|	tokDesc
 
 exprs:
 	expr                            { $$ = []Expr{$1} }
@@ -219,32 +216,41 @@ operation:
 
 operand:
 	primary
-|	'-' operand                     { $$ = tree(yylex).unary("-", $2) }
-|	'+' operand                     { $$ = tree(yylex).unary("+", $2) }
-|	'~' operand                     { $$ = tree(yylex).unary("~", $2) }
-|	tokNot operand                  { $$ = tree(yylex).unary("NOT", $2) }
+|	prefix operand                  { $$ = tree(yylex).unary(strings.ToUpper($1.Text), $2) }
+
+prefix:
+	'-'
+|	'+'
+|	'~'
+|	tokNot
 
 primary:
 	name                            { $$ = tree(yylex).add(&Ident{deep: 1, Name: $1.Text, Tok: $1}) }
 |	tokParam                        { $$ = tree(yylex).add(&Param{deep: 1, Name: $1.Text, tok: $1}) }
-|	tokString                       { $$ = &Literal{deep: 1, Value: value.OfString($1.str)} }
-|	tokNumber                       { $$ = &Literal{deep: 1, Value: value.OfNumber($1.Num)} }
-|	tokTrue                         { $$ = &Literal{deep: 1, Value: value.OfBool(true)} }
-|	tokFalse                        { $$ = &Literal{deep: 1, Value: value.OfBool(false)} }
-|	tokNull                         { $$ = &Literal{deep: 1, Value: value.Value{Kind: value.Null}} }
-|	tokUndefined                    { $$ = &Literal{deep: 1} }
+|	literal                         { $$ = &Literal{deep: 1, Value: $1.literal()} }
 |	'[' exprs_opt ']'               { $$ = tree(yylex).add(&Array{deep: above($2...), Elements: $2}) }
 |	'{' pairs_opt '}'               { $$ = tree(yylex).object($2) }
 |	'(' expr ')'                    { $$ = $2 }
 |	'(' query ')'                   { $$ = tree(yylex).subquery("", $2) }
-|	tokExists '(' query ')'         { $$ = tree(yylex).subquery("EXISTS", $3) }
-|	tokArray '(' query ')'          { $$ = tree(yylex).subquery("ARRAY", $3) }
-|	tokAll '(' query ')'            { $$ = tree(yylex).subquery("ALL", $3) }
-|	tokFirst '(' query ')'          { $$ = tree(yylex).subquery("FIRST", $3) }
-|	tokLast '(' query ')'           { $$ = tree(yylex).subquery("LAST", $3) }
+|	quantifier '(' query ')'        { $$ = tree(yylex).subquery(strings.ToUpper($1.Text), $3) }
 |	primary '.' property            { $$ = tree(yylex).add(&Member{deep: above($1), Base: $1, Name: $3.Text, Dot: true, Tok: $3}) }
 |	primary '[' expr ']'            { $$ = tree(yylex).index($1, $3, $2, $4) }
 |	call
+
+literal:
+	tokString
+|	tokNumber
+|	tokTrue
+|	tokFalse
+|	tokNull
+|	tokUndefined
+
+quantifier:
+	tokExists
+|	tokArray
+|	tokAll
+|	tokFirst
+|	tokLast
 
 call:
 	function '(' exprs_opt ')'      { $$ = tree(yylex).add(&Call{deep: above($3...), Name: $1.Text, Args: $3, Tok: $1}) }

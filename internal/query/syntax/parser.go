@@ -2,6 +2,7 @@ package syntax
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
@@ -123,6 +124,25 @@ func (p *parser) add(e Expr) Expr {
 
 func (p *parser) binary(op string, l, r Expr) Expr {
 	return p.add(&Binary{deep: above(l, r), Op: op, L: l, R: r})
+}
+
+// literal returns the value of a token that is a constant.
+func (t Token) literal() value.Value {
+	switch t.kind {
+	case tokString:
+		return value.OfString(t.str)
+	case tokNumber:
+		return value.OfNumber(t.Num)
+	case tokTrue, tokFalse:
+		return value.OfBool(t.kind == tokTrue)
+	case tokNull:
+		return value.Value{Kind: value.Null}
+	}
+	return value.Value{}
+}
+
+func orderBy(e Expr, direction Token) Order {
+	return Order{Expr: e, order: strings.ToUpper(direction.Text), Desc: direction.kind == tokDesc}
 }
 
 // unary makes a minus before a number part of the number, as the service does.

@@ -184,27 +184,15 @@ var dateParts = map[string]datePart{
 	"nanosecond": partNanosecond, "ns": partNanosecond,
 }
 
-// unit is how long a part is: in ticks, or for a nanosecond 1 with perTick 100.
-// Years and months have no length.
+// units are the lengths of parts in ticks; a nanosecond is a tick with perTick 100. Years and
+// months have no length.
+var units = [...]struct{ length, perTick int64 }{
+	partDay: {ticksPerDay, 1}, partHour: {3600 * ticksPerSecond, 1}, partMinute: {60 * ticksPerSecond, 1}, partSecond: {ticksPerSecond, 1},
+	partMillisecond: {ticksPerSecond / 1000, 1}, partMicrosecond: {10, 1}, partNanosecond: {1, 100},
+}
+
 func (p datePart) unit() (length, perTick int64) {
-	switch p {
-	case partDay:
-		return ticksPerDay, 1
-	case partHour:
-		return 3600 * ticksPerSecond, 1
-	case partMinute:
-		return 60 * ticksPerSecond, 1
-	case partSecond:
-		return ticksPerSecond, 1
-	case partMillisecond:
-		return ticksPerSecond / 1000, 1
-	case partMicrosecond:
-		return 10, 1
-	case partNanosecond:
-		return 1, 100
-	case partNone, partYear, partMonth:
-	}
-	return 0, 1
+	return units[p].length, max(units[p].perTick, 1)
 }
 
 // of is what the calendar and the clock say of a part. Parts of a second are all
@@ -224,7 +212,6 @@ func (p datePart) of(t ticks) int64 {
 		return int64(c.Minute())
 	case partSecond:
 		return int64(c.Second())
-	case partMillisecond, partMicrosecond, partNanosecond, partNone:
 	}
 	return p.count(ticks(t.fraction()))
 }

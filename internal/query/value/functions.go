@@ -72,6 +72,18 @@ var refusedFunctions = map[string]Function{
 	"VECTORDISTANCE":      {class: classVector, min: 2, max: 4},
 }
 
+// ofKind returns a function that is undefined unless all of its arguments are of one kind.
+func ofKind(k Kind, f func(args []Value) Value) func([]Value) Value {
+	return func(args []Value) Value {
+		for _, v := range args {
+			if v.Kind != k {
+				return Value{}
+			}
+		}
+		return f(args)
+	}
+}
+
 // Prepare returns the function of one call's arguments.
 func (f Function) Prepare(s Call) func(b Budget, args []Value) Value {
 	if f.prepare != nil {

@@ -9,11 +9,11 @@ import (
 // result undefined.
 var arrayFunctions = map[string]Function{
 	"ARRAY_AVG":          {class: classArray, min: 1, max: 1, eval: arrayAvg},
-	"ARRAY_CONCAT":       {class: classArray, min: 2, max: many, eval: arrayConcat},
+	"ARRAY_CONCAT":       {class: classArray, min: 2, max: many, eval: ofKind(Array, arrayConcat)},
 	"ARRAY_CONTAINS":     {class: classArray, min: 2, max: 3, eval: arrayContains},
 	"ARRAY_CONTAINS_ALL": {class: classArray, min: 2, max: many, eval: func(a []Value) Value { return arrayContainsEach(a, False, True) }},
 	"ARRAY_CONTAINS_ANY": {class: classArray, min: 2, max: many, eval: func(a []Value) Value { return arrayContainsEach(a, True, False) }},
-	"ARRAY_LENGTH":       {class: classArray, min: 1, max: 1, eval: arrayLength},
+	"ARRAY_LENGTH":       {class: classArray, min: 1, max: 1, eval: ofKind(Array, arrayLength)},
 	"ARRAY_MAX":          {class: classArray, min: 1, max: 1, eval: func(a []Value) Value { return arrayExtreme(a[0], 1) }},
 	"ARRAY_MEDIAN":       {class: classArray, min: 1, max: 1, eval: arrayMedian},
 	"ARRAY_MIN":          {class: classArray, min: 1, max: 1, eval: func(a []Value) Value { return arrayExtreme(a[0], -1) }},
@@ -21,10 +21,10 @@ var arrayFunctions = map[string]Function{
 	"ARRAY_SUM":          {class: classArray, min: 1, max: 1, eval: arraySum},
 	"CHOOSE":             {class: classArray, min: 2, max: many, eval: choose},
 	"OBJECTTOARRAY":      {class: classArray, min: 1, max: 3, eval: objectToArray},
-	"SETDIFFERENCE":      {class: classArray, min: 2, max: 2, eval: setDifference},
-	"SETEQUAL":           {class: classArray, min: 2, max: 2, eval: setEqual},
-	"SETINTERSECT":       {class: classArray, min: 2, max: 2, eval: setIntersect},
-	"SETUNION":           {class: classArray, min: 2, max: 2, eval: setUnion},
+	"SETDIFFERENCE":      {class: classArray, min: 2, max: 2, eval: ofKind(Array, setDifference)},
+	"SETEQUAL":           {class: classArray, min: 2, max: 2, eval: ofKind(Array, setEqual)},
+	"SETINTERSECT":       {class: classArray, min: 2, max: 2, eval: ofKind(Array, setIntersect)},
+	"SETUNION":           {class: classArray, min: 2, max: 2, eval: ofKind(Array, setUnion)},
 }
 
 // arrayBuilder writes an array. It stops at maxMade.
@@ -61,15 +61,6 @@ func (a *arrayBuilder) value() Value {
 		a.b = append(a.b, '[')
 	}
 	return Value{Kind: Array, Bytes: append(a.b, ']')}
-}
-
-func areArrays(a []Value) bool {
-	for _, v := range a {
-		if v.Kind != Array {
-			return false
-		}
-	}
-	return true
 }
 
 // arrayContains looks for a value in an array. With a third argument of true an
@@ -189,9 +180,6 @@ func arrayContainsEach(a []Value, decides, otherwise Kind) Value {
 }
 
 func arrayLength(a []Value) Value {
-	if !areArrays(a) {
-		return Value{}
-	}
 	return OfNumber(float64(countElements(a[0].Bytes)))
 }
 
@@ -205,9 +193,6 @@ func countElements(array []byte) int64 {
 }
 
 func arrayConcat(a []Value) Value {
-	if !areArrays(a) {
-		return Value{}
-	}
 	var out arrayBuilder
 	for _, v := range a {
 		if inner := trimBlanks(v.Bytes[1 : len(v.Bytes)-1]); len(inner) > 0 && !out.full() {
@@ -340,11 +325,7 @@ func arrayExtreme(v Value, direction int) Value {
 			best = Value{}
 			return false
 		}
-		c, ok := Compare(e, best)
-		if !ok {
-			c = int(e.Kind) - int(best.Kind)
-		}
-		if best.Kind == Undefined || c*direction > 0 {
+		if best.Kind == Undefined || typeOrder(e, best)*direction > 0 {
 			best = e
 		}
 		return true

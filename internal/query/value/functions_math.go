@@ -51,21 +51,11 @@ var mathFunctions = map[string]Function{
 func result(x float64) Value { return Finite(x + 0) }
 
 func onNumber(f func(float64) float64) func([]Value) Value {
-	return func(a []Value) Value {
-		if a[0].Kind != Number {
-			return Value{}
-		}
-		return result(f(a[0].Number))
-	}
+	return ofKind(Number, func(a []Value) Value { return result(f(a[0].Number)) })
 }
 
 func onNumbers(f func(x, y float64) float64) func([]Value) Value {
-	return func(a []Value) Value {
-		if a[0].Kind != Number || a[1].Kind != Number {
-			return Value{}
-		}
-		return result(f(a[0].Number, a[1].Number))
-	}
+	return ofKind(Number, func(a []Value) Value { return result(f(a[0].Number, a[1].Number)) })
 }
 
 func sign(x float64) float64 {

@@ -1,5 +1,7 @@
 package value
 
+import "maps"
+
 // Sets are arrays without order and without two equal elements. The functions
 // keep the first of equal ones.
 
@@ -37,9 +39,6 @@ func added(set map[string]bool, key []byte) bool {
 }
 
 func setUnion(a []Value) Value {
-	if !areArrays(a) {
-		return Value{}
-	}
 	var out arrayBuilder
 	seen := map[string]bool{}
 	for _, v := range a {
@@ -50,9 +49,6 @@ func setUnion(a []Value) Value {
 
 // setIntersect is in the order of the second array, which is the service's.
 func setIntersect(a []Value) Value {
-	if !areArrays(a) {
-		return Value{}
-	}
 	var out arrayBuilder
 	first := setOf(a[0].Bytes)
 	out.addWhere(a[1].Bytes, func(key []byte) bool {
@@ -64,9 +60,6 @@ func setIntersect(a []Value) Value {
 }
 
 func setDifference(a []Value) Value {
-	if !areArrays(a) {
-		return Value{}
-	}
 	var out arrayBuilder
 	seen := setOf(a[1].Bytes)
 	out.addWhere(a[0].Bytes, func(key []byte) bool { return added(seen, key) })
@@ -74,17 +67,5 @@ func setDifference(a []Value) Value {
 }
 
 func setEqual(a []Value) Value {
-	if !areArrays(a) {
-		return Value{}
-	}
-	first, second := setOf(a[0].Bytes), setOf(a[1].Bytes)
-	if len(first) != len(second) {
-		return OfBool(false)
-	}
-	for key := range first {
-		if !second[key] {
-			return OfBool(false)
-		}
-	}
-	return OfBool(true)
+	return OfBool(maps.Equal(setOf(a[0].Bytes), setOf(a[1].Bytes)))
 }

@@ -10,21 +10,21 @@ import (
 // characters (code points), from 0. What isn't a string makes the result
 // undefined, and so does a number that should be an integer and isn't.
 var stringFunctions = map[string]Function{
-	"CONCAT":          {class: classString, min: 2, max: many, eval: concat},
+	"CONCAT":          {class: classString, min: 2, max: many, eval: ofKind(String, concat)},
 	"CONTAINS":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.Contains, foldContains)},
-	"CONTAINS_ALL_CI": {class: classString, min: 2, max: many, prepare: containsAll(true)},
-	"CONTAINS_ALL_CS": {class: classString, min: 2, max: many, prepare: containsAll(false)},
-	"CONTAINS_ANY_CI": {class: classString, min: 2, max: many, prepare: containsAny(true)},
-	"CONTAINS_ANY_CS": {class: classString, min: 2, max: many, prepare: containsAny(false)},
+	"CONTAINS_ALL_CI": {class: classString, min: 2, max: many, prepare: containsEach(true, False, True)},
+	"CONTAINS_ALL_CS": {class: classString, min: 2, max: many, prepare: containsEach(false, False, True)},
+	"CONTAINS_ANY_CI": {class: classString, min: 2, max: many, prepare: containsEach(true, True, False)},
+	"CONTAINS_ANY_CS": {class: classString, min: 2, max: many, prepare: containsEach(false, True, False)},
 	"ENDSWITH":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.HasSuffix, foldSuffix)},
 	"INDEX_OF":        {class: classString, min: 2, max: 3, eval: indexOf},
 	"LASTINDEXOF":     {class: classString, min: 2, max: 3, eval: lastIndexOf},
 	"LEFT":            {class: classString, min: 2, max: 2, eval: left},
-	"LENGTH":          {class: classString, min: 1, max: 1, eval: length},
+	"LENGTH":          {class: classString, min: 1, max: 1, eval: ofKind(String, length)},
 	"LOWER":           {class: classString, min: 1, max: 1, eval: onString(bytes.ToLower)},
 	"LTRIM":           {class: classString, min: 1, max: 2, eval: trimmed(bytes.TrimLeftFunc)},
 	"REGEXMATCH":      {class: classString, min: 2, max: 3, prepare: regexMatch},
-	"REPLACE":         {class: classString, min: 3, max: 3, eval: replace},
+	"REPLACE":         {class: classString, min: 3, max: 3, eval: ofKind(String, replace)},
 	"REPLICATE":       {class: classString, min: 2, max: 2, eval: replicate},
 	"REVERSE":         {class: classString, min: 1, max: 1, eval: onString(reverse)},
 	"RIGHT":           {class: classString, min: 2, max: 2, eval: right},
@@ -32,7 +32,7 @@ var stringFunctions = map[string]Function{
 	"STARTSWITH":      {class: classString, min: 2, max: 3, eval: onStrings(bytes.HasPrefix, foldPrefix)},
 	"STRINGEQUALS":    {class: classString, min: 2, max: 3, eval: onStrings(bytes.Equal, foldEqual)},
 	"STRINGJOIN":      {class: classString, min: 2, max: 2, eval: stringJoin},
-	"STRINGSPLIT":     {class: classString, min: 2, max: 2, eval: stringSplit},
+	"STRINGSPLIT":     {class: classString, min: 2, max: 2, eval: ofKind(String, stringSplit)},
 	"SUBSTRING":       {class: classString, min: 3, max: 3, eval: substring},
 	"TRIM":            {class: classString, min: 1, max: 2, eval: trimmed(bytes.TrimFunc)},
 	"UPPER":           {class: classString, min: 1, max: 1, eval: onString(bytes.ToUpper)},
@@ -49,12 +49,7 @@ func areStrings(a []Value) bool {
 }
 
 func onString(f func(s []byte) []byte) func([]Value) Value {
-	return func(a []Value) Value {
-		if !areStrings(a) {
-			return Value{}
-		}
-		return ofBytes(f(a[0].Bytes))
-	}
+	return ofKind(String, func(a []Value) Value { return ofBytes(f(a[0].Bytes)) })
 }
 
 // onStrings is a function of two strings; a third argument of true ignores case.
@@ -77,17 +72,8 @@ func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, don
 	}
 }
 
-// containsAll is CONTAINS of each further argument, joined by AND.
-func containsAll(ignoreCase bool) func(Call) func(Budget, []Value) Value {
-	return containsEach(ignoreCase, False, True)
-}
-
-// containsAny is CONTAINS of each further argument, joined by OR.
-func containsAny(ignoreCase bool) func(Call) func(Budget, []Value) Value {
-	return containsEach(ignoreCase, True, False)
-}
-
-// containsEach goes over the first argument once for each of the others, of which there may be thousands.
+// containsEach joins CONTAINS of each further argument by AND or OR: one that decides does.
+// It goes over the first argument once for each of the others, of which there may be thousands.
 func containsEach(ignoreCase bool, decides, otherwise Kind) func(Call) func(Budget, []Value) Value {
 	contains := bytes.Contains
 	if ignoreCase {
@@ -114,9 +100,6 @@ func containsEach(ignoreCase bool, decides, otherwise Kind) func(Call) func(Budg
 }
 
 func concat(a []Value) Value {
-	if !areStrings(a) {
-		return Value{}
-	}
 	n := 0
 	for _, v := range a {
 		n += len(v.Bytes)
@@ -132,9 +115,6 @@ func concat(a []Value) Value {
 }
 
 func length(a []Value) Value {
-	if !areStrings(a) {
-		return Value{}
-	}
 	return OfNumber(float64(utf8.RuneCount(a[0].Bytes)))
 }
 
@@ -231,16 +211,13 @@ func lastIndexOf(a []Value) Value {
 
 // trimmed takes away white space, or the characters of a second argument.
 func trimmed(trim func(s []byte, f func(rune) bool) []byte) func([]Value) Value {
-	return func(a []Value) Value {
-		if !areStrings(a) {
-			return Value{}
-		}
+	return ofKind(String, func(a []Value) Value {
 		away := unicode.IsSpace
 		if len(a) == 2 {
 			away = oneOf(a[1].Bytes)
 		}
 		return ofBytes(trim(a[0].Bytes, away))
-	}
+	})
 }
 
 // oneOf says whether a character is one of several. A search of many of them, for
@@ -258,7 +235,7 @@ func oneOf(characters []byte) func(rune) bool {
 
 // replace of nothing is undefined: it is nowhere and everywhere.
 func replace(a []Value) Value {
-	if !areStrings(a) || len(a[1].Bytes) == 0 {
+	if len(a[1].Bytes) == 0 {
 		return Value{}
 	}
 	s, old, with := a[0].Bytes, a[1].Bytes, a[2].Bytes
@@ -328,9 +305,6 @@ func stringJoin(a []Value) Value {
 
 // stringSplit between nothing is the whole string.
 func stringSplit(a []Value) Value {
-	if !areStrings(a) {
-		return Value{}
-	}
 	var out arrayBuilder
 	rest, separator := a[0].Bytes, a[1].Bytes
 	for more := true; more && !out.full(); {
