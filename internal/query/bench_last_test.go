@@ -24,7 +24,7 @@ func ending(n int) [][]byte {
 
 // BenchmarkFilterOfLast filters by the last member, and BenchmarkFilterOfLastByHand is a loop of the same decoder that does.
 func BenchmarkFilterOfLast(b *testing.B) {
-	benchmarkFinding(b, ending(1000), bound(b, `SELECT c.id FROM c WHERE c.priority = 500`, nil).Where().Filter(context.Background()))
+	benchmarkFinding(b, ending(1000), bound(b, `SELECT c.id FROM c WHERE c.priority = 500`, nil).Where().Filter(context.Background().Err))
 }
 
 func BenchmarkFilterOfLastByHand(b *testing.B) {

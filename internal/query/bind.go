@@ -16,49 +16,20 @@ import (
 // bind gives a checked query its parameters.
 func bind(q *syntax.Select, given map[string]json.RawMessage) (*Bound, error) {
 	b := &Bound{q: q, params: map[string]value.Value{}, now: time.Now()}
-	var err error
-	syntax.Walk(q, func(e syntax.Expr) {
-		if err == nil {
-			err = b.take(e, given)
+	for e := range syntax.All(q.Exprs()...) {
+		if p, ok := e.(*syntax.Param); ok && b.params[p.Name].Kind == value.Undefined {
+			v, err := parameter(p.Name, given)
+			if err != nil {
+				return nil, err
+			}
+			b.params[p.Name] = v
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
 	if err := b.describe(given); err != nil {
 		return nil, err
 	}
 	b.prog = compile(q, b.params, b.now)
 	return b, nil
-}
-
-// take decodes the parameters in an expression.
-func (b *Bound) take(e syntax.Expr, given map[string]json.RawMessage) error {
-	if p, ok := e.(*syntax.Param); ok {
-		if _, have := b.params[p.Name]; have {
-			return nil
-		}
-		v, err := parameter(p.Name, given)
-		if err != nil {
-			return err
-		}
-		b.params[p.Name] = v
-	}
-	if sub, ok := e.(*syntax.Subquery); ok {
-		var err error
-		syntax.Walk(sub.Query, func(e syntax.Expr) {
-			if err == nil {
-				err = b.take(e, given)
-			}
-		})
-		return err
-	}
-	for _, child := range syntax.Children(e) {
-		if err := b.take(child, given); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func parameter(name string, given map[string]json.RawMessage) (value.Value, error) {
@@ -104,7 +75,7 @@ func (b *Bound) describe(given map[string]json.RawMessage) error {
 		s.OrderBy = append(s.OrderBy, SortKey{Path: syntax.Format(o.Expr), Descending: o.Desc})
 	}
 	s.Distinct, s.GroupBy = q.Distinct, len(q.GroupBy) > 0
-	s.Aggregates = aggregateNames(nil, syntax.SelectList(q))
+	s.Aggregates = aggregateNames(syntax.SelectList(q))
 	s.Grouped = q.Distinct || isGrouped(q)
 	return nil
 }

@@ -95,7 +95,7 @@ func TestAJoinEndsWithItsContext(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		rows := bound(t, text, nil).Rows().Until(ctx)
+		rows := bound(t, text, nil).Rows().While(ctx.Err)
 		seen := 0
 		err := rows.Each(doc, func() bool {
 			_, ok := rows.Row()

@@ -2,7 +2,6 @@ package query
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
@@ -23,10 +22,10 @@ func (c *checker) aggregate(e *syntax.Call) error {
 	return nil
 }
 
-// hasSubquery says whether there is a subquery in one of the expressions.
+// hasSubquery reports whether there is a subquery in one of the expressions.
 func hasSubquery(list ...syntax.Expr) bool {
-	for _, e := range list {
-		if _, ok := e.(*syntax.Subquery); ok || hasSubquery(syntax.Children(e)...) {
+	for e := range syntax.Outer(list...) {
+		if _, ok := e.(*syntax.Subquery); ok {
 			return true
 		}
 	}
@@ -82,9 +81,14 @@ func groupKey(e syntax.Expr) error {
 	return nil
 }
 
-// hasProperty says whether there is a path in one of the expressions.
-func hasProperty(list ...syntax.Expr) bool {
-	return slices.ContainsFunc(list, func(e syntax.Expr) bool { return syntax.Root(e) != nil || hasProperty(syntax.Children(e)...) })
+// hasProperty reports whether there is a path in an expression.
+func hasProperty(e syntax.Expr) bool {
+	for x := range syntax.Outer(e) {
+		if syntax.Root(x) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // overGroups takes what has one value for each group.

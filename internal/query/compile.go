@@ -40,8 +40,7 @@ type program struct {
 type compiler struct {
 	params map[string]value.Value
 	now    time.Time
-	folded int    // bytes of constants that were computed
-	alias  string // what stands for the document
+	folded int // bytes of constants that were computed
 	root   *node
 	slots  int
 	inner  []*inner
@@ -65,7 +64,7 @@ func compile(q *syntax.Select, params map[string]value.Value, now time.Time) *pr
 
 // compileCondition compiles FROM and WHERE.
 func compileCondition(q *syntax.Select, params map[string]value.Value, now time.Time) (*compiler, *program) {
-	c := &compiler{params: params, now: now, alias: documentAlias(q), root: newNode()}
+	c := &compiler{params: params, now: now, root: newNode()}
 	p := &program{root: c.root}
 	if len(sourcesOf(q)) > 0 {
 		p.from = c.from(q, q.Where)
@@ -89,7 +88,7 @@ func (c *compiler) condition(p *program, where syntax.Expr) {
 	}
 	byID := map[string][]evaluator{}
 	for _, t := range terms {
-		ids, ok := idsIn(t, c.alias, c.params)
+		ids, ok := idsIn(t, c.params)
 		if !ok {
 			return
 		}
@@ -100,7 +99,7 @@ func (c *compiler) condition(p *program, where syntax.Expr) {
 	}
 	if len(byID) >= longList {
 		p.byID = byID
-		p.id, _ = c.expr(&syntax.Member{Base: &syntax.Ident{Name: c.alias}, Name: idPath[0]})
+		p.id, _ = c.expr(&syntax.Member{Base: &syntax.Ident{}, Name: idPath[0]})
 	}
 }
 
@@ -120,12 +119,7 @@ func (c *compiler) projection(q *syntax.Select) emitter {
 		row, _ := c.emit(q.Value)
 		return row
 	}
-	names := syntax.OutputNames(q.Items)
-	members := make([]syntax.Item, len(names))
-	for i, it := range q.Items {
-		members[i] = syntax.Item{Expr: it.Expr, Name: names[i]}
-	}
-	row, _ := c.emitObject(members)
+	row, _ := c.emitObject(objectOf(q).Members)
 	return row
 }
 
@@ -264,7 +258,7 @@ func (c *compiler) emit(e syntax.Expr) (emitter, bool) {
 	}
 	switch e := e.(type) {
 	case *syntax.Array:
-		return c.emitArray(e)
+		return c.emitList("[]", make([][]byte, len(e.Elements)), e.Elements)
 	case *syntax.Object:
 		return c.emitObject(e.Members)
 	}
@@ -292,47 +286,26 @@ func emitValue(ev evaluator) emitter {
 	}
 }
 
-// emitArray leaves undefined elements out, as the service does.
-func (c *compiler) emitArray(e *syntax.Array) (emitter, bool) {
-	elements, constant := make([]emitter, len(e.Elements)), true
-	for i, x := range e.Elements {
-		emit, same := c.emit(x)
-		elements[i], constant = emit, constant && same
+// emitObject compiles the members of an object.
+func (c *compiler) emitObject(members []syntax.Item) (emitter, bool) {
+	names, values := make([][]byte, len(members)), make([]syntax.Expr, len(members))
+	for i, m := range members {
+		names[i], values[i] = append(value.AppendString(nil, []byte(m.Name)), ':'), m.Expr
 	}
-	return func(f *frame, dst []byte) ([]byte, bool) {
-		begin := len(dst)
-		dst = append(dst, '[')
-		first := true
-		for _, emit := range elements {
-			mark := len(dst)
-			if !first {
-				dst = append(dst, ',')
-			}
-			var ok bool
-			if dst, ok = emit(f, dst); !ok {
-				dst = dst[:mark]
-				continue
-			}
-			if first = false; f.tooLarge(len(dst) - begin) {
-				break
-			}
-		}
-		return append(dst, ']'), true
-	}, constant
+	return c.emitList("{}", names, values)
 }
 
-// emitObject leaves undefined members out.
-func (c *compiler) emitObject(members []syntax.Item) (emitter, bool) {
-	names := make([][]byte, len(members))
-	values, constant := make([]emitter, len(members)), true
-	for i, m := range members {
-		emit, same := c.emit(m.Expr)
-		names[i] = append(value.AppendString(nil, []byte(m.Name)), ':')
+// emitList compiles what stands in brackets, each with its name. It leaves undefined elements
+// and members out, as the service does.
+func (c *compiler) emitList(brackets string, names [][]byte, list []syntax.Expr) (emitter, bool) {
+	values, constant := make([]emitter, len(list)), true
+	for i, e := range list {
+		emit, same := c.emit(e)
 		values[i], constant = emit, constant && same
 	}
 	return func(f *frame, dst []byte) ([]byte, bool) {
 		begin := len(dst)
-		dst = append(dst, '{')
+		dst = append(dst, brackets[0])
 		first := true
 		for i, emit := range values {
 			mark := len(dst)
@@ -349,6 +322,6 @@ func (c *compiler) emitObject(members []syntax.Item) (emitter, bool) {
 				break
 			}
 		}
-		return append(dst, '}'), true
+		return append(dst, brackets[1]), true
 	}, constant
 }

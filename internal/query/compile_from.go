@@ -88,11 +88,16 @@ func (c *compiler) from(q *syntax.Select, where syntax.Expr) *from {
 	p.filters = make([][]evaluator, len(p.loops)+1)
 	for _, term := range conjuncts(where, nil) {
 		needs := 0
-		eachName(term, func(binding int) { needs = max(needs, depth[binding]) }, func(function string) {
-			if value.Functions[function].Volatile {
-				needs = len(p.loops) // RAND() is another for each row
+		for e := range syntax.All(term) {
+			switch e := e.(type) {
+			case *syntax.Ident:
+				needs = max(needs, depth[e.Binding])
+			case *syntax.Call:
+				if value.Functions[strings.ToUpper(e.Name)].Volatile {
+					needs = len(p.loops) // RAND() is another for each row
+				}
 			}
-		})
+		}
 		ev, _ := c.expr(term)
 		p.filters[needs] = append(p.filters[needs], ev)
 	}
@@ -112,22 +117,6 @@ func conjuncts(where syntax.Expr, terms []syntax.Expr) []syntax.Expr {
 		terms = conjuncts(t, terms)
 	}
 	return terms
-}
-
-// eachName calls binding and function with what an expression names, also in its
-// subqueries; functions in upper case.
-func eachName(e syntax.Expr, binding func(int), function func(string)) {
-	switch e := e.(type) {
-	case *syntax.Ident:
-		binding(e.Binding)
-	case *syntax.Call:
-		function(strings.ToUpper(e.Name))
-	case *syntax.Subquery:
-		syntax.Walk(e.Query, func(x syntax.Expr) { eachName(x, binding, function) })
-	}
-	for _, child := range syntax.Children(e) {
-		eachName(child, binding, function)
-	}
 }
 
 // each compiles a source.

@@ -42,25 +42,16 @@ func isGrouped(q *syntax.Select) bool {
 	return len(q.GroupBy) > 0 || hasAggregate(syntax.SelectList(q)...)
 }
 
-// hasAggregate says whether an aggregate is called in one of the expressions;
-// those of their subqueries are none of theirs.
-func hasAggregate(list ...syntax.Expr) bool {
-	for _, e := range list {
-		if c, _ := aggregateCall(e); c != nil || hasAggregate(syntax.Children(e)...) {
-			return true
-		}
-	}
-	return false
-}
+// hasAggregate reports whether an aggregate is called in one of the expressions, not counting
+// those of their subqueries.
+func hasAggregate(list ...syntax.Expr) bool { return len(aggregateNames(list)) > 0 }
 
-// aggregateNames appends the plan's names of all aggregates that are called.
-func aggregateNames(names []string, list []syntax.Expr) []string {
-	for _, e := range list {
+// aggregateNames returns the plan's names of all aggregates that are called.
+func aggregateNames(list []syntax.Expr) (names []string) {
+	for e := range syntax.Outer(list...) {
 		if c, kind := aggregateCall(e); c != nil {
 			names = append(names, kind.String())
-			continue
 		}
-		names = aggregateNames(names, syntax.Children(e))
 	}
 	return names
 }

@@ -2,7 +2,6 @@ package query
 
 import (
 	"crypto/sha256"
-	"strings"
 
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 	"github.com/changefeed-go/changefeed/internal/query/value"
@@ -85,18 +84,12 @@ func (s *Groups) counted(c *countDistinct) []SortedRow {
 // that have aggregates alone, since only their rows don't belong to documents.
 func (b *Bound) Uniform() (without *Bound, ok bool) {
 	q := b.q
-	alias := documentAlias(q)
-	if len(b.shape.Aggregates) == 0 || alias == "" || len(q.From.Joins) > 0 || len(q.GroupBy) > 0 || len(q.OrderBy) > 0 || q.Distinct {
+	if len(b.shape.Aggregates) == 0 || q.From == nil || len(sourcesOf(q)) > 0 || len(q.From.Joins) > 0 || len(q.GroupBy) > 0 || len(q.OrderBy) > 0 || q.Distinct {
 		return nil, false
 	}
 	plain := *q
 	plain.Where = nil
-	for _, it := range q.Items {
-		if !uniform(it.Expr, alias) {
-			return nil, false
-		}
-	}
-	if q.Value != nil && !uniform(q.Value, alias) {
+	if !uniform(syntax.SelectList(q)) {
 		return nil, false
 	}
 	without = &Bound{q: &plain, params: b.params, now: b.now, shape: b.shape}
@@ -104,21 +97,20 @@ func (b *Bound) Uniform() (without *Bound, ok bool) {
 	return without, true
 }
 
-// uniform says whether an expression is the same for all documents. COUNT of the
-// document itself is: it is never undefined.
-func uniform(e syntax.Expr, alias string) bool {
-	switch e := e.(type) {
-	case *syntax.Ident, *syntax.Subquery:
-		return false
-	case *syntax.Call:
-		if !e.Udf && strings.EqualFold(e.Name, "COUNT") && len(e.Args) == 1 {
-			if root, ok := e.Args[0].(*syntax.Ident); ok && root.Name == alias {
-				return true
+// uniform reports whether expressions are the same for all documents. COUNT of the document
+// itself is: it is never undefined.
+func uniform(list []syntax.Expr) bool {
+	for _, e := range list {
+		if c, kind := aggregateCall(e); kind == value.Count && len(c.Args) == 1 {
+			if _, ok := c.Args[0].(*syntax.Ident); ok {
+				continue
 			}
 		}
-	}
-	for _, child := range syntax.Children(e) {
-		if !uniform(child, alias) {
+		switch e.(type) {
+		case *syntax.Ident, *syntax.Subquery:
+			return false
+		}
+		if !uniform(syntax.Children(e)) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
@@ -22,9 +23,10 @@ type Where struct {
 func (b *Bound) Where() *Where {
 	_, p := compileCondition(b.q, b.params, b.now)
 	w := &Where{prog: p}
-	syntax.Walk(&syntax.Select{From: b.q.From, Where: b.q.Where}, func(e syntax.Expr) {
-		eachName(e, func(int) {}, func(function string) { w.random = w.random || function == "RAND" })
-	})
+	for e := range syntax.All((&syntax.Select{From: b.q.From, Where: b.q.Where}).Exprs()...) {
+		call, ok := e.(*syntax.Call)
+		w.random = w.random || ok && strings.EqualFold(call.Name, "RAND")
+	}
 	return w
 }
 
@@ -32,13 +34,10 @@ func (b *Bound) Where() *Where {
 // is asked, and asked of a document twice it would hold less often than it says.
 func (w *Where) Random() bool { return w.random }
 
-// Filter returns a function that says of documents whether the condition is true
-// of what FROM makes of them, at least once, until ctx is done. It serves one
-// goroutine at a time. Its error is that of [Rows.Each].
-func (w *Where) Filter(ctx context.Context) func(doc []byte) (bool, error) { return w.While(ctx.Err) }
-
-// While is Filter until check returns an error, as [Rows.While] has it.
-func (w *Where) While(check func() error) func(doc []byte) (bool, error) {
+// Filter returns a function that reports whether the condition is true of at least one row that
+// FROM makes of a document. It ends with the error of check, as [Rows.While] does, or that of
+// [Rows.Each]. It serves one goroutine at a time.
+func (w *Where) Filter(check func() error) func(doc []byte) (bool, error) {
 	rows := newRows(w.prog).While(check)
 	found := false
 	visit := func() bool {

@@ -50,7 +50,7 @@ func evaluates(t *testing.T, text string, b *Bound) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	rows := b.Rows().Until(ctx)
+	rows := b.Rows().While(ctx.Err)
 	groups := rows.Groups(10, nil)
 	made := func(row []byte) {
 		if !jsontext.Value(row).IsValid() {

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
@@ -98,8 +97,8 @@ func keyText(key []any) string {
 
 // idsIn returns the ids one of which a document, of whatever origin, has to have
 // for e to be true; ok is false when others may do.
-func idsIn(e syntax.Expr, alias string, params map[string]value.Value) (ids []string, ok bool) {
-	r := regions{alias: alias, params: params, loose: true}.of(e)
+func idsIn(e syntax.Expr, params map[string]value.Value) (ids []string, ok bool) {
+	r := regions{params: params, loose: true}.of(e)
 	if r.all {
 		return nil, false
 	}
@@ -110,52 +109,4 @@ func idsIn(e syntax.Expr, alias string, params map[string]value.Value) (ids []st
 		ids = append(ids, x.from)
 	}
 	return ids, true
-}
-
-// documentAlias is what expressions call the document itself; empty when no name
-// is sure to stand for it.
-func documentAlias(q *syntax.Select) string {
-	from := q.From
-	if from == nil || from.In || from.Subquery != nil {
-		return ""
-	}
-	name, ok := from.Collection.(*syntax.Ident)
-	if !ok {
-		return ""
-	}
-	alias := from.Alias
-	if alias == "" {
-		alias = name.Name
-	}
-	for _, j := range from.Joins {
-		if j.Alias == alias {
-			return ""
-		}
-	}
-	return alias
-}
-
-// isPath says whether an expression is a path of members below what alias stands
-// for.
-func isPath(e syntax.Expr, alias string, path []string, params map[string]value.Value) bool {
-	for i := len(path) - 1; i >= 0; i-- {
-		m, ok := e.(*syntax.Member)
-		if !ok {
-			return false
-		}
-		name := []byte(m.Name)
-		if m.Index != nil {
-			v, ok := constant(m.Index, params)
-			if !ok || v.Kind != value.String {
-				return false
-			}
-			name = v.Bytes
-		}
-		if !bytes.Equal(name, []byte(path[i])) {
-			return false
-		}
-		e = m.Base
-	}
-	root, ok := e.(*syntax.Ident)
-	return ok && alias != "" && root.Name == alias
 }

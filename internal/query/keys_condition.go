@@ -48,12 +48,11 @@ func (b *Bound) region(paths [][]string) region {
 	if b.q.Where == nil {
 		return region{all: true, exact: true}
 	}
-	return regions{alias: documentAlias(b.q), params: b.params, paths: paths}.of(b.q.Where)
+	return regions{params: b.params, paths: paths}.of(b.q.Where)
 }
 
 // regions finds the regions of expressions.
 type regions struct {
-	alias  string
 	params map[string]value.Value
 	paths  [][]string
 	// loose: an id may be anything, as in documents that no store has checked.
@@ -131,7 +130,7 @@ func (a regions) compared(x syntax.Expr, op string, v value.Value) region {
 // equal is where a path has a value.
 func (a regions) equal(x syntax.Expr, v value.Value) region {
 	r, understood := region{all: true, exact: true}, false
-	if isPath(x, a.alias, idPath, a.params) {
+	if a.isPath(x, idPath) {
 		switch {
 		case v.Kind == value.String:
 			id := string(v.Bytes)
@@ -142,7 +141,7 @@ func (a regions) equal(x syntax.Expr, v value.Value) region {
 		}
 	}
 	for i, path := range a.paths {
-		if !isPath(x, a.alias, path, a.params) {
+		if !a.isPath(x, path) {
 			continue
 		}
 		switch v.Kind {
@@ -165,10 +164,18 @@ func (a regions) equal(x syntax.Expr, v value.Value) region {
 	return r
 }
 
+// isPath reports whether an expression is a path of members of the document.
+func (a regions) isPath(e syntax.Expr, path []string) bool {
+	binding, steps, ok := boundPath(e, a.params)
+	return ok && binding == syntax.Document && slices.EqualFunc(steps, path, func(s step, name string) bool {
+		return s.name != nil && string(s.name) == name
+	})
+}
+
 // ordered is where a path compares so with a value. Only ids are ordered: keys
 // are hashed.
 func (a regions) ordered(x syntax.Expr, op string, v value.Value) region {
-	if !isPath(x, a.alias, idPath, a.params) {
+	if !a.isPath(x, idPath) {
 		return region{all: true}
 	}
 	if v.Kind != value.String {
@@ -241,7 +248,7 @@ func (a regions) call(e *syntax.Call) region {
 
 // prefixed is where a path begins with a text.
 func (a regions) prefixed(x syntax.Expr, v value.Value) region {
-	if !isPath(x, a.alias, idPath, a.params) {
+	if !a.isPath(x, idPath) {
 		return region{all: true}
 	}
 	if v.Kind != value.String {

@@ -40,7 +40,7 @@ func TestWorkThatTakesLongForOneItemCanBeEnded(t *testing.T) {
 			params := map[string]json.RawMessage{"@text": fmt.Appendf(nil, "%q", strings.Repeat("x", mb))}
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
-			rows := bound(t, text, params).Rows().Until(ctx)
+			rows := bound(t, text, params).Rows().While(ctx.Err)
 			groups := rows.Groups(1, nil)
 			err := rows.Each(doc, func() bool {
 				if strings.Contains(text, "COUNT") {

@@ -88,7 +88,7 @@ func rewriteOrder(q *syntax.Select, s Shape, alias string, info *Info) {
 		// A row without a payload has no place in a merge.
 		filter = &syntax.Logical{Op: "AND", Terms: []syntax.Expr{filter, &syntax.Call{Name: "IS_DEFINED", Args: []syntax.Expr{q.Value}}}}
 	case !q.Star:
-		payload = namedItems(q.Items, nil)
+		payload = objectOf(q)
 	}
 	if q.Where == nil && q.Value == nil {
 		filter = &syntax.Ident{Name: orderFilter}
@@ -115,19 +115,6 @@ func item(e syntax.Expr) *syntax.Object { return objectWith(syntax.Item{Name: "i
 
 func objectWith(members ...syntax.Item) *syntax.Object { return &syntax.Object{Members: members} }
 
-// namedItems is a select list as an object; change may replace values.
-func namedItems(items []syntax.Item, change func(name string, e syntax.Expr) syntax.Expr) *syntax.Object {
-	o := &syntax.Object{}
-	for i, name := range syntax.OutputNames(items) {
-		e := items[i].Expr
-		if change != nil {
-			e = change(name, e)
-		}
-		o.Members = append(o.Members, syntax.Item{Name: name, Expr: e})
-	}
-	return o
-}
-
 // rewriteGroups makes rows of partial aggregates, which the client puts together
 // by the values of GROUP BY. It can't put together what is computed from aggregates.
 func rewriteGroups(q *syntax.Select, info *Info) error {
@@ -153,17 +140,17 @@ func rewriteGroups(q *syntax.Select, info *Info) error {
 			return nil
 		}
 	} else {
-		payload = namedItems(q.Items, func(name string, e syntax.Expr) syntax.Expr {
-			info.GroupByAliases = append(info.GroupByAliases, name)
-			info.GroupByAliasToAggregateType[name] = nil
-			c, kind := aggregateCall(e)
-			if c == nil {
-				return e
+		o := objectOf(q)
+		for i, m := range o.Members {
+			info.GroupByAliases = append(info.GroupByAliases, m.Name)
+			info.GroupByAliasToAggregateType[m.Name] = nil
+			if c, kind := aggregateCall(m.Expr); c != nil {
+				of := kind.String()
+				info.GroupByAliasToAggregateType[m.Name] = &of
+				o.Members[i].Expr = partial(c, kind)
 			}
-			of := kind.String()
-			info.GroupByAliasToAggregateType[name] = &of
-			return partial(c, kind)
-		})
+		}
+		payload = o
 	}
 	q.Value, q.Items = nil, nil
 	if len(q.GroupBy) > 0 {
@@ -190,4 +177,27 @@ func partial(c *syntax.Call, kind value.Aggregate) syntax.Expr {
 	default:
 	}
 	return objectWith(of("item", strings.ToUpper(c.Name)))
+}
+
+// documentAlias is what expressions call the document itself; empty when no name
+// is sure to stand for it.
+func documentAlias(q *syntax.Select) string {
+	from := q.From
+	if from == nil || from.In || from.Subquery != nil {
+		return ""
+	}
+	name, ok := from.Collection.(*syntax.Ident)
+	if !ok {
+		return ""
+	}
+	alias := from.Alias
+	if alias == "" {
+		alias = name.Name
+	}
+	for _, j := range from.Joins {
+		if j.Alias == alias {
+			return ""
+		}
+	}
+	return alias
 }

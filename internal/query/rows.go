@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -73,7 +72,11 @@ func (r *Rows) Row() (row json.RawMessage, ok bool) {
 // document, and are not [Shape.Grouped]: the first row is returned, if there is one.
 func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 	if r.prog.from != nil {
-		return r.first(doc)
+		err = r.Each(doc, func() bool {
+			row, ok = r.Row()
+			return !ok
+		})
+		return row, ok, err
 	}
 	// As Each, without a function for it to call, which would be an allocation.
 	if err := r.f.extract(r.prog.root, doc); err != nil {
@@ -84,14 +87,6 @@ func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 		row, ok = r.Row()
 	}
 	return row, ok, r.end()
-}
-
-func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
-	err = r.Each(doc, func() bool {
-		row, ok = r.Row()
-		return !ok
-	})
-	return row, ok, err
 }
 
 // end returns what kept a document from being evaluated.
@@ -130,10 +125,6 @@ func (r *Rows) OrderKey(dst []byte) []byte {
 	}
 	return dst
 }
-
-// Until ends the evaluation of a document with ctx's error when ctx is done, also
-// in the middle of a large join. Without it nothing does. It returns r.
-func (r *Rows) Until(ctx context.Context) *Rows { return r.While(ctx.Err) }
 
 // While ends the evaluation of a document with the error that check returns, once it
 // returns one. It is called now and then, each time after some milliseconds of work at most,

@@ -55,9 +55,8 @@ func (s *Sorter) Compare(a, b Position) int {
 	return cmp.Compare(a.Row, b.Row)
 }
 
-// Wants says whether a row at p would be kept so far. A caller may ask before it
-// builds the row.
-func (s *Sorter) Wants(p Position) bool {
+// wants reports whether a row at p would be kept so far.
+func (s *Sorter) wants(p Position) bool {
 	return s.keep > 0 &&
 		(s.after == nil || s.Compare(p, *s.after) > 0) &&
 		(!s.full || s.Compare(p, s.limit) < 0)
@@ -65,7 +64,7 @@ func (s *Sorter) Wants(p Position) bool {
 
 // Add shows the sorter a row. It copies what it keeps.
 func (s *Sorter) Add(p Position, row []byte) {
-	if !s.Wants(p) {
+	if !s.wants(p) {
 		return
 	}
 	p.Key = bytes.Clone(p.Key)

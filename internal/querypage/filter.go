@@ -95,10 +95,10 @@ const filterShare = 1000
 // of it.
 func (p *Page) filter(ctx context.Context, where *query.Where, end time.Time) func(doc []byte) (bool, error) {
 	if Sorts(p.shape) {
-		return where.Filter(ctx)
+		return where.Filter(ctx.Err)
 	}
 	var slow time.Time // when the document becomes slow; zero if that was not checked yet
-	match := where.While(func() error {
+	match := where.Filter(func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

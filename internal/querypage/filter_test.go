@@ -51,7 +51,7 @@ func TestAConditionThatFailsForAnItemFailsThePageOfThatItemOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := []byte(`{"xs":[1,1]}`) // two rows where one value is wanted
-	if _, err := b.Where().Filter(t.Context())(doc); err == nil {
+	if _, err := b.Where().Filter(t.Context().Err)(doc); err == nil {
 		t.Fatal("the condition doesn't fail")
 	}
 	p := &Page{query: b, shape: b.Shape(), time: time.Second}

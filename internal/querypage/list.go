@@ -23,7 +23,7 @@ const itemOverhead = 64
 // List returns the rows of a query over a list that is sorted by key. The rows are sorted by theirs, so
 // that they can be returned in pages. They take at most maxMemory bytes.
 func List(ctx context.Context, b *query.Bound, all []Item, maxMemory int) ([]Item, error) {
-	shape, eval := b.Shape(), b.Rows().Until(ctx)
+	shape, eval := b.Shape(), b.Rows().While(ctx.Err)
 	if shape.NoSource {
 		all = []Item{{Body: emptyDocument}}
 	}

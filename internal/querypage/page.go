@@ -109,7 +109,7 @@ func badRequest(format string, args ...any) error { return &Error{fmt.Sprintf(fo
 // also limits [Page.Read].
 func New(ctx context.Context, r Request) (*Page, error) {
 	p := &Page{
-		c: r.Container, query: r.Query, eval: r.Query.Rows().Until(ctx), shape: r.Query.Shape(),
+		c: r.Container, query: r.Query, eval: r.Query.Rows().While(ctx.Err), shape: r.Query.Shape(),
 		items:   engine.ItemsRequest{Key: r.Key, Range: r.Range, Partition: r.Partition},
 		maxRows: r.MaxRows, sortMemory: r.SortMemory, time: r.Time,
 	}

@@ -191,7 +191,7 @@ func (p *parser) subquery(kind string, q *Select) Expr {
 
 // query sets the depth of a SELECT from its parts.
 func (p *parser) query(q *Select) *Select {
-	Walk(q, func(e Expr) { q.deep = max(q.deep, above(e)) })
+	q.deep = above(q.Exprs()...)
 	if q.deep > maxDepth {
 		p.tooDeep(p.last)
 	}

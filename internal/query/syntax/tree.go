@@ -4,6 +4,7 @@ package syntax
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
@@ -261,33 +262,49 @@ func SelectList(q *Select) []Expr {
 	return list
 }
 
-// Walk calls f with the expressions of a SELECT, the outermost only.
-func Walk(q *Select, f func(Expr)) {
-	if q.Value != nil {
-		f(q.Value)
-	}
-	for _, it := range q.Items {
-		f(it.Expr)
-	}
+// Exprs returns the expressions of a SELECT, the outermost only.
+func (q *Select) Exprs() []Expr {
+	list := SelectList(q)
 	if q.From != nil {
 		for _, s := range append([]*Source{q.From}, q.From.Joins...) {
 			if s.Collection != nil {
-				f(s.Collection)
+				list = append(list, s.Collection)
 			}
 			if s.Subquery != nil {
-				f(&Subquery{deep: s.Subquery.deep + 1, Query: s.Subquery})
+				list = append(list, &Subquery{deep: s.Subquery.deep + 1, Query: s.Subquery})
 			}
 		}
 	}
 	if q.Where != nil {
-		f(q.Where)
+		list = append(list, q.Where)
 	}
-	for _, e := range q.GroupBy {
-		f(e)
-	}
+	list = append(list, q.GroupBy...)
 	for _, o := range q.OrderBy {
-		f(o.Expr)
+		list = append(list, o.Expr)
 	}
+	return list
+}
+
+// Outer returns expressions and all that are in them, but not those of subqueries.
+func Outer(list ...Expr) iter.Seq[Expr] {
+	return func(yield func(Expr) bool) { visit(list, false, yield) }
+}
+
+// All returns expressions and all that are in them, also in their subqueries.
+func All(list ...Expr) iter.Seq[Expr] {
+	return func(yield func(Expr) bool) { visit(list, true, yield) }
+}
+
+func visit(list []Expr, inner bool, yield func(Expr) bool) bool {
+	for _, e := range list {
+		if !yield(e) || !visit(Children(e), inner, yield) {
+			return false
+		}
+		if sub, ok := e.(*Subquery); ok && inner && !visit(sub.Query.Exprs(), inner, yield) {
+			return false
+		}
+	}
+	return true
 }
 
 // Root returns the name that a path begins with; nil: e is no path.

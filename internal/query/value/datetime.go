@@ -212,8 +212,9 @@ func (p datePart) of(t ticks) int64 {
 		return int64(c.Minute())
 	case partSecond:
 		return int64(c.Second())
+	default:
+		return p.count(ticks(t.fraction()))
 	}
-	return p.count(ticks(t.fraction()))
 }
 
 // count is how many boundaries of a part there are from a fixed one to t, of years
