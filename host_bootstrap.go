@@ -17,7 +17,7 @@ import (
 // late, and from however old a list of partitions.
 //
 //	resolve now (if that is the start) -> partitions -> listing without marker, with a gap -> create
-//	                                                    listing without marker, without a gap -> mark
+//	                                                    listing without marker, without a gap -> create the marker
 //
 // Was the order the other way round: A lists partition 0; it splits; B lists
 // partitions 1 and 2 and finds no marker; A creates the lease of 0 and the marker;

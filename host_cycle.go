@@ -106,7 +106,7 @@ func (c *cycle) plan() (*balance.Plan, error) {
 			c.starts.forget()
 		}
 		if plan.Complete() {
-			return plan, c.mark()
+			return plan, c.createMarker()
 		}
 		if !plan.Due() {
 			return plan, nil
@@ -185,7 +185,7 @@ func (c *cycle) partitions() ([]feed.Partition, error) {
 	return partitions, nil
 }
 
-func (c *cycle) mark() error {
+func (c *cycle) createMarker() error {
 	const op = "mark the leases as initialised"
 	err := c.insist(op, func(ctx context.Context) error { return c.store.Mark(ctx, true) })
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 //
 //	reader       reads ahead of the handler                          worker_read.go
 //	deliverer    calls the handler with batches, again until handled worker_deliver.go
-//	leaseWriter  writes the document: renewals and checkpoints       worker_lease.go
+//	leaseWriter  writes the document: renewals and checkpoints       worker_lease.go, worker_checkpoint.go
 //	splitter     creates the children of a partition that is gone    worker_split.go
 //	claim        waits after a lease was stolen                      worker_claim.go
 //	ending       stops the work and releases the lease               worker_end.go

@@ -9,7 +9,7 @@ import (
 // claim is the time between a steal and the use of what was stolen.
 //
 // A lease is stolen from a live foreign owner only: a host of another
-// implementation, which obeys no mark and has no trust that ends by itself. The
+// implementation, which obeys no request and has no trust that ends by itself. The
 // steal changes the document's ETag, so the victim can't renew, and finds out at its
 // next write. Until when, nobody knows but by the clock: a victim that is alive has
 // written again before its last write expired. So the thief
@@ -21,7 +21,7 @@ import (
 // While it waits and confirms it
 //
 //	does not read, deliver or open the observer   the victim may still work
-//	does not obey a mark                          who takes a free lease doesn't wait
+//	does not obey a request                       who takes a free lease doesn't wait
 //	does not release, whatever happens            the same: if it must stop, the lease expires
 //	does not put the document back                a deletion ends the claim. Somebody else may
 //	                                              have made it anew, and the confirming renewal,

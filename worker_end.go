@@ -69,7 +69,7 @@ func (e *ending) lose() {
 
 // observe notices what nobody tells: that Run's context has ended, that trust has,
 // that another host asks for the lease. A worker whose partition is gone ignores
-// the mark and goes on with the split; should the lease turn out to live on, it
+// the request and goes on with the split; should the lease turn out to live on, it
 // hands over then.
 func (e *ending) observe() {
 	w := e.w

@@ -1,7 +1,6 @@
 package changefeed
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -55,11 +54,6 @@ type leaseWriter struct {
 	asks []*checkpointAsk
 }
 
-type handledBatch struct {
-	page    int64
-	changes int
-}
-
 func newLeaseWriter(w *worker, l lease.Lease, attempt lease.Reading) leaseWriter {
 	lw := leaseWriter{
 		w: w, calls: newCaller(), doc: l, progress: newProgress(l.Continuation), bound: l.Bound(),
@@ -99,13 +93,6 @@ func (lw *leaseWriter) renewed(attempt time.Duration) {
 	lw.renewAt = attempt + lw.jitter.less(lw.w.cfg.RenewInterval, spread)
 }
 
-// handled says that the handler returned nil for a batch, which acknowledges it.
-func (lw *leaseWriter) handled(at mark, changes int) {
-	lw.progress.acknowledge(at)
-	lw.unsaved = append(lw.unsaved, handledBatch{at.page, changes})
-	lw.changes += changes
-}
-
 // step writes the document when a write is due.
 func (lw *leaseWriter) step() {
 	w := lw.w
@@ -121,28 +108,6 @@ func (lw *leaseWriter) step() {
 		return
 	}
 	lw.write()
-}
-
-// positionDue reports whether the due position is to be written now, and not just
-// to be carried by the next renewal.
-func (lw *leaseWriter) positionDue() bool {
-	w, every := lw.w, lw.w.cfg.Checkpoint
-	switch {
-	case !lw.progress.behind() || w.split.cutting():
-		return false
-	case !lw.anchored || w.split.gone || len(lw.asks) > 0:
-		return true
-	case len(lw.unsaved) == 0:
-		return false // nothing but idle pages, or manual
-	case every.everyBatch() || every.Changes > 0 && lw.changes >= every.Changes:
-		return true
-	case every.Interval > 0:
-		if w.now.Mono >= lw.since+every.Interval {
-			return true
-		}
-		w.wake(lw.since + every.Interval)
-	}
-	return false
 }
 
 // write sends the document with the position that is due.
@@ -220,40 +185,7 @@ func (lw *leaseWriter) failed(op string, err error) {
 	lw.notBefore = lw.w.now.Mono + lw.retryDelay.after(err)
 }
 
-// markDurable says that the store is markDurable to have a position.
-func (lw *leaseWriter) markDurable(at mark) {
-	if at.page > lw.progress.durable.page {
-		lw.since = lw.w.now.Mono
-	}
-	lw.stored(at)
-	lw.anchored = lw.anchored || at.at != ""
-	for len(lw.unsaved) > 0 && lw.unsaved[0].page <= at.page {
-		lw.changes -= lw.unsaved[0].changes
-		lw.unsaved = lw.unsaved[1:]
-	}
-	lw.inDoubt, lw.vanished, lw.notBefore = false, false, 0
-	lw.retryDelay.done()
-	rest := lw.asks[:0]
-	for _, ask := range lw.asks {
-		if ask.at.page > lw.progress.durable.page {
-			rest = append(rest, ask)
-			continue
-		}
-		ask.reply <- nil
-	}
-	clear(lw.asks[len(rest):])
-	lw.asks = rest
-}
-
-// stored says that the store has a position.
-func (lw *leaseWriter) stored(at mark) {
-	if at.page > lw.progress.durable.page && at.at != lw.progress.durable.at {
-		lw.w.metrics.checkpointed()
-	}
-	lw.progress.stored(at)
-}
-
-// requested reports whether another host asks for the lease. A mark shows in a
+// requested reports whether another host asks for the lease. A request shows in a
 // conflict, and stays in the document until somebody acquires it.
 func (lw *leaseWriter) requested() bool {
 	mark := lw.doc.Wanted()
@@ -264,75 +196,12 @@ func (lw *leaseWriter) requested() bool {
 // in doubt.
 func (lw *leaseWriter) settled() bool { return !lw.calls.busy && !lw.inDoubt && !lw.vanished }
 
-// checkpointAsk is a user's wish to have a position made durable.
-type checkpointAsk struct {
-	at    mark
-	reply chan error // of capacity 1
-}
-
-// checkpoint asks the worker to make a position durable, and waits. It is called
-// from the user's goroutines.
-func (w *worker) checkpoint(ctx context.Context, at mark) error {
-	ask := &checkpointAsk{at: at, reply: make(chan error, 1)}
-	select {
-	case w.asks <- ask:
-	case <-w.done:
-		return w.afterwards(at)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-ask.reply:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// afterwards answers a checkpoint that comes when the worker is over.
-func (w *worker) afterwards(at mark) error {
-	if at.page <= w.finished {
-		return nil
-	}
-	return lease.ErrLost
-}
-
-// asked takes a user's checkpoint. While children of a gone lease are being made,
-// and after trust ended, the position can't move any more; the ask is answered in
-// the end.
-func (lw *leaseWriter) asked(ask *checkpointAsk) {
-	if ask.at.page <= lw.progress.durable.page {
-		ask.reply <- nil
-		return
-	}
-	if !lw.w.trust.holds(lw.w.now) {
-		ask.reply <- lease.ErrLost
-		return
-	}
-	if !lw.w.split.cutting() {
-		lw.progress.acknowledge(ask.at)
-	}
-	lw.asks = append(lw.asks, ask)
-}
-
-// settle answers what still waits when the worker is over.
-func (lw *leaseWriter) settle() {
-	for _, ask := range lw.asks {
-		if ask.at.page <= lw.progress.durable.page {
-			ask.reply <- nil
-		} else {
-			ask.reply <- lease.ErrLost
-		}
-	}
-	lw.asks = nil
-}
-
 // outcome is what the answer to a write of a lease document means to the host
 // that sent it.
 //
 //	answer                     outcome      what the owner of the lease does
 //	success                    applied      takes the ETag; trust from the attempt's start; position durable
-//	conflict, I own it, at     mine         an earlier attempt of mine, or a mark: takes the document, writes
+//	conflict, I own it, at     mine         an earlier attempt of mine, or a request: takes the document, writes
 //	  a position I sent                     again at once, and hands over when it is marked
 //	conflict, I own it, at     moved        somebody edited the position: stops, writes nothing, lets it expire
 //	  another position
