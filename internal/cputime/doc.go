@@ -1,3 +1,3 @@
-// Package cputime tells how much processor time the process has used, for measurements that other
-// processes should disturb little.
+// Package cputime measures the processor time of the process. Other processes affect it less than
+// the elapsed time.
 package cputime

@@ -9,5 +9,6 @@ import (
 
 var processStart = time.Now()
 
-// Used stands in for the processor time where it isn't to be had so simply: it is the time that has passed.
+// Used returns the time since the start of the process. These systems have no simple call for
+// processor time.
 func Used(testing.TB) time.Duration { return time.Since(processStart) }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Used is the processor time that the process has used so far, its garbage collector's included.
+// Used returns the processor time that the process has used, garbage collection included.
 func Used(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

@@ -1,5 +1,5 @@
-// Package slowsync is a file system whose logs take a fixed time to sync, for measurements: what a disk
-// takes varies more than what is measured.
+// Package slowsync is a file system whose logs take a fixed time to sync. It is for measurements,
+// since the time of a real sync varies too much.
 package slowsync
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FS replaces every sync of a log (*.log) in another file system by a fixed time. It wraps the files
-// that Pebble recycles too: its own wrapper does not.
+// FS replaces every sync of a log (*.log) in another file system by a pause. It also wraps files
+// that Pebble recycles.
 type FS struct {
 	vfs.FS
-	// Sync is how long a sync takes.
+	// Sync is the duration of a sync.
 	Sync time.Duration
 }
 
-// Unwrap returns the file system underneath.
+// Unwrap returns the wrapped file system.
 func (s FS) Unwrap() vfs.FS { return s.FS }
 
 func (s FS) wrap(f vfs.File, name string, err error) (vfs.File, error) {
@@ -27,13 +27,13 @@ func (s FS) wrap(f vfs.File, name string, err error) (vfs.File, error) {
 	return file{f, s.Sync}, nil
 }
 
-// Create makes a file.
+// Create creates a file.
 func (s FS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := s.FS.Create(name, c)
 	return s.wrap(f, name, err)
 }
 
-// ReuseForWrite makes a file of an old one.
+// ReuseForWrite recycles an old file.
 func (s FS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := s.FS.ReuseForWrite(old, name, c)
 	return s.wrap(f, name, err)

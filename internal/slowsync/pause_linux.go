@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// pause holds the thread, as a call of the system that syncs a file does. A sleep of the runtime is no measure of a
-// disk: in a process that has nothing else to do it lasts a millisecond at least, since that is the unit in which the
-// runtime waits for the network.
+// pause blocks the thread, like a system call that syncs a file. time.Sleep would take at least a
+// millisecond in an idle process, because the runtime waits for the network in milliseconds.
 func pause(d time.Duration) {
 	left := syscall.NsecToTimespec(d.Nanoseconds())
 	for errors.Is(syscall.Nanosleep(&left, &left), syscall.EINTR) {

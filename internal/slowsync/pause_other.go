@@ -4,7 +4,7 @@ package slowsync
 
 import "time"
 
-// pause sleeps. Where the runtime's timers are coarse, a sync takes longer than it was told.
+// pause sleeps. It takes longer than d if the runtime's timers are coarse.
 func pause(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // it is the time that a disk takes
+	time.Sleep(d) //nolint:forbidigo // replaces the time of a disk
 }
