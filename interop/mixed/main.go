@@ -1,3 +1,16 @@
+// Command mixed runs hosts of this module's processor and of Java's that share leases, in each
+// mode of Java's. They balance, take over from each other, are killed (SIGKILL) and replaced. In the
+// meantime partitions are split and merged, and writes continue. It exits with 1 if
+//
+//   - a change was not delivered, or was delivered before an earlier one of its key,
+//   - the leases are not balanced in time,
+//   - a lease document has members that neither side writes.
+//
+// It needs Java 17 and Maven.
+//
+//	go run ./interop/mixed                  the short run: one scene in each dialect (2 to 3 minutes)
+//	go run ./interop/mixed -full            every scene in every mode (make interop-java)
+//	go run ./interop/mixed -modes latestVersion -scenes rolling
 package main
 
 import (

@@ -1,3 +1,11 @@
+// Command runner runs the interop suites. For each suite and transport it starts a fresh server,
+// runs the suite against it, ends the server by SIGTERM, and prints the outcome of each scenario.
+// interop/README.md describes the suites.
+//
+//	go run ./interop/runner [-suites go,js] [-transports tls,plain] [-v]
+//
+// It exits with 1 if a scenario failed, if one was neither run nor declared missing, or if a server
+// did not end with 0.
 package main
 
 import (
