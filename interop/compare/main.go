@@ -1,10 +1,13 @@
-// Command compare measures how fast this module's processor and Java's take in the changes of one container, over loopback HTTP, on the same
-// server in the same run: 4 partitions, documents of 1 KB, one host each, in turns. Both keep their leases in the same dialect and write a checkpoint after each page.
+// Command compare measures the rates at which this module's processor and Java's read the changes
+// of one container. Both read over loopback HTTP from the same server, in turns: 4 partitions,
+// documents of 1 KB, one host each. Both keep their leases in the same dialect and write a
+// checkpoint after each page.
 //
 //	make compare-java            (go run ./interop/compare)
 //
-// Both processes stay, and are warm: each reads everything once before the measurement. A rate is that of all changes, from the first batch that a
-// handler gets to the last. It needs Java 17 and Maven, and takes 3 to 5 minutes.
+// Both processes stay, and each reads everything once before the measurement, to warm up. A rate
+// counts all changes, from the first batch of a handler to the last. The command needs Java 17 and
+// Maven, and takes 3 to 5 minutes.
 package main
 
 import (
@@ -32,7 +35,7 @@ const (
 	size = 1000
 	// cache of the server, in MiB: all documents fit into it beside what was just written.
 	cache = "768"
-	// patience is how long one host may take for all changes.
+	// patience is the longest time that one host may take for all changes.
 	patience = 10 * time.Minute
 )
 
@@ -50,12 +53,12 @@ var monitored, leases = harness.Container{Database: "compare", Name: "monitored"
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	documents := flags.Int("documents", 150_000, "how many documents: so many fit into the cache of the server, and take a host a second or so")
+	documents := flags.Int("documents", 150_000, "`number` of documents; these fit into the cache of the server")
 	rounds := flags.Int("rounds", 5, "how often each is measured")
 	binary := flags.String("binary", "", "the command to run as the server; default: built")
 	goHost := flags.String("gohost", "", "our host; default: built")
 	only := flags.String("only", "", "java: its host alone; go: ours alone; default: both")
-	setting := flags.String("setting", "", "one setting alone: a mode and a page's size, as handleChanges/1000; 0: the default size")
+	setting := flags.String("setting", "", "one setting alone: a mode and a page's size, as handleChanges/1000 or handleChanges/0 for the default size")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// A setting is what both are measured with.
+// A setting is the configuration of both processors.
 type setting struct {
 	mode  string // of Java's builder; the leases' dialect
-	items int    // a page; 0: neither is told
+	items int    // of a page, 0 for the default
 }
 
 var settings = []setting{{"handleChanges", 0}, {"handleChanges", 1000}, {"latestVersion", 0}, {"latestVersion", 1000}}
@@ -26,7 +26,8 @@ type result struct {
 	host, server time.Duration
 }
 
-// measure takes turns: Java's host, ours, ours whose collector was told to run seldom, ours with a handler that decodes, for each setting; each several times. The first turn of each warms up.
+// measure measures each kind of host several times, in turns, for each setting. The first turn
+// of each warms up.
 func (s *stage) measure(ctx context.Context, rounds int, only string) error {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	harness.Printf(w, "mode\tpage\thost\tchanges/s (median)\tall rounds\tto Java\tCPU of the host\tof the server, for 1,000 changes\n")

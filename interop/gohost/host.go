@@ -23,7 +23,7 @@ type host struct {
 	done    chan struct{} // closed when Run has returned
 	failed  error         // what it returned; read after done
 
-	gate    sync.Mutex // guards blocked
+	mu      sync.Mutex // guards blocked
 	blocked chan struct{}
 
 	until, handled atomic.Int64
@@ -32,7 +32,7 @@ type host struct {
 	decode         bool
 }
 
-// start begins to run a processor. Error: its options say nothing that can be run.
+// start begins to run a processor. The error is about its options.
 func start(ctx context.Context, account *cosmos.Account, p *printer, name string, options map[string]string) (*host, error) {
 	h := &host{name: name, printer: p, done: make(chan struct{}), decode: options["decode"] != ""}
 	c, err := config(account, options)
@@ -66,7 +66,7 @@ func start(ctx context.Context, account *cosmos.Account, p *printer, name string
 	return h, nil
 }
 
-// config reads a processor's configuration. What isn't given stays at its default.
+// config returns the configuration of a processor. Missing options are at their defaults.
 func config(account *cosmos.Account, options map[string]string) (changefeed.Config, error) {
 	c := changefeed.Config{Processor: options["prefix"]}
 	dialect := lease.DotNet
@@ -121,18 +121,18 @@ func (h *host) stop() error {
 	return h.failed
 }
 
-// block lets handlers not return from now on, as a handler that waits for something would; unblock lets them go on.
+// block blocks the handlers from now on. unblock lets them return.
 func (h *host) block() {
-	h.gate.Lock()
-	defer h.gate.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.blocked == nil {
 		h.blocked = make(chan struct{})
 	}
 }
 
 func (h *host) unblock() {
-	h.gate.Lock()
-	defer h.gate.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.blocked != nil {
 		close(h.blocked)
 		h.blocked = nil
@@ -149,9 +149,9 @@ func (h *host) handle(ctx context.Context, b *changefeed.Batch) error {
 			return err
 		}
 	}
-	h.gate.Lock()
+	h.mu.Lock()
 	blocked := h.blocked
-	h.gate.Unlock()
+	h.mu.Unlock()
 	if blocked != nil {
 		select {
 		case <-blocked:
@@ -179,7 +179,7 @@ func (h *host) count(b *changefeed.Batch, until int64) error {
 	return nil
 }
 
-// order is what the comparison with Java writes; a handler that wants to have it decodes it into this.
+// order is a document of the comparison with Java, which a handler decodes.
 type order struct {
 	ID       string `json:"id"`
 	PK       string `json:"pk"`
@@ -199,7 +199,7 @@ type order struct {
 	Note  string  `json:"note"`
 }
 
-// item is what the drivers write.
+// item is a document of the drivers.
 type item struct {
 	ID string `json:"id"`
 	PK string `json:"pk"`

@@ -1,11 +1,12 @@
-// Command gohost has hosts of this module's processor, over package cosmos, and is commanded by its standard input as the hosts of Java's
-// processor are (interop/java, LiveHosts): the drivers under interop/ start it, and kill it.
+// Command gohost runs hosts of this module's processor, over package cosmos. It reads commands from
+// its standard input, as the program of Java's hosts does (interop/java, LiveHosts). The drivers
+// under interop/ start it, and kill it.
 //
 //	start HOST mode=... database=... monitored=... leases=... prefix=... [from=...] [items=...] [poll=...] [...]
 //	stop HOST      block HOST      unblock HOST      quit
 //
-// It reads the account from CHANGEFEED_ENDPOINT and CHANGEFEED_KEY. mode is one of Java's, which says the dialect of the leases too: handleChanges,
-// latestVersion, allVersions; or dotnet.
+// It reads the account from CHANGEFEED_ENDPOINT and CHANGEFEED_KEY. mode is dotnet or one of Java's,
+// which is the dialect of the leases too: handleChanges, latestVersion, allVersions.
 package main
 
 import (
@@ -29,13 +30,13 @@ func main() {
 	}
 }
 
-// A printer writes whole lines, whoever calls it.
+// A printer writes whole lines. Its method may be called concurrently.
 type printer struct {
 	mu  sync.Mutex // guards out; held for a write to a pipe that is always read
 	out io.Writer
 }
 
-// say prints fields, parted by tabs. What ends a field or a line in them becomes a blank.
+// say prints fields, separated by tabs. Tabs and line breaks in them become blanks.
 func (p *printer) say(fields ...string) {
 	for i, f := range fields {
 		fields[i] = strings.Map(func(r rune) rune {
@@ -50,7 +51,7 @@ func (p *printer) say(fields ...string) {
 	_, _ = io.WriteString(p.out, strings.Join(fields, "\t")+"\n")
 }
 
-// run obeys commands until "quit", or the end of the input: whoever started the process is gone then.
+// run carries out commands until "quit", or the end of the input: then the driver is gone.
 func run(in io.Reader, p *printer) error {
 	account, err := cosmos.WithKey(os.Getenv("CHANGEFEED_ENDPOINT"), os.Getenv("CHANGEFEED_KEY"), cosmos.Options{})
 	if err != nil {
@@ -74,7 +75,7 @@ func run(in io.Reader, p *printer) error {
 	return errors.New("the standard input ended")
 }
 
-// hosts are those of the process, by name. Used by one goroutine.
+// hosts holds the hosts of the process, by name. One goroutine uses it.
 type hosts struct {
 	account *cosmos.Account
 	printer *printer

@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// A written change: what was acknowledged.
+// written is a change that was acknowledged.
 type written struct {
 	operation string // create, replace, delete
 	key, id   string
 	n         int64
 }
 
-// A delivered change, as a host printed it.
+// delivered is a change that a host printed.
 type delivered struct {
 	host, change string
-	at           time.Time // by the host's clock: that of this machine
+	at           time.Time // by this machine's clock
 }
 
-// deliveries holds what hosts delivered against what was written. Its methods may be called concurrently.
+// deliveries compares the delivered changes with the written ones. Its methods may be called
+// concurrently.
 type deliveries struct {
 	versions bool // all versions and deletes
 
@@ -34,7 +35,7 @@ type deliveries struct {
 	waiting map[string]target
 }
 
-// A target is told when a host has delivered so many changes more.
+// A target is a number of changes that a host is to deliver. done is closed then.
 type target struct {
 	count int
 	done  chan struct{}
@@ -44,7 +45,8 @@ func newDeliveries(versions bool) *deliveries {
 	return &deliveries{versions: versions, first: map[string]time.Time{}, host: map[string]int{}, waiting: map[string]target{}}
 }
 
-// name is a change as its mode tells it: latest version doesn't tell a create from a replace.
+// name returns the name of a change in the scene's mode. Latest version mode does not tell a create
+// from a replace.
 func (d *deliveries) name(w written) string {
 	switch {
 	case !d.versions:
@@ -85,8 +87,8 @@ func (d *deliveries) line(fields []string) {
 	}
 }
 
-// expected are the changes that have to be delivered: of latest version the last of each item that is still there. In the order of
-// their writes.
+// expected returns the changes that must be delivered, in the order of their writes. In latest
+// version mode it is the last change of each item that still exists.
 func (d *deliveries) expected() []written {
 	if d.versions {
 		return d.written
@@ -104,7 +106,7 @@ func (d *deliveries) expected() []written {
 	return all
 }
 
-// missing are the changes that no host delivered.
+// missing returns the changes that no host delivered.
 func (d *deliveries) missing() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,8 +119,9 @@ func (d *deliveries) missing() []string {
 	return all
 }
 
-// order is an error when some host delivered a change before an earlier one of its key was delivered by anybody: then a position in a lease ran ahead of
-// what was handled. Items that are written again and again count in all versions only: in latest version they move behind later ones.
+// order returns an error if a change was delivered before an earlier one of its key: then the
+// position of a lease ran ahead of the handler. Items that are written again and again count in all
+// versions mode only. In latest version mode they move to the end.
 func (d *deliveries) order() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,14 +144,14 @@ func (d *deliveries) order() error {
 	return nil
 }
 
-// count says how many changes a host has delivered.
+// count returns the number of changes that a host has delivered.
 func (d *deliveries) count(host string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.host[host]
 }
 
-// reached returns a channel that is closed when a host has delivered so many changes more than until now.
+// reached returns a channel that is closed when a host has delivered this many more changes.
 func (d *deliveries) reached(host string, more int) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,14 +160,15 @@ func (d *deliveries) reached(host string, more int) <-chan struct{} {
 	return t.done
 }
 
-// again says how many deliveries were of changes that had been delivered before.
+// again returns the number of repeated deliveries.
 func (d *deliveries) again() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.all) - len(d.first)
 }
 
-// mark is a place among the deliveries, since gives those behind it that are of one host, in their order.
+// mark returns the number of deliveries so far. since returns the later ones of a host, in their
+// order.
 func (d *deliveries) mark() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,7 +187,7 @@ func (d *deliveries) since(mark int, host string) []delivered {
 	return all
 }
 
-// summary says in a line what was delivered.
+// summary describes the deliveries in a line.
 func (d *deliveries) summary() string {
 	again := d.again()
 	d.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A lease is a document of a scene's lease container, as anybody reads it.
+// A lease is a document of a scene's lease container.
 type lease struct {
 	ID                string
 	LeaseToken        *string
@@ -25,7 +25,7 @@ type lease struct {
 // timestamp is a time as Java's hosts of any version write it.
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z(\[UTC\])?$`)
 
-// ours are the member that only our hosts write, and those that the service adds.
+// ours are the members that only our hosts write, or the service adds.
 var ours = []string{"properties", "_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
 
 // host is the name of the host that owns a lease; our owner texts end in "/" and a suffix.
@@ -37,7 +37,7 @@ func (l lease) host() string {
 	return name
 }
 
-// leases reads the leases of the scene and checks that each is what the mode's hosts write.
+// leases returns the leases of the scene. It checks that each has the members of its mode.
 func (s *scene) leases(ctx context.Context) ([]lease, error) {
 	all, err := s.Client.Documents(ctx, s.leaseContainer)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *scene) leases(ctx context.Context) ([]lease, error) {
 	return found, nil
 }
 
-// shape is an error when a lease isn't what the hosts of the mode write: a member too many that isn't ours, one too few, or a position that
-// Java's hosts can't read.
+// shape returns an error if a lease has a member that is neither the mode's nor ours, lacks one, or
+// has a position that Java's hosts cannot read.
 func (s *scene) shape(l lease) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(l.raw, &members); err != nil {
@@ -138,7 +138,7 @@ func (s *scene) state(token string, feedRange json.RawMessage) error {
 	return nil
 }
 
-// settled waits until these hosts, and no others, own all leases of so many, and each has its fair share.
+// settled waits until there are this many leases, and these hosts alone own a fair share each.
 func (s *scene) settled(ctx context.Context, leases int, hosts ...string) error {
 	var last string
 	err := s.eventually(ctx, func() (bool, error) {

@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return nil
 }
 
-// play makes a scene and plays it; whatever happens, its hosts and its writer have ended afterwards.
+// play plays a scene. Its hosts and its writer have ended when it returns.
 func (s *stage) play(ctx context.Context, mode, name, database string, play func(context.Context, *scene) error) error {
 	c, err := s.newScene(ctx, mode, name, database)
 	if err != nil {

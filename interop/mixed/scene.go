@@ -21,18 +21,18 @@ const (
 )
 
 const (
-	// patience is how long anything may take: an expiration of 8 s several times over, on a busy machine.
+	// patience is the longest time of any step: several expirations of 8 s, on a busy machine.
 	patience = 120 * time.Second
-	// batch is how many changes a page has in the scenes.
+	// batch is the number of changes of a page.
 	batch = 10
-	// partitions a scene begins with.
+	// partitions is the number of partitions at the beginning of a scene.
 	partitions = 4
 )
 
 // intervals are short, in the proportions of the defaults, and the same for all hosts.
 const intervals = "renew=2000 acquire=1000 expire=8000 poll=250 request=3000"
 
-// A scene is one play: containers of its own, hosts that come and go, a writer, and the judgement.
+// A scene has containers of its own, hosts that come and go, and a writer.
 type scene struct {
 	*stage
 	mode           string
@@ -49,13 +49,13 @@ type scene struct {
 	lines []string                    // what hosts said beside changes
 }
 
-// A stage is what all scenes share.
+// A stage has the server and the hosts' programs of all scenes.
 type stage struct {
 	harness.Driver
 	out io.Writer
 }
 
-// newScene makes the containers of a scene. database is usually empty: the scene's name.
+// newScene creates the containers of a scene. If database is empty, the scene's name is used.
 func (s *stage) newScene(ctx context.Context, mode, name, database string) (*scene, error) {
 	if database == "" {
 		database = name + "-" + mode
@@ -79,7 +79,7 @@ func (s *scene) logf(format string, args ...any) {
 	harness.Printf(s.out, "    %5.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// eventually waits until something holds; an error ends it.
+// eventually waits until holds returns true or an error.
 func (s *scene) eventually(ctx context.Context, holds func() (bool, error)) error {
 	for end := time.Now().Add(patience); ; {
 		ok, err := holds()
@@ -104,7 +104,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// launch starts a process for a host: a Java one if its name begins so, else one of ours.
+// launch starts a process for a host: a Java one if its name begins with "java".
 func (s *scene) launch(ctx context.Context, host string) (*harness.Process, error) {
 	take := func(fields []string) {
 		if fields[0] == "change" {
@@ -132,7 +132,7 @@ func (s *scene) launch(ctx context.Context, host string) (*harness.Process, erro
 	return p, nil
 }
 
-// from is where the hosts of a scene start.
+// from returns the start of the hosts of a scene.
 func (s *scene) from() string {
 	if !s.since.IsZero() {
 		return s.since.UTC().Format(time.RFC3339)
@@ -186,7 +186,8 @@ func (s *scene) stop(ctx context.Context, host string) error {
 		p.Kill()
 		return err
 	}
-	// Java's hosts release their leases after stop has returned, and not one that they were acquiring just then: that one expires.
+	// Java's hosts release their leases after stop has returned. A lease that they were acquiring
+	// expires.
 	for end := time.Now().Add(5 * time.Second); isJava(host); {
 		all, err := s.leases(ctx)
 		if err != nil {
@@ -210,7 +211,7 @@ func (s *scene) stop(ctx context.Context, host string) error {
 
 func isJava(host string) bool { return strings.HasPrefix(host, "java") }
 
-// end kills what still runs: after a scene that failed.
+// end kills the hosts that still run after a scene that failed.
 func (s *scene) end() {
 	s.mu.Lock()
 	var left []*harness.Process
@@ -223,14 +224,14 @@ func (s *scene) end() {
 	}
 }
 
-// said is what hosts said last beside changes.
+// said returns the last lines of the hosts, without changes.
 func (s *scene) said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.lines[max(0, len(s.lines)-12):], "\n      ")
 }
 
-// heard reports whether a host said something with all these words in it.
+// heard reports whether a host printed a line with all these words.
 func (s *scene) heard(host string, words ...string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +240,8 @@ func (s *scene) heard(host string, words ...string) bool {
 	})
 }
 
-// positioned waits until every lease has a position: before that, what all versions and deletes mode is written isn't sure to be seen.
+// positioned waits until every lease has a position. Before that, all versions and deletes mode may
+// miss writes.
 func (s *scene) positioned(ctx context.Context) error {
 	return s.eventually(ctx, func() (bool, error) {
 		all, err := s.leases(ctx)
@@ -247,7 +249,8 @@ func (s *scene) positioned(ctx context.Context) error {
 	})
 }
 
-// judge ends the writes, waits for the last deliveries, stops the hosts that are left, and holds everything against what was written.
+// judge stops the writer, waits for the last deliveries, and stops the hosts that are left. Then it
+// compares the deliveries with the writes.
 func (s *scene) judge(ctx context.Context, hosts ...string) error {
 	if err := s.writer.stop(); err != nil {
 		return fmt.Errorf("a write: %w", err)

@@ -18,7 +18,8 @@ const (
 	writePause = 8 * time.Millisecond
 )
 
-// A writer writes items of all keys in turns: new ones, one of each key again and again, and now and then it deletes one.
+// A writer writes items of all keys in turns: new ones, and one of each key again and again. Now and
+// then it deletes one.
 type writer struct {
 	client *harness.Client
 	at     harness.Container
@@ -36,7 +37,7 @@ func newWriter(client *harness.Client, at harness.Container, to *deliveries) *wr
 	return &writer{client: client, at: at, to: to, hot: map[string]bool{}}
 }
 
-// write writes so many changes and returns. It isn't called while the writer runs.
+// write writes a number of changes. It must not be called while the writer runs.
 func (w *writer) write(ctx context.Context, count int) error {
 	for range count {
 		if err := w.one(ctx); err != nil {
@@ -91,7 +92,8 @@ func (w *writer) start(ctx context.Context) {
 	})
 }
 
-// stop returns when the last write has been acknowledged; the error is that of a write. Not running: nothing happens.
+// stop stops the writer and waits for the last acknowledgement. It returns the error of a write. It
+// does nothing if the writer does not run.
 func (w *writer) stop() error {
 	if w.stopping != nil {
 		close(w.stopping)

@@ -17,7 +17,7 @@ type catalogue struct {
 
 // A scenario is one row of interop/scenarios.json.
 type scenario struct {
-	// Name is what suites report.
+	// Name is the name in reports.
 	Name string
 	// Suites are those that run it, or declare it as missing.
 	Suites []string

@@ -21,14 +21,16 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// A suite is a program in a directory under interop/; two may share one, which is told the suite's name.
+// A suite is a program in a directory under interop/. Two suites may share one, which gets the
+// suite's name by CHANGEFEED_SUITE.
 type suite struct {
 	directory string
 	// tls are flags of its servers over TLS.
 	tls []string
 }
 
-// Python's SDK checks no certificate of localhost and 127.0.0.1, so its servers are at another address of this machine.
+// Python's SDK checks no certificate of localhost and 127.0.0.1, so its servers are at another
+// address of this machine.
 var elsewhere = []string{"--listen", "127.0.0.2:0"}
 
 var suites = map[string]suite{

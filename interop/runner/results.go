@@ -15,21 +15,22 @@ import (
 	"strings"
 )
 
-// results are what the suites did when they were last recorded (-record). docs/support.md is made of them.
+// results are the results of the suites that were last recorded (-record). docs/support.md is made
+// of them.
 type results struct {
 	About  string                  `json:"about"`
 	Suites map[string]*suiteResult `json:"suites"`
 }
 
-// suiteResult is one suite's.
+// suiteResult is the result of one suite.
 type suiteResult struct {
 	// Scenarios have "ok" or "missing" (its SDK can't).
 	Scenarios map[string]string `json:"scenarios"`
-	// Operations are those of the protocol that the server carried out for it.
+	// Operations are the operations of the protocol that the server carried out for it.
 	Operations []string `json:"operations"`
 }
 
-const aboutResults = "What the interop suites did when they last passed, written by the runner (make interop-record). Not to be edited by hand."
+const aboutResults = "Results of the interop suites when they last passed, written by the runner (make interop-record). Do not edit."
 
 func readResults(path string) (results, error) {
 	r := results{Suites: map[string]*suiteResult{}}

@@ -51,7 +51,7 @@ var sdks = []sdk{
 	{"REST", []string{"raw"}},
 }
 
-// inputs are what the page is made of, besides the table of routes.
+// inputs are the sources of the page, besides the table of routes.
 type inputs struct {
 	catalogue
 	results map[string]*suiteResult

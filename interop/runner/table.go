@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// A table is what became of each scenario in each run, and what else went wrong.
+// A table holds the outcome of each scenario in each run, and other problems.
 type table struct {
 	catalogue
 	columns  []string

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Main(m))
 }
 
-// item is what the scenarios write.
+// item is a document of the scenarios.
 type item struct {
 	ID string `json:"id"`
 	PK string `json:"pk"`

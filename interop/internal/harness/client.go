@@ -87,7 +87,8 @@ func (c *Client) CreateDatabase(ctx context.Context, name string) error {
 	return err
 }
 
-// CreateContainer makes a container with so many physical partitions and a partition key path (/pk, /id).
+// CreateContainer makes a container with a number of physical partitions and a partition key
+// path (/pk, /id).
 func (c *Client) CreateContainer(ctx context.Context, at Container, path string, partitions int) error {
 	throughput := 400
 	if partitions > 1 { // the service makes a partition for every 10,000 RU/s
@@ -193,7 +194,7 @@ func (c *Client) MergeFirst(ctx context.Context, at Container) error {
 	return c.changeFirst(ctx, at, "merge", 1)
 }
 
-// changeFirst splits or merges the first partition, which must make so many new ones.
+// changeFirst splits or merges the first partition. It checks the number of new ones.
 func (c *Client) changeFirst(ctx context.Context, at Container, verb string, want int) error {
 	all, err := c.Partitions(ctx, at)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package harness is what the suites in Go and the drivers under interop/ share: a
-// `changefeed serve` of their own, a client of its documents and its admin API, processes
-// that run hosts of change feed processors, and the report of a suite's scenarios.
+// Package harness runs `changefeed serve` and processes with hosts of change feed processors, for
+// the drivers under interop/. The suites in Go use its client of the admin API, and report their
+// scenarios by it.
 package harness
 
 import (

@@ -15,14 +15,16 @@ import (
 	"time"
 )
 
-// commandTime is how long a host may take to obey a command: a first start with others waits for a lock of 15 s.
+// commandTime is the longest time that a host may take for a command. A first start beside others
+// waits for a lock of 15 s.
 const commandTime = 90 * time.Second
 
-// A Process has hosts of a change feed processor and is commanded by its standard input, one command a line. It answers
-// each, in order, with a line of fields parted by tabs: "ok", command; or "failed", command, why. What else it prints goes to the
-// function that Launch was given. interop/README.md describes commands and lines. Its methods may be called concurrently.
+// A Process runs hosts of a change feed processor. It reads commands from its standard input, one a
+// line. It answers each, in order, with a line of fields separated by tabs: "ok" and the command, or
+// "failed", the command and the reason. Other lines go to the function that Launch was given. Its
+// methods may be called concurrently.
 type Process struct {
-	// Name is what errors call it.
+	// Name is its name in errors.
 	Name string
 
 	cmd   *exec.Cmd
@@ -35,8 +37,9 @@ type Process struct {
 	one     chan struct{} // holds one element while a command is under way
 }
 
-// Launch starts a process and returns when it says "ready". lines gets every other line that is no answer, by its fields, from one
-// goroutine. The process outlives ctx: Kill or Quit ends it.
+// Launch starts a process and returns when it has printed "ready". lines gets the fields of every
+// other line that is not an answer, from one goroutine. The process outlives ctx: Kill or Quit ends
+// it.
 func Launch(ctx context.Context, name string, environment []string, lines func(fields []string), command string, args ...string) (*Process, error) {
 	p := &Process{Name: name, ended: make(chan struct{}), one: make(chan struct{}, 1)}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), command, args...)
@@ -95,7 +98,8 @@ func (p *Process) read(out io.Reader, ready chan struct{}, lines func([]string))
 	}
 }
 
-// Command has the process obey one command. Errors: it failed, with why; the process has ended; it took longer than 90 s.
+// Command carries out one command. It returns an error if the command failed or took longer than
+// 90 s, or the process has ended.
 func (p *Process) Command(ctx context.Context, command string) error {
 	select {
 	case p.one <- struct{}{}:
@@ -127,7 +131,7 @@ func (p *Process) Command(ctx context.Context, command string) error {
 	}
 }
 
-// tail is what the process wrote to its standard error, once it has ended.
+// tail returns the standard error of the process, once it has ended.
 func (p *Process) tail() []byte {
 	select {
 	case <-p.ended:
@@ -137,13 +141,14 @@ func (p *Process) tail() []byte {
 	}
 }
 
-// Kill ends the process at once (SIGKILL) and returns when it is gone and all that it printed was read. Killed before: nothing happens.
+// Kill ends the process at once (SIGKILL), and returns when all of its output was read. It may be
+// called again.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may be gone
 	<-p.ended
 }
 
-// Quit tells the process to end in good order and waits for it. A status other than 0 is an error.
+// Quit ends the process in good order and waits for it. A status other than 0 is an error.
 func (p *Process) Quit(ctx context.Context) error {
 	err := p.Command(ctx, "quit")
 	if err != nil {

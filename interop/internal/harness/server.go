@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// starting is how long a server may take until it says "ready"; stopping, how long from
-// SIGTERM until its process is gone.
+// starting is the longest time until a server prints "ready", stopping the longest from SIGTERM to
+// the end of its process.
 const (
 	starting = 30 * time.Second
 	stopping = 30 * time.Second
@@ -119,7 +119,7 @@ func (s *Server) readBanner(banner io.Reader) error {
 func (s *Server) Stop() error {
 	if s.cmd.Process.Signal(syscall.SIGTERM) != nil {
 		<-s.exited //nolint:errcheck // the state tells the same
-		return fmt.Errorf("the server had ended before it was told to: %s\n%s", s.cmd.ProcessState, s.log.Bytes())
+		return fmt.Errorf("the server had ended before SIGTERM: %s\n%s", s.cmd.ProcessState, s.log.Bytes())
 	}
 	select {
 	case err := <-s.exited:

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Env is what a run of a suite in Go is given, by environment variables.
+// Env is the environment of a run of a suite in Go.
 type Env struct {
 	// Endpoint is the server's URL, without a slash at its end (CHANGEFEED_ENDPOINT). If
 	// empty, there is no server to run the suite against.
@@ -26,7 +26,7 @@ type Env struct {
 	// Admin calls the server's admin API.
 	Admin *Client
 
-	report string // the file that outcomes are appended to (CHANGEFEED_REPORT); empty: none
+	report string // the file that outcomes are appended to (CHANGEFEED_REPORT), if any
 }
 
 // FromEnvironment reads the environment. Without CHANGEFEED_ENDPOINT it returns the zero

@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// CPU is the processor time that the process has used so far, as Linux counts it, in steps of 10 ms. Elsewhere it is an error.
+// CPU returns the processor time that the process has used so far, in steps of 10 ms. It returns an
+// error on systems other than Linux.
 func (p *Process) CPU() (time.Duration, error) { return processorTime(p.cmd.Process.Pid) }
 
-// Memory is the largest resident memory that the process has had so far, in MiB, as Linux counts it. Elsewhere it is an error.
+// Memory returns the largest resident memory of the process so far, in MiB. It returns an error on
+// systems other than Linux.
 func (p *Process) Memory() (mib int, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -25,7 +27,7 @@ func (p *Process) Memory() (mib int, err error) {
 	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", p.cmd.Process.Pid)
 }
 
-// CPU is the processor time that the server has used so far; see [Process.CPU].
+// CPU returns the processor time that the server has used so far; see [Process.CPU].
 func (s *Server) CPU() (time.Duration, error) { return processorTime(s.cmd.Process.Pid) }
 
 // tick is the unit of /proc/PID/stat: a hundred a second on every Linux that Go runs on.
@@ -36,7 +38,8 @@ func processorTime(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name of the program stands in brackets and may have blanks; user and system time are the 12th and 13th field behind it.
+	// The name of the program is in brackets and may have blanks. The 12th and 13th field after
+	// it are user and system time.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat is %q", pid, text)

@@ -36,7 +36,7 @@ func New(endpoint, key string, c *http.Client) (*Client, error) {
 	return &Client{endpoint: u, key: k, http: c}, nil
 }
 
-// Partition is a live physical partition. The counts are those of a list only.
+// Partition is a live physical partition. Only a list has the counts.
 type Partition struct {
 	ID        string   `json:"id"`
 	Min       string   `json:"min"`
@@ -53,17 +53,17 @@ func (c *Client) Partitions(ctx context.Context, database, container string) ([]
 	return c.call(ctx, http.MethodGet, nil, "dbs", database, "colls", container, "partitions")
 }
 
-// Split divides a partition at an effective partition key; empty: in the middle.
+// Split divides a partition at an effective partition key. If at is empty, it is the middle.
 func (c *Client) Split(ctx context.Context, database, container, partition, at string) ([]Partition, error) {
 	return c.call(ctx, http.MethodPost, map[string]string{"at": at}, "dbs", database, "colls", container, "partitions", partition, "split")
 }
 
-// Merge joins a partition with a neighbour; empty: the next one.
+// Merge joins a partition with a neighbour. If with is empty, it is the next one.
 func (c *Client) Merge(ctx context.Context, database, container, partition, with string) ([]Partition, error) {
 	return c.call(ctx, http.MethodPost, map[string]string{"with": with}, "dbs", database, "colls", container, "partitions", partition, "merge")
 }
 
-// call sends a signed request, and reads the partitions of its answer.
+// call sends a signed request and returns the partitions of the answer.
 func (c *Client) call(ctx context.Context, method string, body any, path ...string) ([]Partition, error) {
 	sent := make([]string, len(path))
 	for i, segment := range path {

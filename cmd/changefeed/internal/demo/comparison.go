@@ -18,7 +18,7 @@ type comparison struct {
 	examples []string
 }
 
-// maxExamples is how many findings are named.
+// maxExamples is the number of findings that are named.
 const maxExamples = 5
 
 func (v *comparison) find(count *int, format string, args ...any) {

@@ -12,8 +12,8 @@ import (
 
 const (
 	database = "demo"
-	// partitions is how many physical partitions the records' container and its
-	// copy begin with.
+	// partitions is the number of physical partitions with which the records' container and
+	// its copy begin.
 	partitions = 4
 	// processorName names the processor in the leases.
 	processorName = "copy"
@@ -26,8 +26,8 @@ type backend interface {
 	ensure(ctx context.Context, name, key string, partitions int) (container, error)
 }
 
-// container is a container of a run. Its errors are those of the store: [store.ErrConflict],
-// [store.ErrPreconditionFailed].
+// container is a container of a run. Its methods return the errors of the store, such as
+// [store.ErrConflict] and [store.ErrPreconditionFailed].
 type container interface {
 	name() string
 	create(ctx context.Context, key feed.PartitionKey, body []byte) (lsn int64, err error)
@@ -39,7 +39,7 @@ type container interface {
 	leases() lease.Container
 }
 
-// containers are those that a run reads, writes and keeps its leases in.
+// containers are the containers of a run.
 type containers struct{ source, target, leases container }
 
 // ensureContainers creates the missing containers. A run that was killed left some behind.

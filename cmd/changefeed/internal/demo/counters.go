@@ -97,7 +97,7 @@ func (t *counters) deliver(e event) {
 	t.ranges[e.Range] = now
 }
 
-// pause measures how long the range of a batch stood still: since it was last worked on, or
+// pause measures how long nobody worked on the range of a batch: since it was last worked on, or
 // since its first change was acknowledged, if that is later. A change that is delivered before
 // its writer has the answer has not waited. A change of an earlier run is not measured.
 func (t *counters) pause(e event, now time.Time) {

@@ -119,7 +119,7 @@ func TestALeaseMoveIsCountedWhenAnotherHostHasIt(t *testing.T) {
 		t.Error("a has a lease, and b none")
 	}
 	c.acquired("a", "0") // back again
-	c.acquired("b", "1") // after a crash, nobody releases
+	c.acquired("b", "1") // after a crash, without a release
 	c.released("a", "1") // too late to matter
 	c.released("a", "0")
 	if got := c.report().LeaseMoves; got != 1 {
@@ -130,7 +130,7 @@ func TestALeaseMoveIsCountedWhenAnotherHostHasIt(t *testing.T) {
 	}
 }
 
-// What an earlier run wrote is not written again, so delivered would be more than written.
+// A run does not write the records of an earlier run again, so delivered would exceed written.
 func TestChangesOfEarlierRunsAreCountedApart(t *testing.T) {
 	c := newCounters(time.Now(), 3)
 	deliver(t, c, batch(feed.Full(), 2, 3, 4, 5))

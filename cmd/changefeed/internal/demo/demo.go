@@ -7,9 +7,8 @@
 // of a batch without releasing its leases, and a second wave updates a quarter of the
 // records. At the end both containers are compared document by document.
 //
-// The hosts share nothing besides the containers: one knows of another by the lease
-// container alone. A host that crashes is isolated: from then on none of its calls is carried
-// out or answered. With [Config.Processes] each host is a process of its own over
+// The hosts share nothing besides the containers. A host that crashes is isolated: from then
+// on none of its calls is carried out or answered. With [Config.Processes] each host is a process of its own over
 // `changefeed serve`, and the crash is SIGKILL.
 //
 // Nothing of a run is kept outside the store, so a run that was killed is
@@ -39,15 +38,15 @@ const (
 	expiration      = 5 * time.Second
 )
 
-// Config says what to move and how.
+// Config is the configuration of a run.
 type Config struct {
 	// Input is a file of records: a JSON array, or one JSON object per line.
 	// Default: the 20,000 flights that are built in.
 	Input string
-	// Records is how many records of the input to take. Default: all.
+	// Records is the number of records of the input to take. Default: all.
 	Records int
-	// ID is the field that names a record. Default: "id" where the first record
-	// has it, else the row number, counted from 1.
+	// ID is the field that names a record. Default: "id" if the first record has it.
+	// Otherwise the row number, counted from 1.
 	ID string
 	// Key is the field that the records' container is keyed by. Required with
 	// Input; default for the flights: origin.
@@ -55,7 +54,7 @@ type Config struct {
 	// NewKey is the field that the copy is keyed by. Default: the id; for the
 	// flights: destination.
 	NewKey string
-	// Hosts is how many hosts share the work. Default: 3.
+	// Hosts is the number of hosts that share the work. Default: 3.
 	Hosts int
 	// Data is the store's directory, which is kept. Default: a temporary one,
 	// removed at the end.
@@ -72,9 +71,9 @@ type Config struct {
 	View view.View
 }
 
-// Run moves the records. It returns when everything was copied and compared,
-// when ctx ends (with ctx's error), or when the copy has stood still for too
-// long; then the report says what is missing.
+// Run moves the records. It returns when everything was copied and compared, when ctx ends
+// (with ctx's error), or when the copy has made no progress for too long. Then the report
+// counts the missing documents.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

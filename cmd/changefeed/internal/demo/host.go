@@ -31,9 +31,9 @@ type event struct {
 	Event string `json:"event"`
 	// Lease is the token of a lease that was acquired or released.
 	Lease string `json:"lease,omitempty"`
-	// Text is that of an error.
+	// Text is the text of an error.
 	Text string `json:"text,omitempty"`
-	// Range, IDs and LSNs are those of a batch.
+	// Range, IDs and LSNs describe a batch.
 	Range feed.Range `json:"range,omitzero"`
 	IDs   []string   `json:"ids,omitempty"`
 	LSNs  []int64    `json:"lsns,omitempty"`

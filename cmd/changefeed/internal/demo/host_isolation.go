@@ -64,7 +64,7 @@ func through[T any](ctx context.Context, i *isolation, call func() (T, error)) (
 	return v, err
 }
 
-// isolatedSource is a source behind the isolation of a host.
+// isolatedSource is a source that a host reaches through its isolation.
 type isolatedSource struct {
 	feed.Source
 	isolation *isolation
@@ -82,7 +82,7 @@ func (s isolatedSource) Read(ctx context.Context, r feed.Request) (feed.Page, er
 	return through(ctx, s.isolation, func() (feed.Page, error) { return s.Source.Read(ctx, r) })
 }
 
-// isolatedLeases is a lease container behind the isolation of a host.
+// isolatedLeases is a lease container that a host reaches through its isolation.
 type isolatedLeases struct {
 	lease.Container
 	isolation *isolation
@@ -96,7 +96,7 @@ func (c isolatedLeases) Open(ctx context.Context, k lease.Key) (lease.Store, err
 	return isolatedStore{store: s, isolation: c.isolation}, nil
 }
 
-// isolatedStore is a lease store behind the isolation of a host.
+// isolatedStore is a lease store that a host reaches through its isolation.
 type isolatedStore struct {
 	store     lease.Store
 	isolation *isolation

@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// localHost is a host in this process. It shares nothing with the others: everything that it
-// reaches is behind its isolation.
+// localHost is a host in this process. It shares nothing with the others, and reaches everything
+// through its isolation.
 type localHost struct {
 	copier
 	name      string

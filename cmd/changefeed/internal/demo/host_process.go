@@ -150,7 +150,7 @@ func (h *processHost) end() error {
 func RunHost(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	if !lines.Scan() {
-		return errors.Join(errors.New("this command is for `changefeed demo --processes`, which tells it what to do"), lines.Err())
+		return errors.Join(errors.New("this command is for `changefeed demo --processes`, which starts it"), lines.Err())
 	}
 	var j job
 	if err := json.Unmarshal(lines.Bytes(), &j); err != nil {

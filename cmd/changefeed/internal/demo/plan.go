@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// plan is what happens in a run, decided by the seed before it begins. Moments
-// are shares of the first wave: 0.5 is when half of the records are written.
+// plan is the course of a run, which the seed decides before it begins. Moments are shares of
+// the first wave: 0.5 is when half of the records are written.
 type plan struct {
-	// wave is how long the first wave takes at least.
+	// wave is the least time that the first wave takes.
 	wave time.Duration
 	// joins are the moments at which the second and further hosts join.
 	joins []float64

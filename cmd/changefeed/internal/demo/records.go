@@ -38,7 +38,7 @@ type record struct {
 	body []byte
 }
 
-// dataset is what is moved, and from which key to which.
+// dataset is a set of records to move, with the keys of both containers.
 type dataset struct {
 	name        string
 	records     []record
@@ -113,7 +113,7 @@ func containerName(path string) string {
 type reader struct {
 	cfg     Config
 	records []record
-	// idField is the field that names the records; empty: the row number.
+	// idField is the field that names the records. If empty, the row number does.
 	idField string
 	// seen holds the row of each id.
 	seen map[string]int
@@ -277,7 +277,7 @@ func eachObject(in io.Reader, do func(map[string]json.RawMessage) error) error {
 	return nil
 }
 
-// beginsArray looks at the first byte that is no space.
+// beginsArray reports whether the first byte after the spaces begins an array.
 func beginsArray(in *bufio.Reader) (bool, error) {
 	for {
 		b, err := in.ReadByte()

@@ -12,30 +12,29 @@ import (
 
 // Report is the result of a run.
 type Report struct {
-	// Written is how many writes were acknowledged in this run: records and updates.
+	// Written is the number of writes that were acknowledged in this run: records and updates.
 	Written int
-	// Delivered is how many changes of this run came to a handler. A record that was
-	// updated before it was read comes once, with its last revision.
+	// Delivered is the number of changes of this run that a handler got. A record that was
+	// updated before it was read is delivered once, with its last revision.
 	Delivered int
-	// Earlier is how many changes came to a handler that earlier runs on the same data wrote.
+	// Earlier is the number of delivered changes that earlier runs on the same data wrote.
 	Earlier int
-	// Redelivered is how many of both came again, as after a crash.
+	// Redelivered is the number of both that were delivered again, as after a crash.
 	Redelivered int
 	// Missing is the number of records that are not in the first container, and of
 	// documents of it that have no copy.
 	Missing int
-	// Wrong is how many copies differ from their document, or have none.
+	// Wrong is the number of copies that differ from their document, or have none.
 	Wrong int
-	// LeaseMoves is how often a lease went from one host to another.
+	// LeaseMoves is the number of times that a lease went from one host to another.
 	LeaseMoves int
 	// LongestPause is the longest time in which a partition had a change that no host took
 	// up, and LongestPauseIn that partition's range.
 	LongestPause   time.Duration
 	LongestPauseIn feed.Range
-	// PerSecond is how many changes were delivered in a second, from the first to
-	// the last; the writers set the pace.
+	// PerSecond is the number of changes delivered per second, from the first to the last.
 	PerSecond float64
-	// Elapsed is how long the run took, without the comparison.
+	// Elapsed is the duration of the run, without the comparison.
 	Elapsed time.Duration
 
 	comparison comparison

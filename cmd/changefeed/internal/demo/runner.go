@@ -28,7 +28,7 @@ type runner struct {
 	hosts     []host
 	// first and second are the two waves of writes.
 	first, second *wave
-	// leases are those of the last look. shownAt and shownDelivered belong to its rate.
+	// leases were measured last. shownAt and shownDelivered belong to the last rate.
 	leases         []view.Lease
 	shownAt        time.Time
 	shownDelivered int
@@ -60,10 +60,10 @@ func newRunner(cfg Config, data dataset, all containers, before int64) (*runner,
 const (
 	// tick is the time between two measurements of the progress.
 	tick = 200 * time.Millisecond
-	// patience is how long the copy may stand still before the run is given up: several
-	// times what a takeover needs.
+	// patience is the time without progress after which a run is given up: several times the
+	// duration of a takeover.
 	patience = 30 * time.Second
-	// lastWait is how long a doomed host may wait for a batch to crash in.
+	// lastWait is the longest time that a doomed host waits for a batch to crash in.
 	lastWait = 3 * time.Second
 )
 
@@ -74,8 +74,8 @@ func (r *runner) say(format string, args ...any) {
 	r.cfg.View.Say(time.Since(r.began), fmt.Sprintf(format, args...))
 }
 
-// run carries out the plan. It returns when everything is copied, or stands still, and every
-// writer and host has ended.
+// run carries out the plan. It returns when everything is copied or nothing moves any more, and
+// every writer and host has ended.
 func (r *runner) run(ctx context.Context) (err error) {
 	r.introduce()
 	defer func() { err = errors.Join(err, r.endHosts()) }()
@@ -221,7 +221,7 @@ func (r *runner) split(ctx context.Context) error {
 }
 
 // crash lets a host crash that has a lease: the planned one, or the next that has.
-// Where it was the only one, another takes its place.
+// If it was the only one, another joins.
 func (r *runner) crash(ctx context.Context) error {
 	victim := r.hosts[r.plan.victim]
 	for i := range r.hosts {
@@ -244,7 +244,7 @@ func (r *runner) crash(ctx context.Context) error {
 	return nil
 }
 
-// finish waits until the copy has caught up, or stands still.
+// finish waits until the copy has caught up, or nothing moves any more.
 func (r *runner) finish(ctx context.Context) error {
 	r.say("everything is written; waiting for the copy to catch up")
 	var last []view.Lease

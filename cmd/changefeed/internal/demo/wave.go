@@ -24,9 +24,9 @@ type wave struct {
 	data  dataset
 	to    container
 	count *counters
-	// lasts is how long the wave takes at least.
+	// lasts is the least time that the wave takes.
 	lasts time.Duration
-	// rows are the places in data.records of what is written; write writes one.
+	// rows are the indices of the records that are written. write writes one.
 	rows  []int
 	write func(ctx context.Context, w *wave, r record) error
 	// done counts the rows dealt with.
@@ -84,8 +84,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// insert writes a record for the first time. One that is there already was written by a
-// run before this one, and is left as it is.
+// insert writes a record for the first time. A record of an earlier run is left as it is.
 func insert(ctx context.Context, w *wave, r record) error {
 	key, err := keyOf(r.body, w.data.key)
 	if err != nil {
@@ -102,8 +101,7 @@ func insert(ctx context.Context, w *wave, r record) error {
 	return nil
 }
 
-// update gives a record its next revision. The record is the one that is there now;
-// nobody else writes it, and If-Match says so.
+// update replaces a record by its next revision. If-Match proves that it has no other writer.
 func update(ctx context.Context, w *wave, r record) error {
 	key, err := keyOf(r.body, w.data.key)
 	if err != nil {

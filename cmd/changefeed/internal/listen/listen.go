@@ -1,4 +1,4 @@
-// Package listen opens the listeners that flags ask for, with errors that say what to do.
+// Package listen opens the listeners of flags. Its errors name the flag and the remedy.
 package listen
 
 import (

@@ -1,6 +1,5 @@
 // Package view shows people the progress of the hosts of a processor: as a picture on a
-// terminal that is drawn again and again, or as lines of text. It draws a [Snapshot], whoever
-// took it.
+// terminal that is drawn again and again, or as lines of text. It draws a [Snapshot].
 package view
 
 import (
