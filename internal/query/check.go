@@ -97,17 +97,11 @@ func (c *checker) names() error {
 
 // nameToken is where a select list's member has its name from.
 func nameToken(it syntax.Item) syntax.Token {
-	switch e := it.Expr.(type) {
-	case *syntax.Ident:
-		if it.Name == "" {
-			return e.Tok
-		}
-	case *syntax.Member:
-		if it.Name == "" {
-			return e.Tok
-		}
+	if it.Name != "" {
+		return it.Tok
 	}
-	return it.Tok
+	_, tok := syntax.NameOf(it.Expr)
+	return tok
 }
 
 func (c *checker) expressions() error {

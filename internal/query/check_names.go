@@ -82,13 +82,7 @@ func sourceName(s *syntax.Source) (name string, tok syntax.Token) {
 	if s.Alias != "" {
 		return s.Alias, s.Tok
 	}
-	switch e := s.Collection.(type) {
-	case *syntax.Ident:
-		return e.Name, e.Tok
-	case *syntax.Member:
-		return e.Name, e.Tok
-	}
-	return "", s.Tok
+	return syntax.NameOf(s.Collection)
 }
 
 func (c *checker) source(s *syntax.Source, first bool) error {

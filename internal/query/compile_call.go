@@ -17,17 +17,8 @@ const maxHeld = 64 << 20
 func (c *compiler) call(e *syntax.Call) (evaluator, bool) {
 	name := strings.ToUpper(e.Name)
 	fn := value.Functions[name]
-	args, constant := make([]evaluator, len(e.Args)), !fn.Volatile
-	s := value.Call{Constants: make([]*value.Value, len(e.Args)), Now: c.now}
-	for i, arg := range e.Args {
-		ev, same := c.expr(arg)
-		args[i], constant = ev, constant && same
-		if same {
-			v := ev(&frame{})
-			s.Constants[i] = &v
-		}
-	}
-	eval := fn.Prepare(s)
+	args, constant := c.all(e.Args)
+	eval := fn.Prepare(c.now)
 	return func(f *frame) value.Value {
 		base, held := len(f.args), f.held
 		for _, arg := range args {
@@ -48,5 +39,5 @@ func (c *compiler) call(e *syntax.Call) (evaluator, bool) {
 			return value.Value{}
 		}
 		return v
-	}, constant
+	}, constant && !fn.Volatile
 }

@@ -155,3 +155,12 @@ func aggregateCall(e syntax.Expr) (*syntax.Call, value.Aggregate) {
 	}
 	return c, kind
 }
+
+// keyOf fills in the values of GROUP BY for the document of a frame, and appends their key.
+func (g *grouping) keyOf(f *frame, values []value.Value, dst []byte) []byte {
+	for i, key := range g.keys {
+		values[i] = key(f)
+		dst = value.AppendKey(dst, values[i])
+	}
+	return dst
+}

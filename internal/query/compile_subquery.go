@@ -103,11 +103,7 @@ func (b *block) eachGroup(f *frame, visit func(raw []byte) bool) bool {
 	values := make([]value.Value, len(g.keys))
 	var key []byte
 	b.from.rows(f, func() bool {
-		key = key[:0]
-		for i, k := range g.keys {
-			values[i] = k(f)
-			key = value.AppendKey(key, values[i])
-		}
+		key = g.keyOf(f, values, key[:0])
 		m := groups[string(key)]
 		if m == nil {
 			m = add(string(key), values)

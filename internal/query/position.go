@@ -29,12 +29,7 @@ func (b *Bound) Resume(values []json.RawMessage, from uint64, exclude bool) (*Po
 		case v.Kind == value.Array || v.Kind == value.Object:
 			return nil, fmt.Errorf("value %d is an array or object, or the hash of one, which is not supported: sort by numbers, strings or booleans", i)
 		}
-		mark := len(key)
-		if key = value.AppendKey(key, v); order[i].Descending {
-			for j := mark; j < len(key); j++ {
-				key[j] = ^key[j]
-			}
-		}
+		key = appendOrderKey(key, v, order[i].Descending)
 	}
 	// Documents are numbered from 1, and what is behind a position is behind all rows of its document.
 	p := &Position{Key: key, Row: math.MaxUint64}

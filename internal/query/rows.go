@@ -115,13 +115,17 @@ func (r *Rows) selected() bool {
 // values it is made of.
 func (r *Rows) OrderKey(dst []byte) []byte {
 	for i, key := range r.prog.keys {
-		mark := len(dst)
-		dst = value.AppendKey(dst, key(&r.f))
-		if r.prog.desc[i] {
-			for j := mark; j < len(dst); j++ {
-				dst[j] = ^dst[j]
-			}
-		}
+		dst = appendOrderKey(dst, key(&r.f), r.prog.desc[i])
+	}
+	return dst
+}
+
+// appendOrderKey appends the key of a value, whose bits are turned over for a descending order.
+func appendOrderKey(dst []byte, v value.Value, descending bool) []byte {
+	mark := len(dst)
+	dst = value.AppendKey(dst, v)
+	for i := mark; descending && i < len(dst); i++ {
+		dst[i] = ^dst[i]
 	}
 	return dst
 }

@@ -64,12 +64,7 @@ func (s *Groups) Add() {
 		return
 	}
 	f := &s.rows.f
-	s.buf = s.buf[:0]
-	for i, key := range s.g.keys {
-		s.values[i] = key(f)
-		s.buf = value.AppendKey(s.buf, s.values[i])
-	}
-	s.buf = bounded(s.buf, 0)
+	s.buf = bounded(s.g.keyOf(f, s.values, s.buf[:0]), 0)
 	m := s.groups[string(s.buf)]
 	if m == nil {
 		if !s.wants() {

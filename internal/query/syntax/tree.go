@@ -190,6 +190,17 @@ type (
 	}
 )
 
+// NameOf returns the last name of a path, and its token.
+func NameOf(e Expr) (name string, tok Token) {
+	switch e := e.(type) {
+	case *Ident:
+		return e.Name, e.Tok
+	case *Member:
+		return e.Name, e.Tok
+	}
+	return "", Token{}
+}
+
 // OutputNames are the names of a select list's members: what AS says, else the
 // last name of a path, else $1, $2... in the order of those.
 func OutputNames(items []Item) []string {
@@ -198,12 +209,7 @@ func OutputNames(items []Item) []string {
 	for _, it := range items {
 		name := it.Name
 		if name == "" {
-			switch e := it.Expr.(type) {
-			case *Ident:
-				name = e.Name
-			case *Member:
-				name = e.Name
-			}
+			name, _ = NameOf(it.Expr)
 			if m, ok := it.Expr.(*Member); name == "" && (!ok || m.Index != nil) {
 				unnamed++
 				name = fmt.Sprintf("$%d", unnamed)

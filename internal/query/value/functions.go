@@ -36,7 +36,7 @@ type Function struct {
 	eval func(args []Value) Value
 	// prepare, instead of eval, does once per query what needn't be done per row:
 	// it returns the eval of one call.
-	prepare func(s Call) func(b Budget, args []Value) Value
+	prepare func(now time.Time) func(b Budget, args []Value) Value
 	// pairs: beyond min, arguments come two at a time.
 	pairs bool
 	// Volatile marks a function whose value isn't made of its arguments alone.
@@ -84,10 +84,10 @@ func ofKind(k Kind, f func(args []Value) Value) func([]Value) Value {
 	}
 }
 
-// Prepare returns the function of one call's arguments.
-func (f Function) Prepare(s Call) func(b Budget, args []Value) Value {
+// Prepare returns the function of the arguments of one call, in a query that was bound now.
+func (f Function) Prepare(now time.Time) func(b Budget, args []Value) Value {
 	if f.prepare != nil {
-		return f.prepare(s)
+		return f.prepare(now)
 	}
 	return func(_ Budget, args []Value) Value { return f.eval(args) }
 }
@@ -115,14 +115,6 @@ func (f Function) Arity() string {
 	return fmt.Sprintf("%d arguments", f.min)
 }
 
-// Call is one call in a query, as far as it is known before any document.
-type Call struct {
-	// Constants are the arguments that are the same for every document; nil for others.
-	Constants []*Value
-	// Now is when the query was bound.
-	Now time.Time
-}
-
 // Budget limits the work of an evaluation.
 type Budget interface {
 	// Spend counts one step, and those of going over so many bytes. It reports whether to go on.
@@ -139,7 +131,10 @@ func problem(reason string) Value { return Value{Bytes: []byte(reason)} }
 
 // Problem returns the reason of a value that is a problem.
 func (v Value) Problem() (reason string, ok bool) {
-	return string(v.Bytes), v.Kind == Undefined && v.Bytes != nil
+	if v.Kind != Undefined || v.Bytes == nil {
+		return "", false
+	}
+	return string(v.Bytes), true
 }
 
 // tooLong is the problem of a result beyond maxMade.

@@ -1,5 +1,7 @@
 package value
 
+import "time"
+
 // dateFunctions are the functions of dates and times: strings as parseDateTime
 // reads them, ticks of 100 ns and milliseconds since 1970. What isn't such a
 // time, or a known part of one, makes the result undefined, and so does a result
@@ -69,9 +71,9 @@ func current(f func(t ticks) Value) func([]Value) Value {
 }
 
 // static is the time when the query was bound: that of a page.
-func static(f func(t ticks) Value) func(Call) func(Budget, []Value) Value {
-	return func(s Call) func(Budget, []Value) Value {
-		v := f(ticksOf(s.Now))
+func static(f func(t ticks) Value) func(time.Time) func(Budget, []Value) Value {
+	return func(now time.Time) func(Budget, []Value) Value {
+		v := f(ticksOf(now))
 		return func(Budget, []Value) Value { return v }
 	}
 }

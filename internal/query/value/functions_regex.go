@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // expression is what REGEXMATCH made of a pattern and its modifiers.
@@ -19,35 +20,22 @@ type expression struct {
 	problem            string         // why the service's may be understood and this one isn't
 }
 
-// regexMatch compiles a pattern once per query when it is constant, else when it
-// changes. Matching takes time in proportion to the string.
-func regexMatch(s Call) func(b Budget, a []Value) Value {
+// regexMatch compiles a pattern when it changes: once per query when it is constant. Matching
+// takes time in proportion to the string.
+func regexMatch(time.Time) func(b Budget, a []Value) Value {
 	var last atomic.Pointer[expression]
-	known := !slices.Contains(s.Constants[1:], nil)
-	if known {
-		pattern, modifiers := *s.Constants[1], Value{Kind: String}
-		if len(s.Constants) == 3 {
-			modifiers = *s.Constants[2]
-		}
-		if !areStrings([]Value{pattern, modifiers}) {
-			return func(Budget, []Value) Value { return Value{} }
-		}
-		last.Store(newExpression(string(pattern.Bytes), string(modifiers.Bytes)))
-	}
 	return func(b Budget, a []Value) Value {
 		if !areStrings(a) {
 			return Value{}
 		}
+		var modifiers []byte
+		if len(a) == 3 {
+			modifiers = a[2].Bytes
+		}
 		x := last.Load()
-		if !known {
-			var modifiers []byte
-			if len(a) == 3 {
-				modifiers = a[2].Bytes
-			}
-			if x == nil || x.pattern != string(a[1].Bytes) || x.modifiers != string(modifiers) {
-				x = newExpression(string(a[1].Bytes), string(modifiers))
-				last.Store(x)
-			}
+		if x == nil || x.pattern != string(a[1].Bytes) || x.modifiers != string(modifiers) {
+			x = newExpression(string(a[1].Bytes), string(modifiers))
+			last.Store(x)
 		}
 		switch {
 		case x.problem != "":

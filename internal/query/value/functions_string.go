@@ -2,6 +2,7 @@ package value
 
 import (
 	"bytes"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -74,7 +75,7 @@ func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, don
 
 // containsEach joins CONTAINS of each further argument by AND or OR: one that decides does.
 // It goes over the first argument once for each of the others, of which there may be thousands.
-func containsEach(ignoreCase bool, decides, otherwise Kind) func(Call) func(Budget, []Value) Value {
+func containsEach(ignoreCase bool, decides, otherwise Kind) func(time.Time) func(Budget, []Value) Value {
 	contains := bytes.Contains
 	if ignoreCase {
 		contains = withoutCase(bytes.Contains, foldContains)
@@ -96,7 +97,7 @@ func containsEach(ignoreCase bool, decides, otherwise Kind) func(Call) func(Budg
 		}
 		return result
 	}
-	return func(Call) func(Budget, []Value) Value { return each }
+	return func(time.Time) func(Budget, []Value) Value { return each }
 }
 
 func concat(a []Value) Value {
