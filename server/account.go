@@ -31,9 +31,9 @@ const accountFormat = `{"_self":"","id":"localhost","_rid":%s,"media":"//media/"
 	`"userConsistencyPolicy":{"defaultConsistencyLevel":"Session"},"systemReplicationPolicy":{"minReplicaSetSize":1,"maxReplicasetSize":4},` +
 	`"readPolicy":{"primaryReadCoefficient":1,"secondaryReadCoefficient":1},"queryEngineConfiguration":%[4]s}`
 
-func (s *Server) readAccount(x *exchange) error {
+func (s *Server) readAccount(x *request) error {
 	return x.send(http.StatusOK, fmt.Appendf(nil, accountFormat,
-		text(s.db.ID()), text(s.endpoint(x.r)), s.o.Versions > 0, text(queryEngineConfiguration)))
+		jsonString(s.db.ID()), jsonString(s.endpoint(x.r)), s.o.Versions > 0, jsonString(queryEngineConfiguration)))
 }
 
 // endpoint is the URL at which the client of a request reaches the server: behind a port mapping

@@ -35,7 +35,7 @@ type adminRoute struct {
 	pattern string
 	op      string
 	writes  bool
-	serve   func(x *exchange, vars []string) error
+	serve   func(x *request, vars []string) error
 }
 
 func (s *Server) adminTable() []adminRoute {
@@ -54,7 +54,7 @@ func (s *Server) adminTable() []adminRoute {
 }
 
 // serveAdmin carries out a request of the admin API.
-func (s *Server) serveAdmin(x *exchange, rest string) error {
+func (s *Server) serveAdmin(x *request, rest string) error {
 	segments := []string{}
 	if rest != "" {
 		segments = strings.Split(rest, "/")
@@ -114,7 +114,7 @@ func matchPattern(pattern string, segments []string) (vars []string, fits bool) 
 
 // adminBody reads the body of a request into v; there may be none. A member that isn't known is
 // an error: a mistyped one would change what the request means.
-func (x *exchange) adminBody(v any) error {
+func (x *request) adminBody(v any) error {
 	body, err := x.body(maxAdminBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
@@ -131,7 +131,7 @@ func (x *exchange) adminBody(v any) error {
 }
 
 // adminContainer finds the container that a path of the admin API begins with.
-func (x *exchange) adminContainer(vars []string) (*engine.Container, error) {
+func (x *request) adminContainer(vars []string) (*engine.Container, error) {
 	x.path = wire.Path{Types: []string{"dbs", "colls"}, IDs: vars[:2]}
 	return x.container()
 }
@@ -149,7 +149,7 @@ func newAdminPartition(p feed.Partition) adminPartition {
 	return adminPartition{ID: p.ID, Min: p.Range.Min, Max: p.Range.Max, Parents: append([]string{}, p.Parents...)}
 }
 
-func (x *exchange) sendPartitions(all ...feed.Partition) error {
+func (x *request) sendPartitions(all ...feed.Partition) error {
 	shown := make([]adminPartition, len(all))
 	for i, p := range all {
 		shown[i] = newAdminPartition(p)
@@ -167,7 +167,7 @@ type adminPartitionStats struct {
 }
 
 // adminPartitions lists the live partitions of a container, in the order of their ranges.
-func (s *Server) adminPartitions(x *exchange, vars []string) error {
+func (s *Server) adminPartitions(x *request, vars []string) error {
 	c, err := x.adminContainer(vars)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (s *Server) adminPartitions(x *exchange, vars []string) error {
 }
 
 // adminSplit splits a partition, in the middle or at a given key, and answers with its two children.
-func (s *Server) adminSplit(x *exchange, vars []string) error {
+func (s *Server) adminSplit(x *request, vars []string) error {
 	var body struct {
 		At string `json:"at"`
 	}
@@ -207,7 +207,7 @@ func (s *Server) adminSplit(x *exchange, vars []string) error {
 
 // adminMerge merges a partition with a neighbour, the next one if none is named, and answers with what
 // is made of the two.
-func (s *Server) adminMerge(x *exchange, vars []string) error {
+func (s *Server) adminMerge(x *request, vars []string) error {
 	var body struct {
 		With string `json:"with"`
 	}
@@ -243,7 +243,7 @@ func (s *Server) adminMerge(x *exchange, vars []string) error {
 
 // adminGone tells of a partition that isn't there, and which are. It is the addressed thing that is missing
 // here, so 404, and not the 410 that clients of the protocol refresh their maps on.
-func (s *Server) adminGone(x *exchange, c *engine.Container, err error) error {
+func (s *Server) adminGone(x *request, c *engine.Container, err error) error {
 	var gone *feed.GoneError
 	if !errors.As(err, &gone) {
 		return err

@@ -69,7 +69,7 @@ func newAdminFault(s FaultState) adminFault {
 }
 
 // adminListFaults lists the faults that are set, in the order in which they are tried.
-func (s *Server) adminListFaults(x *exchange, _ []string) error {
+func (s *Server) adminListFaults(x *request, _ []string) error {
 	faults := []adminFault{}
 	for _, f := range s.faults.List() {
 		faults = append(faults, newAdminFault(f))
@@ -78,7 +78,7 @@ func (s *Server) adminListFaults(x *exchange, _ []string) error {
 }
 
 // adminAddFault sets a fault, and answers with it and its id.
-func (s *Server) adminAddFault(x *exchange, _ []string) error {
+func (s *Server) adminAddFault(x *request, _ []string) error {
 	var body adminFault
 	if err := x.adminBody(&body); err != nil {
 		return err
@@ -95,13 +95,13 @@ func (s *Server) adminAddFault(x *exchange, _ []string) error {
 }
 
 // adminClearFaults ends all faults.
-func (s *Server) adminClearFaults(x *exchange, _ []string) error {
+func (s *Server) adminClearFaults(x *request, _ []string) error {
 	s.faults.Clear()
 	return x.sendEmpty(http.StatusNoContent)
 }
 
 // adminRemoveFault ends one fault.
-func (s *Server) adminRemoveFault(x *exchange, vars []string) error {
+func (s *Server) adminRemoveFault(x *request, vars []string) error {
 	if !s.faults.Remove(vars[0]) {
 		return failure(http.StatusNotFound, wire.SubNone, "there is no fault %.40q", vars[0])
 	}
@@ -109,8 +109,8 @@ func (s *Server) adminRemoveFault(x *exchange, vars []string) error {
 }
 
 // adminFreeze holds the requests of a partition, or lets them go on.
-func (s *Server) adminFreeze(freeze bool) func(*exchange, []string) error {
-	return func(x *exchange, vars []string) error {
+func (s *Server) adminFreeze(freeze bool) func(*request, []string) error {
+	return func(x *request, vars []string) error {
 		c, err := x.adminContainer(vars)
 		if err != nil {
 			return err

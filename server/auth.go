@@ -23,7 +23,7 @@ const (
 )
 
 // permits judges whether whoever signed a request may do an operation.
-func (g grant) permits(x *exchange, r route) error {
+func (g grant) permits(x *request, r route) error {
 	switch {
 	case x.allowed != nil:
 		return x.allowed.permits(x, r)
@@ -65,7 +65,7 @@ var errNoAuthorization = unauthorized("Required Header authorization is missing.
 const clockWindow = 15 * time.Minute
 
 // authorize checks who sent a request, and tells what he may do.
-func (s *Server) authorize(x *exchange) (grant, error) {
+func (s *Server) authorize(x *request) (grant, error) {
 	header := x.header("Authorization")
 	if header == "" {
 		return 0, errNoAuthorization
@@ -94,7 +94,7 @@ func (s *Server) authorize(x *exchange) (grant, error) {
 }
 
 // authorizeSigned checks a signature, and the date that it covers.
-func (s *Server) authorizeSigned(x *exchange, token wire.Token) (grant, error) {
+func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	date := x.header(wire.HeaderDate)
 	if date == "" {
 		date = x.header("Date")
@@ -125,7 +125,7 @@ func inWindow(date, now time.Time) bool { return date.Sub(now).Abs() <= clockWin
 // authorizeKey looks for the key, and the form of the link, that a signature was made with, each compared in constant
 // time. It ends with the first that fits, which tells whoever has signed nothing of a key that he doesn't have; all are
 // tried where none fits. Keys that may write come first.
-func (s *Server) authorizeKey(x *exchange, token wire.Token) (grant, error) {
+func (s *Server) authorizeKey(x *request, token wire.Token) (grant, error) {
 	sig, err := base64.StdEncoding.DecodeString(token.Signature)
 	if err != nil {
 		return 0, unauthorized("The signature is no base64.")
@@ -146,7 +146,7 @@ func (s *Server) authorizeKey(x *exchange, token wire.Token) (grant, error) {
 }
 
 // signed is the resource type of a request, and the links that its signature may cover.
-func (x *exchange) signed() (kind string, links []string) {
+func (x *request) signed() (kind string, links []string) {
 	if x.kind != "" {
 		return x.kind, x.links
 	}

@@ -60,7 +60,7 @@ func (s *Server) makeToken(u *user, p permission, life time.Duration) string {
 	now := s.db.Now()
 	c := claims{
 		Version: claimsVersion, User: u.record.Number, Permission: p.Number,
-		From: now.Unix(), Until: now.Add(life).Unix(), Resource: p.Reach.digest(),
+		From: now.Unix(), Until: now.Add(life).Unix(), Resource: p.Permitted.digest(),
 	}
 	copy(c.Database[:], ridBytes(u.database.RID))
 	if p.All {
@@ -106,12 +106,12 @@ func badResourceToken(format string, args ...any) error {
 
 // allowance is what a resource token allows.
 type allowance struct {
-	reach reach
-	all   bool
+	permitted permittedResource
+	all       bool
 }
 
 // authorizeResource checks a resource token. What it allows is x.allowed from then on.
-func (s *Server) authorizeResource(x *exchange, token wire.Token) (grant, error) {
+func (s *Server) authorizeResource(x *request, token wire.Token) (grant, error) {
 	c, err := s.parseToken(token.Signature)
 	if err != nil {
 		return 0, err
@@ -127,11 +127,11 @@ func (s *Server) authorizeResource(x *exchange, token wire.Token) (grant, error)
 	if err != nil {
 		return 0, err
 	}
-	if p.Reach.digest() != c.Resource {
+	if p.Permitted.digest() != c.Resource {
 		return 0, forbidden("The resource token's permission %s is for another resource since the token was made: read it again for a new token.", p.ID)
 	}
 	x.signer = signer{database: c.Database, user: c.User, permission: c.Permission}
-	x.allowed = &allowance{reach: p.Reach, all: p.All && c.All == 1}
+	x.allowed = &allowance{permitted: p.Permitted, all: p.All && c.All == 1}
 	if x.allowed.all {
 		return readWrite, nil
 	}
@@ -139,7 +139,7 @@ func (s *Server) authorizeResource(x *exchange, token wire.Token) (grant, error)
 }
 
 // permissionOf finds the permission that a token was made for.
-func (s *Server) permissionOf(x *exchange, c claims) (permission, error) {
+func (s *Server) permissionOf(x *request, c claims) (permission, error) {
 	ctx := x.r.Context()
 	d, err := s.db.DatabaseByRID(ctx, engine.RIDEncoding.EncodeToString(c.Database[:]))
 	if err != nil {
@@ -169,7 +169,7 @@ func insufficient(why string, args ...any) error {
 
 // permits judges whether a token allows an operation. What lies below the token's resource may be read, and with All written; the
 // account, and a container above the resource with its partitions, may be read, because SDKs do so before anything else.
-func (a *allowance) permits(x *exchange, r route) error {
+func (a *allowance) permits(x *request, r route) error {
 	shape := x.path.Shape()
 	if shape == "/" {
 		return nil
@@ -183,19 +183,19 @@ func (a *allowance) permits(x *exchange, r route) error {
 		return insufficient("The token's permission is Read, and to %s writes.", r.op)
 	}
 	d, err := x.database()
-	if err != nil || d.RID != a.reach.Database {
+	if err != nil || d.RID != a.permitted.Database {
 		return insufficient("The token is for another database.")
 	}
 	if len(x.path.IDs) < 2 {
-		if a.reach.Container != "" {
+		if a.permitted.Container != "" {
 			return insufficient("The token is for a container and what is in it, and to %s is about the database.", r.op)
 		}
 		return nil
 	}
-	if a.reach.Container == "" {
+	if a.permitted.Container == "" {
 		return nil
 	}
-	if err := a.reachesContainer(x); err != nil {
+	if err := a.permitsContainer(x); err != nil {
 		return err
 	}
 	switch {
@@ -203,16 +203,16 @@ func (a *allowance) permits(x *exchange, r route) error {
 		return a.permitsFeed(x, r)
 	case shape == "/dbs/*/colls/*/docs/*":
 		return a.permitsItem(x)
-	case r.writes && (a.reach.Item != "" || a.reach.Key != ""):
+	case r.writes && (a.permitted.Item != "" || a.permitted.Key != ""):
 		return insufficient("The token is for a part of the container, and to %s is about the whole.", r.op)
 	}
 	return nil
 }
 
-// reachesContainer judges whether the container of the path is the token's.
-func (a *allowance) reachesContainer(x *exchange) error {
+// permitsContainer judges whether the container of the path is the token's.
+func (a *allowance) permitsContainer(x *request) error {
 	c, err := x.container()
-	if err == nil && c.Identity().ContainerRID == a.reach.Container {
+	if err == nil && c.Identity().ContainerRID == a.permitted.Container {
 		return nil
 	}
 	if err != nil && !errors.Is(err, feed.ErrNotFound) {
@@ -222,29 +222,29 @@ func (a *allowance) reachesContainer(x *exchange) error {
 }
 
 // permitsFeed judges operations on the items of a container.
-func (a *allowance) permitsFeed(x *exchange, r route) error {
+func (a *allowance) permitsFeed(x *request, r route) error {
 	switch {
-	case a.reach.Item != "":
+	case a.permitted.Item != "":
 		return insufficient("The token is for one item, which is addressed by its id; to %s is about any item of the container.", r.op)
-	case a.reach.Key == "", r.op == opBatch && !x.flag(wire.HeaderBatchAtomic):
+	case a.permitted.Key == "", r.op == opBatch && !x.flag(wire.HeaderBatchAtomic):
 		return nil // each operation of a bulk request is judged for itself, see permitsKey
 	}
 	return a.permitsHeader(x)
 }
 
 // permitsItem judges operations on the item of the path.
-func (a *allowance) permitsItem(x *exchange) error {
-	if a.reach.Item != "" && x.path.IDs[2] != a.reach.Item && (a.reach.ItemRID == "" || x.path.IDs[2] != a.reach.ItemRID) {
+func (a *allowance) permitsItem(x *request) error {
+	if a.permitted.Item != "" && x.path.IDs[2] != a.permitted.Item && (a.permitted.ItemRID == "" || x.path.IDs[2] != a.permitted.ItemRID) {
 		return insufficient("The token is for another item.")
 	}
-	if x.path.IDs[2] == a.reach.ItemRID && x.header(wire.HeaderPartitionKey) == "" {
+	if x.path.IDs[2] == a.permitted.ItemRID && x.header(wire.HeaderPartitionKey) == "" {
 		return nil // a rid is one item's
 	}
 	return a.permitsHeader(x)
 }
 
 // permitsHeader judges the partition key of the request.
-func (a *allowance) permitsHeader(x *exchange) error {
+func (a *allowance) permitsHeader(x *request) error {
 	key, err := x.partitionKey()
 	if err != nil {
 		return err
@@ -253,12 +253,12 @@ func (a *allowance) permitsHeader(x *exchange) error {
 }
 
 // permitsKey judges whether whoever sent the request may read and write documents of a partition key; nil: it isn't said.
-func (x *exchange) permitsKey(key feed.PartitionKey) error {
+func (x *request) permitsKey(key feed.PartitionKey) error {
 	switch {
-	case x.allowed == nil || x.allowed.reach.covers(key):
+	case x.allowed == nil || x.allowed.permitted.covers(key):
 		return nil
 	case key == nil:
-		return insufficient("The token is for the partition key %s, which the request has to name in the header x-ms-documentdb-partitionkey.", x.allowed.reach.Key)
+		return insufficient("The token is for the partition key %s, which the request has to name in the header x-ms-documentdb-partitionkey.", x.allowed.permitted.Key)
 	}
-	return insufficient("The token is for the partition key %s.", x.allowed.reach.Key)
+	return insufficient("The token is for the partition key %s.", x.allowed.permitted.Key)
 }

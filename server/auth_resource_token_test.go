@@ -55,7 +55,7 @@ func newScoped(t testing.TB) *scoped {
 	for _, routes := range s.routes {
 		for i := range routes {
 			op := routes[i].op
-			routes[i].serve = func(x *exchange) error {
+			routes[i].serve = func(x *request) error {
 				s.reached = append(s.reached, op)
 				return x.sendEmpty(http.StatusNoContent)
 			}

@@ -29,7 +29,7 @@ func newRecorded(t testing.TB) *recorded {
 	for _, routes := range r.routes {
 		for i := range routes {
 			op := routes[i].op
-			routes[i].serve = func(x *exchange) error {
+			routes[i].serve = func(x *request) error {
 				r.reached = append(r.reached, op)
 				return x.sendEmpty(http.StatusNoContent)
 			}

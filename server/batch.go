@@ -60,7 +60,7 @@ type batchResult struct {
 	err error
 }
 
-func (s *Server) runBatch(x *exchange) error {
+func (s *Server) runBatch(x *request) error {
 	c, err := x.owner()
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *Server) runBatch(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := x.enter(forReads); err != nil { // its answer may be much longer than its body
+	if err := x.acquireSlot(readSlots); err != nil { // its answer may be much longer than its body
 		return err
 	}
 	b, err := x.readBatch(c, body)
@@ -84,7 +84,7 @@ func (s *Server) runBatch(x *exchange) error {
 }
 
 // readBatch reads the operations. The error is that of the request as a whole.
-func (x *exchange) readBatch(c *engine.Container, body []byte) (batch, error) {
+func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 	b := batch{binary: hybridrow.Is(body)}
 	parse := parseJSONBatch
 	if b.binary {
@@ -190,7 +190,7 @@ func (o batchOp) answer(r batchResult) operationAnswer {
 }
 
 // sendBatch answers with what became of each operation, in their order: 207 when one failed.
-func (x *exchange) sendBatch(b batch, results []batchResult) error {
+func (x *request) sendBatch(b batch, results []batchResult) error {
 	status := http.StatusOK
 	size, last := 0, map[string]int64{}
 	answers := make([]operationAnswer, len(results))
@@ -214,7 +214,7 @@ func (x *exchange) sendBatch(b batch, results []batchResult) error {
 	for _, id := range slices.Sorted(maps.Keys(last)) {
 		served = append(served, engine.PartitionEnd{ID: id, End: last[id]})
 	}
-	x.servedBy(served)
+	x.setPartitions(served)
 	if b.binary {
 		x.contentType = rowContentType
 		return x.send(status, appendRowAnswer(make([]byte, 0, size), answers))

@@ -83,7 +83,7 @@ func (m *itemMemory) give(n int) {
 	m.given.Broadcast()
 }
 
-func (x *exchange) bulk(c *engine.Container, b batch) error {
+func (x *request) bulk(c *engine.Container, b batch) error {
 	if err := x.checkPartition(c); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (x *exchange) bulk(c *engine.Container, b batch) error {
 		return err
 	}
 	if slices.ContainsFunc(b.ops, func(o batchOp) bool { return o.Kind == engine.OpRead || o.Kind == engine.OpChange }) {
-		if err := x.enter(forBulks); err != nil { // its items are not in its body
+		if err := x.acquireSlot(bulkSlots); err != nil { // its items are not in its body
 			return err
 		}
 	}
@@ -124,12 +124,12 @@ func (x *exchange) bulk(c *engine.Container, b batch) error {
 }
 
 // checkPartition checks that the partition that the request names is live.
-func (x *exchange) checkPartition(c *engine.Container) error {
+func (x *request) checkPartition(c *engine.Container) error {
 	id, err := x.partitionID(c)
 	if err == nil && id != "" {
 		_, err = partitionRange(x.r.Context(), c, id)
 	}
-	return above(err)
+	return ownerError(err)
 }
 
 // chainsOf divides the operations into chains, by their places: each has those on items of one id, in order. Items of one id
@@ -154,7 +154,7 @@ func chainsOf(ops []batchOp) [][]int {
 }
 
 // bulkOne does one operation.
-func (x *exchange) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
+func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
 	defer func() {
 		// Nobody else would: this is not the goroutine of the request.
 		if p := recover(); p != nil {
@@ -196,7 +196,7 @@ func (x *exchange) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp
 }
 
 // perform carries out one operation.
-func (x *exchange) perform(c *engine.Container, key feed.PartitionKey, o batchOp) (engine.Result, error) {
+func (x *request) perform(c *engine.Container, key feed.PartitionKey, o batchOp) (engine.Result, error) {
 	ctx := x.r.Context()
 	w := engine.WriteOptions{IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody}
 	switch o.Kind {

@@ -113,10 +113,10 @@ func appendJSONAnswer(b []byte, answers []operationAnswer) []byte {
 			b = strconv.AppendUint(append(b, `,"retryAfterMilliseconds":`...), uint64(a.RetryAfter), 10)
 		}
 		if a.message != "" {
-			b = append(append(b, `,"message":`...), text(a.message)...)
+			b = append(append(b, `,"message":`...), jsonString(a.message)...)
 		}
 		if a.ETag != "" {
-			b = append(append(b, `,"eTag":`...), text(a.ETag)...)
+			b = append(append(b, `,"eTag":`...), jsonString(a.ETag)...)
 		}
 		if a.Body != nil {
 			b = append(append(b, `,"resourceBody":`...), a.Body...)

@@ -19,7 +19,7 @@ import (
 // errNotDone is what became of the operations beside the one that failed.
 var errNotDone = failure(http.StatusFailedDependency, 0, "not done, because another operation of the batch failed")
 
-func (x *exchange) transact(c *engine.Container, b batch) error {
+func (x *request) transact(c *engine.Container, b batch) error {
 	key, err := x.partitionKey()
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (x *exchange) transact(c *engine.Container, b batch) error {
 		return x.sendFailedBatch(b, failed.Index, batchResult{Result: at, err: failed.Err})
 	}
 	if err != nil {
-		return above(err)
+		return ownerError(err)
 	}
 	done := make([]batchResult, len(results))
 	for i, r := range results {
@@ -58,8 +58,8 @@ func (x *exchange) transact(c *engine.Container, b batch) error {
 // commit carries out the operations of a transaction.
 //
 // At first, small patches without a condition run in the store's sequencer. If there is another patch, the transaction is
-// rehearsed outside the sequencer, and committed if no item that it patches has changed meanwhile.
-func (x *exchange) commit(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) ([]engine.Result, error) {
+// preparedChange outside the sequencer, and committed if no item that it patches has changed meanwhile.
+func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) ([]engine.Result, error) {
 	rehearse := false
 	for i, o := range ops {
 		if o.patch != nil {
@@ -75,7 +75,7 @@ func (x *exchange) commit(c *engine.Container, key feed.PartitionKey, ops []batc
 	}
 	var contended *engine.BatchError
 	for range maxPatchAttempts {
-		if err := x.rehearse(c, key, ops, prepared); err != nil {
+		if err := x.prepareChanges(c, key, ops, prepared); err != nil {
 			return nil, err
 		}
 		results, err := c.Batch(x.r.Context(), key, prepared)
@@ -90,7 +90,7 @@ func (x *exchange) commit(c *engine.Container, key feed.PartitionKey, ops []batc
 //
 // It ends at the first operation that fails: either the transaction fails there, too, or an item has changed meanwhile. A
 // document that an earlier operation of the transaction wrote has no new system properties yet.
-func (x *exchange) rehearse(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) error {
+func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) error {
 	for i, o := range ops {
 		if o.patch != nil {
 			prepared[i].Change = func([]byte) ([]byte, error) { return nil, errContended }
@@ -116,7 +116,7 @@ func (x *exchange) rehearse(c *engine.Container, key feed.PartitionKey, ops []ba
 				if bad := (*engine.BadRequestError)(nil); errors.Is(err, feed.ErrNotFound) || errors.As(err, &bad) {
 					return nil // the transaction fails at it
 				} else if err != nil {
-					return above(err)
+					return ownerError(err)
 				}
 				old, etag = item.Body, item.ETag
 			}
@@ -124,7 +124,7 @@ func (x *exchange) rehearse(c *engine.Container, key feed.PartitionKey, ops []ba
 				return nil
 			}
 			after, err := x.patched(o.patch, old)
-			prepared[i].Change = rehearsed(etag, after, err)
+			prepared[i].Change = preparedChange(etag, after, err)
 			if size += len(after); err != nil || size > engine.MaxBatchResult {
 				return nil
 			}
@@ -134,9 +134,9 @@ func (x *exchange) rehearse(c *engine.Container, key feed.PartitionKey, ops []ba
 	return nil
 }
 
-// rehearsed returns a Change with the outcome of a rehearsal on the version with the etag. An empty etag stands for a version
+// preparedChange returns a Change with the outcome of a rehearsal on the version with the etag. An empty etag stands for a version
 // that the transaction itself makes.
-func rehearsed(etag string, after []byte, err error) func(old []byte) ([]byte, error) {
+func preparedChange(etag string, after []byte, err error) func(old []byte) ([]byte, error) {
 	return func(old []byte) ([]byte, error) {
 		if etag != "" && !hasETag(old, etag) {
 			return nil, errContended
@@ -153,7 +153,7 @@ func hasETag(document []byte, etag string) bool {
 }
 
 // sendFailedBatch answers that nothing was done, because one operation failed.
-func (x *exchange) sendFailedBatch(b batch, index int, failed batchResult) error {
+func (x *request) sendFailedBatch(b batch, index int, failed batchResult) error {
 	results := make([]batchResult, len(b.ops))
 	for i := range results {
 		results[i].err = errNotDone

@@ -29,7 +29,7 @@ const wireFormat = "2021-09-15"
 // documents.
 const lastTimeless = "2016-07-11"
 
-func (s *Server) readChangeFeed(x *exchange) error {
+func (s *Server) readChangeFeed(x *request) error {
 	c, err := x.owner()
 	if err != nil {
 		return err
@@ -52,8 +52,8 @@ func (s *Server) readChangeFeed(x *exchange) error {
 }
 
 // sendFeed answers with a page of the feed.
-func (x *exchange) sendFeed(c *engine.Container, r feed.Request) error {
-	if err := x.enter(forReads); err != nil {
+func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
+	if err := x.acquireSlot(readSlots); err != nil {
 		return err
 	}
 	buffer := feedBuffers.Get().(*engine.PageBuffer) //nolint:errcheck // the pool holds nothing else
@@ -97,15 +97,15 @@ const maxKeptBuffer = 6 << 20
 
 // feedPosition notes what the headers of an answer say: the position, and the highest LSN of what was asked, which
 // clients take their lag from.
-func (x *exchange) feedPosition(page engine.FeedPage) {
+func (x *request) feedPosition(page engine.FeedPage) {
 	x.etag, x.charge = string(page.Continuation), page.Charge
-	x.servedBy(page.Served)
+	x.setPartitions(page.Served)
 }
 
 // servedBy notes which partitions answered: the session token has a part for each, and the LSN is the highest.
-func (x *exchange) servedBy(all []engine.PartitionEnd) {
+func (x *request) setPartitions(all []engine.PartitionEnd) {
 	if len(all) == 1 {
-		x.served(all[0].ID, all[0].End)
+		x.setPartition(all[0].ID, all[0].End)
 		return
 	}
 	tokens := make([]string, len(all))
@@ -119,8 +119,8 @@ func (x *exchange) servedBy(all []engine.PartitionEnd) {
 var comma = []byte(",")
 
 // feedRequest reads what is asked for.
-func (x *exchange) feedRequest(c *engine.Container) (r feed.Request, err error) {
-	s, err := x.scope(c)
+func (x *request) feedRequest(c *engine.Container) (r feed.Request, err error) {
+	s, err := x.selection(c)
 	if err != nil {
 		return r, err
 	}
@@ -136,7 +136,7 @@ func (x *exchange) feedRequest(c *engine.Container) (r feed.Request, err error) 
 }
 
 // feedMode is the mode of the request. SDKs write it in different cases.
-func (x *exchange) feedMode() (feed.Mode, error) {
+func (x *request) feedMode() (feed.Mode, error) {
 	if v := x.header(wire.HeaderWireFormat); v != "" && v != wireFormat {
 		return 0, badRequest("the header x-ms-cosmos-changefeed-wire-format-version is %.40q; this server writes %s", v, wireFormat)
 	}
@@ -152,7 +152,7 @@ func (x *exchange) feedMode() (feed.Mode, error) {
 
 // feedStart is where the request begins. An etag, and *, decide even if there is a time: SDKs repeat the time they
 // started from with every page, and the etag of the first answer is past all that it skipped.
-func (x *exchange) feedStart(mode feed.Mode) (feed.Start, error) {
+func (x *request) feedStart(mode feed.Mode) (feed.Start, error) {
 	tag, since := strings.TrimSpace(x.header("If-None-Match")), x.header("If-Modified-Since")
 	switch {
 	case tag == "*":
@@ -174,7 +174,7 @@ func (x *exchange) feedStart(mode feed.Mode) (feed.Start, error) {
 const startVersions = "send If-None-Match: * to start now, or the etag of an earlier answer to go on from there"
 
 // modifiedSince is the time of the header If-Modified-Since.
-func (x *exchange) modifiedSince() (time.Time, error) {
+func (x *request) modifiedSince() (time.Time, error) {
 	at, err := wire.ParseTime(x.header("If-Modified-Since"))
 	if err != nil {
 		return at, badRequest("the header If-Modified-Since can't be read: %v", err)
@@ -208,7 +208,7 @@ func feedFailure(c *engine.Container, err error) error {
 
 // timeless reports whether the request starts from a time in the way of the old REST API, which answers the position
 // before that second and no documents.
-func (x *exchange) timeless() (since time.Time, asked bool, err error) {
+func (x *request) timeless() (since time.Time, asked bool, err error) {
 	version := x.header(wire.HeaderVersion)
 	if version == "" || version > lastTimeless || x.header("If-Modified-Since") == "" || x.header("If-None-Match") != "" {
 		return since, false, nil

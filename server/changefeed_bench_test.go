@@ -103,7 +103,7 @@ func reader(b *testing.B, handler http.Handler, r *http.Request, size int) func(
 	}
 }
 
-// onlyWriter hides that io.Discard reads by itself, in pieces of 8 KB.
+// onlyWriter hides that io.Discard reads by itself, in pageParts of 8 KB.
 type onlyWriter struct{ io.Writer }
 
 // BenchmarkFeedPageInHandler is the server's own work on a page, without a connection.

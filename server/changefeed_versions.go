@@ -23,7 +23,7 @@ var (
 )
 
 // currents are changes of latest version mode. Which operation made them isn't known in this mode, and isn't told.
-func currents(changes []feed.Change) pieces {
+func currents(changes []feed.Change) pageParts {
 	return func(emit func([]byte)) {
 		var space [96]byte
 		for i := range changes {
@@ -43,7 +43,7 @@ func currents(changes []feed.Change) pieces {
 }
 
 // versions are changes of all versions and deletes mode. keys are the names of the container's key paths.
-func versions(changes []feed.Change, keys []string) pieces {
+func versions(changes []feed.Change, keys []string) pageParts {
 	return func(emit func([]byte)) {
 		var space [512]byte
 		for i := range changes {

@@ -15,7 +15,7 @@ import (
 // key, unique keys, default time to live and the retention of versions. Throughput at creation makes an offer, and decides the number
 // of physical partitions. Indexes, computed properties, vectors and full text are kept as settings, and have no effect.
 
-func (s *Server) createContainer(x *exchange) error {
+func (s *Server) createContainer(x *request) error {
 	d, err := x.parent()
 	if err != nil {
 		return err
@@ -33,17 +33,17 @@ func (s *Server) createContainer(x *exchange) error {
 		return err
 	}
 	p.ID, p.Throughput, p.Partitions = id, t.rate, max(s.o.Partitions, t.partitions())
-	if p.Extra, err = (extra{Resource: kept(m), Autoscale: t.autoscale}).json(); err != nil {
+	if p.Extra, err = (extra{Resource: storedMembers(m), Autoscale: t.autoscale}).json(); err != nil {
 		return err
 	}
 	c, err := s.db.CreateContainer(x.r.Context(), d.ID, p)
 	if err != nil {
-		return above(err)
+		return ownerError(err)
 	}
 	return x.sendContainer(http.StatusCreated, c)
 }
 
-func (s *Server) readContainer(x *exchange) error {
+func (s *Server) readContainer(x *request) error {
 	c, err := x.addressedContainer()
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *Server) readContainer(x *exchange) error {
 	return x.sendContainer(http.StatusOK, c)
 }
 
-func (s *Server) replaceContainer(x *exchange) error {
+func (s *Server) replaceContainer(x *request) error {
 	c, err := x.addressedContainer()
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Server) replaceContainer(x *exchange) error {
 // changeContainer replaces the properties of a container by what change makes of them. Without a
 // condition of the client it starts again if they were replaced meanwhile, so that nothing is lost that
 // change leaves alone.
-func (x *exchange) changeContainer(c *engine.Container, change func(*engine.ContainerProperties) error) error {
+func (x *request) changeContainer(c *engine.Container, change func(*engine.ContainerProperties) error) error {
 	for {
 		p, err := c.Properties(x.r.Context())
 		if err != nil {
@@ -94,7 +94,7 @@ func (x *exchange) changeContainer(c *engine.Container, change func(*engine.Cont
 	}
 }
 
-func (s *Server) deleteContainer(x *exchange) error {
+func (s *Server) deleteContainer(x *request) error {
 	c, err := x.addressedContainer()
 	if err != nil {
 		return err
@@ -114,17 +114,17 @@ func (s *Server) deleteContainer(x *exchange) error {
 }
 
 // parent finds the database above containers, and notes it as the owner of what is answered.
-func (x *exchange) parent() (engine.DatabaseProperties, error) {
+func (x *request) parent() (engine.DatabaseProperties, error) {
 	d, err := x.database()
 	if err != nil {
-		return d, above(err)
+		return d, ownerError(err)
 	}
 	x.alt, x.content = "dbs/"+d.ID, d.RID
 	return d, nil
 }
 
 // addressedContainer finds the container of the path, when it is itself what is asked for.
-func (x *exchange) addressedContainer() (*engine.Container, error) {
+func (x *request) addressedContainer() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (x *exchange) addressedContainer() (*engine.Container, error) {
 }
 
 // containers returns all containers of the path's database, by name.
-func (s *Server) containers(x *exchange) (resourceList, error) {
+func (s *Server) containers(x *request) (resourceList, error) {
 	d, err := x.parent()
 	l := resourceList{owner: d.RID, name: "DocumentCollections"}
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Server) containers(x *exchange) (resourceList, error) {
 	}
 	all, err := s.db.Containers(x.r.Context(), d.ID)
 	if err != nil {
-		return l, above(err)
+		return l, ownerError(err)
 	}
 	for _, c := range all {
 		p, err := c.Properties(x.r.Context())
@@ -158,7 +158,7 @@ func (s *Server) containers(x *exchange) (resourceList, error) {
 	return l, nil
 }
 
-func (x *exchange) sendContainer(status int, c *engine.Container) error {
+func (x *request) sendContainer(status int, c *engine.Container) error {
 	p, err := c.Properties(x.r.Context())
 	if err != nil {
 		return err
@@ -169,8 +169,8 @@ func (x *exchange) sendContainer(status int, c *engine.Container) error {
 func containerSelf(database, rid string) string { return databaseSelf(database) + "colls/" + rid + "/" }
 
 // kept is the part of a container's body to be kept: all but its id and what the server writes itself.
-func kept(m members) json.RawMessage {
-	var rest members
+func storedMembers(m object) json.RawMessage {
+	var rest object
 	for _, e := range m {
 		if e.name != "id" && !containerSystem[e.name] {
 			rest = append(rest, e)

@@ -38,7 +38,7 @@ func (v *keyVersion) UnmarshalJSON(text []byte) error {
 }
 
 // newContainer reads the body of a new container, and completes its partition key.
-func newContainer(m *members, versions time.Duration) (p engine.ContainerProperties, err error) {
+func newContainer(m *object, versions time.Duration) (p engine.ContainerProperties, err error) {
 	key := m.get("partitionKey")
 	if key == nil {
 		return p, badRequest(`the container has no partition key: send "partitionKey":{"paths":["/name"],"kind":"Hash","version":2}`)
@@ -113,7 +113,7 @@ func readUniqueKeys(v jsontext.Value) (keys [][]string, err error) {
 // completeKey adds what a definition leaves out: SDKs that find no version take different ones. The version is written as
 // a number, however it came.
 func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
-	m, err := parseMembers(v)
+	m, err := parseObject(v)
 	if err != nil {
 		return v // it was read before
 	}
@@ -136,7 +136,7 @@ func kindOf(hash engine.KeyVersion) (kind string, version keyVersion) {
 
 // readSettings reads what can be changed of a container. versions is the retention of one that
 // doesn't name any.
-func readSettings(m members, p *engine.ContainerProperties, versions time.Duration) error {
+func readSettings(m object, p *engine.ContainerProperties, versions time.Duration) error {
 	p.DefaultTTL, p.Retention = 0, 0
 	if v := m.get("defaultTtl"); v != nil {
 		if err := json.Unmarshal(v, &p.DefaultTTL); err != nil || p.DefaultTTL == 0 || p.DefaultTTL < -1 || p.DefaultTTL > math.MaxInt32 {
@@ -160,7 +160,7 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 	if policy == nil {
 		return 0, nil, nil
 	}
-	m, err := parseMembers(policy)
+	m, err := parseObject(policy)
 	if err != nil {
 		return 0, nil, badRequest("changeFeedPolicy is no object")
 	}
@@ -185,7 +185,7 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 }
 
 // replaceProperties replaces the properties of a container by those of a body. Its partition key stays.
-func replaceProperties(p *engine.ContainerProperties, m members, versions time.Duration) (err error) {
+func replaceProperties(p *engine.ContainerProperties, m object, versions time.Duration) (err error) {
 	m = slices.Clone(m)
 	e := readExtra(p.Extra)
 	sent := e.sent()
@@ -205,7 +205,7 @@ func replaceProperties(p *engine.ContainerProperties, m members, versions time.D
 	if err := readSettings(m, p, versions); err != nil {
 		return err
 	}
-	e.Resource = kept(m)
+	e.Resource = storedMembers(m)
 	p.Extra, err = e.json()
 	return err
 }
@@ -224,7 +224,7 @@ func sameKey(v jsontext.Value, p engine.ContainerProperties, key jsontext.Value)
 }
 
 // keyOf returns the partition key as it was sent, or as it would be.
-func keyOf(p engine.ContainerProperties, sent members) jsontext.Value {
+func keyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	if v := sent.get("partitionKey"); v != nil {
 		return v
 	}
@@ -233,7 +233,7 @@ func keyOf(p engine.ContainerProperties, sent members) jsontext.Value {
 }
 
 // uniquePolicyOf returns the policy of unique keys as it was sent, or as it would be; nil if there is none.
-func uniquePolicyOf(p engine.ContainerProperties, sent members) jsontext.Value {
+func uniquePolicyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	if len(p.UniqueKeys) == 0 {
 		return nil
 	}
@@ -268,7 +268,7 @@ const (
 // the server.
 func containerBody(database string, p engine.ContainerProperties) []byte {
 	sent := readExtra(p.Extra).sent()
-	m := members{{"id", text(p.ID)}}
+	m := object{{"id", jsonString(p.ID)}}
 	for _, s := range sent {
 		if s.value.Kind() != 'n' && s.name != "defaultTtl" && s.name != "changeFeedPolicy" {
 			m = append(m, s)
@@ -285,13 +285,13 @@ func containerBody(database string, p engine.ContainerProperties) []byte {
 	}
 	m.setSystem(p.RID, containerSelf(database, p.RID), p.ETag, p.Modified.Unix())
 	for _, link := range []string{"docs", "sprocs", "triggers", "udfs", "conflicts"} {
-		m.set("_"+link, text(link+"/"))
+		m.set("_"+link, jsonString(link+"/"))
 	}
 	return m.json()
 }
 
 // setRetention sets the change feed policy: the one that was sent, if it still says what holds.
-func (m *members) setRetention(sent jsontext.Value, retention time.Duration) {
+func (m *object) setRetention(sent jsontext.Value, retention time.Duration) {
 	was, plain, err := readRetention(sent)
 	switch {
 	case err == nil && plain != nil && was == retention:

@@ -25,7 +25,7 @@ const (
 // maxMetadataBody bounds the body of a database, container or offer, in bytes.
 const maxMetadataBody = 1 << 20
 
-func (s *Server) createDatabase(x *exchange) error {
+func (s *Server) createDatabase(x *request) error {
 	_, id, err := x.resource()
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *Server) createDatabase(x *exchange) error {
 	return x.sendResource(http.StatusCreated, d.ETag, databaseBody(d))
 }
 
-func (s *Server) readDatabase(x *exchange) error {
+func (s *Server) readDatabase(x *request) error {
 	d, err := x.database()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s *Server) readDatabase(x *exchange) error {
 	return x.sendResource(http.StatusOK, d.ETag, databaseBody(d))
 }
 
-func (s *Server) deleteDatabase(x *exchange) error {
+func (s *Server) deleteDatabase(x *request) error {
 	d, err := x.database()
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *Server) deleteDatabase(x *exchange) error {
 }
 
 // databases returns all databases, by name.
-func (s *Server) databases(x *exchange) (resourceList, error) {
+func (s *Server) databases(x *request) (resourceList, error) {
 	l := resourceList{name: "Databases"}
 	all, err := s.db.Databases(x.r.Context())
 	for _, d := range all {
@@ -80,7 +80,7 @@ func (s *Server) databases(x *exchange) (resourceList, error) {
 
 // sendResource answers with a database, container, offer, user or permission. A read whose
 // If-None-Match names its version is answered with 304.
-func (x *exchange) sendResource(status int, etag string, body []byte) error {
+func (x *request) sendResource(status int, etag string, body []byte) error {
 	x.charge, x.etag = metadataWriteCharge, etag
 	if x.r.Method == http.MethodGet {
 		if tag := x.header("If-None-Match"); tag == "*" || tag == etag {
@@ -93,38 +93,38 @@ func (x *exchange) sendResource(status int, etag string, body []byte) error {
 }
 
 // sendDeleted answers that a resource was deleted.
-func (x *exchange) sendDeleted() error {
+func (x *request) sendDeleted() error {
 	x.charge = metadataWriteCharge
 	return x.sendEmpty(http.StatusNoContent)
 }
 
 // databaseBody is a database as the protocol shows it.
 func databaseBody(d engine.DatabaseProperties) []byte {
-	m := members{{"id", text(d.ID)}}
+	m := object{{"id", jsonString(d.ID)}}
 	m.setSystem(d.RID, databaseSelf(d.RID), d.ETag, d.Modified.Unix())
-	m.set("_colls", text("colls/"))
-	m.set("_users", text("users/"))
+	m.set("_colls", jsonString("colls/"))
+	m.set("_users", jsonString("users/"))
 	return m.json()
 }
 
 func databaseSelf(rid string) string { return "dbs/" + rid + "/" }
 
 // setSystem sets the system properties that every resource has.
-func (m *members) setSystem(rid, self, etag string, modified int64) {
-	m.set("_rid", text(rid))
-	m.set("_self", text(self))
-	m.set("_etag", text(etag))
+func (m *object) setSystem(rid, self, etag string, modified int64) {
+	m.set("_rid", jsonString(rid))
+	m.set("_self", jsonString(self))
+	m.set("_etag", jsonString(etag))
 	m.set("_ts", jsontext.Value(fmt.Sprint(modified)))
 }
 
 // resource reads the body of a database, container, user or permission, and its id. The store decides
 // which names are valid.
-func (x *exchange) resource() (m members, id string, err error) {
+func (x *request) resource() (m object, id string, err error) {
 	body, err := x.body(maxMetadataBody)
 	if err != nil {
 		return nil, "", err
 	}
-	if m, err = parseMembers(body); err != nil {
+	if m, err = parseObject(body); err != nil {
 		return nil, "", err
 	}
 	if v := m.get("id"); v == nil || json.Unmarshal(v, &id) != nil {
@@ -135,7 +135,7 @@ func (x *exchange) resource() (m members, id string, err error) {
 
 // checkIfMatch compares If-Match with the version of a resource. The store deletes databases and
 // containers without a condition, so a replacement between the two is not noticed.
-func (x *exchange) checkIfMatch(etag string) error {
+func (x *request) checkIfMatch(etag string) error {
 	if tag := x.header("If-Match"); tag != "" && tag != "*" && tag != etag {
 		return fmt.Errorf("If-Match: %w", engine.ErrPreconditionFailed)
 	}
@@ -177,8 +177,8 @@ func readExtra(kept json.RawMessage) extra {
 }
 
 // sent returns the container as the client sent it; nil if the server did not create it.
-func (e extra) sent() members {
-	m, err := parseMembers(e.Resource)
+func (e extra) sent() object {
+	m, err := parseObject(e.Resource)
 	if err != nil {
 		return nil
 	}

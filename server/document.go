@@ -37,7 +37,7 @@ type documentBody struct{ text []byte }
 const keptBody = 64 << 10
 
 // readDocumentBody reads the body of a request that brings a document; release must follow.
-func (x *exchange) readDocumentBody() (*documentBody, error) {
+func (x *request) readDocumentBody() (*documentBody, error) {
 	b := documentBodies.Get().(*documentBody) //nolint:errcheck // the pool holds nothing else
 	var err error
 	b.text, err = x.bodyIn(b.text, maxDocumentBody)
@@ -52,7 +52,7 @@ func (b *documentBody) release() {
 }
 
 // postDocument creates a document, or upserts one if the request says so.
-func (s *Server) postDocument(x *exchange) error {
+func (s *Server) postDocument(x *request) error {
 	c, key, err := x.documentWrite()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func idOf(body []byte) string {
 	return ""
 }
 
-func (s *Server) readDocument(x *exchange) error {
+func (s *Server) readDocument(x *request) error {
 	c, key, err := x.documentKey()
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (s *Server) readDocument(x *exchange) error {
 	// If-Match is a condition of writes. Java's change feed processor sends it with the read that is to show who has
 	// changed a lease under it, and a 412 there costs it the lease.
 	o := engine.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
-	if err := x.enter(forReads); err != nil {
+	if err := x.acquireSlot(readSlots); err != nil {
 		return err
 	}
 	r, err := x.onDocument(c, key, func(key feed.PartitionKey, id string) (engine.Result, error) {
@@ -110,13 +110,13 @@ func (s *Server) readDocument(x *exchange) error {
 		if errors.Is(err, engine.ErrNotModified) && o.IfNoneMatch != "*" {
 			x.etag = o.IfNoneMatch
 		}
-		return x.failed(r, err)
+		return x.setFailure(r, err)
 	}
-	x.took(r)
+	x.setResult(r)
 	return x.send(http.StatusOK, r.Body)
 }
 
-func (s *Server) replaceDocument(x *exchange) error {
+func (s *Server) replaceDocument(x *request) error {
 	c, key, err := x.documentWrite()
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (s *Server) replaceDocument(x *exchange) error {
 	return x.sendWritten(r, err)
 }
 
-func (s *Server) deleteDocument(x *exchange) error {
+func (s *Server) deleteDocument(x *request) error {
 	c, key, err := x.documentKey()
 	if err != nil {
 		return err
@@ -143,15 +143,15 @@ func (s *Server) deleteDocument(x *exchange) error {
 		return c.Delete(x.r.Context(), key, id, o)
 	})
 	if err != nil {
-		return x.failed(r, err)
+		return x.setFailure(r, err)
 	}
-	x.took(r)
+	x.setResult(r)
 	return x.sendEmpty(http.StatusNoContent)
 }
 
 // documentWrite is the beginning of every operation that brings or changes a document: its container, and its
 // key, which may be in the document only (nil).
-func (x *exchange) documentWrite() (*engine.Container, feed.PartitionKey, error) {
+func (x *request) documentWrite() (*engine.Container, feed.PartitionKey, error) {
 	if x.header(wire.HeaderPreTriggers) != "" || x.header(wire.HeaderPostTriggers) != "" {
 		return nil, nil, unsupported("a trigger")
 	}
@@ -164,7 +164,7 @@ func (x *exchange) documentWrite() (*engine.Container, feed.PartitionKey, error)
 }
 
 // documentKey is documentWrite for an operation that brings no document to take the key from.
-func (x *exchange) documentKey() (*engine.Container, feed.PartitionKey, error) {
+func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 	c, key, err := x.documentWrite()
 	if err == nil && key == nil && !x.byRID(c) {
 		err = badRequest("The partition key must be given for this operation: send it as a JSON array in the header x-ms-documentdb-partitionkey")
@@ -172,13 +172,13 @@ func (x *exchange) documentKey() (*engine.Container, feed.PartitionKey, error) {
 	return c, key, err
 }
 
-func (x *exchange) writeOptions() engine.WriteOptions {
+func (x *request) writeOptions() engine.WriteOptions {
 	return engine.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
 }
 
 // onDocument does something to the document of the path. In a container that is addressed by its rid the document may be
 // too, unless there is one whose id looks like that.
-func (x *exchange) onDocument(c *engine.Container, key feed.PartitionKey,
+func (x *request) onDocument(c *engine.Container, key feed.PartitionKey,
 	do func(key feed.PartitionKey, id string) (engine.Result, error),
 ) (engine.Result, error) {
 	ctx, id := x.r.Context(), x.path.IDs[2]
@@ -198,11 +198,11 @@ func (x *exchange) onDocument(c *engine.Container, key feed.PartitionKey,
 }
 
 // sendWritten answers a write that leaves a document.
-func (x *exchange) sendWritten(r engine.Result, err error) error {
+func (x *request) sendWritten(r engine.Result, err error) error {
 	if err != nil {
-		return x.failed(r, err)
+		return x.setFailure(r, err)
 	}
-	x.took(r)
+	x.setResult(r)
 	status := http.StatusOK
 	if r.Created {
 		status = http.StatusCreated
@@ -214,8 +214,8 @@ func (x *exchange) sendWritten(r engine.Result, err error) error {
 }
 
 // failed notes what an operation cost that failed, and where: SDKs take the session token of a 404, 409 or 412 too.
-func (x *exchange) failed(r engine.Result, err error) error {
+func (x *request) setFailure(r engine.Result, err error) error {
 	x.charge += r.Charge
-	x.served(r.Partition, r.End)
+	x.setPartition(r.Partition, r.End)
 	return err
 }

@@ -12,12 +12,12 @@ import (
 // of one), in any combination; x-ms-max-item-count; x-ms-continuation, which stays valid over splits and merges. The order is that of
 // effective partition key and id. A document that is there all the while is read exactly once.
 
-func (s *Server) readDocuments(x *exchange) error {
+func (s *Server) readDocuments(x *request) error {
 	c, err := x.owner()
 	if err != nil {
 		return err
 	}
-	sc, err := x.scope(c)
+	sc, err := x.selection(c)
 	if err != nil {
 		return err
 	}
@@ -29,18 +29,18 @@ func (s *Server) readDocuments(x *exchange) error {
 	if r.MaxItems, err = x.maxItems(); err != nil {
 		return err
 	}
-	if err := x.enter(forReads); err != nil {
+	if err := x.acquireSlot(readSlots); err != nil {
 		return err
 	}
 	page, err := c.Items(x.r.Context(), r)
 	if err != nil {
-		return above(err)
+		return ownerError(err)
 	}
 	x.charge = page.Charge
 	if page.Continuation != "" {
 		x.continuation = querypage.JoinToken(tokenRead, rid, page.Continuation)
 	}
-	x.servedBy(page.Served)
+	x.setPartitions(page.Served)
 	return x.sendPage(len(page.Items), func(emit func([]byte)) {
 		for i := range page.Items {
 			if i > 0 {

@@ -32,7 +32,7 @@ const maxInlinePatch = 64 << 10
 // maxPatchAttempts is how often a patch is prepared before the answer is 449.
 const maxPatchAttempts = 3
 
-func (s *Server) patchDocument(x *exchange) error {
+func (s *Server) patchDocument(x *request) error {
 	c, key, err := x.documentKey()
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (s *Server) patchDocument(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := x.enter(forReads); err != nil { // its answer may be much longer than its body
+	if err := x.acquireSlot(readSlots); err != nil { // its answer may be much longer than its body
 		return err
 	}
 	p, err := parsePatch(body, unpatchable(c))
@@ -102,7 +102,7 @@ func (p *itemPatch) inline(old []byte) ([]byte, error) {
 }
 
 // patchItem patches an item.
-func (x *exchange) patchItem(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (engine.Result, error) {
+func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (engine.Result, error) {
 	if p.condition == nil {
 		r, err := c.Change(x.r.Context(), key, id, p.inline, o)
 		if !errors.Is(err, errNotInline) {
@@ -125,7 +125,7 @@ func (x *exchange) patchItem(c *engine.Container, key feed.PartitionKey, id stri
 const patchCopies = 3
 
 // attemptPatch prepares a patch on the last version of an item, and writes it. again is true if another write came first.
-func (x *exchange) attemptPatch(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (r engine.Result, again bool, err error) {
+func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (r engine.Result, again bool, err error) {
 	held := patchCopies * engine.MaxDocumentSize
 	if err := x.items.take(held); err != nil {
 		return r, false, err
@@ -152,7 +152,7 @@ func (x *exchange) attemptPatch(c *engine.Container, key feed.PartitionKey, id s
 }
 
 // patched evaluates the condition of a patch and returns the document after the patch.
-func (x *exchange) patched(p *itemPatch, old []byte) ([]byte, error) {
+func (x *request) patched(p *itemPatch, old []byte) ([]byte, error) {
 	if p.condition != nil {
 		holds, err := x.holds(p.condition, old)
 		if err != nil {
@@ -253,7 +253,7 @@ type requestConditions struct {
 // after the other. Errors are answers to the operation: 400 if the condition cannot be
 // evaluated or takes more than [maxCondition], 429 if the request or its signer has no time
 // left.
-func (x *exchange) holds(condition *query.Filter, document []byte) (bool, error) {
+func (x *request) holds(condition *query.Filter, document []byte) (bool, error) {
 	x.conditions.mu.Lock()
 	defer x.conditions.mu.Unlock()
 	limit := min(maxCondition, maxRequestConditions-x.conditions.spent)
@@ -261,7 +261,7 @@ func (x *exchange) holds(condition *query.Filter, document []byte) (bool, error)
 		return false, errSlowConditions
 	}
 	// Conditions that share a processor would slow each other down, and signers would pay for it.
-	turns := x.s.conditionTurns
+	turns := x.s.conditionSlots
 	select {
 	case turns <- struct{}{}:
 		defer func() { <-turns }()
@@ -276,8 +276,8 @@ func (x *exchange) holds(condition *query.Filter, document []byte) (bool, error)
 		}
 	}
 	began := time.Now()
-	if x.s.judging != nil {
-		x.s.judging()
+	if x.s.onCondition != nil {
+		x.s.onCondition()
 	}
 	ok, err := condition.Match(x.r.Context(), document, limit)
 	took := time.Since(began)

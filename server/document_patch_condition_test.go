@@ -44,7 +44,7 @@ func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 				ts := newTestServer(t, Options{})
 				ts.withItem()
 				entered, release := make(chan struct{}), make(chan struct{})
-				ts.judging = func() {
+				ts.onCondition = func() {
 					entered <- struct{}{}
 					<-release
 				}
@@ -83,7 +83,7 @@ func TestAConditionIsEvaluatedAgainOnlyIfTheItemHasChanged(t *testing.T) {
 			ts := newTestServer(t, Options{})
 			ts.withItem()
 			evaluations, writes := 0, 0
-			ts.judging = func() {
+			ts.onCondition = func() {
 				if evaluations++; evaluations <= writes {
 					ts.must("POST", orders+"/docs", pk(`["p"]`).with(wire.HeaderUpsert, "true"), fmt.Sprintf(`{"id":"1","pk":"p","v":%d}`, 10*evaluations))
 				}
@@ -110,7 +110,7 @@ func TestAConditionHoldsAtTheCommit(t *testing.T) {
 			ts := newTestServer(t, Options{})
 			ts.withItem()
 			var then []func()
-			ts.judging = func() {
+			ts.onCondition = func() {
 				if len(then) > 0 {
 					do := then[0]
 					then = then[1:]
@@ -196,7 +196,7 @@ func TestTheConditionsOfOneRequestHaveALimitedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
 		ts.withItem()
-		ts.judging = func() { time.Sleep(maxRequestConditions / 2) }
+		ts.onCondition = func() { time.Sleep(maxRequestConditions / 2) }
 		operation := strings.Trim(conditionalOperation, "[]")
 		ts.batch(inBulk, `[`+operation+`,`+operation+`,`+operation+`]`, 207, "200 200 429")
 		ts.batch(transaction, `[`+operation+`,`+operation+`,`+operation+`]`, 207, "424 424 429")
@@ -214,7 +214,7 @@ func TestTheConditionsOfOneSignerHaveALimitedTime(t *testing.T) {
 			return pk(`["p"]`).with("Authorization", url.QueryEscape(ts.token(permission, "All", link, `["p"]`)))
 		}
 		slow, other := token("slow", "/docs/1"), token("other", "")
-		ts.judging = func() { time.Sleep(maxCondition) }
+		ts.onCondition = func() { time.Sleep(maxCondition) }
 		var refused response
 		n := 0
 		for ; n < 100; n++ {
@@ -227,7 +227,7 @@ func TestTheConditionsOfOneSignerHaveALimitedTime(t *testing.T) {
 		if err != nil || wait <= 0 || n != 10 {
 			t.Fatalf("after %d patches, retry after %q", n, refused.header.Get(wire.HeaderRetryAfter))
 		}
-		ts.judging = nil
+		ts.onCondition = nil
 		ts.do("PATCH", orders+"/docs/1", other, conditionalPatch).want(200)
 		ts.do("PATCH", orders+"/docs/1", pk(`["p"]`), conditionalPatch).want(200)
 		ts.do("PATCH", orders+"/docs/1", slow, conditionalPatch).want(429)
@@ -243,7 +243,7 @@ func TestConcurrentConditionsOfOneSignerDoNotLockItOut(t *testing.T) {
 		ts.withItem()
 		under, most := 0, 0
 		var mu sync.Mutex
-		ts.judging = func() {
+		ts.onCondition = func() {
 			mu.Lock()
 			under++
 			most = max(most, under)

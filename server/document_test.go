@@ -371,7 +371,7 @@ func TestBodiesOfRequestsAtTheSameTimeStayApart(t *testing.T) {
 }
 
 func TestMemoryOfLargeBodiesIsNotKept(t *testing.T) {
-	x := &exchange{w: httptest.NewRecorder(), claim: &unlimited}
+	x := &request{w: httptest.NewRecorder(), memory: &unlimited}
 	for _, size := range []int{10, keptBody, engine.MaxDocumentSize} {
 		for _, length := range []int64{int64(size), -1} {
 			x.r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat("x", size)))

@@ -244,7 +244,7 @@ func (a *activeFault) hit() bool {
 }
 
 // meets finds the fault that a request meets; nil: none. It may be called for a request once.
-func (fs *Faults) meets(x *exchange, t *target) *activeFault {
+func (fs *Faults) choose(x *request, t *target) *activeFault {
 	for _, a := range fs.active() {
 		if a.chooses(x, t) && a.hit() {
 			return a
@@ -254,7 +254,7 @@ func (fs *Faults) meets(x *exchange, t *target) *activeFault {
 }
 
 // chooses reports whether a fault is meant for a request.
-func (a *activeFault) chooses(x *exchange, t *target) bool {
+func (a *activeFault) chooses(x *request, t *target) bool {
 	if a.Operation != "" && a.Operation != x.op {
 		return false
 	}

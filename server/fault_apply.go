@@ -12,13 +12,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// maxHeldBody bounds the body of a request that is held: it is read first, because the end of its
+// maxBufferedBody bounds the body of a request that is held: it is read first, because the end of its
 // connection is noticed only behind it.
-const maxHeldBody = 16 << 20
+const maxBufferedBody = 16 << 20
 
 // meet carries out an operation, unless something is in its way: a frozen
 // partition first, and then a fault.
-func (s *Server) meet(x *exchange, serve func(*exchange) error) error {
+func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	if s.freezes.none() && len(s.faults.active()) == 0 {
 		return serve(x)
 	}
@@ -26,20 +26,20 @@ func (s *Server) meet(x *exchange, serve func(*exchange) error) error {
 	if err := s.freezes.wait(x, t); err != nil {
 		return err
 	}
-	f := s.faults.meets(x, t)
+	f := s.faults.choose(x, t)
 	if f == nil {
 		return serve(x)
 	}
 	if f.After {
 		unseen := *x
-		unseen.w = &unseenWriter{header: http.Header{}}
+		unseen.w = &discardWriter{header: http.Header{}}
 		_ = serve(&unseen) // whatever came of it, nobody is told
 	}
 	if f.Delay > 0 {
-		if err := x.hold(); err != nil {
+		if err := x.bufferBody(); err != nil {
 			return err
 		}
-		if err := s.pause(x, f.Delay); err != nil {
+		if err := s.delay(x, f.Delay); err != nil {
 			return err
 		}
 	}
@@ -59,11 +59,11 @@ func (s *Server) meet(x *exchange, serve func(*exchange) error) error {
 }
 
 // hold makes a request ready to wait: its body is read, so that the client's leaving is noticed.
-func (x *exchange) hold() error {
+func (x *request) bufferBody() error {
 	if x.r.ContentLength == 0 {
 		return nil
 	}
-	body, err := x.body(maxHeldBody)
+	body, err := x.body(maxBufferedBody)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (x *exchange) hold() error {
 }
 
 // pause waits; for the client to leave, or the server to end, at most.
-func (s *Server) pause(x *exchange, d time.Duration) error {
+func (s *Server) delay(x *request, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -89,17 +89,17 @@ func (s *Server) pause(x *exchange, d time.Duration) error {
 // errEnding is what a request is answered with that is held when the server ends.
 var errEnding = failure(http.StatusServiceUnavailable, wire.SubNone, "the server is ending")
 
-// unseenWriter takes an answer that nobody gets.
-type unseenWriter struct{ header http.Header }
+// discardWriter takes an answer that nobody gets.
+type discardWriter struct{ header http.Header }
 
-func (w *unseenWriter) Header() http.Header         { return w.header }
-func (w *unseenWriter) Write(p []byte) (int, error) { return len(p), nil }
-func (w *unseenWriter) WriteHeader(int)             {}
+func (w *discardWriter) Header() http.Header         { return w.header }
+func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *discardWriter) WriteHeader(int)             {}
 
 // target is what a request addresses, for faults and frozen partitions: found out when
 // one of them asks, since most requests meet neither.
 type target struct {
-	x *exchange
+	x *request
 
 	looked bool
 	c      *engine.Container // nil: the request is of no container that is there
@@ -137,7 +137,7 @@ func (t *target) look() {
 		t.keys = noKeys
 		return
 	}
-	s, err := t.x.scope(c)
+	s, err := t.x.selection(c)
 	if err != nil {
 		return
 	}

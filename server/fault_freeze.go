@@ -89,7 +89,7 @@ func (fs *freezes) dropDeleted(ctx context.Context) {
 
 // wait holds a request that addresses a frozen key until it is thawed, the
 // client leaves, or the server ends.
-func (fs *freezes) wait(x *exchange, t *target) error {
+func (fs *freezes) wait(x *request, t *target) error {
 	for held := false; ; held = true {
 		if fs.none() || t.container() == nil {
 			return nil
@@ -99,7 +99,7 @@ func (fs *freezes) wait(x *exchange, t *target) error {
 			return nil
 		}
 		if !held {
-			if err := x.hold(); err != nil {
+			if err := x.bufferBody(); err != nil {
 				return err
 			}
 		}

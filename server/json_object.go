@@ -14,10 +14,10 @@ type member struct {
 }
 
 // members are a JSON object taken apart, in its order, so that what nobody here knows is given back as it came.
-type members []member
+type object []member
 
-// parseMembers takes an object apart. Its errors are mistakes of the client.
-func parseMembers(body []byte) (m members, err error) {
+// parseObject takes an object apart. Its errors are mistakes of the client.
+func parseObject(body []byte) (m object, err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, badRequest("the request has no body; it needs a JSON object")
 	}
@@ -46,7 +46,7 @@ func parseMembers(body []byte) (m members, err error) {
 }
 
 // get is the value of a member; nil: there is none, or it is null.
-func (m members) get(name string) jsontext.Value {
+func (m object) get(name string) jsontext.Value {
 	for _, e := range m {
 		if e.name == name && e.value.Kind() != 'n' {
 			return e.value
@@ -56,7 +56,7 @@ func (m members) get(name string) jsontext.Value {
 }
 
 // set puts a member in the place of the one of its name, or behind all.
-func (m *members) set(name string, value jsontext.Value) {
+func (m *object) set(name string, value jsontext.Value) {
 	for i := range *m {
 		if (*m)[i].name == name {
 			(*m)[i].value = value
@@ -67,21 +67,21 @@ func (m *members) set(name string, value jsontext.Value) {
 }
 
 // setUnlessNil sets a member if its value is not nil.
-func (m *members) setUnlessNil(name string, value jsontext.Value) {
+func (m *object) setUnlessNil(name string, value jsontext.Value) {
 	if value != nil {
 		m.set(name, value)
 	}
 }
 
 // setDefault is set, where there is no such member.
-func (m *members) setDefault(name, value string) {
+func (m *object) setDefault(name, value string) {
 	if m.get(name) == nil {
 		m.set(name, jsontext.Value(value))
 	}
 }
 
 // text is a string as a JSON value.
-func text(s string) jsontext.Value {
+func jsonString(s string) jsontext.Value {
 	b, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
 		// Only bytes that are no UTF-8; they were replaced.
@@ -91,13 +91,13 @@ func text(s string) jsontext.Value {
 }
 
 // json writes the object.
-func (m members) json() []byte {
+func (m object) json() []byte {
 	b := []byte{'{'}
 	for i, e := range m {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, text(e.name)...)
+		b = append(b, jsonString(e.name)...)
 		b = append(b, ':')
 		b = append(b, e.value...)
 	}

@@ -25,8 +25,8 @@ const (
 	// progressBytes is how much a connection has to move within stallTime, or it counts as stalled.
 	progressBytes = 16 << 10
 	stallTime     = 2 * time.Second
-	// relieveEvery is the least time between two searches for stalled connections.
-	relieveEvery = 100 * time.Millisecond
+	// cutInterval is the least time between two searches for stalled connections.
+	cutInterval = 100 * time.Millisecond
 	// writePart is how much of an answer is written at once: progress is seen from one part to the next.
 	writePart = 256 << 10
 	// refusalTime bounds what is done for a connection whose headers are refused.
@@ -43,7 +43,7 @@ func (s *Server) Guard(h *http.Server, l net.Listener) net.Listener {
 		return context.WithValue(ctx, guardedKey{}, guardedOf(c))
 	}
 	if s.budget != nil {
-		s.budget.relieve = g.relieve
+		s.budget.cutStalled = g.cutStalled
 	}
 	return g
 }
@@ -62,8 +62,8 @@ type guard struct {
 	// all are the connections; resting are those that have no request under way, the longest resting one first.
 	all     map[*guardedConn]struct{}
 	resting list.List
-	// relieved is when stalled connections were last searched for.
-	relieved time.Time
+	// lastCut is when stalled connections were last searched for.
+	lastCut time.Time
 }
 
 // Accept accepts a connection. Beyond the limit, the connection that rests longest is closed for it; where
@@ -75,7 +75,7 @@ func (g *guard) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &guardedConn{Conn: accepted, g: g}
-		c.claim.b = g.b
+		c.memory.b = g.b
 		if oldest, ok := g.admit(c); !ok {
 			c.cut()
 			continue
@@ -125,10 +125,10 @@ func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	case http.StateActive: // the headers are complete
 		c.begin(phaseWork)
 	case http.StateIdle:
-		c.claim.releaseAll()
+		c.memory.releaseAll()
 		c.begin(phaseHeaders)
 	case http.StateClosed, http.StateHijacked:
-		c.claim.releaseAll()
+		c.memory.releaseAll()
 	case http.StateNew:
 		return
 	}
@@ -146,15 +146,15 @@ func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// relieve cuts off the connections whose clients are stalled and hold memory.
-func (g *guard) relieve() {
+// cutStalled cuts off the connections whose clients are stalled and hold memory.
+func (g *guard) cutStalled() {
 	g.mu.Lock()
 	now := time.Now()
-	if now.Sub(g.relieved) < relieveEvery {
+	if now.Sub(g.lastCut) < cutInterval {
 		g.mu.Unlock()
 		return
 	}
-	g.relieved = now
+	g.lastCut = now
 	var stalled []*guardedConn
 	for c := range g.all {
 		if c.stalled(now) {
@@ -179,7 +179,7 @@ type guardedConn struct {
 	net.Conn
 	g *guard
 	// claim is the memory of the connection's request.
-	claim claim
+	memory heldMemory
 	// rest is the connection's place among those that rest; nil: it does not. g.mu guards it.
 	rest *list.Element
 
@@ -218,7 +218,7 @@ func (c *guardedConn) progress(n int) {
 
 // stalled reports whether the connection holds much memory and its client doesn't move.
 func (c *guardedConn) stalled(now time.Time) bool {
-	return (c.writing.Load() || c.phase.Load() != phaseWork) && c.claim.size() >= progressBytes &&
+	return (c.writing.Load() || c.phase.Load() != phaseWork) && c.memory.size() >= progressBytes &&
 		now.UnixNano()-c.moved.Load() >= int64(stallTime)
 }
 
@@ -241,12 +241,12 @@ func (c *guardedConn) Read(p []byte) (int, error) {
 		c.progress(n)
 		return n, err
 	}
-	if c.claim.held[ofHeaders].Load() == 0 {
+	if c.memory.held[ofHeaders].Load() == 0 {
 		c.mark()
 	}
 	c.progress(n)
 	size := int64(n + headerLine*bytes.Count(p[:n], []byte{'\n'}))
-	if failed := c.claim.grow(ofHeaders, size); failed != nil {
+	if failed := c.memory.grow(ofHeaders, size); failed != nil {
 		c.refuse()
 		return 0, &net.OpError{Op: "read", Net: "tcp", Err: failed} // http.Server answers nothing to it
 	}
@@ -255,7 +255,7 @@ func (c *guardedConn) Read(p []byte) (int, error) {
 
 // refuse answers a request whose headers have no room, and gives its client a moment to read the answer.
 func (c *guardedConn) refuse() {
-	c.claim.releaseAll()
+	c.memory.releaseAll()
 	body := `{"code":"TooManyRequests","message":"` + errBusy.message + `"}`
 	_ = c.SetDeadline(time.Now().Add(refusalTime))
 	_, err := io.WriteString(c.Conn, "HTTP/1.1 429 Too Many Requests\r\nx-ms-retry-after-ms: "+

@@ -20,7 +20,7 @@ import (
 //
 // Work that no client can hold up runs in lanes. A lane admits a fixed number of requests at a time, each
 // of which needs a bounded amount of memory until its answer begins. A request waits for a lane, in
-// the order of arrival and for at most laneWait. A holder of a lane never waits for the budget or a client.
+// the order of arrival and for at most slotWait. A holder of a lane never waits for the budget or a client.
 
 // class is a kind of counted bytes.
 type class int
@@ -60,8 +60,8 @@ const (
 	// longQuery is the text, in bytes, of a query that goes to the lane of sorts for its parsing alone.
 	longQuery = 64 << 10
 
-	// laneWait is how long a request waits for a lane.
-	laneWait = 5 * time.Second
+	// slotWait is how long a request waits for a lane.
+	slotWait = 5 * time.Second
 	// busyRetry is when a client that was refused is asked to come again.
 	busyRetry = time.Second
 )
@@ -70,12 +70,12 @@ const (
 type budget struct {
 	limits [classes]int64
 	used   [classes]atomic.Int64
-	// relieve is called when a class has no room; it may cut off stalled clients.
-	relieve func()
+	// cutStalled is called when a class has no room; it may cut off stalled clients.
+	cutStalled func()
 	// rows bounds the memory of the rows of one sort.
 	rows int
 
-	lanes [lanes]chan struct{}
+	slots [slotClasses]chan struct{}
 }
 
 // newBudget returns the budget of a memory limit in bytes; nil for 0.
@@ -84,15 +84,15 @@ func newBudget(limit int64) *budget {
 		return nil
 	}
 	b := &budget{
-		limits:  [classes]int64{limit / headerShare, limit / bodyShare, limit / answerShare},
-		relieve: func() {},
-		rows:    int(min(max(limit/sortShare, minSortMemory), querypage.MaxSortMemory)),
+		limits:     [classes]int64{limit / headerShare, limit / bodyShare, limit / answerShare},
+		cutStalled: func() {},
+		rows:       int(min(max(limit/sortShare, minSortMemory), querypage.MaxSortMemory)),
 	}
-	for l, places := range [lanes]int64{
-		forReads: max(limit/readMemory, minReads), forQueries: max(limit/queryMemory, minQueries),
-		forSorts: max(limit/sortMemory, minSorts), forBulks: max(limit/bulkMemory, minBulks),
+	for l, places := range [slotClasses]int64{
+		readSlots: max(limit/readMemory, minReads), querySlots: max(limit/queryMemory, minQueries),
+		sortSlots: max(limit/sortMemory, minSorts), bulkSlots: max(limit/bulkMemory, minBulks),
 	} {
-		b.lanes[l] = make(chan struct{}, places)
+		b.slots[l] = make(chan struct{}, places)
 	}
 	return b
 }
@@ -103,7 +103,7 @@ func (b *budget) reserve(c class, n int64) bool {
 		return true
 	}
 	b.used[c].Add(-n)
-	b.relieve()
+	b.cutStalled()
 	return false
 }
 
@@ -125,18 +125,18 @@ func (b *budget) sortRows() int {
 
 // claim is the counted memory of one connection, or of one request whose connection is not known. A claim
 // of a nil budget counts nothing. Its methods may be called concurrently.
-type claim struct {
+type heldMemory struct {
 	b    *budget
 	held [classes]atomic.Int64
 	// lane is the lane in which the request has a place; nil: none. It belongs to the goroutine that serves the request.
-	lane chan struct{}
+	slot chan struct{}
 }
 
 // unlimited is the claim of all requests where there is no budget.
-var unlimited claim
+var unlimited heldMemory
 
 // grow counts n more bytes, or refuses with 429. Bytes that can never fit are refused with 413.
-func (c *claim) grow(of class, n int64) error {
+func (c *heldMemory) grow(of class, n int64) error {
 	switch {
 	case c.b == nil || n <= 0:
 		return nil
@@ -150,32 +150,32 @@ func (c *claim) grow(of class, n int64) error {
 }
 
 // add counts n bytes that are in memory already.
-func (c *claim) add(of class, n int64) {
+func (c *heldMemory) add(of class, n int64) {
 	if c.b == nil || n <= 0 {
 		return
 	}
 	c.held[of].Add(n)
 	if c.b.used[of].Add(n) > c.b.limits[of] {
-		c.b.relieve()
+		c.b.cutStalled()
 	}
 }
 
 // release gives back what is counted of a class.
-func (c *claim) release(of class) {
+func (c *heldMemory) release(of class) {
 	if c.b != nil {
 		c.b.used[of].Add(-c.held[of].Swap(0))
 	}
 }
 
 // releaseAll gives back everything.
-func (c *claim) releaseAll() {
+func (c *heldMemory) releaseAll() {
 	for of := range classes {
 		c.release(of)
 	}
 }
 
 // size returns how many bytes are counted.
-func (c *claim) size() (n int64) {
+func (c *heldMemory) size() (n int64) {
 	for of := range c.held {
 		n += c.held[of].Load()
 	}
@@ -189,32 +189,32 @@ var errBusy = &statusError{
 }
 
 // lane is a lane of the budget. Each admits a fixed number of requests at a time.
-type lane int
+type slotClass int
 
 const (
-	forReads lane = iota
-	forQueries
-	forSorts
-	forBulks
-	lanes
+	readSlots slotClass = iota
+	querySlots
+	sortSlots
+	bulkSlots
+	slotClasses
 )
 
 // enter waits for a lane and takes a place in it, which the beginning of the answer gives back, or leave. It refuses
 // with 429 when answers have no room or the wait takes too long. Error: the context's, too.
-func (x *exchange) enter(l lane) error {
-	b := x.claim.b
+func (x *request) acquireSlot(l slotClass) error {
+	b := x.memory.b
 	if b == nil {
 		return nil
 	}
-	x.leave()
-	to := b.lanes[l]
+	x.releaseSlot()
+	to := b.slots[l]
 	if !b.answerable() {
 		return errBusy
 	}
 	select {
 	case to <- struct{}{}:
 	default:
-		ctx, cancel := context.WithTimeoutCause(x.r.Context(), laneWait, errBusy)
+		ctx, cancel := context.WithTimeoutCause(x.r.Context(), slotWait, errBusy)
 		defer cancel()
 		select {
 		case to <- struct{}{}:
@@ -222,9 +222,9 @@ func (x *exchange) enter(l lane) error {
 			return context.Cause(ctx)
 		}
 	}
-	x.claim.lane = to
+	x.memory.slot = to
 	if !b.answerable() { // others have answered meanwhile
-		x.leave()
+		x.releaseSlot()
 		return errBusy
 	}
 	return nil
@@ -235,14 +235,14 @@ func (b *budget) answerable() bool {
 	if b.used[ofAnswers].Load() < b.limits[ofAnswers] {
 		return true
 	}
-	b.relieve()
+	b.cutStalled()
 	return false
 }
 
 // leave gives the place in a lane back; without one it does nothing.
-func (x *exchange) leave() {
-	if x.claim.lane != nil {
-		<-x.claim.lane
-		x.claim.lane = nil
+func (x *request) releaseSlot() {
+	if x.memory.slot != nil {
+		<-x.memory.slot
+		x.memory.slot = nil
 	}
 }

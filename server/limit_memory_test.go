@@ -58,7 +58,7 @@ func guardedServer(t *testing.T, o Options, test func(t *testing.T, g guarded)) 
 			t.Errorf("%d bytes are counted after the end of all connections", n)
 		}
 		if ts.budget != nil {
-			for l, places := range ts.budget.lanes {
+			for l, places := range ts.budget.slots {
 				if len(places) != 0 {
 					t.Errorf("a place in lane %d was not given back", l)
 				}
@@ -239,15 +239,15 @@ func TestAClosedConnectionGivesItsMemoryBack(t *testing.T) {
 func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
-		g.budget.lanes[forSorts] <- struct{}{} // a sort that takes long
+		g.budget.slots[sortSlots] <- struct{}{} // a sort that takes long
 		sorted := func(c net.Conn) {
 			g.write(c, "POST", orders+"/docs", together(pk(`["p"]`), queryHeaders()), `{"query":"SELECT * FROM c ORDER BY c.id"}`, 0)
 		}
 		c, began := g.dial(), time.Now()
 		sorted(c)
 		g.wants(g.answer(c), http.StatusTooManyRequests)
-		if after := time.Since(began); after != laneWait {
-			g.t.Errorf("refused after %s, not %s", after, laneWait)
+		if after := time.Since(began); after != slotWait {
+			g.t.Errorf("refused after %s, not %s", after, slotWait)
 		}
 		gone := g.dial()
 		sorted(gone)
@@ -257,7 +257,7 @@ func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
 		g.wants(g.answer(c), http.StatusOK)
 		sorted(c)
 		time.Sleep(time.Second)
-		<-g.budget.lanes[forSorts]
+		<-g.budget.slots[sortSlots]
 		g.wants(g.answer(c), http.StatusOK)
 	})
 }
@@ -265,8 +265,8 @@ func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
 func TestBulksWhoseItemsAreNotInTheirBodyWaitForTheirLane(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
-		for range cap(g.budget.lanes[forBulks]) { // bulks that take long
-			g.budget.lanes[forBulks] <- struct{}{}
+		for range cap(g.budget.slots[bulkSlots]) { // bulks that take long
+			g.budget.slots[bulkSlots] <- struct{}{}
 		}
 		c := g.dial()
 		for operation, status := range map[string]int{
@@ -279,8 +279,8 @@ func TestBulksWhoseItemsAreNotInTheirBodyWaitForTheirLane(t *testing.T) {
 		}
 		g.write(c, "POST", orders+"/docs", inBulk, `[{"partitionKey":"[\"p\"]","operationType":"Read","id":"1"}]`, 0)
 		time.Sleep(time.Second)
-		for range cap(g.budget.lanes[forBulks]) {
-			<-g.budget.lanes[forBulks]
+		for range cap(g.budget.slots[bulkSlots]) {
+			<-g.budget.slots[bulkSlots]
 		}
 		g.wants(g.answer(c), http.StatusOK)
 	})
@@ -289,15 +289,15 @@ func TestBulksWhoseItemsAreNotInTheirBodyWaitForTheirLane(t *testing.T) {
 func TestAnswersThatBeganMeanwhileEndAWaitForALane(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
-		for range cap(g.budget.lanes[forReads]) {
-			g.budget.lanes[forReads] <- struct{}{}
+		for range cap(g.budget.slots[readSlots]) {
+			g.budget.slots[readSlots] <- struct{}{}
 		}
 		c := g.dial()
 		g.write(c, "GET", orders+"/docs/1", pk(`["p"]`), "", 0)
 		synctest.Wait()
 		g.budget.used[ofAnswers].Add(MinMemoryLimit / answerShare)
-		for range cap(g.budget.lanes[forReads]) {
-			<-g.budget.lanes[forReads]
+		for range cap(g.budget.slots[readSlots]) {
+			<-g.budget.slots[readSlots]
 		}
 		g.wants(g.answer(c), http.StatusTooManyRequests)
 		g.budget.used[ofAnswers].Add(-MinMemoryLimit / answerShare)
@@ -450,8 +450,8 @@ func TestRefusalsWaitOnlyForBodiesThatCome(t *testing.T) {
 			after        time.Duration
 		}{
 			{"a client that waits for 100 Continue", "100-continue", 5 << 20, 0},
-			{"a body that is not worth it", "", maxDrained + 1, 0},
-			{"a body that stops", "", 5 << 20, drainSilence},
+			{"a body that is not worth it", "", maxDiscarded + 1, 0},
+			{"a body that stops", "", 5 << 20, discardSilence},
 		} {
 			conn, began := g.dial(), time.Now()
 			h := pk(`["p"]`)
@@ -470,12 +470,12 @@ func TestRefusalsWaitOnlyForBodiesThatCome(t *testing.T) {
 func TestAWaitForALaneEndsWithItsRequest(t *testing.T) {
 	ts := newTestServer(t, Options{MemoryLimit: MinMemoryLimit})
 	ctx, cancel := context.WithCancel(t.Context())
-	x := newExchange(ts.Server, nil, ts.request("GET", "/", nil, "").WithContext(ctx))
-	for range cap(ts.budget.lanes[forSorts]) {
-		ts.budget.lanes[forSorts] <- struct{}{}
+	x := newRequest(ts.Server, nil, ts.request("GET", "/", nil, "").WithContext(ctx))
+	for range cap(ts.budget.slots[sortSlots]) {
+		ts.budget.slots[sortSlots] <- struct{}{}
 	}
 	cancel()
-	if err := x.enter(forSorts); !errors.Is(err, context.Canceled) {
+	if err := x.acquireSlot(sortSlots); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

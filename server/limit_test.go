@@ -16,7 +16,7 @@ func TestAPanicIsAnsweredWithAnActivityIDAndTheServerGoesOn(t *testing.T) {
 	routes := ts.routes["/dbs/*"]
 	for i := range routes {
 		if routes[i].method == "GET" {
-			routes[i].serve = func(*exchange) error { panic("an operation that went wrong") }
+			routes[i].serve = func(*request) error { panic("an operation that went wrong") }
 		}
 	}
 	a := ts.do("GET", "/dbs/shop", headers{wire.HeaderActivityID: "a-1"}, "").want(500).wantHeader(wire.HeaderActivityID, "a-1").wantBody("a-1")
@@ -34,7 +34,7 @@ func TestAPanicInTheMiddleOfAnAnswerEndsTheConnection(t *testing.T) {
 	routes := ts.routes["/dbs/*"]
 	for i := range routes {
 		if routes[i].method == "GET" {
-			routes[i].serve = func(x *exchange) error {
+			routes[i].serve = func(x *request) error {
 				x.start(http.StatusOK, 100)
 				panic("too late for a status")
 			}

@@ -35,8 +35,8 @@ func (l *resourceList) sort() {
 }
 
 // listed returns the operation that lists resources.
-func listed(all func(*exchange) (resourceList, error)) func(*exchange) error {
-	return func(x *exchange) error {
+func listed(all func(*request) (resourceList, error)) func(*request) error {
+	return func(x *request) error {
 		l, err := all(x)
 		if err != nil {
 			return err
@@ -46,8 +46,8 @@ func listed(all func(*exchange) (resourceList, error)) func(*exchange) error {
 }
 
 // queried returns the operation that queries a list of resources.
-func queried(all func(*exchange) (resourceList, error)) func(*exchange) error {
-	return func(x *exchange) error {
+func queried(all func(*request) (resourceList, error)) func(*request) error {
+	return func(x *request) error {
 		l, err := all(x)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func queried(all func(*exchange) (resourceList, error)) func(*exchange) error {
 		if err != nil {
 			return err
 		}
-		if err := x.enter(forSorts); err != nil {
+		if err := x.acquireSlot(sortSlots); err != nil {
 			return err
 		}
 		if l.items, err = querypage.List(x.r.Context(), b, l.items, x.s.budget.sortRows()); err != nil {
@@ -67,7 +67,7 @@ func queried(all func(*exchange) (resourceList, error)) func(*exchange) error {
 }
 
 // sendList answers with a page of a list.
-func (x *exchange) sendList(l resourceList) error {
+func (x *request) sendList(l resourceList) error {
 	n, err := x.maxItems()
 	if err != nil {
 		return err

@@ -115,7 +115,7 @@ func eachContainer(ctx context.Context, db *engine.DB, visit func(*engine.Contai
 }
 
 // record counts a request that is over. m may be nil.
-func (m *metrics) record(x *exchange, sent int64) {
+func (m *metrics) record(x *request, sent int64) {
 	if m == nil {
 		return
 	}

@@ -84,12 +84,12 @@ func containerOffer(ctx context.Context, c *engine.Container) (*offer, error) {
 
 // body is the offer as the protocol shows it.
 func (o *offer) body() []byte {
-	m := members{{"id", text(o.rid)}}
+	m := object{{"id", jsonString(o.rid)}}
 	m.setSystem(o.rid, "offers/"+o.rid+"/", o.etag, o.modified)
-	m.set("offerVersion", text("V2"))
-	m.set("offerType", text("Invalid"))
-	m.set("resource", text(o.self))
-	m.set("offerResourceId", text(o.owner))
+	m.set("offerVersion", jsonString("V2"))
+	m.set("offerType", jsonString("Invalid"))
+	m.set("resource", jsonString(o.self))
+	m.set("offerResourceId", jsonString(o.owner))
 	m.set("content", o.content())
 	return m.json()
 }
@@ -114,7 +114,7 @@ func (s *Server) allOffers(ctx context.Context) (all []*offer, err error) {
 }
 
 // offers returns all offers, by rid.
-func (s *Server) offers(x *exchange) (resourceList, error) {
+func (s *Server) offers(x *request) (resourceList, error) {
 	l := resourceList{name: "Offers"}
 	all, err := s.allOffers(x.r.Context())
 	for _, o := range all {
@@ -124,7 +124,7 @@ func (s *Server) offers(x *exchange) (resourceList, error) {
 }
 
 // offer finds the offer of the path.
-func (x *exchange) offer() (*offer, error) {
+func (x *request) offer() (*offer, error) {
 	all, err := x.s.allOffers(x.r.Context())
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (x *exchange) offer() (*offer, error) {
 	return all[i], nil
 }
 
-func (s *Server) readOffer(x *exchange) error {
+func (s *Server) readOffer(x *request) error {
 	o, err := x.offer()
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (s *Server) readOffer(x *exchange) error {
 	return x.sendOffer(o)
 }
 
-func (s *Server) replaceOffer(x *exchange) error {
+func (s *Server) replaceOffer(x *request) error {
 	o, err := x.offer()
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *Server) replaceOffer(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	m, err := parseMembers(body)
+	m, err := parseObject(body)
 	if err != nil {
 		return err
 	}
@@ -181,8 +181,8 @@ func (s *Server) replaceOffer(x *exchange) error {
 }
 
 // replacement is the throughput that the body of a replaced offer asks for.
-func (x *exchange) replacement(old *offer, m members) (throughput, error) {
-	if v := m.get("offerResourceId"); v != nil && string(v) != string(text(old.owner)) {
+func (x *request) replacement(old *offer, m object) (throughput, error) {
+	if v := m.get("offerResourceId"); v != nil && string(v) != string(jsonString(old.owner)) {
 		return throughput{}, badRequest("an offer can't be given to another resource: it belongs to %s", old.owner)
 	}
 	var content struct {
@@ -213,7 +213,7 @@ func (x *exchange) replacement(old *offer, m members) (throughput, error) {
 
 // changeDatabase replaces the throughput of a database. Without a condition of the client it starts again
 // if the database was replaced meanwhile.
-func (x *exchange) changeDatabase(d engine.DatabaseProperties, t throughput) error {
+func (x *request) changeDatabase(d engine.DatabaseProperties, t throughput) error {
 	for {
 		if err := x.checkIfMatch(d.ETag); err != nil {
 			return err
@@ -233,7 +233,7 @@ func (x *exchange) changeDatabase(d engine.DatabaseProperties, t throughput) err
 	}
 }
 
-func (x *exchange) sendOffer(o *offer) error {
+func (x *request) sendOffer(o *offer) error {
 	h := x.w.Header()
 	h.Set(wire.HeaderMinThroughput, strconv.Itoa(o.least()))
 	h.Set(wire.HeaderOfferReplacePending, "false")
@@ -259,7 +259,7 @@ type throughput struct {
 }
 
 // throughput is what the headers of a creation ask for.
-func (x *exchange) throughput() (throughput, error) {
+func (x *request) throughput() (throughput, error) {
 	manual, settings := x.header(wire.HeaderOfferThroughput), x.header(wire.HeaderOfferAutopilot)
 	switch {
 	case manual != "" && settings != "":
@@ -314,16 +314,16 @@ func (t throughput) least() int {
 // content is what an offer says of it.
 func (t throughput) content() jsontext.Value {
 	if t.autoscale == nil {
-		return members{{"offerThroughput", number(t.rate)}}.json()
+		return object{{"offerThroughput", number(t.rate)}}.json()
 	}
-	settings, err := parseMembers(t.autoscale)
+	settings, err := parseObject(t.autoscale)
 	if err != nil {
 		settings = nil // it was checked when it came in
 	}
 	// The rate may have been changed without us, through the store.
 	settings.set("maxThroughput", number(t.rate))
 	// At rest an autoscale offer provides a tenth of its maximum.
-	return members{{"offerThroughput", number(t.rate / 10)}, {"offerAutopilotSettings", settings.json()}}.json()
+	return object{{"offerThroughput", number(t.rate / 10)}, {"offerAutopilotSettings", settings.json()}}.json()
 }
 
 func number(n int) jsontext.Value { return jsontext.Value(strconv.Itoa(n)) }

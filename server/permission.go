@@ -34,9 +34,9 @@ type permission struct {
 	Resource string          `json:"resource"`
 	Key      json.RawMessage `json:"key,omitempty"`
 	// Reach is what they were found to mean.
-	Reach    reach  `json:"reach"`
-	Revision uint64 `json:"revision"`
-	Modified int64  `json:"modified"`
+	Permitted permittedResource `json:"reach"`
+	Revision  uint64            `json:"revision"`
+	Modified  int64             `json:"modified"`
 }
 
 // The modes of permissions.
@@ -55,7 +55,7 @@ const (
 )
 
 // tokenLife is how long the tokens of an answer are to be valid.
-func (x *exchange) tokenLife() (time.Duration, error) {
+func (x *request) tokenLife() (time.Duration, error) {
 	seconds := tokenLifeDefault
 	if given := x.header(wire.HeaderTokenExpiry); given != "" {
 		var err error
@@ -67,14 +67,14 @@ func (x *exchange) tokenLife() (time.Duration, error) {
 }
 
 // permissionBody is a permission as the protocol shows it, with a token.
-func (x *exchange) permissionBody(u *user, p permission, life time.Duration) []byte {
+func (x *request) permissionBody(u *user, p permission, life time.Duration) []byte {
 	rid := permissionRID(u, p.Number)
-	m := members{{"id", text(p.ID)}}
-	m.set("permissionMode", text(map[bool]string{false: modeRead, true: modeAll}[p.All]))
-	m.set("resource", text(p.Resource))
+	m := object{{"id", jsonString(p.ID)}}
+	m.set("permissionMode", jsonString(map[bool]string{false: modeRead, true: modeAll}[p.All]))
+	m.set("resource", jsonString(p.Resource))
 	m.setUnlessNil("resourcePartitionKey", jsontext.Value(p.Key))
 	m.setSystem(rid, u.self()+"permissions/"+rid+"/", p.etag(), p.Modified)
-	m.set("_token", text(x.s.makeToken(u, p, life)))
+	m.set("_token", jsonString(x.s.makeToken(u, p, life)))
 	return m.json()
 }
 
@@ -85,7 +85,7 @@ func permissionRID(u *user, number uint32) string {
 }
 
 // permissionIn returns the index of the path's permission among those of its user.
-func (x *exchange) permissionIn(u *user) (int, error) {
+func (x *request) permissionIn(u *user) (int, error) {
 	id := x.path.IDs[2]
 	i := slices.IndexFunc(u.Permissions, func(p permission) bool { return p.ID == id })
 	if i < 0 {
@@ -98,7 +98,7 @@ func (x *exchange) permissionIn(u *user) (int, error) {
 }
 
 // wanted is the permission that the body of the request describes, and how long its token is to be valid.
-func (x *exchange) wanted() (p permission, life time.Duration, err error) {
+func (x *request) wanted() (p permission, life time.Duration, err error) {
 	if life, err = x.tokenLife(); err != nil {
 		return p, 0, err
 	}
@@ -126,12 +126,12 @@ func (x *exchange) wanted() (p permission, life time.Duration, err error) {
 	if v := m.get("resourcePartitionKey"); v != nil {
 		p.Key = json.RawMessage(v)
 	}
-	p.Reach, err = x.resolve(p.Resource, p.Key)
+	p.Permitted, err = x.resolve(p.Resource, p.Key)
 	return p, life, err
 }
 
 // put replaces the user's permission at i, or adds one if i is negative.
-func (x *exchange) put(u *user, i int, p permission) (permission, error) {
+func (x *request) put(u *user, i int, p permission) (permission, error) {
 	if i >= 0 {
 		if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
 			return p, err
@@ -142,7 +142,7 @@ func (x *exchange) put(u *user, i int, p permission) (permission, error) {
 		case other == i:
 		case q.ID == p.ID:
 			return p, failure(http.StatusConflict, wire.SubNone, "user %s has a permission %s already", u.id(), p.ID)
-		case q.Reach == p.Reach:
+		case q.Permitted == p.Permitted:
 			return p, failure(http.StatusConflict, wire.SubNone, "user %s has a permission for that resource and partition key already: %s", u.id(), q.ID)
 		}
 	}
@@ -160,7 +160,7 @@ func (x *exchange) put(u *user, i int, p permission) (permission, error) {
 
 // writePermission replaces the permission at the index that find returns by that of the body, or adds it
 // if the index is negative.
-func (x *exchange) writePermission(find func(u *user, id string) (int, error)) error {
+func (x *request) writePermission(find func(u *user, id string) (int, error)) error {
 	p, life, err := x.wanted()
 	if err != nil {
 		return err
@@ -178,30 +178,30 @@ func (x *exchange) writePermission(find func(u *user, id string) (int, error)) e
 		return "", err
 	})
 	if err != nil {
-		return above(err)
+		return ownerError(err)
 	}
 	return x.sendPermission(status, u, p, life)
 }
 
 // postPermission creates a permission, or upserts one if the request says so.
-func (s *Server) postPermission(x *exchange) error {
+func (s *Server) postPermission(x *request) error {
 	return x.writePermission(func(u *user, id string) (int, error) {
 		return slices.IndexFunc(u.Permissions, func(q permission) bool { return isUpsert(x) && q.ID == id }), nil
 	})
 }
 
-func (s *Server) replacePermission(x *exchange) error {
+func (s *Server) replacePermission(x *request) error {
 	return x.writePermission(func(u *user, _ string) (int, error) { return x.permissionIn(u) })
 }
 
-func (s *Server) readPermission(x *exchange) error {
+func (s *Server) readPermission(x *request) error {
 	life, err := x.tokenLife()
 	if err != nil {
 		return err
 	}
 	u, err := x.user()
 	if err != nil {
-		return above(err)
+		return ownerError(err)
 	}
 	i, err := x.permissionIn(u)
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Server) readPermission(x *exchange) error {
 	return x.sendPermission(http.StatusOK, u, u.Permissions[i], life)
 }
 
-func (s *Server) deletePermission(x *exchange) error {
+func (s *Server) deletePermission(x *request) error {
 	_, err := x.changeUser(func(u *user) (string, error) {
 		i, err := x.permissionIn(u)
 		if err != nil {
@@ -224,20 +224,20 @@ func (s *Server) deletePermission(x *exchange) error {
 		return "", nil
 	})
 	if err != nil {
-		return above(err)
+		return ownerError(err)
 	}
 	return x.sendDeleted()
 }
 
 // permissions returns the permissions of the path's user, by name, each with a token.
-func (s *Server) permissions(x *exchange) (resourceList, error) {
+func (s *Server) permissions(x *request) (resourceList, error) {
 	life, err := x.tokenLife()
 	if err != nil {
 		return resourceList{}, err
 	}
 	u, err := x.user()
 	if err != nil {
-		return resourceList{}, above(err)
+		return resourceList{}, ownerError(err)
 	}
 	l := resourceList{owner: u.rid(), name: "Permissions"}
 	for _, p := range u.Permissions {
@@ -247,7 +247,7 @@ func (s *Server) permissions(x *exchange) (resourceList, error) {
 	return l, nil
 }
 
-func (x *exchange) sendPermission(status int, u *user, p permission, life time.Duration) error {
+func (x *request) sendPermission(status int, u *user, p permission, life time.Duration) error {
 	x.charge, x.etag = metadataReadCharge, p.etag()
 	if x.r.Method != http.MethodGet {
 		x.charge = metadataWriteCharge

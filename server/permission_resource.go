@@ -16,7 +16,7 @@ import (
 // reach is what a permission is for: a resource with all that is below it, and of that, where there is a key, what is in that logical
 // partition. Databases and containers are known by their rids, so that a permission for a container doesn't reach another one that is
 // later made under its name. An item is known by its id, and by its rid too where the permission named that.
-type reach struct {
+type permittedResource struct {
 	// Database is the rid of the user's own database. Container is a rid; empty: all of them.
 	Database  string `json:"database"`
 	Container string `json:"container,omitempty"`
@@ -28,7 +28,7 @@ type reach struct {
 }
 
 // digest stands for the reach in tokens.
-func (r reach) digest() (d [8]byte) {
+func (r permittedResource) digest() (d [8]byte) {
 	h := sha256.New()
 	for _, part := range []string{r.Database, r.Container, r.Item, r.ItemRID, r.Key} {
 		h.Write([]byte(part))
@@ -39,7 +39,7 @@ func (r reach) digest() (d [8]byte) {
 }
 
 // covers reports whether documents of a partition key are within the reach. nil is no key.
-func (r reach) covers(key feed.PartitionKey) bool {
+func (r permittedResource) covers(key feed.PartitionKey) bool {
 	if r.Key == "" {
 		return true
 	}
@@ -48,7 +48,7 @@ func (r reach) covers(key feed.PartitionKey) bool {
 }
 
 // resolve finds out what a permission's resource and partition key are. Links are by names or by rids.
-func (x *exchange) resolve(link string, keyText json.RawMessage) (r reach, err error) {
+func (x *request) resolve(link string, keyText json.RawMessage) (r permittedResource, err error) {
 	d, err := x.parent()
 	if err != nil {
 		return r, err
@@ -96,7 +96,7 @@ func isNamed(segment, id, rid string) bool {
 }
 
 // linked finds the container that a link names: by its name, its rid, or its name in escaped form.
-func (x *exchange) linked(d engine.DatabaseProperties, segment string) (*engine.Container, error) {
+func (x *request) linked(d engine.DatabaseProperties, segment string) (*engine.Container, error) {
 	c, err := x.containerIn(d, segment)
 	if plain, escErr := url.PathUnescape(segment); errors.Is(err, feed.ErrNotFound) && escErr == nil && plain != segment {
 		return x.s.db.Container(x.r.Context(), d.ID, plain)
@@ -105,7 +105,7 @@ func (x *exchange) linked(d engine.DatabaseProperties, segment string) (*engine.
 }
 
 // keyFor reads a permission's partition key: an array, or one value that isn't in an array; nil: it has none.
-func (x *exchange) keyFor(c *engine.Container, text json.RawMessage) (feed.PartitionKey, error) {
+func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.PartitionKey, error) {
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return nil, nil
 	}
@@ -133,7 +133,7 @@ func (x *exchange) keyFor(c *engine.Container, text json.RawMessage) (feed.Parti
 }
 
 // resolveItem finds the item of a link. In a container that is linked by its rid the item may be too; by its id it needn't be there yet.
-func (x *exchange) resolveItem(c *engine.Container, key feed.PartitionKey, segment string, byRID bool, r *reach) error {
+func (x *request) resolveItem(c *engine.Container, key feed.PartitionKey, segment string, byRID bool, r *permittedResource) error {
 	if byRID {
 		found, err := c.ItemByRID(x.r.Context(), key, segment)
 		switch {

@@ -168,7 +168,7 @@ func TestAPermissionForNoKeyDoesNotReachTheOthers(t *testing.T) {
 	ts.withToken("GET", orders+"/docs", token, nil, "").want(403)
 	for _, text := range []string{`[`, `x`} {
 		for _, key := range []feed.PartitionKey{nil, {}, {feed.Undefined}, {"x"}} {
-			if r := (reach{Container: "c", Key: text}); r.covers(key) {
+			if r := (permittedResource{Container: "c", Key: text}); r.covers(key) {
 				t.Errorf("the key %s of a permission covers %v", text, key)
 			}
 		}

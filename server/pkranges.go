@@ -43,7 +43,7 @@ type keyRanges struct {
 	Count  int        `json:"_count"`
 }
 
-func (s *Server) readKeyRanges(x *exchange) error {
+func (s *Server) readKeyRanges(x *request) error {
 	c, err := x.owner()
 	if err != nil {
 		return err

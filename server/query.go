@@ -40,7 +40,7 @@ type querySpec struct {
 }
 
 // query reads the query of the request, and the resumeFilter beside it.
-func (x *exchange) query() (*query.Bound, json.RawMessage, error) {
+func (x *request) query() (*query.Bound, json.RawMessage, error) {
 	body, err := x.body(maxQueryBody)
 	if err != nil {
 		return nil, nil, err
@@ -58,11 +58,11 @@ func (x *exchange) query() (*query.Bound, json.RawMessage, error) {
 	if spec.ResumeFilter != nil && x.op != opQuery {
 		return nil, nil, unsupported("resumeFilter in anything but a query of documents")
 	}
-	if err := x.claim.grow(ofBodies, queryFactor*int64(len(*spec.Query))); err != nil {
+	if err := x.memory.grow(ofBodies, queryFactor*int64(len(*spec.Query))); err != nil {
 		return nil, nil, err
 	}
 	if len(*spec.Query) > longQuery {
-		if err := x.enter(forSorts); err != nil {
+		if err := x.acquireSlot(sortSlots); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -86,7 +86,7 @@ const crossPartition = "The provided cross partition query can not be directly s
 const crossPartitionDisabled = "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
 	"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
 
-func (s *Server) queryDocuments(x *exchange) error {
+func (s *Server) queryDocuments(x *request) error {
 	if isChangeFeed(x) {
 		// Previews of .NET's SDK can query changes so. As a query of documents it would have other rows.
 		return unsupported("a query over the change feed (the header A-IM with a query)")
@@ -100,15 +100,15 @@ func (s *Server) queryDocuments(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := x.enter(to); err != nil {
+	if err := x.acquireSlot(to); err != nil {
 		return err
 	}
 	err = page.Read(x.r.Context())
 	x.charge = max(page.Charge, 1)
 	if err != nil {
-		return above(err)
+		return ownerError(err)
 	}
-	x.servedBy(page.Served)
+	x.setPartitions(page.Served)
 	x.continuation = page.Continuation
 	x.setQueryMetrics(page, time.Since(began))
 	x.sendText(page.Count, page.Rows)
@@ -116,12 +116,12 @@ func (s *Server) queryDocuments(x *exchange) error {
 }
 
 // queryPage returns the page of rows that the request asks for, and the lane that reads it.
-func (x *exchange) queryPage(c *engine.Container) (*querypage.Page, lane, error) {
+func (x *request) queryPage(c *engine.Container) (*querypage.Page, slotClass, error) {
 	b, resume, err := x.query()
 	if err != nil {
 		return nil, 0, err
 	}
-	sc, err := x.scope(c)
+	sc, err := x.selection(c)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -149,15 +149,15 @@ func (x *exchange) queryPage(c *engine.Container) (*querypage.Page, lane, error)
 		SortMemory: x.s.budget.sortRows(), Time: x.s.pageTime,
 	})
 	if querypage.Sorts(b.Shape()) {
-		return page, forSorts, err
+		return page, sortSlots, err
 	}
-	return page, forQueries, err
+	return page, querySlots, err
 }
 
 // setQueryMetrics sets the metrics headers that the request asks for: azcosmos always does, the other
 // SDKs by an option. There is no index to look things up in and no optimizer, so their times are zero,
 // and the index metrics say that no index was used.
-func (x *exchange) setQueryMetrics(p *querypage.Page, took time.Duration) {
+func (x *request) setQueryMetrics(p *querypage.Page, took time.Duration) {
 	h := x.w.Header()
 	if x.flag(wire.HeaderPopulateQueryMetrics) {
 		ratio, ms := 1.0, float64(took.Microseconds())/1000

@@ -25,7 +25,7 @@ import (
 // SELECT VALUE with GROUP BY for Java, whose SDK fails at its rows. That a container has one partition
 // makes no difference, because a plan outlives a split.
 
-func (s *Server) planQuery(x *exchange) error {
+func (s *Server) planQuery(x *request) error {
 	c, err := x.owner()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Server) planQuery(x *exchange) error {
 }
 
 // planFits refuses a plan that the client would merge wrong rows by, or fail at.
-func (x *exchange) planFits(p query.Plan) error {
+func (x *request) planFits(p query.Plan) error {
 	known := map[string]bool{}
 	for feature := range strings.SplitSeq(x.header(wire.HeaderQueryFeatures), ",") {
 		known[strings.ToLower(strings.TrimSpace(feature))] = true

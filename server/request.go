@@ -14,7 +14,7 @@ import (
 
 // exchange is one request and what its answer will say. It belongs to the
 // goroutine that serves the request.
-type exchange struct {
+type request struct {
 	s        *Server
 	w        http.ResponseWriter
 	r        *http.Request
@@ -62,20 +62,20 @@ type exchange struct {
 
 	// conn is the request's connection; nil: no guard watches it. claim is the memory that is counted for
 	// the request: the connection's, or its own.
-	conn  *guardedConn
-	claim *claim
+	conn   *guardedConn
+	memory *heldMemory
 	// drained reports whether the body was read to its end, or can't be.
-	drained bool
+	bodyRead bool
 }
 
-func newExchange(s *Server, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{s: s, w: w, r: r, began: time.Now(), activity: r.Header.Get(wire.HeaderActivityID), lsn: -1, count: -1}
+func newRequest(s *Server, w http.ResponseWriter, r *http.Request) *request {
+	x := &request{s: s, w: w, r: r, began: time.Now(), activity: r.Header.Get(wire.HeaderActivityID), lsn: -1, count: -1}
 	if s.budget == nil {
-		x.claim = &unlimited
+		x.memory = &unlimited
 	} else if conn, ok := r.Context().Value(guardedKey{}).(*guardedConn); ok && conn.g.b == s.budget {
-		x.conn, x.claim = conn, &conn.claim
+		x.conn, x.memory = conn, &conn.memory
 	} else {
-		x.claim = &claim{b: s.budget}
+		x.memory = &heldMemory{b: s.budget}
 	}
 	if !plainID(x.activity) {
 		x.activity = newGUID()
@@ -105,7 +105,7 @@ func newGUID() string {
 }
 
 // header is a header of the request; name is in canonical form, which http.Header.Get would make of it each time.
-func (x *exchange) header(name string) string {
+func (x *request) header(name string) string {
 	if values := x.r.Header[name]; len(values) > 0 {
 		return values[0]
 	}
@@ -113,10 +113,10 @@ func (x *exchange) header(name string) string {
 }
 
 // flag reports whether a header of the request says true; SDKs differ in its case.
-func (x *exchange) flag(name string) bool { return strings.EqualFold(x.header(name), "true") }
+func (x *request) flag(name string) bool { return strings.EqualFold(x.header(name), "true") }
 
 // maxItems is the page size that the request asks for; 0: the server's choice.
-func (x *exchange) maxItems() (int, error) {
+func (x *request) maxItems() (int, error) {
 	text := x.header(wire.HeaderMaxItemCount)
 	if text == "" {
 		return 0, nil
@@ -129,7 +129,7 @@ func (x *exchange) maxItems() (int, error) {
 }
 
 // partitionKey is the logical partition key of the request; nil: it has none.
-func (x *exchange) partitionKey() (feed.PartitionKey, error) {
+func (x *request) partitionKey() (feed.PartitionKey, error) {
 	text := x.header(wire.HeaderPartitionKey)
 	if text == "" {
 		return nil, nil
@@ -152,6 +152,6 @@ func parseKey(text string) (feed.PartitionKey, error) {
 }
 
 // minimal reports whether the client wants no body back.
-func (x *exchange) minimal() bool {
+func (x *request) minimal() bool {
 	return strings.EqualFold(strings.ReplaceAll(x.header("Prefer"), " ", ""), "return=minimal")
 }

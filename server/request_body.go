@@ -14,34 +14,34 @@ import (
 
 // Bounds of what is read of a body that is not wanted.
 const (
-	maxDrained = 64 << 20
-	// drainTime bounds the whole, and drainSilence the wait for more of it.
-	drainTime    = 30 * time.Second
-	drainSilence = 5 * time.Second
+	maxDiscarded = 64 << 20
+	// discardTime bounds the whole, and discardSilence the wait for more of it.
+	discardTime    = 30 * time.Second
+	discardSilence = 5 * time.Second
 )
 
 // drain reads the rest of the request's body and drops it, before the request is refused. Most clients read the answer only
 // after they have written all of the body; without this, they find a broken connection. A client that waits for
 // "100 Continue" has sent nothing and sends nothing after a refusal. A body that is known to be longer
-// than maxDrained is left alone: its client can't be helped.
-func (x *exchange) drain() {
-	if x.drained || x.r.ContentLength == 0 || x.r.ContentLength > maxDrained ||
+// than maxDiscarded is left alone: its client can't be helped.
+func (x *request) discardBody() {
+	if x.bodyRead || x.r.ContentLength == 0 || x.r.ContentLength > maxDiscarded ||
 		x.received == 0 && strings.EqualFold(x.header("Expect"), "100-continue") {
 		return
 	}
-	x.drained = true
-	x.claim.release(ofBodies)
+	x.bodyRead = true
+	x.memory.release(ofBodies)
 	c := http.NewResponseController(x.w)
-	end := time.Now().Add(drainTime)
-	buf := drainBuffers.Get().(*[drainBuffer]byte) //nolint:errcheck // the pool holds nothing else
-	defer drainBuffers.Put(buf)
-	for dropped := 0; dropped < maxDrained; {
+	end := time.Now().Add(discardTime)
+	buf := discardBuffers.Get().(*[discardBuffer]byte) //nolint:errcheck // the pool holds nothing else
+	defer discardBuffers.Put(buf)
+	for dropped := 0; dropped < maxDiscarded; {
 		now := time.Now()
 		if !now.Before(end) {
 			return
 		}
 		// An error is the connection's end, which Read reports too, or the lack of a connection.
-		_ = c.SetReadDeadline(now.Add(min(drainSilence, end.Sub(now))))
+		_ = c.SetReadDeadline(now.Add(min(discardSilence, end.Sub(now))))
 		n, err := x.r.Body.Read(buf[:])
 		dropped += n
 		x.received += int64(n)
@@ -54,16 +54,16 @@ func (x *exchange) drain() {
 	}
 }
 
-// drainBuffer is the memory, in bytes, that drain takes.
-const drainBuffer = 32 << 10
+// discardBuffer is the memory, in bytes, that drain takes.
+const discardBuffer = 32 << 10
 
-var drainBuffers = sync.Pool{New: func() any { return new([drainBuffer]byte) }}
+var discardBuffers = sync.Pool{New: func() any { return new([discardBuffer]byte) }}
 
 // body reads the body of the request, of up to limit bytes.
-func (x *exchange) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limit) }
+func (x *request) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limit) }
 
 // bodyIn is body, in the memory of buf if there is enough. The memory is counted before it is taken.
-func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
+func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	if encoding := x.header("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, failure(http.StatusUnsupportedMediaType, wire.SubNone,
 			"a body with Content-Encoding %.40q is not supported by this server; send it without compression", encoding)
@@ -74,7 +74,7 @@ func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	// One allocation where the client announces a usual size. More memory is given only for bytes that have
 	// come: a client that announces much and sends nothing must not cost much.
 	first := int(min(max(x.r.ContentLength, 0), 64<<10) + 512)
-	if err := x.claim.grow(ofBodies, bodyFactor*int64(max(first, cap(buf)))); err != nil {
+	if err := x.memory.grow(ofBodies, bodyFactor*int64(max(first, cap(buf)))); err != nil {
 		return nil, err
 	}
 	buf = slices.Grow(buf[:0], first)
@@ -88,7 +88,7 @@ func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
 			if announced := int(x.r.ContentLength) + 1 - cap(buf); announced > 0 {
 				more = min(more, announced)
 			}
-			if err := x.claim.grow(ofBodies, bodyFactor*int64(more)); err != nil {
+			if err := x.memory.grow(ofBodies, bodyFactor*int64(more)); err != nil {
 				return nil, err
 			}
 			buf = slices.Grow(buf, more)
@@ -100,10 +100,10 @@ func (x *exchange) bodyIn(buf []byte, limit int64) ([]byte, error) {
 		case int64(len(buf)) > limit:
 			return nil, tooLarge("the body of the request has more than %d bytes", limit)
 		case errors.Is(err, io.EOF):
-			x.drained = true
+			x.bodyRead = true
 			return buf, checkText(buf)
 		case err != nil:
-			x.drained = true // as far as that is possible
+			x.bodyRead = true // as far as that is possible
 			return nil, badRequest("the body of the request can't be read: %v", err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // database finds the database of the path. The error is that of a resource that
 // was addressed itself; ownerNotFound makes it that of an owner.
-func (x *exchange) database() (engine.DatabaseProperties, error) {
+func (x *request) database() (engine.DatabaseProperties, error) {
 	d, err := x.s.db.Database(x.r.Context(), x.path.IDs[0])
 	if errors.Is(err, feed.ErrNotFound) {
 		if byRID, ridErr := x.s.db.DatabaseByRID(x.r.Context(), x.path.IDs[0]); ridErr == nil {
@@ -26,20 +26,20 @@ func (x *exchange) database() (engine.DatabaseProperties, error) {
 }
 
 // container finds the container of the path.
-func (x *exchange) container() (*engine.Container, error) {
+func (x *request) container() (*engine.Container, error) {
 	// By both names, as nearly all requests have it, at half the price: the properties of the database aren't asked for.
 	if c, err := x.s.db.Container(x.r.Context(), x.path.IDs[0], x.path.IDs[1]); err == nil {
 		return c, nil
 	}
 	d, err := x.database()
 	if err != nil {
-		return nil, above(err)
+		return nil, ownerError(err)
 	}
 	return x.containerIn(d, x.path.IDs[1])
 }
 
 // containerIn finds a container of a database by its name or its rid.
-func (x *exchange) containerIn(d engine.DatabaseProperties, id string) (*engine.Container, error) {
+func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.Container, error) {
 	c, err := x.s.db.Container(x.r.Context(), d.ID, id)
 	if errors.Is(err, feed.ErrNotFound) {
 		if byRID, ridErr := x.s.db.ContainerByRID(x.r.Context(), id); ridErr == nil && byRID.Identity().DatabaseRID == d.RID {
@@ -51,7 +51,7 @@ func (x *exchange) containerIn(d engine.DatabaseProperties, id string) (*engine.
 
 // above makes the error of a resource that was looked for the error of an owner
 // that isn't there.
-func above(err error) error {
+func ownerError(err error) error {
 	var status *statusError
 	if errors.Is(err, feed.ErrNotFound) && !errors.As(err, &status) {
 		return ownerNotFound(err)
@@ -59,30 +59,30 @@ func above(err error) error {
 	return err
 }
 
-// orphaned makes "not found" in a container that was deleted while the request was under way what it would be a moment later: the
+// checkOwner makes "not found" in a container that was deleted while the request was under way what it would be a moment later: the
 // owner is missing, not the item.
-func (x *exchange) orphaned(err error) error {
+func (x *request) checkOwner(err error) error {
 	if len(x.path.Types) < 3 || x.path.Types[1] != "colls" || x.content == "" || !errors.Is(err, feed.ErrNotFound) {
 		return err // below no container, or it wasn't found in the first place
 	}
 	if c, gone := x.container(); gone == nil && c.Identity().ContainerRID == x.content {
 		return err
 	}
-	return above(err)
+	return ownerError(err)
 }
 
 // byRID reports whether the path addresses the container by its rid, and not by its name.
-func (x *exchange) byRID(c *engine.Container) bool {
+func (x *request) byRID(c *engine.Container) bool {
 	id := c.Identity()
 	return x.path.IDs[1] != id.Container && x.path.IDs[1] == id.ContainerRID
 }
 
 // owner finds the container that owns what the path addresses, checks that it is the one the
 // client means, and notes it for the headers of the answer.
-func (x *exchange) owner() (*engine.Container, error) {
+func (x *request) owner() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
-		return nil, above(err)
+		return nil, ownerError(err)
 	}
 	id := c.Identity()
 	if want := x.header(wire.HeaderIntendedContainer); want != "" && want != id.ContainerRID {
@@ -96,7 +96,7 @@ func (x *exchange) owner() (*engine.Container, error) {
 
 // scope is the part of a container that a feed or a query is asked of. What is empty doesn't narrow it, and
 // what is given does so together: a partition and a key are that key's documents in that partition.
-type scope struct {
+type selection struct {
 	// partition is the ID of a physical partition.
 	partition string
 	// keys is a range of effective partition keys.
@@ -106,9 +106,9 @@ type scope struct {
 }
 
 // scope reads the headers that narrow a request.
-func (x *exchange) scope(c *engine.Container) (scope, error) {
+func (x *request) selection(c *engine.Container) (selection, error) {
 	var (
-		s   scope
+		s   selection
 		err error
 	)
 	if s.partition, err = x.partitionID(c); err != nil {
@@ -123,7 +123,7 @@ func (x *exchange) scope(c *engine.Container) (scope, error) {
 
 // partitionID is the partition that the request names, as <id> or <rid of the container>,<id>; empty:
 // none. Whoever names one with another rid has taken it from a container that was deleted.
-func (x *exchange) partitionID(c *engine.Container) (string, error) {
+func (x *request) partitionID(c *engine.Container) (string, error) {
 	text := x.header(wire.HeaderPartitionID)
 	comma := strings.LastIndexByte(text, ',')
 	if comma < 0 {
@@ -139,7 +139,7 @@ func (x *exchange) partitionID(c *engine.Container) (string, error) {
 
 // keyRange is the range of effective partition keys that the request narrows to; the zero Range: none. The header
 // that says what kind of keys they are differs between SDKs, and isn't looked at.
-func (x *exchange) keyRange() (feed.Range, error) {
+func (x *request) keyRange() (feed.Range, error) {
 	lower, upper := x.header(wire.HeaderStartEPK), x.header(wire.HeaderEndEPK)
 	if lower == "" && upper == "" {
 		return feed.Range{}, nil

@@ -16,14 +16,14 @@ import (
 )
 
 // took notes what an operation on an item cost and which partition served it.
-func (x *exchange) took(r engine.Result) {
+func (x *request) setResult(r engine.Result) {
 	x.charge += r.Charge
 	x.etag = r.ETag
-	x.served(r.Partition, r.End)
+	x.setPartition(r.Partition, r.End)
 }
 
 // served notes which partition answered, and its last LSN.
-func (x *exchange) served(partition string, end int64) {
+func (x *request) setPartition(partition string, end int64) {
 	if partition != "" {
 		x.session, x.lsn, x.partition = wire.SessionToken(partition, end), end, partition
 	}
@@ -37,7 +37,7 @@ var (
 )
 
 // start writes the headers of the answer. size is the length of its body, or -1 if it has none.
-func (x *exchange) start(status, size int) {
+func (x *request) start(status, size int) {
 	h := x.w.Header()
 	lower := isHTTP1(x.r)
 	if lower {
@@ -94,8 +94,8 @@ func (x *exchange) start(status, size int) {
 		set("Content-Length", strconv.Itoa(size))
 	}
 	x.status = status
-	x.claim.add(ofAnswers, int64(size))
-	x.leave()
+	x.memory.add(ofAnswers, int64(size))
+	x.releaseSlot()
 	x.w.WriteHeader(status)
 }
 
@@ -117,14 +117,14 @@ func escapeHeader(s string) string {
 
 // send answers with a body. What goes wrong while it is written is the
 // connection's end, and nobody is left to be told.
-func (x *exchange) send(status int, body []byte) error {
+func (x *request) send(status int, body []byte) error {
 	x.start(status, len(body))
 	_, _ = x.w.Write(body)
 	return nil
 }
 
 // sendJSON answers with v as JSON.
-func (x *exchange) sendJSON(status int, v any) error {
+func (x *request) sendJSON(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write the answer: %w", err)
@@ -134,7 +134,7 @@ func (x *exchange) sendJSON(status int, v any) error {
 
 // sendEmpty answers without a body: 204, 304, and writes whose body isn't wanted. The latter say
 // so by a length of 0, which 204 and 304 must not have.
-func (x *exchange) sendEmpty(status int) error {
+func (x *request) sendEmpty(status int) error {
 	size := 0
 	if status == http.StatusNoContent || status == http.StatusNotModified {
 		size = -1
@@ -144,14 +144,14 @@ func (x *exchange) sendEmpty(status int) error {
 }
 
 // fail answers with an error.
-func (x *exchange) fail(err error) {
+func (x *request) fail(err error) {
 	a := answerTo(err)
 	// A disk that refuses writes refuses very many, and is logged by the store.
 	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*engine.DiskError)) {
 		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
 	}
-	x.leave()
-	x.drain()
+	x.releaseSlot()
+	x.discardBody()
 	h := x.w.Header()
 	if a.substatus != 0 {
 		h.Set(wire.HeaderSubStatus, strconv.Itoa(a.substatus))
@@ -223,13 +223,13 @@ func isHTTP1(r *http.Request) bool {
 // so that the answer has a Content-Length. Small parts are written through a buffer, since a write for
 // each document would be a system call for a few of them.
 
-// pieces calls emit for the parts of a page's documents, including the commas between them. It is called
+// pageParts calls emit for the parts of a page's documents, including the commas between them. It is called
 // twice and emits the same both times. Emit is done with a part when it returns.
-type pieces func(emit func([]byte))
+type pageParts func(emit func([]byte))
 
 // sendText answers with count documents that are one text already, with the commas between them. It is written as it is, which needs no
 // copy where it is large. written is false when the client is gone; the connection may be using the text yet.
-func (x *exchange) sendText(count int, documents []byte) (written bool) {
+func (x *request) sendText(count int, documents []byte) (written bool) {
 	head, tail := x.frame(count)
 	x.count = count
 	x.start(http.StatusOK, len(head)+len(documents)+len(tail))
@@ -242,12 +242,12 @@ func (x *exchange) sendText(count int, documents []byte) (written bool) {
 }
 
 // frame is what stands around the documents of a page.
-func (x *exchange) frame(count int) (head, tail string) {
+func (x *request) frame(count int) (head, tail string) {
 	return `{"_rid":"` + x.content + `","Documents":[`, `],"_count":` + strconv.Itoa(count) + `}`
 }
 
 // sendPage answers with count documents. It takes the rest of the answer's headers from x.
-func (x *exchange) sendPage(count int, documents pieces) error {
+func (x *request) sendPage(count int, documents pageParts) error {
 	head, tail := x.frame(count)
 	size := len(head) + len(tail)
 	documents(func(b []byte) { size += len(b) })
@@ -266,7 +266,7 @@ func (x *exchange) sendPage(count int, documents pieces) error {
 }
 
 // sendNoPage answers that there is nothing new: 304, with the position and a count, which SDKs read here too.
-func (x *exchange) sendNoPage() error {
+func (x *request) sendNoPage() error {
 	x.count = 0
 	return x.sendEmpty(http.StatusNotModified)
 }

@@ -16,13 +16,13 @@ type route struct {
 	shape string
 	// when tells operations of one method and path apart; nil: any request. The
 	// first of the table that fits is taken.
-	when func(*exchange) bool
+	when func(*request) bool
 	// op names the operation in logs, metrics, faults and the table of what is
 	// supported.
 	op string
 	// writes tells that a read-only key may not do it.
 	writes bool
-	serve  func(*exchange) error
+	serve  func(*request) error
 }
 
 // table is every operation that the server knows, and those that it refuses by
@@ -93,18 +93,18 @@ const (
 // a query, an upsert or a create: SDKs send the plan with different content
 // types, and mark queries in three ways.
 
-func isBatch(x *exchange) bool { return x.flag(wire.HeaderBatch) }
+func isBatch(x *request) bool { return x.flag(wire.HeaderBatch) }
 
-func isPlan(x *exchange) bool { return x.flag(wire.HeaderQueryPlan) }
+func isPlan(x *request) bool { return x.flag(wire.HeaderQueryPlan) }
 
-func isQuery(x *exchange) bool {
+func isQuery(x *request) bool {
 	return strings.HasPrefix(strings.ToLower(x.header("Content-Type")), wire.ContentTypeQuery) ||
 		x.flag(wire.HeaderIsQuery) || x.flag(wire.HeaderIsQueryGo)
 }
 
-func isUpsert(x *exchange) bool { return x.flag(wire.HeaderUpsert) }
+func isUpsert(x *request) bool { return x.flag(wire.HeaderUpsert) }
 
-func isChangeFeed(x *exchange) bool { return x.header(wire.HeaderAIM) != "" }
+func isChangeFeed(x *request) bool { return x.header(wire.HeaderAIM) != "" }
 
 // routeIndex is the table, by path.
 type routeIndex map[string][]route
@@ -124,7 +124,7 @@ func indexRoutes(table []route) (routeIndex, error) {
 }
 
 // find returns the operation that a request asks for.
-func (index routeIndex) find(x *exchange) (route, error) {
+func (index routeIndex) find(x *request) (route, error) {
 	routes := index[x.path.Shape()]
 	if len(routes) == 0 {
 		return route{}, failure(http.StatusNotFound, wire.SubNone, "there is nothing at %s", x.path.Shape())
@@ -147,7 +147,7 @@ func (index routeIndex) find(x *exchange) (route, error) {
 }
 
 // methodNotAllowed returns the answer to a method that a path does not support.
-func (x *exchange) methodNotAllowed(path string, allowed []string) error {
+func (x *request) methodNotAllowed(path string, allowed []string) error {
 	methods := strings.Join(allowed, ", ")
 	x.w.Header().Set("Allow", methods)
 	return failure(http.StatusMethodNotAllowed, wire.SubNone, "%s takes %s, not %s", path, methods, x.r.Method)
@@ -181,8 +181,8 @@ func refused() []route {
 }
 
 // refusal makes the operation that refuses something by name.
-func refusal(what string) func(*exchange) error {
-	return func(*exchange) error { return unsupported(what) }
+func refusal(what string) func(*request) error {
+	return func(*request) error { return unsupported(what) }
 }
 
 // addressesPath is the first segment of paths that ask for the addresses of replicas. Clients in direct

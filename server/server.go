@@ -112,11 +112,11 @@ type Server struct {
 	tokens *aad.Verifier
 
 	conditions conditionTimes
-	// conditionTurns has one place for each condition that may be evaluated at a time: half of
+	// conditionSlots has one place for each condition that may be evaluated at a time: half of
 	// the processors, so that other requests are served meanwhile.
-	conditionTurns chan struct{}
-	// judging is called before each evaluation of a condition in tests; nil outside them.
-	judging func()
+	conditionSlots chan struct{}
+	// onCondition is called before each evaluation of a condition in tests; nil outside them.
+	onCondition func()
 
 	metrics *metrics
 	faults  Faults
@@ -132,7 +132,7 @@ type Server struct {
 func New(face *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	db := (*engine.DB)(face)
-	s := &Server{db: db, o: o, draining: make(chan struct{}), conditionTurns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
+	s := &Server{db: db, o: o, draining: make(chan struct{}), conditionSlots: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
 	if o.Partitions < 0 || o.Partitions > engine.MaxPartitions {
 		return nil, fmt.Errorf("server: Partitions is %d; it can be 1 to %d", o.Partitions, engine.MaxPartitions)
 	}
@@ -196,12 +196,12 @@ func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 // 500 and the request's activity id, logged with its stack, and ends nothing else.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	counted := &countingWriter{ResponseWriter: w}
-	x := newExchange(s, counted, r)
+	x := newRequest(s, counted, r)
 	defer func() { s.metrics.record(x, counted.n) }()
-	defer x.leave()
+	defer x.releaseSlot()
 	defer func() { // the headers are in memory until the connection's next request
-		x.claim.release(ofBodies)
-		x.claim.release(ofAnswers)
+		x.memory.release(ofBodies)
+		x.memory.release(ofAnswers)
 	}()
 	defer func() {
 		if p := recover(); p != nil {
@@ -226,7 +226,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // logPanic logs a panic of an operation. It is called by the function that recovers it.
-func (x *exchange) logPanic(p any) {
+func (x *request) logPanic(p any) {
 	x.s.o.Logger.ErrorContext(x.r.Context(), "request panicked", "activity", x.activity, "operation", x.op,
 		"panic", p, "stack", string(debug.Stack()))
 }
@@ -235,7 +235,7 @@ func (x *exchange) logPanic(p any) {
 const maxPath = 16 << 10
 
 // serve finds the operation and calls it.
-func (s *Server) serve(x *exchange) error {
+func (s *Server) serve(x *request) error {
 	escaped := x.r.URL.EscapedPath()
 	if len(escaped) > maxPath {
 		return failure(http.StatusRequestURITooLong, wire.SubNone, "the path of the request has %d bytes; at most %d are taken", len(escaped), maxPath)
@@ -271,5 +271,5 @@ func (s *Server) serve(x *exchange) error {
 	if err := grant.permits(x, route); err != nil {
 		return err
 	}
-	return x.orphaned(s.meet(x, route.serve))
+	return x.checkOwner(s.applyFaults(x, route.serve))
 }

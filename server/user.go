@@ -59,9 +59,9 @@ func revisionTag(number uint32, revision uint64, modified int64) string {
 
 // body is the user as the protocol shows it.
 func (u *user) body() []byte {
-	m := members{{"id", text(u.id())}}
+	m := object{{"id", jsonString(u.id())}}
 	m.setSystem(u.rid(), u.self(), u.etag(), u.Modified)
-	m.set("_permissions", text("permissions/"))
+	m.set("_permissions", jsonString("permissions/"))
 	return m.json()
 }
 
@@ -75,7 +75,7 @@ func readUser(d engine.DatabaseProperties, r engine.Record) (*user, error) {
 }
 
 // user finds the user of the path, by name or by rid. The error is that of a resource that was addressed itself.
-func (x *exchange) user() (*user, error) {
+func (x *request) user() (*user, error) {
 	d, err := x.parent()
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool
 
 // changeUser changes the user of the path, again and again while others change it in between. name is what it is called
 // afterwards; empty: what it was.
-func (x *exchange) changeUser(change func(u *user) (name string, err error)) (*user, error) {
+func (x *request) changeUser(change func(u *user) (name string, err error)) (*user, error) {
 	for {
 		u, err := x.user()
 		if err != nil {
@@ -131,7 +131,7 @@ func (x *exchange) changeUser(change func(u *user) (name string, err error)) (*u
 }
 
 // postUser creates a user, or upserts one if the request says so.
-func (s *Server) postUser(x *exchange) error {
+func (s *Server) postUser(x *request) error {
 	d, err := x.parent()
 	if err != nil {
 		return err
@@ -151,12 +151,12 @@ func (s *Server) postUser(x *exchange) error {
 		return x.putUser(id)
 	}
 	if err != nil {
-		return above(err)
+		return ownerError(err)
 	}
 	return x.sendResource(http.StatusCreated, u.etag(), u.body())
 }
 
-func (s *Server) readUser(x *exchange) error {
+func (s *Server) readUser(x *request) error {
 	u, err := x.user()
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (s *Server) readUser(x *exchange) error {
 	return x.sendResource(http.StatusOK, u.etag(), u.body())
 }
 
-func (s *Server) replaceUser(x *exchange) error {
+func (s *Server) replaceUser(x *request) error {
 	_, id, err := x.resource()
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *Server) replaceUser(x *exchange) error {
 }
 
 // putUser replaces the user of the path, which is called id from now on.
-func (x *exchange) putUser(id string) error {
+func (x *request) putUser(id string) error {
 	u, err := x.changeUser(func(u *user) (string, error) {
 		if err := x.checkIfMatch(u.etag()); err != nil {
 			return "", err
@@ -188,7 +188,7 @@ func (x *exchange) putUser(id string) error {
 	return x.sendResource(http.StatusOK, u.etag(), u.body())
 }
 
-func (s *Server) deleteUser(x *exchange) error {
+func (s *Server) deleteUser(x *request) error {
 	for {
 		u, err := x.user()
 		if err != nil {
@@ -209,7 +209,7 @@ func (s *Server) deleteUser(x *exchange) error {
 }
 
 // users returns the users of the path's database, by name.
-func (s *Server) users(x *exchange) (resourceList, error) {
+func (s *Server) users(x *request) (resourceList, error) {
 	d, err := x.parent()
 	l := resourceList{owner: d.RID, name: "Users"}
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *Server) users(x *exchange) (resourceList, error) {
 	}
 	records, err := s.db.Records(x.r.Context(), d.ID)
 	if err != nil {
-		return l, above(err)
+		return l, ownerError(err)
 	}
 	for _, r := range records {
 		u, err := readUser(d, r)
