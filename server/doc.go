@@ -1,22 +1,21 @@
-// Package server speaks the REST protocol of Azure Cosmos DB over the embedded
-// store, as an [http.Handler], so that unmodified official SDKs work against it in gateway mode.
+// Package server serves the REST protocol of Azure Cosmos DB over the embedded store, as an
+// [http.Handler]. Unmodified official SDKs work against it in gateway mode.
 //
-// # A request's way
+// # The way of a request
 //
 //	ServeHTTP -> limits -> path -> route -> signature -> faults -> operation -> answer
 //
-// [Server] finds the operation in one table (routes.go), checks the signature,
-// and calls it with an exchange: the request taken apart, and what its answer
-// will say. An operation returns an error or nil; one table (errors.go) makes a
-// status, a sub-status and a body of every error.
+// [Server] finds the operation in one table (routes.go), checks the signature, and calls the
+// operation with a request: its parts, and the headers of its answer. An operation returns an error
+// or nil. One table (errors.go) makes a status, a sub-status and a body of every error.
 //
-// What belongs to the store (conditions, atomicity, time to live, order) is
-// the store's; what is here is words. Documents are never decoded or
-// encoded but where an operation changes them (patch) or looks into them (query).
+// The engine is responsible for conditions, atomicity, time to live and order. This package
+// translates. Documents are only decoded and encoded if an operation changes them (patch) or
+// evaluates them (query).
 //
 // # Concurrency
 //
-// A Server is safe for concurrent use. What requests share of it is behind locks that are held for a lookup, and never while
-// anything is waited for: the frozen ranges of keys, the queries that were parsed, the counters of a fault that
-// chooses the request. Whatever else a request waits for is the store's.
+// A Server is safe for concurrent use. Requests share the frozen ranges of keys, the compiled
+// queries and the counters of faults. The locks of these are held for a lookup, and never while
+// anything waits.
 package server

@@ -15,15 +15,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// statusError is an error of the protocol: what the answer says.
+// statusError is an error of the protocol, with the content of its answer.
 type statusError struct {
 	status, substatus int
 	// code is the word of the body; empty: the status's.
 	code    string
 	message string
-	// info is the body's additionalErrorInfo: the plan of a query that one request can't serve.
+	// info is additionalErrorInfo in the body: the plan of a query that one request cannot serve.
 	info string
-	// retryAfter is told where it isn't 0.
+	// retryAfter is sent unless it is 0.
 	retryAfter time.Duration
 }
 
@@ -31,7 +31,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%d/%d: %s", e.status, e.substatus, e.message)
 }
 
-// failure makes a statusError.
+// failure returns a statusError.
 func failure(status, substatus int, format string, args ...any) error {
 	return &statusError{status: status, substatus: substatus, message: fmt.Sprintf(format, args...)}
 }
@@ -52,23 +52,23 @@ func tooLarge(format string, args ...any) error {
 	return failure(http.StatusRequestEntityTooLarge, wire.SubNone, format, args...)
 }
 
-// unsupported refuses what the server doesn't do, by its name.
+// unsupported returns the answer to a request for an unsupported part of the protocol.
 func unsupported(what string) error {
 	return failure(http.StatusBadRequest, wire.SubNone, "%s is not supported by this server", what)
 }
 
-// ownerNotFound tells that what is above the addressed resource is missing.
+// ownerNotFound returns the answer to a request whose owner resource does not exist.
 func ownerNotFound(err error) error {
 	return &statusError{status: http.StatusNotFound, substatus: wire.SubOwnerNotFound, message: "Owner resource does not exist: " + err.Error()}
 }
 
-// errInternal is what a panic is answered with.
+// errInternal is the answer after a panic.
 var errInternal = failure(http.StatusInternalServerError, wire.SubNone, "the server failed at this request; its log says how, under the activity id")
 
-// statusClientClosed is nobody's to read: the client is gone.
+// statusClientClosed is the status of a request whose client is gone. Nobody reads it.
 const statusClientClosed = 499
 
-// answerTo is the one table from errors to statuses.
+// answerTo returns the answer to an error. statusOf is the one table of statuses.
 func answerTo(err error) statusError {
 	a := statusOf(err)
 	if a.message == "" {
@@ -117,7 +117,7 @@ func statusOf(err error) statusError {
 	case errors.As(err, &lost):
 		return statusError{status: http.StatusBadRequest}
 	case errors.As(err, &unique):
-		// The other item is not named: a resource token may be for this one alone.
+		// The other item is not named, because a resource token may be for this one alone.
 		return statusError{
 			status:  http.StatusConflict,
 			message: fmt.Sprintf("Unique index constraint violation. Another item has the same values at %s.", strings.Join(unique.Paths, ", ")),
@@ -142,10 +142,11 @@ func statusOf(err error) statusError {
 	return statusError{status: http.StatusInternalServerError}
 }
 
-// statusRetryWith is the service's own: a write met another one, and is to be repeated.
+// statusRetryWith is a status of the service: a write conflicted with another one, and the client
+// retries it.
 const statusRetryWith = 449
 
-// codeOf is the word that the service writes for a status: its name without spaces.
+// codeOf returns the code of a status, as the service writes it: its name without spaces.
 func codeOf(status int) string {
 	if status == statusRetryWith {
 		return "RetryWith"

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// exchange is one request and what its answer will say. It belongs to the
-// goroutine that serves the request.
+// request is an HTTP request under way, and the headers of its answer. It belongs to the goroutine
+// that serves it.
 type request struct {
 	s        *Server
 	w        http.ResponseWriter
@@ -21,50 +21,50 @@ type request struct {
 	began    time.Time
 	activity string
 	path     wire.Path
-	// kind and links are the resource type and the links that a signature may cover, where they
-	// aren't the path's.
+	// kind and links are the resource type and the links that the signature may cover, if they are
+	// not those of the path.
 	kind  string
 	links []string
-	// op is the operation's name, once it is known.
+	// op is the name of the operation, once it is known.
 	op string
-	// grant is what the key that signed the request may do, once it was checked.
+	// grant is what the signer may do, once the signature is verified.
 	grant grant
-	// allowed is what a resource token allows; nil: the request has none.
+	// allowed is what the resource token of the request allows; nil if it has none.
 	allowed *allowance
 	// signer is the credential that signed the request.
 	signer signer
 	// conditions is set by the operations that evaluate conditions.
 	conditions *requestConditions
 
-	// items is the memory for items of a bulk request; nil: it is none.
+	// items is the memory for items of a bulk request; nil for others.
 	items *itemMemory
 
-	// What goes into the headers of the answer. session is a session token, lsn is
-	// left out when negative, count (of a page's items) likewise.
+	// The headers of the answer. session is a session token. lsn and count (the items of a page)
+	// are left out if they are negative.
 	charge  float64
 	session string
 	lsn     int64
 	etag    string
-	// partition is the one that served the request; count the number of items on
-	// a page; continuation what the next page is asked for with, empty behind the last.
+	// partition is the partition that served the request, count the number of items on the page,
+	// and continuation that of the next page; empty after the last.
 	partition    string
 	count        int
 	continuation string
-	// contentType is that of the answer's body; nil: JSON.
+	// contentType is that of the body; nil means JSON.
 	contentType []string
-	// alt and content are the owner's path by names and its rid.
+	// alt and content are the path of the owner by names, and its rid.
 	alt, content string
 
-	// The answer's status, once it has begun; for log and metrics.
+	// The status of the answer, once it has begun, for logs and metrics.
 	status, substatus int
-	// received is how much of the body has come, which is not what its client says; for metrics.
+	// received is how many bytes of the body were read, for metrics.
 	received int64
 
-	// conn is the request's connection; nil: no guard watches it. claim is the memory that is counted for
-	// the request: the connection's, or its own.
+	// conn is the connection of the request; nil if no guard watches it. memory is the counted
+	// memory of the connection, or of the request.
 	conn   *guardedConn
 	memory *heldMemory
-	// drained reports whether the body was read to its end, or can't be.
+	// bodyRead means that the body was read to its end, or cannot be.
 	bodyRead bool
 }
 
@@ -89,7 +89,7 @@ func plainID(id string) bool {
 	return id != "" && len(id) <= 64 && strings.Trim(id, harmless) == ""
 }
 
-// newGUID makes a random GUID (version 4).
+// newGUID returns a random GUID (version 4).
 func newGUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -104,7 +104,8 @@ func newGUID() string {
 	return string(text)
 }
 
-// header is a header of the request; name is in canonical form, which http.Header.Get would make of it each time.
+// header returns a header of the request. name is in canonical form, which saves the work of
+// http.Header.Get.
 func (x *request) header(name string) string {
 	if values := x.r.Header[name]; len(values) > 0 {
 		return values[0]
@@ -112,10 +113,10 @@ func (x *request) header(name string) string {
 	return ""
 }
 
-// flag reports whether a header of the request says true; SDKs differ in its case.
+// flag reports whether a header of the request is true. SDKs write it in different cases.
 func (x *request) flag(name string) bool { return strings.EqualFold(x.header(name), "true") }
 
-// maxItems is the page size that the request asks for; 0: the server's choice.
+// maxItems returns the page size of the request; 0 means the choice of the server.
 func (x *request) maxItems() (int, error) {
 	text := x.header(wire.HeaderMaxItemCount)
 	if text == "" {
@@ -128,7 +129,7 @@ func (x *request) maxItems() (int, error) {
 	return max(n, 0), nil
 }
 
-// partitionKey is the logical partition key of the request; nil: it has none.
+// partitionKey returns the logical partition key of the request, or nil.
 func (x *request) partitionKey() (feed.PartitionKey, error) {
 	text := x.header(wire.HeaderPartitionKey)
 	if text == "" {
@@ -141,17 +142,17 @@ func (x *request) partitionKey() (feed.PartitionKey, error) {
 	return key, nil
 }
 
-// parseKey reads a partition key as the protocol writes it.
+// parseKey parses a partition key in the form of the protocol.
 func parseKey(text string) (feed.PartitionKey, error) {
 	key, err := feed.ParsePartitionKey(text)
 	if err == nil && len(key) == 0 {
-		// What SDKs write for "no key" where the container was once made without one.
+		// SDKs write it for "no key" if the container was created without one.
 		key = feed.PartitionKey{feed.Undefined}
 	}
 	return key, err
 }
 
-// minimal reports whether the client wants no body back.
+// minimal reports whether the client wants no body in the answer.
 func (x *request) minimal() bool {
 	return strings.EqualFold(strings.ReplaceAll(x.header("Prefer"), " ", ""), "return=minimal")
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Every id of a database or container in a path may be a name or a rid. A name
-// could look like a rid, so names are tried first.
+// Each ID of a database or container in a path may be a name or a rid. A name could look like a
+// rid, so names are tried first.
 
-// database finds the database of the path. The error is that of a resource that
-// was addressed itself; ownerNotFound makes it that of an owner.
+// database returns the database of the path. Its error is that of the addressed resource;
+// ownerError makes it that of an owner.
 func (x *request) database() (engine.DatabaseProperties, error) {
 	d, err := x.s.db.Database(x.r.Context(), x.path.IDs[0])
 	if errors.Is(err, feed.ErrNotFound) {
@@ -25,9 +25,9 @@ func (x *request) database() (engine.DatabaseProperties, error) {
 	return d, err
 }
 
-// container finds the container of the path.
+// container returns the container of the path.
 func (x *request) container() (*engine.Container, error) {
-	// By both names, as nearly all requests have it, at half the price: the properties of the database aren't asked for.
+	// Nearly all requests have both names. This lookup costs half, because it does not read the database.
 	if c, err := x.s.db.Container(x.r.Context(), x.path.IDs[0], x.path.IDs[1]); err == nil {
 		return c, nil
 	}
@@ -38,7 +38,7 @@ func (x *request) container() (*engine.Container, error) {
 	return x.containerIn(d, x.path.IDs[1])
 }
 
-// containerIn finds a container of a database by its name or its rid.
+// containerIn returns a container of a database by its name or its rid.
 func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.Container, error) {
 	c, err := x.s.db.Container(x.r.Context(), d.ID, id)
 	if errors.Is(err, feed.ErrNotFound) {
@@ -49,8 +49,7 @@ func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.C
 	return c, err
 }
 
-// above makes the error of a resource that was looked for the error of an owner
-// that isn't there.
+// ownerError makes "not found" of a looked-up resource the error of an owner that does not exist.
 func ownerError(err error) error {
 	var status *statusError
 	if errors.Is(err, feed.ErrNotFound) && !errors.As(err, &status) {
@@ -59,11 +58,11 @@ func ownerError(err error) error {
 	return err
 }
 
-// checkOwner makes "not found" in a container that was deleted while the request was under way what it would be a moment later: the
-// owner is missing, not the item.
+// checkOwner makes "not found" in a container that was deleted meanwhile what it would be a moment
+// later: the owner does not exist.
 func (x *request) checkOwner(err error) error {
 	if len(x.path.Types) < 3 || x.path.Types[1] != "colls" || x.content == "" || !errors.Is(err, feed.ErrNotFound) {
-		return err // below no container, or it wasn't found in the first place
+		return err // the path has no container, or it was not found before
 	}
 	if c, gone := x.container(); gone == nil && c.Identity().ContainerRID == x.content {
 		return err
@@ -71,14 +70,14 @@ func (x *request) checkOwner(err error) error {
 	return ownerError(err)
 }
 
-// byRID reports whether the path addresses the container by its rid, and not by its name.
+// byRID reports whether the path addresses the container by its rid.
 func (x *request) byRID(c *engine.Container) bool {
 	id := c.Identity()
 	return x.path.IDs[1] != id.Container && x.path.IDs[1] == id.ContainerRID
 }
 
-// owner finds the container that owns what the path addresses, checks that it is the one the
-// client means, and notes it for the headers of the answer.
+// owner returns the container that owns the addressed resource. It checks that it is the one that
+// the client intends, and sets the headers of the owner.
 func (x *request) owner() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
@@ -94,8 +93,8 @@ func (x *request) owner() (*engine.Container, error) {
 	return c, nil
 }
 
-// scope is the part of a container that a feed or a query is asked of. What is empty doesn't narrow it, and
-// what is given does so together: a partition and a key are that key's documents in that partition.
+// selection is the part of a container that a feed or a query selects. Empty fields select
+// everything. Together, fields select their intersection.
 type selection struct {
 	// partition is the ID of a physical partition.
 	partition string
@@ -105,7 +104,7 @@ type selection struct {
 	key feed.PartitionKey
 }
 
-// scope reads the headers that narrow a request.
+// selection parses the headers that select a part of the container.
 func (x *request) selection(c *engine.Container) (selection, error) {
 	var (
 		s   selection
@@ -121,8 +120,8 @@ func (x *request) selection(c *engine.Container) (selection, error) {
 	return s, err
 }
 
-// partitionID is the partition that the request names, as <id> or <rid of the container>,<id>; empty:
-// none. Whoever names one with another rid has taken it from a container that was deleted.
+// partitionID returns the partition that the request names, as <id> or <rid of the container>,<id>;
+// empty if none. A client that sends another rid took it from a deleted container.
 func (x *request) partitionID(c *engine.Container) (string, error) {
 	text := x.header(wire.HeaderPartitionID)
 	comma := strings.LastIndexByte(text, ',')
@@ -137,8 +136,8 @@ func (x *request) partitionID(c *engine.Container) (string, error) {
 	return text[comma+1:], nil
 }
 
-// keyRange is the range of effective partition keys that the request narrows to; the zero Range: none. The header
-// that says what kind of keys they are differs between SDKs, and isn't looked at.
+// keyRange returns the range of effective partition keys of the request, or the zero Range. The
+// header for the kind of the keys is ignored, because SDKs differ in it.
 func (x *request) keyRange() (feed.Range, error) {
 	lower, upper := x.header(wire.HeaderStartEPK), x.header(wire.HeaderEndEPK)
 	if lower == "" && upper == "" {

@@ -14,19 +14,18 @@ type route struct {
 	method string
 	// shape is the path, with "*" for each id.
 	shape string
-	// when tells operations of one method and path apart; nil: any request. The
-	// first of the table that fits is taken.
+	// when distinguishes operations of one method and path; nil means any request. The first route
+	// of the table that fits is used.
 	when func(*request) bool
-	// op names the operation in logs, metrics, faults and the table of what is
-	// supported.
+	// op is the name of the operation in logs, metrics, faults and the table of supported
+	// operations.
 	op string
-	// writes tells that a read-only key may not do it.
+	// writes means that read-only keys are refused.
 	writes bool
 	serve  func(*request) error
 }
 
-// table is every operation that the server knows, and those that it refuses by
-// name.
+// table returns every operation that the server knows, and those that it refuses by name.
 func (s *Server) table() []route {
 	return append(refused(), []route{
 		{http.MethodGet, "/", nil, "read account", false, s.readAccount},
@@ -81,8 +80,8 @@ func (s *Server) table() []route {
 	}...)
 }
 
-// Operations that others are told from by their names. Headers don't tell them:
-// a request may have those of several operations.
+// Operations that are identified by their names. Headers cannot identify them: a request may have
+// those of several operations.
 const (
 	opQuery = "query documents"
 	opBatch = "batch"
@@ -106,10 +105,11 @@ func isUpsert(x *request) bool { return x.flag(wire.HeaderUpsert) }
 
 func isChangeFeed(x *request) bool { return x.header(wire.HeaderAIM) != "" }
 
-// routeIndex is the table, by path.
+// routeIndex is the table by path.
 type routeIndex map[string][]route
 
-// indexRoutes makes an index of a table. Error: a route that can never be reached.
+// indexRoutes returns the index of a table. It returns an error for a route that can never be
+// reached.
 func indexRoutes(table []route) (routeIndex, error) {
 	index := routeIndex{}
 	for _, r := range table {
@@ -153,13 +153,12 @@ func (x *request) methodNotAllowed(path string, allowed []string) error {
 	return failure(http.StatusMethodNotAllowed, wire.SubNone, "%s takes %s, not %s", path, methods, x.r.Method)
 }
 
-// What is refused by name: parts of the protocol that the server knows of and doesn't have. Whoever asks for
-// one is told which it is, with 400, so that no SDK repeats the request.
+// Parts of the protocol that are refused by name, with 400, so that no SDK retries the request.
 
-// refusedPrefix begins the names of operations that are refused.
+// refusedPrefix begins the names of refused operations.
 const refusedPrefix = "refuse "
 
-// refused are the routes of what the server doesn't have.
+// refused returns the routes of unsupported operations.
 func refused() []route {
 	var all []route
 	for _, r := range []struct{ shape, what string }{
@@ -180,7 +179,7 @@ func refused() []route {
 	return all
 }
 
-// refusal makes the operation that refuses something by name.
+// refusal returns the operation that refuses a part of the protocol by its name.
 func refusal(what string) func(*request) error {
 	return func(*request) error { return unsupported(what) }
 }
@@ -190,8 +189,8 @@ func refusal(what string) func(*request) error {
 // and nothing else.
 const addressesPath = "addresses"
 
-// errDirectMode is the answer to them. It tells nothing of the account, so it needs no signature, which is made over a
-// link of its own in these requests.
+// errDirectMode is the answer to clients in direct mode. It reveals nothing of the account, so it
+// needs no signature: that of these requests covers a link of its own.
 var errDirectMode = badRequest("the direct connection mode is not supported by this server. Build the client in gateway mode: " +
 	"gatewayMode() of Java's CosmosClientBuilder, ConnectionMode.Gateway in .NET's CosmosClientOptions")
 

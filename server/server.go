@@ -22,46 +22,48 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// Options say how the server behaves. The zero value of a field is its default.
+// Options configure a server. The zero value of a field is its default.
 type Options struct {
-	// Keys are the account keys (base64), of which each may read and write. Default:
-	// the well-known key of the local emulators, which is no secret.
+	// Keys are the account keys (base64), which may read and write. Default: the well-known key of
+	// the local emulators, which is no secret.
 	Keys []string
-	// ReadOnlyKeys are account keys (base64) that may read only. Default: none.
+	// ReadOnlyKeys are account keys (base64) that may only read. Default: none.
 	ReadOnlyKeys []string
 	// Issuer is an issuer whose AAD tokens are accepted, besides those in the emulators' form. Default: none.
 	Issuer Issuer
-	// PublicEndpoint is the URL that the account document tells clients to use.
-	// Default: made from each request's Host header, so that it is one
-	// that the client can reach.
+	// PublicEndpoint is the URL in the account document, which clients then use. Default: it is
+	// made from the Host header of each request, so that the client can reach it.
 	PublicEndpoint string
-	// Partitions is how many physical partitions a new container has at least.
-	// Default: 1.
+	// Partitions is the least number of physical partitions of a new container. Default: 1.
 	Partitions int
-	// EnforceThroughput answers 429 when a container's provisioned throughput is used up. The
-	// store must have been opened to enforce it, too. Default: throughput is kept and shown, and
-	// bounds nothing. A database's, which containers without their own share, bounds nothing in either case.
+	// EnforceThroughput answers 429 when the provisioned throughput of a container is used up. The
+	// store must be opened to enforce it, too. The throughput of a database, which containers
+	// without their own share, is never enforced. Default: throughput is stored and shown only.
 	EnforceThroughput bool
-	// Versions is for how long a container keeps all versions whose properties don't say it: as in
-	// an account with continuous backup, where every container can be read in all versions and deletes
-	// mode. Whole minutes. Default: only those containers do that name a retention.
+	// Versions is how long a container keeps all versions if its properties do not set a retention,
+	// in whole minutes. It corresponds to an account with continuous backup, where every container
+	// can be read in all versions and deletes mode. Default: only containers with a retention keep
+	// versions.
 	Versions time.Duration
-	// ServeAllQueries answers every query over a whole container by itself, in one request a page. Default: as the service
-	// does, a query whose partitions' rows have to be merged (ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY, aggregates) is
-	// answered 400 with sub-status 1004 and its plan, by which SDKs ask each partition and merge; code that
-	// works with an SDK then works in the service.
+	// ServeAllQueries answers every query over a whole container in one request a page. Default: as
+	// in the service, a query whose rows have to be merged over partitions is answered 400 with
+	// sub-status 1004 and its plan. Such queries have ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY or
+	// aggregates. SDKs follow the plan: they query each partition and merge. Code that works with
+	// an SDK then works in the service.
 	ServeAllQueries bool
-	// MemoryLimit bounds the memory, in bytes, that all requests hold together: headers (see [Server.Guard]), bodies, answers that wait for
-	// their readers, and the work of reads and queries. A request for which there is no room is answered 429 with
-	// x-ms-retry-after-ms. The store's memory is not part of it. At least [MinMemoryLimit]. Default: there is no limit.
+	// MemoryLimit limits the memory, in bytes, that all requests use together: headers (see
+	// [Server.Guard]), bodies, answers that wait for their readers, and the work of reads and
+	// queries. A request without room is answered 429 with x-ms-retry-after-ms. The memory of the
+	// store is not included. At least [MinMemoryLimit]. Default: no limit.
 	MemoryLimit int64
-	// MaxConnections bounds the connections of [Server.Guard]. Beyond it, the one that rests longest is closed. Default: there is no limit.
+	// MaxConnections limits the connections of [Server.Guard]. Beyond it, the connection that is
+	// idle longest is closed. Default: no limit.
 	MaxConnections int
-	// Logger gets a line per request at debug level, and what goes wrong at error
-	// level. Default: none.
+	// Logger receives a line for each request at debug level, and failures at error level. Default:
+	// none.
 	Logger *slog.Logger
-	// Metrics gets the server's metrics: requests by operation and status with their time, bytes
-	// and request units; documents and partitions of each container. Default: none.
+	// Metrics receives the metrics of the server: requests by operation and status with their time,
+	// bytes and request units; documents and partitions of each container. Default: none.
 	Metrics metric.MeterProvider
 }
 
@@ -78,10 +80,11 @@ type Issuer struct {
 	Client *http.Client
 }
 
-// MinMemoryLimit is the smallest [Options.MemoryLimit], in bytes: a document of the largest size fits into its share for bodies.
+// MinMemoryLimit is the least [Options.MemoryLimit], in bytes: the share of bodies has room for a
+// document of the largest size.
 const MinMemoryLimit = 32 << 20
 
-// withDefaults fills in what was left out.
+// withDefaults returns the options with defaults for zero fields.
 func (o Options) withDefaults() Options {
 	if len(o.Keys) == 0 {
 		o.Keys = []string{wire.EmulatorKey}
@@ -95,8 +98,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server is the protocol over one store. It serves until the store is closed;
-// whoever made the store closes it.
+// Server serves the protocol over one store, until the store is closed. The caller of New closes
+// the store.
 type Server struct {
 	db     *engine.DB
 	o      Options
@@ -104,7 +107,7 @@ type Server struct {
 	routes routeIndex
 	// queries are the compiled queries.
 	queries querypage.Cache
-	// budget bounds the memory of all requests; nil: nothing does.
+	// budget limits the memory of all requests; nil means no limit.
 	budget *budget
 	// pageTime is how long a page of a query is read; zero outside tests.
 	pageTime time.Duration
@@ -112,23 +115,23 @@ type Server struct {
 	tokens *aad.Verifier
 
 	conditions conditionTimes
-	// conditionSlots has one place for each condition that may be evaluated at a time: half of
-	// the processors, so that other requests are served meanwhile.
+	// conditionSlots has a slot for each condition that is evaluated at a time: half of the
+	// processors, so that other requests are served meanwhile.
 	conditionSlots chan struct{}
-	// onCondition is called before each evaluation of a condition in tests; nil outside them.
+	// onCondition is called before each evaluation of a condition in tests; else it is nil.
 	onCondition func()
 
 	metrics *metrics
 	faults  Faults
 	freezes freezes
-	// draining is closed by Drain, once.
+	// Drain closes draining, once.
 	draining chan struct{}
 	drain    sync.Once
 }
 
-// New returns a server over a store. Errors: a key that is no base64, an endpoint
-// that is no absolute URL, a number of partitions that no container can have, an
-// issuer that can't be asked safely, a retention that is no whole number of minutes.
+// New returns a server over a store. It returns an error for an invalid option: a key that is not
+// base64, an endpoint that is not an absolute URL, an impossible number of partitions, an issuer
+// whose responses cannot be trusted, or a retention that is not whole minutes.
 func New(face *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
 	db := (*engine.DB)(face)
@@ -177,10 +180,11 @@ func New(face *store.DB, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Faults are the faults that the server injects; none at first.
+// Faults returns the faults that the server injects; none at first.
 func (s *Server) Faults() *Faults { return &s.faults }
 
-// InFlight returns how many bytes the requests under way hold, as Options.MemoryLimit counts them; 0 without a limit.
+// InFlight returns how many bytes the current requests use, as Options.MemoryLimit counts them; 0
+// without a limit.
 func (s *Server) InFlight() int64 {
 	if s.budget == nil {
 		return 0
@@ -188,29 +192,29 @@ func (s *Server) InFlight() int64 {
 	return s.budget.inFlight()
 }
 
-// Drain lets go of the requests that a fault or a frozen partition holds, with 503, because the server is
-// to end. They would keep it from that, see [http.Server.RegisterOnShutdown].
+// Drain answers 503 to the requests that wait for a fault or a frozen partition, because the server
+// is going to end. They would delay its end, see [http.Server.RegisterOnShutdown].
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
-// ServeHTTP carries out one request. A panic in an operation is answered with
-// 500 and the request's activity id, logged with its stack, and ends nothing else.
+// ServeHTTP carries out one request. A panic in an operation is logged with its stack and answered
+// with 500. It ends nothing else.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	counted := &countingWriter{ResponseWriter: w}
 	x := newRequest(s, counted, r)
 	defer func() { s.metrics.record(x, counted.n) }()
 	defer x.releaseSlot()
-	defer func() { // the headers are in memory until the connection's next request
+	defer func() { // the headers remain in memory until the next request of the connection
 		x.memory.release(ofBodies)
 		x.memory.release(ofAnswers)
 	}()
 	defer func() {
 		if p := recover(); p != nil {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-				panic(p) // the connection is to be dropped
+				panic(p) // closes the connection
 			}
 			x.logPanic(p)
 			if x.status != 0 {
-				// A part of the answer is out: only the end of the connection can tell the client.
+				// A part of the answer is sent: only the end of the connection can report the failure.
 				panic(http.ErrAbortHandler)
 			}
 			x.fail(errInternal)
@@ -219,7 +223,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := s.serve(x); err != nil {
 		x.fail(err)
 	}
-	if s.o.Logger.Enabled(r.Context(), slog.LevelDebug) { // asked first: the values of the line are an allocation each
+	if s.o.Logger.Enabled(r.Context(), slog.LevelDebug) { // each value of the line is an allocation
 		s.o.Logger.DebugContext(r.Context(), "request", "operation", x.op, "method", r.Method, "path", r.URL.EscapedPath(),
 			"status", x.status, "substatus", x.substatus, "charge", x.charge, "activity", x.activity, "elapsed", time.Since(x.began))
 	}
@@ -231,10 +235,11 @@ func (x *request) logPanic(p any) {
 		"panic", p, "stack", string(debug.Stack()))
 }
 
-// maxPath is the longest path, in bytes. Names of 255 characters, each of up to 12 bytes when it is escaped, fit in it.
+// maxPath is the size in bytes of the longest path. Escaped names of 255 characters, each of up to
+// 12 bytes, fit in it.
 const maxPath = 16 << 10
 
-// serve finds the operation and calls it.
+// serve finds the operation of a request and calls it.
 func (s *Server) serve(x *request) error {
 	escaped := x.r.URL.EscapedPath()
 	if len(escaped) > maxPath {
@@ -248,7 +253,7 @@ func (s *Server) serve(x *request) error {
 	}
 	path, err := wire.ParsePath(escaped)
 	if err != nil {
-		// What can't be read can't be signed either: a stranger is told that first.
+		// A path that cannot be parsed cannot be signed either. Strangers receive the same answer as always.
 		if x.header("Authorization") == "" {
 			return errNoAuthorization
 		}
@@ -257,7 +262,7 @@ func (s *Server) serve(x *request) error {
 	x.path = path
 	route, err := s.routes.find(x)
 	if err != nil {
-		// Whoever can't sign is told so first, whatever he asked for.
+		// The signature is checked first, whatever the request asks for.
 		if _, denied := s.authorize(x); denied != nil {
 			return denied
 		}
