@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// GET /: the account. Every SDK begins with it, and goes to the endpoint it
-// names. One region that can be written to, session consistency. The id
-// "localhost" makes the JavaScript SDK keep the endpoint it was given. The _rid
-// is the store's, so that two servers are two accounts. Regions
-// of a thin client, per-partition failover and hedging are left out: each
-// switches on something in an SDK that a single server has not.
+// GET /: the account. Every SDK begins with it, and continues at the endpoint in it. There is one
+// region that can be written to, and session consistency. The id "localhost" makes the JavaScript
+// SDK keep its endpoint. The _rid is that of the store, so two servers are two accounts. Regions of
+// a thin client, per-partition failover and hedging are left out: each enables something in an SDK
+// that a single server does not have.
 
-// queryEngineConfiguration is what .NET and Java read of the limits of queries. The text is the
-// service's; SDKs with a query engine of their own refuse an account without it.
+// queryEngineConfiguration has the limits of queries for .NET and Java. The text is that of the
+// service. SDKs with a query engine of their own refuse an account without it.
 const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":5,"maxLogicalAndPerSqlQuery":500,` +
 	`"maxLogicalOrPerSqlQuery":500,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,` +
 	`"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,` +
@@ -36,8 +35,8 @@ func (s *Server) readAccount(x *request) error {
 		jsonString(s.db.ID()), jsonString(s.endpoint(x.r)), s.o.Versions > 0, jsonString(queryEngineConfiguration)))
 }
 
-// endpoint is the URL at which the client of a request reaches the server: behind a port mapping
-// or another name only the request itself knows.
+// endpoint returns the URL at which the client of a request reaches the server. Only the request
+// knows it if there is a port mapping or another name.
 func (s *Server) endpoint(r *http.Request) string {
 	if s.o.PublicEndpoint != "" {
 		return s.o.PublicEndpoint
@@ -46,7 +45,7 @@ func (s *Server) endpoint(r *http.Request) string {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	// Of several proxies the client's own is named first.
+	// The first of several proxies is that of the client.
 	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
 	if forwarded := strings.ToLower(strings.TrimSpace(first)); forwarded == "http" || forwarded == "https" {
 		scheme = forwarded

@@ -15,12 +15,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// The admin API: what can be done to a server that Azure Cosmos DB offers nobody.
-// It lies under one prefix on the server's own listener, and requests are signed with the
-// account's keys: resource type "_changefeed", resource link the rest of the
-// path. docs/admin.md describes it for users.
+// The admin API: operations that Azure Cosmos DB does not offer. It has one path prefix on the
+// listener of the server. Requests are signed with the keys of the account: resource type
+// "_changefeed", resource link the rest of the path. docs/admin.md describes it for users.
 //
-// Injected faults and frozen partitions don't touch it.
+// Injected faults and frozen partitions do not affect it.
 
 // adminPrefix is the first segment of the admin API's paths. No resource of the protocol has it.
 const adminPrefix = "_changefeed"
@@ -112,8 +111,8 @@ func matchPattern(pattern string, segments []string) (vars []string, fits bool) 
 	return vars, true
 }
 
-// adminBody reads the body of a request into v; there may be none. A member that isn't known is
-// an error: a mistyped one would change what the request means.
+// adminBody parses the body of a request into v; there may be none. An unknown member is an error:
+// a mistyped one would change the meaning of the request.
 func (x *request) adminBody(v any) error {
 	body, err := x.body(maxAdminBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -205,8 +204,8 @@ func (s *Server) adminSplit(x *request, vars []string) error {
 	return x.sendPartitions(made...)
 }
 
-// adminMerge merges a partition with a neighbour, the next one if none is named, and answers with what
-// is made of the two.
+// adminMerge merges a partition with a neighbour, by default the next one, and answers with the
+// merged partition.
 func (s *Server) adminMerge(x *request, vars []string) error {
 	var body struct {
 		With string `json:"with"`
@@ -241,8 +240,8 @@ func (s *Server) adminMerge(x *request, vars []string) error {
 	return x.sendPartitions(made)
 }
 
-// adminGone tells of a partition that isn't there, and which are. It is the addressed thing that is missing
-// here, so 404, and not the 410 that clients of the protocol refresh their maps on.
+// adminGone answers that a partition does not exist, with the live ones. The status is 404, because
+// the addressed resource does not exist. At 410, clients of the protocol would refresh their maps.
 func (s *Server) adminGone(x *request, c *engine.Container, err error) error {
 	var gone *feed.GoneError
 	if !errors.As(err, &gone) {

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// grant is what a key may do.
+// grant is what a credential may do.
 type grant int
 
 const (
@@ -22,7 +22,7 @@ const (
 	readWrite
 )
 
-// permits judges whether whoever signed a request may do an operation.
+// permits returns an error if the signer of a request may not do an operation.
 func (g grant) permits(x *request, r route) error {
 	switch {
 	case x.allowed != nil:
@@ -58,13 +58,13 @@ func grantKeys(keys, readers []string) ([]grantedKey, error) {
 	return all, nil
 }
 
-// errNoAuthorization is what an unsigned request is answered with.
+// errNoAuthorization is the answer to an unsigned request.
 var errNoAuthorization = unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
 
-// clockWindow is how far the date of a request may be from the server's clock.
+// clockWindow is the largest difference between the date of a request and the clock of the server.
 const clockWindow = 15 * time.Minute
 
-// authorize checks who sent a request, and tells what he may do.
+// authorize verifies the credential of a request, and returns what it may do.
 func (s *Server) authorize(x *request) (grant, error) {
 	header := x.header("Authorization")
 	if header == "" {
@@ -93,7 +93,7 @@ func (s *Server) authorize(x *request) (grant, error) {
 	return g, nil
 }
 
-// authorizeSigned checks a signature, and the date that it covers.
+// authorizeSigned verifies a signature, and the date that it covers.
 func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	date := x.header(wire.HeaderDate)
 	if date == "" {
@@ -110,8 +110,9 @@ func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Only now: a stranger learns nothing of the clock. The store's clock never goes back: after the
-	// wall clock was ahead for a moment it stays ahead, and the clients have the wall clock's time.
+	// The date is checked last, so that strangers learn nothing of the clock. The clock of the
+	// store never goes back: after the wall clock was ahead for a moment, it stays ahead, and
+	// clients have the time of the wall clock.
 	if now := s.db.Now(); !inWindow(at, now) && !inWindow(at, time.Now()) {
 		return 0, forbidden("The authorization token is not valid at the current time. Token time: %s, server time: %s; they may be %s apart.",
 			wire.FormatTime(at), wire.FormatTime(now), clockWindow)
@@ -119,12 +120,12 @@ func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	return g, nil
 }
 
-// inWindow reports whether the date of a request is near enough to a clock's time.
+// inWindow reports whether the date of a request is near enough to the time of a clock.
 func inWindow(date, now time.Time) bool { return date.Sub(now).Abs() <= clockWindow }
 
-// authorizeKey looks for the key, and the form of the link, that a signature was made with, each compared in constant
-// time. It ends with the first that fits, which tells whoever has signed nothing of a key that he doesn't have; all are
-// tried where none fits. Keys that may write come first.
+// authorizeKey finds the key and the form of the link that made a signature, each compared in
+// constant time. It ends with the first that fits, which reveals nothing of other keys to the
+// signer. If none fits, it tries all. Keys that may write come first.
 func (s *Server) authorizeKey(x *request, token wire.Token) (grant, error) {
 	sig, err := base64.StdEncoding.DecodeString(token.Signature)
 	if err != nil {
@@ -145,7 +146,7 @@ func (s *Server) authorizeKey(x *request, token wire.Token) (grant, error) {
 		"as per the protocol. Server used the following payload to sign: '%s'", strings.ReplaceAll(payload, "\n", `\n`))
 }
 
-// signed is the resource type of a request, and the links that its signature may cover.
+// signed returns the resource type of a request, and the links that its signature may cover.
 func (x *request) signed() (kind string, links []string) {
 	if x.kind != "" {
 		return x.kind, x.links

@@ -15,12 +15,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Resource tokens: type=resource&ver=1&sig=<signature>;<claims>; with both parts in base64. The claims name a permission and the time in
-// which the token is valid; the signature is made with the account's key. What the token allows is looked up with each request, so a
-// permission that is deleted takes its tokens with it. One that is replaced takes rights from them, and adds none: its tokens reach
-// what they did when they were made, or nothing, and write only if both the permission and the one that it was then said All.
+// Resource tokens: type=resource&ver=1&sig=<signature>;<claims>; with both parts in base64. The
+// claims name a permission and the time in which the token is valid. The signature is made with the
+// key of the account.
 //
-// The token alone authorizes: requests with it aren't signed, and need no date.
+// Each request looks up what its token allows, so the tokens of a deleted permission are refused. A
+// replaced permission can take rights from its tokens, and never adds any. They are for the
+// resource of their creation, or none. They write only if the permission is All, and was All at
+// their creation.
+//
+// The token alone authorizes: requests with it are not signed, and need no date.
 
 // claims are the content of a token, in the order of its bytes.
 type claims struct {
@@ -69,14 +73,14 @@ func (s *Server) makeToken(u *user, p permission, life time.Duration) string {
 	return s.signClaims(c)
 }
 
-// signClaims makes a token that says c.
+// signClaims returns a token with the claims c.
 func (s *Server) signClaims(c claims) string {
 	b := c.encode()
 	sig := s.keys[0].key.Sign(tokenDomain + string(b))
 	return "type=resource&ver=1&sig=" + base64.StdEncoding.EncodeToString(sig) + ";" + base64.StdEncoding.EncodeToString(b) + ";"
 }
 
-// parseToken reads the signature part of a token, and checks it with the account's keys.
+// parseToken parses the signature part of a token, and verifies it with the keys of the account.
 func (s *Server) parseToken(signature string) (claims, error) {
 	parts := strings.Split(signature, ";")
 	if len(parts) != 3 || parts[2] != "" {
@@ -110,7 +114,7 @@ type allowance struct {
 	all       bool
 }
 
-// authorizeResource checks a resource token. What it allows is x.allowed from then on.
+// authorizeResource verifies a resource token, and sets x.allowed.
 func (s *Server) authorizeResource(x *request, token wire.Token) (grant, error) {
 	c, err := s.parseToken(token.Signature)
 	if err != nil {
@@ -138,7 +142,7 @@ func (s *Server) authorizeResource(x *request, token wire.Token) (grant, error) 
 	return readOnly, nil
 }
 
-// permissionOf finds the permission that a token was made for.
+// permissionOf returns the permission of a token.
 func (s *Server) permissionOf(x *request, c claims) (permission, error) {
 	ctx := x.r.Context()
 	d, err := s.db.DatabaseByRID(ctx, engine.RIDEncoding.EncodeToString(c.Database[:]))
@@ -161,14 +165,16 @@ func (s *Server) permissionOf(x *request, c claims) (permission, error) {
 	return permission{}, fmt.Errorf("permission %d: %w", c.Permission, feed.ErrNotFound)
 }
 
-// insufficient is the service's answer to a token that doesn't allow what is asked for, and why it doesn't.
+// insufficient returns the service's answer to a token that does not allow a request, with the
+// reason.
 func insufficient(why string, args ...any) error {
 	return failure(http.StatusForbidden, wire.SubNone, "Insufficient permissions provided in the authorization header for the corresponding request. "+
 		"Please retry with another authorization header. "+why, args...)
 }
 
-// permits judges whether a token allows an operation. What lies below the token's resource may be read, and with All written; the
-// account, and a container above the resource with its partitions, may be read, because SDKs do so before anything else.
+// permits returns an error if a token does not allow an operation. It allows reads of everything
+// below its resource and, with All, writes. SDKs read the account, and the container of the
+// resource with its partitions, before anything else, so these may always be read.
 func (a *allowance) permits(x *request, r route) error {
 	shape := x.path.Shape()
 	if shape == "/" {
@@ -209,7 +215,7 @@ func (a *allowance) permits(x *request, r route) error {
 	return nil
 }
 
-// permitsContainer judges whether the container of the path is the token's.
+// permitsContainer returns an error if the container of the path is not that of the token.
 func (a *allowance) permitsContainer(x *request) error {
 	c, err := x.container()
 	if err == nil && c.Identity().ContainerRID == a.permitted.Container {
@@ -221,29 +227,29 @@ func (a *allowance) permitsContainer(x *request) error {
 	return insufficient("The token is for another container, or for one of that name that was deleted.")
 }
 
-// permitsFeed judges operations on the items of a container.
+// permitsFeed returns an error if a token does not allow an operation on the items of a container.
 func (a *allowance) permitsFeed(x *request, r route) error {
 	switch {
 	case a.permitted.Item != "":
 		return insufficient("The token is for one item, which is addressed by its id; to %s is about any item of the container.", r.op)
 	case a.permitted.Key == "", r.op == opBatch && !x.flag(wire.HeaderBatchAtomic):
-		return nil // each operation of a bulk request is judged for itself, see permitsKey
+		return nil // permitsKey checks each operation of a bulk request
 	}
 	return a.permitsHeader(x)
 }
 
-// permitsItem judges operations on the item of the path.
+// permitsItem returns an error if a token does not allow an operation on the item of the path.
 func (a *allowance) permitsItem(x *request) error {
 	if a.permitted.Item != "" && x.path.IDs[2] != a.permitted.Item && (a.permitted.ItemRID == "" || x.path.IDs[2] != a.permitted.ItemRID) {
 		return insufficient("The token is for another item.")
 	}
 	if x.path.IDs[2] == a.permitted.ItemRID && x.header(wire.HeaderPartitionKey) == "" {
-		return nil // a rid is one item's
+		return nil // a rid belongs to one item
 	}
 	return a.permitsHeader(x)
 }
 
-// permitsHeader judges the partition key of the request.
+// permitsHeader checks the partition key in the header of the request.
 func (a *allowance) permitsHeader(x *request) error {
 	key, err := x.partitionKey()
 	if err != nil {
@@ -252,7 +258,8 @@ func (a *allowance) permitsHeader(x *request) error {
 	return x.permitsKey(key)
 }
 
-// permitsKey judges whether whoever sent the request may read and write documents of a partition key; nil: it isn't said.
+// permitsKey returns an error if the request may not read and write documents of a partition key.
+// nil means that the request names none.
 func (x *request) permitsKey(key feed.PartitionKey) error {
 	switch {
 	case x.allowed == nil || x.allowed.permitted.covers(key):

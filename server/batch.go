@@ -14,14 +14,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs with x-ms-cosmos-is-batch-request: several operations in one request; all or none of them (batch_transaction.go), or each
-// for itself (batch_bulk.go).
+// POST docs with x-ms-cosmos-is-batch-request: several operations in one request. They are done
+// together or not at all (batch_transaction.go), or independently (batch_bulk.go).
 //
-// Supported: Create, Upsert, Read, Replace, Delete and Patch, at most 100 of them and 2 MiB, as JSON (batch_encoding.go) or, from .NET, in
-// the binary form HybridRow; the answer has the form of the request. ifMatch, ifNoneMatch, minimalReturnPreference.
-// indexingDirective is taken and has no effect. An error of the request as a whole is JSON in both forms.
+// Supported: Create, Upsert, Read, Replace, Delete and Patch, at most 100 of them and 2 MiB;
+// ifMatch, ifNoneMatch, minimalReturnPreference. They come as JSON or, from .NET, in the binary
+// form HybridRow (batch_encoding.go), and the answer has the form of the request. indexingDirective
+// has no effect. An error of the request as a whole is JSON in both forms.
 
-// maxBatchBody bounds the body of a batch: the documents, and what is around them.
+// maxBatchBody limits the body of a batch: the documents and their envelope.
 const maxBatchBody = engine.MaxBatchSize + 256<<10
 
 // batchEntry is an operation as it is sent.
@@ -36,25 +37,25 @@ type batchEntry struct {
 	Minimal      bool    `json:"minimalReturnPreference"`
 }
 
-// batch is a request's operations.
+// batch is the operations of a request.
 type batch struct {
 	ops []batchOp
-	// binary tells that they came as HybridRow, and that the answer is to be that.
+	// binary means that they came as HybridRow, and that the answer has that form.
 	binary bool
 }
 
-// batchOp is an operation that was read.
+// batchOp is a parsed operation.
 type batchOp struct {
 	engine.Operation
 	// patch is set instead of Operation.Change.
 	patch *itemPatch
-	// key is the operation's own; nil: it is the request's, or in the document.
+	// key is that of the operation; nil if the request or the document has it.
 	key feed.PartitionKey
-	// err is what is wrong with it already.
+	// err is what is wrong with the operation.
 	err error
 }
 
-// batchResult is what became of an operation.
+// batchResult is the result of an operation.
 type batchResult struct {
 	engine.Result
 	err error
@@ -69,7 +70,7 @@ func (s *Server) runBatch(x *request) error {
 	if err != nil {
 		return err
 	}
-	if err := x.acquireSlot(readSlots); err != nil { // its answer may be much longer than its body
+	if err := x.acquireSlot(readSlots); err != nil { // its answer may be much larger than its body
 		return err
 	}
 	b, err := x.readBatch(c, body)
@@ -83,7 +84,7 @@ func (s *Server) runBatch(x *request) error {
 	return x.bulk(c, b)
 }
 
-// readBatch reads the operations. The error is that of the request as a whole.
+// readBatch parses the operations. Its error is that of the request as a whole.
 func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 	b := batch{binary: hybridrow.Is(body)}
 	parse := parseJSONBatch
@@ -149,7 +150,7 @@ func (e batchEntry) read(kind engine.OpKind, unpatchable [][]string) batchOp {
 	return o
 }
 
-// status is the code of an operation that was done.
+// status returns the status of a successful operation.
 func (o batchOp) status(r engine.Result) int {
 	switch o.Kind {
 	case engine.OpCreate:
@@ -189,7 +190,8 @@ func (o batchOp) answer(r batchResult) operationAnswer {
 	return a
 }
 
-// sendBatch answers with what became of each operation, in their order: 207 when one failed.
+// sendBatch answers with the results of the operations, in their order. The status is 207 if one
+// failed.
 func (x *request) sendBatch(b batch, results []batchResult) error {
 	status := http.StatusOK
 	size, last := 0, map[string]int64{}
@@ -205,7 +207,8 @@ func (x *request) sendBatch(b batch, results []batchResult) error {
 			status = http.StatusMultiStatus
 		}
 	}
-	// Where the request names a partition, the session token is that one's alone: .NET can't read those of several in one, and throws.
+	// If the request names a partition, the session token is that of this partition alone. .NET throws at
+	// tokens of several partitions.
 	named := x.header(wire.HeaderPartitionID)
 	if named = named[strings.LastIndexByte(named, ',')+1:]; last[named] != 0 {
 		last = map[string]int64{named: last[named]}

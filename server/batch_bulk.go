@@ -11,30 +11,31 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A batch without x-ms-cosmos-batch-atomic is bulk: each operation for itself, each on the partition key that it names.
+// A batch without x-ms-cosmos-batch-atomic is bulk: its operations are independent, and each has
+// its own partition key.
 //
-// The request names a physical partition, by which SDKs sort their operations. When it is gone the whole request is
-// answered with 410/1002, so that they sort anew; an operation whose key isn't in it is done all the same, since
-// here one server has all partitions. Operations on one item are done in their order; others beside each other, so that
-// they share the syncs of the store's log. Without x-ms-cosmos-batch-continue-on-error all are done in order, and none after
-// one that failed (424).
+// The request names a physical partition, by which SDKs sort their operations. If it is gone, the
+// whole request is answered 410/1002, so that they sort again. An operation whose key is not in it
+// is done all the same, since one server has all partitions. Operations on one item are done in
+// order. Others are done at the same time, so that they share the syncs of the log. Without
+// x-ms-cosmos-batch-continue-on-error, all are done in order, and none after a failed one (424).
 //
-// The items in an answer have 4 MiB together. Operations whose items would go beyond that are answered with 413/3402 and were
-// not done; SDKs send them again in another batch.
+// The items in an answer have at most 4 MiB together. Operations whose items do not fit are
+// answered 413/3402 and were not done. SDKs send them again in another batch.
 
-// bulkWorkers is how many operations of one request are under way at a time.
+// bulkWorkers is how many operations of one request run at a time.
 const bulkWorkers = 32
 
-// maxBulkAnswer bounds the items in an answer, in bytes; the number is the service's, by .NET's BulkExecutionRetryPolicy. Any
-// item alone is smaller, so that each batch gets on.
+// maxBulkAnswer limits the items in an answer, in bytes. The number is the service's, by .NET's
+// BulkExecutionRetryPolicy. A single item is always smaller, so each batch makes progress.
 const maxBulkAnswer = 4 << 20
 
-// errBulkAnswer is what became of an operation whose item has no place in the answer.
+// errBulkAnswer is the result of an operation whose item does not fit into the answer.
 var errBulkAnswer = failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge,
 	"not done, because the answer of the batch would be larger than %d bytes: send the operation again, in another batch", maxBulkAnswer)
 
-// bulkItems bounds the items that the operations of one request have in memory at a time, in bytes. Small patches, which the
-// store applies, and the items of the answer are not counted.
+// bulkItems limits the items that the operations of one request have in memory at a time, in bytes.
+// Small patches, which the store applies, and the items of the answer are not counted.
 const bulkItems = 16 << 20
 
 // itemMemory is the memory for the items of a bulk request. A nil itemMemory has no limit. It is safe for
@@ -132,8 +133,8 @@ func (x *request) checkPartition(c *engine.Container) error {
 	return ownerError(err)
 }
 
-// chainsOf divides the operations into chains, by their places: each has those on items of one id, in order. Items of one id
-// and two keys are in one chain too, which costs a little time and nothing else.
+// chainsOf divides the operations into chains of indexes: each has those on items of one ID, in
+// order. Items of one ID and two keys are in one chain too, which only costs a little time.
 func chainsOf(ops []batchOp) [][]int {
 	var chains [][]int
 	of := map[string]int{}
@@ -153,10 +154,10 @@ func chainsOf(ops []batchOp) [][]int {
 	return chains
 }
 
-// bulkOne does one operation.
+// bulkOne carries out one operation.
 func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
 	defer func() {
-		// Nobody else would: this is not the goroutine of the request.
+		// This is not the goroutine of the request, which would recover.
 		if p := recover(); p != nil {
 			x.logPanic(p)
 			r = batchResult{err: errInternal}
@@ -165,9 +166,9 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	if o.err != nil {
 		return batchResult{err: o.err}
 	}
-	// A read is found to be too large once it was done, which changed nothing. It is counted all the same: otherwise every
-	// further read would be done, too, and dropped. Writes bring what they answer, and only patches that are under way
-	// together can go beyond the limit.
+	// A read turns out to be too large after it was done, which changed nothing. It is counted all
+	// the same: otherwise every further read would be done too, and dropped. Writes bring their
+	// items, and only concurrent patches can exceed the limit.
 	answered := &x.items.answered
 	if answered.Load() > maxBulkAnswer {
 		return batchResult{err: errBulkAnswer}

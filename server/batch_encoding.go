@@ -12,12 +12,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Batches as HybridRow, which is what .NET's TransactionalBatch and bulk mode send, whatever formats they accept.
+// Batches as HybridRow, which .NET's TransactionalBatch and bulk mode send, whatever formats they
+// accept.
 //
-// Supported: every field that an application can set. Not supported, and refused by name: effectivePartitionKey, binaryId and
-// timeToLiveInSeconds, which the SDK writes for properties that only the service's own tools set.
+// Supported: every field that an application can set. Refused by name: effectivePartitionKey,
+// binaryId and timeToLiveInSeconds, which the SDK writes for properties that only the tools of the
+// service set.
 
-// rowContentType is that of the answer. The SDK looks at its first byte and at nothing else.
+// rowContentType is that of the answer. The SDK only looks at its first byte.
 var rowContentType = []string{"application/octet-stream"}
 
 // rowOperations are the names of the types of operations.
@@ -26,8 +28,8 @@ var rowOperations = map[hybridrow.OperationType]string{
 	hybridrow.Delete: "Delete", hybridrow.Patch: "Patch",
 }
 
-// parseRowBatch reads the operations. Bodies are parts of the request's. Reading ends behind as many operations as a batch
-// may have and one.
+// parseRowBatch parses the operations. Bodies are slices of the body of the request. Parsing ends
+// after one operation too many.
 func parseRowBatch(body []byte) ([]batchEntry, error) {
 	var entries []batchEntry
 	r := hybridrow.NewReader(body)
@@ -52,7 +54,7 @@ func parseRowBatch(body []byte) ([]batchEntry, error) {
 	return entries, nil
 }
 
-// rowEntry makes an entry of the operation in place n.
+// rowEntry returns the entry of operation n.
 func rowEntry(o hybridrow.Operation, n int) (batchEntry, error) {
 	name, known := rowOperations[o.Type]
 	unknown := ""
@@ -91,7 +93,8 @@ func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 	return b
 }
 
-// Batches as JSON: an array of operations, and an array of what became of them. So do the SDKs for JavaScript, Go, Python and Java.
+// Batches as JSON: an array of operations, and an array of results. The SDKs for JavaScript, Go,
+// Python and Java use it.
 
 func parseJSONBatch(body []byte) ([]batchEntry, error) {
 	var entries []batchEntry

@@ -12,11 +12,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A batch with x-ms-cosmos-batch-atomic: true is a transaction on one logical partition: all of it is done, in order
-// and at one LSN, or nothing. The operation that fails has its own status, all others 424. The key is in the header; an
-// operation may repeat it (or, without the header, bring it), but not name another.
+// A batch with x-ms-cosmos-batch-atomic: true is a transaction on one logical partition. All of it
+// is done, in order and at one LSN, or nothing. The failed operation has its own status, all others
+// 424. The key is in the header. An operation may repeat it (or, without the header, bring it), but
+// not name another.
 
-// errNotDone is what became of the operations beside the one that failed.
+// errNotDone is the result of the operations beside the failed one.
 var errNotDone = failure(http.StatusFailedDependency, 0, "not done, because another operation of the batch failed")
 
 func (x *request) transact(c *engine.Container, b batch) error {
@@ -57,8 +58,9 @@ func (x *request) transact(c *engine.Container, b batch) error {
 
 // commit carries out the operations of a transaction.
 //
-// At first, small patches without a condition run in the store's sequencer. If there is another patch, the transaction is
-// preparedChange outside the sequencer, and committed if no item that it patches has changed meanwhile.
+// At first, small patches without a condition run in the sequencer of the store. If there is
+// another patch, the changes are prepared outside of the sequencer, and committed if no patched
+// item has changed meanwhile.
 func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) ([]engine.Result, error) {
 	rehearse := false
 	for i, o := range ops {
@@ -86,10 +88,12 @@ func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batch
 	return nil, contended
 }
 
-// rehearse evaluates the patches of a transaction outside the sequencer, and sets the Change of each to its outcome.
+// prepareChanges evaluates the patches of a transaction outside of the sequencer, and sets the
+// Change of each to its outcome.
 //
-// It ends at the first operation that fails: either the transaction fails there, too, or an item has changed meanwhile. A
-// document that an earlier operation of the transaction wrote has no new system properties yet.
+// It ends at the first operation that fails: either the transaction fails there, too, or an item
+// has changed meanwhile. A document that an earlier operation of the transaction wrote has no new
+// system properties yet.
 func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) error {
 	for i, o := range ops {
 		if o.patch != nil {
@@ -134,8 +138,8 @@ func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops
 	return nil
 }
 
-// preparedChange returns a Change with the outcome of a rehearsal on the version with the etag. An empty etag stands for a version
-// that the transaction itself makes.
+// preparedChange returns a Change with a prepared outcome for the version with the etag. An empty
+// etag stands for a version that the transaction itself makes.
 func preparedChange(etag string, after []byte, err error) func(old []byte) ([]byte, error) {
 	return func(old []byte) ([]byte, error) {
 		if etag != "" && !hasETag(old, etag) {
@@ -145,7 +149,8 @@ func preparedChange(etag string, after []byte, err error) func(old []byte) ([]by
 	}
 }
 
-// hasETag reports whether a document has an etag. The etag is among the document's last members.
+// hasETag reports whether a document has an etag. The etag is among the last members of the
+// document.
 func hasETag(document []byte, etag string) bool {
 	const mark = `"_etag":"\"`
 	at := bytes.LastIndex(document, []byte(mark))

@@ -13,20 +13,21 @@ import (
 
 // GET docs with A-IM: the change feed.
 //
-// Supported: latest version mode and all versions and deletes mode; from the beginning, from now (*), from a time, from an
-// etag; of a partition, a range of effective partition keys, a logical key, a prefix of a hierarchical one, or all of the
-// container, in any combination; the form {current, metadata} in both modes; the old form of a start from a time
-// (x-ms-version 2016-07-11). Not supported: a query over the feed.
+// Supported: latest version mode and all versions and deletes mode; from the beginning, from now
+// (*), from a time, from an etag; of a partition, a range of effective partition keys, a logical
+// key, a prefix of a hierarchical one, or all of the container, in any combination; the form
+// {current, metadata} in both modes; the old form of a start from a time (x-ms-version 2016-07-11).
+// Not supported: a query over the feed.
 //
-// The etag is the position behind the page, the decimal LSN in quotes; it is in every answer, 304 included, because a client
-// without one begins anew. It fits every range of the container, so that of a parent partition
-// is good for its children, and those of two children for what they are merged into.
+// The etag is the position after the page, the decimal LSN in quotes. Every answer has it, also
+// 304, because a client without one starts again. It fits every range of the container: that of a
+// parent partition is valid for its children, and those of two children for their merged partition.
 
 // wireFormat is the form of changes as {current, previous, metadata}.
 const wireFormat = "2021-09-15"
 
-// lastTimeless is the last version of the REST API in which a start from a time is answered with a position and no
-// documents.
+// lastTimeless is the last version of the REST API in which a start from a time is answered with a
+// position and no documents.
 const lastTimeless = "2016-07-11"
 
 func (s *Server) readChangeFeed(x *request) error {
@@ -60,7 +61,7 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	page, err := c.FeedInto(x.r.Context(), r, buffer)
 	if err != nil {
 		var lost *feed.HistoryLostError
-		if errors.As(err, &lost) { // for clients that don't read the words
+		if errors.As(err, &lost) { // for clients that do not read the message
 			x.etag = string(lost.Oldest)
 		}
 		return feedFailure(c, err)
@@ -80,7 +81,7 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 		err = x.sendPage(n, currents(page.Changes))
 	default:
 		if !x.sendText(n, buffer.Text()) {
-			return nil // nobody is left to be told, and the buffer is not ours alone
+			return nil // the client is gone, and the connection may still use the buffer
 		}
 	}
 	if err == nil && buffer.Size() <= maxKeptBuffer {
@@ -89,20 +90,23 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	return err
 }
 
-// feedBuffers are the memory of pages, which is used again: else to make and to collect it is most of what a page costs.
+// feedBuffers are reusable memory for pages. Without them, allocating and collecting it is most of
+// the cost of a page.
 var feedBuffers = sync.Pool{New: func() any { return new(engine.PageBuffer) }}
 
-// maxKeptBuffer is the largest buffer that is kept. Larger ones held a transaction that is seldom seen.
+// maxKeptBuffer is the size of the largest buffer that is reused. Larger ones had a rare large
+// transaction.
 const maxKeptBuffer = 6 << 20
 
-// feedPosition notes what the headers of an answer say: the position, and the highest LSN of what was asked, which
-// clients take their lag from.
+// feedPosition sets the headers of a page: the position, and the highest LSN of the selection, from
+// which clients compute their lag.
 func (x *request) feedPosition(page engine.FeedPage) {
 	x.etag, x.charge = string(page.Continuation), page.Charge
 	x.setPartitions(page.Served)
 }
 
-// servedBy notes which partitions answered: the session token has a part for each, and the LSN is the highest.
+// setPartitions sets the partitions that answered. The session token has a part for each, and the
+// LSN is the highest.
 func (x *request) setPartitions(all []engine.PartitionEnd) {
 	if len(all) == 1 {
 		x.setPartition(all[0].ID, all[0].End)
@@ -118,7 +122,7 @@ func (x *request) setPartitions(all []engine.PartitionEnd) {
 
 var comma = []byte(",")
 
-// feedRequest reads what is asked for.
+// feedRequest parses the request for a page.
 func (x *request) feedRequest(c *engine.Container) (r feed.Request, err error) {
 	s, err := x.selection(c)
 	if err != nil {
@@ -135,7 +139,7 @@ func (x *request) feedRequest(c *engine.Container) (r feed.Request, err error) {
 	return r, err
 }
 
-// feedMode is the mode of the request. SDKs write it in different cases.
+// feedMode returns the mode of the request. SDKs write it in different cases.
 func (x *request) feedMode() (feed.Mode, error) {
 	if v := x.header(wire.HeaderWireFormat); v != "" && v != wireFormat {
 		return 0, badRequest("the header x-ms-cosmos-changefeed-wire-format-version is %.40q; this server writes %s", v, wireFormat)
@@ -150,8 +154,8 @@ func (x *request) feedMode() (feed.Mode, error) {
 	return 0, badRequest("the header A-IM is %.40q; it is %q or %q", mode, wire.AIMIncremental, wire.AIMFullFidelity)
 }
 
-// feedStart is where the request begins. An etag, and *, decide even if there is a time: SDKs repeat the time they
-// started from with every page, and the etag of the first answer is past all that it skipped.
+// feedStart returns where the request begins. An etag, or *, precedes a time: SDKs repeat their
+// start time with every page, and the etag of the first answer is after all that it skipped.
 func (x *request) feedStart(mode feed.Mode) (feed.Start, error) {
 	tag, since := strings.TrimSpace(x.header("If-None-Match")), x.header("If-Modified-Since")
 	switch {
@@ -167,13 +171,13 @@ func (x *request) feedStart(mode feed.Mode) (feed.Start, error) {
 		return feed.Beginning(), nil
 	}
 	at, err := x.modifiedSince()
-	// The service shows what is later than the second, and the store what is of it too.
+	// The service returns changes after the second, and the store also those within it.
 	return feed.At(at.Add(time.Second)), err
 }
 
 const startVersions = "send If-None-Match: * to start now, or the etag of an earlier answer to go on from there"
 
-// modifiedSince is the time of the header If-Modified-Since.
+// modifiedSince returns the time of the header If-Modified-Since.
 func (x *request) modifiedSince() (time.Time, error) {
 	at, err := wire.ParseTime(x.header("If-Modified-Since"))
 	if err != nil {
@@ -182,7 +186,7 @@ func (x *request) modifiedSince() (time.Time, error) {
 	return at, nil
 }
 
-// quoted puts an etag of digits alone into quotes: some clients strip them.
+// quoted puts an etag of digits alone into quotes, which some clients strip.
 func quoted(tag string) string {
 	if tag != "" && strings.Trim(tag, "0123456789") == "" {
 		return `"` + tag + `"`
@@ -190,7 +194,7 @@ func quoted(tag string) string {
 	return tag
 }
 
-// feedFailure makes errors of the store those of a feed.
+// feedFailure returns the answer to an error of the feed.
 func feedFailure(c *engine.Container, err error) error {
 	var lost *feed.HistoryLostError
 	switch {
@@ -206,8 +210,8 @@ func feedFailure(c *engine.Container, err error) error {
 	return err
 }
 
-// timeless reports whether the request starts from a time in the way of the old REST API, which answers the position
-// before that second and no documents.
+// timeless reports whether the request starts from a time as in the old REST API, which answers
+// with the position before that second and no documents.
 func (x *request) timeless() (since time.Time, asked bool, err error) {
 	version := x.header(wire.HeaderVersion)
 	if version == "" || version > lastTimeless || x.header("If-Modified-Since") == "" || x.header("If-None-Match") != "" {

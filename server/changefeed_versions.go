@@ -10,8 +10,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Changes as {current, metadata, previous}: all of all versions and deletes mode, and those of latest version mode for clients
-// that ask for the form. The images are the stored bytes; what stands around them is written by hand.
+// Changes as {current, metadata, previous}: all in all versions and deletes mode, and those of
+// latest version mode for clients that ask for the form. The images are the stored bytes; the JSON
+// around them is written by hand.
 
 // The parts of a change.
 var (
@@ -22,7 +23,8 @@ var (
 	versionsWritten = map[feed.Op]string{feed.Create: "create", feed.Replace: "replace", feed.Delete: "delete", feed.Upsert: "replace"}
 )
 
-// currents are changes of latest version mode. Which operation made them isn't known in this mode, and isn't told.
+// currents returns changes of latest version mode. This mode does not know which operation made
+// them.
 func currents(changes []feed.Change) pageParts {
 	return func(emit func([]byte)) {
 		var space [96]byte
@@ -42,7 +44,8 @@ func currents(changes []feed.Change) pageParts {
 	}
 }
 
-// versions are changes of all versions and deletes mode. keys are the names of the container's key paths.
+// versions returns changes of all versions and deletes mode. keys are the names of the key paths of
+// the container.
 func versions(changes []feed.Change, keys []string) pageParts {
 	return func(emit func([]byte)) {
 		var space [512]byte
@@ -67,7 +70,8 @@ func versions(changes []feed.Change, keys []string) pageParts {
 	}
 }
 
-// appendMetadata writes a version's metadata. crts is the time of the commit in seconds, which .NET insists on.
+// appendMetadata appends the metadata of a version. crts is the time of the commit in seconds,
+// which .NET requires.
 func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 	b = append(b, `,"metadata":{"operationType":"`...)
 	b = append(b, versionsWritten[c.Op]...)
@@ -85,7 +89,7 @@ func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 		b = append(b, `,"partitionKey":{`...)
 		first := true
 		for i, name := range keys {
-			// A component that the document doesn't have isn't named.
+			// A component that the document does not have is left out.
 			if i >= len(c.DeletedKey) || c.DeletedKey[i] == any(feed.Undefined) {
 				continue
 			}
@@ -101,7 +105,8 @@ func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 	return append(b, '}')
 }
 
-// lastLSN is the _lsn of a stored document, which is its very last member; 0: there is no document.
+// lastLSN returns the _lsn of a stored document, which is its very last member; 0 if there is no
+// document.
 func lastLSN(image []byte) int64 {
 	if len(image) == 0 {
 		return 0 // an error of ParseInt would be two allocations for each change of a page

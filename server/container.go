@@ -11,9 +11,10 @@ import (
 
 // /dbs/<id>/colls and /dbs/<id>/colls/<id>: create, read, replace, list, delete.
 //
-// Every property that is sent is kept and given back (container_properties.go); the store acts on partition
-// key, unique keys, default time to live and the retention of versions. Throughput at creation makes an offer, and decides the number
-// of physical partitions. Indexes, computed properties, vectors and full text are kept as settings, and have no effect.
+// Every property that a client sends is stored and returned (container_properties.go). The store
+// uses the partition key, unique keys, the default time to live and the retention of versions.
+// Throughput at creation makes an offer, and determines the number of physical partitions. Indexes,
+// computed properties, vectors and full text are stored as settings, and have no effect.
 
 func (s *Server) createContainer(x *request) error {
 	d, err := x.parent()
@@ -113,7 +114,7 @@ func (s *Server) deleteContainer(x *request) error {
 	return x.sendDeleted()
 }
 
-// parent finds the database above containers, and notes it as the owner of what is answered.
+// parent returns the database of the path, and sets it as the owner in the headers.
 func (x *request) parent() (engine.DatabaseProperties, error) {
 	d, err := x.database()
 	if err != nil {
@@ -123,7 +124,7 @@ func (x *request) parent() (engine.DatabaseProperties, error) {
 	return d, nil
 }
 
-// addressedContainer finds the container of the path, when it is itself what is asked for.
+// addressedContainer returns the container of the path, if the request is for the container itself.
 func (x *request) addressedContainer() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
@@ -168,7 +169,8 @@ func (x *request) sendContainer(status int, c *engine.Container) error {
 
 func containerSelf(database, rid string) string { return databaseSelf(database) + "colls/" + rid + "/" }
 
-// kept is the part of a container's body to be kept: all but its id and what the server writes itself.
+// storedMembers returns the members of a container that are stored: all but its ID and those that
+// the server writes.
 func storedMembers(m object) json.RawMessage {
 	var rest object
 	for _, e := range m {
@@ -179,7 +181,7 @@ func storedMembers(m object) json.RawMessage {
 	return json.RawMessage(rest.json())
 }
 
-// containerSystem are the properties of a container that the server writes, whatever is sent.
+// containerSystem are the members of a container that the server writes, whatever a client sends.
 var containerSystem = map[string]bool{
 	"_rid": true, "_self": true, "_etag": true, "_ts": true, "_lsn": true,
 	"_docs": true, "_sprocs": true, "_triggers": true, "_udfs": true, "_conflicts": true,

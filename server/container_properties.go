@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// What a container's body means to the store, and what the store's properties look like in a body.
+// The body of a container, and the properties of the store that it stands for.
 
 // keyDefinition is the member partitionKey.
 type keyDefinition struct {
@@ -23,10 +23,11 @@ type keyDefinition struct {
 	Version *keyVersion `json:"version"`
 }
 
-// keyVersion is the version of a partition key: 1 or 2. Java's SDK writes the name of its constant, "V1" or "V2".
+// keyVersion is the version of a partition key: 1 or 2. Java's SDK writes the name of its constant,
+// "V1" or "V2".
 type keyVersion int
 
-// UnmarshalJSON reads a number, as it is or as a text, with or without a V before it.
+// UnmarshalJSON parses a number or a string of a number, with or without a V before it.
 func (v *keyVersion) UnmarshalJSON(text []byte) error {
 	plain := strings.TrimLeft(strings.Trim(string(text), `"`), "vV")
 	n, err := strconv.Atoi(plain)
@@ -110,8 +111,8 @@ func readUniqueKeys(v jsontext.Value) (keys [][]string, err error) {
 	return keys, nil
 }
 
-// completeKey adds what a definition leaves out: SDKs that find no version take different ones. The version is written as
-// a number, however it came.
+// completeKey adds what a definition leaves out: SDKs that find no version use different ones. The
+// version is written as a number.
 func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
 	m, err := parseObject(v)
 	if err != nil {
@@ -134,8 +135,8 @@ func kindOf(hash engine.KeyVersion) (kind string, version keyVersion) {
 	}
 }
 
-// readSettings reads what can be changed of a container. versions is the retention of one that
-// doesn't name any.
+// readSettings reads the properties that can be changed. versions is the retention of a container
+// that sets none.
 func readSettings(m object, p *engine.ContainerProperties, versions time.Duration) error {
 	p.DefaultTTL, p.Retention = 0, 0
 	if v := m.get("defaultTtl"); v != nil {
@@ -151,11 +152,11 @@ func readSettings(m object, p *engine.ContainerProperties, versions time.Duratio
 	return err
 }
 
-// maxRetention is the longest time that versions can be kept, in minutes: what a time.Duration holds, 292 years.
+// maxRetention is the longest retention, in minutes: what a time.Duration can hold, 292 years.
 const maxRetention = int64(math.MaxInt64 / time.Minute)
 
-// readRetention reads for how long all versions are kept. JavaScript's users who pass a plain object send the duration as
-// an object; plain is the policy with a number, as all other SDKs expect it.
+// readRetention reads how long all versions are kept. Users of JavaScript who pass a plain object
+// send the duration as an object. plain is the policy with a number, as all other SDKs expect it.
 func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value, err error) {
 	if policy == nil {
 		return 0, nil, nil
@@ -256,7 +257,7 @@ func mustJSON(v any) jsontext.Value {
 	return b
 }
 
-// The policies of a container that was made without.
+// The policies of a container that was created without.
 const (
 	defaultIndexing  = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
 	defaultConflicts = `{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`
@@ -290,7 +291,7 @@ func containerBody(database string, p engine.ContainerProperties) []byte {
 	return m.json()
 }
 
-// setRetention sets the change feed policy: the one that was sent, if it still says what holds.
+// setRetention sets the change feed policy: the one that was sent, if it is still valid.
 func (m *object) setRetention(sent jsontext.Value, retention time.Duration) {
 	was, plain, err := readRetention(sent)
 	switch {

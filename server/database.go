@@ -11,18 +11,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see offer.go) that the
-// containers of the database would share: it is kept and shown, and bounds nothing.
+// /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see
+// offer.go) that the containers of the database would share. It is stored and shown, and never
+// enforced.
 
-// Charges of operations on databases, containers and offers, in request units. The service doesn't count them
-// against any throughput; they are shown for the completeness of the answer.
+// Charges of operations on databases, containers and offers, in request units. The service does not
+// count them against any throughput. They complete the answer.
 const (
 	metadataReadCharge  = 1
 	metadataWriteCharge = 5
 	listCharge          = 1
 )
 
-// maxMetadataBody bounds the body of a database, container or offer, in bytes.
+// maxMetadataBody limits the body of a database, container or offer, in bytes.
 const maxMetadataBody = 1 << 20
 
 func (s *Server) createDatabase(x *request) error {
@@ -98,7 +99,7 @@ func (x *request) sendDeleted() error {
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// databaseBody is a database as the protocol shows it.
+// databaseBody returns a database as the protocol shows it.
 func databaseBody(d engine.DatabaseProperties) []byte {
 	m := object{{"id", jsonString(d.ID)}}
 	m.setSystem(d.RID, databaseSelf(d.RID), d.ETag, d.Modified.Unix())
@@ -142,32 +143,32 @@ func (x *request) checkIfMatch(etag string) error {
 	return nil
 }
 
-// extra is what the server keeps with a database or container, beyond what the store knows of.
+// extra is what the server stores with a database or container, beyond the properties of the store.
 type extra struct {
 	// Resource is the container as the client sent it, without its id and system properties.
 	Resource json.RawMessage `json:"resource,omitempty"`
-	// Throughput is a database's; a container's is known to the store. 0: none.
+	// Throughput is that of a database; the store has that of a container. 0 means none.
 	Throughput int `json:"throughput,omitempty"`
-	// Autoscale are the settings of an offer with a maximum, as the client sent them; nil: the offer is
-	// manual.
+	// Autoscale are the settings of an offer with a maximum, as the client sent them; nil means
+	// that the offer is manual.
 	Autoscale json.RawMessage `json:"autoscale,omitempty"`
 }
 
-// json writes e; nil when there is nothing to keep.
+// json returns e as JSON, or nil if there is nothing to store.
 func (e extra) json() (json.RawMessage, error) {
 	if e.Resource == nil && e.Throughput == 0 && e.Autoscale == nil {
 		return nil, nil
 	}
 	var b bytes.Buffer
 	w := json.NewEncoder(&b)
-	w.SetEscapeHTML(false) // it is given back as it came
+	w.SetEscapeHTML(false) // clients receive it as they sent it
 	if err := w.Encode(e); err != nil {
 		return nil, fmt.Errorf("keep the properties: %w", err)
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// readExtra reads what the server keeps. What another program kept there is none of ours.
+// readExtra parses what the server stores. It ignores what other programs stored there.
 func readExtra(kept json.RawMessage) extra {
 	var e extra
 	if kept == nil || json.Unmarshal(kept, &e) != nil {

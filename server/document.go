@@ -13,18 +13,18 @@ import (
 
 // POST docs (create, upsert), GET, PUT and DELETE docs/<id>: one document.
 //
-// Supported: the partition key from its header, or (create, upsert, replace) from the document; If-Match and
-// If-None-Match; Prefer: return=minimal; documents by rid in containers by rid.
-// A document without an id is refused: the server makes none, like the service; SDKs that make ids do so themselves.
-// Not supported: triggers, which are refused; x-ms-indexing-directive and x-ms-consistency-level are taken and have no effect, since
-// there is no index to leave out and every answer is strongly consistent.
+// Supported: the partition key from its header, or (create, upsert, replace) from the document;
+// If-Match and If-None-Match; Prefer: return=minimal; documents by rid in containers by rid. A
+// document without an ID is refused, as in the service: SDKs that make IDs do so themselves. Not
+// supported: triggers, which are refused. x-ms-indexing-directive and x-ms-consistency-level have
+// no effect, since there is no index and every answer is strongly consistent.
 //
-// A session token in a request is not looked at. There is one replica, which never answers from the past; a token
-// ahead of it comes from before a restore of the data directory, and to refuse it would only make the client
-// repeat the request until it gives up.
+// The session token of a request is ignored. There is one replica, which never answers from the
+// past. A token ahead of it comes from before a restore of the data directory. Refusing it would
+// only make the client retry until it gives up.
 
-// maxDocumentBody bounds the body of a request that brings a document. The store refuses what is
-// larger than a document may be, by its own message; this is the point at which reading ends.
+// maxDocumentBody limits the body of a request with a document. The store refuses a document that
+// is too large by its own message. This is the point at which reading ends.
 const maxDocumentBody = engine.MaxDocumentSize + 64<<10
 
 // documentBodies is memory for the bodies of such requests. The store keeps nothing of a body beyond the call that brings it.
@@ -33,10 +33,10 @@ var documentBodies = sync.Pool{New: func() any { return new(documentBody) }}
 // documentBody is the memory of one.
 type documentBody struct{ text []byte }
 
-// keptBody is the size, in bytes, of the largest that is used again.
+// keptBody is the size in bytes of the largest memory that is reused.
 const keptBody = 64 << 10
 
-// readDocumentBody reads the body of a request that brings a document; release must follow.
+// readDocumentBody reads the body of a request with a document. The caller calls release.
 func (x *request) readDocumentBody() (*documentBody, error) {
 	b := documentBodies.Get().(*documentBody) //nolint:errcheck // the pool holds nothing else
 	var err error
@@ -44,7 +44,7 @@ func (x *request) readDocumentBody() (*documentBody, error) {
 	return b, err
 }
 
-// release gives the memory back.
+// release makes the memory reusable.
 func (b *documentBody) release() {
 	if cap(b.text) <= keptBody {
 		documentBodies.Put(b)
@@ -97,8 +97,8 @@ func (s *Server) readDocument(x *request) error {
 	if err != nil {
 		return err
 	}
-	// If-Match is a condition of writes. Java's change feed processor sends it with the read that is to show who has
-	// changed a lease under it, and a 412 there costs it the lease.
+	// If-Match is a condition of writes. Java's change feed processor sends it with the read that
+	// finds out who changed a lease, and a 412 there would cost it the lease.
 	o := engine.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
 	if err := x.acquireSlot(readSlots); err != nil {
 		return err
@@ -149,8 +149,8 @@ func (s *Server) deleteDocument(x *request) error {
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// documentWrite is the beginning of every operation that brings or changes a document: its container, and its
-// key, which may be in the document only (nil).
+// documentWrite begins every operation that writes a document. It returns the container and the
+// key, which is nil if only the document has it.
 func (x *request) documentWrite() (*engine.Container, feed.PartitionKey, error) {
 	if x.header(wire.HeaderPreTriggers) != "" || x.header(wire.HeaderPostTriggers) != "" {
 		return nil, nil, unsupported("a trigger")
@@ -163,7 +163,7 @@ func (x *request) documentWrite() (*engine.Container, feed.PartitionKey, error) 
 	return c, key, err
 }
 
-// documentKey is documentWrite for an operation that brings no document to take the key from.
+// documentKey is documentWrite for an operation without a document in its body.
 func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 	c, key, err := x.documentWrite()
 	if err == nil && key == nil && !x.byRID(c) {
@@ -176,8 +176,8 @@ func (x *request) writeOptions() engine.WriteOptions {
 	return engine.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
 }
 
-// onDocument does something to the document of the path. In a container that is addressed by its rid the document may be
-// too, unless there is one whose id looks like that.
+// onDocument calls do for the document of the path. In a container that is addressed by its rid,
+// the document may be addressed by its rid too, unless a document has that ID.
 func (x *request) onDocument(c *engine.Container, key feed.PartitionKey,
 	do func(key feed.PartitionKey, id string) (engine.Result, error),
 ) (engine.Result, error) {
@@ -197,7 +197,7 @@ func (x *request) onDocument(c *engine.Container, key feed.PartitionKey,
 	return do(found.Key, found.ID)
 }
 
-// sendWritten answers a write that leaves a document.
+// sendWritten answers a write of a document.
 func (x *request) sendWritten(r engine.Result, err error) error {
 	if err != nil {
 		return x.setFailure(r, err)
@@ -213,7 +213,8 @@ func (x *request) sendWritten(r engine.Result, err error) error {
 	return x.send(status, r.Body)
 }
 
-// failed notes what an operation cost that failed, and where: SDKs take the session token of a 404, 409 or 412 too.
+// setFailure sets the cost and the partition of a failed operation. SDKs also use the session token
+// of a 404, 409 or 412.
 func (x *request) setFailure(r engine.Result, err error) error {
 	x.charge += r.Charge
 	x.setPartition(r.Partition, r.End)

@@ -8,9 +8,10 @@ import (
 
 // GET docs without A-IM: the read feed, all documents of a container.
 //
-// Supported: the same scopes as for a change feed (container, partition, range of effective partition keys, logical key or a prefix
-// of one), in any combination; x-ms-max-item-count; x-ms-continuation, which stays valid over splits and merges. The order is that of
-// effective partition key and id. A document that is there all the while is read exactly once.
+// Supported: the selections of a change feed (container, partition, range of effective partition
+// keys, logical key or a prefix of one), in any combination; x-ms-max-item-count;
+// x-ms-continuation, which remains valid over splits and merges. The order is that of effective
+// partition key and ID. A document that exists all the time is read exactly once.
 
 func (s *Server) readDocuments(x *request) error {
 	c, err := x.owner()
@@ -51,11 +52,12 @@ func (s *Server) readDocuments(x *request) error {
 	})
 }
 
-// tokenRead begins a continuation of the read feed: r~<rid of the container>~<position>~<checksum>. It says nothing of the
-// scope: SDKs go on with a range's continuation in the ranges that a split made of it.
+// tokenRead begins a continuation of the read feed: r~<rid of the container>~<position>~<checksum>.
+// It does not have the selection: SDKs send the continuation of a range for the ranges that a split
+// made of it.
 const tokenRead = "r"
 
-// readToken is the position that a continuation of the container's read feed tells; empty: the start.
+// readToken returns the position of a continuation of the read feed; empty for the first page.
 func readToken(text, rid string) (position string, err error) {
 	if text == "" {
 		return "", nil

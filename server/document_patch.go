@@ -16,15 +16,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// PATCH docs/<id>: a document is changed in place.
+// PATCH docs/<id>: change a document in place.
 //
-// Supported: add, set, replace, remove, incr and move, at most ten of them, on members and on elements of arrays; a condition
-// (status 412 if it is not true); If-Match; the body with or without {"operations":...} around it. No other write to the
-// document comes between the condition and the change. The id, the partition key and system properties cannot be patched.
+// Supported: add, set, replace, remove, incr and move, at most ten of them, on members and on
+// elements of arrays; a condition (status 412 if it is not true); If-Match; the body with or
+// without {"operations":...} around it. No other write to the document comes between the condition
+// and the change. The ID, the partition key and system properties cannot be patched.
 //
-// A small patch without a condition runs in the store's sequencer. Every other patch is prepared outside it, on the version
-// that is the last one then, and written if that still is the last one. If other writes come first three times, the answer is
-// 449 (RetryWith), as in the service.
+// A small patch without a condition runs in the sequencer of the store. Every other patch is
+// prepared outside of it, on the last version, and written if that still is the last one. If other
+// writes come first three times, the answer is 449 (RetryWith), as in the service.
 
 // maxInlinePatch is the size, in bytes, of the largest patch that runs in the sequencer: its body and the document together.
 const maxInlinePatch = 64 << 10

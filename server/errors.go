@@ -18,7 +18,7 @@ import (
 // statusError is an error of the protocol, with the content of its answer.
 type statusError struct {
 	status, substatus int
-	// code is the word of the body; empty: the status's.
+	// code is the code in the body. If empty, it is made of the status.
 	code    string
 	message string
 	// info is additionalErrorInfo in the body: the plan of a query that one request cannot serve.

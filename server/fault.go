@@ -71,7 +71,7 @@ const (
 	maxFaultDelay = time.Hour
 )
 
-// validate says what is wrong with a fault. operations are the known names.
+// validate returns an error if a fault is invalid. operations are the known names.
 func (f Fault) validate(operations []string) error {
 	switch {
 	case f.Operation != "" && !slices.Contains(operations, f.Operation):
@@ -111,7 +111,8 @@ func (f Fault) validate(operations []string) error {
 // isHex reports whether an effective partition key is upper-case hexadecimal.
 func isHex(epk string) bool { return strings.Trim(epk, "0123456789ABCDEF") == "" }
 
-// normal is the fault with its range and its key as requests have them. Error: the key can't be one.
+// normal returns the fault with its range and its key in the form of requests. It returns an error
+// if the key is invalid.
 func (f Fault) normal() (Fault, error) {
 	f.Range = feed.Range{Min: strings.ToUpper(f.Range.Min), Max: strings.ToUpper(f.Range.Max)}
 	if f.Key == nil {
@@ -124,7 +125,7 @@ func (f Fault) normal() (Fault, error) {
 	return f, nil
 }
 
-// FaultState is a fault that is set, and what has become of it.
+// FaultState is a fault of a server, and its effect so far.
 type FaultState struct {
 	// ID names the fault.
 	ID string
@@ -133,9 +134,8 @@ type FaultState struct {
 	Hits int
 }
 
-// Faults are the faults that a server injects. The first that chooses a
-// request, in the order in which they were added, is the one that it meets. Safe
-// for concurrent use.
+// Faults are the faults that a server injects. A request meets the first that chooses it, in the
+// order in which they were added. Faults is safe for concurrent use.
 type Faults struct {
 	operations []string
 	// set is never changed in place, so that a request without faults costs one load.
@@ -145,7 +145,7 @@ type Faults struct {
 	next int
 }
 
-// activeFault is a fault and its counters.
+// activeFault is a fault with its counters.
 type activeFault struct {
 	id string
 	Fault
@@ -163,7 +163,7 @@ func (fs *Faults) Add(f Fault) (string, error) {
 	return s.ID, err
 }
 
-// add is Add, and returns the fault as it was set.
+// add is Add, and returns the state of the fault.
 func (fs *Faults) add(f Fault) (FaultState, error) {
 	f, err := f.normal()
 	if err == nil {
@@ -196,8 +196,8 @@ func (fs *Faults) List() []FaultState {
 	return states
 }
 
-// Remove ends a fault. It returns false when there is none of that ID. A request that it holds
-// goes on as it would have.
+// Remove removes a fault. It returns false if there is none with that ID. A request that waits for
+// it continues as if it were still there.
 func (fs *Faults) Remove(id string) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -207,14 +207,14 @@ func (fs *Faults) Remove(id string) bool {
 	return len(kept) < len(all)
 }
 
-// Clear ends all faults.
+// Clear removes all faults.
 func (fs *Faults) Clear() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.set.Store(nil)
 }
 
-// active are the faults that are set. They must not be changed.
+// active returns the faults. The caller must not change them.
 func (fs *Faults) active() []*activeFault {
 	if set := fs.set.Load(); set != nil {
 		return *set
@@ -243,7 +243,7 @@ func (a *activeFault) hit() bool {
 	return true
 }
 
-// meets finds the fault that a request meets; nil: none. It may be called for a request once.
+// choose returns the fault of a request, or nil. It is called once for a request.
 func (fs *Faults) choose(x *request, t *target) *activeFault {
 	for _, a := range fs.active() {
 		if a.chooses(x, t) && a.hit() {
@@ -253,7 +253,7 @@ func (fs *Faults) choose(x *request, t *target) *activeFault {
 	return nil
 }
 
-// chooses reports whether a fault is meant for a request.
+// chooses reports whether a fault is for a request.
 func (a *activeFault) chooses(x *request, t *target) bool {
 	if a.Operation != "" && a.Operation != x.op {
 		return false

@@ -12,12 +12,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// maxBufferedBody bounds the body of a request that is held: it is read first, because the end of its
-// connection is noticed only behind it.
+// maxBufferedBody limits the body of a request that waits. It is read first, because net/http
+// notices the end of a connection only after the body.
 const maxBufferedBody = 16 << 20
 
-// meet carries out an operation, unless something is in its way: a frozen
-// partition first, and then a fault.
+// applyFaults carries out an operation, after the freeze of its partition and with the fault of the
+// request.
 func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	if s.freezes.none() && len(s.faults.active()) == 0 {
 		return serve(x)
@@ -33,7 +33,7 @@ func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	if f.After {
 		unseen := *x
 		unseen.w = &discardWriter{header: http.Header{}}
-		_ = serve(&unseen) // whatever came of it, nobody is told
+		_ = serve(&unseen) // nobody receives the result
 	}
 	if f.Delay > 0 {
 		if err := x.bufferBody(); err != nil {
@@ -47,7 +47,7 @@ func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	case f.Drop:
 		s.o.Logger.DebugContext(x.r.Context(), "connection dropped by a fault", "fault", f.id, "operation", x.op,
 			"activity", x.activity, "carried out", f.After)
-		panic(http.ErrAbortHandler) // what net/http has for it
+		panic(http.ErrAbortHandler) // net/http closes the connection
 	case f.Status != 0:
 		message := f.Message
 		if message == "" {
@@ -58,7 +58,8 @@ func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	return serve(x)
 }
 
-// hold makes a request ready to wait: its body is read, so that the client's leaving is noticed.
+// bufferBody reads the body of a request that is going to wait, so that net/http notices when the
+// client leaves.
 func (x *request) bufferBody() error {
 	if x.r.ContentLength == 0 {
 		return nil
@@ -72,7 +73,7 @@ func (x *request) bufferBody() error {
 	return nil
 }
 
-// pause waits; for the client to leave, or the server to end, at most.
+// delay waits for a time, unless the client leaves or the server ends.
 func (s *Server) delay(x *request, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -86,35 +87,35 @@ func (s *Server) delay(x *request, d time.Duration) error {
 	}
 }
 
-// errEnding is what a request is answered with that is held when the server ends.
+// errEnding is the answer to a request that waits when the server ends.
 var errEnding = failure(http.StatusServiceUnavailable, wire.SubNone, "the server is ending")
 
-// discardWriter takes an answer that nobody gets.
+// discardWriter discards an answer.
 type discardWriter struct{ header http.Header }
 
 func (w *discardWriter) Header() http.Header         { return w.header }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *discardWriter) WriteHeader(int)             {}
 
-// target is what a request addresses, for faults and frozen partitions: found out when
-// one of them asks, since most requests meet neither.
+// target is what a request addresses, for faults and frozen partitions. It is resolved when one of
+// them needs it, since most requests meet neither.
 type target struct {
 	x *request
 
 	looked bool
-	c      *engine.Container // nil: the request is of no container that is there
+	c      *engine.Container // nil if the request addresses no existing container
 	live   []feed.Partition
 	keys   feed.Range
 }
 
-// container is the container of the request; nil: it has none.
+// container returns the container of the request, or nil.
 func (t *target) container() *engine.Container {
 	t.look()
 	return t.c
 }
 
-// look resolves the request's container and range. What is wrong with a request is for its operation to
-// say, so here it only narrows nothing.
+// look resolves the container and the range of the request. It ignores errors, which the operation
+// reports.
 func (t *target) look() {
 	if t.looked {
 		return
@@ -131,8 +132,8 @@ func (t *target) look() {
 		return
 	}
 	t.c = c
-	// Only documents have keys. Who asks for the container, its partitions or the plan of a query is
-	// answered without looking at one.
+	// Only documents have keys. A request for the container, its partitions or the plan of a query
+	// reads none.
 	if len(t.x.path.Types) < 3 || t.x.path.Types[2] != "docs" || isPlan(t.x) {
 		t.keys = noKeys
 		return
@@ -142,7 +143,8 @@ func (t *target) look() {
 		return
 	}
 	if s.partition != "" {
-		// A partition that is gone has no keys: such a request is answered with 410 and held by nobody.
+		// A partition that is gone has no keys: such a request is answered 410 and waits for
+		// nobody.
 		t.keys = t.partition(s.partition)
 	}
 	if !s.keys.IsZero() {
@@ -155,7 +157,7 @@ func (t *target) look() {
 	}
 }
 
-// partition is the range of a live partition; empty: there is none of that ID.
+// partition returns the range of a live partition; empty if there is none with that ID.
 func (t *target) partition(id string) feed.Range {
 	for _, p := range t.live {
 		if p.ID == id {
@@ -197,7 +199,8 @@ func (t *target) inRange(r feed.Range) bool {
 	return t.container() != nil && !r.IsEmpty() && t.keys.Overlaps(r)
 }
 
-// hasKey reports whether the request's header names a key. Numbers are compared as such: 0 and -0.0 are one.
+// hasKey reports whether the header of the request names a key. Numbers are compared by value: 0
+// and -0.0 are equal.
 func (t *target) hasKey(key feed.PartitionKey) bool {
 	have, err := t.x.partitionKey()
 	return err == nil && have != nil && slices.Equal(have, key)

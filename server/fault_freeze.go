@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// freezes are the ranges of keys whose requests wait. A range and not a partition is frozen, so that what
-// was frozen stays so when the partition is split or merged.
+// freezes are the ranges of keys whose requests wait. Ranges are frozen, not partitions, so that a
+// freeze survives splits and merges.
 type freezes struct {
 	mu  sync.Mutex // guards all
 	all []*freeze
@@ -22,7 +22,7 @@ type freezes struct {
 type freeze struct {
 	container *engine.Container
 	keys      feed.Range
-	// thawed is closed when the requests may go on.
+	// thawed is closed when the requests may continue.
 	thawed chan struct{}
 }
 
@@ -32,7 +32,7 @@ func (fs *freezes) none() bool {
 	return len(fs.all) == 0
 }
 
-// over finds a freeze of a part of a range; nil: there is none.
+// over returns a freeze of a part of a range, or nil.
 func (fs *freezes) over(c *engine.Container, keys feed.Range) *freeze {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -44,7 +44,7 @@ func (fs *freezes) over(c *engine.Container, keys feed.Range) *freeze {
 	return nil
 }
 
-// freeze freezes a range; one that is frozen already stays so.
+// freeze freezes a range, unless it is frozen.
 func (fs *freezes) freeze(c *engine.Container, keys feed.Range) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -54,7 +54,7 @@ func (fs *freezes) freeze(c *engine.Container, keys feed.Range) {
 	fs.all = append(fs.all, &freeze{container: c, keys: keys, thawed: make(chan struct{})})
 }
 
-// thaw ends every freeze of a part of a range; what of it lies outside stays frozen.
+// thaw ends every freeze of a part of a range. Parts outside of the range stay frozen.
 func (fs *freezes) thaw(c *engine.Container, keys feed.Range) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -69,7 +69,7 @@ func (fs *freezes) thaw(c *engine.Container, keys feed.Range) {
 				kept = append(kept, &freeze{container: c, keys: rest, thawed: make(chan struct{})})
 			}
 		}
-		close(f.thawed) // who waits looks again
+		close(f.thawed) // waiting requests check again
 	}
 	fs.all = kept
 }
@@ -87,8 +87,8 @@ func (fs *freezes) dropDeleted(ctx context.Context) {
 	}
 }
 
-// wait holds a request that addresses a frozen key until it is thawed, the
-// client leaves, or the server ends.
+// wait delays a request that addresses a frozen key until the key is thawed. The client or the end
+// of the server may end the wait.
 func (fs *freezes) wait(x *request, t *target) error {
 	for held := false; ; held = true {
 		if fs.none() || t.container() == nil {
@@ -115,11 +115,13 @@ func (fs *freezes) wait(x *request, t *target) error {
 	}
 }
 
-// Freeze holds all requests that address a key of the given physical partition, before anything is
-// done of them, until [Server.Thaw], or their clients leave. A request for documents without a
-// partition key (a query over all partitions) addresses every key; one for containers or partitions, none. What is frozen stays so through splits and
-// merges, and until a request deletes the container or its database: those that were held are answered with 404 then. Errors:
-// *feed.GoneError, when there is no such partition now.
+// Freeze delays all requests that address a key of a physical partition, before any of their work,
+// until [Server.Thaw] or until their clients leave. A request for documents without a partition key
+// (a query over all partitions) addresses every key; one for containers or partitions, none.
+//
+// A freeze survives splits and merges. It ends when a request deletes the container or its
+// database; waiting requests are then answered 404. Freeze returns a *feed.GoneError if the
+// partition does not exist.
 func (s *Server) Freeze(ctx context.Context, container *store.Container, partition string) error {
 	c := (*engine.Container)(container)
 	keys, err := partitionRange(ctx, c, partition)
@@ -127,12 +129,12 @@ func (s *Server) Freeze(ctx context.Context, container *store.Container, partiti
 		return fmt.Errorf("freeze: %w", err)
 	}
 	s.freezes.freeze(c, keys)
-	s.freezes.dropDeleted(ctx) // of a container that was deleted since it was asked for its partitions
+	s.freezes.dropDeleted(ctx) // the container may have been deleted meanwhile
 	return nil
 }
 
-// Thaw lets the requests go on that Freeze holds; of a partition that isn't frozen it does nothing.
-// Errors: as Freeze.
+// Thaw lets the requests continue that Freeze delays. It does nothing if the partition is not
+// frozen. Its errors are those of Freeze.
 func (s *Server) Thaw(ctx context.Context, container *store.Container, partition string) error {
 	c := (*engine.Container)(container)
 	keys, err := partitionRange(ctx, c, partition)
@@ -143,7 +145,7 @@ func (s *Server) Thaw(ctx context.Context, container *store.Container, partition
 	return nil
 }
 
-// partitionRange is the range of a live partition.
+// partitionRange returns the range of a live partition.
 func partitionRange(ctx context.Context, c *engine.Container, id string) (feed.Range, error) {
 	if c == nil {
 		return feed.Range{}, errors.New("there is no container")

@@ -7,13 +7,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// member is a name and a value, as the value came.
+// member is a name and a value, as a client sent it.
 type member struct {
 	name  string
 	value jsontext.Value
 }
 
-// members are a JSON object taken apart, in its order, so that what nobody here knows is given back as it came.
+// object is a JSON object as a list of members in their order. Unknown members are returned as they
+// came.
 type object []member
 
 // parseObject takes an object apart. Its errors are mistakes of the client.
@@ -45,7 +46,7 @@ func parseObject(body []byte) (m object, err error) {
 	return m, nil
 }
 
-// get is the value of a member; nil: there is none, or it is null.
+// get returns the value of a member, or nil if there is none or it is null.
 func (m object) get(name string) jsontext.Value {
 	for _, e := range m {
 		if e.name == name && e.value.Kind() != 'n' {
@@ -55,7 +56,7 @@ func (m object) get(name string) jsontext.Value {
 	return nil
 }
 
-// set puts a member in the place of the one of its name, or behind all.
+// set replaces the value of a member, or adds the member at the end.
 func (m *object) set(name string, value jsontext.Value) {
 	for i := range *m {
 		if (*m)[i].name == name {
@@ -73,24 +74,24 @@ func (m *object) setUnlessNil(name string, value jsontext.Value) {
 	}
 }
 
-// setDefault is set, where there is no such member.
+// setDefault sets a member unless it exists.
 func (m *object) setDefault(name, value string) {
 	if m.get(name) == nil {
 		m.set(name, jsontext.Value(value))
 	}
 }
 
-// text is a string as a JSON value.
+// jsonString returns a string as a JSON value.
 func jsonString(s string) jsontext.Value {
 	b, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
-		// Only bytes that are no UTF-8; they were replaced.
+		// Bytes that are not UTF-8 were replaced.
 		return b
 	}
 	return b
 }
 
-// json writes the object.
+// json returns the JSON of the object.
 func (m object) json() []byte {
 	b := []byte{'{'}
 	for i, e := range m {

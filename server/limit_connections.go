@@ -16,26 +16,30 @@ import (
 	"time"
 )
 
-// A guard watches the connections of a server: it counts the headers that they send to the budget, keeps their number
-// within Options.MaxConnections, and cuts off stalled ones when the budget has no room.
+// A guard watches the connections of a server. It counts the headers that they send to the budget,
+// enforces Options.MaxConnections, and closes stalled connections when the budget has no room.
 
 const (
 	// headerLine is how many bytes a header line takes in memory beside its text.
 	headerLine = 300
-	// progressBytes is how much a connection has to move within stallTime, or it counts as stalled.
+	// progressBytes is how many bytes a connection has to transfer within stallTime, or else it is
+	// stalled.
 	progressBytes = 16 << 10
 	stallTime     = 2 * time.Second
 	// cutInterval is the least time between two searches for stalled connections.
 	cutInterval = 100 * time.Millisecond
-	// writePart is how much of an answer is written at once: progress is seen from one part to the next.
+	// writePart is how much of an answer is written at once. Progress is visible between two parts.
 	writePart = 256 << 10
-	// refusalTime bounds what is done for a connection whose headers are refused.
+	// refusalTime limits the time for a connection whose headers are refused.
 	refusalTime = time.Second
 )
 
-// Guard makes h and the returned listener, which replaces l, count the connections and their headers to
-// Options.MemoryLimit and Options.MaxConnections. Without it, the limit covers bodies, answers and queries only. It sets h.ConnState
-// and h.ConnContext. l may be a TLS listener. It is called before h serves, and h serves the returned listener.
+// Guard makes h and the returned listener, which replaces l, count connections and their headers.
+// These counts enforce Options.MemoryLimit and Options.MaxConnections. Without Guard, the memory
+// limit covers bodies, answers and queries only.
+//
+// Guard sets h.ConnState and h.ConnContext. l may be a TLS listener. Call it before h serves, and
+// let h serve the returned listener.
 func (s *Server) Guard(h *http.Server, l net.Listener) net.Listener {
 	g := &guard{Listener: l, b: s.budget, most: s.o.MaxConnections, header: cmp.Or(h.ReadHeaderTimeout, h.ReadTimeout)}
 	h.ConnState = g.changed
@@ -55,19 +59,19 @@ type guard struct {
 	net.Listener
 	b    *budget
 	most int
-	// header bounds the TLS handshake; 0: nothing does.
+	// header limits the TLS handshake; 0 means no limit.
 	header time.Duration
 
 	mu sync.Mutex // guards the rest
-	// all are the connections; resting are those that have no request under way, the longest resting one first.
+	// all are the connections. resting are those without a request, the longest resting one first.
 	all     map[*guardedConn]struct{}
 	resting list.List
 	// lastCut is when stalled connections were last searched for.
 	lastCut time.Time
 }
 
-// Accept accepts a connection. Beyond the limit, the connection that rests longest is closed for it; where
-// none rests, the new one is.
+// Accept accepts a connection. Beyond the limit, it closes the connection that rests longest. If
+// none rests, it closes the new one.
 func (g *guard) Accept() (net.Conn, error) {
 	for {
 		accepted, err := g.Listener.Accept()
@@ -89,7 +93,8 @@ func (g *guard) Accept() (net.Conn, error) {
 	}
 }
 
-// admit registers a connection. oldest, if it isn't nil, is to be closed for it. ok is false if there is no room.
+// admit registers a connection. If oldest is not nil, the caller closes it. ok is false if there is
+// no room.
 func (g *guard) admit(c *guardedConn) (oldest *guardedConn, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,7 +123,7 @@ func (g *guard) forget(c *guardedConn) {
 	}
 }
 
-// changed is the http.Server's ConnState.
+// changed is ConnState of the http.Server.
 func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	c := guardedOf(conn)
 	switch state {
@@ -137,7 +142,7 @@ func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	switch _, known := g.all[c]; {
 	case state == http.StateClosed || state == http.StateHijacked:
 		g.forget(c)
-	case !known: // it is being closed for another one
+	case !known: // it was closed for another one
 	case state == http.StateActive && c.rest != nil:
 		g.resting.Remove(c.rest)
 		c.rest = nil
@@ -146,7 +151,7 @@ func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// cutStalled cuts off the connections whose clients are stalled and hold memory.
+// cutStalled closes the connections that hold memory and whose clients are stalled.
 func (g *guard) cutStalled() {
 	g.mu.Lock()
 	now := time.Now()
@@ -167,7 +172,7 @@ func (g *guard) cutStalled() {
 	}
 }
 
-// What a connection's client is waited for.
+// The phases of a connection, by what the server waits for.
 const (
 	phaseHeaders = iota
 	phaseWork    // nothing
@@ -178,14 +183,15 @@ const (
 type guardedConn struct {
 	net.Conn
 	g *guard
-	// claim is the memory of the connection's request.
+	// memory is that of the current request.
 	memory heldMemory
-	// rest is the connection's place among those that rest; nil: it does not. g.mu guards it.
+	// rest is the element of guard.resting, or nil if the connection has a request. g.mu guards it.
 	rest *list.Element
 
 	phase   atomic.Int32
 	writing atomic.Bool
-	// moved is when the connection last moved progressBytes, or a phase or a write began; since counts the bytes from then on.
+	// moved is when the connection last transferred progressBytes, or when a phase or a write
+	// began. since counts the bytes from then on.
 	moved atomic.Int64 // Unix time in nanoseconds
 	since atomic.Int64
 }
@@ -216,7 +222,7 @@ func (c *guardedConn) progress(n int) {
 	}
 }
 
-// stalled reports whether the connection holds much memory and its client doesn't move.
+// stalled reports whether the connection holds much memory and its client transfers nothing.
 func (c *guardedConn) stalled(now time.Time) bool {
 	return (c.writing.Load() || c.phase.Load() != phaseWork) && c.memory.size() >= progressBytes &&
 		now.UnixNano()-c.moved.Load() >= int64(stallTime)
@@ -228,7 +234,7 @@ func (c *guardedConn) cut() {
 	if t, ok := raw.(*tls.Conn); ok {
 		raw = t.NetConn()
 	}
-	_ = raw.Close() // whoever uses it gets the error
+	_ = raw.Close() // its user receives the error
 }
 
 // Read counts headers while they come.
@@ -253,7 +259,8 @@ func (c *guardedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refuse answers a request whose headers have no room, and gives its client a moment to read the answer.
+// refuse answers a request whose headers have no room, and leaves its client a moment to read the
+// answer.
 func (c *guardedConn) refuse() {
 	c.memory.releaseAll()
 	body := `{"code":"TooManyRequests","message":"` + errBusy.message + `"}`
@@ -266,7 +273,7 @@ func (c *guardedConn) refuse() {
 	}
 }
 
-// Write writes in parts, so that a client that reads can be told from one that doesn't.
+// Write writes in parts, so that a client that reads differs from one that does not.
 func (c *guardedConn) Write(p []byte) (written int, err error) {
 	c.mark()
 	c.writing.Store(true)
@@ -282,7 +289,7 @@ func (c *guardedConn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// CloseWrite ends what the client reads, and leaves it time to do so.
+// CloseWrite closes the writing side, so that the client can still read.
 func (c *guardedConn) CloseWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()
@@ -296,8 +303,9 @@ type guardedTLS struct {
 	tls *tls.Conn
 }
 
-// ConnectionState carries out the handshake. http.Server calls it before it reads the first request, on the connection's own goroutine. Of a
-// *tls.Conn it would carry out the handshake itself, but that is behind the guard.
+// ConnectionState carries out the handshake. http.Server calls it before it reads the first
+// request, on the goroutine of the connection. It would carry out the handshake of a *tls.Conn
+// itself, but the guard hides that.
 func (c *guardedTLS) ConnectionState() tls.ConnectionState {
 	if c.g.header > 0 {
 		_ = c.tls.SetDeadline(time.Now().Add(c.g.header)) // an error is the connection's end

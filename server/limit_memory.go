@@ -10,17 +10,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// The budget bounds the memory that all requests hold together (Options.MemoryLimit). It has two parts.
+// The budget limits the memory that all requests use together (Options.MemoryLimit). It has two
+// parts.
 //
-// Bytes that clients can hold up are counted: headers, bodies, and answers that wait for their
+// The bytes that clients can delay are counted: headers, bodies, and answers that wait for their
 // readers. Each class has a share of its own, so that stalled clients of one class do not stop the
-// others. A class that has no room refuses with 429. It never waits, so nothing can deadlock. An answer that
-// exists is always counted, whether there is room or not: a write that was done must not
-// be answered with 429. No further answer is begun until there is room.
+// others. A class without room refuses with 429. It never waits, so nothing can deadlock. An
+// existing answer is always counted, because a completed write must not be answered 429. No further
+// answer begins until there is room.
 //
-// Work that no client can hold up runs in lanes. A lane admits a fixed number of requests at a time, each
-// of which needs a bounded amount of memory until its answer begins. A request waits for a lane, in
-// the order of arrival and for at most slotWait. A holder of a lane never waits for the budget or a client.
+// Work that no client can delay takes a slot. A class of work has a fixed number of slots, and each
+// needs a limited amount of memory until its answer begins. Requests wait for a slot in the order
+// of arrival, for at most slotWait. The holder of a slot never waits for the budget or a client.
 
 // class is a kind of counted bytes.
 type class int
@@ -32,47 +33,52 @@ const (
 	classes
 )
 
-// Shares of the memory limit, and the memory that a request in a lane may need.
+// Shares of the memory limit, and the memory that a request with a slot may need.
 const (
 	headerShare = 8 // an eighth
 	bodyShare   = 4
 	answerShare = 4
 
-	// A read has a page of the feed. A query has a page and a batch of index entries, a sort its rows besides.
+	// A read has a page of the feed. A query has a page and a batch of index entries, and a sort
+	// also its rows.
 	readMemory  = 16 << 20
 	queryMemory = 32 << 20
 	sortMemory  = 64 << 20
-	// A bulk request with patches or reads has bulkItems, and its answer twice: in parts and as it is sent.
+	// A bulk request with patches or reads has bulkItems, and its answer twice: in parts and
+	// complete.
 	bulkMemory = 32 << 20
-	// minReads and minQueries keep a few clients apart from each other in the smallest servers.
+	// minReads and the like keep a few clients independent of each other in the smallest servers.
 	minReads   = 4
 	minQueries = 2
 	minSorts   = 1
 	minBulks   = 2
-	// sortShare is the part of the limit that the rows of one sort may take, between minSortMemory and querypage.MaxSortMemory.
+	// sortShare is the part of the limit that the rows of one sort may use, between minSortMemory
+	// and querypage.MaxSortMemory.
 	sortShare     = 8
 	minSortMemory = 4 << 20
 
-	// bodyFactor is how many times a body is in memory while it is carried out: as it came, and as the store writes it.
+	// bodyFactor is how many copies of a body are in memory: as it came, and as the store writes
+	// it.
 	bodyFactor = 2
-	// queryFactor is about how many times its text a parsed query takes.
+	// queryFactor is about how many times the size of its text a compiled query has.
 	queryFactor = 32
-	// longQuery is the text, in bytes, of a query that goes to the lane of sorts for its parsing alone.
+	// longQuery is the size in bytes of a text whose parsing alone takes a slot for sorts.
 	longQuery = 64 << 10
 
-	// slotWait is how long a request waits for a lane.
+	// slotWait is how long a request waits for a slot.
 	slotWait = 5 * time.Second
-	// busyRetry is when a client that was refused is asked to come again.
+	// busyRetry is when a refused client retries.
 	busyRetry = time.Second
 )
 
-// budget is the memory of all requests of a server. A nil budget has no bounds.
+// budget is the memory of all requests of a server. A nil budget has no limits.
 type budget struct {
 	limits [classes]int64
 	used   [classes]atomic.Int64
-	// cutStalled is called when a class has no room; it may cut off stalled clients.
+	// cutStalled is called when a class has no room. It may close the connections of stalled
+	// clients.
 	cutStalled func()
-	// rows bounds the memory of the rows of one sort.
+	// rows limits the memory of the rows of one sort.
 	rows int
 
 	slots [slotClasses]chan struct{}
@@ -97,7 +103,7 @@ func newBudget(limit int64) *budget {
 	return b
 }
 
-// reserve counts n more bytes of a class. It reports false, and counts nothing, if they don't fit.
+// reserve counts n more bytes of a class. If they do not fit, it counts nothing and returns false.
 func (b *budget) reserve(c class, n int64) bool {
 	if b.used[c].Add(n) <= b.limits[c] {
 		return true
@@ -123,19 +129,20 @@ func (b *budget) sortRows() int {
 	return b.rows
 }
 
-// claim is the counted memory of one connection, or of one request whose connection is not known. A claim
-// of a nil budget counts nothing. Its methods may be called concurrently.
+// heldMemory is the counted memory of one connection, or of one request without a guarded
+// connection. With a nil budget, it counts nothing. Its methods may be called concurrently.
 type heldMemory struct {
 	b    *budget
 	held [classes]atomic.Int64
-	// lane is the lane in which the request has a place; nil: none. It belongs to the goroutine that serves the request.
+	// slot is the slot of the request; nil if it has none. It belongs to the goroutine that serves
+	// the request.
 	slot chan struct{}
 }
 
-// unlimited is the claim of all requests where there is no budget.
+// unlimited is the memory of all requests if there is no budget.
 var unlimited heldMemory
 
-// grow counts n more bytes, or refuses with 429. Bytes that can never fit are refused with 413.
+// grow counts n more bytes, or refuses with 429. It refuses bytes that can never fit with 413.
 func (c *heldMemory) grow(of class, n int64) error {
 	switch {
 	case c.b == nil || n <= 0:
@@ -160,14 +167,14 @@ func (c *heldMemory) add(of class, n int64) {
 	}
 }
 
-// release gives back what is counted of a class.
+// release releases the bytes of a class.
 func (c *heldMemory) release(of class) {
 	if c.b != nil {
 		c.b.used[of].Add(-c.held[of].Swap(0))
 	}
 }
 
-// releaseAll gives back everything.
+// releaseAll releases all bytes.
 func (c *heldMemory) releaseAll() {
 	for of := range classes {
 		c.release(of)
@@ -182,13 +189,13 @@ func (c *heldMemory) size() (n int64) {
 	return n
 }
 
-// errBusy refuses a request for which there is no memory at the moment. Nothing of it was done.
+// errBusy refuses a request for which there is no memory now. Nothing of it was done.
 var errBusy = &statusError{
 	status: http.StatusTooManyRequests, substatus: wire.SubNone, retryAfter: busyRetry,
 	message: "The server's memory for requests is in use (--memory-limit); try again after the time in x-ms-retry-after-ms.",
 }
 
-// lane is a lane of the budget. Each admits a fixed number of requests at a time.
+// slotClass is a class of work. Each has a fixed number of slots.
 type slotClass int
 
 const (
@@ -199,8 +206,9 @@ const (
 	slotClasses
 )
 
-// enter waits for a lane and takes a place in it, which the beginning of the answer gives back, or leave. It refuses
-// with 429 when answers have no room or the wait takes too long. Error: the context's, too.
+// acquireSlot waits for a slot. The beginning of the answer releases it, or releaseSlot. It refuses
+// with 429 if answers have no room or the wait takes too long. It returns the error of the context,
+// too.
 func (x *request) acquireSlot(l slotClass) error {
 	b := x.memory.b
 	if b == nil {
@@ -223,14 +231,14 @@ func (x *request) acquireSlot(l slotClass) error {
 		}
 	}
 	x.memory.slot = to
-	if !b.answerable() { // others have answered meanwhile
+	if !b.answerable() { // other requests have answered meanwhile
 		x.releaseSlot()
 		return errBusy
 	}
 	return nil
 }
 
-// answerable reports whether answers have room. Without it, it looks for stalled clients.
+// answerable reports whether answers have room. If they have none, it closes stalled connections.
 func (b *budget) answerable() bool {
 	if b.used[ofAnswers].Load() < b.limits[ofAnswers] {
 		return true
@@ -239,7 +247,7 @@ func (b *budget) answerable() bool {
 	return false
 }
 
-// leave gives the place in a lane back; without one it does nothing.
+// releaseSlot releases the slot of the request, if it has one.
 func (x *request) releaseSlot() {
 	if x.memory.slot != nil {
 		<-x.memory.slot

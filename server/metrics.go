@@ -33,16 +33,18 @@ type metrics struct {
 	labels sync.Map
 }
 
-// outcome is what requests are counted by; status -1: by operation alone.
+// outcome is the operation and the status that requests are counted by. Status -1 means by
+// operation alone.
 type outcome struct {
 	op     string
 	status int
 }
 
-// durationBounds are the borders of the histogram, in seconds: from a read out of memory to what a client gives up on.
+// durationBounds are the bounds of the histogram, in seconds: from a read out of memory to the
+// patience of a client.
 var durationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60}
 
-// newMetrics makes the instruments; nil: there is no provider.
+// newMetrics creates the instruments. It returns nil without a provider.
 func newMetrics(p metric.MeterProvider, db *engine.DB) (*metrics, error) {
 	if p == nil {
 		return nil, nil //nolint:nilnil // no metrics is what was asked for
@@ -62,7 +64,8 @@ func newMetrics(p metric.MeterProvider, db *engine.DB) (*metrics, error) {
 	return m, errors.Join(errs[:]...)
 }
 
-// observeContainers makes the instruments of the store's content, which is looked at when it is asked for.
+// observeContainers creates the instruments of the content of the store, which is read when it is
+// observed.
 func observeContainers(meter metric.Meter, db *engine.DB) error {
 	documents, err1 := meter.Int64ObservableGauge("changefeed.store.documents", metric.WithUnit("{document}"),
 		metric.WithDescription("Documents of each container."))
@@ -94,7 +97,7 @@ func observeContainers(meter metric.Meter, db *engine.DB) error {
 	return err
 }
 
-// eachContainer visits every container. One that is deleted meanwhile is left out.
+// eachContainer calls visit for every container. It skips containers that are deleted meanwhile.
 func eachContainer(ctx context.Context, db *engine.DB, visit func(*engine.Container) error) error {
 	databases, err := db.Databases(ctx)
 	if err != nil {
@@ -114,7 +117,7 @@ func eachContainer(ctx context.Context, db *engine.DB, visit func(*engine.Contai
 	return nil
 }
 
-// record counts a request that is over. m may be nil.
+// record counts a finished request. m may be nil.
 func (m *metrics) record(x *request, sent int64) {
 	if m == nil {
 		return

@@ -17,17 +17,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// /offers and /offers/<rid>: the throughput of databases and containers that were made with one: list, read, replace.
+// /offers and /offers/<rid>: list, read and replace the throughput of databases and containers that
+// were created with one.
 //
-// A replacement takes effect at once, and doesn't change the number of partitions. The kind (manual, autoscale) is that of
-// the content that is sent; the headers by which some SDKs ask for the other kind are honoured too. Offers are made and
-// deleted with what they belong to: POST and DELETE are not supported. A container's throughput is enforced where the
-// server was told to; a database's never is.
+// A replacement takes effect at once, and does not change the number of partitions. The kind
+// (manual, autoscale) is that of the content. The headers by which some SDKs ask for the other kind
+// are supported too. Offers are created and deleted with their resource: POST and DELETE are not
+// supported. The throughput of a container is enforced with Options.EnforceThroughput, that of a
+// database never.
 
 // offer is the throughput of a database or container.
 type offer struct {
 	throughput
-	// rid is the offer's own; owner and self are those of what it belongs to.
+	// rid is that of the offer. owner and self are those of its resource.
 	rid, owner, self string
 	etag             string
 	modified         int64
@@ -36,9 +38,9 @@ type offer struct {
 	container *engine.Container
 }
 
-// offerRID makes the rid of the offer of a database or container from its rid. An offer has three bytes, too few
-// for a rid of its own beside its owner's: they are the owner's number in the store, and its kind. Past
-// eight million containers ever made it has six.
+// offerRID makes the rid of the offer of a database or container from its rid. An offer has three
+// bytes, too few for a rid of its own beside that of its owner. They are the number of the owner in
+// the store, and its kind. Past eight million containers, it has six.
 func offerRID(owner string) (string, error) {
 	b, err := engine.RIDEncoding.DecodeString(owner)
 	if err != nil || len(b) != 4 && len(b) != 8 {
@@ -82,7 +84,7 @@ func containerOffer(ctx context.Context, c *engine.Container) (*offer, error) {
 	}, err
 }
 
-// body is the offer as the protocol shows it.
+// body returns the offer as the protocol shows it.
 func (o *offer) body() []byte {
 	m := object{{"id", jsonString(o.rid)}}
 	m.setSystem(o.rid, "offers/"+o.rid+"/", o.etag, o.modified)
@@ -123,7 +125,7 @@ func (s *Server) offers(x *request) (resourceList, error) {
 	return l, err
 }
 
-// offer finds the offer of the path.
+// offer returns the offer of the path.
 func (x *request) offer() (*offer, error) {
 	all, err := x.s.allOffers(x.r.Context())
 	if err != nil {
@@ -180,7 +182,7 @@ func (s *Server) replaceOffer(x *request) error {
 	return x.sendOffer(o)
 }
 
-// replacement is the throughput that the body of a replaced offer asks for.
+// replacement returns the throughput that the body of a replaced offer asks for.
 func (x *request) replacement(old *offer, m object) (throughput, error) {
 	if v := m.get("offerResourceId"); v != nil && string(v) != string(jsonString(old.owner)) {
 		return throughput{}, badRequest("an offer can't be given to another resource: it belongs to %s", old.owner)
@@ -240,25 +242,26 @@ func (x *request) sendOffer(o *offer) error {
 	return x.sendResource(http.StatusOK, o.etag, o.body())
 }
 
-// The bounds of provisioned throughput, in RU/s: those of the service.
+// The limits of provisioned throughput, in RU/s, as in the service.
 const (
 	leastManual, manualStep       = 400, 100
 	leastAutoscale, autoscaleStep = 1_000, 1_000
 	mostThroughput                = 1_000_000
-	// perPartition is what one physical partition carries: a container is made with as
-	// many as its throughput needs.
+	// perPartition is the throughput of one physical partition. A container is created with as many
+	// as its throughput needs.
 	perPartition = 10_000
 )
 
-// throughput is what is provisioned for a database or container.
+// throughput is the provisioned throughput of a database or container.
 type throughput struct {
-	// rate is in RU/s; of autoscale the maximum. 0: nothing is provisioned.
+	// rate is in RU/s. For autoscale it is the maximum. 0 means none.
 	rate int
-	// autoscale are the settings as the client sent them, at least {"maxThroughput":rate}; nil: manual.
+	// autoscale are the settings as the client sent them, at least {"maxThroughput":rate}; nil
+	// means manual.
 	autoscale json.RawMessage
 }
 
-// throughput is what the headers of a creation ask for.
+// throughput returns what the headers of a creation ask for.
 func (x *request) throughput() (throughput, error) {
 	manual, settings := x.header(wire.HeaderOfferThroughput), x.header(wire.HeaderOfferAutopilot)
 	switch {
@@ -276,7 +279,7 @@ func (x *request) throughput() (throughput, error) {
 	return manually(rate)
 }
 
-// manually checks a manual throughput.
+// manually validates a manual throughput.
 func manually(rate int) (throughput, error) {
 	if rate < leastManual || rate > mostThroughput || rate%manualStep != 0 {
 		return throughput{}, badRequest("The offer should have valid throughput values between %d and %d inclusive in increments of %d; it is %d",
@@ -285,7 +288,7 @@ func manually(rate int) (throughput, error) {
 	return throughput{rate: rate}, nil
 }
 
-// autoscaled checks the settings of an autoscale throughput.
+// autoscaled validates the settings of an autoscale throughput.
 func autoscaled(settings json.RawMessage) (throughput, error) {
 	var s struct {
 		MaxThroughput int `json:"maxThroughput"`
@@ -300,10 +303,10 @@ func autoscaled(settings json.RawMessage) (throughput, error) {
 	return throughput{s.MaxThroughput, settings}, nil
 }
 
-// partitions is how many physical partitions the throughput needs.
+// partitions returns how many physical partitions the throughput needs.
 func (t throughput) partitions() int { return (t.rate + perPartition - 1) / perPartition }
 
-// least is the lowest rate that the offer can be replaced by.
+// least returns the lowest rate that can replace the offer.
 func (t throughput) least() int {
 	if t.autoscale != nil {
 		return leastAutoscale
@@ -311,7 +314,7 @@ func (t throughput) least() int {
 	return leastManual
 }
 
-// content is what an offer says of it.
+// content returns the content of an offer.
 func (t throughput) content() jsontext.Value {
 	if t.autoscale == nil {
 		return object{{"offerThroughput", number(t.rate)}}.json()

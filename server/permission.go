@@ -16,24 +16,27 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// /dbs/<id>/users/<id>/permissions and .../<id>: create, upsert, read, list, query, replace, delete. A permission names a resource (a
-// database, a container, an item), perhaps a partition key of it, and a mode (Read, All). Every answer with a permission has a
-// new resource token in it (auth_resource_token.go), valid for as long as x-ms-documentdb-expiry-seconds says, so all of these
-// operations need a key that may write.
+// /dbs/<id>/users/<id>/permissions and .../<id>: create, upsert, read, list, query, replace,
+// delete. A permission names a resource (a database, a container, an item), perhaps a partition key
+// of it, and a mode (Read, All). Every answer with a permission has a new resource token
+// (auth_resource_token.go), valid for x-ms-documentdb-expiry-seconds. So all of these operations
+// need a key that may write.
 //
-// A user has one permission for one resource and partition key, as with the service; a second is a conflict. Not supported:
-// permissions for stored procedures, triggers, functions and attachments, which this server hasn't.
+// A user has one permission for one resource and partition key, as in the service; a second is a
+// conflict. Not supported: permissions for stored procedures, triggers, functions and attachments,
+// which this server does not have.
 
-// permission is a permission as its user's record has it.
+// permission is a permission as the record of its user has it.
 type permission struct {
 	ID     string `json:"id"`
 	Number uint32 `json:"number"`
 	// All is the mode: All, or else Read.
 	All bool `json:"all,omitempty"`
-	// Resource and Key are what the client sent, to be given back: the link of a resource and, as JSON, a partition key.
+	// Resource and Key are what the client sent, and receives again: the link of a resource and, as
+	// JSON, a partition key.
 	Resource string          `json:"resource"`
 	Key      json.RawMessage `json:"key,omitempty"`
-	// Reach is what they were found to mean.
+	// Permitted is the resource that they mean.
 	Permitted permittedResource `json:"reach"`
 	Revision  uint64            `json:"revision"`
 	Modified  int64             `json:"modified"`
@@ -47,14 +50,14 @@ const (
 
 func (p permission) etag() string { return revisionTag(p.Number, p.Revision, p.Modified) }
 
-// The validity of resource tokens that are made, in seconds: what the service allows and does by itself.
+// The validity of resource tokens in seconds: the default and the limits of the service.
 const (
 	tokenLifeDefault = 3600
 	tokenLifeLeast   = 10
 	tokenLifeMost    = 18_000
 )
 
-// tokenLife is how long the tokens of an answer are to be valid.
+// tokenLife returns how long the tokens of an answer are valid.
 func (x *request) tokenLife() (time.Duration, error) {
 	seconds := tokenLifeDefault
 	if given := x.header(wire.HeaderTokenExpiry); given != "" {
@@ -66,7 +69,7 @@ func (x *request) tokenLife() (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// permissionBody is a permission as the protocol shows it, with a token.
+// permissionBody returns a permission as the protocol shows it, with a token.
 func (x *request) permissionBody(u *user, p permission, life time.Duration) []byte {
 	rid := permissionRID(u, p.Number)
 	m := object{{"id", jsonString(p.ID)}}
@@ -78,7 +81,7 @@ func (x *request) permissionBody(u *user, p permission, life time.Duration) []by
 	return m.json()
 }
 
-// permissionRID is the rid of a permission: its number behind the user's rid.
+// permissionRID returns the rid of a permission: the rid of the user and its number.
 func permissionRID(u *user, number uint32) string {
 	b := binary.BigEndian.AppendUint32(u.ridBytes(), number)
 	return engine.RIDEncoding.EncodeToString(append(b, 0, 0, 0, 0))
@@ -97,7 +100,8 @@ func (x *request) permissionIn(u *user) (int, error) {
 	return i, nil
 }
 
-// wanted is the permission that the body of the request describes, and how long its token is to be valid.
+// wanted returns the permission that the body of the request describes, and how long its token is
+// valid.
 func (x *request) wanted() (p permission, life time.Duration, err error) {
 	if life, err = x.tokenLife(); err != nil {
 		return p, 0, err
@@ -112,7 +116,7 @@ func (x *request) wanted() (p permission, life time.Duration, err error) {
 	}
 	var mode string
 	if v := m.get("permissionMode"); v != nil {
-		_ = json.Unmarshal(v, &mode) // what is no string is no mode
+		_ = json.Unmarshal(v, &mode) // a value of another type is not a mode
 	}
 	switch {
 	case strings.EqualFold(mode, modeAll):

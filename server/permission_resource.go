@@ -13,32 +13,35 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// reach is what a permission is for: a resource with all that is below it, and of that, where there is a key, what is in that logical
-// partition. Databases and containers are known by their rids, so that a permission for a container doesn't reach another one that is
-// later made under its name. An item is known by its id, and by its rid too where the permission named that.
+// permittedResource is the resource of a permission with everything below it, or with a key only
+// the part in that logical partition. Databases and containers are identified by their rids, so
+// that the permission for a container is not valid for another one that is created under its name.
+// An item is identified by its ID, and also by its rid if the permission named that.
 type permittedResource struct {
 	// Database is the rid of the user's own database. Container is a rid; empty: all of them.
 	Database  string `json:"database"`
 	Container string `json:"container,omitempty"`
-	// Item is an id; empty: all of the container. ItemRID is set where the permission was made with it.
+	// Item is an ID; empty means all items of the container. ItemRID is set if the permission named
+	// a rid.
 	Item    string `json:"item,omitempty"`
 	ItemRID string `json:"itemRid,omitempty"`
-	// Key is a partition key, or a prefix of a hierarchical one, as the protocol writes it; empty: any.
+	// Key is a partition key, or a prefix of a hierarchical one, in the form of the protocol; empty
+	// means any.
 	Key string `json:"key,omitempty"`
 }
 
-// digest stands for the reach in tokens.
+// digest returns a hash of the resource, for tokens.
 func (r permittedResource) digest() (d [8]byte) {
 	h := sha256.New()
 	for _, part := range []string{r.Database, r.Container, r.Item, r.ItemRID, r.Key} {
 		h.Write([]byte(part))
-		h.Write([]byte{0}) // ids have none that is a part of the text alone: JSON writes it otherwise
+		h.Write([]byte{0}) // no part contains it: JSON escapes it
 	}
 	copy(d[:], h.Sum(nil))
 	return d
 }
 
-// covers reports whether documents of a partition key are within the reach. nil is no key.
+// covers reports whether the permission includes documents of a partition key. nil is no key.
 func (r permittedResource) covers(key feed.PartitionKey) bool {
 	if r.Key == "" {
 		return true
@@ -47,7 +50,7 @@ func (r permittedResource) covers(key feed.PartitionKey) bool {
 	return err == nil && len(own) <= len(key) && slices.Equal(own, key[:len(own)])
 }
 
-// resolve finds out what a permission's resource and partition key are. Links are by names or by rids.
+// resolve returns the resource of a link and a partition key. Links have names or rids.
 func (x *request) resolve(link string, keyText json.RawMessage) (r permittedResource, err error) {
 	d, err := x.parent()
 	if err != nil {
@@ -104,7 +107,7 @@ func (x *request) linked(d engine.DatabaseProperties, segment string) (*engine.C
 	return c, err
 }
 
-// keyFor reads a permission's partition key: an array, or one value that isn't in an array; nil: it has none.
+// keyFor reads the partition key of a permission: an array, or one value; nil if it has none.
 func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.PartitionKey, error) {
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return nil, nil
@@ -118,7 +121,7 @@ func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.Partit
 	case err != nil:
 		return nil, badRequest("the resourcePartitionKey of a permission is no partition key: %v", err)
 	case len(key) == 0:
-		// In a header it stands for documents without a key. Here whoever sends it may as well mean all of them.
+		// In a header it means documents without a key. Here it could also mean all of them.
 		return nil, badRequest("the resourcePartitionKey of a permission is [], which names no key: leave it out for the documents of all keys, " +
 			"or write [{}] for those without one")
 	}
@@ -132,7 +135,8 @@ func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.Partit
 	return key, nil
 }
 
-// resolveItem finds the item of a link. In a container that is linked by its rid the item may be too; by its id it needn't be there yet.
+// resolveItem resolves the item of a link. In a container that is linked by its rid, the item may
+// be too. An item that is linked by its ID need not exist.
 func (x *request) resolveItem(c *engine.Container, key feed.PartitionKey, segment string, byRID bool, r *permittedResource) error {
 	if byRID {
 		found, err := c.ItemByRID(x.r.Context(), key, segment)
@@ -146,7 +150,7 @@ func (x *request) resolveItem(c *engine.Container, key feed.PartitionKey, segmen
 	}
 	r.Item = segment
 	if plain, err := url.PathUnescape(segment); err == nil && plain != segment {
-		// Some SDKs escape links. An id with a percent sign that isn't escaped is found first.
+		// Some SDKs escape links. An ID with a percent sign that is not escaped is found first.
 		if _, err := c.Read(x.r.Context(), key, segment, engine.ReadOptions{}); key == nil || errors.Is(err, feed.ErrNotFound) {
 			r.Item = plain
 		}

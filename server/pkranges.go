@@ -11,15 +11,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// GET pkranges: the live partitions of a container, by name or by rid. It is what SDKs route by, and what they
-// read again after a 410.
+// GET pkranges: the live partitions of a container, by name or by rid. SDKs route by it, and read
+// it again after a 410.
 //
-// Supported: the whole list, always in one page; the incremental form (If-None-Match), which is answered with
-// what was made since, or 304. Not supported: pages (x-ms-max-item-count is ignored, as the service does).
+// Supported: the whole list, always in one page; the incremental form (If-None-Match), which is
+// answered with the partitions that were made since, or 304. Not supported: pages
+// (x-ms-max-item-count is ignored, as in the service).
 //
-// The list is taken from the store's current view, as is the decision that a partition is gone, so
-// whoever was answered 410 finds the successors here at once. SDKs that refresh and repeat without a
-// pause rely on it.
+// The list and the decision that a partition is gone come from the same view of the store. After a
+// 410, a client finds the successors here at once. SDKs that refresh and retry without a pause rely
+// on it.
 
 // keyRange is a partition as the protocol shows it.
 type keyRange struct {
@@ -105,8 +106,8 @@ func newKeyRange(p feed.Partition, number uint32, id feed.Identity) (keyRange, e
 // doesn't fit the one of its name.
 func keyRangesTag(next uint32, rid string) string { return fmt.Sprintf(`"%d.%s"`, next, rid) }
 
-// keyRangesSince is the number of the first partition that a reader with this etag doesn't know yet. A tag of something else,
-// or of a set that never was, knows none.
+// keyRangesSince returns the number of the first partition that a reader with this etag does not
+// know yet. It returns 0 for other tags.
 func keyRangesSince(tag string, next uint32, rid string) uint32 {
 	digits, owner, _ := strings.Cut(strings.Trim(tag, `"`), ".")
 	n, err := strconv.ParseUint(digits, 10, 32)
@@ -116,11 +117,11 @@ func keyRangesSince(tag string, next uint32, rid string) uint32 {
 	return uint32(n)
 }
 
-// The rid of a partition: its container's 8 bytes, a number, and a byte that says that it is one. .NET and Java take
-// rids apart.
+// The rid of a partition: the 8 bytes of its container, a number, and a byte that marks a
+// partition. .NET and Java parse rids.
 const (
 	keyRangeMark = 0x50
-	// firstKeyRange is the number in the rid of partition 0, which is no zero.
+	// firstKeyRange is the number in the rid of partition 0. It must not be 0.
 	firstKeyRange = 2
 )
 

@@ -47,9 +47,9 @@ func TestAPageWhoseTimeIsUpEndsWithinAnItemAndTheNextGoesOnThere(t *testing.T) {
 	} {
 		for _, size := range []int{3, 1000} {
 			h := latest(pk(`["k"]`), page(size))
-			ts.Server.pageTime = time.Hour
+			ts.pageTime = time.Hour
 			want, whole := ts.askAll(h, nil, q.text)
-			ts.Server.pageTime = time.Nanosecond
+			ts.pageTime = time.Nanosecond
 			got, pages := ts.askAll(h, nil, q.text)
 			if len(want) == 0 || !slices.Equal(got, want) {
 				t.Errorf("%s by %d: %d rows %.200v, want %d: %.200v", q.text, size, len(got), got, len(want), want)

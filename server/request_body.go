@@ -12,18 +12,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Bounds of what is read of a body that is not wanted.
+// Limits of reading a body that is not wanted.
 const (
 	maxDiscarded = 64 << 20
-	// discardTime bounds the whole, and discardSilence the wait for more of it.
+	// discardTime limits the whole, and discardSilence the wait for more of it.
 	discardTime    = 30 * time.Second
 	discardSilence = 5 * time.Second
 )
 
-// drain reads the rest of the request's body and drops it, before the request is refused. Most clients read the answer only
-// after they have written all of the body; without this, they find a broken connection. A client that waits for
-// "100 Continue" has sent nothing and sends nothing after a refusal. A body that is known to be longer
-// than maxDiscarded is left alone: its client can't be helped.
+// discardBody reads the rest of the body before the request is refused. Most clients read the
+// answer only after they have written all of the body. Without this, they would find a broken
+// connection. A client that waits for "100 Continue" has sent nothing and sends nothing after a
+// refusal. A body that is longer than maxDiscarded is not read: its client cannot be helped.
 func (x *request) discardBody() {
 	if x.bodyRead || x.r.ContentLength == 0 || x.r.ContentLength > maxDiscarded ||
 		x.received == 0 && strings.EqualFold(x.header("Expect"), "100-continue") {
@@ -54,15 +54,15 @@ func (x *request) discardBody() {
 	}
 }
 
-// discardBuffer is the memory, in bytes, that drain takes.
+// discardBuffer is the memory, in bytes, of discardBody.
 const discardBuffer = 32 << 10
 
 var discardBuffers = sync.Pool{New: func() any { return new([discardBuffer]byte) }}
 
-// body reads the body of the request, of up to limit bytes.
+// body reads the body of the request, of at most limit bytes.
 func (x *request) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limit) }
 
-// bodyIn is body, in the memory of buf if there is enough. The memory is counted before it is taken.
+// bodyIn is body, in the memory of buf if that is enough. It counts the memory before it takes it.
 func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	if encoding := x.header("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, failure(http.StatusUnsupportedMediaType, wire.SubNone,
@@ -71,8 +71,8 @@ func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	if x.r.ContentLength > limit {
 		return nil, tooLarge("the body of the request has %d bytes; at most %d are taken", x.r.ContentLength, limit)
 	}
-	// One allocation where the client announces a usual size. More memory is given only for bytes that have
-	// come: a client that announces much and sends nothing must not cost much.
+	// One allocation if the client announces a usual size. More memory is only allocated for bytes
+	// that have come: a client that announces much and sends nothing must not cost much.
 	first := int(min(max(x.r.ContentLength, 0), 64<<10) + 512)
 	if err := x.memory.grow(ofBodies, bodyFactor*int64(max(first, cap(buf)))); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 			x.bodyRead = true
 			return buf, checkText(buf)
 		case err != nil:
-			x.bodyRead = true // as far as that is possible
+			x.bodyRead = true // as far as possible
 			return nil, badRequest("the body of the request can't be read: %v", err)
 		}
 	}
@@ -112,8 +112,8 @@ func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 // cosmosBinary is the first byte of JSON in the service's own binary form. No text begins with it.
 const cosmosBinary = 0x80
 
-// checkText refuses a body that .NET's SDK has written in binary, which it does where its user has asked for that. Answers are
-// always text: the SDK takes both.
+// checkText refuses a body that .NET's SDK has written in binary, which it does if its user asked
+// for that. Answers are always text, which the SDK accepts too.
 func checkText(body []byte) error {
 	if len(body) > 0 && body[0] == cosmosBinary {
 		return badRequest("a body in CosmosBinary, the binary form of JSON, is not supported by this server. Start the client without " +

@@ -15,21 +15,21 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// took notes what an operation on an item cost and which partition served it.
+// setResult sets the cost, the version and the partition of an operation on an item.
 func (x *request) setResult(r engine.Result) {
 	x.charge += r.Charge
 	x.etag = r.ETag
 	x.setPartition(r.Partition, r.End)
 }
 
-// served notes which partition answered, and its last LSN.
+// setPartition sets the partition that answered, and its last LSN.
 func (x *request) setPartition(partition string, end int64) {
 	if partition != "" {
 		x.session, x.lsn, x.partition = wire.SessionToken(partition, end), end, partition
 	}
 }
 
-// Headers that are the same in every answer. Nobody writes to the slices.
+// Headers that are the same in every answer. The slices are read-only.
 var (
 	serviceVersion  = []string{"version=2.14.0.0"}
 	gatewayVersion  = []string{"version=2.14.0"}
@@ -70,7 +70,7 @@ func (x *request) start(status, size int) {
 		set("Etag", x.etag)
 	}
 	if x.partition != "" {
-		// The true id, always: SDKs that expected another one read their map of the partitions again.
+		// SDKs that expected another partition read their map of the partitions again.
 		set(wire.HeaderPartitionID, x.partition)
 	}
 	if x.count >= 0 {
@@ -99,7 +99,7 @@ func (x *request) start(status, size int) {
 	x.w.WriteHeader(status)
 }
 
-// escapeHeader percent-encodes what a header can't hold: names may be any Unicode.
+// escapeHeader percent-encodes what a header cannot hold. Names may be any Unicode.
 func escapeHeader(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 		return s
@@ -115,8 +115,8 @@ func escapeHeader(s string) string {
 	return b.String()
 }
 
-// send answers with a body. What goes wrong while it is written is the
-// connection's end, and nobody is left to be told.
+// send answers with a body. An error of writing it is the end of the connection, and nobody is left
+// to receive it.
 func (x *request) send(status int, body []byte) error {
 	x.start(status, len(body))
 	_, _ = x.w.Write(body)
@@ -132,8 +132,8 @@ func (x *request) sendJSON(status int, v any) error {
 	return x.send(status, body)
 }
 
-// sendEmpty answers without a body: 204, 304, and writes whose body isn't wanted. The latter say
-// so by a length of 0, which 204 and 304 must not have.
+// sendEmpty answers without a body. Writes whose body is not wanted have a length of 0, which 204
+// and 304 must not have.
 func (x *request) sendEmpty(status int) error {
 	size := 0
 	if status == http.StatusNoContent || status == http.StatusNotModified {
@@ -227,8 +227,9 @@ func isHTTP1(r *http.Request) bool {
 // twice and emits the same both times. Emit is done with a part when it returns.
 type pageParts func(emit func([]byte))
 
-// sendText answers with count documents that are one text already, with the commas between them. It is written as it is, which needs no
-// copy where it is large. written is false when the client is gone; the connection may be using the text yet.
+// sendText answers with count documents that are one text, with commas between them. It writes the
+// text without a copy. written is false if the client is gone; the connection may still use the
+// text.
 func (x *request) sendText(count int, documents []byte) (written bool) {
 	head, tail := x.frame(count)
 	x.count = count
@@ -241,12 +242,12 @@ func (x *request) sendText(count int, documents []byte) (written bool) {
 	return true
 }
 
-// frame is what stands around the documents of a page.
+// frame returns the JSON around the documents of a page.
 func (x *request) frame(count int) (head, tail string) {
 	return `{"_rid":"` + x.content + `","Documents":[`, `],"_count":` + strconv.Itoa(count) + `}`
 }
 
-// sendPage answers with count documents. It takes the rest of the answer's headers from x.
+// sendPage answers with count documents and the headers of x.
 func (x *request) sendPage(count int, documents pageParts) error {
 	head, tail := x.frame(count)
 	size := len(head) + len(tail)
@@ -265,7 +266,8 @@ func (x *request) sendPage(count int, documents pageParts) error {
 	return nil
 }
 
-// sendNoPage answers that there is nothing new: 304, with the position and a count, which SDKs read here too.
+// sendNoPage answers that there is nothing new: 304, with the position and a count, which SDKs read
+// here too.
 func (x *request) sendNoPage() error {
 	x.count = 0
 	return x.sendEmpty(http.StatusNotModified)

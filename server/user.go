@@ -12,30 +12,32 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// /dbs/<id>/users and /dbs/<id>/users/<id>: create, upsert, read, list, query, replace (which may give another id), delete. A user has
-// permissions (permission.go), and no password: whoever holds the account's key reads a permission, and hands on the token that
-// comes with it.
+// /dbs/<id>/users and /dbs/<id>/users/<id>: create, upsert, read, list, query, replace (perhaps
+// with another ID), delete. A user has permissions (permission.go), and no password. The holder of
+// the account's key reads a permission, and passes on the token that comes with it.
 //
-// A user and its permissions are one record of the store, so that both change together, are there after a restart, and go with the
-// database. It bounds a user's permissions to some hundreds (256 KiB of them).
+// A user and its permissions are one record of the store. Both change together, survive a restart,
+// and are deleted with the database. A user has at most some hundreds of permissions (256 KiB).
 
 // user is a user with its permissions, as the record has it.
 type user struct {
-	// Revision counts changes of the user itself, and Modified is the time of the last one, in seconds.
+	// Revision counts changes of the user itself, and Modified is the time of the last one, in
+	// seconds.
 	Revision uint64 `json:"revision"`
 	Modified int64  `json:"modified"`
 	// Last is the last number given to a permission.
 	Last        uint32       `json:"last,omitempty"`
 	Permissions []permission `json:"permissions,omitempty"`
 
-	// database owns the user, and record is where it is kept, with its name.
+	// database owns the user, and record stores it with its name.
 	database engine.DatabaseProperties
 	record   engine.Record
 }
 
 func (u *user) id() string { return u.record.Name }
 
-// rid is the user's: the number of its record behind the database's rid, with the top bit clear, which a container's has set.
+// rid returns the rid of the user: that of the database and the number of its record. The top bit
+// of the number is clear, which is set for a container.
 func (u *user) rid() string { return engine.RIDEncoding.EncodeToString(u.ridBytes()) }
 
 func (u *user) ridBytes() []byte {
@@ -52,12 +54,12 @@ func (u *user) self() string { return databaseSelf(u.database.RID) + "users/" + 
 
 func (u *user) etag() string { return revisionTag(u.record.Number, u.Revision, u.Modified) }
 
-// revisionTag is the etag of a user or permission.
+// revisionTag returns the etag of a user or permission.
 func revisionTag(number uint32, revision uint64, modified int64) string {
 	return fmt.Sprintf("\"%08x-0000-%04x-0000-%012x\"", number, revision&0xffff, modified)
 }
 
-// body is the user as the protocol shows it.
+// body returns the user as the protocol shows it.
 func (u *user) body() []byte {
 	m := object{{"id", jsonString(u.id())}}
 	m.setSystem(u.rid(), u.self(), u.etag(), u.Modified)
@@ -65,7 +67,7 @@ func (u *user) body() []byte {
 	return m.json()
 }
 
-// readUser makes a user of its record.
+// readUser returns the user of a record.
 func readUser(d engine.DatabaseProperties, r engine.Record) (*user, error) {
 	u := &user{database: d, record: r}
 	if err := json.Unmarshal(r.Value, u); err != nil {
@@ -74,7 +76,8 @@ func readUser(d engine.DatabaseProperties, r engine.Record) (*user, error) {
 	return u, nil
 }
 
-// user finds the user of the path, by name or by rid. The error is that of a resource that was addressed itself.
+// user returns the user of the path, by name or by rid. Its error is that of the addressed
+// resource.
 func (x *request) user() (*user, error) {
 	d, err := x.parent()
 	if err != nil {
@@ -90,7 +93,8 @@ func (x *request) user() (*user, error) {
 	return readUser(d, r)
 }
 
-// userNumber takes a rid of a user apart; ok is false for other texts, and for users of other databases.
+// userNumber returns the number of a user by its rid. ok is false for other texts, and for users of
+// other databases.
 func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool) {
 	b, err := engine.RIDEncoding.DecodeString(rid)
 	if err != nil || len(b) != 8 || engine.RIDEncoding.EncodeToString(b[:4]) != d.RID {
@@ -99,8 +103,8 @@ func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool
 	return binary.BigEndian.Uint32(b[4:]), true
 }
 
-// changeUser changes the user of the path, again and again while others change it in between. name is what it is called
-// afterwards; empty: what it was.
+// changeUser changes the user of the path, and starts again if others changed it meanwhile. name is
+// its new name; empty means the old one.
 func (x *request) changeUser(change func(u *user) (name string, err error)) (*user, error) {
 	for {
 		u, err := x.user()
@@ -172,7 +176,7 @@ func (s *Server) replaceUser(x *request) error {
 	return x.putUser(id)
 }
 
-// putUser replaces the user of the path, which is called id from now on.
+// putUser replaces the user of the path, and gives it the name id.
 func (x *request) putUser(id string) error {
 	u, err := x.changeUser(func(u *user) (string, error) {
 		if err := x.checkIfMatch(u.etag()); err != nil {
@@ -199,7 +203,7 @@ func (s *Server) deleteUser(x *request) error {
 		}
 		err = s.db.DeleteRecord(x.r.Context(), u.database.ID, u.id(), u.record.ETag)
 		if errors.Is(err, engine.ErrPreconditionFailed) {
-			continue // a permission was changed in between
+			continue // a permission was changed meanwhile
 		}
 		if err != nil {
 			return err
