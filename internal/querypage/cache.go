@@ -75,6 +75,9 @@ func (c *Cache) add(text string, q *query.Query) {
 // Refused turns the errors of package query that are mistakes of the client into an *[Error] with the
 // service's message. It returns other errors as they are.
 func Refused(err error) error {
+	if err == nil {
+		return nil // before the variables, each of which is an allocation
+	}
 	var (
 		service     interface{ ServiceMessage() string }
 		unsupported *syntax.UnsupportedError

@@ -143,14 +143,15 @@ func Sorts(shape query.Shape) bool { return len(shape.OrderBy) > 0 || shape.Grou
 
 // Read reads the page. Its errors are *[Error] and those of [engine.Container.VisitItems].
 func (p *Page) Read(ctx context.Context) error {
-	read := p.readDocuments
+	var err error
 	switch {
 	case p.shape.Grouped:
-		read = p.readGroups
+		err = p.readGroups(ctx)
 	case len(p.shape.OrderBy) > 0:
-		read = p.readSorted
+		err = p.readSorted(ctx)
+	default:
+		err = p.readDocuments(ctx)
 	}
-	err := read(ctx)
 	if err == nil && p.more {
 		p.Continuation, err = p.next.token(p.rid())
 	}
