@@ -73,3 +73,11 @@ type DialectSource interface {
 	// Dialect returns the dialect that the source was made for.
 	Dialect() Dialect
 }
+
+// DialectError tells that a lease container can't be used as it is.
+type DialectError struct {
+	// Found says what is there, and Remedy what to do.
+	Found, Remedy string
+}
+
+func (e *DialectError) Error() string { return e.Found + "; " + e.Remedy }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
@@ -66,22 +65,4 @@ type Store interface {
 	// Charged returns the request units that the requests of this Store have cost since it
 	// was opened. It never falls. It is zero in a store without request units.
 	Charged() float64
-}
-
-// Listing is what a Store holds at one moment.
-type Listing struct {
-	// Leases are all leases of the processor; the marker is none.
-	Leases []Lease
-	// Unreadable are lease documents of the processor that can't be understood. One
-	// of them doesn't make List fail.
-	Unreadable []Unreadable
-	// Foreign are leases of the same processor in other dialects, which a start
-	// refuses: [Listing.Refusal]. Those that have the ids of this dialect are among
-	// Unreadable as well.
-	Foreign []Foreign
-	// Initialized is the marker's time (_ts); zero: there is no marker.
-	Initialized time.Time
-	// Now is the store's clock, the one that stamps Modified, when the listing was
-	// made or before; zero: it has none.
-	Now time.Time
 }

@@ -2,9 +2,28 @@ package lease
 
 import (
 	"strings"
+	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
 )
+
+// Listing is what a Store holds at one moment.
+type Listing struct {
+	// Leases are all leases of the processor; the marker is none.
+	Leases []Lease
+	// Unreadable are lease documents of the processor that can't be understood. One
+	// of them doesn't make List fail.
+	Unreadable []Unreadable
+	// Foreign are leases of the same processor in other dialects, which a start
+	// refuses: [Listing.Refusal]. Those that have the ids of this dialect are among
+	// Unreadable as well.
+	Foreign []Foreign
+	// Initialized is the marker's time (_ts); zero: there is no marker.
+	Initialized time.Time
+	// Now is the store's clock, the one that stamps Modified, when the listing was
+	// made or before; zero: it has none.
+	Now time.Time
+}
 
 // Unreadable is a lease document that can't be understood: somebody edited it, or
 // an implementation wrote what this one doesn't know. It is no [Lease]: nobody
@@ -25,4 +44,11 @@ type Unreadable struct {
 func newUnreadable(prefix, id string, err error) Unreadable {
 	token := strings.TrimPrefix(id, prefix)
 	return Unreadable{ID: id, Token: token, Range: tokenRange(token), Err: err}
+}
+
+// Foreign is a lease document of the same processor in another dialect than the
+// store's.
+type Foreign struct {
+	ID      string
+	Dialect Dialect
 }

@@ -1,6 +1,39 @@
 package lease
 
-import "github.com/changefeed-go/changefeed/feed"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// ErrLost is the cause of a context that ended because the host may no longer
+// trust its lease, and the error of a checkpoint after that.
+var ErrLost = errors.New("lease lost")
+
+// ConflictError tells that a compare-and-set found another document than the
+// one expected.
+type ConflictError struct {
+	// Current is the document as it is now.
+	Current Lease
+}
+
+func (e *ConflictError) Error() string {
+	owner := e.Current.Owner
+	if owner == "" {
+		owner = "nobody"
+	}
+	return fmt.Sprintf("lease %s was changed meanwhile; it is owned by %s", e.Current.Token, owner)
+}
+
+// Conflict returns the error of a write of l that found current. Where the document of
+// current has no range it has that of l.
+func (l Lease) Conflict(current Lease) *ConflictError {
+	if current.Range.IsZero() && current.Token == l.Token {
+		current.Range = l.Range
+	}
+	return &ConflictError{Current: current}
+}
 
 // Verdict tells the owner of a lease what a conflict means.
 type Verdict int

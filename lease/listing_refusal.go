@@ -1,16 +1,6 @@
 package lease
 
-import (
-	"fmt"
-	"strings"
-)
-
-// Foreign is a lease document of the same processor in another dialect than the
-// store's.
-type Foreign struct {
-	ID      string
-	Dialect Dialect
-}
+import "fmt"
 
 // Refusal is a [*DialectError] when the listing of a store of dialect d shows that
 // the store must not be used, else nil. A host looks at it when it starts:
@@ -52,43 +42,23 @@ func refusal(d Dialect, found []Foreign) *DialectError {
 	return e
 }
 
-// foreignError tells that a document under the codec's own prefix is one of another
-// dialect.
-type foreignError struct{ dialect Dialect }
+// PropertyContainer is the rid of the monitored container, on leases in the dialect
+// [JavaHandleChanges] that a host of ours wrote last. Their ids have its name alone, so
+// without this nobody could tell that their positions are those of a container which was
+// deleted and made anew since. A host of Java drops it with its next write.
+const PropertyContainer = "container"
 
-func (e *foreignError) Error() string { return "it is in " + e.dialect.String() }
-
-// elsewhere tells in which dialect a document is that is none by its id in the
-// codec's own.
-func (c Codec) elsewhere(id string, doc []byte) (Dialect, bool) {
-	for _, d := range []Dialect{JavaHandleChanges, DotNet, JavaLatestVersion} {
-		prefix, err := d.prefix(c.key)
-		if d == c.dialect || err != nil || !strings.HasPrefix(id, prefix+separator) {
-			continue
-		}
-		if d == JavaHandleChanges {
-			return d, true
-		}
-		// The other two have the same prefix where the host is in lower case.
-		return rangeDialect(doc), true
-	}
-	return DotNet, false
-}
-
-// rangeDialect tells the documents of DotNet and JavaLatestVersion apart, which may
-// have the same ids: by the member that holds the range, else by the position.
-func rangeDialect(doc []byte) Dialect {
-	found := DotNet
-	_ = scan(doc, func(m member) error { // what isn't JSON is nobody's
-		switch string(m.key()) {
-		case "feedRange":
-			found = JavaLatestVersion
-		case "ContinuationToken":
-			if text, err := m.text(); err == nil && isWrapped(text) {
-				found = JavaLatestVersion
-			}
-		}
+// Strange is a [*DialectError] when the lease, of a store of dialect d, was written for another
+// container of the same name than the one with that rid, else nil. To go on from its
+// position would leave changes out.
+func (l Lease) Strange(d Dialect, rid string) error {
+	was := l.Properties[PropertyContainer]
+	if d != JavaHandleChanges || was == "" || rid == "" || was == rid {
 		return nil
-	})
-	return found
+	}
+	return &DialectError{
+		Found: fmt.Sprintf("the monitored container was deleted and made anew: lease %s has a position in %s, and the container is %s now",
+			l.ID, was, rid),
+		Remedy: "to process the new one from its start, delete the leases while no host runs (`changefeed leases delete --all`), or use another processor name",
+	}
 }

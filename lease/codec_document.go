@@ -8,6 +8,16 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
+// document is what Decode keeps of a document besides the Lease's fields, so that
+// it is written back.
+type document struct {
+	partitionKey string // the member's value; empty: there was none
+	partitionID  bool   // it had the member PartitionId, the V2 library's name of LeaseToken
+	feedRange    string // a FeedRange that says no range of keys
+	state        string // JavaLatestVersion: what the position is wrapped in, as JSON
+	unknown      string // members unknown to us: "name":value,"name":value
+}
+
 // reading is a lease document while it is read.
 type reading struct {
 	Lease
