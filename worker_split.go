@@ -98,7 +98,7 @@ func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err 
 	if err != nil {
 		return nil, false, err
 	}
-	pieces, same, err = balance.Pieces(w.dialect, gone, partitions)
+	pieces, same, err = balance.Children(w.dialect, gone, partitions)
 	if err != nil || same || gone.Start(w.cfg.Start).Kind() != feed.StartNow {
 		return pieces, same, err
 	}

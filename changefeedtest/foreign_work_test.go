@@ -280,7 +280,7 @@ func (w *foreignWork) split() bool {
 	}
 	parent := w.lease()
 	parent.Continuation = w.at
-	pieces, same, err := balance.Pieces(lease.DotNet, parent, parts)
+	pieces, same, err := balance.Children(lease.DotNet, parent, parts)
 	if err != nil || same {
 		return false
 	}

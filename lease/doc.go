@@ -1,9 +1,9 @@
 // Package lease is the protocol by which hosts share the partitions of a
-// monitored container: the [Lease] value, its transitions, the judgement who
-// should own what, and the interfaces of what keeps the documents.
+// monitored container: the [Lease] value, its transitions, the documents in which it is
+// stored, and the interfaces of the stores.
 //
 // Apart from the two interfaces everything here is pure: values in, values out,
-// no I/O, no clock, no goroutine. The processor performs what is decided here.
+// no I/O, no clock, no goroutine. The processor carries the protocol out.
 //
 // # The idea
 //
@@ -28,23 +28,23 @@
 // reader computes from its age, by the store's clock.
 //
 //	transition   who may                          written                          value
-//	bootstrap    any host, no marker yet          Create: free, start resolved     [Plan.Missing]
-//	heal         any host, gap seen for E + 1 s   Create: free, from the marker    [Plan.Missing]
+//	bootstrap    any host, no marker yet          Create: free, start resolved     [ForRange]
+//	heal         any host, gap seen for E + 1 s   Create: free, from the marker    [ForRange]
 //	acquire      any host: free or expired        Update: owner, mark removed      [Lease.Acquired]
 //	ask          a host short of leases           Update: mark                     [Lease.Asked]
 //	steal        the same, from a foreign owner   Update: owner, mark removed      [Lease.Acquired]
 //	renew        the owner, while it trusts       Update: position                 [Lease.At]
 //	release      the owner, trust given up        Update: no owner, position       [Lease.Released]
 //	put back     the owner, while it trusts       Create: owner, durable position  [Lease.PutBack]
-//	split        the holder of a gone lease       Create children, then Delete     [Pieces]
+//	split        the holder of a gone lease       Create children, then Delete     [Lease.Child]
 //
 // A lease whose start time the source has refused has a bound ([Lease.Bound]): it is read
 // from the beginning, and older changes are not delivered. Its owner writes the bound with
 // every position. Put-back keeps it and children inherit it; a healed lease is
 // created without one.
 //
-// What to acquire, whom to ask and what to steal is [Plan.Decide]'s to say, and what
-// an answer of conflict means to an owner is [Judge]'s.
+// Package internal/balance decides what to acquire, whom to ask and what to steal. [Judge]
+// returns the meaning of a conflict to the owner of a lease.
 //
 // # Foreign owners
 //
@@ -52,25 +52,11 @@
 // of the .NET or the Java implementation on the same documents. It obeys no mark and has
 // no trust that ends by itself, so its live leases are the only ones that are
 // stolen, and only what it has beyond its share. The thief renews and does nothing
-// else until [Move.Until], when the victim's last write would have expired; then one
+// else until the moment at which the victim's last write would have expired; then one
 // more renewal has to succeed; then it uses the lease. Meanwhile it neither
 // hands over nor releases nor puts back. What the others do without a clock's help (two
 // hosts on one range for a renew interval, old positions written back, leases freed
 // while their handlers run) costs redeliveries; no change is lost by it.
-//
-// # A host's cycle
-//
-// Every acquire interval, and after each [Pace] between, a host lists, makes a
-// [Plan] of the listing with what it remembers of those before ([Memory]), creates
-// what is missing, stops workers of leases that are shadowed, and then writes what
-// Decide returns, amending the plan with each answer, until it returns nothing:
-//
-//	plan := lease.NewPlan(host, listing, memory, mono, regular, running)
-//	memory = plan.Memory()
-//	for move := plan.Decide(); move.Kind != lease.MoveNone; move = plan.Decide() {
-//		// write move.Lease.Acquired(me), or .Asked(me) to ask, and then
-//		plan.Amend(answer) // or the conflict's Current
-//	}
 //
 // # Documents
 //

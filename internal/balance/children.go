@@ -9,16 +9,16 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Pieces returns the leases that take over from a gone lease, given fresh
+// Children returns the leases that take over from a gone lease, given fresh
 // partitions, each at the gone lease's durable position, free and without a mark,
-// in the order of their ranges. same reports that the one piece is the lease
+// in the order of their ranges. same reports that the one child is the lease
 // itself: read on. Partitions that don't cover the lease's range are an error, to
-// be retried: what no piece covered would be lost.
+// be retried: what no child covered would be lost.
 //
-// The pieces are named as the .NET library names them, so that both create the
+// The children are named as the .NET library names them, so that both create the
 // same ids:
 //
-//	gone      partitions over its range            pieces
+//	gone      partitions over its range            children
 //	PK-range  several, all inside                  PK-range lease of each
 //	PK-range  one (merge, or split and merge)      EPK lease of the old range
 //	PK-range  several, one reaches beyond          PK-range leases of those inside, EPK lease of the rest
@@ -29,7 +29,7 @@ import (
 // would skip what the neighbour's lease had not delivered yet; so it is cut here.
 // d has no lease for a part of a partition when it is [JavaHandleChanges]: there the
 // second row and the third are a [*DialectError], and nothing is created.
-func Pieces(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (pieces []lease.Lease, same bool, err error) {
+func Children(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (children []lease.Lease, same bool, err error) {
 	if d == lease.JavaHandleChanges && wasMerged(gone, partitions) {
 		return nil, false, &lease.DialectError{
 			Found:  fmt.Sprintf("the partition of lease %s was merged with another, and %s has leases for whole partitions alone", gone.Token, d),
@@ -48,13 +48,13 @@ func Pieces(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (pie
 		return []lease.Lease{gone}, true, nil
 	}
 	for _, p := range over {
-		piece := lease.ForRange(p.Range.Intersect(gone.Range))
+		child := lease.ForRange(p.Range.Intersect(gone.Range))
 		if gone.PartitionID != "" && !single && gone.Range.Contains(p.Range) {
-			piece = lease.ForPartition(p)
+			child = lease.ForPartition(p)
 		}
-		pieces = append(pieces, gone.Child(piece))
+		children = append(children, gone.Child(child))
 	}
-	return pieces, false, nil
+	return children, false, nil
 }
 
 // mergedRemedy is the way out when it is too late for that.

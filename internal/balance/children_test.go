@@ -31,7 +31,7 @@ func describe(leases []lease.Lease) string {
 	return strings.Join(out, ", ")
 }
 
-func TestPiecesOfAGoneLease(t *testing.T) {
+func TestChildrenOfAGoneLease(t *testing.T) {
 	whole := func(id, from, to string) lease.Lease { return lease.ForPartition(partition(id, from, to)) }
 	split := []feed.Partition{partition("1", "", "55", "0"), partition("2", "55", "FF", "0")}
 	for _, c := range []struct {
@@ -57,34 +57,34 @@ func TestPiecesOfAGoneLease(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			gone := with(c.gone.At(`"41"`), "colour", "blue").Acquired(me).Asked(other)
 			gone.ID, gone.ETag, gone.Mode = "id", "7", feed.AllVersionsAndDeletes
-			pieces, same, err := Pieces(lease.DotNet, gone, c.partitions)
-			if err != nil || same != c.same || describe(pieces) != c.want {
-				t.Fatalf("got %s, same %t, %v; want %s, %t", describe(pieces), same, err, c.want, c.same)
+			children, same, err := Children(lease.DotNet, gone, c.partitions)
+			if err != nil || same != c.same || describe(children) != c.want {
+				t.Fatalf("got %s, same %t, %v; want %s, %t", describe(children), same, err, c.want, c.same)
 			}
 			if same {
-				if !reflect.DeepEqual(pieces[0], gone) {
-					t.Errorf("the lease itself is given as %+v", pieces[0])
+				if !reflect.DeepEqual(children[0], gone) {
+					t.Errorf("the lease itself is given as %+v", children[0])
 				}
 				return
 			}
-			for _, p := range pieces {
+			for _, p := range children {
 				if p.Owner != "" || p.Wanted() != "" || p.Continuation != `"41"` || p.Mode != gone.Mode || p.Properties["colour"] != "blue" || p.ETag != "" {
-					t.Errorf("piece %s is %+v", p.Token, p)
+					t.Errorf("child %s is %+v", p.Token, p)
 				}
 			}
 		})
 	}
 }
 
-func TestPiecesInheritTheStartOfALeaseWithoutPosition(t *testing.T) {
+func TestChildrenInheritTheStartOfALeaseWithoutPosition(t *testing.T) {
 	gone := lease.ForPartition(partition("0", "", "FF")).StartingAt(feed.At(noon))
-	pieces, _, err := Pieces(lease.DotNet, gone, []feed.Partition{partition("1", "", "55"), partition("2", "55", "FF")})
-	if err != nil || len(pieces) != 2 || pieces[0].Start(feed.Now()) != feed.At(noon) || pieces[1].Start(feed.Now()) != feed.At(noon) {
-		t.Errorf("%+v, %v", pieces, err)
+	children, _, err := Children(lease.DotNet, gone, []feed.Partition{partition("1", "", "55"), partition("2", "55", "FF")})
+	if err != nil || len(children) != 2 || children[0].Start(feed.Now()) != feed.At(noon) || children[1].Start(feed.Now()) != feed.At(noon) {
+		t.Errorf("%+v, %v", children, err)
 	}
 }
 
-func TestPiecesRefusePartitionsThatDoNotCoverTheLease(t *testing.T) {
+func TestChildrenRefusePartitionsThatDoNotCoverTheLease(t *testing.T) {
 	gone := lease.ForPartition(partition("0", "11", "EE"))
 	for name, partitions := range map[string][]feed.Partition{
 		"none":      nil,
@@ -94,19 +94,19 @@ func TestPiecesRefusePartitionsThatDoNotCoverTheLease(t *testing.T) {
 		"a hole":    {partition("1", "", "55"), partition("2", "66", "FF")},
 		"overlap":   {partition("1", "", "66"), partition("2", "55", "FF")},
 	} {
-		if pieces, _, err := Pieces(lease.DotNet, gone, partitions); err == nil {
-			t.Errorf("%s: %s", name, describe(pieces))
+		if children, _, err := Children(lease.DotNet, gone, partitions); err == nil {
+			t.Errorf("%s: %s", name, describe(children))
 		}
 	}
-	if _, _, err := Pieces(lease.DotNet, lease.Lease{Token: "0", PartitionID: "0"}, []feed.Partition{partition("1", "", "FF")}); err == nil {
-		t.Error("a lease without a range has pieces")
+	if _, _, err := Children(lease.DotNet, lease.Lease{Token: "0", PartitionID: "0"}, []feed.Partition{partition("1", "", "FF")}); err == nil {
+		t.Error("a lease without a range has children")
 	}
 }
 
-// TestPiecesTileTheLeaseThroughRandomSplitsAndMerges follows random leases through
-// random histories: whatever happened between two looks, the pieces cover each
+// TestChildrenTileTheLeaseThroughRandomSplitsAndMerges follows random leases through
+// random histories: whatever happened between two looks, the children cover each
 // lease's range exactly, never reach beyond, and are in the end on live partitions.
-func TestPiecesTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
+func TestChildrenTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 	for seed := range uint64(500) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		history := newTopology()
@@ -121,15 +121,15 @@ func TestPiecesTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 					next = append(next, l) // its owner doesn't look this time
 					continue
 				}
-				pieces, _, err := Pieces(lease.DotNet, l, history.live)
+				children, _, err := Children(lease.DotNet, l, history.live)
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
-				slices.SortFunc(pieces, func(a, b lease.Lease) int { return strings.Compare(a.Range.Min, b.Range.Min) })
+				slices.SortFunc(children, func(a, b lease.Lease) int { return strings.Compare(a.Range.Min, b.Range.Min) })
 				at := l.Range.Min
-				for _, p := range pieces {
+				for _, p := range children {
 					if p.Range.Min != at || p.Range.IsEmpty() {
-						t.Fatalf("seed %d: %s turned into %s", seed, l.Token, describe(pieces))
+						t.Fatalf("seed %d: %s turned into %s", seed, l.Token, describe(children))
 					}
 					at = p.Range.Max
 					if p.PartitionID == "" && p.Token != p.Range.String() {
@@ -137,9 +137,9 @@ func TestPiecesTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 					}
 				}
 				if at != l.Range.Max {
-					t.Fatalf("seed %d: %s turned into %s", seed, l.Token, describe(pieces))
+					t.Fatalf("seed %d: %s turned into %s", seed, l.Token, describe(children))
 				}
-				next = append(next, pieces...)
+				next = append(next, children...)
 			}
 			leases = next
 		}
@@ -246,20 +246,20 @@ func TestRangesOfOldLeasesOfSplitPartitions(t *testing.T) {
 }
 
 // In handleChanges a split is followed, through generations, and a merge is not.
-func TestPiecesInHandleChangesAreWholePartitions(t *testing.T) {
+func TestChildrenInHandleChangesAreWholePartitions(t *testing.T) {
 	known := lease.Lease{Token: "0", PartitionID: "0", Range: feed.Range{Max: "80"}, Continuation: `"7"`}
 	unknown := known
 	unknown.Range = feed.Range{}
 	split := []feed.Partition{partition("3", "", "20", "0", "1"), partition("4", "20", "40", "0", "1"), partition("2", "40", "80", "0"), partition("9", "80", "FF")}
 	ranged := lease.Listing{Leases: []lease.Lease{unknown}}.WithRanges(split).Leases[0]
 	for _, gone := range []lease.Lease{known, ranged} {
-		pieces, same, err := Pieces(lease.JavaHandleChanges, gone, split)
-		if err != nil || same || len(pieces) != 3 {
-			t.Fatalf("%+v, %v", pieces, err)
+		children, same, err := Children(lease.JavaHandleChanges, gone, split)
+		if err != nil || same || len(children) != 3 {
+			t.Fatalf("%+v, %v", children, err)
 		}
 		for i, id := range []string{"3", "4", "2"} {
-			if pieces[i].Token != id || pieces[i].PartitionID != id || pieces[i].Continuation != `"7"` || pieces[i].Range.IsZero() {
-				t.Errorf("piece %+v; want partition %s", pieces[i], id)
+			if children[i].Token != id || children[i].PartitionID != id || children[i].Continuation != `"7"` || children[i].Range.IsZero() {
+				t.Errorf("child %+v; want partition %s", children[i], id)
 			}
 		}
 	}
@@ -269,13 +269,13 @@ func TestPiecesInHandleChangesAreWholePartitions(t *testing.T) {
 		"split and back":                 {partition("5", "", "80", "0", "1", "2"), partition("9", "80", "FF")},
 	} {
 		for _, gone := range []lease.Lease{known, (lease.Listing{Leases: []lease.Lease{unknown}}).WithRanges(partitions).Leases[0]} {
-			pieces, same, err := Pieces(lease.JavaHandleChanges, gone, partitions)
-			if _, ok := errors.AsType[*lease.DialectError](err); !ok || same || len(pieces) != 0 {
-				t.Errorf("merged %s (range %s): %+v, %v; want a *lease.DialectError", name, gone.Range, pieces, err)
+			children, same, err := Children(lease.JavaHandleChanges, gone, partitions)
+			if _, ok := errors.AsType[*lease.DialectError](err); !ok || same || len(children) != 0 {
+				t.Errorf("merged %s (range %s): %+v, %v; want a *lease.DialectError", name, gone.Range, children, err)
 			}
 		}
 	}
-	if _, same, err := Pieces(lease.JavaHandleChanges, known, []feed.Partition{partition("0", "", "80"), partition("9", "80", "FF")}); !same || err != nil {
+	if _, same, err := Children(lease.JavaHandleChanges, known, []feed.Partition{partition("0", "", "80"), partition("9", "80", "FF")}); !same || err != nil {
 		t.Errorf("the partition is there: %v, %v", same, err)
 	}
 }

@@ -9,37 +9,37 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// places is what follows from the ranges of a listing's leases alone: which are
-// shadowed, and what none of them covers. It is made once for many listings,
-// because ranges change with splits and merges only, and never changed.
-type places struct {
-	covered  feed.Range // what the processor covers
-	leases   []place    // in the listing's order
+// coverage holds the leases of a listing that are shadowed, and the gaps that no lease
+// covers. It depends on the ranges alone, which change with splits and merges only, so it is
+// computed once for many listings. It is never changed.
+type coverage struct {
+	covered  feed.Range   // what the processor covers
+	leases   []leaseRange // in the listing's order
 	shadowed map[string]struct{}
 	gaps     []feed.Range
 }
 
-type place struct {
+type leaseRange struct {
 	id    string
 	r     feed.Range
 	whole bool // a PK-range lease
 }
 
-// of returns p when it still describes the leases, else a new one.
-func (p *places) of(leases []lease.Lease, covered feed.Range) *places {
-	if p.describes(leases, covered) {
+// of returns the coverage of leases: p if they have not changed, else a new one.
+func (p *coverage) of(leases []lease.Lease, covered feed.Range) *coverage {
+	if p.matches(leases, covered) {
 		return p
 	}
-	fresh := &places{covered: covered, leases: make([]place, len(leases))}
+	fresh := &coverage{covered: covered, leases: make([]leaseRange, len(leases))}
 	for i := range leases {
 		l := &leases[i]
-		fresh.leases[i] = place{id: l.ID, r: l.Range, whole: l.PartitionID != ""}
+		fresh.leases[i] = leaseRange{id: l.ID, r: l.Range, whole: l.PartitionID != ""}
 	}
-	fresh.survey()
+	fresh.compute()
 	return fresh
 }
 
-func (p *places) describes(leases []lease.Lease, covered feed.Range) bool {
+func (p *coverage) matches(leases []lease.Lease, covered feed.Range) bool {
 	if p == nil || p.covered != covered || len(p.leases) != len(leases) {
 		return false
 	}
@@ -52,13 +52,13 @@ func (p *places) describes(leases []lease.Lease, covered feed.Range) bool {
 	return true
 }
 
-// survey sweeps once over the leases, in the order of their lower borders, wider
+// compute goes once over the leases, in the order of their lower borders, wider
 // ones first and PK-range leases before EPK leases of the same range, so that
 // every ancestor comes before what it shadows.
-func (p *places) survey() {
-	unknown := slices.ContainsFunc(p.leases, func(l place) bool { return l.r.IsZero() })
-	sorted := slices.DeleteFunc(slices.Clone(p.leases), func(l place) bool { return l.r.IsEmpty() })
-	slices.SortFunc(sorted, func(a, b place) int {
+func (p *coverage) compute() {
+	unknown := slices.ContainsFunc(p.leases, func(l leaseRange) bool { return l.r.IsZero() })
+	sorted := slices.DeleteFunc(slices.Clone(p.leases), func(l leaseRange) bool { return l.r.IsEmpty() })
+	slices.SortFunc(sorted, func(a, b leaseRange) int {
 		if c := cmp.Or(cmp.Compare(a.r.Min, b.r.Min), cmp.Compare(b.r.Max, a.r.Max)); c != 0 || a.whole == b.whole {
 			return c
 		}
@@ -68,7 +68,7 @@ func (p *places) survey() {
 		return 1
 	})
 	p.shadowed = map[string]struct{}{}
-	reached := "" // the upper border of all leases of an earlier kind of place
+	reached := "" // the upper border of all leases before this range and kind
 	end := p.covered.Min
 	for i := 0; i < len(sorted); {
 		first := sorted[i]
@@ -91,7 +91,7 @@ func (p *places) survey() {
 	}
 }
 
-func (p *places) gap(from, to string) {
+func (p *coverage) gap(from, to string) {
 	g := feed.Range{Min: from, Max: to}.Intersect(p.covered)
 	if !g.IsEmpty() {
 		p.gaps = append(p.gaps, g)
@@ -128,13 +128,13 @@ type gap struct {
 // a gap that is new starts anew. Nothing counts from before a pause between two
 // listings, by either clock: who knows what was there meanwhile.
 func (m Memory) gapsNow(p *Plan) []gap {
-	if len(p.places.gaps) == 0 {
+	if len(p.coverage.gaps) == 0 {
 		return nil
 	}
 	pause := 2 * p.host.Terms.Acquire
 	known := m.listed && p.mono-m.mono <= pause && p.now.Sub(m.now) <= pause
 	var gaps []gap
-	for _, r := range p.places.gaps {
+	for _, r := range p.coverage.gaps {
 		rest := r
 		for _, old := range m.gaps {
 			if !known || !old.Overlaps(rest) {

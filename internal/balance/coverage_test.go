@@ -204,9 +204,9 @@ func TestMissingALeaseOfUnknownRangeCoversEverything(t *testing.T) {
 	}
 }
 
-// TestPlacesOfRandomListings compares the sweep with the definitions: what is an
+// TestCoverageOfRandomListings compares the sweep with the definitions: what is an
 // ancestor, and what no lease covers; and with what is remembered from others.
-func TestPlacesOfRandomListings(t *testing.T) {
+func TestCoverageOfRandomListings(t *testing.T) {
 	borders := []string{"", "11", "22", "33", "44", "55", "66", "FF"}
 	gaps, shadows := 0, 0
 	memory := Memory{}
@@ -233,7 +233,7 @@ func TestPlacesOfRandomListings(t *testing.T) {
 		listing := lease.Listing{Leases: leases, Now: noon}
 		p := NewPlan(host, listing, memory, 0, true, nobodyRuns)
 		again := NewPlan(host, listing, p.Memory(), 0, true, nobodyRuns)
-		if again.places != p.places {
+		if again.coverage != p.coverage {
 			t.Fatalf("seed %d: the same listing is surveyed again", seed)
 		}
 		memory = p.Memory()

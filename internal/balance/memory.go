@@ -13,14 +13,14 @@ import (
 // regular cycle showed free, and which gaps were seen. The zero Memory
 // remembers nothing. It is a value, never changed once made.
 type Memory struct {
-	listed bool          // there was a listing
-	mono   time.Duration // when, by the host's monotonic clock
-	now    time.Time     // and by the store's
-	gaps   []gap
-	free   map[string]string // of the last regular cycle: ID to ETag
-	seen   map[string]sighting
-	places *places
-	ranges map[string]feed.Range // of partitions whose leases have none, by ID
+	listed   bool          // there was a listing
+	mono     time.Duration // when, by the host's monotonic clock
+	now      time.Time     // and by the store's
+	gaps     []gap
+	free     map[string]string // of the last regular cycle: ID to ETag
+	seen     map[string]sighting
+	coverage *coverage
+	ranges   map[string]feed.Range // of partitions whose leases have none, by ID
 }
 
 // sighting is since when a host has seen a lease with this ETag, and whether it
@@ -34,7 +34,7 @@ type sighting struct {
 // Memory returns what to remember for the next listing: what this listing showed,
 // not what was written since.
 func (p *Plan) Memory() Memory {
-	m := Memory{listed: true, mono: p.mono, now: p.now, free: p.before.free, seen: p.seen, places: p.places, ranges: p.ranges()}
+	m := Memory{listed: true, mono: p.mono, now: p.now, free: p.before.free, seen: p.seen, coverage: p.coverage, ranges: p.ranges()}
 	if p.regular {
 		m.free = p.freeNow
 	}

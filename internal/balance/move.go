@@ -73,14 +73,14 @@ type Move struct {
 // again until the lease was amended, skipped or removed.
 func (p *Plan) Decide() Move {
 	floor, ceil := p.share()
-	if i, ok := p.toAcquire(ceil); ok {
+	if i, ok := p.nextFree(ceil); ok {
 		return Move{Kind: MoveAcquire, Lease: *p.lease(i)}
 	}
-	if i, ok := p.toObtain(floor, ceil, false); ok {
+	if i, ok := p.nextLive(floor, ceil, false); ok {
 		return Move{Kind: MoveAsk, Lease: *p.lease(i)}
 	}
 	if lacks := ceil - p.have[p.me]; p.regular && p.stolen < (lacks+p.stolen+1)/2 {
-		if i, ok := p.toObtain(floor, ceil, true); ok {
+		if i, ok := p.nextLive(floor, ceil, true); ok {
 			l := *p.lease(i)
 			age, _ := p.age(&l)
 			return Move{Kind: MoveSteal, Lease: l, Until: p.mono + p.host.Terms.Takeover() - age}
@@ -89,12 +89,12 @@ func (p *Plan) Decide() Move {
 	return Move{}
 }
 
-// toAcquire finds the first free lease, in this host's order, that it may take.
-func (p *Plan) toAcquire(ceil int) (int32, bool) {
+// nextFree returns the first free lease, in this host's order, that it may take.
+func (p *Plan) nextFree(ceil int) (int32, bool) {
 	mine := p.have[p.me]
 	best, found := entry{}, false
-	consider := func(h *ranked, reserved string, left bool) {
-		e, ok := h.top(func(e entry) bool { return p.offered(e.place, reserved, left) })
+	consider := func(h *queue, reserved string, left bool) {
+		e, ok := h.top(func(e entry) bool { return p.available(e.index, reserved, left) })
 		if ok && (!found || e.before(best)) {
 			best, found = e, true
 		}
@@ -106,25 +106,25 @@ func (p *Plan) toAcquire(ceil int) (int32, bool) {
 		consider(&p.free[p.me], p.host.Owner, false) // handed over to me
 	}
 	if mine < ceil {
-		consider(&p.nobodys, "", false)
+		consider(&p.unreserved, "", false)
 		for h := range p.free {
 			if int32(h) != p.me && p.have[h] > ceil && len(p.free[h]) > 0 {
 				consider(&p.free[h], p.names[h], false) // its requester has enough
 			}
 		}
 	}
-	return best.place, found
+	return best.index, found
 }
 
-// offer puts a free lease where toAcquire looks for it. What is there already and
-// no longer fits is dropped when it comes to the top.
-func (p *Plan) offer(i int32, l *lease.Lease, s standing) {
+// enqueue adds a free lease to the queues of nextFree. An entry that no longer applies is
+// dropped when it comes to the top.
+func (p *Plan) enqueue(i int32, l *lease.Lease, s leaseState) {
 	if s.live || p.shadowed(l.ID) || p.running(l.ID) {
 		return
 	}
-	e := entry{order: order(p.host.Owner, l.ID), place: i}
+	e := entry{rank: rank(p.host.Owner, l.ID), index: i}
 	if s.wanted == "" {
-		p.nobodys.push(e)
+		p.unreserved.push(e)
 	} else {
 		p.free[p.hostNumber(s.wanted)].push(e)
 	}
@@ -133,14 +133,14 @@ func (p *Plan) offer(i int32, l *lease.Lease, s standing) {
 	}
 }
 
-// offered reports whether the lease at place i still is free, and reserved for
-// that host ("": nobody) or, if left is set, left over.
-func (p *Plan) offered(i int32, reserved string, left bool) bool {
+// available reports whether lease i is still free, and reserved for that host ("":
+// nobody) or, if left is set, left over.
+func (p *Plan) available(i int32, reserved string, left bool) bool {
 	if p.skipped[i] {
 		return false
 	}
 	l := p.lease(i)
-	s := p.stand(l)
+	s := p.state(l)
 	if s.live {
 		return false
 	}
@@ -157,9 +157,9 @@ func (p *Plan) leftOver(l *lease.Lease) bool {
 	return p.regular && ok && etag == l.ETag
 }
 
-// toObtain finds the lease to ask for, or to steal: one of the most loaded host's,
+// nextLive returns the lease to ask for, or to steal: one of the most loaded host's,
 // of our kind or foreign.
-func (p *Plan) toObtain(floor, ceil int, foreign bool) (int32, bool) {
+func (p *Plan) nextLive(floor, ceil int, foreign bool) (int32, bool) {
 	mine := p.have[p.me]
 	if mine >= ceil {
 		return 0, false
@@ -174,7 +174,7 @@ func (p *Plan) toObtain(floor, ceil int, foreign bool) (int32, bool) {
 			continue
 		}
 		// The names' order differs between listings, so ties are broken by hash.
-		e := entry{order: order(p.host.Owner, p.names[v]), place: int32(v)}
+		e := entry{rank: rank(p.host.Owner, p.names[v]), index: int32(v)}
 		if found && p.have[v] == most && best.before(e) {
 			continue
 		}
@@ -185,53 +185,53 @@ func (p *Plan) toObtain(floor, ceil int, foreign bool) (int32, bool) {
 	if !found {
 		return 0, false
 	}
-	e, _ := p.lastOf(best.place)
-	return e.place, true
+	e, _ := p.lastOf(best.index)
+	return e.index, true
 }
 
-// victim holds the leases of one host that may be asked for or stolen.
-type victim struct {
-	places []int32 // as found; moved into order when it is first looked at
-	order  ranked
+// candidates are the leases of one host that may be asked for or stolen.
+type candidates struct {
+	found []int32 // moved into order when it is first read
+	order queue
 }
 
 // lastOf finds, in this host's order, the last lease of v that may be asked for, or
 // stolen when v is foreign.
 func (p *Plan) lastOf(v int32) (entry, bool) {
 	if p.victims == nil {
-		p.victims = map[int32]*victim{}
+		p.victims = map[int32]*candidates{}
 		for i := range p.listing.Leases {
-			p.suggest(int32(i), p.lease(int32(i)))
+			p.addCandidate(int32(i), p.lease(int32(i)))
 		}
 	}
 	from := p.victims[v]
 	if from == nil {
 		return entry{}, false
 	}
-	for _, i := range from.places {
+	for _, i := range from.found {
 		// The heap has the smallest on top; the last is wanted.
-		from.order = append(from.order, entry{order: ^order(p.host.Owner, p.lease(i).ID), place: i})
+		from.order = append(from.order, entry{rank: ^rank(p.host.Owner, p.lease(i).ID), index: i})
 	}
-	if len(from.places) > 0 {
-		from.places = nil
+	if len(from.found) > 0 {
+		from.found = nil
 		from.order.init()
 	}
 	return from.order.top(func(e entry) bool {
-		l := p.lease(e.place)
-		return l.Owner == p.names[v] && p.obtainable(e.place, l)
+		l := p.lease(e.index)
+		return l.Owner == p.names[v] && p.obtainable(e.index, l)
 	})
 }
 
-// suggest notes a lease that may be asked for or stolen, once there is need of any.
-func (p *Plan) suggest(i int32, l *lease.Lease) {
+// addCandidate adds a lease that may be asked for or stolen, once there is need of any.
+func (p *Plan) addCandidate(i int32, l *lease.Lease) {
 	if p.victims == nil || !p.obtainable(i, l) {
 		return
 	}
 	v := p.hostNumber(l.Owner)
 	if p.victims[v] == nil {
-		p.victims[v] = &victim{}
+		p.victims[v] = &candidates{}
 	}
-	p.victims[v].places = append(p.victims[v].places, i)
+	p.victims[v].found = append(p.victims[v].found, i)
 }
 
 // obtainable reports whether a live lease of another host may be asked for or, when
@@ -242,7 +242,7 @@ func (p *Plan) obtainable(i int32, l *lease.Lease) bool {
 	if l.Owner == "" || l.Owner == p.host.Owner || p.skipped[i] || p.running(l.ID) || p.shadowed(l.ID) {
 		return false
 	}
-	s := p.stand(l)
+	s := p.state(l)
 	if lease.Ours(l.Owner) {
 		return s.young && l.Wanted() == "" // asked for once, and not when its owner may be dead
 	}

@@ -85,7 +85,7 @@ func (d *literal) decide() Move {
 		ok := d.regular && was && etag == l.ETag && (d.host.Max == 0 || have[me] < d.host.Max)
 		ok = ok || wanted == me && have[me] <= ceil
 		ok = ok || have[me] < ceil && (wanted == "" || have[wanted] > ceil)
-		if ok && (take == nil || order(me, l.ID) < order(me, take.ID)) {
+		if ok && (take == nil || rank(me, l.ID) < rank(me, take.ID)) {
 			take = l
 		}
 	}
@@ -125,7 +125,7 @@ func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(leas
 		if d.barred[l.ID] || !d.live(*l) || !fit(*l) || l.Owner == me || d.skipped[l.ID] || d.running[l.ID] {
 			continue
 		}
-		if o := last[l.Owner]; o == nil || order(me, l.ID) > order(me, o.ID) {
+		if o := last[l.Owner]; o == nil || rank(me, l.ID) > rank(me, o.ID) {
 			last[l.Owner] = l
 		}
 	}
@@ -134,7 +134,7 @@ func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(leas
 		if have[v] <= ceil && (have[me] >= floor || have[v] <= floor) {
 			continue
 		}
-		if victim == "" || have[v] > have[victim] || have[v] == have[victim] && order(me, v) < order(me, victim) {
+		if victim == "" || have[v] > have[victim] || have[v] == have[victim] && rank(me, v) < rank(me, victim) {
 			victim = v
 		}
 	}

@@ -1,3 +1,17 @@
+// Package balance decides which host should own which lease, which leases are missing, and
+// which leases replace the lease of a partition that was split or merged. It does no I/O.
+//
+// Every acquire interval, and after each [Pace] between, a host lists the leases and makes a
+// [Plan] of the listing with its [Memory] of earlier ones. It creates what is missing, stops
+// the workers of leases that are shadowed, and then writes what Decide returns, amending the
+// plan with each answer, until Decide returns nothing:
+//
+//	plan := balance.NewPlan(host, listing, memory, mono, regular, running)
+//	memory = plan.Memory()
+//	for move := plan.Decide(); move.Kind != balance.MoveNone; move = plan.Decide() {
+//		// write move.Lease.Acquired(me), or .Asked(me) to ask, and then
+//		plan.Amend(answer) // or the conflict's Current
+//	}
 package balance
 
 import (
@@ -46,26 +60,26 @@ type Plan struct {
 	seen    map[string]sighting // stores without a clock only; by ID; shared with Memory
 	fresh   map[string]bool     // of these, amended: written after the listing, nobody knows when
 
-	places  *places
-	gaps    []gap
-	index   map[string]int32  // ID to place in the listing; made when first needed
-	freeNow map[string]string // as Memory.free, of this listing
-	amended map[int32]lease.Lease
-	skipped map[int32]bool // removed, or left out of what Decide proposes
-	removed map[int32]bool
+	coverage *coverage
+	gaps     []gap
+	index    map[string]int32  // ID to place in the listing; made when first needed
+	freeNow  map[string]string // as Memory.free, of this listing
+	amended  map[int32]lease.Lease
+	skipped  map[int32]bool // removed, or left out of what Decide proposes
+	removed  map[int32]bool
 
-	usable  int
-	marks   int // marks of mine on leases that others still own
-	stolen  int // leases that this host has stolen since the listing
-	me      int32
-	names   []string // hosts seen, me first; the slices below go with it
-	number  map[string]int32
-	have    []int    // usable leases counted as this host's
-	reasons []int    // why it counts as a host: leases it owns live, marks of it that count
-	free    []ranked // free leases by whom they are reserved for; 0 (me) holds those for me
-	nobodys ranked   // free leases that nobody asked for
-	left    ranked   // free leases that nobody took for an interval
-	victims map[int32]*victim
+	usable     int
+	marks      int // marks of mine on leases that others still own
+	stolen     int // leases that this host has stolen since the listing
+	me         int32
+	names      []string // hosts seen, me first; the slices below go with it
+	number     map[string]int32
+	have       []int   // usable leases counted as this host's
+	reasons    []int   // why it counts as a host: leases it owns live, marks of it that count
+	free       []queue // free leases by whom they are reserved for; 0 (me) holds those for me
+	unreserved queue   // free leases that nobody asked for
+	left       queue   // free leases that nobody took for an interval
+	victims    map[int32]*candidates
 }
 
 // NewPlan judges l, received at mono (the host's monotonic clock), by what the
@@ -81,7 +95,7 @@ func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool
 		p.now = time.Unix(0, 0).Add(mono)
 		p.seen = m.sightings(l.Leases, mono)
 	}
-	p.places = m.places.of(placed(l), h.Range.OrFull())
+	p.coverage = m.coverage.of(placed(l), h.Range.OrFull())
 	p.gaps = m.gapsNow(p)
 	for i := range l.Leases {
 		if !p.shadowed(l.Leases[i].ID) {
@@ -92,12 +106,12 @@ func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool
 	p.reasons[p.me]++
 	for i := range l.Leases {
 		lease := &l.Leases[i]
-		s := p.stand(lease)
+		s := p.state(lease)
 		p.count(lease, s, 1)
 		if s.live {
 			continue
 		}
-		p.offer(int32(i), lease, s)
+		p.enqueue(int32(i), lease, s)
 		if regular {
 			p.freeNow = remember(p.freeNow, lease)
 		}
@@ -114,7 +128,7 @@ func (p *Plan) Amend(l lease.Lease) {
 		return
 	}
 	old := p.lease(i)
-	was := p.stand(old)
+	was := p.state(old)
 	p.count(old, was, -1)
 	if was.live && !lease.Ours(old.Owner) && l.Owner == p.host.Owner {
 		p.stolen++
@@ -129,10 +143,10 @@ func (p *Plan) Amend(l lease.Lease) {
 		p.fresh[l.ID] = true
 	}
 	p.amended[i] = l
-	s := p.stand(&l)
+	s := p.state(&l)
 	p.count(&l, s, 1)
-	p.offer(i, &l, s)
-	p.suggest(i, &l)
+	p.enqueue(i, &l, s)
+	p.addCandidate(i, &l)
 }
 
 // Skip leaves the lease out of what Decide proposes until the next listing: a
@@ -154,7 +168,7 @@ func (p *Plan) Remove(id string) {
 		return
 	}
 	old := p.lease(i)
-	p.count(old, p.stand(old), -1)
+	p.count(old, p.state(old), -1)
 	if !p.shadowed(id) {
 		p.usable--
 	}
@@ -174,7 +188,7 @@ func (p *Plan) Shadowed(id string) bool { return p.shadowed(id) }
 func (p *Plan) MarksOut() bool { return p.marks > 0 }
 
 func (p *Plan) shadowed(id string) bool {
-	_, ok := p.places.shadowed[id]
+	_, ok := p.coverage.shadowed[id]
 	return ok
 }
 

@@ -137,14 +137,14 @@ func TestOrderIsAnotherOneForEveryHost(t *testing.T) {
 		host := lease.NewOwner("host", uint32(n))
 		least := 0
 		for i := range leases {
-			if order(host, fmt.Sprint("prefix..", i)) < order(host, fmt.Sprint("prefix..", least)) {
+			if rank(host, fmt.Sprint("prefix..", i)) < rank(host, fmt.Sprint("prefix..", least)) {
 				least = i
 			}
 		}
 		first[least]++
 	}
 	for i, n := range first {
-		if n > 6 { // at random more than 6 of 200 in one of 400 places: one run in 10,000
+		if n > 6 { // at random more than 6 of 200 in one of 400 coverage: one run in 10,000
 			t.Errorf("%d of 200 hosts begin with lease %d", n, i)
 		}
 	}

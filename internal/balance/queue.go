@@ -3,18 +3,18 @@ package balance
 // entry is a lease's place in a listing, or a host's number, with its rank in the
 // order of the host that plans.
 type entry struct {
-	order uint64
-	place int32
+	rank  uint64
+	index int32
 }
 
 func (e entry) before(o entry) bool {
-	return e.order < o.order || e.order == o.order && e.place < o.place
+	return e.rank < o.rank || e.rank == o.rank && e.index < o.index
 }
 
-// ranked is a binary heap of entries, the first on top.
-type ranked []entry
+// queue is a binary heap of entries, the first on top.
+type queue []entry
 
-func (h *ranked) push(e entry) {
+func (h *queue) push(e entry) {
 	*h = append(*h, e)
 	s := *h
 	for i := len(s) - 1; i > 0; {
@@ -27,7 +27,7 @@ func (h *ranked) push(e entry) {
 	}
 }
 
-func (h ranked) init() {
+func (h queue) init() {
 	for i := len(h)/2 - 1; i >= 0; i-- {
 		h.down(i)
 	}
@@ -35,7 +35,7 @@ func (h ranked) init() {
 
 // top drops entries until the first one is valid, and returns it without taking
 // it out.
-func (h *ranked) top(valid func(entry) bool) (entry, bool) {
+func (h *queue) top(valid func(entry) bool) (entry, bool) {
 	for len(*h) > 0 {
 		s := *h
 		if valid(s[0]) {
@@ -49,7 +49,7 @@ func (h *ranked) top(valid func(entry) bool) (entry, bool) {
 	return entry{}, false
 }
 
-func (h ranked) down(i int) {
+func (h queue) down(i int) {
 	for {
 		least := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(h); c++ {
@@ -68,7 +68,7 @@ func (h ranked) down(i int) {
 // order ranks the lease (or host) named what for a host: another order for every
 // host, the same on every run. FNV-1a over both texts, then a mixing step (the
 // finaliser of MurmurHash3), because FNV alone ranks similar texts alike.
-func order(host, what string) uint64 {
+func rank(host, what string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
 	for i := range len(host) {

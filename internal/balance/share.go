@@ -6,8 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// standing is what a plan's judgement makes of one lease.
-type standing struct {
+// leaseState is the state of a lease at the time of a plan.
+type leaseState struct {
 	live  bool // owned, and not expired; else it is free, and anybody may acquire it
 	young bool // live, and may be asked for by its age
 	// wanted is the requester of a mark that counts: on a free lease it is a
@@ -16,9 +16,9 @@ type standing struct {
 	wanted string
 }
 
-// stand judges one lease.
-func (p *Plan) stand(l *lease.Lease) standing {
-	var s standing
+// state returns the state of a lease.
+func (p *Plan) state(l *lease.Lease) leaseState {
+	var s leaseState
 	if l.Owner != "" {
 		age, young := p.age(l)
 		s.live = age < p.host.Terms.Takeover()
@@ -49,7 +49,7 @@ func (p *Plan) age(l *lease.Lease) (age time.Duration, young bool) {
 
 // count adds the lease to what its hosts have, or (by -1) takes it out. It counts
 // for the requester, to whom it goes next, else for the live owner, else for nobody.
-func (p *Plan) count(l *lease.Lease, s standing, by int) {
+func (p *Plan) count(l *lease.Lease, s leaseState, by int) {
 	if !s.live && s.wanted == "" {
 		return
 	}
@@ -81,7 +81,7 @@ func (p *Plan) hostNumber(owner string) int32 {
 	p.names = append(p.names, owner)
 	p.have = append(p.have, 0)
 	p.reasons = append(p.reasons, 0)
-	p.free = append(p.free, ranked{})
+	p.free = append(p.free, queue{})
 	return n
 }
 

@@ -95,7 +95,7 @@ func (w *world) robbed(l lease.Lease) {
 		return
 	}
 	w.after(w.uniform(renewInterval), func() {
-		if w.current(w.places[l.ID]).Owner != victim.Owner {
+		if w.current(w.indexes[l.ID]).Owner != victim.Owner {
 			delete(victim.running, l.ID)
 		}
 	})

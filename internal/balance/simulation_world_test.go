@@ -18,13 +18,13 @@ import (
 type world struct {
 	rnd    *rand.Rand
 	now    time.Duration
-	events queue
+	events eventQueue
 	seq    int
 
-	leases []held
-	places map[string]int // lease ID to place
-	hosts  []*host
-	byText map[string]*host // owner text to host
+	leases  []held
+	indexes map[string]int // lease ID to place
+	hosts   []*host
+	byText  map[string]*host // owner text to host
 
 	shared    lease.Listing // a listing may serve several hosts
 	sharedAt  time.Duration
@@ -85,15 +85,15 @@ type event struct {
 	do  func()
 }
 
-type queue []event
+type eventQueue []event
 
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
+func (q eventQueue) Len() int { return len(q) }
+func (q eventQueue) Less(i, j int) bool {
 	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
 }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *queue) Pop() any {
+func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *eventQueue) Pop() any {
 	s := *q
 	last := s[len(s)-1]
 	*q = s[:len(s)-1]
@@ -102,13 +102,13 @@ func (q *queue) Pop() any {
 
 func newWorld(seed uint64, leases int) *world {
 	w := &world{
-		rnd: rand.New(rand.NewPCG(seed, uint64(leases))), places: map[string]int{}, byText: map[string]*host{},
+		rnd: rand.New(rand.NewPCG(seed, uint64(leases))), indexes: map[string]int{}, byText: map[string]*host{},
 		freshness: 100 * time.Millisecond, slow: map[int]time.Duration{}, sharedAt: -time.Hour,
 	}
 	for i := range leases {
 		border := func(n int) string { return fmt.Sprintf("%05X", n) }
 		l := lease.Lease{ID: fmt.Sprintf("prefix..%d", i), Token: strconv.Itoa(i), PartitionID: strconv.Itoa(i), Range: feed.Range{Min: border(i), Max: border(i + 1)}}
-		w.places[l.ID] = i
+		w.indexes[l.ID] = i
 		w.leases = append(w.leases, held{Lease: l})
 	}
 	return w
@@ -182,7 +182,7 @@ func (w *world) current(i int) lease.Lease {
 
 // update is the store's Update: ok tells whether the ETag still was l's.
 func (w *world) update(l lease.Lease) (answer lease.Lease, ok bool) {
-	i := w.places[l.ID]
+	i := w.indexes[l.ID]
 	w.writes++
 	now := w.current(i)
 	if now.ETag != l.ETag {
@@ -268,7 +268,7 @@ func (w *world) step(h *host) {
 		want = move.Lease.Asked(h.Owner)
 	}
 	if move.Kind == MoveSteal { // a mark is not obeyed before it may be used
-		w.slow[w.places[want.ID]] = max(w.slow[w.places[want.ID]], move.Until)
+		w.slow[w.indexes[want.ID]] = max(w.slow[w.indexes[want.ID]], move.Until)
 		w.steals++
 	}
 	answer, ok := w.update(want)
@@ -303,7 +303,7 @@ func (w *world) end(h *host) {
 // handOver lets the owner of a lease that was asked for release it, when it has
 // seen the mark and its handler has returned.
 func (w *world) handOver(l lease.Lease) {
-	i := w.places[l.ID]
+	i := w.indexes[l.ID]
 	h := w.byText[l.Owner]
 	if h == nil {
 		return
@@ -320,7 +320,7 @@ func (w *world) handOver(l lease.Lease) {
 }
 
 func (w *world) release(h *host, id string) {
-	now := w.current(w.places[id])
+	now := w.current(w.indexes[id])
 	if now.Owner != h.Owner {
 		return
 	}
