@@ -170,7 +170,7 @@ func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired boo
 			c.violate(9, "%s: acquires lease %s, though its listing shows %s", h.id, after.Token, a.Token)
 		}
 	}
-	if expired && c.world.punctual() {
+	if expired && c.world.clean {
 		c.takenInTime(h, after)
 	}
 }

@@ -1,7 +1,6 @@
 package changefeedtest
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -205,7 +204,7 @@ func (c *checker) returned(h *host, err error) {
 	switch {
 	case !leaving:
 		c.fail(11, "%s: Run returned by itself: %v", h.id, err)
-	case err != nil && !c.world.mayOutlast():
+	case err != nil && !c.world.deaf:
 		c.fail(11, "%s: Run returned %v", h.id, err)
 	}
 }
@@ -220,9 +219,4 @@ type summary struct {
 	hash                                 uint64
 	violations                           []violation
 	trace                                string
-}
-
-func (s summary) String() string {
-	return fmt.Sprintf("%d hosts, %d partitions, %d changes, %d splits and merges, %d crashes, %d faults, %d foreign hosts",
-		s.hosts, s.partitions, s.changes, s.topology, s.crashes, s.faults, s.visits.hosts)
 }

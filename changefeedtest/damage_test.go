@@ -20,7 +20,7 @@ func TestLeaseDocumentThatCantBeReadStopsNobodyElse(t *testing.T) {
 		if !ok {
 			t.Skip("the engine in memory keeps no documents")
 		}
-		c.engine, c.trace = e, true
+		c.engine, c.keepTrace = e, true
 		s := &scene{world: newWorld(c), t: t, notes: map[*host][]changefeed.Notification{}}
 		s.setAdjust(func(h *host, cfg *changefeed.Config) { cfg.Notify = s.noted(h) })
 		s.open()

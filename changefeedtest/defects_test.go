@@ -309,7 +309,7 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 // else would work beside it. Run says so, and the lease expires.
 func TestHandlerThatIgnoresItsContextKeepsItsLeaseUntilItExpires(t *testing.T) {
 	play(t, func(s *scene) {
-		s.allowDeaf()
+		s.deaf = true
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.host.instance == "first" {
 				return handling{takes: time.Hour, deaf: true}

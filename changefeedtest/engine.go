@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
@@ -96,11 +95,6 @@ func (e *memEngine) close() error                     { return nil }
 
 // powerLoss does nothing: what is in memory needs no sync.
 func (e *memEngine) powerLoss(context.Context) error { return nil }
-
-// continuation returns the continuation of an LSN, in all engines.
-func continuation(lsn int64) feed.Continuation {
-	return feed.Continuation(`"` + strconv.FormatInt(lsn, 10) + `"`)
-}
 
 // isGone reports whether reading a lease would be answered with GoneError, and
 // over which live partitions its range lies.

@@ -1,10 +1,12 @@
 package changefeedtest
 
 import (
+	"strconv"
 	"testing"
 	"testing/synctest"
 
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
+	"github.com/changefeed-go/changefeed/feed"
 )
 
 // engines are what the processor's tests run on: the pair in memory, and the whole way that a processor on Azure Cosmos DB
@@ -43,4 +45,9 @@ func onEachEngine(t *testing.T, options []option, script func(t *testing.T, c wo
 			})
 		})
 	}
+}
+
+// continuation returns the continuation of an LSN, in all engines.
+func continuation(lsn int64) feed.Continuation {
+	return feed.Continuation(`"` + strconv.FormatInt(lsn, 10) + `"`)
 }

@@ -64,7 +64,7 @@ func manual() option           { return func(c *worldConfig, _ *setting) { c.che
 func play(t *testing.T, script func(s *scene), options ...option) {
 	t.Helper()
 	onEachEngine(t, options, func(t *testing.T, c worldConfig, e engine) {
-		c.engine, c.trace = e, true
+		c.engine, c.keepTrace = e, true
 		s := &scene{world: newWorld(c), t: t, notes: map[*host][]changefeed.Notification{}}
 		s.setAdjust(func(h *host, cfg *changefeed.Config) { cfg.Notify = s.noted(h) })
 		s.setHandle(func(*simObserver, *changefeed.Batch, int) handling {
@@ -94,12 +94,6 @@ func (s *scene) setAdjust(f func(h *host, cfg *changefeed.Config)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.adjust = f
-}
-
-func (s *scene) allowDeaf() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deaf = true
 }
 
 // tolerate switches exclusive use off, for what may break it.

@@ -68,10 +68,10 @@ func Simulate(t *testing.T, s Simulation) Report {
 		t.Fatal("a Simulation needs a Handler")
 	}
 	sc := newScenario(s.Seed, nil)
-	sc.mode, sc.start, sc.checkpoint, sc.filter, sc.refuses = s.Mode, feed.StartBeginning, s.Checkpoint, false, false
+	sc.mode, sc.startKind, sc.checkpoint, sc.filter, sc.refuses = s.Mode, feed.StartBeginning, s.Checkpoint, false, false
 	if s.Mode == feed.AllVersionsAndDeletes {
 		sc.dialect = lease.DotNet // one of the others has no leases for this mode
-		sc.start = feed.StartNow
+		sc.startKind = feed.StartNow
 		sc.events = withoutDeletions(sc.events)
 	}
 	sc.handler, sc.document = s.Handler, s.Document

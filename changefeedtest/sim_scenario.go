@@ -8,29 +8,20 @@ import (
 	"github.com/changefeed-go/changefeed"
 	"github.com/changefeed-go/changefeed/changefeedtest/memory"
 	"github.com/changefeed-go/changefeed/feed"
-	"github.com/changefeed-go/changefeed/lease"
 )
 
 // scenario is what a seed stands for: how everything is configured, and what
 // happens when.
 type scenario struct {
-	seed       uint64
-	times      times
+	worldConfig // without engine, start, passes, clean and deaf
+
 	partitions int
 	offset     time.Duration
 	rate       float64
-	clockless  bool
-	mode       feed.Mode
-	dialect    lease.Dialect
-	start      feed.StartKind
+	startKind  feed.StartKind
 	startAfter time.Duration // of a start time, from the beginning of the run
-	refuses    bool          // the source refuses start times
-	checkpoint changefeed.Checkpointing
-	late       bool // manual checkpoints also come from other goroutines, after the handler
+	late       bool          // manual checkpoints also come from other goroutines, after the handler
 	filter     bool
-	waits      bool
-	maxItems   int
-	readAhead  int
 	// active is how long things happen, before everything comes to rest.
 	active time.Duration
 	events []event
@@ -104,7 +95,7 @@ type visit struct {
 // newScenario draws a seed's scenario. foreign draws its visits; nil: there are none.
 func newScenario(seed uint64, foreign func(seed uint64, active time.Duration) []visit) *scenario {
 	d := newDraw(seed, 0, "scenario")
-	s := &scenario{seed: seed, times: drawTimes(&d)}
+	s := &scenario{worldConfig: worldConfig{seed: seed, times: drawTimes(&d)}}
 	kind := rough
 	switch p := d.float(); {
 	case p < 0.08:
@@ -122,9 +113,9 @@ func newScenario(seed uint64, foreign func(seed uint64, active time.Duration) []
 	if d.chance(0.25) {
 		s.mode = feed.AllVersionsAndDeletes
 	}
-	s.start = feed.StartNow
+	s.startKind = feed.StartNow
 	if s.mode == feed.LatestVersion {
-		s.start = []feed.StartKind{feed.StartNow, feed.StartNow, feed.StartBeginning, feed.StartTime}[d.intn(4)]
+		s.startKind = []feed.StartKind{feed.StartNow, feed.StartNow, feed.StartBeginning, feed.StartTime}[d.intn(4)]
 	}
 	s.startAfter = d.span(-5*time.Second, 30*time.Second)
 	switch {
@@ -163,7 +154,7 @@ const refusalShare = 0.5
 // it may be delivered; foreign hosts don't keep that promise, nor the bound of a lease.
 func (s *scenario) drawRefusal() {
 	d := newDraw(s.seed, 0, "refusal")
-	s.refuses = s.start == feed.StartTime && len(s.foreign) == 0 && s.seed%storeEvery != 0 && d.chance(refusalShare)
+	s.refuses = s.startKind == feed.StartTime && len(s.foreign) == 0 && s.seed%storeEvery != 0 && d.chance(refusalShare)
 }
 
 func drawTimes(d *draw) times {
@@ -251,29 +242,24 @@ func (s *scenario) memory() *memEngine {
 
 // world makes the scenario's world on an engine. It is called in the bubble.
 func (s *scenario) world(e engine, keepTrace bool) *world {
-	c := worldConfig{
-		seed: s.seed, times: s.times, engine: e, mode: s.mode, dialect: s.dialect, checkpoint: s.checkpoint,
-		maxItems: s.maxItems, readAhead: s.readAhead, waits: s.waits, clockless: s.clockless, trace: keepTrace,
-	}
-	switch s.start {
+	c := s.worldConfig
+	c.engine, c.keepTrace = e, keepTrace
+	c.deaf, c.clean = s.odds.deaf > 0, s.odds == odds{manual: s.odds.manual}
+	switch s.startKind {
 	case feed.StartNow, feed.StartContinuation:
 	case feed.StartBeginning:
 		c.start = feed.Beginning()
 	case feed.StartTime:
 		c.start = feed.At(e.now().Add(s.startAfter))
 	}
-	c.refuses = s.refuses
 	if s.filter {
 		c.passes = func(id string) bool { return hashText(id)%4 != 0 }
 	}
-	w := newWorld(c)
-	w.deaf = s.odds.deaf > 0
-	w.clean = s.odds == odds{manual: s.odds.manual}
-	return w
+	return newWorld(c)
 }
 
 // String says how a seed is configured.
 func (s *scenario) String() string {
 	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, %s, start %v refused %t, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, %d foreign hosts",
-		s.seed, s.partitions, s.times.expiration, s.mode, s.dialect, s.start, s.refuses, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, len(s.foreign))
+		s.seed, s.partitions, s.times.expiration, s.mode, s.dialect, s.startKind, s.refuses, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, len(s.foreign))
 }

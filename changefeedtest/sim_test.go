@@ -195,3 +195,8 @@ func TestSeedRepeatsItself(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func (s summary) String() string {
+	return fmt.Sprintf("%d hosts, %d partitions, %d changes, %d splits and merges, %d crashes, %d faults, %d foreign hosts",
+		s.hosts, s.partitions, s.changes, s.topology, s.crashes, s.faults, s.visits.hosts)
+}

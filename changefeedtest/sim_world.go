@@ -40,11 +40,11 @@ func (t times) settle() time.Duration {
 	return 2*t.expiration + time.Second + 4*t.acquire + 4*t.acquire/10 + t.drain
 }
 
-// world is one simulation: an engine, the hosts on it, and who judges them. It
-// lives in one testing/synctest bubble.
-type world struct {
+// worldConfig is the configuration of a world.
+type worldConfig struct {
 	seed       uint64
 	times      times
+	engine     engine
 	start      feed.Start
 	refuses    bool // the source refuses start times
 	mode       feed.Mode
@@ -52,13 +52,22 @@ type world struct {
 	checkpoint changefeed.Checkpointing
 	maxItems   int
 	readAhead  int
-	waits      bool // the source can hold a read
-	clockless  bool // the lease store can't tell its clock
-	engine     engine
-	trace      *trace
-	journal    *journal
-	check      *checker
-	pending    sync.WaitGroup // late requests and handlers, which outlive their callers
+	waits      bool                 // the source can hold a read
+	clockless  bool                 // the lease store does not return its time
+	passes     func(id string) bool // the filter; nil: everything
+	keepTrace  bool
+	clean      bool // nothing but crashes happens to a host
+	deaf       bool // handlers may outlast a stop, so Run may return an error
+}
+
+// world is one simulation: an engine, the hosts on it, and who judges them. It
+// lives in one testing/synctest bubble.
+type world struct {
+	worldConfig
+	trace   *trace
+	journal *journal
+	check   *checker
+	pending sync.WaitGroup // late requests and handlers, which outlive their callers
 
 	mu    sync.Mutex // guards what follows
 	hosts []*host
@@ -66,9 +75,6 @@ type world struct {
 	strangers []*host
 	calmFrom  time.Time // from then on nothing goes wrong; zero: not yet known
 	injected  int
-	clean     bool // nothing but crashes befalls anybody
-	// deaf: handlers may outlast a stop, so Run may return an error.
-	deaf bool
 	// faults decides what befalls a call, beside what hosts have in store for
 	// themselves; nil: base delays only.
 	faults func(c call, d *draw, f *fault)
@@ -83,31 +89,8 @@ type world struct {
 	adjust func(h *host, cfg *changefeed.Config)
 }
 
-// worldConfig is what a world is made of.
-type worldConfig struct {
-	seed       uint64
-	times      times
-	engine     engine
-	start      feed.Start
-	refuses    bool
-	mode       feed.Mode
-	dialect    lease.Dialect
-	checkpoint changefeed.Checkpointing
-	maxItems   int
-	readAhead  int
-	waits      bool
-	clockless  bool
-	passes     func(id string) bool
-	trace      bool
-}
-
 func newWorld(c worldConfig) *world {
-	w := &world{
-		seed: c.seed, times: c.times,
-		start: c.start, refuses: c.refuses, mode: c.mode, dialect: c.dialect, checkpoint: c.checkpoint, maxItems: c.maxItems,
-		readAhead: c.readAhead, waits: c.waits, clockless: c.clockless, engine: c.engine,
-		trace: newTrace(c.trace), journal: newJournal(c.mode, c.passes),
-	}
+	w := &world{worldConfig: c, trace: newTrace(c.keepTrace), journal: newJournal(c.mode, c.passes)}
 	if w.refuses {
 		w.journal.since = w.start.Time()
 	}
@@ -193,20 +176,6 @@ func (w *world) servedSince(t time.Time) bool {
 		}
 	}
 	return false
-}
-
-// punctual reports whether nothing but crashes befalls anybody in this run.
-func (w *world) punctual() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.clean
-}
-
-// mayOutlast reports whether handlers may outlast a stop.
-func (w *world) mayOutlast() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.deaf
 }
 
 // calm ends all faults: from now on requests arrive, answers come, handlers work.

@@ -112,8 +112,7 @@ func versionsScopes(s *suite) {
 	for i := range 16 {
 		one := r
 		one.Key = s.key(i)
-		changes, _ := s.drain(one)
-		s.want(where(one), changes, itemID(i)+"=1 "+itemID(i)+"=2 -"+itemID(i))
+		s.readWant(where(one), one, itemID(i)+"=1 "+itemID(i)+"=2 -"+itemID(i))
 	}
 	total := 0
 	for _, rng := range parts() {

@@ -43,19 +43,16 @@ func lastWriteOnly(s *suite) {
 	s.write(s.key(1), "b", 2)
 	s.write(s.key(1), "a", 3)
 	s.write(s.key(1), "a", 4)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
-	s.want("a was written three times", changes, "b=2 a=4")
+	s.readWant("a was written three times", feed.Request{Partition: p, From: feed.Beginning()}, "b=2 a=4")
 }
 
 func shownAgain(s *suite) {
 	p := s.only()
 	s.write(s.key(1), "a", 1)
 	s.write(s.key(1), "b", 2)
-	changes, at := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
-	s.want("the first read", changes, "a=1 b=2")
+	at := s.readWant("the first read", feed.Request{Partition: p, From: feed.Beginning()}, "a=1 b=2")
 	s.write(s.key(1), "a", 3)
-	changes, _ = s.drain(feed.Request{Partition: p, From: feed.After(at)})
-	s.want("after a changed", changes, "a=3")
+	s.readWant("after a changed", feed.Request{Partition: p, From: feed.After(at)}, "a=3")
 }
 
 func sameContent(s *suite) {
@@ -63,8 +60,7 @@ func sameContent(s *suite) {
 	s.write(s.key(1), "a", 1)
 	_, at := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
 	s.write(s.key(1), "a", 1)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.After(at)})
-	s.want("a was written again as it is", changes, "a=1")
+	s.readWant("a was written again as it is", feed.Request{Partition: p, From: feed.After(at)}, "a=1")
 }
 
 func deletesHidden(s *suite) {
@@ -75,11 +71,9 @@ func deletesHidden(s *suite) {
 	s.want("one change", page.Changes, "a=1")
 	s.remove(s.key(1), "a")
 	s.remove(s.key(1), "b")
-	changes, at := s.drain(feed.Request{Partition: p, From: feed.After(page.Continuation)})
-	s.want("both items are deleted", changes, "")
+	at := s.readWant("both items are deleted", feed.Request{Partition: p, From: feed.After(page.Continuation)}, "")
 	s.write(s.key(1), "c", 3)
-	changes, _ = s.drain(feed.Request{Partition: p, From: feed.After(at)})
-	s.want("the feed goes on behind the deletes", changes, "c=3")
+	s.readWant("the feed goes on behind the deletes", feed.Request{Partition: p, From: feed.After(at)}, "c=3")
 }
 
 func madeAgain(s *suite) {
@@ -88,10 +82,8 @@ func madeAgain(s *suite) {
 	_, at := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
 	s.remove(s.key(1), "a")
 	s.write(s.key(1), "a", 2)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.After(at)})
-	s.want("a was deleted and made again", changes, "a=2")
-	changes, _ = s.drain(feed.Request{Partition: p, From: feed.Beginning()})
-	s.want("a from the beginning", changes, "a=2")
+	s.readWant("a was deleted and made again", feed.Request{Partition: p, From: feed.After(at)}, "a=2")
+	s.readWant("a from the beginning", feed.Request{Partition: p, From: feed.Beginning()}, "a=2")
 }
 
 func feedsApart(s *suite) {

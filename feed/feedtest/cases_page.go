@@ -68,8 +68,7 @@ func oldContinuation(s *suite) {
 	for n := range 30 {
 		s.writeMany(0, 5, n)
 	}
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.After(start.Continuation)})
-	s.wantItems("from a continuation as old as the container", changes, 0, 5, 29)
+	s.readWantItems("from a continuation as old as the container", feed.Request{Partition: p, From: feed.After(start.Continuation)}, 0, 5, 29)
 }
 
 func emptyPage(s *suite) {
@@ -83,11 +82,9 @@ func emptyPage(s *suite) {
 	before := s.page(feed.Request{Partition: p, From: feed.Now()})
 	s.write(s.key(1), "a", 1)
 	for _, c := range []feed.Continuation{before.Continuation} {
-		changes, at := s.drain(feed.Request{Partition: p, From: feed.After(c)})
-		s.want("from the continuation of an empty page", changes, "a=1")
+		at := s.readWant("from the continuation of an empty page", feed.Request{Partition: p, From: feed.After(c)}, "a=1")
 		s.write(s.key(1), "b", 2)
-		changes, _ = s.drain(feed.Request{Partition: p, From: feed.After(at)})
-		s.want("from the continuation of the page at the end", changes, "b=2")
+		s.readWant("from the continuation of the page at the end", feed.Request{Partition: p, From: feed.After(at)}, "b=2")
 	}
 }
 
@@ -129,8 +126,7 @@ func transactionWhole(s *suite) {
 	s.transaction(key, 1, 11, 1)
 	s.write(key, itemID(11), 1)
 	s.checkWhole(feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 3}, 10)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 1})
-	s.wantItems("pages of 1 around a transaction of 10", changes, 0, 12, 1)
+	s.readWantItems("pages of 1 around a transaction of 10", feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 1}, 0, 12, 1)
 
 	// What was overwritten leaves the transaction; the rest stays together.
 	s.write(key, itemID(5), 2)

@@ -77,10 +77,8 @@ func keyContinuation(s *suite) {
 	_, keyEnd := s.drain(feed.Request{Key: key, From: feed.Beginning()})
 	_, end := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
 	s.writeMany(32, 64, 1)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.After(keyEnd)})
-	s.wantItems("the partition from a key's end", changes, 32, 64, 1)
-	changes, _ = s.drain(feed.Request{Key: key, From: feed.After(end)})
-	s.want("the key from its partition's end", changes, "item-037=1 item-053=1")
+	s.readWantItems("the partition from a key's end", feed.Request{Partition: p, From: feed.After(keyEnd)}, 32, 64, 1)
+	s.readWant("the key from its partition's end", feed.Request{Key: key, From: feed.After(end)}, "item-037=1 item-053=1")
 }
 
 func rangeFindsPartition(s *suite) {
@@ -145,10 +143,8 @@ func keyTypes(s *suite) {
 		}
 	}
 	for i, key := range keys {
-		changes, _ := s.drain(feed.Request{Key: key, From: feed.Beginning()})
-		s.want("key "+key.String(), changes, fmt.Sprintf("a=%d", i))
-		changes, _ = s.drain(feed.Request{Partition: p, Key: key, From: feed.Beginning()})
-		s.want("partition "+p.ID+", key "+key.String(), changes, fmt.Sprintf("a=%d", i))
+		s.readWant("key "+key.String(), feed.Request{Key: key, From: feed.Beginning()}, fmt.Sprintf("a=%d", i))
+		s.readWant("partition "+p.ID+", key "+key.String(), feed.Request{Partition: p, Key: key, From: feed.Beginning()}, fmt.Sprintf("a=%d", i))
 	}
 }
 
@@ -167,13 +163,10 @@ func prefixScope(s *suite) {
 			want += " " + itemID(i) + "=1"
 		}
 		prefix := feed.PartitionKey{fmt.Sprintf("t%d", t)}
-		changes, _ := s.drain(feed.Request{Key: prefix, From: feed.Beginning(), MaxItems: 3})
-		s.want("prefix "+prefix.String(), changes, want[1:])
-		changes, _ = s.drain(feed.Request{Partition: p, Key: prefix, From: feed.Beginning()})
-		s.want("partition "+p.ID+", prefix "+prefix.String(), changes, want[1:])
+		s.readWant("prefix "+prefix.String(), feed.Request{Key: prefix, From: feed.Beginning(), MaxItems: 3}, want[1:])
+		s.readWant("partition "+p.ID+", prefix "+prefix.String(), feed.Request{Partition: p, Key: prefix, From: feed.Beginning()}, want[1:])
 	}
-	changes, _ := s.drain(feed.Request{Key: feed.PartitionKey{"t1", "u2"}, From: feed.Beginning()})
-	s.want("one full key", changes, "item-007=1 item-022=1")
+	s.readWant("one full key", feed.Request{Key: feed.PartitionKey{"t1", "u2"}, From: feed.Beginning()}, "item-007=1 item-022=1")
 	if s.Split == nil {
 		return
 	}

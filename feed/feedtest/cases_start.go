@@ -36,8 +36,7 @@ func (s *suite) someTime() time.Time { return time.Now().Add(-time.Hour) }
 func fromBeginning(s *suite) {
 	p := s.only()
 	s.writeMany(0, 10, 1)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
-	s.wantItems("from the beginning", changes, 0, 10, 1)
+	s.readWantItems("from the beginning", feed.Request{Partition: p, From: feed.Beginning()}, 0, 10, 1)
 }
 
 func fromNow(s *suite) {
@@ -46,8 +45,7 @@ func fromNow(s *suite) {
 	page := s.page(feed.Request{Partition: p, From: feed.Now()})
 	s.want("a read from now", page.Changes, "")
 	s.writeMany(8, 12, 2)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.After(page.Continuation)})
-	s.wantItems("what came after now", changes, 8, 12, 2)
+	s.readWantItems("what came after now", feed.Request{Partition: p, From: feed.After(page.Continuation)}, 8, 12, 2)
 }
 
 func fromNowScopes(s *suite) {
@@ -115,8 +113,7 @@ func fromTime(s *suite) {
 		{at.Add(999 * time.Millisecond), "b=2 c=3"},
 		{at.Add(time.Second), "c=3"},
 	} {
-		changes, end := s.drain(feed.Request{Partition: p, From: feed.At(c.from)})
-		s.want("b is of "+at.String()+"; from "+c.from.String(), changes, c.want)
+		end := s.readWant("b is of "+at.String()+"; from "+c.from.String(), feed.Request{Partition: p, From: feed.At(c.from)}, c.want)
 		again, _ := s.drain(feed.Request{Partition: p, From: feed.After(end)})
 		s.want("behind the end", again, "")
 	}
@@ -124,25 +121,21 @@ func fromTime(s *suite) {
 	late := s.page(feed.Request{Partition: p, From: feed.At(at.Add(3 * time.Second))})
 	s.want("from a time after the last write", late.Changes, "")
 	s.write(s.key(1), "d", 4)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.After(late.Continuation)})
-	s.want("what came later", changes, "d=4")
+	s.readWant("what came later", feed.Request{Partition: p, From: feed.After(late.Continuation)}, "d=4")
 }
 
 func fromLongAgo(s *suite) {
 	p := s.only()
 	s.writeMany(0, 10, 1)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.At(time.Unix(1, 0))})
-	s.wantItems("from the year 1970", changes, 0, 10, 1)
+	s.readWantItems("from the year 1970", feed.Request{Partition: p, From: feed.At(time.Unix(1, 0))}, 0, 10, 1)
 }
 
 func fromTimeScopes(s *suite) {
 	key := s.key(5)
 	at := s.writeTimed(key, key, key)
 	s.write(s.key(6), "other", 4)
-	changes, _ := s.drain(feed.Request{Key: key, From: feed.At(at)})
-	s.want("one key from a time", changes, "b=2 c=3")
-	changes, _ = s.drain(feed.Request{Range: feed.Full(), From: feed.At(at)})
-	s.want("a range from a time", changes, "b=2 c=3 other=4")
+	s.readWant("one key from a time", feed.Request{Key: key, From: feed.At(at)}, "b=2 c=3")
+	s.readWant("a range from a time", feed.Request{Range: feed.Full(), From: feed.At(at)}, "b=2 c=3 other=4")
 }
 
 // timeAlong: a feed that began at a time is read on with that time beside the position.
@@ -154,8 +147,7 @@ func timeAlong(s *suite) {
 	s.want("from a time, and on", append(first.Changes, rest...), "b=2 c=3")
 	s.want("behind the end", s.page(feed.Request{Partition: p, From: feed.AfterSince(end, at)}).Changes, "")
 	s.write(s.key(1), "d", 4)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.AfterSince(end, at)})
-	s.want("what came later", changes, "d=4")
+	s.readWant("what came later", feed.Request{Partition: p, From: feed.AfterSince(end, at)}, "d=4")
 }
 
 func fromTimeSplit(s *suite) {

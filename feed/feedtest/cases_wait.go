@@ -25,14 +25,11 @@ func expiredHidden(s *suite) {
 	p := s.only()
 	s.write(s.key(1), "a", 1, "ttl", "2")
 	s.write(s.key(1), "b", 2)
-	changes, _ := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
-	s.want("before a expires", changes, "a=1 b=2")
+	s.readWant("before a expires", feed.Request{Partition: p, From: feed.Beginning()}, "a=1 b=2")
 	s.Advance(3 * time.Second)
-	changes, at := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
-	s.want("after a has expired", changes, "b=2")
+	at := s.readWant("after a has expired", feed.Request{Partition: p, From: feed.Beginning()}, "b=2")
 	s.write(s.key(1), "a", 3)
-	changes, _ = s.drain(feed.Request{Partition: p, From: feed.After(at)})
-	s.want("a was made again", changes, "a=3")
+	s.readWant("a was made again", feed.Request{Partition: p, From: feed.After(at)}, "a=3")
 }
 
 // heldRead: a source that can't wait answers at once, which is as good; the

@@ -277,3 +277,20 @@ func (s *suite) wantItems(what string, changes []feed.Change, from, to, n int) {
 		s.Fatalf("%s: read %v; want %v", what, words, want)
 	}
 }
+
+// readWant reads to the end of the feed, compares the changes as want does, and returns the
+// position.
+func (s *suite) readWant(what string, r feed.Request, want string) feed.Continuation {
+	s.Helper()
+	changes, at := s.drain(r)
+	s.want(what, changes, want)
+	return at
+}
+
+// readWantItems is readWant for exactly the items from-to at version n, in any order.
+func (s *suite) readWantItems(what string, r feed.Request, from, to, n int) feed.Continuation {
+	s.Helper()
+	changes, at := s.drain(r)
+	s.wantItems(what, changes, from, to, n)
+	return at
+}

@@ -29,15 +29,12 @@ func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (Databa
 
 // putDatabase has the sequencer make a database of p, new or in the place of another.
 func (db *DB) putDatabase(ctx context.Context, p DatabaseProperties, put func(*group, DatabaseProperties) (*database, error)) (DatabaseProperties, error) {
-	if err := ctx.Err(); err != nil {
-		return DatabaseProperties{}, err
-	}
 	if err := p.validate(); err != nil {
 		return DatabaseProperties{}, err
 	}
 	p.Extra = slices.Clone(p.Extra)
 	var d *database
-	err := db.do(func(g *group) (err error) {
+	err := db.do(ctx, func(g *group) (err error) {
 		d, err = put(g, p)
 		return err
 	})
@@ -96,10 +93,7 @@ func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, erro
 
 // Databases returns all databases, by name.
 func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	v, err := db.acquire()
+	v, err := db.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +108,7 @@ func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 
 // DeleteDatabase deletes a database, all its containers and all its records.
 func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return db.do(func(g *group) error {
+	return db.do(ctx, func(g *group) error {
 		d := g.currentCatalog().databases[id]
 		if d == nil {
 			return notFound("database %q", id)
@@ -136,9 +127,6 @@ func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 
 // CreateContainer makes a container. [ErrConflict]: it exists.
 func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	hash, paths, err := p.validate()
 	if err != nil {
 		return nil, err
@@ -148,7 +136,7 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerP
 		return nil, err
 	}
 	var c *Container
-	err = db.do(func(g *group) error {
+	err = db.do(ctx, func(g *group) error {
 		d := g.currentCatalog().databases[database]
 		if d == nil {
 			return notFound("database %q", database)
@@ -221,7 +209,7 @@ func (db *DB) ReplaceContainer(ctx context.Context, database string, p Container
 	if err := p.validateSettings(); err != nil {
 		return nil, err
 	}
-	err = db.do(func(g *group) error { return g.replaceContainer(c, p) })
+	err = db.do(ctx, func(g *group) error { return g.replaceContainer(c, p) })
 	return c, err
 }
 
@@ -259,7 +247,7 @@ func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 	if err != nil {
 		return err
 	}
-	return db.do(func(g *group) error {
+	return db.do(ctx, func(g *group) error {
 		if g.db.writeState(c) == nil {
 			return notFound("container %q of database %q", id, database)
 		}
@@ -314,10 +302,7 @@ func (g *group) putNumbers() error {
 
 // openDatabase acquires the current view and finds a database in it.
 func (db *DB) openDatabase(ctx context.Context, id string) (*view, *database, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	v, err := db.acquire()
+	v, err := db.acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -28,10 +28,7 @@ import (
 
 // Partitions returns the live partitions in the order of their ranges.
 func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	v, s, err := c.open()
+	v, s, err := c.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +46,8 @@ func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
 // *feed.GoneError, when the partition isn't live; *[BadRequestError], when at
 // isn't inside its range.
 func (c *Container) Split(ctx context.Context, id, at string) ([]feed.Partition, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	var made []*partition
-	err := c.db.do(func(g *group) (err error) {
+	err := c.db.do(ctx, func(g *group) (err error) {
 		made, err = g.split(c, id, at)
 		return err
 	})
@@ -90,11 +84,8 @@ func (g *group) split(c *Container, id, at string) ([]*partition, error) {
 // Merge makes one partition of two neighbours. Errors: *feed.GoneError, when one
 // isn't live; *[BadRequestError], when they are no neighbours.
 func (c *Container) Merge(ctx context.Context, a, b string) (feed.Partition, error) {
-	if err := ctx.Err(); err != nil {
-		return feed.Partition{}, err
-	}
 	var made []*partition
-	err := c.db.do(func(g *group) (err error) {
+	err := c.db.do(ctx, func(g *group) (err error) {
 		made, err = g.merge(c, a, b)
 		return err
 	})

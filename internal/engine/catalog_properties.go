@@ -209,10 +209,7 @@ func (c *Container) settle(m *meta) {
 // Properties are the container's, as they are now; Partitions is how many live
 // partitions it has.
 func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) {
-	if err := ctx.Err(); err != nil {
-		return ContainerProperties{}, err
-	}
-	v, s, err := c.open()
+	v, s, err := c.open(ctx)
 	if err != nil {
 		return ContainerProperties{}, err
 	}

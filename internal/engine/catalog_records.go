@@ -84,10 +84,7 @@ func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Reco
 	}
 	value := slices.Clone(r.Value)
 	return db.changeRecord(ctx, database, func(g *group, d uint32) (Record, error) {
-		if _, err := g.recordNumber(d, r.Name); !errors.Is(err, pebble.ErrNotFound) {
-			if err == nil {
-				err = fmt.Errorf("record %q: %w", r.Name, ErrConflict)
-			}
+		if err := g.checkRecordIsNew(d, r.Name); err != nil {
 			return Record{}, err
 		}
 		if db.numbers.Record >= maxRecordNumber {
@@ -115,10 +112,7 @@ func (db *DB) ReplaceRecord(ctx context.Context, database, name string, r Record
 			return Record{}, err
 		}
 		if r.Name != name {
-			if _, err := g.recordNumber(d, r.Name); !errors.Is(err, pebble.ErrNotFound) {
-				if err == nil {
-					err = fmt.Errorf("record %q: %w", r.Name, ErrConflict)
-				}
+			if err := g.checkRecordIsNew(d, r.Name); err != nil {
 				return Record{}, err
 			}
 			if err := g.deleteRecordKey(recordNameKey(d, name)); err != nil {
@@ -144,10 +138,7 @@ func (db *DB) DeleteRecord(ctx context.Context, database, name, etag string) err
 
 // changeRecord has the sequencer carry out a change of a database's records.
 func (db *DB) changeRecord(ctx context.Context, database string, change func(g *group, database uint32) (Record, error)) (r Record, err error) {
-	if err := ctx.Err(); err != nil {
-		return Record{}, err
-	}
-	err = db.do(func(g *group) error {
+	err = db.do(ctx, func(g *group) error {
 		d := g.currentCatalog().databases[database]
 		if d == nil {
 			return notFound("database %q", database)
@@ -299,6 +290,15 @@ func (g *group) recordNumber(database uint32, name string) (uint32, error) {
 		return 0, g.db.fault(err)
 	}
 	return number, nil
+}
+
+// checkRecordIsNew returns ErrConflict if a database has a record of that name.
+func (g *group) checkRecordIsNew(database uint32, name string) error {
+	_, err := g.recordNumber(database, name)
+	if err == nil {
+		return fmt.Errorf("record %q: %w", name, ErrConflict)
+	}
+	return ignoreNotFound(err)
 }
 
 // findRecord finds a record that is to be changed if it still has an etag.

@@ -101,10 +101,7 @@ func containerSelf(database, container uint32) string {
 // DatabaseByRID returns the database of a resource id (_rid), or an error that wraps
 // feed.ErrNotFound: there is none, or rid is none of a database.
 func (db *DB) DatabaseByRID(ctx context.Context, id string) (DatabaseProperties, error) {
-	if err := ctx.Err(); err != nil {
-		return DatabaseProperties{}, err
-	}
-	v, err := db.acquire()
+	v, err := db.acquire(ctx)
 	if err != nil {
 		return DatabaseProperties{}, err
 	}
@@ -123,10 +120,7 @@ func (db *DB) DatabaseByRID(ctx context.Context, id string) (DatabaseProperties,
 // feed.ErrNotFound: there is none, or rid is none of a container. The rid of a container
 // made anew under an old name is another one.
 func (db *DB) ContainerByRID(ctx context.Context, id string) (*Container, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	v, err := db.acquire()
+	v, err := db.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +163,7 @@ func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id str
 		c.bucket.spend(readCharge(0))
 		return Located{}, notFound("item with the _rid %q in container %s", id, c.name)
 	}
-	v, s, err := c.open()
+	v, s, err := c.open(ctx)
 	if err != nil {
 		return Located{}, err
 	}

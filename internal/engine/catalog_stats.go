@@ -29,10 +29,7 @@ type PartitionStats struct {
 // that were not counted yet, about a million items a second, and no document; the others cost
 // next to nothing. It isn't charged for.
 func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	v, s, err := c.open()
+	v, s, err := c.open(ctx)
 	if err != nil {
 		return nil, err
 	}

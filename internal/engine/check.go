@@ -28,7 +28,7 @@ const maxFindings = 20
 // unique keys without enforcing them. The error joins the first 20 such pairs, each a
 // *[UniqueKeyError].
 func (db *DB) Check(ctx context.Context) error {
-	v, err := db.acquire()
+	v, err := db.acquire(ctx)
 	if err != nil {
 		return err
 	}

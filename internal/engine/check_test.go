@@ -187,7 +187,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			if err := db.Check(t.Context()); err != nil {
 				t.Fatalf("before: %v", err)
 			}
-			err = db.do(func(g *group) error {
+			err = db.do(context.Background(), func(g *group) error {
 				k.damage(g, db.writeState(c))
 				return nil
 			})

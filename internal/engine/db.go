@@ -7,6 +7,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -203,7 +204,10 @@ type containerName struct {
 }
 
 // acquire returns the current view; release must follow.
-func (db *DB) acquire() (*view, error) {
+func (db *DB) acquire(ctx context.Context) (*view, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {
@@ -245,8 +249,8 @@ func (v *view) state(c *Container) (*state, error) {
 }
 
 // open acquires the current view and finds c in it.
-func (c *Container) open() (*view, *state, error) {
-	v, err := c.db.acquire()
+func (c *Container) open(ctx context.Context) (*view, *state, error) {
+	v, err := c.db.acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

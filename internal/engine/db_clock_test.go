@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -84,7 +85,7 @@ func TestClockIsMonotonicForAllThatReadItAtOnce(t *testing.T) {
 func TestStoreFollowsTheWallClockAfterASuspend(t *testing.T) {
 	db := openEngine(t, Options{PurgeInterval: -1})
 	m := &machine{now: systemClock()()}
-	if err := db.do(func(*group) error { db.clock = newClockOf(m.read, 0); return nil }); err != nil {
+	if err := db.do(context.Background(), func(*group) error { db.clock = newClockOf(m.read, 0); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	c := newContainer(t, db, ContainerProperties{DefaultTTL: 600})

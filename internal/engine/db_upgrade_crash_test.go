@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 // the caller's properties, and there is no index. before is called when there is none yet.
 func age(t *testing.T, db *DB, c *Container, before func(containerRecord)) {
 	t.Helper()
-	err := db.do(func(g *group) error {
+	err := db.do(context.Background(), func(g *group) error {
 		m := g.db.writeState(c).meta.change()
 		var policy []string
 		for _, paths := range m.props.UniqueKeys {

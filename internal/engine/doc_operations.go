@@ -242,7 +242,7 @@ func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, 
 	if err := c.prepare(&op, key, Operation{Kind: OpRead, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch}); err != nil {
 		return Result{}, err
 	}
-	v, s, err := c.open()
+	v, s, err := c.open(ctx)
 	if err != nil {
 		return Result{}, err
 	}

@@ -74,7 +74,7 @@ func (c *Container) readFeed(ctx context.Context, r feed.Request, several bool, 
 
 // once reads one page from the current view.
 func (f *feedRead) once(ctx context.Context) (feed.Page, partitionSet, error) {
-	v, s, err := f.c.open()
+	v, s, err := f.c.open(ctx)
 	if err != nil {
 		return feed.Page{}, partitionSet{}, err
 	}

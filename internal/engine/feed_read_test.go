@@ -245,7 +245,7 @@ func TestPageTakesNoMemoryForWhatItDoesNotHold(t *testing.T) {
 		return readPage(t, c, feed.Request{From: feed.Beginning(), MaxItems: math.MaxInt32})
 	}
 	first := page()
-	v, s, err := c.open()
+	v, s, err := c.open(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

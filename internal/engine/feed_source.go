@@ -28,10 +28,7 @@ func (db *DB) Source(c *Container) feed.Source { return source{c} }
 
 // Identity implements [feed.Source].
 func (s source) Identity(ctx context.Context) (feed.Identity, error) {
-	if err := ctx.Err(); err != nil {
-		return feed.Identity{}, err
-	}
-	v, _, err := s.c.open()
+	v, _, err := s.c.open(ctx)
 	if err != nil {
 		return feed.Identity{}, err
 	}
@@ -47,10 +44,7 @@ func (s source) Partitions(ctx context.Context) ([]feed.Partition, error) { retu
 
 // CheckStart implements [feed.Source].
 func (s source) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	v, state, err := s.c.open()
+	v, state, err := s.c.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +126,7 @@ func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time)
 	if err != nil {
 		return FeedPage{}, err
 	}
-	v, s, err := c.open()
+	v, s, err := c.open(ctx)
 	if err != nil {
 		return FeedPage{}, err
 	}

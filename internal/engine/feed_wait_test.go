@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ func TestWaitSeesAChangeThatCameBetweenTheReadAndIt(t *testing.T) {
 		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
 		page := readPage(t, c, feed.Request{From: feed.Now()})
 		upsert(t, c, "a", "p", 1)
-		v, s, err := c.open()
+		v, s, err := c.open(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}

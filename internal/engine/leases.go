@@ -210,7 +210,7 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 	if err := s.c.admit(ctx); err != nil {
 		return listing, 0, err
 	}
-	v, st, err := s.c.open()
+	v, st, err := s.c.open(ctx)
 	if err != nil {
 		return listing, 0, err
 	}

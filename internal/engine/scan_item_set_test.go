@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,7 +42,7 @@ func TestSetsWithKeysLeaveTheRestOfTheIndexAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, s, err := c.open()
+		v, s, err := c.open(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -142,7 +142,7 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	if err != nil {
 		return ItemsPage{}, err
 	}
-	v, s, err := c.open()
+	v, s, err := c.open(ctx)
 	if err != nil {
 		return ItemsPage{}, err
 	}

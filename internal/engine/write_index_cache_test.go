@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -40,7 +41,7 @@ func (s *recentStore) open() {
 		s.c, err = db.CreateContainer(s.t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}, Partitions: 2})
 	}
 	if err == nil {
-		err = db.do(func(g *group) error {
+		err = db.do(context.Background(), func(g *group) error {
 			g.cache.keys, g.cache.most, g.cache.mask = 3, 6, s.mask
 			return nil
 		})
@@ -55,7 +56,7 @@ func (s *recentStore) write() {
 	id := fmt.Sprint(s.rng.IntN(60))
 	pk := feed.PartitionKey{"p" + id}
 	var err error
-	_ = s.db.do(func(g *group) error { // only looks
+	_ = s.db.do(context.Background(), func(g *group) error { // only looks
 		doc, err := parseDocument(body(id, "p"+id, 0), s.c.paths, false)
 		if err != nil {
 			s.t.Fatal(err)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"runtime"
 	"sync"
@@ -80,7 +81,10 @@ func (db *DB) submit(r *request) error {
 }
 
 // do carries out a change to the store itself.
-func (db *DB) do(control func(*group) error) error {
+func (db *DB) do(ctx context.Context, control func(*group) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	return db.submit(&request{control: control, done: make(chan struct{}, 1)})
 }
 

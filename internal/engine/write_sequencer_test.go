@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -113,7 +114,7 @@ func TestTheMemoryOfManyPreviousImagesIsGivenBack(t *testing.T) {
 	if _, err := c.Batch(t.Context(), feed.PartitionKey{"p"}, ops); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.do(func(g *group) error {
+	if err := db.do(context.Background(), func(g *group) error {
 		if n := cap(g.images); n > maxGroupBytes {
 			t.Errorf("%d bytes are kept", n)
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -374,7 +375,7 @@ func TestUniqueKeysHoldWithinAGroupOfWrites(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	held := make(chan error)
 	go func() {
-		held <- db.do(func(*group) error { close(entered); <-leave; return nil })
+		held <- db.do(context.Background(), func(*group) error { close(entered); <-leave; return nil })
 	}()
 	<-entered
 	requests := make([]*request, 0, 8)
@@ -459,7 +460,7 @@ func TestCheckFindsWhatIsWrongWithAUniqueIndex(t *testing.T) {
 			if err := db.Check(t.Context()); err != nil {
 				t.Fatalf("before: %v", err)
 			}
-			if err := db.do(func(g *group) error { return k.damage(g, c) }); err != nil {
+			if err := db.do(context.Background(), func(g *group) error { return k.damage(g, c) }); err != nil {
 				t.Fatal(err)
 			}
 			if err := db.Check(t.Context()); !errors.As(err, new(*CorruptError)) || !strings.Contains(err.Error(), k.want) {
