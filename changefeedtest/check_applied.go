@@ -293,8 +293,7 @@ func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
 }
 
 func conflictWith(err error) (lease.Lease, bool) {
-	var conflict *lease.ConflictError
-	if errors.As(err, &conflict) {
+	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
 		return conflict.Current, true
 	}
 	return lease.Lease{}, false

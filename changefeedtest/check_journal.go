@@ -108,8 +108,8 @@ func (j *journal) unhandled(from int64) []record {
 	return missing
 }
 
-// settle marks entries as handled, and as acknowledged.
-func (j *journal) settle(entries []int, handled, acked bool) {
+// note marks entries as handled, and as acknowledged.
+func (j *journal) note(entries []int, handled, acked bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, i := range entries {
@@ -151,7 +151,7 @@ func (j *journal) match(r feed.Range, from int64, since time.Time, changes []fee
 		}
 	}
 	if next < len(changes) {
-		return entries, "handed out what was not written there, or not behind the last batch: " + changeText(changes[next], ids[next])
+		return entries, "handed out what was not written there, or not behind the last batch: " + record{lsn: changes[next].LSN, item: ids[next]}.String()
 	}
 	last := changes[len(changes)-1].LSN
 	for i := j.after(last) - 1; i >= 0 && j.entries[i].lsn == last; i-- {

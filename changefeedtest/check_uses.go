@@ -2,6 +2,8 @@ package changefeedtest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed/feed"
@@ -62,16 +64,16 @@ func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.
 	if h.crashed() || isGone(parts, r.Partition.ID, r.Range) {
 		return nil
 	}
-	scope := r.Range.OrFull()
+	keys := r.Range.OrFull()
 	for _, p := range parts {
 		if p.ID == r.Partition.ID {
-			scope = scope.Intersect(p.Range)
+			keys = keys.Intersect(p.Range)
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastRead[token] = time.Now()
-	return c.begin(&use{host: h, token: token, r: scope, what: "read", ctx: ctx})
+	return c.begin(&use{host: h, token: token, r: keys, what: "read", ctx: ctx})
 }
 
 // begin registers a use and judges it. The caller holds c.mu.
@@ -126,29 +128,13 @@ func (c *checker) ends(u *use) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, other := range c.uses {
-		if other == u {
-			c.uses = append(c.uses[:i], c.uses[i+1:]...)
-			return
-		}
-	}
+	c.uses = slices.DeleteFunc(c.uses, func(other *use) bool { return other == u })
 }
 
 // buried forgets what a crashed host was doing.
 func (c *checker) buried(h *host) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kept := c.uses[:0]
-	for _, u := range c.uses {
-		if u.host != h {
-			kept = append(kept, u)
-		}
-	}
-	clear(c.uses[len(kept):])
-	c.uses = kept
-	for key := range c.tenures {
-		if key.host == h {
-			delete(c.tenures, key)
-		}
-	}
+	c.uses = slices.DeleteFunc(c.uses, func(u *use) bool { return u.host == h })
+	maps.DeleteFunc(c.tenures, func(key tenureKey, _ *tenure) bool { return key.host == h })
 }

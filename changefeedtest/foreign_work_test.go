@@ -202,7 +202,7 @@ func (w *foreignWork) handle(page feed.Page) bool {
 	if err != nil {
 		return false
 	}
-	world.journal.settle(entries, true, true)
+	world.journal.note(entries, true, true)
 	world.trace.add(f.id, "handled", w.token, "ok", first)
 	w.position, w.started = page.Changes[len(page.Changes)-1].LSN, false
 	return w.ctx.Err() == nil

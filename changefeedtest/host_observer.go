@@ -130,7 +130,7 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	o.failed, o.attempt, o.first = nil, 0, false
 	o.position = b.Changes[len(b.Changes)-1].LSN
 	if does.call == nil || !w.checkpoint.Manual {
-		w.journal.settle(entries, true, !w.checkpoint.Manual)
+		w.journal.note(entries, true, !w.checkpoint.Manual)
 	}
 	if w.checkpoint.Manual {
 		o.handed = append(o.handed, entries...)
@@ -162,7 +162,7 @@ func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch,
 		if o.host.crashed() {
 			return
 		}
-		w.journal.settle(handed, false, true)
+		w.journal.note(handed, false, true)
 		err := b.Checkpoint(context.WithoutCancel(ctx))
 		w.trace.add(o.host.id, "late checkpoint", o.lease.Token, outcome(err), b.Changes[len(b.Changes)-1].LSN)
 	})
@@ -171,7 +171,7 @@ func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch,
 // acknowledge is the user's checkpoint, and then that of an older batch, which
 // does nothing. Its failure is not the batch's: what was handed out stays handled.
 func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) error {
-	o.world.journal.settle(o.handed, false, true)
+	o.world.journal.note(o.handed, false, true)
 	o.handed = nil
 	err := b.Checkpoint(ctx)
 	if err != nil {
@@ -232,9 +232,9 @@ func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []
 	if !o.world.checkpoint.Manual {
 		return does.call(ctx, b)
 	}
-	o.world.journal.settle(entries, false, true)
+	o.world.journal.note(entries, false, true)
 	err := does.call(ctx, b)
-	o.world.journal.settle(entries, true, true)
+	o.world.journal.note(entries, true, true)
 	return err
 }
 
@@ -259,7 +259,7 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 	if wrong != "" {
 		c.fail(4, "%s: lease %s, behind %d: the batch %s", o.host.id, o.lease.Token, o.position, wrong)
 	}
-	if o.failed != nil && !sameEntries(o.failed, entries) {
+	if o.failed != nil && !slices.Equal(o.failed, entries) {
 		c.fail(4, "%s: lease %s: another batch than the one that failed", o.host.id, o.lease.Token)
 	}
 	if o.closed {
@@ -277,23 +277,7 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 	return c.begin(&use{host: o.host, token: o.lease.Token, r: r, what: "batch", ctx: ctx}), entries
 }
 
-func sameEntries(a, b []int) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // String names a change for messages.
 func (r record) String() string {
 	return fmt.Sprintf("change %d of item %s", r.lsn, r.item)
-}
-
-func changeText(c feed.Change, id string) string {
-	return fmt.Sprintf("change %d of item %s", c.LSN, id)
 }

@@ -166,7 +166,7 @@ func (s *scene) finish() {
 	if len(s.living()) == 0 {
 		s.join("last")
 	}
-	s.sleep(s.times.settle())
+	s.sleep(s.times.recovery())
 	s.check.covers()
 	s.check.kept()
 	for _, h := range s.living() {

@@ -79,7 +79,7 @@ func NewServerOver(t testing.TB, db *store.DB, o server.Options) *Server {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(listener) }()
 	t.Cleanup(func() {
-		s.settle()
+		s.awaitClients()
 		transport.CloseIdleConnections()
 		// Whose client is still there at the end of a test has forgotten it.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -94,17 +94,17 @@ func NewServerOver(t testing.TB, db *store.DB, o server.Options) *Server {
 	return s
 }
 
-// settled is longer than an SDK repeats a request by itself: azcore's default is three
+// clientRetries is longer than an SDK repeats a request by itself: azcore's default is three
 // times, after 12 s in all at most.
-const settled = time.Minute
+const clientRetries = time.Minute
 
-// settle lets clients finish, in a bubble, what they do by themselves. azcosmos reads the account again in the
+// awaitClients waits, in a bubble, until clients have finished their own requests. azcosmos reads the account again in the
 // background, with the first request after five minutes. Would the server end meanwhile, the SDK would wait for its
 // next attempt when the bubble's main goroutine is gone, and time with it.
-func (s *Server) settle() {
+func (s *Server) awaitClients() {
 	if inBubble() {
 		s.handler.Faults().Clear()
-		time.Sleep(settled) // no time at all
+		time.Sleep(clientRetries) // no time at all
 	}
 }
 

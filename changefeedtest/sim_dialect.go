@@ -23,13 +23,7 @@ func (s *scenario) drawDialect() {
 		return // what the checker looks at on the store are documents, and these have no ranges in handleChanges
 	}
 	s.dialect, s.mode = lease.JavaHandleChanges, feed.LatestVersion
-	kept := s.events[:0]
-	for _, e := range s.events {
-		if e.kind != eventMerge && e.kind != eventDeleteLease {
-			kept = append(kept, e)
-		}
-	}
-	s.events = kept
+	s.events = slices.DeleteFunc(s.events, func(e event) bool { return e.kind == eventMerge || e.kind == eventDeleteLease })
 }
 
 // dialectShare is the share of the seeds without foreign hosts in which the leases are

@@ -3,6 +3,8 @@ package changefeedtest
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/changefeed-go/changefeed"
@@ -76,11 +78,7 @@ func outage(d *draw, f *fault) {
 }
 
 func isLeaseOp(op string) bool {
-	switch op {
-	case opOpen, opList, opGet, opMark, opCreate, opUpdate, opDelete:
-		return true
-	}
-	return false
+	return slices.Contains([]string{opOpen, opList, opGet, opMark, opCreate, opUpdate, opDelete}, op)
 }
 
 // torn draws whether a listing is made of two looks.
@@ -140,9 +138,7 @@ func (r *run) poke(ctx context.Context, n int) {
 		return
 	}
 	properties := map[string]string{"note": "kept"}
-	for k, v := range l.Properties {
-		properties[k] = v
-	}
+	maps.Copy(properties, l.Properties)
 	l.Properties = properties
 	if stored, err := r.operator.Update(ctx, l); err == nil {
 		r.world.inject()

@@ -284,7 +284,7 @@ func (r *run) rest(ctx context.Context) {
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host's life is its own: it ends by a crash or a leave, not with what started it
 	}
-	time.Sleep(w.times.settle())
+	time.Sleep(w.times.recovery())
 	check.covers()
 	since := time.Now()
 	time.Sleep(w.times.expiration + time.Second)

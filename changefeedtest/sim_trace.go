@@ -1,6 +1,7 @@
 package changefeedtest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,10 +67,7 @@ func (t *trace) String() string {
 	entries := slices.Clone(t.entries)
 	t.mu.Unlock()
 	slices.SortStableFunc(entries, func(a, b traceEntry) int {
-		if a.at != b.at {
-			return int(a.at - b.at)
-		}
-		return strings.Compare(a.actor, b.actor)
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.actor, b.actor))
 	})
 	var b strings.Builder
 	for _, e := range entries {

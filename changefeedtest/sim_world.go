@@ -35,8 +35,8 @@ func (t times) trust() time.Duration {
 
 func (t times) takeover() time.Duration { return t.expiration + time.Second }
 
-// settle is how long after the last fault everything is to be covered again.
-func (t times) settle() time.Duration {
+// recovery is the time after the last fault in which all keys must be covered again.
+func (t times) recovery() time.Duration {
 	return 2*t.expiration + time.Second + 4*t.acquire + 4*t.acquire/10 + t.drain
 }
 

@@ -155,9 +155,9 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerP
 		}
 		db.numbers.Container++
 		l := &writeState{c: c}
-		db.seat(l)
+		db.assignSlot(l)
 		l.replace(g, m, make([]int64, len(m.partitions)))
-		c.settle(m)
+		c.applySettings(m)
 		g.changeCatalog().containers[name] = c
 		return g.putNumbers()
 	})
@@ -237,7 +237,7 @@ func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
 	m.props.Modified = unixTime(g.ts)
 	m.revision++
 	l.replace(g, m, l.ends)
-	c.settle(m)
+	c.applySettings(m)
 	return nil
 }
 

@@ -195,9 +195,9 @@ func (c *Container) properties(m *meta) ContainerProperties {
 	return p
 }
 
-// settle takes over what m says to those who don't look at views. For the sequencer, and at the
+// applySettings copies the settings of m that are read without a view. For the sequencer, and at the
 // opening.
-func (c *Container) settle(m *meta) {
+func (c *Container) applySettings(m *meta) {
 	c.useTTL.Store(m.props.DefaultTTL != ttlOff)
 	rate := m.props.Throughput
 	if c.db.options.IgnoreThroughput {

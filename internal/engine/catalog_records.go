@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -160,18 +159,15 @@ func (db *DB) Record(ctx context.Context, database, name string) (Record, error)
 		return Record{}, err
 	}
 	defer v.release()
-	b, closer, err := v.snap.Get(recordNameKey(d.number, name))
+	b, err := getValue(v.snap, recordNameKey(d.number, name))
+	var number uint32
+	if err == nil {
+		number, err = decodeRecordNumber(b)
+	}
 	if err != nil {
 		return Record{}, db.recordFault(err, "record %q of database %q", name, database)
 	}
-	number, err := decodeRecordNumber(b)
-	if err = errors.Join(err, closer.Close()); err == nil {
-		var r Record
-		if r, err = readRecord(v.snap, d.number, number); err == nil {
-			return r, nil
-		}
-	}
-	return Record{}, db.recordFault(err, "record %q of database %q", name, database)
+	return db.readRecord(v.snap, d.number, number, "record %q of database %q", name, database)
 }
 
 // RecordByNumber returns the record of a number, or an error that wraps feed.ErrNotFound.
@@ -181,11 +177,7 @@ func (db *DB) RecordByNumber(ctx context.Context, database string, number uint32
 		return Record{}, err
 	}
 	defer v.release()
-	r, err := readRecord(v.snap, d.number, number)
-	if err != nil {
-		return Record{}, db.recordFault(err, "record number %d of database %q", number, database)
-	}
-	return r, nil
+	return db.readRecord(v.snap, d.number, number, "record number %d of database %q", number, database)
 }
 
 // Records returns the records of a database, by number.
@@ -218,15 +210,18 @@ func (db *DB) recordFault(err error, format string, args ...any) error {
 	return db.fault(err)
 }
 
-// readRecord reads the record of a number; pebble.ErrNotFound: there is none.
-func readRecord(r pebble.Reader, database, number uint32) (Record, error) {
+// readRecord reads the record of a number. The rest of the arguments name it in an error.
+func (db *DB) readRecord(r pebble.Reader, database, number uint32, format string, args ...any) (Record, error) {
 	key := recordKey(database, number)
-	b, closer, err := r.Get(key)
-	if err != nil {
-		return Record{}, err
+	b, err := getValue(r, key)
+	var record Record
+	if err == nil {
+		record, err = decodeRecord(key, b)
 	}
-	record, err := decodeRecord(key, b)
-	return record, errors.Join(err, closer.Close())
+	if err != nil {
+		return Record{}, db.recordFault(err, format, args...)
+	}
+	return record, nil
 }
 
 // decodeRecord reads a record as it is stored; nothing of it is the caller's bytes.
@@ -253,14 +248,11 @@ func (g *group) getRecordKey(key []byte) ([]byte, error) {
 		}
 		return b, nil
 	}
-	b, closer, err := g.db.pebble.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, err
+	b, err := getValue(g.db.pebble, key)
+	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+		err = g.db.fault(err)
 	}
-	if err != nil {
-		return nil, g.db.fault(err)
-	}
-	return bytes.Clone(b), closer.Close()
+	return b, err
 }
 
 func (g *group) setRecordKey(key, value []byte) error {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
-	db := openEngine(t, Options{})
+	db := openPebble(t, Options{})
 	ctx := t.Context()
 	if _, err := db.CreateDatabase(ctx, DatabaseProperties{ID: "other"}); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
 
 func TestItemIsFoundByRIDWithKeyAndID(t *testing.T) {
 	for _, paths := range [][]string{{"/pk"}, {"/pk", "/n"}} {
-		db := openEngine(t, Options{})
+		db := openPebble(t, Options{})
 		c := newContainer(t, db, ContainerProperties{KeyPaths: paths, Partitions: 3})
 		ctx := t.Context()
 		keys := map[string]feed.PartitionKey{}
@@ -101,7 +101,7 @@ func TestItemIsFoundByRIDWithKeyAndID(t *testing.T) {
 
 func TestThroughputCanBeRecordedWithoutBeingEnforced(t *testing.T) {
 	for _, ignore := range []bool{false, true} {
-		db := openEngine(t, Options{IgnoreThroughput: ignore})
+		db := openPebble(t, Options{IgnoreThroughput: ignore})
 		c := newContainer(t, db, ContainerProperties{Throughput: 1})
 		throttled := 0
 		for n := range 20 {

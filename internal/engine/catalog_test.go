@@ -13,7 +13,7 @@ func TestNothingOfADeletedContainerStays(t *testing.T) {
 		"database":  func(db *DB) error { return db.DeleteDatabase(t.Context(), "db") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := openEngine(t, Options{PurgeInterval: -1})
+			db := openPebble(t, Options{PurgeInterval: -1})
 			c := newContainer(t, db, ContainerProperties{Retention: time.Hour, UniqueKeys: [][]string{{"/n"}}})
 			upsert(t, c, "a", "p", 1)
 			upsert(t, c, "a", "p", 2)

@@ -308,18 +308,13 @@ func (k *containerCheck) checkUniqueEntries(id string, point, stored []byte) err
 	}
 	for i, d := range digests {
 		key := append(appendUniquePrefix(nil, k.c.number, point, i, d), id...)
-		_, closer, err := k.v.snap.Get(key)
-		switch {
-		case errors.Is(err, pebble.ErrNotFound):
-			if err := k.complain("item %q is not in the index of the unique key %v", id, k.c.unique.keys[i]); err != nil {
-				return err
-			}
-			continue
-		case err != nil:
-			return err
+		_, err := getValue(k.v.snap, key)
+		if errors.Is(err, pebble.ErrNotFound) {
+			err = k.complain("item %q is not in the index of the unique key %v", id, k.c.unique.keys[i])
+		} else {
+			k.unique++
 		}
-		k.unique++
-		if err := closer.Close(); err != nil {
+		if err != nil {
 			return err
 		}
 	}

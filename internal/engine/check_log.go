@@ -249,8 +249,7 @@ func (k *containerCheck) checkIndex() error {
 			return k.complain("index entry %x: %v", key, err)
 		}
 		_, err = k.c.fetch(k.v.snap, nil, e, key[containerKeySize:containerKeySize+int(e.point)])
-		var broken *CorruptError
-		if errors.As(err, &broken) {
+		if broken, ok := errors.AsType[*CorruptError](err); ok {
 			return k.complain("index entry %x: %s", key, broken.Detail)
 		}
 		return err

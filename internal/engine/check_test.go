@@ -204,7 +204,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 }
 
 func TestCheckEndsWithItsContext(t *testing.T) {
-	db := openEngine(t, Options{})
+	db := openPebble(t, Options{})
 	c := newContainer(t, db, ContainerProperties{})
 	for i := range checkEvery + 1 {
 		upsert(t, c, fmt.Sprint(i), "p", i)

@@ -7,6 +7,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -102,7 +103,7 @@ type DB struct {
 	// The rest is the sequencer's own. A writeState stands at its container's slot; nil: free.
 	writeStates   []*writeState
 	numbers       numbersRecord
-	pebble        *engine
+	pebble        *pebbleDB
 	recovery      recovery
 	sstPartitions sstPartitions
 }
@@ -166,7 +167,7 @@ func (db *DB) writeState(c *Container) *writeState {
 //
 // Everything in a view is immutable but its count of readers.
 type view struct {
-	engine  *engine // that snap is of
+	engine  *pebbleDB // that snap is of
 	snap    *pebble.Snapshot
 	catalog *catalog
 	// states are the containers, each at its slot; nil: the slot is free.
@@ -260,6 +261,15 @@ func (c *Container) open(ctx context.Context) (*view, *state, error) {
 		return nil, nil, err
 	}
 	return v, s, nil
+}
+
+// getValue returns a copy of the value of a key, or pebble.ErrNotFound.
+func getValue(r pebble.Reader, key []byte) ([]byte, error) {
+	b, closer, err := r.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(b), closer.Close()
 }
 
 // lookup reads an item's index entry; ok is false when there is none.

@@ -83,7 +83,7 @@ func TestClockIsMonotonicForAllThatReadItAtOnce(t *testing.T) {
 
 // After the machine was suspended, what the store stamps and what it takes for expired follow the wall clock.
 func TestStoreFollowsTheWallClockAfterASuspend(t *testing.T) {
-	db := openEngine(t, Options{PurgeInterval: -1})
+	db := openPebble(t, Options{PurgeInterval: -1})
 	m := &machine{now: systemClock()()}
 	if err := db.do(context.Background(), func(*group) error { db.clock = newClockOf(m.read, 0); return nil }); err != nil {
 		t.Fatal(err)

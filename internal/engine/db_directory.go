@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -274,10 +275,8 @@ func isStoreFile(name string) bool {
 	case formatFile, formatFile + ".new", pidFile, "LOCK":
 		return true
 	}
-	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "CURRENT"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
+	if slices.ContainsFunc([]string{"MANIFEST-", "OPTIONS-", "marker.", "CURRENT"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		return true
 	}
 	number, kind, _ := strings.Cut(name, ".")
 	return number != "" && strings.Trim(number, "0123456789") == "" && (kind == "log" || kind == "sst" || kind == "blob" || kind == "dbtmp")

@@ -32,7 +32,7 @@ type disk struct {
 	stopped chan struct{}
 	stop    func()
 
-	// changes is held for reading by each change of a file, so that settle can wait for them.
+	// changes is held for reading by each change of a file, so that waitForChanges can wait for them.
 	changes sync.RWMutex
 
 	mu    sync.Mutex // guards what follows
@@ -105,8 +105,8 @@ func (d *disk) cut(cause error) {
 	}
 }
 
-// settle waits until the changes are done that began before the engine was cut off.
-func (d *disk) settle() {
+// waitForChanges waits for the changes that began before the engine was cut off.
+func (d *disk) waitForChanges() {
 	d.changes.Lock()
 	defer d.changes.Unlock() // nothing to do in between: to get the lock was to wait
 }

@@ -129,10 +129,10 @@ func (db *DB) start() error {
 
 // openFirst opens the first engine. An opening that fails on a full disk may have written
 // some logs into tables and deleted them, so it is tried again while it makes room.
-func (db *DB) openFirst() (*engine, error) {
+func (db *DB) openFirst() (*pebbleDB, error) {
 	for {
 		before, _ := db.logSize() // without it the error is returned
-		e, err := db.openEngine(false, func(*engine) {})
+		e, err := db.openPebble(false, func(*pebbleDB) {})
 		if !errors.Is(err, syscall.ENOSPC) {
 			return e, err
 		}
@@ -217,7 +217,7 @@ func (db *DB) logSize() (sum int64, err error) {
 
 // pebbleOptions are what a log-shaped load was measured to be fast with. Memtables count towards
 // the cache's size, so that Memory bounds both.
-func (db *DB) pebbleOptions(e *engine) *pebble.Options {
+func (db *DB) pebbleOptions(e *pebbleDB) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          e.disk,
 		FormatMajorVersion:          pebbleFormat,
@@ -251,7 +251,7 @@ func (db *DB) pebbleOptions(e *engine) *pebble.Options {
 
 // load reads catalog and counters from an engine, and makes its first view. Containers and
 // partitions that the current view has stay the same, so that handles to them stay valid.
-func (db *DB) load(e *engine) error {
+func (db *DB) load(e *pebbleDB) error {
 	old := db.current
 	v := &view{engine: e, snap: e.NewSnapshot(), catalog: &catalog{
 		databases: map[string]*database{}, containers: map[containerName]*Container{},
@@ -267,7 +267,7 @@ func (db *DB) load(e *engine) error {
 	for slot, l := range db.writeStates {
 		if l != nil {
 			v.states[slot] = l.state()
-			l.c.settle(l.meta)
+			l.c.applySettings(l.meta)
 		}
 	}
 	db.publish(v)
@@ -319,7 +319,7 @@ func (s *state) keep(m *meta) {
 // loadCatalog fills v's catalog and the writeStates; last is the last _ts written.
 func (db *DB) loadCatalog(v *view) (last int64, err error) {
 	known := db.resetCatalog()
-	var unseated []*writeState
+	var added []*writeState
 	if err := getJSON(v.snap, []byte{spaceNumbers}, &db.numbers); err != nil {
 		return 0, err
 	}
@@ -348,7 +348,7 @@ func (db *DB) loadCatalog(v *view) (last int64, err error) {
 			return err
 		}
 		if known[number] == nil {
-			unseated = append(unseated, l)
+			added = append(added, l)
 		}
 		v.catalog.containers[containerName{r.Database, r.ID}] = c
 		for i, p := range l.meta.partitions {
@@ -360,8 +360,8 @@ func (db *DB) loadCatalog(v *view) (last int64, err error) {
 		}
 		return nil
 	})
-	for _, l := range unseated {
-		db.seat(l)
+	for _, l := range added {
+		db.assignSlot(l)
 	}
 	return last, err
 }
@@ -420,8 +420,8 @@ func (db *DB) newContainer(number, database uint32, databaseName, id string, pat
 	}
 }
 
-// seat gives a writeState's container a slot.
-func (db *DB) seat(l *writeState) {
+// assignSlot assigns a slot to a writeState's container.
+func (db *DB) assignSlot(l *writeState) {
 	for i, other := range db.writeStates {
 		if other == nil {
 			l.c.slot = i
@@ -434,27 +434,26 @@ func (db *DB) seat(l *writeState) {
 }
 
 func loadCounters(r pebble.Reader, c *Container, p *partition) (n counters, err error) {
-	b, closer, err := r.Get(partitionKeyOf(c.number, p.number))
+	b, err := getValue(r, partitionKeyOf(c.number, p.number))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return n, corrupt("partition %s of container %d has no counters", p.id, c.number)
+	}
 	if err != nil {
-		if ignoreNotFound(err) == nil {
-			return n, corrupt("partition %s of container %d has no counters", p.id, c.number)
-		}
 		return n, err
 	}
-	n, err = decodeCounters(b)
-	return n, errors.Join(err, closer.Close())
+	return decodeCounters(b)
 }
 
 // getJSON reads a value; v stays as it is when there is none.
 func getJSON(r pebble.Reader, key []byte, v any) error {
-	b, closer, err := r.Get(key)
+	b, err := getValue(r, key)
 	if err != nil {
 		return ignoreNotFound(err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return errors.Join(corrupt("record %x: %v", key, err), closer.Close())
+		return corrupt("record %x: %v", key, err)
 	}
-	return closer.Close()
+	return nil
 }
 
 // eachKey calls f for each key that begins with prefix. What f gets is valid

@@ -10,9 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// engine is one opening of the Pebble database. The store opens the next one in its place when
+// pebbleDB is one opening of the Pebble database. The store opens the next one in its place when
 // the disk has refused what Pebble cannot do without: see disk and recovery.
-type engine struct {
+type pebbleDB struct {
 	*pebble.DB
 	disk     *disk
 	views    sync.WaitGroup // views whose snapshots are open
@@ -33,11 +33,11 @@ type engine struct {
 	lastFlush, flush, compaction error
 }
 
-// openEngine opens Pebble. If the disk refuses to write, it returns the disk's error; a patient
+// openPebble opens Pebble. If the disk refuses to write, it returns the disk's error; a patient
 // opening waits for room instead, until the engine's disk is cut off. started is called at the
 // beginning.
-func (db *DB) openEngine(patient bool, started func(*engine)) (*engine, error) {
-	e := &engine{logger: db.options.Logger, progress: make(chan struct{}, 1)}
+func (db *DB) openPebble(patient bool, started func(*pebbleDB)) (*pebbleDB, error) {
+	e := &pebbleDB{logger: db.options.Logger, progress: make(chan struct{}, 1)}
 	e.disk = newDisk(db.options.FS, patient, e.happened)
 	o := db.pebbleOptions(e)
 	e.memTable = o.MemTableSize
@@ -56,14 +56,14 @@ func (db *DB) openEngine(patient bool, started func(*engine)) (*engine, error) {
 }
 
 // end closes Pebble. All views of the engine must be released.
-func (e *engine) end() error {
+func (e *pebbleDB) end() error {
 	e.views.Wait()
 	e.disk.stop()
 	return e.Close()
 }
 
 // happened counts an event and wakes the sequencer.
-func (e *engine) happened() {
+func (e *pebbleDB) happened() {
 	e.events.Add(1)
 	select {
 	case e.progress <- struct{}{}:
@@ -72,7 +72,7 @@ func (e *engine) happened() {
 }
 
 // listen has Pebble's events come to the engine. Pebble holds its lock meanwhile.
-func (e *engine) listen(l *pebble.EventListener) {
+func (e *pebbleDB) listen(l *pebble.EventListener) {
 	report := (&repeats{logger: e.logger}).background
 	l.WALCreated = func(pebble.WALCreateInfo) { e.happened() }
 	l.FlushEnd = func(i pebble.FlushInfo) {
@@ -112,7 +112,7 @@ func (e *engine) listen(l *pebble.EventListener) {
 // Pebble is busy with what was written before, refusal waits for it. For the sequencer.
 //
 // So the sequencer never waits in Pebble, which would hold it for as long as the disk is full.
-func (e *engine) refusal() error {
+func (e *pebbleDB) refusal() error {
 	for {
 		if err := e.disk.refusal(); err != nil {
 			return err
@@ -139,7 +139,7 @@ func (e *engine) refusal() error {
 
 // look finds out whether the engine is full: whether as many memtables wait to be flushed, or as
 // many tables to be compacted, as there may be.
-func (e *engine) look() {
+func (e *pebbleDB) look() {
 	m := e.Metrics()
 	e.full = m.MemTable.Size >= memTables*e.memTable || m.Levels[0].Sublevels >= stopL0
 	if m.MemTable.Count <= 1 {
@@ -185,13 +185,13 @@ type recovery struct {
 	failed error
 	wait   time.Duration
 	next   <-chan time.Time // the next attempt
-	engine *engine          // that opens; nil: none does
+	engine *pebbleDB        // that opens; nil: none does
 	result chan opened
 }
 
 // opened is the result of opening an engine.
 type opened struct {
-	engine *engine
+	engine *pebbleDB
 	err    error
 }
 
@@ -253,11 +253,11 @@ func (db *DB) recover() (recovered bool) {
 func (db *DB) reopen() {
 	r := &db.recovery
 	r.next = nil
-	db.pebble.disk.settle()
+	db.pebble.disk.waitForChanges()
 	r.result = make(chan opened, 1)
-	started := make(chan *engine, 1)
+	started := make(chan *pebbleDB, 1)
 	go func(result chan<- opened) {
-		e, err := db.openEngine(true, func(e *engine) { started <- e })
+		e, err := db.openPebble(true, func(e *pebbleDB) { started <- e })
 		result <- opened{e, err}
 	}(r.result)
 	r.engine = <-started
@@ -288,7 +288,7 @@ func (db *DB) reopened(o opened) bool {
 
 // retire closes an engine when its last reader is done, and then lets the next engine delete
 // tables.
-func (db *DB) retire(old, next *engine) {
+func (db *DB) retire(old, next *pebbleDB) {
 	db.retiring.Go(func() {
 		_ = old.end() // nothing of it reaches the disk
 		if err := next.disk.unhold(); err != nil {

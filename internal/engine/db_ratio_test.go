@@ -91,7 +91,7 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{logger: db.options.Logger, progress: make(chan struct{}, 1)}
+	e := &pebbleDB{logger: db.options.Logger, progress: make(chan struct{}, 1)}
 	e.disk = newDisk(db.options.FS, false, e.happened)
 	o := db.pebbleOptions(e)
 	o.Cache, o.CacheSize = nil, db.options.Memory

@@ -84,7 +84,7 @@ func TestALogThatMakesNoTableIsOpened(t *testing.T) {
 	}
 	store := &DB{dir: "db", options: Options{FS: killed}.withDefaults(), cache: pebble.NewCache(minMemory)}
 	defer store.cache.Unref()
-	e, err := store.openEngine(false, func(*engine) {})
+	e, err := store.openPebble(false, func(*pebbleDB) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,10 +81,6 @@ func readCharge(size int) float64 { return hundredths(readUnits(size)) }
 // bytes; of a replace, the larger of old and new.
 func writeCharge(size int) float64 { return hundredths(writeReadRatio * readUnits(size)) }
 
-// pageCharge is the charge of a page of a feed with this many bytes in all: that
-// of one read of them.
-func pageCharge(size int) float64 { return readCharge(size) }
-
 func readUnits(size int) float64 {
 	return readBase + readPerKB*max(0, float64(size)/chargeKB-1)
 }

@@ -13,7 +13,7 @@ import (
 // from the container's throughput.
 func TestChargesFollowTheFormulaAndAreTakenFromTheThroughput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Throughput: 100_000})
+		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Throughput: 100_000})
 		ctx, pk := t.Context(), feed.PartitionKey{"p"}
 		left := c.bucket.tokens // no time passes, so that nothing comes back
 		spent := func(what string, charge, want float64) {

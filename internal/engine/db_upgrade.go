@@ -97,15 +97,12 @@ func (u *uniqueUpgrade) commit(o *pebble.WriteOptions) error {
 func (u *uniqueUpgrade) index() error {
 	lower := appendContainerKey(nil, spaceLog, u.number)
 	upper := successor(lower)
-	done, closer, err := u.db.pebble.Get(uniqueProgressKey(u.number))
-	switch {
-	case err == nil:
-		lower = append(append([]byte(nil), done...), 0)
-		if err := closer.Close(); err != nil {
-			return err
-		}
-	case !errors.Is(err, pebble.ErrNotFound):
+	done, err := getValue(u.db.pebble, uniqueProgressKey(u.number))
+	if ignoreNotFound(err) != nil {
 		return err
+	}
+	if err == nil {
+		lower = append(done, 0)
 	}
 	it, err := u.db.pebble.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {

@@ -17,7 +17,7 @@ type preconditionError struct{ etag string }
 func (e *preconditionError) Error() string { return "condition not met: " + e.etag }
 
 func TestErrorOfAChangeComesBackAsItIs(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	upsert(t, c, "a", "p", 1)
 	pk := feed.PartitionKey{"p"}
 	mine := &preconditionError{"x"}
@@ -41,7 +41,7 @@ func TestErrorOfAChangeComesBackAsItIs(t *testing.T) {
 
 // Two changes at a time each see the other's outcome or come first: none is lost, and none is run twice.
 func TestChangesOfOneItemAreNotLost(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	upsert(t, c, "a", "p", 0)
 	const writers, changes = 4, 50
 	var calls, n int // by the sequencer alone, and read when it is done
@@ -92,7 +92,7 @@ func TestChangesOfOneItemAreNotLost(t *testing.T) {
 
 // A small batch must not make the store build hundreds of megabytes while all writers wait.
 func TestBatchIsBoundedByWhatItMakes(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	pk := feed.PartitionKey{"p"}
 	large := strings.Repeat("x", MaxDocumentSize-1000)
 	const items = 5
@@ -125,7 +125,7 @@ func TestBatchIsBoundedByWhatItMakes(t *testing.T) {
 }
 
 func TestResultBesideAnErrorTellsThePartition(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
 	made := upsert(t, c, "a", "p", 1)
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
 	wrong := WriteOptions{IfMatch: `"x"`}

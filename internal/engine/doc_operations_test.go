@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// openEngine opens a store in memory that is checked and closed when the test ends.
-func openEngine(t *testing.T, o Options) *DB {
+// openPebble opens a store in memory that is checked and closed when the test ends.
+func openPebble(t *testing.T, o Options) *DB {
 	t.Helper()
 	db, err := OpenMemory(o)
 	if err != nil {
@@ -106,7 +106,7 @@ func readPage(t *testing.T, c *Container, r feed.Request) feed.Page {
 }
 
 func TestOperationsAnswerByWhatIsThere(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
 	created, err := c.Create(ctx, pk, body("a", "p", 1), WriteOptions{})
 	if err != nil || !created.Created || created.LSN != 1 || created.Partition != "0" || created.End != 1 {
@@ -160,7 +160,7 @@ func TestOperationsAnswerByWhatIsThere(t *testing.T) {
 }
 
 func TestWritesAreRefusedWithTheirKind(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	ctx := t.Context()
 	for _, k := range []struct {
 		name string
@@ -185,7 +185,7 @@ func TestWritesAreRefusedWithTheirKind(t *testing.T) {
 }
 
 func TestBatchIsAllOrNothingAtOneLSN(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Retention: 1 << 40})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Retention: 1 << 40})
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
 	upsert(t, c, "old", "p", 1)
 	increment := func(old []byte) ([]byte, error) {
@@ -247,7 +247,7 @@ func TestBatchIsAllOrNothingAtOneLSN(t *testing.T) {
 }
 
 func TestBatchLimits(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	many := make([]Operation, MaxBatchOperations+1)
 	for i := range many {
 		many[i] = Operation{Kind: OpUpsert, Body: body(fmt.Sprint(i), "p", i)}
@@ -276,7 +276,7 @@ func TestBatchLimits(t *testing.T) {
 // Keys that Hash V1 can't tell apart are logical partitions of their own all
 // the same.
 func TestItemsOfKeysWithOneHashStayApart(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{KeyVersion: HashV1, Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{KeyVersion: HashV1, Partitions: 3})
 	long := strings.Repeat("k", 120)
 	for i, pk := range []string{long + "1", long + "2"} {
 		if _, err := c.Create(t.Context(), nil, body("a", pk, i), WriteOptions{}); err != nil {
@@ -299,7 +299,7 @@ func TestItemsOfKeysWithOneHashStayApart(t *testing.T) {
 }
 
 func TestItemsReturnsEachItemOnceWhateverHappensMeanwhile(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 2})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2})
 	const n = 60
 	for i := range n {
 		upsert(t, c, fmt.Sprint(i), fmt.Sprint("p", i%7), i)
@@ -395,7 +395,7 @@ func TestStoreComesBackAsItWas(t *testing.T) {
 }
 
 func TestNamesAreFreeAgainAndHandlesAreNot(t *testing.T) {
-	db := openEngine(t, Options{})
+	db := openPebble(t, Options{})
 	c := newContainer(t, db, ContainerProperties{})
 	upsert(t, c, "a", "p", 1)
 	if err := db.DeleteContainer(t.Context(), "db", "c"); err != nil {
@@ -429,7 +429,7 @@ func TestNamesAreFreeAgainAndHandlesAreNot(t *testing.T) {
 }
 
 func TestReplaceContainerChangesSettingsOnly(t *testing.T) {
-	db := openEngine(t, Options{})
+	db := openPebble(t, Options{})
 	c := newContainer(t, db, ContainerProperties{})
 	before, err := c.Properties(t.Context())
 	if err != nil {

@@ -227,8 +227,7 @@ func ignoreNotFound(err error) error {
 // fault is the error of an operation on the files: damage is told apart from
 // trouble of the system underneath.
 func (db *DB) fault(err error) error {
-	var known *CorruptError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*CorruptError](err); ok {
 		if known.Dir == "" {
 			return &CorruptError{Dir: db.dir, Detail: known.Detail, Err: known.Err}
 		}

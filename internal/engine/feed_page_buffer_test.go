@@ -15,7 +15,7 @@ import (
 // Pages read into one buffer, one after the other, are those that each have memory of their own: nothing of the page before
 // shows through, also when the buffer has to grow, and in all versions and deletes mode, which fills in more.
 func TestPagesInABufferAreThoseWithoutOne(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 2, Retention: time.Hour})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2, Retention: time.Hour})
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 300 {
 		key := feed.PartitionKey{fmt.Sprint("p", i%5)}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestPageOverSeveralPartitionsIsInTheOrderOfLSNs(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 4})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 4})
 	want := ""
 	for n := range 12 {
 		upsert(t, c, fmt.Sprint(n), fmt.Sprintf("p%d", n%6), n)
@@ -64,7 +64,7 @@ func TestPageOverSeveralPartitionsIsInTheOrderOfLSNs(t *testing.T) {
 // A reader of several partitions waits for all of them, and for what they are split into.
 func TestReadOfSeveralPartitionsWaitsForAChangeInAny(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openEngine(t, Options{})
+		db := openPebble(t, Options{})
 		c := newContainer(t, db, ContainerProperties{Partitions: 4})
 		parts, err := c.Partitions(t.Context())
 		if err != nil {
@@ -129,7 +129,7 @@ func TestReadOfSeveralPartitionsWaitsForAChangeInAny(t *testing.T) {
 
 func TestPositionBeforeATimeLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3, Retention: time.Hour})
+		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3, Retention: time.Hour})
 		at := []time.Time{}
 		for n := range 6 {
 			at = append(at, upsert(t, c, fmt.Sprint(n), fmt.Sprint(n), n).Modified)

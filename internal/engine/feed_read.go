@@ -65,7 +65,7 @@ func (c *Container) readFeed(ctx context.Context, r feed.Request, several bool, 
 				}
 			}
 		}
-		page.Charge = pageCharge(page.Bytes)
+		page.Charge = readCharge(page.Bytes)
 		c.bucket.spend(page.Charge)
 		page.Diagnostics.Elapsed = time.Since(start)
 		return page, sp, nil
@@ -358,7 +358,9 @@ func (b *PageBuffer) Text() []byte { return b.bytes }
 // FeedInto is Feed, with the page's changes in the buffer: they, and the documents they are slices of, are valid until the
 // next read into it.
 func (c *Container) FeedInto(ctx context.Context, r feed.Request, into *PageBuffer) (FeedPage, error) {
-	into.bytes, into.changes = into.bytes[:0], into.changes[:0]
+	if into != nil {
+		into.bytes, into.changes = into.bytes[:0], into.changes[:0]
+	}
 	page, sp, err := c.readFeed(ctx, r, true, into)
 	if err != nil {
 		return FeedPage{}, err

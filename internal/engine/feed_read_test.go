@@ -17,7 +17,7 @@ import (
 
 func TestFeedStartsWhereItIsAskedTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 		src := c.db.Source(c)
 		upsert(t, c, "a", "p", 1)
 		time.Sleep(1500 * time.Millisecond)
@@ -62,7 +62,7 @@ func TestFeedStartsWhereItIsAskedTo(t *testing.T) {
 }
 
 func TestPagesHoldWhatWasAskedForAndNotMuchMemoryMore(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	for i := range 250 {
 		upsert(t, c, fmt.Sprint(i), "p", i)
 	}
@@ -96,7 +96,7 @@ func TestPagesHoldWhatWasAskedForAndNotMuchMemoryMore(t *testing.T) {
 }
 
 func TestPageEndsBehindItsBytes(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	text := make([]byte, 1<<20)
 	for i := range text {
 		text[i] = 'x'
@@ -119,7 +119,7 @@ func TestPageEndsBehindItsBytes(t *testing.T) {
 // in the bubble between the write and the answer.
 func TestWaitEndsWithTheFirstChangeInScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 		start := time.Now()
 		go func() {
 			time.Sleep(time.Second)
@@ -152,7 +152,7 @@ func TestWaitEndsWithWhateverEndsThePartition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+				c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 				start := time.Now()
 				failed := make(chan error, 1)
 				go func() {
@@ -173,7 +173,7 @@ func TestWaitEndsWithWhateverEndsThePartition(t *testing.T) {
 
 func TestWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := c.db.Source(c).Read(ctx, feed.Request{Wait: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
@@ -183,7 +183,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 2})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2})
 	src := c.db.Source(c)
 	upsert(t, c, "a", "p", 1)
 	parts, err := src.Partitions(t.Context())
@@ -239,7 +239,7 @@ func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
 // How many items may be on a page is the caller's to say, and no reason to make room for them
 // before they are there: a feed of many updates has many LSNs and few changes.
 func TestPageTakesNoMemoryForWhatItDoesNotHold(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	upsert(t, c, "1", "p", 0)
 	page := func() feed.Page {
 		return readPage(t, c, feed.Request{From: feed.Beginning(), MaxItems: math.MaxInt32})
@@ -263,7 +263,7 @@ func TestPageTakesNoMemoryForWhatItDoesNotHold(t *testing.T) {
 }
 
 func TestSplitAndMergeRefuseWhatTheyCannotDo(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
 	ctx := t.Context()
 	var gone *feed.GoneError
 	var bad *BadRequestError
@@ -309,7 +309,7 @@ func TestSplitAndMergeRefuseWhatTheyCannotDo(t *testing.T) {
 
 func TestExpiredItemsAreInvisibleAtOnceAndThenPurged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openEngine(t, Options{PurgeInterval: time.Minute})
+		db := openPebble(t, Options{PurgeInterval: time.Minute})
 		c := newContainer(t, db, ContainerProperties{DefaultTTL: 10, Retention: time.Hour})
 		ctx, pk := t.Context(), feed.PartitionKey{"p"}
 		upsert(t, c, "a", "p", 1)
@@ -349,7 +349,7 @@ func TestExpiredItemsAreInvisibleAtOnceAndThenPurged(t *testing.T) {
 
 func TestVersionsAreKeptForTheirRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openEngine(t, Options{})
+		db := openPebble(t, Options{})
 		c := newContainer(t, db, ContainerProperties{Retention: time.Minute})
 		src := db.Source(c)
 		upsert(t, c, "a", "p", 1)
@@ -397,7 +397,7 @@ func TestVersionsAreKeptForTheirRetention(t *testing.T) {
 
 func TestThroughputIsRefusedAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Throughput: 10})
+		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Throughput: 10})
 		var throttled *feed.ThrottledError
 		writes := 0
 		for !errors.As(func() error { _, err := c.Upsert(t.Context(), nil, body("a", "p", 1), WriteOptions{}); return err }(), &throttled) {

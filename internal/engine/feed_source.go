@@ -103,11 +103,7 @@ type PartitionEnd struct {
 // n partitions a page may cost n seeks; those in which nothing has changed since the continuation
 // cost none.
 func (c *Container) Feed(ctx context.Context, r feed.Request) (FeedPage, error) {
-	page, sp, err := c.readFeed(ctx, r, true, nil)
-	if err != nil {
-		return FeedPage{}, err
-	}
-	return FeedPage{Page: page, Served: served(sp.partitions, sp.ends)}, nil
+	return c.FeedInto(ctx, r, nil)
 }
 
 // FeedBefore returns an empty page of the same part of the container as Feed would read, whose
@@ -140,7 +136,7 @@ func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time)
 		return FeedPage{}, err
 	}
 	page := FeedPage{Page: sp.page(lsn), Served: served(sp.partitions, sp.ends)}
-	page.Charge = pageCharge(0)
+	page.Charge = readCharge(0)
 	c.bucket.spend(page.Charge)
 	page.Diagnostics.Elapsed = time.Since(start)
 	return page, nil

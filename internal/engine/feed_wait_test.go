@@ -13,7 +13,7 @@ import (
 // wake the reader for it a second time.
 func TestWaitSeesAChangeThatCameBetweenTheReadAndIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 		page := readPage(t, c, feed.Request{From: feed.Now()})
 		upsert(t, c, "a", "p", 1)
 		v, s, err := c.open(context.Background())

@@ -201,8 +201,8 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	if err != nil {
 		return lease.Listing{}, fmt.Errorf("list leases: %w", err)
 	}
-	s.c.bucket.spend(pageCharge(size))
-	s.spend(pageCharge(size))
+	s.c.bucket.spend(readCharge(size))
+	s.spend(readCharge(size))
 	return listing, nil
 }
 

@@ -14,7 +14,7 @@ import (
 // can be kept.
 func overwritten(t *testing.T, n, large int) *Container {
 	t.Helper()
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a repeatable test
 	for k := range n * 3 / 2 {
 		id := r.IntN(n)

@@ -16,7 +16,7 @@ import (
 // manyKeys is a container with 40 keys of 10 items each.
 func manyKeys(t *testing.T) *Container {
 	t.Helper()
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
 	for n := range 400 {
 		upsert(t, c, fmt.Sprintf("i%d", n/40), fmt.Sprintf("k%02d", n%40), n)
 	}
@@ -95,7 +95,7 @@ func TestIndexOnlyVisitsReadNoDocument(t *testing.T) {
 }
 
 func testIndexOnlyVisits(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{PurgeInterval: -1}), ContainerProperties{Partitions: 2, DefaultTTL: -1})
+	c := newContainer(t, openPebble(t, Options{PurgeInterval: -1}), ContainerProperties{Partitions: 2, DefaultTTL: -1})
 	for n := range 100 {
 		upsert(t, c, fmt.Sprint(n), fmt.Sprint(n%7), n)
 	}
@@ -117,7 +117,7 @@ func testIndexOnlyVisits(t *testing.T) {
 	if all != 100 {
 		t.Errorf("%d items", all)
 	}
-	if full, err := c.Items(t.Context(), ItemsRequest{MaxItems: 1000}); err != nil || charge >= full.Charge || charge <= pageCharge(0) {
+	if full, err := c.Items(t.Context(), ItemsRequest{MaxItems: 1000}); err != nil || charge >= full.Charge || charge <= readCharge(0) {
 		t.Errorf("a count costs %v RU, and the documents %v, %v", charge, full.Charge, err)
 	}
 	if n, _ := count(ItemsRequest{Sets: []ItemSet{{Key: feed.PartitionKey{"3"}}}}); n != 14 {

@@ -164,7 +164,7 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	} else {
 		err = c.scanIndex(ctx, v, &sc, sets.intervals(), firstFrom(after, r.Again), w.look)
 	}
-	w.page.Charge = pageCharge(w.bytes)
+	w.page.Charge = readCharge(w.bytes)
 	if !r.IndexOnly {
 		w.page.Documents, w.page.Bytes = w.items, w.bytes
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestPageOfItemsEndsForItsTimeAndGoesOn(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 2})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2})
 	const items = 3 * clockEvery
 	for n := range items {
 		upsert(t, c, fmt.Sprintf("%03d", n), fmt.Sprint(n), n)
@@ -35,7 +35,7 @@ func TestPageOfItemsEndsForItsTimeAndGoesOn(t *testing.T) {
 }
 
 func TestIDPrefixReadsOnlyDocumentsOfIt(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 3})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
 	large := strings.Repeat("x", 100_000)
 	for n := range 20 {
 		doc := fmt.Appendf(nil, `{"id":"doc%d","pk":"p%d","n":%d,"t":%q}`, n, n%2, n, large)
@@ -62,7 +62,7 @@ func TestIDPrefixReadsOnlyDocumentsOfIt(t *testing.T) {
 		if err != nil || len(page.Items) != k.want || page.Continuation != "" {
 			t.Errorf("%v %q: %d items, continuation %q, %v; want %d", k.key, k.prefix, len(page.Items), page.Continuation, err, k.want)
 		}
-		if page.Charge > pageCharge(k.want*1000) {
+		if page.Charge > readCharge(k.want*1000) {
 			t.Errorf("%v %q costs %v RU: documents without the prefix were read", k.key, k.prefix, page.Charge)
 		}
 		served := 3
@@ -76,7 +76,7 @@ func TestIDPrefixReadsOnlyDocumentsOfIt(t *testing.T) {
 }
 
 func TestVisitEndsWithTheErrorOfTheCaller(t *testing.T) {
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	upsert(t, c, "a", "p", 1)
 	upsert(t, c, "b", "p", 2)
 	enough := errors.New("enough")

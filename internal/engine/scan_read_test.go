@@ -20,7 +20,7 @@ import (
 // a minute. So large a container is read by several goroutines.
 func scannable(t *testing.T, n int) *Container {
 	t.Helper()
-	c := newContainer(t, openEngine(t, Options{}), ContainerProperties{Partitions: 2, DefaultTTL: ttlNever})
+	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2, DefaultTTL: ttlNever})
 	var writers sync.WaitGroup
 	for w := range 16 {
 		writers.Go(func() {

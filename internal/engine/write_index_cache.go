@@ -82,7 +82,7 @@ func newIndexCache(db *DB) indexCache {
 
 // allInFiles reports whether the files show the counters of all partitions as the memtables do: those that the last group wrote
 // are among them.
-func allInFiles(p *engine) (settled bool, err error) {
+func allInFiles(p *pebbleDB) (settled bool, err error) {
 	o := pebble.IterOptions{LowerBound: []byte{spacePartition}, UpperBound: []byte{spacePartition + 1}}
 	all, err := p.NewIter(&o)
 	if err != nil {

@@ -159,7 +159,7 @@ func TestNoWriteIsJudgedByAStaleEntry(t *testing.T) {
 }
 
 func TestWhatIsInMemtablesOnlyIsNotTakenForSettled(t *testing.T) {
-	db := openEngine(t, Options{})
+	db := openPebble(t, Options{})
 	c := newContainer(t, db, ContainerProperties{})
 	check := func(want bool) {
 		t.Helper()

@@ -41,7 +41,7 @@ func writeRequest(t *testing.T, c *Container, o Operation) *request {
 // closeChecked, at the end of both, finds what is left behind.
 
 func TestWritesBeforeTheDeletionOfTheirContainerInOneGroupLeaveNothing(t *testing.T) {
-	db := openEngine(t, Options{PurgeInterval: -1})
+	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{})
 	upsert(t, c, "old", "p", 1)
 	inOneGroup(t, db,
@@ -51,7 +51,7 @@ func TestWritesBeforeTheDeletionOfTheirContainerInOneGroupLeaveNothing(t *testin
 }
 
 func TestAnItemWrittenTwiceInOneGroupLeavesItsLastVersion(t *testing.T) {
-	db := openEngine(t, Options{PurgeInterval: -1})
+	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{})
 	requests := make([]*request, 3)
 	for i := range requests {
@@ -69,7 +69,7 @@ func TestGroupIsBoundedByWhatItsRequestsMake(t *testing.T) {
 	const size = 1 << 20
 	for name, kind := range map[string]OpKind{"changes": OpChange, "reads": OpRead, "deletes": OpDelete} {
 		t.Run(name, func(t *testing.T) {
-			db := openEngine(t, Options{PurgeInterval: -1})
+			db := openPebble(t, Options{PurgeInterval: -1})
 			c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
 			var requests []*request
 			bytes := map[*view]int{} // by the view before the group
@@ -100,7 +100,7 @@ func TestGroupIsBoundedByWhatItsRequestsMake(t *testing.T) {
 
 // A batch of deletes has as many previous images as it has operations, however large.
 func TestTheMemoryOfManyPreviousImagesIsGivenBack(t *testing.T) {
-	db := openEngine(t, Options{PurgeInterval: -1})
+	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
 	var ops []Operation
 	for i := range 10 {

@@ -27,7 +27,7 @@ func wantClash(t *testing.T, what string, err error, id, other string) {
 }
 
 func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
-	db := openEngine(t, Options{PurgeInterval: -1})
+	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/mail"}, {"/name/first", "/name/last"}}})
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
 	doc := func(id, key, mail, last string) []byte {
@@ -87,7 +87,7 @@ func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 // A batch is judged operation by operation: what an earlier one gives up is free for a
 // later one, and what a later one gives up is not free for an earlier one.
 func TestBatchesHandUniqueValuesOver(t *testing.T) {
-	db := openEngine(t, Options{PurgeInterval: -1})
+	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}, Retention: time.Hour})
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
 	upsert(t, c, "a", "p", 1)
@@ -116,7 +116,7 @@ func TestBatchesHandUniqueValuesOver(t *testing.T) {
 }
 
 func TestUniqueValuesAreComparedByTypeAndContent(t *testing.T) {
-	db := openEngine(t, Options{PurgeInterval: -1})
+	db := openPebble(t, Options{PurgeInterval: -1})
 	long := strings.Repeat("x", 200_000)
 	for i, k := range []struct {
 		a, b string
@@ -174,7 +174,7 @@ func TestUniqueValuesAreComparedByTypeAndContent(t *testing.T) {
 }
 
 func TestMalformedUniqueKeysAreRefusedAndGoodOnesStay(t *testing.T) {
-	db := openEngine(t, Options{})
+	db := openPebble(t, Options{})
 	many := make([]string, MaxUniqueKeyPaths)
 	for i := range many {
 		many[i] = fmt.Sprint("/p", i)
@@ -219,7 +219,7 @@ func TestMalformedUniqueKeysAreRefusedAndGoodOnesStay(t *testing.T) {
 // longer time to live can't bring it back beside the one that took its value.
 func TestUniqueValueOfAnExpiredItemIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := openEngine(t, Options{PurgeInterval: -1})
+		db := openPebble(t, Options{PurgeInterval: -1})
 		p := ContainerProperties{ID: "c", DefaultTTL: 10, Retention: time.Hour, UniqueKeys: [][]string{{"/n"}}}
 		c := newContainer(t, db, p)
 		ctx := t.Context()
@@ -368,7 +368,7 @@ func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, s
 
 // Writers that meet in one group of the sequencer see each other's values, those of failed transactions excepted.
 func TestUniqueKeysHoldWithinAGroupOfWrites(t *testing.T) {
-	db := openEngine(t, Options{PurgeInterval: -1})
+	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}})
 	pk := feed.PartitionKey{"p"}
 	// Holding the sequencer makes the writes behind it one group.
