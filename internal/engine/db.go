@@ -204,11 +204,16 @@ type containerName struct {
 	id       string
 }
 
-// acquire returns the current view; release must follow.
+// acquire returns the current view, unless ctx has ended; release must follow.
 func (db *DB) acquire(ctx context.Context) (*view, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	return db.acquireView()
+}
+
+// acquireView is acquire for the background work, which has no context.
+func (db *DB) acquireView() (*view, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {

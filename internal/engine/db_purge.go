@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -66,7 +65,7 @@ func (db *DB) clean() {
 
 // needsPurge reports whether there can be anything to remove.
 func (db *DB) needsPurge() bool {
-	v, err := db.acquire(context.Background())
+	v, err := db.acquireView()
 	if err != nil {
 		return false
 	}
@@ -78,7 +77,7 @@ func (db *DB) needsPurge() bool {
 
 // purgeOnce is one round. sweeps remembers how far each container was looked at.
 func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
-	v, err := db.acquire(context.Background())
+	v, err := db.acquireView()
 	if err != nil {
 		return err
 	}
@@ -164,7 +163,7 @@ func (c *Container) purge(items []operation) error {
 	if len(items) == 0 {
 		return nil
 	}
-	return c.db.do(context.Background(), func(g *group) error {
+	return c.db.control(func(g *group) error {
 		l := g.db.writeState(c)
 		if l == nil {
 			return nil
@@ -215,7 +214,7 @@ func (c *Container) trim(v *view, s *state) error {
 	if len(trims) == 0 {
 		return nil
 	}
-	return c.db.do(context.Background(), func(g *group) error { return g.trim(c, trims) })
+	return c.db.control(func(g *group) error { return g.trim(c, trims) })
 }
 
 // lastBefore returns the LSN of the last version of a segment that is older than ts.
@@ -284,7 +283,7 @@ func (c *Container) dropEmpty(v *view, s *state) error {
 	if len(empty) == 0 {
 		return nil
 	}
-	return c.db.do(context.Background(), func(g *group) error {
+	return c.db.control(func(g *group) error {
 		if l := g.db.writeState(c); l != nil {
 			l.replace(g, l.meta.without(empty), l.ends)
 		}

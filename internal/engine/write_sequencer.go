@@ -85,6 +85,11 @@ func (db *DB) do(ctx context.Context, control func(*group) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	return db.control(control)
+}
+
+// control is do for the background work, which has no context.
+func (db *DB) control(control func(*group) error) error {
 	return db.submit(&request{control: control, done: make(chan struct{}, 1)})
 }
 
