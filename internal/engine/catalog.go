@@ -14,15 +14,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// CreateDatabase makes a database; of p, ID and Extra are looked at. Errors:
-// [ErrConflict], when it exists; *[BadRequestError]; *[TooLargeError], when Extra is.
+// CreateDatabase creates a database with the ID and Extra of p. It returns ErrConflict if the
+// database exists, a *[BadRequestError] or a *[TooLargeError].
 func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
 	return db.putDatabase(ctx, p, (*group).createDatabase)
 }
 
-// ReplaceDatabase changes what can be changed of a database, its Extra. Errors: one that
-// wraps feed.ErrNotFound; [ErrPreconditionFailed], when p.ETag is neither empty nor "*" and isn't
-// the database's any more; *[TooLargeError]; *[BadRequestError].
+// ReplaceDatabase replaces the Extra of a database. It returns an error that wraps
+// feed.ErrNotFound if the database does not exist, and ErrPreconditionFailed if p.ETag is
+// neither empty, "*" nor the database's.
 func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
 	return db.putDatabase(ctx, p, (*group).replaceDatabase)
 }
@@ -91,7 +91,7 @@ func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, erro
 	return d.properties(), nil
 }
 
-// Databases returns all databases, by name.
+// Databases returns all databases, sorted by name.
 func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 	v, err := db.acquire(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 	return all, nil
 }
 
-// DeleteDatabase deletes a database, all its containers and all its records.
+// DeleteDatabase deletes a database with all its containers.
 func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	return db.do(ctx, func(g *group) error {
 		d := g.currentCatalog().databases[id]
@@ -125,7 +125,7 @@ func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	})
 }
 
-// CreateContainer makes a container. [ErrConflict]: it exists.
+// CreateContainer creates a container. It returns ErrConflict if it exists.
 func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
 	hash, paths, err := p.validate()
 	if err != nil {
@@ -180,7 +180,7 @@ func (db *DB) Container(ctx context.Context, database, id string) (*Container, e
 	return nil, notFound("container %q of database %q", id, database)
 }
 
-// Containers returns the containers of a database, by name.
+// Containers returns the containers of a database, sorted by name.
 func (db *DB) Containers(ctx context.Context, database string) ([]*Container, error) {
 	v, d, err := db.openDatabase(ctx, database)
 	if err != nil {
@@ -197,10 +197,10 @@ func (db *DB) Containers(ctx context.Context, database string) ([]*Container, er
 	return all, nil
 }
 
-// ReplaceContainer changes what can be changed of a container: DefaultTTL,
-// Retention, Throughput and Extra. Versions kept so far are dropped when Retention
-// becomes 0; when it becomes positive, they are kept from then on.
-// [ErrPreconditionFailed]: p.ETag isn't the container's any more.
+// ReplaceContainer replaces DefaultTTL, Retention, Throughput and Extra of a container. When
+// Retention becomes zero, all kept versions are dropped. When it becomes positive, versions
+// are kept from then on. ReplaceContainer returns ErrPreconditionFailed if p.ETag is not the
+// container's.
 func (db *DB) ReplaceContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
 	c, err := db.Container(ctx, database, p.ID)
 	if err != nil {
@@ -241,7 +241,7 @@ func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
 	return nil
 }
 
-// DeleteContainer deletes a container and all it holds.
+// DeleteContainer deletes a container with all its items.
 func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 	c, err := db.Container(ctx, database, id)
 	if err != nil {

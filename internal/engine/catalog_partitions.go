@@ -26,7 +26,7 @@ import (
 // sees half of it; readers see it with the next view, in which the old partition
 // is gone and the new ones are there.
 
-// Partitions returns the live partitions in the order of their ranges.
+// Partitions returns the live partitions, sorted by range.
 func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	v, s, err := c.open(ctx)
 	if err != nil {
@@ -40,11 +40,10 @@ func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return all, nil
 }
 
-// Split divides a partition in two at the effective partition key at (hex);
-// empty: the middle of its range. Readers and writers go on; the old ID is
-// retired and never used again. It returns the two new partitions. Errors:
-// *feed.GoneError, when the partition isn't live; *[BadRequestError], when at
-// isn't inside its range.
+// Split divides a partition in two at the effective partition key at (hexadecimal). If at is
+// empty, the middle of its range is used. Readers and writers continue meanwhile. The old ID
+// is retired and never used again. Split returns the two new partitions, a *feed.GoneError if
+// the partition is not live, or a *[BadRequestError] if at is not inside its range.
 func (c *Container) Split(ctx context.Context, id, at string) ([]feed.Partition, error) {
 	var made []*partition
 	err := c.db.do(ctx, func(g *group) (err error) {
@@ -81,8 +80,8 @@ func (g *group) split(c *Container, id, at string) ([]*partition, error) {
 	return g.rearrange(l, index, 1, []feed.Range{{Min: old.keys.Min, Max: at}, {Min: at, Max: old.keys.Max}})
 }
 
-// Merge makes one partition of two neighbours. Errors: *feed.GoneError, when one
-// isn't live; *[BadRequestError], when they are no neighbours.
+// Merge merges two neighbouring partitions. It returns a *feed.GoneError if one is not live,
+// and a *[BadRequestError] if they are not neighbours.
 func (c *Container) Merge(ctx context.Context, a, b string) (feed.Partition, error) {
 	var made []*partition
 	err := c.db.do(ctx, func(g *group) (err error) {

@@ -14,11 +14,11 @@ import (
 
 // DatabaseProperties describe a database.
 type DatabaseProperties struct {
-	// ID is the name; RID the store's own id, ETag that of the last write, and
-	// Modified its time.
+	// ID is the name. RID is the resource id that the store assigned. ETag and Modified
+	// describe the last write.
 	ID, RID, ETag string
 	Modified      time.Time
-	// Extra is the caller's own, see [ContainerProperties].
+	// Extra is the caller's own, as in [ContainerProperties].
 	Extra json.RawMessage
 }
 
@@ -41,38 +41,37 @@ const (
 
 // ContainerProperties describe a container.
 type ContainerProperties struct {
-	// ID is the name.
+	// ID is the name, of at most 255 bytes.
 	ID string
-	// KeyPaths are one to three paths to the partition key ("/customer",
-	// "/address/city"). They can't be changed.
+	// KeyPaths are one to three paths to the partition key ("/customer", "/address/city").
+	// They cannot be changed.
 	KeyPaths []string
-	// KeyVersion can't be changed.
+	// KeyVersion cannot be changed.
 	KeyVersion KeyVersion
-	// UniqueKeys are up to [MaxUniqueKeys] lists of up to [MaxUniqueKeyPaths] paths. No two
-	// items of a logical partition have the same values at all paths of a list; a write that
-	// would make it so returns a *[UniqueKeyError]. A missing value is null, and takes part.
-	// Objects and arrays are the same if their contents are. They can't be changed:
-	// ReplaceContainer takes the same keys, or nil.
+	// UniqueKeys are up to 10 lists of up to 16 paths. No two items of a logical partition
+	// have equal values at all paths of a list: such a write returns a *[UniqueKeyError]. A
+	// missing value counts as null. Objects and arrays are compared by their contents.
+	// Unique keys cannot be changed: ReplaceContainer accepts the same keys, or nil.
 	UniqueKeys [][]string
-	// DefaultTTL is the time to live of items in seconds. 0: items never expire,
-	// and their own ttl is ignored; -1: only items with a ttl of their own expire.
+	// DefaultTTL is the time to live of items in seconds. If zero, items never expire, and
+	// their own ttl is ignored. If -1, only items with a ttl of their own expire.
 	DefaultTTL int
-	// Retention is for how long the container keeps all versions and deletes;
-	// 0: it doesn't, and has a latest version feed only.
+	// Retention is the time for which the container keeps all versions and deletes. If
+	// zero, it keeps none and has a latest version feed only.
 	Retention time.Duration
-	// Throughput is provisioned, in request units per second; 0: unlimited. Requests beyond it are
-	// answered with *feed.ThrottledError, unless [Options].IgnoreThroughput is set.
+	// Throughput is provisioned, in request units per second. If zero, it is unlimited.
+	// Requests above it return a *feed.ThrottledError, unless [Options].IgnoreThroughput
+	// is set.
 	Throughput int
-	// Partitions is how many physical partitions to create. Default: 1. Not
-	// looked at by ReplaceContainer.
+	// Partitions is the number of physical partitions to create. If zero, 1 is used.
+	// ReplaceContainer ignores it.
 	Partitions int
-	// Extra is the caller's own, for settings that the store knows nothing of: any JSON
-	// text, at most [MaxExtraSize] bytes, or nil. It is kept with the properties and returned
-	// byte for byte. ReplaceContainer puts it in the place of the old one, nil too.
+	// Extra is the caller's own: any JSON text of at most 256 KiB, or nil. It is returned
+	// byte for byte. ReplaceContainer replaces it, also with nil.
 	Extra json.RawMessage
 
-	// RID, ETag and Modified are the store's; they are not looked at when the
-	// properties come in (ReplaceContainer: a non-empty ETag is a condition).
+	// RID, ETag and Modified are set by the store and ignored in a request, except that a
+	// non-empty ETag is a condition of ReplaceContainer.
 	RID, ETag string
 	Modified  time.Time
 }
@@ -206,8 +205,7 @@ func (c *Container) applySettings(m *meta) {
 	c.bucket.provision(rate, c.db.clock.now())
 }
 
-// Properties are the container's, as they are now; Partitions is how many live
-// partitions it has.
+// Properties returns the current properties. Partitions is the number of live partitions.
 func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) {
 	v, s, err := c.open(ctx)
 	if err != nil {
@@ -217,8 +215,8 @@ func (c *Container) Properties(ctx context.Context) (ContainerProperties, error)
 	return c.properties(s.meta), nil
 }
 
-// Identity names the container, for leases. The host is "localhost", as it is
-// for a server in front of the store.
+// Identity identifies the container, for leases. Its host is "localhost", as for a server in
+// front of the store.
 func (c *Container) Identity() feed.Identity { return c.identity }
 
 // containerID identifies the container among those of all stores that are open.

@@ -11,23 +11,23 @@ import (
 // since the store was opened or the partition was made, and each view has those sums; what there was
 // before is counted once, when somebody asks. Both together are exact at every view.
 
-// PartitionStats describes a live partition at one moment.
+// PartitionStats describe a live partition at one moment.
 type PartitionStats struct {
-	// Partition is its ID, range and ancestors.
+	// Partition has its ID, range and ancestors.
 	feed.Partition
-	// LSN is the last one of its feed.
+	// LSN is the last LSN of its feed.
 	LSN int64
-	// Items is how many items it has, exactly. Those that are expired count until they are purged.
+	// Items is the exact number of items. Expired items count until they are purged.
 	Items int64
-	// Bytes is the size of their documents as they are stored, system properties included, before
-	// compression: neither the index nor the versions that a container with a retention keeps beside.
+	// Bytes is the size of their documents as stored, system properties included, before
+	// compression. It excludes the index and the versions that Retention keeps.
 	Bytes int64
 }
 
-// PartitionStats returns the live partitions in the order of their ranges, all as of one moment. The first
-// call after the store was opened, and after a split or merge, reads the index of the partitions
-// that were not counted yet, about a million items a second, and no document; the others cost
-// next to nothing. It isn't charged for.
+// PartitionStats returns the live partitions, sorted by range, all at one moment. The first
+// call after the store was opened, and after a split or merge, reads the index of the
+// partitions that are not counted yet, about a million items a second. Other calls are cheap.
+// No call is charged.
 func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error) {
 	v, s, err := c.open(ctx)
 	if err != nil {

@@ -17,16 +17,13 @@ import (
 // maxFindings is how many broken invariants Check reports.
 const maxFindings = 20
 
-// Check verifies every invariant of the store: that index and logs agree in both
-// directions, that LSNs and rids are unique and in order, that no counter is behind, that
-// partitions tile the key space and list every segment, that every document
-// lies in its partition and parses, that versions logs agree with the index, statistics with both, and
-// indexes of unique keys with the documents. It reads the whole store, from one snapshot, and may run
-// beside writers. The error joins the first 20 findings, each a *[CorruptError].
+// Check verifies every invariant of the store: index and logs, order of LSNs and resource
+// ids, partitions, documents, versions, statistics, and indexes of unique keys. It reads the
+// whole store from one snapshot and may run beside writers. The error joins the first 20
+// findings, each a *[CorruptError].
 //
-// Items that have the same values in a unique key are no damage: releases of formats up to 3 kept
-// unique keys without enforcing them. The error joins the first 20 such pairs, each a
-// *[UniqueKeyError].
+// Items with equal values in a unique key are not damage, since formats up to 3 did not
+// enforce unique keys. The error joins the first 20 such pairs, each a *[UniqueKeyError].
 func (db *DB) Check(ctx context.Context) error {
 	v, err := db.acquire(ctx)
 	if err != nil {

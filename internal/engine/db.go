@@ -21,25 +21,24 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Options says how a store is opened. The zero value is the default of every
-// field.
+// Options configure a store. The zero value of a field is its default.
 type Options struct {
-	// FS is the file system the store lives in. Default: the operating system's.
+	// FS is the file system of the store. If nil, the operating system's is used.
 	FS vfs.FS
-	// Memory is how many bytes the store may use for its block cache and its
-	// memtables together. Default: 128 MiB for [Open], 16 MiB for [OpenMemory];
-	// never less than 4 MiB.
+	// Memory bounds the block cache and the memtables together, in bytes. If zero, 128 MiB
+	// is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
 	Memory int64
-	// MaxOpenFiles is how many of the store's tables may be open at a time. Some 20 further files are. If zero, 1,000 is used.
+	// MaxOpenFiles is the number of tables that may be open at a time, besides some 20
+	// other files. If zero, 1,000 is used.
 	MaxOpenFiles int
-	// PurgeInterval is the time between two rounds of the background work that
-	// removes expired items and versions past their retention. Neither is ever
-	// shown, purged or not. Default: 1 s; -1: no background work.
+	// PurgeInterval is the time between two runs of the background work that removes
+	// expired items and versions past their retention. Neither is ever returned, purged or
+	// not. If zero, 1 s is used. -1 disables the background work.
 	PurgeInterval time.Duration
-	// IgnoreThroughput says that the throughput of containers is recorded, and not enforced: no
-	// request is ever answered with *feed.ThrottledError.
+	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput: no request
+	// returns a *feed.ThrottledError.
 	IgnoreThroughput bool
-	// Logger gets what happens in the background. Default: none.
+	// Logger logs background events. If nil, nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -76,7 +75,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// DB is an open store. Its methods may be called concurrently.
+// DB is an open store. It is safe for concurrent use.
 type DB struct {
 	dir     string // empty in memory
 	options Options
@@ -108,9 +107,9 @@ type DB struct {
 	sstPartitions sstPartitions
 }
 
-// Close ends all background work, waits for writes and reads that are under way, and
-// closes the files. Reads that wait for a change return [ErrClosed], as does
-// every later call. The second Close does nothing.
+// Close stops the background work, waits for requests that are under way, and closes the
+// files. Reads that wait for a change return ErrClosed, and so does every later call. A
+// second Close does nothing.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	if db.closed {
@@ -130,14 +129,14 @@ func (db *DB) Close() error {
 	return errors.Join(err, unlockDirectory(db.options.FS, db.path(), db.lock))
 }
 
-// ID returns a name that no other open store has. Every Open makes a new one: a copy of a store is another store, and its
-// containers have the same resource ids.
+// ID returns a name that no other open store has. Every Open generates a new one: a copy of a
+// store is another store, and its containers have the same resource ids.
 func (db *DB) ID() string { return db.id }
 
-// Now returns the time of the store's clock: the wall clock when the store was opened, or the
-// last _ts written if that is later, plus the monotonic time since. It catches up with a wall
-// clock that is more than a second ahead, as after the machine was suspended. It stamps
-// _ts and decides what has expired. It never goes back, not over a restart either.
+// Now returns the time of the store's clock, which sets _ts and decides which items have
+// expired. It never goes back, not even over a restart. The clock starts at the wall clock,
+// or at the last _ts if that is later, and follows the monotonic clock. It catches up with a
+// wall clock that is more than a second ahead, as after the machine was suspended.
 func (db *DB) Now() time.Time { return db.clock.now() }
 
 // memoryDir is the directory of a store in memory.

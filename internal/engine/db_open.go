@@ -23,19 +23,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// Open opens the store in the directory dir, and makes it if there is none. On the operating
-// system's file system only the owner may read the directory (mode 0700) and its files (0600).
-// Open closes a directory that others may read, and logs it; one that belongs to somebody
-// else it leaves as it is, with a warning.
+// Open opens the store in the directory dir and creates the directory if it does not exist.
+// On the operating system's file system only the owner may read the directory (mode 0700)
+// and its files (0600). Open restricts a directory that others may read, and logs it. It
+// leaves a directory of another owner as it is, and logs a warning.
 //
-// Errors: *[LockedError] names the process that has it open. *[FormatError] reports that a newer
-// release wrote it, *[CorruptError] that a file is damaged or missing. If the disk refuses to
-// write, the error wraps the disk's and names how much room is needed. Open may then be called
-// again.
+// Open returns a *[LockedError] if the directory is open in a process, a *[FormatError] if a
+// newer release wrote it, and a *[CorruptError] if a file is damaged or missing. If the disk
+// refuses to write, the error wraps the disk's and names the room that is needed. Open may
+// then be called again.
 //
-// If the disk refuses writes later on, because it is full or fails, all writes return a
-// *[DiskError] at once. Reads are not affected. The store tries the disk again by itself, and
-// takes writes again when that succeeds. Nothing that was acknowledged is lost.
+// If the disk refuses writes later, every write returns a *[DiskError] at once, and reads are
+// served. The store retries by itself and resumes writes when the disk accepts them. No
+// acknowledged write is lost.
 func Open(dir string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	if o.FS == vfs.Default {
@@ -67,7 +67,7 @@ func realDirectory(dir string) (name string, made bool, err error) {
 	return name, made, err
 }
 
-// OpenMemory opens a new, empty store in memory. What it holds ends with Close.
+// OpenMemory opens a new, empty store in memory. Close discards its contents.
 func OpenMemory(o Options) (*DB, error) {
 	if o.Memory == 0 {
 		o.Memory = defaultMemoryInRAM

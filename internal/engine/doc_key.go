@@ -188,9 +188,9 @@ func (p keyPaths) matchKey(given feed.PartitionKey, d *document) error {
 // change them.
 func (c *Container) KeyPaths() [][]string { return c.paths }
 
-// KeyRange is the range of effective partition keys that a logical partition
-// key, or a prefix of a hierarchical one, lies in. Error: *[BadRequestError], when
-// it can be no key of the container.
+// KeyRange returns the range of effective partition keys of a logical partition key, or of a
+// prefix of a hierarchical one. It returns a *[BadRequestError] if the key does not fit the
+// container.
 func (c *Container) KeyRange(key feed.PartitionKey) (feed.Range, error) {
 	s, err := c.newKeyFilter(feed.Range{}, key)
 	return s.keys, err

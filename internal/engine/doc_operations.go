@@ -10,14 +10,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// Create writes a new item. key is the logical partition key; nil: it is taken
-// from the body, else the two must agree. ctx is looked at before the write is
-// queued; from then on it is carried out. That holds for all writes.
+// Create writes a new item. key is its logical partition key. If key is nil, it is read from
+// the body. Otherwise the two must agree. All writes check ctx before the write is queued. A
+// queued write is carried out.
 //
-// Errors: [ErrConflict], when the id exists in the logical partition;
-// *[BadRequestError] and *[TooLargeError], when body, id, key or ttl are not
-// valid; *feed.ThrottledError, when the provisioned throughput is used up; one
-// that wraps feed.ErrNotFound, when the container was deleted.
+// Create returns ErrConflict if the logical partition has an item of that id, a
+// *[BadRequestError] or *[TooLargeError] if body, id, key or ttl are not valid, a
+// *[UniqueKeyError], a *feed.ThrottledError if the provisioned throughput is used up, and an
+// error that wraps feed.ErrNotFound if the container was deleted.
 func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
 	return c.writeOne(ctx, key, Operation{Kind: OpCreate, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
@@ -27,20 +27,22 @@ func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []by
 	return c.writeOne(ctx, key, Operation{Kind: OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Replace replaces the item id; an error that wraps feed.ErrNotFound: there is
-// none. The body has the same id, and its key can't change.
+// Replace replaces the item id. It returns an error that wraps feed.ErrNotFound if there is
+// no such item. The body must have the same id and the same key.
 func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o WriteOptions) (Result, error) {
 	return c.writeOne(ctx, key, Operation{Kind: OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Delete deletes the item id; an error that wraps feed.ErrNotFound: there is none.
+// Delete deletes the item id. It returns an error that wraps feed.ErrNotFound if there is no
+// such item.
 func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o WriteOptions) (Result, error) {
 	return c.writeOne(ctx, key, Operation{Kind: OpDelete, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Change replaces the item id by what change makes of it, as [Operation].Change: atomically, since no other
-// write comes between the two. change is called once, or not at all. Errors: that of change, as it is; one that wraps
-// feed.ErrNotFound, when there is no such item; those of Replace.
+// Change replaces the item id with the result of change, atomically: no other write comes
+// between the read and the write. change is called at most once, under the conditions of
+// [Operation].Change. Change returns an error of change as it is, an error that wraps
+// feed.ErrNotFound if there is no such item, and the errors of Replace.
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o WriteOptions) (Result, error) {
 	return c.writeOne(ctx, key, Operation{Kind: OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
@@ -177,11 +179,13 @@ const (
 	MaxBatchResult = 4 * MaxDocumentSize
 )
 
-// Batch carries out up to 100 operations on one logical partition, all or
-// none. All their writes share one LSN. Each operation sees what the earlier
-// ones did. key may be nil when the first operation has a body to take it from.
-// *[BatchError] names the operation that failed. *[TooLargeError] with What "batch", alone or in a
-// *[BatchError]: the batch exceeds [MaxBatchOperations], [MaxBatchSize] or [MaxBatchResult].
+// Batch carries out up to 100 operations on one logical partition, all or none. All writes
+// have the same LSN. Each operation sees the effects of earlier ones. key may be nil if the
+// first operation has a body with the key.
+//
+// Batch returns a *[BatchError] that names the failed operation, and a *[TooLargeError] with
+// What "batch", alone or in a *BatchError. The limits are 100 operations, 2 MiB of bodies,
+// and 8 MiB of documents that reads return and changes write.
 func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
 	if err := c.admit(ctx); err != nil {
 		return nil, err
@@ -231,9 +235,9 @@ func (c *Container) prepareBatch(r *request, key feed.PartitionKey, ops []Operat
 	return nil
 }
 
-// Read returns the item id. Errors: one that wraps feed.ErrNotFound, when there
-// is none or it is expired; [ErrNotModified], when it still has the ETag of
-// IfNoneMatch; [ErrPreconditionFailed]; *feed.ThrottledError.
+// Read returns the item id. It returns an error that wraps feed.ErrNotFound if there is no
+// such item or it has expired, [ErrNotModified], [ErrPreconditionFailed], and a
+// *feed.ThrottledError if the provisioned throughput is used up.
 func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, o ReadOptions) (Result, error) {
 	if err := c.admit(ctx); err != nil {
 		return Result{}, err
@@ -279,10 +283,10 @@ func (c *Container) readOne(v *view, s *state, op *operation) (Result, error) {
 
 // Item is a document as the store returns it.
 type Item struct {
-	// Body is the document with its system properties _rid, _self, _etag,
-	// _attachments and _ts. It belongs to the caller.
+	// Body is the document with its system properties _rid, _self, _etag, _attachments and
+	// _ts. It belongs to the caller.
 	Body json.RawMessage
-	// ETag names this version, quotes included.
+	// ETag identifies this version, quotes included.
 	ETag string
 	// Modified is _ts.
 	Modified time.Time
@@ -290,41 +294,39 @@ type Item struct {
 	LSN int64
 }
 
-// Result is the answer to an operation on one item. Beside an error, Partition, End and Charge may be set and
-// nothing else is: they are when the request came to a partition, and the item's state there is the error.
+// Result is the result of an operation on one item. Beside an error, only Partition, End and
+// Charge may be set. They are set if the request reached a partition.
 type Result struct {
-	// Item is the item after the operation; of a delete only LSN is set.
+	// Item is the item after the operation. A delete sets LSN only.
 	Item
-	// Created tells an upsert that created from one that replaced.
+	// Created reports whether an upsert created the item.
 	Created bool
-	// Partition is the ID of the physical partition that served the operation,
-	// and End its last LSN: what a session token is made of.
+	// Partition is the ID of the physical partition that served the operation, and End its
+	// last LSN. A session token consists of both.
 	Partition string
 	End       int64
-	// Charge is what the operation cost in request units (RU). A read costs 1 RU, and 1/11 RU
-	// for each KB of the stored item beyond the first; a write costs five times
-	// that, by the larger of the item's versions before and after it. A page, of items or of a
-	// feed, costs one read of all its bytes.
+	// Charge is the cost of the operation in request units (RU). A read costs 1 RU, and
+	// 1/11 RU for each KB of the stored item beyond the first. A write costs five times
+	// that, for the larger of the versions before and after it.
 	Charge float64
 }
 
-// WriteOptions are the conditions of a write, and what it answers.
+// WriteOptions are the conditions of a write, and options of its result.
 type WriteOptions struct {
-	// IfMatch is an ETag: the write is done only if the item has it, else
-	// [ErrPreconditionFailed]. "*": any.
+	// IfMatch is an ETag. The write returns [ErrPreconditionFailed] unless the item has it.
+	// "*" matches any item.
 	IfMatch string
-	// IfNoneMatch "*": the write is done only if there is no item.
+	// IfNoneMatch "*" has the write return [ErrPreconditionFailed] if the item exists.
 	IfNoneMatch string
-	// NoBody leaves [Item.Body] out of the result, which spares making it. Default: the item is returned.
+	// NoBody leaves [Item].Body out of the result, which saves the copy.
 	NoBody bool
 }
 
 // ReadOptions are the conditions of a read.
 type ReadOptions struct {
-	// IfMatch is an ETag: the read returns [ErrPreconditionFailed] unless the item
-	// has it.
+	// IfMatch is an ETag. The read returns [ErrPreconditionFailed] unless the item has it.
 	IfMatch string
-	// IfNoneMatch is an ETag: the read returns [ErrNotModified] if the item still has it.
+	// IfNoneMatch is an ETag. The read returns [ErrNotModified] if the item still has it.
 	IfNoneMatch string
 }
 
@@ -342,20 +344,19 @@ const (
 	OpChange
 )
 
-// Operation is one of a batch.
+// Operation is an operation of a batch.
 type Operation struct {
 	Kind OpKind
-	// ID is the item's; not looked at for OpCreate and OpUpsert, which take it from the body.
+	// ID is the item's. OpCreate and OpUpsert ignore it and read the id from the body.
 	ID string
 	// Body is the document of OpCreate, OpUpsert and OpReplace.
 	Body []byte
-	// Change makes the new document from the old one (system properties
-	// included, as [Item.Body]), for OpChange. It runs while all writes
-	// wait, so it must be quick and must not call the store. Its error fails the
-	// operation and is returned as it is. It must not keep old.
+	// Change returns the new document for the old one, system properties included. OpChange
+	// calls it. It runs while all writes wait, so it must be quick and must not call the
+	// store. Its error fails the operation and is returned as it is. It must not keep old.
 	Change func(old []byte) ([]byte, error)
 	// IfMatch and IfNoneMatch are as in WriteOptions and ReadOptions.
 	IfMatch, IfNoneMatch string
-	// NoBody is as in WriteOptions; OpRead has always a body.
+	// NoBody is as in WriteOptions. OpRead ignores it.
 	NoBody bool
 }

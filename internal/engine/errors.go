@@ -12,53 +12,50 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Errors of identity. What was addressed and isn't there is feed.ErrNotFound.
+// Errors of identity. A missing item, container or database is feed.ErrNotFound.
 var (
-	// ErrConflict tells that a create found something of the same id: an item in
-	// the same logical partition, a container, a database.
+	// ErrConflict reports that the item, container or database to create exists.
 	ErrConflict = errors.New("already exists")
-	// ErrPreconditionFailed tells that If-Match named another version of the
-	// item than the one that is there, or If-None-Match the one that is.
+	// ErrPreconditionFailed reports that IfMatch or IfNoneMatch did not hold.
 	ErrPreconditionFailed = errors.New("precondition failed")
-	// ErrNotModified is the answer to a read whose If-None-Match names the
-	// version that is there.
+	// ErrNotModified reports that the item still has the ETag of IfNoneMatch.
 	ErrNotModified = errors.New("not modified")
-	// ErrClosed tells that the store was closed.
+	// ErrClosed reports that the store was closed.
 	ErrClosed = errors.New("the store is closed")
-	// ErrFull tells that a container has given out all of its document rids:
-	// 2^28, deleted documents included.
+	// ErrFull reports that a container has used all of its 2^28 resource ids of documents,
+	// those of deleted documents included.
 	ErrFull = errors.New("the container has no document ids (_rid) left")
 )
 
-// BadRequestKind tells why a request was refused.
+// BadRequestKind is the reason of a [BadRequestError].
 type BadRequestKind int
 
 // The kinds of [BadRequestError].
 const (
-	// BadBody: the document is no JSON object, not UTF-8, nested deeper than
-	// [MaxDepth], or says the same thing twice.
+	// BadBody: the document is not a JSON object, is not UTF-8, is nested deeper than
+	// [MaxDepth], or has a duplicate property.
 	BadBody BadRequestKind = iota + 1
-	// BadID: the id is missing, no string, empty, too long, or holds one of / \ ? #.
+	// BadID: the id is missing, not a string, empty, too long, or contains / \ ? or #.
 	BadID
 	// BadKey: a partition key component is an object, an array, or a number
 	// beyond the range of a float64.
 	BadKey
-	// KeyMismatch: the key that was given isn't the one in the document, or has
-	// the wrong number of components (status 400, sub-status 1001).
+	// KeyMismatch: the key differs from the document's, or has the wrong number of
+	// components (status 400, sub-status 1001).
 	KeyMismatch
-	// BadTTL: a time to live that is neither -1 nor between 1 and 2^31-1 seconds.
+	// BadTTL: a time to live is neither -1 nor between 1 and 2^31-1 seconds.
 	BadTTL
-	// BadProperties: the properties of a database or container are wrong.
+	// BadProperties: the properties of a database or container are not valid.
 	BadProperties
-	// BadContinuation: a continuation that this store didn't write.
+	// BadContinuation: this store did not write the continuation.
 	BadContinuation
-	// BadBatch: a batch that is empty, too long, or addresses several keys.
+	// BadBatch: the batch is empty, too long, or addresses several keys.
 	BadBatch
-	// BadRange: a range of keys that isn't one, or can't be split or merged so.
+	// BadRange: the range of keys is not valid, or cannot be split or merged so.
 	BadRange
 )
 
-// String names the kind for messages.
+// String returns the kind as messages have it.
 func (k BadRequestKind) String() string {
 	switch k {
 	case BadBody:
@@ -83,11 +80,11 @@ func (k BadRequestKind) String() string {
 	return "bad request"
 }
 
-// BadRequestError tells that a request can't be carried out as it is; to send
-// it again is of no use.
+// BadRequestError reports that a request is not valid as it is. Sending it again does not
+// help.
 type BadRequestError struct {
 	Kind BadRequestKind
-	// Detail says what is wrong, and where, in words.
+	// Detail describes the defect and its position.
 	Detail string
 }
 
@@ -97,12 +94,11 @@ func badRequest(kind BadRequestKind, format string, args ...any) error {
 	return &BadRequestError{Kind: kind, Detail: fmt.Sprintf(format, args...)}
 }
 
-// TooLargeError tells that something exceeds a limit of the store.
+// TooLargeError reports that a request exceeds a limit.
 type TooLargeError struct {
 	// What is "document", "partition key", "batch" or "extra properties".
 	What string
-	// Size is what it has and Limit what it may have, in bytes; for a batch that
-	// is too long, in operations.
+	// Size and Limit are in bytes. For a batch of too many operations they are in operations.
 	Size, Limit int
 }
 
@@ -110,15 +106,14 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s is too large: %d, at most %d", e.What, e.Size, e.Limit)
 }
 
-// BatchError tells which operation of an atomic batch failed. Nothing of the
-// batch was applied.
+// BatchError reports the operation of a batch that failed. Nothing of the batch was applied.
 type BatchError struct {
-	// Index is the place of the operation in the batch, from 0.
+	// Index is the index of the operation in the batch, from 0.
 	Index int
-	// Err is what the operation failed with: of an [OpChange] the very error that its function returned.
+	// Err is the operation's error. That of an [OpChange] is the error of its function.
 	Err error
-	// Partition, End and Charge are as in [Result]; Partition is empty when the batch was refused
-	// before it reached one.
+	// Partition, End and Charge are as in [Result]. Partition is empty if the batch was refused
+	// before it reached a partition.
 	Partition string
 	End       int64
 	Charge    float64
@@ -131,12 +126,12 @@ func (e *BatchError) Error() string {
 // Unwrap returns the operation's error.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// FormatError tells that a directory was written by a newer release than this one.
+// FormatError reports that a newer release wrote a directory.
 type FormatError struct {
 	// Dir is the store's directory.
 	Dir string
-	// Found is the format of the directory, and Known the newest one that this
-	// release reads.
+	// Found is the format of the directory, and Known the newest format that this release
+	// reads.
 	Found, Known int
 }
 
@@ -145,11 +140,11 @@ func (e *FormatError) Error() string {
 		e.Dir, e.Found, e.Known)
 }
 
-// LockedError tells that a directory is open in a process, perhaps this one.
+// LockedError reports that a directory is open in a process, perhaps this one.
 type LockedError struct {
 	// Dir is the store's directory.
 	Dir string
-	// PID is the id of the process that has it open; 0 when it can't be told.
+	// PID is the id of the process, or 0 if it is unknown.
 	PID int
 }
 
@@ -181,14 +176,14 @@ func (e *DiskError) Error() string {
 // Unwrap returns the disk's error.
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// CorruptError tells that what is stored isn't what was written: a damaged file,
-// or an invariant that [DB.Check] found broken.
+// CorruptError reports that stored data differs from written data: a file is damaged, or
+// [DB.Check] found an invariant broken.
 type CorruptError struct {
 	// Dir is the store's directory; empty in memory.
 	Dir string
-	// Detail says what is damaged.
+	// Detail describes the damage.
 	Detail string
-	// Err is the error underneath, if there is one.
+	// Err is the underlying error, or nil.
 	Err error
 }
 
@@ -203,20 +198,20 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s is damaged: %s", where, e.Detail)
 }
 
-// Unwrap returns the error underneath.
+// Unwrap returns the underlying error.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// corrupt is the error of something stored that can't have been written so.
+// corrupt returns a CorruptError without a directory, which [DB.fault] adds.
 func corrupt(format string, args ...any) error {
 	return &CorruptError{Detail: fmt.Sprintf(format, args...)}
 }
 
-// notFound wraps feed.ErrNotFound, with what wasn't there.
+// notFound returns an error that names a missing thing and wraps feed.ErrNotFound.
 func notFound(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, feed.ErrNotFound)...)
 }
 
-// ignoreNotFound drops Pebble's answer for a key that isn't there.
+// ignoreNotFound returns nil for Pebble's error of a missing key.
 func ignoreNotFound(err error) error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
@@ -224,8 +219,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// fault is the error of an operation on the files: damage is told apart from
-// trouble of the system underneath.
+// fault returns the error of an operation on the files. Damage is a CorruptError.
 func (db *DB) fault(err error) error {
 	if known, ok := errors.AsType[*CorruptError](err); ok {
 		if known.Dir == "" {
@@ -242,5 +236,5 @@ func (db *DB) fault(err error) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// unixTime is a _ts as a time.
+// unixTime returns the time of a _ts.
 func unixTime(ts int64) time.Time { return time.Unix(ts, 0).UTC() }

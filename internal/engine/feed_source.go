@@ -15,15 +15,16 @@ import (
 // source is a container's change feed.
 type source struct{ c *Container }
 
-// Source is the change feed of a container.
+// Source returns the change feed of a container.
 //
-// Its continuations are a decimal LSN in double quotes; one of any partition of
-// the container can be given to any other. A start at a time in the future is
-// now. It can wait: a read with Wait is answered when the first change comes, or with
-// [ErrClosed] when the store is closed. In all versions and deletes mode a start
-// from the beginning or a time is refused (feed.ErrUnsupported), and so is a
-// container without Retention; CheckStart tells it without a read. A position past the retention is answered with
-// *feed.HistoryLostError, and Oldest is where it can go on.
+// Its continuations are a decimal LSN in double quotes. One of any partition of the container
+// is valid for any other. A start at a time in the future is now. A read with Wait returns
+// when the first change arrives, or with ErrClosed when the store is closed.
+//
+// In all versions and deletes mode, a start from the beginning or from a time returns
+// feed.ErrUnsupported, and so does a container without Retention. CheckStart reports both
+// without a read. A position before the
+// retention returns a *feed.HistoryLostError, whose Oldest is the first readable position.
 func (db *DB) Source(c *Container) feed.Source { return source{c} }
 
 // Identity implements [feed.Source].
@@ -92,16 +93,17 @@ type PartitionEnd struct {
 	End int64
 }
 
-// Feed reads one page of the feed of any part of the container. It is the Read of [DB.Source], but a
-// Range or a Key of r may lie in several live partitions, and with none of Partition.ID, Range and Key
-// it is the whole container: then the page has the changes of all of them, in the order of their LSNs,
-// as of one moment, and transactions whole. Its continuation is right for the whole range: no
-// change up to it is returned later, none behind it is left out, also through splits and merges.
-// Continuations may be carried from one part of the container to another, and between Feed and Read.
+// Feed returns a page of the feed of any part of the container. It differs from the Read of
+// [DB.Source] in what r may select: a Range or a Key of several live partitions, or, without
+// Partition.ID, Range and Key, the whole container. Such a page has the changes of all
+// selected partitions, sorted by LSN, from one snapshot, and transactions whole. Its
+// continuation is valid for the whole selection: later pages return every later change and no
+// earlier one, also after splits and merges. It is also valid for other parts of the
+// container, and for Read.
 //
-// Errors are those of Read; *feed.GoneError only for a Partition.ID that isn't live. Of a range that lies in
-// n partitions a page may cost n seeks; those in which nothing has changed since the continuation
-// cost none.
+// Errors are those of Read. A *feed.GoneError is returned only for a Partition.ID that is not
+// live. A page of n partitions may cost n seeks. Partitions without changes since the
+// continuation cost none.
 func (c *Container) Feed(ctx context.Context, r feed.Request) (FeedPage, error) {
 	return c.FeedInto(ctx, r, nil)
 }

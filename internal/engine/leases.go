@@ -16,15 +16,14 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Leases is c as a lease container. A lease is a document of c in the form that
-// the .NET change feed processor writes ([Leases.In] chooses another), so one can be
-// looked at, and changed, like any other item.
+// Leases returns the lease container over c. A lease is a document of c in the format of the
+// .NET change feed processor, and can be read and changed like any other item. [Leases.In]
+// selects another format.
 //
-// c must be partitioned by /id or /partitionKey, and must not let items expire
-// by default; else Open returns a *lease.DialectError. Every write is one request
-// of the store, and a refused one brings the document that is there. A listing
-// is one snapshot of the container, read in one request; it looks at every id in
-// c and at the documents of the leases alone. Its Now is [DB.Now].
+// c must be partitioned by /id or /partitionKey, and must have no DefaultTTL above zero.
+// Otherwise Open returns a *lease.DialectError. Each write is one request of the store, and a
+// refused one returns the current document. A listing is one snapshot, read in one request.
+// It reads every id of c and the documents of the leases. Its Now is [DB.Now].
 func (db *DB) Leases(c *Container) Leases { return Leases{db: db, c: c} }
 
 // Leases is a [lease.Container], made by [DB.Leases]. It is a value and safe for
@@ -35,14 +34,13 @@ type Leases struct {
 	dialect lease.Dialect
 }
 
-// In is l with documents of that dialect, to rehearse on the embedded store what
-// hosts of other implementations share.
+// In returns l with documents of the given dialect, which other implementations share.
 func (l Leases) In(d lease.Dialect) Leases {
 	l.dialect = d
 	return l
 }
 
-// Dialect is the dialect of l's documents.
+// Dialect returns the dialect of l's documents.
 func (l Leases) Dialect() lease.Dialect { return l.dialect }
 
 // Open implements [lease.Container].

@@ -95,10 +95,10 @@ func (v *VisitedItem) Item() Item {
 // Continuation returns the position after the item, where a later request resumes.
 func (v *VisitedItem) Continuation() string { return encodePosition(v.position) }
 
-// Items reads all items of a container, page by page (the read feed). An item
-// that exists from the first page to the last is returned exactly once,
-// whatever is written, split or merged meanwhile; a page is as of one moment. Errors: *feed.GoneError, when
-// Partition isn't live; *[BadRequestError]; *feed.ThrottledError.
+// Items returns a page of the items of a container. An item that exists from the first page
+// to the last is returned exactly once, despite writes, splits and merges meanwhile. A page
+// is read from one snapshot. Items returns a *feed.GoneError if Partition is not live, a
+// *[BadRequestError], and a *feed.ThrottledError.
 func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error) {
 	if r.MaxItems <= 0 {
 		r.MaxItems = defaultMaxItems
