@@ -23,8 +23,8 @@ type source struct{ c *Container }
 //
 // In all versions and deletes mode, a start from the beginning or from a time returns
 // feed.ErrUnsupported, and so does a container without Retention. CheckStart reports both
-// without a read. A position before the
-// retention returns a *feed.HistoryLostError, whose Oldest is the first readable position.
+// without a read. A position before the retention returns a *feed.HistoryLostError, whose
+// Oldest is the first readable position.
 func (db *DB) Source(c *Container) feed.Source { return source{c} }
 
 // Identity implements [feed.Source].
