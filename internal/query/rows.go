@@ -72,11 +72,7 @@ func (r *Rows) Row() (row json.RawMessage, ok bool) {
 // document, and are not [Shape.Grouped]: the first row is returned, if there is one.
 func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 	if r.prog.from != nil {
-		err = r.Each(doc, func() bool {
-			row, ok = r.Row()
-			return !ok
-		})
-		return row, ok, err
+		return r.first(doc)
 	}
 	// As Each, without a function for it to call, which would be an allocation.
 	if err := r.f.extract(r.prog.root, doc); err != nil {
@@ -87,6 +83,15 @@ func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 		row, ok = r.Row()
 	}
 	return row, ok, r.end()
+}
+
+// first is apart from Eval because the results that it shares with a function are allocated.
+func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
+	err = r.Each(doc, func() bool {
+		row, ok = r.Row()
+		return !ok
+	})
+	return row, ok, err
 }
 
 // end returns what kept a document from being evaluated.

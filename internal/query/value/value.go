@@ -157,7 +157,16 @@ func AppendNumber(dst []byte, f float64) []byte {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 && (f != 0 || !math.Signbit(f)) {
 		return strconv.AppendInt(dst, int64(f), 10)
 	}
-	return append(dst, jsontext.Float(f).String()...)
+	if a := math.Abs(f); f != 0 && (a < 1e-6 || a >= 1e21) {
+		dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
+		// e-09 becomes e-9.
+		if n := len(dst); n >= 4 && dst[n-4] == 'e' && dst[n-2] == '0' {
+			dst[n-2] = dst[n-1]
+			dst = dst[:n-1]
+		}
+		return dst
+	}
+	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
 // AppendString writes a JSON string.
