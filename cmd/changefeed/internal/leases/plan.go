@@ -116,14 +116,13 @@ func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string
 	for _, i := range d.items {
 		listed.Leases = append(listed.Leases, i.Lease)
 	}
-	host := balance.Host{Owner: cover, Terms: d.survey.Terms, Range: r, Start: start, Mode: mode}
+	host := balance.Host{Owner: cover, Terms: d.survey.Terms, Range: r, Start: start, Mode: mode, Dialect: d.survey.Codec.Dialect()}
 	missing := balance.NewPlan(host, listed, balance.Memory{}, 0, true, func(string) bool { return false }).Missing(d.survey.Partitions)
 	for _, l := range missing {
-		l, err := d.survey.fitting(l)
+		l, err := d.survey.Codec.New(l)
 		if err != nil {
 			return err
 		}
-		l.ID = d.survey.Codec.LeaseID(l.Token)
 		if i := slices.IndexFunc(d.items, func(o Item) bool { return o.Token == l.Token }); i >= 0 {
 			return fmt.Errorf("a lease %s is there, and covers other keys than %s", l.Token, l.Range)
 		}
@@ -141,23 +140,6 @@ func (d *draft) cover(r feed.Range, start feed.Start, mode feed.Mode, why string
 
 // cover is the owner text of a plan that is only asked what is missing.
 const cover = "changefeed leases/00000000"
-
-// fitting is l as the store's dialect has leases: in Java's second one all are for ranges, in its first
-// one none is.
-func (s Survey) fitting(l lease.Lease) (lease.Lease, error) {
-	switch s.Codec.Dialect() {
-	case lease.JavaLatestVersion:
-		if l.PartitionID != "" {
-			l.Token, l.PartitionID = l.Range.String(), ""
-		}
-	case lease.JavaHandleChanges:
-		if l.PartitionID == "" {
-			return l, fmt.Errorf("%s has no lease for %s, a part of a partition: `changefeed leases convert` moves the leases to a dialect that has", s.Codec.Dialect(), l.Range)
-		}
-	case lease.DotNet:
-	}
-	return l, nil
-}
 
 // ordered are the draft's steps in the order in which they are carried out.
 func (d *draft) ordered() []Step {
