@@ -115,7 +115,7 @@ func (s *Server) queryDocuments(x *request) error {
 	return nil
 }
 
-// queryPage returns the page of rows that the request asks for, and the lane that reads it.
+// queryPage returns the page of rows that the request asks for, and the slots for reading it.
 func (x *request) queryPage(c *engine.Container) (*querypage.Page, slotClass, error) {
 	b, resume, err := x.query()
 	if err != nil {
