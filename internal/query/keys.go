@@ -25,13 +25,13 @@ type DocumentSet struct {
 // exact tells that the condition is true of all documents in the sets. Otherwise
 // it is to be evaluated for each.
 func (b *Bound) Among(paths [][]string) (sets []DocumentSet, exact, ok bool) {
-	r := b.region(paths)
+	r := b.keySet(paths)
 	if r.all {
 		return nil, r.exact, false
 	}
 	exact = r.exact
 	sets = []DocumentSet{}
-	for _, x := range r.boxes {
+	for _, x := range r.ranges {
 		s := DocumentSet{Key: x.fullKey(), From: x.from, To: x.to}
 		exact = exact && (s.Key != nil || len(x.key) == 0)
 		if s.Key == nil && s.From == "" && s.To == "" {
@@ -49,12 +49,12 @@ func (b *Bound) Keys(paths [][]string) (keys [][]any, ok bool) {
 	if len(paths) == 0 {
 		return nil, false
 	}
-	r := b.region(paths)
+	r := b.keySet(paths)
 	if r.all {
 		return nil, false
 	}
 	seen := map[string]bool{}
-	for _, x := range r.boxes {
+	for _, x := range r.ranges {
 		key := x.fullKey()
 		if key == nil {
 			return nil, false
@@ -98,11 +98,11 @@ func keyText(key []any) string {
 // idsIn returns the ids one of which a document, of whatever origin, has to have
 // for e to be true; ok is false when others may do.
 func idsIn(e syntax.Expr, params map[string]value.Value) (ids []string, ok bool) {
-	r := regions{params: params, loose: true}.of(e)
+	r := keyAnalysis{params: params, loose: true}.of(e)
 	if r.all {
 		return nil, false
 	}
-	for _, x := range r.boxes {
+	for _, x := range r.ranges {
 		if x.from+"\x00" != x.to {
 			return nil, false
 		}

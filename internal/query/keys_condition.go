@@ -9,13 +9,13 @@ import (
 )
 
 // What a condition says of partition keys and ids. It is said as a union of
-// boxes, outside of which the condition isn't true of any document: undefined
+// ranges, outside of which the condition isn't true of any document: undefined
 // counts as not true. Whatever isn't understood is true everywhere, so that
 // nothing is missed; the documents found are still held against the condition.
 
-// box is a set of documents: the values at their key paths, as far as they are
+// keyRange is a set of documents: the values at their key paths, as far as they are
 // known, and an interval of ids.
-type box struct {
+type keyRange struct {
 	// key has anyValue where every value will do; nil: at all paths.
 	key []any
 	// from <= id < to; an empty to is no bound.
@@ -25,34 +25,34 @@ type box struct {
 // anyValue stands for all values at a key path.
 type anyValue struct{}
 
-// region is a union of boxes.
-type region struct {
-	// all: every document, and there are no boxes.
+// keySet is a union of key ranges: the documents of which a condition may be true.
+type keySet struct {
+	// all: every document, and there are no ranges.
 	all bool
-	// exact: the condition is true of all of the region.
-	exact bool
-	boxes []box
+	// exact: the condition is true of all documents in it.
+	exact  bool
+	ranges []keyRange
 }
 
 // Bounds of the analysis. Past them a condition narrows less.
 const (
-	// maxBoxes is how many places a query looks at one by one. SDKs read a thousand
+	// maxRanges is how many places a query looks at one by one. SDKs read a thousand
 	// items at once.
-	maxBoxes = 10_000
+	maxRanges = 10_000
 	// maxProduct is how many combinations of two terms of an AND are made.
 	maxProduct = 4096
 )
 
-// region is that of the condition.
-func (b *Bound) region(paths [][]string) region {
+// keySet returns the documents of which the condition may be true.
+func (b *Bound) keySet(paths [][]string) keySet {
 	if b.q.Where == nil {
-		return region{all: true, exact: true}
+		return keySet{all: true, exact: true}
 	}
-	return regions{params: b.params, paths: paths}.of(b.q.Where)
+	return keyAnalysis{params: b.params, paths: paths}.of(b.q.Where)
 }
 
-// regions finds the regions of expressions.
-type regions struct {
+// keyAnalysis finds the key sets of expressions.
+type keyAnalysis struct {
 	params map[string]value.Value
 	paths  [][]string
 	// loose: an id may be anything, as in documents that no store has checked.
@@ -63,9 +63,9 @@ type regions struct {
 var idPath = []string{"id"}
 
 // of returns where an expression may be true. Its depth is bounded by the parser.
-func (a regions) of(e syntax.Expr) region {
+func (a keyAnalysis) of(e syntax.Expr) keySet {
 	if v, ok := constant(e, a.params); ok {
-		return region{all: v.Kind == value.True, exact: true}
+		return keySet{all: v.Kind == value.True, exact: true}
 	}
 	switch e := e.(type) {
 	case *syntax.Logical:
@@ -85,18 +85,18 @@ func (a regions) of(e syntax.Expr) region {
 	case *syntax.Call:
 		return a.call(e)
 	}
-	return region{all: true}
+	return keySet{all: true}
 }
 
-func (a regions) logical(e *syntax.Logical) region {
+func (a keyAnalysis) logical(e *syntax.Logical) keySet {
 	if e.Op == "AND" {
-		all := region{all: true, exact: true}
+		all := keySet{all: true, exact: true}
 		for _, t := range e.Terms {
 			all = intersection(all, a.of(t))
 		}
 		return all
 	}
-	some := region{exact: true}
+	some := keySet{exact: true}
 	for _, t := range e.Terms {
 		some = union(some, a.of(t))
 	}
@@ -106,10 +106,10 @@ func (a regions) logical(e *syntax.Logical) region {
 // mirrored are the operators with their operands exchanged.
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-func (a regions) binary(e *syntax.Binary) region {
+func (a keyAnalysis) binary(e *syntax.Binary) keySet {
 	op, ok := mirrored[e.Op]
 	if !ok {
-		return region{all: true}
+		return keySet{all: true}
 	}
 	if v, ok := constant(e.R, a.params); ok {
 		return a.compared(e.L, e.Op, v)
@@ -117,10 +117,10 @@ func (a regions) binary(e *syntax.Binary) region {
 	if v, ok := constant(e.L, a.params); ok {
 		return a.compared(e.R, op, v)
 	}
-	return region{all: true}
+	return keySet{all: true}
 }
 
-func (a regions) compared(x syntax.Expr, op string, v value.Value) region {
+func (a keyAnalysis) compared(x syntax.Expr, op string, v value.Value) keySet {
 	if op == "=" {
 		return a.equal(x, v)
 	}
@@ -128,16 +128,16 @@ func (a regions) compared(x syntax.Expr, op string, v value.Value) region {
 }
 
 // equal is where a path has a value.
-func (a regions) equal(x syntax.Expr, v value.Value) region {
-	r, understood := region{all: true, exact: true}, false
+func (a keyAnalysis) equal(x syntax.Expr, v value.Value) keySet {
+	r, understood := keySet{all: true, exact: true}, false
 	if a.isPath(x, idPath) {
 		switch {
 		case v.Kind == value.String:
 			id := string(v.Bytes)
-			r.all, r.boxes = false, []box{{from: id, to: id + "\x00"}}
+			r.all, r.ranges = false, []keyRange{{from: id, to: id + "\x00"}}
 			understood = true
 		case !a.loose:
-			return region{exact: true}
+			return keySet{exact: true}
 		}
 	}
 	for i, path := range a.paths {
@@ -146,7 +146,7 @@ func (a regions) equal(x syntax.Expr, v value.Value) region {
 		}
 		switch v.Kind {
 		case value.Undefined: // equals nothing
-			return region{exact: true}
+			return keySet{exact: true}
 		case value.Array, value.Object: // which are no keys
 			r.exact = false
 			return r
@@ -156,7 +156,7 @@ func (a regions) equal(x syntax.Expr, v value.Value) region {
 				key[j] = anyValue{}
 			}
 			key[i] = v.Any()
-			r = intersection(r, region{exact: true, boxes: []box{{key: key}}})
+			r = intersection(r, keySet{exact: true, ranges: []keyRange{{key: key}}})
 			understood = true
 		}
 	}
@@ -165,7 +165,7 @@ func (a regions) equal(x syntax.Expr, v value.Value) region {
 }
 
 // isPath reports whether an expression is a path of members of the document.
-func (a regions) isPath(e syntax.Expr, path []string) bool {
+func (a keyAnalysis) isPath(e syntax.Expr, path []string) bool {
 	binding, steps, ok := boundPath(e, a.params)
 	return ok && binding == syntax.Document && slices.EqualFunc(steps, path, func(s step, name string) bool {
 		return s.name != nil && string(s.name) == name
@@ -174,15 +174,15 @@ func (a regions) isPath(e syntax.Expr, path []string) bool {
 
 // ordered is where a path compares so with a value. Only ids are ordered: keys
 // are hashed.
-func (a regions) ordered(x syntax.Expr, op string, v value.Value) region {
+func (a keyAnalysis) ordered(x syntax.Expr, op string, v value.Value) keySet {
 	if !a.isPath(x, idPath) {
-		return region{all: true}
+		return keySet{all: true}
 	}
 	if v.Kind != value.String {
-		return region{all: a.loose, exact: !a.loose} // no id compares with it
+		return keySet{all: a.loose, exact: !a.loose} // no id compares with it
 	}
 	id := string(v.Bytes)
-	var b box
+	var b keyRange
 	switch op {
 	case ">":
 		b.from = id + "\x00"
@@ -190,21 +190,21 @@ func (a regions) ordered(x syntax.Expr, op string, v value.Value) region {
 		b.from = id
 	case "<":
 		if b.to = id; id == "" {
-			return region{exact: true}
+			return keySet{exact: true}
 		}
 	case "<=":
 		b.to = id + "\x00"
 	}
-	return region{exact: true, boxes: []box{b}}
+	return keySet{exact: true, ranges: []keyRange{b}}
 }
 
 // anyOf is where a path has one of several values.
-func (a regions) anyOf(x syntax.Expr, list []syntax.Expr) region {
-	some := region{exact: true}
+func (a keyAnalysis) anyOf(x syntax.Expr, list []syntax.Expr) keySet {
+	some := keySet{exact: true}
 	for _, item := range list {
 		v, ok := constant(item, a.params)
 		if !ok {
-			return region{all: true}
+			return keySet{all: true}
 		}
 		if some = union(some, a.equal(x, v)); some.all {
 			return some
@@ -215,16 +215,16 @@ func (a regions) anyOf(x syntax.Expr, list []syntax.Expr) region {
 
 // call is where a function is true: STARTSWITH(path, constant), and
 // ARRAY_CONTAINS(constant, path).
-func (a regions) call(e *syntax.Call) region {
+func (a keyAnalysis) call(e *syntax.Call) keySet {
 	if e.Udf {
-		return region{all: true}
+		return keySet{all: true}
 	}
 	if len(e.Args) == 3 {
 		if v, ok := constant(e.Args[2], a.params); !ok || v.Kind != value.False {
-			return region{all: true}
+			return keySet{all: true}
 		}
 	} else if len(e.Args) != 2 {
-		return region{all: true}
+		return keySet{all: true}
 	}
 	switch {
 	case strings.EqualFold(e.Name, "STARTSWITH"):
@@ -236,25 +236,25 @@ func (a regions) call(e *syntax.Call) region {
 		if !ok || list.Kind != value.Array {
 			break
 		}
-		some := region{exact: true}
+		some := keySet{exact: true}
 		value.EachElement(list.Bytes, func(_ int, raw []byte) bool {
 			some = union(some, a.equal(e.Args[1], value.Decode(raw)))
 			return !some.all
 		})
 		return some
 	}
-	return region{all: true}
+	return keySet{all: true}
 }
 
 // prefixed is where a path begins with a text.
-func (a regions) prefixed(x syntax.Expr, v value.Value) region {
+func (a keyAnalysis) prefixed(x syntax.Expr, v value.Value) keySet {
 	if !a.isPath(x, idPath) {
-		return region{all: true}
+		return keySet{all: true}
 	}
 	if v.Kind != value.String {
-		return region{exact: true}
+		return keySet{exact: true}
 	}
-	return region{exact: true, boxes: []box{{from: string(v.Bytes), to: behind(string(v.Bytes))}}}
+	return keySet{exact: true, ranges: []keyRange{{from: string(v.Bytes), to: behind(string(v.Bytes))}}}
 }
 
 // behind is the first text behind all that begin with a prefix; empty: none is.
@@ -270,19 +270,19 @@ func behind(prefix string) string {
 }
 
 // union is where either is.
-func union(a, b region) region {
+func union(a, b keySet) keySet {
 	if a.all || b.all {
 		// What one of them is exactly true of doesn't tell of what the other adds.
-		return region{all: true, exact: a.all && a.exact || b.all && b.exact}
+		return keySet{all: true, exact: a.all && a.exact || b.all && b.exact}
 	}
-	if len(a.boxes)+len(b.boxes) > maxBoxes {
-		return region{all: true}
+	if len(a.ranges)+len(b.ranges) > maxRanges {
+		return keySet{all: true}
 	}
-	return region{exact: a.exact && b.exact, boxes: append(a.boxes, b.boxes...)}
+	return keySet{exact: a.exact && b.exact, ranges: append(a.ranges, b.ranges...)}
 }
 
 // intersection is where both are.
-func intersection(a, b region) region {
+func intersection(a, b keySet) keySet {
 	switch {
 	case a.all:
 		b.exact = b.exact && a.exact
@@ -290,27 +290,27 @@ func intersection(a, b region) region {
 	case b.all:
 		a.exact = a.exact && b.exact
 		return a
-	case len(a.boxes)*len(b.boxes) > maxProduct:
-		if len(a.boxes) > len(b.boxes) {
+	case len(a.ranges)*len(b.ranges) > maxProduct:
+		if len(a.ranges) > len(b.ranges) {
 			a = b
 		}
 		a.exact = false
 		return a
 	}
-	both := region{exact: a.exact && b.exact}
-	for _, x := range a.boxes {
-		for _, y := range b.boxes {
+	both := keySet{exact: a.exact && b.exact}
+	for _, x := range a.ranges {
+		for _, y := range b.ranges {
 			if z, ok := x.and(y); ok {
-				both.boxes = append(both.boxes, z)
+				both.ranges = append(both.ranges, z)
 			}
 		}
 	}
 	return both
 }
 
-// and is the intersection of two boxes; ok is false when it is empty.
-func (x box) and(y box) (z box, ok bool) {
-	z = box{key: x.key, from: max(x.from, y.from), to: x.to}
+// and is the intersection of two ranges; ok is false when it is empty.
+func (x keyRange) and(y keyRange) (z keyRange, ok bool) {
+	z = keyRange{key: x.key, from: max(x.from, y.from), to: x.to}
 	if y.to != "" && (z.to == "" || y.to < z.to) {
 		z.to = y.to
 	}
@@ -335,8 +335,8 @@ func (x box) and(y box) (z box, ok bool) {
 	return z, true
 }
 
-// fullKey is the box's key if all of it is known.
-func (x box) fullKey() []any {
+// fullKey returns the key of the range, nil unless all of it is known.
+func (x keyRange) fullKey() []any {
 	if slices.Contains(x.key, any(anyValue{})) {
 		return nil
 	}

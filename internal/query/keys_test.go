@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// regionOf is what a condition says of keys and ids, in short: key:[from,to).
-func regionOf(t *testing.T, where string, paths ...string) string {
+// keySetOf is what a condition says of keys and ids, in short: key:[from,to).
+func keySetOf(t *testing.T, where string, paths ...string) string {
 	t.Helper()
 	b := bindWith(t, "SELECT * FROM c WHERE "+where)
 	sets, exact, ok := b.Among(pathsOf(paths))
@@ -73,7 +73,7 @@ func TestConditionsNarrowToKeysAndIDs(t *testing.T) {
 		`(c.pk = 'x') = false`: "all", `c.v ? c.pk = 'x' : true`: "all", `ARRAY_CONTAINS(@l, c.pk, true)`: "all", `ARRAY_CONTAINS(c.l, c.pk)`: "all", `c.id NOT BETWEEN 'a' AND 'b'`: "all",
 		`c.id >= ''`: "all", `STARTSWITH(c.id, '')`: "all",
 	} {
-		if got := regionOf(t, where, "pk"); got != want {
+		if got := keySetOf(t, where, "pk"); got != want {
 			t.Errorf("%s: %s, want %s", where, got, want)
 		}
 	}
@@ -81,12 +81,12 @@ func TestConditionsNarrowToKeysAndIDs(t *testing.T) {
 	for where, want := range map[string]string{
 		`c.a = 1 AND c.b.c = 2`: "[1 2]:[,)!", `c.a = 1`: "all", `c.a = 1 AND c.id = 'x'`: "[]:x", `c.a IN (1, 2) AND c["b"]["c"] = 'z' AND c.id = 'x'`: "[1 z]:x [2 z]:x!", `c.a = 1 AND c.b = 2`: "all",
 	} {
-		if got := regionOf(t, where, "a", "b/c"); got != want {
+		if got := keySetOf(t, where, "a", "b/c"); got != want {
 			t.Errorf("%s: %s, want %s", where, got, want)
 		}
 	}
 	for where, want := range map[string]string{`c.id = 'x'`: "[x]:x!", `c.id > 'x'`: "[]:[x+,)!", `c.id = 5`: "none!", `c.id IN ('a', 'b')`: "[a]:a [b]:b!"} {
-		if got := regionOf(t, where, "id"); got != want {
+		if got := keySetOf(t, where, "id"); got != want {
 			t.Errorf("the key is the id, %s: %s, want %s", where, got, want)
 		}
 	}
@@ -105,7 +105,7 @@ func TestManyCombinationsNarrowLess(t *testing.T) {
 	if sets, exact, ok := b.Among([][]string{{"pk"}}); len(sets) != 100 || exact || !ok || sets[0].Key != nil {
 		t.Errorf("%d sets, %v, %v", len(sets), exact, ok)
 	}
-	b = bindWith(t, `SELECT * FROM c WHERE c.pk IN `+list(maxBoxes+1))
+	b = bindWith(t, `SELECT * FROM c WHERE c.pk IN `+list(maxRanges+1))
 	if sets, exact, ok := b.Among([][]string{{"pk"}}); len(sets) != 0 || exact || ok {
 		t.Errorf("%d sets, %v, %v", len(sets), exact, ok)
 	}
