@@ -7,22 +7,20 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// mark is a position together with the number of the page that ends there.
-// Positions are opaque; the numbers tell which of two is the later one. The
-// position that the lease had when it was acquired is number 0.
+// mark is a position and the number of the page that ends there. Positions are opaque, so the
+// numbers order them. The position at which the lease was acquired has number 0.
 type mark struct {
 	page int64
 	at   feed.Continuation
 }
 
-// progress knows how far a lease may be moved. It moves only over what was
-// acknowledged: batches for which the handler returned nil, with manual
-// checkpoints those that the user checkpointed, and pages that held nothing to
-// hand out (empty ones, or filtered ones) as long as nothing before them is
-// unacknowledged.
+// progress records how far the position of a lease may move. It moves over acknowledged batches:
+// those for which the handler returned nil, or with manual checkpoints those that the user
+// checkpointed. It also moves over empty and filtered pages while no batch before them waits for
+// its acknowledgement.
 //
-// The invariant that everything rests on: due never lies behind a change that was
-// handed out and not acknowledged, nor behind one that was not handed out.
+// Invariant: due is never behind a change that was handed out and not acknowledged, nor
+// behind one that was not handed out yet.
 type progress struct {
 	// due is the position that the lease may have, durable the one that the store
 	// has. due is never the earlier one.
@@ -40,11 +38,11 @@ func newProgress(durable feed.Continuation) progress {
 	return progress{due: at, durable: at}
 }
 
-// handedOut says that a page went to the handler, which returned.
+// handedOut records a page for which the handler has returned.
 func (p *progress) handedOut(page int64) { p.handed = max(p.handed, page) }
 
-// acknowledge says that everything up to a mark is done with. An older mark
-// after a newer one changes nothing.
+// acknowledge records that all changes up to a mark are done. An older mark after a newer
+// one changes nothing.
 func (p *progress) acknowledge(at mark) {
 	if at.page <= p.acked {
 		return
@@ -58,7 +56,7 @@ func (p *progress) acknowledge(at mark) {
 	}
 }
 
-// pass says that the page that ends at a mark held nothing to hand out.
+// pass records a page without changes for the handler, which ends at a mark.
 func (p *progress) pass(at mark) {
 	if p.acked >= p.handed {
 		p.due = at
@@ -67,7 +65,7 @@ func (p *progress) pass(at mark) {
 	p.idle = at
 }
 
-// stored says that the store has the position.
+// stored records the position that the store has.
 func (p *progress) stored(at mark) {
 	if at.page > p.durable.page {
 		p.durable = at
@@ -178,9 +176,8 @@ func (w *worker) afterwards(at mark) error {
 	return lease.ErrLost
 }
 
-// asked takes a user's checkpoint. While children of a gone lease are being made,
-// and after trust ended, the position can't move any more; the ask is answered in
-// the end.
+// asked takes a user's checkpoint. The position cannot move after trust has ended, nor while
+// the children of a gone lease are created. The latter is answered when the worker ends.
 func (lw *leaseWriter) asked(ask *checkpointAsk) {
 	if ask.at.page <= lw.progress.durable.page {
 		ask.reply <- nil

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestPositionNeverPassesWhatIsUnacknowledged drives progress with random orders
-// of batches, empty pages and acknowledgements, as manual checkpoints allow them,
-// beside a plain model: the set of pages that hold something unacknowledged.
+// TestPositionNeverPassesWhatIsUnacknowledged drives progress with random orders of batches,
+// empty pages and acknowledgements, as manual checkpoints allow them. It compares the
+// positions with a plain model: the set of pages with unacknowledged changes.
 func TestPositionNeverPassesWhatIsUnacknowledged(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))

@@ -6,19 +6,17 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// polling decides when the feed of a lease is read again:
-//
-//   - at once after a page that may not be the last one;
-//   - at the end of the feed, after a quarter of the time since the last change, but
-//     not before a twentieth of the poll interval and not after the whole interval.
+// polling decides when the feed of a lease is read again. After a page that may not be the last
+// one, that is at once. At the end of the feed, the pause is a quarter of the time since the last
+// change. It is at least a twentieth of the poll interval and at most the whole interval.
 //
 // With the default of 5 s the first pause is 250 ms. A lease at rest reaches the interval
 // 20 s and 18 reads after its last change.
 //
-// A quarter: a change then waits for at most a quarter of the gap before it. Of writes
-// that come once a second at random, more than 99 in 100 are read within a second. Pauses
-// that double reach a second sooner and miss that. A twentieth: an empty read costs a
-// request unit, too, and frequent changes cost fewer reads and checkpoints in batches.
+// With a quarter, a change waits for at most a quarter of the gap before it. Of writes that come
+// once a second at random, more than 99 in 100 are read within a second. Pauses that double
+// reach a second sooner and miss that. The lower bound exists because an empty read costs a
+// request unit, too, and because frequent changes cost fewer reads in batches.
 //
 // A source that waits (Request.Wait) has spent the pause in the read, so it is asked again
 // at once, also after changes. Its first answer without changes shows which kind it is.

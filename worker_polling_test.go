@@ -32,7 +32,7 @@ func TestPollingIsQuickAfterChangesAndSlowAtRest(t *testing.T) {
 	})
 }
 
-// lateness is how long changes waited for the handler, in the order of the changes.
+// lateness records the time that each change waited for the handler.
 type lateness struct {
 	mu      sync.Mutex // guards all
 	written []time.Time
