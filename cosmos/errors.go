@@ -11,6 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
