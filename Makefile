@@ -145,12 +145,12 @@ replicate-flights: build
 ## interop: the official SDKs and raw HTTP against `changefeed serve`, over TLS and plain; then hosts of ours and of Java's that share leases, short (needs Node 20, Python 3.11, Java 17 and Maven)
 interop:
 	$(GO) run ./interop/runner
-	$(GO) run ./interop/mixed
+	$(GO) test ./interop/mixed -run '^TestHostsShareLeasesWithJava$$' -timeout 0 -v -mixed
 
 ## interop-go, interop-js, interop-java, interop-python, interop-raw: one suite (of Python two, its synchronous client and its asynchronous one); TRANSPORTS=tls or plain for one transport. interop-java: also every scene of shared leases (half an hour)
 interop-go interop-js interop-java interop-python interop-raw:
 	$(GO) run ./interop/runner -suites $(@:interop-%=%)$(if $(filter interop-python,$@),$(comma)python-async) $(if $(TRANSPORTS),-transports $(TRANSPORTS))
-	$(if $(filter interop-java,$@),$(GO) run ./interop/mixed -full)
+	$(if $(filter interop-java,$@),$(GO) test ./interop/mixed -run '^TestHostsShareLeasesWithJava$$' -timeout 0 -v -mixed.full)
 
 ## interop-record: every suite, and what they did kept in interop/results.json; then docs/support.md; SUITES=go,js for some
 interop-record:
@@ -163,7 +163,7 @@ support:
 
 ## compare-java: changes a second of this module's processor and of Java's, on the same server (3 to 5 minutes)
 compare-java:
-	$(GO) run ./interop/compare
+	$(GO) test ./interop/compare -run '^TestRatesBesideJava$$' -timeout 0 -v -compare
 
 ## count: exported identifiers, files and lines of code of every package
 count:

@@ -199,7 +199,7 @@ type order struct {
 	Note  string  `json:"note"`
 }
 
-// item is a document of the drivers.
+// item is a document of interop/mixed.
 type item struct {
 	ID string `json:"id"`
 	PK string `json:"pk"`
@@ -215,7 +215,7 @@ func (h *host) print(c feed.Change) error {
 	if c.Op == feed.Delete {
 		i.ID = c.DeletedID
 		if len(c.DeletedKey) == 1 {
-			i.PK, _ = c.DeletedKey[0].(string) // the drivers write strings
+			i.PK, _ = c.DeletedKey[0].(string) // interop/mixed writes strings
 		}
 	} else if err := json.Unmarshal(c.Current, &i); err != nil {
 		return err

@@ -1,6 +1,6 @@
 // Command gohost runs hosts of this module's processor, over package cosmos. It reads commands from
-// its standard input, as the program of Java's hosts does (interop/java, LiveHosts). The drivers
-// under interop/ start it, and kill it.
+// its standard input, as the program of Java's hosts does (interop/java, LiveHosts). The tests
+// interop/mixed and interop/compare start it, and kill it.
 //
 //	start HOST mode=... database=... monitored=... leases=... prefix=... [from=...] [items=...] [poll=...] [...]
 //	stop HOST      block HOST      unblock HOST      quit
@@ -51,7 +51,7 @@ func (p *printer) say(fields ...string) {
 	_, _ = io.WriteString(p.out, strings.Join(fields, "\t")+"\n")
 }
 
-// run carries out commands until "quit", or the end of the input: then the driver is gone.
+// run carries out commands until "quit", or the end of the input: then the test is gone.
 func run(in io.Reader, p *printer) error {
 	account, err := cosmos.WithKey(os.Getenv("CHANGEFEED_ENDPOINT"), os.Getenv("CHANGEFEED_KEY"), cosmos.Options{})
 	if err != nil {

@@ -60,7 +60,7 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 	measured := readOperations(ctx, server.Metrics, a.served)
 	stopped := server.Stop()
 	if failed != nil || stopped != nil || a.verbose {
-		harness.Printf(out, "--- output of %s over %s\n%s--- end of it\n", a.suite, a.transport, output.Bytes())
+		printf(out, "--- output of %s over %s\n%s--- end of it\n", a.suite, a.transport, output.Bytes())
 	}
 	reported, err := readReport(report)
 	return reported, errors.Join(failed, measured, stopped, err)

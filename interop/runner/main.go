@@ -14,8 +14,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
@@ -42,7 +44,17 @@ var suites = map[string]suite{
 	"java":         {directory: "java"},
 }
 
-func main() { os.Exit(harness.Main("interop", run)) }
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "interop:", err)
+		os.Exit(1)
+	}
+}
+
+// printf writes to a terminal or a pipe. A reader that has closed it misses the text.
+func printf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("runner", flag.ContinueOnError)
@@ -83,7 +95,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := harness.Prepare(ctx, directory); err != nil {
 			return err
 		}
-		harness.Printf(out, "%s: prepared in %d s\n", name, int(time.Since(began).Seconds()))
+		printf(out, "%s: prepared in %d s\n", name, int(time.Since(began).Seconds()))
 		served := map[string]bool{} // operations
 		for _, transport := range strings.Split(*transports, ",") {
 			one := attempt{
@@ -101,7 +113,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			if err != nil {
 				verdict = err.Error()
 			}
-			harness.Printf(out, "%s over %s: %d scenarios in %d s, ended %s\n", name, transport, len(reported), int(time.Since(began).Seconds()), verdict)
+			printf(out, "%s over %s: %d scenarios in %d s, ended %s\n", name, transport, len(reported), int(time.Since(began).Seconds()), verdict)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

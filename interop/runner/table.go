@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
 // A table holds the outcome of each scenario in each run, and other problems.
@@ -72,7 +70,7 @@ func (t *table) add(suite, transport string, reported map[string]string, err err
 // print writes the table, a summary, and the problems; it returns an error if there are any.
 func (t *table) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	harness.Printf(w, "scenario\t%s\t\n", strings.Join(t.columns, "\t"))
+	printf(w, "scenario\t%s\t\n", strings.Join(t.columns, "\t"))
 	passed, failed, missing := 0, 0, 0
 	for _, s := range t.scenarios {
 		row := []string{s.Name}
@@ -89,7 +87,7 @@ func (t *table) print(out io.Writer) error {
 			}
 		}
 		if slices.ContainsFunc(row[1:], func(cell string) bool { return cell != "." }) {
-			harness.Printf(w, "%s\t\n", strings.Join(row, "\t"))
+			printf(w, "%s\t\n", strings.Join(row, "\t"))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -97,9 +95,9 @@ func (t *table) print(out io.Writer) error {
 	}
 	slices.Sort(t.problems)
 	for _, p := range t.problems {
-		harness.Printf(out, "%s\n", p)
+		printf(out, "%s\n", p)
 	}
-	harness.Printf(out, "%d passed, %d failed, %d skipped\n", passed, failed, missing)
+	printf(out, "%d passed, %d failed, %d skipped\n", passed, failed, missing)
 	if len(t.problems) > 0 {
 		return errors.New("not all is as it should be")
 	}

@@ -1,35 +1,20 @@
 // Package harness runs `changefeed serve` and processes with hosts of change feed processors, for
-// the drivers under interop/. The suites in Go use its client of the admin API, and report their
+// the tests under interop/. The suites in Go use its client of the admin API, and report their
 // scenarios by it.
 package harness
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"syscall"
+	"testing"
 	"time"
 )
-
-// Main runs a driver until it returns or a signal ends it. It returns the exit status.
-func Main(name string, run func(ctx context.Context, args []string, out io.Writer) error) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		return 1
-	}
-	return 0
-}
-
-// Printf writes to a terminal or a pipe. A reader that has closed it misses the text.
-func Printf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 // Run runs a program to its end, in a directory and with additions to the environment. If
 // ctx ends, the program gets SIGTERM, and SIGKILL ten seconds later.
@@ -60,10 +45,10 @@ func quiet(ctx context.Context, directory, name string, args ...string) error {
 	return nil
 }
 
-// A Driver commands processes with hosts, over a server of its own.
+// A Driver starts processes with hosts for a test, over a server of its own.
 type Driver struct {
 	// Binary is the command to run as the server, GoHost the program of our hosts. Empty
-	// ones are built.
+	// ones are built. Both are paths from the repository's root.
 	Binary, GoHost string
 	// Flags are further flags of the server.
 	Flags []string
@@ -71,61 +56,57 @@ type Driver struct {
 	// Server and Client are set by Start.
 	Server *Server
 	Client *Client
-
-	work string
 }
 
-// Start builds the hosts of both sides and starts the server. If it returns nil, Stop must
-// be called.
-func (d *Driver) Start(ctx context.Context) (err error) {
-	if d.work, err = os.MkdirTemp("", "changefeed-interop-"); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(d.work))
-		}
-	}()
+// Start builds the hosts of both sides and starts the server. The server ends with the test. The
+// working directory becomes the repository's root.
+func (d *Driver) Start(t *testing.T) {
+	t.Helper()
+	t.Chdir("../..")
+	work := t.TempDir()
 	for _, b := range []struct {
 		binary *string
 		pkg    string
 	}{{&d.Binary, "./cmd/changefeed"}, {&d.GoHost, "./interop/gohost"}} {
-		if *b.binary != "" {
-			continue
-		}
-		*b.binary = filepath.Join(d.work, filepath.Base(b.pkg))
-		if err := Build(ctx, *b.binary, b.pkg); err != nil {
-			return err
+		if *b.binary == "" {
+			*b.binary = filepath.Join(work, filepath.Base(b.pkg))
+			check(t, Build(t.Context(), *b.binary, b.pkg))
 		}
 	}
-	if err := Prepare(ctx, javaDirectory); err != nil {
-		return err
-	}
-	d.Server = &Server{Binary: d.Binary, Work: d.work, Key: NewKey(), ReadOnlyKey: NewKey(), Flags: d.Flags}
-	if err := d.Server.Start(ctx); err != nil {
-		return err
-	}
-	if d.Client, err = NewClient(d.Server.Endpoint, d.Server.Key); err != nil {
-		return errors.Join(err, d.Server.Stop())
-	}
-	return nil
+	check(t, Prepare(t.Context(), javaDirectory))
+	d.Server = &Server{Binary: d.Binary, Work: work, Key: NewKey(), ReadOnlyKey: NewKey(), Flags: d.Flags}
+	check(t, d.Server.Start(t.Context()))
+	t.Cleanup(func() {
+		if err := d.Server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	var err error
+	d.Client, err = NewClient(d.Server.Endpoint, d.Server.Key)
+	check(t, err)
 }
 
-// Stop ends the server and deletes what Start built.
-func (d *Driver) Stop() error { return errors.Join(d.Server.Stop(), os.RemoveAll(d.work)) }
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // LaunchGo starts a process with hosts of this module's processor (interop/gohost). Further
-// environment variables may follow; see [Launch].
-func (d *Driver) LaunchGo(ctx context.Context, name string, lines func(fields []string), environment ...string) (*Process, error) {
-	return Launch(ctx, name, append(d.account(), environment...), lines, d.GoHost)
+// environment variables may follow. The process is killed when the test ends; see [Launch].
+func (d *Driver) LaunchGo(t *testing.T, name string, lines func(fields []string), environment ...string) *Process {
+	t.Helper()
+	return d.launch(t, name, environment, lines, d.GoHost)
 }
 
 // javaDirectory holds the program of Java's hosts, from the repository's root.
 const javaDirectory = "interop/java"
 
 // LaunchJava starts a process with hosts of Java's processor (interop/java). Options of the
-// JVM may follow; see [Launch].
-func (d *Driver) LaunchJava(ctx context.Context, name string, lines func(fields []string), jvm ...string) (*Process, error) {
+// JVM may follow. The process is killed when the test ends; see [Launch].
+func (d *Driver) LaunchJava(t *testing.T, name string, lines func(fields []string), jvm ...string) *Process {
+	t.Helper()
 	target := filepath.Join(javaDirectory, "target")
 	args := append([]string{
 		"-XX:-UsePerfData",
@@ -134,10 +115,15 @@ func (d *Driver) LaunchJava(ctx context.Context, name string, lines func(fields 
 		"-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true",
 	}, jvm...)
 	args = append(args, "-cp", filepath.Join(target, "classes")+":"+filepath.Join(target, "lib", "*"), "changefeed.Main", "live")
-	return Launch(ctx, name, d.account(), lines, "java", args...)
+	return d.launch(t, name, nil, lines, "java", args...)
 }
 
-// account is the environment by which a process learns which account to use.
-func (d *Driver) account() []string {
-	return []string{"CHANGEFEED_ENDPOINT=" + d.Server.Endpoint, "CHANGEFEED_KEY=" + d.Server.Key, "CHANGEFEED_READONLY_KEY=" + d.Server.Key}
+func (d *Driver) launch(t *testing.T, name string, environment []string, lines func([]string), command string, args ...string) *Process {
+	t.Helper()
+	environment = append(environment,
+		"CHANGEFEED_ENDPOINT="+d.Server.Endpoint, "CHANGEFEED_KEY="+d.Server.Key, "CHANGEFEED_READONLY_KEY="+d.Server.ReadOnlyKey)
+	p, err := Launch(t.Context(), name, environment, lines, command, args...)
+	check(t, err)
+	t.Cleanup(p.Kill)
+	return p
 }

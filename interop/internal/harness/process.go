@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -44,8 +43,6 @@ func Launch(ctx context.Context, name string, environment []string, lines func(f
 	p := &Process{Name: name, ended: make(chan struct{}), one: make(chan struct{}, 1)}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), command, args...)
 	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), environment...), &p.log
-	// A group of its own: Ctrl-C on a terminal ends the driver, which ends its processes in its own order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err

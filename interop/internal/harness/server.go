@@ -24,7 +24,7 @@ const (
 	stopping = 30 * time.Second
 )
 
-// A Server is a `changefeed serve` of a driver's own. Over TLS its store is in a directory,
+// A Server is a process of `changefeed serve`. Over TLS its store is in a directory,
 // where the certificate is too; over plain HTTP it is in memory. It keeps versions as an account with continuous
 // backup does, which the SDKs' samples of that mode take for granted. Start and Stop are called once each.
 type Server struct {

@@ -21,8 +21,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Hosts of the change feed processor in a process that is commanded by standard input, one command a line; the drivers under interop/ say
- * what happens when. A host of another implementation takes the same commands and prints the same lines, so that the two can share leases.
+ * Hosts of the change feed processor in a process that is commanded by standard input, one command a line. The tests interop/mixed and
+ * interop/compare send the commands. A host of another implementation takes the same commands and prints the same lines, so that the two can share leases.
  *
  * <pre>
  * start HOST mode=... database=... monitored=... leases=... prefix=... [from=...] [items=...] [poll=...] [...]

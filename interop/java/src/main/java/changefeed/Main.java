@@ -6,7 +6,7 @@ import java.util.List;
 /**
  * The program of the suite. Without arguments it runs every scenario, with names those. It also is the processes that scenarios start:
  * {@code resume} goes on with a change feed, {@code host} is a host of the change feed processor, {@code live} are hosts that
- * a driver commands.
+ * a test commands.
  */
 public final class Main {
 

@@ -1,14 +1,14 @@
-package main
+package mixed
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // A lease is a document of a scene's lease container.
@@ -38,26 +38,23 @@ func (l lease) host() string {
 }
 
 // leases returns the leases of the scene. It checks that each has the members of its mode.
-func (s *scene) leases(ctx context.Context) ([]lease, error) {
-	all, err := s.Client.Documents(ctx, s.leaseContainer)
-	if err != nil {
-		return nil, err
-	}
+func (s *scene) leases() []lease {
+	s.Helper()
+	all, err := s.Client.Documents(s.Context(), s.leaseContainer)
+	s.ok(err)
 	var found []lease
 	for _, raw := range all {
 		l := lease{raw: raw}
-		if err := json.Unmarshal(raw, &l); err != nil {
-			return nil, fmt.Errorf("%w: %s", err, raw)
-		}
+		s.ok(json.Unmarshal(raw, &l))
 		if l.LeaseToken == nil {
 			continue // the marker, or a lock
 		}
 		if err := s.shape(l); err != nil {
-			return nil, fmt.Errorf("lease %s: %w: %s", l.ID, err, raw)
+			s.Fatalf("lease %s: %v: %s", l.ID, err, raw)
 		}
 		found = append(found, l)
 	}
-	return found, nil
+	return found
 }
 
 // shape returns an error if a lease has a member that is neither the mode's nor ours, lacks one, or
@@ -139,31 +136,57 @@ func (s *scene) state(token string, feedRange json.RawMessage) error {
 }
 
 // settled waits until there are this many leases, and these hosts alone own a fair share each.
-func (s *scene) settled(ctx context.Context, leases int, hosts ...string) error {
+func (s *scene) settled(leases int, hosts ...string) {
+	s.Helper()
 	var last string
-	err := s.eventually(ctx, func() (bool, error) {
-		all, err := s.leases(ctx)
-		if err != nil {
-			return false, err
-		}
-		counts := map[string]int{}
+	if !eventually(func() bool {
+		all, counts := s.leases(), map[string]int{}
 		for _, l := range all {
 			counts[l.host()]++
 		}
 		last = fmt.Sprintf("%d leases, of %v", len(all), counts)
 		if len(all) != leases || len(counts) != len(hosts) {
-			return false, nil
+			return false
 		}
-		for _, h := range hosts {
-			if n := counts[h]; n < leases/len(hosts) || n > (leases+len(hosts)-1)/len(hosts) {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
-	if err != nil {
-		return fmt.Errorf("%d leases are to be shared by %v; there are %s: %w", leases, hosts, last, err)
+		return !slices.ContainsFunc(hosts, func(h string) bool {
+			return counts[h] < leases/len(hosts) || counts[h] > (leases+len(hosts)-1)/len(hosts)
+		})
+	}) {
+		s.Fatalf("%d leases are not shared by %v after %s; there are %s", leases, hosts, patience, last)
 	}
 	s.logf("%s", last)
-	return nil
+}
+
+func TestALeaseThatJavaCantReadIsFound(t *testing.T) {
+	good := `{"V":1,"Rid":"/dbs/d/colls/c","Mode":"INCREMENTAL","StartFrom":{"Type":"BEGINNING"},"Continuation":{"V":1,"Rid":"/dbs/d/colls/c",` +
+		`"Continuation":[{"token":"\"11\"","range":{"min":"","max":"FF"}}],"Range":{"min":"","max":"FF"}}}`
+	document := func(timestamp, owner, state, more string) string {
+		return `{"id":"x..-FF","LeaseToken":"-FF","ContinuationToken":` + state + `,"timestamp":` + timestamp + `,"Owner":` + owner +
+			`,"version":1,"feedRange":{"Range":{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}}` + more + `}`
+	}
+	position := func(s string) string { return `"` + base64.StdEncoding.EncodeToString([]byte(s)) + `"` }
+	const at = `"2026-11-21T18:15:26.581279608Z"`
+	for name, c := range map[string]struct {
+		document string
+		fine     bool
+	}{
+		"as Java writes it":      {document(at, `"java-a"`, position(good), ""), true},
+		"without a position":     {document(at, "null", "null", `,"properties":{}`), true},
+		"no time":                {document("null", `"go-a/00000000"`, position(good), ""), false},
+		"a time without a zone":  {document(`"2026-11-21T18:15:26"`, "null", "null", ""), false},
+		"an empty owner":         {document(at, `""`, "null", ""), false},
+		"an unknown member":      {document(at, "null", "null", `,"Mode":"Incremental Feed"`), false},
+		"a raw etag":             {document(at, "null", `"\"11\""`, ""), false},
+		"one alphabet only":      {document(at, "null", strings.ReplaceAll(position(strings.Replace(good, "/d/", "/a~b/", 1)), "+", "-"), ""), false},
+		"a position elsewhere":   {document(at, "null", position(strings.Replace(good, `"max":"FF"`, `"max":"1F"`, 1)), ""), false},
+		"a position of all mode": {document(at, "null", position(strings.Replace(good, "INCREMENTAL", "FULL_FIDELITY", 1)), ""), false},
+	} {
+		l := lease{raw: json.RawMessage(c.document)}
+		if err := json.Unmarshal(l.raw, &l); err != nil {
+			t.Fatal(err)
+		}
+		if err := (&scene{mode: latestVersion}).shape(l); (err == nil) != c.fine {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package mixed
 
 import (
 	"context"
@@ -31,10 +31,6 @@ type writer struct {
 	stopping chan struct{}
 	running  sync.WaitGroup
 	failed   error // read after running has ended
-}
-
-func newWriter(client *harness.Client, at harness.Container, to *deliveries) *writer {
-	return &writer{client: client, at: at, to: to, hot: map[string]bool{}}
 }
 
 // write writes a number of changes. It must not be called while the writer runs.

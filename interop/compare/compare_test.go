@@ -1,0 +1,144 @@
+// Package compare measures the rates at which this module's processor and Java's read the changes
+// of one container. Both read over loopback HTTP from the same server, in turns: 4 partitions,
+// documents of 1 KB, one host each. Both keep their leases in the same dialect and write a
+// checkpoint after each page.
+//
+//	make compare-java
+//	go test ./interop/compare -timeout 0 -v -compare -compare.setting latestVersion/0
+//
+// Each host is a process that reads everything once before the measurement, to warm up. A rate
+// counts all changes, from the first batch of a handler to the last. The test needs Java 17 and
+// Maven, and takes 3 to 5 minutes.
+package compare
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
+)
+
+var (
+	compareRun = flag.Bool("compare", false, "measure the rates of this module's processor and of Java's")
+	documents  = flag.Int("compare.documents", 150_000, "`number` of documents; these fit into the cache of the server")
+	rounds     = flag.Int("compare.rounds", 5, "how often each is measured")
+	binary     = flag.String("compare.binary", "", "the command to run as the server, a path from the repository's root; default: built")
+	goHost     = flag.String("compare.gohost", "", "our host, a path from the repository's root; default: built")
+	only       = flag.String("compare.only", "", "java: its host alone; go: ours alone; default: both")
+	setting    = flag.String("compare.setting", "", "one setting alone: a mode and a page's size, as handleChanges/1000 or handleChanges/0 for the default size")
+)
+
+const (
+	partitions = 4
+	// keys of the documents: enough to fill the partitions evenly.
+	keys = 4000
+	// size of a document as it is sent, in bytes.
+	size = 1000
+	// cache of the server, in MiB: all documents fit into it beside what was just written.
+	cache = "768"
+	// patience is the longest time that one host may take for all changes.
+	patience = 10 * time.Minute
+)
+
+// A stage has the server, the containers and the processes of hosts by their names.
+type stage struct {
+	*testing.T
+	harness.Driver
+	turns   int
+	process map[string]*harness.Process
+	reached chan []string
+}
+
+var monitored, leases = harness.Container{Database: "compare", Name: "monitored"}, harness.Container{Database: "compare", Name: "leases"}
+
+func TestRatesBesideJava(t *testing.T) {
+	if !*compareRun {
+		t.Skip("run with -compare (make compare-java)")
+	}
+	s := &stage{
+		T: t, Driver: harness.Driver{Binary: *binary, GoHost: *goHost, Flags: []string{"--cache", cache}},
+		process: map[string]*harness.Process{}, reached: make(chan []string, 1),
+	}
+	s.Start(t)
+	s.load()
+	if *only != "go" {
+		s.process["java"] = s.LaunchJava(t, "java", s.line)
+	}
+	if *only != "java" {
+		s.process["go"] = s.LaunchGo(t, "go", s.line)
+		// Decoding makes much garbage, and the heap another one.
+		s.process["decoding"] = s.LaunchGo(t, "decoding", s.line)
+		// At GOGC=400 the collector runs less often; see docs/where-to-run.md.
+		s.process["gogc"] = s.LaunchGo(t, "gogc", s.line, "GOGC=400")
+	}
+	s.measure()
+	for name, p := range s.process {
+		mib, err := p.Memory()
+		s.ok(err)
+		t.Logf("%s: %d MiB of memory at most", name, mib)
+		s.ok(p.Quit(t.Context()))
+	}
+}
+
+// ok ends the test if there is an error.
+func (s *stage) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// line receives the lines of a host. One of them reports that it has reached the number of changes.
+func (s *stage) line(fields []string) {
+	if fields[0] == "reached" {
+		s.reached <- fields
+	}
+}
+
+// load writes the documents.
+func (s *stage) load() {
+	s.ok(s.Client.CreateDatabase(s.Context(), monitored.Database))
+	s.ok(s.Client.CreateContainer(s.Context(), monitored, "/pk", partitions))
+	s.ok(s.Client.CreateContainer(s.Context(), leases, "/id", 1))
+	const writers = 16
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for n := w; n < *documents; n += writers {
+				key := "k" + strconv.Itoa(n%keys)
+				if err := s.Client.Upsert(s.Context(), monitored, key, document(n, key)); err != nil {
+					s.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if s.Failed() {
+		s.FailNow()
+	}
+	live, err := s.Client.Partitions(s.Context(), monitored)
+	s.ok(err)
+	for _, p := range live {
+		s.Logf("partition %s: %d documents of %d bytes, and the members that the service adds", p.ID, p.Documents, len(document(0, "k0")))
+	}
+}
+
+// document is an order of about size bytes: members of several kinds, as documents have.
+func document(n int, key string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"id":"i%08d","pk":%q,"n":%d,"customer":{"name":"Customer %d","city":"Rotterdam","vip":%t},"lines":[`, n, key, n, n%997, n%7 == 0)
+	for i := 0; b.Len() < size-140; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"sku":"SKU-%06d","quantity":%d,"price":%d.%02d}`, (n*31+i*7)%1_000_000, i%9+1, n%400, i%100)
+	}
+	fmt.Fprintf(&b, `],"total":%d.50,"state":"shipped","note":%q}`, n%10_000, strings.Repeat("x", max(0, size-b.Len()-50)))
+	return b.String()
+}

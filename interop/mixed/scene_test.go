@@ -1,0 +1,245 @@
+package mixed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/changefeed-go/changefeed/interop/internal/harness"
+)
+
+// The modes, by the names of Java's builder.
+const (
+	handleChanges = "handleChanges"
+	latestVersion = "latestVersion"
+	allVersions   = "allVersions"
+)
+
+const (
+	// patience is the longest time of any step: several expirations of 8 s, on a busy machine.
+	patience = 120 * time.Second
+	// batch is the number of changes of a page.
+	batch = 10
+	// partitions is the number of partitions at the beginning of a scene.
+	partitions = 4
+)
+
+// intervals are short, in the proportions of the defaults, and the same for all hosts.
+const intervals = "renew=2000 acquire=1000 expire=8000 poll=250 request=3000"
+
+// A scene has containers of its own, hosts that come and go, and a writer.
+type scene struct {
+	*testing.T
+	*harness.Driver
+	mode           string
+	database       string
+	monitored      harness.Container
+	leaseContainer harness.Container
+	deliveries     *deliveries
+	writer         *writer
+	began          time.Time
+	since          time.Time // where its hosts start; zero: the beginning, or now in all versions and deletes mode
+	hosts          map[string]*harness.Process
+
+	mu    sync.Mutex // guards lines
+	lines []string   // what hosts said beside changes
+}
+
+// newScene creates the containers of a scene. Its hosts and its writer end with the test.
+func newScene(t *testing.T, driver *harness.Driver, mode, database string) *scene {
+	t.Helper()
+	s := &scene{
+		T: t, Driver: driver, mode: mode, database: database, began: time.Now(), hosts: map[string]*harness.Process{},
+		monitored:      harness.Container{Database: database, Name: "monitored"},
+		leaseContainer: harness.Container{Database: database, Name: "leases"},
+		deliveries:     newDeliveries(mode == allVersions),
+	}
+	s.writer = &writer{client: driver.Client, at: s.monitored, to: s.deliveries, hot: map[string]bool{}}
+	s.ok(driver.Client.CreateDatabase(t.Context(), database))
+	s.ok(driver.Client.CreateContainer(t.Context(), s.monitored, "/pk", partitions))
+	s.ok(driver.Client.CreateContainer(t.Context(), s.leaseContainer, "/id", 1))
+	t.Cleanup(func() {
+		_ = s.writer.stop() // judge has seen its error, or the scene failed before
+		if t.Failed() {
+			t.Logf("%s\nhosts said: %.3000s", s.deliveries.summary(), s.said())
+		}
+	})
+	return s
+}
+
+// logf logs a line with the time since the scene began.
+func (s *scene) logf(format string, args ...any) {
+	s.Helper()
+	s.Logf("%5.1f s  %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// ok ends the scene if there is an error.
+func (s *scene) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// eventually waits until a condition holds, and reports whether it does.
+func eventually(holds func() bool) bool {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if holds() {
+			return true
+		}
+	}
+	return false
+}
+
+// start starts hosts, each a process of its own.
+func (s *scene) start(hosts ...string) {
+	s.Helper()
+	from := "beginning"
+	switch {
+	case !s.since.IsZero():
+		from = s.since.UTC().Format(time.RFC3339)
+	case s.mode == allVersions:
+		from = "now"
+	}
+	for _, h := range hosts {
+		s.startAs(h, s.mode, from)
+	}
+}
+
+// startAs starts a host: a Java one if its name begins with "java".
+func (s *scene) startAs(host, mode, from string) {
+	s.Helper()
+	line := func(fields []string) {
+		if fields[0] == "change" {
+			s.deliveries.line(fields)
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lines = append(s.lines, strings.Join(fields, " "))
+	}
+	if isJava(host) {
+		// The hosts share few processors: a small heap and the quick compiler.
+		s.hosts[host] = s.LaunchJava(s.T, host, line, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+	} else {
+		s.hosts[host] = s.LaunchGo(s.T, host, line)
+	}
+	s.logf("%s starts", host)
+	s.ok(s.hosts[host].Command(s.Context(), fmt.Sprintf("start %s mode=%s database=%s monitored=%s leases=%s prefix=mixed from=%s items=%d %s",
+		host, mode, s.database, s.monitored.Name, s.leaseContainer.Name, from, batch, intervals)))
+}
+
+// command has a host carry out a command: block or unblock.
+func (s *scene) command(verb, host string) {
+	s.Helper()
+	s.logf("%s: %s", host, verb)
+	s.ok(s.hosts[host].Command(s.Context(), verb+" "+host))
+}
+
+// kill ends a host by SIGKILL.
+func (s *scene) kill(host string) {
+	s.Helper()
+	s.logf("%s is killed", host)
+	s.hosts[host].Kill()
+}
+
+// stop ends a host in good order, and its process.
+func (s *scene) stop(host string) {
+	s.Helper()
+	s.command("stop", host)
+	// Java's hosts release their leases after stop has returned. A lease that they were acquiring
+	// expires.
+	holds := func() bool {
+		return slices.ContainsFunc(s.leases(), func(l lease) bool { return l.host() == host })
+	}
+	for end := time.Now().Add(5 * time.Second); isJava(host) && holds(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.logf("%s has stopped, and leaves a lease to expire", host)
+			break
+		}
+	}
+	s.ok(s.hosts[host].Quit(s.Context()))
+}
+
+func isJava(host string) bool { return strings.HasPrefix(host, "java") }
+
+// said returns the last lines of the hosts, without changes.
+func (s *scene) said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines[max(0, len(s.lines)-12):], "\n")
+}
+
+// heard reports whether a host printed a line with all these words.
+func (s *scene) heard(host string, words ...string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.lines, func(line string) bool {
+		return strings.Contains(line, " "+host+" ") && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) })
+	})
+}
+
+// begin starts hosts and then the writer, and waits for the balance.
+func (s *scene) begin(hosts ...string) {
+	s.Helper()
+	s.start(hosts...)
+	s.positioned()
+	s.writer.start(s.Context())
+	s.settled(partitions, hosts...)
+}
+
+// positioned waits until every lease has a position. Before that, all versions and deletes mode may
+// miss writes.
+func (s *scene) positioned() {
+	s.Helper()
+	if !eventually(func() bool {
+		all := s.leases()
+		return len(all) == partitions && !slices.ContainsFunc(all, func(l lease) bool { return l.ContinuationToken == nil })
+	}) {
+		s.Fatalf("a lease has no position after %s", patience)
+	}
+}
+
+// delivers waits until each of these hosts delivers a change from now on. Our hosts begin to read a
+// stolen lease an expiration later.
+func (s *scene) delivers(hosts ...string) {
+	s.Helper()
+	mark := s.deliveries.mark()
+	for _, h := range hosts {
+		if !eventually(func() bool { return len(s.deliveries.since(mark, h)) > 0 }) {
+			s.Fatalf("%s delivered no change in %s", h, patience)
+		}
+	}
+	s.logf("%v deliver", hosts)
+}
+
+// complete waits until every change has been delivered.
+func (s *scene) complete() {
+	s.Helper()
+	if !eventually(func() bool { return len(s.deliveries.missing()) == 0 }) {
+		missing := s.deliveries.missing()
+		s.Fatalf("%d changes were never delivered, among them %q", len(missing), missing[:min(5, len(missing))])
+	}
+}
+
+// judge stops the writer, waits for the last deliveries, and stops the hosts that are left. Then it
+// compares the deliveries with the writes.
+func (s *scene) judge(hosts ...string) {
+	s.Helper()
+	s.ok(s.writer.stop())
+	s.complete()
+	for _, h := range hosts {
+		s.stop(h)
+	}
+	s.ok(s.deliveries.order())
+	for _, l := range s.leases() {
+		// One that was stolen and still waited for is left to expire, with its former owner.
+		if h := l.host(); slices.Contains(hosts, h) && s.heard(h, "acquired", *l.LeaseToken) {
+			s.Fatalf("%s stopped and still owns lease %s", *l.Owner, l.ID)
+		}
+	}
+	s.logf("%s", s.deliveries.summary())
+}

@@ -1,0 +1,194 @@
+package mixed
+
+import (
+	"strings"
+	"time"
+)
+
+// short: a Java host and one of ours balance. Each is killed once, and the other takes over. A
+// partition is split, and in the second dialect two are merged. Both stop in good order.
+func short(s *scene) {
+	s.begin("java-a", "go-a")
+	s.delivers("java-a", "go-a")
+	s.kill("java-a")
+	s.settled(partitions, "go-a")
+	s.start("java-b")
+	s.settled(partitions, "java-b", "go-a")
+	s.delivers("java-b", "go-a")
+	s.kill("go-a")
+	s.settled(partitions, "java-b")
+	s.start("go-b")
+	s.settled(partitions, "java-b", "go-b")
+	s.delivers("java-b", "go-b")
+	s.split("java", "java-b", "go-b")
+	s.merge("java-b", "go-b")
+	s.judge("java-b", "go-b")
+}
+
+// balance: two of our hosts join two Java hosts, one after the other. Each gets its share of the
+// leases, and keeps it.
+func balance(s *scene) {
+	s.begin("java-a", "java-b")
+	s.start("go-a")
+	s.settled(partitions, "java-a", "java-b", "go-a")
+	s.start("go-b")
+	s.settled(partitions, "java-a", "java-b", "go-a", "go-b")
+	s.delivers("java-a", "java-b", "go-a", "go-b")
+	owners := func() string {
+		text := ""
+		for _, l := range s.leases() {
+			text += *l.LeaseToken + ": " + l.host() + "; "
+		}
+		return text
+	}
+	before := owners()
+	time.Sleep(10 * time.Second)
+	if after := owners(); before != after {
+		s.Fatalf("the leases are shared evenly, and change hands: %s, then %s", before, after)
+	}
+	s.judge("java-a", "java-b", "go-a", "go-b")
+}
+
+// kills: in each direction, with several hosts on either side, and of the last host of one side.
+func kills(s *scene) {
+	s.begin("java-a", "go-a", "go-b")
+	s.kill("java-a")
+	s.settled(partitions, "go-a", "go-b")
+	s.kill("go-a")
+	s.settled(partitions, "go-b")
+	s.start("java-b")
+	s.settled(partitions, "go-b", "java-b")
+	s.kill("go-b")
+	s.settled(partitions, "java-b")
+	s.start("go-c")
+	s.kill("java-b") // perhaps in the middle of a steal
+	s.settled(partitions, "go-c")
+	s.judge("go-c")
+}
+
+// resume: a host is killed in the middle of a backlog, and one of the other side resumes from its
+// positions. No change is left out, and of each lease at most one batch is delivered again.
+func resume(s *scene) {
+	for _, turn := range [][2]string{{"go-a", "java-a"}, {"java-b", "go-b"}} {
+		first, second := turn[0], turn[1]
+		s.start(first)
+		s.positioned()
+		s.settled(partitions, first)
+		s.command("block", first) // the backlog is written while no handler returns
+		s.ok(s.writer.write(s.Context(), 2400))
+		middle := s.deliveries.reached(first, 200)
+		s.command("unblock", first)
+		select {
+		case <-middle:
+		case <-time.After(patience):
+			s.Fatalf("%s delivered %d changes and no more", first, s.deliveries.count(first))
+		}
+		before := s.deliveries.again()
+		s.kill(first)
+		left := len(s.deliveries.missing())
+		s.logf("%d changes are left", left)
+		if left == 0 {
+			s.Fatalf("%s had delivered everything before it was killed", first)
+		}
+		s.writer.start(s.Context())
+		s.start(second)
+		s.settled(partitions, second)
+		s.judge(second)
+		again := s.deliveries.again() - before
+		s.logf("%d changes were delivered again after %s was killed and %s resumed", again, first, second)
+		if again > partitions*batch {
+			s.Fatalf("%d changes were delivered again, want at most a batch of each lease: %d", again, partitions*batch)
+		}
+	}
+}
+
+// topology: splits while each side owns the leases, and a merge where the dialect has them.
+func topology(s *scene) {
+	s.begin("java-a", "go-a")
+	s.split("java", "java-a", "go-a")
+	s.split("go-a", "java-a", "go-a")
+	s.merge("java-a", "go-a")
+	s.judge("java-a", "go-a")
+}
+
+// split divides a partition whose lease is owned by a host with this prefix. Then it waits for the
+// balance.
+func (s *scene) split(owner string, hosts ...string) {
+	s.Helper()
+	all := s.leases()
+	live, err := s.Client.Partitions(s.Context(), s.monitored)
+	s.ok(err)
+	for _, p := range live {
+		for _, l := range all {
+			if (*l.LeaseToken == p.ID || *l.LeaseToken == p.Min+"-"+p.Max) && strings.HasPrefix(l.host(), owner) {
+				_, err := s.Client.Split(s.Context(), s.monitored, p.ID)
+				s.ok(err)
+				s.logf("partition %s, of %s, is split", p.ID, l.host())
+				s.settled(len(all)+1, hosts...)
+				return
+			}
+		}
+	}
+	s.Fatalf("%s owns no partition's lease", owner)
+}
+
+// merge joins two partitions, in the second dialect. There each lease stays, and reads its part of
+// the new partition.
+func (s *scene) merge(hosts ...string) {
+	s.Helper()
+	if s.mode == handleChanges {
+		return
+	}
+	all := s.leases()
+	live, err := s.Client.Partitions(s.Context(), s.monitored)
+	s.ok(err)
+	made, err := s.Client.Merge(s.Context(), s.monitored, live[0].ID)
+	s.ok(err)
+	s.logf("partitions %s and %s are merged into %s", live[0].ID, live[1].ID, made[0].ID)
+	time.Sleep(3 * time.Second) // the hosts see the merge, release the leases and acquire them again
+	s.settled(len(all), hosts...)
+	s.delivers(hosts...)
+}
+
+// stops: hosts stop in good order, ours first and Java's first, and come back.
+func stops(s *scene) {
+	s.begin("java-a", "go-a")
+	s.stop("go-a")
+	s.settled(partitions, "java-a")
+	s.start("go-b")
+	s.settled(partitions, "java-a", "go-b")
+	s.stop("java-a")
+	s.settled(partitions, "go-b")
+	s.start("java-b")
+	s.settled(partitions, "java-b", "go-b")
+	s.judge("go-b", "java-b")
+}
+
+// rolling: ours replace a deployment of Java hosts, one after the other, and Java's replace ours.
+func rolling(s *scene) {
+	s.begin("java-a", "java-b")
+	now := []string{"java-a", "java-b"}
+	for _, next := range []string{"go-a", "go-b", "java-c", "java-d"} {
+		s.stop(now[0])
+		now = []string{now[1], next}
+		s.start(next)
+		s.settled(partitions, now...)
+		s.delivers(now...)
+	}
+	s.judge(now...)
+}
+
+// busy: a lease is taken from a host whose handler does not return meanwhile. Our hosts steal a Java
+// host's lease, wait for it, and read it again from its position. Java's steal ours at once.
+func busy(s *scene) {
+	for _, turn := range [][2]string{{"java-a", "go-a"}, {"go-b", "java-b"}} {
+		owner, thief := turn[0], turn[1]
+		s.begin(owner)
+		s.command("block", owner)
+		s.start(thief)
+		s.settled(partitions, owner, thief)
+		s.delivers(thief) // the owner's handlers return after another has used their leases
+		s.command("unblock", owner)
+		s.judge(owner, thief)
+	}
+}
