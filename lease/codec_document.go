@@ -35,7 +35,7 @@ func read(doc []byte, each func(r *reading, m member) (known bool, err error)) (
 			known, err = each(&r, m)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.key(), err)
+			return fmt.Errorf("%s: %w", m.key, err)
 		}
 		if !known {
 			r.document.unknown = m.appendTo(r.document.unknown)
@@ -47,7 +47,7 @@ func read(doc []byte, each func(r *reading, m member) (known bool, err error)) (
 
 // common reads a member that means the same in all dialects.
 func (r *reading) common(m member) (known bool, err error) {
-	switch string(m.key()) {
+	switch string(m.key) {
 	case "id":
 		r.ID, err = m.text()
 	case "LeaseToken":

@@ -58,7 +58,7 @@ func decodeDotNet(doc []byte) (Lease, error) {
 	var v2Token, mode string
 	java := false
 	r, err := read(doc, func(r *reading, m member) (_ bool, err error) {
-		switch string(m.key()) {
+		switch string(m.key) {
 		case "partitionKey":
 			r.document.partitionKey, err = m.text()
 		case "version":

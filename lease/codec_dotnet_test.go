@@ -227,6 +227,9 @@ func TestDotNetRefusesWhatItWouldMisread(t *testing.T) {
 		"range without maximum": `{"LeaseToken":"0","FeedRange":{"Range":{"min":""}}}`,
 		"range upside down":     `{"LeaseToken":"0","FeedRange":{"Range":{"min":"B","max":"A"}}}`,
 		"properties no texts":   `{"LeaseToken":"0","properties":{"a":{}}}`,
+		"invalid UTF-8":         "{\"LeaseToken\":\"0\",\"Owner\":\"\xff\"}",
+		"unknown invalid UTF-8": "{\"LeaseToken\":\"0\",\"x\":[\"\xff\"]}",
+		"something behind it":   `{"LeaseToken":"0"} {}`,
 	} {
 		if l, err := dotNet(t, false).Decode([]byte(doc)); err == nil {
 			t.Errorf("%s: read as %+v", name, l)

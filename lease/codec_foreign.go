@@ -30,7 +30,7 @@ func (c Codec) elsewhere(id string, doc []byte) (Dialect, bool) {
 func rangeDialect(doc []byte) Dialect {
 	found := DotNet
 	_ = scan(doc, func(m member) error { // what isn't JSON is nobody's
-		switch string(m.key()) {
+		switch string(m.key) {
 		case "feedRange":
 			found = JavaLatestVersion
 		case "ContinuationToken":

@@ -28,7 +28,7 @@ func (c Codec) encodeLatestVersion(l Lease) []byte {
 func (c Codec) decodeLatestVersion(doc []byte) (Lease, error) {
 	version, other := versionRange, false
 	r, err := read(doc, func(r *reading, m member) (_ bool, err error) {
-		switch string(m.key()) {
+		switch string(m.key) {
 		case "version":
 			version, err = m.integer()
 		case "feedRange":

@@ -40,7 +40,7 @@ func isWrapped(position string) bool {
 		return false
 	}
 	text, err := fromBase64(position)
-	return err == nil && bytes.HasPrefix(bytes.TrimLeft(text, blanks), []byte("{")) && json.Valid(text)
+	return err == nil && bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) && json.Valid(text)
 }
 
 // fromBase64 reads either alphabet, with or without padding, as Java hosts do
@@ -96,7 +96,7 @@ func unwrap(position string) (state, error) {
 func readState(text []byte) (state, error) {
 	s := state{text: string(text)}
 	err := scan(text, func(m member) (err error) {
-		switch string(m.key()) {
+		switch string(m.key) {
 		case "V":
 			err = m.stateVersion()
 		case "Mode":
@@ -105,7 +105,7 @@ func readState(text []byte) (state, error) {
 			s.position, err = m.statePosition()
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.key(), err)
+			return fmt.Errorf("%s: %w", m.key, err)
 		}
 		return nil
 	})
@@ -138,8 +138,8 @@ func (m member) statePosition() (position feed.Continuation, err error) {
 	if m.null() {
 		return "", nil
 	}
-	err = members(m.value, func(inner member) error {
-		switch string(inner.key()) {
+	err = scan(m.value, func(inner member) error {
+		switch string(inner.key) {
 		case "V":
 			return inner.stateVersion()
 		case "Continuation":
@@ -165,7 +165,7 @@ func (m member) statePosition() (position feed.Continuation, err error) {
 // when it doesn't say, or says what nothing here writes.
 func stateStart(text string) (start feed.Start, ok bool) {
 	_ = scan([]byte(text), func(m member) error { // it was scanned when it was read
-		if string(m.key()) != "StartFrom" {
+		if string(m.key) != "StartFrom" {
 			return nil
 		}
 		var from struct {
@@ -220,7 +220,7 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 	}
 	w, inner := writer{}, []byte(`{"V":1}`)
 	_ = scan([]byte(text), func(m member) error { // it was scanned when it was read
-		switch string(m.key()) {
+		switch string(m.key) {
 		case "Continuation":
 			if !m.null() {
 				inner = m.value
@@ -241,8 +241,8 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 func rewriteInner(text []byte, rid string, position feed.Continuation, r feed.Range) string {
 	w := writer{}
 	linked := false
-	_ = members(text, func(m member) error {
-		switch string(m.key()) {
+	_ = scan(text, func(m member) error {
+		switch string(m.key) {
 		case "Continuation", "Range":
 			return nil
 		case "Rid":

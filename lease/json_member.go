@@ -1,95 +1,48 @@
 package lease
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/changefeed-go/changefeed/feed"
+	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// member is one member of a JSON object: slices of its text.
+// member is one member of a JSON object: slices of its text. key is the name without quotes. One
+// with escapes is none of those that we look for, and is kept like others.
 type member struct {
-	name, value []byte
+	key, value []byte
 }
 
-var errNoObject = errors.New("it is not a JSON object")
+// maxDepth bounds the nesting of documents, as encoding/json does.
+const maxDepth = 10_000
 
-// scan calls each with every member of the object doc, in their order. A listing
-// decodes thousands of documents, most of whose members are short texts; so the
-// text is validated once and then cut, and nothing is built that isn't used.
+// scan calls each with every member of the object doc, in their order. It decodes no value that
+// is not used: a listing has thousands of documents, most of whose members are short texts.
 func scan(doc []byte, each func(m member) error) error {
-	if !json.Valid(doc) {
-		// Unmarshal finds it invalid too, and says where.
-		return json.Unmarshal(doc, new(json.RawMessage))
-	}
-	return members(doc, each)
-}
-
-// members does what scan does, for text that is known to be valid.
-func members(doc []byte, each func(m member) error) error {
-	rest := bytes.TrimLeft(doc, blanks)
-	if rest[0] != '{' {
-		return errNoObject
-	}
-	rest = bytes.TrimLeft(rest[1:], blanks)
-	for rest[0] != '}' {
-		var m member
-		m.name, rest = cut(rest)
-		rest = bytes.TrimLeft(rest, blanks+":")
-		m.value, rest = cut(rest)
-		rest = bytes.TrimLeft(rest, blanks+",")
-		if err := each(m); err != nil {
+	in := jsonscan.New(doc, maxDepth)
+	in.Space()
+	for more, err := in.Object(1); more || err != nil; more, err = in.Next('}') {
+		if err != nil {
+			return err
+		}
+		name, err := in.Name()
+		if err != nil {
+			return err
+		}
+		from := in.Offset()
+		if err := in.Value(2); err != nil {
+			return err
+		}
+		key, _ := name.Plain()
+		if err := each(member{key: key, value: in.Slice(from)}); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// key is the member's name without quotes. One with escapes in it is none of those
-// that we look for, and is kept like others.
-func (m member) key() []byte { return m.name[1 : len(m.name)-1] }
-
-const blanks = " \t\r\n"
-
-// cut splits valid JSON text behind its first value.
-func cut(text []byte) (value, rest []byte) {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-			if !quoted && depth == 0 {
-				return text[:i+1], text[i+1:]
-			}
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-		case (c == '}' || c == ']') && depth > 0:
-			if depth--; depth == 0 {
-				return text[:i+1], text[i+1:]
-			}
-		case depth == 0 && (c == ',' || c == '}' || strings.IndexByte(blanks, c) >= 0):
-			return text[:i], text[i:]
-		}
-	}
-	return text, nil
-}
-
-func unquote(value []byte) (string, error) {
-	if value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value) {
-		return string(value[1 : len(value)-1]), nil
-	}
-	var s string
-	err := json.Unmarshal(value, &s)
-	return s, err
+	return in.End()
 }
 
 // text reads a string; null is the empty one.
@@ -97,7 +50,8 @@ func (m member) text() (string, error) {
 	if m.null() {
 		return "", nil
 	}
-	return unquote(m.value)
+	s, err := jsonscan.New(m.value, maxDepth).Text()
+	return s.String(), err
 }
 
 func (m member) null() bool { return string(m.value) == "null" }
@@ -142,13 +96,13 @@ func (m member) feedRange() (r feed.Range, other string, err error) {
 		return r, "", nil
 	}
 	found := false
-	err = members(m.value, func(outer member) error {
-		if string(outer.key()) != "Range" {
+	err = scan(m.value, func(outer member) error {
+		if string(outer.key) != "Range" {
 			return nil
 		}
 		found = true
-		return members(outer.value, func(inner member) (err error) {
-			switch string(inner.key()) {
+		return scan(outer.value, func(inner member) (err error) {
+			switch string(inner.key) {
 			case "min":
 				r.Min, err = inner.text()
 			case "max":
@@ -175,15 +129,15 @@ func (m member) feedRange() (r feed.Range, other string, err error) {
 // want refuses a value that is understood and not supported.
 func (m member) want(value string) error {
 	if string(m.value) != value {
-		return fmt.Errorf("%s is %s: only ranges [min, max) are understood", m.key(), m.value)
+		return fmt.Errorf("%s is %s: only ranges [min, max) are understood", m.key, m.value)
 	}
 	return nil
 }
 
-// appendTo adds the member's text, blanks between name and value cut, to others.
+// appendTo appends the member's text to others, without space around the colon.
 func (m member) appendTo(others string) string {
 	if others != "" {
 		others += ","
 	}
-	return others + string(m.name) + ":" + string(m.value)
+	return others + `"` + string(m.key) + `":` + string(m.value)
 }
