@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -81,14 +82,11 @@ func (o *lagOptions) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer stop()
-	database, d := o.leaseDatabase, s.Codec.Dialect()
-	if database == "" {
-		database = o.database
-	}
+	d := s.Codec.Dialect()
 	return lag.Run(ctx, lag.Config{
 		Processor:  s.Processor,
 		Source:     c.connection.Monitored.Source(o.database, o.container, cosmos.SourceOptions{Dialect: d}),
-		Leases:     c.connection.Leases.Leases(database, o.leases, cosmos.LeaseOptions{Dialect: d}),
+		Leases:     c.connection.Leases.Leases(cmp.Or(o.leaseDatabase, o.database), o.leases, cosmos.LeaseOptions{Dialect: d}),
 		Expiration: o.expiration,
 		Watch:      o.watch, Interval: o.interval, JSON: o.json, Terminal: terminal(cmd.OutOrStdout()), Metrics: provider,
 		Out: cmd.OutOrStdout(), Log: cmd.ErrOrStderr(),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,11 +108,7 @@ func (o *leasesOptions) open(cmd *cobra.Command) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	database := o.leaseDatabase
-	if database == "" {
-		database = o.database
-	}
-	container, err := leases.Open(cmd.Context(), connection, leases.Names{Database: o.database, Container: o.container}, leases.Names{Database: database, Container: o.leases})
+	container, err := leases.Open(cmd.Context(), connection, leases.Names{Database: o.database, Container: o.container}, leases.Names{Database: cmp.Or(o.leaseDatabase, o.database), Container: o.leases})
 	if err != nil {
 		return nil, errors.Join(err, connection.Close())
 	}

@@ -110,7 +110,7 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 	}
 	report, out := leases.Find(s, with), cmd.OutOrStdout()
 	if o.json && !repair {
-		if err := leases.WriteJSON(out, report.JSON()); err != nil {
+		if err := leases.WriteJSON(out, report); err != nil {
 			return err
 		}
 		return verdict(report)
@@ -160,7 +160,7 @@ func (o *leasesOptions) checked(ctx context.Context, cmd *cobra.Command, c *open
 
 // verdict is the exit status.
 func verdict(r leases.Report) error {
-	if len(r.Findings) > 0 {
+	if !r.OK {
 		return errReported
 	}
 	return nil
@@ -178,7 +178,7 @@ func reportText(s leases.Survey, r leases.Report) string {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
-	if len(r.Findings) == 0 {
+	if r.OK {
 		fmt.Fprintln(&b, s.Right())
 	}
 	return b.String()

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -177,11 +178,7 @@ older in the file than in the store a moment later; that redelivers, and loses n
 				if err := leases.WriteJSON(out, f); err != nil {
 					return err
 				}
-				what := "leases"
-				if len(f.Leases) == 1 {
-					what = "lease"
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %d %s to %s\n", len(f.Leases), what, file)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s to %s\n", view.Plural(len(f.Leases), "lease", "leases"), file)
 				return err
 			})
 		},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,15 +74,8 @@ func (o *leasesOptions) target(ctx context.Context, c *opened, database, contain
 	if database == "" && container == "" {
 		return c.Container, nil
 	}
-	if database == "" {
-		if database = o.leaseDatabase; database == "" {
-			database = o.database
-		}
-	}
-	if container == "" {
-		container = o.leases
-	}
-	return leases.Open(ctx, c.connection, leases.Names{Database: o.database, Container: o.container}, leases.Names{Database: database, Container: container})
+	return leases.Open(ctx, c.connection, leases.Names{Database: o.database, Container: o.container},
+		leases.Names{Database: cmp.Or(database, o.leaseDatabase, o.database), Container: cmp.Or(container, o.leases)})
 }
 
 // converted prints the plan of a conversion, or carries it out.

@@ -1,18 +1,19 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/admin"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 )
 
 // partitionsOptions are the flags of `changefeed partitions`.
@@ -139,42 +140,25 @@ func (o *partitionsOptions) print(w io.Writer, all []admin.Partition, counted bo
 		if !counted {
 			listed = bare(all)
 		}
-		text, err := json.MarshalIndent(listed, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(w, "%s\n", text)
-		return err
+		return leases.WriteJSON(w, listed)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	columns := []string{"ID", "FROM", "TO", "PARENTS"}
 	if counted {
 		columns = append(columns, "DOCUMENTS", "BYTES", "LSN", "")
 	}
-	lines := []string{strings.Join(columns, "\t")}
+	rows := [][]string{columns}
 	for _, p := range all {
-		from, parents, frozen := p.Min, strings.Join(p.Parents, ","), ""
-		if from == "" {
-			from = "-"
-		}
-		if parents == "" {
-			parents = "-"
-		}
-		if p.Frozen {
-			frozen = "frozen"
-		}
-		cells := []string{p.ID, from, p.Max, parents}
+		cells := []string{p.ID, cmp.Or(p.Min, "-"), p.Max, cmp.Or(strings.Join(p.Parents, ","), "-")}
 		if counted {
+			frozen := ""
+			if p.Frozen {
+				frozen = "frozen"
+			}
 			cells = append(cells, fmt.Sprint(p.Documents), fmt.Sprint(p.Bytes), fmt.Sprint(p.LSN), frozen)
 		}
-		lines = append(lines, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
-	for _, line := range lines {
-		if _, err := fmt.Fprintln(t, strings.TrimRight(line, "\t")); err != nil {
-			return err
-		}
-	}
-	return t.Flush()
+	return view.Table(w, rows)
 }
 
 // barePartition is a partition of which only is known where it is.

@@ -1,15 +1,16 @@
 package lag
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/connect"
 	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/leases"
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/estimator"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -60,20 +61,14 @@ func (c Config) states(r estimator.Report) map[leases.State]int {
 
 // table writes a report for people.
 func (c Config) table(w io.Writer, r estimator.Report) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	rows := [][]string{{"LEASE", "PARTITION", "STATE", "OWNER", "LAG", "AGE", "POSITION", ""}}
 	for i := range r.Lags {
 		l := &r.Lags[i]
 		rows = append(rows, []string{
-			l.LeaseToken, dash(l.Partition), string(c.state(l, r)), dash(lease.Instance(l.Owner)), number(l.LSNs), age(l.Age), dash(string(l.Continuation)), remark(*l),
+			l.LeaseToken, cmp.Or(l.Partition, "-"), string(c.state(l, r)), cmp.Or(lease.Instance(l.Owner), "-"), number(l.LSNs), age(l.Age), cmp.Or(string(l.Continuation), "-"), remark(*l),
 		})
 	}
-	for _, cells := range rows {
-		if _, err := fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t")); err != nil {
-			return err
-		}
-	}
-	if err := t.Flush(); err != nil {
+	if err := view.Table(w, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(w, c.summary(r))
@@ -96,7 +91,7 @@ func remark(l estimator.Lag) string {
 // summary returns a report in a line.
 func (c Config) summary(r estimator.Report) string {
 	t, states := r.Total, c.states(r)
-	parts := []string{fmt.Sprintf("%s, %d live", count(t.Leases, "lease"), states[leases.Live])}
+	parts := []string{fmt.Sprintf("%s, %d live", view.Plural(t.Leases, "lease", "leases"), states[leases.Live])}
 	if n := states[leases.Expired]; n > 0 {
 		parts[0] += fmt.Sprintf(", %d expired", n)
 	}
@@ -106,35 +101,21 @@ func (c Config) summary(r estimator.Report) string {
 	case t.LSNs == 0 && t.Unknown == 0:
 		parts = append(parts, "nothing is unread")
 	default:
-		parts = append(parts, count(int(t.LSNs), "transaction")+" unread")
+		parts = append(parts, view.Plural(int(t.LSNs), "transaction", "transactions")+" unread")
 	}
 	if t.Age > 0 {
 		parts = append(parts, "the oldest for "+t.Age.String())
 	}
 	if t.Unknown > 0 && t.LSNs != estimator.Unknown {
-		parts = append(parts, fmt.Sprintf("unknown for %s", count(t.Unknown, "lease")))
+		parts = append(parts, fmt.Sprintf("unknown for %s", view.Plural(t.Unknown, "lease", "leases")))
 	}
 	if t.Splitting > 0 {
-		parts = append(parts, fmt.Sprintf("%s of a partition that was split or merged", count(t.Splitting, "lease")))
+		parts = append(parts, fmt.Sprintf("%s of a partition that was split or merged", view.Plural(t.Splitting, "lease", "leases")))
 	}
 	if n := len(r.Unreadable); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s not understood, see `changefeed leases check`", count(n, "document")))
+		parts = append(parts, fmt.Sprintf("%s not understood, see `changefeed leases check`", view.Plural(n, "document", "documents")))
 	}
 	return strings.Join(parts, "; ") + fmt.Sprintf(" (%.4g RU)", t.Charge)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func number(n int64) string {

@@ -36,9 +36,8 @@ func (c *Container) apply(ctx context.Context, s Survey, step Step) error {
 		return err
 	case Mark:
 		_, err := c.Create(ctx, s.Codec.MarkerID(), s.Codec.MarkerID(), s.Codec.Marker())
-		var changed *ChangedError
-		if errors.As(err, &changed) {
-			return nil // it is there, which is what was wanted
+		if changed(err) {
+			return nil // it exists
 		}
 		return err
 	}

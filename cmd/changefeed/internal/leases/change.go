@@ -24,9 +24,8 @@ func ResetPlan(s Survey, items []Item, start feed.Start, force bool) ([]Step, er
 			return nil, fmt.Errorf("lease %s is in %s mode, which can't start from %s: it can from now, or after:LSN", i.Token, i.Mode, describe(start))
 		}
 		l := s.Codec.Stamped(s.placed(i.Lease, start)) // whatever it was before, it is a position in this container now
-		before := i.Document
 		steps = append(steps, Step{
-			Op: Replace, Before: &before, After: l, Now: kind == feed.StartNow,
+			Op: Replace, Before: &i.Document, After: l, Now: kind == feed.StartNow,
 			Text: fmt.Sprintf("set lease %s from %s to %s", i.Token, Position(i.Lease), describe(start)),
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,9 +79,9 @@ func (c *Container) properties(ctx context.Context) error {
 	return nil
 }
 
-// Documents reads all lease documents of the monitored container, whatever processor
-// and dialect they are of, and the store's clock at that time.
-func (c *Container) Documents(ctx context.Context) ([]Document, time.Time, error) {
+// list reads the lease documents of the monitored container, of every processor and dialect, and
+// the store's clock.
+func (c *Container) list(ctx context.Context) ([]group, time.Time, error) {
 	rids, names := infixes(c.Identity)
 	var now time.Time
 	var all []Document
@@ -100,12 +101,10 @@ func (c *Container) Documents(ctx context.Context) ([]Document, time.Time, error
 			if err != nil {
 				return nil, now, fmt.Errorf("list the leases in %s: %w", c.Name, err)
 			}
-			if _, ok := parseName(d.ID, c.Identity); ok {
-				all = append(all, d)
-			}
+			all = append(all, d)
 		}
 	}
-	return all, now, nil
+	return c.groups(all), now, nil
 }
 
 // clock is the store's, as an answer tells it.
@@ -190,66 +189,68 @@ func (c *Container) failure(verb, id string, err error) error {
 	return fmt.Errorf("%s %s in %s: %w", verb, id, c.Name, connect.Plain(err))
 }
 
-// Group are the lease documents of one processor as its ids have it.
-type Group struct {
-	// Processor and Host are what the ids begin with; both are empty where the host isn't that
-	// of the endpoint by which the account was opened.
-	Processor, Host string
-	// Known tells that Processor and Host are.
-	Known bool
-	// Prefix is what all ids begin with.
-	Prefix string
-	// ByNames tells that the ids have the container's name, and not its rid.
-	ByNames bool
-	// Leases are lease documents, Marker and Lock nil where there is none.
-	Leases       []Document
-	Marker, Lock *Document
+// group are the lease documents of one processor.
+type group struct {
+	name
+	// dialect is the one in which most of the leases are.
+	dialect lease.Dialect
+	// leases are lease documents. marker and lock are nil if there is none.
+	leases       []Document
+	marker, lock *Document
 }
 
-// Groups sorts documents by what their ids begin with.
-func Groups(all []Document, monitored feed.Identity) []Group {
-	byPrefix := map[string]*Group{}
+// known reports whether the processor's name is known.
+func (g group) known() bool { return g.host != "" }
+
+// groups returns the documents by the prefixes of their ids. It leaves out ids of other containers.
+func (c *Container) groups(all []Document) []group {
+	byPrefix := map[string]*group{}
 	for _, d := range all {
-		n, ok := parseName(d.ID, monitored)
+		n, ok := parseName(d.ID, c.Identity)
 		if !ok {
 			continue
 		}
 		g := byPrefix[n.prefix]
 		if g == nil {
-			g = &Group{Processor: n.processor, Host: n.host, Known: n.host != "", Prefix: n.prefix, ByNames: n.byNames}
+			g = &group{name: n}
 			byPrefix[n.prefix] = g
 		}
 		switch n.rest {
 		case markerSuffix:
-			g.Marker = &d
+			g.marker = &d
 		case lockSuffix:
-			g.Lock = &d
+			g.lock = &d
 		default:
-			g.Leases = append(g.Leases, d)
+			g.leases = append(g.leases, d)
 		}
 	}
-	var groups []Group
-	for _, prefix := range sortedKeys(byPrefix) {
-		groups = append(groups, *byPrefix[prefix])
+	var groups []group
+	for _, prefix := range slices.Sorted(maps.Keys(byPrefix)) {
+		g := *byPrefix[prefix]
+		g.dialect = c.dialect(g)
+		groups = append(groups, g)
 	}
 	return groups
 }
 
-// Dialect is the one in which most of the group's leases are.
-func (g Group) Dialect() lease.Dialect {
-	if g.ByNames {
-		return lease.JavaHandleChanges
-	}
-	java, net := 0, 0
-	for _, d := range g.Leases {
-		switch of, sure := dialectOf(d.Body, false); {
-		case of == lease.JavaLatestVersion:
-			java++
-		case sure:
-			net++
+// dialect returns the dialect in which most leases of a group are. A document that can only be of one
+// dialect is foreign to the other one's codec.
+func (c *Container) dialect(g group) lease.Dialect {
+	foreign := func(d lease.Dialect) int {
+		codec, err := lease.NewCodec(d, lease.Key{Processor: g.processor, Identity: c.Identity}, false)
+		if err != nil {
+			return 0 // no lease of that dialect can have the group's ids
 		}
+		var l lease.Listing
+		for _, document := range g.leases {
+			codec.List(&l, codec.LeaseID(""), document.Modified, document.Body)
+		}
+		return len(l.Foreign)
 	}
-	if java > net {
+	switch {
+	case g.byNames:
+		return lease.JavaHandleChanges
+	case foreign(lease.DotNet) > foreign(lease.JavaLatestVersion):
 		return lease.JavaLatestVersion
 	}
 	return lease.DotNet

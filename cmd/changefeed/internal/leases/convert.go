@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -66,8 +67,7 @@ func PlanConversion(source, target Survey, same, force bool) (Conversion, error)
 		c.Notes = nil // they are about leases that an attempt before made, of all that was there then
 	}
 	for _, i := range source.Items {
-		before := i.Document
-		c.Remove = append(c.Remove, Step{Op: Delete, Before: &before, Text: fmt.Sprintf("delete lease %s of the source", i.Token)})
+		c.Remove = append(c.Remove, Step{Op: Delete, Before: &i.Document, Text: fmt.Sprintf("delete lease %s of the source", i.Token)})
 	}
 	return c, nil
 }
@@ -89,7 +89,7 @@ func (c Conversion) resumable(made []convertedLease) error {
 				"with `changefeed leases delete --all --processor %s --dialect %s`, which names no lease (--leases is the target's container)", c.Target.Processor, c.Target.Codec.Dialect().Name())
 		}
 	case c.Target.Marker != nil && len(c.Steps) > 0, !slices.ContainsFunc(c.Target.Items, ours) && len(c.Target.Items) > 0:
-		return fmt.Errorf("the target has %s of its own: use another processor name (--to-processor) or another lease container (--to-leases)", count(len(c.Target.Items), "lease", "leases"))
+		return fmt.Errorf("the target has %s of its own: use another processor name (--to-processor) or another lease container (--to-leases)", view.Plural(len(c.Target.Items), "lease", "leases"))
 	}
 	return nil
 }
@@ -176,10 +176,8 @@ func (c Conversion) written(now Survey) error {
 
 // pause waits, unless ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

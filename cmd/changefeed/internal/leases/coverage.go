@@ -38,7 +38,7 @@ func (f *finder) merged() {
 		}
 		var stuck *lease.DialectError
 		if _, _, err := balance.Children(f.survey.Codec.Dialect(), i.Lease, f.survey.Partitions); errors.As(err, &stuck) {
-			f.report.Findings = append(f.report.Findings, Finding{Kind: MergedPartition, Tokens: []string{i.Token}, Text: stuck.Found, Remedy: stuck.Remedy})
+			f.add(Finding{Kind: MergedPartition, Tokens: []string{i.Token}, Text: stuck.Found, Remedy: stuck.Remedy})
 		}
 	}
 }

@@ -3,10 +3,12 @@ package leases
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -75,13 +77,14 @@ func Repairs() int {
 
 // Finding is one damage, and what is to be done about it.
 type Finding struct {
-	Kind Kind
+	Kind Kind `json:"kind"`
 	// Tokens are the leases concerned.
-	Tokens []string
-	// Text says what is wrong.
-	Text string
-	// Remedy says what to do where a repair can't; empty: the plan repairs it.
-	Remedy string
+	Tokens []string `json:"leases,omitempty"`
+	// Text describes the damage.
+	Text string `json:"text"`
+	// Repairable reports whether the plan repairs it. If not, Remedy describes what to do.
+	Repairable bool   `json:"repairable"`
+	Remedy     string `json:"remedy,omitempty"`
 }
 
 // Options are what [Find] can't see in the documents.
@@ -95,27 +98,26 @@ type Options struct {
 	Start feed.Start
 }
 
-// Report is what [Find] finds.
+// Report is the result of [Find].
 type Report struct {
-	Findings []Finding
-	// Notes are what is no damage, or not yet.
-	Notes []string
-	// Plan are the steps that repair the findings without a Remedy.
-	Plan []Step
+	// OK reports whether there are no findings.
+	OK       bool      `json:"ok"`
+	Findings []Finding `json:"findings"`
+	// Notes describe what is not damage, or not yet.
+	Notes []string `json:"notes,omitempty"`
+	// Plan has the steps that repair the findings without a Remedy.
+	Plan []Step `json:"plan,omitempty"`
 }
 
 // Find judges a survey. The plan never moves a position forward: of two that have a
 // key in common the older one wins.
 func Find(s Survey, o Options) Report {
-	f := &finder{draft: newDraft(s), options: o}
+	f := &finder{draft: newDraft(s), options: o, report: Report{Findings: []Finding{}}}
 	f.foreign()
 	f.unreadable()
 	f.lock()
-	if f.strange() { // whose positions can't be compared with those of the container that is there
-		f.report.Plan = f.ordered()
-		return f.report
-	}
-	if len(s.Items) > 0 || s.Marker != nil {
+	// Positions in another container can't be compared with those in this one.
+	if !f.strange() && (len(s.Items) > 0 || s.Marker != nil) {
 		f.duplicates()
 		f.ranges()
 		f.modes()
@@ -126,7 +128,7 @@ func Find(s Survey, o Options) Report {
 		f.holes()
 		f.marker()
 	}
-	f.report.Plan = f.ordered()
+	f.report.OK, f.report.Plan = len(f.report.Findings) == 0, f.ordered()
 	return f.report
 }
 
@@ -136,13 +138,19 @@ type finder struct {
 	report  Report
 }
 
-// found notes a damage that repair mends; where it fails, its error is the remedy.
+// add adds a finding to the report.
+func (f *finder) add(finding Finding) {
+	finding.Repairable = finding.Remedy == ""
+	f.report.Findings = append(f.report.Findings, finding)
+}
+
+// found adds a damage that repair mends. If repair fails, its error is the remedy.
 func (f *finder) found(k Kind, tokens []string, text string, repair func() error) {
 	finding := Finding{Kind: k, Tokens: tokens, Text: text}
 	if err := f.attempt(repair); err != nil {
 		finding.Remedy = err.Error()
 	}
-	f.report.Findings = append(f.report.Findings, finding)
+	f.add(finding)
 }
 
 func (f *finder) foreign() {
@@ -154,9 +162,9 @@ func (f *finder) foreign() {
 		if len(by[d]) == 0 {
 			continue
 		}
-		f.report.Findings = append(f.report.Findings, Finding{
+		f.add(Finding{
 			Kind: ForeignDialect, Tokens: by[d],
-			Text: fmt.Sprintf("%s in %s, in a store of %s: one store holds one dialect", count(len(by[d]), "lease is", "leases are"), d, f.survey.Codec.Dialect()),
+			Text: fmt.Sprintf("%s in %s, in a store of %s: one store holds one dialect", view.Plural(len(by[d]), "lease is", "leases are"), d, f.survey.Codec.Dialect()),
 			Remedy: fmt.Sprintf("stop the hosts of one side; keep the other's leases, and move these with `changefeed leases convert --dialect %s --to %s --to-processor NAME`, or delete them",
 				d.Name(), f.survey.Codec.Dialect().Name()),
 		})
@@ -165,7 +173,7 @@ func (f *finder) foreign() {
 
 func (f *finder) unreadable() {
 	for _, u := range f.survey.Unreadable {
-		f.report.Findings = append(f.report.Findings, Finding{
+		f.add(Finding{
 			Kind: CantBeRead, Tokens: []string{u.Token}, Text: fmt.Sprintf("the document %s can't be understood: %v", u.ID, u.Err),
 			Remedy: "mend it by hand, or delete it with `changefeed leases delete`; until then no hole is closed, because what it covers isn't known",
 		})
@@ -178,7 +186,7 @@ func (f *finder) strange() bool {
 	for _, i := range f.items {
 		var other *lease.DialectError
 		if errors.As(i.Strange(f.survey.Codec.Dialect(), f.survey.Container), &other) {
-			f.report.Findings = append(f.report.Findings, Finding{Kind: OtherContainer, Tokens: []string{i.Token}, Text: other.Found, Remedy: other.Remedy})
+			f.add(Finding{Kind: OtherContainer, Tokens: []string{i.Token}, Text: other.Found, Remedy: other.Remedy})
 		}
 	}
 	return len(f.report.Findings) > before
@@ -213,7 +221,7 @@ func (f *finder) duplicates() {
 	for _, i := range f.items {
 		byToken[i.Token] = append(byToken[i.Token], i)
 	}
-	for _, token := range sortedKeys(byToken) {
+	for _, token := range slices.Sorted(maps.Keys(byToken)) {
 		same := byToken[token]
 		if len(same) < 2 {
 			continue
@@ -293,7 +301,7 @@ func (f *finder) modes() {
 			continue
 		}
 		if !sure {
-			f.report.Findings = append(f.report.Findings, Finding{
+			f.add(Finding{
 				Kind: WrongMode, Text: "half of the leases are in latest version mode, and half in all versions and deletes mode",
 				Remedy: "say which one the processor has, with --mode",
 			})
@@ -347,15 +355,6 @@ func (f *finder) uncertain() bool {
 	return len(f.survey.Unreadable)+len(f.survey.Foreign) > 0
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 func addresses(items []Item) string {
 	texts := make([]string, len(items))
 	for n, i := range items {
@@ -372,14 +371,7 @@ func address(i Item) string {
 	return i.Document.ID
 }
 
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // Right says of the survey of a processor that nothing is wrong.
 func (s Survey) Right() string {
-	return fmt.Sprintf("nothing is wrong with the %s of the processor %q", count(len(s.Items), "lease", "leases"), s.Processor)
+	return fmt.Sprintf("nothing is wrong with the %s of the processor %q", view.Plural(len(s.Items), "lease", "leases"), s.Processor)
 }

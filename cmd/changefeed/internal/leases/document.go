@@ -97,37 +97,6 @@ func parseName(id string, monitored feed.Identity) (n name, ok bool) {
 	return name{}, false
 }
 
-// dialectOf tells by a lease document's members who writes such ones. sure is false of one that has neither a range nor a position:
-// it may be any dialect's, and is taken for its store's.
-func dialectOf(body []byte, byNames bool) (d lease.Dialect, sure bool) {
-	if byNames {
-		return lease.JavaHandleChanges, true
-	}
-	// Members are compared with their case, which encoding/json doesn't do for structs.
-	var members map[string]json.RawMessage
-	if json.Unmarshal(body, &members) != nil {
-		return lease.DotNet, false
-	}
-	if has(members, "FeedRange") || has(members, "Mode") || has(members, "PartitionId") {
-		return lease.DotNet, true
-	}
-	var token string
-	if json.Unmarshal(members["ContinuationToken"], &token) == nil {
-		if _, ok := decodeState(token); ok {
-			return lease.JavaLatestVersion, true
-		}
-	}
-	if has(members, "feedRange") {
-		return lease.JavaLatestVersion, true
-	}
-	return lease.DotNet, token != ""
-}
-
-func has(members map[string]json.RawMessage, name string) bool {
-	value, ok := members[name]
-	return ok && string(value) != "null"
-}
-
 // decodeState decodes a continuation that is a state of Java's second dialect: JSON in
 // base64, in either alphabet, padded or not. ok is false if it is something else.
 func decodeState(token string) (text []byte, ok bool) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
 )
@@ -45,7 +46,7 @@ func Export(s Survey, monitored feed.Identity) (File, error) {
 	f.Monitored.Database, f.Monitored.DatabaseRID = monitored.Database, monitored.DatabaseRID
 	f.Monitored.Container, f.Monitored.ContainerRID = monitored.Container, monitored.ContainerRID
 	if len(s.Broken)+len(s.Foreign) > 0 {
-		return f, fmt.Errorf("%s can't be understood or are of another dialect, and would be missing: see `changefeed leases check`", count(len(s.Broken)+len(s.Foreign), "document", "documents"))
+		return f, fmt.Errorf("%s can't be understood or are of another dialect, and would be missing: see `changefeed leases check`", view.Plural(len(s.Broken)+len(s.Foreign), "document", "documents"))
 	}
 	for _, i := range s.Items {
 		if err := i.Strange(s.Codec.Dialect(), s.Container); err != nil {
@@ -124,16 +125,14 @@ func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, 
 		there[l.Token] = true
 		if i, ok := s.find(l.Token); ok {
 			l.ID = i.Document.ID
-			before := i.Document
-			steps = append(steps, Step{Op: Replace, Before: &before, After: l, Text: fmt.Sprintf("set lease %s from %s to %s", l.Token, Position(i.Lease), Position(l))})
+			steps = append(steps, Step{Op: Replace, Before: &i.Document, After: l, Text: fmt.Sprintf("set lease %s from %s to %s", l.Token, Position(i.Lease), Position(l))})
 			continue
 		}
 		steps = append(steps, Step{Op: Create, After: l, Text: fmt.Sprintf("create lease %s at %s", l.Token, Position(l))})
 	}
 	for _, i := range s.Items {
 		if !there[i.Token] {
-			before := i.Document
-			steps = append(steps, Step{Op: Delete, Before: &before, Text: fmt.Sprintf("delete lease %s (%s), which the file doesn't have", i.Token, Position(i.Lease))})
+			steps = append(steps, Step{Op: Delete, Before: &i.Document, Text: fmt.Sprintf("delete lease %s (%s), which the file doesn't have", i.Token, Position(i.Lease))})
 		}
 	}
 	if f.Initialised && s.Marker == nil {

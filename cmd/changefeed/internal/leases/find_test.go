@@ -1,9 +1,11 @@
 package leases
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -255,6 +257,62 @@ func TestARepairMendsAnyDamageAndMovesNoPositionForward(t *testing.T) {
 			if kinds[k] < 5 {
 				t.Errorf("%s: of 300 worlds %d have: %s", d, kinds[k], k)
 			}
+		}
+	}
+}
+
+// The JSON of `leases check` is an interface of the command.
+func TestAReportForProgramsKeepsItsForm(t *testing.T) {
+	s := surveyOf(t, lease.DotNet, []feed.Partition{{ID: "0", Range: feed.Full()}}, lease.Lease{Token: "-80", Range: feed.Range{Max: "80"}, Continuation: `"5"`})
+	s.Lock = &Document{ID: s.Codec.LockID(), Modified: now, TTL: 30 * time.Second}
+	right := surveyOf(t, lease.DotNet, nil, lease.Lease{Token: "-FF", Range: feed.Full(), Continuation: `"5"`})
+	broken := right
+	broken.Unreadable = []lease.Unreadable{{ID: "<x>", Token: "<x>", Err: errors.New("torn")}}
+	for _, c := range []struct {
+		s    Survey
+		want string
+	}{
+		{right, `{
+  "ok": true,
+  "findings": []
+}
+`},
+		{s, `{
+  "ok": false,
+  "findings": [
+    {
+      "kind": "hole",
+      "text": "no lease covers 80-FF: nobody reads its changes",
+      "repairable": true
+    }
+  ],
+  "notes": [
+    "a host holds the lock of the first start since 0s"
+  ],
+  "plan": [
+    "create lease 80-FF for 80-FF at beginning: the hole had no position"
+  ]
+}
+`},
+		{broken, `{
+  "ok": false,
+  "findings": [
+    {
+      "kind": "unreadable",
+      "leases": [
+        "<x>"
+      ],
+      "text": "the document <x> can't be understood: torn",
+      "repairable": false,
+      "remedy": "mend it by hand, or delete it with ~changefeed leases delete~; until then no hole is closed, because what it covers isn't known"
+    }
+  ]
+}
+`},
+	} {
+		var b strings.Builder
+		if err := WriteJSON(&b, Find(c.s, Options{Start: feed.Beginning()})); err != nil || b.String() != strings.ReplaceAll(c.want, "~", "`") {
+			t.Errorf("%v: %s\nwant %s", err, b.String(), c.want)
 		}
 	}
 }

@@ -34,9 +34,12 @@ type Step struct {
 	Raw []byte
 	// Now tells that After starts where the feed ends when it is written.
 	Now bool
-	// Text says what the step does, for people.
+	// Text describes the step, for people.
 	Text string
 }
+
+// MarshalText returns the step's text, which is all that JSON has of it.
+func (s Step) MarshalText() ([]byte, error) { return []byte(s.Text), nil }
 
 // draft are the leases as a plan leaves them, while it is being made.
 type draft struct {
@@ -89,8 +92,7 @@ func (d *draft) replace(i Item, l lease.Lease, text string) {
 		s.Text += "; " + text
 		return
 	}
-	before := i.Document
-	d.steps = append(d.steps, Step{Op: Replace, Before: &before, After: l, Text: text})
+	d.steps = append(d.steps, Step{Op: Replace, Before: &i.Document, After: l, Text: text})
 }
 
 // remove plans to delete i's document.
@@ -104,8 +106,7 @@ func (d *draft) remove(i Item, text string) {
 		})
 	}
 	if !i.created {
-		before := i.Document
-		d.steps = append(d.steps, Step{Op: Delete, Before: &before, Text: text})
+		d.steps = append(d.steps, Step{Op: Delete, Before: &i.Document, Text: text})
 	}
 }
 

@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -58,13 +59,7 @@ func older(a, b lease.Lease) (int, error) {
 	la, okA := lsnOf(a.Continuation)
 	lb, okB := lsnOf(b.Continuation)
 	if okA && okB {
-		switch {
-		case la < lb:
-			return -1, nil
-		case lb < la:
-			return 1, nil
-		}
-		return 0, nil
+		return cmp.Compare(la, lb), nil
 	}
 	sa, sb := a.Start(feed.Now()), b.Start(feed.Now())
 	switch {

@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -33,12 +34,7 @@ const ForceCosts = "the owner finds out with its next write, within a renew inte
 
 // refuseLive refuses to change live leases, unless it is forced.
 func (s Survey) refuseLive(verb string, items []Item, force bool) error {
-	var live []Item
-	for _, i := range items {
-		if s.State(i.Lease) == Live {
-			live = append(live, i)
-		}
-	}
+	live := s.live(items)
 	if len(live) == 0 || force {
 		return nil
 	}
@@ -60,22 +56,20 @@ func (s Survey) Select(tokens []string, all bool) ([]Item, error) {
 	for _, token := range tokens {
 		i, ok := s.find(token)
 		if !ok {
-			return nil, fmt.Errorf("there is no lease %s; there are %s", token, strings.Join(s.tokens(), ", "))
+			return nil, fmt.Errorf("there is no lease %s; there are %s", token, s.tokens())
 		}
 		found = append(found, i)
 	}
 	return found, nil
 }
 
-func (s Survey) tokens() []string {
-	if len(s.Items) == 0 {
-		return []string{"none"}
-	}
+// tokens lists the leases for messages.
+func (s Survey) tokens() string {
 	var all []string
 	for _, i := range s.Items {
 		all = append(all, i.Token)
 	}
-	return all
+	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
 // MayRepair refuses a plan that changes leases while hosts work on any of them: they close holes

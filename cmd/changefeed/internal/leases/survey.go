@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -91,9 +92,11 @@ func StateOf(owner string, age time.Duration, terms lease.Terms) State {
 // Age is how long ago the lease was written.
 func (s Survey) Age(l lease.Lease) time.Duration { return max(0, s.Now.Sub(l.Modified)) }
 
-// Live are the leases that have a live owner.
-func (s Survey) Live() []Item {
-	return slices.DeleteFunc(slices.Clone(s.Items), func(i Item) bool { return s.State(i.Lease) != Live })
+// Live returns the leases that have a live owner.
+func (s Survey) Live() []Item { return s.live(s.Items) }
+
+func (s Survey) live(items []Item) []Item {
+	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return s.State(i.Lease) != Live })
 }
 
 // find returns the lease of that token.
@@ -119,15 +122,7 @@ func (s Survey) ancestor(l lease.Lease) (lease.Lease, bool) {
 // sortItems orders leases as their ranges lie, wider ones first.
 func sortItems(items []Item) {
 	slices.SortStableFunc(items, func(a, b Item) int {
-		if c := strings.Compare(a.Range.Min, b.Range.Min); c != 0 {
-			return c
-		}
-		if c := strings.Compare(b.Range.Max, a.Range.Max); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.Token, b.Token); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Document.ID+a.Key, b.Document.ID+b.Key)
+		return cmp.Or(strings.Compare(a.Range.Min, b.Range.Min), strings.Compare(b.Range.Max, a.Range.Max),
+			strings.Compare(a.Token, b.Token), strings.Compare(a.Document.ID+a.Key, b.Document.ID+b.Key))
 	})
 }

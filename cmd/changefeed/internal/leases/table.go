@@ -1,13 +1,14 @@
 package leases
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/changefeed-go/changefeed/cmd/changefeed/internal/view"
 	"github.com/changefeed-go/changefeed/lease"
 )
 
@@ -40,11 +41,13 @@ type Listing struct {
 	Leases      []Row     `json:"leases"`
 	// Unreadable are ids of documents that can't be understood, or are of another dialect.
 	Unreadable []string `json:"unreadable,omitempty"`
+
+	dialect lease.Dialect
 }
 
 // List makes a listing of a survey.
 func List(s Survey) Listing {
-	l := Listing{Processor: s.Processor, Dialect: s.Codec.Dialect().Name(), Leases: []Row{}}
+	l := Listing{Processor: s.Processor, Dialect: s.Codec.Dialect().Name(), dialect: s.Codec.Dialect(), Leases: []Row{}}
 	if s.Marker != nil {
 		l.Initialised = s.Marker.Modified
 	}
@@ -77,11 +80,10 @@ func WriteJSON(w io.Writer, v any) error {
 // Write writes the listing for people.
 func (l Listing) Write(w io.Writer) error {
 	var head strings.Builder
-	fmt.Fprintf(&head, "processor %q, in %s\n", l.Processor, dialectText(l.Dialect))
-	switch {
-	case l.Initialised.IsZero():
+	fmt.Fprintf(&head, "processor %q, in %s\n", l.Processor, l.dialect)
+	if l.Initialised.IsZero() {
 		head.WriteString("not initialised: there is no marker\n")
-	default:
+	} else {
 		fmt.Fprintf(&head, "initialised %s\n", l.Initialised.Format(time.RFC3339))
 	}
 	if !l.Locked.IsZero() {
@@ -97,63 +99,12 @@ func (l Listing) Write(w io.Writer) error {
 		_, err := io.WriteString(w, "no leases\n")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	rows := [][]string{{"LEASE", "FROM", "TO", "STATE", "OWNER", "WRITTEN", "POSITION", "MODE", "WANTED BY"}}
 	for _, r := range l.Leases {
 		rows = append(rows, []string{
-			r.Lease, dash(r.From), dash(r.To), string(r.State), dash(lease.Instance(r.Owner)), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
+			r.Lease, cmp.Or(r.From, "-"), cmp.Or(r.To, "-"), string(r.State), cmp.Or(lease.Instance(r.Owner), "-"), (time.Duration(r.AgeSeconds) * time.Second).String() + " ago",
 			r.Position, r.Mode, lease.Instance(r.WantedBy),
 		})
 	}
-	for _, cells := range rows {
-		if _, err := fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t")); err != nil {
-			return err
-		}
-	}
-	return t.Flush()
-}
-
-func dialectText(name string) string {
-	d, err := lease.ParseDialect(name)
-	if err != nil {
-		return name
-	}
-	return d.String()
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// ReportJSON is a report for programs.
-type ReportJSON struct {
-	OK       bool          `json:"ok"`
-	Findings []FindingJSON `json:"findings"`
-	Notes    []string      `json:"notes,omitempty"`
-	Plan     []string      `json:"plan,omitempty"`
-}
-
-// FindingJSON is a finding for programs.
-type FindingJSON struct {
-	Kind   Kind     `json:"kind"`
-	Leases []string `json:"leases,omitempty"`
-	Text   string   `json:"text"`
-	// Repairable tells that the plan repairs it; else Remedy says what to do.
-	Repairable bool   `json:"repairable"`
-	Remedy     string `json:"remedy,omitempty"`
-}
-
-// JSON is the report for programs.
-func (r Report) JSON() ReportJSON {
-	j := ReportJSON{OK: len(r.Findings) == 0, Findings: []FindingJSON{}, Notes: r.Notes}
-	for _, f := range r.Findings {
-		j.Findings = append(j.Findings, FindingJSON{Kind: f.Kind, Leases: f.Tokens, Text: f.Text, Repairable: f.Remedy == "", Remedy: f.Remedy})
-	}
-	for _, step := range r.Plan {
-		j.Plan = append(j.Plan, step.Text)
-	}
-	return j
+	return view.Table(w, rows)
 }

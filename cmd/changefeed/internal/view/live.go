@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -136,16 +137,12 @@ func (s screen) viewHosts(b *strings.Builder) {
 func (s screen) viewLeases(b *strings.Builder) {
 	b.WriteString(bold.Render(fmt.Sprintf("%-9s %-17s %-8s %8s %8s", "partition", "keys", "owner", "position", "lag")) + "\n")
 	for _, l := range s.shown.Leases {
-		owner := l.Owner
-		if owner == "" {
-			owner = "-"
-		}
 		state := good.Render("caught up")
 		if l.Lag != 0 {
 			state = bar(l.Position, l.Lag)
 		}
 		b.WriteString(s.fit(fmt.Sprintf("%-9s %-17s %-8s %8s %8s  %s\n",
-			l.Token, RangeName(l.Range), owner, known(l.Position), known(l.Lag), state)))
+			l.Token, RangeName(l.Range), cmp.Or(l.Owner, "-"), known(l.Position), known(l.Lag), state)))
 	}
 	b.WriteByte('\n')
 }

@@ -126,24 +126,3 @@ func (v *Text) Show(s Snapshot) {
 	}
 	v.Say(s.Elapsed, fmt.Sprintf("%s (%s/s); leases of %s", strings.Join(counts, ", "), Thousands(int(v.rate)), strings.Join(hosts, ", ")))
 }
-
-// clock formats a time as minutes, seconds and tenths.
-func clock(d time.Duration) string {
-	tenths := d.Milliseconds() / 100
-	return fmt.Sprintf("%02d:%02d.%d", tenths/600, tenths/10%60, tenths%10)
-}
-
-// Thousands formats n with commas.
-func Thousands[T int | int64](n T) string {
-	s := strconv.FormatInt(int64(n), 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// RangeName formats a range by the first eight digits of its bounds.
-func RangeName(r feed.Range) string {
-	short := func(s string) string { return s[:min(len(s), 8)] }
-	return short(r.Min) + "-" + short(r.Max)
-}

@@ -1,0 +1,52 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/changefeed-go/changefeed/feed"
+)
+
+// Table writes rows in aligned columns. It leaves out empty cells at the end of a row.
+func Table(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		if _, err := fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t")); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+// Plural formats a number with its noun.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// clock formats a time as minutes, seconds and tenths.
+func clock(d time.Duration) string {
+	tenths := d.Milliseconds() / 100
+	return fmt.Sprintf("%02d:%02d.%d", tenths/600, tenths/10%60, tenths%10)
+}
+
+// Thousands formats n with commas.
+func Thousands[T int | int64](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// RangeName formats a range by the first eight digits of its bounds.
+func RangeName(r feed.Range) string {
+	short := func(s string) string { return s[:min(len(s), 8)] }
+	return short(r.Min) + "-" + short(r.Max)
+}
