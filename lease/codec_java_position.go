@@ -300,9 +300,7 @@ func bounds(r feed.Range) string {
 
 // fullRange writes a range with all four members, which Java wants.
 func fullRange(r feed.Range) string {
-	w := writer{}
-	w.text("min", r.Min)
-	w.text("max", r.Max)
+	w := writer{buf: []byte(strings.TrimSuffix(bounds(r), "}"))}
 	w.raw("isMinInclusive", "true")
 	w.raw("isMaxInclusive", "false")
 	return string(w.end())

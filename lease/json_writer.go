@@ -14,12 +14,17 @@ type writer struct {
 	buf []byte
 }
 
-func (w *writer) name(name string) {
+// next writes what stands before a member: the opening bracket, or a comma.
+func (w *writer) next() {
 	if len(w.buf) == 0 {
 		w.buf = append(w.buf, '{')
 	} else {
 		w.buf = append(w.buf, ',')
 	}
+}
+
+func (w *writer) name(name string) {
+	w.next()
 	w.buf = append(quote(w.buf, name), ':')
 }
 
@@ -52,26 +57,17 @@ func (w *writer) properties(p map[string]string) {
 	w.buf = append(w.buf, inner.end()...)
 }
 
-func (w *writer) feedRange(r feed.Range) {
-	outer := writer{}
-	outer.raw("Range", bounds(r))
-	w.raw("FeedRange", string(outer.end()))
-}
+func (w *writer) feedRange(r feed.Range) { w.raw("FeedRange", `{"Range":`+bounds(r)+"}") }
 
 // keep writes a member as it was read.
 func (w *writer) keep(m member) { w.members(m.appendTo("")) }
 
 // members writes the text of further members as it is.
 func (w *writer) members(text string) {
-	if text == "" {
-		return
+	if text != "" {
+		w.next()
+		w.buf = append(w.buf, text...)
 	}
-	if len(w.buf) == 0 {
-		w.buf = append(w.buf, '{')
-	} else {
-		w.buf = append(w.buf, ',')
-	}
-	w.buf = append(w.buf, text...)
 }
 
 func (w *writer) end() []byte {

@@ -101,8 +101,7 @@ func runDemo(ctx context.Context, cfg demo.Config, in io.Reader, out io.Writer) 
 	}
 	report, err := demo.Run(ctx, cfg)
 	if err := errors.Join(err, endView()); err != nil {
-		var config *demo.ConfigError
-		if errors.As(err, &config) {
+		if _, ok := errors.AsType[*demo.ConfigError](err); ok {
 			return &usageError{err}
 		}
 		return err

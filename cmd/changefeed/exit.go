@@ -97,8 +97,7 @@ func exit(ctx context.Context, cmd *cobra.Command, err error) int {
 		return code
 	}
 	advice := connect.Advice(err)
-	var locked *store.LockedError
-	if errors.As(err, &locked) {
+	if _, ok := errors.AsType[*store.LockedError](err); ok {
 		advice = "; wait for its end, or stop it"
 	}
 	cmd.PrintErrf("changefeed: %s%s\n", plainText(err), advice)

@@ -124,8 +124,7 @@ func (o *partitionsOptions) with(cmd *cobra.Command, f func(*admin.Client) error
 		return err
 	}
 	err = f(client)
-	var missing *admin.NotFoundError
-	if errors.As(err, &missing) { // the container is, or one of its partitions
+	if _, ok := errors.AsType[*admin.NotFoundError](err); ok { // the container is, or one of its partitions
 		if _, read := keyPaths(cmd.Context(), account, o.database, o.container); connect.Missing(read) {
 			return read
 		}

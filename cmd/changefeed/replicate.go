@@ -69,8 +69,7 @@ store of --data. System properties are not copied. A document's "ttl" counts fro
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := o.run(cmd)
-			var config *replicate.ConfigError
-			if errors.As(err, &config) {
+			if _, ok := errors.AsType[*replicate.ConfigError](err); ok {
 				return &usageError{err}
 			}
 			return err

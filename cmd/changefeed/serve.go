@@ -56,8 +56,7 @@ written) and printed; or use --tls off. The data directory can be read by its ow
 			cfg.Version, _, _ = strings.Cut(rest, " ")
 			cfg.Out, cfg.Log = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			err := serve.Run(cmd.Context(), cfg)
-			var config *serve.ConfigError
-			if errors.As(err, &config) {
+			if _, ok := errors.AsType[*serve.ConfigError](err); ok {
 				return &usageError{err}
 			}
 			return err

@@ -5,7 +5,6 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -29,14 +28,11 @@ func versionCommand() *cobra.Command {
 // versionLine returns what `changefeed version` and --version print.
 func versionLine() string {
 	info, _ := debug.ReadBuildInfo()
-	var line strings.Builder
-	_ = printVersion(&line, info) // a strings.Builder takes everything
-	return line.String()
+	return versionOf(info)
 }
 
-// printVersion writes the version, the commit it was built from where that is
-// known, and the Go release. info may be nil.
-func printVersion(w io.Writer, info *debug.BuildInfo) error {
+// versionOf returns the version, the commit if it is known, and the Go release. info may be nil.
+func versionOf(info *debug.BuildInfo) string {
 	version, commit := release, ""
 	if info != nil {
 		// A build of a work tree says (devel), or a pseudo-version made of the commit.
@@ -52,6 +48,5 @@ func printVersion(w io.Writer, info *debug.BuildInfo) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "changefeed %s%s %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return err
+	return fmt.Sprintf("changefeed %s%s %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -30,8 +30,7 @@ func Plain(err error) error {
 
 // Status is the HTTP status of an answer; 0: err is none.
 func Status(err error) int {
-	var answer *azcore.ResponseError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok {
 		return answer.StatusCode
 	}
 	return 0

@@ -21,13 +21,7 @@ type File struct {
 	Processor string `json:"processor"`
 	// Monitored is the container whose changes the leases are for. Its rid says whether
 	// their positions mean anything in another.
-	Monitored struct {
-		AccountHost  string `json:"accountHost"`
-		Database     string `json:"database"`
-		DatabaseRID  string `json:"databaseRid"`
-		Container    string `json:"container"`
-		ContainerRID string `json:"containerRid"`
-	} `json:"monitored"`
+	Monitored fileIdentity `json:"monitored"`
 	// Time is when it was written, by the store's clock.
 	Time time.Time `json:"time"`
 	// Initialised tells that there was a marker.
@@ -36,15 +30,23 @@ type File struct {
 	Leases []json.RawMessage `json:"leases"`
 }
 
+// fileIdentity is a [feed.Identity] as files have it.
+type fileIdentity struct {
+	AccountHost  string `json:"accountHost"`
+	Database     string `json:"database"`
+	DatabaseRID  string `json:"databaseRid"`
+	Container    string `json:"container"`
+	ContainerRID string `json:"containerRid"`
+}
+
 // FileFormat names the format and its version.
 const FileFormat = "changefeed leases 1"
 
 // Export makes a file of a survey.
 func Export(s Survey, monitored feed.Identity) (File, error) {
 	f := File{Format: FileFormat, Dialect: s.Codec.Dialect().Name(), Processor: s.Processor, Time: s.Now, Initialised: s.Marker != nil}
-	f.Monitored.AccountHost = s.Host
-	f.Monitored.Database, f.Monitored.DatabaseRID = monitored.Database, monitored.DatabaseRID
-	f.Monitored.Container, f.Monitored.ContainerRID = monitored.Container, monitored.ContainerRID
+	monitored.AccountHost = s.Host
+	f.Monitored = fileIdentity(monitored)
 	if len(s.Broken)+len(s.Foreign) > 0 {
 		return f, fmt.Errorf("%s can't be understood or are of another dialect, and would be missing: see `changefeed leases check`", view.Plural(len(s.Broken)+len(s.Foreign), "document", "documents"))
 	}
@@ -104,9 +106,7 @@ func ImportPlan(f File, s Survey, monitored feed.Identity, force bool) ([]Step, 
 	if err != nil {
 		return nil, err
 	}
-	from, err := lease.NewCodec(d, lease.Key{Processor: f.Processor, Identity: feed.Identity{
-		AccountHost: m.AccountHost, Database: m.Database, DatabaseRID: m.DatabaseRID, Container: m.Container, ContainerRID: m.ContainerRID,
-	}}, false)
+	from, err := lease.NewCodec(d, lease.Key{Processor: f.Processor, Identity: feed.Identity(m)}, false)
 	if err != nil {
 		return nil, err
 	}

@@ -125,11 +125,11 @@ func (cfg Config) fits(ctx context.Context, target *described) error {
 // unused refuses the leases of a replication whose target is gone: a new target would lack what
 // they say was copied.
 func (cfg Config) unused(ctx context.Context) error {
-	states, err := cfg.Leases.Account.Documents().NewContainer(cfg.Leases.Database, cfg.Leases.Container)
+	states, err := cfg.states()
 	if err != nil {
 		return err
 	}
-	was, err := stateStore{container: states, id: stateID(cfg.Processor)}.read(ctx)
+	was, err := states.read(ctx)
 	if err != nil || was == nil {
 		return err
 	}

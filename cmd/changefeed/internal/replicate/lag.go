@@ -68,8 +68,7 @@ func (l *lag) measure(ctx context.Context) (measurement, error) {
 		page, err := l.source.Read(ctx, feed.Request{
 			Partition: feed.Partition{ID: x.PartitionID}, Range: x.Range, From: x.Start(l.start), Mode: l.mode, MaxItems: 1,
 		})
-		var gone *feed.GoneError
-		if errors.As(err, &gone) { // its owner is about to split it
+		if _, ok := errors.AsType[*feed.GoneError](err); ok { // its owner is about to split it
 			s.caughtUp = false
 			continue
 		}

@@ -151,8 +151,7 @@ func (t *errorLog) notify(n changefeed.Notification) {
 		t.fail(n.Err)
 		return
 	}
-	var lost *feed.HistoryLostError
-	if errors.As(n.Err, &lost) {
+	if _, ok := errors.AsType[*feed.HistoryLostError](n.Err); ok {
 		t.fail(&lostError{n.Err})
 		return
 	}

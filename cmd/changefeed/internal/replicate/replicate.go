@@ -178,11 +178,9 @@ func open(ctx context.Context, cfg Config) (*replication, *state, error) {
 		finder: lookUp{shape: r.shape, container: documents},
 	}
 	r.progress = &progress{out: cfg.Out, write: r.writer, began: time.Now()}
-	states, err := cfg.Leases.Account.Documents().NewContainer(cfg.Leases.Database, cfg.Leases.Container)
-	if err != nil {
+	if r.state, err = cfg.states(); err != nil {
 		return nil, nil, err
 	}
-	r.state = stateStore{container: states, id: stateID(cfg.Processor)}
 	st, err := r.state.begin(ctx, state{
 		FromRID: source.properties.ResourceID, ToRID: target.properties.ResourceID,
 		SourceKey: source.paths, TargetKey: target.paths, Mode: cfg.modeName(),

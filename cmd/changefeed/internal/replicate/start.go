@@ -109,8 +109,8 @@ func (cfg Config) undo(ctx context.Context) error {
 		return nil
 	}
 	errs := []error{cfg.renew(ctx)}
-	if states, err := cfg.Leases.Account.Documents().NewContainer(cfg.Leases.Database, cfg.Leases.Container); err == nil {
-		if st, err := (stateStore{container: states, id: stateID(cfg.Processor)}).read(ctx); err == nil && st != nil {
+	if states, err := cfg.states(); err == nil {
+		if st, err := states.read(ctx); err == nil && st != nil {
 			return nil // another process, or a later run, goes on
 		}
 	}

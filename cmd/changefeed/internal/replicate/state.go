@@ -103,6 +103,12 @@ type stateStore struct {
 	id        string
 }
 
+// states returns the store of the replication's state.
+func (cfg Config) states() (stateStore, error) {
+	container, err := cfg.Leases.Account.Documents().NewContainer(cfg.Leases.Database, cfg.Leases.Container)
+	return stateStore{container: container, id: stateID(cfg.Processor)}, err
+}
+
 func (s stateStore) key() azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s.id) }
 
 // read returns the state; nil: there is none.
