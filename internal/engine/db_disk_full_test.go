@@ -364,6 +364,7 @@ func failDisk(t *testing.T, disk *hookFS, failing, healthy *atomic.Bool) {
 			})
 		}
 	}
+	time.Sleep(time.Second) // flushes and their manifests are written while the disk can still fail
 	healthy.Store(true)
 	time.Sleep(20 * time.Second)
 	var got followed
