@@ -215,7 +215,8 @@ func startFrom(s feed.Start) string {
 // changed stays as it is.
 func rewriteState(text string, position feed.Continuation, r feed.Range) string {
 	was, err := readState([]byte(text))
-	if err == nil && was.position == position && stateRange(text) == r {
+	of, rid := stateRange(text)
+	if err == nil && was.position == position && of == r {
 		return text
 	}
 	w, inner := writer{}, []byte(`{"V":1}`)
@@ -232,7 +233,7 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 		}
 		return nil
 	})
-	w.raw("Continuation", rewriteInner(inner, stateRID(text), position, r))
+	w.raw("Continuation", rewriteInner(inner, rid, position, r))
 	return string(w.end())
 }
 
@@ -259,28 +260,16 @@ func rewriteInner(text []byte, rid string, position feed.Continuation, r feed.Ra
 	return string(w.end())
 }
 
-// stateRange is the range that a state says its position is for.
-func stateRange(text string) (r feed.Range) {
+// stateRange returns the range that a state says its position is for, and the container's link.
+func stateRange(text string) (r feed.Range, rid string) {
 	var s struct {
-		Continuation struct {
-			Range struct {
-				Min string `json:"min"`
-				Max string `json:"max"`
-			} `json:"Range"`
-		} `json:"Continuation"`
+		RID          string `json:"Rid"`
+		Continuation struct{ Range feed.Range }
 	}
 	if json.Unmarshal([]byte(text), &s) == nil {
-		r = feed.Range{Min: s.Continuation.Range.Min, Max: s.Continuation.Range.Max}
+		r = s.Continuation.Range
 	}
-	return r
-}
-
-func stateRID(text string) string {
-	var s struct {
-		RID string `json:"Rid"`
-	}
-	_ = json.Unmarshal([]byte(text), &s) // it was scanned when it was read
-	return s.RID
+	return r, s.RID
 }
 
 // positions writes the list of the one position; an empty one is null.

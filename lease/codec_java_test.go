@@ -335,3 +335,8 @@ func FuzzJavaDecode(f *testing.F) {
 }
 
 var javaDialects = []Dialect{JavaHandleChanges, JavaLatestVersion}
+
+func stateRID(text string) string {
+	_, rid := stateRange(text)
+	return rid
+}
