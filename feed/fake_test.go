@@ -158,14 +158,14 @@ func (s *fakeSource) news() <-chan struct{} {
 func (s *fakeSource) page(r feed.Request) (feed.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	scope, err := s.scope(r)
+	rng, err := s.rangeOf(r)
 	if err != nil {
 		return feed.Page{}, err
 	}
 	end := int64(len(s.log))
 	page := feed.Page{LSN: end, End: end}
-	for _, c := range s.log[s.place(r.From):] {
-		if scope.Holds(c.epk) && matches(r.Key, c.key) {
+	for _, c := range s.log[s.index(r.From):] {
+		if rng.Holds(c.epk) && matches(r.Key, c.key) {
 			page.Changes = append(page.Changes, feed.Change{LSN: c.lsn, Current: json.RawMessage(fmt.Sprintf(`{"id":%q}`, c.id))})
 		}
 		if r.MaxItems > 0 && len(page.Changes) >= r.MaxItems || s.sparse {
@@ -177,8 +177,8 @@ func (s *fakeSource) page(r feed.Request) (feed.Page, error) {
 	return page, nil
 }
 
-// scope is the range that r reads.
-func (s *fakeSource) scope(r feed.Request) (feed.Range, error) {
+// rangeOf returns the range that r reads.
+func (s *fakeSource) rangeOf(r feed.Request) (feed.Range, error) {
 	if r.Partition.ID == "" {
 		rng := r.Range.OrFull()
 		if len(r.Key) == 1 { // a prefix: its keys lie in [10,D0)
@@ -201,7 +201,7 @@ func (s *fakeSource) scope(r feed.Request) (feed.Range, error) {
 	return feed.Range{}, &feed.GoneError{Partition: r.Partition.ID}
 }
 
-func (s *fakeSource) place(from feed.Start) int {
+func (s *fakeSource) index(from feed.Start) int {
 	switch from.Kind() {
 	case feed.StartContinuation:
 		n, err := strconv.Atoi(strings.Trim(string(from.Continuation()), `"`))

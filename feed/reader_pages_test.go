@@ -355,7 +355,7 @@ func TestPagesSkipLostHistoryOnlyWhenTold(t *testing.T) {
 	}
 	lost := &feed.HistoryLostError{Reason: "past the retention", Oldest: `"2"`}
 	s.fail = func(r feed.Request) error {
-		if s.place(r.From) < 2 {
+		if s.index(r.From) < 2 {
 			return lost
 		}
 		return nil

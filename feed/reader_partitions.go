@@ -18,7 +18,7 @@ func (r *Reader) begin(ctx context.Context) error {
 	if err := r.identify(ctx); err != nil {
 		return err
 	}
-	if err := r.place(ctx); err != nil {
+	if err := r.assignPartitions(ctx); err != nil {
 		return err
 	}
 	reroutes := 0
@@ -73,8 +73,8 @@ func (r *Reader) identify(ctx context.Context) error {
 	return nil
 }
 
-// place makes the first cursors, or finds the partitions of restored ones.
-func (r *Reader) place(ctx context.Context) error {
+// assignPartitions creates the first cursors, or finds the partitions of restored ones.
+func (r *Reader) assignPartitions(ctx context.Context) error {
 	if len(r.cursors) == 0 {
 		r.cursors = []*cursor{{rng: r.cfg.Range.OrFull(), from: r.cfg.Start}}
 	}
@@ -85,19 +85,19 @@ func (r *Reader) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var placed []*cursor
+	var assigned []*cursor
 	for _, c := range r.cursors {
 		if c.partition.ID != "" { // by an earlier call that failed later
-			placed = append(placed, c)
+			assigned = append(assigned, c)
 			continue
 		}
 		pieces, err := c.cut(c.rng, partitions)
 		if err != nil {
 			return err
 		}
-		placed = append(placed, pieces...)
+		assigned = append(assigned, pieces...)
 	}
-	r.cursors = placed
+	r.cursors = assigned
 	return nil
 }
 
@@ -109,19 +109,19 @@ func (r *Reader) byKey() bool {
 }
 
 // reroute replaces c, whose partition is gone, by pieces that lie in the
-// partitions which are there now, at the same place, none of them read yet.
+// partitions which are there now, at the same position. None of them is read yet.
 func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error {
 	partitions, err := r.partitions(ctx)
 	if err != nil {
 		return err
 	}
-	scope := c.rng
+	lost := c.rng
 	if c.partition.ID == "" && !gone.Range.IsZero() {
 		// The prefix of a key lies in several partitions; only the source knows
 		// which keys that prefix has.
-		scope = c.rng.Intersect(gone.Range)
+		lost = c.rng.Intersect(gone.Range)
 	}
-	pieces, err := c.cut(scope, partitions)
+	pieces, err := c.cut(lost, partitions)
 	if err != nil {
 		return err
 	}
@@ -141,24 +141,24 @@ func (r *Reader) partitions(ctx context.Context) ([]Partition, error) {
 	return sorted, nil
 }
 
-// cut divides scope, a part of c's range, among the partitions (in order). A part
-// that no partition holds is an error: to go on without it would lose its changes.
-func (c *cursor) cut(scope Range, partitions []Partition) ([]*cursor, error) {
+// cut divides rng, a part of c's range, among the sorted partitions. It returns an error if
+// no partition holds a part of rng, because the changes of that part would be lost.
+func (c *cursor) cut(rng Range, partitions []Partition) ([]*cursor, error) {
 	var pieces []*cursor
-	covered := scope.Min
+	covered := rng.Min
 	for _, p := range partitions {
-		if !p.Range.Overlaps(scope) {
+		if !p.Range.Overlaps(rng) {
 			continue
 		}
-		piece := p.Range.Intersect(scope)
+		piece := p.Range.Intersect(rng)
 		if piece.Min != covered {
 			break
 		}
 		pieces = append(pieces, &cursor{partition: p, rng: piece, from: c.from, active: c.active, gone: c.gone + 1})
 		covered = piece.Max
 	}
-	if covered != scope.Max {
-		return nil, fmt.Errorf("no partition holds the range %s", Range{Min: covered, Max: scope.Max})
+	if covered != rng.Max {
+		return nil, fmt.Errorf("no partition holds the range %s", Range{Min: covered, Max: rng.Max})
 	}
 	return pieces, nil
 }

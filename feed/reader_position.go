@@ -30,12 +30,12 @@ const positionVersion = 1
 
 // position is the JSON form of a reader's place.
 type position struct {
-	Version int             `json:"version"`
-	RID     string          `json:"rid"`
-	Mode    string          `json:"mode"`
-	Key     json.RawMessage `json:"key,omitempty"`
-	Range   positionRange   `json:"range"`
-	Cursors []positionPlace `json:"cursors"`
+	Version int              `json:"version"`
+	RID     string           `json:"rid"`
+	Mode    string           `json:"mode"`
+	Key     json.RawMessage  `json:"key,omitempty"`
+	Range   positionRange    `json:"range"`
+	Cursors []positionCursor `json:"cursors"`
 }
 
 type positionRange struct {
@@ -43,9 +43,9 @@ type positionRange struct {
 	Max string `json:"max"`
 }
 
-// positionPlace is the place in one part of the range: either a continuation, or
-// a start that was not read from yet.
-type positionPlace struct {
+// positionCursor is the position in one part of the range: a continuation, or a start that
+// was not read from yet.
+type positionCursor struct {
 	positionRange
 	Continuation Continuation `json:"continuation,omitempty"`
 	Start        string       `json:"start,omitempty"`
@@ -55,7 +55,7 @@ type positionPlace struct {
 // time; now is never written, because it is resolved before.
 const startBeginning = "beginning"
 
-// Position returns the reader's place behind all pages it has returned, as a
+// Position returns the reader's position after all pages it has returned, as a
 // text to give to [ReaderConfig.Position] later: JSON, with its version, the
 // container's rid, and a continuation for each part of the range. Partitions
 // may be split and merged in between. Before the first Next it asks the source
@@ -74,17 +74,17 @@ func (r *Reader) Position(ctx context.Context) (string, error) {
 		p.Key = json.RawMessage(r.cfg.Key.String())
 	}
 	for _, c := range r.cursors {
-		place := positionPlace{positionRange: positionRange(c.rng)}
+		at := positionCursor{positionRange: positionRange(c.rng)}
 		switch c.from.Kind() {
 		case StartContinuation:
-			place.Continuation = c.from.Continuation()
+			at.Continuation = c.from.Continuation()
 		case StartBeginning:
-			place.Start = startBeginning
+			at.Start = startBeginning
 		case StartTime:
-			place.Start = c.from.Time().Format(time.RFC3339)
+			at.Start = c.from.Time().Format(time.RFC3339)
 		case StartNow: // begin has replaced it
 		}
-		p.Cursors = append(p.Cursors, place)
+		p.Cursors = append(p.Cursors, at)
 	}
 	sort.Slice(p.Cursors, func(i, j int) bool { return p.Cursors[i].Min < p.Cursors[j].Min })
 	text, err := json.Marshal(p)
@@ -123,12 +123,12 @@ func (r *Reader) restore(text string) error {
 	}
 	r.cfg.Key = key
 	r.identity.ContainerRID = p.RID
-	for _, place := range p.Cursors {
-		from, err := place.start()
+	for _, at := range p.Cursors {
+		from, err := at.start()
 		if err != nil {
 			return err
 		}
-		r.cursors = append(r.cursors, &cursor{rng: Range(place.positionRange), from: from})
+		r.cursors = append(r.cursors, &cursor{rng: Range(at.positionRange), from: from})
 	}
 	return nil
 }
@@ -155,27 +155,27 @@ func parsePosition(text string) (position, error) {
 		return position{}, fmt.Errorf("it has an unknown mode %q", p.Mode)
 	}
 	if len(p.Cursors) == 0 {
-		return position{}, errors.New("it has no place")
+		return position{}, errors.New("it has no cursor")
 	}
 	covered := p.Range.Min
-	for _, place := range p.Cursors {
-		gap := place.Min != covered
+	for _, at := range p.Cursors {
+		gap := at.Min != covered
 		if p.Key != nil {
-			gap = place.Min < covered
+			gap = at.Min < covered
 		}
-		if gap || Range(place.positionRange).IsEmpty() {
-			return position{}, fmt.Errorf("its places don't tile the range %s", Range(p.Range))
+		if gap || Range(at.positionRange).IsEmpty() {
+			return position{}, fmt.Errorf("its cursors do not tile the range %s", Range(p.Range))
 		}
-		covered = place.Max
+		covered = at.Max
 	}
 	if covered > p.Range.Max || covered != p.Range.Max && p.Key == nil {
-		return position{}, fmt.Errorf("its places don't tile the range %s", Range(p.Range))
+		return position{}, fmt.Errorf("its cursors do not tile the range %s", Range(p.Range))
 	}
 	return p, nil
 }
 
 // start is the place as a Start.
-func (p positionPlace) start() (Start, error) {
+func (p positionCursor) start() (Start, error) {
 	switch {
 	case p.Continuation != "" && p.Start == "":
 		return After(p.Continuation), nil

@@ -109,7 +109,7 @@ func TestPositionIsRefusedWhenItIsNotOne(t *testing.T) {
 		{`{"version":2}`, "version 2"},
 		{`{"version":1}`, "no container"},
 		{strings.Replace(head, "latest version", "newest", 1) + `[]}`, "mode"},
-		{head + `[]}`, "no place"},
+		{head + `[]}`, "no cursor"},
 		{head + `[{"min":"","max":"FF","continuation":"1"}]} {}`, "follows"},
 		{head + `[{"min":"","max":"FF"}]}`, "neither"},
 		{head + `[{"min":"","max":"FF","continuation":"1","start":"beginning"}]}`, "neither"},

@@ -194,7 +194,7 @@ func TestReaderSkipsLostHistoryOnlyWhenItIsTold(t *testing.T) {
 	}
 	lost := &feed.HistoryLostError{Reason: "past the retention", Oldest: `"3"`}
 	s.fail = func(r feed.Request) error {
-		if r.Partition.ID == "0" && s.place(r.From) < 3 {
+		if r.Partition.ID == "0" && s.index(r.From) < 3 {
 			return lost
 		}
 		return nil

@@ -222,15 +222,15 @@ func (s *Server) adminMerge(x *request, vars []string) error {
 		if err != nil {
 			return err
 		}
-		place := slices.IndexFunc(all, func(p feed.Partition) bool { return p.ID == vars[2] })
+		index := slices.IndexFunc(all, func(p feed.Partition) bool { return p.ID == vars[2] })
 		switch {
-		case len(all) == 1 && place == 0:
+		case len(all) == 1 && index == 0:
 			return badRequest("container %s has one partition only, which has no neighbour to be merged with", vars[1])
-		case place < 0: // Merge says so
-		case place == len(all)-1:
-			body.With = all[place-1].ID
+		case index < 0: // Merge says so
+		case index == len(all)-1:
+			body.With = all[index-1].ID
 		default:
-			body.With = all[place+1].ID
+			body.With = all[index+1].ID
 		}
 	}
 	made, err := c.Merge(x.r.Context(), vars[2], body.With)

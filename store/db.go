@@ -68,10 +68,6 @@ func (db *DB) engine() *engine.DB { return (*engine.DB)(db) }
 // second Close does nothing.
 func (db *DB) Close() error { return db.engine().Close() }
 
-// ID returns a name that no other open store has. Every Open generates a new one: a copy of a
-// store is another store, and its containers have the same resource ids.
-func (db *DB) ID() string { return db.engine().ID() }
-
 // Now returns the time of the store's clock, which sets _ts and decides which items have
 // expired. It never goes back, not even over a restart. The clock starts at the wall clock,
 // or at the last _ts if that is later, and follows the monotonic clock. It catches up with a

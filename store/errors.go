@@ -26,37 +26,12 @@ var (
 	ErrFull = engine.ErrFull
 )
 
-// BadRequestError reports that a request is not valid as it is; sending it again does not
-// help. Its Kind is the reason. Its Detail describes the defect and its position.
+// BadRequestError reports that a request is not valid as it is. Sending it again does not
+// help. Its Kind.String() is the reason: "invalid document", "invalid id", "invalid partition
+// key", "partition key mismatch", "invalid time to live", "invalid properties", "invalid
+// continuation", "invalid batch" or "invalid range of keys". Its Detail describes the defect
+// and its position.
 type BadRequestError = engine.BadRequestError
-
-// BadRequestKind is the reason of a [BadRequestError].
-type BadRequestKind = engine.BadRequestKind
-
-// The kinds of [BadRequestError].
-const (
-	// BadBody: the document is not a JSON object, is not UTF-8, is nested too deeply, or
-	// has a duplicate property.
-	BadBody BadRequestKind = engine.BadBody
-	// BadID: the id is missing, not a string, empty, too long, or contains / \ ? or #.
-	BadID BadRequestKind = engine.BadID
-	// BadKey: a component of the partition key is an object, an array, or a number beyond
-	// the range of a float64.
-	BadKey BadRequestKind = engine.BadKey
-	// KeyMismatch: the key differs from the document's, or has the wrong number of
-	// components.
-	KeyMismatch BadRequestKind = engine.KeyMismatch
-	// BadTTL: a time to live is neither -1 nor between 1 and 2^31-1 seconds.
-	BadTTL BadRequestKind = engine.BadTTL
-	// BadProperties: the properties of a database or container are not valid.
-	BadProperties BadRequestKind = engine.BadProperties
-	// BadContinuation: this store did not write the continuation.
-	BadContinuation BadRequestKind = engine.BadContinuation
-	// BadBatch: the batch is empty, too long, or addresses several keys.
-	BadBatch BadRequestKind = engine.BadBatch
-	// BadRange: the range of keys is not valid, or cannot be split or merged so.
-	BadRange BadRequestKind = engine.BadRange
-)
 
 // BatchError reports the operation of a batch that failed. Nothing of the batch was applied.
 // Its Index is the operation's, from 0, and its Err the operation's error. Partition, End and

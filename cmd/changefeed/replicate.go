@@ -113,22 +113,22 @@ func (o *replicateOptions) run(cmd *cobra.Command) (err error) {
 			err = errors.Join(err, account.Close())
 		}
 	}()
-	account := func(a *connect.Account, urlAndNames string) (place replicate.Container, err error) {
-		place, s, err := o.side(a, urlAndNames)
+	account := func(a *connect.Account, urlAndNames string) (side replicate.Container, err error) {
+		side, s, err := o.side(a, urlAndNames)
 		if err != nil {
-			return place, err
+			return side, err
 		}
 		for _, known := range open { // an embedded store is opened once
 			if known.Settings == s {
-				place.Account = known
-				return place, nil
+				side.Account = known
+				return side, nil
 			}
 		}
-		if place.Account, err = connect.OpenSettings(ctx, s); err != nil {
-			return place, err
+		if side.Account, err = connect.OpenSettings(ctx, s); err != nil {
+			return side, err
 		}
-		open = append(open, place.Account)
-		return place, nil
+		open = append(open, side.Account)
+		return side, nil
 	}
 	if o.From, err = account(o.source, o.from); err != nil {
 		return err
@@ -203,35 +203,35 @@ const maxThroughput = 1_000_000
 const minExpiration = 8 * time.Second
 
 // side says which container one side is, and by which account.
-func (o *replicateOptions) side(a *connect.Account, text string) (place replicate.Container, s connect.Settings, err error) {
+func (o *replicateOptions) side(a *connect.Account, text string) (side replicate.Container, s connect.Settings, err error) {
 	flag := "from"
 	if a == o.target {
 		flag = "to"
 	}
 	endpoint, database, container, err := parseContainer(text)
 	if err != nil {
-		return place, s, &usageError{fmt.Errorf("--%s is %w", flag, err)}
+		return side, s, &usageError{fmt.Errorf("--%s is %w", flag, err)}
 	}
-	place = replicate.Container{Database: database, Container: container}
+	side = replicate.Container{Database: database, Container: container}
 	named := o.flags.Changed(flag+"-endpoint") || o.flags.Changed(flag+"-connection-string") || o.flags.Changed(flag+"-data")
 	switch {
 	case endpoint != "" && named:
-		return place, s, &usageError{fmt.Errorf("--%s has a URL, and another flag names its account", flag)}
+		return side, s, &usageError{fmt.Errorf("--%s has a URL, and another flag names its account", flag)}
 	case endpoint != "":
 		if err := o.flags.Set(flag+"-endpoint", endpoint); err != nil {
-			return place, s, err
+			return side, s, err
 		}
 	case o.data != "" && !named: // a flag wins over every variable
-		return place, connect.Settings{Data: o.data}, nil
+		return side, connect.Settings{Data: o.data}, nil
 	case !a.Given():
 		if a = connect.NewAccount(""); !a.Given() { // the environment's
 			env := strings.ToUpper(flag)
-			return place, s, &usageError{fmt.Errorf("--%s is %q, and nothing says in which account: give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+
+			return side, s, &usageError{fmt.Errorf("--%s is %q, and nothing says in which account: give URL/DATABASE/CONTAINER, or --%[1]s-connection-string, the variable COSMOS_%[3]s_CONNECTION_STRING "+
 				"or COSMOS_%[3]s_ENDPOINT, for both sides COSMOS_ENDPOINT, or --data DIR for an embedded store", flag, text, env)}
 		}
 	}
 	s, err = a.Settings()
-	return place, s, err
+	return side, s, err
 }
 
 // parseContainer reads [URL/]DATABASE/CONTAINER.

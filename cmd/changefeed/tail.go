@@ -50,8 +50,8 @@ Lines of one partition key are in the order of their writes; those of different
 partitions mix. after:LSN is the same LSN in every partition: of an embedded store, where one
 count goes through the whole container, that is one moment; of an account it is not.
 
-With --position the place is kept in a file, and the next call goes on behind it; what was
-printed in the last second before a crash is printed again. The place survives
+With --position the position is kept in a file, and the next call resumes after it; what was
+printed in the last second before a crash is printed again. The position survives
 splits, merges and restarts, and belongs to the container that it was made with.
 
 A store is open in one process at a time: while another one uses the directory, tail
@@ -71,11 +71,11 @@ names it and ends.`,
 	flags.StringVar(&o.database, "database", "", "`name` of the database")
 	flags.StringVar(&o.container, "container", "", "`name` of the container")
 	flags.StringVar(&o.from, "from", "beginning", "`start`: beginning, now, a time (2026-11-21T09:30:00Z, 2026-11-21), or after:LSN")
-	flags.StringVar(&o.mode, "mode", modeLatest, modeHelp+" (default with a place that is kept: the place's)")
+	flags.StringVar(&o.mode, "mode", modeLatest, modeHelp+" (default with a position that is kept: the position's)")
 	flags.BoolVar(&o.follow, "follow", false, "go on at the end of the feed, until interrupted")
 	flags.DurationVar(&o.interval, "interval", time.Second, "longest `time` from one read of a partition that has nothing new to the next")
 	metrics.Add(flags, &o.metrics)
-	flags.StringVar(&o.position, "position", "", "`file` that keeps the place: --from counts only while it isn't there")
+	flags.StringVar(&o.position, "position", "", "`file` that keeps the position: --from counts only while it does not exist")
 	return cmd
 }
 
@@ -124,7 +124,7 @@ func (o *tailOptions) resume(cfg *feed.ReaderConfig) error {
 	if cfg.Position = kept; kept != "" {
 		mode, known := positionMode(kept)
 		if known && o.flags.Changed("mode") && mode != cfg.Mode {
-			return fmt.Errorf("the place in %s is one of %s mode, and --mode is %s; say another file, or leave --mode out", o.position, mode, o.mode)
+			return fmt.Errorf("the position in %s is one of %s mode, and --mode is %s; say another file, or leave --mode out", o.position, mode, o.mode)
 		}
 		if known {
 			cfg.Mode = mode
@@ -186,7 +186,7 @@ func (o *tailOptions) tail(ctx context.Context, cfg feed.ReaderConfig, out, errO
 	}
 	reader, err := feed.NewReader(source, cfg)
 	if err != nil && cfg.Position != "" { // the rest of the configuration is known to be right
-		return fmt.Errorf("--position: the place in %s is damaged: %w; restore the file, or delete it to begin at --from", o.position, err)
+		return fmt.Errorf("--position: the position in %s is damaged: %w; restore the file, or delete it to begin at --from", o.position, err)
 	}
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (o *tailOptions) otherContainer(err error) error {
 	if !errors.As(err, &other) {
 		return err
 	}
-	return fmt.Errorf("--position: %w: it was deleted and made anew, or the place in %s is one in another; delete the file to begin at --from", err, o.position)
+	return fmt.Errorf("--position: %w: it was deleted and recreated, or the position in %s is one in another; delete the file to begin at --from", err, o.position)
 }
 
 // keyPaths returns the partition key paths of a container. If it does not exist, the error names

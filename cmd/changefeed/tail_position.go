@@ -34,7 +34,7 @@ func (f *positionFile) read() (string, error) {
 	}
 	position := strings.TrimSpace(string(text))
 	if position == "" {
-		return "", fmt.Errorf("%s is empty, and keeps no place; restore the file, or delete it to begin at --from", f.name)
+		return "", fmt.Errorf("%s is empty, and keeps no position; restore the file, or delete it to begin at --from", f.name)
 	}
 	return position, nil
 }
@@ -78,10 +78,10 @@ func (f *positionFile) keep(ctx context.Context, r *feed.Reader, interval time.D
 	}
 	// A crash leaves the old position or the new one.
 	if err := writeSynced(f.next(), position+"\n"); err != nil {
-		return fmt.Errorf("keep the place: %w", err)
+		return fmt.Errorf("keep the position: %w", err)
 	}
 	if err := os.Rename(f.next(), f.name); err != nil {
-		return fmt.Errorf("keep the place: %w", err)
+		return fmt.Errorf("keep the position: %w", err)
 	}
 	f.kept, f.written = position, time.Now()
 	return nil

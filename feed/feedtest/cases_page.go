@@ -16,7 +16,7 @@ func pageCases() []testCase {
 		{name: "a continuation is exclusive and can be read twice", container: onePartition, run: readTwice},
 		{name: "an old continuation can still be read", container: onePartition, run: oldContinuation},
 		{name: "an empty page has a continuation", container: onePartition, run: emptyPage},
-		{name: "LSN tells the place and End the end", container: onePartition, run: lsnAndEnd},
+		{name: "LSN is the position and End the end", container: onePartition, run: lsnAndEnd},
 		{name: "a transaction has one LSN and is never cut", container: onePartition, needs: needs{transaction: true}, run: transactionWhole},
 		{name: "a transaction is never cut, all versions", container: versioned, needs: needs{transaction: true}, run: transactionWholeVersions},
 		{name: "a page's buffer is never used again", container: onePartition, run: bufferKept},

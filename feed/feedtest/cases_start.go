@@ -13,7 +13,7 @@ func startCases() []testCase {
 	return []testCase{
 		{name: "from the beginning shows everything", container: onePartition, run: fromBeginning},
 		{name: "from now shows only what comes later", container: onePartition, run: fromNow},
-		{name: "from now is a place in every scope", container: fourPartitions, run: fromNowScopes},
+		{name: "from now is a position in every range and key", container: fourPartitions, run: fromNowScopes},
 		{name: "from a time shows that second and what follows", container: onePartition, needs: advance, run: fromTime},
 		{name: "from before the container was made is the beginning", container: onePartition, run: fromLongAgo},
 		{name: "from a time in a sub-range and in a key", container: onePartition, needs: advance, run: fromTimeScopes},

@@ -50,7 +50,7 @@ var defects = []struct{ name, caught string }{
 	{"the time is local", "every write is shown in order"},
 	{"LSNs are zero", "every write is shown in order"},
 	{"the buffer is used again", "a page's buffer is never used again"},
-	{"the end is the page's", "LSN tells the place and End the end"},
+	{"the end is the page's", "LSN is the position and End the end"},
 	{"now is the beginning", "from now shows only what comes later"},
 	{"the beginning is now", "from the beginning shows everything"},
 	{"a start time is exclusive", "from a time shows that second and what follows"},

@@ -2,8 +2,9 @@
 // identifiers, files and lines of code, all outside tests.
 //
 // An exported identifier is a type, function, constant or variable of the package, or a
-// method of an exported type. Fields are not counted, nor are methods of interfaces. A line
-// of code holds more than a comment. Generated files count as well.
+// method of an exported type. Methods of a type that an alias names count for the alias as
+// well. Fields are not counted, nor are methods of interfaces. A line of code holds more than
+// a comment. Generated files count as well.
 //
 //	go run ./internal/count
 package main
@@ -35,7 +36,12 @@ func main() {
 type size struct {
 	dir                   string
 	exported, files, code int
+	methods               map[string]int // exported methods, by their type
+	aliases               []alias        // exported
 }
+
+// alias is an alias of a type of another package.
+type alias struct{ path, name string }
 
 // run writes a line for every package below root, and one for their sum.
 func run(w io.Writer, root string) error {
@@ -56,14 +62,29 @@ func run(w io.Writer, root string) error {
 		}
 		dir := filepath.ToSlash(filepath.Dir(path))
 		if sizes[dir] == nil {
-			sizes[dir] = &size{dir: dir}
+			sizes[dir] = &size{dir: dir, methods: map[string]int{}}
 		}
 		return sizes[dir].add(path, text)
 	})
 	if err != nil {
 		return err
 	}
+	addAliases(root, sizes)
 	return write(w, sizes)
+}
+
+// addAliases counts the methods that aliases bring from other packages below root.
+func addAliases(root string, sizes map[string]*size) {
+	for _, s := range sizes {
+		for _, a := range s.aliases {
+			for dir, from := range sizes {
+				relative, err := filepath.Rel(root, dir)
+				if err == nil && strings.HasSuffix(a.path, "/"+filepath.ToSlash(relative)) {
+					s.exported += from.methods[a.name]
+				}
+			}
+		}
+	}
 }
 
 // add adds one file.
@@ -77,8 +98,39 @@ func (s *size) add(path string, text []byte) error {
 	s.code += codeLines(text)
 	for _, decl := range tree.Decls {
 		s.exported += exported(decl)
+		s.addTypes(tree, decl)
 	}
 	return nil
+}
+
+// addTypes notes the exported method or the exported aliases that decl declares.
+func (s *size) addTypes(tree *ast.File, decl ast.Decl) {
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if decl.Recv != nil && decl.Name.IsExported() {
+			s.methods[receiver(decl.Recv.List[0].Type)]++
+		}
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			if spec, ok := spec.(*ast.TypeSpec); ok && spec.Assign.IsValid() && spec.Name.IsExported() {
+				if of, ok := spec.Type.(*ast.SelectorExpr); ok {
+					s.aliases = append(s.aliases, alias{importPath(tree, of.X), of.Sel.Name})
+				}
+			}
+		}
+	}
+}
+
+// importPath returns the path of the package that file imports by the name x.
+func importPath(file *ast.File, x ast.Expr) string {
+	name, _ := x.(*ast.Ident)
+	for _, i := range file.Imports {
+		path := strings.Trim(i.Path.Value, `"`)
+		if i.Name != nil && i.Name.Name == name.Name || i.Name == nil && filepath.Base(path) == name.Name {
+			return path
+		}
+	}
+	return ""
 }
 
 // codeLines counts the lines that hold a token other than a comment.

@@ -41,17 +41,22 @@ func (u) Method() {}
 `)
 	write("a/a_test.go", "package a\n\nfunc Tested() {}\n")
 	write("a/testdata/b.go", "not Go")
+	write("b/b.go", "package b\n\nimport \"example.com/a\"\n\ntype Of = a.T\n")
 
 	var out bytes.Buffer
 	if err := run(&out, root); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 3 {
-		t.Fatalf("got %d lines, want a head, one package and the total:\n%s", len(lines), out.String())
+	if len(lines) != 4 {
+		t.Fatalf("got %d lines, want a head, two packages and the total:\n%s", len(lines), out.String())
 	}
 	// The identifiers are X, T and T.Method. Ten lines hold code.
 	if got, want := strings.Join(strings.Fields(lines[1])[:3], " "), "3 1 10"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	// The identifiers are Of, and the Method that it has from a.T.
+	if got, want := strings.Join(strings.Fields(lines[2])[:3], " "), "2 1 3"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -9,7 +9,7 @@
 // The list only shrinks: a listed file that passes, or is gone, is an error.
 //
 //	go run ./internal/prose -vale BIN          prints the findings
-//	go run ./internal/prose -vale BIN -list    prints a new list
+//	go run ./internal/prose -vale BIN -list    prints a new list, which must not be longer
 package main
 
 import (
@@ -58,22 +58,33 @@ func run(ctx context.Context, vale string, list bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if list {
-		return strings.Join(append(failing(findings), ""), "\n"), nil
-	}
-	listed, err := os.ReadFile(listPath)
+	text, err := os.ReadFile(listPath)
 	if err != nil {
 		return "", err
 	}
-	unlisted, err := skipListed(findings, strings.Fields(string(listed)))
+	listed := strings.Fields(string(text))
+	if list {
+		return newList(findings, listed)
+	}
+	unlisted, err := skipListed(findings, listed)
 	if len(unlisted) > 0 {
 		err = errors.Join(fmt.Errorf("%d findings", len(unlisted)), err)
 	}
-	text := ""
+	out := ""
 	for _, f := range unlisted {
-		text += fmt.Sprintf("%s:%d: %s\n", f.path, f.line, f.message)
+		out += fmt.Sprintf("%s:%d: %s\n", f.path, f.line, f.message)
 	}
-	return text, err
+	return out, err
+}
+
+// newList returns the text of the new list. Renamed files may enter it, but it does not grow.
+func newList(findings []finding, listed []string) (string, error) {
+	bad := failing(findings)
+	if len(bad) > len(listed) {
+		added := slices.DeleteFunc(bad, func(path string) bool { return slices.Contains(listed, path) })
+		return "", fmt.Errorf("%s would grow; rewrite the files that it does not have:\n%s", listPath, strings.Join(added, "\n"))
+	}
+	return strings.Join(append(bad, ""), "\n"), nil
 }
 
 // tracked returns the Go files and Markdown pages of the repository that exist, without

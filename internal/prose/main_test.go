@@ -231,4 +231,10 @@ func TestListOnlyShrinks(t *testing.T) {
 			t.Errorf("%v: findings %v", c.listed, unlisted)
 		}
 	}
+	if text, err := newList(findings, []string{"bad.go", "old.go"}); text != "bad.go\nnew.go\n" || err != nil {
+		t.Errorf("a new list after a renaming: %q, %v", text, err)
+	}
+	if text, err := newList(findings, []string{"bad.go"}); text != "" || err == nil || !strings.HasSuffix(err.Error(), ":\nnew.go") {
+		t.Errorf("a new list that grows: %q, %v", text, err)
+	}
 }

@@ -125,7 +125,7 @@ func (c *compiler) projection(q *syntax.Select) emitter {
 
 // slot returns the slot of a path, and marks it as wanted.
 func (c *compiler) slot(path []step) int {
-	n := c.root.place(path)
+	n := c.root.at(path)
 	if n.slot == noSlot {
 		n.slot = c.slots
 		c.slots++

@@ -14,7 +14,7 @@ import (
 // WHERE is looked at as soon as all that it names is known: one that names the
 // document only is looked at once, before any loop.
 
-// inner is the place of a binding other than the document.
+// inner holds the nodes and slots of a binding other than the document.
 type inner struct {
 	root  *node
 	slots int
@@ -80,7 +80,7 @@ func (c *compiler) from(q *syntax.Select, where syntax.Expr) *from {
 	p := &from{}
 	depth := map[int]int{} // how many loops have to be under way for a binding to be known
 	for _, s := range sourcesOf(q) {
-		l := loop{at: s.Binding - 1, in: c.place(s.Binding)}
+		l := loop{at: s.Binding - 1, in: c.innerOf(s.Binding)}
 		l.each = c.each(s)
 		p.loops = append(p.loops, l)
 		depth[s.Binding] = len(p.loops)
@@ -149,8 +149,8 @@ func (c *compiler) values(s *syntax.Source) func(f *frame, visit func(raw []byte
 	}
 }
 
-// place returns the place of a binding.
-func (c *compiler) place(binding int) *inner {
+// innerOf returns the inner of a binding.
+func (c *compiler) innerOf(binding int) *inner {
 	for len(c.inner) < binding {
 		c.inner = append(c.inner, &inner{root: newNode()})
 	}
@@ -163,8 +163,8 @@ func (c *compiler) raw(binding int, path []step) func(f *frame) []byte {
 		slot := c.slot(path)
 		return func(f *frame) []byte { return f.slots[slot] }
 	}
-	in, at := c.place(binding), binding-1
-	n := in.root.place(path)
+	in, at := c.innerOf(binding), binding-1
+	n := in.root.at(path)
 	if n.slot == noSlot {
 		n.slot = in.slots
 		in.slots++

@@ -16,7 +16,7 @@ var errNotObject = errors.New("the document is no JSON object")
 // noSlot marks a node whose own value nobody wants.
 const noSlot = -1
 
-// node is a place in documents. The tree of nodes holds the paths of a query, so
+// node is a path in documents. The tree of nodes holds the paths of a query, so
 // that one walk over a document finds what all of them name and decodes nothing
 // else.
 type node struct {
@@ -36,8 +36,8 @@ const manyMembers = 8
 
 func newNode() *node { return &node{slot: noSlot} }
 
-// place returns the node at a path, made if need be.
-func (n *node) place(path []step) *node {
+// at returns the node at path, and creates it if it does not exist.
+func (n *node) at(path []step) *node {
 	for _, s := range path {
 		next := n.next(s)
 		if next == nil {

@@ -8,7 +8,7 @@
 //
 //	rule: a lease is released only when nothing of it is used any more
 //	test: ./changefeedtest -run ^TestSimulation$
-//	diff --git a/ending.go b/ending.go
+//	diff --git a/worker_end.go b/worker_end.go
 //	...
 //
 // Each is applied to one copy of the tree, its test is run (with as many seeds as

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/changefeed-go/changefeed/feed"
 	"github.com/changefeed-go/changefeed/lease"
@@ -117,17 +118,21 @@ type member struct {
 // members returns the members of a document in their order, up to the first error.
 func members(doc []byte) []member {
 	var all []member
-	d := json.NewDecoder(bytes.NewReader(doc))
-	if _, err := d.Token(); err != nil {
+	d := jsontext.NewDecoder(bytes.NewReader(doc))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return nil
 	}
-	for d.More() {
-		name, err := d.Token()
-		m := member{name: fmt.Sprint(name)}
-		if err != nil || d.Decode(&m.value) != nil {
+	for d.PeekKind() == '"' {
+		t, err := d.ReadToken()
+		if err != nil {
 			break
 		}
-		all = append(all, m)
+		name := t.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			break
+		}
+		all = append(all, member{name, json.RawMessage(value.Clone())})
 	}
 	return all
 }

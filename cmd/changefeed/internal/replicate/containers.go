@@ -148,27 +148,27 @@ func (cfg Config) leasesApart(ctx context.Context, target *described) (leases *d
 		return nil, refuse("there is no lease container %s in %s; --create makes it, --leases and --lease-database name another", cfg.Leases, cfg.Leases.Account.Settings)
 	}
 	for _, side := range []struct {
-		name   string
-		place  Container
-		exists bool
+		name      string
+		container Container
+		exists    bool
 	}{{"source", cfg.From, true}, {"target", cfg.To, target != nil}} {
 		same := false
 		switch {
 		case leases != nil && side.exists:
-			if same, err = sameContainer(ctx, side.place, cfg.Leases); err != nil {
+			if same, err = sameContainer(ctx, side.container, cfg.Leases); err != nil {
 				return nil, err
 			}
-		case side.place.Account.Endpoint() == cfg.Leases.Account.Endpoint():
-			same = side.place.String() == cfg.Leases.String() // one of them does not exist yet
+		case side.container.Account.Endpoint() == cfg.Leases.Account.Endpoint():
+			same = side.container.String() == cfg.Leases.String() // one of them does not exist yet
 		}
 		if same {
-			return nil, refuse("%s is the %s and the lease container: say --leases with another one", side.place, side.name)
+			return nil, refuse("%s is the %s and the lease container: say --leases with another one", side.container, side.name)
 		}
 	}
 	return leases, nil
 }
 
-// sameContainer reports whether two places are one container, by whatever endpoints their accounts are reached.
+// sameContainer reports whether a and b are one container, by whatever endpoints their accounts are reached.
 func sameContainer(ctx context.Context, a, b Container) (bool, error) {
 	source := func(p Container) feed.Source {
 		return p.Account.Source(p.Database, p.Container, cosmos.SourceOptions{})
