@@ -260,7 +260,7 @@ func rewriteInner(text []byte, rid string, position feed.Continuation, r feed.Ra
 	return string(w.end())
 }
 
-// stateRange returns the range that a state says its position is for, and the container's link.
+// stateRange returns the range of a state's position, and the container's link.
 func stateRange(text string) (r feed.Range, rid string) {
 	var s struct {
 		RID          string `json:"Rid"`
