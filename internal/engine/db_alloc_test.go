@@ -11,7 +11,7 @@ import (
 
 // What a page costs besides its changes must not grow with their number.
 func TestPageTakesAHandfulOfAllocations(t *testing.T) {
-	if raceDetector {
+	if engine.RaceDetector {
 		t.Skip("the race detector empties Pebble's pools at random")
 	}
 	db := openForTest(t)
@@ -40,7 +40,7 @@ func TestPageTakesAHandfulOfAllocations(t *testing.T) {
 
 // A filter over a container must not leave garbage behind for each document it passes.
 func TestVisitAllocatesNothingForAnItem(t *testing.T) {
-	if raceDetector {
+	if engine.RaceDetector {
 		t.Skip("the race detector empties Pebble's pools at random")
 	}
 	c := newContainer(t, openForTest(t), engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})

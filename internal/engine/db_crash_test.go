@@ -35,7 +35,7 @@ func TestPowerLossKeepsEveryAcknowledgement(t *testing.T) {
 	if points == 0 {
 		points = 1000
 		switch {
-		case raceDetector:
+		case engine.RaceDetector:
 			points = 40
 		case testing.Short():
 			points = 100

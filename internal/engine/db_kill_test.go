@@ -33,7 +33,7 @@ func TestKilledProcessKeepsEveryAcknowledgement(t *testing.T) {
 	kills := *crashKills
 	if kills == 0 {
 		kills = 50
-		if testing.Short() || raceDetector {
+		if testing.Short() || engine.RaceDetector {
 			kills = 5
 		}
 	}

@@ -53,7 +53,7 @@ type memoryReport struct {
 func TestMemoryStaysBounded(t *testing.T) {
 	documents := *memoryDocuments
 	if documents == 0 {
-		if testing.Short() || raceDetector {
+		if testing.Short() || engine.RaceDetector {
 			t.Skip("loads 40,000 documents; the race detector takes memory too")
 		}
 		documents = 40_000

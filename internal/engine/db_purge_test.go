@@ -72,7 +72,7 @@ func TestThePurgeOfLargeItemsIsDividedWhereVersionsAreKept(t *testing.T) {
 // The sweep looks at so many items a round and then goes on where it stopped: items behind the first 20,000 are
 // purged too, and after the last one it begins again.
 func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
-	if raceDetector {
+	if engine.RaceDetector {
 		t.Skip("20,000 writes take half a minute with the race detector")
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,11 @@ func (l *limitedFS) heal() {
 // The disk becomes full anywhere in an upgrade that builds the index of unique keys: Open
 // ends with the disk's error, and a later one resumes.
 func TestUpgradeOnAFullDiskEndsAndIsResumed(t *testing.T) {
-	const items = 2500
+	items, coarser := 1250, int64(1)
+	if RaceDetector {
+		// Pebble records a stack for each point lookup then, and there are eight for each item.
+		items, coarser = 1000, 3
+	}
 	aged := vfs.NewMem()
 	db, err := Open("db", Options{FS: aged, Memory: minMemory, PurgeInterval: -1})
 	if err != nil {
@@ -87,8 +91,12 @@ func TestUpgradeOnAFullDiskEndsAndIsResumed(t *testing.T) {
 	age(t, db, c, func(containerRecord) {})
 
 	for _, tablesOnly := range []bool{false, true} {
+		step := int64(501_041)
+		if tablesOnly {
+			step = 200_347 // tables are less than half of what an upgrade writes
+		}
 		refused := 0
-		for room := int64(0); ; room += 901_123 {
+		for room := int64(0); room < 64<<20; room += step * coarser {
 			done := false
 			t.Run(fmt.Sprint(tablesOnly, room), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { done = upgradeOnAFullDisk(t, aged, tablesOnly, room, items, id) })
@@ -98,7 +106,7 @@ func TestUpgradeOnAFullDiskEndsAndIsResumed(t *testing.T) {
 			}
 			refused++
 		}
-		if refused < 3 {
+		if refused < 2 {
 			t.Errorf("tables only %v: the disk was full %d times", tablesOnly, refused)
 		}
 	}

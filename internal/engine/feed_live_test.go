@@ -41,7 +41,7 @@ func (liveWitness) divide(int, string)          {}
 
 func TestReadersFollowWhatIsWrittenSplitAndMerged(t *testing.T) {
 	seeds := uint64(4)
-	if raceDetector {
+	if engine.RaceDetector {
 		seeds = 1
 	}
 	for seed := range seeds {

@@ -49,7 +49,7 @@ func TestModel(t *testing.T) {
 	seeds := *modelSeeds
 	if seeds == 0 {
 		seeds = 60
-		if testing.Short() || raceDetector {
+		if testing.Short() || engine.RaceDetector {
 			seeds = 10
 		}
 	}

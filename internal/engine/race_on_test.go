@@ -1,6 +1,6 @@
 //go:build race
 
-package engine_test
+package engine
 
-// raceDetector tells that the tests run several times slower.
-const raceDetector = true
+// RaceDetector tells that the tests run several times slower.
+const RaceDetector = true
