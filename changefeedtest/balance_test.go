@@ -22,7 +22,7 @@ func (s *scene) wantBalance(cycles int) {
 	s.check.covers()
 	s.check.balanced()
 	s.sleep(time.Duration(cycles) * s.times.acquire)
-	s.check.still(since)
+	s.check.stable(since)
 	s.check.balanced()
 }
 
@@ -112,7 +112,7 @@ func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 			s.t.Errorf("the hosts own %d, %d and %d of 10 leases; want 1 on the first, the rest shared", a, b, c)
 		}
 		s.sleep(20 * s.times.acquire)
-		s.check.still(since)
+		s.check.stable(since)
 		one.leave()
 		two.leave()
 		s.sleep(s.times.intervals())

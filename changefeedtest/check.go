@@ -13,58 +13,58 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// checker judges every step of a simulation by the invariants of the lease
-// protocol. It keeps a copy of the lease documents, made from the writes that it
-// saw applied, and what each host was told. The numbers are:
+// checker checks the invariants of the lease protocol at every step of a simulation. It
+// keeps a copy of the lease documents, built from the applied writes, and the answers
+// that each host received. The invariants are:
 //
 //	 1 exclusive use         no two workers use overlapping ranges
-//	 2 no skip               a position has only acknowledged changes behind it
-//	 3 promise               what was written after the marker is handled
-//	 4 order                 a worker's run goes up, without gaps
-//	 5 forward               a position never falls
-//	 6 owners                who may change Owner, marks and properties
+//	 2 no skip               every change up to a position is acknowledged
+//	 3 delivery              every change after the marker is handled
+//	 4 order                 a worker receives changes in order and without gaps
+//	 5 forward               a position never decreases
+//	 6 owners                who may change Owner, hand-over requests and properties
 //	 7 trust                 no use after a release, a delete, or the end of trust;
-//	                         no new batch once a mark was seen
-//	 8 gone leases           deleted only when their pieces exist, at their position
+//	                         no new batch after a hand-over request was seen
+//	 8 gone leases           deleted only when their children exist, at their position
 //	 9 shadowed leases       not acquired
 //	10 free leases           their last owner has no worker (part of 7)
-//	11 coverage, 12 stillness, 13 cost at rest: check_rest.go
+//	11 coverage, 12 stability, 13 cost at rest: check_rest.go
 //	14 one write             per lease and host at a time
-//	15 moves                 redeliver nothing; an expired lease is taken in time
+//	15 moves                 redeliver nothing; an expired lease is acquired in time
 //
-// Exclusive use is switched off by what the protocol says can break it, and by
-// nothing else: see operatorDeletes.
+// Exclusive use is not checked after an operation that breaks it by the protocol. See
+// operatorDeletes.
 type checker struct {
 	world *world
 
-	mu        sync.Mutex // guards what follows; held for lookups only
+	mu        sync.Mutex // guards the fields below; never held during I/O
 	exclusive bool
 	docs      map[string]lease.Lease // by token, as last applied
 	history   map[string][]lease.Lease
 	marker    bool
-	floor     int64 // what was written behind it is promised
+	floor     int64 // changes after this LSN must be delivered
 	tenures   map[tenureKey]*tenure
 	inFlight  map[tenureKey]int
 	acquiring map[tenureKey]attempt
-	creates   int // under way
+	creates   int // in progress
 	uses      []*use
-	steals    map[tenureKey]time.Time // when the victim had written a lease last that the host stole
-	orderly   bool                    // exclusive use is judged between ours and foreign hosts, too
+	steals    map[tenureKey]time.Time // for stolen leases: the previous owner's last write
+	orderly   bool                    // exclusive use is also checked between our hosts and foreign ones
 	visits    visits
 	lastRead  map[string]time.Time
-	lastWrite map[string]time.Time // of an owner, by token
-	writtenAt map[string]time.Time // of anybody
-	deletedAt time.Time            // by hand
-	// overwritten are the ETags of documents that foreign hosts replaced or deleted.
+	lastWrite map[string]time.Time // by the owner, by token
+	writtenAt map[string]time.Time // by anybody, by token
+	deletedAt time.Time            // by an operator
+	// overwritten contains the ETags of documents that foreign hosts replaced or deleted.
 	overwritten map[string]bool
-	changedAt   time.Time // the last change of any Owner or mark, or begin of a worker
+	changedAt   time.Time // last change of an owner or a hand-over request, or start of a worker
 	moves       int
 	found       []violation
 	cost        costs
 }
 
-// attempt is the first try of an acquire whose answer didn't come. A repetition
-// has the same ETag.
+// attempt is the first attempt of an acquire that was not answered. A retry has the same
+// ETag.
 type attempt struct {
 	since time.Time
 	etag  string
@@ -92,7 +92,7 @@ func newChecker(w *world) *checker {
 	}
 }
 
-// violate records that an invariant did not hold. The caller holds c.mu.
+// violate records a violation. The caller holds c.mu.
 func (c *checker) violate(invariant int, format string, args ...any) {
 	if len(c.found) < 20 {
 		c.found = append(c.found, violation{
@@ -101,7 +101,7 @@ func (c *checker) violate(invariant int, format string, args ...any) {
 	}
 }
 
-// fail is violate for callers that don't hold c.mu.
+// fail records a violation. It locks c.mu.
 func (c *checker) fail(invariant int, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *checker) violations() []violation {
 	return append([]violation(nil), c.found...)
 }
 
-// moved is how often a lease came to another owner.
+// moved returns the number of times that a lease got another owner.
 func (c *checker) moved() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,31 +133,31 @@ type leaseWrite struct {
 	op     string
 	lease  lease.Lease
 	start  time.Time
-	before lease.Lease // what it replaced, once it was applied
+	before lease.Lease // the replaced document, set when the write is applied
 	age    time.Duration
-	// acquires: the host takes the lease, as its listing allows.
+	// acquires reports whether the host acquires the lease, as its listing allows.
 	acquires bool
 }
 
-// tenure is the right to a lease that began with an attempt, and is known by the document
-// that came as its answer. A foreign host may have replaced that one while the answer
-// was under way. The caller holds c.mu.
+// tenure returns the right to a lease that begins with an attempt. answer is the stored
+// document. A foreign host may have replaced that document before the answer arrived. The
+// caller holds c.mu.
 func (c *checker) tenure(w *leaseWrite, attempt time.Time, answer lease.Lease) *tenure {
 	return &tenure{
 		attempt: attempt, id: w.lease.PartitionID, r: w.lease.Range.OrFull(),
-		victimWrote: c.steals[tenureKey{w.host, w.lease.Token}],
-		robbed:      c.overwritten[answer.ETag],
+		previousWrite: c.steals[tenureKey{w.host, w.lease.Token}],
+		overwritten:   c.overwritten[answer.ETag],
 	}
 }
 
-// ownersWrite reports whether the write is one of those of which a host sends one
-// at a time. The create of a free lease (a child's, at bootstrap, when healing) is
-// not: whoever makes it doesn't hold that lease, and where it exists it is left as it
-// is. A parent that was created late may so be split while a worker of the same
-// host, shadowed by it, releases the child.
+// ownersWrite reports whether the write is one that a host sends only as the owner, one
+// at a time. The create of a free lease is not: a child's, one at bootstrap, or one that
+// heals a gap. The host that creates such a lease does not own it, and an existing one
+// stays as it is. So a host may split a parent that was created late while its worker on
+// the shadowed child releases the child.
 func (w *leaseWrite) ownersWrite() bool { return w.op != opCreate || w.lease.Owner != "" }
 
-// sent is told of a write before it leaves the host.
+// sent checks a write before it leaves the host.
 func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	w := &leaseWrite{host: h, op: op, lease: l, start: time.Now()}
 	if h.crashed() {
@@ -179,22 +179,23 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	case opCreate:
 		c.creates++
 		if l.Owner == "" && h.starting() && !c.deletedAt.IsZero() {
-			// It makes what its listing of the first start missed, and can't know that the
-			// lease was there meanwhile, and deleted by hand.
+			// The host creates the leases that its first listing did not show. It cannot
+			// detect that the lease has existed and was deleted by hand.
 			c.exclusive = false
 		}
 		if mine && (!c.trusted(t) || !c.confirmed(t)) {
-			c.violate(6, "%s: puts lease %s back, which it doesn't trust", h.id, l.Token)
+			c.violate(6, "%s: puts back lease %s, which it does not trust", h.id, l.Token)
 		}
 		c.childSent(h, l)
 	case opDelete:
-		c.givesUp(h, t, l.Token, "delete")
+		c.checkGiveUp(h, t, l.Token, "delete")
 	case opUpdate:
 		switch {
 		case l.Owner == "":
-			c.givesUp(h, t, l.Token, "release")
-		// An acquire of which a conflict told that it had arrived is written once more, and
-		// begins only with that: it may be late, if nobody wrote in between.
+			c.checkGiveUp(h, t, l.Token, "release")
+		// After a conflict that shows that an acquire was applied, the host writes the
+		// lease once more. The tenure begins with that write. It may be late if nobody
+		// wrote in between.
 		case mine && t != nil && !t.givenUp && !t.unproven && !c.trusted(t) && !w.acquires:
 			c.violate(7, "%s: writes lease %s after trust ended", h.id, l.Token)
 		}
@@ -202,8 +203,8 @@ func (c *checker) sent(h *host, op string, l lease.Lease) *leaseWrite {
 	return w
 }
 
-// seenFree reports whether the host's last listing shows the lease as free, expired
-// or a foreign owner's, so that it may acquire or steal it.
+// seenFree reports whether the host's last listing shows the lease as free, as expired,
+// or as a foreign owner's. Then the host may acquire or steal it.
 func (c *checker) seenFree(h *host, l lease.Lease) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -216,8 +217,9 @@ func (c *checker) seenFree(h *host, l lease.Lease) bool {
 	return false
 }
 
-// sees amends the host's listing with the document that a conflict showed.
-func (h *host) sees(l lease.Lease) {
+// updateListing replaces a lease in the host's listing by the document that a conflict
+// returned.
+func (h *host) updateListing(l lease.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listing.Leases = slices.Clone(h.listing.Leases)
@@ -228,14 +230,14 @@ func (h *host) sees(l lease.Lease) {
 	}
 }
 
-// givesUp judges a release or a delete that is sent: the worker has stopped, and
-// the first attempt is made in trust.
-func (c *checker) givesUp(h *host, t *tenure, token, what string) {
+// checkGiveUp checks a release or a delete that is sent. The worker must have stopped,
+// and the host must trust the lease at the first attempt.
+func (c *checker) checkGiveUp(h *host, t *tenure, token, what string) {
 	if t != nil && !t.givenUp && !c.trusted(t) {
 		c.violate(7, "%s: sends a %s of lease %s after trust ended", h.id, what, token)
 	}
 	if t != nil && !c.confirmed(t) {
-		c.violate(7, "%s: sends a %s of lease %s, which it stole and has not confirmed", h.id, what, token)
+		c.violate(7, "%s: sends a %s of the stolen lease %s before it is confirmed", h.id, what, token)
 	}
 	for _, u := range c.uses {
 		if u.host == h && u.token == token && u.ctx.Err() == nil {
@@ -247,15 +249,17 @@ func (c *checker) givesUp(h *host, t *tenure, token, what string) {
 	}
 }
 
-// childSent judges the create of a child: its maker holds the ancestor, in trust.
+// childSent checks the create of a child. The host that creates it must own the ancestor
+// and trust it.
 func (c *checker) childSent(h *host, l lease.Lease) {
 	if !c.marker || l.Owner != "" || h.text() == "" {
 		return
 	}
 	parts := c.world.engine.partitions()
 	for _, a := range c.docs {
-		// Who replaces a gone lease may also hold the lease of a partition that came to
-		// have the same range (by a split and a merge). That one is no parent.
+		// The host that replaces a gone lease may also own the lease of a partition with
+		// the same range, which came from a split and a merge. That lease is not the
+		// parent.
 		if !ancestor(a, l) || a.Owner != h.text() || !isGone(parts, a.PartitionID, a.Range.OrFull()) {
 			continue
 		}
@@ -263,7 +267,7 @@ func (c *checker) childSent(h *host, l lease.Lease) {
 			c.violate(7, "%s: creates child %s of lease %s after trust ended", h.id, l.Token, a.Token)
 		}
 		if at := a.Start(feed.Now()); a.Continuation == "" && at.Kind() == feed.StartNow {
-			a = a.StartingAt(c.defaultStart()) // what a foreign host dropped, the children say again
+			a = a.StartingAt(c.defaultStart()) // foreign hosts drop the start; our children have it again
 		}
 		if l.Continuation != a.Continuation || l.Properties[lease.PropertyStart] != a.Properties[lease.PropertyStart] {
 			c.violate(8, "%s: creates child %s at %q, lease %s is at %q",
@@ -276,8 +280,8 @@ func (c *checker) childSent(h *host, l lease.Lease) {
 	}
 }
 
-// underWay counts creates that arrive after their caller gave up.
-func (c *checker) underWay(which call, by int) {
+// addLateCreates counts creates that arrive after their caller has given up.
+func (c *checker) addLateCreates(which call, by int) {
 	if which.op != opCreate {
 		return
 	}
@@ -286,7 +290,7 @@ func (c *checker) underWay(which call, by int) {
 	c.creates += by
 }
 
-// answered is told what the host got for a write.
+// answered records the answer to a write.
 func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 	if w.host.crashed() {
 		return
@@ -307,33 +311,33 @@ func (c *checker) answered(w *leaseWrite, answer lease.Lease, err error) {
 		return
 	}
 	if current, ok := conflictWith(err); ok {
-		w.host.sees(current)
+		w.host.updateListing(current)
 	}
 	if current, ok := conflictWith(err); ok && owner != "" && current.Owner == owner {
 		if first := c.acquiring[key]; first.etag == w.lease.ETag && !c.holds(c.tenures[key]) {
 			c.tenures[key] = c.tenure(w, first.since, current)
 			c.tenures[key].unproven = true
 		}
-		c.sawMark(c.tenures[key], current)
+		c.sawRequest(c.tenures[key], current)
 		return
 	} else if ok && owner != "" {
-		delete(c.tenures, key) // it is another's, and the host knows
+		delete(c.tenures, key) // another host owns it, and this host has learned that
 	}
-	// Attempts at the same document are one acquire as long as the trust that the
-	// first would have begun lasts; after that the host has begun a new one.
+	// Attempts on the same document are one acquire while the trust from the first one
+	// would last. After that, the host has begun a new acquire.
 	if first := c.acquiring[key]; w.acquires && (first.etag != w.lease.ETag || w.start.Sub(first.since) >= c.world.times.trust()) {
 		c.acquiring[key] = attempt{since: w.start, etag: w.lease.ETag}
 	}
 }
 
-// succeeded gives the host what a successful write gives it.
+// succeeded updates the host's tenure after a successful write.
 func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, owner string) {
 	t := c.tenures[key]
 	switch {
 	case w.op == opDelete || w.op == opUpdate && w.lease.Owner == "":
 		delete(c.tenures, key)
 	case owner == "" || w.lease.Owner != owner:
-		// An ask, a child, or a lease made free: nobody's trust changes.
+		// A hand-over request, a child or a freed lease changes nobody's trust.
 	case w.op == opUpdate && (w.before.Owner != owner || w.age >= c.world.times.takeover()):
 		c.tenures[key] = c.tenure(w, w.start, answer)
 	case t == nil || t.givenUp || t.unproven:
@@ -342,13 +346,14 @@ func (c *checker) succeeded(w *leaseWrite, key tenureKey, answer lease.Lease, ow
 		t.attempt = w.start
 	}
 	if owner != "" && answer.Owner == owner {
-		c.sawMark(c.tenures[key], answer)
+		c.sawRequest(c.tenures[key], answer)
 	}
 }
 
-// sawMark notes since when the host knows that it is asked for the lease. A mark that is gone
-// was deleted with its document, by hand; what the owner put back asks nothing.
-func (c *checker) sawMark(t *tenure, l lease.Lease) {
+// sawRequest records when the host first learned of a hand-over request. If the request
+// has gone, its document was deleted by hand, and the lease that the owner put back has
+// no request.
+func (c *checker) sawRequest(t *tenure, l lease.Lease) {
 	switch {
 	case t == nil:
 	case l.Wanted() == "":
@@ -358,14 +363,14 @@ func (c *checker) sawMark(t *tenure, l lease.Lease) {
 	}
 }
 
-// listed is told of a listing that a host got.
+// listed counts a listing that a host received.
 func (c *checker) listed(h *host) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cost.lists[h]++
 }
 
-// marked is told that the marker was made or removed.
+// marked records that the marker was created or removed.
 func (c *checker) marked(initialised bool) {
 	last := c.world.engine.lastLSN()
 	c.mu.Lock()
@@ -397,7 +402,7 @@ func (c *checker) shadowed(l lease.Lease) bool {
 	return false
 }
 
-// lsn is the position that a lease stands for.
+// lsn returns the position of a lease as an LSN.
 func (c *checker) lsn(l lease.Lease) int64 {
 	if l.Continuation != "" {
 		n, err := strconv.ParseInt(strings.Trim(string(l.Continuation), `"`), 10, 64)
@@ -417,8 +422,8 @@ func (c *checker) lsn(l lease.Lease) int64 {
 	return c.promised()
 }
 
-// promised is the position behind which every change is to be delivered: that of
-// the marker, or of the configured start.
+// promised returns the LSN after which every change must be delivered: that of the marker
+// or of the configured start time.
 func (c *checker) promised() int64 {
 	if c.world.start.Kind() == feed.StartTime {
 		return c.world.journal.before(c.world.start.Time())
@@ -426,15 +431,15 @@ func (c *checker) promised() int64 {
 	return c.floor
 }
 
-// otherProperties are a lease's properties but the mark.
+// otherProperties returns a lease's properties without the hand-over request.
 func otherProperties(l lease.Lease) map[string]string {
 	p := maps.Clone(l.Properties)
 	delete(p, lease.PropertyWanted)
 	return p
 }
 
-// learn remembers a host's owner text, and judges it: it is the host's own, and
-// nobody has it too.
+// learn records a host's owner text. It checks that the text has the form of the host's
+// own and that no other host uses it.
 func (c *checker) learn(h *host, text string) {
 	if h.text() == text {
 		return

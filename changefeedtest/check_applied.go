@@ -9,8 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// applied is told of a host's write in the moment in which the lease store
-// carried it out; answer is what the store holds now.
+// applied checks a host's write at the moment at which the lease store carries it out.
+// answer is the document that the store holds now.
 func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 	now := c.world.engine.now().Truncate(time.Second)
 	c.mu.Lock()
@@ -27,8 +27,9 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 		if existed {
 			c.violate(6, "%s: creates lease %s, which exists", w.host.id, w.lease.Token)
 		}
-		// Its caller gave up long ago. A partition that was split and merged since gets an
-		// EPK lease again, and those that have its range learn from a listing that they are shadowed.
+		// The caller gave up long ago. If the partition was split and merged since, this
+		// creates an EPK lease again. The hosts whose leases it shadows learn of it only
+		// from a listing.
 		if late := time.Since(w.start) > c.world.times.timeout; late && isGone(c.world.engine.partitions(), answer.PartitionID, answer.Range.OrFull()) {
 			c.exclusive = false
 		}
@@ -48,8 +49,8 @@ func (c *checker) applied(w *leaseWrite, answer lease.Lease) {
 	}
 }
 
-// age is how long ago a document was written, by the clock that hosts judge by:
-// the store's, or their own where the store has none.
+// age returns the time since a document was written, by the clock that hosts use: the
+// store's, or their own if the store has none.
 func (c *checker) age(l lease.Lease, now time.Time) time.Duration {
 	if c.world.clockless {
 		return time.Since(c.writtenAt[l.Token])
@@ -57,13 +58,13 @@ func (c *checker) age(l lease.Lease, now time.Time) time.Duration {
 	return now.Sub(l.Modified)
 }
 
-// created judges a new document.
+// created checks a new document.
 func (c *checker) created(h *host, l lease.Lease) {
 	if l.Owner != "" {
 		c.putBack(h, l)
 	}
 	if l.Wanted() != "" {
-		c.violate(6, "%s: creates lease %s with a mark", h.id, l.Token)
+		c.violate(6, "%s: creates lease %s with a hand-over request", h.id, l.Token)
 	}
 	c.history[l.Token] = append(c.history[l.Token], l)
 	if c.marker && !c.shadowed(l) {
@@ -72,7 +73,7 @@ func (c *checker) created(h *host, l lease.Lease) {
 	c.changedAt = time.Now()
 }
 
-// putBack judges a lease that is recreated by its owner: at its durable position.
+// putBack checks a lease that its owner recreates at its durable position.
 func (c *checker) putBack(h *host, l lease.Lease) {
 	c.learn(h, l.Owner)
 	old := c.history[l.Token]
@@ -80,27 +81,27 @@ func (c *checker) putBack(h *host, l lease.Lease) {
 		c.violate(6, "%s: creates lease %s as its owner", h.id, l.Token)
 		return
 	}
-	// It may be behind what was applied: an answer may have been lost.
+	// The position may be before the applied one, because an answer may have been lost.
 	if last := old[len(old)-1]; c.lsn(l) > c.lsn(last) {
-		c.violate(8, "%s: puts lease %s back at %q, it was at %q", h.id, l.Token, l.Continuation, last.Continuation)
+		c.violate(8, "%s: puts lease %s back at %q; it was at %q", h.id, l.Token, l.Continuation, last.Continuation)
 	}
 	if bound := old[len(old)-1].Properties[lease.PropertyBound]; bound != "" && bound != l.Properties[lease.PropertyBound] {
-		c.violate(8, "%s: puts lease %s back with the bound %q, it was %q", h.id, l.Token, l.Properties[lease.PropertyBound], bound)
+		c.violate(8, "%s: puts lease %s back with the bound %q; it was %q", h.id, l.Token, l.Properties[lease.PropertyBound], bound)
 	}
 }
 
-// covered judges that nothing between from and a lease's position was skipped.
-// In all versions and deletes mode a healed lease begins anew.
+// covered checks that no change between from and the lease's position was skipped. In all
+// versions and deletes mode a healed lease starts again, so nothing is checked then.
 func (c *checker) covered(h *host, l lease.Lease, from int64) {
 	if c.world.mode == feed.AllVersionsAndDeletes && !c.deletedAt.IsZero() {
 		return
 	}
 	if e, skipped := c.world.journal.skipped(l.Range.OrFull(), from, c.lsn(l)); skipped {
-		c.violate(2, "%s: lease %s stands at %q, but nobody acknowledged %s", h.id, l.Token, l.Continuation, e)
+		c.violate(2, "%s: lease %s is at %q, but nobody acknowledged %s", h.id, l.Token, l.Continuation, e)
 	}
 }
 
-// updated judges a replaced document.
+// updated checks a replaced document.
 func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 	h := w.host
 	expired := before.Owner != "" && w.age >= c.world.times.takeover()
@@ -114,9 +115,9 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 		c.learn(h, after.Owner)
 		c.acquired(w, before, after, expired)
 	case expired && after.Owner == h.text() && before.Wanted() != "" && after.Wanted() == "":
-		// Its own lease of before, acquired anew.
+		// The host acquires its own expired lease again.
 	case after.Wanted() != before.Wanted():
-		c.violate(6, "%s: changes the mark of lease %s from %q to %q", h.id, after.Token, before.Wanted(), after.Wanted())
+		c.violate(6, "%s: changes the hand-over request of lease %s from %q to %q", h.id, after.Token, before.Wanted(), after.Wanted())
 	}
 	if was, is := otherProperties(before), otherProperties(after); !maps.Equal(was, is) && !c.bounds(was, is) {
 		c.violate(6, "%s: changes the properties of lease %s from %v to %v", h.id, after.Token, before.Properties, after.Properties)
@@ -129,17 +130,17 @@ func (c *checker) updated(w *leaseWrite, before, after lease.Lease) {
 		return
 	}
 	from, to := c.lsn(before), c.lsn(after)
-	// A start time that is still to come means more changes every moment.
+	// If the start time is in the future, new changes still move that position.
 	if to < from && before.Continuation != "" {
-		c.violate(5, "%s: lease %s falls from %q to %q", h.id, after.Token, before.Continuation, after.Continuation)
+		c.violate(5, "%s: the position of lease %s falls from %q to %q", h.id, after.Token, before.Continuation, after.Continuation)
 	}
 	if !c.shadowed(after) {
 		c.covered(h, after, from)
 	}
 }
 
-// bounds reports whether the only difference between two sets of properties is that the
-// later one has the bound, which is the configured start time.
+// bounds reports whether is equals was plus the bound. The bound must be the configured
+// start time.
 func (c *checker) bounds(was, is map[string]string) bool {
 	if c.world.start.Kind() != feed.StartTime || was[lease.PropertyBound] != "" || is[lease.PropertyBound] != c.world.start.String() {
 		return false
@@ -149,7 +150,7 @@ func (c *checker) bounds(was, is map[string]string) bool {
 	return maps.Equal(was, is)
 }
 
-// acquired judges a change of the owner to another one.
+// acquired checks a change of owner.
 func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired bool) {
 	h := w.host
 	c.moves++
@@ -157,7 +158,7 @@ func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired boo
 		c.violate(6, "%s: takes lease %s from %q at age %s", h.id, after.Token, before.Owner, w.age)
 	}
 	if after.Wanted() != "" {
-		c.violate(6, "%s: acquires lease %s and keeps the mark %q", h.id, after.Token, after.Wanted())
+		c.violate(6, "%s: acquires lease %s and keeps the hand-over request %q", h.id, after.Token, after.Wanted())
 	}
 	if after.Continuation != before.Continuation {
 		c.violate(5, "%s: acquires lease %s and moves it from %q to %q", h.id, after.Token, before.Continuation, after.Continuation)
@@ -175,8 +176,8 @@ func (c *checker) acquired(w *leaseWrite, before, after lease.Lease, expired boo
 	}
 }
 
-// takenInTime judges how long an expired lease stayed without a living owner,
-// where nothing but crashes hindered anybody.
+// takenInTime checks how long an expired lease had no live owner, in runs where only
+// crashes happen.
 func (c *checker) takenInTime(h *host, l lease.Lease) {
 	last, ok := c.lastWrite[l.Token]
 	if !ok || !c.world.servedSince(last) {
@@ -189,14 +190,14 @@ func (c *checker) takenInTime(h *host, l lease.Lease) {
 	}
 }
 
-// asked judges a write to a lease of another host: it sets a mark, and nothing
-// else. The lease may have expired since it was listed; that costs time only.
+// asked checks a write to a lease of another host. It may only set a hand-over request.
+// The lease may have expired since it was listed, which costs time only.
 func (c *checker) asked(w *leaseWrite, before, after lease.Lease) {
 	h := w.host
 	wanted := after.Wanted()
 	if wanted == "" || before.Wanted() != "" || !lease.Ours(before.Owner) ||
 		before.Continuation != after.Continuation || !maps.Equal(otherProperties(before), otherProperties(after)) {
-		c.violate(6, "%s: writes lease %s of %q: mark %q to %q, position %q to %q", h.id, after.Token,
+		c.violate(6, "%s: writes lease %s of %q: request %q to %q, position %q to %q", h.id, after.Token,
 			before.Owner, before.Wanted(), wanted, before.Continuation, after.Continuation)
 		return
 	}
@@ -208,8 +209,8 @@ func (c *checker) asked(w *leaseWrite, before, after lease.Lease) {
 	c.cost.asks++
 }
 
-// deleted judges that a host removes a document: a gone lease, whose pieces all
-// exist or once existed.
+// deleted checks that a host deletes only gone leases whose children exist or have
+// existed.
 func (c *checker) deleted(h *host, l lease.Lease) {
 	delete(c.docs, l.Token)
 	c.changedAt = time.Now()
@@ -227,12 +228,12 @@ func (c *checker) deleted(h *host, l lease.Lease) {
 		}
 	}
 	if gap, ok := uncovered(l.Range.OrFull(), pieces); ok {
-		c.violate(8, "%s: deletes lease %s, of which %s has no lease", h.id, l.Token, gap)
+		c.violate(8, "%s: deletes lease %s, but no lease covers %s", h.id, l.Token, gap)
 	}
 	c.unshadow(h, l)
 }
 
-// unshadow judges the positions of leases that came out of a shadow.
+// unshadow checks the positions of leases whose last ancestor was deleted.
 func (c *checker) unshadow(h *host, gone lease.Lease) {
 	if !c.marker {
 		return
@@ -244,10 +245,10 @@ func (c *checker) unshadow(h *host, gone lease.Lease) {
 	}
 }
 
-// operatorDeletes is told that somebody deleted a document by hand. Exclusive use
-// can break when that happens during the first start (see [checker.sent] for a host that is
-// still at it when the marker is there), at the moment of a create, or twice within the
-// expiration (the mending of the first one included).
+// operatorDeletes records that somebody deleted a document by hand. Three cases can break
+// exclusive use: a delete during the first start, a delete during a create, and a second
+// delete before the first one is mended. A host may still be in its first start when the
+// marker exists; see [checker.sent].
 func (c *checker) operatorDeletes(l lease.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,7 +261,7 @@ func (c *checker) operatorDeletes(l lease.Lease) {
 	delete(c.docs, l.Token)
 }
 
-// operatorWrites is told that somebody edited the properties of a document.
+// operatorWrites records that somebody edited the properties of a document.
 func (c *checker) operatorWrites(l lease.Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,7 +269,8 @@ func (c *checker) operatorWrites(l lease.Lease) {
 	c.writtenAt[l.Token] = time.Now()
 }
 
-// uncovered returns a part of r that none of the ranges holds.
+// uncovered returns a part of r that none of the ranges covers. It returns false if there
+// is no such part.
 func uncovered(r feed.Range, ranges []feed.Range) (feed.Range, bool) {
 	at := r.Min
 	for at < r.Max {

@@ -7,40 +7,42 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// What is judged where foreign hosts are. The guarantees that need no clock hold
-// with them as without: no change is skipped, no position is ahead of delivery, every
-// range finds an owner. So does every rule of what our hosts do. Exclusive use holds
-// between two of ours, with one exception, which is the foreign host's doing: it takes
-// a lease from one of ours and frees it; another of ours acquires it, as it may; and
-// the first one learns of it at its next write. From the moment in which a foreign host
-// writes a lease, its owner of then counts as robbed: also one whom the answer to its
-// acquire has yet to reach.
+// Foreign hosts weaken one check. Guarantees that need no clock hold with foreign hosts
+// as without them: no change is skipped, no position is ahead of delivery, and every
+// range finds an owner. The rules for our own hosts hold, too.
 //
-// Between ours and a foreign host it isn't judged, except in scenes whose foreign
-// hosts keep to an order in which the wait after a steal is enough.
+// Exclusive use holds between two of our hosts, with one exception. A foreign host takes
+// a lease from one of our hosts and frees it. Another of our hosts acquires it. The first
+// one learns of this only at its next write. So a tenure counts as overwritten from the
+// foreign host's write on, even if the answer to its acquire has not arrived yet.
+//
+// Exclusive use between our hosts and a foreign one is not checked. Exceptions are the
+// tests whose foreign hosts act in an order for which the wait after a steal suffices.
 
-// comparable reports whether two uses of one range are a violation. The caller holds c.mu.
+// comparable reports whether two uses of one range are a violation. The caller holds
+// c.mu.
 func (c *checker) comparable(a, b *use) bool {
 	if a.foreign || b.foreign {
 		return c.orderly && a.foreign != b.foreign
 	}
 	for _, u := range []*use{a, b} {
-		if t := c.tenures[tenureKey{u.host, u.token}]; t != nil && t.robbed {
+		if t := c.tenures[tenureKey{u.host, u.token}]; t != nil && t.overwritten {
 			return false
 		}
 	}
 	return true
 }
 
-// confirmed reports whether a lease may be used as far as it was stolen: the last write
-// that was answered with success was begun when its victim, had it been one of ours,
-// would have stopped. The store's clock and the host's differ by less than the margin.
+// confirmed reports whether a lease may be used after it was stolen, if it was. The last
+// successful write must have begun when the previous owner, had it been one of our hosts,
+// would have stopped. The clocks of the store and of the host differ by less than the
+// margin.
 func (c *checker) confirmed(t *tenure) bool {
-	return t.victimWrote.IsZero() || t.attempt.Sub(t.victimWrote) >= c.world.times.trust()
+	return t.previousWrite.IsZero() || t.attempt.Sub(t.previousWrite) >= c.world.times.trust()
 }
 
-// stole notes whether an update took a lease from a live foreign owner, and when that
-// had written it last. The caller holds c.mu.
+// stole records whether an update took a lease from a live foreign owner, and when that
+// owner last wrote it. The caller holds c.mu.
 func (c *checker) stole(w *leaseWrite, before, after lease.Lease, wrote time.Time) {
 	if after.Owner == "" || after.Owner == before.Owner || after.Owner != w.host.text() {
 		return
@@ -53,29 +55,30 @@ func (c *checker) stole(w *leaseWrite, before, after lease.Lease, wrote time.Tim
 	}
 }
 
-// defaultStart is the start of a lease that tells none. Ours always tell it; a foreign
-// host drops it, or has made the lease, and is configured as ours.
+// defaultStart returns the start of a lease that records none. Our hosts always record
+// it. Foreign hosts drop it or created the lease, and they have the same configuration as
+// ours.
 func (c *checker) defaultStart() feed.Start {
-	if len(c.world.everyStranger()) > 0 {
+	if len(c.world.everyForeignHost()) > 0 {
 		return c.world.start
 	}
 	return feed.Now()
 }
 
-// visits counts what foreign hosts brought about.
+// visits counts the actions of foreign hosts.
 type visits struct {
-	hosts   int // that came
-	stolen  int // leases that ours took from them, alive
-	robbed  int // leases that they took from ours, or freed
-	fell    int // positions that they wrote back
-	dropped int // writes that dropped properties
+	hosts       int // that came
+	stolen      int // by our hosts, from live foreign owners
+	overwritten int // taken from our hosts, or freed, by foreign ones
+	fell        int // positions that foreign hosts moved back
+	dropped     int // foreign writes that dropped properties
 }
 
 func (c *checker) visited() visits {
-	strangers := len(c.world.everyStranger())
+	foreignHosts := len(c.world.everyForeignHost())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := c.visits
-	v.hosts = strangers
+	v.hosts = foreignHosts
 	return v
 }

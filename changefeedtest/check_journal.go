@@ -8,24 +8,24 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// journal is what was written to the monitored container, kept apart from the
-// engine under test, and what became of each change.
+// journal records the writes to the monitored container and the state of each change. It
+// is independent of the engine under test.
 type journal struct {
 	mode   feed.Mode
-	passes func(id string) bool // the filter; nil: everything
-	// since is the start time that the source refuses; zero: it doesn't. No change from
-	// before it may be handed out.
+	passes func(id string) bool // the filter; nil accepts everything
+	// since is the start time that the source refuses. Changes before it must not be
+	// delivered. Zero means that the source refuses none.
 	since time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	entries []record
-	newest  map[string]int // item -> its newest entry
+	newest  map[string]int // item -> index of its newest entry
 	lastLSN int64
-	// redelivered counts changes handled again after they had been.
+	// redelivered is the number of deliveries of changes that had been handled before.
 	redelivered int
 }
 
-// record is one change and its fate.
+// record is one change and its state.
 type record struct {
 	lsn    int64
 	epk    string
@@ -33,8 +33,9 @@ type record struct {
 	id     string
 	at     time.Time // _ts
 	delete bool
-	// acked: the handler returned nil (manual checkpoints: the user's checkpoint
-	// was called for it). handled: the handler returned nil.
+	// acked reports whether the change was acknowledged: the handler returned nil or,
+	// with manual checkpoints, the user's checkpoint was called. handled reports whether
+	// the handler returned nil.
 	acked, handled bool
 }
 
@@ -56,12 +57,12 @@ func (j *journal) wrote(lsn int64, at time.Time, epk string, writes []itemWrite)
 	j.lastLSN = max(j.lastLSN, lsn)
 }
 
-// after is the index of the first entry behind lsn.
+// after returns the index of the first entry after lsn.
 func (j *journal) after(lsn int64) int {
 	return sort.Search(len(j.entries), func(i int) bool { return j.entries[i].lsn > lsn })
 }
 
-// visible reports whether somebody who reads now is handed the entry.
+// visible reports whether a reader that reads now receives the entry.
 func (j *journal) visible(i int) bool {
 	e := &j.entries[i]
 	if j.passes != nil && !j.passes(e.id) || e.at.Before(j.since) {
@@ -70,7 +71,7 @@ func (j *journal) visible(i int) bool {
 	return j.mode == feed.AllVersionsAndDeletes || !e.delete && j.newest[e.item] == i
 }
 
-// before is the position behind which the changes of time t and later begin.
+// before returns the LSN after which the changes of time t and later begin.
 func (j *journal) before(t time.Time) int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -81,8 +82,8 @@ func (j *journal) before(t time.Time) int64 {
 	return j.entries[i].lsn - 1
 }
 
-// skipped returns the first change of a range behind from and up to to that
-// nobody acknowledged, and that no later version replaces.
+// skipped returns the first unacknowledged change of a range after from and up to to.
+// Changes that a later version replaced do not count.
 func (j *journal) skipped(r feed.Range, from, to int64) (record, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -95,7 +96,7 @@ func (j *journal) skipped(r feed.Range, from, to int64) (record, bool) {
 	return record{}, false
 }
 
-// unhandled returns the changes behind from that no handler ever took.
+// unhandled returns the changes after from that no handler has handled.
 func (j *journal) unhandled(from int64) []record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -108,7 +109,7 @@ func (j *journal) unhandled(from int64) []record {
 	return missing
 }
 
-// note marks entries as handled, and as acknowledged.
+// note marks entries as handled and as acknowledged.
 func (j *journal) note(entries []int, handled, acked bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -122,10 +123,9 @@ func (j *journal) note(entries []int, handled, acked bool) {
 	}
 }
 
-// match finds the entries of a batch's changes, in a range behind from. It
-// returns a text that says what is wrong: a change that was never written, or
-// isn't in the range, or one that is missing between from and the last change.
-// What was written before since may be missing.
+// match returns the entries of a batch's changes, in a range after from. wrong describes
+// the first error: a change that was never written or is outside the range, or a missing
+// change between from and the last one. Changes before since may be missing.
 func (j *journal) match(r feed.Range, from int64, since time.Time, changes []feed.Change, ids []string) (entries []int, wrong string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -140,29 +140,29 @@ func (j *journal) match(r feed.Range, from int64, since time.Time, changes []fee
 		}
 		if e.lsn == changes[next].LSN && e.id == ids[next] && e.delete == (changes[next].Op == feed.Delete) {
 			if e.at.Before(j.since) {
-				return entries, "handed out " + e.String() + ", which is older than the start time"
+				return entries, "contains " + e.String() + ", which is older than the start time"
 			}
 			entries = append(entries, i)
 			next++
 			continue
 		}
 		if j.visible(i) && !e.at.Before(since) {
-			return entries, "left out " + e.String()
+			return entries, "lacks " + e.String()
 		}
 	}
 	if next < len(changes) {
-		return entries, "handed out what was not written there, or not behind the last batch: " + record{lsn: changes[next].LSN, item: ids[next]}.String()
+		return entries, "contains a change that was not written there, or that is not after the last batch: " + record{lsn: changes[next].LSN, item: ids[next]}.String()
 	}
 	last := changes[len(changes)-1].LSN
 	for i := j.after(last) - 1; i >= 0 && j.entries[i].lsn == last; i-- {
 		if len(entries) > 0 && i > entries[len(entries)-1] && r.Holds(j.entries[i].epk) && j.visible(i) {
-			return entries, "cut a transaction before " + j.entries[i].String()
+			return entries, "ends inside a transaction, before " + j.entries[i].String()
 		}
 	}
 	return entries, ""
 }
 
-// counts returns the number of changes, and of redeliveries.
+// counts returns the number of changes and of redeliveries.
 func (j *journal) counts() (changes, redelivered int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

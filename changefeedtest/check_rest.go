@@ -7,15 +7,14 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// What can only be judged when everything has come to rest: coverage, stillness,
-// and what it costs.
+// The checks that are made at rest: coverage, stability, and cost.
 
-// costs are requests since the last reset. They are guarded by checker.mu.
+// costs counts requests since the last reset. checker.mu guards it.
 type costs struct {
 	since   time.Time
 	lists   map[*host]int
 	updates map[string]int // by token
-	others  int            // creates, deletes
+	others  int            // creates and deletes
 	batches map[string]int
 	asks    int
 }
@@ -45,8 +44,8 @@ func (c *checker) unshadowed() []lease.Lease {
 	return leases
 }
 
-// covers judges coverage: the leases tile the key space, none is gone, each is
-// owned by a living host.
+// covers checks coverage: the leases cover all keys without overlap, none is gone, and a
+// live host owns each of them.
 func (c *checker) covers() {
 	parts := c.world.engine.partitions()
 	owners := map[string]*host{}
@@ -56,7 +55,7 @@ func (c *checker) covers() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.marker {
-		c.violate(11, "there is no marker")
+		c.violate(11, "the marker is missing")
 	}
 	leases := c.unshadowed()
 	ranges := make([]feed.Range, len(leases))
@@ -68,10 +67,10 @@ func (c *checker) covers() {
 			}
 		}
 		if isGone(parts, l.PartitionID, l.Range) {
-			c.violate(11, "lease %s is gone and still there", l.Token)
+			c.violate(11, "lease %s is gone but still exists", l.Token)
 		}
 		if l.Owner == "" || owners[l.Owner] == nil {
-			c.violate(11, "lease %s is owned by %q, which is no living host", l.Token, l.Owner)
+			c.violate(11, "lease %s is owned by %q, which is not a live host", l.Token, l.Owner)
 		}
 	}
 	if gap, ok := uncovered(feed.Full(), ranges); ok {
@@ -85,18 +84,18 @@ func (c *checker) covers() {
 	}
 }
 
-// wasRead judges that every lease was read since t.
+// wasRead checks that every lease was read since t.
 func (c *checker) wasRead(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, l := range c.unshadowed() {
 		if c.lastRead[l.Token].Before(t) {
-			c.violate(11, "lease %s was not read for %s", l.Token, time.Since(c.lastRead[l.Token]))
+			c.violate(11, "lease %s has not been read for %s", l.Token, time.Since(c.lastRead[l.Token]))
 		}
 	}
 }
 
-// balanced judges that every living host has floor or ceil of the leases.
+// balanced checks that every live host owns its share of the leases, rounded down or up.
 func (c *checker) balanced() {
 	hosts := c.world.living()
 	c.mu.Lock()
@@ -106,7 +105,7 @@ func (c *checker) balanced() {
 	for _, l := range leases {
 		have[l.Owner]++
 		if l.Wanted() != "" {
-			c.violate(12, "lease %s is still marked by %q", l.Token, l.Wanted())
+			c.violate(12, "lease %s still has a hand-over request from %q", l.Token, l.Wanted())
 		}
 	}
 	if len(hosts) == 0 {
@@ -120,25 +119,25 @@ func (c *checker) balanced() {
 	}
 }
 
-// still judges that no Owner and no mark changed since t.
-func (c *checker) still(t time.Time) {
+// stable checks that no owner and no hand-over request changed since t.
+func (c *checker) stable(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changedAt.After(t) {
-		c.violate(12, "an owner, a mark, a document or a worker changed %s after everything had come to rest", c.changedAt.Sub(t))
+		c.violate(12, "an owner, a hand-over request, a document or a worker changed %s after rest began", c.changedAt.Sub(t))
 	}
 }
 
-// resetCosts begins to count requests anew.
+// resetCosts restarts the count of requests.
 func (c *checker) resetCosts() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cost = newCosts()
 }
 
-// frugal judges the requests since resetCosts, at rest: one listing per host and
-// interval, one write per checkpoint, one per renewal, nothing else.
-func (c *checker) frugal() {
+// requestsAtRest checks the requests since resetCosts. At rest there is one listing per
+// host and interval, one write per checkpoint, one per renewal, and nothing else.
+func (c *checker) requestsAtRest() {
 	hosts := c.world.living()
 	t := c.world.times
 	c.mu.Lock()
@@ -151,7 +150,7 @@ func (c *checker) frugal() {
 		}
 	}
 	for _, l := range c.unshadowed() {
-		// A renewal comes up to a tenth of the interval early.
+		// A renewal may come early by up to a tenth of the interval.
 		most := int(span/(t.renew-t.renew/10)) + 1 + c.cost.batches[l.Token]
 		least := int(span/(t.renew+t.timeout)) - 1
 		if n := c.cost.updates[l.Token]; n > most || n < least {
@@ -160,12 +159,12 @@ func (c *checker) frugal() {
 		}
 	}
 	if c.cost.others > 0 || c.cost.asks > 0 {
-		c.violate(13, "%d creates and deletes, %d asks at rest", c.cost.others, c.cost.asks)
+		c.violate(13, "%d creates and deletes and %d hand-over requests at rest", c.cost.others, c.cost.asks)
 	}
 }
 
-// kept judges the promise: every change behind the marker was handled.
-func (c *checker) kept() {
+// allHandled checks that every change after the marker was handled.
+func (c *checker) allHandled() {
 	c.mu.Lock()
 	floor := c.promised()
 	lost := c.world.mode == feed.AllVersionsAndDeletes && !c.deletedAt.IsZero()
@@ -177,11 +176,11 @@ func (c *checker) kept() {
 		if i == 3 {
 			break
 		}
-		c.fail(3, "nobody handled %s, though it was written after the marker", e)
+		c.fail(3, "nobody handled %s, which was written after the marker", e)
 	}
 }
 
-// allFree judges that hosts that left released what they had.
+// allFree checks that the hosts that left have released their leases.
 func (c *checker) allFree() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,8 +191,8 @@ func (c *checker) allFree() {
 	}
 }
 
-// returned judges what Run returned. A host that is told to stop and whose
-// handlers end returns nil.
+// returned checks the result of Run. A host that is stopped and whose handlers end
+// returns nil.
 func (c *checker) returned(h *host, err error) {
 	if h.crashed() {
 		return
@@ -203,13 +202,13 @@ func (c *checker) returned(h *host, err error) {
 	h.mu.Unlock()
 	switch {
 	case !leaving:
-		c.fail(11, "%s: Run returned by itself: %v", h.id, err)
-	case err != nil && !c.world.deaf:
+		c.fail(11, "%s: Run returned before it was stopped: %v", h.id, err)
+	case err != nil && !c.world.ignoresContext:
 		c.fail(11, "%s: Run returned %v", h.id, err)
 	}
 }
 
-// summary is what a run contained.
+// summary contains the statistics of a run.
 type summary struct {
 	seed                                 uint64
 	hosts, partitions, changes, topology int

@@ -9,11 +9,11 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// use is one worker's hold on a range: a read under way, or a batch in a handler.
-// It is over when the context that came with it ends.
+// use is one worker's use of a range: a read in progress or a batch in a handler. It ends
+// when its context ends.
 type use struct {
 	host *host
-	// foreign: the host is one of another implementation.
+	// foreign reports whether the host is one of another implementation.
 	foreign bool
 	token   string
 	r       feed.Range
@@ -21,27 +21,29 @@ type use struct {
 	ctx     context.Context //nolint:containedctx // judged, not passed on
 }
 
-// tenure is what the simulation knows of a host's right to a lease: the same
-// that the host may conclude from the answers it got, and nothing else.
+// tenure is a host's right to a lease. It contains only what the host can conclude from
+// the answers that it received.
 type tenure struct {
-	// id and r tell what the lease is of: a partition, or a range.
+	// id and r identify the lease's partition or range.
 	id string
 	r  feed.Range
-	// attempt is when the last write that was answered with success was started.
+	// attempt is the start of the last successful write.
 	attempt time.Time
-	// unproven: it rests on a conflict that showed an acquire as arrived. The next
-	// write that is answered with success begins the tenure, whenever it comes.
+	// unproven reports whether the tenure rests on a conflict that showed an acquire as
+	// applied. The next successful write begins the tenure, however late it is.
 	unproven bool
-	// givenUp: a release or a delete was sent. repeats of it are no news.
+	// givenUp reports whether a release or a delete was sent. Retries of it are not
+	// checked.
 	givenUp bool
-	// askedAt is when an answer first showed a mark; zero: none did.
+	// askedAt is when an answer first showed a hand-over request. Zero means that none
+	// did.
 	askedAt time.Time
-	// victimWrote is when the live foreign owner that the lease was stolen from had
-	// written it last; zero: it wasn't stolen.
-	victimWrote time.Time
-	// robbed: a foreign host has written the lease since. Its owner doesn't know it
-	// yet, and whoever of ours comes after the foreign host may begin meanwhile.
-	robbed bool
+	// previousWrite is the last write of the live foreign owner from whom the lease was
+	// stolen. Zero means that the lease was not stolen.
+	previousWrite time.Time
+	// overwritten reports whether a foreign host has written the lease since. The owner has
+	// not learned of it yet, and another of our hosts may acquire the lease meanwhile.
+	overwritten bool
 }
 
 type tenureKey struct {
@@ -54,11 +56,11 @@ func (c *checker) trusted(t *tenure) bool {
 	return t != nil && time.Since(t.attempt) < c.world.times.trust()
 }
 
-// holds reports whether the host may go on to use its lease.
+// holds reports whether the host may continue to use its lease.
 func (c *checker) holds(t *tenure) bool { return c.trusted(t) && !t.givenUp }
 
-// readBegins is told of a read that a worker sends. A gone lease isn't used:
-// reading it only says so.
+// readBegins checks a read that a worker sends. Reads of a gone lease are not uses,
+// because they only return that it is gone.
 func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.Request) *use {
 	parts := c.world.engine.partitions()
 	if h.crashed() || isGone(parts, r.Partition.ID, r.Range) {
@@ -76,20 +78,20 @@ func (c *checker) readBegins(ctx context.Context, h *host, token string, r feed.
 	return c.begin(&use{host: h, token: token, r: keys, what: "read", ctx: ctx})
 }
 
-// begin registers a use and judges it. The caller holds c.mu.
+// begin records a use and checks it. The caller holds c.mu.
 func (c *checker) begin(u *use) *use {
 	t := c.tenures[tenureKey{u.host, u.token}]
 	switch {
 	case u.foreign:
 	case t == nil:
-		c.violate(7, "%s: a %s of lease %s, which it doesn't hold", u.host.id, u.what, u.token)
+		c.violate(7, "%s: a %s of lease %s, which it does not hold", u.host.id, u.what, u.token)
 	case t.givenUp:
 		c.violate(7, "%s: a %s of lease %s after its release or delete was sent", u.host.id, u.what, u.token)
 	case !c.trusted(t):
 		c.violate(7, "%s: a %s of lease %s after trust ended", u.host.id, u.what, u.token)
 	case !c.confirmed(t):
-		c.violate(7, "%s: a %s of lease %s, which it stole %s after its victim's last write and hasn't confirmed since",
-			u.host.id, u.what, u.token, t.attempt.Sub(t.victimWrote))
+		c.violate(7, "%s: a %s of lease %s, which it stole %s after the previous owner's last write and has not confirmed",
+			u.host.id, u.what, u.token, t.attempt.Sub(t.previousWrite))
 	}
 	for _, other := range c.uses {
 		if other.host == u.host && other.token == u.token && other.what != u.what {
@@ -105,15 +107,14 @@ func (c *checker) begin(u *use) *use {
 	return u
 }
 
-// trustedByOthers judges a use by who else may begin one at any moment: no other
-// host trusts a lease of the same keys. A gone lease is not used, so trust in it
-// harms nobody.
+// trustedByOthers checks that no other host may begin a use at this moment: none trusts a
+// lease of the same keys. Gone leases are not used, so trust in them is harmless.
 func (c *checker) trustedByOthers(u *use) {
-	if mine := c.tenures[tenureKey{u.host, u.token}]; !c.exclusive || u.foreign || mine != nil && mine.robbed {
+	if mine := c.tenures[tenureKey{u.host, u.token}]; !c.exclusive || u.foreign || mine != nil && mine.overwritten {
 		return
 	}
 	for key, t := range c.tenures {
-		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || t.robbed || !c.confirmed(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
+		if key.host == u.host || !t.r.Overlaps(u.r) || !c.holds(t) || t.overwritten || !c.confirmed(t) || isGone(c.world.engine.partitions(), t.id, t.r) {
 			continue
 		}
 		c.violate(1, "%s: a %s of lease %s (%s) while %s trusts lease %s (%s)",
@@ -121,7 +122,7 @@ func (c *checker) trustedByOthers(u *use) {
 	}
 }
 
-// ends is told that a use is over.
+// ends removes a use.
 func (c *checker) ends(u *use) {
 	if u == nil {
 		return
@@ -131,8 +132,8 @@ func (c *checker) ends(u *use) {
 	c.uses = slices.DeleteFunc(c.uses, func(other *use) bool { return other == u })
 }
 
-// buried forgets what a crashed host was doing.
-func (c *checker) buried(h *host) {
+// forgetHost removes the uses and tenures of a crashed host.
+func (c *checker) forgetHost(h *host) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.uses = slices.DeleteFunc(c.uses, func(u *use) bool { return u.host == h })

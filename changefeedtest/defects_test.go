@@ -70,7 +70,7 @@ func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
 			s.addTo(busy)
 			s.sleep(time.Minute)
 		}
-		s.check.frugal()
+		s.check.requestsAtRest()
 		// In memory an empty read's position is the container's; a server's is the partition's, which stays.
 		page, err := s.engine.source().Read(s.t.Context(), feed.Request{
 			Partition: feed.Partition{ID: idle.PartitionID, Range: idle.Range}, From: feed.After(idle.Continuation),
@@ -227,7 +227,7 @@ func TestClockSkewOfMinutesMovesNoLease(t *testing.T) {
 				since := time.Now()
 				s.add(40)
 				s.sleep(10 * time.Minute)
-				s.check.still(since)
+				s.check.stable(since)
 				if n := s.redelivered(); n > 0 {
 					s.t.Errorf("%d changes redelivered", n)
 				}
@@ -252,7 +252,7 @@ func TestLostResponseToAnUpdateThatAppliedIsRecognised(t *testing.T) {
 			s.sleep(3 * time.Second)
 		}
 		s.sleep(10 * time.Second)
-		s.check.still(since)
+		s.check.stable(since)
 		if n := s.missing() + s.redelivered(); n > 0 {
 			s.t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 		}
@@ -274,7 +274,7 @@ func TestThrottledLeaseContainerMovesNoLease(t *testing.T) {
 			s.add(3)
 			s.sleep(10 * time.Second)
 		}
-		s.check.still(since)
+		s.check.stable(since)
 		if n := s.missing() + s.redelivered(); n > 0 {
 			s.t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 		}
@@ -309,10 +309,10 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 // else would work beside it. Run says so, and the lease expires.
 func TestHandlerThatIgnoresItsContextKeepsItsLeaseUntilItExpires(t *testing.T) {
 	play(t, func(s *scene) {
-		s.deaf = true
+		s.ignoresContext = true
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.host.instance == "first" {
-				return handling{takes: time.Hour, deaf: true}
+				return handling{takes: time.Hour, ignoresContext: true}
 			}
 			return handling{}
 		})

@@ -1,21 +1,26 @@
-// Package changefeedtest is for tests of programs that use changefeed: a store in
-// memory, and a deterministic simulation that runs a handler under everything that
-// can happen to it.
+// Package changefeedtest helps to test programs that use changefeed. It offers stores and
+// servers in memory, and a deterministic simulation of hosts that run a handler.
 //
-// [NewStore] is an empty store that is checked and closed when the test ends.
-// Its containers split and merge on demand:
+// [NewStore] returns an empty store. The store is checked and closed when the test ends.
+// Its containers can be split and merged on demand:
 //
 //	db := changefeedtest.NewStore(t)
-//	orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
+//	orders := changefeedtest.NewContainer(t, db, "shop",
+//		store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
 //	...
 //	_, err := orders.Split(ctx, "0", "") // while a processor reads it
 //
-// [Simulate] runs several hosts with a handler of yours on fake time: hosts
-// crash at any write, pause, join and leave, partitions split and merge, requests are
-// slow, lost, refused or arrive late, clocks drift. A seed decides all of it, and is the same
-// run every time. The promises of the processor are checked at every step; what
-// your handler promises (a total that redelivery doesn't spoil, say) you check
-// when it returns:
+// [NewServer] returns a server of the Cosmos DB REST protocol over such a store. Clients
+// reach it over a network in memory.
+//
+// [Simulate] runs several hosts with the user's handler in fake time. Hosts crash at any
+// write, pause, join and leave. Partitions split and merge. Requests are slow, lost,
+// refused or late. Clocks drift. A seed determines everything, so the same seed gives the
+// same run.
+//
+// The simulation checks the guarantees of the processor at every step. The test checks
+// the guarantees of the handler when Simulate returns. Such a guarantee is, for example,
+// that a redelivery does not change a total:
 //
 //	for seed := range uint64(100) {
 //		totals := newTotals()
@@ -26,9 +31,8 @@
 //		totals.verify(t)
 //	}
 //
-// The simulation is also how the processor itself is proven: TestSimulation of
-// this package runs it over thousands of seeds and asserts the invariants listed
-// at the type checker, the named tests are scripts of known defects of other
-// processors, and testdata/mutants holds patches that each remove one rule and
-// must make a test fail.
+// The processor is tested by the same simulation. TestSimulation of this package runs
+// thousands of seeds and checks the invariants listed at the type checker. The named
+// tests are scripts of known defects of other processors. The directory testdata/mutants
+// holds patches. Each of them removes one rule, and a test must fail because of it.
 package changefeedtest

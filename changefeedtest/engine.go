@@ -11,28 +11,29 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// engine is a monitored container and a lease container that a simulation runs
-// on, with what only a simulation does to them. Its methods take no fake time.
+// engine is the monitored container and the lease container of a simulation, with the
+// operations that only the simulation uses. Its methods take no fake time.
 type engine interface {
 	source() feed.Source
 	leases() lease.Container
 	// commit writes a transaction and returns its LSN and _ts.
 	commit(ctx context.Context, writes ...itemWrite) (int64, time.Time, error)
-	// lastLSN is the LSN of the last commit.
+	// lastLSN returns the LSN of the last commit.
 	lastLSN() int64
 	partitions() []feed.Partition
 	split(ctx context.Context, id string) error
-	// merge joins a partition with its right neighbour.
+	// merge merges a partition with its right neighbour.
 	merge(ctx context.Context, left, right string) error
 	epk(key feed.PartitionKey) string
-	// now is the service's clock, finer than a listing shows it.
+	// now returns the time of the service's clock, with a finer resolution than a
+	// listing.
 	now() time.Time
-	// powerLoss takes everything from the service that it had not synced.
+	// powerLoss discards everything that the service has not synced.
 	powerLoss(ctx context.Context) error
 	close() error
 }
 
-// itemWrite is one write of a transaction. A nil document deletes.
+// itemWrite is one write of a transaction. A nil document deletes the item.
 type itemWrite struct {
 	key      feed.PartitionKey
 	id       string
@@ -75,7 +76,7 @@ func (e *memEngine) commit(_ context.Context, writes ...itemWrite) (int64, time.
 func (e *memEngine) lastLSN() int64 { return e.LSN() }
 
 func (e *memEngine) partitions() []feed.Partition {
-	all, _ := e.Partitions(context.Background()) // it fails for the context alone
+	all, _ := e.Partitions(context.Background()) // it fails only if the context has ended
 	return all
 }
 
@@ -93,11 +94,11 @@ func (e *memEngine) epk(key feed.PartitionKey) string { return memory.EPK(key) }
 func (e *memEngine) now() time.Time                   { return e.clock.now() }
 func (e *memEngine) close() error                     { return nil }
 
-// powerLoss does nothing: what is in memory needs no sync.
+// powerLoss does nothing, because memory needs no sync.
 func (e *memEngine) powerLoss(context.Context) error { return nil }
 
-// isGone reports whether reading a lease would be answered with GoneError, and
-// over which live partitions its range lies.
+// isGone reports whether a read of a lease would fail with GoneError. A lease of a range
+// is gone when the range lies over several live partitions.
 func isGone(parts []feed.Partition, id string, r feed.Range) bool {
 	over := 0
 	for _, p := range parts {

@@ -2,15 +2,14 @@ package changefeedtest
 
 import "time"
 
-// storeClock is the clock of a simulated service: the one that stamps _ts and
-// tells a listing's Now. It is off from the hosts' clock by a fixed offset, and
-// runs faster or slower by rate. All judgements of the lease protocol compare an
-// interval of a host's clock with one of the store's, so a skewed and drifting
-// store covers slow and fast hosts alike.
+// storeClock is the clock of a simulated service. It stamps _ts and is the time of
+// listings. It differs from the hosts' clock by a fixed offset and runs faster or slower
+// by rate. The lease protocol only compares an interval of a host's clock with one of the
+// store's. So one drifting store clock covers both slow and fast hosts.
 type storeClock struct {
 	origin time.Time
 	offset time.Duration
-	// rate is what the clock gains in a second, in seconds.
+	// rate is the gain of the clock, in seconds per second.
 	rate float64
 }
 
@@ -18,7 +17,7 @@ func newStoreClock(offset time.Duration, rate float64) *storeClock {
 	return &storeClock{origin: time.Now(), offset: offset, rate: rate}
 }
 
-// now reads the clock, in UTC, without a monotonic part.
+// now returns the time in UTC, without a monotonic part.
 func (c *storeClock) now() time.Time {
 	elapsed := time.Since(c.origin)
 	elapsed += time.Duration(float64(elapsed) * c.rate)

@@ -101,7 +101,7 @@ func TestSimulationOverHTTP(t *testing.T) {
 				if sc.dialect == lease.JavaLatestVersion { // what the checker looks at are documents, and handleChanges' have no ranges
 					e.dialect = sc.dialect
 				}
-				if sc.temper != calm {
+				if sc.faultLevel != calm {
 					disturbed++
 					e.disturb(seed, time.Now().Add(sc.active))
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// foreignBegins registers that a foreign host has a page in its handler.
+// foreignBegins records that a foreign host handles a page.
 func (c *checker) foreignBegins(ctx context.Context, h *host, token string, r feed.Range) *use {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -16,7 +16,7 @@ func (c *checker) foreignBegins(ctx context.Context, h *host, token string, r fe
 	return c.begin(&use{host: h, foreign: true, token: token, r: r, what: "page", ctx: ctx})
 }
 
-// foreignSends counts the creates of foreign hosts that are under way.
+// foreignSends counts the creates of foreign hosts that are in progress.
 func (c *checker) foreignSends(op string, by int) {
 	if op != opCreate {
 		return
@@ -26,8 +26,8 @@ func (c *checker) foreignSends(op string, by int) {
 	c.creates += by
 }
 
-// foreignWrote is told of a foreign host's write in the moment in which the lease
-// store carried it out; answer is what the store holds now.
+// foreignWrote checks a foreign host's write at the moment at which the lease store
+// carries it out. answer is the document that the store holds now.
 func (c *checker) foreignWrote(h *host, op, token string, answer lease.Lease, sent time.Time) {
 	parts := c.world.engine.partitions()
 	c.mu.Lock()
@@ -36,7 +36,7 @@ func (c *checker) foreignWrote(h *host, op, token string, answer lease.Lease, se
 	if op != opCreate {
 		c.overwritten[before.ETag] = true
 		for key, t := range c.tenures {
-			t.robbed = t.robbed || key.token == token
+			t.overwritten = t.overwritten || key.token == token
 		}
 	}
 	if op == opDelete {
@@ -60,21 +60,21 @@ func (c *checker) foreignWrote(h *host, op, token string, answer lease.Lease, se
 	}
 	c.history[token] = append(c.history[token][:max(0, len(c.history[token])-1)], answer)
 	if lease.Ours(before.Owner) && answer.Owner != before.Owner {
-		c.visits.robbed++
+		c.visits.overwritten++
 	}
 	if len(answer.Properties) < len(before.Properties) {
 		c.visits.dropped++
 	}
 	switch from, to := c.lsn(before), c.lsn(answer); {
-	case to < from: // to a position that was durable before
+	case to < from: // to an earlier durable position
 		c.visits.fell++
 	case to > from && !c.shadowed(answer):
 		c.covered(h, answer, from)
 	}
 }
 
-// foreignCreated judges a child. A foreign host makes it whenever it gets to it: the
-// split may be over long since, and leases of its keys be at work.
+// foreignCreated checks a child. A foreign host may create it late, when the split has
+// ended long ago and leases of its keys are in use.
 func (c *checker) foreignCreated(h *host, l lease.Lease, parts []feed.Partition, sent time.Time) {
 	late := isGone(parts, l.PartitionID, l.Range.OrFull()) || time.Since(sent) > c.world.times.timeout
 	for _, d := range c.docs {
@@ -90,8 +90,8 @@ func (c *checker) foreignCreated(h *host, l lease.Lease, parts []feed.Partition,
 	}
 }
 
-// foreignDeleted judges the end of a gone lease. Deleted late, a lease may have come
-// back to life; that is a deletion by hand.
+// foreignDeleted checks the delete of a gone lease. If the delete is late, the lease may
+// no longer be gone. Then it counts as a delete by hand.
 func (c *checker) foreignDeleted(h *host, l lease.Lease, parts []feed.Partition) {
 	delete(c.docs, l.Token)
 	c.changedAt = time.Now()
@@ -102,14 +102,14 @@ func (c *checker) foreignDeleted(h *host, l lease.Lease, parts []feed.Partition)
 	c.unshadow(h, l)
 }
 
-// position is where a lease stands.
+// position returns the position of a lease as an LSN.
 func (c *checker) position(l lease.Lease) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lsn(l)
 }
 
-// writtenLast is when a lease was last written.
+// writtenLast returns the time of a lease's last write.
 func (c *checker) writtenLast(token string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *checker) writtenLast(token string) time.Time {
 func (v *visits) add(o visits) {
 	v.hosts += o.hosts
 	v.stolen += o.stolen
-	v.robbed += o.robbed
+	v.overwritten += o.overwritten
 	v.fell += o.fell
 	v.dropped += o.dropped
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// foreign is a host of another implementation on our leases: what the .NET
-// processor or Java's does there, with all that the protocol does otherwise.
+// foreign is a host of another implementation on our leases. It imitates the .NET
+// processor or Java's where they differ from our protocol:
 //
-//	both    every interval: a share by the ceiling of leases per owner; what is free, else a steal,
-//	        and what was stolen is used at once; no trust: they go on until a write tells them;
-//	        a gone lease's children are run at once, and the gone lease deleted unconditionally
-//	.NET    keeps properties, and copies them to children, marks included; clears the Owner it had
-//	        listed when taking a lease fails; waits for its handler before it releases
+//	both    every interval: a share by the ceiling of leases per owner; a free lease, else a
+//	        stolen one, which is used at once; no trust: they continue until a write fails;
+//	        children of a gone lease run at once, and it is deleted unconditionally
+//	.NET    keeps properties and copies them to children, hand-over requests included; clears
+//	        the Owner that it listed when an acquire fails; waits for its handler before release
 //	Java    drops properties; has a null timestamp for a while; releases before its handler ends;
-//	        a write that is refused puts the old position back when it finds nobody as the owner
+//	        after a refused write it writes the old position if the lease has no owner
 //
-// Beyond that it has habits, by which it steals, releases and pauses at will, takes
-// leases as an old listing showed them, and writes the position back at which it began. It checkpoints each batch after its
-// handler; it starts on a store that is initialised, and takes no lease that would
-// have to begin at a "now" of its own: these are the losses that the others make by
-// themselves, and that nobody beside them can mend.
+// It also has habits: at random it steals, releases and pauses, acquires leases as an old
+// listing showed them, and writes back the position at which it began. It checkpoints
+// each batch after its handler. It starts on an initialised store, and it acquires no
+// lease that would begin at its own "now". Such losses of foreign hosts cannot be mended
+// by others.
 type foreign struct {
 	*host
 	java   bool
@@ -36,7 +36,7 @@ type foreign struct {
 	source feed.Source
 	store  lease.Store
 
-	// Only the host's own goroutine uses these.
+	// Only the host's own goroutine uses these fields.
 	earlier lease.Listing
 	cycles  int
 
@@ -47,13 +47,13 @@ type foreign struct {
 	working map[string]*foreignWork
 }
 
-// habits are the probabilities of what a foreign host does at will, in one cycle.
+// habits contains the probabilities of a foreign host's random actions, per cycle.
 type habits struct {
 	steal, release, stale, pause float64
-	rewind                       float64 // in one renewal or release
+	rewind                       float64 // per renewal or release
 }
 
-// drawForeign draws the foreign hosts of a scenario.
+// drawForeign draws the plans of a scenario's foreign hosts.
 func drawForeign(seed uint64, active time.Duration) []visit {
 	d := newDraw(seed, 0, "foreign")
 	if !d.chance(foreignShare) {
@@ -75,14 +75,14 @@ func drawForeign(seed uint64, active time.Duration) []visit {
 	return plans
 }
 
-// foreignShare is the share of the seeds in which foreign hosts are.
+// foreignShare is the share of the seeds with foreign hosts.
 const foreignShare = 0.2
 
 // visit starts a foreign host.
 func (w *world) visit(java bool, h habits) *foreign {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.mu.Lock()
-	n := len(w.strangers) + 1
+	n := len(w.foreignHosts) + 1
 	f := &foreign{
 		host: &host{
 			world: w, id: fmt.Sprintf("f%d", n), instance: fmt.Sprintf("WORKER-%d", n), joined: time.Now(),
@@ -91,14 +91,14 @@ func (w *world) visit(java bool, h habits) *foreign {
 		java: java, habits: h, source: w.engine.source(), life: ctx, working: map[string]*foreignWork{},
 	}
 	f.owner = f.instance
-	w.strangers = append(w.strangers, f.host)
+	w.foreignHosts = append(w.foreignHosts, f.host)
 	w.mu.Unlock()
 	w.trace.add(f.id, "visit", f.instance, "", 0)
 	go f.run(ctx)
 	return f
 }
 
-// run is the host's life.
+// run runs the host until ctx ends.
 func (f *foreign) run(ctx context.Context) {
 	defer close(f.done)
 	defer f.group.Wait()
@@ -114,10 +114,10 @@ func (f *foreign) run(ctx context.Context) {
 	}
 }
 
-// interval is the time between two cycles: 13 s where ours have 17.
+// interval returns the time between two cycles: 13 s where ours have 17 s.
 func (f *foreign) interval() time.Duration { return f.world.times.acquire * 13 / 17 }
 
-// renewal is the time between two renewals: 17 s where ours have 13.
+// renewal returns the time between two renewals: 17 s where ours have 13 s.
 func (f *foreign) renewal() time.Duration {
 	return min(f.world.times.renew*17/13, f.world.times.expiration/2)
 }
@@ -126,7 +126,7 @@ func (f *foreign) request(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, f.world.times.timeout)
 }
 
-// open opens the leases, and waits until they are initialised.
+// open opens the leases and waits until they are initialised.
 func (f *foreign) open(ctx context.Context) {
 	opening, cancel := f.request(ctx)
 	defer cancel()
@@ -153,7 +153,7 @@ func (f *foreign) list(ctx context.Context) (lease.Listing, error) {
 	return send(ctx, call{host: f.host, op: opList}, f.store.List)
 }
 
-// read is a point read of a lease.
+// read reads one lease.
 func (f *foreign) read(ctx context.Context, token string) (lease.Lease, error) {
 	ctx, cancel := f.request(ctx)
 	defer cancel()
@@ -171,7 +171,7 @@ func (f *foreign) read(ctx context.Context, token string) (lease.Lease, error) {
 	})
 }
 
-// works are the leases that the host works on, by their tokens.
+// works returns the host's work on its leases, sorted by token.
 func (f *foreign) works() []*foreignWork {
 	f.workMu.Lock()
 	defer f.workMu.Unlock()
@@ -183,7 +183,7 @@ func (f *foreign) works() []*foreignWork {
 	return all
 }
 
-// cycle is one look at the leases, and what is done about them.
+// cycle lists the leases once and acts on the listing.
 func (f *foreign) cycle(ctx context.Context) {
 	listing, err := f.list(ctx)
 	if err != nil {
@@ -213,7 +213,8 @@ func (f *foreign) cycle(ctx context.Context) {
 	f.earlier = listing
 }
 
-// old are the leases that the listing before this one showed as free, in a drawn order.
+// old returns the leases that the previous listing showed as free, with a random one
+// first.
 func (f *foreign) old(d *draw) []lease.Lease {
 	var free []lease.Lease
 	for _, l := range f.earlier.Leases {
@@ -228,8 +229,8 @@ func (f *foreign) old(d *draw) []lease.Lease {
 	return free
 }
 
-// choose is what the host wants of a listing: its share (EqualPartitionsBalancingStrategy),
-// or, at will, a lease of anybody.
+// choose returns the leases of a listing to acquire: the host's share, as in
+// EqualPartitionsBalancingStrategy, or at random a lease of any owner.
 func (f *foreign) choose(d *draw, listing lease.Listing) []lease.Lease {
 	count := map[string]int{f.instance: 0}
 	var free, owned []lease.Lease
@@ -255,7 +256,8 @@ func (f *foreign) choose(d *draw, listing lease.Listing) []lease.Lease {
 	need := target - count[f.instance]
 	if len(free) > 0 {
 		if f.java {
-			// One at a time beside others, and one even with a share that is full.
+			// Java acquires one at a time if there are other owners, and one even if it
+			// has its share.
 			i := d.intn(len(free))
 			free[0], free[i] = free[i], free[0]
 			if need = max(need, 1); len(count) > 1 {
@@ -267,8 +269,8 @@ func (f *foreign) choose(d *draw, listing lease.Listing) []lease.Lease {
 	return f.surplus(owned, count, target, need)
 }
 
-// expired: the libraries judge by what the document says of its last write; the
-// store's stamp comes to the same where clocks agree.
+// expired reports whether a lease has expired. The libraries compare the timestamp in the
+// document. The store's stamp gives the same result if clocks agree.
 func (f *foreign) expired(listing lease.Listing, l lease.Lease) bool {
 	if f.world.clockless {
 		return time.Since(f.world.check.writtenLast(l.Token)) >= f.world.times.expiration
@@ -276,7 +278,8 @@ func (f *foreign) expired(listing lease.Listing, l lease.Lease) bool {
 	return listing.Now.Sub(l.Modified) >= f.world.times.expiration
 }
 
-// surplus is the lease that the host steals for its share: one of who has the most.
+// surplus returns a lease to steal for the host's share, from the owner with the most
+// leases. It returns none if no owner has too many.
 func (f *foreign) surplus(owned []lease.Lease, count map[string]int, target, need int) []lease.Lease {
 	if need <= 0 {
 		return nil
@@ -297,7 +300,7 @@ func (f *foreign) surplus(owned []lease.Lease, count map[string]int, target, nee
 	return owned[i : i+1]
 }
 
-// take acquires a lease, whoever has it, and works on it at once.
+// take acquires a lease from any owner and starts to work on it at once.
 func (f *foreign) take(ctx context.Context, l lease.Lease) {
 	f.workMu.Lock()
 	mine := f.working[l.Token]
@@ -308,7 +311,8 @@ func (f *foreign) take(ctx context.Context, l lease.Lease) {
 	listed := l.Owner
 	got, err := f.replace(ctx, l, func(current lease.Lease) (lease.Lease, bool) {
 		if f.java && current.ETag != l.ETag {
-			// Refused once, Java looks at the owner only, and writes what it had listed.
+			// After one refusal, Java checks only the owner and writes the lease that it
+			// listed.
 			return f.claimed(l, current.ETag), current.Owner == ""
 		}
 		return f.claimed(current, current.ETag), f.java || current.Owner == listed
@@ -322,7 +326,7 @@ func (f *foreign) take(ctx context.Context, l lease.Lease) {
 	f.work(got) //nolint:contextcheck // the work outlives the cycle: it has the host's life
 }
 
-// claimed is a lease as the host writes it when it takes it.
+// claimed returns the lease as the host writes it to acquire or keep it.
 func (f *foreign) claimed(l lease.Lease, etag string) lease.Lease {
 	l.ETag, l.Owner, l.Timestamp = etag, f.instance, time.Now()
 	if f.java {
@@ -331,8 +335,8 @@ func (f *foreign) claimed(l lease.Lease, etag string) lease.Lease {
 	return l
 }
 
-// clear is what the .NET processor does when taking a lease failed: it releases the
-// lease of the owner that it had listed.
+// clear imitates the .NET processor after a failed acquire: it releases the lease of the
+// owner that it had listed.
 func (f *foreign) clear(ctx context.Context, token, listed string) {
 	current, err := f.read(ctx, token)
 	if err != nil {

@@ -11,24 +11,27 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Our hosts beside those of other implementations: why a stolen lease is waited for,
-// and what the others do that we have to survive. The checker judges all of it.
+// Tests of our hosts together with hosts of other implementations: why a host waits after
+// it stole a lease, and which foreign actions our hosts must survive. The checker checks
+// all of it.
 
-// setStrangersTake sets how long foreign handlers take.
-func (s *scene) setStrangersTake(f func(f *host, token string) time.Duration) {
+// setForeignTakes sets how long foreign handlers take.
+func (s *scene) setForeignTakes(f func(f *host, token string) time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.strangersTake = f
+	s.foreignTakes = f
 }
 
-// beOrderly has exclusive use judged between ours and foreign hosts, too.
+// beOrderly makes the checker check exclusive use between our hosts and foreign ones,
+// too.
 func (s *scene) beOrderly() {
 	s.check.mu.Lock()
 	defer s.check.mu.Unlock()
 	s.check.orderly = true
 }
 
-// foreignFleet lets a host of ours make the leases, and leave them to a foreign one.
+// foreignFleet returns a foreign host that owns all leases. One of our hosts creates the
+// leases and leaves.
 func (s *scene) foreignFleet(java bool) *foreign {
 	s.t.Helper()
 	first := s.join("first")
@@ -47,7 +50,7 @@ func (s *scene) foreignFleet(java bool) *foreign {
 	return f
 }
 
-// ownedBy are the leases of an owner.
+// ownedBy returns the leases of an owner.
 func (s *scene) ownedBy(owner string) []lease.Lease {
 	var mine []lease.Lease
 	for _, l := range s.list().Leases {
@@ -58,7 +61,7 @@ func (s *scene) ownedBy(owner string) []lease.Lease {
 	return mine
 }
 
-// stolenBy waits until a host of ours has stolen a lease.
+// stolenBy waits until a host of ours has stolen a lease, and returns it.
 func (s *scene) stolenBy(h *host) lease.Lease {
 	s.t.Helper()
 	for range 60 {
@@ -71,16 +74,17 @@ func (s *scene) stolenBy(h *host) lease.Lease {
 	return lease.Lease{}
 }
 
-// busy has the handlers of foreign hosts work until they are told to end.
+// busy makes the handlers of foreign hosts work until they are stopped.
 func (s *scene) busy() {
-	s.setStrangersTake(func(*host, string) time.Duration { return 10 * time.Minute })
+	s.setForeignTakes(func(*host, string) time.Duration { return 10 * time.Minute })
 	for _, l := range s.list().Leases {
 		s.addTo(s.keyIn(l.Range))
 	}
 	s.sleep(10 * time.Second)
 }
 
-// A acquires; B steals and starts at once; A doesn't know yet, and is busy in its handler.
+// A acquires. B steals and starts at once. A has not learned of it yet and is busy in its
+// handler.
 func TestStealWaitsForAHostThatIsBusyInItsHandler(t *testing.T) {
 	play(t, func(s *scene) {
 		s.beOrderly()
@@ -89,25 +93,25 @@ func TestStealWaitsForAHostThatIsBusyInItsHandler(t *testing.T) {
 		h := s.join("ours")
 		token := s.stolenBy(h).Token
 		s.sleep(2 * s.times.expiration)
-		s.setStrangersTake(nil)
+		s.setForeignTakes(nil)
 		if l := s.lease(token); l.Owner != h.text() {
-			s.t.Errorf("lease %s is owned by %q; want ours to keep it", token, l.Owner)
+			s.t.Errorf("lease %s is owned by %q; want our host to keep it", token, l.Owner)
 		}
 		if s.ran(h) != 1 {
-			s.t.Errorf("%d leases were worked on; want the stolen one", s.ran(h))
+			s.t.Errorf("%d leases were used; want only the stolen one", s.ran(h))
 		}
 	})
 }
 
-// ran is how many workers a host has begun.
+// ran returns the number of workers that a host has started.
 func (s *scene) ran(h *host) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.runs
 }
 
-// A acquires; B steals, waits, stops and releases; C takes the free lease at once; A
-// still uses it.
+// A acquires. B steals, waits, stops and releases. C acquires the free lease at once,
+// while A still uses it.
 func TestStopDuringTheWaitAfterAStealReleasesNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		s.beOrderly()
@@ -120,13 +124,13 @@ func TestStopDuringTheWaitAfterAStealReleasesNothing(t *testing.T) {
 		c := s.join("c")
 		<-b.done
 		if l := s.lease(token); l.Owner != b.text() {
-			s.t.Errorf("lease %s is owned by %q after the host that stole it has stopped; want it left to expire", token, l.Owner)
+			s.t.Errorf("lease %s is owned by %q after the host that stole it has stopped; want the lease to expire", token, l.Owner)
 		}
 		s.sleep(s.times.takeover() - 5*time.Second)
 		if l := s.lease(token); l.Owner != b.text() {
 			s.t.Errorf("lease %s is owned by %q before it has expired", token, l.Owner)
 		}
-		s.setStrangersTake(nil)
+		s.setForeignTakes(nil)
 		s.sleep(2 * s.times.acquire)
 		if l := s.lease(token); l.Owner == b.text() || l.Free() {
 			s.t.Errorf("lease %s is owned by %q after it has expired", token, l.Owner)
@@ -135,8 +139,8 @@ func TestStopDuringTheWaitAfterAStealReleasesNothing(t *testing.T) {
 	})
 }
 
-// A acquires; B steals; the document is deleted; A, or somebody of its kind, makes it
-// anew and uses it; B's wait ends unnoticed.
+// A acquires. B steals. The document is deleted. A or another foreign host recreates it
+// and uses it. Without a check, B's wait would end and B would use it, too.
 func TestLeaseThatWasMadeAnewDuringTheWaitIsNotUsed(t *testing.T) {
 	play(t, func(s *scene) {
 		s.beOrderly()
@@ -145,7 +149,7 @@ func TestLeaseThatWasMadeAnewDuringTheWaitIsNotUsed(t *testing.T) {
 		h := s.join("ours")
 		stolen := s.stolenBy(h)
 		_ = wrote
-		// Up to the moment before the wait ends, behind the last renewal in it.
+		// Stop just before the wait ends, after the last renewal in it.
 		for range 200 {
 			if l := s.lease(stolen.Token); l.Modified.Sub(stolen.Modified) >= 39*time.Second {
 				break
@@ -165,30 +169,30 @@ func TestLeaseThatWasMadeAnewDuringTheWaitIsNotUsed(t *testing.T) {
 		u := s.check.foreignBegins(using, f.host, stolen.Token, stolen.Range)
 		s.sleep(40 * time.Second)
 		if n := s.ran(h); n != 0 {
-			s.t.Errorf("%d leases are worked on; their document is another's", n)
+			s.t.Errorf("%d leases are used; another host owns the document", n)
 		}
 		if l := s.lease(stolen.Token); l.Owner != f.instance {
-			s.t.Errorf("lease %s is owned by %q; want it left to who made it", l.Token, l.Owner)
+			s.t.Errorf("lease %s is owned by %q; want the foreign host that recreated it", l.Token, l.Owner)
 		}
 		s.check.ends(u)
 	})
 }
 
-// A Java host's null timestamp: Java reads it as now, and for Java its lease never
-// expires. We judge by the store's stamp, and always write a timestamp.
+// A Java host writes a null timestamp. Java reads it as now, so for Java the lease never
+// expires. We use the store's stamp, and we always write a timestamp.
 func TestLeaseWithoutATimestampExpiresWhenItsJavaOwnerDies(t *testing.T) {
 	play(t, func(s *scene) {
 		f := s.foreignFleet(true)
 		for _, l := range s.list().Leases {
 			if !l.Timestamp.IsZero() {
-				s.t.Fatalf("lease %s has the timestamp %s; the host is to write none", l.Token, l.Timestamp)
+				s.t.Fatalf("lease %s has the timestamp %s; want none", l.Token, l.Timestamp)
 			}
 		}
 		f.crash()
 		h := s.join("ours")
 		s.sleep(s.times.takeover() + 2*s.times.acquire)
 		if n := s.owned(h); n != 2 {
-			s.t.Errorf("the host owns %d leases of the dead one's 2", n)
+			s.t.Errorf("the host owns %d of the crashed host's 2 leases", n)
 		}
 		for _, l := range s.list().Leases {
 			if age := time.Since(l.Timestamp); age > s.times.renew+time.Second {
@@ -196,18 +200,18 @@ func TestLeaseWithoutATimestampExpiresWhenItsJavaOwnerDies(t *testing.T) {
 			}
 		}
 		if n := s.redelivered(); n > 0 {
-			s.t.Errorf("%d changes were delivered twice, though the dead host was idle", n)
+			s.t.Errorf("%d changes were delivered twice, although the crashed host was idle", n)
 		}
 	})
 }
 
-// Java's stop releases its leases and leaves its handlers alone: who takes a free lease
-// may work beside them. What they then do doesn't touch the lease any more.
+// Java's stop releases its leases while its handlers still run. A host that acquires such
+// a lease may work beside them. The handlers' results no longer change the lease.
 func TestReleasedLeaseWhoseHandlerStillRunsLosesNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		f := s.foreignFleet(true)
 		s.busy()
-		s.setStrangersTake(func(*host, string) time.Duration { return 10 * time.Minute })
+		s.setForeignTakes(func(*host, string) time.Duration { return 10 * time.Minute })
 		f.cancel()
 		s.sleep(5 * time.Second)
 		if n := len(s.ownedBy("")) + len(s.ownedBy(f.instance)); n != 0 {
@@ -224,7 +228,7 @@ func TestReleasedLeaseWhoseHandlerStillRunsLosesNothing(t *testing.T) {
 		before := s.list().Leases
 		s.sleep(10 * time.Minute) // the handlers return
 		if s.redelivered() == 0 {
-			s.t.Error("nothing was handled twice: the handlers didn't run on")
+			s.t.Error("nothing was handled twice; want the handlers to continue")
 		}
 		for i, l := range s.list().Leases {
 			if l.Owner != h.text() || s.check.position(l) < s.check.position(before[i]) {
@@ -234,9 +238,9 @@ func TestReleasedLeaseWhoseHandlerStillRunsLosesNothing(t *testing.T) {
 	})
 }
 
-// Java takes a lease as an old listing showed it. Refused, it looks at the owner alone
-// and writes the old position back: what lies behind it is delivered again, nothing is
-// lost, and our hosts go on from there.
+// Java acquires a lease as an old listing showed it. After a refusal it checks only the
+// owner and writes the old position. The changes after that position are delivered again.
+// Nothing is lost, and our hosts resume from there.
 func TestPositionThatJavaWritesBackIsDeliveredAgain(t *testing.T) {
 	play(t, func(s *scene) {
 		turn := func(n int) {
@@ -255,7 +259,7 @@ func TestPositionThatJavaWritesBackIsDeliveredAgain(t *testing.T) {
 			s.t.Fatalf("the lease went from %s to %s", listed.Continuation, released.Continuation)
 		}
 		f := s.visit(true, habits{})
-		s.sleep(5 * time.Second) // it has opened the leases, and not looked at them yet
+		s.sleep(5 * time.Second) // it has opened the leases but not listed them yet
 		f.take(s.t.Context(), listed)
 		l := s.lease("0")
 		if l.Owner != f.instance || l.Continuation != listed.Continuation {
@@ -271,8 +275,9 @@ func TestPositionThatJavaWritesBackIsDeliveredAgain(t *testing.T) {
 	})
 }
 
-// The same while the answer to the acquire is under way: the owner of then is robbed of a lease that it doesn't know of yet. It
-// begins when the answer comes, beside whoever has the free lease by now, and learns of it at its next write.
+// A foreign host clears the owner while the answer to that owner's acquire is in transit.
+// The owner starts when the answer arrives, beside the host that has acquired the free
+// lease meanwhile. It learns of the loss at its next write.
 func TestOwnerClearedBeforeItsAcquireIsAnsweredIsALoss(t *testing.T) {
 	play(t, func(s *scene) {
 		first := s.join("first")
@@ -282,7 +287,7 @@ func TestOwnerClearedBeforeItsAcquireIsAnsweredIsALoss(t *testing.T) {
 		first.leave()
 		<-first.done
 		f := s.visit(false, habits{})
-		s.sleep(2 * time.Second) // it has opened the leases, and not looked at them yet
+		s.sleep(2 * time.Second) // it has opened the leases but not listed them yet
 		s.setFaults(func(c call, _ *draw, fault *fault) {
 			if c.op == opUpdate && c.n == 1 && c.host != f.host {
 				fault.back = 4 * time.Second
@@ -292,7 +297,7 @@ func TestOwnerClearedBeforeItsAcquireIsAnsweredIsALoss(t *testing.T) {
 		s.sleep(time.Second)
 		owner := s.lease("0").Owner
 		if owner != slow.text() || s.ran(slow) > 0 {
-			s.t.Fatalf("lease 0 is owned by %q, and %d are worked on; want %s, that hasn't heard of it", owner, s.ran(slow), slow.text())
+			s.t.Fatalf("lease 0 is owned by %q, and %d leases are used; want %s, and none used before the answer", owner, s.ran(slow), slow.text())
 		}
 		s.setFaults(nil)
 		f.clear(s.t.Context(), "0", owner)
@@ -300,17 +305,18 @@ func TestOwnerClearedBeforeItsAcquireIsAnsweredIsALoss(t *testing.T) {
 		quick := s.join("quick")
 		s.sleep(time.Second)
 		if l := s.lease("0"); l.Owner != quick.text() || s.ran(slow) > 0 {
-			s.t.Fatalf("lease 0 is owned by %q, and %d are worked on by the first owner", l.Owner, s.ran(slow))
+			s.t.Fatalf("lease 0 is owned by %q, and the first owner uses %d leases", l.Owner, s.ran(slow))
 		}
 		s.sleep(s.times.takeover())
 		if s.ran(slow) != 1 || s.owned(quick) != 1 {
-			s.t.Errorf("the first owner worked on %d leases; want the one that it was robbed of", s.ran(slow))
+			s.t.Errorf("the first owner used %d leases; want the one that was freed", s.ran(slow))
 		}
 	}, partitions(1))
 }
 
-// Java drops where a lease starts, which we keep in it as long as it has no position. When its partition
-// is split before anybody has read it, the children get the start that all hosts are configured with.
+// Java drops the start of a lease, which we keep in the document until the lease has a
+// position. If the partition splits before anybody has read it, the children get the
+// configured start.
 func TestChildrenOfALeaseWhoseStartJavaDroppedStartAsConfigured(t *testing.T) {
 	play(t, func(s *scene) {
 		s.add(20)
@@ -322,7 +328,7 @@ func TestChildrenOfALeaseWhoseStartJavaDroppedStartAsConfigured(t *testing.T) {
 		f := s.visit(true, habits{})
 		s.sleep(time.Minute)
 		if l := s.lease("0"); l.Owner != f.instance || l.Continuation != "" || l.Properties[lease.PropertyStart] != "" {
-			s.t.Fatalf("lease 0 of %q is at %q, and starts at %q; want nothing but its owner, %s", l.Owner, l.Continuation, l.Properties[lease.PropertyStart], f.instance)
+			s.t.Fatalf("lease 0 of %q is at %q and starts at %q; want no position and no start, and owner %s", l.Owner, l.Continuation, l.Properties[lease.PropertyStart], f.instance)
 		}
 		s.split("0")
 		f.crash()
@@ -335,8 +341,8 @@ func TestChildrenOfALeaseWhoseStartJavaDroppedStartAsConfigured(t *testing.T) {
 	}, partitions(1), from(feed.Beginning()))
 }
 
-// The .NET processor frees the lease of whom it had listed as the owner when taking it
-// fails: our host finds nobody as the owner, stops, and acquires anew.
+// When an acquire fails, the .NET processor frees the lease of the owner that it listed.
+// Our host then finds no owner in its lease, stops, and acquires it again.
 func TestOwnerClearedByAFailedStealIsALoss(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("ours")
@@ -377,8 +383,8 @@ func TestOwnerClearedByAFailedStealIsALoss(t *testing.T) {
 	})
 }
 
-// A fleet moves to ours, host by host, and back, under load: each of both kinds gets its
-// share, then nothing moves, and every change is handled.
+// A fleet moves to our hosts, one by one, and back, under load. Each host of both kinds
+// gets its share, then nothing moves, and every change is handled.
 func TestFleetMovesFromAnotherImplementationAndBack(t *testing.T) {
 	for _, java := range []bool{false, true} {
 		t.Run(fmt.Sprintf("Java %t", java), func(t *testing.T) {
@@ -389,21 +395,21 @@ func TestFleetMovesFromAnotherImplementationAndBack(t *testing.T) {
 				s.shares("two foreign hosts", one.host, two.host)
 				a := s.join("a")
 				s.add(20)
-				s.shares("one of ours comes", one.host, two.host, a)
+				s.shares("one of our hosts joins", one.host, two.host, a)
 				two.crash()
 				b := s.join("b")
 				s.add(20)
-				s.shares("a foreign host dies, and another of ours comes", one.host, a, b)
+				s.shares("a foreign host crashes, and another of our hosts joins", one.host, a, b)
 				s.dismiss(one.host)
-				s.shares("ours alone", a, b)
+				s.shares("only our hosts", a, b)
 				s.add(20)
 				three := s.visit(java, habits{})
-				s.shares("a foreign one comes back", three.host, a, b)
+				s.shares("a foreign host joins again", three.host, a, b)
 				a.leave()
 				s.add(20)
-				s.shares("one of ours goes", three.host, b)
+				s.shares("one of our hosts leaves", three.host, b)
 				b.leave()
-				s.shares("and the other one", three.host)
+				s.shares("our other host leaves", three.host)
 				if n := s.missing(); n > 0 {
 					s.t.Errorf("%d changes missing", n)
 				}
@@ -412,7 +418,7 @@ func TestFleetMovesFromAnotherImplementationAndBack(t *testing.T) {
 	}
 }
 
-// shares waits for balance among hosts of both kinds, and for stillness.
+// shares waits until hosts of both kinds are balanced and checks that nothing moves.
 func (s *scene) shares(what string, hosts ...*host) {
 	s.t.Helper()
 	s.sleep(3 * s.times.takeover())
@@ -425,5 +431,5 @@ func (s *scene) shares(what string, hosts ...*host) {
 			s.t.Errorf("%s: %s has %d of %d leases", what, h.text(), n, len(leases))
 		}
 	}
-	s.check.still(since)
+	s.check.stable(since)
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// foreignWork is a foreign host's work on one lease: one goroutine reads, handles and
-// checkpoints, another renews. Nothing but a write's answer ends it: there is no trust.
+// foreignWork is a foreign host's work on one lease. One goroutine reads, handles and
+// checkpoints; another renews. Only the answer to a write ends it, because foreign hosts
+// have no trust.
 type foreignWork struct {
 	host  *foreign
 	token string
@@ -23,19 +24,19 @@ type foreignWork struct {
 	ctx  context.Context //nolint:containedctx // the work's life, which its two goroutines share
 	stop context.CancelFunc
 
-	mu   sync.Mutex  // guards what follows
+	mu   sync.Mutex  // guards the fields below
 	doc  lease.Lease // as last written or read
-	n    uint64      // renewals and releases
+	n    uint64      // number of renewals and releases
 	lost bool
 	gone bool
 
-	// Only the reading goroutine uses these.
+	// Only the reading goroutine uses these fields.
 	position int64
-	at       feed.Continuation // behind the last page that was handled
-	started  bool              // it began at the start, and nothing was handled yet
+	at       feed.Continuation // after the last handled page
+	started  bool              // it began at the start, and no page was handled yet
 }
 
-// work begins to work on a lease that the host has taken.
+// work starts the work on an acquired lease.
 func (f *foreign) work(l lease.Lease) {
 	w := &foreignWork{host: f, token: l.Token, doc: l, began: l.Continuation, at: l.Continuation, started: l.Continuation == ""}
 	w.ctx, w.stop = context.WithCancel(f.life)
@@ -68,7 +69,7 @@ func (f *foreign) work(l lease.Lease) {
 	})
 }
 
-// end makes the host give the lease up.
+// end makes the host release the lease.
 func (w *foreignWork) end() { w.stop() }
 
 func (w *foreignWork) lease() lease.Lease {
@@ -77,12 +78,11 @@ func (w *foreignWork) lease() lease.Lease {
 	return w.doc
 }
 
-// renew renews the lease until it is lost, or the work ends. It doesn't care for any
-// other failure.
+// renew renews the lease until it is lost or the work ends. It ignores other failures.
 func (w *foreignWork) renew() {
 	pause := w.host.renewal()
 	if !w.host.java {
-		pause /= 2 // .NET's first
+		pause /= 2 // the first interval of .NET
 	}
 	for w.host.sleep(w.ctx, pause) == nil {
 		pause = w.host.renewal()
@@ -95,8 +95,8 @@ func (w *foreignWork) renew() {
 	}
 }
 
-// rewound is the position with which a renewal or a release is written: the one that
-// the document has, which is empty here, or, by habit, that at which the work began.
+// rewound returns the position for a renewal or a release. It is empty, which keeps the
+// document's position, or by habit the position at which the work began.
 func (w *foreignWork) rewound() feed.Continuation {
 	w.mu.Lock()
 	w.n++
@@ -121,7 +121,7 @@ func (w *foreignWork) process() {
 			}
 			_ = f.sleep(w.ctx, f.world.times.poll)
 		case err != nil:
-			_ = f.sleep(w.ctx, f.world.times.poll) // Java keeps the lease; .NET's short loss of it is a habit here
+			_ = f.sleep(w.ctx, f.world.times.poll) // Java keeps the lease; the release by .NET is a habit here
 		case len(page.Changes) == 0:
 			w.at = page.Continuation
 			_ = f.sleep(w.ctx, f.world.times.poll)
@@ -158,8 +158,8 @@ func (w *foreignWork) read() (feed.Page, error) {
 	})
 }
 
-// handle is the host's handler. It reports whether it has handled the page: a .NET
-// handler learns from its token that the work has ended, Java's is left alone to finish.
+// handle runs the host's handler. It reports whether the work continues. A .NET handler
+// learns from its token that the work has ended. Java's handler runs to its end.
 func (w *foreignWork) handle(page feed.Page) bool {
 	f := w.host
 	world := f.world
@@ -167,7 +167,7 @@ func (w *foreignWork) handle(page feed.Page) bool {
 	for i := range page.Changes {
 		id, err := page.Changes[i].ID()
 		if err != nil {
-			world.check.fail(4, "%s: lease %s: a change has no id: %v", f.id, w.token, err)
+			world.check.fail(4, "%s: lease %s: cannot get the id of a change: %v", f.id, w.token, err)
 		}
 		ids[i] = id
 	}
@@ -178,7 +178,7 @@ func (w *foreignWork) handle(page feed.Page) bool {
 	}
 	entries, wrong := world.journal.match(l.Range.OrFull(), w.position, since, page.Changes, ids)
 	if wrong != "" {
-		world.check.fail(4, "%s: lease %s, behind %d: the page %s", f.id, w.token, w.position, wrong)
+		world.check.fail(4, "%s: lease %s, after %d: the page %s", f.id, w.token, w.position, wrong)
 	}
 	first := page.Changes[0].LSN
 	d := newDraw(world.seed, uint64(first), "foreign handler", f.id, w.token, strconv.Itoa(w.run))
@@ -187,10 +187,10 @@ func (w *foreignWork) handle(page feed.Page) bool {
 		takes = d.span(time.Second, world.times.expiration)
 	}
 	world.mu.Lock()
-	strangersTake := world.strangersTake
+	foreignTakes := world.foreignTakes
 	world.mu.Unlock()
-	if strangersTake != nil {
-		takes = strangersTake(f.host, w.token)
+	if foreignTakes != nil {
+		takes = foreignTakes(f.host, w.token)
 	}
 	ctx := w.ctx
 	if f.java {
@@ -210,7 +210,7 @@ func (w *foreignWork) handle(page feed.Page) bool {
 
 var errForeignLost = errors.New("the lease has another owner")
 
-// write renews or checkpoints: both libraries read the document and replace it.
+// write renews or checkpoints. Both libraries read the document and replace it.
 func (w *foreignWork) write(ctx context.Context, position feed.Continuation) error {
 	f := w.host
 	read, err := f.read(ctx, w.token)
@@ -223,7 +223,7 @@ func (w *foreignWork) write(ctx context.Context, position feed.Continuation) err
 	got, err := f.replace(ctx, read, func(current lease.Lease) (lease.Lease, bool) {
 		mine := current.Owner == f.instance
 		if f.java && current.ETag != read.ETag {
-			// What Java read before is written again, over whatever is there now.
+			// Java writes the document that it read before, over the current one.
 			etag := current.ETag
 			mine = mine || current.Owner == ""
 			current = read
@@ -239,7 +239,7 @@ func (w *foreignWork) write(ctx context.Context, position feed.Continuation) err
 	return err
 }
 
-// release gives the lease up: Owner is null, and the position is what the document has.
+// release frees the lease. Owner becomes null, and the position is that of the document.
 func (w *foreignWork) release(ctx context.Context) {
 	f := w.host
 	w.mu.Lock()
@@ -267,9 +267,8 @@ func (w *foreignWork) release(ctx context.Context) {
 	})
 }
 
-// split replaces the lease, whose partition is gone: children at the last page that was
-// handled, which are run at once, and the parent deleted, whoever has it now. It
-// reports whether the work is over.
+// split replaces a gone lease. It creates children at the last handled page, runs them at
+// once, and deletes the parent from any owner. It reports whether the work has ended.
 func (w *foreignWork) split() bool {
 	f := w.host
 	ctx, cancel := f.request(w.ctx)
@@ -292,7 +291,7 @@ func (w *foreignWork) split() bool {
 		}
 		got, err := f.create(w.ctx, child)
 		if _, exists := conflictWith(err); err != nil && !exists {
-			return true // whoever takes it next goes on
+			return true // the next owner continues
 		}
 		if err == nil {
 			made = append(made, got)
@@ -308,8 +307,9 @@ func (w *foreignWork) split() bool {
 	return true
 }
 
-// replace is the libraries' updater: replace on condition of the ETag; refused, look at
-// the document and try again, six times in all. mutate reports whether to go on.
+// replace imitates the libraries' updater: it replaces the document on condition of its
+// ETag. If refused, it uses the current document and tries again, six times in all.
+// mutate reports whether to continue.
 func (f *foreign) replace(ctx context.Context, l lease.Lease, mutate func(lease.Lease) (lease.Lease, bool)) (lease.Lease, error) {
 	current := l
 	for range 6 {
@@ -346,7 +346,7 @@ func (f *foreign) remove(ctx context.Context, l lease.Lease) error {
 	return err
 }
 
-// write sends one write, and shows it to the checker when it was carried out.
+// write sends one write and passes it to the checker when it is applied.
 func (f *foreign) write(ctx context.Context, op string, l lease.Lease,
 	carry func(context.Context, lease.Lease) (lease.Lease, error),
 ) (lease.Lease, error) {

@@ -10,39 +10,39 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// host is one simulated host: a processor whose every call goes over a link.
+// host is one simulated host: a processor whose calls all go over a simulated link.
 //
-// A crash is final: from that moment no call of the host reaches the engine, no
-// answer reaches the host, and nothing its handlers do counts. Its goroutines
-// are told to end, because a test has to end, and nobody looks at what they do.
+// A crash is final. After it no call of the host reaches the engine, no answer reaches
+// the host, and the results of its handlers are ignored. Its goroutines are stopped,
+// because the test must end, but their work is not checked.
 type host struct {
 	world    *world
 	id       string // unique in the run
-	instance string // may be another host's too
+	instance string // may be that of another host, too
 	joined   time.Time
 
 	cancel context.CancelFunc
-	dead   chan struct{} // closed by the crash
+	dead   chan struct{} // closed by a crash
 	done   chan struct{} // closed when Run has returned
-	err    error         // of Run; read after done
+	err    error         // returned by Run; valid after done
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	calls   map[callName]int
 	writes  int
 	isDead  bool
 	leaving bool
-	gate    chan struct{} // closed when the pause ends; nil: no pause
-	crashAt int           // the lease write at which the host dies; 0: none
-	after   bool          // ... once it was applied
-	owner   string        // its owner text, once it was seen
-	listing lease.Listing // the last that it got
-	runs    int           // workers begun
-	listed  chan struct{} // closed by the next listing of the partitions; nil: nobody waits
+	gate    chan struct{} // closed when the pause ends; nil if not paused
+	crashAt int           // number of the lease write at which the host crashes; 0 if it does not crash
+	after   bool          // crash after that write was applied, not before
+	owner   string        // owner text, once a write has shown it
+	listing lease.Listing // the last one received
+	runs    int           // number of workers started
+	listed  chan struct{} // closed by the next listing of the partitions; nil without waiters
 }
 
 type callName struct{ op, key string }
 
-// count numbers the calls of one name, from 1.
+// count returns the number of calls of one name so far, including this one.
 func (h *host) count(op, key string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,22 +82,22 @@ func (h *host) closedGate() chan struct{} {
 	return h.gate
 }
 
-// alive reports whether the host works and is meant to.
+// alive reports whether the host runs and was not stopped.
 func (h *host) alive() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.isDead && !h.leaving
 }
 
-// starting reports whether no listing has shown the marker to the host yet: it is
-// still at its first start.
+// starting reports whether the host is in its first start: no listing has shown the
+// marker to it yet.
 func (h *host) starting() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.listing.Initialized.IsZero()
 }
 
-// crash ends the host without a word to anybody.
+// crash ends the host without a release.
 func (h *host) crash() {
 	h.mu.Lock()
 	if h.isDead {
@@ -107,12 +107,12 @@ func (h *host) crash() {
 	h.isDead = true
 	h.mu.Unlock()
 	h.world.trace.add(h.id, "crash", "", "", 0)
-	h.world.check.buried(h)
+	h.world.check.forgetHost(h)
 	close(h.dead)
 	h.cancel()
 }
 
-// leave asks the host to stop; Run then releases its leases.
+// leave stops the host. Run then releases its leases.
 func (h *host) leave() {
 	h.mu.Lock()
 	h.leaving = true
@@ -121,7 +121,7 @@ func (h *host) leave() {
 	h.cancel()
 }
 
-// pause closes the host's gate, resume opens it.
+// pause closes the host's gate. resume opens it.
 func (h *host) pause() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +140,7 @@ func (h *host) resume() {
 	}
 }
 
-// run is the host's only goroutine of ours; the world waits for it.
+// run runs the processor. The world waits for this goroutine.
 func (h *host) run(ctx context.Context, cfg changefeed.Config) {
 	defer close(h.done)
 	p, err := changefeed.New(cfg)
@@ -152,7 +152,7 @@ func (h *host) run(ctx context.Context, cfg changefeed.Config) {
 	h.world.check.returned(h, err)
 }
 
-// hostSource is the monitored container as a host sees it.
+// hostSource is the monitored container that a host uses.
 type hostSource struct {
 	host  *host
 	inner feed.Source
@@ -204,7 +204,7 @@ func (s *hostSource) SplitRange(ctx context.Context, r feed.Range, n int) ([]fee
 	return s.inner.SplitRange(ctx, r, n)
 }
 
-// hostContainer is the lease container as a host sees it.
+// hostContainer is the lease container that a host uses.
 type hostContainer struct {
 	host  *host
 	inner lease.Container
@@ -224,9 +224,9 @@ func (c *hostContainer) Open(ctx context.Context, k lease.Key) (lease.Store, err
 	})
 }
 
-// hostStore is the leases as a host sees them. Every write is shown to the
-// checker three times: when it is sent, when it is carried out, when the host
-// gets the answer.
+// hostStore is the lease store that a host uses. It passes every write to the checker
+// three times: when the write is sent, when it is applied, and when the host receives the
+// answer.
 type hostStore struct {
 	host  *host
 	inner lease.Store

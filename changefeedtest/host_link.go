@@ -8,13 +8,14 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// A host reaches the engine over a link: every call takes time, and a fault may
-// befall it. A call's delays and faults are drawn from its name (host,
-// operation, object, how many of these came before), never from a stream that
-// calls share, and are unique to the nanosecond, so that no two things that
-// matter happen at one instant.
+// A host reaches the engine over a link. Every call takes time and may be hit by a fault.
+//
+// Delays and faults are drawn from the name of the call: host, operation, object, and
+// number. They never come from a stream that calls share, because then they would depend
+// on the scheduler. They are unique to the nanosecond, so no two relevant events happen
+// at the same instant.
 
-// call names one request of a host.
+// call identifies one request of a host.
 type call struct {
 	host    *host
 	op, key string
@@ -22,7 +23,7 @@ type call struct {
 	write   bool
 }
 
-// The operations.
+// Operations.
 const (
 	opIdentity   = "identity"
 	opPartitions = "partitions"
@@ -30,30 +31,33 @@ const (
 	opNow        = "now" // a read that resolves the start
 	opOpen       = "open"
 	opList       = "list"
-	opGet        = "get" // one lease, by a foreign host
+	opGet        = "get" // of one lease, by a foreign host
 	opMark       = "mark"
 	opCreate     = "create"
 	opUpdate     = "update"
 	opDelete     = "delete"
 )
 
-// fault is what befalls a call. The zero fault is a request that arrives at once
-// and is answered at once.
+// fault describes the delays and faults of a call. With the zero value, the request and
+// its answer arrive at once.
 type fault struct {
-	// there and back are the times that request and answer are under way.
+	// there and back are the transit times of the request and of its answer.
 	there, back time.Duration
-	// refusal is the answer of a service that did not carry the request out.
+	// refusal is the answer of a service that did not carry out the request.
 	refusal error
-	// instead is the answer of a service that did.
+	// instead is the answer of a service that carried out the request.
 	instead error
-	// lost: the request never arrives. silent: it arrives, its answer doesn't.
+	// lost reports whether the request never arrives. silent reports whether only its
+	// answer never arrives.
 	lost, silent bool
-	// late: no answer either; it arrives that long after the caller gave up.
+	// late is the time from the caller's end until the request arrives. There is no answer
+	// either. Zero means that it is not late.
 	late time.Duration
-	// crash: the host dies before its request is sent, or after it arrived.
+	// crash is when the host crashes: before its request is sent, after it arrived, or
+	// never.
 	crash crashPoint
-	// again: carried out, and then sent again by the network: the answer is that
-	// to the second one.
+	// again reports whether the network delivers the request twice. The answer is that to
+	// the second one.
 	again bool
 }
 
@@ -67,9 +71,8 @@ const (
 
 var errCrashed = errors.New("the host crashed")
 
-// send carries one request over the host's link: carry does the work at the
-// engine, in the moment in which it arrives. arrived is what carry returned, for
-// requests that are carried out though nobody waits for the answer.
+// send sends one request over the host's link. It calls carry, which does the work at the
+// engine, when the request arrives. carry may be called after send has returned.
 func send[T any](ctx context.Context, c call, carry func(context.Context) (T, error)) (T, error) {
 	var none T
 	h := c.host
@@ -77,11 +80,11 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	if err := h.pass(ctx, nil, newDraw(h.world.seed, uint64(c.n), h.id, "resume", c.op, c.key)); err != nil {
 		return none, err
 	}
-	f := h.world.befall(c)
+	f := h.world.drawFault(c)
 	if err := h.sleep(ctx, f.there); err != nil {
 		return none, err
 	}
-	if f.crash == crashBefore { // at a moment of its own, too
+	if f.crash == crashBefore { // after the delay, so that the crash has an instant of its own
 		h.crash()
 		return none, errCrashed
 	}
@@ -91,11 +94,11 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	case f.refusal != nil:
 		return none, f.refusal
 	case f.late > 0:
-		h.world.check.underWay(c, 1)
+		h.world.check.addLateCreates(c, 1)
 		err := h.silence(ctx)
 		h.world.later(f.late, func() {
 			_, lateErr := carry(context.WithoutCancel(ctx))
-			h.world.check.underWay(c, -1)
+			h.world.check.addLateCreates(c, -1)
 			h.world.trace.add(h.id, "late "+c.op, c.key, outcome(lateErr), int64(c.n))
 		})
 		return none, err
@@ -125,7 +128,7 @@ func send[T any](ctx context.Context, c call, carry func(context.Context) (T, er
 	return answer, err
 }
 
-// outcome is an error as the trace shows it.
+// outcome returns the text for an error in the trace.
 func outcome(err error) string {
 	var throttled *feed.ThrottledError
 	switch {
@@ -149,7 +152,7 @@ func (h *host) silence(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// sleep waits for d, or until ctx ends or the host dies.
+// sleep waits for d, or until ctx ends or the host crashes.
 func (h *host) sleep(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -166,11 +169,11 @@ func (h *host) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// pass waits at the host's gate, which is closed while the host is paused. A
-// request waits there beyond its deadline, as one of a frozen machine does; a
-// handler (until) only as long as its context. Those who waited go on one after
-// the other (d), in an order that hangs on their names: else everything that the
-// host does next would hang on the scheduler.
+// pass waits at the host's gate, which is closed while the host is paused. A request
+// waits there beyond its deadline, like one of a frozen machine. If until is not nil,
+// pass returns when the context ends, as a handler does. The waiting calls proceed one
+// after the other, after a delay from d. Otherwise their order, and all that follows,
+// would depend on the scheduler.
 func (h *host) pass(ctx context.Context, until <-chan struct{}, d draw) error {
 	for waited := false; ; waited = true {
 		gate := h.closedGate()

@@ -14,45 +14,47 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// handling is what a batch meets in a simulated handler.
+// handling describes what a simulated handler does with a batch.
 type handling struct {
 	takes time.Duration
-	// deaf: the handler doesn't look at its context.
-	deaf bool
-	// err, panics and exits (by runtime.Goexit): the batch is not handled.
+	// ignoresContext reports whether the handler ignores its context.
+	ignoresContext bool
+	// err, panics and exits end the call without handling the batch. exits calls
+	// runtime.Goexit.
 	err    error
 	panics bool
 	exits  bool
-	// checkpoint: with manual checkpoints, the user checkpoints this batch.
+	// checkpoint reports whether the user checkpoints this batch, with manual
+	// checkpoints.
 	checkpoint bool
-	// later: with manual checkpoints, the user checkpoints this batch from a goroutine
-	// of its own: that long after the handler has returned, or while the host lists the
-	// partitions, if it does so before.
+	// later is when the user checkpoints this batch from a goroutine of its own, with
+	// manual checkpoints. It is the time after the handler has returned. If the host
+	// lists the partitions before, the checkpoint happens during that listing.
 	later time.Duration
-	// call, when set, is run with the batch in the middle of the handling.
+	// call, if not nil, is called with the batch in the middle of the handling.
 	call func(ctx context.Context, b *changefeed.Batch) error
 }
 
-// simObserver is a worker's handler: one run of one lease on one host. What the
-// run may be handed is known from the lease that it was made with.
+// simObserver is the handler of one run of one lease on one host. The lease at its start
+// determines the changes that the run may receive.
 type simObserver struct {
 	world *world
 	host  *host
 	lease lease.Lease
 	run   int
 
-	// The processor calls one observer's methods one after another, so these
+	// The processor calls the methods of one observer one after another, so these fields
 	// need no guard.
-	position int64 // behind the last batch that was handled
-	first    bool  // nothing was handled yet
-	failed   []int // the batch that failed last
+	position int64 // of the last handled batch
+	first    bool  // no batch was handled yet
+	failed   []int // entries of the last failed batch
 	attempt  int
-	handed   []int // handled, not yet acknowledged (manual checkpoints)
+	handed   []int // handled but not yet acknowledged, with manual checkpoints
 	closed   bool
-	older    *changefeed.Batch // checkpointed before (manual checkpoints)
+	older    *changefeed.Batch // checkpointed before, with manual checkpoints
 }
 
-// observe makes the observer of a worker that begins.
+// observe returns the observer of a worker that starts.
 func (w *world) observe(h *host, l lease.Lease) *simObserver {
 	h.mu.Lock()
 	h.runs++
@@ -61,7 +63,7 @@ func (w *world) observe(h *host, l lease.Lease) *simObserver {
 	o := &simObserver{world: w, host: h, lease: l, run: run, first: true}
 	w.check.mu.Lock()
 	o.position = w.check.lsn(l)
-	w.check.changedAt = time.Now() // somebody begins anew, perhaps on a lease of its own
+	w.check.changedAt = time.Now() // a worker starts, perhaps on a lease that its host already had
 	w.check.mu.Unlock()
 	w.trace.add(h.id, "begin", l.Token, string(l.Continuation), 0)
 	return o
@@ -144,9 +146,9 @@ func (o *simObserver) Handle(ctx context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// acknowledgeLater starts a goroutine in which the user checkpoints the batch, at the
-// latest after a while. A splitter lists the partitions, and a checkpoint that comes
-// while it waits for them must not be undone.
+// acknowledgeLater starts a goroutine in which the user checkpoints the batch, after a
+// delay at the latest. While a host splits a lease, it lists the partitions. A checkpoint
+// during that listing must not be undone.
 func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch, after time.Duration) {
 	w, handed, asked := o.world, slices.Clone(o.handed), o.host.partitionsListed()
 	d := newDraw(w.seed, uint64(b.Changes[0].LSN), "later", o.host.id, o.lease.Token)
@@ -168,8 +170,8 @@ func (o *simObserver) acknowledgeLater(ctx context.Context, b *changefeed.Batch,
 	})
 }
 
-// acknowledge is the user's checkpoint, and then that of an older batch, which
-// does nothing. Its failure is not the batch's: what was handed out stays handled.
+// acknowledge is the user's checkpoint, followed by that of an older batch, which does
+// nothing. If it fails, the batch does not fail: delivered changes stay handled.
 func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) error {
 	o.world.journal.note(o.handed, false, true)
 	o.handed = nil
@@ -183,19 +185,19 @@ func (o *simObserver) acknowledge(ctx context.Context, b *changefeed.Batch) erro
 		return nil
 	}
 	if err := older.Checkpoint(ctx); err != nil {
-		o.world.check.fail(5, "%s: an older checkpoint of lease %s after a newer one: %v", o.host.id, o.lease.Token, err)
+		o.world.check.fail(5, "%s: an older checkpoint of lease %s fails after a newer one: %v", o.host.id, o.lease.Token, err)
 	}
 	return nil
 }
 
-// base is how long a handler takes when nothing is special.
+// base returns the duration of a handler call without a fault.
 func (o *simObserver) base(b *changefeed.Batch) time.Duration {
 	d := newDraw(o.world.seed, uint64(b.Changes[0].LSN), "handler", o.host.id, o.lease.Token)
 	return d.span(100*time.Microsecond, 20*time.Millisecond)
 }
 
-// works is the time in the handler. A panic is caught, to be raised again when it
-// has been recorded.
+// works runs the handler. It recovers a panic, which is raised again after it was
+// recorded.
 func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, entries []int, does handling) (panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
@@ -207,7 +209,7 @@ func (o *simObserver) works(ctx context.Context, b *changefeed.Batch, entries []
 
 func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
 	wait := ctx
-	if does.deaf {
+	if does.ignoresContext {
 		wait = context.WithoutCancel(ctx)
 	}
 	if err := o.host.sleep(wait, does.takes); err != nil {
@@ -219,15 +221,15 @@ func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries 
 		}
 	}
 	if does.panics {
-		panic(fmt.Sprintf("a handler's panic on lease %s", o.lease.Token))
+		panic(fmt.Sprintf("handler panic on lease %s", o.lease.Token))
 	}
 	return does.err
 }
 
-// calls runs a handler of somebody else. With manual checkpoints it may checkpoint
-// the batch at any moment, and the answer may be lost, or its host die in that
-// moment: only the handler itself knows then that it has handled the batch. So all
-// that is judged in that mode is that no position is ahead of what was handed out.
+// calls calls the user's handler. With manual checkpoints the handler may checkpoint the
+// batch at any moment. If the answer is lost or the host crashes, only the handler itself
+// knows whether the batch is handled. So in that mode the only check is that no position
+// is ahead of delivery.
 func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
 	if !o.world.checkpoint.Manual {
 		return does.call(ctx, b)
@@ -238,29 +240,29 @@ func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []
 	return err
 }
 
-// begins registers a batch and judges it: it is the one that is due. It was handed
-// out before the host's gate, where it may have waited.
+// begins records a batch and checks that it is the next one due. handed is the delivery
+// time, before the host's gate, where the batch may have waited.
 func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed time.Time) (*use, []int) {
 	w, c := o.world, o.world.check
 	ids := make([]string, len(b.Changes))
 	for i := range b.Changes {
 		id, err := b.Changes[i].ID()
 		if err != nil {
-			c.fail(4, "%s: lease %s: a change has no id: %v", o.host.id, o.lease.Token, err)
+			c.fail(4, "%s: lease %s: cannot get the id of a change: %v", o.host.id, o.lease.Token, err)
 		}
 		ids[i] = id
 	}
 	r := o.lease.Range.OrFull()
 	var since time.Time
 	if start := o.lease.Start(feed.Now()); o.first && start.Kind() == feed.StartTime {
-		since = start.Time() // it may have been still to come when the run began
+		since = start.Time() // it may have been in the future when the run began
 	}
 	entries, wrong := w.journal.match(r, o.position, since, b.Changes, ids)
 	if wrong != "" {
-		c.fail(4, "%s: lease %s, behind %d: the batch %s", o.host.id, o.lease.Token, o.position, wrong)
+		c.fail(4, "%s: lease %s, after %d: the batch %s", o.host.id, o.lease.Token, o.position, wrong)
 	}
 	if o.failed != nil && !slices.Equal(o.failed, entries) {
-		c.fail(4, "%s: lease %s: another batch than the one that failed", o.host.id, o.lease.Token)
+		c.fail(4, "%s: lease %s: the batch differs from the one that failed", o.host.id, o.lease.Token)
 	}
 	if o.closed {
 		c.fail(4, "%s: lease %s: a batch after the close", o.host.id, o.lease.Token)
@@ -269,7 +271,7 @@ func (o *simObserver) begins(ctx context.Context, b *changefeed.Batch, handed ti
 	defer c.mu.Unlock()
 	if o.failed == nil {
 		if t := c.tenures[tenureKey{o.host, o.lease.Token}]; t != nil && !t.askedAt.IsZero() && handed.After(t.askedAt) {
-			c.violate(7, "%s: lease %s: a new batch %s after the answer that showed a mark",
+			c.violate(7, "%s: lease %s: a new batch %s after the answer with a hand-over request",
 				o.host.id, o.lease.Token, handed.Sub(t.askedAt))
 		}
 	}

@@ -33,7 +33,7 @@ func TestLeaseStoreDownForLongerThanTheExpirationLosesNothing(t *testing.T) {
 					s.t.Errorf("%d changes missing", n)
 				}
 				if length < s.times.expiration/2 {
-					s.check.still(since)
+					s.check.stable(since)
 				}
 				s.wantError(h, func(err error) bool {
 					var e *changefeed.LeaseStoreError
@@ -65,7 +65,7 @@ func TestSourceDownForAnyTimeKeepsTheLease(t *testing.T) {
 				if n := s.missing() + s.redelivered(); n > 0 {
 					s.t.Errorf("%d changes missing, %d redelivered", s.missing(), s.redelivered())
 				}
-				s.check.still(since)
+				s.check.stable(since)
 				s.wantError(h, func(err error) bool {
 					var e *changefeed.SourceError
 					return errors.As(err, &e)

@@ -137,7 +137,7 @@ func (s *scene) judge() {
 		h.crash()
 		<-h.done
 	}
-	for _, f := range s.everyStranger() {
+	for _, f := range s.everyForeignHost() {
 		f.resume()
 		f.crash()
 		<-f.done
@@ -159,7 +159,7 @@ func (s *scene) judge() {
 // hosts leave and release what they have.
 func (s *scene) finish() {
 	s.t.Helper()
-	for _, f := range s.everyStranger() {
+	for _, f := range s.everyForeignHost() {
 		s.dismiss(f)
 	}
 	s.calm()
@@ -168,7 +168,7 @@ func (s *scene) finish() {
 	}
 	s.sleep(s.times.recovery())
 	s.check.covers()
-	s.check.kept()
+	s.check.allHandled()
 	for _, h := range s.living() {
 		h.leave()
 		<-h.done

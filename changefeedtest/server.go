@@ -17,16 +17,16 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// Server is a Cosmos DB REST server over a store in memory, reached over a
-// network in memory, so that clients and it also run inside a testing/synctest bubble.
-// Its methods may be called concurrently; where they fail, the test does.
+// Server is a server of the Cosmos DB REST protocol over a store in memory. Clients reach
+// it over a network in memory, so they can run in a testing/synctest bubble together with
+// it. Its methods are safe for concurrent use. If a method fails, the test fails.
 type Server struct {
-	// Endpoint is the account's URL; no two servers of a process have the same, because SDKs
-	// remember what they know of an account by it.
+	// Endpoint is the account's URL. No two servers of a process share an endpoint,
+	// because SDKs cache the properties of an account by its URL.
 	Endpoint string
 	// Key is the account's key.
 	Key string
-	// DB is the store. What is done to it shows in the server, and the other way round.
+	// DB is the store. The server and DB show each other's writes.
 	DB *store.DB
 
 	t       testing.TB
@@ -34,27 +34,29 @@ type Server struct {
 	client  *http.Client
 }
 
-// servers numbers the servers of the process.
+// servers is the number of servers started in the process.
 var servers atomic.Int64
 
-// NewServer starts a server over an empty store in memory. When the test ends, the server ends, and
-// the store is checked and closed as by [NewStore].
+// NewServer starts a server over an empty store in memory. When the test ends, the server
+// stops, and the store is checked and closed as by [NewStore].
 //
-// A client of azcosmos reaches it by the transport:
+// A client of azcosmos reaches the server through the transport:
 //
 //	s := changefeedtest.NewServer(t)
 //	key, err := azcosmos.NewKeyCredential(s.Key)
 //	client, err := azcosmos.NewClientWithKey(s.Endpoint, key, &azcosmos.ClientOptions{
 //		ClientOptions: azcore.ClientOptions{Transport: s.Client()}})
 //
-// The throughput of containers is kept, and bounds nothing; for throttled requests add a fault.
+// The server stores the throughput of containers but does not enforce it. To get
+// throttled requests, add a fault.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
 	return NewServerOver(t, newStore(t, store.Options{IgnoreThroughput: true}), server.Options{})
 }
 
-// NewServerOver starts a server over a store that the caller made, and closes after the test's end. PublicEndpoint
-// is always the server's own; the first of Keys signs for [Server.Key].
+// NewServerOver starts a server over the caller's store. The caller closes the store
+// after the test has ended. PublicEndpoint of o is ignored; the server sets its own.
+// [Server.Key] is the first of o.Keys. If o has no keys, it is the emulators' key.
 func NewServerOver(t testing.TB, db *store.DB, o server.Options) *Server {
 	t.Helper()
 	host := fmt.Sprintf("account-%d.changefeed.test", servers.Add(1))
@@ -65,12 +67,12 @@ func NewServerOver(t testing.TB, db *store.DB, o server.Options) *Server {
 	o.PublicEndpoint = s.Endpoint
 	var err error
 	if s.handler, err = server.New(db, o); err != nil {
-		t.Fatalf("make the server: %v", err)
+		t.Fatalf("cannot create the server: %v", err)
 	}
 	var network memnet.Network
 	listener, err := network.Listen(host + ":80")
 	if err != nil {
-		t.Fatalf("start the server: %v", err)
+		t.Fatalf("cannot start the server: %v", err)
 	}
 	transport := &http.Transport{DialContext: network.Dial, MaxIdleConnsPerHost: 64}
 	s.client = &http.Client{Transport: transport}
@@ -81,11 +83,11 @@ func NewServerOver(t testing.TB, db *store.DB, o server.Options) *Server {
 	t.Cleanup(func() {
 		s.awaitClients()
 		transport.CloseIdleConnections()
-		// Whose client is still there at the end of a test has forgotten it.
+		// A client that is still connected when the test ends was not closed by the test.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if srv.Shutdown(ctx) != nil {
-			_ = srv.Close() // of listeners that are closed already
+			_ = srv.Close() // error: the listeners are closed already
 		}
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Errorf("the server ended: %v", err)
@@ -94,17 +96,19 @@ func NewServerOver(t testing.TB, db *store.DB, o server.Options) *Server {
 	return s
 }
 
-// clientRetries is longer than an SDK repeats a request by itself: azcore's default is three
-// times, after 12 s in all at most.
+// clientRetries is longer than the time in which an SDK repeats a request on its own. By
+// default azcore retries three times, within at most 12 s.
 const clientRetries = time.Minute
 
-// awaitClients waits, in a bubble, until clients have finished their own requests. azcosmos reads the account again in the
-// background, with the first request after five minutes. Would the server end meanwhile, the SDK would wait for its
-// next attempt when the bubble's main goroutine is gone, and time with it.
+// awaitClients waits, in a bubble, until clients have finished the requests that they
+// send on their own. With the first request after five minutes, azcosmos reads the
+// account again in the background. If the server stopped during such a request, the SDK
+// would wait for its next attempt after the bubble's main goroutine has ended. Then fake
+// time would no longer advance.
 func (s *Server) awaitClients() {
 	if inBubble() {
 		s.handler.Faults().Clear()
-		time.Sleep(clientRetries) // no time at all
+		time.Sleep(clientRetries) // fake time
 	}
 }
 
@@ -115,14 +119,14 @@ func inBubble() (in bool) {
 	return true
 }
 
-// Client is the only way to reach the server: an HTTP client for its network. It is a
-// policy.Transporter, as Azure SDKs want it.
+// Client returns the HTTP client for the server's network, the only way to reach the
+// server. It implements policy.Transporter of the Azure SDKs.
 func (s *Server) Client() *http.Client { return s.client }
 
-// Faults are what goes wrong with the requests to the server; nothing, at first.
+// Faults returns the faults that the server applies to requests. At first there are none.
 func (s *Server) Faults() *server.Faults { return s.handler.Faults() }
 
-// Fail adds a fault.
+// Fail adds a fault. It fails the test if the fault is invalid.
 func (s *Server) Fail(f server.Fault) {
 	s.t.Helper()
 	if _, err := s.handler.Faults().Add(f); err != nil {
@@ -130,7 +134,7 @@ func (s *Server) Fail(f server.Fault) {
 	}
 }
 
-// Partitions are the live physical partitions of a container.
+// Partitions returns the live physical partitions of a container.
 func (s *Server) Partitions(database, container string) []feed.Partition {
 	s.t.Helper()
 	all, err := s.container(database, container).Partitions(context.Background())
@@ -140,8 +144,8 @@ func (s *Server) Partitions(database, container string) []feed.Partition {
 	return all
 }
 
-// Split divides a physical partition in the middle of its range, and returns the two new ones. Readers and
-// writers go on.
+// Split splits a physical partition in the middle of its range and returns the two new
+// partitions. Reads and writes continue meanwhile.
 func (s *Server) Split(database, container, partition string) []feed.Partition {
 	s.t.Helper()
 	made, err := s.container(database, container).Split(context.Background(), partition, "")
@@ -151,7 +155,7 @@ func (s *Server) Split(database, container, partition string) []feed.Partition {
 	return made
 }
 
-// Merge makes one physical partition of two neighbours, and returns it.
+// Merge merges two neighbouring physical partitions and returns the new one.
 func (s *Server) Merge(database, container, a, b string) feed.Partition {
 	s.t.Helper()
 	made, err := s.container(database, container).Merge(context.Background(), a, b)
@@ -161,7 +165,8 @@ func (s *Server) Merge(database, container, a, b string) feed.Partition {
 	return made
 }
 
-// Freeze holds the requests to a physical partition until Thaw; see [server.Server.Freeze].
+// Freeze holds the requests to a physical partition until Thaw is called. See
+// [server.Server.Freeze].
 func (s *Server) Freeze(database, container, partition string) {
 	s.t.Helper()
 	if err := s.handler.Freeze(context.Background(), s.container(database, container), partition); err != nil {
@@ -169,7 +174,7 @@ func (s *Server) Freeze(database, container, partition string) {
 	}
 }
 
-// Thaw lets the requests go on that Freeze holds.
+// Thaw releases the requests that Freeze holds.
 func (s *Server) Thaw(database, container, partition string) {
 	s.t.Helper()
 	if err := s.handler.Thaw(context.Background(), s.container(database, container), partition); err != nil {

@@ -12,68 +12,67 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Simulation is one run of a handler under everything that can happen to a
-// processor. The zero value of every field but Handler is its default.
+// Simulation configures one run of a handler under faults. Only Handler is required. The
+// zero value of every other field is its default.
 type Simulation struct {
-	// Seed decides what happens: how many hosts and partitions there are, when
-	// hosts join, leave, crash and pause, which requests are slow, lost, refused
-	// or arrive late, which batches fail. The same seed is the same run.
+	// Seed determines the run: the number of hosts and partitions, when hosts join,
+	// leave, crash and pause, which requests are slow, lost, refused or late, and which
+	// batches fail. The same seed gives the same run.
 	Seed uint64
-	// Handler makes the handler of one host. It is called once per host, whose
-	// name (h1, h2, ...) it is given; a host that crashed comes back under a new
-	// one. Required.
+	// Handler returns the handler of one host. It is called once per host with the host's
+	// name (h1, h2, ...). A host that joins after a crash has a new name. Handler is
+	// required.
 	//
-	// A crash doesn't stop a call that is under way, since nothing can stop a goroutine;
-	// but what the call returns is not counted, as if the host had died before it
-	// could say so. The handler runs on the bubble's fake time, and must not wait
-	// for anything outside of the bubble.
+	// A crash does not stop a handler call in progress, because nothing can stop a
+	// goroutine. The result of that call is ignored, as if the host had died first. The
+	// handler runs in the bubble's fake time and must not wait for anything outside the
+	// bubble.
 	Handler func(host string) changefeed.Handler
-	// Document makes the n-th document that is written, from 1, with its
-	// partition key. Its "id" is a text. The same id again is a new version.
-	// Default: {"id": "item-N", "pk": "key-M"}, about a third of them new
-	// versions of old items.
+	// Document returns the n-th document to write, from 1, and its partition key. The
+	// document's "id" must be a string. An id that was used before writes a new version
+	// of that item. If nil, the documents are {"id": "item-N", "pk": "key-M"}. About a
+	// third of them are new versions of earlier items.
 	Document func(n int) (key feed.PartitionKey, document map[string]any)
-	// Mode is the change feed's. Default: latest version.
+	// Mode is the mode of the change feed. The default is latest version mode.
 	Mode feed.Mode
-	// Checkpoint is as in [changefeed.Config]; with Manual the handler calls
-	// [changefeed.Batch.Checkpoint]. Default: after every batch.
+	// Checkpoint is the field of [changefeed.Config]. If Manual is set, the handler calls
+	// [changefeed.Batch.Checkpoint]. The default is a checkpoint after every batch.
 	Checkpoint changefeed.Checkpointing
 }
 
-// Report tells what a simulation contained.
+// Report contains statistics of a simulation.
 type Report struct {
-	// Hosts, Partitions (at the start), Changes, Splits (merges included),
-	// Crashes and Faults are counts.
+	// Hosts, Partitions, Changes, Splits, Crashes and Faults are counts. Partitions is
+	// the number at the start. Splits includes merges.
 	Hosts, Partitions, Changes, Splits, Crashes, Faults int
-	// Moves is how often a lease came to another host.
+	// Moves is the number of times that a lease got another owner.
 	Moves int
-	// Redelivered is how many changes were handled again after they had been
-	// handled: at least once is not exactly once.
+	// Redelivered is the number of deliveries of changes that had been handled before. It
+	// can be positive, because delivery is at least once.
 	Redelivered int
-	// Time is how much fake time went by.
+	// Time is the fake time that the run took.
 	Time time.Duration
 }
 
-// Simulate runs a handler in a simulation, in a testing/synctest bubble of its
-// own, and returns when everything has come to rest and all hosts have stopped.
-// Every change (in all versions and deletes mode: every change since the first
-// host began) was then given to some host's handler, which returned nil for it,
-// in the order of its partition key, and perhaps again after a crash. What the
-// handlers made of it is the caller's to check.
+// Simulate runs a simulation in a testing/synctest bubble of its own. It returns when all
+// hosts have stopped. By then every change was given to some host's handler, and the
+// handler returned nil for it. In all versions and deletes mode, this holds for every
+// change since the first host started. Changes of one partition key arrive in order, and
+// after a crash they may arrive again. The caller checks the results of its handlers.
 //
-// A violated promise of the processor is a test error, with the seed and the
-// trace of what happened.
+// If the processor violates a guarantee, the test fails with the seed and a trace of the
+// run.
 func Simulate(t *testing.T, s Simulation) Report {
 	t.Helper()
 	if s.Handler == nil {
-		t.Fatal("a Simulation needs a Handler")
+		t.Fatal("Simulation.Handler is nil; it is required")
 	}
 	sc := newScenario(s.Seed, nil)
 	sc.mode, sc.startKind, sc.checkpoint, sc.filter, sc.refuses = s.Mode, feed.StartBeginning, s.Checkpoint, false, false
 	if s.Mode == feed.AllVersionsAndDeletes {
-		sc.dialect = lease.DotNet // one of the others has no leases for this mode
+		sc.dialect = lease.DotNet // handleLatestVersion and handleChanges have no leases for this mode
 		sc.startKind = feed.StartNow
-		// A lease that is deleted by hand starts again from now, and versions are lost.
+		// A lease that is deleted by hand starts again from now, so versions are lost.
 		sc.events = slices.DeleteFunc(sc.events, func(e event) bool { return e.kind == eventDeleteLease })
 	}
 	sc.handler, sc.document = s.Handler, s.Document
@@ -97,7 +96,7 @@ func Simulate(t *testing.T, s Simulation) Report {
 	}
 }
 
-// defaultDocuments are the documents of a simulation that brings none.
+// defaultDocuments returns the function that creates documents if the user has none.
 func defaultDocuments(seed uint64) func(n int) (feed.PartitionKey, map[string]any) {
 	d := newDraw(seed, 0, "documents")
 	return func(n int) (feed.PartitionKey, map[string]any) {
@@ -109,7 +108,7 @@ func defaultDocuments(seed uint64) func(n int) (feed.PartitionKey, map[string]an
 	}
 }
 
-// tail is the end of a long trace.
+// tail returns the end of a long trace.
 func tail(trace string) string {
 	const most = 60_000
 	if len(trace) <= most {

@@ -8,10 +8,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// drawDialect draws the dialect of a scenario's leases, where no foreign host keeps
-// them in .NET's, and leaves out what the dialect doesn't have: handleChanges knows
-// neither merges nor all versions and deletes; and when its only lease is deleted by
-// hand it takes that for an upgrade, and stops.
+// drawDialect draws the dialect of a scenario's leases. With foreign hosts the dialect is
+// .NET's. It removes the events that the dialect does not support. handleChanges supports
+// neither merges nor all versions and deletes mode. If its only lease is deleted by hand,
+// it takes that for an upgrade and stops.
 func (s *scenario) drawDialect() {
 	d := newDraw(s.seed, 0, "dialect")
 	p := d.float()
@@ -20,19 +20,18 @@ func (s *scenario) drawDialect() {
 	}
 	s.dialect = lease.JavaLatestVersion
 	if p >= dialectShare/2 || s.seed%storeEvery == 0 {
-		return // what the checker looks at on the store are documents, and these have no ranges in handleChanges
+		return // the checker reads documents on the store, and those of handleChanges have no ranges
 	}
 	s.dialect, s.mode = lease.JavaHandleChanges, feed.LatestVersion
 	s.events = slices.DeleteFunc(s.events, func(e event) bool { return e.kind == eventMerge || e.kind == eventDeleteLease })
 }
 
-// dialectShare is the share of the seeds without foreign hosts in which the leases are
-// in one of Java's dialects.
+// dialectShare is the share of the seeds without foreign hosts whose leases are in one of
+// Java's dialects.
 const dialectShare = 0.3
 
-// dialectContainer is a lease container in a dialect, as a host sees it: what keeps
-// the leases in memory keeps all of them, and the host gets no more of it than the
-// dialect's documents have.
+// dialectContainer is a lease container in a dialect. The engine in memory keeps all
+// fields of a lease. A host receives only those that the dialect's documents have.
 type dialectContainer struct {
 	inner   lease.Container
 	dialect lease.Dialect
@@ -56,7 +55,8 @@ type dialectStore struct {
 	codec lease.Codec
 }
 
-// List implements [lease.Store]. It leaves out what the documents of the dialect do not have.
+// List implements [lease.Store]. It removes the fields that the dialect's documents do
+// not have.
 func (s dialectStore) List(ctx context.Context) (lease.Listing, error) {
 	l, err := s.Store.List(ctx)
 	if s.codec.Dialect() == lease.JavaHandleChanges {

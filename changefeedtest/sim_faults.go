@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// What goes wrong in a rough run.
+// The faults of a rough run.
 
 var (
 	errRetryWith  = errors.New("retry with (449)")
@@ -20,7 +20,7 @@ var (
 	errInternal   = errors.New("internal server error (500)")
 )
 
-// faults draws the faults of requests.
+// faults draws the faults of a call.
 func (r *run) faults(c call, d *draw, f *fault) {
 	now := time.Since(r.world.trace.origin)
 	switch {
@@ -34,7 +34,7 @@ func (r *run) faults(c call, d *draw, f *fault) {
 	r.world.inject()
 	t := r.scenario.times.timeout
 	switch p := d.intn(10); {
-	case p < 3: // slow: up to the request timeout
+	case p < 3: // slow, up to the request timeout
 		f.there = d.span(0, t/2)
 		f.back = d.span(0, t/2)
 	case p < 4:
@@ -58,14 +58,15 @@ func (r *run) faults(c call, d *draw, f *fault) {
 	}
 }
 
-// down is the end of an outage.
+// down returns the end of an outage.
 func (r *run) down(until *time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return *until
 }
 
-// outage is a service that is down: it refuses, or swallows.
+// outage draws the fault of a call to a service that is down: it refuses the request or
+// drops it.
 func outage(d *draw, f *fault) {
 	switch d.intn(3) {
 	case 0:
@@ -81,7 +82,7 @@ func isLeaseOp(op string) bool {
 	return slices.Contains([]string{opOpen, opList, opGet, opMark, opCreate, opUpdate, opDelete}, op)
 }
 
-// torn draws whether a listing is made of two looks.
+// torn draws whether a listing is combined from two listings.
 func (r *run) torn(host string, n int) (time.Duration, bool) {
 	d := newDraw(r.scenario.seed, uint64(n), "torn", host)
 	if !d.chance(r.scenario.odds.torn) {
@@ -91,7 +92,7 @@ func (r *run) torn(host string, n int) (time.Duration, bool) {
 	return d.span(time.Millisecond, r.scenario.times.timeout/4), true
 }
 
-// handle draws what a batch meets in its handler.
+// handle draws what the handler does with a batch.
 func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling {
 	odds := r.scenario.odds
 	d := newDraw(r.scenario.seed, uint64(b.Changes[0].LSN)<<8+uint64(attempt), "handling", o.host.id, o.lease.Token)
@@ -105,7 +106,7 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 		}
 	}
 	if r.scenario.handler != nil {
-		does.call, does.checkpoint = r.theirs(o.host).Handle, false
+		does.call, does.checkpoint = r.userHandler(o.host).Handle, false
 	}
 	if r.world.isCalm() {
 		return does
@@ -117,9 +118,9 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	case d.chance(odds.fails):
 		does.err = errHandler
 	case d.chance(odds.slow):
-		// It ends with the time in which things go wrong.
+		// It ends at the latest when the faults end.
 		does.takes = min(d.span(time.Second, 2*r.scenario.times.expiration), time.Until(r.calmAt)-does.takes)
-		does.deaf = d.chance(odds.deaf)
+		does.ignoresContext = d.chance(odds.ignoresContext)
 	default:
 		return does
 	}
@@ -127,12 +128,12 @@ func (r *run) handle(o *simObserver, b *changefeed.Batch, attempt int) handling 
 	return does
 }
 
-// lateShare is the share of the batches that are checkpointed from another goroutine,
-// in the seeds that have such checkpoints.
+// lateShare is the share of the batches that are checkpointed from another goroutine, in
+// seeds with such checkpoints.
 const lateShare = 0.5
 
-// poke writes a property that nobody knows to a lease, as a third party may.
-func (r *run) poke(ctx context.Context, n int) {
+// editLease writes an unknown property to a lease, as another tool may.
+func (r *run) editLease(ctx context.Context, n int) {
 	l, ok := r.pickLease(ctx, n)
 	if !ok {
 		return
@@ -147,7 +148,7 @@ func (r *run) poke(ctx context.Context, n int) {
 	}
 }
 
-// deleteLease deletes a lease by hand.
+// deleteLease deletes a lease as an operator may.
 func (r *run) deleteLease(ctx context.Context, n int) {
 	l, ok := r.pickLease(ctx, n)
 	if !ok {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// draw is a stream of random numbers that belongs to one thing: one call of one
-// host, one batch of one handler, one part of a plan.
+// draw is a stream of random numbers that belongs to one object: one call of one host,
+// one batch of one handler, one part of a plan.
 //
-// The simulation draws nothing from a stream that two things share: what one
-// goroutine gets would hang on how often another one drew before, and that on
-// the scheduler. A draw is made from the seed and the thing's name, so the same
-// thing meets the same fate in every run of the seed. It is SplitMix64.
+// No two objects share a stream. With a shared stream, the numbers of one goroutine would
+// depend on the earlier draws of others, and so on the scheduler. A draw is seeded from
+// the seed and the object's name, so the same object gets the same numbers in every run
+// of the seed. The generator is SplitMix64.
 type draw struct{ state uint64 }
 
-// newDraw makes the stream of the thing that words and n name.
+// newDraw returns the stream of the object that words and n name.
 func newDraw(seed, n uint64, words ...string) draw {
 	h := mix(seed ^ mix(n+0x9e3779b97f4a7c15))
 	for _, w := range words {
@@ -23,7 +23,7 @@ func newDraw(seed, n uint64, words ...string) draw {
 	return draw{state: h}
 }
 
-// hashText is FNV-1a over s.
+// hashText returns the FNV-1a hash of s.
 func hashText(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -44,7 +44,7 @@ func (d *draw) next() uint64 {
 	return mix(d.state)
 }
 
-// intn returns a number in [0, n); 0 when n is not positive.
+// intn returns a number in [0, n). It returns 0 if n is not positive.
 func (d *draw) intn(n int) int {
 	if n <= 0 {
 		return 0
@@ -59,10 +59,10 @@ func (d *draw) between(low, high int) int { return low + d.intn(high-low+1) }
 // float returns a number in [0, 1).
 func (d *draw) float() float64 { return float64(d.next()>>11) / (1 << 53) }
 
-// chance is true with probability p.
+// chance reports true with probability p.
 func (d *draw) chance(p float64) bool { return d.float() < p }
 
-// span returns a duration in [low, high), to the nanosecond.
+// span returns a duration in [low, high) with a resolution of a nanosecond.
 func (d *draw) span(low, high time.Duration) time.Duration {
 	return low + time.Duration(d.intn(int(high-low)))
 }

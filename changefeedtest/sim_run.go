@@ -12,28 +12,28 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// run carries out a scenario.
+// run executes a scenario.
 type run struct {
 	scenario *scenario
 	world    *world
-	operator lease.Store // somebody with a tool
+	operator lease.Store // the lease store of an operator with a tool
 	calmAt   time.Time
 
-	handlers map[*host]changefeed.Handler // a user's; guarded by mu
+	handlers map[*host]changefeed.Handler // the user's; guarded by mu
 
-	// Only the run's own goroutine uses these.
+	// Only the run's own goroutine uses these fields.
 	writes   draw
-	items    []itemWrite // that exist
+	items    []itemWrite // existing items
 	nextItem int
 	crashed  int
 	topology int
 	visitors []*host // in the order of the plan
 
-	mu                     sync.Mutex    // guards what follows
+	mu                     sync.Mutex    // guards the fields below
 	leasesDown, sourceDown time.Duration // the ends of outages
 }
 
-// simulate runs a scenario in the current bubble and returns what it contained.
+// simulate runs a scenario in the current bubble and returns its statistics.
 func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summary {
 	w := s.world(e, keepTrace)
 	r := &run{scenario: s, world: w, writes: newDraw(s.seed, 0, "writes")}
@@ -43,7 +43,7 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 		w.torn = r.torn
 	}
 	if err := r.open(ctx); err != nil {
-		w.check.fail(11, "open the leases: %v", err)
+		w.check.fail(11, "cannot open the leases: %v", err)
 	}
 	r.prepare(ctx)
 	r.act(ctx)
@@ -54,7 +54,7 @@ func (s *scenario) simulate(ctx context.Context, e engine, keepTrace bool) summa
 	return r.summary()
 }
 
-// open gives the operator the leases.
+// open opens the operator's lease store.
 func (r *run) open(ctx context.Context) error {
 	id, err := r.world.engine.source().Identity(ctx)
 	if err != nil {
@@ -64,17 +64,18 @@ func (r *run) open(ctx context.Context) error {
 	return err
 }
 
-// prepare writes what is there before the first host comes.
+// prepare writes the changes that exist before the first host joins.
 func (r *run) prepare(ctx context.Context) {
 	for range 20 {
 		r.write(ctx)
 	}
 }
 
-// act lets the scenario's events happen.
+// act executes the scenario's events.
 func (r *run) act(ctx context.Context) {
 	for i, e := range r.scenario.events {
-		// An offset of its own, so that no event meets another thing at one instant.
+		// Each event has an offset of its own, so no event happens at the same instant as
+		// something else.
 		d := newDraw(r.scenario.seed, uint64(i), "event")
 		sleepUntil(r.world.trace.origin.Add(e.at + d.span(0, time.Microsecond)))
 		if r.world.check.failed() {
@@ -87,7 +88,7 @@ func (r *run) act(ctx context.Context) {
 
 func sleepUntil(t time.Time) { time.Sleep(time.Until(t)) }
 
-// happen carries out one event.
+// happen executes one event.
 func (r *run) happen(ctx context.Context, e event) {
 	w := r.world
 	switch e.kind {
@@ -119,8 +120,8 @@ func (r *run) happen(ctx context.Context, e event) {
 		}
 	case eventDeleteLease:
 		r.deleteLease(ctx, e.n)
-	case eventPoke:
-		r.poke(ctx, e.n)
+	case eventEdit:
+		r.editLease(ctx, e.n)
 	case eventVisit:
 		r.visitors = append(r.visitors, r.scenario.foreign[e.n].begin(r.world))
 	case eventDismiss:
@@ -137,7 +138,7 @@ func (r *run) happen(ctx context.Context, e event) {
 	}
 }
 
-// dismiss ends a foreign host: it dies, or it stops and releases what it has.
+// dismiss ends a foreign host. It crashes, or it stops and releases its leases.
 func (r *run) dismiss(f *host, crash bool) {
 	if crash {
 		r.crashed++
@@ -148,9 +149,9 @@ func (r *run) dismiss(f *host, crash bool) {
 	f.cancel()
 }
 
-// farewell waits for the foreign hosts, which are gone before everything comes to rest.
-func (r *run) farewell() {
-	for _, f := range r.world.everyStranger() {
+// stopForeignHosts stops the foreign hosts before everything comes to rest.
+func (r *run) stopForeignHosts() {
+	for _, f := range r.world.everyForeignHost() {
 		f.resume()
 		f.cancel()
 		<-f.done
@@ -173,7 +174,7 @@ func (r *run) changed(err error) {
 	r.world.trace.add("operator", "topology", strconv.Itoa(len(r.world.engine.partitions())), "", 0)
 }
 
-// join starts a host. Some have the name of another one.
+// join starts a host. Some hosts have the same name.
 func (r *run) join(n int) {
 	name := fmt.Sprintf("host-%d", len(r.world.everyHost())+1)
 	if n%5 == 0 {
@@ -182,8 +183,8 @@ func (r *run) join(n int) {
 	r.world.join(name)
 }
 
-// crash kills a host: now, or at one of its next writes. Another one comes some
-// time later, so that somebody is there in the end.
+// crash crashes a host: now or at one of its next writes. Often another host joins later.
+// It always does if the host was the only one, so that a host is left at the end.
 func (r *run) crash(e event) {
 	hosts := r.world.living()
 	if len(hosts) == 0 {
@@ -206,10 +207,10 @@ func (r *run) crash(e event) {
 	}
 }
 
-// write commits one transaction: new items, new versions of old ones, deletes.
+// write commits one transaction of new items, new versions and deletes.
 func (r *run) write(ctx context.Context) {
 	if r.scenario.document != nil {
-		r.writeTheirs(ctx)
+		r.writeUserDocument(ctx)
 		return
 	}
 	d := &r.writes
@@ -228,22 +229,22 @@ func (r *run) write(ctx context.Context) {
 		}
 	}
 	if err := r.world.write(ctx, writes...); err != nil {
-		r.world.check.fail(11, "write: %v", err)
+		r.world.check.fail(11, "cannot write: %v", err)
 	}
 }
 
-// writeTheirs commits the next document of the user.
-func (r *run) writeTheirs(ctx context.Context) {
+// writeUserDocument commits the user's next document.
+func (r *run) writeUserDocument(ctx context.Context) {
 	r.nextItem++
 	key, document := r.scenario.document(r.nextItem)
 	id, _ := document["id"].(string)
 	if err := r.world.write(ctx, itemWrite{key: key, id: id, document: document}); err != nil {
-		r.world.check.fail(11, "write document %d: %v", r.nextItem, err)
+		r.world.check.fail(11, "cannot write document %d: %v", r.nextItem, err)
 	}
 }
 
-// theirs is the user's handler of a host.
-func (r *run) theirs(h *host) changefeed.Handler {
+// userHandler returns the user's handler of a host.
+func (r *run) userHandler(h *host) changefeed.Handler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.handlers[h] == nil {
@@ -275,12 +276,12 @@ func (r *run) operation(d *draw, key feed.PartitionKey) itemWrite {
 	return w
 }
 
-// rest lets everything come to rest, and judges it.
+// rest waits until everything has come to rest and checks it.
 func (r *run) rest(ctx context.Context) {
 	w, check := r.world, r.world.check
-	r.farewell()
+	r.stopForeignHosts()
 	w.calm()
-	time.Sleep(w.times.timeout) // a write that is under way may still be a host's last
+	time.Sleep(w.times.timeout) // a write in progress may be a host's last
 	if len(w.living()) == 0 {
 		w.join("host-last") //nolint:contextcheck // a host's life is its own: it ends by a crash or a leave, not with what started it
 	}
@@ -291,24 +292,24 @@ func (r *run) rest(ctx context.Context) {
 	check.wasRead(since)
 	check.resetCosts()
 	time.Sleep(r.scenario.still)
-	check.still(since)
+	check.stable(since)
 	check.balanced()
-	check.frugal()
+	check.requestsAtRest()
 	for range 10 {
-		// Apart in time, because a waiting read is woken by the first one.
+		// The writes are apart in time, because the first one wakes a waiting read.
 		time.Sleep(r.writes.span(time.Millisecond, 20*time.Millisecond))
 		r.write(ctx)
 	}
 	time.Sleep(w.times.poll + 2*w.times.timeout)
-	check.frugal()
-	check.still(since)
+	check.requestsAtRest()
+	check.stable(since)
 	check.covers()
-	check.kept()
+	check.allHandled()
 	if check.failed() {
 		return
 	}
-	if _, again := w.journal.counts(); again > 0 && r.scenario.temper == calm && !w.checkpoint.Manual && len(r.scenario.foreign) == 0 {
-		check.fail(15, "planned moves delivered %d changes twice", again)
+	if _, again := w.journal.counts(); again > 0 && r.scenario.faultLevel == calm && !w.checkpoint.Manual && len(r.scenario.foreign) == 0 {
+		check.fail(15, "planned moves redelivered %d changes", again)
 	}
 	for _, h := range w.living() {
 		h.leave()
@@ -317,8 +318,8 @@ func (r *run) rest(ctx context.Context) {
 	check.allFree()
 }
 
-// end stops whoever still works and waits for every goroutine. One that waited may let
-// another host come.
+// end stops all hosts and waits for every goroutine. A goroutine may start another host
+// meanwhile.
 func (r *run) end() {
 	for ended := -1; ended < len(r.world.everyHost()); {
 		ended = len(r.world.everyHost())
@@ -330,7 +331,7 @@ func (r *run) end() {
 			h.cancel()
 		}
 		r.await()
-		for _, f := range r.world.everyStranger() {
+		for _, f := range r.world.everyForeignHost() {
 			f.crash()
 			f.resume()
 			<-f.done
@@ -338,7 +339,7 @@ func (r *run) end() {
 		r.world.pending.Wait()
 	}
 	if err := r.world.engine.close(); err != nil {
-		r.world.check.fail(11, "close: %v", err)
+		r.world.check.fail(11, "cannot close the engine: %v", err)
 	}
 }
 

@@ -10,44 +10,44 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// scenario is what a seed stands for: how everything is configured, and what
-// happens when.
+// scenario is the configuration and the events that a seed determines.
 type scenario struct {
-	worldConfig // without engine, start, passes, clean and deaf
+	worldConfig // engine, start, passes, clean and ignoresContext are set later
 
 	partitions int
 	offset     time.Duration
 	rate       float64
 	startKind  feed.StartKind
-	startAfter time.Duration // of a start time, from the beginning of the run
-	late       bool          // manual checkpoints also come from other goroutines, after the handler
+	startAfter time.Duration // for a start time: its distance from the start of the run
+	late       bool          // manual checkpoints also come from other goroutines, after the handler returned
 	filter     bool
-	// active is how long things happen, before everything comes to rest.
-	active time.Duration
-	events []event
-	odds   odds
-	temper temper
-	still  time.Duration // how long rest is watched
-	// foreign are the hosts of other implementations, in the order in which they come.
+	// active is the time in which events happen. Then everything comes to rest.
+	active     time.Duration
+	events     []event
+	odds       odds
+	faultLevel faultLevel
+	still      time.Duration // how long the rest is observed
+	// foreign contains the hosts of other implementations, in the order in which they
+	// join.
 	foreign []visit
 
-	// A user's own: the documents that are written, and the handler of each host.
+	// Functions of a user: the documents to write and the handler of each host.
 	document func(n int) (feed.PartitionKey, map[string]any)
 	handler  func(host string) changefeed.Handler
 }
 
-// odds are the probabilities of faults, for one call or one batch.
+// odds contains the probabilities of faults, per call or per batch.
 type odds struct {
-	request float64 // of a source's or a lease store's request
-	torn    float64
-	fails   float64
-	panics  float64
-	slow    float64
-	deaf    float64 // of a slow handler
-	manual  float64 // of a checkpoint, with manual checkpoints
+	request        float64 // of a request to the source or the lease store
+	torn           float64
+	fails          float64
+	panics         float64
+	slow           float64
+	ignoresContext float64 // of a slow handler
+	manual         float64 // of a checkpoint, with manual checkpoints
 }
 
-// event is something that happens at a moment of the run.
+// event is an event at a moment of the run.
 type event struct {
 	at   time.Duration
 	kind eventKind
@@ -62,37 +62,38 @@ const (
 	eventJoin
 	eventLeave
 	eventCrash       // at once
-	eventCrashWrite  // at the n-th lease write from now, before it
-	eventCrashAnswer // ... after it was applied
+	eventCrashWrite  // at the n-th lease write from now, before it is applied
+	eventCrashAnswer // at the n-th lease write from now, after it is applied
 	eventPause
 	eventSplit
 	eventMerge
 	eventDeleteLease
-	eventPoke // a third party writes a property
+	eventEdit // another tool writes a property
 	eventLeaseOutage
 	eventSourceOutage
-	eventPowerLoss // of the engine, which loses what isn't synced
-	eventVisit     // the n-th foreign host comes
-	eventDismiss   // ... and goes
+	eventPowerLoss // the engine loses everything that is not synced
+	eventVisit     // the n-th foreign host joins
+	eventDismiss   // the n-th foreign host leaves
 )
 
-// temper is the kind of run.
-type temper int
+// faultLevel is the kind of faults in a run.
+type faultLevel int
 
 const (
-	calm    temper = iota // nobody fails; hosts come and go, partitions split
-	crashes               // hosts crash, and nothing else goes wrong
-	rough                 // everything
+	calm    faultLevel = iota // no faults; hosts join and leave, partitions split and merge
+	crashes                   // only crashes of hosts
+	rough                     // all faults
 )
 
-// visit is the plan of a host of another implementation.
+// visit is the plan of a foreign host.
 type visit struct {
 	from, to time.Duration
-	crash    bool // at the end; else it leaves
+	crash    bool // at the end; otherwise it leaves
 	begin    func(*world) *host
 }
 
-// newScenario draws a seed's scenario. foreign draws its visits; nil: there are none.
+// newScenario draws a seed's scenario. foreign draws the plans of foreign hosts; nil
+// means none.
 func newScenario(seed uint64, foreign func(seed uint64, active time.Duration) []visit) *scenario {
 	d := newDraw(seed, 0, "scenario")
 	s := &scenario{worldConfig: worldConfig{seed: seed, times: drawTimes(&d)}}
@@ -103,7 +104,7 @@ func newScenario(seed uint64, foreign func(seed uint64, active time.Duration) []
 	case p < 0.2:
 		kind = crashes
 	}
-	s.temper = kind
+	s.faultLevel = kind
 	t := s.times
 	s.partitions = 1 + d.intn(8)
 	s.offset = d.span(-10*time.Minute, 10*time.Minute)
@@ -124,7 +125,7 @@ func newScenario(seed uint64, foreign func(seed uint64, active time.Duration) []
 	case d.chance(0.2):
 		s.checkpoint = changefeed.Checkpointing{Changes: d.between(10, 200), Interval: d.span(time.Second, 10*time.Second)}
 	}
-	late := newDraw(seed, 0, "late checkpoints") // of its own, so that the other draws of a seed stay
+	late := newDraw(seed, 0, "late checkpoints") // a stream of its own, so that the seed's other draws stay the same
 	s.late = s.checkpoint.Manual && late.chance(0.7)
 	s.filter = d.chance(0.15)
 	s.waits = d.chance(0.3)
@@ -147,11 +148,11 @@ func newScenario(seed uint64, foreign func(seed uint64, active time.Duration) []
 }
 
 // refusalShare is the share of the seeds with a start time, in memory and without foreign
-// hosts, in which the source refuses that time.
+// hosts, whose source refuses that time.
 const refusalShare = 0.5
 
-// drawRefusal draws whether the source refuses the start time. Then no change from before
-// it may be delivered; foreign hosts don't keep that promise, nor the bound of a lease.
+// drawRefusal draws whether the source refuses the start time. Then no change before it
+// may be delivered. Foreign hosts do not respect that, nor the bound of a lease.
 func (s *scenario) drawRefusal() {
 	d := newDraw(s.seed, 0, "refusal")
 	s.refuses = s.startKind == feed.StartTime && len(s.foreign) == 0 && s.seed%storeEvery != 0 && d.chance(refusalShare)
@@ -170,7 +171,7 @@ func drawTimes(d *draw) times {
 	return t
 }
 
-func drawOdds(d *draw, kind temper) odds {
+func drawOdds(d *draw, kind faultLevel) odds {
 	o := odds{manual: 0.3 + 0.6*d.float()}
 	if kind != rough {
 		return o
@@ -181,12 +182,12 @@ func drawOdds(d *draw, kind temper) odds {
 		o.fails, o.panics = 0.05*d.float(), 0.01*d.float()
 	}
 	if d.chance(0.5) {
-		o.slow, o.deaf = 0.03*d.float(), 0.4*d.float()
+		o.slow, o.ignoresContext = 0.03*d.float(), 0.4*d.float()
 	}
 	return o
 }
 
-func drawEvents(d *draw, s *scenario, kind temper) []event {
+func drawEvents(d *draw, s *scenario, kind faultLevel) []event {
 	var events []event
 	add := func(n int, k eventKind, from, to float64) {
 		for range n {
@@ -213,7 +214,7 @@ func drawEvents(d *draw, s *scenario, kind temper) []event {
 		return sorted(events)
 	}
 	add(d.intn(4), eventPause, 0, 0.95)
-	add(d.intn(3), eventPoke, 0, 0.95)
+	add(d.intn(3), eventEdit, 0, 0.95)
 	if d.chance(0.3) {
 		add(1, eventLeaseOutage, 0, 0.8)
 	}
@@ -232,19 +233,19 @@ func sorted(events []event) []event {
 	return events
 }
 
-// storeEvery is how many seeds there are to one that runs on the embedded store.
+// storeEvery is the number of seeds per seed that runs on the embedded store.
 const storeEvery = 20
 
-// memory makes the scenario's pair in memory.
+// memory returns the scenario's engine in memory.
 func (s *scenario) memory() *memEngine {
 	return newMemEngine(newStoreClock(s.offset, s.rate), memory.Options{Partitions: s.partitions})
 }
 
-// world makes the scenario's world on an engine. It is called in the bubble.
+// world returns the scenario's world on an engine. It is called in the bubble.
 func (s *scenario) world(e engine, keepTrace bool) *world {
 	c := s.worldConfig
 	c.engine, c.keepTrace = e, keepTrace
-	c.deaf, c.clean = s.odds.deaf > 0, s.odds == odds{manual: s.odds.manual}
+	c.ignoresContext, c.clean = s.odds.ignoresContext > 0, s.odds == odds{manual: s.odds.manual}
 	switch s.startKind {
 	case feed.StartNow, feed.StartContinuation:
 	case feed.StartBeginning:
@@ -258,7 +259,7 @@ func (s *scenario) world(e engine, keepTrace bool) *world {
 	return newWorld(c)
 }
 
-// String says how a seed is configured.
+// String describes the configuration of a seed.
 func (s *scenario) String() string {
 	return fmt.Sprintf("seed %d: %d partitions, expiration %s, %s, %s, start %v refused %t, manual %t, filter %t, waits %t, clock %+.3f, clockless %t, %d foreign hosts",
 		s.seed, s.partitions, s.times.expiration, s.mode, s.dialect, s.startKind, s.refuses, s.checkpoint.Manual, s.filter, s.waits, s.rate, s.clockless, len(s.foreign))

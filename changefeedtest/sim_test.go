@@ -90,7 +90,7 @@ func (t *totals) contains(test *testing.T) {
 		test.Error("no seed ran on the store")
 	}
 	v := t.visits
-	if n := t.foreign; n < t.seeds/10 || v.stolen < n || v.robbed < n || v.dropped < n || v.fell < n {
+	if n := t.foreign; n < t.seeds/10 || v.stolen < n || v.overwritten < n || v.dropped < n || v.fell < n {
 		test.Errorf("%d of %d seeds had foreign hosts: %+v", t.foreign, t.seeds, v)
 	}
 }

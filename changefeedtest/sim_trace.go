@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// trace is what happened in one run of a seed.
+// trace records the events of one run of a seed.
 //
-// Its hash doesn't hang on the order in which entries of one instant arrive:
-// testing/synctest runs goroutines of one instant in any order, and nothing that
-// they do in it can be told apart by anybody. Entries are kept as text only when
-// the seed is replayed.
+// Its hash does not depend on the order of entries of the same instant. testing/synctest
+// runs the goroutines of one instant in any order, and nothing depends on that order. The
+// text of entries is kept only when the seed is replayed.
 type trace struct {
 	origin time.Time
 	keep   bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	sum     uint64
 	entries []traceEntry
 }
@@ -32,7 +31,7 @@ type traceEntry struct {
 
 func newTrace(keep bool) *trace { return &trace{origin: time.Now(), keep: keep} }
 
-// add records that actor did verb to object, with the outcome n.
+// add records that actor did verb to object, with an outcome and a number.
 func (t *trace) add(actor, verb, object, outcome string, n int64) {
 	at := time.Since(t.origin)
 	h := mix(uint64(at) ^ mix(hashText(actor)))
@@ -54,14 +53,14 @@ func (t *trace) add(actor, verb, object, outcome string, n int64) {
 	}
 }
 
-// hash is the fingerprint of everything recorded so far.
+// hash returns the hash of all entries so far.
 func (t *trace) hash() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sum
 }
 
-// String lists the entries that were kept, in the order of their time.
+// String lists the kept entries in order of time.
 func (t *trace) String() string {
 	t.mu.Lock()
 	entries := slices.Clone(t.entries)

@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// times are the intervals that all hosts of a simulation are configured with.
+// times contains the intervals of all hosts of a simulation.
 type times struct {
 	acquire, renew, expiration, timeout, drain, poll time.Duration
 }
@@ -26,42 +26,43 @@ func defaultTimes() times {
 	}
 }
 
-// trust is how long a host may use a lease after the start of its last successful
-// write, and takeover the age at which another one may take it. The rules of the
-// protocol are stated here once more, because those of the processor are on trial.
+// trust returns how long a host may use a lease after the start of its last successful
+// write. takeover returns the age at which another host may acquire it. The rules of the
+// protocol are repeated here, because those of the processor are under test.
 func (t times) trust() time.Duration {
 	return t.expiration - max(t.expiration/10, 2*time.Second)
 }
 
 func (t times) takeover() time.Duration { return t.expiration + time.Second }
 
-// recovery is the time after the last fault in which all keys must be covered again.
+// recovery returns the time after the last fault within which all keys must be covered
+// again.
 func (t times) recovery() time.Duration {
 	return 2*t.expiration + time.Second + 4*t.acquire + 4*t.acquire/10 + t.drain
 }
 
 // worldConfig is the configuration of a world.
 type worldConfig struct {
-	seed       uint64
-	times      times
-	engine     engine
-	start      feed.Start
-	refuses    bool // the source refuses start times
-	mode       feed.Mode
-	dialect    lease.Dialect
-	checkpoint changefeed.Checkpointing
-	maxItems   int
-	readAhead  int
-	waits      bool                 // the source can hold a read
-	clockless  bool                 // the lease store does not return its time
-	passes     func(id string) bool // the filter; nil: everything
-	keepTrace  bool
-	clean      bool // nothing but crashes happens to a host
-	deaf       bool // handlers may outlast a stop, so Run may return an error
+	seed           uint64
+	times          times
+	engine         engine
+	start          feed.Start
+	refuses        bool // the source refuses start times
+	mode           feed.Mode
+	dialect        lease.Dialect
+	checkpoint     changefeed.Checkpointing
+	maxItems       int
+	readAhead      int
+	waits          bool                 // reads of the source may wait for changes
+	clockless      bool                 // the lease store does not return its time
+	passes         func(id string) bool // the filter; nil accepts everything
+	keepTrace      bool
+	clean          bool // hosts crash but have no other faults
+	ignoresContext bool // handlers may outlast a stop, so Run may return an error
 }
 
-// world is one simulation: an engine, the hosts on it, and who judges them. It
-// lives in one testing/synctest bubble.
+// world is one simulation: an engine, its hosts and their checker. It runs in one
+// testing/synctest bubble.
 type world struct {
 	worldConfig
 	trace   *trace
@@ -69,21 +70,23 @@ type world struct {
 	check   *checker
 	pending sync.WaitGroup // late requests and handlers, which outlive their callers
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	hosts []*host
-	// strangers are the hosts of other implementations.
-	strangers []*host
-	calmFrom  time.Time // from then on nothing goes wrong; zero: not yet known
-	injected  int
-	// faults decides what befalls a call, beside what hosts have in store for
-	// themselves; nil: base delays only.
+	// foreignHosts are the hosts of other implementations.
+	foreignHosts []*host
+	calmFrom     time.Time // when the faults ended; zero while there are faults
+	injected     int
+	// faults adds faults to a call, besides the planned crash of its host. If nil, calls
+	// only have their base delays.
 	faults func(c call, d *draw, f *fault)
-	// handle is what a batch meets in a handler; nil: a few milliseconds.
+	// handle returns what the handler does with a batch. If nil, the handler takes a few
+	// milliseconds.
 	handle func(o *simObserver, b *changefeed.Batch, attempt int) handling
-	// strangersTake is how long a foreign host's handler takes; nil: milliseconds, and
-	// sometimes long.
-	strangersTake func(f *host, token string) time.Duration
-	// torn answers listings made of two looks.
+	// foreignTakes returns how long a foreign host's handler takes. If nil, it takes
+	// milliseconds and sometimes longer.
+	foreignTakes func(f *host, token string) time.Duration
+	// torn reports whether a listing is combined from two listings, and the time between
+	// them.
 	torn func(host string, n int) (time.Duration, bool)
 	// adjust changes a host's configuration before it starts.
 	adjust func(h *host, cfg *changefeed.Config)
@@ -140,7 +143,7 @@ func newDrawPointer(seed uint64, name string) *draw {
 	return &d
 }
 
-// filter is the journal's as a processor's filter.
+// filter is the journal's filter as a filter of the processor.
 func (w *world) filter(c feed.Change) bool {
 	id, err := c.ID()
 	if err != nil {
@@ -156,19 +159,19 @@ func (w *world) everyHost() []*host {
 	return slices.Clone(w.hosts)
 }
 
-// everyStranger returns all foreign hosts that ever came.
-func (w *world) everyStranger() []*host {
+// everyForeignHost returns all foreign hosts that ever joined.
+func (w *world) everyForeignHost() []*host {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.strangers)
+	return slices.Clone(w.foreignHosts)
 }
 
-// living returns the hosts that work and are meant to.
+// living returns the hosts that run and were not stopped.
 func (w *world) living() []*host {
 	return slices.DeleteFunc(w.everyHost(), func(h *host) bool { return !h.alive() })
 }
 
-// servedSince reports whether one host has worked since t without a break.
+// servedSince reports whether one host has run since t without a break.
 func (w *world) servedSince(t time.Time) bool {
 	for _, h := range w.living() {
 		if !h.joined.After(t) {
@@ -178,7 +181,7 @@ func (w *world) servedSince(t time.Time) bool {
 	return false
 }
 
-// calm ends all faults: from now on requests arrive, answers come, handlers work.
+// calm ends all faults.
 func (w *world) calm() {
 	w.mu.Lock()
 	w.calmFrom = time.Now()
@@ -197,7 +200,7 @@ func (w *world) isCalm() bool {
 	return !w.calmFrom.IsZero()
 }
 
-// write commits a transaction and enters it in the journal.
+// write commits a transaction and records it in the journal.
 func (w *world) write(ctx context.Context, writes ...itemWrite) error {
 	lsn, at, err := w.engine.commit(ctx, writes...)
 	if err != nil {
@@ -208,7 +211,7 @@ func (w *world) write(ctx context.Context, writes ...itemWrite) error {
 	return nil
 }
 
-// later runs f after d, for a request that arrives when its caller is gone.
+// later calls f after d, for a request that arrives after its caller gave up.
 func (w *world) later(d time.Duration, f func()) {
 	w.pending.Add(1)
 	go func() {
@@ -218,8 +221,8 @@ func (w *world) later(d time.Duration, f func()) {
 	}()
 }
 
-// befall draws what befalls a call.
-func (w *world) befall(c call) fault {
+// drawFault draws the delays and the fault of a call.
+func (w *world) drawFault(c call) fault {
 	d := newDraw(w.seed, uint64(c.n), c.host.id, c.op, c.key)
 	f := fault{
 		there: d.span(200*time.Microsecond, 6*time.Millisecond),
@@ -252,8 +255,8 @@ func (w *world) inject() {
 	w.mu.Unlock()
 }
 
-// lister lists the leases, in two looks where the world says so: half of them as
-// they were at first, the others as they are some time later.
+// lister returns the function that lists the leases for a host. If torn reports so, the
+// listing is torn: half of its leases are older than the others.
 func (w *world) lister(h *host, store lease.Store) func(context.Context) (lease.Listing, error) {
 	return func(ctx context.Context) (lease.Listing, error) {
 		first, err := store.List(ctx)
@@ -279,8 +282,8 @@ func (w *world) lister(h *host, store lease.Store) func(context.Context) (lease.
 	}
 }
 
-// tearListing is what somebody sees who reads the leases one after another while
-// they change. The clock and the marker are those of the first look.
+// tearListing combines two listings, as if the leases were read one after another while
+// they change. The clock and the marker are those of the first listing.
 func tearListing(first, second lease.Listing) lease.Listing {
 	torn := lease.Listing{Initialized: first.Initialized, Now: first.Now}
 	early := func(token string) bool { return hashText(token)%2 == 0 }

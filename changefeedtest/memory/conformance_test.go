@@ -59,7 +59,7 @@ func TestMemoryLeasesConform(t *testing.T) { leasetest.Run(t, newLeaseFixture) }
 
 func TestMemoryLeasesConformInABubble(t *testing.T) { leasetest.RunInBubble(t, newLeaseFixture) }
 
-// A service whose clock is off and runs fast conforms, too.
+// The service's clock is off and fast. The container must conform nevertheless.
 func newLeaseFixture(*testing.T) leasetest.Fixture {
 	origin, ahead := time.Now(), -7*time.Minute
 	return leasetest.Fixture{

@@ -41,7 +41,7 @@ func number(border string) uint64 {
 		return keySpace
 	}
 	border = border[:min(len(border), 16)]
-	n, _ := strconv.ParseUint(border+strings.Repeat("0", 16-len(border)), 16, 64) // 0 if it is no number
+	n, _ := strconv.ParseUint(border+strings.Repeat("0", 16-len(border)), 16, 64) // 0 if it is not a number
 	return n
 }
 

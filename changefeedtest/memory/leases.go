@@ -17,7 +17,7 @@ import (
 type Leases struct {
 	now func() time.Time
 
-	mu     sync.Mutex // guards what follows; held for lookups only
+	mu     sync.Mutex // guards the fields below; held for lookups only
 	docs   map[string]lease.Lease
 	marker map[string]time.Time // by prefix
 	etag   int

@@ -47,7 +47,7 @@ type Source struct {
 	options  Options
 	identity feed.Identity
 
-	mu      sync.Mutex // guards what follows; held for lookups and appends only
+	mu      sync.Mutex // guards the fields below; held for lookups and appends only
 	parts   []feed.Partition
 	merged  map[string]bool // live partitions with a merge among their ancestors
 	nextID  int

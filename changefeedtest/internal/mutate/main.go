@@ -1,19 +1,19 @@
-// Command mutate breaks the rules of this module on purpose, one at a time, and
-// fails when no test notices.
+// Command mutate removes the rules of this module, one at a time, and checks that a test
+// fails each time.
 //
 //	go run ./changefeedtest/internal/mutate [-run REGEXP] [-part K/N] [-seeds N] [-v]
 //
-// A mutant is a patch under changefeedtest/testdata/mutants. Its head says which
-// rule it removes and which test must fail:
+// A mutant is a patch in changefeedtest/testdata/mutants. Its head names the rule that it
+// removes and the test that must fail:
 //
 //	rule: a lease is released only when nothing of it is used any more
 //	test: ./changefeedtest -run ^TestSimulation$
 //	diff --git a/worker_end.go b/worker_end.go
 //	...
 //
-// Each is applied to one copy of the tree, its test is run (with as many seeds as
-// -seeds says, where the test has seeds), and the patch is taken back. A mutant that
-// doesn't apply, doesn't compile, or survives is a failure.
+// The command applies each mutant to one copy of the tree, runs the test, and reverts the
+// patch. Flag -seeds is passed to tests that have seeds. A mutant that does not apply,
+// does not compile, or survives is a failure.
 package main
 
 import (
@@ -31,10 +31,10 @@ import (
 )
 
 func main() {
-	only := flag.String("run", "", "only mutants whose name matches this regular expression")
-	part := flag.String("part", "1/1", "K/N: every N-th mutant, from number K modulo N on; N parts with consecutive K hold every mutant once")
-	seeds := flag.Int("seeds", 500, "seeds for tests that have seeds")
-	verbose := flag.Bool("v", false, "print what each test printed")
+	only := flag.String("run", "", "run only the mutants whose names match this regular expression")
+	part := flag.String("part", "1/1", "K/N: run every N-th mutant, starting at number K modulo N; N parts with consecutive K run every mutant once")
+	seeds := flag.Int("seeds", 500, "number of seeds for tests that have seeds")
+	verbose := flag.Bool("v", false, "print the output of each test")
 	flag.Parse()
 	if err := run(context.Background(), *only, *part, *seeds, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -94,7 +94,7 @@ type mutant struct {
 	test       []string // arguments of go test
 }
 
-// load reads the heads of the patches, in the order of their names.
+// load reads the heads of the patches in the order of their names.
 func load(root string, pattern *regexp.Regexp) ([]mutant, error) {
 	files, err := filepath.Glob(filepath.Join(root, mutantDirectory, "*.patch"))
 	if err != nil {
@@ -123,24 +123,24 @@ func load(root string, pattern *regexp.Regexp) ([]mutant, error) {
 			}
 		}
 		if m.rule == "" || len(m.test) == 0 {
-			return nil, fmt.Errorf("mutant %s doesn't say its rule and its test", name)
+			return nil, fmt.Errorf("mutant %s lacks a rule or a test", name)
 		}
 		mutants = append(mutants, m)
 	}
 	if len(mutants) == 0 {
-		return nil, errors.New("no mutant of that name")
+		return nil, errors.New("no mutant has such a name")
 	}
 	return mutants, nil
 }
 
-// partOf returns the mutants whose index equals K modulo N, for a part "K/N". Error: the
-// part has another form, or it holds no mutant.
+// partOf returns the mutants whose index equals K modulo N, for a part "K/N". It returns
+// an error if the part has another form or contains no mutant.
 func partOf(mutants []mutant, part string) ([]mutant, error) {
 	first, count, ok := strings.Cut(part, "/")
 	k, errK := strconv.ParseUint(first, 10, 32)
 	n, errN := strconv.ParseUint(count, 10, 32)
 	if !ok || errK != nil || errN != nil || n == 0 {
-		return nil, fmt.Errorf("-part is %q; it has the form K/N, with whole numbers and N at least 1", part)
+		return nil, fmt.Errorf("-part is %q; use the form K/N with whole numbers, N at least 1", part)
 	}
 	var chosen []mutant
 	for i, m := range mutants {
@@ -149,20 +149,20 @@ func partOf(mutants []mutant, part string) ([]mutant, error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("-part %s holds none of the %d mutants", part, len(mutants))
+		return nil, fmt.Errorf("-part %s selects none of the %d mutants", part, len(mutants))
 	}
 	return chosen, nil
 }
 
-// The ways of a mutant not to be killed.
+// Reasons why a mutant is not killed.
 var (
 	errApply    = errors.New("does not apply")
 	errCompile  = errors.New("does not compile")
 	errSurvived = errors.New("survived")
-	errRevert   = errors.New("can't be taken back")
+	errRevert   = errors.New("cannot be reverted")
 )
 
-// try applies the mutant in dir, expects its test to fail, and takes it back.
+// try applies the mutant in dir, expects its test to fail, and reverts it.
 func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (err error) {
 	if out, err := command(ctx, dir, "git", "apply", "-p1", m.file); err != nil {
 		return fmt.Errorf("%w: %s", errApply, strings.TrimSpace(out))
@@ -198,13 +198,13 @@ func (m mutant) try(ctx context.Context, dir string, seeds int, verbose bool) (e
 func command(ctx context.Context, dir, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
-	// A repository above the copy must not make git look for its index.
+	// Without this, git would use the index of a repository above the copy.
 	c.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	out, err := c.CombinedOutput()
 	return string(out), err
 }
 
-// moduleRoot is the directory of go.mod, at or above the current one.
+// moduleRoot returns the directory of go.mod, at or above the current one.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -221,7 +221,7 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// copyTree copies the module, without what a test doesn't need.
+// copyTree copies the module, without the directories that no test needs.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
 		if err != nil {

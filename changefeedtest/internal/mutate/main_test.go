@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Code that a mutant changes is changed by others too; a mutant that is left behind proves nothing.
+// Other changes touch the code that a mutant changes. A mutant that no longer applies
+// proves nothing.
 func TestEveryMutantAppliesToTheCodeAsItIs(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip(err)
@@ -23,7 +24,7 @@ func TestEveryMutantAppliesToTheCodeAsItIs(t *testing.T) {
 	}
 }
 
-// A test that was renamed would pass, since none runs, and its mutant would survive.
+// If a test were renamed, no test would run, and its mutant would survive.
 func TestEveryMutantNamesTestsThatExist(t *testing.T) {
 	root, mutants := everyMutant(t)
 	for _, m := range mutants {
@@ -34,13 +35,13 @@ func TestEveryMutantNamesTestsThatExist(t *testing.T) {
 		}
 		for _, name := range named {
 			if !strings.Contains(tests, fmt.Sprintf("\nfunc %s(", name)) {
-				t.Errorf("%s: there is no %s in %s", m.name, name, m.test[0])
+				t.Errorf("%s: test %s does not exist in %s", m.name, name, m.test[0])
 			}
 		}
 	}
 }
 
-// CI runs one part with each commit. A mutant that no part holds would never run.
+// CI runs one part with each commit. A mutant outside all parts would never run.
 func TestEveryMutantIsInExactlyOnePart(t *testing.T) {
 	_, mutants := everyMutant(t)
 	parts := map[string]int{}
@@ -76,12 +77,12 @@ func everyMutant(t *testing.T) (root string, mutants []mutant) {
 		t.Fatal(err)
 	}
 	if len(mutants) == 0 {
-		t.Fatal("there is no mutant")
+		t.Fatal("no mutant found")
 	}
 	return root, mutants
 }
 
-// testsOf is the text of a package's tests.
+// testsOf returns the text of a package's tests.
 func testsOf(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
