@@ -9,25 +9,26 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// The pauses between attempts: 1 s doubling to 30 s, +- 20 %.
+// The delays between attempts double from 1 s to 30 s, +- 20 %.
 const (
 	backoffFirst  = time.Second
 	backoffMost   = 30 * time.Second
 	backoffSpread = 0.2
-	// longestRetryAfter bounds what a service asks for; sums of more would overflow.
+	// longestRetryAfter bounds the delay that a service asks for. Sums with longer delays
+	// would overflow.
 	longestRetryAfter = 24 * time.Hour
 )
 
-// jitter spreads what several leases and hosts do in the same rhythm. There is no
-// shared stream of random numbers: every number hangs on the seed, on what it is
-// for, and on how often that asked before. So a simulated run can be repeated,
-// and concurrent goroutines don't disturb each other's numbers.
+// jitter returns random numbers that spread the actions of several leases and hosts over
+// time. There is no shared stream of random numbers. Every number depends on the seed, on
+// its purpose, and on how often that purpose has drawn one. So a simulated run can be
+// repeated, and concurrent goroutines do not change each other's numbers.
 type jitter struct {
 	seed uint64
 	n    uint64
 }
 
-// newJitter makes the numbers of the thing that words name.
+// newJitter returns the jitter for the purpose that words name.
 func newJitter(seed uint64, words ...string) jitter {
 	for _, w := range words {
 		seed = hashWord(seed, w)
@@ -41,17 +42,17 @@ func (j *jitter) next() float64 {
 	return float64(scramble(j.seed+j.n*0x9e3779b97f4a7c15)>>11) / (1 << 53)
 }
 
-// spread returns d, more or less by the part of it.
+// spread returns d plus or minus a random share of d, up to part.
 func (j *jitter) spread(d time.Duration, part float64) time.Duration {
 	return d + time.Duration(float64(d)*part*(2*j.next()-1))
 }
 
-// less returns d, or less by up to the part of it.
+// less returns d minus a random share of d, up to part.
 func (j *jitter) less(d time.Duration, part float64) time.Duration {
 	return d - time.Duration(float64(d)*part*j.next())
 }
 
-// hashWord is FNV-1a over w, mixed into seed.
+// hashWord returns the FNV-1a hash of w, mixed into seed.
 func hashWord(seed uint64, w string) uint64 {
 	h := seed ^ 14695981039346656037
 	for i := range len(w) {
@@ -67,20 +68,20 @@ func scramble(z uint64) uint64 {
 	return z ^ (z >> 31)
 }
 
-// backoff is the pauses between the attempts at one thing.
+// backoff computes the delays between the attempts at one operation.
 type backoff struct {
-	// first and most bound the pauses; zero: the defaults.
+	// first and most bound the delays. If zero, backoffFirst and backoffMost are used.
 	first, most time.Duration
-	// yields: the pause doubles also while a service throttles. Of those that ask
-	// again and again for more than there is, these leave it to the others.
+	// yields makes the delay double also while a service throttles. So an operation of
+	// low priority leaves the capacity to the others.
 	yields   bool
 	jitter   jitter
 	failures int
 }
 
-// after returns the pause after an attempt that failed with err: what the service
-// asked for when it throttled, and up to a fifth more; else a pause that doubles
-// with each failure.
+// after returns the delay after an attempt that failed with err. If the service
+// throttled, that is the delay it asked for and up to a fifth more. Otherwise the delay
+// doubles with each failure.
 func (b *backoff) after(err error) time.Duration {
 	if throttled, ok := errors.AsType[*feed.ThrottledError](err); ok && throttled.RetryAfter > 0 {
 		pause := min(throttled.RetryAfter, longestRetryAfter)
@@ -96,8 +97,8 @@ func (b *backoff) after(err error) time.Duration {
 	return b.jitter.spread(b.doubled(first), backoffSpread)
 }
 
-// doubled counts a failure, and returns first doubled with each one before it, up
-// to the most.
+// doubled counts a failure. It returns first, doubled for each earlier failure, up to
+// most.
 func (b *backoff) doubled(first time.Duration) time.Duration {
 	most := b.most
 	if most == 0 {
@@ -108,10 +109,10 @@ func (b *backoff) doubled(first time.Duration) time.Duration {
 	return time.Duration(pause)
 }
 
-// done forgets the failures: an attempt succeeded.
+// done resets the count of failures after a success.
 func (b *backoff) done() { b.failures = 0 }
 
-// sleep waits for d; it returns early, with false, when ctx ends.
+// sleep waits for d. It returns early, with false, if ctx ends.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -123,8 +124,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// retry tries do until it succeeds, ctx ends or final says that trying again is
-// of no use. It returns do's last error. failed is told of each failure.
+// retry calls do until it succeeds, ctx ends, or final reports that its error is final.
+// It returns the last error. It calls failed with each error that it retries.
 func retry(ctx context.Context, b backoff, do func() error, final func(error) bool, failed func(error)) error {
 	for {
 		err := do()

@@ -13,15 +13,16 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Config says what a [Processor] reads, where its leases are, and what it does
-// with the changes. Zero is the default of every field; -1 switches off what
-// can be switched off. No duration may be longer than 365 days. [New] copies it.
+// Config configures a [Processor]. The zero value of a field means its default. -1
+// switches off ReadAhead and DrainTimeout. No duration may be longer than 365 days. [New]
+// copies the Config.
 type Config struct {
-	// Processor names the deployment unit: hosts of the same name share the
-	// work, processors of different names each get every change. Required.
+	// Processor names the deployment unit. Hosts of the same name share the work.
+	// Processors of different names each get every change. Required.
 	Processor string
-	// Instance names this host in leases and messages. Run adds a random suffix,
-	// so two hosts of one name are two hosts. Default: host name and process id.
+	// Instance names this host in leases and messages. Run adds a random suffix, so two
+	// hosts with the same Instance are still two hosts. If empty, the host name and the
+	// process ID are used.
 	Instance string
 
 	// Source is the monitored container's change feed. Required.
@@ -29,103 +30,110 @@ type Config struct {
 	// Leases is the lease container. Required.
 	Leases lease.Container
 
-	// Handler gets the changes of all leases. Either it or Observer is required.
+	// Handler receives the changes of all leases. Either Handler or Observer is required.
 	Handler Handler
-	// Observer makes one observer per lease instead, each time work on the lease
-	// begins. Its error is retried like that of a handler.
+	// Observer returns an observer for one lease. It is called each time work on a lease
+	// begins. If it returns an error, it is called again after a delay, like a handler.
 	Observer func(lease.Lease) (Observer, error)
 
-	// Start is where to start when the leases are made for the first time;
-	// afterwards it is not looked at. Default: now. A continuation can start one
-	// lease only. All versions and deletes can't start at the beginning or at a
-	// time. A time in the future may be taken for now. Where the source refuses a time,
-	// as Azure Cosmos DB may on merged partitions, the feed is read from the beginning and
-	// older changes are dropped; hosts of other implementations on the same leases may
-	// lose that bound, and then older changes are delivered.
+	// Start is where the feed is read from when the leases are created for the first
+	// time. It is ignored later. The zero value means now. A continuation can start one
+	// lease only. In all versions and deletes mode the feed cannot start at the beginning
+	// or at a time. A time in the future may be treated as now.
+	//
+	// Azure Cosmos DB may refuse a start time on merged partitions. Then the feed is read
+	// from the beginning, and older changes are dropped. Hosts of other implementations
+	// on the same leases may lose that bound. Then older changes are delivered.
 	Start feed.Start
-	// Mode is latest version (default) or all versions and deletes. It is fixed
-	// for the life of the leases.
+	// Mode is latest version (the default) or all versions and deletes. It cannot change
+	// while the leases exist.
 	Mode feed.Mode
-	// Range limits the processor to a part of the container; the same on all
-	// its hosts. It says which leases are made. Those that are there are worked on
-	// also outside of it, so another range needs another name in Processor, or
-	// DiscardLeases. Default: everything.
+	// Range limits the leases that are created to a part of the container. It must be the
+	// same on all hosts. Existing leases outside of it are still processed. To change the
+	// range, change Processor or set DiscardLeases. The zero value means the whole
+	// container.
 	Range feed.Range
-	// MaxItems is how many changes a page should hold; a transaction is never
-	// cut. Default: 100.
+	// MaxItems is the number of changes per page. A page may exceed it, because a
+	// transaction is never cut. If zero, 100 is used.
 	MaxItems int
-	// PollInterval is the time from one read that found nothing to the next. Just
-	// after changes it is a twentieth of that, and grows to the whole: a quarter of
-	// the time for which nothing came. A source that can wait for a change holds
-	// the read that long instead. Default: 5 s; a change then waits for 250 ms at
-	// most while changes come, and a lease at rest costs 720 reads an hour.
+	// PollInterval is the longest time between an empty read of a lease and the next
+	// read. The delay starts at a twentieth of the interval after a change. It is a
+	// quarter of the time since the last change, up to the whole interval. If zero, 5 s
+	// is used. Then a change waits for at most 250 ms while changes come, and an idle
+	// lease costs 720 reads an hour. A source that can wait for changes holds each read
+	// for PollInterval instead.
 	PollInterval time.Duration
-	// ReadAhead is how many bytes per lease may be read before the handler has
-	// taken them: no read starts while that many wait. Default: 4 MiB; -1: none,
-	// a page is read when the handler is free.
+	// ReadAhead is the number of bytes per lease that may be read ahead of the handler.
+	// No read starts while that many bytes wait. If zero, 4 MiB is used. -1 disables
+	// reading ahead: a page is read when the handler is free.
 	ReadAhead int
 
-	// AcquireInterval is the time between two looks at the leases, +- 10 %; the
-	// same on all hosts. Default: 17 s.
+	// AcquireInterval is the time between two balance cycles, +- 10 %. It must be the
+	// same on all hosts. If zero, 17 s is used.
 	AcquireInterval time.Duration
-	// RenewInterval is the time, up to 10 % less, after which an owned lease is
-	// written again. Default: 13 s.
+	// RenewInterval is the time after which an owned lease is written again, less up to
+	// 10 %. If zero, 13 s is used.
 	RenewInterval time.Duration
-	// ExpirationInterval is how long a lease stays with a host that no longer
-	// writes it; the same on all hosts. Default: 60 s.
+	// ExpirationInterval is the time after its last write at which a lease expires. It
+	// must be the same on all hosts. If zero, 60 s is used.
 	ExpirationInterval time.Duration
-	// RequestTimeout bounds one request to the source or to the lease store.
-	// Default: 10 s. RenewInterval, RequestTimeout and a margin (a tenth of
-	// ExpirationInterval, at least 2 s) together must stay below
-	// ExpirationInterval.
+	// RequestTimeout bounds one request to the source or to the lease store. If zero, 10
+	// s is used. The sum of RenewInterval, RequestTimeout and a margin must be below
+	// ExpirationInterval. The margin is a tenth of ExpirationInterval and at least 2 s.
 	RequestTimeout time.Duration
-	// DrainTimeout bounds how long a stop waits for handlers before it ends
-	// their context. Default: 30 s; -1: it ends at once.
+	// DrainTimeout bounds the time that a stop waits for handlers before it ends their
+	// context. If zero, 30 s is used. -1 ends their context at once.
 	DrainTimeout time.Duration
-	// MinLeases and MaxLeases bound how many leases this host wants. Default: no bound.
+	// MinLeases and MaxLeases bound the number of leases of this host. Zero means no
+	// bound.
 	MinLeases, MaxLeases int
-	// DiscardLeases starts over: existing leases are deleted when Run begins.
-	// Run fails when another host holds one: stop the others first, and discard
-	// on one host. They are deleted before Start is tried; if that turns out to
-	// be impossible, the old positions are gone all the same.
+	// DiscardLeases deletes the existing leases when Run begins, so that the processor
+	// starts over. Run fails if another host holds a lease. Stop the other hosts first,
+	// and discard on one host only. The leases are deleted before Start is tried: if
+	// Start turns out to be impossible, the old positions are lost.
 	DiscardLeases bool
 
-	// Checkpoint says when positions are written. Default: after every batch.
+	// Checkpoint configures when positions are written. By default a position is written
+	// after every batch.
 	Checkpoint Checkpointing
-	// Filter passes only the changes for which it returns true to the handler;
-	// checkpoints advance over the others. It is called for several leases at
-	// the same time. A panic in it is a [HandlerError].
+	// Filter selects the changes that the handler receives. Checkpoints advance over the
+	// others. It is called concurrently for several leases. A panic in it is a
+	// [HandlerError].
 	Filter func(feed.Change) bool
-	// OnHistoryLost chooses to go on at the oldest position (return true) when
-	// the feed no longer reaches back to the lease's. It is called for several
-	// leases at the same time. Default: never; the lease is kept, the read
-	// retried, and an error notified. A panic in it is not caught.
+	// OnHistoryLost is called when the feed no longer reaches back to the position of a
+	// lease. If it returns true, the lease resumes at the oldest position that the feed
+	// has. If it returns false or is nil, the lease is kept, the read is retried, and an
+	// error is notified. It is called concurrently for several leases. A panic in it is
+	// not recovered.
 	OnHistoryLost func(lease.Lease, *feed.HistoryLostError) bool
-	// Notify is told of leases acquired and released, and of errors. It is
-	// called from several goroutines and must return soon: the lease waits for it.
-	// A panic in it is not caught.
+	// Notify receives a notification for each lease that is acquired or released, and for
+	// each error. It is called concurrently and must return soon, because the lease waits
+	// for it. A panic in it is not recovered.
 	Notify func(Notification)
-	// Logger gets what happens: leases at level info, errors at warn. An answer of the service is
-	// one line there, and whole at level debug. Default: [slog.Default], as it is when New is called.
+	// Logger logs leases at level info and errors at level warn. An error answer of the
+	// service is one line at level warn and complete at level debug. If nil,
+	// [slog.Default] is used as it is when New is called.
 	Logger *slog.Logger
-	// Metrics gets the processor's metrics: changes, redeliveries, batches, checkpoints,
-	// leases and their moves, errors, request units. Default: none.
+	// Metrics provides the instruments for the processor's metrics: changes,
+	// redeliveries, batches, checkpoints, leases and their moves, errors, and request
+	// units. If nil, there are no metrics.
 	Metrics metric.MeterProvider
-	// Seed makes jitter and the suffix of the instance's name reproducible, for
-	// simulations. Two runs of one instance name must not share it. 0: random.
+	// Seed makes jitter and the suffix of the instance name reproducible, for
+	// simulations. Two runs with the same Instance must not share it. If zero, the seed
+	// is random.
 	Seed uint64
 }
 
-// Checkpointing says when positions are written. A renewal of the lease writes
-// the position too, whatever is said here.
+// Checkpointing configures when positions are written. In addition, every renewal of a
+// lease writes its position.
 type Checkpointing struct {
-	// Manual leaves it to the handler: [Batch.Checkpoint]. Changes and Interval
-	// must be 0 then.
+	// Manual leaves checkpoints to the handler, which calls [Batch.Checkpoint]. Changes
+	// and Interval must be zero then.
 	Manual bool
-	// Changes and Interval put off the write until that many changes were
-	// handled or that much time has passed since the last one, whichever comes
-	// first. Both 0: after every batch, and the handler never runs more than one
-	// batch ahead of what was written.
+	// Changes and Interval delay the write until that many changes were handled, or that
+	// much time has passed since the last write, whichever comes first. If both are zero,
+	// a position is written after every batch. Then the handler is at most one batch
+	// ahead of the written position.
 	Changes  int
 	Interval time.Duration
 }
@@ -133,8 +141,8 @@ type Checkpointing struct {
 // everyBatch reports whether each batch is followed by its checkpoint.
 func (c Checkpointing) everyBatch() bool { return !c.Manual && c.Changes == 0 && c.Interval == 0 }
 
-// The defaults. The intervals are those that the original library documents; its
-// code has acquire and renew the other way round.
+// The defaults. The intervals are those that the documentation of the original library
+// names. Its code swaps acquire and renew.
 const (
 	defaultMaxItems   = 100
 	defaultPoll       = 5 * time.Second
@@ -149,8 +157,8 @@ const (
 // off is the value of a field that switches it off.
 const off = -1
 
-// maxDuration is the longest duration of a field. Sums and multiples of longer ones would
-// overflow: a stop would not wait at all, and the next read would never be due.
+// maxDuration is the longest duration of a field. Sums and multiples of longer durations
+// would overflow: a stop would not wait at all, and the next read would never be due.
 const maxDuration = 365 * 24 * time.Hour
 
 func (c Config) withDefaults() Config {
@@ -182,7 +190,7 @@ func setDefault[T int | time.Duration](field *T, value T) {
 	}
 }
 
-// validate checks a Config that has its defaults.
+// validate returns a *ConfigError if c, with its defaults set, cannot work.
 func (c Config) validate() error {
 	switch {
 	case c.Processor == "":
@@ -213,7 +221,7 @@ func (c Config) validate() error {
 }
 
 func (c Config) validateNumbers() error {
-	const count, duration = math.MaxInt64, int64(maxDuration) // the most that a field may be
+	const count, duration = math.MaxInt64, int64(maxDuration) // the largest values of a field
 	for _, f := range []struct {
 		name        string
 		value, most int64
@@ -259,8 +267,8 @@ func (c Config) validateStart() error {
 	return nil
 }
 
-// validateDialect refuses a source and a lease container that were made for
-// different dialects of leases, and what the dialect of the leases can't hold.
+// validateDialect refuses a source and a lease container of different dialects. It also
+// refuses a mode or range that the dialect of the leases cannot represent.
 func (c Config) validateDialect() error {
 	dialect := c.Leases.Dialect()
 	if source, ok := c.Source.(lease.DialectSource); ok && source.Dialect() != dialect {
@@ -279,9 +287,9 @@ func (c Config) validateDialect() error {
 	return nil
 }
 
-// validateTerms refuses terms under which a lease could not be kept: a renewal
-// that is due after renew, and takes the whole request timeout, must be answered
-// before trust in the lease ends.
+// validateTerms refuses intervals under which a lease cannot be kept. A renewal that is
+// due after RenewInterval and takes the whole request timeout must be answered before
+// trust in the lease ends.
 func (c Config) validateTerms() error {
 	margin := c.terms().Margin()
 	if need := c.RenewInterval + c.RequestTimeout + margin; need >= c.ExpirationInterval {
@@ -292,7 +300,7 @@ func (c Config) validateTerms() error {
 	return nil
 }
 
-// terms are the times that the hosts of the processor agree on.
+// terms returns the intervals that all hosts of the processor share.
 func (c Config) terms() lease.Terms {
 	return lease.Terms{Expiration: c.ExpirationInterval, Acquire: c.AcquireInterval}
 }

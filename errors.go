@@ -6,39 +6,42 @@ import (
 	"strings"
 )
 
-// ErrUsed is returned by a second [Processor.Run]: a Processor is of single use.
+// ErrUsed is returned by a second call of [Processor.Run], because a Processor is
+// single-use.
 var ErrUsed = errors.New("changefeed: Run was called before")
 
-// errDrained is the cause of a handler's context that ended because the drain
-// timeout of a stop was over.
-var errDrained = errors.New("changefeed: the drain timeout of the stop is over")
+// errDrained is the cause of a handler's context that ended after the drain timeout.
+var errDrained = errors.New("changefeed: drain timeout of the stop is over")
 
-// errNotReturned and errInDoubt are why a lease could not be released.
+// errNotReturned and errInDoubt are reasons why a lease could not be released.
 var (
 	errNotReturned = errors.New("the call had not returned when the drain timeout was over")
 	errInDoubt     = errors.New("the outcome of the write before it is unknown")
 )
 
-// errDenied is an answer "not found" to a write of a lease that exists.
+// errDenied means that the store answers "not found" to an update of a lease, but refuses
+// to create it because it exists.
 var errDenied = errors.New("the lease store answers that the lease does not exist, and refuses to create it because it does")
 
-// HandlerError is a failure of the user's code: the handler, or an observer's Open or
-// Close, returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The
-// same call is made again, with the same batch, after a delay, and the lease is kept;
-// only Close is not repeated.
+// HandlerError is a failure of the user's code. The handler, or Open or Close of an
+// observer, returned an error, panicked, or ended its goroutine by [runtime.Goexit]. The
+// lease is kept, and the same call is repeated with the same batch after a delay. Close
+// alone is not repeated.
 type HandlerError struct {
-	// Op is what was called: "handle", "open", "close", "filter" or "history lost".
+	// Op is the call that failed: "handle", "open", "close", "filter" or "history lost".
 	Op string
-	// Err is what was returned. For a panic it contains the value, and wraps it if it is
-	// an error.
+	// Err is the error that was returned. For a panic it contains the value. If the value
+	// is an error, Err wraps it.
 	Err error
-	// Stack is the stack of the panic or of the call of runtime.Goexit; else nil.
+	// Stack is the stack of the panic or of the call of runtime.Goexit. It is nil if the
+	// call returned an error.
 	Stack []byte
-	// FirstLSN and LastLSN tell which batch it was; 0 when there was none.
+	// FirstLSN and LastLSN are the LSNs of the batch. They are zero if the call had no
+	// batch.
 	FirstLSN, LastLSN int64
 }
 
-// Error describes the failure, without the stack.
+// Error returns the operation, the LSNs and the error, without the stack.
 func (e *HandlerError) Error() string {
 	if e.FirstLSN == 0 {
 		return fmt.Sprintf("handler: %s: %v", e.Op, e.Err)
@@ -49,58 +52,58 @@ func (e *HandlerError) Error() string {
 // Unwrap returns Err.
 func (e *HandlerError) Unwrap() error { return e.Err }
 
-// SourceError is a failure of the monitored container: Err says which one
-// (feed.ThrottledError, feed.HistoryLostError, feed.ErrNotFound, ...). What
-// failed is tried again, in place, and the lease is kept.
+// SourceError is a failure of the monitored container. Err may be a feed.ThrottledError,
+// a feed.HistoryLostError, feed.ErrNotFound and so on. The failed operation is retried in
+// place, and the lease is kept.
 type SourceError struct {
-	// Op is what was tried, for messages.
+	// Op is the failed operation, for messages.
 	Op  string
 	Err error
 }
 
-// Error describes the failure.
+// Error returns the operation and the error.
 func (e *SourceError) Error() string { return "source: " + e.Op + ": " + e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// LeaseStoreError is a failure of the lease container. What failed is tried
-// again as long as the host may trust its lease.
+// LeaseStoreError is a failure of the lease container. The failed operation is retried
+// while the host may trust its lease.
 type LeaseStoreError struct {
-	// Op is what was tried, for messages.
+	// Op is the failed operation, for messages.
 	Op  string
 	Err error
 }
 
-// Error describes the failure.
+// Error returns the operation and the error.
 func (e *LeaseStoreError) Error() string { return "lease store: " + e.Op + ": " + e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *LeaseStoreError) Unwrap() error { return e.Err }
 
-// ConfigError is returned by [New] for a Config that can't work, and by
-// [Processor.Run] when that shows only beside what is stored.
+// ConfigError is returned by [New] for a Config that cannot work. [Processor.Run] returns
+// it for a Config that contradicts the stored leases.
 type ConfigError struct {
-	// Field is the name of the field of [Config], or of the pair that doesn't go
-	// together.
+	// Field is the name of a field of [Config], or of one of the fields that contradict
+	// each other.
 	Field string
-	// Problem says what is wrong, and what would be right.
+	// Problem describes the problem and its remedy.
 	Problem string
 }
 
-// Error names the field and the problem.
+// Error returns the field and the problem.
 func (e *ConfigError) Error() string { return "changefeed: Config." + e.Field + ": " + e.Problem }
 
-// StillRunningError is returned by [Processor.Run] when handlers had not
-// returned in time. Their leases were not released; they expire.
+// StillRunningError is returned by [Processor.Run] if handlers did not return in time.
+// Their leases were not released; they expire.
 type StillRunningError struct {
-	// LeaseTokens name the leases, sorted.
+	// LeaseTokens are the tokens of the leases, sorted.
 	LeaseTokens []string
-	// Err is what ended the run, when that was not its context; else nil.
+	// Err is the error that ended the run. It is nil if the end of the context ended it.
 	Err error
 }
 
-// Error names the leases.
+// Error returns the tokens of the leases, and Err if there is one.
 func (e *StillRunningError) Error() string {
 	text := "changefeed: handlers still run for the leases " + strings.Join(e.LeaseTokens, ", ")
 	if e.Err != nil {

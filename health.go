@@ -14,41 +14,41 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// health is what a processor knows of whether it gets on, for [Processor.Healthy].
-// Times are of the host's monotonic clock.
-//
-// It looks at what has begun and was not answered with success since, so a call that
-// never returns counts like one that fails.
+// health records for [Processor.Healthy] whether the operations of a processor succeed.
+// It records when operations began that have not succeeded since. So a call that never
+// returns counts like a failure. Times come from the host's monotonic clock.
 type health struct {
-	// listed is when the last listing that succeeded began, or Run.
+	// listed is the start of the last listing that succeeded. Before the first one it is
+	// the start of Run.
 	listed atomic.Int64
-	// writing is when the first lease write began since the last one that the
-	// store answered, be it with a conflict; refused, when the last one that failed
-	// was over. A host that has nothing to write isn't ill by an old failure.
+	// writing is pending from a lease write until the store answers one. A conflict is an
+	// answer, too. refused is the end of the last write that failed. It ages an old
+	// failure, so that a host without writes becomes healthy again.
 	writing pending
 	refused atomic.Int64
 
-	mu sync.Mutex // guards what follows; held for lookups only
-	// host is the run's; nil: Run was not called, or has not begun to work.
+	mu sync.Mutex // guards the fields below; held for lookups only
+	// host is nil until Run works.
 	host  *host
 	ended bool
-	// workers are those at work.
+	// workers are the workers that run now.
 	workers map[*worker]bool
 }
 
-// pending is when something began that was tried since, and not done. Its zero value
-// is that there is no such thing. It may be read by anybody.
+// pending records when an unfinished operation was first attempted. The zero value means
+// none. It is safe for concurrent use.
 type pending struct {
-	since atomic.Int64 // a moment of the monotonic clock, and 1
+	since atomic.Int64 // monotonic time plus 1; 0 means none
 }
 
-// begin says that it begins, or is tried again.
+// begin records an attempt at now. Only the first attempt of an unfinished operation
+// counts.
 func (p *pending) begin(now time.Duration) { p.since.CompareAndSwap(0, int64(now)+1) }
 
-// end says that it is done, or given up.
+// end records that the operation succeeded or was given up.
 func (p *pending) end() { p.since.Store(0) }
 
-// lasts is for how long it has been going on.
+// lasts returns the time since the first attempt, or 0 if no operation is pending.
 func (p *pending) lasts(now time.Duration) time.Duration {
 	since := p.since.Load()
 	if since == 0 {
@@ -59,7 +59,7 @@ func (p *pending) lasts(now time.Duration) time.Duration {
 
 func newHealth() *health { return &health{workers: map[*worker]bool{}} }
 
-// began says that Run works; ended that it is over.
+// began records that Run works with host run.
 func (h *health) began(run *host) {
 	h.listed.Store(int64(run.clock().Mono))
 	h.mu.Lock()
@@ -85,7 +85,7 @@ func (h *health) remove(w *worker) {
 	delete(h.workers, w)
 }
 
-// watchedStore tells health how its calls are answered.
+// watchedStore is a lease.Store that records in health how its calls are answered.
 type watchedStore struct {
 	lease.Store
 	h *host
@@ -129,8 +129,8 @@ func (s watchedStore) Mark(ctx context.Context, initialised bool) error {
 
 func (s watchedStore) begin() { s.h.health.writing.begin(s.h.clock().Mono) }
 
-// answered takes a write's error: a store that answers with a conflict, or that there
-// is no such document, works.
+// answered records the result of a write. A store that answers with a conflict or "not
+// found" works.
 func (s watchedStore) answered(err error) error {
 	_, conflict := errors.AsType[*lease.ConflictError](err)
 	if err == nil || conflict || errors.Is(err, feed.ErrNotFound) {
@@ -141,25 +141,25 @@ func (s watchedStore) answered(err error) error {
 	return err
 }
 
-// Healthy tells whether the processor gets on with its work, for a health probe. It
-// asks nobody, so it may be called as often as wanted, from any goroutine.
+// Healthy returns nil if the processor works as it should, for a health probe. It does no
+// I/O and is safe for concurrent use.
 //
-// It returns nil while Run works and none of the following is the case, else an error
-// that says which:
-//   - Run was not called yet, or has returned.
-//   - The leases were not listed for two expirations ([Config.ExpirationInterval]).
-//   - Lease writes (acquire, renew, checkpoint, release) have only failed for two expirations.
-//   - Reads of a lease's feed have failed, or not returned, for two expirations and
+// It returns an error if one or more of the following is true. The error names each of
+// them:
+//   - Run was not called, or has returned.
+//   - No listing of the leases has succeeded for two expirations ([Config.ExpirationInterval]).
+//   - All lease writes (acquire, renew, checkpoint, release) have failed for two expirations.
+//   - All reads of a lease's feed have failed or not returned for two expirations and
 //     the poll interval.
-//   - The partition of a lease is gone, and it was tried for two expirations to make
-//     the leases that take over from it.
+//   - The partition of a lease is gone, and the leases of its children could not be
+//     created for two expirations.
 //
-// So a start has two expirations to find its leases, and a host without leases is as
-// healthy as one with many: both may be left alone. What was tried again with success
-// in the meantime doesn't show at all; [Config.Notify] and the metrics tell of it.
+// So a processor has two expirations to find its leases after its start. A host without
+// leases can be healthy. A failure that was retried with success is not reported here;
+// [Config.Notify] and the metrics report it.
 //
-// It says nothing of handlers. One that fails or hangs is the user's own to judge, by
-// its errors and by its lag (package estimator): a restart brings the same batch again.
+// Healthy does not report failures of handlers, because a restart would deliver the same
+// batch again. Watch their errors and their lag (package estimator) instead.
 func (p *Processor) Healthy() error {
 	h := p.health
 	h.mu.Lock()

@@ -9,24 +9,24 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// host is one run of a processor: what the supervisor, its cycles and its workers
-// share. Nothing in it changes once the supervisor runs, so all of them read it.
+// host is one run of a processor. The supervisor, its cycles and its workers share it. It
+// does not change once the supervisor runs, so it may be read concurrently.
 type host struct {
 	cfg   Config
 	terms lease.Terms
 	seed  uint64
-	// dialect is that of the lease documents.
+	// dialect is the dialect of the lease documents.
 	dialect lease.Dialect
-	// container is the rid of the monitored container.
+	// container is the resource ID of the monitored container.
 	container string
-	// owner is the text that marks a lease as held by this run.
+	// owner is the owner text of this run in its leases.
 	owner string
 	store lease.Store
 	// metrics may be nil.
 	metrics *metrics
 	health  *health
 	costs   leaseCosts
-	// origin is where the monotonic clock counts from.
+	// origin is the zero of the monotonic clock.
 	origin time.Time
 }
 
@@ -45,13 +45,13 @@ func newHost(cfg Config) *host {
 	}
 }
 
-// clock looks at the two clocks.
+// clock reads the monotonic and the wall clock.
 func (h *host) clock() lease.Reading {
 	now := time.Now()
 	return lease.Reading{Mono: now.Sub(h.origin), Wall: now.Round(0)}
 }
 
-// request bounds one request to the source or the store.
+// request returns a context that bounds one request to the source or the store.
 func (h *host) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, h.cfg.RequestTimeout)
 }
@@ -77,7 +77,7 @@ func (h *host) notify(n Notification) {
 			log.Info("lease released", "reason", n.Reason.String())
 		}
 	case Failed:
-		log.Warn("something failed and is tried again", "error", n.Err)
+		log.Warn("operation failed; retrying", "error", n.Err)
 		var long interface{ Details() string }
 		if errors.As(n.Err, &long) {
 			log.Debug("details of the error", "details", long.Details())
@@ -92,8 +92,8 @@ func (h *host) notify(n Notification) {
 	}
 }
 
-// fail tells the user of an error; token names the lease that it concerns, or is
-// empty.
+// fail notifies the user of an error. token names the lease that the error concerns, or
+// is empty.
 func (h *host) fail(token string, err error) {
 	h.notify(Notification{Event: Failed, LeaseToken: token, Err: err})
 }

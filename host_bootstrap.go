@@ -9,25 +9,29 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Bootstrap needs no lock: lease ids follow from the partitions, documents are
-// created on condition that they don't exist, and the marker comes last. What it
-// promises is that every change written after the marker exists is delivered. It
-// rests on one order: a position is resolved BEFORE its creator finds the marker
-// absent. Then it is older than the marker, whoever creates the lease, however
-// late, and from however old a list of partitions.
+// Bootstrap needs no lock. Lease IDs follow from the partitions, documents are created on
+// condition that they do not exist, and the marker comes last. Bootstrap promises that
+// every change written after the marker exists is delivered. The promise rests on one
+// order: a host resolves a position BEFORE it finds the marker absent. Then the position
+// is older than the marker. It does not matter which host creates the lease, how late,
+// and from how old a list of partitions.
 //
 //	resolve now (if that is the start) -> partitions -> listing without marker, with a gap -> create
 //	                                                    listing without marker, without a gap -> create the marker
 //
-// Was the order the other way round: A lists partition 0; it splits; B lists
-// partitions 1 and 2 and finds no marker; A creates the lease of 0 and the marker;
-// change 1 is written; B resolves "now", behind change 1, and creates the lease
-// of 1. A's lease of 0 finds its children existing, and change 1 is lost.
+// With the other order a change could be lost:
+//
+//  1. Host A lists partition 0, which then splits.
+//  2. Host B lists partitions 1 and 2 and finds no marker.
+//  3. A creates the lease of 0 and the marker.
+//  4. Change 1 is written.
+//  5. B resolves "now", a position after change 1, and creates the lease of 1.
+//  6. A's lease of 0 finds the leases of its children, and change 1 is lost.
 
-// starts are the positions that "now" was, per partition, resolved by this host
-// for a bootstrap that is not finished.
+// starts holds the positions that this host resolved for "now", per partition, during a
+// bootstrap that is not finished.
 type starts struct {
-	// plain: the configured start isn't now and needs no resolving.
+	// plain reports that the configured start is not "now", so nothing is resolved.
 	plain bool
 	now   []startOf
 }
@@ -37,16 +41,16 @@ type startOf struct {
 	at feed.Continuation
 }
 
-// resolved reports whether positions are there.
+// resolved reports whether the positions are resolved.
 func (s *starts) resolved() bool { return s.plain || len(s.now) > 0 }
 
-// forget drops them: the marker exists. Should it vanish, a new bootstrap has a
-// new now.
+// forget drops the positions, because the marker exists. If the marker vanishes, a new
+// bootstrap resolves a new "now".
 func (s *starts) forget() { s.now = nil }
 
-// of is the position for a lease of range r: that of the partition that held the
-// range when "now" was resolved. It is good for the partition's descendants,
-// whose feed goes on where the partition's ended.
+// of returns the position for a lease of range r. It is the position of the partition
+// that held the range when "now" was resolved. It is also valid for descendants of the
+// partition, whose feed continues the partition's.
 func (s *starts) of(r feed.Range) (feed.Continuation, bool) {
 	for _, start := range s.now {
 		if start.r.Contains(r) {
@@ -56,8 +60,8 @@ func (s *starts) of(r feed.Range) (feed.Continuation, bool) {
 	return "", false
 }
 
-// prepare resolves the start, unless that was done or the leases are marked as
-// initialised, and then asks for the partitions.
+// prepare lists the partitions. Before that it resolves the start, unless the start is
+// resolved or the leases are marked as initialised.
 func (c *cycle) prepare(marked bool) ([]feed.Partition, error) {
 	if !marked && !c.starts.resolved() {
 		if err := c.resolve(); err != nil {
@@ -67,7 +71,7 @@ func (c *cycle) prepare(marked bool) ([]feed.Partition, error) {
 	return c.partitions()
 }
 
-// resolve reads where each partition's feed ends: that is now.
+// resolve reads the end of each partition's feed, which is "now".
 func (c *cycle) resolve() error {
 	partitions, err := c.partitions()
 	if err != nil {
@@ -82,7 +86,7 @@ func (c *cycle) resolve() error {
 		if err != nil {
 			err = &SourceError{Op: "find out where partition " + p.ID + " is now", Err: err}
 			if c.first && errors.Is(err, feed.ErrUnsupported) {
-				c.out.fatal = err // all versions of a container that keeps none, for instance
+				c.out.fatal = err // for instance: the container does not keep all versions
 			}
 			return c.failed(err)
 		}
@@ -92,8 +96,8 @@ func (c *cycle) resolve() error {
 	return nil
 }
 
-// create makes the leases that are missing. That one exists is fine: another host
-// was faster.
+// create creates the missing leases. A lease may exist already, because another host may
+// have created it first.
 func (c *cycle) create(missing []lease.Lease, marked bool) error {
 	if !marked && len(missing) > 1 && c.cfg.Start.Kind() == feed.StartContinuation {
 		c.out.fatal = &ConfigError{"Start", fmt.Sprintf("is a continuation, which can start one lease only; there are %d to start", len(missing))}
@@ -117,9 +121,10 @@ func (c *cycle) create(missing []lease.Lease, marked bool) error {
 
 var errMerged = errors.New("partitions were merged while the start was resolved")
 
-// started gives a lease that is to start now its position. At bootstrap that is
-// the one resolved. One that is healed has lost its position and with it, in all
-// versions and deletes, which can't be read from a time, what was written since.
+// started returns a lease that starts now with its position. During bootstrap that is the
+// resolved position. A healed lease has lost its position. In all versions and deletes
+// mode, which cannot be read from a time, the changes since that position are lost as
+// well.
 func (c *cycle) started(l lease.Lease, marked bool) (lease.Lease, error) {
 	if l.Start(feed.Now()).Kind() != feed.StartNow {
 		return l, nil

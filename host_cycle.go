@@ -12,43 +12,44 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// cycle is one look at the leases: list them, make what is missing, and carry out
-// what the plan decides, write by write. It runs on a goroutine of its own, so a
-// slow store holds up nobody, and tells the supervisor of each lease it acquired
-// at once, because trust in it is already running.
+// cycle is one balance cycle. It lists the leases, creates the missing ones, and carries
+// out the moves of the plan one by one. It runs on a goroutine of its own, so a slow
+// store delays no worker. It reports each acquired lease to the supervisor at once,
+// because trust in the lease has already begun.
 //
-// Its reads end with Run's context. A write that is under way is waited for: an
-// acquire that arrived must be released.
+// Its reads end with Run's context. It waits for a write that has been sent, because a
+// lease that was acquired must be released.
 type cycle struct {
 	*host
 	// ctx is Run's; base carries its values and never ends.
 	ctx, base context.Context
 	regular   bool
 	memory    balance.Memory
-	// running are the leases, by ID, that this host has a worker for.
+	// running holds the IDs of the leases that this host has a worker for.
 	running map[string]bool
-	// acquired is told of each lease acquired. It returns when the supervisor has
-	// it.
+	// acquired reports an acquired lease to the supervisor. It returns when the
+	// supervisor has taken it.
 	acquired func(a acquisition)
 	starts   *starts
 	first    bool
-	// suspect: the last listing looked as if the leases had been upgraded.
+	// suspect reports that the last listing looked as if another host had upgraded the
+	// leases.
 	suspect bool
 
 	began time.Duration
 	out   cycleResult
 }
 
-// cycleResult is what came of a cycle.
+// cycleResult is the result of a cycle.
 type cycleResult struct {
 	balance.Cycle
-	// memory is what to remember for the next listing.
+	// memory is the input of the next cycle.
 	memory balance.Memory
-	// shadowed are the running leases that the listing shows an ancestor of.
+	// shadowed holds the running leases that have an ancestor in the listing.
 	shadowed []string
-	// listed: there was a listing.
+	// listed reports whether a listing succeeded.
 	listed bool
-	// err ended the cycle early; it was notified. fatal ends Run.
+	// err ended the cycle early and was notified. fatal ends Run.
 	err, fatal error
 }
 
@@ -73,11 +74,11 @@ func (c *cycle) run() cycleResult {
 	return c.out
 }
 
-// plan lists the leases, and makes what is missing, until there is nothing to
-// make. The plan that it returns is that of the last listing; nil: there is none.
+// plan lists the leases and creates missing ones until none is missing. It returns the
+// plan of the last listing, or nil if there is none.
 func (c *cycle) plan() (*balance.Plan, error) {
-	// A first start takes three listings: one that shows the gap, one after the
-	// start was resolved and the partitions asked for, one that shows no gap.
+	// A first start takes three listings. The first shows the gap. The second comes after
+	// the start was resolved and the partitions were listed. The third shows no gap.
 	const most = 6
 	var partitions []feed.Partition
 	var plan *balance.Plan
@@ -126,9 +127,11 @@ func (c *cycle) plan() (*balance.Plan, error) {
 	return plan, nil
 }
 
-// withRanges is listing with the ranges of leases without one. partitions are those that the cycle has asked for, nil if
-// it hasn't. They may be older than the listing: a lease of a partition that came since would keep no range, so that it would be
-// acquired while its parent's lease is still there.
+// withRanges returns listing with the ranges of leases that have no range. partitions
+// points to the partitions that the cycle has listed, or to nil. They may be older than
+// the listing and lack a new partition. A lease of that partition would remain without a
+// range, and would be acquired while its parent's lease exists. So the partitions are
+// listed again then.
 func (c *cycle) withRanges(listing lease.Listing, partitions *[]feed.Partition) (lease.Listing, error) {
 	if listing.Rangeless() && *partitions != nil {
 		listing = listing.WithRanges(*partitions)
@@ -167,8 +170,8 @@ func (c *cycle) list() (lease.Listing, error) {
 	return listing, nil
 }
 
-// report names the lease documents that can't be read, once an interval for as long
-// as they are there: their keys are nobody's of ours.
+// report notifies an error for each lease document that cannot be read. It is called once
+// per acquire interval. No host of this processor reads the keys of such a document.
 func (c *cycle) report(unreadable []lease.Unreadable) {
 	for _, u := range unreadable {
 		c.fail(u.Token, &LeaseStoreError{Op: "read lease document " + u.ID, Err: u.Err})
@@ -194,10 +197,10 @@ func (c *cycle) createMarker() error {
 	return nil
 }
 
-// insist carries out a write, and again when the store throttles it, which means
-// that it was not applied. To begin with a listing again would take more of what
-// is short than the write does, and no write might ever come through. After an
-// acquire interval it is left to the next cycle.
+// insist writes again while the store throttles the write. A throttled write was not
+// applied. Starting over with a listing would cost more request units than the write
+// does, and no write might ever succeed. After an acquire interval insist returns the
+// error, and the next cycle tries again.
 func (c *cycle) insist(op string, write func(ctx context.Context) error) error {
 	pause := backoff{jitter: newJitter(c.seed, op)}
 	for {
@@ -218,8 +221,8 @@ func (c *cycle) insist(op string, write func(ctx context.Context) error) error {
 	}
 }
 
-// checkModes refuses leases that were made for another mode. A position of one
-// mode means nothing in the other.
+// checkModes refuses leases of another mode, because a position of one mode is
+// meaningless in the other.
 func (c *cycle) checkModes(listing lease.Listing) error {
 	for i := range listing.Leases {
 		if l := &listing.Leases[i]; l.Mode != c.cfg.Mode {
@@ -234,8 +237,8 @@ func (c *cycle) checkModes(listing lease.Listing) error {
 	return nil
 }
 
-// failed notifies an error, unless it came from the end of Run. At the start, an
-// error that waiting does not heal ends Run, which returns it.
+// failed notifies an error, unless the end of Run caused it. During the start an error
+// that waiting does not heal ends Run, and Run returns it.
 func (c *cycle) failed(err error) error {
 	switch {
 	case c.ctx.Err() != nil:
@@ -247,8 +250,8 @@ func (c *cycle) failed(err error) error {
 	return err
 }
 
-// balance carries out what the plan decides. Many conflicts say that the listing
-// is too old to go on with.
+// balance carries out the moves of the plan. It stops after many conflicts, because they
+// show that the listing is too old.
 func (c *cycle) balance(plan *balance.Plan) {
 	for c.out.Conflicts < balance.MaxConflicts && c.ctx.Err() == nil && c.out.fatal == nil {
 		move := plan.Decide()
@@ -263,14 +266,14 @@ func (c *cycle) balance(plan *balance.Plan) {
 	}
 }
 
-// acquire takes a lease, or steals it. An attempt whose outcome is unknown is repeated while the
-// trust that it would have begun still holds; when a conflict then shows that it
-// had arrived, the document is written once more, so that trust always begins with
-// a write that was answered.
+// acquire takes or steals a lease. It repeats an attempt of unknown outcome while the
+// trust that the attempt would have begun still lasts. A conflict may then show that an
+// earlier attempt was applied. In that case acquire writes the document once more, so
+// that trust always begins with an answered write.
 func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 	l := m.Lease
 	take, began, inDoubt := l.Acquired(c.owner), c.clock(), false
-	// inDoubt: an attempt may have arrived.
+	// inDoubt reports that an attempt may have been applied.
 	first, pause := began.Mono, c.writeBackoff(l, "acquire")
 	for {
 		attempt := c.clock()
@@ -306,8 +309,8 @@ func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 		}
 		running := sleep(c.ctx, pause.after(err))
 		now := c.clock()
-		// Other leases wait for this one; a store that throttles it for long is
-		// asked again in the next cycle.
+		// Other leases wait for this one. If the store throttles it for long, the next
+		// cycle tries again.
 		throttled := !inDoubt && now.Mono-first > c.cfg.AcquireInterval
 		if !running || throttled || !c.terms.Trusted(began, now) {
 			plan.Skip(l.ID)
@@ -316,14 +319,14 @@ func (c *cycle) acquire(plan *balance.Plan, m balance.Move) {
 	}
 }
 
-// took says that a lease was acquired.
+// took records a lease that was acquired.
 func (c *cycle) took(plan *balance.Plan, a acquisition) {
 	c.out.Acquired++
 	plan.Amend(a.lease)
 	c.acquired(a)
 }
 
-// conflict puts the document that a conflict showed into the listing.
+// conflict updates the plan with the document that a conflict returned.
 func (c *cycle) conflict(plan *balance.Plan, err error) {
 	c.out.Conflicts++
 	if conflict, ok := errors.AsType[*lease.ConflictError](err); ok {
@@ -331,7 +334,8 @@ func (c *cycle) conflict(plan *balance.Plan, err error) {
 	}
 }
 
-// ask marks a lease as wanted. When the outcome is unknown the next listing tells.
+// ask requests a lease from its owner. If the outcome is unknown, the next listing shows
+// it.
 func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
 	asked := l.Asked(c.owner)
 	asked.Timestamp = c.clock().Wall.UTC()
@@ -351,7 +355,7 @@ func (c *cycle) ask(plan *balance.Plan, l lease.Lease) {
 		plan.Remove(l.ID)
 	case refused, unknown:
 		_ = c.failed(&LeaseStoreError{Op: op, Err: err})
-		c.out.Asked++ // it may have arrived: look again soon
+		c.out.Asked++ // it may have been applied, so the next cycle comes soon
 		plan.Skip(l.ID)
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// refuses ends Run when the lease container must not be used: at the start, and in
-// the dialect of Java's handleChanges at any time, because there the leases of a
-// running host go away when another one upgrades them. It returns nil when the
-// listing is fine. One that looks as after an upgrade may be torn, made while the
-// first leases were; it counts when the next one shows the same.
+// refuses ends Run if the lease container must not be used. It checks every listing at
+// the start. In the dialect of Java's handleChanges it checks every listing, because
+// there the leases of a running host vanish when another host upgrades them. It returns
+// nil if the listing can be used. A listing that looks like an upgrade may be torn,
+// because the first leases were created meanwhile. So again is true, and the next listing
+// must show the same.
 func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
 	for _, l := range listing.Leases {
 		if err := l.Strange(c.dialect, c.container); err != nil {
@@ -31,10 +32,10 @@ func (c *cycle) refuses(listing lease.Listing) (again bool, err error) {
 	return false, c.failed(c.out.fatal)
 }
 
-// create creates a lease. In the dialect of Java's handleChanges it doesn't put a lease back
-// that was deleted because another host upgraded the leases: the hosts of the upgraded leases
-// go on with it. The upgrade creates its leases before it deletes the old ones, so a listing
-// shows them.
+// create creates a lease. In the dialect of Java's handleChanges it refuses to put back a
+// lease that another host deleted for an upgrade. The hosts of the upgraded leases
+// continue its work. An upgrade creates its leases before it deletes the old ones, so a
+// listing shows them.
 func (s watchedStore) create(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	if s.h.dialect == lease.JavaHandleChanges && !l.Free() {
 		listing, err := s.Store.List(ctx)

@@ -9,15 +9,15 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// inUseError ends a discard: another host holds a lease.
+// inUseError ends a discard, because owner holds a lease.
 type inUseError struct{ owner string }
 
 func (e *inUseError) Error() string { return e.owner + " holds a lease" }
 
-// discard deletes what leases there are, so that the processor starts over: the
-// marker first, so that a crash in between leaves a store that is not initialised
-// and gets new leases where they are missing, then the leases by compare-and-set.
-// It refuses to begin while a lease is held: its owner would put it back.
+// discard deletes the existing leases, so that the processor starts over. It deletes the
+// marker first. A crash after that leaves a store that is not initialised and gets the
+// missing leases. Then it deletes the leases by compare-and-set. It refuses to begin
+// while a lease is held, because the owner would put it back.
 func (h *host) discard(ctx context.Context) error {
 	final := func(err error) bool {
 		_, inUse := errors.AsType[*inUseError](err)
@@ -41,7 +41,7 @@ func (h *host) discardOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(listing.Foreign) > 0 { // a marker without leases is what a discard is for
+	if len(listing.Foreign) > 0 { // a discard also removes a marker without leases
 		return listing.Refusal(h.dialect)
 	}
 	for _, l := range listing.Leases {
@@ -63,8 +63,8 @@ func (h *host) discardOnce(ctx context.Context) error {
 	return nil
 }
 
-// held reports whether somebody may be working on a lease. A store without a
-// clock can't tell a dead owner from a living one.
+// held reports whether another host may be working on a lease. Without a clock of the
+// store, a dead owner cannot be distinguished from a live one.
 func (h *host) held(l lease.Lease, listing lease.Listing) bool {
 	return !l.Free() && (listing.Now.IsZero() || listing.Now.Sub(l.Modified) < h.terms.Takeover())
 }

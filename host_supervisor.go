@@ -12,29 +12,28 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// supervisor runs a host: a balance cycle every acquire interval, quick ones
-// between while leases move, and a worker for each lease that a cycle acquired.
-// Its goroutine alone starts and stops workers and owns all of its state. It never
-// does I/O; cycles and workers run on goroutines of their own and answer through
-// its inbox, once each.
+// supervisor runs a host. It starts a balance cycle every acquire interval, quick cycles
+// between them while leases move, and a worker for each acquired lease. Its goroutine
+// alone starts and stops workers and owns all of its state. It does no I/O. Cycles and
+// workers run on goroutines of their own, and each sends one answer to its inbox.
 //
-// A lease gets a worker when the cycle has acquired it, also when Run is already
-// ending: its worker then releases it at once. While a worker is not over, its
-// lease is not acquired again, so a handler never runs twice for one lease.
+// A lease that a cycle acquires gets a worker even if Run is already ending. That worker
+// releases it at once. While a lease has a worker, it is not acquired again, so a handler
+// never runs twice for one lease.
 type supervisor struct {
 	*host
 	workers map[string]*worker // by lease ID
 	inbox   chan func()
 
-	// cycling: a cycle is under way.
+	// cycling reports that a cycle is running.
 	cycling bool
 	memory  balance.Memory
 	pace    balance.Pace
 	starts  *starts
-	// listed: a cycle has succeeded.
+	// listed reports that a cycle has succeeded.
 	listed bool
-	// regularAt and quickAt are when the next cycles are due; a quick one never
-	// is later than the next regular one.
+	// regularAt and quickAt are the times of the next cycles. A quick cycle is never
+	// later than the next regular one.
 	regularAt, quickAt time.Duration
 	failure            backoff
 	jitter             jitter
@@ -42,9 +41,9 @@ type supervisor struct {
 	// again asks for a cycle at once.
 	again bool
 
-	// group are the cycle and the workers.
+	// group waits for the cycle and the workers.
 	group sync.WaitGroup
-	// stillRunning are the leases whose handlers had not returned in time.
+	// stillRunning holds the leases whose handlers did not return in time.
 	stillRunning []string
 	// fatal ends the run.
 	fatal error
@@ -67,7 +66,7 @@ func newSupervisor(h *host) *supervisor {
 	}
 }
 
-// run supervises until ctx has ended and everything is over.
+// run supervises until ctx has ended and every worker has finished.
 func (s *supervisor) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,7 +132,7 @@ func (s *supervisor) step(ctx context.Context) time.Duration {
 	return never
 }
 
-// cycled takes what came of a cycle, and sets the time of the next one.
+// cycled takes the result of a cycle and schedules the next one.
 func (s *supervisor) cycled(out cycleResult) {
 	s.cycling = false
 	s.costs.count()
@@ -142,7 +141,7 @@ func (s *supervisor) cycled(out cycleResult) {
 		if w := s.workers[id]; w != nil {
 			select {
 			case w.shadowed <- struct{}{}:
-			default: // it knows
+			default: // already signalled
 			}
 		}
 	}
@@ -165,8 +164,8 @@ func (s *supervisor) cycled(out cycleResult) {
 	}
 }
 
-// scaled is a pause between quick cycles, which are measured for the default
-// acquire interval, as part of a shorter one.
+// scaled returns the delay before a quick cycle. The delay is defined for the default
+// acquire interval and shrinks with a shorter one.
 func (s *supervisor) scaled(pause time.Duration) time.Duration {
 	if s.cfg.AcquireInterval >= defaultAcquire {
 		return pause
@@ -174,11 +173,11 @@ func (s *supervisor) scaled(pause time.Duration) time.Duration {
 	return time.Duration(float64(pause) * float64(s.cfg.AcquireInterval) / float64(defaultAcquire))
 }
 
-// start makes a worker for a lease that was acquired.
+// start starts a worker for an acquired lease.
 func (s *supervisor) start(ctx context.Context, a acquisition) {
 	w, l := newWorker(ctx, s.host, a), a.lease
 	s.workers[l.ID] = w
-	s.group.Go(func() { //nolint:contextcheck // a worker carries Run's context as the word to stop; its writes outlive it
+	s.group.Go(func() { //nolint:contextcheck // Run's context stops a worker; its writes outlive that context
 		r := w.run()
 		s.inbox <- func() { s.ended(l, r) }
 	})
@@ -190,7 +189,7 @@ func (s *supervisor) ended(l lease.Lease, r result) {
 	if r.stillRunning {
 		s.stillRunning = append(s.stillRunning, l.Token)
 	}
-	// Children of a gone lease are acquired through a listing, like any lease, and
-	// there is no reason to let them wait.
+	// The leases of children are acquired through a listing, like any lease. A cycle at
+	// once spares them the wait.
 	s.again = s.again || r.children > 0
 }

@@ -12,23 +12,30 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// metrics are what a processor tells of itself, in OpenTelemetry's instruments. All
-// have the attribute "processor", its name; hosts of one process add up.
+// metrics holds the OpenTelemetry instruments of a processor. All have the attribute
+// "processor", its name. The values of several hosts in one process add up.
 //
-//	changefeed.processor.changes        {change}      changes that the handler has taken
-//	changefeed.processor.redeliveries   {change}      changes handed out again because the handler failed. What another
-//	                                                  host, or an earlier run, had been handed and not checkpointed isn't in it
-//	changefeed.processor.batch.duration s             time of a call of the handler, by outcome (ok, error)
-//	changefeed.processor.checkpoints    {checkpoint}  writes that moved a lease's position, renewals among them
+//	changefeed.processor.changes        {change}      changes that the handler handled
+//	changefeed.processor.redeliveries   {change}      changes delivered again because the
+//	                                                  handler failed; not those delivered
+//	                                                  again after a crash or a lost lease
+//	changefeed.processor.batch.duration s             time of a call of the handler, by
+//	                                                  outcome (ok, error)
+//	changefeed.processor.checkpoints    {checkpoint}  writes that moved a lease's position,
+//	                                                  renewals included
 //	changefeed.processor.leases         {lease}       leases owned now
-//	changefeed.processor.moves          {lease}       leases acquired, and leases whose work ended, by event
-//	                                                  (acquired, shutdown, handed over, lost, gone, shadowed, abandoned)
-//	changefeed.processor.errors         {error}       failures, by origin (handler, source, leases, other), and whether it
-//	                                                  was only that a service throttled
-//	changefeed.processor.request_units  {RU}          request units by container (monitored, leases); those of leases
-//	                                                  are counted at the end of a cycle
+//	changefeed.processor.moves          {lease}       leases acquired, and leases whose work
+//	                                                  ended, by event (acquired, shutdown,
+//	                                                  handed over, lost, gone, shadowed,
+//	                                                  abandoned)
+//	changefeed.processor.errors         {error}       failures, by origin (handler, source,
+//	                                                  leases, other) and by whether the
+//	                                                  service only throttled
+//	changefeed.processor.request_units  {RU}          request units by container (monitored,
+//	                                                  leases); those of leases are counted
+//	                                                  at the end of a cycle
 //
-// A nil *metrics counts nothing. Attributes are made once: what is on the way of a
+// A nil *metrics counts nothing. Attribute sets are created once, so that counting a
 // batch allocates nothing.
 type metrics struct {
 	changes, redeliveries, checkpoints, moves, errors metric.Int64Counter
@@ -36,7 +43,8 @@ type metrics struct {
 	duration                                          metric.Float64Histogram
 	units                                             metric.Float64Counter
 
-	// ctx is that of every measurement: none belongs to a request of the user's.
+	// ctx is the context of every measurement: no measurement belongs to a request of the
+	// user.
 	ctx               context.Context
 	name              attribute.KeyValue
 	plain, ok, failed metric.MeasurementOption
@@ -44,14 +52,14 @@ type metrics struct {
 	leaseUnits        metric.MeasurementOption
 }
 
-// durationBounds are the borders of the histogram, in seconds: from a handler in
-// memory to one that works for minutes.
+// durationBounds are the bounds of the histogram in seconds. They cover a handler in
+// memory and a handler that works for minutes.
 var durationBounds = []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// newMetrics makes the instruments; nil: there is no provider.
+// newMetrics returns the instruments of a processor, or nil if there is no provider.
 func newMetrics(p metric.MeterProvider, processor string) (*metrics, error) {
 	if p == nil {
-		return nil, nil //nolint:nilnil // no metrics is what was asked for
+		return nil, nil //nolint:nilnil // nil means no metrics
 	}
 	meter := p.Meter("github.com/changefeed-go/changefeed")
 	m := &metrics{ctx: context.Background(), name: attribute.String("processor", processor)}
@@ -87,7 +95,8 @@ func (m *metrics) with(more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(append(more, m.name)...))
 }
 
-// handled counts a call of the handler. again: it had been called with the batch before.
+// handled counts a call of the handler. again reports whether the handler had the batch
+// before.
 func (m *metrics) handled(changes int, took time.Duration, again bool, err error) {
 	if m == nil {
 		return
@@ -117,7 +126,7 @@ func (m *metrics) read(p feed.Page) {
 	}
 }
 
-// notified counts what the user is told, too.
+// notified counts a notification.
 func (m *metrics) notified(n Notification) {
 	if m == nil {
 		return
@@ -137,7 +146,8 @@ func (m *metrics) notified(n Notification) {
 	m.moves.Add(m.ctx, 1, m.with(attribute.String("event", event)))
 }
 
-// origin is whose failure an error is.
+// origin returns the part that an error came from: "handler", "source", "leases" or
+// "other".
 func origin(err error) string {
 	if _, ok := errors.AsType[*HandlerError](err); ok {
 		return "handler"
@@ -151,11 +161,11 @@ func origin(err error) string {
 	return "other"
 }
 
-// leaseCosts counts what the requests of a lease store have cost. One goroutine at a time may
-// call its methods.
+// leaseCosts counts the request units of a lease store. It is not safe for concurrent
+// use.
 type leaseCosts struct {
 	m *metrics
-	// store is nil before the leases are opened, and without metrics.
+	// store is nil before the leases are opened, and if there are no metrics.
 	store   lease.Store
 	counted float64
 }
@@ -167,7 +177,7 @@ func newLeaseCosts(m *metrics, s lease.Store) leaseCosts {
 	return leaseCosts{m: m, store: s}
 }
 
-// count adds the charges since it was last called.
+// count adds the charges since the last call.
 func (c *leaseCosts) count() {
 	if c.store == nil {
 		return

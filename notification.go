@@ -1,29 +1,29 @@
 package changefeed
 
-// Reason is why work on a lease ended. Its zero value means none: a notification
-// that does not end work has no reason.
+// Reason is the reason why work on a lease ended. The zero value means none.
 type Reason int
 
-// The reasons.
+// The reasons for the end of work on a lease.
 const (
 	// Shutdown: Run's context ended, and the lease was released.
 	Shutdown Reason = iota + 1
 	// HandedOver: another host asked for the lease, for balance.
 	HandedOver
-	// Lost: the lease could no longer be trusted, or somebody else has it.
+	// Lost: the host could no longer trust the lease, or another host has it.
 	Lost
-	// Gone: the partition was split or merged; other leases took over.
+	// Gone: the partition was split or merged, and the leases of its children replace the
+	// lease.
 	Gone
-	// Shadowed: a lease of a range that holds this one's exists, whose owner has
-	// yet to finish a split.
+	// Shadowed: there is a lease whose range contains this one's, and its owner has not
+	// finished a split yet.
 	Shadowed
-	// Abandoned: the lease was to be released or deleted, and was not. Its handler had
-	// not returned when the drain timeout was over, or the lease store did not answer
-	// in time. The lease keeps its owner text until it expires; then any host takes it.
+	// Abandoned: the lease could not be released or deleted. Its handler had not returned
+	// when the drain timeout was over, or the lease store did not answer in time. The
+	// lease keeps its owner text until it expires. Then any host may take it.
 	Abandoned
 )
 
-// String returns the name of the reason for messages, "none" for the zero value.
+// String returns the name of the reason for messages: "none" for the zero value.
 func (r Reason) String() string {
 	switch r {
 	case 0:
@@ -44,21 +44,21 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Event tells what a [Notification] is about.
+// Event is the kind of a [Notification].
 type Event int
 
-// The events.
+// The kinds of notifications.
 const (
 	// Acquired: work on the lease begins.
 	Acquired Event = iota
-	// Released: work on the lease has ended. Reason is why, and whether the lease is
-	// free for other hosts at once.
+	// Released: work on the lease has ended. Reason is the reason for it, and shows
+	// whether other hosts can take the lease at once.
 	Released
-	// Failed: Err happened. Work goes on.
+	// Failed: an operation failed with Err. It is retried.
 	Failed
 )
 
-// String names the event for messages.
+// String returns the name of the event for messages.
 func (e Event) String() string {
 	switch e {
 	case Acquired:
@@ -71,16 +71,17 @@ func (e Event) String() string {
 	return "unknown"
 }
 
-// Notification tells of a lease acquired or released, or of an error. Losing a
-// lease to balancing is not an error.
+// Notification reports a lease that was acquired or released, or an error. Losing a lease
+// to balancing is not an error.
 type Notification struct {
 	Event Event
-	// LeaseToken names the lease; empty when the error concerns none.
+	// LeaseToken names the lease. It is empty if the error concerns no lease.
 	LeaseToken string
-	// Reason is set with Released, and zero otherwise.
+	// Reason is set if Event is Released, and zero otherwise.
 	Reason Reason
-	// Err is set with Failed: a *HandlerError, *SourceError or *LeaseStoreError names
-	// the part that failed. With Released it is set if Reason is Abandoned: a
-	// *HandlerError if a call of the handler had not returned, else a *LeaseStoreError.
+	// Err is set if Event is Failed. A *HandlerError, *SourceError or *LeaseStoreError
+	// names the part that failed. Err is also set if Reason is Abandoned. Then it is a
+	// *HandlerError if a call of the handler had not returned, and a *LeaseStoreError
+	// otherwise.
 	Err error
 }

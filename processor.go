@@ -10,8 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Processor reads a monitored container's change feed together with the other
-// hosts of its name. It is made by [New] and of single use.
+// Processor is one host of a change feed processor. It shares the leases of a monitored
+// container with the other hosts of its name. [New] returns one. It is single-use.
 type Processor struct {
 	cfg     Config
 	metrics *metrics
@@ -19,8 +19,7 @@ type Processor struct {
 	used    atomic.Bool
 }
 
-// New checks cfg and returns a processor; it does no I/O. Its error is a
-// [*ConfigError].
+// New returns a processor for cfg. It does no I/O. Its error is a [*ConfigError].
 func New(cfg Config) (*Processor, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -33,23 +32,25 @@ func New(cfg Config) (*Processor, error) {
 	return &Processor{cfg: cfg, metrics: m, health: newHealth()}, nil
 }
 
-// Run works until ctx ends. It may be called once; a second call returns
+// Run processes changes until ctx ends. It may be called once; a second call returns
 // [ErrUsed].
 //
-// When ctx ends, from wherever (a handler may end it), no new batch is handed
-// out; handlers may finish within [Config.DrainTimeout]; then their context ends.
-// Each lease is released with its position. Run returns nil when every handler
-// had returned, else, one request timeout later, a [*StillRunningError] that names
-// the leases whose handlers still run; those leases are left to expire.
+// When ctx ends, no new batch is delivered. A handler may be the one to end it. Running
+// handlers may finish within [Config.DrainTimeout]; then their context ends. Each lease
+// is released with its position. Run returns nil if every handler has returned. Otherwise
+// it waits one request timeout longer and returns a [*StillRunningError], which names the
+// leases whose handlers still run. Those leases expire.
 //
-// Before that Run returns only when it can't begin: the monitored or the lease
-// container doesn't exist ([feed.ErrNotFound]), one of them refuses the
-// configuration, its key for instance ([feed.ErrMisconfigured]), the leases are of
-// another kind ([*lease.DialectError]), new leases can't start where [Config.Start]
-// says ([feed.ErrUnsupported]), or the configuration doesn't fit what is stored
-// ([*ConfigError]). Run has begun when it has listed the leases, created those that
-// are missing, and acquired its first share. From then on, and whatever else goes
-// wrong before, an error is notified and the work that failed is retried.
+// Run also returns if it cannot start because of an error that waiting does not heal:
+//   - The monitored container or the lease container does not exist ([feed.ErrNotFound]).
+//   - A container refuses the configuration, for instance the key ([feed.ErrMisconfigured]).
+//   - The leases have another dialect ([*lease.DialectError]).
+//   - New leases cannot start at [Config.Start] ([feed.ErrUnsupported]).
+//   - The configuration contradicts the stored leases ([*ConfigError]).
+//
+// The start ends when Run has listed the leases, created the missing ones, and acquired
+// its first share. After the start every error is notified and the failed operation is
+// retried. So is every other error during the start.
 func (p *Processor) Run(ctx context.Context) error {
 	if p.used.Swap(true) {
 		return ErrUsed
@@ -72,7 +73,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	return newSupervisor(h).run(ctx)
 }
 
-// unlessOver returns err, or nil when it came from the end of ctx.
+// unlessOver returns err, or nil if ctx has ended.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -80,7 +81,7 @@ func unlessOver(ctx context.Context, err error) error {
 	return err
 }
 
-// open finds out who the monitored container is, and opens its leases.
+// open reads the identity of the monitored container and opens its leases.
 func (h *host) open(ctx context.Context) error {
 	var identity feed.Identity
 	err := retry(ctx, backoff{jitter: newJitter(h.seed, "identity")}, func() (err error) {
@@ -102,8 +103,9 @@ func (h *host) open(ctx context.Context) error {
 	return &LeaseStoreError{Op: "open the lease container", Err: err}
 }
 
-// openLeases opens the lease container. It refuses the monitored container, where each write of a lease would be a
-// change to deliver, whose checkpoint is a write of the lease: a loop that never ends.
+// openLeases opens the lease container. It returns an error if that is the monitored
+// container. There each write of a lease would be a change to deliver, whose checkpoint
+// would be another write of the lease, without end.
 func (h *host) openLeases(ctx context.Context, key lease.Key) error {
 	ctx, cancel := h.request(ctx)
 	defer cancel()
@@ -122,8 +124,8 @@ func (h *host) openLeases(ctx context.Context, key lease.Key) error {
 	return nil
 }
 
-// checkStart asks the source whether it can start where new leases do. Where the leases
-// have been made before, they have positions of their own, and the start doesn't matter.
+// checkStart asks the source whether new leases can start at Config.Start. If the leases
+// exist, a refusal is ignored, because they have positions of their own.
 func (h *host) checkStart(ctx context.Context) error {
 	err := retry(ctx, backoff{jitter: newJitter(h.seed, "start")}, func() error {
 		ctx, cancel := h.request(ctx)
@@ -145,10 +147,10 @@ func (h *host) checkStart(ctx context.Context) error {
 	return nil
 }
 
-// hopeless tells the errors after which a start is not tried again.
+// hopeless reports whether a start that failed with err must not be retried.
 func hopeless(err error) bool {
-	_, strange := errors.AsType[*lease.DialectError](err)
-	_, misfit := errors.AsType[*ConfigError](err)
-	return strange || misfit || errors.Is(err, feed.ErrNotFound) || errors.Is(err, feed.ErrUnsupported) ||
+	_, otherDialect := errors.AsType[*lease.DialectError](err)
+	_, misconfigured := errors.AsType[*ConfigError](err)
+	return otherDialect || misconfigured || errors.Is(err, feed.ErrNotFound) || errors.Is(err, feed.ErrUnsupported) ||
 		errors.Is(err, feed.ErrMisconfigured)
 }

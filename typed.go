@@ -11,54 +11,54 @@ import (
 
 // Change is a change whose documents are decoded into T.
 type Change[T any] struct {
-	// Current is the item after the change; nil for a delete.
+	// Current is the item after the change. It is nil for a delete.
 	Current *T
-	// Previous is the item before the change, where the engine keeps it (all
-	// versions and deletes mode only); nil otherwise.
+	// Previous is the item before the change. It is nil in latest version mode, and where
+	// the engine does not keep it.
 	Previous *T
-	// Op is what happened; feed.Upsert in latest version mode.
+	// Op is the operation. It is feed.Upsert in latest version mode.
 	Op feed.Op
 	// ID is the id of the item.
 	ID string
-	// LSN is the position of the transaction that made the change. Kept beside
-	// what a handler derives from the change, it tells a redelivery.
+	// LSN is the position of the transaction that made the change. A handler that stores
+	// it with its results recognises a redelivery.
 	LSN int64
 	// Time is the time of the write, in whole seconds.
 	Time time.Time
-	// Raw is the change as it came: the JSON of both documents, the partition key
-	// of a delete, and whether the time to live made it.
+	// Raw is the undecoded change. It holds the JSON of both documents, the partition key
+	// of a delete, and whether the time to live made the change.
 	Raw feed.Change
 }
 
-// DecodeError tells that a change could not be decoded. It reaches the user inside
-// a [HandlerError]. Like any error of a handler it stops its lease at the batch
-// until the handler returns nil; a handler that is to go on past a document that
-// it can't decode takes the batch raw.
+// DecodeError reports that a change could not be decoded. The user receives it inside a
+// [HandlerError]. Like any error of a handler, it stops its lease at the batch until the
+// handler returns nil. A handler that must skip documents that it cannot decode takes raw
+// batches.
 type DecodeError struct {
-	// ID is the item's id, empty when the change has none that can be read.
+	// ID is the item's ID. It is empty if the change has no readable ID.
 	ID string
-	// Change is the change as it came, with the raw bytes.
+	// Change is the undecoded change.
 	Change feed.Change
-	// Err is what the decoder said.
+	// Err is the error of the decoder.
 	Err error
 }
 
-// Error names the item.
+// Error returns the item's ID, the LSN and the error.
 func (e *DecodeError) Error() string {
 	if e.ID == "" {
-		return fmt.Sprintf("decode the change at LSN %d: %v", e.Change.LSN, e.Err)
+		return fmt.Sprintf("cannot decode the change at LSN %d: %v", e.Change.LSN, e.Err)
 	}
-	return fmt.Sprintf("decode item %q at LSN %d: %v", e.ID, e.Change.LSN, e.Err)
+	return fmt.Sprintf("cannot decode item %q at LSN %d: %v", e.ID, e.Change.LSN, e.Err)
 }
 
 // Unwrap returns Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Each makes a [Handler] of a function that gets one change at a time, decoded
-// with encoding/json. When it returns an error, or a change can't be decoded
-// ([DecodeError]), the whole batch is handled again, from its first change on. The
-// error of a change names its item, that of a panic too.
-// When ctx ends, the changes that are left are not handled.
+// Each returns a [Handler] that calls handle with one change at a time, decoded with
+// encoding/json. If handle returns an error, or a change cannot be decoded
+// ([DecodeError]), the whole batch is handled again from its first change. The error of a
+// change, or of a panic, names its item. If ctx ends, the remaining changes are not
+// handled.
 func Each[T any](handle func(ctx context.Context, c Change[T]) error) Handler {
 	return HandlerFunc(func(ctx context.Context, b *Batch) error {
 		for i := range b.Changes {
@@ -77,14 +77,14 @@ func Each[T any](handle func(ctx context.Context, c Change[T]) error) Handler {
 	})
 }
 
-// handleOne calls handle, and adds the item to a panic of it.
+// handleOne calls handle, and adds the item to a panic in it.
 func handleOne[T any](ctx context.Context, handle func(context.Context, Change[T]) error, c Change[T]) error {
 	defer namePanic(&c.Raw)
 	return handle(ctx, c)
 }
 
-// namePanic must be deferred. It continues a panic with an error that names the item
-// of a change. The stack still shows where the panic began.
+// namePanic must be deferred. It panics again with an error that names the item of a
+// change. The stack still shows where the first panic began.
 func namePanic(change *feed.Change) {
 	v := recover()
 	if v == nil {
@@ -100,9 +100,9 @@ func namePanic(change *feed.Change) {
 	panic(fmt.Errorf("%s: %v", item, v))
 }
 
-// Batches makes a [Handler] of a function that gets all changes of a batch,
-// decoded with encoding/json, and the batch itself. When a change can't be decoded
-// ([DecodeError]) the function isn't called.
+// Batches returns a [Handler] that calls handle with all changes of a batch, decoded with
+// encoding/json, and the batch itself. If a change cannot be decoded ([DecodeError]),
+// handle is not called.
 func Batches[T any](handle func(ctx context.Context, changes []Change[T], b *Batch) error) Handler {
 	return HandlerFunc(func(ctx context.Context, b *Batch) error {
 		changes := make([]Change[T], len(b.Changes))
@@ -116,7 +116,7 @@ func Batches[T any](handle func(ctx context.Context, changes []Change[T], b *Bat
 	})
 }
 
-// decode decodes one change. T may have an UnmarshalJSON that panics.
+// decode decodes one change. T may have an UnmarshalJSON method that panics.
 func decode[T any](raw feed.Change) (Change[T], error) {
 	defer namePanic(&raw)
 	c := Change[T]{Op: raw.Op, LSN: raw.LSN, Time: raw.Time, Raw: raw}
@@ -134,7 +134,7 @@ func decode[T any](raw feed.Change) (Change[T], error) {
 	return c, nil
 }
 
-// decodeItem decodes an item; nil when there is none.
+// decodeItem decodes an item. It returns nil if there is none.
 func decodeItem[T any](item json.RawMessage) (*T, error) {
 	if item == nil {
 		return nil, nil

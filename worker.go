@@ -9,14 +9,14 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// worker works on one lease from the moment it was acquired to the moment it is
-// released, lost or gone. It is a state machine on one goroutine. Blocking calls (a
-// read, the handler, a write of the document) run on three callers, each of which
-// carries out one call at a time. Their answers, and one timer, wake the worker. It
-// then looks at its whole state and starts each step that is due:
+// worker processes one lease from its acquisition until it is released, lost or gone. It
+// is a state machine on one goroutine. Blocking calls (a read, the handler, a write of
+// the document) run on three callers, each of which makes one call at a time. Their
+// answers and one timer wake the worker. It then looks at its whole state and starts each
+// step that is due:
 //
 //	reader       reads ahead of the handler                          worker_read.go
-//	deliverer    calls the handler with batches, again until handled worker_deliver.go
+//	deliverer    calls the handler with batches until they succeed   worker_deliver.go
 //	leaseWriter  writes the document: renewals and checkpoints       worker_lease.go, worker_checkpoint.go
 //	splitter     creates the children of a partition that is gone    worker_split.go
 //	claim        waits after a lease was stolen                      worker_claim.go
@@ -24,27 +24,29 @@ import (
 //
 // States:
 //
-//	claiming                   renews only; -> working; when it has to stop -> over, nothing is written
+//	claiming                   renews only; -> working; on a stop -> over, without a write
 //	working                    reads, delivers, renews
-//	  -> gone                  no read, no new batch; children are made; -> working when the lease turns out to live on
-//	  -> ending(reason)        no read, no new batch; the batch in hand may finish, renewed meanwhile
-//	       -> released         trust given up, release (or, gone, delete) being sent
+//	  -> gone                  no reads, no new batches; creates children;
+//	                           -> working if the partition turns out to exist
+//	  -> ending(reason)        no reads, no new batches; the current batch may finish, and
+//	                           the lease is renewed meanwhile
+//	       -> released         trust was given up; the release or the delete is being sent
 //	            -> over
-//	any but released -> ending(Lost) when trust ends or a write finds the lease taken; then nothing more is written
+//	any but released -> ending(Lost) if trust ends or a write finds another owner; then
+//	                           nothing more is written
 //
-// Authority: the worker alone writes the document, and tests its trust in the
-// lease before it starts anything at all. It alone decides that it ends; the
-// supervisor learns from the result. Run's context and the shadowed channel tell
-// it to.
+// Only the worker writes the document. It checks its trust in the lease before it starts
+// any step. Only the worker decides that it ends, after a signal from Run's context or
+// the shadowed channel. The supervisor learns of the end from the result.
 //
-// When several things happen at the same instant, what is started does not hang
-// on the order in which the worker hears of them: each step looks at everything
-// that is known, Run's context included.
+// Several events may happen at the same instant. The steps that start then do not depend
+// on the order in which the worker receives the events. Each step looks at the whole
+// state, Run's context included.
 type worker struct {
 	*host
 	// token names the lease.
 	token string
-	// stop is Run's context: it says when to stop, and is no request's context.
+	// stop is Run's context. Its end stops the worker. No request uses it.
 	stop context.Context
 	// base carries the values of Run's context and never ends.
 	base  context.Context
@@ -60,10 +62,11 @@ type worker struct {
 	inbox    chan answer
 	asks     chan *checkpointAsk
 	shadowed chan struct{}
-	// reading and splitting are for health: since when reads, and the replacing of a gone
-	// lease, are tried without success.
+	// reading and splitting are for health. They are pending while reads, and the
+	// creation of children for a gone lease, do not succeed.
 	reading, splitting pending
-	// done is closed when the worker is over; finished tells how far it got.
+	// done is closed when the worker is over. finished is the page of the last durable
+	// position.
 	done     chan struct{}
 	finished int64
 
@@ -74,7 +77,7 @@ type worker struct {
 
 const callers = 3
 
-// newWorker makes the worker of a lease that was acquired.
+// newWorker returns the worker of an acquired lease.
 func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	l, attempt := a.lease, a.attempt
 	base := context.WithoutCancel(ctx)
@@ -96,13 +99,13 @@ func newWorker(ctx context.Context, h *host, a acquisition) *worker {
 	return w
 }
 
-// backoff makes the pauses of one kind of attempts for a lease.
+// backoff returns the delays between attempts at one operation on a lease.
 func (h *host) backoff(l lease.Lease, what string) backoff {
 	return backoff{jitter: newJitter(h.seed, l.ID, what)}
 }
 
-// writeBackoff makes the pauses between attempts to write a lease. They are short
-// against the expiration: there must be several attempts while trust lasts.
+// writeBackoff returns the delays between attempts to write a lease. They are short
+// compared with the expiration, so that several attempts fit in while trust lasts.
 func (h *host) writeBackoff(l lease.Lease, what string) backoff {
 	b := h.backoff(l, what)
 	b.first = min(backoffFirst, h.terms.Expiration/50)
@@ -110,11 +113,11 @@ func (h *host) writeBackoff(l lease.Lease, what string) backoff {
 	return b
 }
 
-// result is the only answer a worker gives, once.
+// result is the result of a worker.
 type result struct {
-	// children counts the leases that took over from a gone one.
+	// children is the number of leases that replaced a gone one.
 	children int
-	// stillRunning: the handler had not returned in time.
+	// stillRunning reports that the handler did not return in time.
 	stillRunning bool
 }
 
@@ -149,8 +152,8 @@ func (w *worker) run() result {
 	return w.finish()
 }
 
-// step starts everything that is due, and sets the timer to what is due next. It
-// reports whether the worker is over.
+// step starts every step that is due and sets the timer to the next one. It reports
+// whether the worker is over.
 func (w *worker) step() bool {
 	w.now = w.clock()
 	w.alarm = math.MaxInt64
@@ -168,15 +171,15 @@ func (w *worker) step() bool {
 	return false
 }
 
-// wake asks for a step at a moment of the monotonic clock, at the latest.
+// wake requests a step not later than a moment of the monotonic clock.
 func (w *worker) wake(at time.Duration) { w.alarm = min(w.alarm, at) }
 
-// working reports whether reads and new batches are allowed: the worker neither
-// ends nor has found its partition gone, nor waits after a steal.
+// working reports whether reads and new batches are allowed. They are not while the
+// worker ends, after its partition is gone, and during the wait after a steal.
 func (w *worker) working() bool { return !w.ending.begun && !w.split.gone && !w.claim.waiting }
 
-// finish closes everything. The handler's goroutine is not waited for when its
-// call did not return in time: it is the one that nobody waits for.
+// finish closes everything. It does not wait for the handler's goroutine if the handler
+// did not return in time.
 func (w *worker) finish() result {
 	w.trust.giveUp()
 	w.reader.cancel()
@@ -196,16 +199,16 @@ func (w *worker) finish() result {
 	return r
 }
 
-// caller carries out blocking calls of one kind for a worker, one at a time, on a
-// goroutine of its own. What is to be done with a call's result is a function
-// too; it is put into the worker's inbox and runs on the worker's goroutine.
+// caller makes blocking calls of one kind for a worker, one at a time, on a goroutine of
+// its own. Each call returns a function that handles its result. That function goes to
+// the worker's inbox and runs on the worker's goroutine.
 //
-// So a worker's state belongs to one goroutine, which never blocks, and whatever
-// a source, a store or a handler does, the worker can renew the lease, notice
-// that trust ends, and stop.
+// So a worker's state belongs to one goroutine, which never blocks. While a source, a
+// store or a handler blocks, the worker can still renew the lease, notice the end of
+// trust, and stop.
 type caller struct {
 	work chan func() answer
-	// busy is true from start to the answer. The worker owns it.
+	// busy is true from start until the answer. Only the worker uses it.
 	busy bool
 	done sync.WaitGroup
 }
@@ -216,11 +219,11 @@ type answer struct {
 	then   func()
 }
 
-// newCaller makes a caller; open starts its goroutine, which ends after close.
+// newCaller returns a caller. open starts its goroutine, and close ends it.
 func newCaller() *caller { return &caller{work: make(chan func() answer, 1)} }
 
 // open starts the goroutine of the caller. inbox must have room for one answer of each
-// caller, so that no caller waits when the worker is over.
+// caller, so that no caller blocks after the worker is over.
 func (l *caller) open(inbox chan<- answer) {
 	l.done.Go(func() {
 		for call := range l.work {
@@ -229,11 +232,11 @@ func (l *caller) open(inbox chan<- answer) {
 	})
 }
 
-// start carries out call. The caller must not be busy.
+// start makes a call. The caller must not be busy.
 func (l *caller) start(call func() (then func())) {
 	l.busy = true
 	l.work <- func() answer { return answer{l, call()} }
 }
 
-// close ends the goroutine when the call under way has returned.
+// close ends the goroutine after the current call has returned.
 func (l *caller) close() { close(l.work) }

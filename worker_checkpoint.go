@@ -19,30 +19,31 @@ type mark struct {
 // checkpointed. It also moves over empty and filtered pages while no batch before them waits for
 // its acknowledgement.
 //
-// Invariant: due is never behind a change that was handed out and not acknowledged, nor
-// behind one that was not handed out yet.
+// Invariant: due is never after a change that was not delivered, or that was delivered
+// and not acknowledged.
 type progress struct {
-	// due is the position that the lease may have, durable the one that the store
-	// has. due is never the earlier one.
+	// due is the position that the lease may have. durable is the position in the store.
+	// due is never before durable.
 	due, durable mark
-	// handed is the last page handed out, acked the last one acknowledged.
+	// handed is the last page that was delivered. acked is the last page that was
+	// acknowledged.
 	handed, acked int64
-	// idle is the last page with nothing to hand out, when it could not become due
-	// at once.
+	// idle is the last page without changes for the handler that could not become due at
+	// once.
 	idle mark
 }
 
-// newProgress starts from the position that the document has.
+// newProgress returns a progress that starts at the position in the document.
 func newProgress(durable feed.Continuation) progress {
 	at := mark{at: durable}
 	return progress{due: at, durable: at}
 }
 
-// handedOut records a page for which the handler has returned.
+// handedOut records a delivered page, for which the handler has returned.
 func (p *progress) handedOut(page int64) { p.handed = max(p.handed, page) }
 
 // acknowledge records that all changes up to a mark are done. An older mark after a newer
-// one changes nothing.
+// one has no effect.
 func (p *progress) acknowledge(at mark) {
 	if at.page <= p.acked {
 		return
@@ -56,7 +57,7 @@ func (p *progress) acknowledge(at mark) {
 	}
 }
 
-// pass records a page without changes for the handler, which ends at a mark.
+// pass records a page without changes for the handler. The page ends at a mark.
 func (p *progress) pass(at mark) {
 	if p.acked >= p.handed {
 		p.due = at
@@ -65,14 +66,14 @@ func (p *progress) pass(at mark) {
 	p.idle = at
 }
 
-// stored records the position that the store has.
+// stored records the position in the store.
 func (p *progress) stored(at mark) {
 	if at.page > p.durable.page {
 		p.durable = at
 	}
 }
 
-// behind reports whether the store's position is an older one than the due one.
+// behind reports whether the position in the store is older than the due one.
 func (p *progress) behind() bool { return p.durable.page < p.due.page }
 
 // handledBatch is a batch whose position is not durable yet.
@@ -88,8 +89,8 @@ func (lw *leaseWriter) handled(at mark, changes int) {
 	lw.changes += changes
 }
 
-// positionDue reports whether the due position is to be written now, and not just
-// to be carried by the next renewal.
+// positionDue reports whether the due position must be written now. Otherwise the next
+// renewal writes it.
 func (lw *leaseWriter) positionDue() bool {
 	w, every := lw.w, lw.w.cfg.Checkpoint
 	switch {
@@ -98,7 +99,7 @@ func (lw *leaseWriter) positionDue() bool {
 	case !lw.anchored || w.split.gone || len(lw.asks) > 0:
 		return true
 	case len(lw.unsaved) == 0:
-		return false // nothing but idle pages, or manual
+		return false // there are only idle pages, or checkpoints are manual
 	case every.everyBatch() || every.Changes > 0 && lw.changes >= every.Changes:
 		return true
 	case every.Interval > 0:
@@ -110,7 +111,8 @@ func (lw *leaseWriter) positionDue() bool {
 	return false
 }
 
-// markDurable records that the store has a position, and answers the checkpoints that waited for it.
+// markDurable records a position in the store and answers the checkpoints that waited for
+// it.
 func (lw *leaseWriter) markDurable(at mark) {
 	if at.page > lw.progress.durable.page {
 		lw.since = lw.w.now.Mono
@@ -143,14 +145,14 @@ func (lw *leaseWriter) stored(at mark) {
 	lw.progress.stored(at)
 }
 
-// checkpointAsk is a request of the user for a checkpoint.
+// checkpointAsk is a call of Batch.Checkpoint that waits for its answer.
 type checkpointAsk struct {
 	at    mark
 	reply chan error // of capacity 1
 }
 
-// checkpoint asks the worker to make a position durable, and waits. It is called
-// from the user's goroutines.
+// checkpoint asks the worker to make a position durable, and waits. The user calls it,
+// from any goroutine.
 func (w *worker) checkpoint(ctx context.Context, at mark) error {
 	ask := &checkpointAsk{at: at, reply: make(chan error, 1)}
 	select {
@@ -168,7 +170,7 @@ func (w *worker) checkpoint(ctx context.Context, at mark) error {
 	}
 }
 
-// afterwards answers a checkpoint that comes when the worker is over.
+// afterwards answers a checkpoint that arrives after the worker is over.
 func (w *worker) afterwards(at mark) error {
 	if at.page <= w.finished {
 		return nil
@@ -176,8 +178,9 @@ func (w *worker) afterwards(at mark) error {
 	return lease.ErrLost
 }
 
-// asked takes a user's checkpoint. The position cannot move after trust has ended, nor while
-// the children of a gone lease are created. The latter is answered when the worker ends.
+// asked takes a checkpoint of the user. The position cannot move after trust has ended,
+// nor while the children of a gone lease are created. In the second case the checkpoint
+// is answered when the worker ends.
 func (lw *leaseWriter) asked(ask *checkpointAsk) {
 	if ask.at.page <= lw.progress.durable.page {
 		ask.reply <- nil
@@ -193,7 +196,7 @@ func (lw *leaseWriter) asked(ask *checkpointAsk) {
 	lw.asks = append(lw.asks, ask)
 }
 
-// settle answers what still waits when the worker is over.
+// settle answers the waiting checkpoints when the worker is over.
 func (lw *leaseWriter) settle() {
 	for _, ask := range lw.asks {
 		if ask.at.page <= lw.progress.durable.page {

@@ -6,41 +6,42 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// claim is the time between a steal and the use of what was stolen.
+// claim is the wait between the steal of a lease and its use.
 //
-// A lease is stolen from a live foreign owner only: a host of another
-// implementation, which obeys no request and has no trust that ends by itself. The
-// steal changes the document's ETag, so the victim can't renew, and finds out at its
-// next write. Until when, nobody knows but by the clock: a victim that is alive has
-// written again before its last write expired. So the thief
+// Only a lease of a live foreign owner is stolen. That is a host of another
+// implementation, which obeys no request and has no trust that ends by itself. The steal
+// changes the document's ETag. So the victim cannot renew, and learns of the steal at its
+// next write. Only the clock bounds the time until then: a live victim writes again
+// before its last write expires. So the thief
 //
 //	waits    until the victim's last write is E + 1 s old, and renews meanwhile;
-//	confirms by one renewal, begun after the wait and answered with success;
-//	uses     the lease only then.
+//	confirms by one renewal, which begins after the wait and succeeds;
+//	uses     the lease only after that.
 //
-// While it waits and confirms it
+// During the wait and the confirmation the thief
 //
-//	does not read, deliver or open the observer   the victim may still work
-//	does not obey a request                       who takes a free lease doesn't wait
-//	does not release, whatever happens            the same: if it must stop, the lease expires
-//	does not put the document back                a deletion ends the claim. Somebody else may
-//	                                              have made it anew, and the confirming renewal,
-//	                                              which is refused then, is how we learn of it
+//	does not read, deliver or open the observer   because the victim may still work
+//	does not obey a request                       because the next owner would take a free lease without a wait
+//	does not release                              for the same reason; if it must stop, the lease expires
+//	does not put the document back                because a deletion ends the claim. Another host may have
+//	                                              recreated the document. The confirming renewal is then
+//	                                              refused and shows it
 //
-// When trust ends, or a write finds another owner, the claim is lost like a lease.
+// If trust ends, or a write finds another owner, the claim is lost like a lease.
 type claim struct {
 	w       *worker
 	waiting bool
-	// until is when the wait is over, by the host's monotonic clock.
+	// until is the end of the wait, by the host's monotonic clock.
 	until time.Duration
 }
 
-// acquisition is a lease that a cycle has acquired: what its worker begins with.
+// acquisition is a lease that a cycle has acquired. Its worker starts from it.
 type acquisition struct {
 	lease lease.Lease
-	// attempt is when the write was started that acquired it.
+	// attempt is the start of the write that acquired the lease.
 	attempt lease.Reading
-	// stolen: a live foreign owner had it, and it is to be used from until on.
+	// stolen reports that the lease had a live foreign owner. It must not be used before
+	// until.
 	stolen bool
 	until  time.Duration
 }
@@ -49,7 +50,7 @@ func newClaim(w *worker, a acquisition) claim {
 	return claim{w: w, waiting: a.stolen, until: a.until}
 }
 
-// begin says that work on the lease begins, or that a claim does.
+// begin notifies that work on the lease begins, or logs that a claim does.
 func (c *claim) begin() {
 	if c.waiting {
 		w := c.w
@@ -60,7 +61,7 @@ func (c *claim) begin() {
 	c.w.notify(Notification{Event: Acquired, LeaseToken: c.w.writer.doc.Token})
 }
 
-// due reports whether the wait is over and the confirming renewal is to be sent.
+// due reports whether the wait is over, so that the confirming renewal is due.
 func (c *claim) due() bool {
 	if !c.waiting {
 		return false
@@ -72,7 +73,7 @@ func (c *claim) due() bool {
 	return true
 }
 
-// renewed takes a renewal that was answered with success.
+// renewed records a renewal that succeeded.
 func (c *claim) renewed(attempt lease.Reading) {
 	if c.waiting && attempt.Mono >= c.until {
 		c.waiting = false
@@ -80,7 +81,7 @@ func (c *claim) renewed(attempt lease.Reading) {
 	}
 }
 
-// end notifies that work on the lease has ended, if it ever began. err is set if r is
+// end notifies that work on the lease has ended, if it began. err is set if r is
 // Abandoned.
 func (c *claim) end(r Reason, err error) {
 	w := c.w

@@ -8,18 +8,18 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// deliverer hands a lease's pages to its handler, one at a time and in order. A
-// batch whose handler failed is handed out again, after a pause, until the handler
-// returns nil: whatever comes after it waits. All of the user's code that belongs
-// to the lease (handler, observer, filter) runs on its caller.
+// deliverer passes a lease's pages to its handler, one at a time and in order. If the
+// handler fails, it gets the batch again after a delay, until it returns nil. Later
+// batches wait. All of the user's code for the lease (handler, observer, filter) runs on
+// the deliverer's caller.
 //
-// A batch is handed out only
-//   - while the position that it would be read again from is durable. A start at
-//     the beginning or at a time is, because the document or the configuration
-//     holds it; a "now" is durable when the store has it as a continuation;
-//   - with a checkpoint after every batch, while at most one batch before it is
-//     not covered by the store. So a crash redelivers two batches at most, and the
-//     handler need not wait for the checkpoint of the batch before.
+// A batch is delivered only under two conditions:
+//   - The position to read it again from is durable. A start at the beginning or at a
+//     time is, because the document or the configuration holds it. A start at "now" is
+//     durable when the store has it as a continuation.
+//   - With a checkpoint after every batch, at most one earlier batch has no durable
+//     position yet. So a crash redelivers two batches at most, and the handler does not
+//     wait for the checkpoint of the batch before.
 type deliverer struct {
 	w        *worker
 	calls    *caller
@@ -29,7 +29,7 @@ type deliverer struct {
 	// op is the last call of the user's code: "open", "handle" or "close".
 	op string
 
-	// hand is the page that the handler has, or gets again; nil: none.
+	// hand is the current page of the handler, also while a retry waits, or nil.
 	hand       *queuedPage
 	notBefore  time.Duration
 	retryDelay backoff
@@ -43,7 +43,7 @@ func newDeliverer(w *worker, l lease.Lease) deliverer {
 	return d
 }
 
-// step opens the observer, or hands out the next batch, when it is time.
+// step opens the observer or delivers the next batch, if it is due.
 func (d *deliverer) step() {
 	w := d.w
 	if d.calls.busy || !w.working() {
@@ -63,7 +63,8 @@ func (d *deliverer) step() {
 	d.handle()
 }
 
-// takeNext takes the next page with changes into the hand. Pages without pass.
+// takeNext moves the next page with changes to hand. It passes over pages without
+// changes.
 func (d *deliverer) takeNext() bool {
 	w := d.w
 	for len(w.reader.queue) > 0 {
@@ -87,7 +88,7 @@ func (d *deliverer) mayHandOut() bool {
 	return lw.anchored && (!d.w.cfg.Checkpoint.everyBatch() || len(lw.unsaved) <= most)
 }
 
-// open makes the observer, if that was not done yet, and opens it.
+// open creates the observer, if there is none yet, and opens it.
 func (d *deliverer) open() {
 	w, doc := d.w, d.w.writer.doc
 	observer := d.observer
@@ -109,7 +110,7 @@ func (d *deliverer) open() {
 	})
 }
 
-// handle hands out the batch.
+// handle delivers the batch.
 func (d *deliverer) handle() {
 	w, p := d.w, d.hand
 	batch := &Batch{
@@ -132,8 +133,8 @@ func (d *deliverer) handle() {
 	})
 }
 
-// applyFilter leaves the changes that the handler wants in a page: those of the bound's second
-// and later that pass the filter. It runs on the caller.
+// applyFilter reduces a page to the changes that are not older than the bound and pass
+// the filter. The bound has a resolution of one second. It runs on the caller.
 func (h *host) applyFilter(p *queuedPage, bound time.Time) {
 	if p.filtered {
 		return
@@ -148,14 +149,14 @@ func (h *host) applyFilter(p *queuedPage, bound time.Time) {
 	p.Changes, p.filtered = changes, true
 }
 
-// wants calls the filter, and adds the item to a panic of it.
+// wants calls the filter, and adds the item to a panic in it.
 func (h *host) wants(c feed.Change) bool {
 	defer namePanic(&c)
 	return h.cfg.Filter(c)
 }
 
-// keep returns the changes for which wanted is true; the same slice when that is
-// all of them. The page's own slice stays as it is.
+// keep returns the changes for which wanted returns true. It returns changes itself if
+// that is all of them, and never modifies it.
 func keep(changes []feed.Change, wanted func(feed.Change) bool) []feed.Change {
 	for i := range changes {
 		if wanted(changes[i]) {
@@ -191,8 +192,8 @@ func (d *deliverer) handled(p *queuedPage, err error) {
 	lw.handled(p.mark, len(p.Changes))
 }
 
-// returned deals with the result of a call that is repeated when it failed. What a
-// call returns because its context ended is no failure of the user's.
+// returned handles the result of a call that is repeated if it failed. An error after the
+// end of the call's context is not notified.
 func (d *deliverer) returned(err error) {
 	w := d.w
 	if err == nil {
@@ -206,7 +207,7 @@ func (d *deliverer) returned(err error) {
 	d.notBefore = w.now.Mono + d.retryDelay.after(err)
 }
 
-// close tells the observer that the work is over.
+// close calls Close of the observer.
 func (d *deliverer) close(r Reason) {
 	w, observer := d.w, d.observer
 	d.op = "close"

@@ -4,36 +4,35 @@ import (
 	"time"
 )
 
-// ending winds a worker down, for whatever reason, in this order:
+// ending stops a worker in this order:
 //
-//  1. no read and no new batch; the batch in hand may finish (the lease is renewed
-//     meanwhile), or fail: it is not handed out again;
-//  2. the observer is closed;
-//  3. the outcome of the last write is learned;
-//  4. trust is given up, then
-//  5. the lease is released, with the position that is due, in one write; a gone
-//     lease is deleted instead. A lost lease is not written at all, nor is one that
-//     was stolen and not yet used.
+//  1. No read and no new batch starts. The current batch may finish, and the lease is
+//     renewed meanwhile. If the batch fails, it is not delivered again.
+//  2. The observer is closed.
+//  3. The outcome of the last write is determined.
+//  4. Trust is given up.
+//  5. The lease is released with its due position in one write. A gone lease is deleted
+//     instead. A lost lease is not written, nor is a stolen lease that was not used yet.
 //
-// A handover waits for the handler however long it takes. A stop waits for the
-// drain timeout, then ends the handler's context, and one request timeout later
-// leaves the lease to expire: while a handler runs, nobody else may begin.
+// A handover waits for the handler without a limit. A stop waits for the drain timeout
+// and then ends the handler's context. One request timeout later it leaves the lease to
+// expire: while a handler runs, no other host may begin.
 //
 //	answer to the release   what is done
 //	success                 over
-//	mine                    sent again, with the new ETag
-//	unknown, throttled      the same again, until the drain timeout or E is over
+//	mine                    sent again with the new ETag
+//	unknown, throttled      the same write again, until the drain timeout or E is over
 //	taken, absent, moved    over
 type ending struct {
 	w      *worker
 	begun  bool
 	reason Reason
-	// stopping: Run's context has ended; the two moments are then set.
+	// stopping reports that Run's context has ended. Then drained and abandonAt are set.
 	stopping           bool
 	drained, abandonAt time.Duration
 	drainOver          bool
 
-	// sending: trust was given up, and the last write is being made, until giveUp.
+	// sending reports that trust was given up. The last write is tried until giveUp.
 	sending    bool
 	giveUp     time.Duration
 	over       bool
@@ -41,11 +40,11 @@ type ending struct {
 	retryDelay backoff
 
 	// failure is the error of the last attempt to release or delete the lease. It is nil
-	// if there was no attempt, or the lease is no longer ours.
+	// if there was no attempt, or if another host has the lease.
 	failure error
 }
 
-// begin ends the work. The first reason counts, except that a loss overrides it.
+// begin ends the work. The first reason counts, but a loss overrides it.
 func (e *ending) begin(r Reason) {
 	if e.begun {
 		return
@@ -56,8 +55,7 @@ func (e *ending) begin(r Reason) {
 	e.w.reader.cancel()
 }
 
-// lose ends the work because the lease is no longer ours. Nothing is written any
-// more.
+// lose ends the work because the lease was lost. Nothing is written after that.
 func (e *ending) lose() {
 	if e.sending {
 		return
@@ -67,10 +65,10 @@ func (e *ending) lose() {
 	e.w.trust.giveUp()
 }
 
-// observe notices what nobody tells: that Run's context has ended, that trust has,
-// that another host asks for the lease. A worker whose partition is gone ignores
-// the request and goes on with the split; should the lease turn out to live on, it
-// hands over then.
+// observe checks for events that have no message: the end of Run's context, the end of
+// trust, and the request of another host for the lease. A worker whose partition is gone
+// ignores a request and continues the split. If the partition turns out to exist, the
+// worker hands over then.
 func (e *ending) observe() {
 	w := e.w
 	if !e.stopping && w.stop.Err() != nil {
@@ -108,7 +106,7 @@ func (e *ending) step() bool {
 		return e.drain()
 	case w.reader.calls.busy || w.writer.calls.busy:
 		return false
-	case e.reason == Lost, w.claim.waiting: // what is only claimed is left to expire
+	case e.reason == Lost, w.claim.waiting: // a claimed lease is left to expire
 		return true
 	case !w.writer.settled():
 		return e.doubt()
@@ -129,7 +127,7 @@ func (e *ending) step() bool {
 	return false
 }
 
-// drain waits for the handler. It reports whether to wait no longer.
+// drain waits for the handler. It reports whether the wait is over.
 func (e *ending) drain() bool {
 	w := e.w
 	if !e.stopping {
@@ -151,8 +149,8 @@ func (e *ending) drain() bool {
 	return false
 }
 
-// doubt waits until leaseWriter knows what became of its last write: it goes on
-// sending it. It reports whether to wait no longer.
+// doubt waits until leaseWriter, which repeats its last write, has determined the
+// outcome. It reports whether the wait is over.
 func (e *ending) doubt() bool {
 	if !e.stopping {
 		return false
@@ -161,8 +159,8 @@ func (e *ending) doubt() bool {
 	return e.w.now.Mono >= e.abandonAt
 }
 
-// ended returns why the work ended. A lease that stays in the store under our owner
-// text is abandoned, and err is what kept it from being released.
+// ended returns the reason for the end of the work. A lease that stays in the store under
+// our owner text is abandoned. Then err is the error that prevented its release.
 func (e *ending) ended() (r Reason, err error) {
 	d := &e.w.deliver
 	switch {
@@ -178,7 +176,7 @@ func (e *ending) ended() (r Reason, err error) {
 	return e.reason, nil
 }
 
-// op is the name of the last write, for messages.
+// op returns the name of the last write, for messages.
 func (e *ending) op() string {
 	if e.reason == Gone {
 		return "delete gone lease " + e.w.token
@@ -186,7 +184,7 @@ func (e *ending) op() string {
 	return "release " + e.w.token
 }
 
-// send releases the lease, or deletes it when it is gone.
+// send releases the lease, or deletes it if it is gone.
 func (e *ending) send() {
 	w, doc, at := e.w, e.w.writer.doc, e.w.writer.progress.due
 	release := w.writer.document().Released(at.at)

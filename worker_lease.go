@@ -8,49 +8,49 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// leaseWriter keeps a lease's document while the worker works: it renews it, moves its
-// position, and puts it back when somebody deleted it. A renewal and a checkpoint
-// are one write, so a checkpoint puts the next renewal off, and a renewal carries
-// whatever position is due at no extra request.
+// leaseWriter writes a lease's document while the worker works. It renews the lease,
+// moves its position, and puts the document back if it was deleted. A renewal and a
+// checkpoint are one write. So a checkpoint delays the next renewal, and a renewal writes
+// the due position at no extra request.
 //
-// One write is under way at a time. While the outcome of a write is unknown the
-// same write is sent again, with the same ETag and position: either it arrives, or
-// a conflict shows that an earlier attempt did. A newer position waits.
+// One write is under way at a time. While its outcome is unknown, the same write is
+// repeated with the same ETag and position. Either it succeeds, or a conflict shows that
+// an earlier attempt did. A newer position waits.
 type leaseWriter struct {
 	w     *worker
 	calls *caller
 
-	// doc is the document as last answered. Its continuation is the durable
-	// position, its ETag the condition of the next write.
+	// doc is the document as the store last returned it. Its continuation is the durable
+	// position, and its ETag is the condition of the next write.
 	doc      lease.Lease
 	progress progress
-	// sent is the mark in the last write sent.
+	// sent is the mark of the last write.
 	sent mark
-	// bound is the time before which changes are not delivered; zero: there is none. It is
-	// written with each position, because the position alone would forget it.
+	// bound is the time before which changes are not delivered. If zero, there is no
+	// bound. It is written with each position, because the position does not contain it.
 	bound time.Time
-	// inDoubt: the outcome of the last write is unknown. vanished: the store
-	// answered that there is no document. again: a conflict was recognised as
-	// ours; the write is made again at once.
+	// inDoubt reports that the outcome of the last write is unknown. vanished reports
+	// that the store found no document. again reports that a conflict showed our own
+	// write, so the next write follows at once.
 	inDoubt, vanished, again bool
 
 	renewAt    time.Duration
 	notBefore  time.Duration
 	retryDelay backoff
-	// denial are the pauses while the store answers that there is no document, and that
-	// there is one when it is to be put back.
+	// denial is the delay while the store finds no document on an update, but finds one
+	// on a create.
 	denial backoff
 	jitter jitter
 
-	// anchored: the store, or the configuration, has a position to read again
-	// from. It hasn't while a "now" was not stored as a continuation.
+	// anchored reports that the store or the configuration has a position to read again
+	// from. It is false until a start at "now" was stored as a continuation.
 	anchored bool
-	// unsaved are the batches handled whose position the store doesn't have,
-	// changes how many changes they hold, since when the position was written last.
+	// unsaved holds the handled batches whose position is not durable. changes is the
+	// number of their changes. since is the time of the last write of a position.
 	unsaved []handledBatch
 	changes int
 	since   time.Duration
-	// asks are the user's checkpoints that wait for their position.
+	// asks holds the user's checkpoints that wait for their position.
 	asks []*checkpointAsk
 }
 
@@ -67,9 +67,9 @@ func newLeaseWriter(w *worker, l lease.Lease, attempt lease.Reading) leaseWriter
 	return lw
 }
 
-// bind makes the start time that the source refused the bound, where it is the user's.
-// The time of a healed lease comes from the clock of the lease store, and a change must
-// not be dropped because that clock is ahead.
+// bind uses the start time that the source refused as the bound, if it is the user's. The
+// time of a healed lease comes from the clock of the lease store. No change may be
+// dropped because that clock is fast.
 func (lw *leaseWriter) bind(refused time.Time) {
 	if refused.Equal(lw.w.cfg.Start.Time()) {
 		lw.bound = refused
@@ -78,8 +78,8 @@ func (lw *leaseWriter) bind(refused time.Time) {
 		"instance", lw.w.owner, "lease", lw.doc.Token, "start", refused, "bounded", !lw.bound.IsZero())
 }
 
-// document returns the document as last answered, with the bound. A conflict may have
-// shown one that was written before there was a bound.
+// document returns doc with the bound. A conflict may have returned a document that was
+// written before the bound.
 func (lw *leaseWriter) document() lease.Lease {
 	if lw.bound.IsZero() {
 		return lw.doc
@@ -87,13 +87,13 @@ func (lw *leaseWriter) document() lease.Lease {
 	return lw.doc.Bounded(lw.bound)
 }
 
-// renewed sets the next renewal.
+// renewed sets the time of the next renewal.
 func (lw *leaseWriter) renewed(attempt time.Duration) {
 	const spread = 0.1
 	lw.renewAt = attempt + lw.jitter.less(lw.w.cfg.RenewInterval, spread)
 }
 
-// step writes the document when a write is due.
+// step writes the document if a write is due.
 func (lw *leaseWriter) step() {
 	w := lw.w
 	if lw.calls.busy || !w.trust.holds(w.now) {
@@ -110,14 +110,14 @@ func (lw *leaseWriter) step() {
 	lw.write()
 }
 
-// write sends the document with the position that is due.
+// write sends the document with the due position.
 func (lw *leaseWriter) write() {
 	w, attempt := lw.w, lw.w.now
 	at, doc := lw.progress.due, lw.document()
 	switch {
 	case lw.vanished || w.split.cutting():
-		// What is put back is the document as it was; and children that are being
-		// made take over the position that the gone lease keeps.
+		// A document is put back as it was. Children that are being created start at the
+		// position that the gone lease keeps.
 		at = lw.progress.durable
 	case lw.inDoubt:
 		at = lw.sent
@@ -137,11 +137,11 @@ func (lw *leaseWriter) write() {
 	})
 }
 
-// answered takes the answer to a write.
+// answered handles the answer to a write.
 func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc lease.Lease, err error) {
 	w := lw.w
 	if !w.trust.holds(w.now) {
-		return // lapsed is lost: a late success is ignored
+		return // trust that has ended is lost, so a late success is ignored
 	}
 	o, current := judge(err, w.owner, lw.progress.durable.at, at.at)
 	switch o {
@@ -159,7 +159,7 @@ func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc l
 			at = lw.progress.durable
 		}
 		lw.markDurable(at)
-		if denied { // to write at once would go on without end
+		if denied { // writing at once would loop without end
 			w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: errDenied})
 			lw.notBefore = w.now.Mono + lw.denial.after(nil)
 		}
@@ -167,7 +167,7 @@ func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc l
 		w.ending.lose()
 	case absent:
 		if w.claim.waiting {
-			w.ending.lose() // its victim may be making it anew
+			w.ending.lose() // the victim may be recreating it
 			return
 		}
 		lw.vanished, lw.inDoubt, lw.notBefore = true, false, 0
@@ -179,39 +179,41 @@ func (lw *leaseWriter) answered(op string, attempt lease.Reading, at mark, doc l
 	}
 }
 
-// failed puts the next attempt off.
+// failed notifies an error and delays the next attempt.
 func (lw *leaseWriter) failed(op string, err error) {
 	lw.w.fail(lw.doc.Token, &LeaseStoreError{Op: op, Err: err})
 	lw.notBefore = lw.w.now.Mono + lw.retryDelay.after(err)
 }
 
-// requested reports whether another host asks for the lease. A request shows in a
-// conflict, and stays in the document until somebody acquires it.
+// requested reports whether another host asks for the lease. A conflict shows the
+// request. It stays in the document until a host acquires the lease.
 func (lw *leaseWriter) requested() bool {
 	mark := lw.doc.Wanted()
 	return mark != "" && mark != lw.w.owner
 }
 
-// settled reports whether the document is known: no write is under way, and none
-// in doubt.
+// settled reports whether the document in the store is known. No write is under way, and
+// no outcome is unknown.
 func (lw *leaseWriter) settled() bool { return !lw.calls.busy && !lw.inDoubt && !lw.vanished }
 
-// outcome is what the answer to a write of a lease document means to the host
-// that sent it.
+// outcome is the meaning of the answer to a write of a lease document.
 //
-//	answer                     outcome      what the owner of the lease does
-//	success                    applied      takes the ETag; trust from the attempt's start; position durable
-//	conflict, I own it, at     mine         an earlier attempt of mine, or a request: takes the document, writes
-//	  a position I sent                     again at once, and hands over when it is marked
-//	conflict, I own it, at     moved        somebody edited the position: stops, writes nothing, lets it expire
-//	  another position
-//	conflict, otherwise        taken        lost: stops, writes nothing
-//	not found                  absent       deleted: puts it back, while trusted
-//	throttled                  refused      not applied: again after retry-after; the lease is kept
-//	anything else              unknown      the same write again, same ETag and position, while trusted
+//	answer                     outcome   action of the owner of the lease
+//	success                    applied   takes the ETag; trust runs from the start of the
+//	                                     attempt; the position is durable
+//	conflict, our owner text,  mine      an earlier attempt, or a request: takes the document,
+//	  a position we sent                 writes again at once, hands over on a request
+//	conflict, our owner text,  moved     somebody edited the position: stops without a write;
+//	  another position                   the lease expires
+//	conflict, otherwise        taken     lost: stops without a write
+//	not found                  absent    deleted: puts the document back while trust lasts
+//	throttled                  refused   not applied: writes again after retry-after; the
+//	                                     lease is kept
+//	anything else              unknown   repeats the write with the same ETag and position
+//	                                     while trust lasts
 //
-// A create that finds the document existing, and a delete that finds none, are
-// done. A release is sent again for mine and unknown, and done otherwise.
+// A create that finds the document, and a delete that does not find it, have succeeded. A
+// release is repeated after mine and unknown, and is over otherwise.
 type outcome int
 
 const (
@@ -224,9 +226,9 @@ const (
 	unknown
 )
 
-// judge tells the outcome of a write that was answered with err. For mine,
-// current is the document as it is now. acked and sent are the last position
-// acknowledged and the last one sent.
+// judge returns the outcome of a write that was answered with err. For mine, current is
+// the document in the store. acked is the last position that the store acknowledged, and
+// sent the last one that was sent.
 func judge(err error, owner string, acked, sent feed.Continuation) (o outcome, current lease.Lease) {
 	if err == nil {
 		return applied, current

@@ -9,23 +9,23 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// reader reads a lease's feed ahead of the handler: page after page while less
-// than Config.ReadAhead bytes wait to be handed out. A read that fails is tried
-// again in place, after a pause, for ever; the lease is kept.
+// reader reads a lease's feed ahead of the handler. It reads pages while less than
+// Config.ReadAhead bytes wait for delivery. A failed read is retried in place after a
+// delay, without a limit. The lease is kept.
 type reader struct {
 	w     *worker
 	calls *caller
 
-	// from is where the next read starts; unresolved says that it is "now" and
-	// not yet a position.
+	// from is the start of the next read. unresolved reports that it is "now" and not a
+	// position yet.
 	from       feed.Start
 	unresolved bool
-	// startTime goes with every later position, in the dialect that keeps the start:
-	// the time that the lease was started at. Zero: there is none.
+	// startTime is the time at which the lease was started. In the dialect that keeps it,
+	// every later read carries it. If zero, there is none.
 	startTime time.Time
 
-	// queue holds what was read and not yet taken, queued its bytes. read counts
-	// the pages.
+	// queue holds the pages that were read and not taken yet. queued is their size in
+	// bytes. read counts the pages.
 	queue  []*queuedPage
 	queued int
 	read   int64
@@ -38,12 +38,12 @@ type reader struct {
 	cancel context.CancelFunc
 }
 
-// queuedPage is a page on its way to the handler.
+// queuedPage is a page that was read for the handler.
 type queuedPage struct {
 	mark
 	feed.Page
-	// filtered says that the filter has been applied to the page's changes, handed
-	// that the handler was called with them.
+	// filtered reports that the filter was applied to the changes. handed reports that
+	// the handler was called with them.
 	filtered, handed bool
 }
 
@@ -63,7 +63,7 @@ func newReader(w *worker, l lease.Lease) reader {
 	return r
 }
 
-// step starts a read when one is due.
+// step starts a read if one is due.
 func (r *reader) step() {
 	w := r.w
 	if r.calls.busy || !w.working() || !r.wanted() {
@@ -93,8 +93,8 @@ func (r *reader) wanted() bool {
 	return r.queued < r.w.cfg.ReadAhead
 }
 
-// request asks for the next page of a lease: a PK-range lease reads its
-// partition, an EPK lease its range, wherever that lies.
+// request returns the request for the next page of a lease. A PK-range lease reads its
+// partition. An EPK lease reads its range in whichever partitions hold it.
 func (r *reader) request() feed.Request {
 	request := r.w.requestFor(r.w.writer.doc)
 	request.From = r.from
@@ -105,7 +105,7 @@ func (r *reader) request() feed.Request {
 	return request
 }
 
-// requestFor is a request for the range of a lease, without start.
+// requestFor returns a request for the range of a lease, without a start.
 func (h *host) requestFor(l lease.Lease) feed.Request {
 	request := feed.Request{Mode: h.cfg.Mode}
 	if l.PartitionID != "" {
@@ -118,7 +118,8 @@ func (h *host) requestFor(l lease.Lease) feed.Request {
 
 var errNoContinuation = errors.New("the source returned a page without a continuation")
 
-// answered takes what a read returned. oldest is where to go on when the user chose to skip what is lost.
+// answered handles the answer to a read. oldest is the position to resume at if the user
+// chose to skip lost changes.
 func (r *reader) answered(started time.Duration, page feed.Page, err error, oldest feed.Continuation) {
 	if !r.w.working() {
 		return
@@ -152,8 +153,8 @@ func (r *reader) answered(started time.Duration, page feed.Page, err error, olde
 	}
 }
 
-// push queues a page. A page without changes replaces one of its kind in front of
-// it: only the later position matters.
+// push queues a page. A page without changes replaces such a page before it, because only
+// the later position matters.
 func (r *reader) push(page feed.Page) {
 	r.read++
 	p := &queuedPage{mark: mark{page: r.read, at: page.Continuation}, Page: page}
@@ -170,7 +171,7 @@ func (r *reader) push(page feed.Page) {
 	r.queued += p.Bytes
 }
 
-// take removes the first page of the queue, or returns nil.
+// take removes the first page of the queue. It returns nil if the queue is empty.
 func (r *reader) take() *queuedPage {
 	if len(r.queue) == 0 {
 		return nil
@@ -182,7 +183,7 @@ func (r *reader) take() *queuedPage {
 	return p
 }
 
-// failed deals with an error of a read.
+// failed handles the error of a read.
 func (r *reader) failed(err error) {
 	w := r.w
 	if gone, ok := errors.AsType[*feed.GoneError](err); ok {
@@ -191,14 +192,14 @@ func (r *reader) failed(err error) {
 		return
 	}
 	if errors.Is(err, feed.ErrUnsupported) && r.from.Kind() == feed.StartTime {
-		// Merged partitions may know no start time. From the beginning nothing is
-		// missed; older changes are dropped by the lease's bound.
+		// Merged partitions may refuse a start time. A read from the beginning misses
+		// nothing. The lease's bound drops older changes.
 		w.writer.bind(r.from.Time())
 		r.from, r.startTime = feed.Beginning(), time.Time{}
 		return
 	}
 	if errors.Is(err, feed.ErrUnsupported) && !r.from.Since().IsZero() {
-		// The position alone leaves nothing out.
+		// A read from the position alone misses nothing.
 		w.writer.bind(r.from.Since())
 		r.from = feed.After(r.from.Continuation())
 		r.startTime = time.Time{}
@@ -208,9 +209,9 @@ func (r *reader) failed(err error) {
 	r.notBefore = w.now.Mono + r.retryDelay.after(err)
 }
 
-// askToSkip asks the user whether to go on at the oldest position, when a read from a
-// position found that the feed no longer reaches back to it. It is called on the
-// caller, because it is the user's code.
+// askToSkip asks the user whether to skip lost changes, if the feed no longer reaches
+// back to the position of the read. It returns the position to resume at, or "". It runs
+// on the caller, because it calls user code.
 func (h *host) askToSkip(l lease.Lease, from feed.Start, err error) (oldest feed.Continuation) {
 	lost, ok := errors.AsType[*feed.HistoryLostError](err)
 	if !ok || h.cfg.OnHistoryLost == nil || lost.Oldest == "" || from.Continuation() == lost.Oldest {

@@ -9,33 +9,33 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// splitter replaces a lease whose partition was split or merged by leases of what
-// took its place. Each step may be the last one before a crash; then the next
-// owner of the gone lease reads "gone" as well and goes on:
+// splitter replaces a lease whose partition was split or merged by leases of the new
+// partitions. Any step may be the last one before a crash. Then the next owner of the
+// gone lease also reads "gone" and continues:
 //
-//	step                                           a crash right after it leaves
-//	1 no read and no new batch any more; the       the lease as it was
-//	  batch in hand may finish; its position,
-//	  P, is made durable
-//	2 fresh partitions are asked for, and cut      the lease as it was
-//	  into pieces. One piece that is the lease
-//	  itself: read on, done
-//	3 a child is created for each piece at P;      some children, which nobody acquires while
-//	  that one exists is fine                      the gone lease, their ancestor, exists
-//	4 trust is given up (ending)                   all children; the next owner only deletes
-//	5 the gone lease is deleted (ending)           the children, free for anybody
+//	step                                           state after a crash
+//	1 no read and no new batch starts; the         the lease is unchanged
+//	  current batch may finish; its position,
+//	  P, becomes durable
+//	2 the partitions are listed, and the lease     the lease is unchanged
+//	  is cut into pieces. If the one piece is
+//	  the lease itself, reads resume
+//	3 a child is created for each piece at P;      some children exist; no host acquires them while
+//	  it may exist already                         the gone lease, their ancestor, exists
+//	4 trust is given up (ending)                   all children exist; the next owner only deletes
+//	5 the gone lease is deleted (ending)           the children are free for any host
 //
-// P is the durable position and never the last one read: with manual checkpoints
-// changes may have been read and handed out that the user has not acknowledged. A
-// checkpoint before the answer of step 2 moves P, and step 2 is taken again. From
-// step 3 on the gone lease is renewed at P, whatever the user acknowledges.
+// P is the durable position and not the last one read. With manual checkpoints, changes
+// may have been read and delivered that the user has not acknowledged. A checkpoint
+// before the answer of step 2 moves P, and step 2 is repeated. From step 3 on the gone
+// lease is renewed at P, and acknowledgements do not move it.
 //
-// What was read ahead is dropped; the children read it again.
+// Pages that were read ahead are dropped. The children read them again.
 type splitter struct {
 	w *worker
-	// gone: reading the lease says that its partition is gone.
+	// gone reports that a read found the partition gone.
 	gone bool
-	// pieces are the children to make, made how many exist.
+	// pieces are the children to create. made counts those that exist.
 	pieces []lease.Lease
 	made   int
 
@@ -43,16 +43,16 @@ type splitter struct {
 	retryDelay backoff
 }
 
-// begin says that a read was answered with "gone".
+// begin records that a read was answered with "gone".
 func (s *splitter) begin(gone *feed.GoneError) {
 	s.w.cfg.Logger.Info("partition is gone", "processor", s.w.cfg.Processor, "lease", s.w.writer.doc.Token, "reason", gone.Error())
 	s.gone = true
 }
 
-// cutting reports whether the children's position has been decided on.
+// cutting reports whether the position of the children is fixed.
 func (s *splitter) cutting() bool { return s.pieces != nil }
 
-// step takes the next step.
+// step starts the next step of the split.
 func (s *splitter) step() {
 	w := s.w
 	if !s.gone || w.ending.begun || w.deliver.calls.busy || w.reader.calls.busy || w.writer.calls.busy {
@@ -75,7 +75,7 @@ func (s *splitter) step() {
 	}
 }
 
-// cut lists the partitions that replaced the gone one, and cuts the lease into pieces at
+// cut lists the partitions that replaced the gone one and cuts the lease into pieces at
 // its durable position.
 func (s *splitter) cut() {
 	w, doc, position := s.w, s.w.writer.document(), s.w.writer.progress.durable
@@ -89,8 +89,8 @@ func (s *splitter) cut() {
 	})
 }
 
-// pieces cuts a gone lease. A lease that was to start now, and is gone at its very
-// first read, has no position yet: each piece gets its own.
+// pieces returns the children of a gone lease. A lease that starts now and is gone at its
+// first read has no position yet. Then each piece gets its own.
 func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err error) {
 	ctx, cancel := w.request(w.reader.ctx)
 	defer cancel()
@@ -110,7 +110,7 @@ func (w *worker) pieces(gone lease.Lease) (pieces []lease.Lease, same bool, err 
 	return pieces, same, nil
 }
 
-// resolveNow reads the position that "now" is.
+// resolveNow returns the position of "now".
 func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Continuation, error) {
 	ctx, cancel := h.request(ctx)
 	defer cancel()
@@ -123,8 +123,8 @@ func (h *host) resolveNow(ctx context.Context, request feed.Request) (feed.Conti
 	return page.Continuation, err
 }
 
-// answered takes the pieces, which were cut at a position. The user may have checkpointed
-// a later one since; the children would undo that. So the pieces are dropped then, and
+// answered takes the pieces, which were cut at a position. If the user has checkpointed a
+// later position since, the children would revert it. Then the pieces are dropped, and
 // the next step cuts the lease again when the later position is durable.
 func (s *splitter) answered(position mark, pieces []lease.Lease, same bool, err error) {
 	w := s.w
@@ -134,8 +134,8 @@ func (s *splitter) answered(position mark, pieces []lease.Lease, same bool, err 
 		w.fail(w.writer.doc.Token, &SourceError{Op: "find what replaced the partition of lease " + w.writer.doc.Token, Err: err})
 		s.notBefore = w.now.Mono + s.retryDelay.after(err)
 	case same:
-		// A source that says gone and shows the same partition again is asked
-		// with the pauses of a failure.
+		// A source may report "gone" and list the same partition again. Then it is read
+		// again with the delays of a failure.
 		s.gone = false
 		w.splitting.end()
 		w.reader.notBefore = w.now.Mono + w.reader.retryDelay.after(nil)
@@ -145,8 +145,7 @@ func (s *splitter) answered(position mark, pieces []lease.Lease, same bool, err 
 	}
 }
 
-// create makes the next child. Whoever made it first, it is there, and it is left
-// as it is.
+// create creates the next child. If the child exists already, it is left as it is.
 func (s *splitter) create() {
 	w, child := s.w, s.pieces[s.made]
 	child.Timestamp = w.now.Wall.UTC()

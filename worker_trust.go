@@ -7,21 +7,20 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// trust is a host's right to use one lease: to read its range, to have a batch of
-// it in a handler, and to write its document.
+// trust is a host's right to use one lease: to read its range, to deliver its batches,
+// and to write its document.
 //
-// It starts with an attempt to write the document that was answered with success,
-// and counts from when that attempt was STARTED, because the store may have
-// stamped the document then. It ends E - M later, before anybody else may take
-// the lease for expired: by itself, with no answer from anywhere. It is given up
-// before a release or a delete is sent, because from then on somebody else may
-// begin. Once ended it does not come back; a late success is ignored, and the
-// host acquires the lease anew like anybody else.
+// Trust begins with a write of the document that succeeds. It counts from the START of
+// that write, because the store may have stamped the document then. It ends E - M later,
+// before another host may take the lease as expired. It ends by itself, without an answer
+// from anywhere. It is given up before a release or a delete is sent, because another
+// host may begin after that. Once ended it does not come back. A late success is ignored,
+// and the host must acquire the lease again.
 //
-// The context that handlers get lives as long as the trust. One timer ends it,
-// and each renewal sets the timer again; the context has no deadline, which could
-// not be moved. The timer runs beside the worker, so that a worker that is held
-// up (by a user's notification function) doesn't prolong the use of the lease.
+// The context of handlers lives as long as the trust. One timer ends it, and each renewal
+// resets the timer. The context has no deadline, because a deadline cannot be moved. The
+// timer runs outside the worker. So a worker that is blocked, for instance by a user's
+// notification function, does not prolong the use of the lease.
 type trust struct {
 	terms   lease.Terms
 	attempt lease.Reading
@@ -32,8 +31,8 @@ type trust struct {
 	timer  *time.Timer
 }
 
-// newTrust is the trust in a lease whose acquire was started at attempt. ctx is
-// what the handlers' context carries the values of; it must not end.
+// newTrust returns the trust in a lease whose acquire started at attempt. The handlers'
+// context carries the values of ctx, which must not end.
 func newTrust(ctx context.Context, terms lease.Terms, attempt, now lease.Reading) *trust {
 	t := &trust{terms: terms, held: true}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
@@ -42,7 +41,7 @@ func newTrust(ctx context.Context, terms lease.Terms, attempt, now lease.Reading
 	return t
 }
 
-// end is when trust ends by the monotonic clock.
+// end returns the end of the trust by the monotonic clock.
 func (t *trust) end() time.Duration {
 	return t.attempt.Mono + t.terms.Expiration - t.terms.Margin()
 }
@@ -52,14 +51,14 @@ func (t *trust) holds(now lease.Reading) bool {
 	return t.held && t.terms.Trusted(t.attempt, now)
 }
 
-// renewed prolongs the trust, which holds: the attempt was answered with success.
+// renewed prolongs the trust after the write that began at attempt succeeded. The trust
+// must hold.
 func (t *trust) renewed(attempt, now lease.Reading) {
 	t.attempt = attempt
 	t.timer.Reset(t.end() - now.Mono)
 }
 
-// giveUp ends the trust. Whatever of the handler still looks at its context
-// learns that the lease is no longer ours.
+// giveUp ends the trust and the context of handlers.
 func (t *trust) giveUp() {
 	t.held = false
 	t.timer.Stop()

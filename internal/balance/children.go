@@ -9,26 +9,28 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Children returns the leases that take over from a gone lease, given fresh
-// partitions, each at the gone lease's durable position, free and without a mark,
-// in the order of their ranges. same reports that the one child is the lease
-// itself: read on. Partitions that don't cover the lease's range are an error, to
-// be retried: what no child covered would be lost.
+// Children returns the leases that replace a gone lease, in the order of their ranges.
+// partitions must be listed after the lease was found gone. The children start at the
+// gone lease's durable position. They are free and have no mark. If the one child is the
+// lease itself, same is true, and reads of the lease resume. It is an error if partitions
+// do not cover the lease's range, because changes outside the children would be lost. The
+// caller should retry then.
 //
-// The children are named as the .NET library names them, so that both create the
-// same ids:
+// The children have the names that the .NET library gives them, so that both create the
+// same IDs:
 //
 //	gone      partitions over its range            children
 //	PK-range  several, all inside                  PK-range lease of each
 //	PK-range  one (merge, or split and merge)      EPK lease of the old range
-//	PK-range  several, one reaches beyond          PK-range leases of those inside, EPK lease of the rest
+//	PK-range  several, one reaches beyond          PK-range leases of those inside,
+//	                                               EPK lease of the rest
 //	EPK       several                              EPK leases, cut at the borders
-//	EPK       one                                  itself
+//	EPK       one                                  the lease itself
 //
-// In the third row .NET gives the one that reaches beyond a PK-range lease. It
-// would skip what the neighbour's lease had not delivered yet; so it is cut here.
-// d has no lease for a part of a partition when it is [JavaHandleChanges]: there the
-// second row and the third are a [*DialectError], and nothing is created.
+// In the third row .NET creates a PK-range lease for the partition that reaches beyond.
+// That lease would skip changes that the neighbour's lease has not delivered yet. So this
+// function cuts it. Dialect [JavaHandleChanges] has no lease for a part of a partition.
+// There the second and the third row are a [*DialectError], and no lease is created.
 func Children(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (children []lease.Lease, same bool, err error) {
 	if d == lease.JavaHandleChanges && wasMerged(gone, partitions) {
 		return nil, false, &lease.DialectError{
@@ -37,11 +39,11 @@ func Children(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (c
 		}
 	}
 	if gone.Range.IsZero() {
-		return nil, false, fmt.Errorf("split lease %s: its document has no range, and none can be derived", gone.Token)
+		return nil, false, fmt.Errorf("split lease %s: its document has no range, and its range cannot be derived", gone.Token)
 	}
 	over := overlapping(partitions, gone.Range)
 	if !tiles(over, gone.Range) {
-		return nil, false, fmt.Errorf("split lease %s: the %d partitions over range %s don't cover it", gone.Token, len(over), gone.Range)
+		return nil, false, fmt.Errorf("split lease %s: the %d partitions over range %s do not cover it", gone.Token, len(over), gone.Range)
 	}
 	single := len(over) == 1
 	if single && (gone.PartitionID == "" || gone.PartitionID == over[0].ID) {
@@ -57,13 +59,14 @@ func Children(d lease.Dialect, gone lease.Lease, partitions []feed.Partition) (c
 	return children, false, nil
 }
 
-// mergedRemedy is the way out when it is too late for that.
-const mergedRemedy = "its range can't be told any more: process the container again from a time before its position, in the dialect \"dotnet\" or " +
+// mergedRemedy is the remedy for a lease whose partition was merged.
+const mergedRemedy = "its range is lost; process the container again from a time before its position, in the dialect \"dotnet\" or " +
 	"\"java-latest-version\" and under another processor name; before merges, convert the leases (`changefeed leases convert`)"
 
-// wasMerged reports whether what took a partition's place reaches beyond it, or is
-// one partition of another id. The range of a lease that has none isn't known any
-// more after a merge.
+// wasMerged reports whether the partition of a lease was merged with another. Then the
+// partition that replaced it reaches beyond the lease's range, or has the same range and
+// another ID. After a merge, the range of a lease without one can no longer be
+// determined.
 func wasMerged(gone lease.Lease, partitions []feed.Partition) bool {
 	if !gone.Range.IsZero() {
 		for _, p := range overlapping(partitions, gone.Range) {
@@ -76,7 +79,7 @@ func wasMerged(gone lease.Lease, partitions []feed.Partition) bool {
 	return slices.ContainsFunc(partitions, func(p feed.Partition) bool { return slices.Contains(p.Parents, gone.PartitionID) })
 }
 
-// overlapping are the partitions with keys in r, in the order of their ranges.
+// overlapping returns the partitions with keys in r, in the order of their ranges.
 func overlapping(partitions []feed.Partition, r feed.Range) []feed.Partition {
 	var over []feed.Partition
 	for _, p := range partitions {

@@ -9,11 +9,11 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// coverage holds the leases of a listing that are shadowed, and the gaps that no lease
-// covers. It depends on the ranges alone, which change with splits and merges only, so it is
-// computed once for many listings. It is never changed.
+// coverage holds the shadowed leases of a listing, and the gaps that no lease covers. It
+// depends only on the ranges, which only splits and merges change. So one coverage serves
+// many listings. It is immutable.
 type coverage struct {
-	covered  feed.Range   // what the processor covers
+	covered  feed.Range   // the processor's range
 	leases   []leaseRange // in the listing's order
 	shadowed map[string]struct{}
 	gaps     []feed.Range
@@ -25,7 +25,7 @@ type leaseRange struct {
 	whole bool // a PK-range lease
 }
 
-// of returns the coverage of leases: p if they have not changed, else a new one.
+// of returns the coverage of leases. That is p if the leases have not changed.
 func (p *coverage) of(leases []lease.Lease, covered feed.Range) *coverage {
 	if p.matches(leases, covered) {
 		return p
@@ -52,9 +52,9 @@ func (p *coverage) matches(leases []lease.Lease, covered feed.Range) bool {
 	return true
 }
 
-// compute goes once over the leases, in the order of their lower borders, wider
-// ones first and PK-range leases before EPK leases of the same range, so that
-// every ancestor comes before what it shadows.
+// compute visits the leases once, in the order of their lower borders. Wider leases come
+// first, and PK-range leases come before EPK leases of the same range. So every ancestor
+// comes before its descendants.
 func (p *coverage) compute() {
 	unknown := slices.ContainsFunc(p.leases, func(l leaseRange) bool { return l.r.IsZero() })
 	sorted := slices.DeleteFunc(slices.Clone(p.leases), func(l leaseRange) bool { return l.r.IsEmpty() })
@@ -98,8 +98,9 @@ func (p *coverage) gap(from, to string) {
 	}
 }
 
-// placed returns the leases of a listing with those that can't be read: what one of them
-// shadows is not run, because its owner may have a split to finish.
+// placed returns the leases of a listing, including those that cannot be read. A lease
+// that an unreadable one shadows must not run, because the owner of the unreadable lease
+// may have a split to finish.
 func placed(l lease.Listing) []lease.Lease {
 	if len(l.Unreadable) == 0 {
 		return l.Leases
@@ -119,14 +120,14 @@ func placed(l lease.Listing) []lease.Lease {
 // gap is a part of the processor's range that no lease of a listing covers.
 type gap struct {
 	feed.Range
-	// since is when it was seen the second time in a row, by the store's clock;
-	// zero: it was seen once. The first listing may be torn by a split under way.
+	// since is the time of the second listing in a row that showed the gap, by the
+	// store's clock. It is zero after one listing, which a split may have torn.
 	since time.Time
 }
 
-// gapsNow are the gaps of p's listing with what is remembered of them. A part of
-// a gap that is new starts anew. Nothing counts from before a pause between two
-// listings, by either clock: who knows what was there meanwhile.
+// gapsNow returns the gaps of p's listing. It takes over since for the parts of gaps that
+// m has; a new part has none. After a long time between two listings, by either clock, it
+// takes over nothing, because leases may have existed in that time.
 func (m Memory) gapsNow(p *Plan) []gap {
 	if len(p.coverage.gaps) == 0 {
 		return nil
@@ -158,12 +159,12 @@ func (m Memory) gapsNow(p *Plan) []gap {
 	return gaps
 }
 
-// Due reports whether there is a gap to be closed now, so that Missing, and the
-// partitions it needs, are worth asking for: at bootstrap (the listing has no
-// marker) any gap, afterwards one that was seen for long enough (healing).
+// Due reports whether a gap must be closed now, with a call of Missing. At bootstrap (the
+// listing has no marker) every gap is due. Afterwards a gap is due when it has lasted
+// long enough (healing).
 func (p *Plan) Due() bool {
 	if len(p.listing.Unreadable) > 0 {
-		return false // it may be what the gap is missing
+		return false // it may cover the gap
 	}
 	for _, g := range p.gaps {
 		if p.due(g) {
@@ -173,9 +174,10 @@ func (p *Plan) Due() bool {
 	return false
 }
 
-// due: a gap after the bootstrap may be one that its owner will put back, or a
-// torn listing; it counts when it was in two listings in a row and for E + 1 s
-// after the second, so that an owner that didn't put it back has stopped trusting it.
+// due reports whether a gap must be closed now. After the bootstrap, the owner of a gap
+// may put its lease back, or the listing may be torn. So a gap is due when two listings
+// in a row have shown it and E + 1 s have passed since the second. By then an owner that
+// did not put its lease back trusts it no longer.
 func (p *Plan) due(g gap) bool {
 	if p.listing.Initialized.IsZero() {
 		return true
@@ -183,19 +185,21 @@ func (p *Plan) due(g gap) bool {
 	return !g.since.IsZero() && p.now.Sub(g.since) >= p.host.Terms.Takeover()
 }
 
-// Complete reports whether the marker should be made: the listing has none, and
-// no gap and nothing that can't be read.
+// Complete reports whether the marker should be created. The listing has no marker, no
+// gap, and no unreadable lease.
 func (p *Plan) Complete() bool {
 	return p.listing.Initialized.IsZero() && len(p.gaps) == 0 && len(p.listing.Unreadable) == 0
 }
 
-// Missing returns the leases to create for the gaps that are due, cut at the
-// borders of the partitions: a PK-range lease for a whole partition (in
-// [JavaLatestVersion] an EPK lease of its range), an EPK lease for a part of one. Each carries its start (continuation or [PropertyStart]),
-// except one that starts now: its Start(feed.Now()) is now, and the caller stores
-// a continuation in it: that of a read made before the marker was found absent or,
-// when it heals (all versions and deletes only), of a new one, and tells the user
-// that versions were lost.
+// Missing returns the leases to create for the gaps that are due, cut at the borders of
+// the partitions. A whole partition gets a PK-range lease (in [JavaLatestVersion] an EPK
+// lease of its range). A part of a partition gets an EPK lease. Each lease has its start:
+// a continuation or [PropertyStart].
+//
+// A lease that starts now has no start, so its Start(feed.Now()) is now. The caller
+// stores a continuation in it. At bootstrap the caller read that continuation before it
+// found the marker absent. For healing, which happens in all versions and deletes mode
+// only, it reads a new one and notifies the user that versions were lost.
 func (p *Plan) Missing(partitions []feed.Partition) []lease.Lease {
 	var missing []lease.Lease
 	for _, g := range p.gaps {
@@ -214,9 +218,10 @@ func (p *Plan) Missing(partitions []feed.Partition) []lease.Lease {
 	return missing
 }
 
-// start is where a missing lease starts. One that is healed may have been lost
-// with changes undelivered since the marker was made, so it starts there and not
-// at today's now; less a second, because times are cut to seconds.
+// start returns the start of a missing lease. A healed lease may have been lost with
+// undelivered changes since the marker was created. So it starts at the time of the
+// marker and not at a new "now". A second is subtracted, because times are truncated to
+// seconds.
 func (p *Plan) start() feed.Start {
 	marker := p.listing.Initialized
 	if p.host.Start.Kind() != feed.StartNow || marker.IsZero() || p.host.Mode == feed.AllVersionsAndDeletes {

@@ -2,31 +2,31 @@ package balance
 
 import "time"
 
-// Pace spaces the cycles of one host: a regular one every acquire interval, and
-// quick ones between while leases move. The zero Pace is that of a host that
-// begins. It is a value.
+// Pace schedules the cycles of one host: a regular one every acquire interval, and quick
+// ones between while leases move. The zero Pace belongs to a new host. It is a value.
 type Pace struct {
 	step int
 }
 
-// Cycle is what came of one cycle: list, then write what Decide returns until it
-// returns nothing.
+// Cycle is the result of one cycle, which lists the leases and writes the moves of
+// Decide.
 type Cycle struct {
-	// Regular tells a cycle of the acquire interval from a quick one.
+	// Regular reports whether the cycle was a regular one.
 	Regular bool
-	// Conflicts, Acquired and Asked count the answers to its writes.
+	// Conflicts, Acquired and Asked count the answers to the writes of the cycle.
 	Conflicts, Acquired, Asked int
-	// MarksOut is Plan.MarksOut at its end.
+	// MarksOut is Plan.MarksOut at the end of the cycle.
 	MarksOut bool
 }
 
-// MaxConflicts is how many conflicts end a cycle: the listing is too old.
+// MaxConflicts is the number of conflicts that ends a cycle, because its listing is too
+// old.
 const MaxConflicts = 16
 
-// After tells whether a quick cycle should follow c, and after which pause (the
-// caller adds 10 % of jitter): 1, 2, 4, then 8 s. It begins at 1 s again after a
-// regular cycle, and after one that had conflicts and still acquired something.
-// A regular cycle that is due sooner takes its place.
+// After reports whether a quick cycle should follow c. It returns the delay before it, to
+// which the caller adds 10 % of jitter: 1, 2, 4, then 8 s. The delay is reset to 1 s by a
+// regular cycle, and by a cycle that had conflicts and acquired a lease. A regular cycle
+// that is due earlier replaces the quick one.
 func (p Pace) After(c Cycle) (next Pace, pause time.Duration, quick bool) {
 	if c.Regular || c.Conflicts > 0 && c.Acquired > 0 {
 		p.step = 0

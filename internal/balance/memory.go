@@ -8,31 +8,31 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Memory is what a host remembers from one listing to the next: since when each
-// lease has shown its ETag (for stores without a clock), which leases the last
-// regular cycle showed free, and which gaps were seen. The zero Memory
-// remembers nothing. It is a value, never changed once made.
+// Memory is the state that a host keeps from one listing to the next. It records since
+// when each lease has shown its ETag, for stores without a clock. It also holds the
+// leases that the last regular cycle found free, and the gaps. The zero Memory is empty.
+// It is an immutable value.
 type Memory struct {
-	listed   bool          // there was a listing
-	mono     time.Duration // when, by the host's monotonic clock
-	now      time.Time     // and by the store's
+	listed   bool          // reports whether there was a listing
+	mono     time.Duration // time of the listing by the host's monotonic clock
+	now      time.Time     // time of the listing by the store's clock
 	gaps     []gap
-	free     map[string]string // of the last regular cycle: ID to ETag
+	free     map[string]string // free leases of the last regular cycle: ID to ETag
 	seen     map[string]sighting
 	coverage *coverage
-	ranges   map[string]feed.Range // of partitions whose leases have none, by ID
+	ranges   map[string]feed.Range // ranges of partitions whose leases have none, by ID
 }
 
-// sighting is since when a host has seen a lease with this ETag, and whether it
-// had seen another ETag before.
+// sighting records since when a host has seen a lease with this ETag. changed reports
+// whether the host had seen another ETag before.
 type sighting struct {
 	etag    string
 	since   time.Duration
 	changed bool
 }
 
-// Memory returns what to remember for the next listing: what this listing showed,
-// not what was written since.
+// Memory returns the state for the next listing. It reflects the listing of p and not the
+// writes since.
 func (p *Plan) Memory() Memory {
 	m := Memory{listed: true, mono: p.mono, now: p.now, free: p.before.free, seen: p.seen, coverage: p.coverage, ranges: p.ranges()}
 	if p.regular {
@@ -44,8 +44,8 @@ func (p *Plan) Memory() Memory {
 	return m
 }
 
-// ranges are those of the partitions whose leases keep none: a partition's never
-// changes, so it needs to be asked for once.
+// ranges returns the ranges of partitions whose leases have none. The range of a
+// partition never changes, so the partitions are listed only once.
 func (p *Plan) ranges() map[string]feed.Range {
 	if p.host.Dialect != lease.JavaHandleChanges {
 		return nil
@@ -59,7 +59,7 @@ func (p *Plan) ranges() map[string]feed.Range {
 	return known
 }
 
-// WithRanges is l with the ranges that are remembered of leases without one.
+// WithRanges returns l with remembered ranges for leases that have no range.
 func (m Memory) WithRanges(l lease.Listing) lease.Listing {
 	if len(m.ranges) == 0 {
 		return l
@@ -73,7 +73,7 @@ func (m Memory) WithRanges(l lease.Listing) lease.Listing {
 	return l
 }
 
-// remember notes that a listing shows the lease free.
+// remember adds a free lease of a listing to free.
 func remember(free map[string]string, l *lease.Lease) map[string]string {
 	if free == nil {
 		free = map[string]string{}
@@ -82,7 +82,8 @@ func remember(free map[string]string, l *lease.Lease) map[string]string {
 	return free
 }
 
-// sightings carries what was seen over to a new listing.
+// sightings returns the sightings of a new listing. It keeps those of leases with the
+// same ETag.
 func (m Memory) sightings(leases []lease.Lease, mono time.Duration) map[string]sighting {
 	seen := make(map[string]sighting, len(leases))
 	for i := range leases {

@@ -6,28 +6,30 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Decide: who should own what.
+// Decide determines which host should own which lease.
 //
-// Every host aims at floor to ceil of the leases per live host, and a host is who
-// owns a live lease or has asked for one. Free leases are acquired: those handed
-// over to this host, those nobody asked for, and, when they were left for a whole
-// interval, any, so that a requester that died costs balance for a moment and
-// never coverage. Then the host asks the most loaded one, whose owner finishes
-// its batch and releases; the mark reserves the released lease. have(victim) is
-// at least have(me) + 2 with every ask, so every ask evens out, and hosts at floor
-// or ceil write nothing: ties stay where they are.
+// Every host aims at floor to ceil of the leases per live host. A host counts if it owns
+// a live lease or has asked for one. Free leases are acquired first: those handed over to
+// this host, and those that no host asked for. A free lease that was left for a whole
+// interval is acquired by any host. So a requester that died disturbs the balance for a
+// moment, and never the coverage.
 //
-// A foreign owner (Java, .NET) would not obey a mark. What it has too much of is
-// stolen, after all else was tried: the acquire of a live lease, whose new owner
-// waits until its victim's last write has expired before it uses it. That range is
-// silent for the wait, and hosts that come at the same time don't see each other
-// yet; so a host steals in regular cycles only, and half of what it is short of.
+// Then the host asks the most loaded host for a lease. The owner finishes its batch and
+// releases the lease. The mark reserves the released lease. With every request
+// have(victim) is at least have(me) + 2, so every request improves the balance. Hosts at
+// floor or ceil write nothing, so leases do not move between equally loaded hosts.
 //
-// Hosts look at the free leases in an order that is another one for each host, and
-// ask for the last of a victim's in that order, so that they seldom meet at one
-// lease. Where they do, compare-and-set lets one through.
+// A foreign owner (Java, .NET) does not obey a mark. Its surplus leases are stolen after
+// all other moves. A steal is the acquire of a live lease. The new owner does not use the
+// lease until its victim's last write has expired. The range is silent during that wait,
+// and hosts that start at the same time do not see each other yet. So a host steals in
+// regular cycles only, and only half of its deficit.
+//
+// Each host has its own order of the leases. It acquires free leases in that order and
+// asks for the last of a victim's leases. So hosts seldom write the same lease. If they
+// do, compare-and-set lets one of them succeed.
 
-// MoveKind tells what a [Move] is.
+// MoveKind is the kind of a [Move].
 type MoveKind int
 
 // The kinds of Move.
@@ -38,14 +40,14 @@ const (
 	MoveAcquire
 	// MoveAsk: Update with [Lease.Asked].
 	MoveAsk
-	// MoveSteal: Update with [Lease.Acquired], of a lease that a foreign owner
-	// still holds. Until Move.Until, and one renewal begun after it and answered
-	// with success, the lease is renewed and nothing else: it is not used, not put
-	// back, not handed over and not released.
+	// MoveSteal: Update with [Lease.Acquired], for a lease that a foreign owner still
+	// holds. The thief only renews the lease until Move.Until, and until a renewal that
+	// began after that has succeeded. Before that it does not use the lease, put it back,
+	// hand it over or release it.
 	MoveSteal
 )
 
-// String names the kind for messages.
+// String returns the name of the kind for messages.
 func (k MoveKind) String() string {
 	switch k {
 	case MoveAcquire:
@@ -59,18 +61,18 @@ func (k MoveKind) String() string {
 	return "none"
 }
 
-// Move is the next write that a host should make to come nearer to balance.
+// Move is the next write of a host towards balance.
 type Move struct {
 	Kind MoveKind
-	// Lease is as the listing shows it; its ETag is the write's condition.
+	// Lease is the lease in the listing. Its ETag is the condition of the write.
 	Lease lease.Lease
-	// Until is set with MoveSteal: the moment, by the host's monotonic clock, at
+	// Until is set with MoveSteal. It is the moment, by the host's monotonic clock, at
 	// which the lease would have expired if its owner had not written it again.
 	Until time.Duration
 }
 
-// Decide returns the next write, or a Move of MoveNone. It returns the same Move
-// again until the lease was amended, skipped or removed.
+// Decide returns the next write, or a Move of MoveNone. It returns the same Move until
+// the lease is amended, skipped or removed.
 func (p *Plan) Decide() Move {
 	floor, ceil := p.share()
 	if i, ok := p.nextFree(ceil); ok {
@@ -100,10 +102,10 @@ func (p *Plan) nextFree(ceil int) (int32, bool) {
 		}
 	}
 	if p.host.Max == 0 || mine < p.host.Max {
-		consider(&p.left, "", true) // left over: whatever I have
+		consider(&p.left, "", true) // left over: regardless of this host's number
 	}
 	if mine <= ceil {
-		consider(&p.free[p.me], p.host.Owner, false) // handed over to me
+		consider(&p.free[p.me], p.host.Owner, false) // handed over to this host
 	}
 	if mine < ceil {
 		consider(&p.unreserved, "", false)
@@ -133,8 +135,9 @@ func (p *Plan) enqueue(i int32, l *lease.Lease, s leaseState) {
 	}
 }
 
-// available reports whether lease i is still free, and reserved for that host ("":
-// nobody) or, if left is set, left over.
+// available reports whether lease i is still free. If left is set, the lease must also be
+// left over. Otherwise it must be reserved for the host reserved, or for no host if that
+// is "".
 func (p *Plan) available(i int32, reserved string, left bool) bool {
 	if p.skipped[i] {
 		return false
@@ -150,15 +153,15 @@ func (p *Plan) available(i int32, reserved string, left bool) bool {
 	return s.wanted == reserved
 }
 
-// leftOver reports whether a free lease was free, with the same ETag, when this
-// host's last regular cycle looked.
+// leftOver reports whether this host's last regular cycle found the lease free, with the
+// same ETag.
 func (p *Plan) leftOver(l *lease.Lease) bool {
 	etag, ok := p.before.free[l.ID]
 	return p.regular && ok && etag == l.ETag
 }
 
-// nextLive returns the lease to ask for, or to steal: one of the most loaded host's,
-// of our kind or foreign.
+// nextLive returns the lease to ask for, or to steal if foreign is set. It belongs to the
+// most loaded host of that kind.
 func (p *Plan) nextLive(floor, ceil int, foreign bool) (int32, bool) {
 	mine := p.have[p.me]
 	if mine >= ceil {
@@ -173,7 +176,7 @@ func (p *Plan) nextLive(floor, ceil int, foreign bool) (int32, bool) {
 		if p.have[v] <= ceil && (mine >= floor || p.have[v] <= floor) {
 			continue
 		}
-		// The names' order differs between listings, so ties are broken by hash.
+		// The order of names differs between listings, so a hash breaks ties.
 		e := entry{rank: rank(p.host.Owner, p.names[v]), index: int32(v)}
 		if found && p.have[v] == most && best.before(e) {
 			continue
@@ -189,14 +192,14 @@ func (p *Plan) nextLive(floor, ceil int, foreign bool) (int32, bool) {
 	return e.index, true
 }
 
-// candidates are the leases of one host that may be asked for or stolen.
+// candidates are the leases of one host that may be requested or stolen.
 type candidates struct {
-	found []int32 // moved into order when it is first read
+	found []int32 // moved into order at the first use
 	order queue
 }
 
-// lastOf finds, in this host's order, the last lease of v that may be asked for, or
-// stolen when v is foreign.
+// lastOf returns the last lease of v, in this host's order, that may be requested, or
+// stolen if v is foreign.
 func (p *Plan) lastOf(v int32) (entry, bool) {
 	if p.victims == nil {
 		p.victims = map[int32]*candidates{}
@@ -209,7 +212,8 @@ func (p *Plan) lastOf(v int32) (entry, bool) {
 		return entry{}, false
 	}
 	for _, i := range from.found {
-		// The heap has the smallest on top; the last is wanted.
+		// The heap has the smallest entry on top, and the last lease is needed. So the
+		// rank is inverted.
 		from.order = append(from.order, entry{rank: ^rank(p.host.Owner, p.lease(i).ID), index: i})
 	}
 	if len(from.found) > 0 {
@@ -222,7 +226,8 @@ func (p *Plan) lastOf(v int32) (entry, bool) {
 	})
 }
 
-// addCandidate adds a lease that may be asked for or stolen, once there is need of any.
+// addCandidate adds a lease that may be requested or stolen to the candidates, if they
+// are in use.
 func (p *Plan) addCandidate(i int32, l *lease.Lease) {
 	if p.victims == nil || !p.obtainable(i, l) {
 		return
@@ -234,19 +239,19 @@ func (p *Plan) addCandidate(i int32, l *lease.Lease) {
 	p.victims[v].found = append(p.victims[v].found, i)
 }
 
-// obtainable reports whether a live lease of another host may be asked for or, when
-// its owner is foreign, be stolen. One that is shadowed may not, and neither may one
-// that this host has a worker for, whose release isn't answered yet and which may
-// already be another's: a host writes a lease once at a time.
+// obtainable reports whether a live lease of another host may be requested, or stolen if
+// its owner is foreign. A shadowed lease may not. Neither may a lease that this host has
+// a worker for. The release of that lease has no answer yet, and it may already belong to
+// another host. A host has at most one write of a lease under way.
 func (p *Plan) obtainable(i int32, l *lease.Lease) bool {
 	if l.Owner == "" || l.Owner == p.host.Owner || p.skipped[i] || p.running(l.ID) || p.shadowed(l.ID) {
 		return false
 	}
 	s := p.state(l)
 	if lease.Ours(l.Owner) {
-		return s.young && l.Wanted() == "" // asked for once, and not when its owner may be dead
+		return s.young && l.Wanted() == "" // requested once, and only while its owner seems alive
 	}
-	// A store without a clock doesn't tell when an amended lease was written, nor
-	// therefore how long to wait.
+	// Without a clock of the store, the time of the write of an amended lease is unknown.
+	// So the length of the wait after a steal is unknown as well.
 	return s.live && !p.fresh[l.ID]
 }

@@ -1,15 +1,15 @@
 // Package balance decides which host should own which lease, which leases are missing, and
 // which leases replace the lease of a partition that was split or merged. It does no I/O.
 //
-// Every acquire interval, and after each [Pace] between, a host lists the leases and makes a
-// [Plan] of the listing with its [Memory] of earlier ones. It creates what is missing, stops
-// the workers of leases that are shadowed, and then writes what Decide returns, amending the
-// plan with each answer, until Decide returns nothing:
+// Every acquire interval, and between after a [Pace], a host lists the leases. It makes a
+// [Plan] of the listing and of its [Memory] of earlier ones. It creates missing leases
+// and stops the workers of shadowed ones. Then it writes the moves of Decide, and amends
+// the plan with each answer, until Decide returns none:
 //
 //	plan := balance.NewPlan(host, listing, memory, mono, regular, running)
 //	memory = plan.Memory()
 //	for move := plan.Decide(); move.Kind != balance.MoveNone; move = plan.Decide() {
-//		// write move.Lease.Acquired(me), or .Asked(me) to ask, and then
+//		// write move.Lease.Acquired(me) to acquire, or .Asked(me) to ask, and then
 //		plan.Amend(answer) // or the conflict's Current
 //	}
 package balance
@@ -21,34 +21,35 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Host is what [NewPlan] needs to know of the host that plans. All but Owner is
-// the same on all hosts of a processor.
+// Host describes the host that plans to [NewPlan]. All fields but Owner are the same on
+// all hosts of a processor.
 type Host struct {
-	// Owner is the host's owner text, made by [NewOwner].
+	// Owner is the host's owner text, as returned by [NewOwner].
 	Owner string
-	// Min and Max bound how many leases the host wants; 0: no bound. A host takes
-	// up to Min of what is free or what hosts with more than Min have, so a host
-	// that comes when all others have Min or less stands by. It never takes more
+	// Min and Max bound the number of the host's leases. If zero, there is no bound. A
+	// host takes up to Min leases from free ones and from hosts with more than Min. If
+	// all other hosts have Min or fewer, a new host stands by. A host never takes more
 	// than Max.
 	Min, Max int
-	// Terms are the times.
+	// Terms are the intervals of the processor.
 	Terms lease.Terms
-	// Range is the part of the container that the processor covers; zero:
-	// everything.
+	// Range is the part of the container that the processor covers. If zero, it is the
+	// whole container.
 	Range feed.Range
-	// Start and Mode go into the leases that Missing makes, whose form is Dialect's.
+	// Start and Mode apply to the leases that Missing returns. Dialect is the form of
+	// their documents.
 	Start   feed.Start
 	Mode    feed.Mode
 	Dialect lease.Dialect
 }
 
-// Plan judges one listing: who should own what ([Plan.Decide]), what is missing
-// ([Plan.Missing]), and what must not be run ([Plan.Shadowed]). It is made per
-// listing by [NewPlan], and kept up to date by Amend, Skip and Remove while the host
-// carries out what Decide returns. Not safe for concurrent use.
+// Plan evaluates one listing: the next writes ([Plan.Decide]), the missing leases
+// ([Plan.Missing]), and the leases that must not run ([Plan.Shadowed]). [NewPlan] returns
+// one per listing. Amend, Skip and Remove update it while the host carries out its moves.
+// It is not safe for concurrent use.
 //
-// Making it is O(n) for a listing whose ranges are those of the one before, else
-// O(n log n). Decide costs O(hosts), Amend O(log n).
+// Creating a plan is O(n) if the ranges of the listing equal those of the listing before,
+// and O(n log n) otherwise. Decide costs O(hosts), Amend O(log n).
 type Plan struct {
 	host    Host
 	listing lease.Listing
@@ -57,35 +58,35 @@ type Plan struct {
 	regular bool
 	running func(id string) bool
 	before  Memory
-	seen    map[string]sighting // stores without a clock only; by ID; shared with Memory
-	fresh   map[string]bool     // of these, amended: written after the listing, nobody knows when
+	seen    map[string]sighting // for stores without a clock only; by ID; shared with Memory
+	fresh   map[string]bool     // of these, the amended ones: written after the listing at an unknown time
 
 	coverage *coverage
 	gaps     []gap
-	index    map[string]int32  // ID to place in the listing; made when first needed
-	freeNow  map[string]string // as Memory.free, of this listing
+	index    map[string]int32  // ID to index in the listing; filled at the first use
+	freeNow  map[string]string // Memory.free of this listing
 	amended  map[int32]lease.Lease
-	skipped  map[int32]bool // removed, or left out of what Decide proposes
+	skipped  map[int32]bool // removed or skipped: Decide does not return them
 	removed  map[int32]bool
 
 	usable     int
-	marks      int // marks of mine on leases that others still own
+	marks      int // marks of this host on leases that others still own
 	stolen     int // leases that this host has stolen since the listing
 	me         int32
-	names      []string // hosts seen, me first; the slices below go with it
+	names      []string // known hosts, this host first; the slices below have the same order
 	number     map[string]int32
 	have       []int   // usable leases counted as this host's
-	reasons    []int   // why it counts as a host: leases it owns live, marks of it that count
-	free       []queue // free leases by whom they are reserved for; 0 (me) holds those for me
-	unreserved queue   // free leases that nobody asked for
-	left       queue   // free leases that nobody took for an interval
+	reasons    []int   // number of reasons to count as a host: live leases and valid marks
+	free       []queue // free leases by the host that they are reserved for
+	unreserved queue   // free leases without a request
+	left       queue   // free leases that were left over for an interval
 	victims    map[int32]*candidates
 }
 
-// NewPlan judges l, received at mono (the host's monotonic clock), by what the
-// host remembers. running reports whether the host has a worker for the lease of
-// that ID (such a lease is neither acquired nor asked for). regular tells a cycle
-// of the acquire interval from a quick one between.
+// NewPlan returns the plan for l. The listing was received at mono, by the host's
+// monotonic clock. running reports whether the host has a worker for the lease with that
+// ID. Such a lease is neither acquired nor requested. regular reports whether the cycle
+// is a regular one.
 func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool, running func(id string) bool) *Plan {
 	p := &Plan{
 		host: h, listing: l, mono: mono, now: l.Now, regular: regular, running: running, before: m,
@@ -119,9 +120,8 @@ func NewPlan(h Host, l lease.Listing, m Memory, mono time.Duration, regular bool
 	return p
 }
 
-// Amend puts l, the answer to a write or the Current of a conflict, in the
-// listing's place of it. A lease that the listing doesn't show is left to the
-// next listing.
+// Amend replaces a lease of the listing by l, the answer to a write or the Current of a
+// conflict. It ignores a lease that the listing does not have.
 func (p *Plan) Amend(l lease.Lease) {
 	i, ok := p.find(l.ID)
 	if !ok || p.removed[i] {
@@ -149,8 +149,8 @@ func (p *Plan) Amend(l lease.Lease) {
 	p.addCandidate(i, &l)
 }
 
-// Skip leaves the lease out of what Decide proposes until the next listing: a
-// write of it failed, or its outcome is unknown.
+// Skip excludes the lease from Decide until the next listing, because a write of it
+// failed or has an unknown outcome.
 func (p *Plan) Skip(id string) {
 	if i, ok := p.find(id); ok {
 		if p.skipped == nil {
@@ -160,8 +160,8 @@ func (p *Plan) Skip(id string) {
 	}
 }
 
-// Remove takes a lease that was found to be absent out of the listing. What it
-// shadowed stays shadowed until the next listing.
+// Remove removes a lease that was found absent from the plan. Leases that it shadowed
+// stay shadowed until the next listing.
 func (p *Plan) Remove(id string) {
 	i, ok := p.find(id)
 	if !ok || p.removed[i] {
@@ -179,12 +179,11 @@ func (p *Plan) Remove(id string) {
 	p.Skip(id)
 }
 
-// Shadowed reports whether the listing shows an ancestor of the lease: such a
-// lease is neither acquired nor run.
+// Shadowed reports whether the listing shows an ancestor of the lease. Such a lease is
+// neither acquired nor run.
 func (p *Plan) Shadowed(id string) bool { return p.shadowed(id) }
 
-// MarksOut reports whether a mark of this host is outstanding: on a lease that
-// another host still owns.
+// MarksOut reports whether a lease that another host still owns has a mark of this host.
 func (p *Plan) MarksOut() bool { return p.marks > 0 }
 
 func (p *Plan) shadowed(id string) bool {

@@ -1,7 +1,7 @@
 package balance
 
-// entry is a lease's place in a listing, or a host's number, with its rank in the
-// order of the host that plans.
+// entry is the index of a lease in a listing, or the number of a host. rank orders
+// entries for the host that plans.
 type entry struct {
 	rank  uint64
 	index int32
@@ -11,7 +11,7 @@ func (e entry) before(o entry) bool {
 	return e.rank < o.rank || e.rank == o.rank && e.index < o.index
 }
 
-// queue is a binary heap of entries, the first on top.
+// queue is a binary heap of entries. The first one is on top.
 type queue []entry
 
 func (h *queue) push(e entry) {
@@ -33,8 +33,8 @@ func (h queue) init() {
 	}
 }
 
-// top drops entries until the first one is valid, and returns it without taking
-// it out.
+// top drops entries until the first one is valid. It returns that entry and leaves it in
+// the heap.
 func (h *queue) top(valid func(entry) bool) (entry, bool) {
 	for len(*h) > 0 {
 		s := *h
@@ -65,9 +65,9 @@ func (h queue) down(i int) {
 	}
 }
 
-// order ranks the lease (or host) named what for a host: another order for every
-// host, the same on every run. FNV-1a over both texts, then a mixing step (the
-// finaliser of MurmurHash3), because FNV alone ranks similar texts alike.
+// rank returns the rank of a lease or host for a host. The order differs between hosts
+// and is the same on every run. It is FNV-1a over both texts and the finaliser of
+// MurmurHash3, because FNV alone ranks similar texts alike.
 func rank(host, what string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

@@ -8,11 +8,11 @@ import (
 
 // leaseState is the state of a lease at the time of a plan.
 type leaseState struct {
-	live  bool // owned, and not expired; else it is free, and anybody may acquire it
-	young bool // live, and may be asked for by its age
-	// wanted is the requester of a mark that counts: on a free lease it is a
-	// reservation, on a live one of our kind a request under way. The mark of an
-	// expired lease, and one on a foreign owner's, which wouldn't obey it, don't count.
+	live  bool // owned and not expired; otherwise it is free, and any host may acquire it
+	young bool // live, and written so recently that it may be requested
+	// wanted is the host of a valid mark. On a free lease it is a reservation. On a live
+	// lease of our implementation it is a request. The mark of an expired lease is not
+	// valid. Nor is one on a lease of a foreign owner, who does not obey it.
 	wanted string
 }
 
@@ -30,14 +30,14 @@ func (p *Plan) state(l *lease.Lease) leaseState {
 	return s
 }
 
-// age is how long ago the lease was written, as far as this host can tell, and
-// whether that is short enough to ask for it. Where the store has no clock it
-// counts from the listing that first showed this ETag; of a lease that this host
-// hasn't seen change, nobody knows whether its owner lives, so it isn't young.
+// age returns the time since the lease was written, as far as this host knows. young
+// reports whether it is short enough for a request. Without a clock of the store, age
+// counts from the listing that first showed this ETag. If this host has not seen the
+// lease change, its owner may be dead, so the lease is not young.
 func (p *Plan) age(l *lease.Lease) (age time.Duration, young bool) {
 	if p.seen != nil {
 		if p.fresh[l.ID] {
-			return 0, true // the next listing, which shows another ETag, starts the count
+			return 0, true // the next listing shows another ETag and starts the count
 		}
 		s := p.seen[l.ID]
 		age = p.mono - s.since
@@ -47,8 +47,9 @@ func (p *Plan) age(l *lease.Lease) (age time.Duration, young bool) {
 	return age, age < p.host.Terms.Young()
 }
 
-// count adds the lease to what its hosts have, or (by -1) takes it out. It counts
-// for the requester, to whom it goes next, else for the live owner, else for nobody.
+// count adds the lease to the number of a host, or removes it if by is -1. The lease
+// counts for the host that requests it, because that host gets it next. Otherwise it
+// counts for its live owner, if there is one.
 func (p *Plan) count(l *lease.Lease, s leaseState, by int) {
 	if !s.live && s.wanted == "" {
 		return
@@ -70,8 +71,8 @@ func (p *Plan) count(l *lease.Lease, s leaseState, by int) {
 	}
 }
 
-// hostNumber gives each owner text that was seen a small number. A host exists
-// for the balance while it has a reason.
+// hostNumber returns the number of an owner text, and assigns one to a new text. A host
+// counts for the balance while it has a reason.
 func (p *Plan) hostNumber(owner string) int32 {
 	if n, ok := p.number[owner]; ok {
 		return n
@@ -85,8 +86,8 @@ func (p *Plan) hostNumber(owner string) int32 {
 	return n
 }
 
-// share is how many leases a host should have: floor to ceil of the leases per
-// host. mine is limited by the host's bounds.
+// share returns the number of leases that this host should have: floor to ceil of the
+// leases per host, within the host's bounds.
 func (p *Plan) share() (floor, ceil int) {
 	hosts := 0
 	for _, r := range p.reasons {
