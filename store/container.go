@@ -9,21 +9,22 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Container is a handle to a container. It is valid until the container is deleted. Then its
-// methods return errors that wrap feed.ErrNotFound. All handles to one container are the same
-// pointer. It is safe for concurrent use.
+// Container is a handle to a container. All handles to one container are the same
+// pointer. After the container is deleted, its methods return errors that wrap
+// feed.ErrNotFound. A Container is safe for concurrent use.
 type Container engine.Container
 
 func (c *Container) engine() *engine.Container { return (*engine.Container)(c) }
 
-// Properties returns the current properties. Partitions is the number of live partitions.
+// Properties returns the current properties. Their Partitions is the current number of
+// partitions.
 func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) {
 	p, err := c.engine().Properties(ctx)
 	return ContainerProperties(p), err
 }
 
-// Identity identifies the container, for leases. Its host is "localhost", as for a server in
-// front of the store.
+// Identity returns the container's identity, which its leases record. Its host is
+// "localhost", as it is for a server in front of the store.
 func (c *Container) Identity() feed.Identity { return c.engine().Identity() }
 
 // Item is a document as the store returns it.
@@ -33,26 +34,27 @@ type Item struct {
 	Body json.RawMessage
 	// ETag identifies this version, quotes included.
 	ETag string
-	// Modified is _ts.
+	// Modified is the time of the last write (_ts).
 	Modified time.Time
 	// LSN is the position of the write in the partition's feed.
 	LSN int64
 }
 
-// Result is the result of an operation on one item. Beside an error, only Partition, End and
-// Charge may be set. They are set if the request reached a partition.
+// Result is the result of an operation on one item. If the operation returns an error,
+// only Partition, End and Charge may be set. They are set if the request reached a
+// partition.
 type Result struct {
 	// Item is the item after the operation. A delete sets LSN only.
 	Item
 	// Created reports whether an upsert created the item.
 	Created bool
-	// Partition is the ID of the physical partition that served the operation, and End its
-	// last LSN. A session token consists of both.
+	// Partition is the ID of the physical partition that served the operation. End is the
+	// partition's last LSN. A session token consists of both.
 	Partition string
 	End       int64
 	// Charge is the cost of the operation in request units (RU). A read costs 1 RU, and
 	// 1/11 RU for each KB of the stored item beyond the first. A write costs five times
-	// that, for the larger of the versions before and after it.
+	// as much, for the larger of the versions before and after it.
 	Charge float64
 }
 
@@ -62,18 +64,20 @@ func result(r engine.Result) Result {
 	}
 }
 
-// WriteOptions are the conditions of a write, and options of its result.
+// WriteOptions are the conditions of a write and the options of its result. The zero
+// value sets no condition.
 type WriteOptions struct {
 	// IfMatch is an ETag. The write returns [ErrPreconditionFailed] unless the item has it.
 	// "*" matches any item.
 	IfMatch string
-	// IfNoneMatch "*" has the write return [ErrPreconditionFailed] if the item exists.
+	// IfNoneMatch is empty or "*". If it is "*", the write returns
+	// [ErrPreconditionFailed] when the item exists.
 	IfNoneMatch string
 	// NoBody leaves [Item].Body out of the result, which saves the copy.
 	NoBody bool
 }
 
-// ReadOptions are the conditions of a read.
+// ReadOptions are the conditions of a read. The zero value sets no condition.
 type ReadOptions struct {
 	// IfMatch is an ETag. The read returns [ErrPreconditionFailed] unless the item has it.
 	IfMatch string
@@ -81,50 +85,57 @@ type ReadOptions struct {
 	IfNoneMatch string
 }
 
-// Create writes a new item. key is its logical partition key. If key is nil, it is read from
-// the body. Otherwise the two must agree. All writes check ctx before the write is queued. A
-// queued write is carried out.
+// Create writes a new item. key is its logical partition key. If key is nil, Create reads
+// it from the body. Otherwise it must equal the body's key. All writes check ctx before
+// they queue. A queued write is carried out even if ctx ends.
 //
-// Create returns ErrConflict if the logical partition has an item of that id, a
-// *[BadRequestError] or *[TooLargeError] if body, id, key or ttl are not valid, a
-// *[UniqueKeyError], a *feed.ThrottledError if the provisioned throughput is used up, and an
-// error that wraps feed.ErrNotFound if the container was deleted.
+// Create returns [ErrConflict] if the logical partition has an item with that id. It
+// returns a *[UniqueKeyError] if another item has the same values in a unique key. It
+// returns a *[BadRequestError] or a *[TooLargeError] if body, id, key or ttl are not
+// valid. It returns a *feed.ThrottledError if the provisioned throughput is used up, and
+// an error that wraps feed.ErrNotFound if the container was deleted.
 func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
 	r, err := c.engine().Create(ctx, key, body, engine.WriteOptions(o))
 	return result(r), err
 }
 
-// Upsert creates or replaces an item.
+// Upsert creates or replaces an item. Its errors are those of [Container.Create], except
+// that an existing item is not a conflict.
 func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
 	r, err := c.engine().Upsert(ctx, key, body, engine.WriteOptions(o))
 	return result(r), err
 }
 
-// Replace replaces the item id. It returns an error that wraps feed.ErrNotFound if there is
-// no such item. The body must have the same id and the same key.
+// Replace replaces the item with the given id. The body must have the same id and the
+// same key. Replace returns an error that wraps feed.ErrNotFound if the item does not
+// exist.
 func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o WriteOptions) (Result, error) {
 	r, err := c.engine().Replace(ctx, key, id, body, engine.WriteOptions(o))
 	return result(r), err
 }
 
-// Delete deletes the item id. It returns an error that wraps feed.ErrNotFound if there is no
-// such item.
+// Delete deletes the item with the given id. It returns an error that wraps
+// feed.ErrNotFound if the item does not exist.
 func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o WriteOptions) (Result, error) {
 	r, err := c.engine().Delete(ctx, key, id, engine.WriteOptions(o))
 	return result(r), err
 }
 
-// Change replaces the item id with the result of change, atomically: no other write comes
-// between the read and the write. change is called at most once, under the conditions of
-// [Operation].Change. Change returns an error of change as it is, an error that wraps
-// feed.ErrNotFound if there is no such item, and the errors of Replace.
+// Change replaces an item with the result of change. The read and the write are one
+// atomic operation. The function change is called at most once, under the conditions of
+// [Operation].Change.
+//
+// Change returns an error that wraps feed.ErrNotFound if the item does not exist. It
+// returns an error of the function unchanged. Other errors are those of
+// [Container.Replace].
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o WriteOptions) (Result, error) {
 	r, err := c.engine().Change(ctx, key, id, change, engine.WriteOptions(o))
 	return result(r), err
 }
 
-// Read returns the item id. It returns an error that wraps feed.ErrNotFound if there is no
-// such item or it has expired, [ErrNotModified], [ErrPreconditionFailed], and a
+// Read returns the item with the given id. It returns an error that wraps
+// feed.ErrNotFound if the item does not exist or has expired. It returns [ErrNotModified]
+// or [ErrPreconditionFailed] if a condition of o does not hold. It returns a
 // *feed.ThrottledError if the provisioned throughput is used up.
 func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, o ReadOptions) (Result, error) {
 	r, err := c.engine().Read(ctx, key, id, engine.ReadOptions(o))
@@ -134,7 +145,7 @@ func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, 
 // OpKind is the kind of an operation of a batch.
 type OpKind = engine.OpKind
 
-// The operations of a batch.
+// The kinds of operations.
 const (
 	OpCreate  OpKind = engine.OpCreate
 	OpUpsert  OpKind = engine.OpUpsert
@@ -148,52 +159,59 @@ const (
 // Operation is an operation of a batch.
 type Operation struct {
 	Kind OpKind
-	// ID is the item's. OpCreate and OpUpsert ignore it and read the id from the body.
+	// ID is the id of the item. OpCreate and OpUpsert ignore it and read the id from the
+	// body.
 	ID string
 	// Body is the document of OpCreate, OpUpsert and OpReplace.
 	Body []byte
-	// Change returns the new document for the old one, system properties included. OpChange
-	// calls it. It runs while all writes wait, so it must be quick and must not call the
-	// store. Its error fails the operation and is returned as it is. It must not keep old.
+	// Change is the function of OpChange. It receives the old document, system properties
+	// included, and returns the new one. All writes wait while it runs. So it must be
+	// quick, must not call the store, and must not keep old. The operation fails with its
+	// error, which is returned unchanged.
 	Change func(old []byte) ([]byte, error)
-	// IfMatch and IfNoneMatch are as in WriteOptions and ReadOptions.
+	// IfMatch and IfNoneMatch are as in [WriteOptions] and [ReadOptions].
 	IfMatch, IfNoneMatch string
-	// NoBody is as in WriteOptions. OpRead ignores it.
+	// NoBody is as in [WriteOptions]. OpRead ignores it.
 	NoBody bool
 }
 
-// Batch carries out up to 100 operations on one logical partition, all or none. All writes
-// have the same LSN. Each operation sees the effects of earlier ones. key may be nil if the
-// first operation has a body with the key.
+// Batch carries out up to 100 operations on one logical partition, either all or none.
+// All writes of a batch have the same LSN. Each operation reads the effects of earlier
+// ones. If key is nil, the first operation must have a body, which gives the key.
 //
-// Batch returns a *[BatchError] that names the failed operation, and a *[TooLargeError] with
-// What "batch", alone or in a *BatchError. The limits are 100 operations, 2 MiB of bodies,
-// and 8 MiB of documents that reads return and changes write.
+// Batch returns a *[BatchError] that names the operation that failed. It returns a
+// *[TooLargeError] about a "batch", alone or inside a *BatchError, above one of three
+// limits: 100 operations, 2 MiB of bodies, and 8 MiB of documents that reads return and
+// changes write.
 func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
 	results, err := c.engine().Batch(ctx, key, convert(ops, func(o Operation) engine.Operation { return engine.Operation(o) }))
 	return convert(results, result), err
 }
 
-// ItemsRequest selects the items of a page and its size.
+// ItemsRequest selects the items of a page and the size of the page. The zero value
+// selects all items of the container.
 type ItemsRequest struct {
-	// Key selects a logical partition key, or a prefix of a hierarchical one.
+	// Key selects the items of a logical partition key, or of a prefix of a hierarchical
+	// key.
 	Key feed.PartitionKey
-	// Range selects a range of effective partition keys, and Partition a live physical
-	// partition.
+	// Range selects a range of effective partition keys. Partition is the ID of a live
+	// physical partition and selects its items.
 	Range     feed.Range
 	Partition string
-	// IDPrefix selects the items whose id begins with it. With a full Key only their index
-	// entries are read. Otherwise the index entries of all selected items are read, some
-	// 100 bytes each, but no other documents.
+	// IDPrefix selects the items whose id begins with it. With a full Key, only the index
+	// entries of those items are read. Otherwise the index entries of all items in the
+	// selection are read, about 100 bytes each. Documents of other items are not read.
 	IDPrefix string
-	// Continuation is that of the previous page. If empty, the first page is read.
+	// Continuation is the Continuation of the previous page. If empty, the first page is
+	// read.
 	Continuation string
-	// MaxItems is the largest number of items to return. If zero, Items uses 100.
+	// MaxItems is the largest number of items to return. If zero, [Container.Items] uses
+	// 100, and [Container.VisitItems] sets no limit.
 	MaxItems int
-	// MaxBytes ends the page after so many bytes of documents, at the earliest after one
-	// item. If zero, Items uses 4 MiB.
+	// MaxBytes is the size of documents, in bytes, after which the page ends. A page has
+	// at least one item. If zero, Items uses 4 MiB, and VisitItems uses 256 MiB.
 	MaxBytes int
-	// MaxTime ends the page after that time. If zero, 1 s is used.
+	// MaxTime is the time after which the page ends. If zero, 1 s is used.
 	MaxTime time.Duration
 }
 
@@ -203,11 +221,12 @@ type ItemsPage struct {
 	// Continuation is empty on the last page. A page that ended at MaxTime may have a
 	// continuation and no items.
 	Continuation string
-	// Charge is the cost of one read of all documents of the page, see [Result].
+	// Charge is the cost in request units of reading all documents of the page at once.
+	// See [Result].
 	Charge float64
 }
 
-// engine returns the engine's request.
+// engine returns the request in the engine's type.
 func (r ItemsRequest) engine() engine.ItemsRequest {
 	return engine.ItemsRequest{
 		Key: r.Key, Range: r.Range, Partition: r.Partition, IDPrefix: r.IDPrefix, Continuation: r.Continuation,
@@ -215,46 +234,52 @@ func (r ItemsRequest) engine() engine.ItemsRequest {
 	}
 }
 
-// Items returns a page of the items of a container. An item that exists from the first page
-// to the last is returned exactly once, despite writes, splits and merges meanwhile. A page
-// is read from one snapshot. Items returns a *feed.GoneError if Partition is not live, a
-// *[BadRequestError], and a *feed.ThrottledError.
+// Items returns a page of the items of a container, read from one snapshot. An item that
+// exists from the first page to the last is returned exactly once. Writes, splits and
+// merges between the pages do not change that.
+//
+// Items returns a *feed.GoneError if Partition is not live, a *[BadRequestError] if the
+// request is not valid, and a *feed.ThrottledError if the provisioned throughput is used
+// up.
 func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error) {
 	page, err := c.engine().Items(ctx, r.engine())
 	items := convert(page.Items, func(i engine.Item) Item { return Item(i) })
 	return ItemsPage{Items: items, Continuation: page.Continuation, Charge: page.Charge}, err
 }
 
-// VisitItems calls visit for each item of a page, until visit returns false or an error. It
-// allocates nothing per item, which suits filters. body is as [Item].Body, but valid only
-// during the call, and must not be changed. visit must return soon, since a snapshot stays
-// open meanwhile. Its error is returned as it is. The returned page has no Items, and its
-// Continuation is the position after the last visited item. If MaxItems is zero, it is
-// unlimited; if MaxBytes is zero, 256 MiB is used.
+// VisitItems calls visit for each item of a page, until visit returns false or an error.
+// It allocates nothing per item, so it suits filters. The argument body is as
+// [Item].Body, but it is valid only during the call and must not be changed. A snapshot
+// stays open during the visit, so visit must return soon. An error of visit is returned
+// unchanged.
+//
+// The returned page has no Items. Its Continuation is the position after the last visited
+// item.
 func (c *Container) VisitItems(ctx context.Context, r ItemsRequest, visit func(body []byte) (more bool, err error)) (ItemsPage, error) {
 	page, err := c.engine().VisitItems(ctx, r.engine(), func(v *engine.VisitedItem) (bool, error) { return visit(v.Body) })
 	return ItemsPage{Continuation: page.Continuation, Charge: page.Charge}, err
 }
 
-// Feed returns a page of the feed of any part of the container. It differs from the Read of
-// [DB.Source] in what r may select: a Range or a Key of several live partitions, or, without
-// Partition.ID, Range and Key, the whole container. Such a page has the changes of all
-// selected partitions, sorted by LSN, from one snapshot, and transactions whole. Its
-// continuation is valid for the whole selection: later pages return every later change and no
-// earlier one, also after splits and merges. It is also valid for other parts of the
-// container, and for Read.
+// Feed returns a page of changes of any part of the container. It accepts more selections
+// than the Read of [DB.Source] does. A Range or a Key may cover several live partitions.
+// Without Partition.ID, Range and Key, the whole container is selected.
 //
-// Errors are those of Read. A *feed.GoneError is returned only for a Partition.ID that is not
-// live. A page of n partitions may cost n seeks. Partitions without changes since the
-// continuation cost none.
+// The page has the changes of all selected partitions, sorted by LSN, from one snapshot.
+// It never divides a transaction. Its continuation is valid for the whole selection:
+// later pages return every later change and no earlier one, also after splits and merges.
+// It is also valid for other parts of the container, and for the Read of DB.Source.
+//
+// The errors are those of Read. Feed returns a *feed.GoneError only for a Partition.ID
+// that is not live. A page of n partitions may need n seeks. Partitions without changes
+// since the continuation need none.
 func (c *Container) Feed(ctx context.Context, r feed.Request) (feed.Page, error) {
 	page, err := c.engine().Feed(ctx, r)
 	return page.Page, err
 }
 
-// KeyRange returns the range of effective partition keys of a logical partition key, or of a
-// prefix of a hierarchical one. It returns a *[BadRequestError] if the key does not fit the
-// container.
+// KeyRange returns the range of effective partition keys of a logical partition key, or
+// of a prefix of a hierarchical key. It returns a *[BadRequestError] if the key does not
+// fit the container.
 func (c *Container) KeyRange(key feed.PartitionKey) (feed.Range, error) {
 	return c.engine().KeyRange(key)
 }
@@ -264,38 +289,41 @@ func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return c.engine().Partitions(ctx)
 }
 
-// PartitionStats describe a live partition at one moment.
+// PartitionStats are the statistics of a live partition at one moment.
 type PartitionStats struct {
-	// Partition has its ID, range and ancestors.
+	// Partition has the partition's ID, range and ancestors.
 	feed.Partition
 	// LSN is the last LSN of its feed.
 	LSN int64
 	// Items is the exact number of items. Expired items count until they are purged.
 	Items int64
-	// Bytes is the size of their documents as stored, system properties included, before
-	// compression. It excludes the index and the versions that Retention keeps.
+	// Bytes is the size of the stored documents before compression, system properties
+	// included. It excludes the index and the versions that Retention keeps.
 	Bytes int64
 }
 
-// PartitionStats returns the live partitions, sorted by range, all at one moment. The first
-// call after the store was opened, and after a split or merge, reads the index of the
-// partitions that are not counted yet, about a million items a second. Other calls are cheap.
-// No call is charged.
+// PartitionStats returns the statistics of all live partitions at one moment, sorted by
+// range. The first call after an open, a split or a merge reads the index of the
+// partitions that are not counted yet. It reads about a million items a second. Other
+// calls are cheap. No call is charged.
 func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error) {
 	all, err := c.engine().PartitionStats(ctx)
 	return convert(all, func(s engine.PartitionStats) PartitionStats { return PartitionStats(s) }), err
 }
 
-// Split divides a partition in two at the effective partition key at (hexadecimal). If at is
-// empty, the middle of its range is used. Readers and writers continue meanwhile. The old ID
-// is retired and never used again. Split returns the two new partitions, a *feed.GoneError if
-// the partition is not live, or a *[BadRequestError] if at is not inside its range.
+// Split divides the partition id in two at the effective partition key at (hexadecimal).
+// If at is empty, the middle of the range is used. Readers and writers continue
+// meanwhile. The ID id is retired and never used again.
+//
+// Split returns the two new partitions. It returns a *feed.GoneError if the partition is
+// not live, and a *[BadRequestError] if at is not inside its range.
 func (c *Container) Split(ctx context.Context, id, at string) ([]feed.Partition, error) {
 	return c.engine().Split(ctx, id, at)
 }
 
-// Merge merges two neighbouring partitions. It returns a *feed.GoneError if one is not live,
-// and a *[BadRequestError] if they are not neighbours.
+// Merge merges the neighbouring partitions a and b and returns the new partition. It
+// returns a *feed.GoneError if one of them is not live, and a *[BadRequestError] if they
+// are not neighbours.
 func (c *Container) Merge(ctx context.Context, a, b string) (feed.Partition, error) {
 	return c.engine().Merge(ctx, a, b)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// newContainer returns a container over two partitions in a new store, which is checked and
-// closed when the test ends.
+// newContainer returns a container with two partitions in a new store. The store is
+// checked and closed when the test ends.
 func newContainer(t *testing.T) (*store.DB, *store.Container) {
 	t.Helper()
 	db, err := store.OpenMemory(store.Options{})

@@ -16,39 +16,40 @@ import (
 // DB is an open store. It is safe for concurrent use.
 type DB engine.DB
 
-// Options configure a store. The zero value of a field is its default.
+// Options configure a store. A zero field has its default.
 type Options struct {
 	// FS is the file system of the store. If nil, the operating system's is used.
 	FS vfs.FS
 	// Memory bounds the block cache and the memtables together, in bytes. If zero, 128 MiB
 	// is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
 	Memory int64
-	// MaxOpenFiles is the number of tables that may be open at a time, besides some 20
-	// other files. If zero, 1,000 is used.
+	// MaxOpenFiles is the number of tables that may be open at a time. About 20 other
+	// files are open besides. If zero, 1,000 is used.
 	MaxOpenFiles int
-	// PurgeInterval is the time between two runs of the background work that removes
-	// expired items and versions past their retention. Neither is ever returned, purged or
-	// not. If zero, 1 s is used. -1 disables the background work.
+	// PurgeInterval is the time between two runs of the purge. The purge deletes expired
+	// items and versions past their retention. They are not returned before the purge
+	// either. If zero, 1 s is used. If -1, the purge is disabled.
 	PurgeInterval time.Duration
-	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput: no request
-	// returns a *feed.ThrottledError.
+	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput. No
+	// request then returns a *feed.ThrottledError.
 	IgnoreThroughput bool
 	// Logger logs background events. If nil, nothing is logged.
 	Logger *slog.Logger
 }
 
-// Open opens the store in the directory dir and creates the directory if it does not exist.
-// On the operating system's file system only the owner may read the directory (mode 0700)
-// and its files (0600). Open restricts a directory that others may read, and logs it. It
-// leaves a directory of another owner as it is, and logs a warning.
+// Open opens the store in the directory dir. It creates the directory if it does not
+// exist. On the operating system's file system, only the owner may read the directory
+// (mode 0700) and its files (0600). If others may read an existing directory, Open
+// restricts it and logs that. Open does not change a directory of another owner, but logs
+// a warning.
 //
-// Open returns a *[LockedError] if the directory is open in a process, a *[FormatError] if a
-// newer release wrote it, and a *[CorruptError] if a file is damaged or missing. If the disk
-// refuses to write, the error wraps the disk's and names the room that is needed. Open may
-// then be called again.
+// Open returns a *[LockedError] if a process has the directory open, a *[FormatError] if
+// a newer release wrote it, and a *[CorruptError] if a file is damaged or missing. If the
+// disk refuses to write, Open returns an error that wraps the disk's. On a full disk the
+// error names the room that Open needs. Open may then be called again.
 //
-// If the disk refuses writes later, every write returns a *[DiskError] at once, and reads are
-// served. The store retries by itself and resumes writes when the disk accepts them. No
+// If the disk refuses writes later, every write returns a *[DiskError] at once, and reads
+// are served. The store retries and resumes writes when the disk accepts them. No
 // acknowledged write is lost.
 func Open(dir string, o Options) (*DB, error) {
 	db, err := engine.Open(dir, engine.Options(o))
@@ -63,23 +64,24 @@ func OpenMemory(o Options) (*DB, error) {
 
 func (db *DB) engine() *engine.DB { return (*engine.DB)(db) }
 
-// Close stops the background work, waits for requests that are under way, and closes the
-// files. Reads that wait for a change return ErrClosed, and so does every later call. A
+// Close stops the background work, waits for the requests in progress, and closes the
+// files. Reads that wait for a change return [ErrClosed]. So does every later call. A
 // second Close does nothing.
 func (db *DB) Close() error { return db.engine().Close() }
 
-// Now returns the time of the store's clock, which sets _ts and decides which items have
-// expired. It never goes back, not even over a restart. The clock starts at the wall clock,
-// or at the last _ts if that is later, and follows the monotonic clock. It catches up with a
-// wall clock that is more than a second ahead, as after the machine was suspended.
+// Now returns the time of the store's clock. The clock sets _ts and decides which items
+// have expired. It never goes back, not even after a restart. It starts at the wall clock
+// or at the last _ts, whichever is later, and follows the monotonic clock. If the wall
+// clock is more than a second ahead, as after the machine was suspended, the clock
+// advances to it.
 func (db *DB) Now() time.Time { return db.engine().Now() }
 
-// Check verifies every invariant of the store: index and logs, order of LSNs and resource
-// ids, partitions, documents, versions, statistics, and indexes of unique keys. It reads the
-// whole store from one snapshot and may run beside writers. The error joins the first 20
-// findings, each a *[CorruptError].
+// Check verifies every invariant of the store: index and logs, the order of LSNs and
+// resource ids, partitions, documents, versions, statistics, and the indexes of unique
+// keys. It reads the whole store from one snapshot. Writers may continue meanwhile. The
+// returned error joins the first 20 findings, each a *[CorruptError].
 //
-// Items with equal values in a unique key are not damage, since formats up to 3 did not
+// Items with equal values in a unique key are not damage, because formats up to 3 did not
 // enforce unique keys. The error joins the first 20 such pairs, each a *[UniqueKeyError].
 func (db *DB) Check(ctx context.Context) error { return db.engine().Check(ctx) }
 
@@ -89,43 +91,46 @@ type DatabaseProperties struct {
 	// describe the last write.
 	ID, RID, ETag string
 	Modified      time.Time
-	// Extra is the caller's own, as in [ContainerProperties].
+	// Extra is JSON text of the caller, as in [ContainerProperties].
 	Extra json.RawMessage
 }
 
-// CreateDatabase creates a database with the ID and Extra of p. It returns ErrConflict if the
-// database exists, a *[BadRequestError] or a *[TooLargeError].
+// CreateDatabase creates a database with the ID and Extra of p. It returns [ErrConflict]
+// if the database exists. It returns a *[BadRequestError] or a *[TooLargeError] if p is
+// not valid.
 func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
 	created, err := db.engine().CreateDatabase(ctx, engine.DatabaseProperties(p))
 	return DatabaseProperties(created), err
 }
 
-// Database returns a database, or an error that wraps feed.ErrNotFound.
+// Database returns the properties of a database. It returns an error that wraps
+// feed.ErrNotFound if the database does not exist.
 func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, error) {
 	p, err := db.engine().Database(ctx, id)
 	return DatabaseProperties(p), err
 }
 
-// Databases returns all databases, sorted by name.
+// Databases returns the properties of all databases, sorted by name.
 func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 	all, err := db.engine().Databases(ctx)
 	return convert(all, func(p engine.DatabaseProperties) DatabaseProperties { return DatabaseProperties(p) }), err
 }
 
 // ReplaceDatabase replaces the Extra of a database. It returns an error that wraps
-// feed.ErrNotFound if the database does not exist, and ErrPreconditionFailed if p.ETag is
-// neither empty, "*" nor the database's.
+// feed.ErrNotFound if the database does not exist. It returns [ErrPreconditionFailed] if
+// p.ETag is neither empty, nor "*", nor the current ETag.
 func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
 	replaced, err := db.engine().ReplaceDatabase(ctx, engine.DatabaseProperties(p))
 	return DatabaseProperties(replaced), err
 }
 
-// DeleteDatabase deletes a database with all its containers.
+// DeleteDatabase deletes a database and all its containers. It returns an error that
+// wraps feed.ErrNotFound if the database does not exist.
 func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	return db.engine().DeleteDatabase(ctx, id)
 }
 
-// KeyVersion selects the hash of a container's partition keys.
+// KeyVersion is the version of the hash of a container's partition keys.
 type KeyVersion = engine.KeyVersion
 
 // The hash versions.
@@ -137,109 +142,117 @@ const (
 	HashV1 KeyVersion = engine.HashV1
 	// HashV2 is one hash over all components.
 	HashV2 KeyVersion = engine.HashV2
-	// MultiHash hashes each of up to three components alone (hierarchical partition keys),
-	// so that a prefix of the key is a range.
+	// MultiHash hashes each of up to three components alone (hierarchical partition
+	// keys). So a prefix of the key is a range.
 	MultiHash KeyVersion = engine.MultiHash
 )
 
 // ContainerProperties describe a container.
 type ContainerProperties struct {
-	// ID is the name, of at most 255 bytes.
+	// ID is the name. It has at most 255 bytes.
 	ID string
-	// KeyPaths are one to three paths to the partition key ("/customer", "/address/city").
-	// They cannot be changed.
+	// KeyPaths are one to three paths to the partition key, for instance "/customer" or
+	// "/address/city". They cannot be changed.
 	KeyPaths []string
-	// KeyVersion cannot be changed.
+	// KeyVersion is the version of the hash. It cannot be changed.
 	KeyVersion KeyVersion
-	// UniqueKeys are up to 10 lists of up to 16 paths. No two items of a logical partition
-	// have equal values at all paths of a list: such a write returns a *[UniqueKeyError]. A
-	// missing value counts as null. Objects and arrays are compared by their contents.
-	// Unique keys cannot be changed: ReplaceContainer accepts the same keys, or nil.
+	// UniqueKeys are up to 10 lists of up to 16 paths. No two items of a logical
+	// partition have equal values at all paths of a list: a write of such an item returns
+	// a *[UniqueKeyError]. A missing value counts as null. Objects and arrays are
+	// compared by their contents. Unique keys cannot be changed: ReplaceContainer accepts
+	// the same keys, or nil.
 	UniqueKeys [][]string
 	// DefaultTTL is the time to live of items in seconds. If zero, items never expire, and
 	// their own ttl is ignored. If -1, only items with a ttl of their own expire.
 	DefaultTTL int
 	// Retention is the time for which the container keeps all versions and deletes. If
-	// zero, it keeps none and has a latest version feed only.
+	// zero, the container keeps none and has no all versions and deletes feed.
 	Retention time.Duration
-	// Throughput is provisioned, in request units per second. If zero, it is unlimited.
-	// Requests above it return a *feed.ThrottledError, unless [Options].IgnoreThroughput
-	// is set.
+	// Throughput is the provisioned throughput in request units per second. If zero, it
+	// is unlimited. Requests above it return a *feed.ThrottledError, unless
+	// [Options].IgnoreThroughput is set.
 	Throughput int
 	// Partitions is the number of physical partitions to create. If zero, 1 is used.
 	// ReplaceContainer ignores it.
 	Partitions int
-	// Extra is the caller's own: any JSON text of at most 256 KiB, or nil. It is returned
+	// Extra is JSON text of the caller, at most 256 KiB, or nil. The store returns it
 	// byte for byte. ReplaceContainer replaces it, also with nil.
 	Extra json.RawMessage
 
-	// RID, ETag and Modified are set by the store and ignored in a request, except that a
-	// non-empty ETag is a condition of ReplaceContainer.
+	// RID, ETag and Modified are set by the store and ignored in requests, with one
+	// exception: ReplaceContainer takes a non-empty ETag as a condition.
 	RID, ETag string
 	Modified  time.Time
 }
 
-// CreateContainer creates a container. It returns ErrConflict if it exists.
+// CreateContainer creates a container. It returns [ErrConflict] if the container exists,
+// and an error that wraps feed.ErrNotFound if the database does not exist. It returns a
+// *[BadRequestError] or a *[TooLargeError] if p is not valid.
 func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
 	c, err := db.engine().CreateContainer(ctx, database, engine.ContainerProperties(p))
 	return (*Container)(c), err
 }
 
-// Container returns a container, or an error that wraps feed.ErrNotFound.
+// Container returns the handle to a container. It returns an error that wraps
+// feed.ErrNotFound if the container does not exist.
 func (db *DB) Container(ctx context.Context, database, id string) (*Container, error) {
 	c, err := db.engine().Container(ctx, database, id)
 	return (*Container)(c), err
 }
 
-// Containers returns the containers of a database, sorted by name.
+// Containers returns the handles to all containers of a database, sorted by name.
 func (db *DB) Containers(ctx context.Context, database string) ([]*Container, error) {
 	all, err := db.engine().Containers(ctx, database)
 	return convert(all, func(c *engine.Container) *Container { return (*Container)(c) }), err
 }
 
-// ReplaceContainer replaces DefaultTTL, Retention, Throughput and Extra of a container. When
-// Retention becomes zero, all kept versions are dropped. When it becomes positive, versions
-// are kept from then on. ReplaceContainer returns ErrPreconditionFailed if p.ETag is not the
-// container's.
+// ReplaceContainer replaces DefaultTTL, Retention, Throughput and Extra of a container.
+// When Retention becomes zero, all kept versions are dropped. When it becomes positive,
+// versions are kept from then on. ReplaceContainer returns [ErrPreconditionFailed] if
+// p.ETag is not the container's.
 func (db *DB) ReplaceContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
 	c, err := db.engine().ReplaceContainer(ctx, database, engine.ContainerProperties(p))
 	return (*Container)(c), err
 }
 
-// DeleteContainer deletes a container with all its items.
+// DeleteContainer deletes a container and all its items. It returns an error that wraps
+// feed.ErrNotFound if the container does not exist.
 func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 	return db.engine().DeleteContainer(ctx, database, id)
 }
 
 // Source returns the change feed of a container.
 //
-// Its continuations are a decimal LSN in double quotes. One of any partition of the container
-// is valid for any other. A start at a time in the future is now. A read with Wait returns
-// when the first change arrives, or with ErrClosed when the store is closed.
+// A continuation of the feed is a decimal LSN in double quotes. A continuation of one
+// partition is valid for every partition of the container. A start time in the future
+// means now. A read with Wait returns when the first change arrives. When the store is
+// closed, it returns [ErrClosed].
 //
 // In all versions and deletes mode, a start from the beginning or from a time returns
-// feed.ErrUnsupported, and so does a container without Retention. A position before the
-// retention returns a *feed.HistoryLostError, whose Oldest is the first readable position.
+// feed.ErrUnsupported. So does every read of a container without Retention. A position
+// before the retention returns a *feed.HistoryLostError, whose Oldest is the first
+// readable position.
 func (db *DB) Source(c *Container) feed.Source { return db.engine().Source(c.engine()) }
 
-// Leases returns the lease container over c. A lease is a document of c in the format of the
-// .NET change feed processor, and can be read and changed like any other item. [Leases.In]
-// selects another format.
+// Leases returns the lease container over c. Each lease is a document of c in the format
+// of the .NET change feed processor. It can be read and changed like any other item.
+// [Leases.In] selects another format.
 //
-// c must be partitioned by /id or /partitionKey, and must have no DefaultTTL above zero.
-// Otherwise Open returns a *lease.DialectError. Each write is one request of the store, and a
-// refused one returns the current document. A listing is one snapshot, read in one request.
-// It reads every id of c and the documents of the leases. Its Now is [DB.Now].
+// The container c must be partitioned by /id or /partitionKey, and its DefaultTTL must
+// not be above zero. Otherwise Open returns a *lease.DialectError. Each write is one
+// request to the store. A write whose condition fails returns the current document. A
+// listing is one request, which reads one snapshot: every id of c, and the documents of
+// the leases. The Now of a listing is [DB.Now].
 func (db *DB) Leases(c *Container) Leases { return Leases(db.engine().Leases(c.engine())) }
 
-// Leases is a [lease.Container], returned by [DB.Leases]. It is a value and safe for
-// concurrent use.
+// Leases is a [lease.Container]. [DB.Leases] returns it. It is safe for concurrent use.
 type Leases engine.Leases
 
-// In returns l with documents of the given dialect, which other implementations share.
+// In returns a copy of l whose documents have the given dialect. Processors of other
+// implementations can share such leases.
 func (l Leases) In(d lease.Dialect) Leases { return Leases(engine.Leases(l).In(d)) }
 
-// Dialect returns the dialect of l's documents.
+// Dialect returns the dialect of the lease documents.
 func (l Leases) Dialect() lease.Dialect { return engine.Leases(l).Dialect() }
 
 // Open implements [lease.Container].
@@ -247,7 +260,7 @@ func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	return engine.Leases(l).Open(ctx, k)
 }
 
-// convert returns the elements of in, converted. It returns nil for nil.
+// convert returns a slice of the converted elements of in, or nil if in is nil.
 func convert[In, Out any](in []In, element func(In) Out) []Out {
 	if in == nil {
 		return nil

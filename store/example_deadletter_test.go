@@ -12,10 +12,10 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// A change that can't be handled would be delivered again and again, and hold up
-// the changes behind it. This handler puts such a change into a second container,
-// together with the reason, and goes on. An error of the second container is
-// returned: then the batch comes again, so nothing is lost between the two.
+// A change that the handler cannot process would be delivered again and again, and would
+// hold up the changes after it. This handler writes such a change to a second container,
+// together with the reason, and continues. If that write fails, the handler returns its
+// error. The batch is then delivered again, so no change is lost.
 func Example_deadLetters() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -74,7 +74,7 @@ func Example_deadLetters() {
 				}
 				if err := ship(change.Current); err != nil {
 					var order struct{ Customer string }
-					_ = json.Unmarshal(change.Current, &order) // without a customer it is filed under none
+					_ = json.Unmarshal(change.Current, &order) // if there is no customer, the key is empty
 					letter, err := json.Marshal(map[string]any{
 						"id": id, "customer": order.Customer, "lsn": change.LSN, "reason": err.Error(), "order": change.Current,
 					})

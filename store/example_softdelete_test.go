@@ -11,14 +11,13 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// Latest version mode doesn't show deletes. A soft delete does: the item is
-// marked as deleted, and given a time to live in the same write. The processor
-// sees the mark, and the item goes away by itself. The time to live must be
-// longer than the processor may ever be behind: an expired item is not shown.
+// Latest version mode does not return deletes. A soft delete is visible there. One write
+// marks the item as deleted and gives it a time to live. The processor receives the
+// marked item, and the store deletes the item when it expires. The time to live must
+// exceed the longest lag of the processor, because expired items are not returned.
 func Example_softDelete() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	// DefaultTTL -1: items live for ever unless they say otherwise.
 	db, err := store.OpenMemory(store.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -34,6 +33,7 @@ func Example_softDelete() {
 		}
 		return c
 	}
+	// With DefaultTTL -1, only items with a ttl of their own expire.
 	products := container(store.ContainerProperties{ID: "products", KeyPaths: []string{"/category"}, DefaultTTL: -1})
 	leases := container(store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	write := func(c *store.Container, documents ...string) {
@@ -48,7 +48,7 @@ func Example_softDelete() {
 		`{"id":"desk","category":"home"}`,
 	)
 
-	index := map[string]bool{} // what users can search for; one partition, so one handler at a time
+	index := map[string]bool{} // the items that users can find; one partition, so one handler at a time
 	processor, err := changefeed.New(changefeed.Config{
 		Processor: "search",
 		Source:    db.Source(products),

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// Documents are JSON objects with an id, in logical partitions that a container's
-// key paths name.
+// Create, replace and read an item. Documents are JSON objects with an id. The key paths
+// of a container select the logical partition key.
 func Example() {
 	ctx := context.Background()
 	db, err := store.OpenMemory(store.Options{}) // or store.Open("directory", ...)
@@ -31,14 +31,14 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The key comes from the document, or is given and must agree.
+	// If key is nil, it is read from the document. Otherwise the two must agree.
 	ada := feed.PartitionKey{"ada"}
 	created, err := orders.Create(ctx, nil, []byte(`{"id":"1","customer":"ada","total":12}`), store.WriteOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	// A write can depend on the version that was read.
+	// The condition IfMatch refuses the write if the item has changed since it was read.
 	changed := []byte(`{"id":"1","customer":"ada","total":15}`)
 	if _, err := orders.Replace(ctx, ada, "1", changed, store.WriteOptions{IfMatch: created.ETag}); err != nil {
 		log.Fatal(err)
@@ -60,8 +60,8 @@ func Example() {
 	// total: 15
 }
 
-// A batch writes several items of one logical partition, all or none. An
-// operation may be a function of the old document.
+// Batch writes several items of one logical partition, either all or none. An operation
+// may be a function of the old document.
 func ExampleContainer_Batch() {
 	ctx := context.Background()
 	db, err := store.OpenMemory(store.Options{})
@@ -109,8 +109,9 @@ func ExampleContainer_Batch() {
 	// two more: operation 1 of the batch: not enough lamps
 }
 
-// One page of the changes of a whole container, however many partitions it has, and a filter over its
-// items that copies nothing.
+// Feed returns one page of the changes of a whole container with any number of
+// partitions. The example also filters the container's items with VisitItems, which
+// copies nothing.
 func ExampleContainer_Feed() {
 	ctx := context.Background()
 	db, err := store.OpenMemory(store.Options{})

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// account is the running total of one customer. LSN is that of the last payment
-// that is in Total: kept beside it, and written with it.
+// account is the running total of one customer. LSN is the LSN of the last payment in
+// Total. One write stores both.
 type account struct {
 	ID       string  `json:"id"`
 	Customer string  `json:"customer"`
@@ -21,10 +21,10 @@ type account struct {
 	LSN      int64   `json:"lsn"`
 }
 
-// add adds the payments of one batch to the totals of their customers. A payment
-// whose LSN is in the total already is left out. That is safe because LSNs rise
-// within a partition key, over splits and merges too, and because a page never
-// cuts a transaction: all payments of one LSN and customer are in one batch.
+// add adds the payments of one batch to the totals of their customers. It skips a payment
+// whose LSN the total already includes. That is safe for two reasons. LSNs rise within a
+// partition key, also across splits and merges. A page never divides a transaction, so
+// all payments with one LSN and customer are in one batch.
 func add(ctx context.Context, accounts *store.Container, changes []feed.Change) error {
 	type payments struct{ of []feed.Change }
 	byCustomer := map[string]*payments{}
@@ -41,7 +41,7 @@ func add(ctx context.Context, accounts *store.Container, changes []feed.Change) 
 	}
 	for customer, p := range byCustomer {
 		if err := addTo(ctx, accounts, customer, p.of); err != nil {
-			return err // the batch comes again, and what was added already is left out
+			return err // the batch is delivered again, and the payments already added are skipped
 		}
 	}
 	return nil
@@ -78,14 +78,14 @@ func addTo(ctx context.Context, accounts *store.Container, customer string, paym
 	if err != nil {
 		return err
 	}
-	// The condition refuses the write of a host that lost its lease meanwhile.
+	// The condition refuses the write if another host wrote the total meanwhile.
 	_, err = accounts.Upsert(ctx, feed.PartitionKey{customer}, body, condition)
 	return err
 }
 
-// Every change is delivered at least once, so a handler that adds would add twice
-// now and then. This one keeps the last LSN beside the total, and can get the same
-// batch as often as it likes.
+// Every change is delivered at least once, so a handler that adds amounts would sometimes
+// add one twice. This handler stores the last LSN with the total. It can receive the same
+// batch any number of times.
 func Example_runningTotal() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -127,7 +127,7 @@ func Example_runningTotal() {
 		Start:     feed.Beginning(),
 		MaxItems:  2,
 		Handler: changefeed.HandlerFunc(func(ctx context.Context, b *changefeed.Batch) error {
-			for range 3 { // as if it was delivered three times
+			for range 3 { // as if the batch were delivered three times
 				if err := add(ctx, accounts, b.Changes); err != nil {
 					return err
 				}
