@@ -29,8 +29,8 @@ func (c *Container) Identity() feed.Identity { return c.engine().Identity() }
 
 // Item is a document as the store returns it.
 type Item struct {
-	// Body is the document with its system properties _rid, _self, _etag, _attachments and
-	// _ts. It belongs to the caller.
+	// Body is the document with its system properties _rid, _self, _etag, _attachments
+	// and _ts. It belongs to the caller.
 	Body json.RawMessage
 	// ETag identifies this version, quotes included.
 	ETag string
@@ -67,8 +67,8 @@ func result(r engine.Result) Result {
 // WriteOptions are the conditions of a write and the options of its result. The zero
 // value sets no condition.
 type WriteOptions struct {
-	// IfMatch is an ETag. The write returns [ErrPreconditionFailed] unless the item has it.
-	// "*" matches any item.
+	// IfMatch is an ETag. The write returns [ErrPreconditionFailed] unless the item has
+	// it. "*" matches any item.
 	IfMatch string
 	// IfNoneMatch is empty or "*". If it is "*", the write returns
 	// [ErrPreconditionFailed] when the item exists.
@@ -79,7 +79,8 @@ type WriteOptions struct {
 
 // ReadOptions are the conditions of a read. The zero value sets no condition.
 type ReadOptions struct {
-	// IfMatch is an ETag. The read returns [ErrPreconditionFailed] unless the item has it.
+	// IfMatch is an ETag. The read returns [ErrPreconditionFailed] unless the item has
+	// it.
 	IfMatch string
 	// IfNoneMatch is an ETag. The read returns [ErrNotModified] if the item still has it.
 	IfNoneMatch string
@@ -99,8 +100,8 @@ func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []by
 	return result(r), err
 }
 
-// Upsert creates or replaces an item. Its errors are those of [Container.Create], except
-// that an existing item is not a conflict.
+// Upsert creates or replaces an item. It returns the same errors as
+// [Container.Create], but an existing item is not a conflict.
 func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
 	r, err := c.engine().Upsert(ctx, key, body, engine.WriteOptions(o))
 	return result(r), err
@@ -269,9 +270,9 @@ func (c *Container) VisitItems(ctx context.Context, r ItemsRequest, visit func(b
 // later pages return every later change and no earlier one, also after splits and merges.
 // It is also valid for other parts of the container, and for the Read of DB.Source.
 //
-// The errors are those of Read. Feed returns a *feed.GoneError only for a Partition.ID
-// that is not live. A page of n partitions may need n seeks. Partitions without changes
-// since the continuation need none.
+// Feed returns the same errors as Read. It returns a *feed.GoneError only for a
+// Partition.ID that is not live. A page of n partitions may need n seeks. Partitions
+// without changes since the continuation need none.
 func (c *Container) Feed(ctx context.Context, r feed.Request) (feed.Page, error) {
 	page, err := c.engine().Feed(ctx, r)
 	return page.Page, err

@@ -20,8 +20,8 @@ type DB engine.DB
 type Options struct {
 	// FS is the file system of the store. If nil, the operating system's is used.
 	FS vfs.FS
-	// Memory bounds the block cache and the memtables together, in bytes. If zero, 128 MiB
-	// is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
+	// Memory bounds the block cache and the memtables together, in bytes. If zero, 128
+	// MiB is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
 	Memory int64
 	// MaxOpenFiles is the number of tables that may be open at a time. About 20 other
 	// files are open besides. If zero, 1,000 is used.
@@ -162,8 +162,8 @@ type ContainerProperties struct {
 	// compared by their contents. Unique keys cannot be changed: ReplaceContainer accepts
 	// the same keys, or nil.
 	UniqueKeys [][]string
-	// DefaultTTL is the time to live of items in seconds. If zero, items never expire, and
-	// their own ttl is ignored. If -1, only items with a ttl of their own expire.
+	// DefaultTTL is the time to live of items in seconds. If zero, items never expire,
+	// and their own ttl is ignored. If -1, only items with a ttl of their own expire.
 	DefaultTTL int
 	// Retention is the time for which the container keeps all versions and deletes. If
 	// zero, the container keeps none and has no all versions and deletes feed.

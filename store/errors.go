@@ -46,9 +46,9 @@ type BatchError = engine.BatchError
 type TooLargeError = engine.TooLargeError
 
 // UniqueKeyError reports that two items of one logical partition have equal values in a
-// unique key. It wraps [ErrConflict]. Container is the container's name, and Paths are the
-// paths of the unique key. ID is the item that was written, and Other the item that has the
-// values. In an error of [DB.Check] both items are stored.
+// unique key. It wraps [ErrConflict]. Container is the container's name, and Paths are
+// the paths of the unique key. ID is the item that was written, and Other the item that
+// has the values. In an error of [DB.Check] both items are stored.
 type UniqueKeyError = engine.UniqueKeyError
 
 // DiskError reports that the disk is full or fails, so that it refuses writes. Its Dir is

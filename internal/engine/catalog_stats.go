@@ -7,27 +7,28 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// How many items a partition has is not stored. The sequencer counts what every write adds to a partition
-// since the store was opened or the partition was made, and each view has those sums; what there was
-// before is counted once, when somebody asks. Both together are exact at every view.
+// The number of items of a partition is not stored. The sequencer sums the growth of each
+// partition since the store was opened or the partition was created. Each view has those
+// sums. The items that existed before are counted once, by the first call of
+// PartitionStats. Both together are exact in every view.
 
-// PartitionStats describe a live partition at one moment.
+// PartitionStats are the statistics of a live partition at one moment.
 type PartitionStats struct {
-	// Partition has its ID, range and ancestors.
+	// Partition has the partition's ID, range and ancestors.
 	feed.Partition
 	// LSN is the last LSN of its feed.
 	LSN int64
 	// Items is the exact number of items. Expired items count until they are purged.
 	Items int64
-	// Bytes is the size of their documents as stored, system properties included, before
-	// compression. It excludes the index and the versions that Retention keeps.
+	// Bytes is the size of the stored documents before compression, system properties
+	// included. It excludes the index and the versions that Retention keeps.
 	Bytes int64
 }
 
-// PartitionStats returns the live partitions, sorted by range, all at one moment. The first
-// call after the store was opened, and after a split or merge, reads the index of the
-// partitions that are not counted yet, about a million items a second. Other calls are cheap.
-// No call is charged.
+// PartitionStats returns the statistics of all live partitions at one moment, sorted by
+// range. The first call after an open, a split or a merge reads the index of the
+// partitions that are not counted yet. It reads about a million items a second. Other
+// calls are cheap. No call is charged.
 func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error) {
 	v, s, err := c.open(ctx)
 	if err != nil {
@@ -41,7 +42,7 @@ func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error
 			if base, err = c.countItems(ctx, v, p); err != nil {
 				return nil, err
 			}
-			// The same at every view, and so whoever sets it.
+			// Every view gives the same result, so concurrent calls set the same value.
 			base.add(s.grown[i].negated())
 			p.size.set(base)
 		}
@@ -51,7 +52,7 @@ func (c *Container) PartitionStats(ctx context.Context) ([]PartitionStats, error
 	return all, nil
 }
 
-// countItems counts the items of a partition in a view.
+// countItems returns the number and the size of a partition's items in a view.
 func (c *Container) countItems(ctx context.Context, v *view, p *partition) (n growth, err error) {
 	sc := keyFilter{keys: p.keys, lower: p.lower, upper: p.upper, hash: c.hash}
 	err = c.scanIndex(ctx, v, &sc, nil, nil, func(i *indexed) (bool, error) {
@@ -73,7 +74,7 @@ func (g *growth) add(other growth) {
 
 func (g growth) negated() growth { return growth{-g.items, -g.bytes} }
 
-// growth is what the effect adds to its partition.
+// growth returns the change of the partition's size by the effect.
 func (e *effect) growth(l *writeState) (g growth) {
 	if e.old.exists {
 		g.add(growth{-1, -int64(e.old.size)})
@@ -84,8 +85,8 @@ func (e *effect) growth(l *writeState) (g growth) {
 	return g
 }
 
-// carry is what was added to m's partitions, which are to take the place of l's: a new one starts
-// with nothing.
+// carry returns the growth of m's partitions when m replaces l's meta. New partitions
+// start with zero.
 func (l *writeState) carry(m *meta) []growth {
 	grown := make([]growth, len(m.partitions))
 	if l.meta == nil {
@@ -101,7 +102,7 @@ func (l *writeState) carry(m *meta) []growth {
 	return grown
 }
 
-// tally is what a partition had when the sequencer began to count.
+// tally is the size of a partition before the sequencer began to count.
 type tally struct {
 	mu    sync.Mutex // guards all fields
 	known bool

@@ -1,9 +1,9 @@
-// Package engine is the storage engine under package store, on Pebble. Package store is
-// the users' view of it; package server works on the engine itself.
+// Package engine is the storage engine of package store, on Pebble. Package store is the
+// users' view of it. Package server uses the engine directly.
 //
-// A write passes the sequencer, which assigns LSNs and commits groups. Reads and feeds use
-// the snapshot that the sequencer published last. FORMAT.md describes the keys and
-// values on disk.
+// Every write passes the sequencer, which assigns LSNs and commits groups of writes.
+// Reads and feeds use the snapshot that the sequencer published last. FORMAT.md describes
+// the keys and values on disk.
 package engine
 
 import (
@@ -21,28 +21,28 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Options configure a store. The zero value of a field is its default.
+// Options configure a store. A zero field has its default.
 type Options struct {
 	// FS is the file system of the store. If nil, the operating system's is used.
 	FS vfs.FS
 	// Memory bounds the block cache and the memtables together, in bytes. If zero, 128 MiB
 	// is used by [Open] and 16 MiB by [OpenMemory]. The minimum is 4 MiB.
 	Memory int64
-	// MaxOpenFiles is the number of tables that may be open at a time, besides some 20
-	// other files. If zero, 1,000 is used.
+	// MaxOpenFiles is the number of tables that may be open at a time. About 20 other
+	// files are open besides. If zero, 1,000 is used.
 	MaxOpenFiles int
-	// PurgeInterval is the time between two runs of the background work that removes
-	// expired items and versions past their retention. Neither is ever returned, purged or
-	// not. If zero, 1 s is used. -1 disables the background work.
+	// PurgeInterval is the time between two runs of the purge. The purge deletes expired
+	// items and versions past their retention. They are not returned before the purge
+	// either. If zero, 1 s is used. If -1, the purge is disabled.
 	PurgeInterval time.Duration
-	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput: no request
-	// returns a *feed.ThrottledError.
+	// IgnoreThroughput disables the limits of [ContainerProperties].Throughput. No
+	// request then returns a *feed.ThrottledError.
 	IgnoreThroughput bool
 	// Logger logs background events. If nil, nothing is logged.
 	Logger *slog.Logger
 }
 
-// The defaults and the floor of Options.
+// Defaults and limits of Options, and Pebble's settings.
 const (
 	defaultMemory       = 128 << 20
 	defaultMemoryInRAM  = 16 << 20
@@ -50,8 +50,8 @@ const (
 	defaultPurge        = time.Second
 	maxMemTable         = 32 << 20
 	minMemTable         = 1 << 20
-	memTables           = 4 // writes stall when so many wait to be flushed
-	memTableShare       = 4 // a memtable is at most this part of the memory
+	memTables           = 4 // the number of memtables at which writes stall
+	memTableShare       = 4 // a memtable takes at most 1/memTableShare of the memory
 	baseLevelSize       = 64 << 20
 	firstLevelFile      = 4 << 20
 	bloomBits           = 10
@@ -81,25 +81,26 @@ type DB struct {
 	options Options
 	id      string
 	lock    *pebble.Lock
-	cache   *pebble.Cache     // of all engines
-	files   *pebble.FileCache // of all engines; nil: each has one of its own
+	cache   *pebble.Cache     // shared by all engines
+	files   *pebble.FileCache // shared by all engines; if nil, each engine has its own
 	clock   *clock
 	queue   queue
 
-	// closing is closed when Close begins, for those who wait.
+	// closing is closed when Close begins. It wakes the readers that wait for a change.
 	closing    chan struct{}
-	background sync.WaitGroup // sequencer and purger
-	retiring   sync.WaitGroup // engines that were replaced and are not closed yet
-	kick       chan struct{}  // of capacity 1: the purger looks at the containers again
-	requests   sync.Pool      // *request; per store, since a channel belongs to its synctest bubble
-	// scan is the memory of a scan that is over, for the next one; nil: none, or it is in use.
+	background sync.WaitGroup // the sequencer and the purger
+	retiring   sync.WaitGroup // replaced engines that are not closed yet
+	kick       chan struct{}  // wakes the purger; capacity 1
+	requests   sync.Pool      // *request; each store has its own pool, because a channel belongs to its synctest bubble
+	// scan is the memory of a finished scan, for reuse. It is nil while a scan uses it.
 	scan atomic.Pointer[chunkScan]
 
 	mu      sync.Mutex // guards current and closed
 	current *view
 	closed  bool
 
-	// The rest is the sequencer's own. A writeState stands at its container's slot; nil: free.
+	// Only the sequencer uses the fields below. A writeState is at the index of its
+	// container's slot. It is nil if the slot is free.
 	writeStates   []*writeState
 	numbers       numbersRecord
 	pebble        *pebbleDB
@@ -107,8 +108,8 @@ type DB struct {
 	sstPartitions sstPartitions
 }
 
-// Close stops the background work, waits for requests that are under way, and closes the
-// files. Reads that wait for a change return ErrClosed, and so does every later call. A
+// Close stops the background work, waits for the requests in progress, and closes the
+// files. Reads that wait for a change return [ErrClosed]. So does every later call. A
 // second Close does nothing.
 func (db *DB) Close() error {
 	db.mu.Lock()
@@ -129,17 +130,19 @@ func (db *DB) Close() error {
 	return errors.Join(err, unlockDirectory(db.options.FS, db.path(), db.lock))
 }
 
-// ID returns a name that no other open store has. Every Open generates a new one: a copy of a
-// store is another store, and its containers have the same resource ids.
+// ID returns the store's ID, which is unique among open stores. Every open generates a
+// new ID. So a copy of a store has another ID, although its containers have the same
+// resource ids.
 func (db *DB) ID() string { return db.id }
 
-// Now returns the time of the store's clock, which sets _ts and decides which items have
-// expired. It never goes back, not even over a restart. The clock starts at the wall clock,
-// or at the last _ts if that is later, and follows the monotonic clock. It catches up with a
-// wall clock that is more than a second ahead, as after the machine was suspended.
+// Now returns the time of the store's clock. The clock sets _ts and decides which items
+// have expired. It never goes back, not even after a restart. It starts at the wall clock
+// or at the last _ts, whichever is later, and follows the monotonic clock. If the wall
+// clock is more than a second ahead, as after the machine was suspended, the clock
+// advances to it.
 func (db *DB) Now() time.Time { return db.clock.now() }
 
-// memoryDir is the directory of a store in memory.
+// memoryDir is the directory of a store in memory, in its own file system.
 const memoryDir = "store"
 
 func (db *DB) path() string {
@@ -149,7 +152,8 @@ func (db *DB) path() string {
 	return db.dir
 }
 
-// writeState returns c's; nil: it was deleted. For the sequencer alone.
+// writeState returns the writeState of c, or nil if c was deleted. Only the sequencer
+// calls it.
 func (db *DB) writeState(c *Container) *writeState {
 	if l := db.writeStates[c.slot]; l != nil && l.c == c {
 		return l
@@ -157,39 +161,43 @@ func (db *DB) writeState(c *Container) *writeState {
 	return nil
 }
 
-// view is what readers see: a snapshot of the data, and what belongs to it. The
-// sequencer makes one per group of writes, between the group's application and
-// the next one's, and publishes it after the group's sync. Pebble shows a batch
-// to readers before it is durable; whoever read such a write, and stored a
-// continuation behind it, would miss what takes its LSN after a crash. So
-// nobody but the sequencer reads the database itself.
+// view is the state that readers use: a snapshot of the data, and the catalog and
+// containers at the same moment.
 //
-// Everything in a view is immutable but its count of readers.
+// Pebble shows a batch to readers before the batch is durable. A reader could store a
+// continuation after such a write. After a crash another write could take the same LSN,
+// and the reader would miss it. So only the sequencer reads the database itself. It
+// creates a view for each group of writes, after the group is applied and before the next
+// one is. It publishes the view after the group's sync.
+//
+// All of a view except its reference count is immutable.
 type view struct {
-	engine  *pebbleDB // that snap is of
+	engine  *pebbleDB // the engine of snap
 	snap    *pebble.Snapshot
 	catalog *catalog
-	// states are the containers, each at its slot; nil: the slot is free.
+	// states has the state of each container, at the index of its slot. It is nil if the
+	// slot is free.
 	states []*state
 	refs   atomic.Int32
 }
 
-// state is one container in a view.
+// state is the state of one container in a view.
 type state struct {
 	c    *Container
 	meta *meta
-	// ends has the last LSN of each partition of meta, and grown what was added to each.
+	// ends has the last LSN of each partition of meta. grown has each partition's growth
+	// since the store was opened.
 	ends  []int64
 	grown []growth
 }
 
-// catalog is what databases and containers there are, by name.
+// catalog holds all databases and containers by name.
 type catalog struct {
 	databases  map[string]*database
 	containers map[containerName]*Container
 }
 
-// database is immutable; a change of its properties makes a new one.
+// database is a database. It is immutable: a change of its properties creates a new one.
 type database struct {
 	number   uint32
 	id       string
@@ -203,7 +211,8 @@ type containerName struct {
 	id       string
 }
 
-// acquire returns the current view, unless ctx has ended; release must follow.
+// acquire returns the current view. The caller must release it. It returns ctx's error if
+// ctx has ended, and [ErrClosed] if the store is closed.
 func (db *DB) acquire(ctx context.Context) (*view, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -211,7 +220,7 @@ func (db *DB) acquire(ctx context.Context) (*view, error) {
 	return db.acquireView()
 }
 
-// acquireView is acquire for the background work, which has no context.
+// acquireView is acquire without a context, for background work.
 func (db *DB) acquireView() (*view, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -222,17 +231,17 @@ func (db *DB) acquireView() (*view, error) {
 	return db.current, nil
 }
 
-// release gives the view back. Its snapshot is closed by the last one to do so.
+// release ends one use of the view. The last release closes the snapshot.
 func (v *view) release() {
 	if v.refs.Add(-1) > 0 {
 		return
 	}
-	// Can't fail: it reports only that it was closed before.
+	// Close returns an error only if the snapshot was closed before.
 	_ = v.snap.Close()
 	v.engine.views.Done()
 }
 
-// publish makes v what readers see from now on.
+// publish makes v the current view.
 func (db *DB) publish(v *view) {
 	v.refs.Store(1)
 	v.engine.views.Add(1)
@@ -245,7 +254,7 @@ func (db *DB) publish(v *view) {
 	}
 }
 
-// state returns c's, or an error when c was deleted.
+// state returns the state of c in v. It returns an error if c was deleted.
 func (v *view) state(c *Container) (*state, error) {
 	if s := v.states[c.slot]; s != nil && s.c == c {
 		return s, nil
@@ -253,7 +262,8 @@ func (v *view) state(c *Container) (*state, error) {
 	return nil, notFound("container %s", c.name)
 }
 
-// open acquires the current view and finds c in it.
+// open returns the current view and the state of c in it. The caller must release the
+// view.
 func (c *Container) open(ctx context.Context) (*view, *state, error) {
 	v, err := c.db.acquire(ctx)
 	if err != nil {
@@ -267,7 +277,8 @@ func (c *Container) open(ctx context.Context) (*view, *state, error) {
 	return v, s, nil
 }
 
-// getValue returns a copy of the value of a key, or pebble.ErrNotFound.
+// getValue returns a copy of a key's value. It returns pebble.ErrNotFound if the key does
+// not exist.
 func getValue(r pebble.Reader, key []byte) ([]byte, error) {
 	b, closer, err := r.Get(key)
 	if err != nil {
@@ -276,7 +287,7 @@ func getValue(r pebble.Reader, key []byte) ([]byte, error) {
 	return bytes.Clone(b), closer.Close()
 }
 
-// lookup reads an item's index entry; ok is false when there is none.
+// lookup returns an item's index entry; ok reports whether the item has one.
 func lookup(r pebble.Reader, key []byte) (e entry, ok bool, err error) {
 	b, closer, err := r.Get(key)
 	if err != nil {
@@ -289,19 +300,19 @@ func lookup(r pebble.Reader, key []byte) (e entry, ok bool, err error) {
 	return e, err == nil, err
 }
 
-// fetch appends the stored document of an entry to dst.
+// fetch appends the stored document of an index entry to dst.
 func (c *Container) fetch(r pebble.Reader, dst []byte, e entry, point []byte) ([]byte, error) {
 	var space [logKeySize + 64]byte
 	key := appendLogKey(space[:0], spaceLog, c.number, e.segment, e.lsn, e.ordinal)
 	return c.fetchKey(r, dst, append(key, point...))
 }
 
-// fetchKey appends the stored document of a key of the log to dst.
+// fetchKey appends the stored document at a key of the log to dst.
 func (c *Container) fetchKey(r pebble.Reader, dst, key []byte) ([]byte, error) {
 	b, closer, err := r.Get(key)
 	if err != nil {
 		if ignoreNotFound(err) == nil {
-			return nil, corrupt("container %s: the index names the document %x at LSN %d, and it is not in the log", c.name, key, logLSN(key))
+			return nil, corrupt("container %s: document %x at LSN %d is in the index but not in the log", c.name, key, logLSN(key))
 		}
 		return nil, c.db.fault(err)
 	}
@@ -309,5 +320,5 @@ func (c *Container) fetchKey(r pebble.Reader, dst, key []byte) ([]byte, error) {
 	return dst, closer.Close()
 }
 
-// gone is the answer to a request for a partition that isn't live.
+// gone returns the error of a request for a partition that is not live.
 func gone(id string, r feed.Range) error { return &feed.GoneError{Partition: id, Range: r} }

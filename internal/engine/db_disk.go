@@ -10,63 +10,66 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// disk is the file system of one engine. It decides what a refused write means to Pebble.
+// disk is the file system of one engine. It decides how a refused write affects Pebble.
 //
-// Pebble panics, in goroutines of its own, when it cannot write a log or its manifest. So the
-// first refusal of such a write cuts the engine off: from then on its changes seem to succeed
-// and do not reach the disk. What is on disk is then what a crash at that moment leaves, and
-// Pebble never learns of it. The sequencer does: it asks refusal before it acknowledges a
-// write. An engine that was cut off can still be read.
+// Pebble panics in its own goroutines when it cannot write a log or its manifest. So the
+// first refusal of such a write cuts the engine off from the disk. From then on, its
+// changes seem to succeed but do not reach the disk. The disk then has the state that a
+// crash at that moment would leave. The sequencer calls refusal before it acknowledges a
+// write, so it detects the refusal. An engine that was cut off can still be read.
 //
-// A refused table is an error to Pebble, which tries the flush or compaction again at once. So
-// the next table of that kind is delayed, longer after each refusal in a row.
+// Pebble handles a refused table as an error and retries the flush or compaction at once.
+// So the next table of that kind is delayed, longer after each refusal in a row.
 //
-// While Pebble opens, it waits until its logs are flushed, whatever happens. If the opening is
-// patient, refused writes are tried again until there is room. Otherwise the second attempt at a
-// table cuts the engine off. Tables are then written to memory, so that the opening ends.
+// While Pebble opens, it waits until its logs are flushed, even if the disk refuses the
+// tables. A patient opening retries refused writes until there is room. Otherwise the
+// second attempt to write a table cuts the engine off. Tables are then written to memory,
+// so that the opening ends.
 type disk struct {
 	vfs.FS
-	// notify is called when the engine was cut off.
+	// notify is called when the engine is cut off.
 	notify func()
-	// stopped is closed when the engine is closed: nothing is delayed any more.
+	// stopped is closed when the engine is closed. It ends all delays.
 	stopped chan struct{}
 	stop    func()
 
-	// changes is held for reading by each change of a file, so that waitForChanges can wait for them.
+	// changes is held for reading by each change of a file. waitForChanges locks it to
+	// wait for them.
 	changes sync.RWMutex
 
-	mu    sync.Mutex // guards what follows
-	cause error      // the refusal that cut the engine off; nil: none did
-	// opening reports whether Pebble opens, and patient whether its opening is patient.
+	mu    sync.Mutex // guards the fields below
+	cause error      // the refusal that cut the engine off, or nil
+	// opening reports whether Pebble opens. patient reports whether the opening is
+	// patient.
 	opening, patient bool
 	full             error // the last refusal of a table
-	// flushing are the tables of the flush at hand, and garbage those of flushes that failed,
-	// while Pebble opens.
+	// While Pebble opens, flushing has the tables of the current flush, and garbage has
+	// those of flushes that failed.
 	flushing, garbage []string
-	memory            *vfs.MemFS // has the tables of an opening that was cut off
-	// delays are by the kind of the file.
+	memory            *vfs.MemFS // the tables of an opening that was cut off
+	// delays has a delay for each kind of file that was refused.
 	delays map[vfs.DiskWriteCategory]*delay
-	// held are the tables that Pebble has deleted while holding is true: another engine may
+	// held has the tables that Pebble deleted while holding is true. Another engine may
 	// still read them.
 	holding bool
 	held    []string
 }
 
-// delay is how long the next file of a kind waits.
+// delay is the time that the next file of a kind waits.
 type delay struct {
 	wait  time.Duration
 	until time.Time
 }
 
-// The delays after a refusal. Each doubles the one before it.
+// The delays after a refusal. Each refusal in a row doubles the delay.
 const (
 	firstDelay = 100 * time.Millisecond
 	maxDelay   = 5 * time.Second
 )
 
-// newDisk returns the file system of an engine that opens in fs. A patient engine does not
-// delete tables until unhold is called. notify is called when the engine was cut off; it must
-// not block.
+// newDisk returns the file system of an engine that opens in fs. The disk of a patient
+// engine deletes no tables until unhold is called. notify is called when the engine is
+// cut off. It must not block.
 func newDisk(fs vfs.FS, patient bool, notify func()) *disk {
 	stopped := make(chan struct{})
 	return &disk{
@@ -76,7 +79,7 @@ func newDisk(fs vfs.FS, patient bool, notify func()) *disk {
 	}
 }
 
-// refusal returns the error that cut the engine off; nil: none did.
+// refusal returns the error that cut the engine off, or nil.
 func (d *disk) refusal() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +93,8 @@ func (d *disk) opened() {
 	d.opening, d.patient = false, false
 }
 
-// cut cuts the engine off, unless it was before. A patient opening ends.
+// cut cuts the engine off, unless it was cut off before. It also ends the patience of an
+// opening.
 func (d *disk) cut(cause error) {
 	d.mu.Lock()
 	first := d.cause == nil
@@ -108,25 +112,25 @@ func (d *disk) cut(cause error) {
 // waitForChanges waits for the changes that began before the engine was cut off.
 func (d *disk) waitForChanges() {
 	d.changes.Lock()
-	defer d.changes.Unlock() // nothing to do in between: to get the lock was to wait
+	defer d.changes.Unlock() // the lock is free when all changes have ended
 }
 
-// do carries out one change of a file that is not a table. A patient opening tries it again
-// if again is true.
+// do carries out one change of a file that is not a table. If again is true, a patient
+// opening retries the change.
 func (d *disk) do(again bool, change func() error) {
 	for d.once(again, change) {
 		d.await(noTable)
 	}
 }
 
-// The kinds of files that are delayed: flushes and compactions write tables.
+// The kinds of files that have delays. Flushes and compactions write tables.
 const (
 	noTable         vfs.DiskWriteCategory = ""
 	flushTable      vfs.DiskWriteCategory = "pebble-memtable-flush"
 	compactionTable vfs.DiskWriteCategory = "pebble-compaction"
 )
 
-// once is one attempt of do; retry reports whether another one must follow.
+// once makes one attempt of do. It reports whether another attempt must follow.
 func (d *disk) once(again bool, change func() error) (retry bool) {
 	d.changes.RLock()
 	defer d.changes.RUnlock()
@@ -165,8 +169,8 @@ func (d *disk) table(kind vfs.DiskWriteCategory, change func() error) error {
 	return err
 }
 
-// flushed takes the end of a flush. Pebble deletes the tables of one that failed, but too late
-// for an opening that is cut off: clean does.
+// flushed records the end of a flush. Pebble deletes the tables of a failed flush. In an
+// opening that is cut off, it does so too late, so clean deletes them.
 func (d *disk) flushed(ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,14 +180,14 @@ func (d *disk) flushed(ok bool) {
 	d.flushing = nil
 }
 
-// clean deletes the tables of flushes that failed, which would take the room of the next
+// clean deletes the tables of failed flushes, which would take the room of the next
 // opening. Pebble must be closed.
 func (d *disk) clean() {
 	d.mu.Lock()
 	garbage := d.garbage
 	d.mu.Unlock()
 	for _, name := range garbage {
-		_ = d.FS.Remove(name) // most are deleted; the next opening deletes the others
+		_ = d.FS.Remove(name) // Pebble deleted most of them; the next opening deletes the others
 	}
 }
 
@@ -236,14 +240,14 @@ func (d *disk) await(kind vfs.DiskWriteCategory) {
 	}
 }
 
-// written ends the delays of a kind: a flush or a compaction has succeeded.
+// written ends the delays of a kind, after a flush or a compaction succeeded.
 func (d *disk) written(kind vfs.DiskWriteCategory) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.delays, kind)
 }
 
-// unhold deletes the tables whose deletion was held, and holds no more.
+// unhold deletes the held tables and ends the holding.
 func (d *disk) unhold() error {
 	d.mu.Lock()
 	held := d.held
@@ -284,7 +288,8 @@ func (d *disk) Create(name string, kind vfs.DiskWriteCategory) (f vfs.File, err 
 	return &tableFile{File: f, d: d, kind: kind}, nil
 }
 
-// tablesInMemory returns where tables are written once an opening was cut off; nil: on disk.
+// tablesInMemory returns the file system for the tables of an opening that was cut off.
+// It returns nil if tables are written to disk.
 func (d *disk) tablesInMemory() *vfs.MemFS {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -314,8 +319,8 @@ func (d *disk) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	return d.FS.Open(name, o...)
 }
 
-// file returns what Pebble gets for f, the file that it has created. f is nil where nothing
-// reaches the disk; then Pebble gets an empty file in memory.
+// file returns the file that Pebble receives for the created file f. If f is nil, because
+// nothing reaches the disk, it returns an empty file in memory.
 func (d *disk) file(f vfs.File) (vfs.File, error) {
 	if f == nil {
 		var err error
@@ -344,7 +349,7 @@ func (d *disk) OpenDir(name string) (vfs.File, error) {
 	return &diskFile{File: f, d: d}, nil
 }
 
-// change carries out a change of the directory. Pebble can live with its error.
+// change carries out a change of the directory. Pebble tolerates its error.
 func (d *disk) change(change func() error) error {
 	d.changes.RLock()
 	defer d.changes.RUnlock()
@@ -380,10 +385,11 @@ func (d *disk) Link(old, name string) error {
 	return d.change(func() error { return d.FS.Link(old, name) })
 }
 
-// Lock does nothing: the store holds the lock on the directory itself, for all of its engines.
+// Lock does nothing: the store itself holds the lock on the directory, for all of its
+// engines.
 func (d *disk) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// Unwrap is for Pebble, which looks for the file system underneath.
+// Unwrap returns the underlying file system. Pebble looks for it.
 func (d *disk) Unwrap() vfs.FS { return d.FS }
 
 // diskFile is a log, a manifest, another small file, or a directory.
@@ -407,7 +413,8 @@ func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// After a sync that failed, nobody knows what is on disk: it is not tried again.
+// Sync syncs the file. A failed sync is not retried, because the state of the disk is
+// then unknown.
 func (f *diskFile) Sync() error {
 	f.d.do(false, func() error { return f.File.Sync() })
 	return nil
@@ -419,7 +426,7 @@ func (f *diskFile) SyncData() error {
 }
 
 func (f *diskFile) SyncTo(length int64) (full bool, err error) {
-	full = true // where nothing reaches the disk, nothing is left to sync
+	full = true // if nothing reaches the disk, there is nothing to sync
 	f.d.do(false, func() (err error) {
 		full, err = f.File.SyncTo(length)
 		return err
@@ -427,7 +434,8 @@ func (f *diskFile) SyncTo(length int64) (full bool, err error) {
 	return full, nil
 }
 
-// Preallocate reserves room. It is a hint: where the room is missing, the write says so.
+// Preallocate reserves room. If it fails, the later write reports that the room is
+// missing.
 func (f *diskFile) Preallocate(offset, length int64) error {
 	return f.d.change(func() error { return f.File.Preallocate(offset, length) })
 }
@@ -439,7 +447,7 @@ func (f *diskFile) Close() error {
 	return nil
 }
 
-// tableFile is a table that is written.
+// tableFile is a table that is being written.
 type tableFile struct {
 	vfs.File
 	d    *disk

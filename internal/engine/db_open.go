@@ -23,24 +23,25 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// Open opens the store in the directory dir and creates the directory if it does not exist.
-// On the operating system's file system only the owner may read the directory (mode 0700)
-// and its files (0600). Open restricts a directory that others may read, and logs it. It
-// leaves a directory of another owner as it is, and logs a warning.
+// Open opens the store in the directory dir. It creates the directory if it does not
+// exist. On the operating system's file system, only the owner may read the directory
+// (mode 0700) and its files (0600). If others may read an existing directory, Open
+// restricts it and logs that. Open does not change a directory of another owner, but logs
+// a warning.
 //
-// Open returns a *[LockedError] if the directory is open in a process, a *[FormatError] if a
-// newer release wrote it, and a *[CorruptError] if a file is damaged or missing. If the disk
-// refuses to write, the error wraps the disk's and names the room that is needed. Open may
-// then be called again.
+// Open returns a *[LockedError] if a process has the directory open, a *[FormatError] if
+// a newer release wrote it, and a *[CorruptError] if a file is damaged or missing. If the
+// disk refuses to write, Open returns an error that wraps the disk's. On a full disk the
+// error names the room that Open needs. Open may then be called again.
 //
-// If the disk refuses writes later, every write returns a *[DiskError] at once, and reads are
-// served. The store retries by itself and resumes writes when the disk accepts them. No
+// If the disk refuses writes later, every write returns a *[DiskError] at once, and reads
+// are served. The store retries and resumes writes when the disk accepts them. No
 // acknowledged write is lost.
 func Open(dir string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	if o.FS == vfs.Default {
-		// One name for one directory: the lock within a process goes by the name, so that a
-		// second open by way of a symbolic link would get in.
+		// Within a process, Pebble locks a directory by its name. Without a canonical
+		// name, a second open through a symbolic link would succeed.
 		name, made, err := realDirectory(dir)
 		if err != nil {
 			return nil, fmt.Errorf("open store %s: %w", dir, err)
@@ -53,8 +54,8 @@ func Open(dir string, o Options) (*DB, error) {
 	return open(&DB{dir: dir, options: o})
 }
 
-// realDirectory makes the directory dir if there is none, and returns its absolute name without
-// symbolic links.
+// realDirectory creates the directory dir if it does not exist. It returns its absolute
+// name without symbolic links, and reports whether it created the directory.
 func realDirectory(dir string) (name string, made bool, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -93,7 +94,7 @@ func open(db *DB) (*DB, error) {
 	return db, nil
 }
 
-// start opens the files of a locked directory and starts the sequencer.
+// start opens the files of a locked directory and starts the background work.
 func (db *DB) start() error {
 	if err := checkFormat(db.options.FS, db.path()); err != nil {
 		return db.withNeed(err)
@@ -111,7 +112,7 @@ func (db *DB) start() error {
 	db.closing = make(chan struct{})
 	db.kick = make(chan struct{}, 1)
 	db.queue.wake = make(chan struct{}, 1)
-	// An engine that was cut off from the disk reports no error itself.
+	// An engine that was cut off from the disk returns no errors itself.
 	err = cmp.Or(db.upgrade(), e.disk.refusal())
 	if err == nil {
 		err = db.load(e)
@@ -127,11 +128,12 @@ func (db *DB) start() error {
 	return nil
 }
 
-// openFirst opens the first engine. An opening that fails on a full disk may have written
-// some logs into tables and deleted them, so it is tried again while it makes room.
+// openFirst opens the first engine. If Pebble fails to open on a full disk, it may have
+// flushed some logs into tables and deleted them. openFirst retries as long as an attempt
+// makes the logs smaller.
 func (db *DB) openFirst() (*pebbleDB, error) {
 	for {
-		before, _ := db.logSize() // without it the error is returned
+		before, _ := db.logSize() // on an error, before is 0 and there is no retry
 		e, err := db.openPebble(false, func(*pebbleDB) {})
 		if !errors.Is(err, syscall.ENOSPC) {
 			return e, err
@@ -142,16 +144,16 @@ func (db *DB) openFirst() (*pebbleDB, error) {
 	}
 }
 
-// makeCaches makes the caches that all engines share.
+// makeCaches creates the caches that all engines share.
 func (db *DB) makeCaches() {
 	db.cache = pebble.NewCache(db.options.Memory)
 	if n := db.options.MaxOpenFiles; n > 0 {
-		// Pebble's own MaxOpenFiles is never less than some 70.
+		// Pebble's own option MaxOpenFiles is never less than about 70.
 		db.files = pebble.NewFileCache(min(runtime.GOMAXPROCS(0), n), n)
 	}
 }
 
-// releaseCaches drops the store's references to the caches.
+// releaseCaches releases the store's references to the caches.
 func (db *DB) releaseCaches() {
 	db.cache.Unref()
 	if db.files != nil {
@@ -159,8 +161,9 @@ func (db *DB) releaseCaches() {
 	}
 }
 
-// openFault is fault for an error of opening: what isn't the system's refusal is
-// damage, and so is a file that is missing.
+// openFault returns the error to report for an error of opening. If the operating system
+// refused an operation, that is its error. All other errors, a missing file included, are
+// damage.
 func (db *DB) openFault(err error) error {
 	if known := (*CorruptError)(nil); errors.As(err, &known) {
 		return db.fault(err)
@@ -169,10 +172,11 @@ func (db *DB) openFault(err error) error {
 	if errors.As(err, &refused) && refused != syscall.ENOENT {
 		return db.withNeed(fmt.Errorf("open store %s: %w", db.path(), err))
 	}
-	return &CorruptError{Dir: db.dir, Detail: "it can't be opened", Err: err}
+	return &CorruptError{Dir: db.dir, Detail: "the files cannot be opened", Err: err}
 }
 
-// startFault is openFault if the disk refused to write, and fault otherwise.
+// startFault is openFault if the operating system refused an operation, and fault
+// otherwise.
 func (db *DB) startFault(err error) error {
 	if errors.As(err, new(syscall.Errno)) {
 		return db.openFault(err)
@@ -180,10 +184,11 @@ func (db *DB) startFault(err error) error {
 	return db.fault(err)
 }
 
-// openReserve is the room that an opening takes beside that of the logs: a few small files.
+// openReserve is the room in bytes that opening needs for a few small files, besides the
+// room for the logs.
 const openReserve = 64 << 10
 
-// withNeed adds to the error of a full disk how much room an opening may need.
+// withNeed adds to the error of a full disk the room that opening may need.
 func (db *DB) withNeed(err error) error {
 	fs := db.options.FS
 	if !errors.Is(err, syscall.ENOSPC) {
@@ -192,13 +197,13 @@ func (db *DB) withNeed(err error) error {
 	usage, usageErr := fs.GetDiskUsage(db.path())
 	logs, logsErr := db.logSize()
 	if usageErr != nil || logsErr != nil {
-		return err // this file system does not tell
+		return err // the file system does not report its usage
 	}
 	return fmt.Errorf("%w; opening the store may need %d KiB, mostly for tables made from its write-ahead logs, and %d KiB are free",
 		err, (logs+openReserve+1<<10-1)>>10, usage.AvailBytes>>10)
 }
 
-// logSize returns the size, in bytes, of the write-ahead logs.
+// logSize returns the size of the write-ahead logs in bytes.
 func (db *DB) logSize() (sum int64, err error) {
 	fs := db.options.FS
 	names, err := fs.List(db.path())
@@ -215,8 +220,9 @@ func (db *DB) logSize() (sum int64, err error) {
 	return sum, nil
 }
 
-// pebbleOptions are what a log-shaped load was measured to be fast with. Memtables count towards
-// the cache's size, so that Memory bounds both.
+// pebbleOptions returns Pebble's options for e. Measurements chose them for a load that
+// mostly appends to a log. Memtables count towards the cache's size, so Memory bounds
+// both.
 func (db *DB) pebbleOptions(e *pebbleDB) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          e.disk,
@@ -226,16 +232,17 @@ func (db *DB) pebbleOptions(e *pebbleDB) *pebble.Options {
 		MemTableSize:                uint64(min(max(db.options.Memory/memTableShare, minMemTable), maxMemTable)),
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       compactAtL0,
-		L0StopWritesThreshold:       math.MaxInt, // the sequencer waits itself: see engine
+		L0StopWritesThreshold:       math.MaxInt, // the sequencer itself waits; see pebbleDB.refusal
 		LBaseMaxBytes:               baseLevelSize,
 		CompactionConcurrencyRange:  func() (lower, upper int) { return 1, 2 },
 		Logger:                      pebbleLogger{db.options.Logger},
 	}
-	// Without this, a damaged table that background work comes upon would end the process. Who
-	// reads it gets a *CorruptError; the rest of the store stays readable.
+	// Without this listener, a damaged table found by background work would end the
+	// process. With it, a read of the table returns a *CorruptError, and the rest of the
+	// store stays readable.
 	o.EventListener = &pebble.EventListener{
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
-			db.options.Logger.Error("a file of the store is damaged", slog.String("path", i.Path), slog.Any("error", i.Details))
+			db.options.Logger.Error("store file damaged", slog.String("path", i.Path), slog.Any("error", i.Details))
 		},
 	}
 	e.listen(o.EventListener)
@@ -249,8 +256,8 @@ func (db *DB) pebbleOptions(e *pebbleDB) *pebble.Options {
 	return o
 }
 
-// load reads catalog and counters from an engine, and makes its first view. Containers and
-// partitions that the current view has stay the same, so that handles to them stay valid.
+// load reads the catalog and the counters from an engine, and publishes its first view.
+// Containers and partitions of the current view are kept, so handles to them stay valid.
 func (db *DB) load(e *pebbleDB) error {
 	old := db.current
 	v := &view{engine: e, snap: e.NewSnapshot(), catalog: &catalog{
@@ -286,7 +293,8 @@ func (db *DB) load(e *pebbleDB) error {
 	return nil
 }
 
-// retireFrom wakes the readers of what the view before has and this one does not.
+// retireFrom retires the containers and partitions of old that v does not have. That
+// wakes their readers.
 func (v *view) retireFrom(old *view) {
 	if old == nil {
 		return
@@ -307,7 +315,7 @@ func (v *view) retireFrom(old *view) {
 	}
 }
 
-// keep gives the partitions of m the signals that the same partitions have in s.
+// keep copies the signals of s's partitions to the same partitions of m.
 func (s *state) keep(m *meta) {
 	for _, p := range m.partitions {
 		if i := s.meta.byID(p.id); i >= 0 {
@@ -316,7 +324,8 @@ func (s *state) keep(m *meta) {
 	}
 }
 
-// loadCatalog fills v's catalog and the writeStates; last is the last _ts written.
+// loadCatalog fills v's catalog and the writeStates. It returns the last _ts that was
+// written.
 func (db *DB) loadCatalog(v *view) (last int64, err error) {
 	known := db.resetCatalog()
 	var added []*writeState
@@ -366,8 +375,8 @@ func (db *DB) loadCatalog(v *view) (last int64, err error) {
 	return last, err
 }
 
-// resetCatalog empties the sequencer's catalog, and returns the states of the containers that
-// the current view has, by number. Their slots stay theirs.
+// resetCatalog empties the sequencer's catalog. It returns the states of the current
+// view's containers by number. Those containers keep their slots.
 func (db *DB) resetCatalog() (known map[uint32]*state) {
 	db.numbers, db.writeStates = numbersRecord{}, nil
 	known = map[uint32]*state{}
@@ -383,7 +392,7 @@ func (db *DB) resetCatalog() (known map[uint32]*state) {
 	return known
 }
 
-// loadContainer makes the container of a record, or takes the one that the state known has.
+// loadContainer returns the container of a record. It creates one unless known has it.
 func (db *DB) loadContainer(known *state, number uint32, r *containerRecord, databaseName string) (*Container, *writeState, error) {
 	paths, err := parseKeyPaths(r.KeyPaths)
 	if err != nil || databaseName == "" {
@@ -420,7 +429,7 @@ func (db *DB) newContainer(number, database uint32, databaseName, id string, pat
 	}
 }
 
-// assignSlot assigns a slot to a writeState's container.
+// assignSlot assigns the first free slot to the container of a writeState.
 func (db *DB) assignSlot(l *writeState) {
 	for i, other := range db.writeStates {
 		if other == nil {
@@ -444,7 +453,8 @@ func loadCounters(r pebble.Reader, c *Container, p *partition) (n counters, err 
 	return decodeCounters(b)
 }
 
-// getJSON reads a value; v stays as it is when there is none.
+// getJSON decodes the value of a key into v. It leaves v unchanged if the key does not
+// exist.
 func getJSON(r pebble.Reader, key []byte, v any) error {
 	b, err := getValue(r, key)
 	if err != nil {
@@ -456,8 +466,8 @@ func getJSON(r pebble.Reader, key []byte, v any) error {
 	return nil
 }
 
-// eachKey calls f for each key that begins with prefix. What f gets is valid
-// during the call only.
+// eachKey calls f for each key that begins with prefix. The arguments of f are valid only
+// during the call.
 func eachKey(r pebble.Reader, prefix []byte, f func(key, value []byte) error) (err error) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: successor(prefix)})
 	if err != nil {
@@ -476,7 +486,7 @@ func eachKey(r pebble.Reader, prefix []byte, f func(key, value []byte) error) (e
 	return it.Error()
 }
 
-// pebbleLogger hands Pebble's messages to the store's logger.
+// pebbleLogger passes Pebble's messages to the store's logger.
 type pebbleLogger struct{ l *slog.Logger }
 
 func (p pebbleLogger) Infof(format string, args ...any) {
@@ -487,11 +497,11 @@ func (p pebbleLogger) Infof(format string, args ...any) {
 
 func (p pebbleLogger) Errorf(format string, args ...any) { p.l.Error(fmt.Sprintf(format, args...)) }
 
-// Fatalf must not return: Pebble calls it when it can't vouch for what is on
-// disk any more, a failed sync for instance. Nothing after that may be
-// acknowledged.
+// Fatalf panics. Pebble calls it when it no longer knows the state of the disk, for
+// instance after a failed sync. Fatalf must not return, because no write may be
+// acknowledged after that.
 func (p pebbleLogger) Fatalf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	p.l.Error(text)
-	panic("store: the files can't be written any more: " + text)
+	panic("store: cannot write to the files: " + text)
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// pebbleDB is one opening of the Pebble database. The store opens the next one in its place when
-// the disk has refused what Pebble cannot do without: see disk and recovery.
+// pebbleDB is an engine: one opening of the Pebble database. When the disk refuses a
+// write that Pebble cannot do without, the store opens another engine. See disk and
+// recovery.
 type pebbleDB struct {
 	*pebble.DB
 	disk     *disk
@@ -19,23 +20,24 @@ type pebbleDB struct {
 	memTable uint64         // the size of a memtable
 	logger   *slog.Logger
 
-	// events counts logs that were created, and flushes and compactions that ended. full is
-	// whether the engine was full after the first seen of them; both are the sequencer's own.
+	// events counts created logs, and ended flushes and compactions. seen is the count at
+	// the last call of look, and full is its result. Only the sequencer uses seen and
+	// full.
 	events   atomic.Uint64
 	seen     uint64
 	full     bool
-	progress chan struct{} // of capacity 1: there was an event
+	progress chan struct{} // signals an event; capacity 1
 
-	mu sync.Mutex // guards what follows
-	// lastFlush is the error of the last flush that did not succeed; to Pebble, a flush that
-	// makes no table is one of these. flush and compaction are the errors of failures without
-	// a success since.
+	mu sync.Mutex // guards the fields below
+	// lastFlush is the error of the last flush, or nil. Pebble also returns an error for
+	// a flush that makes no table. flush and compaction are errors of failures without a
+	// success since.
 	lastFlush, flush, compaction error
 }
 
-// openPebble opens Pebble. If the disk refuses to write, it returns the disk's error; a patient
-// opening waits for room instead, until the engine's disk is cut off. started is called at the
-// beginning.
+// openPebble opens Pebble. If the disk refuses to write, it returns the disk's error. A
+// patient opening instead waits for room, until the engine's disk is cut off. started is
+// called with the engine before Pebble opens.
 func (db *DB) openPebble(patient bool, started func(*pebbleDB)) (*pebbleDB, error) {
 	e := &pebbleDB{logger: db.options.Logger, progress: make(chan struct{}, 1)}
 	e.disk = newDisk(db.options.FS, patient, e.happened)
@@ -46,7 +48,7 @@ func (db *DB) openPebble(patient bool, started func(*pebbleDB)) (*pebbleDB, erro
 	e.disk.opened()
 	if cause := e.disk.refusal(); cause != nil {
 		if err == nil {
-			_ = p.Close() // nothing of it reaches the disk
+			_ = p.Close() // the disk is cut off, so the close writes nothing
 		}
 		e.disk.clean()
 		return nil, cause
@@ -67,11 +69,12 @@ func (e *pebbleDB) happened() {
 	e.events.Add(1)
 	select {
 	case e.progress <- struct{}{}:
-	default: // it was told already
+	default: // a signal is pending
 	}
 }
 
-// listen has Pebble's events come to the engine. Pebble holds its lock meanwhile.
+// listen sets the functions through which the engine receives Pebble's events. Pebble
+// holds its lock while it calls them.
 func (e *pebbleDB) listen(l *pebble.EventListener) {
 	report := (&repeats{logger: e.logger}).background
 	l.WALCreated = func(pebble.WALCreateInfo) { e.happened() }
@@ -108,10 +111,12 @@ func (e *pebbleDB) listen(l *pebble.EventListener) {
 	}
 }
 
-// refusal returns the error by which the engine takes no writes now; nil: it takes them. If
-// Pebble is busy with what was written before, refusal waits for it. For the sequencer.
+// refusal returns the error with which the engine refuses writes now, or nil if it
+// accepts them. If Pebble is busy with earlier writes, refusal waits for it. Only the
+// sequencer calls it.
 //
-// So the sequencer never waits in Pebble, which would hold it for as long as the disk is full.
+// Without refusal, the sequencer would wait inside Pebble for as long as the disk is
+// full.
 func (e *pebbleDB) refusal() error {
 	for {
 		if err := e.disk.refusal(); err != nil {
@@ -137,29 +142,30 @@ func (e *pebbleDB) refusal() error {
 	}
 }
 
-// look finds out whether the engine is full: whether as many memtables wait to be flushed, or as
-// many tables to be compacted, as there may be.
+// look sets full. The engine is full if the limit of unflushed memtables or the limit of
+// uncompacted tables is reached.
 func (e *pebbleDB) look() {
 	m := e.Metrics()
 	e.full = m.MemTable.Size >= memTables*e.memTable || m.Levels[0].Sublevels >= stopL0
 	if m.MemTable.Count <= 1 {
 		e.mu.Lock()
-		e.flush = nil // nothing waits to be flushed
+		e.flush = nil // no memtable waits for a flush
 		e.mu.Unlock()
 	}
 }
 
-// repeats thins out the messages of failures that come without pause: Pebble repeats background work that failed at once.
+// repeats limits the log of background failures. Pebble retries failed background work at
+// once, so the same message could repeat without a pause.
 type repeats struct {
 	logger *slog.Logger
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	last time.Time
-	// hidden is how many weren't logged since the last one that was.
+	// hidden is the number of messages that were not logged since the last one that was.
 	hidden int
 }
 
-// repeatEvery is how often such a message is logged at most.
+// repeatEvery is the shortest time between two such messages.
 const repeatEvery = time.Second
 
 // background logs an error of background work.
@@ -170,22 +176,22 @@ func (r *repeats) background(err error) {
 		r.hidden++
 		return
 	}
-	r.logger.Error("background work of the store failed, and will be tried again", slog.String("error", err.Error()), slog.Int("not logged before", r.hidden))
+	r.logger.Error("background work failed; retrying", slog.String("error", err.Error()), slog.Int("not logged before", r.hidden))
 	r.last, r.hidden = time.Now(), 0
 }
 
-// recovery replaces an engine that was cut off from its disk. It is the sequencer's own.
+// recovery replaces an engine that was cut off from its disk. Only the sequencer uses it.
 //
-// Meanwhile reads use the engine that was cut off, and every write returns the disk's error.
-// The next engine opens what is on disk: all that was acknowledged, and perhaps the group that
-// was refused, which nobody was shown. If it cannot be opened, the next attempt is delayed,
-// longer after each failure.
+// Until another engine is open, reads use the engine that was cut off, and every write
+// returns the disk's error. The next engine opens the files on disk. They hold all
+// acknowledged writes, and perhaps the refused group, which no reader has seen. If
+// opening fails, the next attempt is delayed, longer after each failure.
 type recovery struct {
-	// failed is the error of all writes; nil: they are not refused.
+	// failed is the error of all writes. It is nil if writes are accepted.
 	failed error
 	wait   time.Duration
-	next   <-chan time.Time // the next attempt
-	engine *pebbleDB        // that opens; nil: none does
+	next   <-chan time.Time // fires at the next attempt
+	engine *pebbleDB        // the engine that opens, or nil
 	result chan opened
 }
 
@@ -195,7 +201,7 @@ type opened struct {
 	err    error
 }
 
-// The delays of recovery. Each doubles the one before it.
+// The delays of recovery. Each failure doubles the delay.
 const (
 	firstRecovery = 100 * time.Millisecond
 	maxRecovery   = 10 * time.Second
@@ -208,11 +214,11 @@ func (db *DB) fail(err error) error {
 	r.failed = db.refused(err)
 	r.wait = firstRecovery
 	r.next = time.After(r.wait)
-	db.options.Logger.Error("writes are refused; the store will be opened again", slog.String("error", err.Error()))
+	db.options.Logger.Error("writes refused; reopening the store", slog.String("error", err.Error()))
 	return r.failed
 }
 
-// refused is the error of a write that the engine refuses.
+// refused returns the error of a write that the engine refuses because of err.
 func (db *DB) refused(err error) error {
 	if fault := db.fault(err); errors.As(fault, new(*CorruptError)) {
 		return fault
@@ -220,7 +226,8 @@ func (db *DB) refused(err error) error {
 	return &DiskError{Dir: db.dir, Err: err}
 }
 
-// idle waits until a request waits, or recovery has something to do.
+// idle waits until a request is queued or recovery has work. It reports whether recovery
+// replaced the engine.
 func (db *DB) idle() (recovered bool) {
 	r := &db.recovery
 	select {
@@ -235,7 +242,8 @@ func (db *DB) idle() (recovered bool) {
 	}
 }
 
-// recover carries out what recovery has to do now, without waiting for it.
+// recover carries out the work that recovery has now, without waiting. It reports whether
+// recovery replaced the engine.
 func (db *DB) recover() (recovered bool) {
 	r := &db.recovery
 	select {
@@ -249,7 +257,7 @@ func (db *DB) recover() (recovered bool) {
 	}
 }
 
-// reopen begins to open the next engine.
+// reopen starts to open the next engine.
 func (db *DB) reopen() {
 	r := &db.recovery
 	r.next = nil
@@ -263,7 +271,7 @@ func (db *DB) reopen() {
 	r.engine = <-started
 }
 
-// reopened takes the result of reopen. It returns true if writes are taken again.
+// reopened handles the result of reopen. It reports whether writes are accepted again.
 func (db *DB) reopened(o opened) bool {
 	r := &db.recovery
 	r.engine, r.result = nil, nil
@@ -276,28 +284,28 @@ func (db *DB) reopened(o opened) bool {
 	if err != nil {
 		r.wait = min(2*r.wait, maxRecovery)
 		r.next = time.After(r.wait)
-		db.options.Logger.Error("the store cannot be opened again; retrying", slog.String("error", err.Error()), slog.Duration("delay", r.wait))
+		db.options.Logger.Error("store reopening failed; retrying", slog.String("error", err.Error()), slog.Duration("delay", r.wait))
 		return false
 	}
 	db.retire(db.pebble, o.engine)
 	db.pebble = o.engine
 	r.failed = nil
-	db.options.Logger.Info("the store was opened again; writes resume")
+	db.options.Logger.Info("store reopened; writes resume")
 	return true
 }
 
-// retire closes an engine when its last reader is done, and then lets the next engine delete
-// tables.
+// retire closes an engine when its last reader is done. Then it allows the next engine to
+// delete tables.
 func (db *DB) retire(old, next *pebbleDB) {
 	db.retiring.Go(func() {
-		_ = old.end() // nothing of it reaches the disk
+		_ = old.end() // the disk is cut off, so the close writes nothing
 		if err := next.disk.unhold(); err != nil {
-			db.options.Logger.Error("tables cannot be deleted; the next opening deletes them", slog.String("error", err.Error()))
+			db.options.Logger.Error("table deletion failed; the next opening deletes the tables", slog.String("error", err.Error()))
 		}
 	})
 }
 
-// stop ends an opening that is under way.
+// stop ends an opening that is in progress.
 func (r *recovery) stop() {
 	if r.engine == nil {
 		return
@@ -305,6 +313,6 @@ func (r *recovery) stop() {
 	r.engine.disk.cut(ErrClosed)
 	r.engine.disk.stop()
 	if o := <-r.result; o.err == nil {
-		_ = o.engine.end() // it was opened before it was cut off; nothing was written to it
+		_ = o.engine.end() // the engine opened before it was cut off; nothing was written to it
 	}
 }

@@ -22,35 +22,35 @@ type logMerge struct {
 	v    *view
 	meta *meta
 	part *partition
-	// filter is the request's, within the partition.
+	// filter is the request's filter within the partition.
 	filter keyFilter
 	space  byte
 	max    int
 
-	// pending are the segments whose cursors aren't open yet, in the order of
-	// their first LSN.
+	// pending has the segments whose cursors are not open yet, sorted by their first LSN.
 	pending []uint32
 	cursors []cursor
 
-	// position is the LSN up to which everything was looked at; full tells that
-	// the page has no room for the next transaction.
+	// position is the LSN up to which all entries were read. full reports that the page
+	// has no room for the next transaction.
 	position int64
 	full     bool
-	// lost tells that the first version to show is past the retention, which is
-	// everything from before cutoff.
+	// lost reports that the first version of the page is older than cutoff, the start of
+	// the retention.
 	lost      bool
 	cutoff    int64
 	retention time.Duration
 	changes   []feed.Change
-	// buf is the page's last piece of memory, or all of its buffer; piece is the first of the changes in it.
+	// buf is the last piece of the page's memory, or its whole buffer. piece is the index
+	// of the first change in buf.
 	buf   []byte
 	piece int
-	// bytes is the size of the page's documents, and room how many changes it is expected to have.
+	// bytes is the size of the page's documents. room is the expected number of changes.
 	bytes, room int
 
-	ttl     int32 // the container's
+	ttl     int32 // the container's default time to live
 	now     int64
-	ts      int64 // of time
+	ts      int64 // the _ts that time was computed from
 	time    time.Time
 	visited int
 }
@@ -58,12 +58,12 @@ type logMerge struct {
 // cursor is an iterator over the rest of a segment.
 type cursor struct {
 	it  *pebble.Iterator
-	lsn int64 // of the entry it stands on
-	// whole tells that all of the segment passes the filter.
+	lsn int64 // the LSN of the current entry
+	// whole reports that all keys of the segment pass the filter.
 	whole bool
 }
 
-// checkEvery is how many entries are read between two checks of the context.
+// checkEvery is the number of entries between two checks of the context.
 const checkEvery = 1024
 
 func newLogMerge(f *feedRead, v *view, s *state, part *partition) *logMerge {
@@ -85,10 +85,11 @@ func newLogMerge(f *feedRead, v *view, s *state, part *partition) *logMerge {
 	return w
 }
 
-// run fills the page with what lies behind position, up to end, the partition's last LSN.
+// run fills the page with the changes after position, up to end, the partition's last
+// LSN.
 func (w *logMerge) run(ctx context.Context, end int64) (err error) {
 	if w.position >= end {
-		return nil // a position beyond the end, after a restore for instance, stays
+		return nil // a position after the end stays, for instance after a restore
 	}
 	w.room = w.expect(end)
 	for _, n := range w.part.segments {
@@ -125,8 +126,8 @@ func (w *logMerge) run(ctx context.Context, end int64) (err error) {
 	return nil
 }
 
-// next returns the cursor that is behind all others, and the LSN where another
-// one takes over; -1 when there is nothing left.
+// next returns the index of the cursor with the lowest LSN, and the LSN at which another
+// cursor takes over. It returns -1 if there are no more entries.
 func (w *logMerge) next() (i int, limit int64, err error) {
 	for {
 		i, limit = -1, maxLSN
@@ -151,7 +152,7 @@ func (w *logMerge) next() (i int, limit int64, err error) {
 	}
 }
 
-// openNext opens the first pending segment.
+// openNext opens the cursor of the first pending segment.
 func (w *logMerge) openNext() error {
 	n := w.pending[0]
 	w.pending = w.pending[1:]
@@ -163,21 +164,22 @@ func (w *logMerge) openNext() error {
 	if !it.First() {
 		return errors.Join(it.Error(), it.Close())
 	}
-	// The partition's own segment has only keys of its range, and so has one of a partition that was
-	// merged into it; another ancestor's has others too.
+	// The partition's own segment has only keys of its range. So has the segment of a
+	// partition that was merged into it. Segments of other ancestors have other keys,
+	// too.
 	whole := w.filter.contains(w.meta.segments[n].keys())
 	w.cursors = append(w.cursors, cursor{it: it, lsn: logLSN(it.Key()), whole: whole})
 	return nil
 }
 
-// drop closes a cursor that has reached its end.
+// drop closes a cursor at its end.
 func (w *logMerge) drop(i int) error {
 	it := w.cursors[i].it
 	w.cursors = slices.Delete(w.cursors, i, i+1)
 	return errors.Join(it.Error(), it.Close())
 }
 
-// consume takes entries with an LSN below limit into the page.
+// consume adds the entries with an LSN below limit to the page.
 func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 	for it := c.it; it.Valid(); it.Next() {
 		key := it.Key()
@@ -189,7 +191,7 @@ func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 			return nil
 		}
 		if c.lsn != w.position {
-			// A new transaction, and the moment to end the page.
+			// A page ends only between transactions.
 			if len(w.changes) >= w.max || w.bytes >= maxPageBytes {
 				w.full = true
 				return nil
@@ -218,7 +220,7 @@ func (w *logMerge) consume(ctx context.Context, c *cursor, limit int64) error {
 	return nil
 }
 
-// takeLatest takes an entry of the log into the page, unless it is expired.
+// takeLatest adds an entry of the log to the page, unless the item has expired.
 func (w *logMerge) takeLatest(lsn int64, value []byte) error {
 	if len(value) < logHeaderSize {
 		return corrupt("the log entry of LSN %d has %d bytes", lsn, len(value))
@@ -235,14 +237,14 @@ func (w *logMerge) takeLatest(lsn int64, value []byte) error {
 	return nil
 }
 
-// extend adds a change to the page, to be filled in where it is: a change is
-// large, and to copy it costs a tenth of the read.
+// extend appends a change to the page and returns a pointer to it. The caller fills it in
+// place, because copying a change costs a tenth of the read.
 func (w *logMerge) extend() *feed.Change {
 	n := len(w.changes)
 	if n < cap(w.changes) {
 		w.changes = w.changes[:n+1]
 		if w.into != nil {
-			w.changes[n] = feed.Change{} // else it is zero, since the memory is new
+			w.changes[n] = feed.Change{} // memory that is not reused is zero
 		}
 	} else {
 		w.changes = append(w.changes, feed.Change{})
@@ -250,7 +252,7 @@ func (w *logMerge) extend() *feed.Change {
 	return &w.changes[n]
 }
 
-// takeVersion takes an entry of the versions log into the page.
+// takeVersion adds an entry of the versions log to the page.
 func (w *logMerge) takeVersion(lsn int64, value []byte) error {
 	v, err := decodeVersion(value)
 	if err != nil {
@@ -279,7 +281,7 @@ func (w *logMerge) takeVersion(lsn int64, value []byte) error {
 	return nil
 }
 
-// parseImage finds id and key in a stored document.
+// parseImage parses the id and the key of a stored document.
 func (c *Container) parseImage(stored []byte) (document, error) {
 	body, _, err := c.tail.parseStored(stored)
 	if err != nil {

@@ -16,28 +16,29 @@ import (
 // Limits of a page of a feed.
 const (
 	defaultMaxItems = 100
-	// maxPageBytes bounds a page: no further transaction is taken in once it holds
-	// as much. The one that reaches it is there whole.
+	// maxPageBytes bounds the documents of a page, in bytes. The transaction that reaches
+	// it is the last one of the page, and is complete.
 	maxPageBytes = 4 << 20
 )
 
-// feedRead is one read of a feed, from its request to its page.
+// feedRead is one read of a feed.
 type feedRead struct {
 	c      *Container
 	r      feed.Request
 	filter keyFilter
-	// several allows a request for keys of several partitions, which otherwise returns a
-	// *feed.GoneError.
+	// several allows the keys of the request to be in several partitions. Otherwise such
+	// a request returns a *feed.GoneError.
 	several bool
-	// into is memory to make the page in; nil: each page gets its own.
+	// into is the memory for the page. If nil, the page has memory of its own.
 	into *PageBuffer
-	// after is the LSN behind which to read. It is known once resolved is set; a
-	// read that waits goes on from there, whatever the request's start.
+	// after is the LSN after which the read starts. It is valid if resolved is set. A
+	// read that waits resumes there.
 	after    int64
 	resolved bool
 }
 
-// readFeed returns one page of the container's feed, and what it was read from. into may be nil.
+// readFeed returns one page of the container's feed, and the partitions that it was read
+// from. into may be nil.
 func (c *Container) readFeed(ctx context.Context, r feed.Request, several bool, into *PageBuffer) (feed.Page, partitionSet, error) {
 	start := time.Now()
 	if err := c.admit(ctx); err != nil {
@@ -106,7 +107,7 @@ func (f *feedRead) once(ctx context.Context) (feed.Page, partitionSet, error) {
 	return page, sp, nil
 }
 
-// resolve finds the LSN behind which the request starts.
+// resolve finds the LSN after which the read starts.
 func (f *feedRead) resolve(v *view, s *state, part *partition, end int64) (err error) {
 	if f.resolved {
 		return nil
@@ -130,7 +131,8 @@ func (f *feedRead) resolve(v *view, s *state, part *partition, end int64) (err e
 	return err
 }
 
-// checkMode refuses what a mode can't do.
+// checkMode returns an error that wraps feed.ErrUnsupported if the mode cannot serve the
+// request.
 func (f *feedRead) checkMode(s *state) error {
 	if f.r.Mode == feed.LatestVersion {
 		return nil
@@ -149,14 +151,15 @@ func (f *feedRead) checkMode(s *state) error {
 	return nil
 }
 
-// continuation writes an LSN as a continuation: the form of an ETag.
+// continuation encodes an LSN as a continuation, in the form of an ETag.
 func continuation(lsn int64) feed.Continuation {
 	var space [22]byte
 	b := strconv.AppendInt(append(space[:0], '"'), lsn, 10)
 	return feed.Continuation(append(b, '"'))
 }
 
-// parseContinuation is the reverse of continuation. It refuses everything else.
+// parseContinuation decodes a continuation. It returns a *[BadRequestError] if
+// continuation cannot have written it.
 func parseContinuation(c feed.Continuation) (int64, error) {
 	s := string(c)
 	if len(s) > 2 && strings.HasPrefix(s, `"`) && strings.HasSuffix(s, `"`) {
@@ -165,23 +168,22 @@ func parseContinuation(c feed.Continuation) (int64, error) {
 			return lsn, nil
 		}
 	}
-	return 0, badRequest(BadContinuation, "%.60q is no continuation of this store: that is a decimal LSN in double quotes", s)
+	return 0, badRequest(BadContinuation, "%.60q is not a continuation of this store, which is a decimal LSN in double quotes", s)
 }
 
-// signal wakes the readers that wait for a partition to change. It remembers
-// the last LSN that was published, so that nobody sleeps through a change that
-// came between its read and its wait.
+// signal wakes the readers that wait for a change of a partition. It stores the last
+// published LSN. So a reader does not miss a change between its read and its wait.
 type signal struct {
 	mu   sync.Mutex    // guards all fields
 	end  int64         // the partition's last published LSN
-	gone bool          // retired, or deleted with its container
-	ch   chan struct{} // made by the first waiter, closed by the next change
+	gone bool          // the partition was retired, or deleted with its container
+	ch   chan struct{} // created by the first waiter, closed by the next change
 }
 
-// advance tells of a published LSN.
+// advance publishes an LSN to the waiting readers.
 func (s *signal) advance(end int64) { s.wake(end, false) }
 
-// retire tells that the partition is gone.
+// retire wakes the readers for good, because the partition no longer exists.
 func (s *signal) retire() { s.wake(0, true) }
 
 func (s *signal) wake(end int64, gone bool) {
@@ -196,8 +198,8 @@ func (s *signal) wake(end int64, gone bool) {
 	}
 }
 
-// beyond returns a channel that is closed when the partition changed after end;
-// nil: it has.
+// beyond returns a channel that is closed when the partition changes after end. It
+// returns nil if the partition has already changed.
 func (s *signal) beyond(end int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,8 +212,8 @@ func (s *signal) beyond(end int64) <-chan struct{} {
 	return s.ch
 }
 
-// await blocks until the partition changed after end (true), d has passed
-// (false), ctx ended or the store is closed (an error).
+// await waits until the partition changes after end, and then returns true. It returns
+// false after d. It returns an error if ctx ends or the store is closed.
 func (db *DB) await(ctx context.Context, s *signal, end int64, d time.Duration) (bool, error) {
 	ch := s.beyond(end)
 	if ch == nil {
@@ -223,7 +225,7 @@ func (db *DB) await(ctx context.Context, s *signal, end int64, d time.Duration) 
 	case <-ch:
 		return true, nil
 	case <-timer.C:
-		return s.beyond(end) == nil, nil // both at the same instant: the change counts
+		return s.beyond(end) == nil, nil // a change at the same instant counts
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-db.closing:
@@ -231,30 +233,33 @@ func (db *DB) await(ctx context.Context, s *signal, end int64, d time.Duration) 
 	}
 }
 
-// The memory of a page is pieces, which its changes are slices of and which the reader may keep. A page in one piece of a
-// megabyte was measured to cost a tenth more: in a small heap such pieces never find the room of an old one, so that
-// it grows and shrinks all the time, and every page of memory is asked of the system again. Only a [PageBuffer] is one piece, with the text of
-// the whole page. How large a page will be is not known before, so it is guessed from the mean change of the container.
+// The memory of a page consists of pieces. The page's changes are slices of the pieces,
+// and the reader may keep them. A page in a single piece of 1 MB cost a tenth more in a
+// measurement. In a small heap such a piece never fits into the room of an old one. The
+// heap then grows and shrinks all the time, and the system provides every memory page
+// again. Only a [PageBuffer] is a single piece, with the text of the whole page. The size
+// of a page is not known before, so it is estimated from the mean change of the
+// container.
 
-// pieceSize is how much memory a page takes at a time, in bytes; a change that is larger has a piece of its own.
+// pieceSize is the size of a piece in bytes. A larger change has a piece of its own.
 const pieceSize = 64 << 10
 
-// slack is how much of a page's memory may stay unused: a reader that keeps a page should
-// not keep much more than the page.
-const slack = 4 // a fourth
+// slack limits the unused memory of a page. A reader that keeps a page should not keep
+// much more memory than the page needs.
+const slack = 4 // a quarter
 
-// minBuffer is the smallest piece worth to be cut down.
+// minBuffer is the size in bytes of the smallest piece that is worth shrinking.
 const minBuffer = 4 << 10
 
-// expect guesses how many changes a page will have: never more than were asked for, than there are
-// LSNs, or than fit into its bytes. The number asked for may be anything, and LSNs
-// without a change are what updates leave behind.
+// expect estimates the number of changes on a page. It is at most the requested number,
+// the number of LSNs, and the number of mean changes that fit into a page. The requested
+// number may be huge. LSNs whose items were updated since have no change.
 func (w *logMerge) expect(end int64) int {
 	mean := max(w.c.change.Load(), int64(w.c.tail.fixedSize()))
 	return int(min(int64(w.max), end-w.position, maxPageBytes/mean+1))
 }
 
-// keep copies what belongs to one change to the page's memory, and returns the copy.
+// keep copies the data of one change into the page's memory and returns the copy.
 func (w *logMerge) keep(b []byte) []byte {
 	gap := comma
 	if w.into == nil || len(w.changes) == 0 {
@@ -270,10 +275,11 @@ func (w *logMerge) keep(b []byte) []byte {
 	return w.buf[n:len(w.buf):len(w.buf)]
 }
 
-// grow makes room for n bytes more at least: in a new piece, or in a larger buffer for all that is there.
+// grow makes room for at least n more bytes. It allocates a new piece, or a larger buffer
+// to which it moves the page.
 func (w *logMerge) grow(n int) {
 	mean := int(w.c.change.Load())
-	rest := (mean + mean/16) * (w.room - len(w.changes)) // what is expected to come
+	rest := (mean + mean/16) * (w.room - len(w.changes)) // the size of the expected further changes
 	if w.buf == nil {
 		w.changes = slices.Grow(w.changes, w.room)
 	}
@@ -285,21 +291,23 @@ func (w *logMerge) grow(n int) {
 	if w.buf != nil {
 		size = 2 * cap(w.buf)
 	}
-	// The page ends behind maxPageBytes, but for a transaction that reaches beyond it.
+	// The page ends at maxPageBytes, except for the transaction that exceeds it.
 	w.move(uncleared(max(min(size, maxPageBytes+n), len(w.buf)+n)))
 }
 
-// uncleared returns an empty slice with room for n bytes at least, which were not set to zero, as make does: that is a tenth
-// of what a large page costs, and all that is shown of the memory is written first. Of the standard library only
-// strings.Builder gives such memory out, and its text is nobody else's here.
+// uncleared returns an empty slice with room for at least n bytes. In contrast to make,
+// it does not clear the memory, which would be a tenth of the cost of a large page. All
+// memory that callers see is written first. In the standard library, only strings.Builder
+// provides such memory. No other code uses the builder's text.
 func uncleared(n int) []byte {
 	var b strings.Builder
 	b.Grow(max(n, 1))
-	b.WriteByte(0) // an empty text has no address
+	b.WriteByte(0) // an empty string has no address
 	return unsafe.Slice(unsafe.StringData(b.String()), b.Cap())[:0]
 }
 
-// fit ends the page: memory that is mostly empty is replaced, unless it is used again.
+// fit ends the page. It replaces memory that is mostly empty, unless the memory is
+// reused.
 func (w *logMerge) fit() {
 	if w.into != nil {
 		w.into.bytes, w.into.changes = w.buf, w.changes
@@ -318,7 +326,7 @@ func (w *logMerge) fit() {
 	}
 }
 
-// move copies the last piece of the page, or all of its buffer, to other memory.
+// move copies the last piece of the page, or its whole buffer, to buf.
 func (w *logMerge) move(buf []byte) {
 	w.buf = append(buf, w.buf...)
 	at := 0
@@ -341,22 +349,24 @@ func (w *logMerge) move(buf []byte) {
 	}
 }
 
-// PageBuffer is memory for the pages of a feed. Whoever only passes a page on reads the next one into the same memory, which
-// spares most of what a page costs. The zero value is ready. It serves one read at a time.
+// PageBuffer is memory that pages of a feed reuse. A caller that only forwards each page
+// reads all pages into one buffer, which saves most of the cost of a page. The zero value
+// is ready to use. A PageBuffer serves one read at a time.
 type PageBuffer struct {
 	bytes   []byte
 	changes []feed.Change
 }
 
-// Size is how much memory the buffer holds, in bytes: that of the largest page that was read into it.
+// Size returns the size of the buffer in bytes. It is the size of the largest page that
+// was read into the buffer.
 func (b *PageBuffer) Size() int { return cap(b.bytes) }
 
-// Text is the documents of the page in the buffer, in latest version mode: one behind the other, with a comma between each two. Like
-// the page it is valid until the next read, and must not be changed.
+// Text returns the documents of the buffer's page in latest version mode, separated by
+// commas. It is valid until the next read and must not be changed.
 func (b *PageBuffer) Text() []byte { return b.bytes }
 
-// FeedInto is Feed, with the page's changes in the buffer: they, and the documents they are slices of, are valid until the
-// next read into it.
+// FeedInto is Feed with the page's memory in a buffer. The changes and their documents
+// are valid until the next read into the buffer.
 func (c *Container) FeedInto(ctx context.Context, r feed.Request, into *PageBuffer) (FeedPage, error) {
 	if into != nil {
 		into.bytes, into.changes = into.bytes[:0], into.changes[:0]
@@ -368,10 +378,10 @@ func (c *Container) FeedInto(ctx context.Context, r feed.Request, into *PageBuff
 	return FeedPage{Page: page, Served: served(sp.partitions, sp.ends)}, nil
 }
 
-// comma stands between the documents in a PageBuffer.
+// comma separates the documents in a PageBuffer.
 var comma = []byte(",")
 
-// begin makes the page in the memory that is used again, if there is some.
+// begin uses the memory of the buffer for the page, if there is a buffer.
 func (w *logMerge) begin() {
 	if w.into == nil {
 		return

@@ -17,14 +17,15 @@ type source struct{ c *Container }
 
 // Source returns the change feed of a container.
 //
-// Its continuations are a decimal LSN in double quotes. One of any partition of the container
-// is valid for any other. A start at a time in the future is now. A read with Wait returns
-// when the first change arrives, or with ErrClosed when the store is closed.
+// A continuation of the feed is a decimal LSN in double quotes. A continuation of one
+// partition is valid for every partition of the container. A start time in the future
+// means now. A read with Wait returns when the first change arrives. When the store is
+// closed, it returns [ErrClosed].
 //
 // In all versions and deletes mode, a start from the beginning or from a time returns
-// feed.ErrUnsupported, and so does a container without Retention. CheckStart reports both
-// without a read. A position before the retention returns a *feed.HistoryLostError, whose
-// Oldest is the first readable position.
+// feed.ErrUnsupported. So does every read of a container without Retention. CheckStart
+// reports both without a read. A position before the retention returns a
+// *feed.HistoryLostError, whose Oldest is the first readable position.
 func (db *DB) Source(c *Container) feed.Source { return source{c} }
 
 // Identity implements [feed.Source].
@@ -77,41 +78,46 @@ func (s source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Ran
 
 // FeedPage is a page of the feed of any part of a container.
 type FeedPage struct {
-	// Page is as a feed.Source returns it. End is the highest last LSN of the partitions that
-	// served the read; SessionToken has a part for each, joined by commas.
+	// Page is as a feed.Source returns it. End is the highest last LSN of the partitions
+	// that served the read. SessionToken has a part for each partition, separated by
+	// commas.
 	feed.Page
-	// Served are the physical partitions that served the read, in the order of their ranges.
+	// Served has the physical partitions that served the read, sorted by range.
 	Served []PartitionEnd
 }
 
-// PartitionEnd is a physical partition and how far its feed went when it was read: what a session token
-// is made of.
+// PartitionEnd is a physical partition and its last LSN at the time of a read. A session
+// token consists of both.
 type PartitionEnd struct {
-	// ID is the partition's.
+	// ID is the ID of the partition.
 	ID string
-	// End is its last LSN.
+	// End is the last LSN of the partition.
 	End int64
 }
 
-// Feed returns a page of the feed of any part of the container. It differs from the Read of
-// [DB.Source] in what r may select: a Range or a Key of several live partitions, or, without
-// Partition.ID, Range and Key, the whole container. Such a page has the changes of all
-// selected partitions, sorted by LSN, from one snapshot, and transactions whole. Its
-// continuation is valid for the whole selection: later pages return every later change and no
-// earlier one, also after splits and merges. It is also valid for other parts of the
-// container, and for Read.
+// Feed returns a page of changes of any part of the container. It accepts more selections
+// than the Read of [DB.Source] does. A Range or a Key may cover several live partitions.
+// Without Partition.ID, Range and Key, the whole container is selected.
 //
-// Errors are those of Read. A *feed.GoneError is returned only for a Partition.ID that is not
-// live. A page of n partitions may cost n seeks. Partitions without changes since the
-// continuation cost none.
+// The page has the changes of all selected partitions, sorted by LSN, from one snapshot.
+// It never divides a transaction. Its continuation is valid for the whole selection:
+// later pages return every later change and no earlier one, also after splits and merges.
+// It is also valid for other parts of the container, and for the Read of DB.Source.
+//
+// Feed returns the same errors as Read. It returns a *feed.GoneError only for a
+// Partition.ID that is not live. A page of n partitions may need n seeks. Partitions
+// without changes since the continuation need none.
 func (c *Container) Feed(ctx context.Context, r feed.Request) (FeedPage, error) {
 	return c.FeedInto(ctx, r, nil)
 }
 
-// FeedBefore returns an empty page of the same part of the container as Feed would read, whose
-// continuation is the last position before the second of t: all changes behind it in latest version mode are
-// those with a `_ts` of t's second or later. Without any it is the end of the feed. Of r, only Partition.ID,
-// Range and Key are looked at, and Mode, which is latest version (else feed.ErrUnsupported).
+// FeedBefore returns an empty page of the part of the container that Feed would read. The
+// page's continuation is the last position before the second of t. In latest version
+// mode, all changes with a _ts of that second or later follow it. If there are none, it
+// is the end of the feed.
+//
+// Of r, only Partition.ID, Range, Key and Mode are used. Mode must be latest version
+// mode. Otherwise FeedBefore returns feed.ErrUnsupported.
 func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time) (FeedPage, error) {
 	if r.Mode != feed.LatestVersion {
 		return FeedPage{}, fmt.Errorf("a position by time in all versions and deletes mode is %w", feed.ErrUnsupported)
@@ -148,21 +154,22 @@ func (c *Container) FeedBefore(ctx context.Context, r feed.Request, t time.Time)
 // neighbours that are read as one. A container has one LSN counter, so the segments of
 // neighbours merge into one feed sorted by LSN, as those of merged partitions do.
 type partitionSet struct {
-	// part is the partition, or one made up for the read, which lists the segments of all.
+	// part is the partition, or a partition built for the read that lists the segments of
+	// all.
 	part *partition
 	// end is the highest last LSN of the partitions.
 	end int64
 	// partitions are sorted by range, and ends their last LSNs.
 	partitions []*partition
 	ends       []int64
-	// changed wakes when there may be something behind the LSN known.
+	// changed wakes readers when there may be a change after the LSN known.
 	changed *signal
 	known   int64
 }
 
-// partitionsOf returns the partitions that have the keys of the filter, or the partition that
-// id names. It returns a *feed.GoneError if id is not live, or if the keys are in several
-// partitions and several is false.
+// partitionsOf returns the partitions that have the keys of the filter, or the partition
+// that id names. It returns a *feed.GoneError if id is not live, or if the keys are in
+// several partitions and several is false.
 func (sc *keyFilter) partitionsOf(s *state, id string, several bool) (partitionSet, error) {
 	if !several {
 		index, err := sc.partitionIn(s.meta, id)
@@ -178,8 +185,9 @@ func (sc *keyFilter) partitionsOf(s *state, id string, several bool) (partitionS
 	return s.setOf(first, last), nil
 }
 
-// partitionsIn finds the neighbours, by their places from first to last, that have the keys of the filter, or the partition that
-// id names. *feed.GoneError: there is none of that ID.
+// partitionsIn returns the indexes of the first and the last partition that have keys of
+// the filter. If id is not empty, both are the index of that partition. It returns a
+// *feed.GoneError if id is not live.
 func (sc *keyFilter) partitionsIn(m *meta, id string) (first, last int, err error) {
 	if id != "" || sc.point != nil || sc.keys.IsEmpty() {
 		first, err = sc.partitionIn(m, id)
@@ -193,7 +201,7 @@ func (sc *keyFilter) partitionsIn(m *meta, id string) (first, last int, err erro
 	return first, last, nil
 }
 
-// setOf returns the set of the partitions from first to last, by their places.
+// setOf returns the set of the partitions from index first to index last.
 func (s *state) setOf(first, last int) partitionSet {
 	members, ends := s.meta.partitions[first:last+1], s.ends[first:last+1]
 	if first == last {
@@ -205,7 +213,7 @@ func (s *state) setOf(first, last int) partitionSet {
 	}
 }
 
-// joined makes up a partition of neighbours, for a read.
+// joined returns a partition for a read that covers neighbouring partitions.
 func (m *meta) joined(parts []*partition) *partition {
 	first, last := parts[0], parts[len(parts)-1]
 	p := &partition{
@@ -226,8 +234,9 @@ func (m *meta) joined(parts []*partition) *partition {
 	return p
 }
 
-// behind is the set's partition without the segments of those in which there is nothing
-// behind an LSN: of many partitions, few have changed since the last read of all.
+// changedAfter returns the set's partition without the segments of partitions that have
+// not changed after an LSN. Of many partitions, few have changed since the last read of
+// all.
 func (sp *partitionSet) behind(lsn int64) *partition {
 	if len(sp.partitions) == 1 {
 		return sp.part
@@ -243,7 +252,7 @@ func (sp *partitionSet) behind(lsn int64) *partition {
 	return &p
 }
 
-// page is an empty page of the set's feed.
+// page returns an empty page of the set's feed.
 func (sp *partitionSet) page(lsn int64) feed.Page {
 	var token strings.Builder
 	for i, p := range sp.partitions {
@@ -257,7 +266,7 @@ func (sp *partitionSet) page(lsn int64) feed.Page {
 	return feed.Page{Continuation: continuation(lsn), LSN: lsn, End: sp.end, SessionToken: token.String()}
 }
 
-// served are the partitions from first to last, by their places, for callers.
+// served returns the partitions from index first to index last with their last LSNs.
 func (s *state) served(first, last int) []PartitionEnd {
 	return served(s.meta.partitions[first:last+1], s.ends[first:last+1])
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// cutoff is the first second that a container's retention still covers.
+// cutoff returns the first second that the container's retention covers at now.
 func (p *ContainerProperties) cutoff(now int64) int64 { return now - int64(p.Retention/time.Second) }
 
-// trimmed is the LSN up to which versions may be missing from the keys of the filter; nothing is
-// missing in latest version mode. What is missing elsewhere in the partition doesn't
-// count: after a merge, who follows the range of one of the two may be at an LSN
-// that is long past in the other.
+// trimmed returns the LSN up to which versions of the filter's keys may be missing. It is
+// 0 in latest version mode, where none are missing. Missing versions of other keys in the
+// partition do not count. After a merge, a reader of one former range may be at an LSN
+// that is past the retention in the other range.
 func (w *logMerge) trimmed() int64 {
 	lsn := int64(0)
 	if w.space != spaceVersions {
@@ -36,7 +36,7 @@ func (w *logMerge) trimmed() int64 {
 	return lsn
 }
 
-// loss says that versions up to an LSN were cut off in a range of keys.
+// loss records that the versions up to an LSN were deleted in a range of keys.
 type loss struct {
 	Min string `json:"min"`
 	Max string `json:"max"`
@@ -45,8 +45,8 @@ type loss struct {
 
 func (l loss) keys() feed.Range { return feed.Range{Min: l.Min, Max: l.Max} }
 
-// addLoss adds a loss to others. They stay disjoint and in the order of their
-// ranges, and neighbours with one LSN become one, so that they don't grow with every split.
+// addLoss adds a loss to others. The result is disjoint and sorted by range. Neighbours
+// with the same LSN are joined, so that the list does not grow with every split.
 func addLoss(losses []loss, keys feed.Range, lsn int64) []loss {
 	if keys.IsEmpty() || lsn == 0 {
 		return losses
@@ -77,8 +77,8 @@ func addLoss(losses []loss, keys feed.Range, lsn int64) []loss {
 	return out
 }
 
-// historyLost tells that the position is past the retention, and where the
-// feed begins now.
+// historyLost returns the error of a position before the retention. It names the first
+// readable position.
 func (w *logMerge) historyLost(end int64) error {
 	oldest, err := w.c.before(w.v, spaceVersions, w.meta, w.part, w.cutoff, end)
 	if err != nil {
@@ -90,9 +90,9 @@ func (w *logMerge) historyLost(end int64) error {
 	}
 }
 
-// before returns the LSN behind which a partition's entries have a _ts of ts or
-// later: end, when there are none. _ts never goes back, so the log is in its
-// order too and can be searched by halving.
+// before returns the LSN after which the entries of a partition have a _ts of ts or
+// later. It returns end if there are none. _ts never decreases, so a binary search in the
+// log finds the entry.
 func (c *Container) before(v *view, space byte, m *meta, p *partition, ts, end int64) (int64, error) {
 	first := end
 	for _, n := range p.segments {
@@ -107,7 +107,7 @@ func (c *Container) before(v *view, space byte, m *meta, p *partition, ts, end i
 	return first, nil
 }
 
-// firstAt returns the LSN of a segment's first entry whose _ts is ts or later.
+// firstAt returns the LSN of a segment's first entry with a _ts of ts or later.
 func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segment, ts int64) (lsn int64, found bool, err error) {
 	lower, upper := logBounds(space, c.number, number, s.From, maxLSN)
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -118,7 +118,7 @@ func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segmen
 	if !it.Last() {
 		return 0, false, it.Error()
 	}
-	// Entries below low are too old; from high on they are not, or there are none.
+	// Entries below low are too old. Entries from high on are not.
 	low, high := s.From+1, logLSN(it.Key())+1
 	key := make([]byte, 0, logKeySize)
 	for low < high {
@@ -149,7 +149,7 @@ func (c *Container) firstAt(r pebble.Reader, space byte, number uint32, s segmen
 	return lsn, found, nil
 }
 
-// entryTime reads the _ts of an entry of either log.
+// entryTime returns the _ts of an entry of the log or of the versions log.
 func entryTime(space byte, value []byte) (int64, error) {
 	at := 0
 	if space == spaceVersions {
@@ -161,13 +161,13 @@ func entryTime(space byte, value []byte) (int64, error) {
 	return int64(binary.BigEndian.Uint64(value[at:])), nil
 }
 
-// setRetention changes how long versions are kept.
+// setRetention sets the time for which versions are kept.
 func (g *group) setRetention(l *writeState, m *meta, d time.Duration) error {
 	was := m.props.Retention
 	m.props.Retention = d
 	switch {
 	case was == 0 && d > 0:
-		// What was written before was not kept: the feed begins here.
+		// Earlier versions were not kept, so the feed begins here.
 		for i, p := range m.partitions {
 			for _, n := range p.segments {
 				s := m.segments[n]
@@ -185,22 +185,23 @@ func (g *group) setRetention(l *writeState, m *meta, d time.Duration) error {
 	return nil
 }
 
-// The versions log of a container with a retention: every version and delete,
-// each with its previous image, beside the log that keeps the documents. A
-// versions log entry stands by itself; to look the previous image up while reading
-// would take nine tenths of the speed.
+// The versions log of a container with a retention has every version and delete with its
+// previous image. The log with the current documents exists besides. Each entry of the
+// versions log is complete. To look up the previous image during a read would take nine
+// tenths of the speed.
 
-// versionHeaderSize is what stands before the images: op u8, expired u8, ts u64,
-// previous LSN u64, length of the current image u32.
+// versionHeaderSize is the size in bytes of the header before the images: op u8, expired
+// u8, ts u64, previous LSN u64, length of the current image u32.
 const versionHeaderSize = 22
 
-// versionEntry is an entry of the versions log, its images sharing its memory.
+// versionEntry is an entry of the versions log. Its images share the memory of the value.
 type versionEntry struct {
 	op          feed.Op
 	expired     bool
 	ts          int64
 	previousLSN int64
-	// images are the current image and, behind it, the previous one.
+	// images has the current image and after it the previous image. current is the length
+	// of the current image.
 	images  []byte
 	current int
 }

@@ -9,24 +9,28 @@ import (
 	"time"
 )
 
-// The index is sorted by hashed keys, and the log by time. A scan that reads documents one by
-// one in the order of the index finds each in another block of the log, which is read and
-// decompressed for that document alone. So a scan with a filter works in chunks: it collects
-// index entries, reads their documents in the order of the log, and keeps those that pass the
-// filter until they are visited in the order of the index.
+// The index is sorted by hashed keys, and the log by time. Without chunks, a scan would
+// read documents in the order of the index. Each document is then in another block of the
+// log, and the block is read and decompressed for that document alone. So a scan with a
+// filter works in chunks. It collects index entries and reads their documents in the
+// order of the log. It keeps the documents that pass the filter and visits them in the
+// order of the index.
 
 // Bounds of a chunk.
 const (
-	// firstChunk and maxChunk are how many documents the first chunk has, and any. Batches grow while few documents are kept: a
-	// page that is full with its first hundred rows needs no more. An entry takes some 100 bytes.
+	// firstChunk is the size of the first chunk in documents. maxChunk limits every
+	// chunk. Chunks grow while few documents pass the filter. A page that is full after a
+	// hundred rows needs no larger chunk. An entry takes about 100 bytes.
 	firstChunk = 128
 	maxChunk   = 128 << 10
 	chunkGrows = 8
-	// secondChunk is how many the second chunk has at most: its time tells how large the next one may be.
+	// secondChunk is the largest size of the second chunk. Its duration limits the size
+	// of the next one.
 	secondChunk = 2048
-	// maxChunkNames bounds the points and ids of a chunk, in bytes: it ends behind the entry that reaches it.
+	// maxChunkNames bounds the points and ids of a chunk, in bytes. The chunk ends after
+	// the entry that reaches it.
 	maxChunkNames = 8 << 20
-	// maxKept bounds the documents of a chunk that are kept, in bytes. Those beyond are read once more.
+	// maxKept bounds the kept documents of a chunk, in bytes. Others are read twice.
 	maxKept = 4 << 20
 )
 
@@ -34,37 +38,44 @@ const (
 type chunkScan struct {
 	w     *itemScan
 	chunk []collected
-	// order are the entries of chunk in the order of the log, and spare is memory for sorting them.
+	// order has the addresses of the chunk's documents in the order of the log. spare is
+	// memory for sorting them.
 	order, spare []logAddress
-	// names are points and ids, one behind the other.
+	// names has the points and ids of the chunk, one after the other.
 	names []byte
-	// readers read the documents of a chunk, and have what is wanted of it: hits, in the order of the index.
+	// readers read the documents of a chunk. hits are the documents that passed the
+	// filter, in the order of the index.
 	readers []*chunkReader
 	hits    []hit
-	// pace is the time that a document took in the fastest chunk: other work on the machine may have held up others.
+	// pace is the time per document, in nanoseconds, in the fastest chunk. Other work on
+	// the machine may have delayed other chunks.
 	pace float64
-	// judged and let are how many documents were judged, and let through.
+	// judged is the number of documents that the filter evaluated. let is the number that
+	// passed.
 	judged, let int
-	// after is behind the last entry that was looked at; again tells that it is to be looked at once more, and more that there are others.
+	// after is the position of the last entry that was read. again reports that the next
+	// chunk begins with that entry itself. more reports that there are entries after the
+	// chunk.
 	after       []byte
 	again, more bool
-	late        bool // the time is up
+	late        bool // MaxTime has passed
 }
 
 // collected is an item of a chunk.
 type collected struct {
 	entry
-	rest, end uint32 // in names
+	rest, end uint32 // offsets in names
 }
 
-// hit is an item of a chunk that is wanted.
+// hit is an item of a chunk that passed the filter.
 type hit struct {
 	index uint32
-	body  []byte // nil: there was no room
+	body  []byte // nil if it was not kept
 }
 
-// newChunkScan returns a chunkScan, with the memory of one that is done with, if there is one. It is large, and each page of a scan needs it
-// anew; a sync.Pool has it for the next page less than half the time. So a store keeps that of one scan.
+// newChunkScan returns a chunkScan. It reuses the memory of a finished one if possible.
+// Each page of a scan needs that memory, which is large. A sync.Pool had it for the next
+// page less than half of the time, so the store itself keeps the memory of one scan.
 func (w *itemScan) newChunkScan(after []byte) *chunkScan {
 	b := w.c.db.scan.Swap(nil)
 	if b == nil {
@@ -74,7 +85,7 @@ func (w *itemScan) newChunkScan(after []byte) *chunkScan {
 	return b
 }
 
-// free gives the memory back.
+// free stores the memory for the next chunkScan.
 func (b *chunkScan) free() {
 	for _, r := range b.readers {
 		r.reset()
@@ -85,7 +96,7 @@ func (b *chunkScan) free() {
 	db.scan.Store(b)
 }
 
-// visitInChunks visits items as itemScan.look does, in chunks.
+// visitInChunks visits items as itemScan.visitEntry does, but in chunks.
 func (w *itemScan) visitInChunks(ctx context.Context, sc *keyFilter, after []byte) error {
 	b := w.newChunkScan(after)
 	defer b.free()
@@ -114,22 +125,22 @@ func (w *itemScan) visitInChunks(ctx context.Context, sc *keyFilter, after []byt
 		}
 		size = b.nextSize(size)
 		if n := len(b.chunk); n > 0 && took > 0 {
-			// No chunk is ended in the middle, so it is made as small as the time that is left.
+			// A chunk is never interrupted, so its size is limited to the remaining time.
 			b.pace = min(b.pace, float64(took)/float64(n))
 			size = min(size, max(int(float64(left)/b.pace), 1))
 		}
 	}
 }
 
-// firstSize is how many documents the first chunk has.
+// firstSize returns the size of the first chunk in documents.
 func (b *chunkScan) firstSize() int {
 	if b.w.r.AnyOrder {
-		return maxChunk // all are shown, and none is kept
+		return maxChunk // all documents are visited at once, and none is kept
 	}
 	return firstChunk
 }
 
-// nextSize is how many documents the next chunk has, by what came of the ones before.
+// nextSize returns the size of the next chunk, from the results of earlier chunks.
 func (b *chunkScan) nextSize(size int) int {
 	if b.w.r.AnyOrder {
 		return maxChunk
@@ -139,7 +150,8 @@ func (b *chunkScan) nextSize(size int) int {
 		kept += len(r.kept)
 	}
 	if enough := b.w.r.Filter.Enough; enough > 0 {
-		// As many as have what is wanting, and some, unless they were too much to be kept.
+		// The chunk should have the missing hits and a quarter more, unless too many
+		// bytes would be kept.
 		need := max(enough-b.let, 1)
 		size = min(int(min(int64(need)*int64(b.judged+1)/int64(b.let+1)*5/4, maxChunk)), maxChunk)
 		if b.judged <= firstChunk {
@@ -156,7 +168,7 @@ func (b *chunkScan) nextSize(size int) int {
 	return size
 }
 
-// collect takes the entries of the next chunk.
+// collect collects the entries of the next chunk.
 func (b *chunkScan) collect(ctx context.Context, sc *keyFilter, size int) error {
 	w := b.w
 	b.chunk, b.names = b.chunk[:0], b.names[:0]
@@ -182,7 +194,7 @@ func (b *chunkScan) collect(ctx context.Context, sc *keyFilter, size int) error 
 	})
 }
 
-// sort puts the chunk into the order of the log.
+// sort sorts the addresses of the chunk into the order of the log.
 func (b *chunkScan) sort() {
 	b.order = slices.Grow(b.order[:0], len(b.chunk))
 	for n := range b.chunk {
@@ -192,19 +204,19 @@ func (b *chunkScan) sort() {
 	b.order, b.spare = sortAddresses(b.order, b.spare)
 }
 
-// point is that of an item of the chunk.
+// point returns the point of an item of the chunk.
 func (b *chunkScan) point(x *collected) []byte { return b.names[x.rest : x.rest+uint32(x.point)] }
 
-// appendKey appends the key of an item's document.
+// appendKey appends the log key of an item's document.
 func (b *chunkScan) appendKey(dst []byte, x *collected) []byte {
 	dst = appendLogKey(dst, spaceLog, b.w.c.number, x.segment, x.lsn, x.ordinal)
 	return append(dst, b.point(x)...)
 }
 
-// shown is how many bytes an item's document has as it is shown.
+// shown returns the size in bytes of an item's document without _lsn.
 func (x *collected) shown() int { return int(x.size) - len(tailLSN) - digitCount(x.lsn) }
 
-// visit shows an item of the chunk.
+// visit passes an item of the chunk to the visitor.
 func (b *chunkScan) visit(x *collected, body []byte) (more bool, err error) {
 	i := indexed{entry: x.entry, rest: b.names[x.rest:x.end], at: int(x.point)}
 	more, err = b.w.show(&i, body)
@@ -214,8 +226,9 @@ func (b *chunkScan) visit(x *collected, body []byte) (more bool, err error) {
 	return more, err
 }
 
-// show shows what is wanted of the chunk, in the order of the index; ended tells that the visitor has enough. It counts the documents
-// up to the last one that was shown then, and otherwise all.
+// show passes the hits of the chunk to the visitor, in the order of the index. ended
+// reports that the visitor ended the visit. Then only documents up to the last visited
+// one are counted. Otherwise all are.
 func (b *chunkScan) show() (ended bool, err error) {
 	w := b.w
 	if w.r.AnyOrder {
@@ -256,18 +269,22 @@ func (b *chunkScan) show() (ended bool, err error) {
 	return false, nil
 }
 
-// errStopped says that the visitor of items in any order has enough: there is no place to go on from.
+// errStopped reports that the visitor ended a visit in any order. Such a visit cannot
+// resume.
 var errStopped = errors.New("the visit was ended")
 
-// ItemFilter says which documents a visit shows.
+// ItemFilter selects the documents of a visit.
 type ItemFilter struct {
-	// New makes a function that says of documents whether to show them. It is called once for every goroutine that the store reads a chunk of
-	// documents with, and documents are judged in the order in which they were written, ahead of the visits. A judge has no more than one document
-	// at a time, valid during the call only, which it must not change. Its error is returned as it is.
+	// New returns a function that reports whether a document is visited. New is called
+	// once for each goroutine that reads documents. Documents are evaluated before the
+	// visits, in the order in which they were written. A judge receives one document at a
+	// time, which is valid only during the call and must not be changed. An error of the
+	// judge is returned unchanged.
 	New func() (judge func(body []byte) (bool, error))
-	// AsStored says that judges may be given documents with one member more than VisitedItem.Body has, _lsn, behind all others. That saves
-	// a copy of each.
+	// AsStored allows judges to receive documents with one additional member, _lsn, at
+	// the end. That saves a copy of each document.
 	AsStored bool
-	// Enough is after how many documents the visitor is likely to have enough. It says how many are worth judging ahead; default: it isn't known.
+	// Enough is the number of documents after which the visitor probably ends the visit.
+	// It limits how many documents are evaluated ahead. If zero, the number is unknown.
 	Enough int
 }

@@ -11,22 +11,27 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// indexed is an item's entry in the index. Its slices are valid during the visit only.
+// indexed is an item's entry in the index. Its slices are valid only during the visit.
 type indexed struct {
 	entry
-	// key is the whole key, and rest what follows the container in it: the point and the id.
+	// key is the whole key. rest is the part of it after the container: the point and the
+	// id.
 	key, rest []byte
-	// at is where the id begins in rest.
+	// at is the offset of the id in rest.
 	at int
 }
 
 func (i *indexed) pointBytes() []byte { return i.rest[:i.at] }
 func (i *indexed) id() []byte         { return i.rest[i.at:] }
 
-// scanIndex visits the items of a filter in the order of (effective partition key, id), expired ones too,
-// from the position from on (point and id; empty: from the start) until visit returns false or
-// an error, which is returned as it is. Unless intervals is nil, what lies outside of them is skipped at no cost; they are in order and
-// apart, and bounded, and say what follows the container in index keys. No document is read.
+// scanIndex visits the items of a filter, sorted by effective partition key and id, until
+// visit returns false or an error. It starts at the position from, which is a point and
+// an id. If from is empty, it starts at the first item. Expired items are visited too. No
+// document is read.
+//
+// Unless intervals is nil, only items in these intervals are visited, and others cost
+// nothing. The intervals are sorted, disjoint and bounded. They are intervals of the part
+// of index keys after the container. An error of visit is returned unchanged.
 func (c *Container) scanIndex(ctx context.Context, v *view, sc *keyFilter, intervals []interval, from []byte, visit func(*indexed) (bool, error)) (err error) {
 	lower, upper := c.indexBounds(sc)
 	base := lower[:containerKeySize:containerKeySize]
@@ -75,12 +80,12 @@ type indexScan struct {
 	sc    *keyFilter
 	it    *pebble.Iterator
 	visit func(*indexed) (bool, error)
-	// i is what visit gets: it escapes, so there is one for all.
+	// i is the argument of visit. It escapes, so all calls share it.
 	i       indexed
 	visited int
 }
 
-// run visits what is before upper; more is false when nothing behind it is to be visited.
+// run visits the entries below upper. more is false if the scan has ended.
 func (w *indexScan) run(ok bool, upper []byte) (more bool, err error) {
 	for ; ok; ok = w.it.Next() {
 		if w.visited++; w.visited%checkEvery == 0 && w.ctx.Err() != nil {
@@ -109,8 +114,8 @@ func (w *indexScan) run(ok bool, upper []byte) (more bool, err error) {
 	return true, nil
 }
 
-// indexBounds are the keys of the index between which the items of a filter are. Not all that is there is in it,
-// unless the filter has a full key.
+// indexBounds returns the bounds of the index keys of a filter's items. Unless the filter
+// has a full key, other items are between the bounds, too.
 func (c *Container) indexBounds(sc *keyFilter) (lower, upper []byte) {
 	base := appendContainerKey(nil, spaceIndex, c.number)
 	if sc.point == nil {
@@ -121,7 +126,7 @@ func (c *Container) indexBounds(sc *keyFilter) (lower, upper []byte) {
 	return lower, successor(lower)
 }
 
-// readIndexed reads the entry that an iterator stands on.
+// readIndexed decodes the iterator's current entry.
 func readIndexed(it *pebble.Iterator) (indexed, error) {
 	value, err := it.ValueAndErr()
 	if err != nil {
@@ -138,25 +143,29 @@ func readIndexed(it *pebble.Iterator) (indexed, error) {
 	return indexed{entry: e, key: key, rest: key[containerKeySize:], at: int(e.point)}, nil
 }
 
-// ItemSet is a set of items, told by what the index has of them: no document has to be read to find them.
+// ItemSet is a set of items by key and id. The index alone determines its items, so no
+// document is read to find them.
 type ItemSet struct {
-	// Key is a full partition key. Default: any.
+	// Key is a full partition key. If nil, items of all keys are in the set.
 	Key feed.PartitionKey
-	// From and To bound the ids, From <= id < To, in the order of their UTF-8. An empty To is no bound.
+	// From and To bound the ids: From <= id < To, in the order of UTF-8. If To is empty,
+	// there is no upper bound.
 	From, To string
 }
 
-// itemSets is a union of ItemSets, laid out for a scan of the index.
+// itemSets is a union of ItemSets, prepared for a scan of the index.
 type itemSets struct {
-	// points are those that have a key, as intervals of what follows the container in index keys; ids are those that have none, as
-	// intervals of ids. Both are in order and apart.
+	// points are the sets with a key, as intervals of the part of index keys after the
+	// container. ids are the sets without a key, as intervals of ids. Both are sorted and
+	// disjoint.
 	points, ids []interval
 }
 
-// interval is an interval lower <= x < upper; a nil upper is no bound.
+// interval is the interval lower <= x < upper. If upper is nil, there is no upper bound.
 type interval struct{ lower, upper []byte }
 
-// newItemSets lays out the sets; nil: the request has none, and isn't narrowed.
+// newItemSets returns the union of the sets. It returns nil if sets is nil, which selects
+// all items.
 func (c *Container) newItemSets(sets []ItemSet) (*itemSets, error) {
 	if sets == nil {
 		return nil, nil //nolint:nilnil // "not narrowed" isn't "nothing"
@@ -177,7 +186,7 @@ func (c *Container) newItemSets(sets []ItemSet) (*itemSets, error) {
 	return u, nil
 }
 
-// intervalOf is where the ids of a set are behind a point.
+// intervalOf returns the interval of a set's ids after a point.
 func intervalOf(point []byte, s ItemSet) (p interval) {
 	p.lower = append(bytes.Clone(point), s.From...)
 	switch {
@@ -189,7 +198,7 @@ func intervalOf(point []byte, s ItemSet) (p interval) {
 	return p
 }
 
-// united sorts intervals and joins those that overlap; empty ones are left out.
+// united returns the union of intervals, sorted and disjoint. It drops empty intervals.
 func united(all []interval) []interval {
 	slices.SortFunc(all, func(a, b interval) int { return bytes.Compare(a.lower, b.lower) })
 	out := all[:0]
@@ -208,7 +217,8 @@ func united(all []interval) []interval {
 	return out
 }
 
-// intervals are the only places in the index that have to be looked at; nil: all may have to be.
+// intervals returns the intervals that contain all items of the sets. It returns nil if
+// any index entry may be in a set.
 func (u *itemSets) intervals() []interval {
 	if u == nil || len(u.ids) > 0 {
 		return nil
@@ -219,12 +229,12 @@ func (u *itemSets) intervals() []interval {
 	return u.points
 }
 
-// hold says whether an item is in one of the sets.
+// contains reports whether an item is in one of the sets.
 func (u *itemSets) hold(i *indexed) bool {
 	return u == nil || within(u.points, i.rest) || within(u.ids, i.id())
 }
 
-// within says whether x is in one of the intervals.
+// within reports whether x is in one of the intervals.
 func within(intervals []interval, x []byte) bool {
 	n := sort.Search(len(intervals), func(n int) bool { return bytes.Compare(intervals[n].lower, x) > 0 })
 	return n > 0 && (intervals[n-1].upper == nil || bytes.Compare(x, intervals[n-1].upper) < 0)

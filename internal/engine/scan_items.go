@@ -13,71 +13,80 @@ import (
 
 // Limits of a page of items.
 const (
-	// maxVisitBytes bounds the documents that one VisitItems reads.
+	// maxVisitBytes bounds the documents that one VisitItems reads, in bytes.
 	maxVisitBytes = 256 << 20
-	// maxItemsTime bounds how long one page is worked on: a view of the store is held for as long.
+	// maxItemsTime bounds the time for one page, because a view stays open for that time.
 	maxItemsTime = time.Second
-	// clockEvery is how many index entries are looked at between two looks at the clock.
+	// clockEvery is the number of index entries between two reads of the clock.
 	clockEvery = 64
 )
 
-// ItemsRequest asks for a page of a container's items.
+// ItemsRequest selects the items of a page and the size of the page. The zero value
+// selects all items of the container.
 type ItemsRequest struct {
-	// Key narrows to one logical partition key, or to a prefix of a hierarchical one.
+	// Key selects the items of a logical partition key, or of a prefix of a hierarchical
+	// key.
 	Key feed.PartitionKey
-	// Range narrows to a range of effective partition keys, Partition to a
-	// physical partition (*feed.GoneError: it is retired).
+	// Range selects a range of effective partition keys. Partition is the ID of a live
+	// physical partition and selects its items.
 	Range     feed.Range
 	Partition string
-	// IDPrefix narrows to the items whose id begins with it. With a full Key only the index entries of
-	// those are looked at; else the index entries, some 100 bytes each, of all items that the other
-	// fields leave. No other item's document is read.
+	// IDPrefix selects the items whose id begins with it. With a full Key, only the index
+	// entries of those items are read. Otherwise the index entries of all items in the
+	// selection are read, about 100 bytes each. Documents of other items are not read.
 	IDPrefix string
-	// Sets narrows to the items of any of these sets, in the same way: where all of them have a key, only the index entries
-	// in them are looked at, one seek for each. Default: all items; an empty list is none.
+	// Sets selects the items of any of these sets. If every set has a key, only the index
+	// entries in the sets are read, with one seek for each set. If nil, all items are
+	// selected. An empty list selects none.
 	Sets []ItemSet
-	// IndexOnly, of VisitItems: no document is read, and the items have no Body. A page costs what its index entries do.
+	// IndexOnly makes VisitItems read no documents. The items then have no Body. A page
+	// costs as much as its index entries.
 	IndexOnly bool
-	// Filter, of VisitItems, says which documents are visited at all: that is a lot faster than to visit all.
-	// Who stops a visit pays for no document behind it.
+	// Filter selects the documents that VisitItems visits. It is much faster than a visit
+	// of all. Documents after an early stop are not charged.
 	Filter *ItemFilter
-	// AnyOrder, of VisitItems: a page's items are visited in the order in which they were written, and not in that of (effective
-	// partition key, id), which is faster. Filter isn't asked. When visit returns false, the page ends, and has no continuation.
+	// AnyOrder makes VisitItems visit the items of a page in the order in which they were
+	// written. That is faster than the order of effective partition key and id. Filter is
+	// ignored. When visit returns false, the page ends without a continuation.
 	AnyOrder bool
-	// Continuation is that of the page before, or of an item on it; empty: from the start.
+	// Continuation is the Continuation of the previous page, or of an item on it. If
+	// empty, the first page is read.
 	Continuation string
-	// Again has the page begin with the item that Continuation is behind, if it is still there.
+	// Again makes the page begin with the item at Continuation, if it still exists.
+	// Otherwise the page begins after it.
 	Again bool
-	// MaxItems is how many items to return at most. Default: 100; of VisitItems: unbounded.
+	// MaxItems is the largest number of items to return. If zero, Items uses 100, and
+	// VisitItems sets no limit.
 	MaxItems int
-	// MaxBytes is after how many bytes of documents the page ends, at the earliest after one item.
-	// Default: 4 MiB, and for VisitItems 256 MiB.
+	// MaxBytes is the size of documents, in bytes, after which the page ends. A page has
+	// at least one item. If zero, Items uses 4 MiB, and VisitItems uses 256 MiB.
 	MaxBytes int
-	// MaxTime is after how much time the page ends. Default: 1 s.
+	// MaxTime is the time after which the page ends. If zero, 1 s is used.
 	MaxTime time.Duration
 }
 
-// ItemsPage is a page of a container's items, in the order of (effective
-// partition key, id).
+// ItemsPage is a page of a container's items, sorted by effective partition key and id.
 type ItemsPage struct {
-	// Items are empty on the page of VisitItems.
+	// Items is empty on a page of VisitItems.
 	Items []Item
-	// Continuation is empty when there are no more items. A page that ended for its time may have one and no items.
+	// Continuation is empty on the last page. A page that ended at MaxTime may have a
+	// continuation and no items.
 	Continuation string
-	// Charge is what the page cost, see [Result].
+	// Charge is the cost of the page in request units. See [Result].
 	Charge float64
-	// Documents is how many documents it cost, and Bytes what they have in all.
+	// Documents is the number of documents that were charged. Bytes is their total size.
 	Documents, Bytes int
-	// Served are the physical partitions that the request lies in, in the order of their ranges.
+	// Served has the physical partitions that the request covers, sorted by range.
 	Served []PartitionEnd
 }
 
-// VisitedItem is an item during a visit. It, and all slices of it, are valid during the call only.
+// VisitedItem is an item during a visit. The item and all of its slices are valid only
+// during the call.
 type VisitedItem struct {
-	// Body is the document with its system properties _rid, _self, _etag,
-	// _attachments and _ts. It must not be changed. It is nil where the request is IndexOnly.
+	// Body is the document with its system properties _rid, _self, _etag, _attachments
+	// and _ts. It must not be changed. It is nil if the request is IndexOnly.
 	Body []byte
-	// ID is the item's, in UTF-8.
+	// ID is the id of the item, in UTF-8.
 	ID []byte
 	// LSN is the position of the write in the partition's feed.
 	LSN int64
@@ -87,7 +96,7 @@ type VisitedItem struct {
 	position []byte
 }
 
-// Item is a copy to be kept.
+// Item returns a copy of the item that remains valid after the visit.
 func (v *VisitedItem) Item() Item {
 	return Item{Body: bytes.Clone(v.Body), ETag: v.c.tail.etag(v.stamp), Modified: unixTime(v.stamp.ts), LSN: v.LSN}
 }
@@ -95,10 +104,13 @@ func (v *VisitedItem) Item() Item {
 // Continuation returns the position after the item, where a later request resumes.
 func (v *VisitedItem) Continuation() string { return encodePosition(v.position) }
 
-// Items returns a page of the items of a container. An item that exists from the first page
-// to the last is returned exactly once, despite writes, splits and merges meanwhile. A page
-// is read from one snapshot. Items returns a *feed.GoneError if Partition is not live, a
-// *[BadRequestError], and a *feed.ThrottledError.
+// Items returns a page of the items of a container, read from one snapshot. An item that
+// exists from the first page to the last is returned exactly once. Writes, splits and
+// merges between the pages do not change that.
+//
+// Items returns a *feed.GoneError if Partition is not live, a *[BadRequestError] if the
+// request is not valid, and a *feed.ThrottledError if the provisioned throughput is used
+// up.
 func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error) {
 	if r.MaxItems <= 0 {
 		r.MaxItems = defaultMaxItems
@@ -109,10 +121,11 @@ func (c *Container) Items(ctx context.Context, r ItemsRequest) (ItemsPage, error
 	return c.readItems(ctx, r, nil)
 }
 
-// VisitItems calls visit for the items of a container, in the order of Items, until it returns false or an error, or
-// the page has its size; the next call goes on behind the last item visited. It allocates nothing for an item,
-// and so is made for filters. What visit gets is valid during the call only. It must not call the store
-// for long: a view is held open meanwhile. Its error is returned as it is.
+// VisitItems calls visit for the items of a page, in the order of Items, until visit
+// returns false or an error. It allocates nothing per item, so it suits filters. The
+// argument of visit is valid only during the call. A snapshot stays open during the
+// visit, so visit must return soon. An error of visit is returned unchanged. The returned
+// page has no Items. Its Continuation is the position after the last visited item.
 func (c *Container) VisitItems(ctx context.Context, r ItemsRequest, visit func(*VisitedItem) (more bool, err error)) (ItemsPage, error) {
 	if r.MaxBytes <= 0 {
 		r.MaxBytes = maxVisitBytes
@@ -133,7 +146,7 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	}
 	after, err := base64.RawURLEncoding.DecodeString(r.Continuation)
 	if err != nil {
-		return ItemsPage{}, badRequest(BadContinuation, "%.60q is no position among items", r.Continuation)
+		return ItemsPage{}, badRequest(BadContinuation, "%.60q is not a position among items", r.Continuation)
 	}
 	if r.IDPrefix != "" && r.Sets == nil && sc.point != nil {
 		r.Sets = []ItemSet{{Key: r.Key, From: r.IDPrefix, To: string(successor([]byte(r.IDPrefix)))}}
@@ -172,7 +185,7 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	switch {
 	case w.stopped != nil:
 		return ItemsPage{}, w.stopped
-	case errors.Is(err, errStopped): // as asked for
+	case errors.Is(err, errStopped): // the visitor ended the visit
 	case err != nil:
 		return ItemsPage{}, fmt.Errorf("read items: %w", err)
 	}
@@ -180,33 +193,35 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	return w.page, nil
 }
 
-// itemScan makes one page of items.
+// itemScan reads one page of items.
 type itemScan struct {
 	c      *Container
 	v      *view
 	r      ItemsRequest
 	prefix []byte
 	sets   *itemSets
-	ttl    int32 // the container's
+	ttl    int32 // the container's default time to live
 	now    int64
 	start  time.Time
 
 	visit func(*VisitedItem) (bool, error)
-	// stopped is visit's error.
+	// stopped is the error that visit returned.
 	stopped error
-	// item and buf are what visit gets.
+	// item is the argument of visit. buf has the memory of its Body.
 	item VisitedItem
 	buf  []byte
-	key  []byte // of the log
+	key  []byte // a key of the log
 
 	page ItemsPage
-	// looked counts index entries, and items and bytes documents.
+	// looked is the number of index entries read. items and bytes are the number and the
+	// size of the documents.
 	looked, items, bytes int
-	// last is the position of the last entry that was looked at.
+	// last is the position of the last entry that was read.
 	last []byte
 }
 
-// look takes one item into the page, unless it isn't asked for; more is false when the page is full.
+// visitEntry adds an item to the page if the request selects it. more is false if the
+// page is full.
 func (w *itemScan) look(i *indexed) (more bool, err error) {
 	if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
 		return w.end()
@@ -227,25 +242,25 @@ func (w *itemScan) look(i *indexed) (more bool, err error) {
 	return true, nil
 }
 
-// asked says whether an item is asked for.
+// matches reports whether the request selects an item.
 func (w *itemScan) asked(i *indexed) bool {
 	return bytes.HasPrefix(i.id(), w.prefix) && w.sets.hold(i) && !expired(i.ts, w.ttl, i.ttl, w.now)
 }
 
-// end ends the page behind the last entry looked at.
+// end ends the page after the last entry.
 func (w *itemScan) end() (more bool, err error) {
 	w.page.Continuation = encodePosition(w.last)
 	return false, nil
 }
 
-// take reads an item's document, for the page or the visit.
+// take reads an item's document and adds it to the page or passes it to the visitor.
 func (w *itemScan) take(i *indexed) (more bool, err error) {
 	if w.r.IndexOnly && w.visit != nil {
 		w.bytes += len(i.key) + entrySize
 		return w.show(i, nil)
 	}
 	if w.visit == nil {
-		w.buf = make([]byte, 0, i.size) // it goes to the caller
+		w.buf = make([]byte, 0, i.size) // the caller keeps it
 	}
 	w.key = appendLogKey(w.key[:0], spaceLog, w.c.number, i.segment, i.lsn, i.ordinal)
 	w.key = append(w.key, i.pointBytes()...)
@@ -261,7 +276,7 @@ func (w *itemScan) take(i *indexed) (more bool, err error) {
 		w.page.Items = append(w.page.Items, item)
 		return true, nil
 	}
-	body, err := appendPublic(w.buf[:0], w.buf) // onto itself
+	body, err := appendPublic(w.buf[:0], w.buf) // in place
 	if err != nil {
 		return false, w.c.db.fault(err)
 	}
@@ -269,7 +284,7 @@ func (w *itemScan) take(i *indexed) (more bool, err error) {
 	return w.show(i, body)
 }
 
-// show lets visit see an item.
+// show passes an item to the visitor.
 func (w *itemScan) show(i *indexed, body []byte) (more bool, err error) {
 	w.item.Body, w.item.ID, w.item.LSN = body, i.id(), i.lsn
 	w.item.stamp, w.item.position = i.stamp, i.rest
@@ -277,7 +292,8 @@ func (w *itemScan) show(i *indexed, body []byte) (more bool, err error) {
 	return more && w.stopped == nil, nil
 }
 
-// firstFrom is the position that items are looked at from: at the one that they are behind, or right behind it.
+// firstFrom returns the first position of a page. That is after itself if again is true,
+// and the position directly after it otherwise.
 func firstFrom(after []byte, again bool) []byte {
 	if len(after) == 0 || again {
 		return bytes.Clone(after)
@@ -285,5 +301,5 @@ func firstFrom(after []byte, again bool) []byte {
 	return append(bytes.Clone(after), 0)
 }
 
-// encodePosition writes a position among items, a point and an id, as a text.
+// encodePosition encodes a position among items, which is a point and an id, as text.
 func encodePosition(rest []byte) string { return base64.RawURLEncoding.EncodeToString(rest) }

@@ -14,45 +14,51 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The documents of a chunk are read and judged by several goroutines when they are many: each takes a interval of the log. What a
-// filter costs is more than the reading, and a scan has nothing to wait for.
+// Several goroutines read and filter the documents of a large chunk, each in one interval
+// of the log. The filter costs more than the reads, so one goroutine would be bound by its
+// processor.
 
 const (
-	// fewDocuments is up to how many an iterator over the log isn't worth its making.
+	// fewDocuments is the largest number of documents for which an iterator over the log
+	// costs more than single reads.
 	fewDocuments = 8
-	// perReader is from how many documents on a goroutine is worth its making, and maxReaders how many a chunk has.
+	// perReader is the number of documents that justifies another goroutine. maxReaders
+	// limits the goroutines of a chunk.
 	perReader  = 2048
 	maxReaders = 4
-	// fewSteps is up to how many entries of the log are passed one by one: a search costs as much.
+	// fewSteps is the largest number of entries that an iterator steps over. A seek costs
+	// about as much.
 	fewSteps = 6
 )
 
-// chunkReader reads a interval of a chunk in the order of the log.
+// chunkReader reads an interval of a chunk in the order of the log.
 type chunkReader struct {
 	b     *chunkScan
 	judge func(body []byte) (bool, error)
 	order []logAddress
-	// room is how many bytes of documents are kept at most; kept and hits are what is wanted.
+	// room limits the size of kept, in bytes. kept has the bodies of the hits. hits are
+	// the documents that passed the filter.
 	room int
 	kept []byte
 	hits []hit
 	key  []byte
 	buf  []byte
-	// guesses and good count steps that were taken in the hope of the entry being the next one, though its LSN isn't near.
+	// guesses is the number of steps on the guess that the next entry is the wanted one,
+	// although its LSN is not near. good is the number of correct guesses.
 	guesses, good int
-	// err ends the visit; refused is the judge's, which is returned as it is.
+	// err ends the visit. refused is the judge's error, which is returned unchanged.
 	err, refused error
-	// panicked is what the judge panicked with, in words.
+	// panicked is the text of a panic of the judge.
 	panicked string
 }
 
-// reset lets go of what isn't memory to be used again.
+// reset clears the reader but keeps its memory for reuse.
 func (r *chunkReader) reset() {
 	clear(r.hits)
 	*r = chunkReader{kept: r.kept[:0], hits: r.hits[:0], key: r.key, buf: r.buf}
 }
 
-// read reads the documents of the chunk, and shows them if any order will do.
+// read reads the documents of the chunk. If any order is allowed, it also visits them.
 func (b *chunkScan) read(ctx context.Context) error {
 	b.hits = b.hits[:0]
 	n := 1
@@ -82,7 +88,7 @@ func (b *chunkScan) read(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes n readers ready.
+// prepare prepares n readers.
 func (b *chunkScan) prepare(n int) {
 	for len(b.readers) < n {
 		b.readers = append(b.readers, &chunkReader{})
@@ -102,13 +108,14 @@ func (b *chunkScan) prepare(n int) {
 	}
 }
 
-// readTogether has n goroutines read the chunk.
+// readTogether reads the chunk with n goroutines.
 func (b *chunkScan) readTogether(ctx context.Context, n int) {
 	var readers sync.WaitGroup
 	for i, r := range b.readers[:n] {
 		r.order = b.order[i*len(b.order)/n : (i+1)*len(b.order)/n]
 		readers.Go(func() {
-			// A panic is that of the request, as it would be without a goroutine.
+			// Without this, a panic of a judge would end the process. It must panic in
+			// the goroutine of the request.
 			defer func() {
 				if v := recover(); v != nil {
 					r.panicked = fmt.Sprintf("%v\n%s", v, debug.Stack())
@@ -139,7 +146,7 @@ func (r *chunkReader) readFew() {
 	}
 }
 
-// readLog reads the reader's interval.
+// readLog reads the reader's interval of the log.
 func (r *chunkReader) readLog(ctx context.Context) {
 	c := r.b.w.c
 	prefix := appendContainerKey(nil, spaceLog, c.number)
@@ -153,7 +160,7 @@ func (r *chunkReader) readLog(ctx context.Context) {
 			r.err = c.db.fault(err)
 		}
 	}()
-	var from *logAddress // where the iterator stands
+	var from *logAddress // the position of the iterator
 	for n := range r.order {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			r.err = ctx.Err()
@@ -163,7 +170,7 @@ func (r *chunkReader) readLog(ctx context.Context) {
 		if !r.reach(it, from, to) {
 			err := it.Error()
 			if err == nil {
-				err = corrupt("container %s: the index names the document %x at LSN %d, and it is not in the log", c.name, r.key, to.lsn)
+				err = corrupt("container %s: document %x at LSN %d is in the index but not in the log", c.name, r.key, to.lsn)
 			}
 			r.err = c.db.fault(err)
 			return
@@ -180,11 +187,13 @@ func (r *chunkReader) readLog(ctx context.Context) {
 	}
 }
 
-// reach moves an iterator from one item's entry of the log, if it stands on any, to that of another.
+// reach moves an iterator to the log entry of the address to. from is the address of its
+// current entry, or nil.
 func (r *chunkReader) reach(it *pebble.Iterator, from, to *logAddress) bool {
 	if from != nil && from.segment == to.segment {
-		// A transaction takes one LSN, so that there are hardly more entries between them. There may be fewer: LSNs whose items were
-		// written again since are in the log no more, and others are in other partitions.
+		// A transaction has one LSN, so there are rarely more entries between from and to
+		// than LSNs. There may be fewer. The log has no entries for LSNs whose items were
+		// written again or are in other partitions.
 		steps, guess := max(to.lsn-from.lsn, 1), false
 		if steps > fewSteps {
 			if guess = r.guesses <= 2*r.good+fewSteps; !guess {
@@ -213,18 +222,19 @@ func (r *chunkReader) reach(it *pebble.Iterator, from, to *logAddress) bool {
 	return r.search(it, to)
 }
 
-// search moves an iterator to an item's entry.
+// search seeks to the log entry of an address.
 func (r *chunkReader) search(it *pebble.Iterator, to *logAddress) bool {
 	r.key = r.b.appendKey(r.key[:0], &r.b.chunk[to.at])
 	return it.SeekGE(r.key) && bytes.Equal(it.Key(), r.key)
 }
 
-// take shows a document, or asks whether it is to be shown in its turn.
+// take visits a document at once if any order is allowed. Otherwise it applies the filter
+// and adds a hit.
 func (r *chunkReader) take(at uint32, stored []byte) (err error) {
 	w := r.b.w
 	body, whole := stored, w.r.AnyOrder || !w.r.Filter.AsStored
 	if whole {
-		if r.buf, err = appendPublic(r.buf[:0], stored); err != nil { // it may be onto itself
+		if r.buf, err = appendPublic(r.buf[:0], stored); err != nil { // source and destination may be the same memory
 			return w.c.db.fault(err)
 		}
 		body = r.buf
@@ -255,29 +265,31 @@ func (r *chunkReader) take(at uint32, stored []byte) (err error) {
 	return nil
 }
 
-// The order of the log. Comparing the entries of a chunk with each other took a tenth of a scan, so large chunks are sorted by their
-// digits: an LSN has few that differ within a container.
+// Comparison sorting of a chunk took a tenth of a scan. So large chunks are sorted by a
+// radix sort. Only few digits of the LSNs differ within a container.
 
 const (
-	// digitBits is the size of a digit, and fewAddresses how many addresses are sorted by comparing them.
+	// digitBits is the size of a digit. fewAddresses is the largest number of addresses
+	// that are sorted by comparison.
 	digitBits    = 11
 	fewAddresses = 512
 )
 
-// logAddress is where the document of an item of a chunk is in the log.
+// logAddress is the position of an item's document in the log.
 type logAddress struct {
 	lsn     int64
 	segment uint32
 	ordinal uint16
-	at      uint32 // in the chunk
+	at      uint32 // the index in the chunk
 }
 
-// compare orders addresses as they are in the log.
+// compare compares two addresses in the order of the log.
 func (p *logAddress) compare(q *logAddress) int {
 	return cmp.Or(cmp.Compare(p.segment, q.segment), cmp.Compare(p.lsn, q.lsn), cmp.Compare(p.ordinal, q.ordinal))
 }
 
-// compareKey compares an address with a key of the container's log, by all that is before the point: no two entries share it.
+// compareKey compares an address with a key of the container's log. It ignores the point,
+// because no two entries agree in the rest of the key.
 func (p *logAddress) compareKey(key []byte) int {
 	if len(key) < logKeySize {
 		return 1
@@ -286,7 +298,8 @@ func (p *logAddress) compareKey(key []byte) int {
 	return p.compare(&k)
 }
 
-// sortAddresses puts addresses into the order of the log. It returns them, and memory for the next time: spare's, or theirs.
+// sortAddresses sorts addresses into the order of the log. It returns the sorted slice,
+// and memory for the next call.
 func sortAddresses(indexes, spare []logAddress) (sorted, rest []logAddress) {
 	if len(indexes) <= fewAddresses {
 		slices.SortFunc(indexes, func(p, q logAddress) int { return p.compare(&q) })
@@ -294,14 +307,14 @@ func sortAddresses(indexes, spare []logAddress) (sorted, rest []logAddress) {
 	}
 	spare = slices.Grow(spare[:0], len(indexes))[:len(indexes)]
 	var lsns int64
-	var segments, ordinals uint64 // the bits in which any two differ
+	var segments, ordinals uint64 // the bits in which any two addresses differ
 	for i := range indexes {
 		p := &indexes[i]
 		lsns |= p.lsn ^ indexes[0].lsn
 		segments |= uint64(p.segment ^ indexes[0].segment)
 		ordinals |= uint64(p.ordinal ^ indexes[0].ordinal)
 	}
-	// From the last digit to the first, each time keeping the order that there is.
+	// Each pass is stable, from the last digit to the first.
 	by := func(differ uint64, number func(*logAddress) uint64) {
 		for shift := 0; differ>>shift != 0; shift += digitBits {
 			if differ>>shift&(1<<digitBits-1) == 0 {

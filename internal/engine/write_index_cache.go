@@ -11,77 +11,86 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// indexCache holds the index entries of recent writes, which may be in a memtable only.
-// Without it, every write would search the memtables, which have no filters; that costs as
-// much as the rest of the sequencer's work. Entries that are not cached are read from the
-// files, whose filters exclude most missing keys. Only the sequencer uses the cache.
+// indexCache holds the index entries of recent writes, which may be only in a memtable.
+// Without it, every write would search the memtables, which have no filters. Those
+// searches cost as much as the rest of the sequencer's work. Entries that are not cached
+// are read from the files, whose filters exclude most missing keys. Only the sequencer
+// uses the cache.
 //
-// The cache relies on one property of Pebble: at any moment the files hold all batches up to
-// some batch, and none after it. Each group writes the counters of its partitions, with their
-// LSN. Files that show an LSN hold the whole group that wrote it, and all groups before.
+// The cache relies on one property of Pebble. At any moment the files hold all batches up
+// to some batch, and none after it. Each group writes the counters of its partitions,
+// with their LSN. Files that show an LSN hold the whole group that wrote it, and all
+// earlier groups.
 type indexCache struct {
 	seed maphash.Seed
-	// generations are in the order of the writes, oldest first; the last one is being filled. What was
-	// written before the first is in the files.
+	// generations are in the order of the writes, oldest first. The last one receives new
+	// entries. All writes before the first one are in the files.
 	generations []*generation
-	// keys is how many keys a generation has before the next begins, and most how many generations there are.
+	// keys is the number of keys at which a generation is full. most limits the number of
+	// generations.
 	keys, most int
-	// mask has the bits of a hash that tell keys apart.
+	// mask selects the bits of a hash that are used.
 	mask uint32
 }
 
-// generation is what some groups in a row have written.
+// generation holds the index entries of consecutive groups.
 type generation struct {
-	// at is where in records the record of a key begins, by the key's hash; of keys that share one, that of the last one written.
+	// at has the offset in records of a key's record, by the key's hash. If several keys
+	// share a hash, it has the last one written.
 	at map[uint32]uint32
-	// records are, one behind the other: the length of the index key (2 bytes), the key, and the entry as it is in the index, with LSN 0 when
-	// the item was deleted. There are no pointers in it, for the collector's sake.
+	// records has one record after the other: the length of the index key (2 bytes), the
+	// key, and the entry in the index's format. The LSN of a deleted item's entry is 0.
+	// records has no pointers, so that the garbage collector need not scan it.
 	records []byte
-	// any stands for all keys: of those that were written before the store was opened nothing is known.
+	// any marks a generation that may contain any key. It stands for the writes before
+	// the store was opened.
 	any bool
-	// mark is written with the last of the generation's groups, or later; its zero value: there is none yet.
+	// mark is written with the last of the generation's groups, or later. Its zero value
+	// means that there is no mark yet.
 	mark mark
 }
 
-// cacheState is the place where the last write of an item is stored.
+// cacheState reports where the last write of an item is stored.
 type cacheState int
 
 const (
 	inFiles cacheState = iota
-	// inCache: the cache has the entry.
+	// inCache means that the cache has the entry.
 	inCache
-	// anywhere: it may be in a memtable or in the files.
+	// anywhere means that the entry may be in a memtable or in the files.
 	anywhere
 )
 
-// mark is the last LSN of a partition as a group left it; 0: there is no mark.
+// mark is the last LSN of a partition after a group. If lsn is 0, there is no mark.
 type mark struct {
 	container, partition uint32
 	lsn                  int64
 }
 
 const (
-	// generationKeys is how many keys a generation has before the next begins: a memtable holds a few times as many
-	// documents of a kilobyte.
+	// generationKeys is the number of keys at which a generation is full. A memtable
+	// holds a few times as many documents of 1 KB.
 	generationKeys = 16 << 10
-	// generationBytes is how many bytes of records a generation has before the next begins, however few keys they are of.
+	// generationBytes is the size of records, in bytes, at which a generation is full.
 	generationBytes = 2 << 20
-	// maxGenerations bounds the memory, at about 100 bytes a key, and how many maps are asked. Memtables full of tiny documents may
-	// hold more keys; then all are searched, as if nothing were known.
+	// maxGenerations bounds the memory, at about 100 bytes a key, and the number of maps
+	// that a lookup reads. Memtables full of tiny documents may hold more keys. The cache
+	// is then reset, and every lookup searches the memtables.
 	maxGenerations = 16
 )
 
-// newIndexCache begins with a store that was just opened: with nothing, if all that it holds is in files.
+// newIndexCache returns the cache of a store that was just opened. The cache is empty if
+// all of the store's data is in files.
 func newIndexCache(db *DB) indexCache {
 	r := indexCache{seed: maphash.MakeSeed(), keys: generationKeys, most: maxGenerations, mask: math.MaxUint32}
 	if settled, err := allInFiles(db.pebble); err != nil || !settled {
-		r.generations = []*generation{{any: true}} // an error comes again with the first write
+		r.generations = []*generation{{any: true}} // the first write returns the error, too
 	}
 	return r
 }
 
-// allInFiles reports whether the files show the counters of all partitions as the memtables do: those that the last group wrote
-// are among them.
+// allInFiles reports whether the files have the same partition counters as the memtables.
+// Every group writes counters, so all of the data is then in the files.
 func allInFiles(p *pebbleDB) (settled bool, err error) {
 	o := pebble.IterOptions{LowerBound: []byte{spacePartition}, UpperBound: []byte{spacePartition + 1}}
 	all, err := p.NewIter(&o)
@@ -108,8 +117,8 @@ func allInFiles(p *pebbleDB) (settled bool, err error) {
 	return true, all.Error()
 }
 
-// find looks for the entry that the last write of an item has left; ok is false when that was a delete. Both are of use only where
-// the answer is inCache.
+// find returns where the last write of an item is stored. If that is inCache, e is its
+// entry, and ok is false if the item was deleted. Otherwise e and ok have no meaning.
 func (r *indexCache) find(key []byte) (e entry, ok bool, where cacheState, err error) {
 	h := uint32(maphash.Bytes(r.seed, key)) & r.mask
 	for i := len(r.generations) - 1; i >= 0; i-- {
@@ -128,7 +137,8 @@ func (r *indexCache) find(key []byte) (e entry, ok bool, where cacheState, err e
 	return e, false, inFiles, nil
 }
 
-// find returns the encoded entry in a key's record, or nil; taken tells that the last key with this hash is another one.
+// find returns the encoded entry of a key, or nil. taken reports that another key with
+// the same hash was written later.
 func (g *generation) find(h uint32, key []byte) (value []byte, taken bool) {
 	at, is := g.at[h]
 	if !is {
@@ -142,7 +152,7 @@ func (g *generation) find(h uint32, key []byte) (value []byte, taken bool) {
 	return record[n : n+entrySize], false
 }
 
-// put keeps the entry of a key; its zero value: the item was deleted.
+// put stores the entry of a key. The zero entry means that the item was deleted.
 func (g *generation) put(h uint32, key string, e *entry) {
 	value := e.encode()
 	if old, _ := g.find(h, []byte(key)); old != nil {
@@ -154,7 +164,7 @@ func (g *generation) put(h uint32, key string, e *entry) {
 	g.records = append(append(g.records, key...), value[:]...)
 }
 
-// add notes what a group has written; m is of the same group.
+// add stores the entries that a group has written. m is the mark of the same group.
 func (r *indexCache) add(written map[string]version, m mark) {
 	if len(written) == 0 {
 		return
@@ -163,7 +173,8 @@ func (r *indexCache) add(written map[string]version, m mark) {
 	for key, v := range written {
 		last.put(uint32(maphash.String(r.seed, key))&r.mask, key, &v.entry)
 	}
-	// A generation whose mark is gone, with its partition, takes the next one: a later mark is as true, and only comes later.
+	// A generation has no mark if the marked partition is gone. It then takes the current
+	// mark. A later mark is as correct, but the files show it later.
 	for _, g := range r.generations {
 		if g == last || g.mark.lsn == 0 {
 			g.mark = m
@@ -171,10 +182,10 @@ func (r *indexCache) add(written map[string]version, m mark) {
 	}
 }
 
-// last is the generation to fill.
+// last returns the generation that receives new entries. It begins one if necessary.
 func (r *indexCache) last() *generation {
 	if len(r.generations) > r.most {
-		r.generations = []*generation{{any: true}} // in an array of its own, which keeps nothing of what is forgotten
+		r.generations = []*generation{{any: true}} // a new array releases the memory of the old generations
 	}
 	if n := len(r.generations); n > 0 {
 		if g := r.generations[n-1]; !g.any && len(g.at) < r.keys && len(g.records) < generationBytes {
@@ -186,7 +197,8 @@ func (r *indexCache) last() *generation {
 	return g
 }
 
-// trim forgets the oldest generation if all of it is in the files, which it shows; the next group looks at the next one.
+// trim deletes the oldest generation if the files show all of it. It checks one
+// generation per group.
 func (r *indexCache) trim(files *pebble.Iterator) error {
 	if len(r.generations) < 2 {
 		return nil

@@ -10,30 +10,31 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// maxGroupBytes bounds the documents of one group; what waits beyond it goes
-// into the next one. It bounds them twice: by what the requests bring, and by what they made.
+// maxGroupBytes bounds the documents of one group, in bytes. Requests beyond it go into
+// the next group. It bounds both the documents that the requests bring and those that
+// they produce.
 const maxGroupBytes = 8 << 20
 
-// request is something for the sequencer to do: a transaction on one logical
-// partition, or a change to the store itself.
+// request is a request to the sequencer: a transaction on one logical partition, or a
+// change to the store itself.
 type request struct {
 	c   *Container
 	ops []operation
-	one [1]operation // ops of a single write, so that it needs no memory of its own
-	// batch tells that errors are to name the operation.
+	one [1]operation // the memory of ops for a single write
+	// batch reports whether errors name the operation.
 	batch bool
-	// control changes catalog, topology or settings, or purges. It must leave the group as
-	// it was when it returns an error.
+	// control changes the catalog, the partitions or the settings, or purges. If it
+	// returns an error, it must leave the group unchanged.
 	control func(*group) error
 
-	// The answer, valid after done.
+	// The result, valid after a receive from done.
 	err       error
 	lsn, end  int64
 	partition string
-	done      chan struct{} // of capacity 1
+	done      chan struct{} // capacity 1
 }
 
-// bytes is what the request adds to a group, roughly.
+// bytes returns the approximate number of bytes that the request adds to a group.
 func (r *request) bytes() int {
 	n := 0
 	for i := range r.ops {
@@ -42,7 +43,7 @@ func (r *request) bytes() int {
 	return n
 }
 
-// read is how many bytes of documents the request has read.
+// read returns the number of bytes of documents that the request has read.
 func (r *request) read() int {
 	n := 0
 	for i := range r.ops {
@@ -51,15 +52,16 @@ func (r *request) read() int {
 	return n
 }
 
-// queue is what waits for the sequencer.
+// queue holds the requests that wait for the sequencer.
 type queue struct {
 	mu      sync.Mutex // guards waiting and closed
 	waiting []*request
 	closed  bool
-	wake    chan struct{} // of capacity 1: something waits, or closed
+	wake    chan struct{} // signals a waiting request or the close; capacity 1
 }
 
-// submit hands r to the sequencer and waits until it is carried out and durable.
+// submit queues r and waits until the sequencer has carried it out and made it durable.
+// It returns the request's error.
 func (db *DB) submit(r *request) error {
 	q := &db.queue
 	q.mu.Lock()
@@ -73,14 +75,14 @@ func (db *DB) submit(r *request) error {
 	if first {
 		select {
 		case q.wake <- struct{}{}:
-		default: // it is awake
+		default: // a signal is pending
 		}
 	}
 	<-r.done
 	return r.err
 }
 
-// do carries out a change to the store itself.
+// do carries out a change to the store itself. It returns ctx's error if ctx has ended.
 func (db *DB) do(ctx context.Context, control func(*group) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -88,13 +90,13 @@ func (db *DB) do(ctx context.Context, control func(*group) error) error {
 	return db.control(control)
 }
 
-// control is do for the background work, which has no context.
+// control is do without a context, for background work.
 func (db *DB) control(control func(*group) error) error {
 	return db.submit(&request{control: control, done: make(chan struct{}, 1)})
 }
 
-// take moves waiting requests to dst, up to a group's size; open is false when
-// the queue is closed and empty.
+// take moves waiting requests to dst, up to the size of a group. open is false if the
+// queue is closed and was empty.
 func (q *queue) take(dst []*request) (requests []*request, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,14 +122,14 @@ func (q *queue) close() {
 	}
 }
 
-// sequence is the sequencer: the one goroutine that writes. It takes all
-// requests that wait, carries them out one after the other into one batch,
-// applies it, takes the snapshot, waits for the sync, publishes the snapshot and
-// answers them all: also those that failed, since what they were judged by
-// must be durable before anybody hears of it.
+// sequence is the sequencer, the only goroutine that writes. It takes all waiting
+// requests and carries them out in order into one batch. It applies the batch, takes a
+// snapshot, waits for the sync, publishes the snapshot, and answers all requests.
+// Requests that failed wait too, because they were decided on data that must be durable
+// before a caller learns of it.
 //
-// There is never more than one group under way: the next one is the larger for
-// it, and one sync serves them all.
+// At most one group is in progress. Meanwhile the next group grows, and one sync serves
+// all of it.
 func (db *DB) sequence() {
 	defer db.background.Done()
 	g := newGroup(db)
@@ -158,11 +160,11 @@ func (db *DB) sequence() {
 	}
 }
 
-// letWritersQueue lets the writers that were answered together, and come back
-// together, queue up before the next group is taken. That nearly doubles the
-// group. One turn of the scheduler is not enough where the writers share two
-// cores with Pebble's goroutines; four were measured to be (groups of 55 of 64 writers,
-// instead of 45), and cost one writer alone nothing that could be measured.
+// letWritersQueue yields the processor, so that writers whose requests were answered
+// together can queue their next ones. That nearly doubles the size of the next group. One
+// yield is not enough if the writers share two cores with Pebble's goroutines. With four
+// yields, groups held 55 of 64 writers instead of 45. The cost for a single writer was
+// too small to measure.
 func letWritersQueue() {
 	const turns = 4
 	for range turns {
@@ -170,7 +172,8 @@ func letWritersQueue() {
 	}
 }
 
-// carryOut carries out one group: the first n of the requests. The others did not fit.
+// carryOut carries out one group of requests. It returns the number of requests in the
+// group. The remaining requests did not fit.
 func (db *DB) carryOut(g *group, requests []*request) (n int) {
 	if err := db.unwritable(); err != nil {
 		for _, r := range requests {
@@ -185,7 +188,7 @@ func (db *DB) carryOut(g *group, requests []*request) (n int) {
 			break
 		}
 		if r.control != nil {
-			g.gather() // it may delete what is behind, too
+			g.gather() // the control function may delete the keys of deferred writes
 			r.err = r.control(g)
 		} else {
 			r.err = g.transact(r)
@@ -193,7 +196,7 @@ func (db *DB) carryOut(g *group, requests []*request) (n int) {
 		}
 	}
 	if err := g.commit(); err != nil {
-		// What was applied to memory may not be on disk.
+		// Part of the group may be in memory only.
 		err = db.fail(err)
 		for _, r := range requests {
 			r.err = err
@@ -202,8 +205,8 @@ func (db *DB) carryOut(g *group, requests []*request) (n int) {
 	return len(requests)
 }
 
-// unwritable returns the error by which writes are refused now; nil: they are not. It may wait
-// for the engine.
+// unwritable returns the error with which writes are refused now, or nil. It may wait for
+// the engine.
 func (db *DB) unwritable() error {
 	if db.recovery.failed != nil {
 		return db.recovery.failed
@@ -218,43 +221,49 @@ func (db *DB) unwritable() error {
 	return db.refused(err)
 }
 
-// group is the sequencer's working memory, for one group at a time.
+// group is the sequencer's working memory, reused for each group of requests.
 type group struct {
 	db *DB
-	// batch is what the group writes, and behind what comes behind it: what the transactions write to the index, and delete. So the
-	// documents of a segment come one after the other, in the order of their keys, and a memtable needn't be searched for the place of each.
+	// batch has the group's writes to the log. deferred has its writes to the index and
+	// its deletes, which follow batch. So the documents of a segment are written in the
+	// order of their keys, and Pebble need not search the memtable for the position of
+	// each.
 	batch, behind *pebble.Batch
-	// index looks up what the groups before this one left in the database, and files what they left in its files, memtables
-	// aside; nil until the first look.
+	// index reads the index entries that earlier groups left. files reads the same
+	// without the memtables. Both are nil until the first lookup.
 	index, files *pebble.Iterator
-	// cache has the entries of recent writes. mark identifies the group in it.
+	// cache has the entries of recent writes. mark identifies this group in it.
 	cache indexCache
 	mark  mark
-	// read is how many bytes of documents the transactions of the group have read.
+	// read is the number of bytes of documents that the group's transactions have read.
 	read int
-	// ts is the store's clock when the group began: the _ts of all its writes.
+	// ts is the clock's time when the group began. It is the _ts of all writes of the
+	// group.
 	ts int64
-	// written has the items that the group wrote, by index key: they are not in
-	// the database yet.
+	// written has the items that the group wrote, by index key. They are not in the
+	// database yet.
 	written map[string]version
-	// dirty are the writeStates that the group wrote to.
+	// dirty lists the writeStates that the group changed.
 	dirty []*writeState
-	// effects are what the transaction at hand is going to do.
+	// effects are the writes of the current transaction.
 	effects []effect
-	// scratch is for a key, and images for the previous images of the transaction at hand.
+	// scratch is memory for one key. images has the previous versions of the items that
+	// the current transaction writes.
 	scratch, images []byte
-	// broken tells that the batch can't be applied.
+	// broken is the error that prevents the group from being applied.
 	broken error
-	// records are the keys of records that the group wrote; nil: deleted.
+	// records has the records that the group wrote, by key. A nil value is a deleted
+	// record.
 	records map[string][]byte
-	// claims are the group's changes of the indexes of unique keys, undo takes back those of
-	// the transaction at hand, and unique reads what the groups before this one left.
+	// claims are the group's changes of the indexes of unique keys. undo reverts the
+	// changes of the current transaction. unique reads the entries that earlier groups
+	// left.
 	claims uniqueClaims
 	undo   []uniqueUndo
 	unique *pebble.Iterator
-	// catalog is set when the group changed it.
+	// catalog is the new catalog if the group changed it.
 	catalog *catalog
-	// retired are the signals of partitions that the group retired.
+	// retired has the signals of the partitions that the group retired.
 	retired []*signal
 }
 
@@ -271,19 +280,19 @@ func (g *group) begin() {
 	g.retired = g.retired[:0]
 }
 
-// size returns how many bytes the group holds so far. Changes and deletes bring next to nothing and may make
-// much, so a group of them is not bounded by what its requests bring.
+// size returns the number of bytes that the group holds. Changes and deletes have small
+// requests but may write much, so the size of the requests alone does not bound a group.
 func (g *group) size() int { return g.batch.Len() + g.behind.Len() + g.read }
 
-// commit makes the group durable and then visible. A group that changed nothing
-// costs nothing.
+// commit makes the group durable and then visible. It writes nothing if the group changed
+// nothing.
 func (g *group) commit() error {
 	db := g.db
 	defer func() {
-		_ = errors.Join(g.batch.Close(), g.behind.Close()) // reports only that it was closed before
+		_ = errors.Join(g.batch.Close(), g.behind.Close()) // Close returns an error only if the batch was closed before
 		g.batch, g.behind = nil, nil
 		g.closeIndex()
-		// While the store is idle it should not hold on to the last documents.
+		// An idle store must not keep the last documents in memory.
 		clear(g.written)
 		clear(g.records)
 		clear(g.claims)
@@ -324,7 +333,7 @@ func (g *group) commit() error {
 	return nil
 }
 
-// gather puts what is behind the batch into it.
+// appendDeferred appends the deferred writes to the batch.
 func (g *group) gather() {
 	if g.behind.Empty() {
 		return
@@ -333,13 +342,13 @@ func (g *group) gather() {
 	g.behind.Reset()
 }
 
-// lookup reads an item's index entry as the groups before this one left it; ok is false when
-// there is none.
+// lookup returns an item's index entry as the earlier groups left it. ok reports whether
+// the item has one.
 //
-// One iterator serves the whole group, since nobody else writes, and it asks the filters of
-// all levels. Pebble's Get builds its iterators anew for each key, and never asks the filters of the
-// last level: for a key that isn't there, which is every new item's, it was measured to take four
-// times as long.
+// Pebble's Get creates iterators for each key, and never asks the filters of the last
+// level. A new item's key is in no file. For such keys Get took four times as long as
+// lookup. So lookup uses one iterator for the whole group, which asks the filters of all
+// levels. That is safe because no other goroutine writes.
 func (g *group) lookup(key []byte) (e entry, ok bool, err error) {
 	if err := g.openFiles(); err != nil {
 		return e, false, err
@@ -368,7 +377,8 @@ func (g *group) lookup(key []byte) (e entry, ok bool, err error) {
 	return e, err == nil, err
 }
 
-// openFiles begins the lookups of the group. What is forgotten then is in the files as this group sees them.
+// openFiles opens the iterator over the files for this group's lookups. The cache may
+// then drop entries that are in the files.
 func (g *group) openFiles() (err error) {
 	if g.files != nil {
 		return nil
@@ -380,21 +390,21 @@ func (g *group) openFiles() (err error) {
 	return g.cache.trim(g.files)
 }
 
-// closeIndex ends the lookups of the group: the iterators keep old files and
+// closeIndex closes the iterators of the lookups. Open iterators keep old files and
 // memtables alive.
 func (g *group) closeIndex() {
 	for _, it := range []**pebble.Iterator{&g.index, &g.files, &g.unique} {
 		if *it != nil {
-			_ = (*it).Close() // reports only what the lookups have reported
+			_ = (*it).Close() // Close returns only errors that the lookups returned
 			*it = nil
 		}
 	}
 }
 
-// view makes the view that the group ends with.
+// view returns the view after the group.
 func (g *group) view(snap *pebble.Snapshot) *view {
 	db := g.db
-	// current is written by this goroutine alone, so it can be read without the lock.
+	// Only this goroutine writes current, so it reads current without the lock.
 	v := &view{engine: db.pebble, snap: snap, catalog: db.current.catalog}
 	if g.catalog != nil {
 		v.catalog = g.catalog

@@ -7,82 +7,86 @@ import (
 	"slices"
 )
 
-// operation is one operation of a transaction: what was prepared outside of the
-// sequencer, and what the sequencer made of it.
+// operation is one operation of a transaction. It has the prepared request, and the
+// result that the sequencer sets.
 type operation struct {
 	kind OpKind
-	// key is the item's index key, and point the part of it that is the point.
+	// key is the item's index key. point is the part of key that is the point.
 	key, point []byte
 	id         string
 	doc        document
 	change     func(old []byte) ([]byte, error)
 
-	// unique are the digests of doc's unique keys; nil if the container has none.
+	// unique has the digests of doc's unique keys. It is nil if the container has none.
 	unique []uniqueDigest
 
 	ifMatch, ifNoneMatch string
-	// noBody tells that nobody asks for the item afterwards.
+	// noBody reports that the result needs no body.
 	noBody bool
 
-	// The outcome.
+	// The result.
 	stamp   stamp
 	created bool
-	// size is that of the larger of the stored documents before and after.
+	// size is the size of the stored document before or after, whichever is larger.
 	size uint32
 	// stored is the stored document that OpRead found.
 	stored []byte
 }
 
-// version is what there is of an item at one moment of a group.
+// version is the version of an item at one moment of a group.
 type version struct {
 	entry
 	exists bool
-	// body is the document's own bytes when the group at hand wrote it; else the
-	// document is in the log.
+	// body is the document without system properties if the current group wrote it. It is
+	// nil if the document is in the log.
 	body []byte
 }
 
 // effect is one write of a transaction.
 type effect struct {
 	op *operation
-	// remove tells that the item is deleted; expired, that its time to live did it.
+	// remove reports that the item is deleted. expired reports that it is deleted because
+	// its time to live has passed.
 	remove, expired bool
 	old             version
-	// stamp and, unless remove, body and ttl are the new version's.
+	// stamp is the stamp of the new version. Unless remove is set, body and ttl are its
+	// document and time to live.
 	stamp stamp
 	body  []byte
 	ttl   int32
-	// previous is the old version's document, for a versions log.
+	// previous is the old version's document, for the versions log.
 	previous []byte
 	// unique is nil unless the container has unique keys.
 	unique *uniqueChange
 }
 
-// transaction is the state of one while its operations are judged.
+// transaction is the state of a transaction whose operations are being evaluated.
 type transaction struct {
 	*group
 	l    *writeState
 	lsn  int64
 	docs uint32
-	// made is how many bytes the transaction's changes have made and its reads have read so far.
+	// made is the number of bytes that the transaction's changes have written and its
+	// reads have returned.
 	made int
 }
 
-// transaction begins one on a container.
+// transaction begins a transaction on a container.
 func (g *group) transaction(l *writeState) *transaction {
 	g.effects, g.images, g.undo = g.effects[:0], g.images[:0], g.undo[:0]
 	return &transaction{group: g, l: l, lsn: l.lsn + 1, docs: l.docs}
 }
 
-// transact judges all operations of a transaction, each by what the earlier
-// ones did, and then carries out all their effects or none.
+// transact evaluates the operations of a transaction in order. Each operation sees the
+// effects of earlier ones. Then transact performs all effects. If an operation fails, it
+// performs none.
 func (g *group) transact(r *request) error {
 	l := g.db.writeState(r.c)
 	if l == nil {
 		return notFound("container %s", r.c.name)
 	}
 	index := l.meta.find(l.c.hash.EPK(r.ops[0].point))
-	r.partition, r.end = l.meta.partitions[index].id, l.ends[index] // also with an error
+	r.partition, r.end = l.meta.partitions[index].id, l.ends[index] // also set if the transaction fails
 	t := g.transaction(l)
 	for i := range r.ops {
 		if err := t.judge(&r.ops[i]); err != nil {
@@ -98,7 +102,7 @@ func (g *group) transact(r *request) error {
 	return nil
 }
 
-// judge decides what an operation does, and adds it to the effects.
+// judge evaluates an operation and adds its effects.
 func (t *transaction) judge(op *operation) error {
 	old, err := t.find(op.key)
 	if err != nil {
@@ -106,7 +110,8 @@ func (t *transaction) judge(op *operation) error {
 	}
 	stale := old.exists && expired(old.ts, int32(t.l.meta.props.DefaultTTL), old.ttl, t.ts)
 	if stale && (op.kind == OpCreate || op.kind == OpUpsert) && op.ifMatch == "" {
-		// What the purge would do later: versions logs must show it before the new item.
+		// Delete the expired item now, as the purge would do later, because a versions
+		// log must have the delete before the new item.
 		if _, err := t.add(effect{op: op, remove: true, expired: true, old: old}); err != nil {
 			return err
 		}
@@ -141,7 +146,7 @@ func (t *transaction) judge(op *operation) error {
 	return badRequest(BadBatch, "there is no operation %d", op.kind)
 }
 
-// checkConditions judges existence, If-Match and If-None-Match.
+// checkConditions checks the item's existence, If-Match and If-None-Match.
 func (t *transaction) checkConditions(op *operation, old version) error {
 	switch op.kind {
 	case OpCreate:
@@ -180,7 +185,7 @@ func (c *Container) checkETags(op *operation, old version) error {
 	return nil
 }
 
-// write adds the effect of putting doc in the place of old.
+// write adds the effect of replacing old with doc.
 func (t *transaction) write(op *operation, old version, doc document) error {
 	s := stamp{number: old.number}
 	if !old.exists {
@@ -203,8 +208,8 @@ func (t *transaction) write(op *operation, old version, doc document) error {
 	return nil
 }
 
-// add gives an effect its place in the transaction. All that can go wrong with it
-// goes wrong here, before anything of the transaction is in the batch.
+// add appends an effect and assigns its stamp. Every error of an effect is returned here,
+// before any write of the transaction is in the batch.
 func (t *transaction) add(e effect) (stamp, error) {
 	e.stamp.lsn, e.stamp.ts, e.stamp.ordinal = t.lsn, t.ts, uint16(len(t.effects))
 	if e.old.exists && t.l.meta.props.Retention > 0 {
@@ -224,8 +229,8 @@ func (t *transaction) add(e effect) (stamp, error) {
 	return e.stamp, nil
 }
 
-// find returns the item's last version: of this transaction, of this group, or
-// of the database.
+// find returns the last version of an item: from this transaction, from this group, or
+// from the database.
 func (t *transaction) find(key []byte) (version, error) {
 	for i := len(t.effects) - 1; i >= 0; i-- {
 		if e := &t.effects[i]; bytes.Equal(e.op.key, key) {
@@ -242,7 +247,7 @@ func (t *transaction) find(key []byte) (version, error) {
 	return version{entry: e, exists: ok}, nil
 }
 
-// version is the item's version that the effect leaves.
+// version returns the item's version after the effect.
 func (e *effect) version(l *writeState, segment uint32) version {
 	if e.remove {
 		return version{}
@@ -257,7 +262,7 @@ func (e *effect) version(l *writeState, segment uint32) version {
 	}
 }
 
-// appendDocument appends the stored document of a version.
+// appendDocument appends the stored document of a version to dst.
 func (t *transaction) appendDocument(dst []byte, op *operation, v version) ([]byte, error) {
 	if v.body != nil {
 		return t.l.c.tail.appendStored(dst, v.body, v.stamp), nil
@@ -265,7 +270,7 @@ func (t *transaction) appendDocument(dst []byte, op *operation, v version) ([]by
 	return t.l.c.fetch(t.db.pebble, dst, v.entry, op.point)
 }
 
-// changed runs an operation's function on the item.
+// changed returns the document that an operation's function returns for the item.
 func (t *transaction) changed(op *operation, old version) (doc document, err error) {
 	stored, err := t.appendDocument(nil, op, old)
 	if err != nil {
@@ -288,16 +293,17 @@ func (t *transaction) changed(op *operation, old version) (doc document, err err
 		return doc, err
 	}
 	if doc.id != op.id {
-		return doc, badRequest(BadID, "a change can't give item %q the id %q", op.id, doc.id)
+		return doc, badRequest(BadID, "a change cannot give item %q the id %q", op.id, doc.id)
 	}
 	if !bytes.Equal(c.hash.AppendPoint(nil, doc.components()), op.point) {
-		return doc, badRequest(KeyMismatch, "a change can't give item %q another partition key", op.id)
+		return doc, badRequest(KeyMismatch, "a change cannot give item %q another partition key", op.id)
 	}
 	return doc, c.prepareUnique(op, body)
 }
 
-// produce counts bytes that a transaction makes of what is there. Its request doesn't bound them: a hundred small
-// changes may rewrite a hundred large documents, while all writers wait.
+// produce adds n to the bytes that a transaction makes. It returns a *[TooLargeError]
+// above the limit. Without a limit, a hundred small changes could rewrite a hundred large
+// documents while all writers wait.
 func (t *transaction) produce(n int) error {
 	if t.made += n; t.made > MaxBatchResult {
 		return &TooLargeError{What: "batch", Size: t.made, Limit: MaxBatchResult}
@@ -305,9 +311,10 @@ func (t *transaction) produce(n int) error {
 	return nil
 }
 
-var errNoChange = errors.New("an operation of kind OpChange has no function")
+var errNoChange = errors.New("operation of kind OpChange without a function")
 
-// runChange calls f. A panic there is f's error: it must not end the sequencer.
+// runChange calls f and returns its result. It returns a panic of f as an error, because
+// a panic must not end the sequencer.
 func runChange(f func([]byte) ([]byte, error), old []byte) (body []byte, err error) {
 	if f == nil {
 		return nil, errNoChange
@@ -320,8 +327,8 @@ func runChange(f func([]byte) ([]byte, error), old []byte) (body []byte, err err
 	return f(old)
 }
 
-// perform writes the effects to the batch; index is the partition's. What
-// fails there fails the group, since half a transaction may be in it.
+// perform writes the effects to the batch of the partition with the given index. An error
+// here fails the whole group, because part of the transaction may be in the batch.
 func (t *transaction) perform(index int) {
 	if len(t.effects) == 0 {
 		return
@@ -340,12 +347,12 @@ func (t *transaction) perform(index int) {
 	t.l.touch(t.group, index, t.lsn)
 }
 
-// put writes an effect to log and index.
+// put writes an effect to the log and the index.
 func (t *transaction) put(e *effect, segment uint32) error {
 	c := t.l.c
 	if e.old.exists {
-		// Each log key is set once in its life and never again, so that a single delete,
-		// which costs less than a delete and is gone sooner, is allowed.
+		// Each log key is set once and never again. So a single delete is safe. It costs
+		// less than a delete, and Pebble drops it sooner.
 		t.scratch = appendLogKey(t.scratch[:0], spaceLog, c.number, t.segmentOf(e.old, segment), e.old.lsn, e.old.ordinal)
 		t.scratch = append(t.scratch, e.op.point...)
 		if err := t.behind.SingleDelete(t.scratch, nil); err != nil {
@@ -375,8 +382,8 @@ func (t *transaction) put(e *effect, segment uint32) error {
 	return t.behind.Set(e.op.key, value[:], nil)
 }
 
-// segmentOf is the segment of a version; one that the same transaction wrote
-// doesn't know it yet.
+// segmentOf returns the segment of a version. A version that the same transaction wrote
+// does not have its segment yet.
 func (t *transaction) segmentOf(v version, segment uint32) uint32 {
 	if v.lsn == t.lsn {
 		return segment
@@ -384,25 +391,28 @@ func (t *transaction) segmentOf(v version, segment uint32) uint32 {
 	return v.segment
 }
 
-// writeState is the sequencer's state of a container, for the next write. Only the sequencer
-// uses it.
+// writeState is the sequencer's state of a container, for the next write. Only the
+// sequencer uses it.
 type writeState struct {
 	c    *Container
 	meta *meta
-	// lsn and docs are the last LSN and document number given in the container.
+	// lsn and docs are the last LSN and the last document number assigned in the
+	// container.
 	lsn  int64
 	docs uint32
-	// ends has the last LSN of each partition of meta, and grown what was added to each.
+	// ends has the last LSN of each partition of meta. grown has each partition's growth
+	// since the store was opened.
 	ends  []int64
 	grown []growth
-	// touched are the partitions written to since the last flush; changed tells that
-	// meta was. Both are of the group at hand; isDirty reports that the group lists the state.
+	// touched has the indexes of the partitions that the current group wrote to. changed
+	// reports that the group replaced meta. isDirty reports that the group lists the
+	// state.
 	touched []int
 	changed bool
 	isDirty bool
 }
 
-// touch notes that a partition, by its index in meta, has a new last LSN.
+// touch records that the partition at an index of meta has a new last LSN.
 func (l *writeState) touch(g *group, index int, lsn int64) {
 	l.lsn = lsn
 	l.ends[index] = lsn
@@ -413,7 +423,7 @@ func (l *writeState) touch(g *group, index int, lsn int64) {
 	l.mark(g)
 }
 
-// replace puts m in the place of l's meta; all partitions of m are written anew.
+// replace sets l's meta to m. All partitions of m are then written at the next flush.
 func (l *writeState) replace(g *group, m *meta, ends []int64) {
 	l.grown = l.carry(m)
 	l.meta, l.ends, l.changed = m, ends, true
@@ -431,8 +441,8 @@ func (l *writeState) mark(g *group) {
 	}
 }
 
-// flush writes what the group changed of the writeState, unless the group deleted
-// the container.
+// flush writes the group's changes of the writeState to the batch, unless the group
+// deleted the container.
 func (l *writeState) flush(g *group) error {
 	l.isDirty = false
 	if g.db.writeStates[l.c.slot] != l {
@@ -455,12 +465,12 @@ func (l *writeState) flush(g *group) error {
 	return nil
 }
 
-// state is what readers get to see of the writeState.
+// state returns the state of the container for readers.
 func (l *writeState) state() *state {
 	return &state{c: l.c, meta: l.meta, ends: slices.Clone(l.ends), grown: slices.Clone(l.grown)}
 }
 
-// announce wakes the readers that wait for what was published.
+// announce wakes the readers that wait for the published changes.
 func (l *writeState) announce() {
 	l.c.changed.advance(l.lsn)
 	for _, index := range l.touched {

@@ -18,15 +18,15 @@ import (
 )
 
 // The index of unique keys has an entry for each item and unique key of the item's
-// container. A value that several items have, as in containers of older formats, has
-// an entry for each of them. So every write changes the entries of its own items only.
+// container. Several items can have the same value in containers of older formats. Each
+// of them then has an entry, so every write changes only the entries of its own items.
 
-// uniqueChange is the effect of a write on the index: the digests that the item had
-// and has, one for each unique key. Nil means that it had or has none.
+// uniqueChange is the effect of a write on the index. It has the digests of the old and
+// of the new item, one for each unique key. A nil slice means that there is no such item.
 type uniqueChange struct{ old, new []uniqueDigest }
 
-// uniqueClaims are the entries that the group at hand has set (true) or deleted: by
-// the entry's prefix and then by the item's id.
+// uniqueClaims are the entries that the current group has set (true) or deleted (false),
+// by the entry's prefix and the item's id.
 type uniqueClaims map[string]map[string]bool
 
 // uniqueUndo restores one claim.
@@ -46,13 +46,13 @@ func appendUniquePrefix(dst []byte, container uint32, point []byte, key int, d u
 	return append(append(dst, byte(key)), d[:]...)
 }
 
-// uniqueProgressKey is the key of the progress of a container's upgrade. All entries of
-// the container's index have longer keys.
+// uniqueProgressKey returns the key that records the progress of a container's upgrade.
+// All entries of the container's index have longer keys.
 func uniqueProgressKey(container uint32) []byte {
 	return appendContainerKey(nil, spaceUnique, container)
 }
 
-// uniqueEntry is an entry of the index, its slices sharing the key's memory.
+// uniqueEntry is an entry of the index. Its slices share the key's memory.
 type uniqueEntry struct {
 	prefix, point []byte
 	key           int
@@ -71,7 +71,7 @@ func decodeUniqueEntry(key, value []byte) (e uniqueEntry, err error) {
 	return uniqueEntry{prefix: key[:end], point: key[containerKeySize:at], key: int(key[at]), id: key[end:]}, nil
 }
 
-// setUniqueEntry writes an item's entry for the value that prefix stands for.
+// setUniqueEntry writes an item's entry for the value that prefix encodes.
 func setUniqueEntry(b *pebble.Batch, prefix []byte, id string, point int) error {
 	return b.Set(append(prefix, id...), binary.BigEndian.AppendUint16(nil, uint16(point)), nil)
 }
@@ -84,9 +84,9 @@ func (c *Container) prepareUnique(op *operation, text []byte) (err error) {
 	return err
 }
 
-// judgeUnique returns a *[UniqueKeyError] if another item has a value of the document
-// that op writes. The value of an expired item is free: that item is purged, so that no
-// later change of the container's time to live can bring it back beside the new one.
+// judgeUnique returns a *[UniqueKeyError] if another item has a unique value of the
+// document that op writes. An expired item does not keep its value: it is purged. So no
+// later change of the container's time to live can bring it back next to the new item.
 func (t *transaction) judgeUnique(op *operation) error {
 	for i, d := range op.unique {
 		other, err := t.uniqueHolder(op, appendUniquePrefix(nil, t.l.c.number, op.point, i, d))
@@ -100,7 +100,8 @@ func (t *transaction) judgeUnique(op *operation) error {
 	return nil
 }
 
-// uniqueHolder returns the item, other than op's own, that has the value of prefix.
+// uniqueHolder returns the id of a live item, other than op's own, that has the value of
+// prefix. It returns "" if there is none.
 func (t *transaction) uniqueHolder(op *operation, prefix []byte) (other string, err error) {
 	expired := 0
 	claims := t.claims[string(prefix)]
@@ -154,7 +155,7 @@ func (t *transaction) isLiveHolder(op *operation, id string, purged *int) (bool,
 	return false, err
 }
 
-// claimUnique notes the effect of a write on the index, for the writes after it.
+// claimUnique records the effect of a write on the index, for later writes of the group.
 func (t *transaction) claimUnique(e *effect) error {
 	c, change := t.l.c, &uniqueChange{}
 	id := string(e.op.key[containerKeySize+len(e.op.point):])
@@ -198,7 +199,7 @@ func (t *transaction) claim(prefix []byte, id string, holds bool) {
 	ids[id] = holds
 }
 
-// unclaim takes back the claims of a transaction that failed.
+// unclaim reverts the claims of a transaction that failed.
 func (t *transaction) unclaim() {
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		if u := t.undo[i]; u.known {
@@ -243,10 +244,10 @@ const (
 	MaxUniqueKeyPaths = 16
 )
 
-// UniqueKeyError reports that two items of one logical partition have the same
-// values in a unique key of their container. It wraps [ErrConflict].
+// UniqueKeyError reports that two items of one logical partition have the same values in
+// a unique key of their container. It wraps [ErrConflict].
 type UniqueKeyError struct {
-	// Container is the container's name, and Paths are those of the unique key.
+	// Container is the container's name, and Paths are the paths of the unique key.
 	Container string
 	Paths     []string
 	// ID is the item that was written, and Other the item that has the values.
@@ -262,16 +263,16 @@ func (e *UniqueKeyError) Error() string {
 // Unwrap returns [ErrConflict].
 func (e *UniqueKeyError) Unwrap() error { return ErrConflict }
 
-// uniqueDigest stands for the values of one unique key in one document. Equal
-// digests mean equal values.
+// uniqueDigest is a hash of the values of one unique key in one document. Equal digests
+// mean equal values.
 type uniqueDigest [16]byte
 
-// uniquePolicy finds the values of a container's unique keys in documents. It is
-// immutable and safe for concurrent use.
+// uniquePolicy has the unique keys of a container and finds their values in documents. It
+// is immutable and safe for concurrent use.
 type uniquePolicy struct {
-	// keys are the paths of each unique key, as they were given.
+	// keys has the paths of each unique key, as they were given.
 	keys [][]string
-	// indexes are, for each unique key, the indexes of its values among all values.
+	// indexes has, for each unique key, the indexes of its values among all values.
 	indexes [][]int
 	// count is the number of distinct paths, and so of values.
 	count int
@@ -281,13 +282,13 @@ type uniquePolicy struct {
 // pathNode is a name in the tree of all paths of a policy.
 type pathNode struct {
 	name string
-	// index is that of the value among all values; -1 if no path ends here.
+	// index is the value's index among all values, or -1 if no path ends here.
 	index    int
 	children []*pathNode
 }
 
-// parseUniqueKeys reads the paths of a container's unique keys. It returns nil if
-// there are none. Its error is a *[BadRequestError] of the kind BadProperties.
+// parseUniqueKeys parses the paths of a container's unique keys. It returns nil if there
+// are none. Its error is a *[BadRequestError] of the kind BadProperties.
 func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 	if len(keys) == 0 {
 		return nil, nil //nolint:nilnil // no policy is no error
@@ -307,7 +308,7 @@ func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 				return nil, err
 			}
 			if i := slices.IndexFunc(names, isWildcard); i >= 0 && !strings.Contains(path, `"`) {
-				return nil, badRequest(BadProperties, "unique key path %q: %s stands for elements of arrays or for any name, which a unique key can't have", path, names[i])
+				return nil, badRequest(BadProperties, "unique key path %q: %s stands for elements of arrays or for any name, which a unique key cannot have", path, names[i])
 			}
 			index := p.index(names)
 			if slices.Contains(indexes, index) {
@@ -320,10 +321,10 @@ func parseUniqueKeys(keys [][]string) (*uniquePolicy, error) {
 	return p, nil
 }
 
-// isWildcard reports whether a name in a path of the service's index stands for others.
+// isWildcard reports whether a name is a wildcard in the paths of the service's index.
 func isWildcard(name string) bool { return name == "*" || name == "?" || name == "[]" }
 
-// index returns the index of the value at a path, and adds the path if it is new.
+// index returns the index of the value at a path. It adds the path if it is new.
 func (p *uniquePolicy) index(names []string) int {
 	n := &p.root
 	for _, name := range names {
@@ -348,8 +349,8 @@ func (n *pathNode) child(is func(*pathNode) bool) *pathNode {
 	return nil
 }
 
-// digests returns the digest of each unique key in a document, which is a whole
-// JSON text. System properties may be among its members.
+// digests returns the digest of each unique key in a document. The document is a whole
+// JSON text and may have system properties.
 func (p *uniquePolicy) digests(text []byte) ([]uniqueDigest, error) {
 	values, err := p.values(text)
 	if err != nil {
@@ -368,7 +369,7 @@ func (p *uniquePolicy) digests(text []byte) ([]uniqueDigest, error) {
 	return digests, nil
 }
 
-// values returns the JSON text at each path; nil if there is none.
+// values returns the JSON text at each path, or nil for a missing value.
 func (p *uniquePolicy) values(text []byte) ([][]byte, error) {
 	values := make([][]byte, p.count)
 	s := jsonscan.New(text, MaxDepth)
@@ -376,8 +377,8 @@ func (p *uniquePolicy) values(text []byte) ([][]byte, error) {
 	return values, p.root.collect(s, 1, values)
 }
 
-// collect passes an object and keeps the values of its members. Of members that
-// share a name the last one counts.
+// collect scans an object and stores the values of its members. If members share a name,
+// the last one counts.
 func (n *pathNode) collect(s *jsonscan.Scanner, depth int, values [][]byte) error {
 	for more, err := s.Object(depth); more || err != nil; more, err = s.Next('}') {
 		if err != nil {
@@ -409,7 +410,7 @@ func (n *pathNode) collect(s *jsonscan.Scanner, depth int, values [][]byte) erro
 	return nil
 }
 
-// clear removes the values at and below a name.
+// clear deletes the values at and below a name.
 func (n *pathNode) clear(values [][]byte) {
 	if n.index >= 0 {
 		values[n.index] = nil
@@ -419,9 +420,9 @@ func (n *pathNode) clear(values [][]byte) {
 	}
 }
 
-// appendUniqueValue appends a JSON value in a form that is the same for equal
-// values only. A missing value is null. Numbers are equal as float64, strings
-// byte for byte once decoded, objects and arrays by what they contain.
+// appendUniqueValue appends a JSON value in a canonical form: only equal values have the
+// same form. A missing value is null. Numbers are compared as float64, strings byte for
+// byte once decoded, and objects and arrays by their contents.
 func appendUniqueValue(dst, value []byte) []byte {
 	if len(value) == 0 {
 		return append(dst, 'n')
@@ -436,14 +437,14 @@ func appendUniqueValue(dst, value []byte) []byte {
 	case '{', '[':
 		var v any
 		if json.Unmarshal(value, &v) == nil {
-			if b, err := json.Marshal(v); err == nil { // members in the order of their names
+			if b, err := json.Marshal(v); err == nil { // Marshal sorts the members by name
 				value = b
 			}
 		}
 	default:
-		f, _ := strconv.ParseFloat(string(value), 64) // out of range: an infinity
+		f, _ := strconv.ParseFloat(string(value), 64) // a value out of range becomes an infinity
 		if f == 0 {
-			f = 0 // -0 is equal
+			f = 0 // -0 equals 0
 		}
 		return binary.BigEndian.AppendUint64(append(dst, 'd'), math.Float64bits(f))
 	}
