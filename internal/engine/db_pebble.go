@@ -21,7 +21,7 @@ type pebbleDB struct {
 	logger   *slog.Logger
 
 	// events counts created logs, and ended flushes and compactions. seen is the count at
-	// the last call of look, and full is its result. Only the sequencer uses seen and
+	// the last call of updateFull, and full is its result. Only the sequencer uses seen and
 	// full.
 	events   atomic.Uint64
 	seen     uint64
@@ -40,7 +40,7 @@ type pebbleDB struct {
 // called with the engine before Pebble opens.
 func (db *DB) openPebble(patient bool, started func(*pebbleDB)) (*pebbleDB, error) {
 	e := &pebbleDB{logger: db.options.Logger, progress: make(chan struct{}, 1)}
-	e.disk = newDisk(db.options.FS, patient, e.happened)
+	e.disk = newDisk(db.options.FS, patient, e.signalEvent)
 	o := db.pebbleOptions(e)
 	e.memTable = o.MemTableSize
 	started(e)
@@ -64,8 +64,8 @@ func (e *pebbleDB) end() error {
 	return e.Close()
 }
 
-// happened counts an event and wakes the sequencer.
-func (e *pebbleDB) happened() {
+// signalEvent counts an event and wakes the sequencer.
+func (e *pebbleDB) signalEvent() {
 	e.events.Add(1)
 	select {
 	case e.progress <- struct{}{}:
@@ -77,7 +77,7 @@ func (e *pebbleDB) happened() {
 // holds its lock while it calls them.
 func (e *pebbleDB) listen(l *pebble.EventListener) {
 	report := (&repeats{logger: e.logger}).background
-	l.WALCreated = func(pebble.WALCreateInfo) { e.happened() }
+	l.WALCreated = func(pebble.WALCreateInfo) { e.signalEvent() }
 	l.FlushEnd = func(i pebble.FlushInfo) {
 		e.mu.Lock()
 		e.lastFlush = i.Err
@@ -87,7 +87,7 @@ func (e *pebbleDB) listen(l *pebble.EventListener) {
 		}
 		e.mu.Unlock()
 		e.disk.flushed(i.Err == nil)
-		e.happened()
+		e.signalEvent()
 	}
 	l.CompactionEnd = func(i pebble.CompactionInfo) {
 		if i.Err == nil {
@@ -98,7 +98,7 @@ func (e *pebbleDB) listen(l *pebble.EventListener) {
 			e.compaction = i.Err
 			e.mu.Unlock()
 		}
-		e.happened()
+		e.signalEvent()
 	}
 	l.BackgroundError = func(err error) {
 		e.mu.Lock()
@@ -106,7 +106,7 @@ func (e *pebbleDB) listen(l *pebble.EventListener) {
 			e.flush = err
 		}
 		e.mu.Unlock()
-		e.happened()
+		e.signalEvent()
 		report(err)
 	}
 }
@@ -125,7 +125,7 @@ func (e *pebbleDB) refusal() error {
 		events := e.events.Load()
 		if events != e.seen {
 			e.seen = events
-			e.look()
+			e.updateFull()
 		}
 		e.mu.Lock()
 		flush, compaction := e.flush, e.compaction
@@ -142,9 +142,9 @@ func (e *pebbleDB) refusal() error {
 	}
 }
 
-// look sets full. The engine is full if the limit of unflushed memtables or the limit of
+// updateFull sets full. The engine is full if the limit of unflushed memtables or the limit of
 // uncompacted tables is reached.
-func (e *pebbleDB) look() {
+func (e *pebbleDB) updateFull() {
 	m := e.Metrics()
 	e.full = m.MemTable.Size >= memTables*e.memTable || m.Levels[0].Sublevels >= stopL0
 	if m.MemTable.Count <= 1 {
@@ -232,7 +232,7 @@ func (db *DB) idle() (recovered bool) {
 	r := &db.recovery
 	select {
 	case <-db.queue.wake:
-		letWritersQueue()
+		yieldToWriters()
 		return false
 	case <-r.next:
 		db.reopen()

@@ -92,7 +92,7 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 		t.Fatal(err)
 	}
 	e := &pebbleDB{logger: db.options.Logger, progress: make(chan struct{}, 1)}
-	e.disk = newDisk(db.options.FS, false, e.happened)
+	e.disk = newDisk(db.options.FS, false, e.signalEvent)
 	o := db.pebbleOptions(e)
 	o.Cache, o.CacheSize = nil, db.options.Memory
 	if s.raw, err = pebble.Open(t.TempDir(), o); err != nil {

@@ -89,7 +89,7 @@ func (f *feedRead) once(ctx context.Context) (feed.Page, partitionSet, error) {
 	}
 	w := newLogMerge(f, v, s, sp.part)
 	if w.trimmed() <= w.position {
-		w.part = sp.behind(w.position)
+		w.part = sp.changedAfter(w.position)
 		err = w.run(ctx, sp.end)
 	} else {
 		w.lost = true

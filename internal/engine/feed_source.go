@@ -237,7 +237,7 @@ func (m *meta) joined(parts []*partition) *partition {
 // changedAfter returns the set's partition without the segments of partitions that have
 // not changed after an LSN. Of many partitions, few have changed since the last read of
 // all.
-func (sp *partitionSet) behind(lsn int64) *partition {
+func (sp *partitionSet) changedAfter(lsn int64) *partition {
 	if len(sp.partitions) == 1 {
 		return sp.part
 	}

@@ -50,9 +50,9 @@ type chunkScan struct {
 	// pace is the time per document, in nanoseconds, in the fastest chunk. Other work on
 	// the machine may have delayed other chunks.
 	pace float64
-	// judged is the number of documents that the filter evaluated. let is the number that
+	// judged is the number of documents that the filter evaluated. passed is the number that
 	// passed.
-	judged, let int
+	judged, passed int
 	// after is the position of the last entry that was read. again reports that the next
 	// chunk begins with that entry itself. more reports that there are entries after the
 	// chunk.
@@ -152,8 +152,8 @@ func (b *chunkScan) nextSize(size int) int {
 	if enough := b.w.r.Filter.Enough; enough > 0 {
 		// The chunk should have the missing hits and a quarter more, unless too many
 		// bytes would be kept.
-		need := max(enough-b.let, 1)
-		size = min(int(min(int64(need)*int64(b.judged+1)/int64(b.let+1)*5/4, maxChunk)), maxChunk)
+		need := max(enough-b.passed, 1)
+		size = min(int(min(int64(need)*int64(b.judged+1)/int64(b.passed+1)*5/4, maxChunk)), maxChunk)
 		if b.judged <= firstChunk {
 			size = min(size, secondChunk)
 		}
@@ -179,7 +179,7 @@ func (b *chunkScan) collect(ctx context.Context, sc *keyFilter, size int) error 
 			b.more, b.late = true, true
 			return false, nil
 		}
-		if w.asked(i) {
+		if w.matches(i) {
 			if n := len(b.chunk); n >= size || n > 0 && (w.bytes+stored >= w.r.MaxBytes || len(b.names) >= maxChunkNames) {
 				b.more = true
 				return false, nil
@@ -243,7 +243,7 @@ func (b *chunkScan) show() (ended bool, err error) {
 		counted = upTo
 	}
 	b.judged += len(b.chunk)
-	b.let += len(b.hits)
+	b.passed += len(b.hits)
 	for _, h := range b.hits {
 		x, body := &b.chunk[h.index], h.body
 		count(int(h.index) + 1)

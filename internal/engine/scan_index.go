@@ -182,7 +182,7 @@ func (c *Container) newItemSets(sets []ItemSet) (*itemSets, error) {
 		}
 		u.points = append(u.points, intervalOf(c.hash.AppendPoint(nil, components), s))
 	}
-	u.points, u.ids = united(u.points), united(u.ids)
+	u.points, u.ids = union(u.points), union(u.ids)
 	return u, nil
 }
 
@@ -198,8 +198,8 @@ func intervalOf(point []byte, s ItemSet) (p interval) {
 	return p
 }
 
-// united returns the union of intervals, sorted and disjoint. It drops empty intervals.
-func united(all []interval) []interval {
+// union returns the union of intervals, sorted and disjoint. It drops empty intervals.
+func union(all []interval) []interval {
 	slices.SortFunc(all, func(a, b interval) int { return bytes.Compare(a.lower, b.lower) })
 	out := all[:0]
 	for _, s := range all {
@@ -230,7 +230,7 @@ func (u *itemSets) intervals() []interval {
 }
 
 // contains reports whether an item is in one of the sets.
-func (u *itemSets) hold(i *indexed) bool {
+func (u *itemSets) contains(i *indexed) bool {
 	return u == nil || within(u.points, i.rest) || within(u.ids, i.id())
 }
 

@@ -175,7 +175,7 @@ func (c *Container) readItems(ctx context.Context, r ItemsRequest, visit func(*V
 	if visit != nil && !r.IndexOnly && (r.AnyOrder || r.Filter != nil) {
 		err = w.visitInChunks(ctx, &sc, after)
 	} else {
-		err = c.scanIndex(ctx, v, &sc, sets.intervals(), firstFrom(after, r.Again), w.look)
+		err = c.scanIndex(ctx, v, &sc, sets.intervals(), firstFrom(after, r.Again), w.visitEntry)
 	}
 	w.page.Charge = readCharge(w.bytes)
 	if !r.IndexOnly {
@@ -222,11 +222,11 @@ type itemScan struct {
 
 // visitEntry adds an item to the page if the request selects it. more is false if the
 // page is full.
-func (w *itemScan) look(i *indexed) (more bool, err error) {
+func (w *itemScan) visitEntry(i *indexed) (more bool, err error) {
 	if w.looked++; w.looked%clockEvery == 0 && time.Since(w.start) > w.r.MaxTime {
 		return w.end()
 	}
-	if w.asked(i) {
+	if w.matches(i) {
 		if w.r.MaxItems > 0 && w.items >= w.r.MaxItems || w.items > 0 && w.bytes >= w.r.MaxBytes {
 			return w.end()
 		}
@@ -243,8 +243,8 @@ func (w *itemScan) look(i *indexed) (more bool, err error) {
 }
 
 // matches reports whether the request selects an item.
-func (w *itemScan) asked(i *indexed) bool {
-	return bytes.HasPrefix(i.id(), w.prefix) && w.sets.hold(i) && !expired(i.ts, w.ttl, i.ttl, w.now)
+func (w *itemScan) matches(i *indexed) bool {
+	return bytes.HasPrefix(i.id(), w.prefix) && w.sets.contains(i) && !expired(i.ts, w.ttl, i.ttl, w.now)
 }
 
 // end ends the page after the last entry.

@@ -156,16 +156,16 @@ func (db *DB) sequence() {
 				g = newGroup(db)
 			}
 		}
-		letWritersQueue()
+		yieldToWriters()
 	}
 }
 
-// letWritersQueue yields the processor, so that writers whose requests were answered
+// yieldToWriters yields the processor, so that writers whose requests were answered
 // together can queue their next ones. That nearly doubles the size of the next group. One
 // yield is not enough if the writers share two cores with Pebble's goroutines. With four
 // yields, groups held 55 of 64 writers instead of 45. The cost for a single writer was
 // too small to measure.
-func letWritersQueue() {
+func yieldToWriters() {
 	const turns = 4
 	for range turns {
 		runtime.Gosched()
@@ -188,7 +188,7 @@ func (db *DB) carryOut(g *group, requests []*request) (n int) {
 			break
 		}
 		if r.control != nil {
-			g.gather() // the control function may delete the keys of deferred writes
+			g.appendDeferred() // the control function may delete the keys of deferred writes
 			r.err = r.control(g)
 		} else {
 			r.err = g.transact(r)
@@ -228,7 +228,7 @@ type group struct {
 	// its deletes, which follow batch. So the documents of a segment are written in the
 	// order of their keys, and Pebble need not search the memtable for the position of
 	// each.
-	batch, behind *pebble.Batch
+	batch, deferred *pebble.Batch
 	// index reads the index entries that earlier groups left. files reads the same
 	// without the memtables. Both are nil until the first lookup.
 	index, files *pebble.Iterator
@@ -273,7 +273,7 @@ func newGroup(db *DB) *group {
 
 func (g *group) begin() {
 	g.ts = g.db.clock.seconds()
-	g.batch, g.behind = g.db.pebble.NewBatch(), g.db.pebble.NewBatch()
+	g.batch, g.deferred = g.db.pebble.NewBatch(), g.db.pebble.NewBatch()
 	g.read = 0
 	g.dirty = g.dirty[:0]
 	g.catalog = nil
@@ -282,15 +282,15 @@ func (g *group) begin() {
 
 // size returns the number of bytes that the group holds. Changes and deletes have small
 // requests but may write much, so the size of the requests alone does not bound a group.
-func (g *group) size() int { return g.batch.Len() + g.behind.Len() + g.read }
+func (g *group) size() int { return g.batch.Len() + g.deferred.Len() + g.read }
 
 // commit makes the group durable and then visible. It writes nothing if the group changed
 // nothing.
 func (g *group) commit() error {
 	db := g.db
 	defer func() {
-		_ = errors.Join(g.batch.Close(), g.behind.Close()) // Close returns an error only if the batch was closed before
-		g.batch, g.behind = nil, nil
+		_ = errors.Join(g.batch.Close(), g.deferred.Close()) // Close returns an error only if the batch was closed before
+		g.batch, g.deferred = nil, nil
 		g.closeIndex()
 		// An idle store must not keep the last documents in memory.
 		clear(g.written)
@@ -307,7 +307,7 @@ func (g *group) commit() error {
 			return err
 		}
 	}
-	g.gather()
+	g.appendDeferred()
 	if g.broken != nil {
 		return g.broken
 	}
@@ -334,12 +334,12 @@ func (g *group) commit() error {
 }
 
 // appendDeferred appends the deferred writes to the batch.
-func (g *group) gather() {
-	if g.behind.Empty() {
+func (g *group) appendDeferred() {
+	if g.deferred.Empty() {
 		return
 	}
-	g.broken = errors.Join(g.broken, g.batch.Apply(g.behind, nil))
-	g.behind.Reset()
+	g.broken = errors.Join(g.broken, g.batch.Apply(g.deferred, nil))
+	g.deferred.Reset()
 }
 
 // lookup returns an item's index entry as the earlier groups left it. ok reports whether

@@ -355,7 +355,7 @@ func (t *transaction) put(e *effect, segment uint32) error {
 		// less than a delete, and Pebble drops it sooner.
 		t.scratch = appendLogKey(t.scratch[:0], spaceLog, c.number, t.segmentOf(e.old, segment), e.old.lsn, e.old.ordinal)
 		t.scratch = append(t.scratch, e.op.point...)
-		if err := t.behind.SingleDelete(t.scratch, nil); err != nil {
+		if err := t.deferred.SingleDelete(t.scratch, nil); err != nil {
 			return err
 		}
 	}
@@ -367,7 +367,7 @@ func (t *transaction) put(e *effect, segment uint32) error {
 		}
 	}
 	if e.remove {
-		return t.behind.Delete(e.op.key, nil)
+		return t.deferred.Delete(e.op.key, nil)
 	}
 	d := t.batch.SetDeferred(logKeySize+len(e.op.point), logHeaderSize+int(v.size))
 	appendLogKey(d.Key[:0], spaceLog, c.number, segment, e.stamp.lsn, e.stamp.ordinal)
@@ -379,7 +379,7 @@ func (t *transaction) put(e *effect, segment uint32) error {
 		return err
 	}
 	value := v.encode()
-	return t.behind.Set(e.op.key, value[:], nil)
+	return t.deferred.Set(e.op.key, value[:], nil)
 }
 
 // segmentOf returns the segment of a version. A version that the same transaction wrote

@@ -227,10 +227,10 @@ func (t *transaction) putUnique(e *effect) error {
 			continue
 		}
 		if old != nil {
-			errs = append(errs, t.behind.Delete(append(appendUniquePrefix(nil, c.number, e.op.point, i, *old), id...), nil))
+			errs = append(errs, t.deferred.Delete(append(appendUniquePrefix(nil, c.number, e.op.point, i, *old), id...), nil))
 		}
 		if new != nil {
-			errs = append(errs, setUniqueEntry(t.behind, appendUniquePrefix(nil, c.number, e.op.point, i, *new), id, len(e.op.point)))
+			errs = append(errs, setUniqueEntry(t.deferred, appendUniquePrefix(nil, c.number, e.op.point, i, *new), id, len(e.op.point)))
 		}
 	}
 	return errors.Join(errs...)
