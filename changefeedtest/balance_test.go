@@ -7,12 +7,12 @@ import (
 	"github.com/changefeed-go/changefeed"
 )
 
-// intervals is how long balance may take: three and a half acquire intervals,
-// the jitter of a tenth included.
+// intervals returns how long balancing may take: three and a half acquire intervals,
+// including a jitter of a tenth.
 func (t times) intervals() time.Duration { return 3*t.acquire + t.acquire/2 }
 
-// wantBalance checks that everything is at rest since a moment and stays so for
-// a number of cycles: over HTTP a tenth of them, which cost as much time.
+// wantBalance checks that the leases are balanced and stay so for a number of cycles.
+// Over HTTP it waits for a tenth of the cycles, because those take as long to simulate.
 func (s *scene) wantBalance(cycles int) {
 	s.t.Helper()
 	if _, far := s.engine.(*cosmosEngine); far {
@@ -26,10 +26,9 @@ func (s *scene) wantBalance(cycles int) {
 	s.check.balanced()
 }
 
-// TestSixtyFourLeasesOverEightHostsComeToRest: joins, leaves and a death bring 64
-// leases to floor or ceil within three and a half acquire intervals of the last
-// join, leave or expiry; then no lease moves for 100 cycles, and nothing was
-// delivered twice by a planned move.
+// Joins, leaves and a crash bring 64 leases to the floor or the ceiling of each host's
+// share. It takes at most three and a half acquire intervals after the last join, leave
+// or expiry. Then no lease moves for 100 cycles, and no planned move redelivers changes.
 func TestSixtyFourLeasesOverEightHostsComeToRest(t *testing.T) {
 	play(t, func(s *scene) {
 		var hosts []*host
@@ -53,7 +52,7 @@ func TestSixtyFourLeasesOverEightHostsComeToRest(t *testing.T) {
 		s.sleep(s.times.intervals())
 		s.wantBalance(100)
 		if n := s.redelivered(); n > 0 {
-			s.t.Errorf("planned moves delivered %d changes twice", n)
+			s.t.Errorf("planned moves redelivered %d changes", n)
 		}
 		hosts[1].crash()
 		s.sleep(s.times.renew + s.times.expiration + time.Second)
@@ -62,7 +61,8 @@ func TestSixtyFourLeasesOverEightHostsComeToRest(t *testing.T) {
 	}, partitions(64))
 }
 
-// More hosts than leases: the surplus hosts stand by, ask for nothing, and take over.
+// There are more hosts than leases. Hosts without a lease send no requests for one, and
+// they acquire leases of crashed hosts.
 func TestSurplusHostsStandByAndTakeOver(t *testing.T) {
 	play(t, func(s *scene) {
 		var hosts []*host
@@ -94,7 +94,7 @@ func TestSurplusHostsStandByAndTakeOver(t *testing.T) {
 	}, partitions(3))
 }
 
-// A host that owns its maximum leaves the rest to others.
+// A host that owns its maximum leaves the other leases to others.
 func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 	play(t, func(s *scene) {
 		adjust := s.adjust
@@ -109,7 +109,7 @@ func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 		since := time.Now()
 		a, b, c := s.owned(small), s.owned(one), s.owned(two)
 		if a != 1 || b+c != 9 || b < 4 || c < 4 {
-			s.t.Errorf("the hosts own %d, %d and %d of 10 leases; want 1 on the first, the rest shared", a, b, c)
+			s.t.Errorf("the hosts own %d, %d and %d of 10 leases; want 1 on the first and an equal share on the others", a, b, c)
 		}
 		s.sleep(20 * s.times.acquire)
 		s.check.stable(since)
@@ -124,8 +124,8 @@ func TestMaxLeasesBoundAHostsShare(t *testing.T) {
 	}, partitions(10))
 }
 
-// A lease that was asked for is handed over when its handler is done, and not
-// before: until then its owner renews it and works on.
+// A requested lease is handed over when its handler has returned, and not before. Until
+// then its owner keeps renewing and using it.
 func TestHandOverWaitsForTheHandler(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {

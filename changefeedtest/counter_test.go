@@ -17,8 +17,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// counter is a monitored container with its leases in one dialect, and what the
-// hosts of a processor delivered of it.
+// counter is a monitored container and its leases in one dialect. It counts the changes
+// that the hosts of a processor deliver.
 type counter struct {
 	t       *testing.T
 	db      *store.DB
@@ -30,11 +30,11 @@ type counter struct {
 	discard bool
 	written int
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	counts map[string]int
 	errs   []error
 	reads  []feed.Request
-	asked  int // for the partitions
+	asked  int // number of requests for the partitions
 }
 
 func newCounter(t *testing.T, d lease.Dialect) *counter {
@@ -60,7 +60,7 @@ func (c *counter) Handle(_ context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// Identity and the next methods implement [feed.Source].
+// Identity and the methods below implement [feed.Source].
 func (c *counter) Identity(ctx context.Context) (feed.Identity, error) {
 	return c.db.Source(c.orders).Identity(ctx)
 }
@@ -87,7 +87,7 @@ func (c *counter) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.R
 	return c.db.Source(c.orders).SplitRange(ctx, r, n)
 }
 
-// run runs a host; what it returns stops it and tells its error.
+// run starts a host. stop stops it and returns Run's error.
 func (c *counter) run(instance string) (stop func() error) {
 	c.t.Helper()
 	p, err := changefeed.New(changefeed.Config{
@@ -106,7 +106,7 @@ func (c *counter) run(instance string) (stop func() error) {
 	return runInBackground(c.t, p)
 }
 
-// runInBackground runs a processor; what it returns stops it and tells its error.
+// runInBackground runs a processor. stop stops it and returns Run's error.
 func runInBackground(t *testing.T, p *changefeed.Processor) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -116,7 +116,7 @@ func runInBackground(t *testing.T, p *changefeed.Processor) (stop func() error) 
 	return stop
 }
 
-// ends waits for a run that ends by itself.
+// ends returns the error of a run that ends before it is stopped.
 func ends(t *testing.T, c *counter, instance string) error {
 	t.Helper()
 	stop := c.run(instance)
@@ -142,7 +142,7 @@ func (c *counter) split(id string) {
 	}
 }
 
-// documents are the lease container's, by id.
+// documents returns the documents of the lease container by id.
 func (c *counter) documents() map[string]string {
 	c.t.Helper()
 	documents := map[string]string{}
@@ -167,7 +167,7 @@ func (c *counter) documents() map[string]string {
 	return documents
 }
 
-// tokens are those of the leases there are.
+// tokens returns the tokens of the existing leases.
 func (c *counter) tokens() []string {
 	c.t.Helper()
 	id, err := c.Identity(c.t.Context())
@@ -190,7 +190,7 @@ func (c *counter) tokens() []string {
 	return tokens
 }
 
-// wantOnce checks that every order was delivered, once.
+// wantOnce checks that every order was delivered exactly once.
 func (c *counter) wantOnce() {
 	c.t.Helper()
 	c.mu.Lock()

@@ -11,14 +11,15 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// One document that can't be read is left to whoever can, and named; the others go on.
-func TestLeaseDocumentThatCantBeReadStopsNobodyElse(t *testing.T) {
+// An unreadable lease document is left alone and reported by its token. The other leases
+// continue.
+func TestUnreadableLeaseDocumentStopsNoOtherLease(t *testing.T) {
 	onEachEngine(t, []option{partitions(3)}, func(t *testing.T, c worldConfig, e engine) {
 		damaged, ok := e.(interface {
 			damage(t *testing.T, token string)
 		})
 		if !ok {
-			t.Skip("the engine in memory keeps no documents")
+			t.Skip("the engine in memory has no documents")
 		}
 		c.engine, c.keepTrace = e, true
 		s := &scene{world: newWorld(c), t: t, notes: map[*host][]changefeed.Notification{}}
@@ -41,7 +42,7 @@ func TestLeaseDocumentThatCantBeReadStopsNobodyElse(t *testing.T) {
 		}
 		s.sleep(2 * time.Minute)
 		if n := s.owned(second); n != 2 || s.missing() != 1 {
-			t.Errorf("the host owns %d leases, %d changes are missing; want the other 2 and the 1 of the damaged lease", n, s.missing())
+			t.Errorf("the host owns %d leases and %d changes are missing; want 2 leases and the 1 change of the damaged lease", n, s.missing())
 		}
 		listing := s.list()
 		if len(listing.Unreadable) != 1 || listing.Unreadable[0].Token != parts[1].ID {
@@ -60,7 +61,7 @@ func TestLeaseDocumentThatCantBeReadStopsNobodyElse(t *testing.T) {
 	})
 }
 
-// damage makes a lease's document one of a version that nobody knows.
+// damage gives a lease's document an unknown version.
 func (e *storeEngine) damage(t *testing.T, token string) { damageLease(t, e.documents, token) }
 
 func (e *cosmosEngine) damage(t *testing.T, token string) {

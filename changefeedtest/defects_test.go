@@ -11,11 +11,11 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// The defects of other processors, each as a script that would show it. The
-// checker's invariants hold in every moment of every one of them.
+// Tests of defects of other processors. Each is a script that would show the defect. The
+// checker's invariants hold at every step of each script.
 
-// The .NET processor leaves a lease without a position until its first batch is
-// checkpointed, and finds a new "now" after a restart (azure-cosmos-dotnet-v3#5268).
+// The .NET processor keeps a lease without a position until its first batch is
+// checkpointed. After a restart it resolves a new "now" (azure-cosmos-dotnet-v3#5268).
 func TestFirstBatchThatFailsOnAFreshLeaseIsNotSkipped(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
@@ -58,8 +58,8 @@ func TestHostThatDiesBetweenNowAndTheFirstChangeLosesNothing(t *testing.T) {
 	})
 }
 
-// A read that finds nothing moves the position too, at no request of its own;
-// else a restart begins at an old one, or at a new "now" (dotnet-v3#2667).
+// A read without changes also moves the position, without a request of its own. Otherwise
+// a restart begins at an old position or at a new "now" (dotnet-v3#2667).
 func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("first")
@@ -71,7 +71,8 @@ func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
 			s.sleep(time.Minute)
 		}
 		s.check.requestsAtRest()
-		// In memory an empty read's position is the container's; a server's is the partition's, which stays.
+		// In memory the position after an empty read is the container's. On a server it
+		// is the partition's, which does not change.
 		page, err := s.engine.source().Read(s.t.Context(), feed.Request{
 			Partition: feed.Partition{ID: idle.PartitionID, Range: idle.Range}, From: feed.After(idle.Continuation),
 		})
@@ -79,7 +80,7 @@ func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
 			s.t.Fatal(err)
 		}
 		if later := s.lease("0"); later.Continuation != page.Continuation {
-			s.t.Errorf("the idle lease stood at %s and stands at %s; want it to follow its feed, to %s", idle.Continuation, later.Continuation, page.Continuation)
+			s.t.Errorf("the idle lease was at %s and is at %s; want %s, the end of its feed", idle.Continuation, later.Continuation, page.Continuation)
 		}
 		h.leave()
 		<-h.done
@@ -93,8 +94,8 @@ func TestIdleRangeKeepsItsPlaceOverARestart(t *testing.T) {
 	})
 }
 
-// The .NET processor gives the children the last position that was read, and
-// loses what was handed out and not checkpointed.
+// The .NET processor gives the children the last position that it read. It loses the
+// delivered changes that were not checkpointed.
 func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
@@ -110,12 +111,12 @@ func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 		s.split("0")
 		s.sleep(2 * time.Minute)
 		if e, skipped := s.journal.skipped(feed.Full(), 0, 1e9); skipped {
-			s.t.Errorf("%s was handed out before the split without a checkpoint, and not again after it", e)
+			s.t.Errorf("%s was delivered before the split without a checkpoint, and not again after it", e)
 		}
 	}, partitions(1), manual())
 }
 
-// A crash at any write of a split leaves a state that the next owner finishes.
+// A crash at any write of a split leaves a state from which the next owner completes it.
 func TestCrashAtEveryWriteOfASplitLosesNothing(t *testing.T) {
 	points := []struct {
 		op    string
@@ -146,7 +147,7 @@ func TestCrashAtEveryWriteOfASplitLosesNothing(t *testing.T) {
 				s.add(30)
 				s.sleep(time.Minute)
 				if !h.crashed() {
-					s.t.Fatalf("the host never came to %s", name)
+					s.t.Fatalf("the host did not crash at %s", name)
 				}
 				s.add(30)
 				s.join("second")
@@ -184,8 +185,8 @@ func TestLeaseDeletedByHandIsPutBackByItsOwner(t *testing.T) {
 	})
 }
 
-// Lease deleted while nobody owns it: healed after a while, from where the
-// marker was made, not from a new "now".
+// A lease that is deleted while it has no owner is healed after a while, from the time of
+// the marker and not from a new "now".
 func TestLeaseDeletedWhileNobodyOwnsItIsHealedFromTheMarker(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("first")
@@ -216,7 +217,7 @@ func TestHostsOfOneNameShareTheLeases(t *testing.T) {
 	}, partitions(4))
 }
 
-// Every judgement is made on one clock, so it doesn't matter how wrong it is.
+// All ages are computed from one clock, so its error does not matter.
 func TestClockSkewOfMinutesMovesNoLease(t *testing.T) {
 	for _, skew := range []time.Duration{-7 * time.Minute, 7 * time.Minute} {
 		t.Run(skew.String(), func(t *testing.T) {
@@ -248,7 +249,7 @@ func TestLostResponseToAnUpdateThatAppliedIsRecognised(t *testing.T) {
 			}
 		})
 		for range 60 {
-			s.add(3) // more comes while the outcome is unknown
+			s.add(3) // more changes arrive while the outcome is unknown
 			s.sleep(3 * time.Second)
 		}
 		s.sleep(10 * time.Second)
@@ -296,17 +297,17 @@ func TestStopCalledInsideAHandlerEndsRun(t *testing.T) {
 		select {
 		case <-h.done:
 		default:
-			s.t.Fatal("Run still works after a stop from inside its handler")
+			s.t.Fatal("Run has not returned after a stop from inside its handler")
 		}
 		if l := s.lease("0"); !l.Free() || l.Continuation != continuation(s.engine.lastLSN()) {
-			s.t.Errorf("lease 0 is owned by %q at %q; want it free, behind the batch that stopped the host", l.Owner, l.Continuation)
+			s.t.Errorf("lease 0 is owned by %q at %q; want it free, after the batch that stopped the host", l.Owner, l.Continuation)
 		}
 		s.setHandle(nil)
 	})
 }
 
-// A handler that doesn't return keeps its lease from being released: somebody
-// else would work beside it. Run says so, and the lease expires.
+// If a handler does not return, its lease is not released, because another host would
+// work beside it. Run returns an error that names the lease, and the lease expires.
 func TestHandlerThatIgnoresItsContextKeepsItsLeaseUntilItExpires(t *testing.T) {
 	play(t, func(s *scene) {
 		s.ignoresContext = true
@@ -340,8 +341,9 @@ func TestHandlerThatIgnoresItsContextKeepsItsLeaseUntilItExpires(t *testing.T) {
 	})
 }
 
-// The first read of a fresh lease says gone: the children begin where the lease
-// would have, not at the beginning and not at a new "now" (azure-sdk-for-java#45363).
+// The first read of a new lease fails with GoneError. The children start where the lease
+// would have started, not at the beginning and not at a new "now"
+// (azure-sdk-for-java#45363).
 func TestSplitOnTheVeryFirstReadKeepsTheStart(t *testing.T) {
 	for _, start := range []feed.Start{feed.Now(), feed.Beginning()} {
 		t.Run(start.String(), func(t *testing.T) {
@@ -371,8 +373,8 @@ func TestSplitOnTheVeryFirstReadKeepsTheStart(t *testing.T) {
 	}
 }
 
-// Azure Cosmos DB refuses a start time on a merged partition: it is read from the
-// beginning, and what is older than the time is dropped.
+// Azure Cosmos DB refuses a start time on a merged partition. The partition is read from
+// the beginning, and changes before the start time are dropped.
 func TestMergeThenStartTimeLosesNothing(t *testing.T) {
 	for name, options := range map[string][]option{"served": nil, "refused": {refusingTimes()}} {
 		t.Run(name, func(t *testing.T) {
@@ -384,7 +386,7 @@ func TestMergeThenStartTimeLosesNothing(t *testing.T) {
 				s.join("first")
 				s.sleep(2 * time.Minute)
 				if n := s.missing(); n != 10 {
-					s.t.Errorf("%d changes unhandled; want the 10 of before the start time", n)
+					s.t.Errorf("%d changes unhandled; want the 10 from before the start time", n)
 				}
 			}, append(options, partitions(2), func(c *worldConfig, _ *setting) {
 				c.start = feed.At(time.Now().Add(30 * time.Minute))
@@ -393,8 +395,8 @@ func TestMergeThenStartTimeLosesNothing(t *testing.T) {
 	}
 }
 
-// A third party writes a property between the end of the work and the release:
-// the release is repeated, because the lease is still the host's.
+// Another tool writes a property between the end of the work and the release. The release
+// is repeated, because the host still owns the lease.
 func TestReleaseRefusedByAPropertyWriteIsRepeated(t *testing.T) {
 	play(t, func(s *scene) {
 		h := s.join("first")
@@ -417,8 +419,8 @@ func TestReleaseRefusedByAPropertyWriteIsRepeated(t *testing.T) {
 	})
 }
 
-// The create of a healed lease arrives after both owners have put their leases
-// back: they find themselves shadowed, stop, and the range is delivered once more.
+// The create of a healed lease arrives after both owners have put back their leases. They
+// are shadowed, so they stop, and the range is delivered once more.
 func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
 	play(t, func(s *scene) {
 		s.join("first")
@@ -430,7 +432,7 @@ func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
 		if n := len(s.list().Leases); n != 2 {
 			s.t.Fatalf("%d leases after the merge; want the two old ranges", n)
 		}
-		// What somebody who waited would create for both ranges at once, late.
+		// This is the lease that a host would create late for both ranges at once.
 		parts := s.engine.partitions()
 		made, err := s.operator.Create(s.t.Context(), lease.Lease{
 			Token: parts[0].ID, PartitionID: parts[0].ID, Range: parts[0].Range, Continuation: continuation(0),
@@ -446,7 +448,7 @@ func TestWorkerThatFindsItselfShadowedStops(t *testing.T) {
 				s.t.Errorf("lease %s is shadowed and still owned by %q", l.Token, l.Owner)
 			}
 			if l.Token == made.Token && l.Free() {
-				s.t.Errorf("lease %s is owned by nobody", l.Token)
+				s.t.Errorf("lease %s has no owner", l.Token)
 			}
 		}
 	})

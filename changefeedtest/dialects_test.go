@@ -34,7 +34,7 @@ func TestHostsShareLeasesOfJavasDialectsThroughSplitsAndRestarts(t *testing.T) {
 				if err := b(); err != nil {
 					t.Errorf("b: %v", err)
 				}
-				c.split("0") // while nobody runs
+				c.split("0") // while no host runs
 				c.split(lastPartition(t, c.orders))
 				c.write(30)
 				c.run("c")
@@ -60,8 +60,8 @@ func lastPartition(t *testing.T, c *store.Container) string {
 	return partitions[len(partitions)-1].ID
 }
 
-// wantForm checks that the documents have the members of the dialect and properties,
-// and no others.
+// wantForm checks that the documents have the members of the dialect and properties, and
+// no others.
 func (c *counter) wantForm() {
 	c.t.Helper()
 	want := []string{"ContinuationToken", "LeaseToken", "Owner", "id", "properties", "timestamp"}
@@ -81,8 +81,8 @@ func (c *counter) wantForm() {
 	}
 }
 
-// Documents of handleChanges have no ranges, which must not cost a request each time
-// that they are listed.
+// Documents of handleChanges have no ranges. A listing must not cost a request because of
+// that.
 func TestLeasesWithoutRangesCostNoRequestAtRest(t *testing.T) {
 	for _, d := range javas {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestLeasesWithoutRangesCostNoRequestAtRest(t *testing.T) {
 				before := c.asked
 				pause(time.Hour)
 				if n := c.asked - before; n != 0 {
-					t.Errorf("in an hour at rest the partitions are asked for %d times", n)
+					t.Errorf("in an hour at rest the partitions are requested %d times", n)
 				}
 				c.split("0")
 				c.write(10)
@@ -100,7 +100,7 @@ func TestLeasesWithoutRangesCostNoRequestAtRest(t *testing.T) {
 				before = c.asked
 				pause(time.Hour)
 				if n := c.asked - before; n != 0 {
-					t.Errorf("in an hour after a split the partitions are asked for %d times", n)
+					t.Errorf("in an hour after a split the partitions are requested %d times", n)
 				}
 				c.wantOnce()
 			})
@@ -108,7 +108,7 @@ func TestLeasesWithoutRangesCostNoRequestAtRest(t *testing.T) {
 	}
 }
 
-func TestAMergeLivesOnInJavasSecondDialect(t *testing.T) {
+func TestMergedPartitionKeepsItsLeasesInJavaLatestVersion(t *testing.T) {
 	inBubble(t, lease.JavaLatestVersion, func(c *counter) {
 		stop := c.run("a")
 		pause(time.Minute)
@@ -127,7 +127,7 @@ func TestAMergeLivesOnInJavasSecondDialect(t *testing.T) {
 		pause(time.Minute)
 		c.wantOnce()
 		if n := len(c.tokens()); n != 3 {
-			t.Errorf("the leases are %v; want the three old ranges", c.tokens())
+			t.Errorf("the leases are %v; want the 3 old ranges", c.tokens())
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestAMergeIsRefusedInHandleChangesAndNothingIsCreated(t *testing.T) {
 			c.write(30)
 			pause(time.Minute)
 			if text := c.notified(); !strings.Contains(text, "merged") || !strings.Contains(text, "java-latest-version") {
-				t.Errorf("the merge is notified as %q; want it named, and the way out", text)
+				t.Errorf("the merge is notified as %q; want the merge and the remedy", text)
 			}
 			if tokens := c.tokens(); !slices.Equal(tokens, []string{"0", "1", "2"}) {
 				t.Errorf("the leases are %v", tokens)
@@ -158,7 +158,7 @@ func TestAMergeIsRefusedInHandleChangesAndNothingIsCreated(t *testing.T) {
 			c.mu.Unlock()
 			stop = c.run("b")
 		}
-		// The partition that wasn't merged goes on.
+		// The partition that was not merged continues.
 		went := 0
 		for i := 31; i <= c.written; i++ {
 			went += c.counts[fmt.Sprintf("order-%d", i)]
@@ -169,8 +169,8 @@ func TestAMergeIsRefusedInHandleChangesAndNothingIsCreated(t *testing.T) {
 	})
 }
 
-// A start time goes along with the position, and into the document, in the dialect
-// that keeps it, across restarts; in the others it doesn't.
+// In the dialect that records a start time, it is stored with the position, also across
+// restarts. In the others it is not.
 func TestAStartTimeGoesAlongInJavasSecondDialect(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestAStartTimeGoesAlongInJavasSecondDialect(t *testing.T) {
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
-				c.start = feed.Beginning() // a host with another option keeps the lease's
+				c.start = feed.Beginning() // another start in the configuration does not change the lease's
 				first := len(c.reads)
 				c.run("b")
 				pause(time.Minute)
@@ -227,19 +227,19 @@ func TestAStartRefusesLeasesOfAnotherDialectAndNotAMarker(t *testing.T) {
 					before := c.documents()
 					c.dialect, c.discard = d, true
 					if err := ends(t, c, "z"); !isDialectError(err) {
-						t.Errorf("Run that is to discard the leases: %v", err)
+						t.Errorf("Run with DiscardLeases: %v", err)
 					}
 					c.discard = false
 					err := ends(t, c, "b")
 					refusal, ok := errors.AsType[*lease.DialectError](err)
 					if !ok || !strings.Contains(refusal.Found, made.String()) || !strings.Contains(refusal.Remedy, made.Name()) ||
 						!strings.Contains(refusal.Remedy, "leases convert") {
-						t.Errorf("Run: %v; want it to name the dialect and what to do", err)
+						t.Errorf("Run: %v; want it to name the dialect and the remedy", err)
 					}
 					if after := c.documents(); !maps.Equal(before, after) {
 						t.Errorf("the refused host has changed the documents from\n%v to\n%v", before, after)
 					}
-					// When they are gone, but for the marker, it starts.
+					// Once only the marker is left, the host starts.
 					for id := range before {
 						if strings.Contains(id, "..") {
 							if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{id}, id, store.WriteOptions{}); err != nil {
@@ -248,7 +248,7 @@ func TestAStartRefusesLeasesOfAnotherDialectAndNotAMarker(t *testing.T) {
 						}
 					}
 					if err := ends(t, c, "c"); err != nil {
-						t.Errorf("beside a marker alone: %v", err)
+						t.Errorf("Run with only a marker: %v", err)
 					}
 				})
 			})
@@ -261,8 +261,8 @@ func isDialectError(err error) bool {
 	return ok
 }
 
-// An upgrade by a Java host makes leases of the second dialect and then deletes those
-// of the first, whose marker stays.
+// A Java host upgrades leases: it creates leases of the second dialect and then deletes
+// those of the first, whose marker stays.
 func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) {
 	inBubble(t, lease.JavaHandleChanges, func(c *counter) {
 		c.write(10)
@@ -297,18 +297,18 @@ func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) 
 		if left := c.documents(); len(left) != 3 {
 			t.Errorf("there are %v; want the upgraded lease and two markers", slices.Sorted(maps.Keys(left)))
 		}
-		// Somewhere else, where only the marker tells.
+		// The same where only the marker is left.
 		if _, err := c.leases.Delete(t.Context(), feed.PartitionKey{codec.LeaseID("-FF")}, codec.LeaseID("-FF"), store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		err = ends(t, c, "b")
 		if refusal, ok := errors.AsType[*lease.DialectError](err); !ok || !strings.Contains(refusal.Remedy, "marker") {
-			t.Errorf("Run beside a marker without leases: %v; want a *lease.DialectError that says what to do", err)
+			t.Errorf("Run beside a marker without leases: %v; want a *lease.DialectError with a remedy", err)
 		}
 		if left := c.documents(); len(left) != 2 {
 			t.Errorf("there are %v; want two markers", slices.Sorted(maps.Keys(left)))
 		}
-		// Who means to start over says so.
+		// A host that discards leases starts over.
 		c.discard = true
 		if err := ends(t, c, "c"); err != nil || len(c.tokens()) != 3 {
 			t.Errorf("a start that discards: %v, leases %v", err, c.tokens())
@@ -316,9 +316,9 @@ func TestAnUpgradeOfHandleChangesEndsTheHostsAndNothingIsMadeAnew(t *testing.T) 
 	})
 }
 
-// Leases of old .NET hosts have no range; the partition may be split before anybody
-// writes one into them.
-func TestALeaseWithoutRangeHasThatOfItsPartitionsDescendants(t *testing.T) {
+// Leases of old .NET hosts have no range. The partition may split before a host writes
+// the range.
+func TestLeaseWithoutRangeCoversItsPartitionsChildren(t *testing.T) {
 	inBubble(t, lease.DotNet, func(c *counter) {
 		c.write(30)
 		stop := c.run("a")

@@ -19,8 +19,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// cosmosEngine is the embedded store behind two servers, reached over HTTP as Azure Cosmos DB is: the monitored container in
-// one account, the lease container in another. What a test does to the containers it does to the store itself.
+// cosmosEngine is the embedded store behind two servers, reached over HTTP as Azure
+// Cosmos DB is. One account has the monitored container, the other the lease container.
+// The tests change the containers through the store itself.
 type cosmosEngine struct {
 	*storeEngine
 	t                   testing.TB
@@ -29,7 +30,7 @@ type cosmosEngine struct {
 
 var _ engine = (*cosmosEngine)(nil)
 
-// newCosmosEngine makes an engine that ends with the test.
+// newCosmosEngine returns an engine that is closed when the test ends.
 func newCosmosEngine(t testing.TB, partitions int, mode feed.Mode) *cosmosEngine {
 	t.Helper()
 	inner, err := newStoreEngine(context.Background(), partitions, mode)
@@ -50,7 +51,8 @@ func newCosmosEngine(t testing.TB, partitions int, mode feed.Mode) *cosmosEngine
 	}
 }
 
-// account is a server's account, for a client of its own: what one host knows of the account, others don't.
+// account returns a client of a server's account. Each host has a client of its own, so
+// hosts share no cached properties of the account.
 func (e *cosmosEngine) account(s *Server) *cosmos.Account {
 	e.t.Helper()
 	a, err := cosmos.WithKey(s.Endpoint, s.Key, cosmos.Options{ClientOptions: azcore.ClientOptions{Transport: s.Client()}})
@@ -68,14 +70,14 @@ func (e *cosmosEngine) leases() lease.Container {
 	return e.account(e.leasesServer).Leases(storeDatabase, "leases", cosmos.LeaseOptions{Dialect: e.dialect})
 }
 
-// powerLoss does nothing: seeds play it on the store in process, where nothing has to be closed and opened between two
-// requests of a connection.
+// powerLoss does nothing. Other seeds lose power on the store in process, where the store
+// can be reopened without breaking connections.
 func (e *cosmosEngine) powerLoss(context.Context) error { return nil }
 
-// close does nothing: the test's end closes the servers, and the stores after them.
+// close does nothing. The end of the test closes the servers and then the stores.
 func (e *cosmosEngine) close() error { return nil }
 
-// overSeeds is how many seeds run over HTTP.
+// overSeeds returns the number of seeds to run over HTTP.
 func overSeeds() uint64 {
 	switch {
 	case *simSeeds > 0:
@@ -86,9 +88,9 @@ func overSeeds() uint64 {
 	return 8
 }
 
-// TestSimulationOverHTTP runs seeds of the simulation over HTTP: the invariants of the lease protocol hold of the whole way. What goes wrong
-// is the same as in memory, except that clocks are right; in those seeds where anything does, the servers refuse requests and drop
-// connections besides.
+// TestSimulationOverHTTP runs seeds of the simulation over HTTP and checks the same
+// invariants. The faults are those in memory, except that clocks are right. In seeds with
+// faults the servers also refuse requests and drop connections.
 func TestSimulationOverHTTP(t *testing.T) {
 	total, disturbed, hits := &totals{}, 0, 0
 	for seed := *simFirst; seed < *simFirst+overSeeds(); seed++ {
@@ -98,7 +100,7 @@ func TestSimulationOverHTTP(t *testing.T) {
 				sc.offset, sc.rate, sc.clockless = 0, 0, false
 				sc.refuses = false // the server serves every start time
 				e := newCosmosEngine(t, sc.partitions, sc.mode)
-				if sc.dialect == lease.JavaLatestVersion { // what the checker looks at are documents, and handleChanges' have no ranges
+				if sc.dialect == lease.JavaLatestVersion { // the checker reads documents, and those of handleChanges have no ranges
 					e.dialect = sc.dialect
 				}
 				if sc.faultLevel != calm {
@@ -125,8 +127,9 @@ func TestSimulationOverHTTP(t *testing.T) {
 	}
 }
 
-// disturb lets requests for documents fail until a time. Those that fail are not carried out: what is carried out and not
-// answered happens on the hosts' links, where the checker sees it.
+// disturb makes requests for documents fail until a time. The failed requests are not
+// carried out. Requests that are carried out but not answered are faults of the hosts'
+// links, where the checker sees them.
 func (e *cosmosEngine) disturb(seed uint64, until time.Time) {
 	for i, s := range []*Server{e.items, e.leasesServer} {
 		for k, f := range []server.Fault{

@@ -16,17 +16,16 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// storeEngine is the embedded store over a file system in memory that can lose
-// power: what was not synced is gone then, and the store is opened again from
-// what is left. Both happen in one moment of fake time, so to the hosts it looks
-// like a service that fails over: waiting reads fail, nothing that was answered
-// is taken back.
+// storeEngine is the embedded store over a file system in memory that can lose power. At
+// a power loss everything that was not synced is lost, and the store is reopened from the
+// rest. Both happen at one moment of fake time. For the hosts it looks like a failover of
+// a service: waiting reads fail, but answered writes are kept.
 type storeEngine struct {
 	avad bool
-	// dialect is that of the lease documents.
+	// dialect is the dialect of the lease documents.
 	dialect lease.Dialect
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	fs         *vfs.MemFS
 	db         *store.DB
 	items      *store.Container
@@ -69,8 +68,8 @@ func newStoreEngine(ctx context.Context, partitions int, mode feed.Mode) (*store
 	return e, nil
 }
 
-// options leaves out the background work: nothing expires here, and a timer that
-// fires every second of fake time is most of what a quiet store costs.
+// options disables the background work. Nothing expires in these tests, and a timer that
+// fires every second of fake time would be most of the cost.
 func (e *storeEngine) options(fs vfs.FS) store.Options {
 	return store.Options{FS: fs, Memory: 4 << 20, PurgeInterval: -1}
 }
@@ -92,18 +91,18 @@ func (e *storeEngine) use(ctx context.Context, fs *vfs.MemFS, db *store.DB) erro
 	return nil
 }
 
-// powerLoss drops what was not synced, and opens the store again.
+// powerLoss drops everything that was not synced and reopens the store.
 func (e *storeEngine) powerLoss(ctx context.Context) error {
 	e.mu.Lock()
 	fs, old := e.fs, e.db
 	e.mu.Unlock()
 	left := fs.CrashClone(vfs.CrashCloneCfg{})
 	if err := old.Close(); err != nil {
-		return fmt.Errorf("close the store that lost power: %w", err)
+		return fmt.Errorf("cannot close the store after a power loss: %w", err)
 	}
 	db, err := store.Open(storeDirectory, e.options(left))
 	if err != nil {
-		return fmt.Errorf("open the store after a power loss: %w", err)
+		return fmt.Errorf("cannot open the store after a power loss: %w", err)
 	}
 	if err := db.Check(ctx); err != nil {
 		return errors.Join(err, db.Close())
@@ -173,7 +172,7 @@ func (e *storeEngine) merge(ctx context.Context, left, right string) error {
 	return err
 }
 
-// epk is that of a key of one text, which is all that simulations write.
+// epk returns the EPK of a key of one string. Simulations write no other keys.
 func (e *storeEngine) epk(key feed.PartitionKey) string {
 	text, _ := key[0].(string)
 	return epk.Hex(epk.V2.EPK(epk.V2.AppendPoint(nil, []epk.Component{epk.OfString(text)})))
@@ -192,7 +191,7 @@ func (e *storeEngine) close() error {
 	return errors.Join(db.Check(context.Background()), db.Close())
 }
 
-// movingSource is the change feed of whatever store is open.
+// movingSource is the change feed of the store that is open now.
 type movingSource struct{ e *storeEngine }
 
 func (s movingSource) current() feed.Source {
@@ -226,7 +225,7 @@ func (s movingSource) SplitRange(ctx context.Context, r feed.Range, n int) ([]fe
 	return s.current().SplitRange(ctx, r, n)
 }
 
-// movingContainer is the lease container of whatever store is open.
+// movingContainer is the lease container of the store that is open now.
 type movingContainer struct{ e *storeEngine }
 
 // Dialect implements [lease.Container].
@@ -239,12 +238,12 @@ func (c movingContainer) Open(ctx context.Context, k lease.Key) (lease.Store, er
 	return s, err
 }
 
-// movingStore is the leases of one processor in whatever store is open.
+// movingStore is one processor's lease store in the store that is open now.
 type movingStore struct {
 	e   *storeEngine
 	key lease.Key
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	generation int
 	open       lease.Store
 }
@@ -269,7 +268,7 @@ func (s *movingStore) current(ctx context.Context) (lease.Store, error) {
 	return open, nil
 }
 
-// Charged implements [lease.Store]. The charges of stores that were closed are not counted.
+// Charged implements [lease.Store]. It does not count the charges of closed stores.
 func (s *movingStore) Charged() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,8 +323,8 @@ func (s *movingStore) Delete(ctx context.Context, l lease.Lease) error {
 	return open.Delete(ctx, l)
 }
 
-// engine returns the scenario's engine: the one in memory, and the embedded store for every
-// twentieth seed. The store's clock is right.
+// engine returns the scenario's engine: the embedded store for every twentieth seed, and
+// the engine in memory for the others. The clock of the embedded store is right.
 func (s *scenario) engine(ctx context.Context) (engine, error) {
 	if s.seed%storeEvery == 0 {
 		s.offset, s.rate, s.clockless = 0, 0, false

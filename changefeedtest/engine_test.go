@@ -9,9 +9,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// engines are what the processor's tests run on: the pair in memory, and the whole way that a processor on Azure Cosmos DB
-// takes, the client, HTTP and the server over the embedded store. (The seeds of the simulation run on the store in
-// process, too.)
+// engines are the engines of the processor's tests: the one in memory, and the Cosmos DB
+// client over HTTP to the server and the embedded store. The seeds of the simulation also
+// run on the store in process.
 var engines = []struct {
 	name string
 	make func(t *testing.T, s setting) engine
@@ -30,7 +30,7 @@ var engines = []struct {
 	}},
 }
 
-// onEachEngine runs a script in a subtest and a bubble per engine.
+// onEachEngine runs a script for each engine, in a subtest and a bubble.
 func onEachEngine(t *testing.T, options []option, script func(t *testing.T, c worldConfig, e engine)) {
 	t.Helper()
 	for _, kind := range engines {
@@ -47,7 +47,7 @@ func onEachEngine(t *testing.T, options []option, script func(t *testing.T, c wo
 	}
 }
 
-// continuation returns the continuation of an LSN, in all engines.
+// continuation returns the continuation of an LSN. It is the same in all engines.
 func continuation(lsn int64) feed.Continuation {
 	return feed.Continuation(`"` + strconv.FormatInt(lsn, 10) + `"`)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/changefeed-go/changefeed/server"
 )
 
-// orderIDs is a user's code: the ids of a customer's orders.
+// orderIDs is the code under test. It returns the ids of a customer's orders.
 func orderIDs(ctx context.Context, c *azcosmos.ContainerClient, customer string) (ids []string, err error) {
 	pager := c.NewQueryItemsPager("SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString(customer), nil)
 	for pager.More() {
@@ -33,10 +33,10 @@ func orderIDs(ctx context.Context, c *azcosmos.ContainerClient, customer string)
 	return ids, nil
 }
 
-// A user's code over azcosmos is tested in fake time: against the server as it
-// should be, while it is throttled, and when it is not to be reached.
+// This example tests code over azcosmos in fake time: with a healthy server, with a
+// throttled one, and with one that is unreachable.
 func ExampleNewServer() {
-	// In a test of yours t is there already.
+	// A test has its t already.
 	run(func(t *testing.T) {
 		s := changefeedtest.NewServer(t)
 		key, _ := azcosmos.NewKeyCredential(s.Key)
@@ -76,11 +76,12 @@ func ExampleNewServer() {
 	// not to be reached: true
 }
 
-// run runs a test in a bubble of fake time, as `go test` does: once, and without a word, whatever its own flags say.
+// run runs a test in a bubble of fake time, once and without output, whatever the flags
+// of `go test` are.
 func run(f func(*testing.T)) {
 	for name, plain := range map[string]string{"test.v": "false", "test.skip": ""} {
 		asked := flag.Lookup(name).Value.String()
-		_ = flag.Set(name, plain) // both take it
+		_ = flag.Set(name, plain) // both flags accept these values
 		defer func() { _ = flag.Set(name, asked) }()
 	}
 	var once sync.Once

@@ -61,7 +61,7 @@ func (s *scene) ownedBy(owner string) []lease.Lease {
 	return mine
 }
 
-// stolenBy waits until a host of ours has stolen a lease, and returns it.
+// stolenBy waits until one of our hosts has stolen a lease, and returns it.
 func (s *scene) stolenBy(h *host) lease.Lease {
 	s.t.Helper()
 	for range 60 {

@@ -239,7 +239,7 @@ func (w *foreignWork) write(ctx context.Context, position feed.Continuation) err
 	return err
 }
 
-// release frees the lease. Owner becomes null, and the position is that of the document.
+// release frees the lease. Owner becomes null, and the document keeps its position.
 func (w *foreignWork) release(ctx context.Context) {
 	f := w.host
 	w.mu.Lock()

@@ -8,7 +8,8 @@ import (
 	"github.com/changefeed-go/changefeed"
 )
 
-// Outages of any length: nothing is lost, and the source's moves nothing.
+// Tests of outages of any length. Nothing is lost, and an outage of the source moves no
+// lease.
 
 func TestLeaseStoreDownForLongerThanTheExpirationLosesNothing(t *testing.T) {
 	for _, length := range []time.Duration{20 * time.Second, 5 * time.Minute, 2 * time.Hour} {
@@ -75,7 +76,7 @@ func TestSourceDownForAnyTimeKeepsTheLease(t *testing.T) {
 	}
 }
 
-// wantError checks that a host was notified of such an error.
+// wantError checks that a host was notified of a matching error.
 func (s *scene) wantError(h *host, is func(error) bool) {
 	s.t.Helper()
 	for _, n := range s.notesOf(h) {

@@ -18,10 +18,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// What a processor does for one user, on each engine, without faults. The
-// tests that need hosts, crashes and lost answers are scenes.
+// Tests of a processor without faults, on each engine. Tests with several hosts, crashes
+// and lost answers use scenes.
 
-// desk is a container, a lease container, and the processors of one test.
+// desk contains the engine and the processors of one test.
 type desk struct {
 	t      *testing.T
 	engine engine
@@ -38,7 +38,7 @@ func atDesk(t *testing.T, n int, script func(d *desk)) {
 	})
 }
 
-// start runs a processor, which is stopped at the latest at the end of the test.
+// start runs a processor. It is stopped by stop or at the end of the test.
 func (d *desk) start(cfg changefeed.Config) (stop func() error) {
 	d.t.Helper()
 	cfg.Source, cfg.Leases = d.engine.source(), d.engine.leases()
@@ -83,7 +83,7 @@ func sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// seen collects the ids that handlers were given.
+// seen collects the ids of the delivered changes.
 type seen struct {
 	mu  sync.Mutex // guards ids
 	ids []string
@@ -102,7 +102,7 @@ func (s *seen) Handle(_ context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// sorted returns the ids in order, repetitions included.
+// sorted returns the ids in order, with repetitions.
 func (s *seen) sorted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +131,8 @@ func want(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// Two processors of different names in one lease container, in one program: each
-// gets every change, and neither sees the other's leases.
+// Two processors with different names use one lease container in one program. Each gets
+// every change, and neither lists the other's leases.
 func TestTwoProcessorsInOneLeaseContainerEachGetEverything(t *testing.T) {
 	atDesk(t, 3, func(d *desk) {
 		var a, b seen
@@ -145,16 +145,16 @@ func TestTwoProcessorsInOneLeaseContainerEachGetEverything(t *testing.T) {
 		}
 		d.add(10)
 		sleep(30 * time.Second)
-		want(d.t, "a, which works on,", a.sorted(), numbers(1, 20))
+		want(d.t, "a, which continues,", a.sorted(), numbers(1, 20))
 		want(d.t, "b, which was stopped,", b.sorted(), numbers(1, 10))
 	})
 }
 
-// A processor of one feed range gets the changes of that range, and its leases
-// cover no more; another one takes the rest.
+// A processor of a feed range gets only the changes of that range, and its leases cover
+// no more. Another processor gets the rest.
 func TestFeedRangeLimitsAProcessor(t *testing.T) {
 	atDesk(t, 2, func(d *desk) {
-		middle := "" // that of some key in the first partition
+		middle := "" // the EPK of some key in the first partition
 		for i := 0; middle == ""; i++ {
 			if at := d.engine.epk(feed.PartitionKey{strconv.Itoa(i)}); d.engine.partitions()[0].Range.Holds(at) {
 				middle = at
@@ -168,7 +168,7 @@ func TestFeedRangeLimitsAProcessor(t *testing.T) {
 		sleep(time.Minute)
 		for _, id := range a.sorted() {
 			if !low.Holds(d.engine.epk(feed.PartitionKey{id})) {
-				d.t.Errorf("item %s lies outside of range %s", id, low)
+				d.t.Errorf("item %s is outside range %s", id, low)
 			}
 		}
 		if len(a.sorted()) == 0 || len(b.sorted()) == 0 {
@@ -179,7 +179,8 @@ func TestFeedRangeLimitsAProcessor(t *testing.T) {
 	})
 }
 
-// Discard starts over: what was delivered comes again from the start, once.
+// DiscardLeases starts over. Changes that were delivered before are delivered again from
+// the start, once.
 func TestDiscardStartsOver(t *testing.T) {
 	atDesk(t, 2, func(d *desk) {
 		var first, second, third seen
@@ -197,11 +198,11 @@ func TestDiscardStartsOver(t *testing.T) {
 		}
 		d.start(changefeed.Config{Handler: &third, Start: feed.Beginning(), DiscardLeases: true})
 		sleep(30 * time.Second)
-		want(d.t, "a start over", third.sorted(), numbers(1, 10))
+		want(d.t, "the discard", third.sorted(), numbers(1, 10))
 	})
 }
 
-// Discard under a live owner would be undone by it: Run says whose leases they are.
+// A live owner would undo the discard, so Run returns an error that names the owner.
 func TestDiscardUnderALiveOwnerIsRefused(t *testing.T) {
 	atDesk(t, 2, func(d *desk) {
 		var a seen
@@ -224,8 +225,8 @@ func TestDiscardUnderALiveOwnerIsRefused(t *testing.T) {
 	})
 }
 
-// A filter hides changes from the handler; positions advance over them, so that
-// a restart doesn't read them again.
+// A filter hides changes from the handler. Positions advance past hidden changes, so that
+// a restart does not read them again.
 func TestFilterHidesChangesAndPositionsAdvance(t *testing.T) {
 	atDesk(t, 1, func(d *desk) {
 		var s seen
@@ -236,16 +237,16 @@ func TestFilterHidesChangesAndPositionsAdvance(t *testing.T) {
 		}})
 		d.add(50)
 		sleep(2 * time.Minute)
-		d.add(20) // a page of which nothing is left
+		d.add(20) // the filter removes whole pages
 		sleep(2 * time.Minute)
 		want(d.t, "the handler", s.sorted(), numbers(1, 3))
 		if l := d.leases(); len(l) != 1 || l[0].Continuation != continuation(d.engine.lastLSN()) {
-			d.t.Errorf("leases %v; want one that stands behind the last of 70 changes", l)
+			d.t.Errorf("leases %v; want one after the last of 70 changes", l)
 		}
 	})
 }
 
-// leases are the documents of the processor "desk".
+// leases returns the leases of the processor "desk".
 func (d *desk) leases() []lease.Lease {
 	d.t.Helper()
 	id, err := d.engine.source().Identity(d.t.Context())
@@ -263,9 +264,9 @@ func (d *desk) leases() []lease.Lease {
 	return l.Leases
 }
 
-// Notifications: each lease is acquired before anything of it is handled, and
-// released with the reason at the end; a failing handler is told with its error.
-func TestNotificationsTellWhatHappensToALease(t *testing.T) {
+// Each lease is notified as acquired before its first batch and as released, with the
+// reason, at the end. A failure of the handler is notified with its error.
+func TestLeaseNotificationsComeInOrder(t *testing.T) {
 	atDesk(t, 1, func(d *desk) {
 		var mu sync.Mutex
 		var notes []string
@@ -308,7 +309,7 @@ func TestNotificationsTellWhatHappensToALease(t *testing.T) {
 	})
 }
 
-// counting counts the bytes of changes that were read.
+// counting counts the bytes of the changes that were read.
 type counting struct {
 	feed.Source
 	mu    sync.Mutex // guards bytes
@@ -323,7 +324,8 @@ func (c *counting) Read(ctx context.Context, r feed.Request) (feed.Page, error) 
 	return p, err
 }
 
-// size is that of a page's changes. Page.Bytes has what is around them too, which differs by engine.
+// size returns the size of a page's changes. Page.Bytes also includes their envelope,
+// which differs by engine.
 func size(p feed.Page) (n int) {
 	for i := range p.Changes {
 		n += len(p.Changes[i].Current)
@@ -337,7 +339,7 @@ func (c *counting) read() int {
 	return c.bytes
 }
 
-// While a handler is busy, no more than ReadAhead bytes and one page are read.
+// While a handler is busy, at most ReadAhead bytes and one page are read.
 func TestReadAheadIsBounded(t *testing.T) {
 	atDesk(t, 1, func(d *desk) {
 		e := d.engine
@@ -347,7 +349,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 			d.t.Fatal(err)
 		}
 		whole := size(all)
-		page := whole / 200 // of 10 items, about
+		page := whole / 200 // of about 10 items
 		for _, ahead := range []int{-1, 10 * page} {
 			source := &counting{Source: e.source()}
 			hold := make(chan struct{})
@@ -363,7 +365,8 @@ func TestReadAheadIsBounded(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- p.Run(ctx) }()
 			sleep(5 * time.Minute)
-			// The batch in the handler, what may wait, and the page that was under way.
+			// The limit covers the batch in the handler, the waiting changes, and the
+			// page being read.
 			most := page*12/10*2 + max(ahead, 0)
 			least := max(ahead, 1)
 			if got := source.read(); got > most || got < least {

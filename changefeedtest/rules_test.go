@@ -11,11 +11,12 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Rules of the lease protocol whose removal needs a rare coincidence to show:
-// each test is the shortest trace that shows it. The seeds find the others.
+// Tests of rules of the lease protocol. A violation of these rules shows only after a
+// rare coincidence. Each test is the shortest trace that shows it. The seeds cover the
+// other rules.
 
-// A's trust lapses while its writes are lost; B takes the lease; the document is
-// deleted; A's next write would find nothing there. It must not put it back.
+// A's trust ends while its writes are lost. B acquires the lease. The document is
+// deleted. A's next write would find no document. A must not put the lease back.
 func TestLeaseIsNotPutBackWithoutTrust(t *testing.T) {
 	play(t, func(s *scene) {
 		a := s.join("a")
@@ -47,9 +48,9 @@ func TestLeaseIsNotPutBackWithoutTrust(t *testing.T) {
 	}, partitions(1))
 }
 
-// B lists before the first lease exists, and then not for a while; meanwhile A
-// bootstraps and works. The lease is deleted under A: what B saw long ago is no
-// reason to make it anew at once, because A still trusts it.
+// B lists before the first lease exists and then pauses. Meanwhile A bootstraps and
+// works. Then A's lease is deleted. B must not recreate it at once because of its old
+// listing, since A still trusts it.
 func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 	play(t, func(s *scene) {
 		b := s.join("b")
@@ -66,7 +67,7 @@ func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 		if s.owned(a) != 1 {
 			s.t.Fatalf("host a owns %d leases; want the only one", s.owned(a))
 		}
-		// A writes once more, and then B's listing comes right after the deletion.
+		// A writes once more. Then B's listing comes right after the deletion.
 		s.add(5)
 		s.sleep(2 * time.Second)
 		var slow atomic.Bool
@@ -87,10 +88,10 @@ func TestGapSeenBeforeAPauseDoesNotCount(t *testing.T) {
 	}, partitions(1))
 }
 
-// A start at "now" is resolved before the marker is found absent. Here the order
-// matters: A lists partition 0, which splits; B lists the children, and no marker; A
-// makes the lease of 0 and the marker; a change is written; B makes the lease of a child. It
-// must not begin behind the change.
+// The start "now" is resolved before the absence of the marker is read. The order matters
+// in this case: A lists partition 0, which splits. B lists the children and no marker. A
+// creates the lease of 0 and the marker. A change is written. B creates the lease of a
+// child. That lease must not start after the change.
 func TestNowIsResolvedBeforeTheMarkerIsFoundAbsent(t *testing.T) {
 	play(t, func(s *scene) {
 		a := s.join("a")
@@ -122,8 +123,7 @@ func TestNowIsResolvedBeforeTheMarkerIsFoundAbsent(t *testing.T) {
 	}, partitions(1))
 }
 
-// A handler that is still busy when trust ends learns it from its context, before
-// anybody else may begin.
+// If a handler is busy when trust ends, its context ends before another host may start.
 func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	play(t, func(s *scene) {
 		a := s.join("a")
@@ -153,7 +153,7 @@ func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 		s.join("b")
 		s.sleep(4 * time.Minute)
 		if ended, ok := cause.Load().(error); !ok || !errors.Is(ended, lease.ErrLost) {
-			s.t.Errorf("the handler's context ended with %v; want it lost", ended)
+			s.t.Errorf("the handler's context ended with %v; want lease.ErrLost", ended)
 		}
 		if n := s.missing(); n > 0 {
 			s.t.Errorf("%d changes missing", n)
@@ -161,8 +161,8 @@ func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	}, partitions(1))
 }
 
-// A requester dies after its ask: what was handed over for it is taken by somebody
-// who has his share already, one interval later.
+// A requester crashes after its hand-over request. One interval later, a host that has
+// its share already acquires the lease that was released for the requester.
 func TestLeaseOfADeadRequesterIsTaken(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
@@ -185,16 +185,16 @@ func TestLeaseOfADeadRequesterIsTaken(t *testing.T) {
 		s.sleep(s.times.expiration + 4*s.times.acquire)
 		for _, l := range s.list().Leases {
 			if l.Owner == "" {
-				s.t.Errorf("lease %s is nobody's; its requester is dead", l.Token)
+				s.t.Errorf("lease %s has no owner after its requester crashed", l.Token)
 			}
 		}
 		s.sleep(45 * time.Minute)
 	}, partitions(6))
 }
 
-// While an ancestor exists, a child is nobody's: the ancestor's next owner may
-// find other pieces. Here the first child is made, its maker dies, and both halves
-// merge before anybody goes on.
+// While an ancestor exists, a child has no owner, because the ancestor's next owner may
+// find other children. Here the first child is created, its host crashes, and both halves
+// merge before another host continues.
 func TestChildOfAnUnfinishedSplitIsNotRun(t *testing.T) {
 	play(t, func(s *scene) {
 		a := s.join("a")
@@ -220,13 +220,14 @@ func TestChildOfAnUnfinishedSplitIsNotRun(t *testing.T) {
 	}, partitions(1))
 }
 
-// A split and then a merge with a neighbour, before the owner reads: the piece that
-// reaches beyond the old range is cut, because the neighbour's lease stands elsewhere.
+// A split and a merge with a neighbour happen before the owner reads. The child that
+// reaches beyond the old range is cut, because the neighbour's lease has another
+// position.
 func TestPieceThatReachesBeyondTheOldRangeIsCut(t *testing.T) {
 	play(t, func(s *scene) {
 		s.setHandle(func(o *simObserver, _ *changefeed.Batch, _ int) handling {
 			if o.lease.Token == "1" && !s.isCalm() {
-				return handling{takes: 10 * time.Minute} // the neighbour is behind
+				return handling{takes: 10 * time.Minute} // the neighbour lags
 			}
 			return handling{takes: time.Millisecond}
 		})

@@ -26,8 +26,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// scaler asks what KEDA's azure-cosmosdb scaler (2.21) asks to find out how far a
-// processor is behind, request by request and with its headers.
+// scaler sends the requests of KEDA's azure-cosmosdb scaler (2.21), with its headers, and
+// computes a processor's lag as it does.
 type scaler struct {
 	t         *testing.T
 	client    *wiretest.Client
@@ -38,7 +38,7 @@ type scaledLease struct {
 	LeaseToken        string
 	ContinuationToken string
 	Version           int `json:"version"`
-	// FeedRange is found whatever its case: Java's hosts write feedRange.
+	// FeedRange also matches feedRange, which Java's hosts write.
 	FeedRange struct {
 		Range struct {
 			Min, Max string
@@ -54,7 +54,7 @@ type scaledRange struct {
 
 const scalerVersion = "2018-12-31"
 
-// do sends a request and reads its answer into result, unless the answer has none.
+// do sends a request and decodes the body of the answer, if any, into result.
 func (s *scaler) do(method, path, body string, result any, headers ...string) (http.Header, error) {
 	s.t.Helper()
 	header, text, err := s.client.Do(s.t.Context(), method, path, body, append(headers, "x-ms-version", scalerVersion)...)
@@ -64,8 +64,8 @@ func (s *scaler) do(method, path, body string, result any, headers ...string) (h
 	return header, err
 }
 
-// leases finds the documents by the processor's name and the account's short name,
-// of which those without a lease token are no leases.
+// leases returns the documents with the prefix of the processor's name and the account's
+// short name. Documents without a lease token are not leases.
 func (s *scaler) leases() []scaledLease {
 	s.t.Helper()
 	endpoint, err := url.Parse(s.client.Endpoint)
@@ -98,7 +98,7 @@ func (s *scaler) leases() []scaledLease {
 	}
 }
 
-// position is a lease's etag and start time, as requests have them.
+// position returns a lease's ETag and start time in the form of request headers.
 func (s *scaler) position(l scaledLease) (etag, since string) {
 	s.t.Helper()
 	if l.Version == 0 || l.ContinuationToken == "" || l.ContinuationToken[0] == '"' {
@@ -136,7 +136,7 @@ func (s *scaler) position(l scaledLease) (etag, since string) {
 	return one.Token, since
 }
 
-// lag is that of a lease; gone reports that its partition was split.
+// lag returns the lag of a lease. gone reports whether its partition was split.
 func (s *scaler) lag(l scaledLease, ranges []scaledRange) (lag int64, gone bool) {
 	s.t.Helper()
 	etag, since := s.position(l)
@@ -192,7 +192,8 @@ func (s *scaler) lag(l scaledLease, ranges []scaledRange) (lag int64, gone bool)
 	return last - first + 1, false
 }
 
-// estimate is the lag of each lease, by token, and which are of split partitions.
+// estimate returns the lag of each lease by token, and the tokens of the leases of split
+// partitions.
 func (s *scaler) estimate() (lags map[string]int64, split []string) {
 	s.t.Helper()
 	var all struct{ PartitionKeyRanges []scaledRange }
@@ -212,8 +213,8 @@ func (s *scaler) estimate() (lags map[string]int64, split []string) {
 	return lags, split
 }
 
-// KEDA scales a deployment by the leases of whoever writes them in these forms.
-func TestTheLagThatKEDAComputesFromOurLeasesIsRight(t *testing.T) {
+// KEDA reads leases of any host that writes one of these forms.
+func TestKEDAComputesTheLagFromOurLeases(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		for name, start := range map[string]feed.Start{"now": feed.Now(), "the beginning": feed.Beginning(), "a time": feed.At(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))} {
 			t.Run(d.Name()+" from "+name, func(t *testing.T) {
@@ -304,7 +305,8 @@ func scaled(t *testing.T, d lease.Dialect, start feed.Start) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	// Two leases of one partition: each counts up to the partition's last change.
+	// Two leases share a partition. The lag of each is counted up to the partition's last
+	// change.
 	c.write(1)
 	wantTotal("after one more", 1)
 	run()

@@ -16,8 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// scene is a world with a script: the named tests say what happens when. The
-// checker judges every step of it, as in the seeds.
+// scene is a world with a script. The checker checks every step of the script, as in the
+// seeds.
 type scene struct {
 	*world
 	t        *testing.T
@@ -28,17 +28,17 @@ type scene struct {
 	notes  map[*host][]changefeed.Notification
 }
 
-// option changes how a scene is made.
+// option configures a scene.
 type option func(*worldConfig, *setting)
 
-// setting is what a scene's engine is made of.
+// setting is the configuration of a scene's engine.
 type setting struct {
 	partitions int
 	mode       feed.Mode
 
-	// These only the engine in memory has: why says so.
+	// Only the engine in memory supports the settings below. why names the reason.
 	offset       time.Duration // of its clock
-	refusesTimes bool          // starts at a time, on merged partitions
+	refusesTimes bool          // start times are refused on merged partitions
 	why          string
 }
 
@@ -46,21 +46,21 @@ func partitions(n int) option { return func(_ *worldConfig, s *setting) { s.part
 
 func offset(d time.Duration) option {
 	return func(_ *worldConfig, s *setting) {
-		s.offset, s.why = d, "a clock that is wrong; a server's is the machine's"
+		s.offset, s.why = d, "a wrong clock; a server uses the machine's clock"
 	}
 }
 
 func refusingTimes() option {
 	return func(_ *worldConfig, s *setting) {
-		s.refusesTimes, s.why = true, "starts at a time that are refused; the server serves them"
+		s.refusesTimes, s.why = true, "refused start times; the server serves them"
 	}
 }
 
 func from(s feed.Start) option { return func(c *worldConfig, _ *setting) { c.start = s } }
 func manual() option           { return func(c *worldConfig, _ *setting) { c.checkpoint.Manual = true } }
 
-// play runs a script in a bubble, once on each engine. When it returns, every change is delivered,
-// the hosts are gone, and the checker has found nothing.
+// play runs a script in a bubble, once on each engine. At the end every change must be
+// delivered, the hosts gone, and no invariant violated.
 func play(t *testing.T, script func(s *scene), options ...option) {
 	t.Helper()
 	onEachEngine(t, options, func(t *testing.T, c worldConfig, e engine) {
@@ -77,7 +77,7 @@ func play(t *testing.T, script func(s *scene), options ...option) {
 	})
 }
 
-// The setters are for scripts, whose hosts are at work already.
+// The setters lock, because the hosts of a script run already.
 func (s *scene) setFaults(f func(c call, d *draw, f *fault)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *scene) setAdjust(f func(h *host, cfg *changefeed.Config)) {
 	s.adjust = f
 }
 
-// tolerate switches exclusive use off, for what may break it.
+// tolerate disables the check of exclusive use.
 func (c *checker) tolerate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *scene) open() {
 	}
 }
 
-// noted keeps a host's notifications.
+// noted returns a function that records a host's notifications.
 func (s *scene) noted(h *host) func(changefeed.Notification) {
 	return func(n changefeed.Notification) {
 		s.noteMu.Lock()
@@ -129,7 +129,7 @@ func (s *scene) notesOf(h *host) []changefeed.Notification {
 	return slices.Clone(s.notes[h])
 }
 
-// judge reports what the checker found, with the trace.
+// judge reports the violations, with the trace.
 func (s *scene) judge() {
 	s.t.Helper()
 	for _, h := range s.everyHost() {
@@ -155,8 +155,8 @@ func (s *scene) judge() {
 	}
 }
 
-// finish lets the scene come to rest: all is covered and delivered, then the
-// hosts leave and release what they have.
+// finish lets the scene come to rest. All keys must be covered and all changes delivered.
+// Then the hosts leave and release their leases.
 func (s *scene) finish() {
 	s.t.Helper()
 	for _, f := range s.everyForeignHost() {
@@ -176,7 +176,7 @@ func (s *scene) finish() {
 	s.check.allFree()
 }
 
-// dismiss lets a foreign host stop, and release what it has.
+// dismiss stops a foreign host, which releases its leases.
 func (s *scene) dismiss(f *host) {
 	f.resume()
 	f.cancel()
@@ -188,7 +188,7 @@ func (s *scene) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// add writes n new items, one transaction each, spread over the keys.
+// add writes n new items in one transaction each, spread over the keys.
 func (s *scene) add(n int) {
 	s.t.Helper()
 	for range n {
@@ -208,7 +208,7 @@ func (s *scene) addTo(key string) {
 	}
 }
 
-// keyIn returns a key whose items lie in a range.
+// keyIn returns a key whose items are in a range.
 func (s *scene) keyIn(r feed.Range) string {
 	for i := 0; ; i++ {
 		if key := "key" + strconv.Itoa(i); r.Holds(s.engine.epk(feed.PartitionKey{key})) {
@@ -217,7 +217,7 @@ func (s *scene) keyIn(r feed.Range) string {
 	}
 }
 
-// list is the lease store as it is.
+// list returns the current leases.
 func (s *scene) list() lease.Listing {
 	s.t.Helper()
 	l, err := s.operator.List(context.Background())
@@ -227,7 +227,7 @@ func (s *scene) list() lease.Listing {
 	return l
 }
 
-// lease is a lease as it is.
+// lease returns the current state of a lease.
 func (s *scene) lease(token string) lease.Lease {
 	s.t.Helper()
 	for _, l := range s.list().Leases {
@@ -235,7 +235,7 @@ func (s *scene) lease(token string) lease.Lease {
 			return l
 		}
 	}
-	s.t.Fatalf("there is no lease %s", token)
+	s.t.Fatalf("lease %s does not exist", token)
 	return lease.Lease{}
 }
 
@@ -244,11 +244,11 @@ func (s *scene) tokens() string {
 	for _, l := range s.list().Leases {
 		tokens = append(tokens, l.Token)
 	}
-	slices.Sort(tokens) // listings are in any order
+	slices.Sort(tokens) // listings have no order
 	return strings.Join(tokens, " ")
 }
 
-// deleteByHand deletes a lease document.
+// deleteByHand deletes a lease document as an operator may.
 func (s *scene) deleteByHand(token string) {
 	s.t.Helper()
 	l := s.lease(token)
@@ -259,7 +259,7 @@ func (s *scene) deleteByHand(token string) {
 	s.trace.add("operator", "delete", token, "", 0)
 }
 
-// note writes a property that nobody knows to a lease.
+// note writes an unknown property to a lease.
 func (s *scene) note(token, value string) {
 	s.t.Helper()
 	l := s.lease(token)
@@ -277,7 +277,7 @@ func (s *scene) note(token, value string) {
 	s.check.operatorWrites(stored)
 }
 
-// owned is how many leases each host of the given ones owns.
+// owned returns the number of leases that a host owns.
 func (s *scene) owned(h *host) int {
 	n := 0
 	for _, l := range s.list().Leases {
@@ -288,16 +288,16 @@ func (s *scene) owned(h *host) int {
 	return n
 }
 
-// redelivered is how many changes were handled again.
+// redelivered returns the number of redeliveries.
 func (s *scene) redelivered() int {
 	_, n := s.journal.counts()
 	return n
 }
 
-// delivered reports what is not yet handled, of everything ever written.
+// missing returns the number of unhandled changes, of all that were written.
 func (s *scene) missing() int { return len(s.journal.unhandled(0)) }
 
-// made is how many calls of an operation without an object the host has made.
+// made returns the number of calls of an operation without an object.
 func (h *host) made(op string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -320,7 +320,7 @@ func (s *scene) merge(left, right string) {
 	s.trace.add("operator", "merge", left+" "+right, "", 0)
 }
 
-// initialised waits until the marker is there and every lease is owned.
+// initialised waits until the marker exists and every lease has an owner.
 func (s *scene) initialised() {
 	s.t.Helper()
 	for range 100 {
@@ -333,7 +333,7 @@ func (s *scene) initialised() {
 	s.t.Fatal("the processor is not initialised")
 }
 
-// once returns a function that is true at its n-th call.
+// nth returns a function that returns true on its n-th call only.
 func nth(n int) func() bool {
 	var mu sync.Mutex
 	calls := 0

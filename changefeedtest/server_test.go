@@ -21,7 +21,7 @@ import (
 
 var _ policy.Transporter = (*http.Client)(nil)
 
-// azure makes a client of azcosmos for s.
+// azure returns a client of azcosmos for s.
 func azure(t testing.TB, s *changefeedtest.Server) *azcosmos.Client {
 	t.Helper()
 	key, err := azcosmos.NewKeyCredential(s.Key)
@@ -35,7 +35,7 @@ func azure(t testing.TB, s *changefeedtest.Server) *azcosmos.Client {
 	return client
 }
 
-// orders makes the container shop/orders by the SDK.
+// orders creates the container shop/orders with the SDK.
 func orders(t testing.TB, s *changefeedtest.Server) *azcosmos.ContainerClient {
 	t.Helper()
 	client := azure(t, s)
@@ -74,7 +74,7 @@ func TestServerServesTheOfficialSDKInFakeTime(t *testing.T) {
 		if err := put(t.Context(), c, "1", "ada"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(24 * time.Hour) // no time at all
+		time.Sleep(24 * time.Hour) // fake time
 		got, err := c.ReadItem(t.Context(), azcosmos.NewPartitionKeyString("ada"), "1", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -89,8 +89,9 @@ func TestServerServesTheOfficialSDKInFakeTime(t *testing.T) {
 	})
 }
 
-// An SDK that was in the middle of something of its own when the test ended waited for a time that never came.
-func TestServerEndsAfterWhatTheSDKDoesByItself(t *testing.T) {
+// If the SDK was sending a request of its own when the test ended, it waited for a time
+// that never came.
+func TestServerEndsAfterBackgroundRequestsOfTheSDK(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := changefeedtest.NewServer(t)
 		c := orders(t, s)
@@ -102,8 +103,8 @@ func TestServerEndsAfterWhatTheSDKDoesByItself(t *testing.T) {
 	})
 }
 
-// The SDK waits between its attempts, which takes no time in a bubble.
-func TestServersFaultsMeetTheSDKsRetries(t *testing.T) {
+// The SDK waits between its attempts, in fake time.
+func TestSDKRetriesServerFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := changefeedtest.NewServer(t)
 		c := orders(t, s)
@@ -113,7 +114,7 @@ func TestServersFaultsMeetTheSDKsRetries(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took < 2*time.Second {
-			t.Errorf("it was repeated after %s", took)
+			t.Errorf("the write succeeded after %s; want at least 2s", took)
 		}
 		if l := s.Faults().List(); len(l) != 1 || l[0].Hits != 2 {
 			t.Errorf("%+v", l)
@@ -125,7 +126,7 @@ func TestServersFaultsMeetTheSDKsRetries(t *testing.T) {
 			t.Errorf("create: %v", err)
 		}
 		if _, err := c.ReadItem(t.Context(), azcosmos.NewPartitionKeyString("bob"), "2", nil); err != nil {
-			t.Errorf("what a failed create has created: %v", err)
+			t.Errorf("read the document of a create that failed afterwards: %v", err)
 		}
 	})
 }
@@ -136,7 +137,7 @@ func TestServersPartitionsSplitAndMergeUnderTheSDK(t *testing.T) {
 		c := orders(t, s)
 		seen := map[string]bool{}
 		options := azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}}
-		// change writes with so many partitions, and reads on in the feed.
+		// change writes with a number of partitions and continues to read the feed.
 		change := func(partitions int) {
 			t.Helper()
 			if n := len(s.Partitions("shop", "orders")); n != partitions {
@@ -188,7 +189,7 @@ func TestServersFrozenPartitionHoldsTheSDK(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != time.Minute {
-			t.Errorf("it took %s", took)
+			t.Errorf("the write took %s; want 1m0s", took)
 		}
 	})
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// TestAShareOfTheSeedsHasLeasesOfJavasDialects: what the seeds leave out they don't
-// prove.
-func TestAShareOfTheSeedsHasLeasesOfJavasDialects(t *testing.T) {
+// The seeds prove nothing about dialects that they do not contain.
+func TestSomeSeedsUseJavasDialects(t *testing.T) {
 	count, splits := map[lease.Dialect]int{}, map[lease.Dialect]int{}
 	onStore := 0
 	for seed := range uint64(1000) {
@@ -19,7 +18,7 @@ func TestAShareOfTheSeedsHasLeasesOfJavasDialects(t *testing.T) {
 				splits[s.dialect]++
 			}
 			if e.kind == eventMerge && s.dialect == lease.JavaHandleChanges {
-				t.Errorf("seed %d merges partitions, which %s doesn't know", seed, s.dialect)
+				t.Errorf("seed %d merges partitions, which %s does not support", seed, s.dialect)
 			}
 		}
 		if s.dialect == lease.JavaLatestVersion && seed%storeEvery == 0 {

@@ -13,12 +13,12 @@ import (
 
 var (
 	simSeeds = flag.Int("sim.seeds", 0, "simulation seeds to run (default 5000; 300 with -short or -race)")
-	simFirst = flag.Uint64("sim.first", 1, "the first seed")
-	simSeed  = flag.Uint64("sim.seed", 0, "run this seed alone")
+	simFirst = flag.Uint64("sim.first", 1, "first seed")
+	simSeed  = flag.Uint64("sim.seed", 0, "run only this seed")
 	simTrace = flag.Bool("sim.trace", false, "print the trace of the seed")
 )
 
-// seeds is how many seeds a test runs that would run all of them by default.
+// seeds returns the number of seeds of a test that runs all of them by default.
 func seeds() int {
 	switch {
 	case *simSeeds > 0:
@@ -29,8 +29,8 @@ func seeds() int {
 	return 5000
 }
 
-// TestSimulation runs the processor under everything that can happen to it, and
-// asserts the invariants of the lease protocol in every seed.
+// TestSimulation runs the processor under all faults and checks the invariants of the
+// lease protocol in every seed.
 func TestSimulation(t *testing.T) {
 	if *simSeed != 0 {
 		s := runSeed(t, *simSeed, true)
@@ -64,9 +64,9 @@ func TestSimulation(t *testing.T) {
 	total.contains(t)
 }
 
-// contains checks that the seeds are worth their time.
+// contains checks that the seeds contain enough events on average.
 func (t *totals) contains(test *testing.T) {
-	const enough = 300 // fewer seeds say nothing about their average
+	const enough = 300 // fewer seeds have no meaningful average
 	if t.seeds < enough {
 		return
 	}
@@ -95,7 +95,7 @@ func (t *totals) contains(test *testing.T) {
 	}
 }
 
-// replay runs a failed seed again, and prints what happened before it failed.
+// replay runs a failed seed again and prints its trace.
 func replay(t *testing.T, seed uint64) {
 	s := runSeed(t, seed, true)
 	t.Logf("\n%s", tail(s.trace))
@@ -119,9 +119,9 @@ func runSeed(t *testing.T, seed uint64, keepTrace bool) (s summary) {
 	return s
 }
 
-// totals adds up what the seeds contained.
+// totals contains the sums over the seeds.
 type totals struct {
-	mu                                                    sync.Mutex // guards what follows
+	mu                                                    sync.Mutex // guards the fields below
 	seeds                                                 int
 	hosts, partitions, changes, topology, crashes, faults int
 	redelivered, moves, onStore, foreign                  int
@@ -169,8 +169,8 @@ func (t *totals) String() string {
 		float64(t.topology)/n, float64(t.crashes)/n, float64(t.faults)/n, float64(t.moves)/n, float64(t.redelivered)/n)
 }
 
-// TestSeedRepeatsItself: a seed stands for one run, to the nanosecond, else a
-// failing one could not be replayed.
+// A seed always gives the same run, to the nanosecond. Otherwise a failed seed could not
+// be replayed.
 func TestSeedRepeatsItself(t *testing.T) {
 	seeds, times := uint64(50), 5
 	if testing.Short() || raceEnabled {

@@ -283,7 +283,7 @@ func (w *world) lister(h *host, store lease.Store) func(context.Context) (lease.
 }
 
 // tearListing combines two listings, as if the leases were read one after another while
-// they change. The clock and the marker are those of the first listing.
+// they change. It takes the clock and the marker from the first listing.
 func tearListing(first, second lease.Listing) lease.Listing {
 	torn := lease.Listing{Initialized: first.Initialized, Now: first.Now}
 	early := func(token string) bool { return hashText(token)%2 == 0 }

@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// projection is a handler as users write it: it keeps the newest version of each
-// item, and recognises a redelivery by the LSN beside it.
+// projection is a handler like that of a user. It keeps the LSN of each item's newest
+// version, by which it recognises redeliveries.
 type projection struct {
 	mu    sync.Mutex // guards items
 	items map[string]int64
@@ -54,7 +54,7 @@ func TestSimulateDeliversEveryDocumentToTheUsersHandler(t *testing.T) {
 		})
 		for id := range written {
 			if p.items[id] == 0 {
-				t.Errorf("seed %d: item %s never came", seed, id)
+				t.Errorf("seed %d: item %s was not delivered", seed, id)
 			}
 		}
 		if report.Redelivered > 0 && p.older == 0 {
@@ -78,12 +78,12 @@ func TestSimulateRunsManualCheckpoints(t *testing.T) {
 			},
 		})
 		if len(p.items) == 0 {
-			t.Errorf("seed %d: nothing came", seed)
+			t.Errorf("seed %d: no changes were delivered", seed)
 		}
 	}
 }
 
-// A processor on a store in memory, whose partition is split while it works.
+// This example splits a partition while a processor reads it, on a store in memory.
 func ExampleNewStore() {
 	_ = func(t *testing.T) {
 		db := changefeedtest.NewStore(t)
@@ -122,7 +122,7 @@ func ExampleNewStore() {
 	}
 }
 
-// A handler of one's own, under a hundred seeds of crashes, splits and lost answers.
+// This example tests a handler with a hundred seeds of crashes, splits and lost answers.
 func ExampleSimulate() {
 	_ = func(t *testing.T) {
 		for seed := range uint64(100) {
@@ -132,7 +132,7 @@ func ExampleSimulate() {
 				Handler: func(string) changefeed.Handler { return seen },
 			})
 			if len(seen.items) == 0 {
-				t.Errorf("seed %d: nothing of %d changes came", seed, report.Changes)
+				t.Errorf("seed %d: none of %d changes was delivered", seed, report.Changes)
 			}
 		}
 	}
@@ -147,9 +147,9 @@ func firstPartition(t *testing.T, c *store.Container) string {
 	return partitions[0].ID
 }
 
-// What the example shows, run: splits on demand lose nothing, and the store is
-// sound in the end.
-func TestStoreForUsersTestsSplitsOnDemand(t *testing.T) {
+// The test runs the code of the example. Splits on demand lose nothing, and the store is
+// sound at the end.
+func TestStoreSplitsOnDemand(t *testing.T) {
 	db := changefeedtest.NewStore(t)
 	orders := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/customer"}})
 	leases := changefeedtest.NewContainer(t, db, "shop", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
@@ -181,7 +181,7 @@ func TestStoreForUsersTestsSplitsOnDemand(t *testing.T) {
 			t.Fatal(err)
 		}
 		if came := <-got; came != id {
-			t.Errorf("order %s came; want %s", came, id)
+			t.Errorf("order %s was delivered; want %s", came, id)
 		}
 		if n%2 == 0 {
 			if _, err := orders.Split(ctx, firstPartition(t, orders), ""); err != nil {

@@ -19,9 +19,10 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// Hosts whose start together asks for more request units than the lease container
-// has must not keep each other out by asking again and again: the leases are
-// shared out, and what is needed at rest is nearly all that is used. In process, and over HTTP with its 429.
+// The start of all hosts together needs more request units than the lease container has.
+// Their retries must not keep each other from starting. The leases are distributed, and
+// the usage then falls to what a rest needs. The test runs in process and over HTTP with
+// its 429.
 func TestHostsOnATightLeaseContainerComeToRest(t *testing.T) {
 	for name, over := range map[string]bool{"store": false, "cosmos": true} {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +31,8 @@ func TestHostsOnATightLeaseContainerComeToRest(t *testing.T) {
 	}
 }
 
-// tightEngine is a container and a lease container of a store, in process or behind a server.
+// tightEngine returns a function that returns the source and the lease container of a
+// store, in process or behind a server.
 func tightEngine(t *testing.T, db *store.DB, items, leases *store.Container, over bool) func() (feed.Source, lease.Container) {
 	t.Helper()
 	if !over {
@@ -73,7 +75,7 @@ func restOnATightLeaseContainer(t *testing.T, over bool) {
 				case changefeed.Released:
 					held[i].Add(-1)
 					if n.Reason == changefeed.Lost {
-						t.Errorf("lease %s is lost", n.LeaseToken)
+						t.Errorf("lease %s was lost", n.LeaseToken)
 					}
 				case changefeed.Failed:
 				}
@@ -97,14 +99,14 @@ func restOnATightLeaseContainer(t *testing.T, over bool) {
 		}
 	}
 	if source, container := engine(); !initialised(t, source, container) {
-		t.Error("the leases were never marked as initialised")
+		t.Error("the marker does not exist")
 	}
 	if n := throttled.Load(); n > 500 || n == 0 {
-		t.Errorf("%d requests were throttled in 10 minutes; want some, and not all the time", n)
+		t.Errorf("%d requests were throttled in 10 minutes; want 1 to 500", n)
 	}
 }
 
-// initialised lists the leases of the test above, when there is throughput for it.
+// initialised reports whether the marker exists. It waits until the container has throughput again.
 func initialised(t *testing.T, source feed.Source, leases lease.Container) bool {
 	t.Helper()
 	sleep(time.Minute)
