@@ -20,87 +20,94 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// The signature of an issuer's token is verified with the key that the token names, and so are iss,
-// aud, nbf and exp. Role assignments, which the service keeps by principal, are not supported.
+// The signature of an issuer's token is verified with the key that the token names. The
+// claims iss, aud, nbf and exp are verified, too. Role assignments, which the service
+// keeps for each principal, are not supported.
 //
-// Keys are fetched when the first token comes, when they are older than keysFresh, or when a token
-// names an unknown one. There are at least fetchInterval between two attempts, so that strangers
-// cannot make the server call the issuer all the time. If the issuer is away, the last keys are used
-// for keysValid.
+// Keys are fetched for the first token, when they are older than keysFresh, and when a
+// token names an unknown key. At least fetchInterval passes between two attempts, so that
+// strangers cannot make the server call the issuer all the time. If the issuer is not
+// reachable, the last keys are used for keysValid.
 
-// Issuer is an OpenID Connect issuer whose tokens are accepted. The zero value is none.
+// Issuer is an OpenID Connect issuer whose tokens are accepted. The zero value means no
+// issuer.
 type Issuer struct {
-	// URL is the issuer's as in iss. Its configuration is at /.well-known/openid-configuration below
-	// it. It is https, or http on this machine.
+	// URL is the issuer's URL as in iss. Its configuration is at
+	// /.well-known/openid-configuration below it. The scheme is https, or http on this
+	// machine.
 	URL string
-	// Audiences are the accepted values of aud. Default: https://cosmos.azure.com, which is that of
-	// Azure Cosmos DB, and https://localhost.
+	// Audiences lists the accepted values of aud. If empty, https://cosmos.azure.com, the
+	// audience of Azure Cosmos DB, and https://localhost are used.
 	Audiences []string
-	// Client fetches configuration and keys. Default: a client of package net/http, with a timeout.
+	// Client fetches configuration and keys. If nil, a new http.Client is used. Each
+	// attempt has a timeout of 10 s.
 	Client *http.Client
 }
 
-// The times of an issuer's keys.
+// The intervals of an issuer's keys.
 const (
 	// fetchInterval is the least time between two attempts to fetch keys.
 	fetchInterval = 10 * time.Second
-	// keysFresh is how long keys are used before they are fetched again, so that a withdrawn key is
-	// forgotten.
+	// keysFresh is the age at which keys are fetched again, so that a withdrawn key is
+	// dropped.
 	keysFresh = time.Hour
-	// keysValid is how long keys are used if they cannot be fetched again.
+	// keysValid is the maximum age of keys that cannot be fetched again.
 	keysValid = 24 * time.Hour
-	// fetchTimeout limits an attempt.
+	// fetchTimeout limits one attempt.
 	fetchTimeout = 10 * time.Second
 )
 
-// maxIssuerBody limits the size in bytes of an issuer's response.
+// maxIssuerBody is the maximum size in bytes of an issuer's response.
 const maxIssuerBody = 1 << 20
 
 // minRSA is the size in bits of the smallest accepted RSA key (RFC 7518, section 3.3).
 const minRSA = 2048
 
-// signatureAlgorithms are the accepted ones, which all have public keys.
+// signatureAlgorithms lists the accepted algorithms. All have public keys.
 var signatureAlgorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512,
 }
 
-// defaultAudiences are those that SDKs request for any account, and for this machine by its name.
+// defaultAudiences lists the audiences that SDKs request: one for any account, and one
+// for this machine by its name.
 var defaultAudiences = []string{"https://cosmos.azure.com", "https://localhost"}
 
 // issuer is an Issuer with its keys.
 type issuer struct {
 	Issuer
 	logger *slog.Logger
-	// fetching holds a value while keys are fetched. attempted is when the last attempt ended.
+	// fetching holds a value while keys are fetched. attempted is the end of the last
+	// attempt.
 	fetching  chan struct{}
 	attempted time.Time
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	// keys were fetched at fetched. failure is the error of the last attempt.
 	keys    []jose.JSONWebKey
 	fetched time.Time
 	failure error
 }
 
-// Validate checks that responses of the issuer can be trusted. The zero value is valid.
+// Validate returns an error if responses of the issuer could not be trusted. The zero
+// value is valid.
 func (i Issuer) Validate() error {
 	if i.URL == "" {
 		if len(i.Audiences) > 0 {
-			return errors.New("there are audiences, and no URL of an issuer")
+			return errors.New("Audiences needs the URL of an issuer")
 		}
 		return nil
 	}
 	u, err := url.Parse(i.URL)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || !isTrusted(u) {
-		return fmt.Errorf("%q is no URL of the form https://host/path (http only on this machine)", i.URL)
+		return fmt.Errorf("%q is not a URL of the form https://host/path (http only on this machine)", i.URL)
 	}
 	if u.User != nil {
-		return fmt.Errorf("%s has a user in it, who would be told to everybody whose token is refused", u.Redacted())
+		return fmt.Errorf("%s contains a user name, which the error for a refused token would reveal", u.Redacted())
 	}
 	return nil
 }
 
-// newIssuer returns an issuer without keys, or nil if there is none.
+// newIssuer returns an issuer without keys, or nil if o is the zero value.
 func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("Issuer: %w", err)
@@ -125,7 +132,7 @@ func newIssuer(o Issuer, logger *slog.Logger) (*issuer, error) {
 	return &issuer{Issuer: o, logger: logger, fetching: make(chan struct{}, 1)}, nil
 }
 
-// isTrusted reports whether nobody on the way can change the response of a URL.
+// isTrusted reports whether the response of a URL is safe from change on its way.
 func isTrusted(u *url.URL) bool {
 	if u.Scheme == "https" {
 		return true
@@ -134,11 +141,12 @@ func isTrusted(u *url.URL) bool {
 	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// verify verifies a token at a time of the server's clock.
+// verify verifies a token at a time of the server's clock. Its errors are those of
+// [Verifier.Verify].
 func (i *issuer) verify(ctx context.Context, text string, now time.Time) error {
 	token, err := jwt.ParseSigned(text, signatureAlgorithms)
 	if err != nil || len(token.Headers) != 1 {
-		return refused("it is no JWT that is signed with a public key (RS, PS or ES): %v", err)
+		return refused("it is not a JWT signed with a public key (RS, PS or ES): %v", err)
 	}
 	header := token.Headers[0]
 	key, err := i.key(ctx, header.KeyID)
@@ -146,20 +154,20 @@ func (i *issuer) verify(ctx context.Context, text string, now time.Time) error {
 		return err
 	}
 	if key.Algorithm != "" && key.Algorithm != header.Algorithm {
-		return refused("it is signed by %s, and the issuer's key %.100q is for %s", header.Algorithm, key.KeyID, key.Algorithm)
+		return refused("it is signed with %s, but the issuer's key %.100q is for %s", header.Algorithm, key.KeyID, key.Algorithm)
 	}
 	var c jwt.Claims
 	if err := token.Claims(key.Key, &c); err != nil {
-		return refused("its signature isn't one of the issuer's key %.100q, or its claims can't be read", key.KeyID)
+		return refused("its signature is not from the issuer's key %.100q, or its claims cannot be read", key.KeyID)
 	}
 	if !sameURL(c.Issuer, i.URL) {
-		return refused("its iss is %.200q, and this server takes tokens of %s", c.Issuer, i.URL)
+		return refused("its iss is %.200q, and this server accepts tokens of %s", c.Issuer, i.URL)
 	}
 	accepted := func(a string) bool {
 		return slices.ContainsFunc(i.Audiences, func(b string) bool { return sameURL(a, b) })
 	}
 	if !slices.ContainsFunc(c.Audience, accepted) {
-		return refused("its aud is %.200q, and this server takes %q", []string(c.Audience), i.Audiences)
+		return refused("its aud is %.200q, and this server accepts %q", []string(c.Audience), i.Audiences)
 	}
 	return checkTimes(dateTime(c.NotBefore), dateTime(c.Expiry), now)
 }
@@ -172,12 +180,13 @@ func dateTime(d *jwt.NumericDate) *time.Time {
 	return &t
 }
 
-// sameURL reports whether two names are the same URL. SDKs and issuers differ in the slash at the end.
+// sameURL reports whether two names are the same URL. SDKs and issuers differ in the
+// slash at the end.
 func sameURL(a, b string) bool {
 	return a != "" && strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
 }
 
-// key returns the key with an ID. If the ID is empty, it returns the only key.
+// key returns the key with an ID. If the ID is empty, the issuer must have only one key.
 func (i *issuer) key(ctx context.Context, id string) (jose.JSONWebKey, error) {
 	key, age, _ := i.cached(id)
 	if key == nil || age > keysFresh {
@@ -190,12 +199,13 @@ func (i *issuer) key(ctx context.Context, id string) (jose.JSONWebKey, error) {
 		}
 	}
 	if key == nil {
-		return jose.JSONWebKey{}, refused("the issuer %s has no key %.100q (keys are asked for again after %s)", i.URL, id, fetchInterval)
+		return jose.JSONWebKey{}, refused("the issuer %s has no key %.100q (keys are fetched at most every %s)", i.URL, id, fetchInterval)
 	}
 	return *key, nil
 }
 
-// cached returns a key of the last fetch, or nil, and the age and the last failure of fetching.
+// cached returns a key of the last fetch, or nil, the age of the keys, and the error of
+// the last attempt.
 func (i *issuer) cached(id string) (key *jose.JSONWebKey, age time.Duration, failure error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -208,8 +218,8 @@ func (i *issuer) cached(id string) (key *jose.JSONWebKey, age time.Duration, fai
 	return key, time.Since(i.fetched), i.failure
 }
 
-// refresh fetches the keys, or waits for the attempt that is under way. Within fetchInterval of the
-// last attempt it does nothing. Its error is that of ctx.
+// refresh fetches the keys, or waits for the attempt that is under way. It does nothing
+// within fetchInterval of the last attempt. It returns only the error of ctx.
 func (i *issuer) refresh(ctx context.Context) error {
 	select {
 	case i.fetching <- struct{}{}:
@@ -220,7 +230,8 @@ func (i *issuer) refresh(ctx context.Context) error {
 	if !i.attempted.IsZero() && time.Since(i.attempted) < fetchInterval {
 		return nil
 	}
-	// Other requests wait for this attempt, so it does not end with the request that began it.
+	// Other requests wait for this attempt, so it does not end with the request that
+	// began it.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	keys, err := i.fetch(limited)
@@ -245,11 +256,11 @@ func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 		return nil, err
 	}
 	if !sameURL(configuration.Issuer, i.URL) {
-		return nil, fmt.Errorf("its configuration is that of the issuer %.200q", configuration.Issuer)
+		return nil, fmt.Errorf("its configuration names the issuer %.200q", configuration.Issuer)
 	}
 	u, err := url.Parse(configuration.Keys)
 	if err != nil || u.Host == "" || !isTrusted(u) {
-		return nil, fmt.Errorf("its configuration has the jwks_uri %.200q, which is no https URL", configuration.Keys)
+		return nil, fmt.Errorf("its configuration has the jwks_uri %.200q, which is not an https URL", configuration.Keys)
 	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -259,14 +270,14 @@ func (i *issuer) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	}
 	keys := []jose.JSONWebKey{}
 	for _, text := range set.Keys {
-		// A key of an unknown kind does not spoil the others.
+		// Skip a key of an unknown kind, so that it does not spoil the others.
 		var key jose.JSONWebKey
 		if err := key.UnmarshalJSON(text); err == nil && usable(key) {
 			keys = append(keys, key)
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("there is no key for signatures at %s", configuration.Keys)
+		return nil, fmt.Errorf("%s has no key for signatures", configuration.Keys)
 	}
 	return keys, nil
 }

@@ -36,12 +36,13 @@ type localIssuer struct {
 
 	mu       sync.Mutex // guards all below
 	keys     []jose.JSONWebKey
-	name     string // what its configuration says that it is called
+	name     string // the issuer's name in its configuration
 	requests int
 	away     bool
 }
 
-// newLocalIssuer starts one, to be called in a bubble; it ends with the test.
+// newLocalIssuer starts a local issuer inside a synctest bubble. It stops when the test
+// ends.
 func newLocalIssuer(t *testing.T) *localIssuer {
 	i := &localIssuer{t: t, name: testIssuer}
 	transport := &http.Transport{DialContext: i.network.Dial, DisableKeepAlives: true}
@@ -87,20 +88,20 @@ func (i *localIssuer) answer(w http.ResponseWriter, v any) {
 	}
 }
 
-// set changes what the issuer does.
+// set changes the issuer's behaviour.
 func (i *localIssuer) set(change func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	change()
 }
 
-// asked is how many requests it had since it was asked last.
+// asked returns the number of requests since the last call of asked.
 func (i *localIssuer) asked() (n int) {
 	i.set(func() { n, i.requests = i.requests, 0 })
 	return n
 }
 
-// signing is a private key, with the form in which it is published.
+// signing is a private key and its published form.
 type signing struct {
 	signer crypto.Signer
 	public jose.JSONWebKey
@@ -115,7 +116,7 @@ func newSigning(t *testing.T, id string) signing {
 	return signing{k, jose.JSONWebKey{Key: k.Public(), KeyID: id, Algorithm: "ES256", Use: "sig"}}
 }
 
-// token signs claims.
+// token returns a signed token of the claims.
 func (s signing) token(t *testing.T, alg jose.SignatureAlgorithm, claims string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: s.signer}, (&jose.SignerOptions{}).WithHeader("kid", s.public.KeyID))
@@ -133,7 +134,7 @@ func (s signing) token(t *testing.T, alg jose.SignatureAlgorithm, claims string)
 	return text
 }
 
-// claimsOf are those of a good token, but for what is changed.
+// claimsOf returns the claims of a valid token, with some of them changed.
 func claimsOf(now time.Time, change map[string]any) string {
 	c := map[string]any{
 		"iss": testIssuer, "aud": "https://cosmos.azure.com", "nbf": now.Unix(), "exp": now.Add(24 * 365 * time.Hour).Unix(), "oid": "somebody",
@@ -150,14 +151,14 @@ func claimsOf(now time.Time, change map[string]any) string {
 	return string(b)
 }
 
-// withIssuer returns a verifier of the tokens of a local issuer, and a function that verifies one.
+// withIssuer returns a local issuer, and a function that verifies a token with it.
 func withIssuer(t *testing.T, audiences ...string) (*localIssuer, func(token string) outcome) {
 	i := newLocalIssuer(t)
 	v := newTestVerifier(t, Issuer{URL: testIssuer, Audiences: audiences, Client: i.client})
 	return i, func(token string) outcome { return outcome{t, v.Verify(t.Context(), token, time.Now())} }
 }
 
-func TestTokensOfAnIssuerAreTakenInAllItsAlgorithms(t *testing.T) {
+func TestIssuerTokensAreAcceptedInAllAlgorithms(t *testing.T) {
 	r, err := rsa.GenerateKey(rand.Reader, minRSA)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func TestTokensOfAnIssuerAreTakenInAllItsAlgorithms(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		i, send := withIssuer(t)
-		good := signing{r, jose.JSONWebKey{Key: r.Public(), KeyID: "rsa"}} // Entra ID doesn't say the algorithm with the key
+		good := signing{r, jose.JSONWebKey{Key: r.Public(), KeyID: "rsa"}} // Entra ID does not publish the algorithm with the key
 		short := signing{weak, jose.JSONWebKey{Key: weak.Public(), KeyID: "short"}}
 		ec := newSigning(t, "ec")
 		secret := jose.JSONWebKey{Key: []byte("a shared secret of thirty-two or so bytes"), KeyID: "secret"}
@@ -190,14 +191,14 @@ func TestTokensOfAnIssuerAreTakenInAllItsAlgorithms(t *testing.T) {
 		none := func(string) []byte { return nil }
 		send(sign(`{"alg":"none","kid":"ec"}`, none)).refused("")
 		send(sign(`{"alg":"ES256","kid":"ec"}`, none)).refused("")
-		// The public key as if it were a shared secret.
+		// The public key, used as if it were a shared secret.
 		public, err := i.keys[1].MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
 		send(sign(`{"alg":"HS256","kid":"rsa"}`, func(text string) []byte { return wire.Key(public).Sign(text) })).refused("")
 		send(sign(`{"alg":"HS256","kid":"secret"}`, func(text string) []byte { return wire.Key(secret.Key.([]byte)).Sign(text) })).refused("")
-		// A key of one algorithm with another.
+		// A key of one algorithm, with another algorithm in the header.
 		send(sign(`{"alg":"RS256","kid":"ec"}`, func(text string) []byte {
 			d := sha256.Sum256([]byte(text))
 			sig, err := r.Sign(rand.Reader, d[:], crypto.SHA256)
@@ -206,7 +207,7 @@ func TestTokensOfAnIssuerAreTakenInAllItsAlgorithms(t *testing.T) {
 			}
 			return sig
 		})).refused("")
-		// A key that comes with the token.
+		// A key inside the token's header.
 		own := newSigning(t, "ec")
 		embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: own.signer}, &jose.SignerOptions{EmbedJWK: true})
 		if err != nil {
@@ -224,7 +225,7 @@ func TestTokensOfAnIssuerAreTakenInAllItsAlgorithms(t *testing.T) {
 	})
 }
 
-func TestTokensOfAnIssuerAreRefusedByName(t *testing.T) {
+func TestIssuerTokensAreRefusedWithReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i, send := withIssuer(t, "api://shop/", "https://other")
 		key, stranger := newSigning(t, "one"), newSigning(t, "one")
@@ -245,21 +246,21 @@ func TestTokensOfAnIssuerAreRefusedByName(t *testing.T) {
 			{of("aud", nil), "its aud is"},
 			{of("aud", ""), "its aud is"},
 			{of("exp", nil), "no exp"},
-			{of("exp", "tomorrow"), "claims can't be read"},
+			{of("exp", "tomorrow"), "claims cannot be read"},
 			{of("exp", now.Add(-clockSkew-time.Second).Unix()), "it was valid until"},
 			{of("nbf", now.Add(clockSkew+time.Second).Unix()), "it is valid from"},
-			{stranger.token(t, jose.ES256, claimsOf(now, nil)), "its signature isn't"},
+			{stranger.token(t, jose.ES256, claimsOf(now, nil)), "its signature is not"},
 			{newSigning(t, "two").token(t, jose.ES256, claimsOf(now, nil)), "has no key"},
-			{good[:len(good)-4] + "AAAA", "its signature isn't"},
+			{good[:len(good)-4] + "AAAA", "its signature is not"},
 			{strings.Replace(good, ".", ".e", 1), ""},
-			{base64.RawURLEncoding.EncodeToString([]byte(`{}`)) + ".e30.e30", "no JWT that is signed with a public key"},
+			{base64.RawURLEncoding.EncodeToString([]byte(`{}`)) + ".e30.e30", "not a JWT signed with a public key"},
 		} {
 			send(c.token).refused(c.words)
 		}
 	})
 }
 
-func TestKeysOfAnIssuerAreFetchedAgainWhenTheyRotateButNotAllTheTime(t *testing.T) {
+func TestIssuerKeysAreFetchedAgainAtAnInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i, send := withIssuer(t)
 		one, two := newSigning(t, "one"), newSigning(t, "two")
@@ -277,15 +278,15 @@ func TestKeysOfAnIssuerAreFetchedAgainWhenTheyRotateButNotAllTheTime(t *testing.
 		i.set(func() { i.keys = []jose.JSONWebKey{two.public} })
 		time.Sleep(fetchInterval)
 		var all sync.WaitGroup
-		for range 20 { // all at once: one fetches
+		for range 20 { // concurrently: one token fetches
 			all.Go(func() { send(second).accepted() })
 		}
 		all.Wait()
 		if n := i.asked(); n != 2 {
-			t.Errorf("20 tokens with a new key made %d requests, not 2", n)
+			t.Errorf("20 tokens with a new key caused %d requests, want 2", n)
 		}
 		send(first).refused("")
-		// A key that was withdrawn, and that nobody misses, is forgotten with time.
+		// A withdrawn key that no token names is dropped after keysFresh.
 		i.set(func() { i.keys = []jose.JSONWebKey{one.public} })
 		time.Sleep(keysFresh - time.Second)
 		send(second).accepted()
@@ -295,7 +296,7 @@ func TestKeysOfAnIssuerAreFetchedAgainWhenTheyRotateButNotAllTheTime(t *testing.
 	})
 }
 
-func TestAnIssuerThatIsAwayStopsNothingElse(t *testing.T) {
+func TestUnreachableIssuerDelaysNoOtherToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i, send := withIssuer(t)
 		key := newSigning(t, "one")
@@ -305,7 +306,7 @@ func TestAnIssuerThatIsAwayStopsNothingElse(t *testing.T) {
 			send(token).refused("can't be fetched: GET " + testIssuer + "/.well-known/openid-configuration: 503")
 		}
 		if n := i.asked(); n != 1 {
-			t.Errorf("it was asked %d times at once", n)
+			t.Errorf("the issuer got %d requests at once", n)
 		}
 		send(emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claimsAt(time.Now(), time.Now().Add(time.Hour)), wire.EmulatorKey)).accepted()
 		time.Sleep(fetchInterval)
@@ -318,11 +319,11 @@ func TestAnIssuerThatIsAwayStopsNothingElse(t *testing.T) {
 		send(token).refused("can't be fetched")
 		i.set(func() { i.away, i.name = false, "http://localhost:4444/other" })
 		time.Sleep(fetchInterval)
-		send(token).refused("that of the issuer")
+		send(token).refused("names the issuer")
 	})
 }
 
-func TestAnIssuerThatDoesNotAnswerHoldsUpATokenForABoundedTime(t *testing.T) {
+func TestSilentIssuerDelaysATokenForABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hanging := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
@@ -333,7 +334,7 @@ func TestAnIssuerThatDoesNotAnswerHoldsUpATokenForABoundedTime(t *testing.T) {
 		began := time.Now()
 		outcome{t, v.Verify(t.Context(), token, began)}.refused("deadline")
 		if took := time.Since(began); took != fetchTimeout {
-			t.Errorf("the token was judged after %s", took)
+			t.Errorf("the token was refused after %s", took)
 		}
 	})
 }
@@ -342,7 +343,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestIssuersThatCantBeAskedSafelyAreRefused(t *testing.T) {
+func TestInsecureIssuersAreRefused(t *testing.T) {
 	for _, o := range []Issuer{
 		{URL: "http://login.example.com/tenant"},
 		{URL: "login.example.com"},
@@ -352,14 +353,14 @@ func TestIssuersThatCantBeAskedSafelyAreRefused(t *testing.T) {
 		{Audiences: []string{"https://cosmos.azure.com"}},
 	} {
 		if _, err := newIssuer(o, nil); err == nil {
-			t.Errorf("%+v is taken", o)
+			t.Errorf("%+v is accepted", o)
 		}
 	}
-	// A refused token's message has the URL in it, for anybody.
+	// The message for a refused token contains the URL, and anybody may read it.
 	if _, err := newIssuer(Issuer{URL: "https://ada:secret@login.example.com/"}, nil); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a URL with a password: %v", err)
 	}
-	// Nor may it send the server elsewhere in plain text.
+	// The issuer must not send the server to another place in plain text.
 	for what, keys := range map[string]string{"keys": "http://login.example.com/keys", "a redirection": "http://localhost:4444/redirect"} {
 		asked := false
 		i, err := newIssuer(Issuer{URL: testIssuer, Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -1,5 +1,5 @@
-// Package aad verifies AAD tokens of two forms: those that the local emulators accept, and JWTs that
-// an OpenID Connect issuer such as Microsoft Entra ID signed.
+// Package aad verifies AAD tokens of two forms: the form that the local emulators accept,
+// and JWTs that an OpenID Connect issuer such as Microsoft Entra ID signed.
 package aad
 
 import (
@@ -20,12 +20,13 @@ import (
 // emulatorKeyID is the name of the account key in the header of an emulator's token.
 const emulatorKeyID = "CosmosEmulatorPrimaryMaster"
 
-// clockSkew is how far the clocks of a token's issuer and the server may differ.
+// clockSkew is the accepted difference between the clocks of a token's issuer and the
+// server.
 const clockSkew = 5 * time.Minute
 
 // Verifier verifies tokens. It is safe for concurrent use.
 type Verifier struct {
-	// keys are the SHA-256 digests of the account keys in base64.
+	// keys holds the SHA-256 digests of the account keys in base64.
 	keys [][sha256.Size]byte
 	// issuer is nil if only the emulators' form is accepted.
 	issuer *issuer
@@ -40,8 +41,8 @@ func refused(format string, args ...any) error {
 	return &TokenError{"The AAD token is refused: " + fmt.Sprintf(format, args...) + "."}
 }
 
-// NewVerifier returns a verifier for an account with the given keys. The zero Issuer means none. It
-// returns an error if [Issuer.Validate] does.
+// NewVerifier returns a verifier for an account with the given keys. The zero Issuer
+// means no issuer. It returns an error if [Issuer.Validate] returns one.
 func NewVerifier(i Issuer, keys []wire.Key, logger *slog.Logger) (*Verifier, error) {
 	v := &Verifier{}
 	for _, k := range keys {
@@ -52,31 +53,32 @@ func NewVerifier(i Issuer, keys []wire.Key, logger *slog.Logger) (*Verifier, err
 	return v, err
 }
 
-// Verify verifies a token at a time of the server's clock. It returns a *[TokenError] if the token is
-// refused, or the error of ctx.
+// Verify verifies a token at a time of the server's clock. It returns a *[TokenError] if
+// the token is refused, or the error of ctx.
 //
-// A token in the emulators' form, as the test credentials of the SDKs make it, is a JWT whose header
-// names the key "CosmosEmulatorPrimaryMaster". Its third part is not a signature, but the base64 of
-// the account key's text. SDKs write the parts in either alphabet of base64, with or without padding.
+// A token in the emulators' form, as the test credentials of the SDKs make it, is a JWT.
+// Its header names the key "CosmosEmulatorPrimaryMaster". Its third part is not a
+// signature, but the base64 of the account key's text. SDKs write the parts in either
+// alphabet of base64, with or without padding.
 func (v *Verifier) Verify(ctx context.Context, token string, now time.Time) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return refused("it has not the three parts of a JWT")
+		return refused("it does not have the three parts of a JWT")
 	}
 	var decoded [3][]byte
 	for i, part := range parts {
 		var err error
 		if decoded[i], err = decodeBase64(part); err != nil {
-			return refused("its part %d is no base64", i+1)
+			return refused("its part %d is not base64", i+1)
 		}
 	}
 	var header struct{ Kid, X5T string }
 	if err := json.Unmarshal(decoded[0], &header); err != nil {
-		return refused("its header is no JSON object")
+		return refused("its header is not a JSON object")
 	}
 	if header.Kid != emulatorKeyID && header.X5T != emulatorKeyID {
 		if v.issuer == nil {
-			return refused("this server takes tokens of the emulators' form only, which name the key %s, and none of Entra ID: "+
+			return refused("this server accepts only tokens in the emulators' form, which name the key %s, and not those of Entra ID; "+
 				"use the account key or the emulator's credential, or give the server an issuer (changefeed serve --aad-issuer)", emulatorKeyID)
 		}
 		return v.issuer.verify(ctx, token, now)
@@ -86,18 +88,19 @@ func (v *Verifier) Verify(ctx context.Context, token string, now time.Time) erro
 	}
 	var claims struct{ Nbf, Exp *float64 }
 	if err := json.Unmarshal(decoded[1], &claims); err != nil {
-		return refused("its claims are no JSON object, or nbf and exp are no numbers")
+		return refused("its claims are not a JSON object, or nbf or exp is not a number")
 	}
 	return checkTimes(claimTime(claims.Nbf), claimTime(claims.Exp), now)
 }
 
-// checkTimes checks the times from which and until which a token is valid. nil means that a claim is missing.
+// checkTimes returns an error unless now is between the times of nbf and exp. A nil time
+// means that the claim is missing.
 func checkTimes(from, until *time.Time, now time.Time) error {
 	switch {
 	case until == nil:
 		return refused("it has no exp")
 	case from != nil && now.Add(clockSkew).Before(*from):
-		return refused("it is valid from %s on; the server's time is %s", wire.FormatTime(*from), wire.FormatTime(now))
+		return refused("it is valid from %s; the server's time is %s", wire.FormatTime(*from), wire.FormatTime(now))
 	case now.Add(-clockSkew).After(*until):
 		return refused("it was valid until %s; the server's time is %s", wire.FormatTime(*until), wire.FormatTime(now))
 	}
@@ -110,7 +113,7 @@ func decodeBase64(s string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(s)
 }
 
-// isKey reports whether a text is an account key. Its time does not depend on the keys.
+// isKey reports whether a text is an account key. It runs in constant time.
 func (v *Verifier) isKey(text []byte) bool {
 	given, found := sha256.Sum256(text), 0
 	for i := range v.keys {
@@ -119,8 +122,8 @@ func (v *Verifier) isKey(text []byte) bool {
 	return found == 1
 }
 
-// claimTime returns the time of a claim in seconds since 1970, which may have a fraction. It is
-// bounded to the years that have four digits.
+// claimTime returns the time of a claim in seconds since 1970, which may have a fraction.
+// It clamps the time to the years 1970 to 9999.
 func claimTime(seconds *float64) *time.Time {
 	if seconds == nil {
 		return nil

@@ -47,13 +47,13 @@ func (o outcome) refused(words string) {
 	o.t.Helper()
 	var refusal *TokenError
 	if !errors.As(o.err, &refusal) || !strings.Contains(refusal.Error(), words) {
-		o.t.Errorf("the outcome is %v, not a refusal with %q", o.err, words)
+		o.t.Errorf("the error is %v, not a refusal with %q", o.err, words)
 	}
 }
 
 const emulatorTokenHeader = `{"typ":"JWT","alg":"RS256","x5t":"CosmosEmulatorPrimaryMaster","kid":"CosmosEmulatorPrimaryMaster"}`
 
-// emulatorToken makes a token as the SDKs' test credentials do.
+// emulatorToken returns a token in the form of the SDKs' test credentials.
 func emulatorToken(e *base64.Encoding, header, claims, key string) string {
 	return e.EncodeToString([]byte(header)) + "." + e.EncodeToString([]byte(claims)) + "." + e.EncodeToString([]byte(key))
 }
@@ -63,19 +63,19 @@ func claimsAt(from, until time.Time) string {
 		`"iat":%d,"nbf":%d,"exp":%d,"appid":"localhost","scp":"user_impersonation"}`, from.Unix(), from.Unix(), until.Unix())
 }
 
-func TestEmulatorTokensAreRefusedByName(t *testing.T) {
+func TestEmulatorTokensAreRefusedWithReason(t *testing.T) {
 	v := newTestVerifier(t, Issuer{})
 	now := time.Now()
 	e, good := base64.RawURLEncoding, claimsAt(now, now.Add(time.Hour))
 	outcome{t, v.Verify(t.Context(), emulatorToken(e, emulatorTokenHeader, good, wire.EmulatorKey), now)}.accepted()
 	for want, token := range map[string]string{
 		"three parts":           "a.b",
-		"part 2 is no base64":   "e30.!.e30",
-		"header is no JSON":     emulatorToken(e, "x", good, wire.EmulatorKey),
-		"none of Entra ID":      emulatorToken(e, `{"typ":"JWT","alg":"RS256","kid":"abc"}`, good, wire.EmulatorKey),
+		"part 2 is not base64":  "e30.!.e30",
+		"header is not a JSON":  emulatorToken(e, "x", good, wire.EmulatorKey),
+		"not those of Entra ID": emulatorToken(e, `{"typ":"JWT","alg":"RS256","kid":"abc"}`, good, wire.EmulatorKey),
 		"not the account's key": emulatorToken(e, emulatorTokenHeader, good, "b3RoZXI="),
 		"is not the account":    emulatorToken(e, emulatorTokenHeader, good, "cmVhZGVy"),
-		"claims are no JSON":    emulatorToken(e, emulatorTokenHeader, `{"nbf":"1"}`, wire.EmulatorKey),
+		"claims are not a JSON": emulatorToken(e, emulatorTokenHeader, `{"nbf":"1"}`, wire.EmulatorKey),
 		"no exp":                emulatorToken(e, emulatorTokenHeader, `{}`, wire.EmulatorKey),
 		"valid from":            emulatorToken(e, emulatorTokenHeader, claimsAt(now.Add(time.Hour), now.Add(2*time.Hour)), wire.EmulatorKey),
 		"valid until":           emulatorToken(e, emulatorTokenHeader, claimsAt(now.Add(-2*time.Hour), now.Add(-time.Hour)), wire.EmulatorKey),

@@ -15,18 +15,21 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Power loss: at random points, in the middle of any operation on the files,
-// everything that was not synced is dropped. Properties:
+// These tests simulate power losses. At a random point, in the middle of any operation on
+// the files, all data that was not synced is dropped. Properties:
+// - Every acknowledged write, split and merge is present.
 //
-//   - Every acknowledged write, split and merge is still there.
-//   - Nothing that a reader was shown is gone or has another LSN.
-//   - A transaction is there whole or not at all (versions of a batch move together).
-//   - The store opens, Check finds nothing, and it can be written on and crash again, also
+// - No change that a reader was shown is lost or has another LSN.
+//
+// - A transaction is present whole or not at all (versions of a batch move together).
+//
+// - The store opens and Check finds nothing. It can be written again and crash again,
+// also during its recovery.
 //     while it recovers.
 
 var crashPoints = flag.Int("crash.points", 0, "how many power losses the crash test simulates (0: 1000, 100 with -short, 40 with -race)")
 
-// crashLife is after how many crashes a store is given up for a new one, so
+// crashLife is the number of crashes after which a store is replaced by a new one, so
 // that it stays small.
 const crashLife = 10
 
@@ -68,16 +71,17 @@ type crasher struct {
 	t   *testing.T
 	rng *rand.Rand
 	fs  *vfs.MemFS
-	// versions are what the items were found at after the last crash.
+	// versions holds the version of each item after the last crash.
 	versions map[crashItem]int
 
 	mu    sync.Mutex // guards known
 	known *known
 
-	// countdown is how many operations on the files there are before the crash.
+	// countdown is the number of operations on the files before the crash.
 	countdown atomic.Int64
 	crashed   chan struct{}
-	// after is what is left: files, and what was known of them.
+	// after holds the files after the crash. afterKnown is the state of known at the
+	// crash.
 	after      *vfs.MemFS
 	afterKnown *known
 }
@@ -106,11 +110,12 @@ func (c *crasher) divide(container int, partition string) {
 	c.mu.Unlock()
 }
 
-// before is called ahead of every operation on the files. What was known before
-// the files are taken must be in them.
+// before is called before every operation on the files. The state known before the files
+// are copied must be in the copy.
 func (c *crasher) before(op fileOp) {
 	if op.kind == "sync" {
-		// Readers get a chance to see what isn't durable yet, if they are let.
+		// Give readers a chance to see data that is not durable yet, if the store allows
+		// it.
 		for range 20 {
 			runtime.Gosched()
 		}
@@ -123,15 +128,15 @@ func (c *crasher) before(op fileOp) {
 	c.mu.Unlock()
 	cfg := vfs.CrashCloneCfg{}
 	if c.rng.IntN(3) == 0 {
-		// Some of what wasn't synced is there all the same, torn.
+		// Some of the unsynced data survives, torn.
 		cfg.UnsyncedDataPercent, cfg.RNG = c.rng.IntN(100), c.rng
 	}
 	c.after = c.fs.CrashClone(cfg)
 	close(c.crashed)
 }
 
-// round opens the store, runs the load until the crash, and verifies what is
-// left. It reports whether the crash came before the load.
+// round opens the store, runs the load until the crash, and verifies the remaining files.
+// It reports whether the crash came before the load.
 func (c *crasher) round(seed uint64) (early bool) {
 	t := c.t
 	t.Helper()
@@ -176,7 +181,7 @@ func (c *crasher) round(seed uint64) (early bool) {
 	return early
 }
 
-// recover opens what the crash has left and verifies it.
+// recover opens the files that remain after the crash and verifies them.
 func (c *crasher) recover(seed uint64) {
 	t := c.t
 	t.Helper()
@@ -189,7 +194,7 @@ func (c *crasher) recover(seed uint64) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// From here on what is there is known to be durable.
+	// The recovered versions are durable from here on.
 	for i, v := range c.versions {
 		c.known.acked[i] = v
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// verifyCrash compares a store that was opened after a crash with what was known
-// before. It returns the version that each item has.
+// verifyCrash compares a store that was opened after a crash with the state known before
+// it. It returns the version of each item.
 func verifyCrash(t *testing.T, db *engine.DB, k *known) map[crashItem]int {
 	t.Helper()
 	ctx := t.Context()
@@ -23,7 +23,7 @@ func verifyCrash(t *testing.T, db *engine.DB, k *known) map[crashItem]int {
 	for n, p := range crashContainers {
 		c, err := db.Container(ctx, "db", p.ID)
 		if errors.Is(err, feed.ErrNotFound) && len(k.acked) == 0 {
-			continue // the crash came before the container was made
+			continue // the crash came before the container was created
 		}
 		if err != nil {
 			t.Fatalf("container %s: %v", p.ID, err)
@@ -38,8 +38,8 @@ func verifyCrash(t *testing.T, db *engine.DB, k *known) map[crashItem]int {
 	return versions
 }
 
-// verifyTransactions: of what was under way, all is there or nothing, and nothing
-// else is newer than what was acknowledged.
+// verifyTransactions checks that each unacknowledged transaction is present whole or not
+// at all. No other version may be newer than the acknowledged one.
 func verifyTransactions(t *testing.T, k *known, versions map[crashItem]int) {
 	t.Helper()
 	tried := map[crashItem]bool{}
@@ -52,18 +52,18 @@ func verifyTransactions(t *testing.T, k *known, versions map[crashItem]int) {
 			}
 		}
 		if applied != 0 && applied != len(items) {
-			t.Fatalf("of the transaction %v, %d of %d writes are there", items, applied, len(items))
+			t.Fatalf("the transaction %v has %d of %d writes", items, applied, len(items))
 		}
 	}
 	for i, v := range versions {
 		if v > k.acked[i] && !tried[i] {
-			t.Fatalf("%v: version %d is there, and nobody was about to write it", i, v)
+			t.Fatalf("%v: version %d is present, but no writer sent it", i, v)
 		}
 	}
 }
 
-// verifyItems: every item is at its last acknowledged version or at the one that
-// was under way, and not before a version that a reader was shown.
+// verifyItems checks that every item has its last acknowledged version, or the next one,
+// which was under way. It must not be older than a version that a reader was shown.
 func verifyItems(t *testing.T, c *engine.Container, n int, k *known, versions map[crashItem]int) {
 	t.Helper()
 	for w := range crashWriters {
@@ -87,10 +87,10 @@ func verifyItems(t *testing.T, c *engine.Container, n int, k *known, versions ma
 					v = acked
 				}
 				if v != acked && v != acked+1 {
-					t.Fatalf("%v: version %d was acknowledged, and version %d is there (0: none)", i, acked, v)
+					t.Fatalf("%v: version %d was acknowledged, but version %d is present (0: none)", i, acked, v)
 				}
 				if d := k.delivered[i]; v < d.version || err == nil && v == d.version && res.LSN != d.lsn {
-					t.Fatalf("%v: version %d at LSN %d was delivered, and version %d at LSN %d is there", i, d.version, d.lsn, v, res.LSN)
+					t.Fatalf("%v: version %d at LSN %d was delivered, but version %d at LSN %d is present", i, d.version, d.lsn, v, res.LSN)
 				}
 				versions[i] = v
 			}
@@ -98,8 +98,8 @@ func verifyItems(t *testing.T, c *engine.Container, n int, k *known, versions ma
 	}
 }
 
-// verifyPartitions: what came of an acknowledged split or merge is live, or was divided
-// since.
+// verifyPartitions checks that the partitions of every acknowledged split or merge are
+// live, or were divided since.
 func verifyPartitions(t *testing.T, c *engine.Container, n int, k *known) {
 	t.Helper()
 	ps, err := c.Partitions(t.Context())
@@ -114,13 +114,14 @@ func verifyPartitions(t *testing.T, c *engine.Container, n int, k *known) {
 	}
 	for id := range k.partitions {
 		if strings.HasPrefix(id, fmt.Sprintf("%d/", n)) && !have[id] {
-			t.Fatalf("partition %s was acknowledged and is not there: %v", id, ps)
+			t.Fatalf("partition %s was acknowledged, but the partitions are %v", id, ps)
 		}
 	}
 }
 
-// verifyVersions: the feed of all versions has each version of each item once, in order, up
-// to the one that is there, and what was delivered at the LSN it was delivered at.
+// verifyVersions checks that the feed of all versions has each version of each item once,
+// in order, up to the present one. Delivered versions must have the LSN at which they
+// were delivered.
 func verifyVersions(t *testing.T, src feed.Source, c *engine.Container, n int, k *known, versions map[crashItem]int) {
 	t.Helper()
 	ps, err := c.Partitions(t.Context())
@@ -163,10 +164,10 @@ func verifyVersions(t *testing.T, src feed.Source, c *engine.Container, n int, k
 			continue
 		}
 		if last[i].version != v {
-			t.Fatalf("%v: the feed ends at version %d, and the item has %d", i, last[i].version, v)
+			t.Fatalf("%v: the feed ends at version %d, but the item has version %d", i, last[i].version, v)
 		}
 		if d := k.delivered[i]; d.version > 0 && lsns[i] != d.lsn {
-			t.Fatalf("%v: version %d was delivered at LSN %d, and is at %d", i, d.version, d.lsn, lsns[i])
+			t.Fatalf("%v: version %d was delivered at LSN %d, but is at LSN %d", i, d.version, d.lsn, lsns[i])
 		}
 	}
 }

@@ -16,28 +16,29 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// The load of the crash tests. Several writers own some items each and write
-// their versions 1, 2, 3...; what a version is (an upsert, a delete, part of a batch) follows from
-// its number, so that after a crash the state of an item tells which of its
-// versions was the last, and only the last acknowledged one and the next are possible. Beside
-// them, partitions are split and merged, items with a time to live come and go,
-// and a reader of each container follows what it is shown.
+// The load of the crash tests. Several writers own some items each and write their
+// versions 1, 2, 3 and so on. The number of a version determines its kind: an upsert, a
+// delete, or part of a batch. So the state of an item after a crash shows its last
+// version. Only the last acknowledged version and the next one are possible. Meanwhile,
+// partitions are split and merged, items with a time to live are written and expire, and
+// a reader of each container records the changes that it is shown.
 
 const (
 	crashWriters = 4
 	crashKeys    = 3 // of each writer
 	crashIDs     = 3 // of each key
-	// crashDelete says which versions are deletes: its multiples.
+	// A version whose number is a multiple of crashDelete is a delete.
 	crashDelete = 6
 )
 
-// crashContainers are the containers: one for latest versions, one for all.
+// crashContainers lists the containers. One keeps the latest versions, the other all
+// versions.
 var crashContainers = []engine.ContainerProperties{
 	{ID: "latest", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1},
 	{ID: "versions", KeyPaths: []string{"/pk"}, Partitions: 2, DefaultTTL: -1, Retention: time.Hour},
 }
 
-// crashItem names an item: its container by place, its key and its id.
+// crashItem identifies an item by the index of its container, its key and its id.
 type crashItem struct {
 	container int
 	key, id   string
@@ -54,17 +55,17 @@ func parseCrashItem(s string) (crashItem, error) {
 	return crashItem{c, p[1], p[2]}, err
 }
 
-// known is what somebody outside of the store knows of its content.
+// known is the state of a store that a client can prove.
 type known struct {
-	// acked has the last version of each item that was acknowledged.
+	// acked holds the last acknowledged version of each item.
 	acked map[crashItem]int
-	// delivered has the last version of each item that a reader was shown, and
-	// its LSN; a delete is not shown by the feed of latest versions.
+	// delivered holds the last version of each item that a reader was shown, and its LSN.
+	// The feed of latest versions shows no deletes.
 	delivered map[crashItem]delivery
-	// tried is what each writer has sent last: the versions that its items get.
+	// tried holds the versions of the last write that each writer sent.
 	tried map[int]map[crashItem]int
-	// partitions are the IDs, with the container's place before them, of which a
-	// split or merge was acknowledged.
+	// partitions holds the results of acknowledged splits and merges, as "index of the
+	// container/ID".
 	partitions map[string]bool
 }
 
@@ -83,15 +84,15 @@ func (k *known) clone() *known {
 	return &known{maps.Clone(k.acked), maps.Clone(k.delivered), maps.Clone(k.tried), maps.Clone(k.partitions)}
 }
 
-// deliver notes what a reader was shown. Who reads a partition anew is shown old
-// versions again.
+// deliver records a change that a reader was shown. A reader that starts a partition
+// again is shown old versions again, which do not replace newer ones.
 func (k *known) deliver(i crashItem, d delivery) {
 	if d.version >= k.delivered[i].version {
 		k.delivered[i] = d
 	}
 }
 
-// witness is told what is asked of the store, and what it has promised.
+// witness records the requests to the store and the results that the store acknowledged.
 type witness interface {
 	try(writer int, versions map[crashItem]int)
 	ack(i crashItem, version int)
@@ -104,12 +105,12 @@ type crashLoad struct {
 	db         *engine.DB
 	containers []*engine.Container
 	w          witness
-	// versions are the last version of each item at the start.
+	// versions holds the last version of each item at the start.
 	versions map[crashItem]int
 	stop     atomic.Bool
 }
 
-// setUp makes or opens the containers.
+// setUp creates or opens the containers.
 func (l *crashLoad) setUp(ctx context.Context) error {
 	if _, err := l.db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "db"}); err != nil && !errors.Is(err, engine.ErrConflict) {
 		return err
@@ -128,7 +129,7 @@ func (l *crashLoad) setUp(ctx context.Context) error {
 	return nil
 }
 
-// run drives the store until stop, or until something fails.
+// run drives the store until stop is set or a step fails.
 func (l *crashLoad) run(ctx context.Context, seed uint64) error {
 	var steps []func(context.Context) error
 	for n := range crashWriters {
@@ -160,7 +161,7 @@ type crashWriter struct {
 	*crashLoad
 	number int
 	rng    *rand.Rand
-	last   map[crashItem]int // the last version of each item that was acknowledged
+	last   map[crashItem]int // the last acknowledged version of each item
 }
 
 func (w *crashWriter) step(ctx context.Context) error {
@@ -178,13 +179,13 @@ func crashBody(i crashItem, version, ttl int) []byte {
 	return append(b, '}')
 }
 
-// crashDoc is what crashBody says.
+// crashDoc is the decoded form of a document of crashBody.
 type crashDoc struct {
 	id, key string
 	version int
 }
 
-// readCrashDoc reads what crashBody wrote. A JSON decoder would take most of the
+// readCrashDoc decodes a document of crashBody. A JSON decoder would take most of the
 // time of the tests.
 func readCrashDoc(body []byte) (d crashDoc, err error) {
 	rest, ok := strings.CutPrefix(string(body), `{"id":"`)
@@ -204,8 +205,8 @@ func readCrashDoc(body []byte) (d crashDoc, err error) {
 	return d, err
 }
 
-// write writes the next version of one item or, in a batch, of all items of a
-// key, or an item that will soon expire.
+// write writes the next version of one item, or in a batch the next versions of all items
+// of a key, or an item that expires soon.
 func (w *crashWriter) write(ctx context.Context) error {
 	container := w.rng.IntN(len(w.containers))
 	c := w.containers[container]
@@ -253,7 +254,8 @@ func operationOf(i crashItem, version int) engine.Operation {
 	return engine.Operation{Kind: engine.OpUpsert, ID: i.id, Body: crashBody(i, version, 0)}
 }
 
-// divide splits or merges. That another writer was faster is fine.
+// divide splits or merges partitions. It ignores a partition that another writer has
+// already divided.
 func (w *crashWriter) divide(ctx context.Context) error {
 	container := w.rng.IntN(len(w.containers))
 	c := w.containers[container]
@@ -289,12 +291,12 @@ type crashReader struct {
 	l         *crashLoad
 	container int
 	src       feed.Source
-	// at has the position in each partition, by ID.
+	// at holds the position in each partition, by ID.
 	at map[string]feed.Continuation
 }
 
-// step reads a page of each partition. With nothing new in all of them, it waits in
-// one for what comes next: a waiting reader is the first to see a write.
+// step reads a page of each partition. If none has a change, it waits in one of them. A
+// waiting reader is the first to see a write.
 func (r *crashReader) step(ctx context.Context) error {
 	fresh, err := r.read(ctx, 0)
 	if err == nil && !fresh {
@@ -340,7 +342,8 @@ func (r *crashReader) read(ctx context.Context, wait time.Duration) (fresh bool,
 	return fresh, nil
 }
 
-// deliveryOf reads a change. A delete is the version after its previous image's.
+// deliveryOf returns the item and the version of a change. A delete is the version after
+// that of its previous image.
 func deliveryOf(container int, c feed.Change) (crashItem, delivery, error) {
 	body := c.Current
 	if body == nil {

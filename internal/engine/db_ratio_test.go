@@ -21,24 +21,24 @@ import (
 	"github.com/changefeed-go/changefeed/internal/slowsync"
 )
 
-// The speed of the store as a ratio to raw Pebble: raw and ours alternate in one
-// process, on one file system, with the same options and values of the same size; the figure
-// is the median of the pairs' ratios. An absolute figure would say more of the
+// These tests measure the speed of the store as a ratio to raw Pebble. Raw and ours
+// alternate in one process, on one file system, with the same options and with values of
+// the same size. The result is the median of the ratios of the pairs. An absolute speed
+// would describe the machine rather than the store.
 // machine than of the store.
-//
-// Reads are bound by the processor and measured in its time, so that other
-// processes disturb them less. With the log's sync replaced by a fixed millisecond the write ratios repeat; on the
-// real disk they are noisy, and a faster disk makes them worse, because raw
+// Reads are bound by the processor. They are measured in processor time, so that other
+// processes disturb them less. Write ratios repeat if each sync of the log takes a fixed
+// millisecond. On a real disk they are noisy. A faster disk makes them worse, because raw
 // Pebble is then bound by the processor.
 
 var (
 	ratioRun    = flag.Bool("ratios", false, "measure the ratios to raw Pebble (a minute or two)")
 	ratioAssert = flag.Bool("ratios.assert", false, "fail when a ratio is below its bar")
-	ratioPairs  = flag.Int("ratios.pairs", 7, "how many pairs of raw and ours are measured for each ratio")
-	ratioSlice  = flag.Duration("ratios.slice", time.Second, "how long each half of a pair of writes is measured")
+	ratioPairs  = flag.Int("ratios.pairs", 7, "number of pairs of raw and ours measured for each ratio")
+	ratioSlice  = flag.Duration("ratios.slice", time.Second, "duration of each half of a pair of writes")
 )
 
-// reportRatio prints the median of the pairs' ratios beside its bar.
+// reportRatio logs the median of the ratios of the pairs beside its bar.
 func reportRatio(t *testing.T, bar float64, unit string, raw, ours []float64) {
 	t.Helper()
 	ratios := make([]float64, len(raw))
@@ -49,7 +49,7 @@ func reportRatio(t *testing.T, bar float64, unit string, raw, ours []float64) {
 	slices.Sort(raw)
 	slices.Sort(ours)
 	n := len(ratios)
-	// The best slices tell what a machine with nothing else to do would: beside the median, not in its place.
+	// The best slices approximate an idle machine. They are reported beside the median.
 	t.Logf("ratio %.2f [%.2f..%.2f], bar %.2f; raw %.0f (best %.0f), ours %.0f (best %.0f) %s",
 		ratios[n/2], ratios[n/4], ratios[3*n/4], bar, raw[n/2], raw[n-1], ours[n/2], ours[n-1], unit)
 	if *ratioAssert && ratios[n/2] < bar {
@@ -57,7 +57,7 @@ func reportRatio(t *testing.T, bar float64, unit string, raw, ours []float64) {
 	}
 }
 
-// ratioBody is a document of 800 bytes of its own: about 1 KB stored.
+// ratioBody returns a unique document of 800 bytes, which takes about 1 KB when stored.
 func ratioBody(b []byte, id uint64) []byte {
 	b = fmt.Appendf(b[:0], `{"id":"%012d","pk":"%06d","text":"`, id, id%997)
 	for len(b) < 798 {
@@ -66,12 +66,12 @@ func ratioBody(b []byte, id uint64) []byte {
 	return append(b, `"}`...)
 }
 
-// ratioStores are ours and raw, each in a directory of its own.
+// ratioStores holds our store and raw Pebble, each in its own directory.
 type ratioStores struct {
 	db  *DB
 	c   *Container
 	raw *pebble.DB
-	// next are the ids given so far on each side.
+	// oursNext and rawNext are the next new ids of each side.
 	oursNext, rawNext atomic.Uint64
 	value             []byte
 }
@@ -111,8 +111,8 @@ func openRatioStores(t testing.TB, fs vfs.FS, retention time.Duration) *ratioSto
 	return s
 }
 
-// pick is the id of the next write: a new one, or with updates every second time
-// one that was written before.
+// pick returns the id of the next write. It is a new one. With updates, every second one
+// on average was written before.
 func pick(rng *rand.Rand, next *atomic.Uint64, updates bool) uint64 {
 	if n := next.Load(); updates && n > 0 && rng.IntN(2) == 0 {
 		return rng.Uint64N(n)
@@ -120,7 +120,8 @@ func pick(rng *rand.Rand, next *atomic.Uint64, updates bool) uint64 {
 	return next.Add(1) - 1
 }
 
-// writeFor lets writers call write for some time, and returns the writes in a second.
+// writeFor runs writers that call write for a duration, and returns the number of writes
+// per second.
 func writeFor(t testing.TB, writers int, d time.Duration, write func(rng *rand.Rand, buf []byte) ([]byte, error)) float64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -154,8 +155,8 @@ func (s *ratioStores) writeOurs(t testing.TB, writers int, d time.Duration, upda
 	})
 }
 
-// writeRaw sets values under keys as long as a log key. hashed tells that they are in the order of hashes of the ids, as
-// the items' own keys are; else new ones ascend.
+// writeRaw sets values under keys as long as a log key. If hashed, the keys are in the
+// order of hashes of the ids, as the items' own keys are. Otherwise new keys ascend.
 func (s *ratioStores) writeRaw(t testing.TB, writers int, d time.Duration, updates, hashed bool) float64 {
 	return writeFor(t, writers, d, func(rng *rand.Rand, key []byte) ([]byte, error) {
 		if key == nil {
@@ -170,7 +171,7 @@ func (s *ratioStores) writeRaw(t testing.TB, writers int, d time.Duration, updat
 	})
 }
 
-// mix is the finalizer of SplitMix64: a number of its own for each.
+// mix is the finalizer of SplitMix64. It maps distinct numbers to distinct numbers.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -199,9 +200,11 @@ func TestRatioOfWrites(t *testing.T) {
 		{"disk, 8 writers, half updates", vfs.Default, 8, true, 0, 0.85},
 		{"disk, 1 writer, half updates", vfs.Default, 1, true, 0, 0.85},
 	} {
-		// Keys that ascend make raw Pebble a log to which everything is appended, and which it never compacts; beside the items' own
-		// keys stands what an upsert by key costs it. The bar is the same for both: 64 writers of new items fall short of it
-		// where raw appends and a sync takes a tenth of a millisecond. See DESIGN.md, section 9. So a sync of 0.3 ms is measured too.
+		// With ascending keys, raw Pebble only appends to a log and never compacts. So
+		// the tests also measure hashed keys, which show what an upsert by key costs raw
+		// Pebble. The bar is the same for both. With 64 writers of new items, ours misses
+		// it if raw appends and a sync takes a tenth of a millisecond. See DESIGN.md,
+		// section 9. So a sync of 0.3 ms is measured, too.
 		for _, hashed := range []bool{false, true} {
 			keys := "raw appends"
 			if hashed {
@@ -227,8 +230,8 @@ func TestRatioOfWrites(t *testing.T) {
 
 const ratioDocuments = 60_000
 
-// openRatioFeed is a store with documents in one partition, half of them
-// updated, that is warm.
+// openRatioFeed returns a warm store with documents in one partition, half of them
+// updated.
 func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 	t.Helper()
 	s := &ratioStores{}
@@ -259,7 +262,7 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 				if n >= ratioDocuments {
 					return
 				}
-				buf = ratioBody(buf, n*2%ratioDocuments) // each of half of them twice
+				buf = ratioBody(buf, n*2%ratioDocuments) // half of the ids, twice each
 				if _, err := s.c.Upsert(t.Context(), nil, buf, WriteOptions{}); err != nil {
 					t.Error(err)
 					return
@@ -268,7 +271,7 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 		})
 	}
 	wg.Wait()
-	// The bar is for a store at rest: churn slows the raw iterator down as well.
+	// The bar is for a store at rest. Churn slows the raw iterator down as well.
 	if err := db.pebble.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -278,8 +281,8 @@ func openRatioFeed(t testing.TB, retention time.Duration) *ratioStores {
 	return s
 }
 
-// rawReader copies the values of all segments, page by page, each page into a buffer of its own as ours
-// does, since it is given away. Its iterator stays open.
+// rawReader copies the values of all segments page by page. It copies each page into a
+// new buffer, as ours does, because the caller keeps the page. Its iterator stays open.
 type rawReader struct {
 	it   *pebble.Iterator
 	size int // bytes of a page
@@ -302,8 +305,8 @@ func (s *ratioStores) newRawReader(t testing.TB, space byte, size int) *rawReade
 	return &rawReader{it: it, size: size}
 }
 
-// read reads n values, from the start again after the last, and returns how many it reads
-// in a second of processor time.
+// read reads n values and starts over after the last one. It returns the number of values
+// per second of processor time.
 func (r *rawReader) read(t testing.TB, n int) float64 {
 	t.Helper()
 	used := cputime.Used(t)
@@ -323,13 +326,13 @@ func (r *rawReader) read(t testing.TB, n int) float64 {
 	return float64(n) / (cputime.Used(t) - used).Seconds()
 }
 
-// feedReader reads the feed of a partition again and again.
+// feedReader reads the feed of a partition repeatedly.
 type feedReader struct {
 	src     feed.Source
 	request feed.Request
 }
 
-// read reads about n changes, and returns how many it reads in a second of processor
+// read reads about n changes. It returns the number of changes per second of processor
 // time.
 func (r *feedReader) read(t testing.TB, n int) float64 {
 	t.Helper()
@@ -389,7 +392,7 @@ func TestRatioOfReads(t *testing.T) {
 			raw.read(t, 2*ratioDocuments)
 			ours.read(t, 2*ratioDocuments)
 			var r, o []float64
-			// Short slices, and many: what disturbs one of a pair mostly disturbs both.
+			// Many short slices, so that a disturbance mostly hits both halves of a pair.
 			for range 30 * *ratioPairs {
 				r = append(r, raw.read(t, 10_000))
 				o = append(o, ours.read(t, 10_000))
@@ -399,7 +402,7 @@ func TestRatioOfReads(t *testing.T) {
 	}
 }
 
-// BenchmarkUpsert is one writer's durable upsert, in memory.
+// BenchmarkUpsert measures durable upserts of parallel writers, in memory.
 func BenchmarkUpsert(b *testing.B) {
 	db, err := OpenMemory(Options{})
 	if err != nil {

@@ -9,28 +9,30 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// Cache keeps compiled queries: SDKs send the same text for each page, and change the parameters. The
-// zero value is ready to use. It is safe for concurrent use.
+// Cache keeps compiled queries, because SDKs send the same text for each page with other
+// parameters. The zero value is ready to use. It is safe for concurrent use.
 //
-// It has two generations. A text is looked up in both and kept in the younger one. When that is full, it
-// becomes the older one, and the older one is dropped. So texts in use stay, without a list of uses.
+// It has two generations. It looks a text up in both and keeps it in the younger one.
+// When the younger one is full, it replaces the older one, which is dropped. So texts in
+// use stay, without a record of each use.
 type Cache struct {
-	mu         sync.Mutex // guards the rest, for lookups only
+	mu         sync.Mutex // guards the fields below; held for lookups only
 	young, old map[string]*query.Query
 	size       int // bytes of text in young
 }
 
-// The size of a generation. A compiled query takes some tens of times its text.
+// The limits of a generation. A compiled query takes some tens of times the size of its
+// text.
 const (
 	cachedQueries   = 256
 	cachedQueryText = 64 << 10
-	// maxCachedText is the longest text that is kept. Longer ones, with a value for each of a thousand
-	// items, are not sent twice.
+	// maxCachedText is the size in bytes of the longest text that is kept. Longer texts,
+	// with a value for each of a thousand items, are not sent twice.
 	maxCachedText = 8 << 10
 )
 
-// Bind parses a query, or finds it in the cache, and binds its parameters. It returns an *[Error] if the
-// query is wrong.
+// Bind parses a query, or finds it in the cache, and binds its parameters. It returns an
+// *[Error] if the query is invalid.
 func (c *Cache) Bind(text string, params map[string]json.RawMessage) (*query.Bound, error) {
 	q := c.find(text)
 	if q == nil {
@@ -72,11 +74,11 @@ func (c *Cache) add(text string, q *query.Query) {
 	c.size += len(text)
 }
 
-// Refused turns the errors of package query that are mistakes of the client into an *[Error] with the
-// service's message. It returns other errors as they are.
+// Refused converts errors of package query that are mistakes of the client to an *[Error]
+// with the service's message. It returns other errors unchanged.
 func Refused(err error) error {
 	if err == nil {
-		return nil // before the variables, each of which is an allocation
+		return nil // before the variables, each of which is allocated
 	}
 	var (
 		service     interface{ ServiceMessage() string }

@@ -14,16 +14,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// A token is the text of a continuation: parts with "~" between them, and their checksum. A position is
-// bytes of any kind. Without the checksum, a token that was cut off, or that another server or container
-// made, would be taken for a position, and a client would miss rows.
+// A token is the text of a continuation: its parts with "~" between them, and their
+// checksum. A position may be any bytes. Without the checksum, a token that was cut off,
+// or that another server or container made, would be read as a position, and a client
+// would miss rows.
 
-// checksumDigits is the length of a checksum: CRC-32C in hex. It finds mistakes, but does not prevent forgery.
+// checksumDigits is the length of a checksum: CRC-32C in hexadecimal. It finds mistakes,
+// but does not prevent forgery.
 const checksumDigits = 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// JoinToken returns a token of parts. No part contains a "~".
+// JoinToken returns a token of parts. No part may contain a "~".
 func JoinToken(parts ...string) string {
 	text := strings.Join(parts, "~")
 	return text + "~" + checksum(text)
@@ -42,29 +44,31 @@ func checksum(text string) string {
 	return fmt.Sprintf("%0*x", checksumDigits, crc32.Checksum([]byte(text), castagnoli))
 }
 
-// position is where a page of a query begins. It is a position among documents or sort keys, never a
-// number of rows that were read, so it stays right after any write, split or merge. Its token has the
-// rid of the container, but nothing of the query's text: SDKs change the filter when they resume a query
-// of several partitions, and keep the position.
+// position is the position at which a page of a query begins, among documents or sort
+// keys. It is never a number of rows that were read, so it stays right after any write,
+// split or merge. Its token holds the rid of the container, but nothing of the query's
+// text: SDKs change the filter and keep the position when they resume a query of several
+// partitions.
 //
 //	<kind>~<rid>~<limit>~<offset>~<within>~<position>~<checksum>
 //
-// kind is s (in the order of the documents) or o (in the order of keys). within is empty unless the page
-// ended among the rows of one document, as it may with JOIN. Then it is the document's number and how
-// many of its rows were answered, "7.250", and the next page begins with that document. If another
-// document has taken its place, that one begins with its first row.
+// kind is s (in the order of the documents) or o (in the order of keys). within is empty
+// unless the page ended among the rows of one document, as it may with JOIN. Then within
+// is the document's number and the number of its rows that were returned, as in "7.250".
+// The next page begins with that document. If another document has replaced it, the page
+// begins with the first row of the new one.
 type position struct {
 	ordered bool
-	// limit is how many rows TOP and LIMIT still allow; -1 without both.
+	// limit is the number of rows that TOP and LIMIT still allow. Without both, it is -1.
 	limit int64
-	// offset is how many rows OFFSET still skips.
+	// offset is the number of rows that OFFSET still skips.
 	offset int64
-	// after is the position among documents; empty for the first.
+	// after is the position among documents. It is empty before the first document.
 	after string
-	// document is the number of the document before after, of which rows rows were answered and others
-	// were not; else rows is 0.
+	// document is the number of the document at position after, if only some of its rows
+	// were returned. rows is the number of those rows. Otherwise rows is 0.
 	document, rows uint64
-	// last is the row before the page if the page is ordered; nil for the first page.
+	// last is the row before the page in an ordered query. It is nil for the first page.
 	last *query.Position
 }
 
@@ -74,14 +78,15 @@ const (
 	tokenParts  = 6
 )
 
-// maxSortKey is the size in bytes of the longest sort key that a continuation can have. Servers and
-// clients limit headers.
+// maxSortKey is the largest size in bytes of a sort key in a continuation. Servers and
+// clients limit the size of headers.
 const maxSortKey = 2 << 10
 
-// errLongSortKey is the error of a position whose sort key is too long for a continuation.
+// errLongSortKey is the error of a position whose sort key is too long for a
+// continuation.
 var errLongSortKey = errors.New("the sort key is too long for a continuation")
 
-// startOf returns where a query begins.
+// startOf returns the position at which a query begins.
 func startOf(shape query.Shape) position {
 	p := position{ordered: Sorts(shape), limit: -1}
 	if shape.Top != nil {
@@ -96,7 +101,8 @@ func startOf(shape query.Shape) position {
 	return p
 }
 
-// token returns the continuation of the position, or errLongSortKey.
+// token returns the continuation of the position. It returns errLongSortKey if the sort
+// key is too long.
 func (p position) token(rid string) (string, error) {
 	kind, at, limit, within := kindScan, p.after, "", ""
 	if p.limit >= 0 {
@@ -119,7 +125,8 @@ func (p position) token(rid string) (string, error) {
 	return JoinToken(kind, rid, limit, strconv.FormatInt(p.offset, 10), within, at), nil
 }
 
-// parsePosition is the reverse of token, for a query of the container that is ordered or not.
+// parsePosition is the inverse of token. It returns an *[Error] if the token belongs to
+// another container, or to a query with the other value of ordered.
 func parsePosition(text, rid string, ordered bool) (position, error) {
 	p := position{ordered: ordered, limit: -1}
 	kind := kindScan
@@ -146,21 +153,21 @@ func parsePosition(text, rid string, ordered bool) (position, error) {
 		}
 	}
 	if !ok {
-		return position{}, badRequest("the header x-ms-continuation is %.60q, which is no continuation of this query in this container: "+
+		return position{}, badRequest("the header x-ms-continuation is %.60q, which is not a continuation of this query in this container; "+
 			"send what an earlier page of the same query was answered with, or nothing", text)
 	}
 	return p, nil
 }
 
-// parseCount reads a number as token writes it.
+// parseCount reads a number in the form that token writes, and reports whether it did.
 func parseCount(s string, n *int64) bool {
 	var err error
 	*n, err = strconv.ParseInt(s, 10, 64)
 	return err == nil && *n >= 0 && strconv.FormatInt(*n, 10) == s
 }
 
-// documentNumber returns the number of a document in its container, which is part of its rid, or 0. The
-// rid is among the document's last members.
+// documentNumber returns the number of a document in its container, or 0. The number is
+// part of the rid, which is among the document's last members.
 func documentNumber(body []byte) uint64 {
 	const mark, size = `"_rid":"`, 24
 	at := bytes.LastIndex(body, []byte(mark))

@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-func TestAPositionIsReadAsItWasWritten(t *testing.T) {
+func TestPositionSurvivesItsToken(t *testing.T) {
 	const rid = "AAAAAYAAAAE="
 	for _, p := range []position{
 		{limit: -1},
@@ -32,10 +32,10 @@ func TestAPositionIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("%+v became %+v", p, got)
 		}
 		if _, err := parsePosition(text, "AAAAAYAAAAI=", p.ordered); err == nil {
-			t.Errorf("%s is taken by another container", text)
+			t.Errorf("%s is accepted for another container", text)
 		}
 		if _, err := parsePosition(text, rid, !p.ordered); err == nil {
-			t.Errorf("%s is taken by a query of the other kind", text)
+			t.Errorf("%s is accepted for a query of the other kind", text)
 		}
 	}
 	if _, err := (position{ordered: true, last: &query.Position{Key: make([]byte, maxSortKey+1)}}).token(rid); err == nil {

@@ -9,19 +9,21 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// The documents that a query reads. The engine has an index of partition keys and IDs, and no other.
-// Documents that the condition excludes by them are neither read nor decoded.
+// This file selects the documents that a query reads. The engine has an index of
+// partition keys and IDs, and no other. Documents that the condition excludes by
+// partition key or ID are neither read nor decoded.
 //
-// Supported: full partition keys by = and IN, and ARRAY_CONTAINS of a constant list; IDs by these, <, <=,
-// >, >=, BETWEEN and STARTSWITH; joined by AND and OR. IDs without a key are found in the whole index,
-// of which an entry has some 100 bytes. COUNT of all that such a condition leaves reads no document.
+// Supported for full partition keys: =, IN, and ARRAY_CONTAINS of a constant list.
+// Supported for IDs: the same, <, <=, >, >=, BETWEEN and STARTSWITH. AND and OR may join
+// them. IDs without a key are searched in the whole index, where an entry takes some 100
+// bytes. If such a condition is the whole condition, COUNT reads no document.
 //
-// If the condition says more, the engine evaluates it for the documents in the order that is fastest to
-// read, and shows those that match in the order of the rows. If the first row needs all documents, they
-// come in any order.
+// The engine evaluates any other part of the condition, in the order in which documents
+// are read fastest. It passes on the documents that match in the order of the rows. If
+// the first row needs all documents, they come in any order.
 
-// ConditionKey returns the full partition key that the condition of a query requires. It returns nil if
-// there is none, or if no document can have it.
+// ConditionKey returns the full partition key that the condition of a query requires. It
+// returns nil if the condition requires none, or if no document can have the key.
 func ConditionKey(c *engine.Container, b *query.Bound) feed.PartitionKey {
 	key, ok := b.KeyFilter(c.KeyPaths())
 	if !ok || pointOf(c, key) == "" {
@@ -30,7 +32,8 @@ func ConditionKey(c *engine.Container, b *query.Bound) feed.PartitionKey {
 	return key
 }
 
-// pointOf returns the effective partition key of a full key, or "" if no document can have the key.
+// pointOf returns the effective partition key of a full key, or "" if no document can
+// have the key.
 func pointOf(c *engine.Container, key []any) string {
 	r, err := c.KeyRange(key)
 	if err != nil {
@@ -39,8 +42,9 @@ func pointOf(c *engine.Container, key []any) string {
 	return r.Min
 }
 
-// Plan returns the plan by which a client queries the partitions of a container. key is the partition
-// key of the request, or nil. It returns an *[Error] if the query has no plan.
+// Plan returns the plan by which a client queries the partitions of a container. key is
+// the partition key of the request, or nil. It returns an *[Error] if the query has no
+// plan.
 func Plan(c *engine.Container, b *query.Bound, key feed.PartitionKey) (query.Plan, error) {
 	keys := query.Keys{Paths: c.KeyPaths(), EPK: func(key []any) (string, error) { return pointOf(c, key), nil }}
 	if len(key) == len(keys.Paths) {
@@ -54,10 +58,10 @@ func Plan(c *engine.Container, b *query.Bound, key feed.PartitionKey) (query.Pla
 	return plan, Refused(err)
 }
 
-// lsnMember is the one member of stored documents that queries do not see.
+// lsnMember is the only member of stored documents that queries do not see.
 const lsnMember = "_lsn"
 
-// selectItems has the engine read the documents that the condition can be true of.
+// selectItems restricts p.items to the documents for which the condition can be true.
 func (p *Page) selectItems(ctx context.Context) {
 	sets, exact, ok := p.query.Among(p.c.KeyPaths())
 	if ok {
@@ -84,20 +88,20 @@ func (p *Page) selectItems(ctx context.Context) {
 	}
 }
 
-// filterShare is the part of a page's time that the filter spends on one document, so that a small
-// batch of documents takes a fraction of it.
+// filterShare is the divisor of a page's time that gives the time of the filter for one
+// document. A small batch of documents so takes a fraction of the page's time.
 const filterShare = 1000
 
-// filter returns the WHERE filter of the engine. A page in the order of the documents may end in time,
-// so the filter lets these documents through, and they are evaluated when they are visited: slow ones,
-// those after end that are not evaluated at once, and those that the condition fails for. A batch is
-// filtered in the order of the log, so the results after the end of the page are lost. There is little
-// of it.
+// filter returns the WHERE filter of the engine. A page in the order of the documents may
+// end early. So the filter passes some documents unevaluated, and they are evaluated when
+// they are visited: slow documents, documents after end, and documents for which the
+// condition fails. The engine filters a batch in the order of the log, so results for
+// documents after the end of the page are lost. They are few.
 func (p *Page) filter(ctx context.Context, where *query.Where, end time.Time) func(doc []byte) (bool, error) {
 	if Sorts(p.shape) {
 		return where.Filter(ctx.Err)
 	}
-	var slow time.Time // when the document becomes slow; zero if that was not checked yet
+	var slow time.Time // when the document becomes slow; zero before the first check
 	match := where.Filter(func() error {
 		if err := ctx.Err(); err != nil {
 			return err

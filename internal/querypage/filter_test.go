@@ -8,9 +8,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// A document that takes long to filter passes, and is evaluated when it is visited, because the page may
-// end before it. If all documents are evaluated anyway, none passes.
-func TestFiltersLeaveSlowDocumentsToTheVisit(t *testing.T) {
+// A document that takes long to filter passes and is evaluated when it is visited,
+// because the page may end before it. If all documents are evaluated anyway, no document
+// passes early.
+func TestFilterPassesSlowDocuments(t *testing.T) {
 	const small = `{"xs":[1,2,3]}`
 	large := `{"xs":[` + strings.TrimSuffix(strings.Repeat("1,", 1000), ",") + `]}`
 	for _, test := range []struct {
@@ -32,16 +33,16 @@ func TestFiltersLeaveSlowDocumentsToTheVisit(t *testing.T) {
 		filter := p.filter(t.Context(), b.Where(), time.Now().Add(time.Hour))
 		for range 2 {
 			if let, err := filter([]byte(large)); err != nil || let != test.let {
-				t.Errorf("%s: the large one: %v, %v", test.text, let, err)
+				t.Errorf("%s: the filter of the large document returned %v, %v", test.text, let, err)
 			}
 			if let, err := filter([]byte(small)); err != nil || let {
-				t.Errorf("%s: the small one: %v, %v", test.text, let, err)
+				t.Errorf("%s: the filter of the small document returned %v, %v", test.text, let, err)
 			}
 		}
 	}
 }
 
-func TestAConditionThatFailsForAnItemFailsThePageOfThatItemOnly(t *testing.T) {
+func TestFailingConditionFailsOnlyThePageOfItsDocument(t *testing.T) {
 	q, err := query.Parse("SELECT VALUE 1 FROM c WHERE (SELECT VALUE x FROM x IN c.xs) = 1")
 	if err != nil {
 		t.Fatal(err)
@@ -50,16 +51,16 @@ func TestAConditionThatFailsForAnItemFailsThePageOfThatItemOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := []byte(`{"xs":[1,1]}`) // two rows where one value is wanted
+	doc := []byte(`{"xs":[1,1]}`) // a subquery with two rows, where one value is required
 	if _, err := b.Where().Filter(t.Context().Err)(doc); err == nil {
-		t.Fatal("the condition doesn't fail")
+		t.Fatal("the condition does not fail")
 	}
 	p := &Page{query: b, shape: b.Shape(), time: time.Second}
 	filter := p.filter(t.Context(), b.Where(), time.Now().Add(time.Hour))
 	if let, err := filter(doc); err != nil || !let {
-		t.Errorf("ahead of its turn: %v, %v", let, err)
+		t.Errorf("the filter returned %v, %v before the visit", let, err)
 	}
 	if _, _, err := b.Rows().Eval(doc); err == nil {
-		t.Error("it doesn't fail in its turn")
+		t.Error("the visit does not fail")
 	}
 }

@@ -11,17 +11,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// Item is an element of a list: a resource as JSON, and the key that the list is sorted by.
+// Item is an element of a list: a resource as JSON, and the key that the list is sorted
+// by.
 type Item struct {
 	Key  string
 	Body []byte
 }
 
-// itemOverhead is what a row takes beside its bytes, roughly.
+// itemOverhead is the approximate memory of a row besides its bytes.
 const itemOverhead = 64
 
-// List returns the rows of a query over a list that is sorted by key. The rows are sorted by theirs, so
-// that they can be returned in pages. They take at most maxMemory bytes.
+// List returns the rows of a query over a list that is sorted by key. The rows are sorted
+// by their own keys, so that they can be returned in pages. It returns an *[Error] if
+// they take more than maxMemory bytes.
 func List(ctx context.Context, b *query.Bound, all []Item, maxMemory int) ([]Item, error) {
 	shape, eval := b.Shape(), b.Rows().While(ctx.Err)
 	if shape.NoSource {
@@ -48,7 +50,7 @@ func List(ctx context.Context, b *query.Bound, all []Item, maxMemory int) ([]Ite
 			return nil, Refused(err)
 		}
 		if held+groups.Size() > maxMemory {
-			return nil, badRequest("the rows of this query take more than %d bytes: join fewer arrays, or select less", maxMemory)
+			return nil, badRequest("the rows of this query take more than %d bytes; join fewer arrays, or select less", maxMemory)
 		}
 	}
 	if shape.Grouped {

@@ -1,16 +1,18 @@
-// Package querypage reads the rows of queries page by page. It knows no HTTP.
+// Package querypage reads the rows of queries page by page. It does not depend on HTTP.
 //
 // # From text to rows
 //
 //	Cache.Bind -> New -> Page.Read -> scan -> engine.Container.VisitItems -> query.Rows.Each -> Page.add
 //
-// [Cache.Bind] parses the text and binds its parameters. [New] reads the continuation and selects, by
-// the partition keys and IDs that the condition names, the documents that the engine reads. [Page.Read]
-// reads them in one of three orders: that of the documents (page_documents.go), that of ORDER BY, or
-// that of the keys of groups (page_groups.go).
+// [Cache.Bind] parses the text and binds its parameters. [New] reads the continuation. It
+// also selects the documents that the engine reads, by the partition keys and IDs in the
+// condition. [Page.Read] reads the documents in one of three orders: their own
+// (page_documents.go), the order of ORDER BY, or the order of the keys of groups
+// (page_groups.go).
 //
-// A page ends after a number of rows, a number of bytes or a time. Its continuation is a position
-// among documents or sort keys, so it stays valid over writes, splits and merges.
+// A page ends after a number of rows, a number of bytes or a time. Its continuation is a
+// position among documents or sort keys, so it stays valid over writes, splits and
+// merges.
 package querypage
 
 import (
@@ -25,56 +27,62 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// Limits of a page.
+// The limits of a page.
 const (
 	defaultRows = 100
-	// maxRows is the size of a page with [Request.MaxRows] -1, as far as the bytes allow.
+	// maxRows is the size of a page if [Request.MaxRows] is -1. maxRowBytes may end the
+	// page earlier.
 	maxRows = 10_000
-	// maxRowBytes ends a page: once it has as many bytes, no row is added.
+	// maxRowBytes ends a page. No row is added to a page of that many bytes.
 	maxRowBytes = 4 << 20
-	// maxTime is how long a page is read. Clients wait a few seconds for a response, so a page that has
-	// no rows until then ends too.
+	// maxTime limits the time for reading a page. Clients wait a few seconds for a
+	// response, so a page ends then even if it has no rows.
 	maxTime = 3 * time.Second
-	// maxLookahead is how many documents are visited after a full page to find one more row. If there
-	// is none, the page says that it is the last. If maxLookahead ends the search, the next page may
-	// be empty.
+	// maxLookahead limits the number of documents that are visited after a full page to
+	// find one more row. If there is none, the page has no continuation. If maxLookahead
+	// ends the search, the next page may be empty.
 	maxLookahead = 1000
-	// MaxSortMemory is the default of [Request.SortMemory], in bytes, and its maximum.
+	// MaxSortMemory is the default of [Request.SortMemory] and its maximum, in bytes.
 	MaxSortMemory = 32 << 20
 )
 
-// Request asks for a page of a query's rows.
+// Request represents a request for a page of a query's rows.
 type Request struct {
 	Container *engine.Container
 	Query     *query.Bound
-	// Key, Range and Partition select documents as those of [engine.ItemsRequest] do.
+	// Key, Range and Partition select documents as the same fields of
+	// [engine.ItemsRequest] do.
 	Key       feed.PartitionKey
 	Range     feed.Range
 	Partition string
-	// MaxRows is the size of the page, in rows. Default: 100. -1 means as many as fit into a response.
+	// MaxRows is the size of the page in rows. If zero, 100 is used. If -1, as many rows
+	// as fit into a response.
 	MaxRows int
-	// Continuation is that of the page before, or empty.
+	// Continuation is the continuation of the previous page. It is empty for the first
+	// page.
 	Continuation string
-	// Resume is the resumeFilter of the request, or nil; see resume.go.
+	// Resume is the resumeFilter of the request, or nil. See resume.go.
 	Resume json.RawMessage
-	// SortMemory limits the memory of rows that are sorted or grouped, in bytes. Default: MaxSortMemory.
+	// SortMemory limits the memory of rows that are sorted or grouped, in bytes. If zero,
+	// MaxSortMemory is used.
 	SortMemory int
-	// Time is how long the page is read. Default: 3 s.
+	// Time limits the time for reading the page. If zero, 3 s is used.
 	Time time.Duration
 }
 
-// Page is a page of a query's rows. Only one goroutine may use it.
+// Page is a page of a query's rows. It is not safe for concurrent use.
 type Page struct {
-	// Rows are the rows as JSON with commas between them, and Count is their number.
+	// Rows holds the rows as JSON with commas between them. Count is their number.
 	Rows  []byte
 	Count int
-	// Continuation is that of the next page; empty if this is the last one.
+	// Continuation is the continuation of the next page. It is empty if this page is the
+	// last.
 	Continuation string
 	// Charge is the cost in request units. It is set even if Read fails.
 	Charge float64
-	// Served are the partitions that were read.
+	// Served lists the partitions that were read.
 	Served []engine.PartitionEnd
-	// Documents is how many documents were read, and Bytes is their size.
+	// Documents is the number of documents that were read, and Bytes is their size.
 	Documents, Bytes int
 
 	c          *engine.Container
@@ -87,11 +95,13 @@ type Page struct {
 	sortMemory int
 	time       time.Duration
 
-	// anyOrder means that the scan may be in any order, and cannot end in the middle.
+	// anyOrder means that the scan may visit documents in any order and must visit all of
+	// them.
 	anyOrder bool
-	// dropped means that rows of this page were dropped for want of memory.
+	// dropped means that rows of this page were dropped because they took too much
+	// memory.
 	dropped bool
-	// late means that the time of the page is over.
+	// late means that the time of the page has passed.
 	late bool
 	// more means that there is a next page, which begins at next.
 	more bool
@@ -105,8 +115,8 @@ func (e *Error) Error() string { return e.message }
 
 func badRequest(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
 
-// New returns a page that has not been read yet. It returns an *[Error] if the request is wrong. ctx
-// also limits [Page.Read].
+// New returns a page to be read with [Page.Read]. It returns an *[Error] if the request
+// is invalid. ctx also limits [Page.Read].
 func New(ctx context.Context, r Request) (*Page, error) {
 	p := &Page{
 		c: r.Container, query: r.Query, eval: r.Query.Rows().While(ctx.Err), shape: r.Query.Shape(),
@@ -137,11 +147,12 @@ func New(ctx context.Context, r Request) (*Page, error) {
 
 func (p *Page) rid() string { return p.c.Identity().ContainerRID }
 
-// Sorts reports whether a query's rows come in the order of keys, which takes a scan of all documents
-// for each page, and memory for the rows.
+// Sorts reports whether a query's rows come in the order of keys. Each page then needs a
+// scan of all documents, and memory for the rows.
 func Sorts(shape query.Shape) bool { return len(shape.OrderBy) > 0 || shape.Grouped }
 
-// Read reads the page. Its errors are *[Error] and those of [engine.Container.VisitItems].
+// Read reads the page. Its errors are *[Error] and those of
+// [engine.Container.VisitItems].
 func (p *Page) Read(ctx context.Context) error {
 	var err error
 	switch {
@@ -155,7 +166,7 @@ func (p *Page) Read(ctx context.Context) error {
 	if err == nil && p.more {
 		p.Continuation, err = p.next.token(p.rid())
 	}
-	if err == errLongSortKey { //nolint:errorlint // token returns it as it is
+	if err == errLongSortKey { //nolint:errorlint // token returns the error unwrapped
 		advice := "the page is as large as a page can be: return less of each item, let a condition or LIMIT leave fewer rows, or sort by something shorter"
 		if p.Count >= p.maxRows && p.maxRows < maxRows {
 			advice = "read all rows in one page (x-ms-max-item-count: -1), or sort by something shorter"
@@ -165,7 +176,8 @@ func (p *Page) Read(ctx context.Context) error {
 	return Refused(err)
 }
 
-// room returns how many rows may be added, by the size of the page and by TOP and LIMIT.
+// room returns the number of rows that may be added, by the size of the page and by TOP
+// and LIMIT.
 func (p *Page) room() int {
 	n := p.maxRows - p.Count
 	if p.start.limit >= 0 {
@@ -176,7 +188,7 @@ func (p *Page) room() int {
 
 func (p *Page) isFull() bool { return p.room() <= 0 || len(p.Rows) >= maxRowBytes }
 
-// add adds a row.
+// add appends a row.
 func (p *Page) add(row []byte) {
 	if p.Count > 0 {
 		p.Rows = append(p.Rows, ',')
@@ -185,7 +197,8 @@ func (p *Page) add(row []byte) {
 	p.Count++
 }
 
-// limitLeft returns how many rows TOP and LIMIT allow after this page, or -1 without a limit.
+// limitLeft returns the number of rows that TOP and LIMIT allow after this page, or -1
+// without a limit.
 func (p *Page) limitLeft() int64 {
 	if p.start.limit < 0 {
 		return -1
@@ -193,13 +206,14 @@ func (p *Page) limitLeft() int64 {
 	return max(p.start.limit-int64(p.Count), 0)
 }
 
-// emptyDocument stands for each document if the query makes the same rows of all.
+// emptyDocument replaces every document if the query makes the same rows of all.
 var emptyDocument = []byte(`{}`)
 
-// scan calls visit for the selected documents, in the order of effective partition key and ID, until
-// visit returns false, the time is over or there are no more. after is the position after the last
-// one; empty if there are no more. With p.anyOrder the order is undefined, the time does not end the
-// scan, and visit always returns true.
+// scan calls visit for the selected documents in the order of effective partition key and
+// ID. It stops when visit returns false or the time of the page has passed. after is the
+// position after the last visited document, or empty if no documents remain. With
+// p.anyOrder the order is undefined, time does not end the scan, and visit must always
+// return true.
 func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more bool, err error)) (after string, err error) {
 	if p.shape.NoSource {
 		_, err := visit(&engine.VisitedItem{Body: emptyDocument})
@@ -235,8 +249,9 @@ func (p *Page) scan(ctx context.Context, visit func(*engine.VisitedItem) (more b
 	}
 }
 
-// readSorted reads a page of a query with ORDER BY, which takes a scan of all selected documents. If
-// OFFSET skips rows, a first scan finds the last of them, and keeps only sort keys.
+// readSorted reads a page of a query with ORDER BY, which needs a scan of all selected
+// documents. If OFFSET skips rows, a first scan finds the last skipped row. It keeps only
+// sort keys.
 func (p *Page) readSorted(ctx context.Context) error {
 	p.anyOrder = true
 	last := p.start.last
@@ -268,7 +283,8 @@ func (p *Page) readSorted(ctx context.Context) error {
 	return nil
 }
 
-// sort returns the first rows after a position. Without whole it returns only their positions.
+// sort returns the first rows after a position. If whole is false, it returns only their
+// positions.
 func (p *Page) sort(ctx context.Context, keep int, last *query.Position, whole bool) ([]query.SortedRow, error) {
 	s := p.query.NewSorter(keep, last)
 	var (
@@ -292,7 +308,7 @@ func (p *Page) sort(ctx context.Context, keep int, last *query.Position, whole b
 			return true
 		}
 		if !whole {
-			tooMuch = badRequest("OFFSET %d skips rows whose sort keys take more than %d bytes of memory: go on from the continuation "+
+			tooMuch = badRequest("OFFSET %d skips rows whose sort keys take more than %d bytes of memory; continue from the continuation "+
 				"of a page instead (x-ms-continuation)", p.start.offset, p.sortMemory)
 			return false
 		}

@@ -9,32 +9,37 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// documentPage is a page whose rows come in the order of the documents, while it is read.
+// documentPage is the state of reading a page whose rows come in the order of the
+// documents.
 type documentPage struct {
 	*Page
-	// full is the position after the last row of a full page, and hasNext means that another row follows.
+	// full is the position after the last row of a full page. hasNext means that another
+	// row follows.
 	full    *position
 	hasNext bool
-	// lookahead is how many documents may still be visited after a full page, and offset is how many rows
-	// OFFSET still skips.
+	// lookahead is the number of documents that may still be visited after a full page.
+	// offset is the number of rows that OFFSET still skips.
 	lookahead int
 	offset    int64
-	// If a document makes several rows, a page may begin and end among them. resume is how many rows of
-	// the first document earlier pages had, and 0 after it. before is the position before the current
-	// document, and passed means that this page visited documents before it.
+	// If a document makes several rows, a page may begin and end among them. resume is
+	// the number of rows of the first document that earlier pages returned. It is 0 after
+	// that document. before is the position before the current document. passed means
+	// that this page visited documents before it.
 	before string
 	resume uint64
 	passed bool
 
-	// item is the current document, and number is its number. It has made row rows, of which earlier
-	// pages had answered. ended means that the page became full in it, and more that the scan continues.
+	// item is the current document, and number is its number. row counts the rows that it
+	// has made, and answered counts those that earlier pages returned. ended means that
+	// the page became full in it. more means that the scan continues.
 	item                  *engine.VisitedItem
 	number, row, answered uint64
 	ended, more           bool
 }
 
-// readDocuments reads a page whose rows come in the order of the documents. When the page is full, it
-// looks for one more row: without one, the page is the last and has no continuation.
+// readDocuments reads a page whose rows come in the order of the documents. When the page
+// is full, it looks for one more row. If there is none, the page is the last and has no
+// continuation.
 func (p *Page) readDocuments(ctx context.Context) error {
 	if p.room() <= 0 {
 		return nil
@@ -61,13 +66,14 @@ func (p *Page) readDocuments(ctx context.Context) error {
 	return nil
 }
 
-// errPageTime ends the evaluation of a document when the time of the page is over.
+// errPageTime ends the evaluation of a document when the time of the page has passed.
 var errPageTime = errors.New("the page's time is up")
 
-// limitTime ends the page when its time is over. Between two documents that is always possible. Within
-// a document it is possible where the next page can continue: after a row, or before the document if
-// the page has visited others. Elsewhere the evaluation continues, as long as package query permits.
-// So no page ends where it began, however long the joins of a document take.
+// limitTime ends the page when its time has passed. Between two documents that is always
+// possible. Within a document it is possible if the next page can continue there: after a
+// row, or before the document if the page has visited others. Otherwise the evaluation
+// continues, as long as package query permits. So no page ends where it began, however
+// long the joins of a document take.
 func (d *documentPage) limitTime(ctx context.Context) {
 	end := time.Now().Add(d.time)
 	d.eval.While(func() error {
@@ -81,10 +87,10 @@ func (d *documentPage) limitTime(ctx context.Context) {
 	})
 }
 
-// canEndWithin reports whether the page can end within the current document, so that the next page
-// begins after this one began.
+// canEndWithin reports whether the page can end within the current document and still
+// make progress: the next page must begin after the position at which this one began.
 func (d *documentPage) canEndWithin() bool {
-	// After a full page, only the existence of another row is open.
+	// After a full page, the only open question is whether another row exists.
 	return d.full != nil || d.shape.Several && (d.row > d.answered || d.passed)
 }
 
@@ -116,7 +122,7 @@ func (d *documentPage) visitRow() (more bool) {
 	return true
 }
 
-// visitDocument handles the next document. visit is visitRow.
+// visitDocument handles the next document. visit is d.visitRow.
 func (d *documentPage) visitDocument(item *engine.VisitedItem, visit func() bool) (more bool, err error) {
 	d.item, d.row, d.answered, d.ended, d.more = item, 0, 0, false, true
 	if d.shape.Several {

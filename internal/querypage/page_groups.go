@@ -8,17 +8,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// Rows of several documents: GROUP BY, aggregates and DISTINCT. They come in the order of their keys. A
-// page scans all selected documents, because the last one may belong to the first group. The
-// continuation is the key of the page's last row.
+// This file reads rows of several documents: GROUP BY, aggregates and DISTINCT. They come
+// in the order of their keys. A page scans all selected documents, because the last one
+// may belong to the first group. The continuation is the key of the page's last row.
 //
-// Aggregates without GROUP BY are one row on one page, even without documents: clients that merge the
-// rows of several partitions expect one of each.
+// Aggregates without GROUP BY are one row on one page, even without documents. Clients
+// that merge the rows of several partitions expect one row of each.
 
-// maxPageGroups is how many groups one scan collects. If OFFSET skips more, there are several scans.
+// maxPageGroups limits the number of groups that one scan collects. If OFFSET skips more,
+// there are several scans.
 const maxPageGroups = 2 * maxRows
 
-// readGroups reads a page of such rows.
+// readGroups reads a page of rows of groups.
 func (p *Page) readGroups(ctx context.Context) error {
 	p.anyOrder = true
 	if p.room() <= 0 {
@@ -31,7 +32,8 @@ func (p *Page) readGroups(ctx context.Context) error {
 			return err
 		}
 		p.more = (p.addGroups(rows) || more) && p.limitLeft() != 0
-		// If all rows were skipped or have no value, there is no page yet.
+		// If all rows were skipped or have no value, the page is still empty, so scan
+		// again.
 		if p.Count > 0 || !p.more {
 			p.next.limit = p.limitLeft()
 			return nil
@@ -39,7 +41,7 @@ func (p *Page) readGroups(ctx context.Context) error {
 	}
 }
 
-// addGroups adds rows until the page is full, and reports whether some are left.
+// addGroups adds rows until the page is full. It reports whether rows remain.
 func (p *Page) addGroups(rows []query.SortedRow) (more bool) {
 	for i := range rows {
 		switch {

@@ -7,18 +7,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// resumeFilter in the body of a query: the SDK of .NET merges the sorted rows of several ranges. It
-// resumes from a continuation of its own, and sends each range the values of the last row that it
-// returned.
+// resumeFilter is a member in the body of a query. The SDK of .NET merges the sorted rows
+// of several ranges. It resumes from a continuation of its own, and sends to each range
+// the values of the last row that it returned.
 //
-// Supported: values of every type but arrays and objects, which the SDK sends as a hash; rid, the
-// document at whose row the rows with equal values begin; exclude, which leaves all of them out. Of
-// resumeFilter and x-ms-continuation, the later position counts. Refused: a query without ORDER BY; OFFSET,
-// which would be counted from an unknown position (plans have none).
+// Supported: values of every type except arrays and objects, which the SDK sends as a
+// hash. rid names the document at whose row the rows with equal values begin. exclude
+// leaves all of them out. If the request also has x-ms-continuation, the later position
+// counts. Refused: a query without ORDER BY, and OFFSET, whose count would begin at an
+// unknown position (plans have none).
 type resumeFilter struct {
-	// Value are the values of the sort keys. An empty array is undefined.
+	// Value holds the values of the sort keys. An empty array means undefined.
 	Value []json.RawMessage `json:"value"`
-	// RID is that of a document.
+	// RID is the rid of a document.
 	RID     string `json:"rid"`
 	Exclude bool   `json:"exclude"`
 }
@@ -30,16 +31,16 @@ func (p *Page) resumeAt(filter json.RawMessage) error {
 	}
 	var f resumeFilter
 	if err := json.Unmarshal(filter, &f); err != nil {
-		return badRequest(`resumeFilter is {"value": [values], "rid": text, "exclude": boolean}: %v`, err)
+		return badRequest(`resumeFilter is not of the form {"value": [values], "rid": text, "exclude": boolean}: %v`, err)
 	}
 	if len(p.shape.OrderBy) == 0 || p.shape.Grouped || p.start.offset > 0 {
-		return badRequest("resumeFilter says where a query with ORDER BY and without OFFSET and GROUP BY goes on, and this one is none")
+		return badRequest("resumeFilter resumes only a query with ORDER BY and without OFFSET and GROUP BY, which this query is not")
 	}
 	from := uint64(0)
 	if f.RID != "" {
 		var ok bool
 		if from, ok = numberOf(f.RID, p.rid()); !ok {
-			return badRequest("the rid of resumeFilter is %.40q, which is none of a document in this container", f.RID)
+			return badRequest("the rid of resumeFilter is %.40q, which is not the rid of a document in this container", f.RID)
 		}
 	}
 	at, err := p.query.Resume(f.Value, from, f.Exclude)
@@ -52,7 +53,8 @@ func (p *Page) resumeAt(filter json.RawMessage) error {
 	return nil
 }
 
-// numberOf returns the number of a document of the container by its rid.
+// numberOf returns the number of a document from its rid. ok is false if the rid does not
+// belong to the container.
 func numberOf(rid, container string) (n uint64, ok bool) {
 	b, err := engine.RIDEncoding.DecodeString(rid)
 	owner, ownerErr := engine.RIDEncoding.DecodeString(container)
