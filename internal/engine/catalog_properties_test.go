@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// odd is JSON that a decoder and encoder would change: white space, escapes, order, a number
-// beyond float64, characters that Go escapes.
+// odd is JSON that a decoder and an encoder would change: white space, escapes, order, a
+// number beyond float64, and characters that Go escapes.
 const odd = "{ \"b\" : 1e999,\t\"a\":\"\\u0041<&>\u2028\",\"a\":[ ] }\n"
 
 func TestExtraPropertiesComeBackByteForByte(t *testing.T) {
@@ -35,11 +35,11 @@ func TestExtraPropertiesComeBackByteForByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clear(given) // the caller's own bytes, to do with as it likes
+	clear(given) // the caller may change its own bytes
 	compare := func(when string, d engine.DatabaseProperties, c engine.ContainerProperties, want string) {
 		t.Helper()
 		if string(d.Extra) != want || string(c.Extra) != want {
-			t.Errorf("%s the database has %q and the container %q, not %q", when, d.Extra, c.Extra, want)
+			t.Errorf("%s the database has %q and the container has %q, want %q", when, d.Extra, c.Extra, want)
 		}
 	}
 	both := func(db *engine.DB) (engine.DatabaseProperties, engine.ContainerProperties) {
@@ -62,7 +62,7 @@ func TestExtraPropertiesComeBackByteForByte(t *testing.T) {
 	compare("after the creation", d, p, odd)
 	clear(d.Extra)
 	clear(p.Extra)
-	if _, err := c.Split(t.Context(), "0", ""); err != nil { // it rewrites the container's record
+	if _, err := c.Split(t.Context(), "0", ""); err != nil { // a split rewrites the container's record
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -100,11 +100,11 @@ func TestReplaceOfADatabaseIsConditional(t *testing.T) {
 		t.Fatalf("replace: %+v, %v; it was %+v", second, err, first)
 	}
 	if _, err := db.ReplaceDatabase(t.Context(), first); !errors.Is(err, engine.ErrPreconditionFailed) {
-		t.Errorf("replace with the etag of before: %v", err)
+		t.Errorf("replace with an old etag: %v", err)
 	}
 	now, err := db.Database(t.Context(), "db")
 	if err != nil || now.ETag != second.ETag || !bytes.Equal(now.Extra, second.Extra) {
-		t.Errorf("it is %+v, %v; the replace answered %+v", now, err, second)
+		t.Errorf("the database is %+v, %v; the replace returned %+v", now, err, second)
 	}
 	for _, etag := range []string{second.ETag, "", "*"} {
 		if _, err := db.ReplaceDatabase(t.Context(), engine.DatabaseProperties{ID: "db", ETag: etag}); err != nil {
@@ -112,7 +112,7 @@ func TestReplaceOfADatabaseIsConditional(t *testing.T) {
 		}
 	}
 	if _, err := db.ReplaceDatabase(t.Context(), engine.DatabaseProperties{ID: "other"}); !errors.Is(err, feed.ErrNotFound) {
-		t.Errorf("replace of a database that isn't there: %v", err)
+		t.Errorf("replace of a missing database: %v", err)
 	}
 	if _, err := db.Container(t.Context(), "db", "c"); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("a container of a replaced database: %v", err)
@@ -142,6 +142,6 @@ func TestExtraPropertiesAreBoundedJSON(t *testing.T) {
 	}
 	var bad *engine.BadRequestError
 	if err := put("broken", json.RawMessage(`{"a":`)); !errors.As(err, &bad) || bad.Kind != engine.BadProperties {
-		t.Errorf("extra properties that are no JSON: %v", err)
+		t.Errorf("extra properties that are not JSON: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// recordsStore opens a store on a file system in memory, and checks and closes it at the test's end.
+// recordsStore opens a store on a file system in memory.
 func recordsStore(t *testing.T, fs vfs.FS) *engine.DB {
 	t.Helper()
 	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
@@ -33,7 +33,7 @@ func closeChecked(t *testing.T, db *engine.DB) {
 	}
 }
 
-func TestRecordsAreKeptByNameAndNumberOverARestart(t *testing.T) {
+func TestRecordsKeepNameAndNumberOverARestart(t *testing.T) {
 	fs := vfs.NewMem()
 	db := recordsStore(t, fs)
 	for _, name := range []string{"shop", "other"} {
@@ -79,7 +79,7 @@ func TestRecordsAreKeptByNameAndNumberOverARestart(t *testing.T) {
 	}
 }
 
-func TestRecordsAreRefusedWithTheErrorThatCallersTellApart(t *testing.T) {
+func TestRefusedRecordsHaveDistinctErrors(t *testing.T) {
 	db := recordsStore(t, vfs.NewMem())
 	defer closeChecked(t, db)
 	if _, err := db.CreateDatabase(t.Context(), engine.DatabaseProperties{ID: "shop"}); err != nil {
@@ -120,11 +120,11 @@ func TestRecordsAreRefusedWithTheErrorThatCallersTellApart(t *testing.T) {
 	}
 	long := json.RawMessage(`"` + strings.Repeat("x", engine.MaxExtraSize) + `"`)
 	if large := (*engine.TooLargeError)(nil); !errors.As(create("shop", "c", long), &large) {
-		t.Error("a record beyond the limit is taken")
+		t.Error("a record beyond the limit is accepted")
 	}
 }
 
-func TestRecordsGoWithTheirDatabase(t *testing.T) {
+func TestRecordsAreDeletedWithTheirDatabase(t *testing.T) {
 	db := recordsStore(t, vfs.NewMem())
 	defer closeChecked(t, db)
 	for range 2 {
@@ -134,7 +134,8 @@ func TestRecordsGoWithTheirDatabase(t *testing.T) {
 		if all, err := db.Records(t.Context(), "shop"); err != nil || len(all) != 0 {
 			t.Errorf("a new database has records %+v, %v", all, err)
 		}
-		// Together, so that some are made in the group that deletes the database.
+		// Concurrently, so that some records are created in the group that deletes the
+		// database.
 		var writers sync.WaitGroup
 		for i := range 8 {
 			writers.Go(func() {
@@ -153,8 +154,8 @@ func TestRecordsGoWithTheirDatabase(t *testing.T) {
 	}
 }
 
-// Writers that race for names, each a random walk: whatever group their writes share, exactly one gets a name, and
-// what was acknowledged is there.
+// Concurrent writers create, rename and delete records at random. Whatever group their
+// writes share, exactly one writer gets a name, and every acknowledged record is present.
 func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
 	db := recordsStore(t, vfs.NewMem())
 	defer closeChecked(t, db)
@@ -203,7 +204,7 @@ func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
 	writers.Wait()
 	all, err := db.Records(t.Context(), "shop")
 	if err != nil || len(all) != made-gone || made == 0 || gone == 0 {
-		t.Fatalf("%d were made and %d deleted, and %d are there, %v", made, gone, len(all), err)
+		t.Fatalf("%d records were created and %d deleted, but %d are present, %v", made, gone, len(all), err)
 	}
 	var names []string
 	for _, r := range all {
@@ -211,15 +212,16 @@ func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
 	}
 	slices.Sort(names)
 	if len(slices.Compact(slices.Clone(names))) != len(names) {
-		t.Errorf("a name twice in %q", names)
+		t.Errorf("the names %q contain a duplicate", names)
 	}
 }
 
-// A store that the release of format 2 wrote: a database with extra properties, and a container of three items.
+// The directory was written by the release of format 2. It has a database with extra
+// properties and a container of three items.
 func TestDirectoryOfFormatTwoOpensAndTakesRecords(t *testing.T) {
 	fs := unpack(t, "format2.zip", "db")
 	if text := string(readFile(t, fs, "db/FORMAT")); !strings.HasSuffix(text, " 2\n") {
-		t.Fatalf("the archive has %q", text)
+		t.Fatalf("the FORMAT of the archive is %q", text)
 	}
 	for want := range 2 {
 		db := recordsStore(t, fs)
@@ -244,6 +246,6 @@ func TestDirectoryOfFormatTwoOpensAndTakesRecords(t *testing.T) {
 		closeChecked(t, db)
 	}
 	if text := string(readFile(t, fs, "db/FORMAT")); text != "changefeed store format 4\n" {
-		t.Errorf("FORMAT says %q", text)
+		t.Errorf("FORMAT is %q", text)
 	}
 }

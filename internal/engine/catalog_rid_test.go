@@ -42,7 +42,7 @@ func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
 			t.Errorf("container %q: %v", rid, err)
 		}
 	}
-	// A name given again has another rid.
+	// A recreated container has another rid.
 	old := second.Identity().ContainerRID
 	if err := db.DeleteContainer(ctx, "other", "c"); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestDatabaseAndContainerAreFoundByRID(t *testing.T) {
 		t.Errorf("the rid of a deleted container: %v", err)
 	}
 	if found, err := db.ContainerByRID(ctx, again.Identity().ContainerRID); err != nil || found != again {
-		t.Errorf("the container made anew: %v, %v", found, err)
+		t.Errorf("the recreated container: %v, %v", found, err)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestItemIsFoundByRIDWithKeyAndID(t *testing.T) {
 		for n := range 30 {
 			pk := fmt.Sprintf("p%d", n%4)
 			doc := body(fmt.Sprintf("i%d", n), pk, n)
-			if n == 29 { // the largest there may be, which with its system properties is larger
+			if n == 29 { // a document of the maximum size, which its system properties enlarge further
 				doc = append(doc[:len(doc)-1], `,"t":"`...)
 				doc = append(doc, strings.Repeat("x", MaxDocumentSize-len(doc)-2)+`"}`...)
 			}
@@ -127,7 +127,7 @@ func TestThroughputCanBeRecordedWithoutBeingEnforced(t *testing.T) {
 	}
 }
 
-// documentRID is the rid of document number n, from 1 to maxDocumentNumber.
+// documentRID returns the rid of document number n, from 1 to maxDocumentNumber.
 func documentRID(database, container, n uint32) string {
 	return string(appendDocumentRID(nil, database, container, n))
 }

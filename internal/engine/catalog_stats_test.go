@@ -9,7 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Counted once, the sizes of partitions follow writes, transactions, splits, merges and restarts.
+// The sizes of partitions, counted once, follow writes, transactions, splits, merges and
+// restarts.
 func TestStatisticsAreExact(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func() *DB {
@@ -35,7 +36,7 @@ func TestStatisticsAreExact(t *testing.T) {
 			items, bytes = items+s.Items, bytes+s.Bytes
 			page := readPage(t, c, feed.Request{Partition: s.Partition, From: feed.Beginning(), MaxItems: 1000})
 			if int(s.Items) != len(page.Changes) || int(s.Bytes) != page.Bytes || s.LSN != page.End {
-				t.Errorf("partition %s: %d items of %d bytes up to %d; its feed has %d of %d up to %d",
+				t.Errorf("partition %s: %d items of %d bytes up to %d; its feed has %d items of %d bytes up to %d",
 					s.ID, s.Items, s.Bytes, s.LSN, len(page.Changes), page.Bytes, page.End)
 			}
 		}
@@ -70,7 +71,7 @@ func TestStatisticsAreExact(t *testing.T) {
 	}
 	delete(sizes, "7")
 	want("after a split and a delete")
-	// Within one transaction an item comes, changes, goes and comes again.
+	// One transaction creates, replaces, deletes and recreates an item.
 	r, err := c.Batch(t.Context(), nil, []Operation{
 		{Kind: OpCreate, Body: body("x", "x", 1)},
 		{Kind: OpReplace, ID: "x", Body: body("x", "x", 22)},
@@ -85,7 +86,7 @@ func TestStatisticsAreExact(t *testing.T) {
 	sizes["x"] = int64(len(r[3].Body) + len(tailLSN) + digitCount(r[3].LSN))
 	want("after a transaction")
 	if _, err := c.Batch(t.Context(), nil, []Operation{{Kind: OpCreate, Body: body("z", "z", 1)}, {Kind: OpDelete, ID: "none"}}); err == nil {
-		t.Fatal("the delete of an item that isn't there")
+		t.Fatal("the delete of a missing item succeeded")
 	}
 	want("after a failed transaction")
 	if _, err := c.Merge(t.Context(), "0", "2"); err != nil {
@@ -108,8 +109,8 @@ func TestStatisticsAreExact(t *testing.T) {
 	want("after a merge and a restart")
 }
 
-// BenchmarkPartitionStats is what it costs to ask for the sizes of 200 partitions: for the first time, which
-// counts 20,000 items, and later.
+// BenchmarkPartitionStats measures a request for the sizes of 200 partitions: the first,
+// which counts 20,000 items, and later ones.
 func BenchmarkPartitionStats(b *testing.B) {
 	db, c := benchmarkItems(b, 200)
 	for _, first := range []bool{true, false} {

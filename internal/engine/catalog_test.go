@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Of a deleted container no key stays in any key space: neither its documents and versions nor its indexes.
-func TestNothingOfADeletedContainerStays(t *testing.T) {
+// The deletion of a container leaves no key of it in any key space: neither documents and
+// versions nor indexes.
+func TestDeletedContainersLeaveNoKeys(t *testing.T) {
 	for name, remove := range map[string]func(*DB) error{
 		"container": func(db *DB) error { return db.DeleteContainer(t.Context(), "db", "c") },
 		"database":  func(db *DB) error { return db.DeleteDatabase(t.Context(), "db") },
@@ -35,13 +36,13 @@ func TestNothingOfADeletedContainerStays(t *testing.T) {
 				return spaces
 			}
 			if got, want := all(), "ACILPU"; got != want {
-				t.Errorf("the container has keys in the spaces %q, not in %q", got, want)
+				t.Errorf("the container has keys in the spaces %q, want %q", got, want)
 			}
 			if err := remove(db); err != nil {
 				t.Fatal(err)
 			}
 			if got := all(); got != "" {
-				t.Errorf("keys stay in the spaces %q", got)
+				t.Errorf("keys remain in the spaces %q", got)
 			}
 		})
 	}

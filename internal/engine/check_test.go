@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Each invariant, broken by hand, must be found: a check that can't fail proves nothing.
+// Each case breaks one invariant by hand, and Check must find it. A check that cannot
+// fail proves nothing.
 func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 	key := func(space byte, c *Container, segment uint32, lsn int64, ordinal uint16, pk string) []byte {
 		components, err := c.paths.fullKey(feed.PartitionKey{pk})
@@ -36,8 +37,9 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		defer func() { _ = closer.Close() }()
 		return append([]byte(nil), b...)
 	}
-	// The container has a (LSN 1) and b (LSN 3, its second version) in partition
-	// 1 or 2, which a split made of 0; c (LSN 4) was written after the split.
+	// The container has a (LSN 1) and b (LSN 3, its second version) in one of the
+	// partitions 1 and 2, which a split made of partition 0. c (LSN 4) was written after
+	// the split.
 	for name, k := range map[string]struct {
 		want   string
 		damage func(g *group, l *writeState)
@@ -197,7 +199,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			err = db.Check(t.Context())
 			var broken *CorruptError
 			if !errors.As(err, &broken) || !strings.Contains(err.Error(), k.want) {
-				t.Errorf("found: %v; want %q", err, k.want)
+				t.Errorf("Check returned %v, want %q", err, k.want)
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// What a page costs besides its changes must not grow with their number.
+// The fixed cost of a page must not grow with the number of its changes.
 func TestPageTakesAHandfulOfAllocations(t *testing.T) {
 	if engine.RaceDetector {
 		t.Skip("the race detector empties Pebble's pools at random")
@@ -33,12 +33,12 @@ func TestPageTakesAHandfulOfAllocations(t *testing.T) {
 			}
 		})
 		if allocs > 30 {
-			t.Errorf("a page of %d takes %.0f allocations", n, allocs)
+			t.Errorf("a page of %d changes makes %.0f allocations", n, allocs)
 		}
 	}
 }
 
-// A filter over a container must not leave garbage behind for each document it passes.
+// A filter over a container must not allocate for each document that it passes.
 func TestVisitAllocatesNothingForAnItem(t *testing.T) {
 	if engine.RaceDetector {
 		t.Skip("the race detector empties Pebble's pools at random")
@@ -65,8 +65,8 @@ func TestVisitAllocatesNothingForAnItem(t *testing.T) {
 	}
 }
 
-// What is spared is the item's bytes, and nothing else of the answer.
-func TestWriteWithoutABodyAnswersTheRest(t *testing.T) {
+// NoBody omits the item's bytes and nothing else of the result.
+func TestWriteWithoutABodyReturnsTheRest(t *testing.T) {
 	c := newContainer(t, openForTest(t), engine.ContainerProperties{ID: "c", KeyPaths: []string{"/id"}})
 	ctx, pk, o, body := t.Context(), feed.PartitionKey{"1"}, engine.WriteOptions{NoBody: true}, []byte(`{"id":"1"}`)
 	change := func([]byte) ([]byte, error) { return body, nil }
@@ -105,7 +105,7 @@ func TestWriteWithoutABodyAnswersTheRest(t *testing.T) {
 		}
 		if got.Body != nil || got.ETag != read.ETag || !got.Modified.Equal(read.Modified) || got.LSN != read.LSN || got.End != read.End ||
 			got.Partition != read.Partition || got.Charge < 5 {
-			t.Errorf("%s answers %+v; the item is %+v", name, got, read)
+			t.Errorf("%s returned %+v; the item is %+v", name, got, read)
 		}
 	}
 }

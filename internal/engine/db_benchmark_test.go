@@ -10,10 +10,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// benchmarkDocuments is how many documents a store of benchmarkItems has.
+// benchmarkDocuments is the number of documents in a store of benchmarkItems.
 const benchmarkDocuments = 20_000
 
-// benchmarkItems makes a store in memory with a container of documents of 1 KB, each in a key of its own.
+// benchmarkItems returns a store in memory with a container of documents of 1 KB, each
+// with its own key.
 func benchmarkItems(b *testing.B, partitions int) (*DB, *Container) {
 	b.Helper()
 	db, err := OpenMemory(Options{Memory: 128 << 20})
@@ -45,7 +46,7 @@ func benchmarkItems(b *testing.B, partitions int) (*DB, *Container) {
 	return db, c
 }
 
-// mustComponents are the components of a key.
+// mustComponents returns the components of a key.
 func mustComponents(t *testing.T, key ...any) []epk.Component {
 	t.Helper()
 	components, err := keyComponents(feed.PartitionKey(key))

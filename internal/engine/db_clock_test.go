@@ -22,7 +22,7 @@ func (m *machine) read() reading {
 	return m.now
 }
 
-// pass lets time pass: wall and monotonic time may part.
+// pass advances the clocks. Wall time and monotonic time may differ.
 func (m *machine) pass(wall, elapsed time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,16 +50,17 @@ func TestClockCatchesUpWithTheWallClockAndNeverGoesBack(t *testing.T) {
 	} {
 		m.pass(step.wall, step.elapsed)
 		if got := c.now().Sub(boot); got != step.want {
-			t.Errorf("%s: %s since the start, want %s", step.what, got, step.want)
+			t.Errorf("%s: %s since boot, want %s", step.what, got, step.want)
 		}
 	}
-	// A store whose last write is ahead of the wall clock begins there.
+	// The clock of a store whose last write is ahead of the wall clock starts at that
+	// write.
 	if ahead := newClockOf(m.read, boot.Add(24*time.Hour).Unix()); ahead.now().Sub(boot) != 24*time.Hour {
-		t.Errorf("after a wall clock that was set back: %s", ahead.now())
+		t.Errorf("the clock of a store that is ahead of the wall clock starts at %s", ahead.now())
 	}
 }
 
-func TestClockIsMonotonicForAllThatReadItAtOnce(t *testing.T) {
+func TestClockIsMonotonicForConcurrentReaders(t *testing.T) {
 	m := &machine{now: reading{wall: time.Unix(1_000_000, 0)}}
 	c := newClockOf(m.read, 0)
 	var readers sync.WaitGroup
@@ -69,7 +70,7 @@ func TestClockIsMonotonicForAllThatReadItAtOnce(t *testing.T) {
 			for range 5000 {
 				now := c.now()
 				if now.Before(last) {
-					t.Errorf("%s after %s", now, last)
+					t.Errorf("the clock returned %s after %s", now, last)
 					return
 				}
 				last = now
@@ -81,7 +82,8 @@ func TestClockIsMonotonicForAllThatReadItAtOnce(t *testing.T) {
 	readers.Wait()
 }
 
-// After the machine was suspended, what the store stamps and what it takes for expired follow the wall clock.
+// After the machine was suspended, the times of writes and the expiry of items follow the
+// wall clock.
 func TestStoreFollowsTheWallClockAfterASuspend(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	m := &machine{now: systemClock()()}
@@ -95,6 +97,6 @@ func TestStoreFollowsTheWallClockAfterASuspend(t *testing.T) {
 		t.Errorf("an item that expired meanwhile: %v", err)
 	}
 	if second := upsert(t, c, "b", "p", 1); second.Modified.Sub(first.Modified) != time.Hour || db.Now().Before(second.Modified) {
-		t.Errorf("written at %s and an hour later at %s; the clock says %s", first.Modified, second.Modified, db.Now())
+		t.Errorf("written at %s and an hour later at %s; the clock is at %s", first.Modified, second.Modified, db.Now())
 	}
 }

@@ -17,17 +17,14 @@ import (
 
 // These tests simulate power losses. At a random point, in the middle of any operation on
 // the files, all data that was not synced is dropped. Properties:
-// - Every acknowledged write, split and merge is present.
 //
-// - No change that a reader was shown is lost or has another LSN.
-//
-// - A transaction is present whole or not at all (versions of a batch move together).
-//
-// - The store opens and Check finds nothing. It can be written again and crash again,
-// also during its recovery.
-//     while it recovers.
+//   - Every acknowledged write, split and merge is present.
+//   - No change that a reader was shown is lost or has another LSN.
+//   - A transaction is present whole or not at all (versions of a batch move together).
+//   - The store opens and Check finds nothing.
+//   - The store can be written again and crash again, also during its recovery.
 
-var crashPoints = flag.Int("crash.points", 0, "how many power losses the crash test simulates (0: 1000, 100 with -short, 40 with -race)")
+var crashPoints = flag.Int("crash.points", 0, "number of power losses that the crash test simulates (0: 1000, 100 with -short, 40 with -race)")
 
 // crashLife is the number of crashes after which a store is replaced by a new one, so
 // that it stays small.

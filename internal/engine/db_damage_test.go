@@ -40,7 +40,7 @@ func writeFile(t *testing.T, fs vfs.FS, name string, b []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Write(slices.Clone(b)) // a file may change what it is given
+	_, err = f.Write(slices.Clone(b)) // a file may change the bytes that it writes
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func copyFS(t *testing.T, fs vfs.FS, dir string) *vfs.MemFS {
 
 const damageItems = 400
 
-// makeDamageStore makes a store of which a part is in tables and a part in the log.
+// makeDamageStore returns the files of a store with data in tables and in the log.
 func makeDamageStore(t *testing.T) *vfs.MemFS {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -104,8 +104,8 @@ func damageBody(n int) []byte {
 	return fmt.Appendf(nil, `{"id":"%d","pk":"k%d","n":%d,"text":"%s"}`, n, n%7, n, strings.Repeat("durable ", n%40))
 }
 
-// readDamaged opens a store and reads everything in it. n is how many items it
-// has, in the order they were written: what is behind a missing one must be missing too.
+// readDamaged opens a store and reads everything in it. It returns the number of items.
+// If an item is missing, all items written after it must be missing, too.
 func readDamaged(t *testing.T, fs vfs.FS) (n int, err error) {
 	t.Helper()
 	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
@@ -122,7 +122,7 @@ func readDamaged(t *testing.T, fs vfs.FS) (n int, err error) {
 	}
 	c, err := db.Container(t.Context(), "db", crashContainers[1].ID)
 	if err != nil {
-		return 0, nil //nolint:nilerr // it has none
+		return 0, nil //nolint:nilerr // the directory holds no container
 	}
 	missing := false
 	for i := range damageItems {
@@ -134,7 +134,7 @@ func readDamaged(t *testing.T, fs vfs.FS) (n int, err error) {
 		case err != nil:
 			return n, err
 		case missing:
-			t.Fatalf("item %d is there, and one written before it is not", i)
+			t.Fatalf("item %d is present, but an earlier one is missing", i)
 		}
 		if want := damageBody(i); !strings.HasPrefix(string(res.Body), string(want[:len(want)-1])) {
 			t.Fatalf("item %d was read as %s", i, res.Body)
@@ -144,13 +144,13 @@ func readDamaged(t *testing.T, fs vfs.FS) (n int, err error) {
 	return n, nil
 }
 
-// One byte of one file is wrong, or a file is cut off or missing: the store says so, with a
-// *CorruptError, from Open, Check or a read, or the byte was of no consequence
-// and all is as it was. It never reads anything else in silence.
+// One byte of one file is wrong, or a file is cut off or missing. Open, Check or a read
+// must then return a *CorruptError, unless the byte did not matter and all data is
+// intact. The store never returns wrong data.
 //
-// With one exception that can't be helped: the newest log file ends where a power loss has
-// cut it, and damage to its last part looks the same. Then the store is as it was at an
-// earlier moment, whole and consistent. A log that is missing is always noticed.
+// There is one unavoidable exception. The newest log file ends where a power loss cut it,
+// and damage to its last part looks the same. Then the store has the state of an earlier
+// moment, whole and consistent. A missing log is always noticed.
 func TestDamagedFilesAreNoticed(t *testing.T) {
 	origin := makeDamageStore(t)
 	names, err := origin.List("db")
@@ -161,8 +161,8 @@ func TestDamagedFilesAreNoticed(t *testing.T) {
 		t.Fatalf("undamaged: %d items, %v", n, err)
 	}
 	rng := rand.New(rand.NewPCG(1, 5))
-	changes := 12 // of one byte, in each file
-	if engine.RaceDetector {
+	changes := 12 // of one byte in each file
+	if raceDetector {
 		changes = 3
 	}
 	outcome := map[string]int{}
@@ -171,7 +171,7 @@ func TestDamagedFilesAreNoticed(t *testing.T) {
 		damage(fs, fs.PathJoin("db", name))
 		n, err := readDamaged(t, fs)
 		var corrupt *engine.CorruptError
-		var newer *engine.FormatError // the digit in FORMAT became a higher one
+		var newer *engine.FormatError // the digit in FORMAT became higher
 		kind := name[strings.LastIndexByte(name, '.')+1:]
 		switch {
 		case errors.As(err, &corrupt), errors.As(err, &newer) && name == "FORMAT":
@@ -179,11 +179,11 @@ func TestDamagedFilesAreNoticed(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s %s: %v, want a *CorruptError", name, what, err)
 		case n == damageItems:
-			outcome[kind+" of no consequence"]++
+			outcome[kind+" harmless"]++
 		case kind == "log" && what != "removed" && n >= damageItems/2:
 			outcome["log cut back"]++
 		default:
-			t.Errorf("%s %s: %d items are there, and nobody says so", name, what, n)
+			t.Errorf("%s %s: %d items are present and no error was returned", name, what, n)
 		}
 	}
 	for _, name := range names {
@@ -228,7 +228,7 @@ func TestNewerFormatIsRefusedByItsOwnError(t *testing.T) {
 	good := readFile(t, fs, "db/FORMAT")
 	newer := strings.Replace(string(good), "4", "5", 1)
 	if newer == string(good) {
-		t.Fatalf("FORMAT says %q", good)
+		t.Fatalf("FORMAT is %q", good)
 	}
 	writeFile(t, fs, "db/FORMAT", []byte(newer))
 	var format *engine.FormatError
@@ -251,12 +251,13 @@ func TestLockedDirectoryNamesItsUser(t *testing.T) {
 	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
 		t.Errorf("open in this process: %v", err)
 	}
-	// By another name too: two stores on the same files would destroy them.
+	// The same directory under another name is locked, too. Two stores on the same files
+	// would destroy them.
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
-		t.Log(err) // not every system lets everybody make one
+		t.Log(err) // not every system lets every user create one
 	} else if second, err := engine.Open(link, engine.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
-		t.Errorf("open in this process by a symbolic link: %v", err)
+		t.Errorf("open in this process through a symbolic link: %v", err)
 		if err == nil {
 			_ = second.Close()
 		}
@@ -281,12 +282,12 @@ func TestLockedDirectoryNamesItsUser(t *testing.T) {
 		t.Fatal(err) // it says something once it has the directory
 	}
 	if _, err := engine.Open(dir, engine.Options{}); !errors.As(err, &locked) || locked.PID != child.Process.Pid {
-		t.Errorf("open while process %d has it: %v", child.Process.Pid, err)
+		t.Errorf("open while process %d holds the lock: %v", child.Process.Pid, err)
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait() // it was killed
+	_ = child.Wait() // the error is that of the kill
 	db, err = engine.Open(dir, engine.Options{})
 	if err != nil {
 		t.Fatalf("the lock outlived its process: %v", err)

@@ -16,7 +16,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// writePrivately opens the store in dir, writes more than a memtable, and closes it. It returns the log.
+// writePrivately opens the store in dir, writes more than a memtable, and closes it. It
+// returns the log.
 func writePrivately(t *testing.T, dir string) string {
 	t.Helper()
 	var log bytes.Buffer
@@ -40,7 +41,7 @@ func writePrivately(t *testing.T, dir string) string {
 			t.Fatal(err)
 		}
 	}
-	wantPrivate(t, dir) // while it is open: the lock and the process id, too
+	wantPrivate(t, dir) // also while it is open: the lock and the process id
 	if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -71,18 +72,18 @@ func wantPrivate(t *testing.T, dir string) {
 	}
 }
 
-// Whatever the umask, nobody but the owner can read documents.
+// Only the owner can read documents, whatever the umask.
 func TestOnlyTheOwnerMayReadAStore(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	dir := filepath.Join(t.TempDir(), "parent", "data")
 	if log := writePrivately(t, dir); strings.Contains(log, "closed to others") {
-		t.Errorf("of a new directory the log says %s", log)
+		t.Errorf("the log for a new directory is %s", log)
 	}
 	if info, err := os.Stat(filepath.Dir(dir)); err != nil || info.Mode().Perm() != 0o755 {
-		t.Errorf("the parent is %v, %v", info.Mode(), err)
+		t.Errorf("the mode of the parent is %v, %v", info.Mode(), err)
 	}
-	// A store as older releases left it, beside the public certificate.
+	// A directory that an older release left, with the public certificate in it.
 	if err := os.WriteFile(filepath.Join(dir, "localhost.crt"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -99,23 +100,24 @@ func TestOnlyTheOwnerMayReadAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if log := writePrivately(t, dir); strings.Count(log, "data directory closed to others") != 1 || !strings.Contains(log, "mode=0755") {
-		t.Errorf("of a directory that was open to all the log says %s", log)
+		t.Errorf("the log for a directory that was open to all is %s", log)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "localhost.crt")); err != nil || info.Mode().Perm() != 0o644 {
-		t.Errorf("the certificate is %v, %v", info.Mode(), err)
+		t.Errorf("the mode of the certificate is %v, %v", info.Mode(), err)
 	}
 	if log := writePrivately(t, dir); strings.Contains(log, "closed to others") {
-		t.Errorf("of a directory that is closed the log says %s", log)
+		t.Errorf("the log for a closed directory is %s", log)
 	}
 	if err := os.Chmod(filepath.Join(dir, "FORMAT"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if log := writePrivately(t, dir); !strings.Contains(log, "closed to others") || !strings.Contains(log, "files=1") {
-		t.Errorf("of a file that was open to all the log says %s", log)
+		t.Errorf("the log for a file that was open to all is %s", log)
 	}
 }
 
-// A directory of somebody else, or one that all share, is used as it is, with a warning.
+// A directory of another user, or one that all users share, is used unchanged, with a
+// warning.
 func TestDirectoryOfOthersIsLeftAsItIs(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
 		"shared":        func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) },
@@ -137,13 +139,13 @@ func TestDirectoryOfOthersIsLeftAsItIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o777 {
-				t.Errorf("the directory is %v, %v", info.Mode(), err)
+				t.Errorf("the mode of the directory is %v, %v", info.Mode(), err)
 			}
 			if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "chmod 700") {
-				t.Errorf("the log says %s", &log)
+				t.Errorf("the log is %s", &log)
 			}
 			if info, err := os.Stat(filepath.Join(dir, "LOCK")); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("a file in it is %v, %v", info.Mode(), err)
+				t.Errorf("the mode of a file in it is %v, %v", info.Mode(), err)
 			}
 			if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
 				t.Error(err)

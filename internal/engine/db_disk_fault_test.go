@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// faultFS is a file system whose files refuse what write and sync say.
+// faultFS is a file system whose files fail to write or sync while write or sync is true.
 type faultFS struct {
 	vfs.FS
 	write, sync *atomic.Bool
@@ -69,10 +69,10 @@ func (f faultFile) SyncTo(n int64) (fullSync bool, err error) {
 	return f.File.SyncTo(n)
 }
 
-// A write that the disk refuses is an error, and nobody is shown it. Nothing is written after
-// it until the store was opened again, because what is missing would be missing in the middle.
-// What was acknowledged is readable meanwhile, and there afterwards.
-func TestWriteThatTheDiskRefusesIsNeverAcknowledgedNorShown(t *testing.T) {
+// A write that the disk refuses returns an error, and no reader is shown it. Nothing is
+// written after it until the store was opened again. Otherwise the log would have a gap
+// in the middle. Acknowledged writes stay readable meanwhile, and are present afterwards.
+func TestWriteRefusedByTheDiskIsNotAcknowledgedOrShown(t *testing.T) {
 	const writes = 20
 	for name, want := range map[string]error{"full": syscall.ENOSPC, "unable to sync": syscall.EIO} {
 		t.Run(name, func(t *testing.T) {
@@ -109,19 +109,19 @@ func TestWriteThatTheDiskRefusesIsNeverAcknowledgedNorShown(t *testing.T) {
 				fs.write.Store(errors.Is(want, syscall.ENOSPC))
 				fs.sync.Store(errors.Is(want, syscall.EIO))
 				if err := write(c, writes); !errors.Is(err, want) {
-					t.Errorf("the disk is %s: %v", name, err)
+					t.Errorf("a write while the disk is %s: %v", name, err)
 				}
 				fs.write.Store(false)
 				fs.sync.Store(false)
 				if err := write(c, writes+1); !errors.Is(err, want) {
-					t.Errorf("a write after one that was lost: %v", err)
+					t.Errorf("a write after a lost write: %v", err)
 				}
 				if n := shown(db, c); n != writes {
 					t.Errorf("%d items are shown, %d were acknowledged", n, writes)
 				}
 				time.Sleep(time.Second)
 				if err := write(c, writes+1); err != nil {
-					t.Errorf("the disk is well again: %v", err)
+					t.Errorf("a write on the healthy disk: %v", err)
 				}
 				if err := db.Close(); err != nil && !errors.Is(err, want) {
 					t.Errorf("close: %v", err)
@@ -134,9 +134,9 @@ func TestWriteThatTheDiskRefusesIsNeverAcknowledgedNorShown(t *testing.T) {
 				if c, err = db.Container(ctx, "db", "c"); err != nil {
 					t.Fatal(err)
 				}
-				// The refused one may be there: its outcome was unknown.
+				// The refused write may be present. Its outcome was unknown.
 				if n := shown(db, c); n < writes+1 || n > writes+2 {
-					t.Errorf("%d items are there, %d were acknowledged", n, writes+1)
+					t.Errorf("%d items are present, %d were acknowledged", n, writes+1)
 				}
 				if err := errors.Join(write(c, writes+2), db.Check(ctx), db.Close()); err != nil {
 					t.Error(err)

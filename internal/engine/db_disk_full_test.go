@@ -21,7 +21,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// smallDisk is a file system of which the directory db may have so many bytes.
+// smallDisk is a file system that limits the size of the directory db to room bytes.
 type smallDisk struct {
 	vfs.FS
 	room   atomic.Int64
@@ -35,7 +35,7 @@ func newSmallDisk(room int64) *smallDisk {
 	return d
 }
 
-// GetDiskUsage returns the room that is left.
+// GetDiskUsage returns the free space.
 func (d *smallDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: uint64(max(0, d.room.Load()-d.used()))}, nil
 }
@@ -63,9 +63,9 @@ func (d *smallDisk) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vf
 	return d.file(d.FS.ReuseForWrite(old, name, c))
 }
 
-// used is the sum of the sizes of all files.
+// used returns the sum of the sizes of all files.
 func (d *smallDisk) used() (sum int64) {
-	names, _ := d.List("db") // a directory that is not there is empty
+	names, _ := d.List("db") // a missing directory is empty
 	for _, name := range names {
 		if i, err := d.Stat("db/" + name); err == nil {
 			sum += i.Size()
@@ -74,7 +74,7 @@ func (d *smallDisk) used() (sum int64) {
 	return sum
 }
 
-// Write writes what there is room for.
+// Write writes as many bytes as fit.
 func (f smallFile) Write(p []byte) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
@@ -102,12 +102,13 @@ var noise = sync.OnceValue(func() string {
 	return string(b)
 })
 
-// diskLoad writes documents with the ids 0, 1, 2 and so on to a store in a bubble.
+// diskLoad writes documents with the ids 0, 1, 2 and so on to a store in a synctest
+// bubble.
 type diskLoad struct {
 	t  *testing.T
 	db *engine.DB
 	c  *engine.Container
-	n  int // documents that were acknowledged
+	n  int // number of acknowledged documents
 }
 
 func newDiskLoad(t *testing.T, fs vfs.FS) *diskLoad {
@@ -126,7 +127,7 @@ func newDiskLoad(t *testing.T, fs vfs.FS) *diskLoad {
 	return l
 }
 
-// write writes the next document. Its error is nil, or a *engine.DiskError.
+// write writes the next document. It returns nil or a *engine.DiskError.
 func (l *diskLoad) write() error {
 	at := l.n % 25 * (40 << 10)
 	body := fmt.Appendf(nil, `{"id":"%d","text":"%s"}`, l.n, noise()[at:at+40<<10])
@@ -139,7 +140,7 @@ func (l *diskLoad) write() error {
 	return err
 }
 
-// verify reads all documents that were acknowledged.
+// verify reads all acknowledged documents.
 func (l *diskLoad) verify(what string) {
 	l.t.Helper()
 	for i := range l.n {
@@ -149,8 +150,8 @@ func (l *diskLoad) verify(what string) {
 	}
 }
 
-// The disk becomes full wherever the store writes: in a log, a table, a manifest.
-func TestFullDiskRefusesWritesAndServesReadsUntilThereIsRoom(t *testing.T) {
+// The disk becomes full at various points: in a log, a table or a manifest.
+func TestFullDiskRefusesWritesAndServesReadsUntilSpaceIsFree(t *testing.T) {
 	for room := int64(200 << 10); room < 6<<20; room += 597_123 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { fillDisk(t, room) })
@@ -171,7 +172,8 @@ func fillDisk(t *testing.T, room int64) {
 		t.Errorf("the refusal took %v", took)
 	}
 	l.verify("the disk is full")
-	// It stays full for a minute: each write is refused at once, and the disk is tried rarely.
+	// The disk stays full for a minute. Each write is refused at once, and the store
+	// tries the disk rarely.
 	before := disk.tables.Load()
 	for range 60 {
 		time.Sleep(time.Second)
@@ -180,27 +182,27 @@ func fillDisk(t *testing.T, room int64) {
 			t.Errorf("the error does not name the disk: %v", err)
 		}
 		if took := time.Since(asked); took > time.Second {
-			t.Errorf("an answer took %v", took)
+			t.Errorf("a write took %v", took)
 		}
 	}
 	if tried := disk.tables.Load() - before; tried > 200 {
-		t.Errorf("%d tables were begun in a minute", tried)
+		t.Errorf("%d tables were created in a minute", tried)
 	}
 	l.verify("after a minute")
 	disk.room.Store(64 << 20)
 	time.Sleep(20 * time.Second)
 	for range 50 {
 		if err := l.write(); err != nil {
-			t.Fatalf("there is room: %v", err)
+			t.Fatalf("a write after space was freed: %v", err)
 		}
 	}
-	l.verify("there is room")
+	l.verify("after space was freed")
 	if err := errors.Join(l.db.Check(t.Context()), l.db.Close()); err != nil {
 		t.Error(err)
 	}
 }
 
-// A store on a full disk is closed in time, and what it held is there when there is room.
+// A store on a full disk closes in time. Its data is present when space is free again.
 func TestStoreOnAFullDiskIsClosedAndOpenedAgain(t *testing.T) {
 	for room := int64(300 << 10); room < 6<<20; room += 797_123 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
@@ -209,7 +211,7 @@ func TestStoreOnAFullDiskIsClosedAndOpenedAgain(t *testing.T) {
 				l := newDiskLoad(t, disk)
 				for l.write() == nil {
 				}
-				time.Sleep(time.Duration(room) % (9 * time.Second)) // with an opening under way, or not
+				time.Sleep(time.Duration(room) % (9 * time.Second)) // with a reopening under way, or not
 				started := time.Now()
 				if err := l.db.Close(); err != nil && !errors.Is(err, syscall.ENOSPC) {
 					t.Error(err)
@@ -221,15 +223,15 @@ func TestStoreOnAFullDiskIsClosedAndOpenedAgain(t *testing.T) {
 				used := disk.used()
 				for tries := 0; err != nil && tries < 5; tries++ {
 					if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "opening the store may need ") {
-						t.Errorf("opened on a full disk: %v", err)
+						t.Errorf("open on a full disk: %v", err)
 					}
 					if db, err = engine.Open("db", engine.Options{FS: disk, PurgeInterval: -1}); err == nil {
-						t.Error("an opening has failed that would have succeeded if it had gone on")
+						t.Error("Open failed, but an immediate retry succeeded")
 					}
 				}
 				if err != nil {
 					if now := disk.used(); now > used+8<<10 {
-						t.Errorf("attempts to open have taken %d bytes", now-used)
+						t.Errorf("attempts to open used %d bytes", now-used)
 					}
 					disk.room.Store(64 << 20)
 					if db, err = engine.Open("db", engine.Options{FS: disk, PurgeInterval: -1}); err != nil {
@@ -249,15 +251,15 @@ func TestStoreOnAFullDiskIsClosedAndOpenedAgain(t *testing.T) {
 	}
 }
 
-// Whichever small file a full disk refuses first, the error names the room that is needed.
-func TestOpenOnADiskWithoutRoomNamesTheRoom(t *testing.T) {
+// The error names the needed space, whichever small file a full disk refuses first.
+func TestOpenOnAFullDiskNamesTheNeededSpace(t *testing.T) {
 	_, err := engine.Open("db", engine.Options{FS: newSmallDisk(0), PurgeInterval: -1})
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "may need 64 KiB, ") || !strings.Contains(err.Error(), " 0 KiB are free") {
-		t.Errorf("opened on a disk without room: %v", err)
+		t.Errorf("open on a disk without free space: %v", err)
 	}
 }
 
-// follow reads the feed of a container until it has seen n documents, and returns the last
+// follow reads the feed of a container until it has read n documents. It returns the last
 // LSN of each.
 func follow(ctx context.Context, c *engine.Container, n int) (map[string]int64, error) {
 	seen := map[string]int64{}
@@ -276,7 +278,7 @@ func follow(ctx context.Context, c *engine.Container, n int) (map[string]int64, 
 				return seen, err
 			}
 			if doc.LSN <= seen[doc.ID] {
-				return seen, fmt.Errorf("document %s at LSN %d was delivered after %d", doc.ID, doc.LSN, seen[doc.ID])
+				return seen, fmt.Errorf("document %s at LSN %d was delivered after LSN %d", doc.ID, doc.LSN, seen[doc.ID])
 			}
 			seen[doc.ID] = doc.LSN
 		}
@@ -285,10 +287,10 @@ func follow(ctx context.Context, c *engine.Container, n int) (map[string]int64, 
 	return seen, nil
 }
 
-// The disk fails for a while, from an operation of each kind on: a write of a log, its sync, the
-// creation or renaming of one, its witness, a manifest, a table, the directory. The load goes
-// through it with retries, and so do a split and a reader that follows the feed.
-func TestDiskThatFailsAtAnyOperationLosesNothing(t *testing.T) {
+// The disk fails for a while, starting at an operation of each kind: a write of a log,
+// its sync, its creation or renaming, its witness, a manifest, a table, or the directory.
+// The load, a split and a reader that follows the feed retry until they succeed.
+func TestDiskFailureAtAnyOperationLosesNothing(t *testing.T) {
 	kinds := []string{
 		"write log", "sync log", "dir log", "dir LOG", "sync db", "write MANIFEST", "sync MANIFEST", "dir sst", "write sst", "sync sst",
 	}
@@ -315,7 +317,7 @@ func TestDiskThatFailsAtAnyOperationLosesNothing(t *testing.T) {
 					}}
 					failDisk(t, disk, failing, healthy)
 					if left == nth {
-						t.Errorf("there was no %s", kind)
+						t.Errorf("no operation %s occurred", kind)
 					}
 				})
 			})
@@ -347,7 +349,7 @@ func failDisk(t *testing.T, disk *hookFS, failing, healthy *atomic.Bool) {
 				healthy.Store(true)
 			}
 			if refusals > 400 {
-				t.Fatalf("%s: %v, and the disk is well", what, err)
+				t.Fatalf("%s: %v, but the disk is healthy", what, err)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -358,13 +360,13 @@ func failDisk(t *testing.T, disk *hookFS, failing, healthy *atomic.Bool) {
 			retry("split", func() error {
 				_, err := l.c.Split(ctx, "0", "")
 				if errors.As(err, new(*feed.GoneError)) {
-					return nil // an attempt that was refused was done
+					return nil // a refused attempt took effect
 				}
 				return err
 			})
 		}
 	}
-	time.Sleep(time.Second) // flushes and their manifests are written while the disk can still fail
+	time.Sleep(time.Second) // the disk may still fail for flushes and their manifests
 	healthy.Store(true)
 	time.Sleep(20 * time.Second)
 	var got followed
@@ -380,7 +382,7 @@ func failDisk(t *testing.T, disk *hookFS, failing, healthy *atomic.Bool) {
 	l.verify("after the failure")
 	for id, lsn := range got.seen {
 		if res, err := l.c.Read(ctx, feed.PartitionKey{id}, id, engine.ReadOptions{}); err != nil || res.LSN < lsn {
-			t.Errorf("document %s was delivered at LSN %d, and is at %d: %v", id, lsn, res.LSN, err)
+			t.Errorf("document %s was delivered at LSN %d, but is at LSN %d: %v", id, lsn, res.LSN, err)
 		}
 	}
 	if err := errors.Join(l.db.Check(ctx), l.db.Close()); err != nil {

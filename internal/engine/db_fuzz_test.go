@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// A continuation that is accepted is the one that its LSN is written as.
+// A continuation that is accepted is the canonical form of its LSN.
 func FuzzContinuation(f *testing.F) {
 	for _, s := range []string{`"0"`, `"42"`, `"042"`, `"-1"`, `"9223372036854775808"`, `""`, "42", ""} {
 		f.Add(s)
@@ -21,12 +21,12 @@ func FuzzContinuation(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		lsn, err := parseContinuation(feed.Continuation(s))
 		if err == nil && (lsn < 0 || continuation(lsn) != feed.Continuation(s)) {
-			t.Errorf("%q was read as %d, which is %s", s, lsn, continuation(lsn))
+			t.Errorf("%q was read as %d, whose continuation is %s", s, lsn, continuation(lsn))
 		}
 	})
 }
 
-// What is read of an index entry is written back as the same bytes; all else is refused.
+// A decoded index entry encodes to the same bytes. All other bytes are refused.
 func FuzzEntry(f *testing.F) {
 	e := entry{stamp: stamp{number: 7, lsn: 42, ordinal: 3, ts: 1_790_000_000}, segment: 2, point: 16, size: 1032, ttl: -1}
 	b := e.encode()
@@ -43,19 +43,19 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// A version's images are all of the bytes behind its header.
+// A version's images are all bytes after its header.
 func FuzzVersion(f *testing.F) {
 	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01{{"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v, err := decodeVersion(b)
 		if err == nil && (len(v.images) != len(b)-versionHeaderSize || v.current < 0 || v.current > len(v.images)) {
-			t.Errorf("%x: %+v", b, v)
+			t.Errorf("%x was read as %+v", b, v)
 		}
 	})
 }
 
-// A container record that is accepted has partitions that can be searched.
+// The partitions of a container record that is accepted can be searched.
 func FuzzContainerRecord(f *testing.F) {
 	f.Add([]byte(`{"database":1,"id":"c","keyPaths":["/pk"],"hash":2,"next":2,"partitions":[{"number":0,"min":"","max":"1F","segments":[0]},{"number":1,"min":"1F","max":"FF","segments":[1]}],"segments":{"0":{"from":0},"1":{"from":0}}}`))
 	f.Add([]byte(`{"partitions":[{"min":"x"}]}`))
@@ -76,8 +76,9 @@ func FuzzContainerRecord(f *testing.F) {
 	})
 }
 
-// A continuation of items from anywhere is refused, or is a place to go on from: what comes then is in the
-// scope and in order, and it is what lies behind that place.
+// A continuation of items from any source is refused, or is a position at which to
+// resume. The next items are then in the scope, in order, and are exactly the items after
+// that position.
 func FuzzItemsContinuation(f *testing.F) {
 	db, err := OpenMemory(Options{PurgeInterval: -1})
 	if err != nil {

@@ -18,9 +18,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// The death of a process: a child writes to a directory, says what was acknowledged
-// and delivered, and is killed (SIGKILL) at a random moment. The properties are
-// those of db_crash_test.go; here files, locks and the operating system are real.
+// These tests simulate the death of a process. A child writes to a directory and reports
+// acknowledged writes and delivered changes. It is killed (SIGKILL) at a random moment.
+// The properties are those of db_crash_test.go. Here files, locks and the operating
+// system are real.
 
 var crashKills = flag.Int("crash.n", 0, "how often the kill test kills the writing process (0: 50, or 5 with -short or -race)")
 
@@ -44,7 +45,7 @@ func TestKilledProcessKeepsEveryAcknowledgement(t *testing.T) {
 		if n%crashLife == 0 {
 			dir, k, versions = t.TempDir(), newKnown(), map[crashItem]int{}
 		}
-		// Some die while they open the store, most in the middle of the load.
+		// Some children die while they open the store, most in the middle of the load.
 		acks += runAndKill(t, dir, n, rng.IntN(3000), k, versions)
 		db, err := engine.Open(dir, engine.Options{Memory: 8 << 20})
 		if err != nil {
@@ -62,8 +63,8 @@ func TestKilledProcessKeepsEveryAcknowledgement(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged writes", kills, acks)
 }
 
-// runAndKill starts the child, reads what it says, and kills it after that many lines
-// (few: right after its start).
+// runAndKill starts the child, reads its reports, and kills it after a number of lines.
+// If lines is small, that is right after its start.
 func runAndKill(t *testing.T, dir string, n, lines int, k *known, versions map[crashItem]int) (acks int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -100,7 +101,7 @@ func runAndKill(t *testing.T, dir string, n, lines int, k *known, versions map[c
 			if !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
-			break // a line that was cut is one that wasn't said
+			break // a line that was cut off was not reported
 		}
 		if strings.HasPrefix(s, "ack ") {
 			acks++
@@ -117,7 +118,7 @@ func runAndKill(t *testing.T, dir string, n, lines int, k *known, versions map[c
 	return acks
 }
 
-// hear notes a line of the child.
+// hear records a line of the child.
 func hear(k *known, line string) error {
 	var item string
 	var writer, container, version int
@@ -167,7 +168,8 @@ func hear(k *known, line string) error {
 	return fmt.Errorf("the child said %q", line)
 }
 
-// speaker is the witness of the child: it says everything at once, in one write a line.
+// speaker is the witness in the child. It writes each report at once, in one write per
+// line.
 type speaker struct {
 	mu  sync.Mutex // guards out: one line at a time
 	out io.Writer
@@ -177,7 +179,7 @@ func (s *speaker) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := fmt.Fprintf(s.out, format+"\n", args...); err != nil {
-		panic(err) // nobody listens any more
+		panic(err) // the parent no longer reads
 	}
 }
 
@@ -192,8 +194,8 @@ func (s *speaker) try(writer int, versions map[crashItem]int) {
 	s.say("try %d%s", writer, list.String())
 }
 
-// TestKillChild is the process that TestKilledProcessKeepsEveryAcknowledgement
-// kills. By itself it does nothing.
+// TestKillChild is the process that TestKilledProcessKeepsEveryAcknowledgement kills.
+// When run directly, it is skipped.
 func TestKillChild(t *testing.T) {
 	dir := os.Getenv(killDirEnv)
 	if dir == "" {

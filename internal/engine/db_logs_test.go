@@ -18,10 +18,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// logDocument is the size of a document in these tests: a few fill a log.
+// logDocument is the size in bytes of a document in these tests. A few documents fill a
+// log.
 const logDocument = 100 << 10
 
-// writeLogs opens a store on fs and writes n documents to it; acknowledged counts them.
+// writeLogs opens a store on fs and writes n documents to it. acknowledged counts the
+// acknowledged ones.
 func writeLogs(t *testing.T, fs vfs.FS, memory int64, n int, acknowledged *atomic.Int64) *engine.DB {
 	t.Helper()
 	ctx := t.Context()
@@ -46,8 +48,9 @@ func writeLogs(t *testing.T, fs vfs.FS, memory int64, n int, acknowledged *atomi
 	return db
 }
 
-// openLogs opens what a crash left of such a store, and returns how many documents it has.
-// It fails if a document is missing that was written before another.
+// openLogs opens the files that a crash left of such a store, and returns the number of
+// documents. It returns an error if a document is missing that was written before another
+// one.
 func openLogs(ctx context.Context, fs vfs.FS) (n int, err error) {
 	db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
 	if err != nil {
@@ -88,7 +91,7 @@ func TestOpenNamesAnyWriteAheadLogThatIsMissing(t *testing.T) {
 	}
 	logs := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, ".log") })
 	if len(logs) < 3 {
-		t.Fatalf("there must be an oldest log, a middle one and a last one: %v", names)
+		t.Fatalf("need an oldest log, a middle one and a last one, got %v", names)
 	}
 	for _, log := range logs {
 		fs := copyFS(t, killed, "db")
@@ -99,13 +102,14 @@ func TestOpenNamesAnyWriteAheadLogThatIsMissing(t *testing.T) {
 		if n, err := openLogs(ctx, fs); !errors.As(err, &corrupt) || corrupt.Dir != "db" || !strings.Contains(err.Error(), log) {
 			t.Errorf("%s of %v is missing: opened with %d documents, %v", log, logs, n, err)
 		}
-		// The refusal has changed nothing: with its log the store is whole again.
+		// The refusal has changed nothing. With its log restored, the store is whole
+		// again.
 		writeFile(t, fs, fs.PathJoin("db", log), readFile(t, killed, killed.PathJoin("db", log)))
 		if n, err := openLogs(ctx, fs); err != nil || n != documents {
-			t.Errorf("%s is there again: %d documents, %v", log, n, err)
+			t.Errorf("%s is restored: %d documents, %v", log, n, err)
 		}
 	}
-	// A release before witnesses left none.
+	// A release before witnesses left no witness.
 	old := copyFS(t, killed, "db")
 	for _, name := range names {
 		if strings.HasPrefix(name, "LOG-") {
@@ -119,16 +123,15 @@ func TestOpenNamesAnyWriteAheadLogThatIsMissing(t *testing.T) {
 	}
 }
 
-// crashDeletions returns the files that a crash leaves of db if everything that was written is
-// there. Of the deletions that are not durable, those of files that undone chooses have not
-// happened.
+// crashDeletions returns the files that a crash leaves of db if all written data is
+// present. Deletions that are not durable are undone for the files that undone chooses.
 func crashDeletions(t *testing.T, mem *vfs.MemFS, undone func(name string) bool) vfs.FS {
 	fs, durable := vfs.NewMem(), mem.CrashClone(vfs.CrashCloneCfg{})
 	err := fs.MkdirAll("db", 0o755)
 	put := func(from vfs.FS, name string) {
 		f, openErr := from.Open(from.PathJoin("db", name))
 		if openErr != nil {
-			return // it was deleted since the directory was listed
+			return // deleted after the directory was listed
 		}
 		b, readErr := io.ReadAll(f)
 		to, createErr := fs.Create(fs.PathJoin("db", name), vfs.WriteCategoryUnspecified)
@@ -153,12 +156,12 @@ func crashDeletions(t *testing.T, mem *vfs.MemFS, undone func(name string) bool)
 	return fs
 }
 
-// Logs are created, renamed to be used again, and deleted, at the opening and by writes. The
-// power fails before each of these changes, and before the operation after it.
-func TestPowerLossAroundEveryChangeOfLogsLeavesAStoreThatOpens(t *testing.T) {
+// Opening and writes create logs, rename them for reuse, and delete them. The power fails
+// before each of these changes, and before the operation after it.
+func TestStoreOpensAfterPowerLossAtAnyChangeOfLogs(t *testing.T) {
 	const documents = 30
 	ctx, mem, written := t.Context(), vfs.NewCrashableMem(), new(atomic.Int64)
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the variables below
 	rng := rand.New(rand.NewPCG(3, 14))
 	changed, points, reused := false, 0, false
 	hook := func(op fileOp) {
@@ -175,14 +178,14 @@ func TestPowerLossAroundEveryChangeOfLogsLeavesAStoreThatOpens(t *testing.T) {
 			mem.CrashClone(vfs.CrashCloneCfg{}),
 			mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}),
 			crashDeletions(t, mem, func(string) bool { return rng.IntN(2) == 0 }),
-			// The worst order: logs are gone, and their witnesses are back.
+			// The worst order: logs are deleted, but their witnesses are back.
 			crashDeletions(t, mem, func(name string) bool { return strings.HasPrefix(name, "LOG-") }),
 		}
 		for _, fs := range left {
 			points++
 			n, err := openLogs(ctx, fs)
 			if err != nil || n < least {
-				t.Errorf("power lost before %s %s: %d documents are there, %d were acknowledged: %v", op.kind, op.name, n, least, err)
+				t.Errorf("power lost before %s %s: %d documents are present, %d were acknowledged: %v", op.kind, op.name, n, least, err)
 			}
 		}
 	}
@@ -192,9 +195,9 @@ func TestPowerLossAroundEveryChangeOfLogsLeavesAStoreThatOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := openLogs(ctx, fs); err != nil || n != documents {
-		t.Errorf("opened again: %d documents, %v", n, err)
+		t.Errorf("after a reopening: %d documents, %v", n, err)
 	}
 	if points < 50 || !reused {
-		t.Errorf("%d points only; a log was used again: %t", points, reused)
+		t.Errorf("only %d points; a log was reused: %t", points, reused)
 	}
 }

@@ -20,27 +20,28 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Memory stays bounded, whatever the store holds. A child process, so that nothing else
-// counts, loads documents of 1 KB with 64 writers and then opens the store again and reads them all,
-// as a feed and item by item; its greatest resident size is judged.
+// Memory stays bounded, whatever the store holds. A child process, in which nothing else
+// uses memory, loads documents of 1 KB with 64 writers. It then reopens the store and
+// reads all documents, as a feed and item by item. The test checks the peak of its
+// resident memory.
 
-var memoryDocuments = flag.Int("memory.documents", 0, "how many documents of 1 KB the memory test loads (0: 40000, or none with -short or -race)")
+var memoryDocuments = flag.Int("memory.documents", 0, "number of documents of 1 KB that the memory test loads (0: 40000, or none with -short or -race)")
 
 const (
 	memoryDirEnv  = "CHANGEFEED_MEMORY_DIR"
 	memoryDocsEnv = "CHANGEFEED_MEMORY_DOCUMENTS"
 	memorySizeEnv = "CHANGEFEED_MEMORY_SIZE"
 
-	// memoryBound is for a million documents with the default options.
+	// memoryBound is the bound for a million documents with the default options.
 	memoryBound = 512 << 20
-	// smallMemory is given to a store that has ten times as much, and smallBound
-	// what the process may take then, the program itself included; it was
-	// measured at 43 MiB.
+	// smallMemory is the memory option of a store that holds ten times as much.
+	// smallBound is the bound for the whole process, the program included. The measured
+	// value was 43 MiB.
 	smallMemory = 4 << 20
 	smallBound  = 96 << 20
 )
 
-// memoryReport is what the child says at its end.
+// memoryReport is the report that the child prints at its end.
 type memoryReport struct {
 	PeakBytes int64
 	Load      time.Duration
@@ -74,13 +75,13 @@ func judgeMemory(t *testing.T, r memoryReport, documents int, bound int64) {
 	t.Helper()
 	t.Logf("%d documents: peak %d MiB; load %v, open %v, read %v", documents, r.PeakBytes>>20, r.Load, r.Open, r.Read)
 	if r.Changes != documents || r.Items != documents {
-		t.Errorf("%d changes and %d items were read, of %d", r.Changes, r.Items, documents)
+		t.Errorf("%d changes and %d items were read, want %d of each", r.Changes, r.Items, documents)
 	}
 	if r.PeakBytes > bound {
 		t.Errorf("the process took %d MiB, more than %d", r.PeakBytes>>20, bound>>20)
 	}
 	if r.PeakBytes == 0 {
-		t.Log("this system doesn't tell a process's peak; only the data was judged")
+		t.Log("this system does not report a process's peak memory; only the data was checked")
 	}
 }
 
@@ -100,8 +101,8 @@ func runMemoryChild(t *testing.T, documents int, memory int64) (r memoryReport) 
 	return r
 }
 
-// TestMemoryChild is the process that TestMemoryStaysBounded judges. By itself it
-// does nothing.
+// TestMemoryChild is the process that TestMemoryStaysBounded measures. When run directly,
+// it is skipped.
 func TestMemoryChild(t *testing.T) {
 	dir := os.Getenv(memoryDirEnv)
 	if dir == "" {
@@ -213,8 +214,8 @@ func readMemory(ctx context.Context, db *engine.DB) (changes, items int, err err
 	}
 }
 
-// peakBytes is the greatest resident size that this process has had; 0 where the
-// system doesn't say.
+// peakBytes returns the peak of the resident memory of this process, in bytes. It returns
+// 0 if the system does not report it.
 func peakBytes(t *testing.T) int64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {

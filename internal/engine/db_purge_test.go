@@ -15,9 +15,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// With versions, the purge writes every item that it removes. All of them at once would take several times their
-// size of memory, and writes would wait for them.
-func TestThePurgeOfLargeItemsIsDividedWhereVersionsAreKept(t *testing.T) {
+// With versions, the purge writes every item that it removes. All of them in one
+// transaction would take several times their size of memory and would delay writes.
+func TestPurgeOfLargeItemsWithVersionsIsDivided(t *testing.T) {
 	var syncs atomic.Int64
 	fs := &hookFS{FS: vfs.NewMem(), before: func(op fileOp) {
 		if op.kind == "sync" && strings.HasSuffix(op.name, ".log") {
@@ -53,13 +53,13 @@ func TestThePurgeOfLargeItemsIsDividedWhereVersionsAreKept(t *testing.T) {
 		}
 		for _, change := range page.Changes {
 			if !change.Expired || len(change.Previous) < size {
-				t.Errorf("LSN %d: %s, expired: %t, %d bytes before", change.LSN, change.Op, change.Expired, len(change.Previous))
+				t.Errorf("LSN %d: %s, expired: %t, %d bytes of previous image", change.LSN, change.Op, change.Expired, len(change.Previous))
 			}
 		}
 		deleted, at = deleted+len(page.Changes), feed.After(page.Continuation)
 	}
 	if got := syncs.Load() - before; got < n*size/group {
-		t.Errorf("%d items of %d bytes were removed with %d syncs of the log, so some group was larger than %d bytes", n, size, got, group)
+		t.Errorf("%d items of %d bytes were purged with %d syncs of the log, so some group was larger than %d bytes", n, size, got, group)
 	}
 	if err := db.Check(t.Context()); err != nil {
 		t.Error(err)
@@ -69,8 +69,9 @@ func TestThePurgeOfLargeItemsIsDividedWhereVersionsAreKept(t *testing.T) {
 	}
 }
 
-// The sweep looks at so many items a round and then goes on where it stopped: items behind the first 20,000 are
-// purged too, and after the last one it begins again.
+// Each round of the sweep visits a limited number of items and resumes where the last one
+// stopped. So items after the first 20,000 are purged, too. After the last item it begins
+// again.
 func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
 	if engine.RaceDetector {
 		t.Skip("20,000 writes take half a minute with the race detector")
@@ -84,7 +85,8 @@ func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/k"}, DefaultTTL: -1})
-		// In the order of the index: those that stay, and behind them those that expire.
+		// In the order of the index, items that stay come first, and items that expire
+		// after them.
 		const stay, mortal = 20_000, 300
 		for from := 0; from < stay+mortal; from += engine.MaxBatchOperations {
 			var ops []engine.Operation
@@ -108,7 +110,7 @@ func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
 			return stats[0].Items
 		}
 		for round, want := range []int64{stay + mortal, stay, stay - 1} {
-			if round == 2 { // one at the beginning expires after the sweep was past it
+			if round == 2 { // an item at the beginning expires after the sweep has passed it
 				if _, err := c.Upsert(t.Context(), nil, []byte(`{"id":"000000","k":"k","ttl":1}`), engine.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
@@ -116,7 +118,7 @@ func TestSweepOfManyItemsReachesThemAll(t *testing.T) {
 			time.Sleep(time.Hour + time.Minute)
 			synctest.Wait()
 			if got := count(); got != want {
-				t.Errorf("after round %d %d items are there, not %d", round+1, got, want)
+				t.Errorf("after round %d there are %d items, want %d", round+1, got, want)
 			}
 		}
 		if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {

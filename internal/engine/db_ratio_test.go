@@ -430,7 +430,7 @@ func BenchmarkUpsert(b *testing.B) {
 	})
 }
 
-// BenchmarkPage is the cost of one change on a page of the feed, warm.
+// BenchmarkPage measures the cost of one change on a page of the feed of a warm store.
 func BenchmarkPage(b *testing.B) {
 	for _, items := range []int{100, 1000} {
 		b.Run(fmt.Sprint(items), func(b *testing.B) {

@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// tablesRefused is a file system whose tables can't be written while refuse says so; all else can, as on a disk with a few
-// blocks left.
+// tablesRefused is a file system that refuses to write tables while refuse is true. All
+// other files can be written, as on a disk with a few free blocks.
 type tablesRefused struct {
 	vfs.FS
 	refuse *atomic.Bool
@@ -30,8 +30,8 @@ func (fs tablesRefused) Create(name string, c vfs.DiskWriteCategory) (vfs.File, 
 	return fs.FS.Create(name, c)
 }
 
-// The store is opened over what a process left that was killed: Pebble writes its log into tables first, and would try that for
-// ever.
+// The test opens the files of a killed process. Pebble writes its log into tables first,
+// and without a limit it would retry that forever.
 func TestOpenOnAFullDiskFailsWithItsError(t *testing.T) {
 	ctx, mem := t.Context(), vfs.NewCrashableMem()
 	db, err := Open("db", Options{FS: mem, PurgeInterval: -1})
@@ -50,12 +50,12 @@ func TestOpenOnAFullDiskFailsWithItsError(t *testing.T) {
 	o := Options{FS: tablesRefused{killed, new(atomic.Bool)}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	o.FS.(tablesRefused).refuse.Store(true)
 	if db, err := Open("db", o); !errors.Is(err, syscall.ENOSPC) || db != nil || errors.As(err, new(*CorruptError)) {
-		t.Fatalf("opened on a full disk: %v", err)
+		t.Fatalf("open on a full disk: %v", err)
 	}
 	if lines := strings.Count(log.String(), "\n"); lines > 3 {
 		t.Errorf("%d lines were logged: %.500s", lines, &log)
 	}
-	// The opening has ended, and let go of the directory: there may be room again.
+	// Open has returned and released the directory, and the disk may have space again.
 	o.FS.(tablesRefused).refuse.Store(false)
 	if db, err = Open("db", o); err != nil {
 		t.Fatal(err)
@@ -68,8 +68,8 @@ func TestOpenOnAFullDiskFailsWithItsError(t *testing.T) {
 	}
 }
 
-// A log with nothing in it that lasts makes no table, which Pebble tells of as an error, too.
-func TestALogThatMakesNoTableIsOpened(t *testing.T) {
+// A log without lasting data makes no table. Pebble reports that as an error, too.
+func TestLogWithoutATableIsOpened(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	p, err := pebble.Open("db", &pebble.Options{FS: mem})
 	if err != nil {
@@ -96,7 +96,8 @@ func TestALogThatMakesNoTableIsOpened(t *testing.T) {
 	}
 }
 
-// A disk that fills up while the store is open makes Pebble repeat a flush without pause, each time with a message.
+// When the disk fills up while the store is open, Pebble repeats a flush without pause
+// and logs each attempt.
 func TestFailuresThatRepeatAreLoggedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -109,7 +110,7 @@ func TestFailuresThatRepeatAreLoggedOnceASecond(t *testing.T) {
 			t.Errorf("%d lines in 3 s:\n%.1000s", lines, &log)
 		}
 		if !strings.Contains(log.String(), "failure 0") || !strings.Contains(log.String(), "999") {
-			t.Errorf("the log has neither the first failure nor how many were left out:\n%s", &log)
+			t.Errorf("the log lacks the first failure or the number of omitted ones:\n%s", &log)
 		}
 	})
 }

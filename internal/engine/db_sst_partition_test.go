@@ -10,7 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// crosses reports whether the keys from first to last lie on both sides of a border of a busy segment.
+// crosses reports whether a border of a busy segment lies between the keys first and
+// last.
 func (b *sstPartitions) crosses(first, last []byte) bool {
 	for _, p := range *b.prefixes.Load() {
 		for _, border := range [][]byte{p, successor(p)} {
@@ -38,11 +39,11 @@ func TestSpanEndsAtTheNextBorderOfABusySegment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if end == nil { // the file may go on to the last key
+			if end == nil { // the file may extend to the last key
 				end = []byte{0xFF}
 			}
 			if bytes.Compare(end, start) <= 0 {
-				t.Fatalf("round %d: the span from %x ends at %x", round, start, end)
+				t.Fatalf("round %d: the span that begins at %x ends at %x", round, start, end)
 			}
 			last := key()
 			if bytes.Compare(last, start) < 0 {
@@ -55,7 +56,7 @@ func TestSpanEndsAtTheNextBorderOfABusySegment(t *testing.T) {
 	}
 }
 
-// Without that, every compaction writes all documents anew.
+// Without such borders, every compaction rewrites all documents.
 func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 	db, err := OpenMemory(Options{})
 	if err != nil {
@@ -80,7 +81,7 @@ func TestNoFileHoldsTheLogsOfTwoBusyPartitions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// With that, no compaction is under way either.
+		// So no compaction is under way either.
 		if err := errors.Join(db.pebble.Flush(), db.pebble.Compact(t.Context(), []byte{0}, []byte{0xFF}, false)); err != nil {
 			t.Fatal(err)
 		}

@@ -9,19 +9,19 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Every operation says what it cost, by the formula that [Result] documents, and takes just that
-// from the container's throughput.
-func TestChargesFollowTheFormulaAndAreTakenFromTheThroughput(t *testing.T) {
+// Every operation returns its charge by the formula that [Result] documents. It consumes
+// exactly that from the container's throughput.
+func TestChargesFollowTheFormulaAndConsumeThroughput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Throughput: 100_000})
 		ctx, pk := t.Context(), feed.PartitionKey{"p"}
-		left := c.bucket.tokens // no time passes, so that nothing comes back
+		left := c.bucket.tokens // no time passes, so the bucket is not refilled
 		spent := func(what string, charge, want float64) {
 			t.Helper()
 			took := left - c.bucket.tokens
 			left = c.bucket.tokens
 			if math.Abs(charge-want) > 0.006 || math.Abs(took-charge) > 1e-6 {
-				t.Errorf("%s costs %.2f RU and takes %.2f, want %.2f", what, charge, took, want)
+				t.Errorf("%s is charged %.2f RU and consumes %.2f, want %.2f", what, charge, took, want)
 			}
 		}
 		write := func(body string) Result {
