@@ -9,23 +9,23 @@ import (
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// Op is what happened to an item.
+// Op is the operation that a [Change] records.
 type Op uint8
 
 const (
-	// Upsert is a write of which latest version mode doesn't tell whether it
+	// Upsert is a write in latest version mode, which does not report whether the write
 	// created or replaced the item.
 	Upsert Op = iota
-	// Create made the item. It, Replace and Delete are those of all versions and
-	// deletes mode.
+	// Create is a write of a new item. Create, Replace and Delete appear in all versions
+	// and deletes mode only.
 	Create
-	// Replace wrote an item that was there.
+	// Replace is a write of an existing item.
 	Replace
-	// Delete deleted the item, or its time to live did.
+	// Delete is a delete of the item, by a request or by its time to live.
 	Delete
 )
 
-// String names the operation as the protocol does.
+// String returns the protocol's name of the operation.
 func (o Op) String() string {
 	switch o {
 	case Create:
@@ -41,40 +41,39 @@ func (o Op) String() string {
 
 // Change is one entry of a change feed.
 //
-// Current and Previous are slices of the one buffer of the page they came with.
-// They must not be written to. The buffer is never used again, so a handler may
-// keep them, and by that keeps the whole page alive.
+// Current and Previous are slices of the buffer of the page that returned them. Do not
+// write to them. The buffer is never reused, so a handler may keep the slices. A slice
+// that is kept keeps the whole page in memory.
 type Change struct {
-	// Op is Upsert in latest version mode.
+	// Op is the operation. It is always Upsert in latest version mode.
 	Op Op
-	// Expired tells that the delete was made by the item's time to live.
+	// Expired reports whether the item's time to live caused the delete.
 	Expired bool
-	// LSN is the position of the transaction that made the change: positive,
-	// rising within a partition and across its ancestors, not to be compared
-	// between partitions. All changes of one transaction share it.
+	// LSN is the position of the transaction that made the change. It is positive, and it
+	// rises within a partition and its ancestors. All changes of one transaction share
+	// it. Do not compare LSNs of different partitions.
 	LSN int64
 	// Time is the time of the write, in UTC and whole seconds (_ts).
 	Time time.Time
-	// Current is the item after the change, system properties included. It is
-	// nil for a delete.
+	// Current is the item after the change, with its system properties. It is nil for a
+	// delete.
 	Current json.RawMessage
-	// Previous is the item before the change, where the engine keeps it (all
-	// versions and deletes mode only).
+	// Previous is the item before the change. It is set only in all versions and deletes
+	// mode, and only if the engine keeps it.
 	Previous json.RawMessage
-	// DeletedID and DeletedKey name the item of a delete. They are set on
-	// nothing else: what still has a Current carries both in it.
+	// DeletedID and DeletedKey name the item of a delete. They are zero for every other
+	// change, because Current contains both.
 	DeletedID  string
 	DeletedKey PartitionKey
 }
 
-// ErrNoID is returned by [Change.ID] when the change names no item: its JSON has
-// no member "id" that is a string.
+// ErrNoID is returned by [Change.ID] if the change names no item: its JSON has no member
+// "id" that is a string.
 var ErrNoID = errors.New("the change has no id")
 
-// ID returns the id of the item that changed. It is found by a scan of Current
-// at each call, because most handlers don't need it and those that decode the
-// item have it anyway. For a delete it is DeletedID, or else what Previous says.
-// The error wraps [ErrNoID].
+// ID returns the id of the item that changed. For a delete it is DeletedID, or the id in
+// Previous if DeletedID is empty. Each call scans Current, because most handlers do not
+// need the id. The error wraps [ErrNoID].
 func (c Change) ID() (string, error) {
 	if c.Current == nil && c.DeletedID != "" {
 		return c.DeletedID, nil
@@ -90,16 +89,17 @@ func (c Change) ID() (string, error) {
 	return id, nil
 }
 
-// The reasons why scanID finds nothing, besides a *jsonscan.SyntaxError.
+// The reasons why scanID finds no id, besides a *jsonscan.SyntaxError.
 var (
 	errNoMember   = errors.New("no such member")
 	errNotAString = errors.New("not a string")
 )
 
-// maxDepth bounds the nesting of items, as encoding/json does.
+// maxDepth limits the nesting of items. encoding/json has the same limit.
 const maxDepth = 10_000
 
-// scanID returns the value of the first member "id" of an item. It does not look at the text behind it.
+// scanID returns the value of the first member "id" of an item. It does not read the rest
+// of the item.
 func scanID(item []byte) (string, error) {
 	in := jsonscan.New(item, maxDepth)
 	in.Space()

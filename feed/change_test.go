@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-func TestChangeIDFindsTheTopLevelMemberAndNoOther(t *testing.T) {
+func TestChangeIDReturnsTheTopLevelMember(t *testing.T) {
 	for _, c := range []struct{ json, want string }{
 		{`{"id":"a"}`, "a"},
 		{` { "n" : 1 , "id" : "a" } `, "a"},
@@ -29,7 +29,7 @@ func TestChangeIDFindsTheTopLevelMemberAndNoOther(t *testing.T) {
 	}
 }
 
-func TestChangeIDNamesWhyThereIsNone(t *testing.T) {
+func TestChangeIDErrorNamesTheChange(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `[]`, `"id"`, `{`, `{}`, `{"id"`, `{"id"}`, `{"id":`, `{"id":1}`, `{"id":null}`, `{"id":"open`,
 		`{"a":1}`, `{"a":{"id":"nested"}}`, `{"a":,"id":"x"}`, `{"a":]`, `{"a":1 "id":"x"}`, `{"id":"\x"}`,
@@ -52,16 +52,16 @@ func TestChangeIDOfADeleteIsTheDeletedID(t *testing.T) {
 	}
 	gone.DeletedID = ""
 	if id, err := gone.ID(); err != nil || id != "b" {
-		t.Errorf("ID of a delete that carries only its previous image = %q, %v; want b", id, err)
+		t.Errorf("ID of a delete with a previous image and no DeletedID = %q, %v; want b", id, err)
 	}
 	if _, err := (feed.Change{Op: feed.Delete}).ID(); !errors.Is(err, feed.ErrNoID) {
 		t.Errorf("ID of a delete that names nothing: %v; want ErrNoID", err)
 	}
 }
 
-// FuzzChangeID compares the scan with a full decoder: on every valid object both
-// find the same id, and on any other text the scan returns. An object is valid by
-// RFC 8259 and in UTF-8, without half surrogate pairs, which encoding/json replaces.
+// FuzzChangeID compares the scan with a full decoder. On every valid object both must
+// find the same id. On any other text the scan must return. A valid object is RFC 8259 in
+// UTF-8 without half surrogate pairs, because encoding/json replaces those.
 func FuzzChangeID(f *testing.F) {
 	f.Add([]byte(`{"id":"a","n":[1,{"id":"b"}]}`))
 	f.Add([]byte(`{"x":"\\\"","\u0069d":"\ud83d\ude00"}`))
@@ -79,9 +79,9 @@ func FuzzChangeID(f *testing.F) {
 	})
 }
 
-// firstMember decodes a valid JSON object token by token; ok is false for any
-// other text. The value is that of the first top-level member called name, nil
-// when there is none.
+// firstMember decodes a valid JSON object token by token. It returns the value of the
+// first top-level member called name, or nil if there is none. It returns false for any
+// other text.
 func firstMember(object []byte, name string) (value any, ok bool) {
 	if !jsontext.Value(object).IsValid(jsontext.AllowDuplicateNames(true)) {
 		return nil, false

@@ -5,24 +5,27 @@ import (
 	"fmt"
 )
 
-// ContainerID identifies a container under all names by which its account is reached. Two of them are of one
-// container if and only if they are equal.
+// ContainerID identifies a container, whichever endpoint of its account is used. Two
+// ContainerIDs are equal if and only if they identify the same container.
 type ContainerID struct {
-	// Account is the name that the engine itself gives the account: the same at each of its endpoints.
+	// Account is the engine's own name of the account. It is the same at every endpoint.
 	Account string
-	// RID is the engine's own id of the container (_rid). Other accounts may have a container of that id.
+	// RID is the engine's own id of the container (_rid). Containers of different
+	// accounts may have the same RID.
 	RID string
 }
 
-// Identifier is an optional interface of a [Source], and of a store of leases, that knows which container it reads
-// or writes. Without it a processor does not notice that its leases are in the container that it monitors.
+// Identifier is an optional interface of a [Source] and of a lease store. It returns the
+// id of the container that is read or written. Without it, a processor cannot detect that
+// its leases are in the container that it monitors.
 type Identifier interface {
-	// ContainerID returns the id of the container. It may ask the engine. It is safe for concurrent use.
+	// ContainerID returns the id of the container. It may send a request to the engine.
+	// It is safe for concurrent use.
 	ContainerID(ctx context.Context) (ContainerID, error)
 }
 
-// SameContainer reports whether a and b are in one container. It is false where one of them is not an [Identifier].
-// An error is that of ContainerID.
+// SameContainer reports whether a and b use the same container. It returns false if one
+// of them is not an [Identifier]. It returns the error of ContainerID.
 func SameContainer(ctx context.Context, a, b any) (bool, error) {
 	one, ok := a.(Identifier)
 	if !ok {

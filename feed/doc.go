@@ -1,64 +1,80 @@
-// Package feed is the vocabulary of a change feed: what a container, its
-// partitions and their changes are to somebody who reads them.
+// Package feed reads the change feed of a container. It defines the values that every
+// engine and every reader share: [Change], [Page], [Partition], [Range] and [Start].
 //
-// A monitored container is divided into physical partitions. Each owns a range
-// of effective partition keys (EPK) and has a feed of its own, ordered by LSN.
-// [Source] is the whole of what a reader asks of an engine: who it is, which
-// partitions there are, and one page of one range's feed.
+// A monitored container has physical partitions. Each partition owns a range of effective
+// partition keys (EPK). Each has a feed of its own, which is ordered by LSN. A [Source]
+// is an engine's feed. It returns the container's identity, its partitions, and one page
+// of a range's feed.
 //
 // # Reading
 //
-// [Reader] follows a container, a range of it or one partition key through
-// splits and merges, without leases: the pull model.
+// A [Reader] follows a container, a range of it, or one partition key. It follows splits
+// and merges, and it uses no leases. This is the pull model.
 //
 //	reader, err := feed.NewReader(source, feed.ReaderConfig{Start: feed.Beginning()})
-//	for page, err := range reader.Pages(ctx) { // to the end, or for ever with ReaderConfig.Follow
-//		...
-//		position, err := reader.Position(ctx) // for the next reader
+//	if err != nil {
+//		return err
 //	}
+//	for page, err := range reader.Pages(ctx) { // endless with ReaderConfig.Follow
+//		if err != nil {
+//			return err
+//		}
+//		// handle page.Changes
+//	}
+//	position, err := reader.Position(ctx) // for the next reader
 //
-// [SplitRange] divides a container, or a range of it, for several workers, each
-// with a reader and a position of its own.
+// [SplitRange] divides a container, or a range of it, among several workers. Each worker
+// has a reader and a position of its own.
 //
-// Where several hosts share the work, or a crash must lose nothing, a processor
-// does the same with leases: package changefeed.
+// Use the processor in package changefeed if several hosts share the work, or if no
+// change may be lost when a host crashes. It uses leases.
 //
 // # Positions
 //
-// A [Continuation] is the place in one partition's feed behind a page. It is
-// opaque: whoever holds one may store it, compare it for equality and hand it
-// back, and nothing else. A [Start] is a continuation, or one of the places from
-// which reading can begin. LSNs, where a source tells them, are for people and
-// for telling a redelivery of one key; LSNs of two partitions are not compared.
+// A [Continuation] is the position in one partition's feed after a page. It is opaque: a
+// program may store it, compare it for equality and pass it back to the source. A [Start]
+// is a continuation, the beginning, a time, or now.
 //
-// A reader's position, [Reader.Position], is one text for everything that the
-// reader follows. It survives restarts, splits and merges, and is refused
-// ([PositionError]) by any other container, also one that was made anew under
-// the same name. It is JSON on one line:
+// An LSN is informational. A program may use LSNs to recognise a change of one key that
+// is delivered again. Do not compare LSNs of different partitions.
+//
+// [Reader.Position] returns the position of everything that the reader follows, as one
+// text. The text survives restarts, splits and merges. A reader of another container
+// refuses it with a [PositionError], even if that container was recreated under the same
+// name. The text is JSON on one line:
 //
 //	{"version":1, "rid":"Gis8AYAAAAE=", "mode":"latest version", "key":["ada"],
 //	 "range":{"min":"","max":"FF"},
 //	 "cursors":[{"min":"","max":"1FFF...","continuation":"\"13\""},
 //	            {"min":"1FFF...","max":"FF","start":"2026-11-20T08:00:00Z"}]}
 //
-// rid is the container's own id, mode the feed's ("all versions and deletes" is
-// the other), key the partition key or prefix (absent: all keys), range what is
-// followed. Each cursor is the place in one part of it: behind a continuation, or
-// a start that was not read from yet, "beginning" or a time. The cursors lie in
-// order without gaps; with a key they may leave out where it has no items. A
-// reader understands the versions up to its own.
+// The members are:
+//
+//   - version is the version of the format. A reader accepts versions up to its own.
+//   - rid is the engine's own id of the container.
+//   - mode is "latest version" or "all versions and deletes".
+//   - key is the partition key, or a prefix of it. Without it, all keys are followed.
+//   - range is the range of keys that the reader follows.
+//   - cursors are the positions in the parts of the range, in order and without gaps.
+//     With a key, they may leave out ranges that hold no item of that key.
+//
+// A cursor has a continuation, or a start if the part has not been read yet. The start is
+// "beginning" or a time.
 //
 // # Splits and merges
 //
-// When a partition is split or merged its ID is retired: a read of it is answered
-// with [GoneError], and [Source.Partitions] shows what took its place. A
-// continuation stays good: each piece is read from it, cut to the old range.
+// When a partition is split or merged, its ID is retired. A read of the retired partition
+// returns a [GoneError], and [Source.Partitions] returns the partitions that replaced it.
+// A continuation of the retired partition stays valid. Each replacement is read from it,
+// within the old range.
 //
 // # Engines
 //
-// Whoever implements [Source] runs package feedtest over it: its cases are the
-// contract, sentence by sentence.
+// An implementation of [Source] must pass the conformance suite, package feedtest. The
+// cases of that suite are the contract of a source.
 //
-// Apart from the Reader everything here is a value, and only its loop over Pages
-// starts goroutines, which end with it.
+// # Concurrency
+//
+// A Source is safe for concurrent use. A Reader is not. The other types are values. Only
+// a loop over [Reader.Pages] starts goroutines, and all of them end with the loop.
 package feed

@@ -7,27 +7,27 @@ import (
 )
 
 var (
-	// ErrNotFound tells that what was addressed does not exist: the container
-	// of a read, the document of a lease write.
+	// ErrNotFound is returned if the container of a read, or the document of a lease
+	// write, does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrUnsupported tells that the engine can't do what was asked. It is
-	// wrapped by an error that names it. To try again is of no use.
+	// ErrUnsupported is returned if the engine cannot do a request. The error that wraps
+	// it names the request. A retry has no effect.
 	ErrUnsupported = errors.New("not supported")
-	// ErrMisconfigured reports that the engine will refuse every request until
-	// somebody changes the configuration: a wrong key, a certificate that is not
-	// trusted, a right that a key does not have. It is wrapped by an error that
-	// names the remedy. A processor ends when it meets one at its start. Later,
-	// when a key may be renewed, it retries.
+	// ErrMisconfigured is returned if the engine refuses every request until its
+	// configuration changes: for a wrong key, an untrusted certificate, or a right that a
+	// key lacks. The error that wraps it names the remedy. A processor stops if it gets
+	// this error while it starts. Later it retries, because a key may be renewed.
 	ErrMisconfigured = errors.New("misconfigured")
 )
 
-// GoneError tells that a partition was retired by a split or a merge, or that a
-// range of keys lies in more than one partition. The caller asks for the
-// partitions again and reads those.
+// GoneError reports that a split or a merge retired a partition, or that a range of keys
+// lies in more than one partition. The caller lists the partitions again and reads the
+// new ones.
 type GoneError struct {
-	// Partition is the ID of the retired partition; empty when Range was asked for.
+	// Partition is the ID of the retired partition. It is empty if the read named a
+	// range.
 	Partition string
-	// Range is the range that was asked for.
+	// Range is the range of the read.
 	Range Range
 }
 
@@ -38,10 +38,10 @@ func (e *GoneError) Error() string {
 	return fmt.Sprintf("range %s lies in more than one partition", e.Range)
 }
 
-// ThrottledError tells that the request was not carried out, because it would
-// have exceeded the provisioned throughput.
+// ThrottledError reports that the engine did not execute a request, because the request
+// would have exceeded the provisioned throughput.
 type ThrottledError struct {
-	// RetryAfter is how long to wait before the next attempt.
+	// RetryAfter is the time to wait before the next attempt.
 	RetryAfter time.Duration
 }
 
@@ -49,13 +49,13 @@ func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("request rate is large: try again after %s", e.RetryAfter)
 }
 
-// HistoryLostError tells that the feed no longer reaches back to the position
-// that was asked for. Changes between it and Oldest can't be read any more.
+// HistoryLostError reports that the feed no longer reaches back to the position of a
+// read. The changes between that position and Oldest cannot be read any more.
 type HistoryLostError struct {
-	// Reason says why, in words: past the retention, for instance.
+	// Reason is the reason in words, for instance that the retention has passed.
 	Reason string
-	// Oldest is the oldest position from which the feed can still be read;
-	// empty when the engine doesn't say.
+	// Oldest is the oldest position from which the feed can still be read. It is empty if
+	// the engine does not report one.
 	Oldest Continuation
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// A reader reads a container's feed without leases. Its position is a text. Another reader
-// resumes from it, also after splits and merges.
+// A reader reads a container's feed without leases. Its position is a text. Another
+// reader resumes from it, also after splits and merges.
 func ExampleReader() {
 	ctx := context.Background()
 	orders := memory.NewSource(memory.Options{})
@@ -57,8 +57,8 @@ func ExampleReader() {
 	// upsert 1
 }
 
-// All versions and deletes mode returns every version of an item, and its delete. The mode
-// starts from now or from a position.
+// All versions and deletes mode returns every version of an item, and its delete. The
+// mode starts from now or from a position.
 func ExampleReader_allVersionsAndDeletes() {
 	ctx := context.Background()
 	orders := memory.NewSource(memory.Options{})

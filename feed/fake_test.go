@@ -12,11 +12,11 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// fakeSource is a container in memory whose documents carry their effective
-// partition key as they like. It is as plain as a source can be, and can be told
-// to fail. Reads and writes may be concurrent; fail and after then have to be as well.
+// fakeSource is a container in memory. Each document has the effective partition key that
+// the test gives it. Tests can make its reads fail. Reads and writes may be concurrent;
+// then fail and after must be safe for concurrent use too.
 type fakeSource struct {
-	mu         sync.Mutex // guards what follows up to requests
+	mu         sync.Mutex // guards the fields down to requests
 	identity   feed.Identity
 	partitions []feed.Partition
 	nextID     int
@@ -24,16 +24,16 @@ type fakeSource struct {
 	requests   []feed.Request
 	wrote      chan struct{} // closed by the next write
 
-	// fail is asked before each read; its error is the answer.
+	// fail is called before each read. The read returns its error.
 	fail func(feed.Request) error
-	// after is called behind each read.
+	// after is called after each read.
 	after func(feed.Request)
-	// sparse makes a read with MaxItems 1 look at one entry of the log, whatever
-	// its range: an empty page from the middle of the feed.
+	// sparse limits a read with MaxItems 1 to one entry of the log, for every range.
+	// So the read may return an empty page from the middle of the feed.
 	sparse bool
-	// waits makes reads that find nothing last for their Wait.
+	// waits makes reads without changes last for their Wait.
 	waits bool
-	// listed replaces the answer of Partitions.
+	// listed replaces the result of Partitions.
 	listed func() ([]feed.Partition, error)
 }
 
@@ -43,8 +43,7 @@ type fakeChange struct {
 	key     feed.PartitionKey
 }
 
-// newFake returns a container with one partition for each border and what is
-// above it.
+// newFake returns a container with the given borders between its partitions.
 func newFake(borders ...string) *fakeSource {
 	s := &fakeSource{identity: feed.Identity{
 		AccountHost: "localhost", Database: "db", DatabaseRID: "AAAA", Container: "c", ContainerRID: "AAAAAAAA=",
@@ -144,7 +143,7 @@ func (s *fakeSource) Read(ctx context.Context, r feed.Request) (feed.Page, error
 	}
 }
 
-// news is closed by the next write.
+// news returns a channel that the next write closes.
 func (s *fakeSource) news() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *fakeSource) news() <-chan struct{} {
 	return s.wrote
 }
 
-// page answers r at once.
+// page returns the page of r without waiting.
 func (s *fakeSource) page(r feed.Request) (feed.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +205,7 @@ func (s *fakeSource) index(from feed.Start) int {
 	case feed.StartContinuation:
 		n, err := strconv.Atoi(strings.Trim(string(from.Continuation()), `"`))
 		if err != nil {
-			panic(err) // a test's own continuation
+			panic(err) // the continuation comes from the test
 		}
 		return n
 	case feed.StartNow:

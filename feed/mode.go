@@ -1,18 +1,18 @@
 package feed
 
-// Mode is what a change feed shows of an item that changed more than once.
+// Mode selects the versions of an item that a change feed returns.
 type Mode int
 
 const (
-	// LatestVersion shows each item once, at its last write. Deletes and
-	// expired items are not shown.
+	// LatestVersion returns each item once, at its last write. It returns no deletes and
+	// no expired items.
 	LatestVersion Mode = iota
-	// AllVersionsAndDeletes (AVAD) shows every version and every delete,
-	// within the container's retention.
+	// AllVersionsAndDeletes (AVAD) returns every version and every delete within the
+	// container's retention.
 	AllVersionsAndDeletes
 )
 
-// String names the mode for messages.
+// String returns the name of the mode for messages.
 func (m Mode) String() string {
 	if m == AllVersionsAndDeletes {
 		return "all versions and deletes"

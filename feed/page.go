@@ -2,34 +2,34 @@ package feed
 
 import "time"
 
-// Page is the answer to one read.
+// Page is the result of one read.
 type Page struct {
-	// Changes are in LSN order. A transaction is never cut, so there may be
-	// more of them than were asked for.
+	// Changes are in LSN order. A page contains whole transactions, so it may have more
+	// changes than the request's MaxItems.
 	Changes []Change
-	// Continuation is the position behind the page. It is never empty: not on
-	// a page without changes, and not on the answer to a read from now.
+	// Continuation is the position after the page. It is never empty, even if the page
+	// has no changes or the read started from now.
 	Continuation Continuation
-	// Range is the part of the keys that the page is of, in a page from a
-	// [Reader]. A [Source] leaves it zero.
+	// Range is the part of the key space that the page belongs to. A [Reader] sets it; a
+	// [Source] leaves it zero.
 	Range Range
-	// LSN is what Continuation stands for, and End the last LSN of the
-	// partition; -1 where the source can't tell.
+	// LSN is the LSN of Continuation. End is the last LSN of the partition. Each is -1 if
+	// the source cannot report it.
 	LSN, End int64
-	// Bytes is the size of the page's buffer.
+	// Bytes is the size of the page's buffer in bytes.
 	Bytes int
-	// Charge is what the read cost, in request units (RU).
+	// Charge is the cost of the read in request units (RU).
 	Charge float64
-	// SessionToken is the session token of the answer, where there is one.
+	// SessionToken is the session token of the response. It is empty if there is none.
 	SessionToken string
-	// Diagnostics tells how the read went.
+	// Diagnostics describes the request.
 	Diagnostics Diagnostics
 }
 
-// Diagnostics tells how a request went, for logs and support cases.
+// Diagnostics describes a request for logs and support cases.
 type Diagnostics struct {
-	// Elapsed is the time the request took, retries inside the source included.
+	// Elapsed is the duration of the request, including retries inside the source.
 	Elapsed time.Duration
-	// ActivityID identifies the request to the service; empty where there is none.
+	// ActivityID identifies the request to the service. It is empty if there is none.
 	ActivityID string
 }

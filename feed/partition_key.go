@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Undefined is the component of a PartitionKey whose property is missing from
-// the document.
+// Undefined is the component of a PartitionKey for a property that the document does not
+// have.
 var Undefined = undefined{}
 
 type undefined struct{}
 
-// MarshalJSON writes the undefined component as the protocol does: {}.
+// MarshalJSON returns {}, the protocol's form of the undefined component.
 func (undefined) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
 
-// PartitionKey is the value of a logical partition key: one component for each
-// key path of the container, or fewer for a prefix of a hierarchical key. A
-// component is a string, a bool, nil, [Undefined], or a number (any Go integer
-// or float type; engines see it as a float64).
+// PartitionKey is the value of a logical partition key. It has one component for each key
+// path of the container, or fewer for a prefix of a hierarchical key. A component is a
+// string, a bool, nil, [Undefined], or a number. A number may have any Go integer or
+// float type; engines convert it to a float64.
 type PartitionKey []any
 
-// String writes the key as a JSON array, the form of the protocol's header, with
-// {} for an undefined component.
+// String returns the key as a JSON array, as in the protocol's header. An undefined
+// component is {}.
 func (k PartitionKey) String() string {
 	b, err := json.Marshal([]any(k))
 	if err != nil {
@@ -34,7 +34,7 @@ func (k PartitionKey) String() string {
 
 var errPartitionKey = errors.New("a partition key is a JSON array of strings, numbers, true, false, null or {}")
 
-// ParsePartitionKey reads what [PartitionKey.String] writes; every number
+// ParsePartitionKey parses a text that [PartitionKey.String] returned. Every number
 // becomes a float64.
 func ParsePartitionKey(s string) (PartitionKey, error) {
 	if text, is := plainKey(s); is {
@@ -64,8 +64,8 @@ func ParsePartitionKey(s string) (PartitionKey, error) {
 	return key, nil
 }
 
-// plainKey reads a key of one string in ASCII without escapes, as nearly all are: a server reads one with each request, and
-// encoding/json takes ten times as long.
+// plainKey parses a key of one ASCII string without escapes. Nearly all keys have this
+// form. A server parses one in each request, and encoding/json takes ten times as long.
 func plainKey(s string) (text string, is bool) {
 	const begin, end = `["`, `"]`
 	if len(s) < len(begin)+len(end) || !strings.HasPrefix(s, begin) || !strings.HasSuffix(s, end) {

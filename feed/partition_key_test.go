@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-func TestPartitionKeyTextIsTheHeaderForm(t *testing.T) {
+func TestPartitionKeyStringIsTheHeaderForm(t *testing.T) {
 	for _, c := range []struct {
 		key  feed.PartitionKey
 		text string
@@ -35,12 +35,12 @@ func TestPartitionKeyOfEveryGoNumberIsANumber(t *testing.T) {
 	for _, n := range []any{7, int8(7), int64(7), uint32(7), float32(7)} {
 		back, err := feed.ParsePartitionKey(feed.PartitionKey{n}.String())
 		if err != nil || !reflect.DeepEqual(back, feed.PartitionKey{float64(7)}) {
-			t.Errorf("%T comes back as %#v, %v", n, back, err)
+			t.Errorf("%T is parsed as %#v, %v", n, back, err)
 		}
 	}
 }
 
-func TestParsePartitionKeyRefusesEverythingElse(t *testing.T) {
+func TestParsePartitionKeyRefusesOtherTexts(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `"a"`, `{}`, `[`, `["a"`, `["a"] x`, `[{"a":1}]`, `[["a"]]`, `[1e999]`, `["a",]`,
 		`["]`, `["`, `["a\"]`, "[\"a\tb\"]", `["a"b"]`,
@@ -51,8 +51,8 @@ func TestParsePartitionKeyRefusesEverythingElse(t *testing.T) {
 	}
 }
 
-// FuzzParsePartitionKey: whatever is accepted is written back as a text that
-// reads as the same key.
+// FuzzParsePartitionKey checks that an accepted text is rewritten as a text of the same
+// key.
 func FuzzParsePartitionKey(f *testing.F) {
 	f.Add(`["a",1,null,true,{}]`)
 	f.Add(`["\ud800", -0, 1e300]`)
@@ -64,7 +64,7 @@ func FuzzParsePartitionKey(f *testing.F) {
 		}
 		back, err := feed.ParsePartitionKey(key.String())
 		if err != nil || !reflect.DeepEqual(back, key) {
-			t.Errorf("%q reads as %#v, which reads back as %#v, %v", text, key, back, err)
+			t.Errorf("%q is parsed as %#v, and its text as %#v, %v", text, key, back, err)
 		}
 	})
 }

@@ -5,14 +5,16 @@ import (
 	"fmt"
 )
 
-// SplitRange divides r into n ranges for as many workers, each with a [Reader] of
-// its own: evenly in the hashes of the keys, in order and without gaps. The zero
-// Range is everything. Parts needn't be partitions: there may be more of them
-// than partitions, and where one reaches over a border, its reader reads both
-// sides. For the partitions themselves there is [Source.Partitions].
+// SplitRange divides r into n ranges, in order and without gaps. The ranges are equal in
+// the hashes of the keys. Each can have a worker with a [Reader] of its own. The zero
+// Range means every key.
 //
-// All changes of one partition key are in one part, in their order. The error
-// wraps [ErrUnsupported] where s can't divide ranges.
+// The parts are not partitions. There may be more parts than partitions, and one part may
+// cover several partitions; its reader reads all of them. [Source.Partitions] returns the
+// partitions.
+//
+// All changes of one partition key are in one part, in their order. The error wraps
+// [ErrUnsupported] if s cannot divide ranges.
 func SplitRange(ctx context.Context, s Source, r Range, n int) ([]Range, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("split range %s: %d parts are not possible", r.OrFull(), n)

@@ -30,9 +30,9 @@ func TestRangesThatTouchDoNotOverlap(t *testing.T) {
 	}
 }
 
-func TestZeroRangeStandsForEverything(t *testing.T) {
+func TestZeroRangeMeansEveryKey(t *testing.T) {
 	if !(feed.Range{}).IsZero() || (feed.Range{}).OrFull() != feed.Full() || feed.Full().IsZero() {
-		t.Error("the zero Range isn't everything")
+		t.Error("the zero Range does not mean every key")
 	}
 	if r := (feed.Range{Max: "80"}); r.OrFull() != r {
 		t.Errorf("OrFull changed %s", r)
@@ -42,7 +42,7 @@ func TestZeroRangeStandsForEverything(t *testing.T) {
 	}
 }
 
-func TestStartKeepsWhatItWasMadeOf(t *testing.T) {
+func TestStartReturnsItsParts(t *testing.T) {
 	if s := (feed.Start{}); s.Kind() != feed.StartNow || s != feed.Now() {
 		t.Errorf("the zero Start is %s; want now", s)
 	}

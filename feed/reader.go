@@ -7,126 +7,128 @@ import (
 	"time"
 )
 
-// Reader follows a range of a container's feed, alone and without leases: the
-// pull model. It asks the source which partitions hold the range, keeps one
-// cursor for each of them and reads them in turn. When a partition is split or
-// merged, its cursor is cut at the borders of the partitions that took over, and
-// the pieces go on at the same continuation: nothing is lost, nothing repeated.
+// Reader follows a range of a container's feed without leases. This is the pull model. It
+// lists the partitions that hold the range, keeps a cursor for each of them, and reads
+// them in turn. When a partition is split or merged, the Reader cuts its cursor at the
+// borders of the new partitions. Each piece resumes from the same continuation. So no
+// change is lost or repeated.
 //
-// Read with a loop over [Reader.Pages], or page by page with [Reader.Next]. An
-// error never moves a Reader: the caller may go on after any. Nothing runs behind
-// the end of a loop or between two calls. A Reader may not be used by several
-// goroutines at a time; for several workers there is [SplitRange].
+// Read with a loop over [Reader.Pages], or page by page with [Reader.Next]. An error does
+// not move a Reader, and the caller may continue after any error. No goroutine runs after
+// the end of a loop or between two calls.
+//
+// A Reader is not safe for concurrent use. For several workers, use [SplitRange].
 type Reader struct {
 	source Source
 	cfg    ReaderConfig
 
-	// begun is set once the cursors stand for the whole range and, when the start
-	// is now, all of them have their place.
+	// begun is set once the cursors cover the whole range. If the start is now, every
+	// cursor also has its position then.
 	begun bool
-	// identity is the container's, asked for by begin.
+	// identity is the container's identity. begin sets it.
 	identity Identity
-	// cursors tile the range that is followed, in no particular order. turn is
-	// the next one to read.
+	// cursors cover the range without overlaps, in no particular order. turn is the index
+	// of the next cursor to read.
 	cursors []*cursor
 	turn    int
 	// paging is set while a loop over Pages runs.
 	paging bool
 }
 
-// ReaderConfig says what a [Reader] follows. The zero value follows the whole
-// container, in latest version mode, from now.
+// ReaderConfig configures a [Reader]. The zero value follows the whole container in
+// latest version mode, from now.
 type ReaderConfig struct {
-	// Range is the range of keys to follow. Default: everything.
+	// Range is the range of keys to follow. If zero, the Reader follows all keys.
 	Range Range
-	// Key narrows the feed to one logical partition key, or to a prefix of a
-	// hierarchical one. Default: all keys.
+	// Key limits the feed to one logical partition key, or to a prefix of a hierarchical
+	// key. If nil, the Reader follows all keys.
 	Key PartitionKey
-	// Start is where to begin. A continuation ([After]) is taken as the position
-	// of every partition, which is right only where it was read from the same
-	// partition or one LSN counts the whole container, as in the embedded store.
-	// Default: now.
+	// Start is the position of the first read. If zero, it is now. A continuation
+	// ([After]) applies to every partition. That is correct only if it comes from the
+	// same partition, or if one LSN covers the whole container, as in the embedded store.
 	Start Start
-	// Position is a text of [Reader.Position] to go on from. With it Start is not
-	// looked at, and Range, Key and Mode may be left zero; if they are set, they
-	// must be what the text was made with.
+	// Position is a text of [Reader.Position] from which the Reader resumes. With it,
+	// Start is ignored, and Range, Key and Mode may be zero. If they are set, they must
+	// equal the values of the reader that returned the text.
 	Position string
-	// Mode is latest version (default) or all versions and deletes.
+	// Mode is the mode of the feed. If zero, it is latest version mode.
 	Mode Mode
-	// MaxItems is a hint of how many changes a page should hold. Default: the
-	// source's, 100.
+	// MaxItems is a hint for the number of changes in a page. If zero, the source's
+	// default of 100 is used.
 	MaxItems int
-	// Follow lets [Reader.Pages] wait for more at the end of the feed. Default: the
-	// loop ends there.
+	// Follow makes a loop over [Reader.Pages] wait for changes at the end of the feed. If
+	// false, the loop ends there.
 	Follow bool
-	// Parallel is how many parts of the range Pages reads at the same time, and
-	// the most pages that it holds beside the one in the loop's hands. Default: 1.
+	// Parallel is the number of parts of the range that Pages reads at the same time. It
+	// is also the maximum number of pages that Pages holds besides the one in the loop's
+	// body. If zero, it is 1.
 	Parallel int
-	// Wait is how long a read is held, or put off, at the end of the feed, at most.
+	// Wait is the maximum time to wait at the end of the feed. It may not exceed 365
+	// days.
 	//
-	// Next holds its answer that long when nothing new comes. It is divided among
-	// the parts of the range: while one is being held, a change in another is
-	// found at the next call. Default: 0, Next answers at once.
+	// Next waits that long for changes before it returns an empty page. The time is
+	// divided among the parts of the range. While Next waits for one part, it finds a
+	// change in another part only at the next call. If zero, Next returns at once.
 	//
-	// Pages with Follow reads an idle part again after a pause that grows from a
-	// twentieth of Wait, just after changes, to the whole of it. Default: 5 s.
-	//
-	// It may not be longer than 365 days.
+	// Pages with Follow pauses between the reads of an idle part. The pause grows from a
+	// twentieth of Wait, just after changes, to the whole of Wait. If zero, Pages uses 5
+	// s.
 	Wait time.Duration
-	// OnHistoryLost chooses to go on at the oldest position (return true) when the
-	// feed of a part of the range no longer reaches back to the reader's place: the
-	// changes between the two are lost. Default: never; Next returns the error and
-	// the place stands.
+	// OnHistoryLost is called if the feed of a part of the range no longer reaches back
+	// to the reader's position. If it returns true, the Reader resumes at the oldest
+	// position, and the changes in between are lost. If it returns false or is nil, Next
+	// returns the error and the position does not move.
 	OnHistoryLost func(Range, *HistoryLostError) bool
 }
 
-// cursor is the place in a part of the range that one partition holds.
+// cursor is the position in a part of the range that one partition holds.
 type cursor struct {
-	// partition is to be read; without an ID, the source finds it (by the key).
+	// partition is the partition to read. Without an ID, the source finds it by the key.
 	partition Partition
-	// rng is the cursor's part of the range that is followed.
+	// rng is the cursor's part of the range that the reader follows.
 	rng Range
-	// from is where the next read starts.
+	// from is the start of the next read.
 	from Start
-	// end is set by a read that found nothing new, until something is found.
+	// end is set by a read without changes and cleared by a read with changes.
 	end bool
-	// gone counts the splits and merges since a read of it or of what it is a
-	// piece of succeeded.
+	// gone counts the splits and merges since the last successful read of the cursor or
+	// of the cursor that it was cut from.
 	gone int
 
-	// The rest is for Pages. reading: a read is under way, or its page isn't
-	// handed out yet. due is when to read next, active when it last had changes,
-	// and visited whether it was read since a page was handed out.
+	// The other fields belong to Pages. reading is set while a read runs or its page
+	// waits for delivery. visited is set if the cursor was read since the last delivered
+	// page. due is the time of the next read, and active the time of the last read with
+	// changes.
 	reading, visited bool
 	due, active      time.Time
 }
 
-// maxReroutes bounds how often a part of the range is followed over splits and merges
-// without a read that succeeds, before the error is given back: a source that goes on answering gone without showing
-// the replacements would otherwise keep it for ever.
+// maxReroutes limits how often the reader follows splits and merges of a part without a
+// successful read. Without the limit, a source that never lists the new partitions would
+// keep the reader busy forever.
 const maxReroutes = 8
 
-// maxWait is the longest [ReaderConfig.Wait]: sums of longer ones may overflow.
+// maxWait is the maximum [ReaderConfig.Wait]. Sums of longer durations might overflow.
 const maxWait = 365 * 24 * time.Hour
 
-// NewReader returns a reader of s. It asks the source for nothing yet; its
-// errors are those of the configuration.
+// NewReader returns a reader of s. It sends no request. It returns an error if cfg is not
+// valid.
 func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
 	r := &Reader{source: s, cfg: cfg}
 	if s == nil {
 		return nil, errors.New("reader: Source is required")
 	}
 	if cfg.MaxItems < 0 {
-		return nil, fmt.Errorf("reader: MaxItems is %d; it can't be negative", cfg.MaxItems)
+		return nil, fmt.Errorf("reader: MaxItems is %d; it cannot be negative", cfg.MaxItems)
 	}
 	if cfg.Parallel < 0 {
-		return nil, fmt.Errorf("reader: Parallel is %d; it can't be negative", cfg.Parallel)
+		return nil, fmt.Errorf("reader: Parallel is %d; it cannot be negative", cfg.Parallel)
 	}
 	if cfg.Wait < 0 {
-		return nil, fmt.Errorf("reader: Wait is %s; it can't be negative", cfg.Wait)
+		return nil, fmt.Errorf("reader: Wait is %s; it cannot be negative", cfg.Wait)
 	}
 	if cfg.Wait > maxWait {
-		return nil, fmt.Errorf("reader: Wait is %s; it can't be more than 365 days (%s)", cfg.Wait, maxWait)
+		return nil, fmt.Errorf("reader: Wait is %s; it cannot be more than 365 days (%s)", cfg.Wait, maxWait)
 	}
 	if !cfg.Range.IsZero() && cfg.Range.IsEmpty() {
 		return nil, fmt.Errorf("reader: Range %s holds no key", cfg.Range)
@@ -139,14 +141,14 @@ func NewReader(s Source, cfg ReaderConfig) (*Reader, error) {
 	return r, nil
 }
 
-// Next reads one page of one part of the range and returns it together with that
-// part. The page may be empty; its continuation is that of the part alone, and
-// [Reader.Position] the one of everything. At the end of the feed Next holds the
-// answer for a while if the configuration says so.
+// Next reads one page of one part of the range. It returns the page and that part. The
+// page may be empty. Its continuation belongs to that part only; [Reader.Position]
+// returns the position of the whole range. At the end of the feed, Next waits up to
+// [ReaderConfig.Wait] for changes.
 //
-// Its errors are those of [Source.Read], ctx's, and errors that wrap a
-// *GoneError when partitions change faster than they can be followed. None of
-// them moves the reader, and the next call goes on with the next part.
+// It returns the errors of [Source.Read] and of ctx. It returns an error that wraps a
+// *GoneError if partitions change faster than the reader can follow. An error does not
+// move the reader, and the next call reads the next part.
 func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 	if r.paging {
 		return Page{}, Range{}, errPaging
@@ -188,13 +190,13 @@ func (r *Reader) Next(ctx context.Context) (Page, Range, error) {
 	return Page{}, Range{}, fmt.Errorf("gave up after %d attempts: %w", maxReroutes, err)
 }
 
-// errPaging tells that a loop over Pages has the reader.
-var errPaging = errors.New("reader: a loop over its Pages runs")
+// errPaging is returned by Next and Pages while a loop over Pages runs.
+var errPaging = errors.New("reader: a loop over Pages is running")
 
-// Drained reports whether the reader has come to the end of the feed: each of
-// its parts was read and had nothing new. Next keeps it true until the next page
-// with changes, error, split or merge; a loop over Pages, which reads a part to
-// its end and no further, until it finds changes again.
+// Drained reports whether the reader has reached the end of the feed: the last read of
+// each part returned no changes. With Next, it stays true until the next page with
+// changes, error, split or merge. In a loop over Pages, it stays true until a part has
+// changes again.
 func (r *Reader) Drained() bool {
 	for _, c := range r.cursors {
 		if !c.end {
@@ -204,15 +206,15 @@ func (r *Reader) Drained() bool {
 	return r.begun
 }
 
-// reopen makes the reader read every part again before it is drained.
+// reopen marks every part as unread, so that the reader is not drained.
 func (r *Reader) reopen() {
 	for _, c := range r.cursors {
 		c.end = false
 	}
 }
 
-// read asks for the next page of c, and at the end of the feed holds the answer
-// for c's share of the wait, also where the source can't.
+// read requests the next page of c. At the end of the feed it waits for c's share of the
+// wait, even if the source cannot wait.
 func (r *Reader) read(ctx context.Context, c *cursor) (Page, error) {
 	req := r.request(c)
 	if !r.Drained() || r.cfg.Wait == 0 {
@@ -226,13 +228,13 @@ func (r *Reader) read(ctx context.Context, c *cursor) (Page, error) {
 		defer pause.Stop()
 		select {
 		case <-pause.C:
-		case <-ctx.Done(): // the page stands; the next call tells of ctx
+		case <-ctx.Done(): // return the page; the next call returns ctx's error
 		}
 	}
 	return page, err
 }
 
-// skip moves c over lost history, if the user chooses so.
+// skip moves c past lost history if OnHistoryLost allows it.
 func (r *Reader) skip(c *cursor, err error) bool {
 	var lost *HistoryLostError
 	if r.cfg.OnHistoryLost == nil || !errors.As(err, &lost) || lost.Oldest == "" {
@@ -245,7 +247,7 @@ func (r *Reader) skip(c *cursor, err error) bool {
 	return true
 }
 
-// request is the request for the next page of c.
+// request returns the request for the next page of c.
 func (r *Reader) request(c *cursor) Request {
 	req := Request{
 		Partition: c.partition,
@@ -260,13 +262,13 @@ func (r *Reader) request(c *cursor) Request {
 	return req
 }
 
-// advance moves c behind page, and reports whether that is the end of its feed.
+// advance moves c past page and reports whether c has reached the end of its feed.
 func (c *cursor) advance(page Page) bool {
 	before := c.from
 	c.from = After(page.Continuation)
 	c.gone = 0
-	// A source may answer a read of a part that had nothing with an empty page
-	// from the middle of the feed, where it knows that there is more.
+	// A source may return an empty page from the middle of the feed, when the part that
+	// it read had no changes and more follow.
 	behind := page.LSN >= 0 && page.End >= 0 && page.LSN < page.End && c.from != before
 	c.end = len(page.Changes) == 0 && !behind
 	return c.end

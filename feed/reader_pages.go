@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// defaultWait is ReaderConfig.Wait for a loop that follows: the processor's poll
-// interval.
+// defaultWait is the default of ReaderConfig.Wait for a loop that follows the feed. It is
+// the processor's poll interval.
 const defaultWait = 5 * time.Second
 
-// Pages returns a loop over what the reader finds:
+// Pages returns an iterator over the pages of the feed:
 //
 //	for page, err := range reader.Pages(ctx) {
 //		if err != nil {
@@ -24,21 +24,23 @@ const defaultWait = 5 * time.Second
 //		}
 //	}
 //
-// [Page.Range] says which part of the range a page is of, and within the loop's
-// body [Reader.Position] is the place behind the page and all before it: pages
-// that were read ahead don't count. Leaving the loop keeps the place; another
-// loop goes on there.
+// [Page.Range] is the part of the range that the page belongs to. In the loop's body,
+// [Reader.Position] returns the position after this page and all earlier ones. Pages that
+// the reader has prefetched do not count. A caller may leave the loop at any time;
+// another loop resumes from the same position.
 //
-// The loop ends at the end of the feed, after each part was read up to where it
-// had nothing new; its pages are never empty. With [ReaderConfig.Follow] it
-// doesn't end, and an empty page is shown each time all parts were read again
-// and had nothing, so that the body can keep the position of a feed at rest.
+// Without [ReaderConfig.Follow] the loop ends at the end of the feed: when the last read
+// of each part returned no changes. Its pages are never empty.
 //
-// As many parts as [ReaderConfig.Parallel] says are read at the same time, also
-// while the body works; the pages of one part come in their order, and all
-// changes of a key are in one part. A throttled read is repeated after the time
-// that the source asks for. Any other error is given to the body, with the part
-// in Page.Range, and ends the loop, as the end of ctx does.
+// With Follow the loop does not end. It returns an empty page each time it has read all
+// parts again and none had changes. So the body can store the position of an idle feed.
+//
+// The loop reads [ReaderConfig.Parallel] parts at the same time, also while the body
+// runs. The pages of one part arrive in order, and all changes of a key are in one part.
+//
+// A throttled read is repeated after the time that the source requests. Any other error
+// is passed to the body, with the part in Page.Range, and ends the loop. So does the end
+// of ctx.
 func (r *Reader) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		if r.paging {
@@ -57,7 +59,7 @@ func (r *Reader) Pages(ctx context.Context) iter.Seq2[Page, error] {
 			p.start()
 			if p.out != nil {
 				page := *p.out
-				p.out = nil // the page is the body's alone
+				p.out = nil // from here only the body holds the page
 				if !yield(page, nil) {
 					return
 				}
@@ -74,25 +76,26 @@ func (r *Reader) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// pager is a loop over Pages at work. It has the reader for itself: reads run in
-// goroutines of their own, which know nothing but their request.
+// pager is a running loop over Pages. It alone uses the reader. Each read runs in its own
+// goroutine and uses nothing but its request.
 type pager struct {
 	*Reader
 	ctx     context.Context //nolint:containedctx // the loop's own, ended by stop
 	cancel  context.CancelFunc
 	results chan readResult
-	// reads is how many goroutines read, or have read and not been heard yet.
+	// reads counts the reads that run or whose results were not received yet.
 	reads int
-	// out is the page to be handed out next.
+	// out is the next page to deliver.
 	out *Page
 }
 
-// readResult is the end of a read.
+// readResult is the result of a read.
 type readResult struct {
 	cursor *cursor
 	page   Page
 	err    error
-	// until is the end of the time for which the read was to be held; zero: not at all.
+	// until is the time until which the source was asked to wait. It is zero for a read
+	// that does not wait.
 	until time.Time
 }
 
@@ -107,8 +110,8 @@ func newPager(ctx context.Context, r *Reader) *pager {
 	return p
 }
 
-// stop ends the reads that are under way and waits for them. Their pages are
-// forgotten: no cursor has moved behind them.
+// stop cancels the running reads and waits for them. It discards their pages: no cursor
+// has moved past them.
 func (p *pager) stop() {
 	p.cancel()
 	for ; p.reads > 0; p.reads-- {
@@ -116,10 +119,10 @@ func (p *pager) stop() {
 	}
 }
 
-// parallel is how many reads may be under way.
+// parallel returns the maximum number of reads that run at the same time.
 func (p *pager) parallel() int { return max(p.cfg.Parallel, 1) }
 
-// start begins as many reads as may be and are due, each part in its turn.
+// start starts reads of the parts that are due, each in its turn, up to the maximum.
 func (p *pager) start() {
 	for p.reads < p.parallel() {
 		c := p.due()
@@ -130,19 +133,19 @@ func (p *pager) start() {
 		p.reads++
 		req, res := p.request(c), readResult{cursor: c}
 		if c.end && len(p.cursors) <= p.parallel() {
-			// A source that can wait finds a change at once. Where there are more
-			// parts than reads at a time, a held one would keep others waiting.
+			// A source that can wait finds a change at once. If there are more parts than
+			// parallel reads, a waiting read would delay the other parts.
 			req.Wait = p.pause(c)
 			res.until = time.Now().Add(req.Wait)
 		}
 		go func() {
 			res.page, res.err = p.source.Read(p.ctx, req)
-			p.results <- res // next or stop takes it
+			p.results <- res // next or stop receives it
 		}()
 	}
 }
 
-// due is the part to read now, nil if there is none.
+// due returns the next part to read. It returns nil if no part is due.
 func (p *pager) due() *cursor {
 	now := time.Now()
 	for i := range p.cursors {
@@ -156,11 +159,11 @@ func (p *pager) due() *cursor {
 	return nil
 }
 
-// finished reports whether nothing is left to be read.
+// finished reports whether nothing remains to be read.
 func (p *pager) finished() bool { return p.reads == 0 && !p.cfg.Follow && p.Drained() }
 
-// next waits for the end of a read, or until another part is due, and takes in
-// what was read. The range is the error's.
+// next waits until a read ends or another part is due, and processes the result. The
+// range belongs to the error.
 func (p *pager) next() (Range, error) {
 	var wake <-chan time.Time
 	if p.reads < p.parallel() {
@@ -182,7 +185,7 @@ func (p *pager) next() (Range, error) {
 	}
 }
 
-// soonest is when the next part that isn't being read is due.
+// soonest returns the time at which the next part that is not being read is due.
 func (p *pager) soonest() (soon time.Time, ok bool) {
 	for _, c := range p.cursors {
 		if c.reading || c.end && !p.cfg.Follow {
@@ -195,7 +198,7 @@ func (p *pager) soonest() (soon time.Time, ok bool) {
 	return soon, ok
 }
 
-// take moves a cursor behind what was read, or answers its error.
+// take moves the cursor past the page of a read, or handles the read's error.
 func (p *pager) take(res readResult) error {
 	c := res.cursor
 	var (
@@ -219,13 +222,13 @@ func (p *pager) take(res readResult) error {
 	return fmt.Errorf("read range %s: %w", c.rng, res.err)
 }
 
-// minThrottle is the least pause after a throttled read, for a source that
-// names none.
+// minThrottle is the minimum pause after a throttled read, for a source that reports no
+// pause.
 const minThrottle = 10 * time.Millisecond
 
-// show moves c behind page, says when it is read again, and hands the page out
-// if it has changes or stands for a round that had none. The read was to be held
-// until then.
+// show moves c past page and sets the time of c's next read. It delivers the page if the
+// page has changes, or if it ends a round of all parts without changes. until is the time
+// until which the source was asked to wait.
 func (p *pager) show(c *cursor, page Page, until time.Time) {
 	now := time.Now()
 	c.due, c.visited = now, true
@@ -233,7 +236,7 @@ func (p *pager) show(c *cursor, page Page, until time.Time) {
 	case end && until.IsZero():
 		c.due = now.Add(p.pause(c))
 	case end:
-		c.due = until // which is now, unless the source can't wait
+		c.due = until // until has passed, unless the source cannot wait
 	}
 	page.Range = c.rng
 	if len(page.Changes) > 0 {
@@ -247,8 +250,8 @@ func (p *pager) show(c *cursor, page Page, until time.Time) {
 	p.out = &page
 }
 
-// pause is the time from one read of c that finds nothing to the next: a quarter
-// of the time for which nothing came, between a twentieth of the wait and all of it.
+// pause returns the time between two reads of c without changes. It is a quarter of the
+// time since the last change, at least a twentieth of the wait and at most the wait.
 func (p *pager) pause(c *cursor) time.Duration {
 	wait := p.cfg.Wait
 	if wait == 0 {

@@ -23,7 +23,7 @@ func pages(t *testing.T, r *feed.Reader) string {
 			t.Fatalf("pages: %v", err)
 		}
 		if len(page.Changes) == 0 {
-			t.Error("a loop that ends at the end shows an empty page")
+			t.Error("a loop without Follow returned an empty page")
 		}
 		all = append(all, strings.Fields(ids(t, page))...)
 	}
@@ -31,7 +31,7 @@ func pages(t *testing.T, r *feed.Reader) string {
 	return strings.Join(all, " ")
 }
 
-func TestPagesEndAtTheEndAndReadNoPartAgain(t *testing.T) {
+func TestPagesStopAtTheEndAndReadNoPartAgain(t *testing.T) {
 	for _, parallel := range []int{0, 1, 2, 5} {
 		s := newFake("40", "80")
 		for i := range 4 {
@@ -46,16 +46,16 @@ func TestPagesEndAtTheEndAndReadNoPartAgain(t *testing.T) {
 			t.Errorf("%d at a time: %d reads; want 8, one for each change and one for each end", parallel, n)
 		}
 		if got := pages(t, r); got != "" {
-			t.Errorf("%d at a time: the second loop shows [%s]", parallel, got)
+			t.Errorf("%d at a time: the second loop returned [%s]", parallel, got)
 		}
 		s.write("90", "c")
 		if got := pages(t, r); got != "c" {
-			t.Errorf("%d at a time: the third loop shows [%s]; want c", parallel, got)
+			t.Errorf("%d at a time: the third loop returned [%s]; want c", parallel, got)
 		}
 	}
 }
 
-func TestPagesThatWereReadAheadAreNotInThePosition(t *testing.T) {
+func TestPositionExcludesPrefetchedPages(t *testing.T) {
 	for _, parallel := range []int{1, 4} {
 		s := newFake("40", "80")
 		for i := range 3 {
@@ -79,15 +79,15 @@ func TestPagesThatWereReadAheadAreNotInThePosition(t *testing.T) {
 		}
 		rest := map[string]string{"a0": "a1 a2 b0 b1 b2", "b0": "a0 a1 a2 b1 b2"}[seen]
 		if got := pages(t, newReader(t, s, feed.ReaderConfig{Position: position})); got != rest {
-			t.Errorf("%d at a time: after %s a new reader shows [%s]; want [%s]", parallel, seen, got, rest)
+			t.Errorf("%d at a time: after %s a new reader returned [%s]; want [%s]", parallel, seen, got, rest)
 		}
 		if got := pages(t, r); got != rest {
-			t.Errorf("%d at a time: after %s the next loop shows [%s]; want [%s]", parallel, seen, got, rest)
+			t.Errorf("%d at a time: after %s the next loop returned [%s]; want [%s]", parallel, seen, got, rest)
 		}
 	}
 }
 
-func TestPagesGoOnOverASplitAndAMerge(t *testing.T) {
+func TestPagesContinueAfterASplitAndAMerge(t *testing.T) {
 	for _, parallel := range []int{1, 3} {
 		s := newFake("40")
 		for i := range 5 {
@@ -122,15 +122,14 @@ func TestPagesGoOnOverASplitAndAMerge(t *testing.T) {
 		}
 		for id, times := range seen {
 			if times != 1 {
-				t.Errorf("%d at a time: %s was shown %d times", parallel, id, times)
+				t.Errorf("%d at a time: %s was returned %d times", parallel, id, times)
 			}
 		}
 	}
 }
 
-// With as many pages as may be read ahead lying there, nothing more is read
-// before the body takes one.
-func TestPagesReadNoMoreAheadThanParallel(t *testing.T) {
+// When Parallel pages are prefetched, the reader starts no read until the body takes one.
+func TestPagesPrefetchAtMostParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake("10", "20", "30", "40", "50")
 		for _, epk := range []string{"08", "18", "28", "38", "48", "58"} {
@@ -154,7 +153,7 @@ func TestPagesReadNoMoreAheadThanParallel(t *testing.T) {
 			<-time.After(time.Second)
 			synctest.Wait()
 			if ahead := len(s.requests) - int(shown.Load()); ahead > 3 {
-				t.Fatalf("behind page %d, %d more were read", shown.Load(), ahead)
+				t.Fatalf("after page %d, %d more were read", shown.Load(), ahead)
 			}
 		}
 		if shown.Load() != 60 || most.Load() != 3 {
@@ -163,7 +162,7 @@ func TestPagesReadNoMoreAheadThanParallel(t *testing.T) {
 	})
 }
 
-func TestPagesGiveTheErrorAndItsRangeAndTheNextLoopGoesOn(t *testing.T) {
+func TestPagesReturnTheErrorWithItsRangeAndTheNextLoopResumes(t *testing.T) {
 	s := newFake("40")
 	s.write("10", "a")
 	s.write("50", "b")
@@ -188,7 +187,7 @@ func TestPagesGiveTheErrorAndItsRangeAndTheNextLoopGoesOn(t *testing.T) {
 		}
 	}
 	if told != 1 || r.Drained() {
-		t.Errorf("the error was told %d times, drained %t", told, r.Drained())
+		t.Errorf("the error was returned %d times, drained %t", told, r.Drained())
 	}
 	s.fail = nil
 	if rest := pages(t, r); strings.TrimSpace(strings.Join(got, "")+" "+rest) != "a b" {
@@ -219,8 +218,8 @@ func TestPagesRepeatAThrottledReadAfterItsTime(t *testing.T) {
 	})
 }
 
-func TestPagesThatFollowReadAnIdleFeedSlowerAndSlower(t *testing.T) {
-	for name, waits := range map[string]bool{"source that waits": true, "source that can't wait": false} {
+func TestFollowingPagesReadAnIdleFeedLessOften(t *testing.T) {
+	for name, waits := range map[string]bool{"source that waits": true, "source that cannot wait": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFake("40")
@@ -266,7 +265,7 @@ func TestPagesThatFollowReadAnIdleFeedSlowerAndSlower(t *testing.T) {
 }
 
 // A busy part stays busy when its partition is split.
-func TestPagesThatFollowLookSoonAfterAChange(t *testing.T) {
+func TestFollowingPagesReadSoonAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake()
 		go func() {
@@ -303,8 +302,8 @@ func TestPagesThatFollowLookSoonAfterAChange(t *testing.T) {
 	})
 }
 
-// More parts than reads at a time: none may be starved by one that is idle.
-func TestPagesThatFollowReadAllPartsWithOneReadAtATime(t *testing.T) {
+// With more parts than parallel reads, an idle part must not starve another.
+func TestFollowingPagesReadAllPartsWithOneReadAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake("10", "20", "30", "40")
 		s.waits = true
@@ -328,7 +327,7 @@ func TestPagesThatFollowReadAllPartsWithOneReadAtATime(t *testing.T) {
 	})
 }
 
-func TestPagesGiveUpOnASourceThatNeverShowsTheReplacements(t *testing.T) {
+func TestPagesGiveUpOnASourceThatNeverListsTheReplacements(t *testing.T) {
 	s := newFake()
 	s.write("10", "a")
 	s.fail = func(r feed.Request) error { return &feed.GoneError{Partition: r.Partition.ID} }
@@ -336,7 +335,7 @@ func TestPagesGiveUpOnASourceThatNeverShowsTheReplacements(t *testing.T) {
 	var gone *feed.GoneError
 	for _, err := range r.Pages(t.Context()) {
 		if !errors.As(err, &gone) {
-			t.Fatalf("it ends with %v; want a GoneError", err)
+			t.Fatalf("the loop ended with %v; want a GoneError", err)
 		}
 	}
 	if gone == nil || len(s.requests) > 20 {
@@ -348,7 +347,7 @@ func TestPagesGiveUpOnASourceThatNeverShowsTheReplacements(t *testing.T) {
 	}
 }
 
-func TestPagesSkipLostHistoryOnlyWhenTold(t *testing.T) {
+func TestPagesSkipLostHistoryOnlyIfAllowed(t *testing.T) {
 	s := newFake()
 	for i := range 4 {
 		s.write("10", fmt.Sprint("a", i))
@@ -365,19 +364,19 @@ func TestPagesSkipLostHistoryOnlyWhenTold(t *testing.T) {
 	var told *feed.HistoryLostError
 	for _, err := range r.Pages(t.Context()) {
 		if !errors.As(err, &told) {
-			t.Fatalf("it ends with %v", err)
+			t.Fatalf("the loop ended with %v", err)
 		}
 	}
 	if told == nil {
-		t.Fatal("lost history isn't told")
+		t.Fatal("lost history returned no error")
 	}
 	skip = true
 	if got := pages(t, r); got != "a2 a3" {
-		t.Errorf("told to skip, read [%s]", got)
+		t.Errorf("skip allowed: read [%s]", got)
 	}
 }
 
-func TestPagesHaveTheReaderForThemselves(t *testing.T) {
+func TestReaderRefusesOtherUseDuringPages(t *testing.T) {
 	s := newFake()
 	s.write("10", "a")
 	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning()})
@@ -386,20 +385,20 @@ func TestPagesHaveTheReaderForThemselves(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := r.Next(t.Context()); err == nil {
-			t.Error("Next in a loop over Pages isn't refused")
+			t.Error("Next is not refused in a loop over Pages")
 		}
 		for _, err := range r.Pages(t.Context()) {
 			if err == nil {
-				t.Error("Pages in a loop over Pages isn't refused")
+				t.Error("Pages is not refused in a loop over Pages")
 			}
 		}
 	}
 	if got := next(t, r); got != "" {
-		t.Errorf("behind the loop Next shows [%s]", got)
+		t.Errorf("after the loop, Next returned [%s]", got)
 	}
 }
 
-func TestPagesTellThatTheContainerCannotBeRead(t *testing.T) {
+func TestPagesReturnTheErrorOfAMissingContainer(t *testing.T) {
 	s := newFake()
 	s.listed = func() ([]feed.Partition, error) { return nil, errors.New("no answer") }
 	n := 0
@@ -413,20 +412,20 @@ func TestPagesTellThatTheContainerCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestSplitRangeNamesWhatCannotBeDivided(t *testing.T) {
+func TestSplitRangeErrors(t *testing.T) {
 	s := newFake()
 	if parts, err := feed.SplitRange(t.Context(), s, feed.Range{}, 1); err != nil || len(parts) != 1 || parts[0] != feed.Full() {
 		t.Errorf("one part: %v, %v", parts, err)
 	}
 	if _, err := feed.SplitRange(t.Context(), s, feed.Range{}, 2); !errors.Is(err, feed.ErrUnsupported) {
-		t.Errorf("a source that can't: %v", err)
+		t.Errorf("a source without SplitRange: %v", err)
 	}
 	if _, err := feed.SplitRange(t.Context(), s, feed.Range{}, 0); err == nil {
-		t.Error("no parts at all aren't refused")
+		t.Error("zero parts are not refused")
 	}
 }
 
-func TestRangeCutTilesTheRange(t *testing.T) {
+func TestRangeCutCoversTheRange(t *testing.T) {
 	r := feed.Range{Min: "10", Max: "80"}
 	if got := fmt.Sprint(r.Cut([]string{"20", "40"})); got != "[10-20 20-40 40-80]" {
 		t.Error(got)

@@ -8,9 +8,9 @@ import (
 	"sort"
 )
 
-// begin makes the cursors and, for a start at now, gives each its place before
-// anything is read: else a change in a part whose turn comes late would be older
-// than that part's now. What it has done when it fails is kept for the next call.
+// begin creates the cursors. If the start is now, it resolves now for every cursor before
+// any read. Otherwise a change in a part that is read late would be older than that
+// part's now. If begin fails, the next call continues from its progress.
 func (r *Reader) begin(ctx context.Context) error {
 	if r.begun {
 		return nil
@@ -28,7 +28,7 @@ func (r *Reader) begin(ctx context.Context) error {
 			i++
 			continue
 		}
-		// MaxItems and Wait stay zero: nothing is to be found.
+		// MaxItems and Wait stay zero, because the read returns no changes.
 		page, err := r.source.Read(ctx, Request{
 			Partition: c.partition,
 			Range:     r.request(c).Range,
@@ -46,7 +46,7 @@ func (r *Reader) begin(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("find now in range %s: %w", c.rng, err)
 		case len(page.Changes) > 0:
-			return fmt.Errorf("find now in range %s: the source answered with %d changes from before", c.rng, len(page.Changes))
+			return fmt.Errorf("find now in range %s: the source returned %d older changes", c.rng, len(page.Changes))
 		default:
 			c.from = After(page.Continuation)
 			i++
@@ -56,8 +56,8 @@ func (r *Reader) begin(ctx context.Context) error {
 	return nil
 }
 
-// identify asks which container this is, and refuses one that the position
-// wasn't made for.
+// identify gets the identity of the container. It refuses a container that the position
+// does not belong to.
 func (r *Reader) identify(ctx context.Context) error {
 	if r.identity.ContainerRID != "" && r.cfg.Position == "" {
 		return nil
@@ -87,7 +87,7 @@ func (r *Reader) assignPartitions(ctx context.Context) error {
 	}
 	var assigned []*cursor
 	for _, c := range r.cursors {
-		if c.partition.ID != "" { // by an earlier call that failed later
+		if c.partition.ID != "" { // an earlier call assigned it and failed later
 			assigned = append(assigned, c)
 			continue
 		}
@@ -101,15 +101,15 @@ func (r *Reader) assignPartitions(ctx context.Context) error {
 	return nil
 }
 
-// byKey reports whether there is but one cursor, which names no range: the
-// source finds the partition by the key.
+// byKey reports whether the only cursor names no range. The source then finds the
+// partition by the key.
 func (r *Reader) byKey() bool {
 	return r.cfg.Key != nil && len(r.cursors) == 1 &&
 		r.cursors[0].partition.ID == "" && r.cursors[0].rng == Full()
 }
 
-// reroute replaces c, whose partition is gone, by pieces that lie in the
-// partitions which are there now, at the same position. None of them is read yet.
+// reroute replaces c, whose partition is gone, by one cursor for each current partition
+// in its range. They have the same position, and none of them has been read yet.
 func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error {
 	partitions, err := r.partitions(ctx)
 	if err != nil {
@@ -117,8 +117,8 @@ func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error 
 	}
 	lost := c.rng
 	if c.partition.ID == "" && !gone.Range.IsZero() {
-		// The prefix of a key lies in several partitions; only the source knows
-		// which keys that prefix has.
+		// A prefix of a key may lie in several partitions. Only the source can compute
+		// the keys of that prefix.
 		lost = c.rng.Intersect(gone.Range)
 	}
 	pieces, err := c.cut(lost, partitions)
@@ -130,7 +130,7 @@ func (r *Reader) reroute(ctx context.Context, c *cursor, gone *GoneError) error 
 	return nil
 }
 
-// partitions asks for the partitions, in the order of their ranges.
+// partitions returns the partitions in the order of their ranges.
 func (r *Reader) partitions(ctx context.Context) ([]Partition, error) {
 	partitions, err := r.source.Partitions(ctx)
 	if err != nil {
@@ -141,8 +141,8 @@ func (r *Reader) partitions(ctx context.Context) ([]Partition, error) {
 	return sorted, nil
 }
 
-// cut divides rng, a part of c's range, among the sorted partitions. It returns an error if
-// no partition holds a part of rng, because the changes of that part would be lost.
+// cut divides rng, a part of c's range, among the sorted partitions. It returns an error
+// if no partition holds a part of rng, because the changes of that part would be lost.
 func (c *cursor) cut(rng Range, partitions []Partition) ([]*cursor, error) {
 	var pieces []*cursor
 	covered := rng.Min

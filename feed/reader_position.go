@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// PositionError tells that the position given to a [Reader] belongs to another
-// container. It stays so: a container that was deleted and made anew under the
-// same name is another one too.
+// PositionError reports that the position given to a [Reader] belongs to another
+// container. A retry has no effect. A container that was deleted and recreated under the
+// same name is another container.
 type PositionError struct {
-	// Made is the rid of the container that the position was made for, Read that
-	// of the source's.
+	// Made is the rid of the container that the position was created for. Read is the rid
+	// of the source's container.
 	Made, Read string
 }
 
 func (e *PositionError) Error() string {
-	return fmt.Sprintf("the position belongs to container %q, and this is container %q", e.Made, e.Read)
+	return fmt.Sprintf("the position belongs to container %q, not to container %q", e.Made, e.Read)
 }
 
-// positionVersion is the version of the position's form. A text of a later one
-// is refused, not guessed at.
+// positionVersion is the version of the position's format. A reader refuses texts of
+// later versions.
 const positionVersion = 1
 
-// position is the JSON form of a reader's place.
+// position is the JSON form of a reader's position.
 type position struct {
 	Version int              `json:"version"`
 	RID     string           `json:"rid"`
@@ -43,23 +43,23 @@ type positionRange struct {
 	Max string `json:"max"`
 }
 
-// positionCursor is the position in one part of the range: a continuation, or a start that
-// was not read from yet.
+// positionCursor is the position in one part of the range. It is a continuation, or a
+// start if the part has not been read yet.
 type positionCursor struct {
 	positionRange
 	Continuation Continuation `json:"continuation,omitempty"`
 	Start        string       `json:"start,omitempty"`
 }
 
-// startBeginning is the text of a start at the beginning. The other text is a
-// time; now is never written, because it is resolved before.
+// startBeginning is the text of a start from the beginning. Any other text is a time. Now
+// is never written, because begin resolves it first.
 const startBeginning = "beginning"
 
-// Position returns the reader's position after all pages it has returned, as a
-// text to give to [ReaderConfig.Position] later: JSON, with its version, the
-// container's rid, and a continuation for each part of the range. Partitions
-// may be split and merged in between. Before the first Next it asks the source
-// what Next would ask it first, so that it fixes a start at now.
+// Position returns the reader's position after all pages that it has returned. The text
+// is the value of a later [ReaderConfig.Position]. It is JSON with its version, the
+// container's rid, and a continuation for each part of the range. Partitions may be split
+// and merged before the text is used. Before the first Next, Position sends the same
+// first requests as Next, so it resolves a start from now.
 func (r *Reader) Position(ctx context.Context) (string, error) {
 	if err := r.begin(ctx); err != nil {
 		return "", err
@@ -82,7 +82,7 @@ func (r *Reader) Position(ctx context.Context) (string, error) {
 			at.Start = startBeginning
 		case StartTime:
 			at.Start = c.from.Time().Format(time.RFC3339)
-		case StartNow: // begin has replaced it
+		case StartNow: // begin has resolved it
 		}
 		p.Cursors = append(p.Cursors, at)
 	}
@@ -94,7 +94,7 @@ func (r *Reader) Position(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// restore sets the reader to a text of Position.
+// restore sets the reader to a text that Position returned.
 func (r *Reader) restore(text string) error {
 	p, err := parsePosition(text)
 	if err != nil {
@@ -105,11 +105,11 @@ func (r *Reader) restore(text string) error {
 		mode = AllVersionsAndDeletes
 	}
 	if r.cfg.Mode != LatestVersion && r.cfg.Mode != mode {
-		return fmt.Errorf("it is one of %s mode, not of %s", mode, r.cfg.Mode)
+		return fmt.Errorf("it belongs to %s mode, not to %s mode", mode, r.cfg.Mode)
 	}
 	r.cfg.Mode = mode
 	if rng := Range(p.Range); !r.cfg.Range.IsZero() && r.cfg.Range != rng {
-		return fmt.Errorf("it is one of range %s, not of %s", rng, r.cfg.Range)
+		return fmt.Errorf("it belongs to range %s, not to range %s", rng, r.cfg.Range)
 	}
 	r.cfg.Range = Range(p.Range)
 	var key PartitionKey
@@ -119,7 +119,7 @@ func (r *Reader) restore(text string) error {
 		}
 	}
 	if r.cfg.Key != nil && r.cfg.Key.String() != key.String() {
-		return fmt.Errorf("it is one of key %s, not of %s", key, r.cfg.Key)
+		return fmt.Errorf("it belongs to key %s, not to key %s", key, r.cfg.Key)
 	}
 	r.cfg.Key = key
 	r.identity.ContainerRID = p.RID
@@ -133,9 +133,9 @@ func (r *Reader) restore(text string) error {
 	return nil
 }
 
-// parsePosition reads a text of Position and checks what the rest relies on:
-// the version, the mode, and that the places tile the range. With a key they
-// may leave parts of the range out, those where no such key lies.
+// parsePosition parses a text that Position returned. It checks the version, the mode,
+// and that the cursors cover the range without overlaps. With a key, the cursors may
+// leave out parts of the range that hold no such key.
 func parsePosition(text string) (position, error) {
 	var p position
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
@@ -146,13 +146,13 @@ func parsePosition(text string) (position, error) {
 		return position{}, errors.New("it is not a reader's position: something follows it")
 	}
 	if p.Version != positionVersion {
-		return position{}, fmt.Errorf("it has version %d; version %d is understood", p.Version, positionVersion)
+		return position{}, fmt.Errorf("it has version %d; only version %d is supported", p.Version, positionVersion)
 	}
 	if p.RID == "" {
 		return position{}, errors.New("it names no container")
 	}
 	if p.Mode != LatestVersion.String() && p.Mode != AllVersionsAndDeletes.String() {
-		return position{}, fmt.Errorf("it has an unknown mode %q", p.Mode)
+		return position{}, fmt.Errorf("unknown mode %q", p.Mode)
 	}
 	if len(p.Cursors) == 0 {
 		return position{}, errors.New("it has no cursor")
@@ -174,7 +174,7 @@ func parsePosition(text string) (position, error) {
 	return p, nil
 }
 
-// start is the place as a Start.
+// start converts the position to a Start.
 func (p positionCursor) start() (Start, error) {
 	switch {
 	case p.Continuation != "" && p.Start == "":
@@ -188,5 +188,5 @@ func (p positionCursor) start() (Start, error) {
 		}
 		return At(t), nil
 	}
-	return Start{}, fmt.Errorf("its place in range %s is neither a continuation nor a start", Range(p.positionRange))
+	return Start{}, fmt.Errorf("its cursor of range %s has neither a continuation nor a start", Range(p.positionRange))
 }

@@ -49,7 +49,7 @@ func TestPositionFixesNowBeforeTheFirstRead(t *testing.T) {
 	}
 }
 
-func TestPositionStandsBehindThePagesThatWereReturned(t *testing.T) {
+func TestPositionIsAfterTheReturnedPages(t *testing.T) {
 	s := newFake("40")
 	for _, id := range []string{"a1", "a2", "a3"} {
 		s.write("10", id)
@@ -68,11 +68,11 @@ func TestPositionStandsBehindThePagesThatWereReturned(t *testing.T) {
 		rest := readAll(t, newReader(t, s, feed.ReaderConfig{Position: text, MaxItems: 1}))
 		all := append(before, strings.Fields(rest)...)
 		if len(all) != 6 {
-			t.Errorf("%d reads, then from the position: %v; want each of six once", reads, all)
+			t.Errorf("after %d reads and a resume: %v; want each of the six changes once", reads, all)
 		}
 		for _, id := range before {
 			if strings.Contains(rest, id) {
-				t.Errorf("%s was returned and is read again from the position", id)
+				t.Errorf("the resumed reader returned %s again", id)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func TestPositionOfAnotherContainerIsRefusedEveryTime(t *testing.T) {
 	}
 }
 
-func TestPositionIsRefusedWhenItIsNotOne(t *testing.T) {
+func TestMalformedPositionIsRefused(t *testing.T) {
 	const head = `{"version":1,"rid":"r","mode":"latest version","range":{"min":"","max":"FF"},"cursors":`
 	for _, c := range []struct{ text, why string }{
 		{`x`, "not a reader's position"},
@@ -128,7 +128,7 @@ func TestPositionIsRefusedWhenItIsNotOne(t *testing.T) {
 	}
 }
 
-func TestPositionIsRefusedForAnotherScope(t *testing.T) {
+func TestPositionOfAnotherRangeKeyOrModeIsRefused(t *testing.T) {
 	s := newFake()
 	r := newReader(t, s, feed.ReaderConfig{
 		Range: feed.Range{Min: "10", Max: "20"}, Key: feed.PartitionKey{"a"}, Start: feed.Beginning(), Mode: feed.AllVersionsAndDeletes,
@@ -141,11 +141,11 @@ func TestPositionIsRefusedForAnotherScope(t *testing.T) {
 		Position: text, Range: feed.Range{Min: "10", Max: "20"}, Key: feed.PartitionKey{"a"}, Mode: feed.AllVersionsAndDeletes,
 	})
 	if again, err := same.Position(t.Context()); err != nil || again != text {
-		t.Errorf("the position came back as %s, %v; want %s", again, err, text)
+		t.Errorf("the position was parsed and rewritten as %s, %v; want %s", again, err, text)
 	}
 	next(t, newReader(t, s, feed.ReaderConfig{Position: text}))
 	if req := s.requests[len(s.requests)-1]; req.Mode != feed.AllVersionsAndDeletes || req.Key.String() != `["a"]` || req.Range.Min != "10" {
-		t.Errorf("the resumed reader asks for %+v", req)
+		t.Errorf("the resumed reader requests %+v", req)
 	}
 	for what, cfg := range map[string]feed.ReaderConfig{
 		"range": {Position: text, Range: feed.Range{Min: "10", Max: "30"}},
@@ -160,13 +160,13 @@ func TestPositionIsRefusedForAnotherScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := feed.NewReader(s, feed.ReaderConfig{Position: plain, Mode: feed.AllVersionsAndDeletes}); err == nil {
-		t.Error("a latest version position was taken for all versions and deletes")
+		t.Error("a latest version position was accepted for all versions and deletes")
 	}
 }
 
-// A time whose year, in UTC, RFC 3339 can't write made a position that NewReader
-// refused.
-func TestPositionOfATimeOutsideTheCalendarIsReadBack(t *testing.T) {
+// NewReader refused the position of a start at a time whose year, in UTC, RFC 3339 cannot
+// write.
+func TestPositionOfATimeOutsideTheCalendarRoundTrips(t *testing.T) {
 	for _, at := range []time.Time{
 		time.Date(0, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)),
 		time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3*3600)),
@@ -178,13 +178,13 @@ func TestPositionOfATimeOutsideTheCalendarIsReadBack(t *testing.T) {
 		}
 		second, err := newReader(t, s, feed.ReaderConfig{Position: first}).Position(t.Context())
 		if err != nil || second != first {
-			t.Errorf("the position of a start at %s came back as %s, %v; want %s", at, second, err, first)
+			t.Errorf("the position of a start at %s was rewritten as %s, %v; want %s", at, second, err, first)
 		}
 	}
 }
 
-// FuzzPosition: a text is refused, or it is a position that comes back the same
-// after a second reading.
+// FuzzPosition checks that a reader refuses a text, or that the text's position does not
+// change when it is parsed and rewritten twice.
 func FuzzPosition(f *testing.F) {
 	f.Add(`{"version":1,"rid":"AAAAAAAA=","mode":"latest version","range":{"min":"","max":"FF"},"cursors":[{"min":"","max":"FF","start":"beginning"}]}`)
 	f.Add(`{"version":1,"rid":"AAAAAAAA=","mode":"all versions and deletes","key":["a",{}],"range":{"min":"10","max":"FF"},"cursors":[{"min":"10","max":"20","continuation":"\"1\""},{"min":"30","max":"FF","start":"2026-11-21T12:00:00+01:00"}]}`)
@@ -197,15 +197,15 @@ func FuzzPosition(f *testing.F) {
 		}
 		first, err := r.Position(t.Context())
 		if err != nil {
-			return // of another container, or of a range that no partition holds
+			return // the text belongs to another container, or no partition holds its range
 		}
 		again, err := feed.NewReader(s, feed.ReaderConfig{Position: first})
 		if err != nil {
-			t.Fatalf("%q was read, and what it was written as is refused: %v", text, err)
+			t.Fatalf("%q was accepted, but its rewritten position is refused: %v", text, err)
 		}
 		second, err := again.Position(t.Context())
 		if err != nil || second != first {
-			t.Errorf("%q came back as %s and then as %s, %v", text, first, second, err)
+			t.Errorf("%q was rewritten as %s and then as %s, %v", text, first, second, err)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func readAll(t *testing.T, r *feed.Reader) string {
 	return ""
 }
 
-func TestReaderTakesTheRangesInTurn(t *testing.T) {
+func TestReaderReadsTheRangesInTurn(t *testing.T) {
 	s := newFake("40", "80")
 	for i := range 3 {
 		s.write("10", fmt.Sprint("a", i))
@@ -90,28 +90,28 @@ func TestReaderNamesTheRangeOfEachPage(t *testing.T) {
 	}
 }
 
-func TestReaderFindsNowEverywhereBeforeItReadsAnywhere(t *testing.T) {
+func TestReaderResolvesNowForEveryRangeBeforeTheFirstRead(t *testing.T) {
 	s := newFake("40", "80")
 	s.write("10", "old")
 	reads := 0
 	s.after = func(feed.Request) {
-		if reads++; reads == 3 { // the last of three nows
+		if reads++; reads == 3 { // the last of three reads from now
 			s.write("90", "new-c")
 			s.write("10", "new-a")
 		}
 	}
 	r := newReader(t, s, feed.ReaderConfig{})
 	if got := readAll(t, r); got != "new-a new-c" {
-		t.Errorf("read [%s] from now; want what was written after every now was found", got)
+		t.Errorf("read [%s] from now; want the change written after every now was resolved", got)
 	}
 	for _, req := range s.requests[:3] {
 		if req.From.Kind() != feed.StartNow || req.Wait != 0 {
-			t.Errorf("the first requests are from %s with wait %s; want three from now, not held", req.From, req.Wait)
+			t.Errorf("the first requests are from %s with wait %s; want three from now without a wait", req.From, req.Wait)
 		}
 	}
 }
 
-func TestReaderKeepsTheNowsItFoundWhenOneFails(t *testing.T) {
+func TestReaderKeepsResolvedNowsWhenOneFails(t *testing.T) {
 	s := newFake("40")
 	s.fail = func(r feed.Request) error {
 		if r.Partition.ID == "1" {
@@ -121,16 +121,16 @@ func TestReaderKeepsTheNowsItFoundWhenOneFails(t *testing.T) {
 	}
 	r := newReader(t, s, feed.ReaderConfig{})
 	if _, _, err := r.Next(t.Context()); err == nil {
-		t.Fatal("a now that fails isn't told")
+		t.Fatal("a failed read from now returns no error")
 	}
 	s.write("10", "a") // after the first partition's now
 	s.fail = nil
 	if got := readAll(t, r); got != "a" {
-		t.Errorf("read [%s]; want what came after the now that was found", got)
+		t.Errorf("read [%s]; want the change after the resolved now", got)
 	}
 }
 
-func TestReaderFollowsSplitsAndMergesAtTheSamePlace(t *testing.T) {
+func TestReaderResumesFromTheSamePositionAfterSplitsAndMerges(t *testing.T) {
 	s := newFake()
 	for _, epk := range []string{"10", "30", "50", "70"} {
 		s.write(epk, "x"+epk)
@@ -157,7 +157,7 @@ func TestReaderFollowsSplitsAndMergesAtTheSamePlace(t *testing.T) {
 	}
 }
 
-func TestReaderErrorMovesNothingAndDoesNotHoldUpTheOtherRanges(t *testing.T) {
+func TestReaderErrorMovesNoCursorAndDelaysNoOtherRange(t *testing.T) {
 	s := newFake("40")
 	s.write("10", "a")
 	s.write("50", "b")
@@ -186,7 +186,7 @@ func TestReaderErrorMovesNothingAndDoesNotHoldUpTheOtherRanges(t *testing.T) {
 	}
 }
 
-func TestReaderSkipsLostHistoryOnlyWhenItIsTold(t *testing.T) {
+func TestReaderSkipsLostHistoryOnlyIfAllowed(t *testing.T) {
 	s := newFake("40")
 	for i := range 3 {
 		s.write("10", fmt.Sprint("a", i))
@@ -203,17 +203,17 @@ func TestReaderSkipsLostHistoryOnlyWhenItIsTold(t *testing.T) {
 	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), OnHistoryLost: func(rng feed.Range, e *feed.HistoryLostError) bool {
 		asked++
 		if rng.Max != "40" || e != lost {
-			t.Errorf("asked about range %s, %v", rng, e)
+			t.Errorf("called with range %s, %v", rng, e)
 		}
 		return answer
 	}})
 	var told *feed.HistoryLostError
 	if _, _, err := r.Next(t.Context()); !errors.As(err, &told) || asked != 1 {
-		t.Fatalf("told not to skip: %v, asked %d times; want the error", err, asked)
+		t.Fatalf("skip refused: %v, %d calls; want the error", err, asked)
 	}
 	answer = true
 	if got := readAll(t, r); got != "a2 b0 b1 b2" || asked != 2 {
-		t.Errorf("told to skip, read [%s], asked %d times; want a2 and all of b, asked twice", got, asked)
+		t.Errorf("skip allowed: read [%s], %d calls; want a2, all of b and 2 calls", got, asked)
 	}
 }
 
@@ -227,11 +227,11 @@ func TestReaderGivesUpWhenTheOldestPositionIsLostToo(t *testing.T) {
 	}})
 	var lost *feed.HistoryLostError
 	if _, _, err := r.Next(t.Context()); !errors.As(err, &lost) || asked != 1 {
-		t.Errorf("next: %v, asked %d times; want the error after one skip", err, asked)
+		t.Errorf("next: %v, %d calls; want the error after one skip", err, asked)
 	}
 }
 
-func TestReaderGivesUpOnASourceThatNeverShowsTheReplacements(t *testing.T) {
+func TestReaderGivesUpOnASourceThatNeverListsTheReplacements(t *testing.T) {
 	s := newFake()
 	s.write("10", "a")
 	s.fail = func(r feed.Request) error { return &feed.GoneError{Partition: r.Partition.ID} }
@@ -249,11 +249,11 @@ func TestReaderGivesUpOnASourceThatNeverShowsTheReplacements(t *testing.T) {
 	}
 }
 
-func TestReaderGivesUpOnNowWhenTheReplacementsAreNeverShown(t *testing.T) {
+func TestReaderGivesUpOnNowIfTheReplacementsAreNeverListed(t *testing.T) {
 	s := newFake()
 	s.fail = func(r feed.Request) error {
 		if len(s.requests) > 100 {
-			t.Fatal("it never gives up")
+			t.Fatal("the reader never gives up")
 		}
 		return &feed.GoneError{Partition: r.Partition.ID}
 	}
@@ -263,9 +263,9 @@ func TestReaderGivesUpOnNowWhenTheReplacementsAreNeverShown(t *testing.T) {
 	}
 }
 
-// A source that answers a read from now with what was there before would have its
-// changes dropped, or delivered against the wish of the user.
-func TestReaderRefusesANowThatShowsThePast(t *testing.T) {
+// A read from now must not return older changes. The reader could only drop them or
+// deliver changes that the user did not request.
+func TestReaderRefusesOlderChangesInAReadFromNow(t *testing.T) {
 	s := newFake()
 	s.write("10", "old")
 	if _, _, err := newReader(t, nowIsTheBeginning{s}, feed.ReaderConfig{}).Next(t.Context()); err == nil || !strings.Contains(err.Error(), "now") {
@@ -291,7 +291,7 @@ func TestReaderRefusesPartitionsThatLeaveAGap(t *testing.T) {
 	}
 	s.listed = func() ([]feed.Partition, error) { return nil, errors.New("no answer") }
 	if _, _, err := r.Next(t.Context()); err == nil {
-		t.Fatal("a listing that fails isn't told")
+		t.Fatal("a failed listing returns no error")
 	}
 	s.listed = nil
 	if got := readAll(t, r); got != "b" {
@@ -299,7 +299,7 @@ func TestReaderRefusesPartitionsThatLeaveAGap(t *testing.T) {
 	}
 }
 
-func TestReaderKeepsItsPlaceWhenTheListingAfterASplitFails(t *testing.T) {
+func TestReaderKeepsItsPositionWhenTheListingAfterASplitFails(t *testing.T) {
 	s := newFake()
 	s.write("10", "a")
 	s.write("50", "b")
@@ -310,7 +310,7 @@ func TestReaderKeepsItsPlaceWhenTheListingAfterASplitFails(t *testing.T) {
 	s.split(0, "40")
 	s.listed = func() ([]feed.Partition, error) { return nil, errors.New("no answer") }
 	if _, _, err := r.Next(t.Context()); err == nil {
-		t.Fatal("a listing that fails isn't told")
+		t.Fatal("a failed listing returns no error")
 	}
 	s.listed = nil
 	if got := readAll(t, r); got != "b" {
@@ -318,7 +318,7 @@ func TestReaderKeepsItsPlaceWhenTheListingAfterASplitFails(t *testing.T) {
 	}
 }
 
-func TestReaderDrainedMeansEveryRangeWasEmptyInARow(t *testing.T) {
+func TestReaderIsDrainedAfterAnEmptyReadOfEveryRange(t *testing.T) {
 	s := newFake("40")
 	s.write("50", "b")
 	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning()})
@@ -351,7 +351,7 @@ func TestReaderIsNotDrainedBeforeItReadEveryPieceOfASplit(t *testing.T) {
 	}
 }
 
-func TestReaderTakesAnEmptyPageFromTheMiddleForNoEnd(t *testing.T) {
+func TestReaderDoesNotEndAtAnEmptyPageFromTheMiddle(t *testing.T) {
 	s := newFake("40")
 	s.sparse = true
 	for i := range 5 {
@@ -360,11 +360,11 @@ func TestReaderTakesAnEmptyPageFromTheMiddleForNoEnd(t *testing.T) {
 	s.write("50", "b")
 	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning(), Range: feed.Range{Min: "40", Max: "FF"}})
 	if got := readAll(t, r); got != "b" {
-		t.Errorf("read [%s] to the end; want b, behind five empty pages", got)
+		t.Errorf("read [%s] to the end; want b, after five empty pages", got)
 	}
 }
 
-// A source may count an End that a sub-range never comes to stand for.
+// A source may report an End that a continuation of a sub-range never reaches.
 func TestReaderIsDrainedWhereTheContinuationNoLongerMoves(t *testing.T) {
 	s := newFake()
 	s.write("10", "a")
@@ -382,8 +382,8 @@ func (s endIsFurther) Read(ctx context.Context, r feed.Request) (feed.Page, erro
 	return page, err
 }
 
-func TestReaderHoldsTheAnswerOnlyAtTheEnd(t *testing.T) {
-	for name, waits := range map[string]bool{"source that waits": true, "source that can't wait": false} {
+func TestReaderWaitsOnlyAtTheEnd(t *testing.T) {
+	for name, waits := range map[string]bool{"source that waits": true, "source that cannot wait": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFake("40")
@@ -404,7 +404,7 @@ func TestReaderHoldsTheAnswerOnlyAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestReaderStopsHoldingWhenItsContextEnds(t *testing.T) {
+func TestReaderStopsWaitingWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake()
 		r := newReader(t, s, feed.ReaderConfig{Wait: time.Hour})
@@ -413,7 +413,7 @@ func TestReaderStopsHoldingWhenItsContextEnds(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		if _, _, err := r.Next(ctx); err != nil || time.Since(began) != time.Second {
-			t.Errorf("the held read took %s, %v; want the page after 1s", time.Since(began), err)
+			t.Errorf("the waiting read took %s, %v; want the page after 1s", time.Since(began), err)
 		}
 		if _, _, err := r.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the next: %v; want the context's error", err)
@@ -433,7 +433,7 @@ func TestReaderFollowsAPrefixOverSeveralPartitions(t *testing.T) {
 	}
 	for range 3 {
 		if _, rng, err := r.Next(t.Context()); err != nil || !(feed.Range{Min: "10", Max: "D0"}).Contains(rng) {
-			t.Errorf("it reads range %s, %v; the prefix has only 10-D0", rng, err)
+			t.Errorf("the reader reads range %s, %v; the prefix covers only 10-D0", rng, err)
 		}
 	}
 	text, err := r.Position(t.Context())
@@ -448,9 +448,9 @@ func TestReaderFollowsAPrefixOverSeveralPartitions(t *testing.T) {
 	}
 }
 
-func TestReaderFollowsOneKeyWithoutAskingForPartitions(t *testing.T) {
+func TestReaderFollowsOneKeyWithoutListingPartitions(t *testing.T) {
 	s := newFake("40")
-	s.listed = func() ([]feed.Partition, error) { return nil, errors.New("not to be asked") }
+	s.listed = func() ([]feed.Partition, error) { return nil, errors.New("unexpected listing") }
 	s.write("10", "a1")
 	s.write("50", "a2")
 	r := newReader(t, s, feed.ReaderConfig{Key: feed.PartitionKey{"a", "a2"}, Start: feed.Beginning()})
@@ -459,7 +459,7 @@ func TestReaderFollowsOneKeyWithoutAskingForPartitions(t *testing.T) {
 	}
 }
 
-func TestNewReaderNamesTheFieldThatIsWrong(t *testing.T) {
+func TestNewReaderNamesTheInvalidField(t *testing.T) {
 	s := newFake()
 	for field, cfg := range map[string]feed.ReaderConfig{
 		"MaxItems": {MaxItems: -1},
@@ -469,7 +469,7 @@ func TestNewReaderNamesTheFieldThatIsWrong(t *testing.T) {
 		"Position": {Position: "x"},
 	} {
 		if _, err := feed.NewReader(s, cfg); err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s is wrong: %v", field, err)
+			t.Errorf("invalid %s: %v", field, err)
 		}
 	}
 	if _, err := feed.NewReader(nil, feed.ReaderConfig{}); err == nil || !strings.Contains(err.Error(), "Source") {
@@ -477,7 +477,7 @@ func TestNewReaderNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 }
 
-// A part that could not be read may have changes.
+// A part whose read failed may have changes.
 func TestReaderIsNotDrainedAfterAnError(t *testing.T) {
 	s := newFake("40")
 	r := newReader(t, s, feed.ReaderConfig{Start: feed.Beginning()})

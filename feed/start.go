@@ -2,13 +2,13 @@ package feed
 
 import "time"
 
-// Continuation is a position in a feed: everything up to and including it was
-// read. It is opaque, and compared as text only. On Cosmos DB it is the ETag of
-// the read that returned it; the embedded store writes the same form, a decimal
-// LSN in double quotes. The empty Continuation is no position at all.
+// Continuation is a position in a feed: everything up to and including it was read. It is
+// opaque and compared only as text. On Cosmos DB it is the ETag of the read that returned
+// it. The embedded store uses the same form, a decimal LSN in double quotes. The empty
+// Continuation is not a position.
 type Continuation string
 
-// StartKind tells the kinds of [Start] apart.
+// StartKind is the kind of a [Start].
 type StartKind int
 
 // The kinds of Start.
@@ -19,24 +19,25 @@ const (
 	StartContinuation
 )
 
-// Start is where to begin to read a feed. Its zero value is [Now].
+// Start is the position at which a read of a feed starts. Its zero value is [Now].
 type Start struct {
 	kind  StartKind
 	at    time.Time
 	after Continuation
 }
 
-// Now starts with the first change committed after the request was served.
+// Now returns a start with the first change committed after the request was served.
 func Now() Start { return Start{} }
 
-// Beginning starts with the first change that the container still has.
+// Beginning returns a start with the first change that the container still has.
 func Beginning() Start { return Start{kind: StartBeginning} }
 
-// At starts with the changes whose timestamp (_ts, whole seconds) is at or after
-// t's second. A time before the container was made is the beginning.
-// A time in the future may be taken for now: a position can hold a place in the feed,
-// and no time. A time that RFC 3339 can't write, because its year in UTC isn't 0 to
-// 9999, is the nearest that it can.
+// At returns a start with the changes whose timestamp (_ts, in whole seconds) is at or
+// after t's second. A time before the creation of the container means the beginning.
+//
+// A source may treat a future time as now, because a continuation cannot hold a time. A
+// time whose year in UTC is not 0 to 9999 is replaced by the nearest time in those years,
+// because RFC 3339 has no form for it.
 func At(t time.Time) Start {
 	t = t.UTC().Truncate(time.Second)
 	if t.Before(earliest) {
@@ -47,30 +48,31 @@ func At(t time.Time) Start {
 	return Start{kind: StartTime, at: t}
 }
 
-// The first and last time of [At], those that RFC 3339 can write.
+// The first and the last time of [At]: the limits of RFC 3339.
 var (
 	earliest = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 
-// After starts behind c.
+// After returns a start after c.
 func After(c Continuation) Start { return Start{kind: StartContinuation, after: c} }
 
-// AfterSince starts behind c and leaves out, as [At] does, what is older than t's
-// second. It is for a feed that began at a time and goes on after a merge of
-// partitions, where what c stands for on one side may be newer than t and on the
-// other isn't: Cosmos DB then wants to be told both. A source whose positions say
-// it all takes it for [After].
+// AfterSince returns a start after c that leaves out changes older than t's second, as
+// [At] does. It is for a feed that started at a time and resumes after a merge of
+// partitions. On one side of the merge, c may be newer than t; on the other side it may
+// be older. So Cosmos DB needs both. A source that needs only the continuation treats it
+// as [After].
 func AfterSince(c Continuation, t time.Time) Start {
 	s := At(t)
 	s.kind, s.after = StartContinuation, c
 	return s
 }
 
-// Kind tells which kind of start this is.
+// Kind returns the kind of the start.
 func (s Start) Kind() StartKind { return s.kind }
 
-// Time is the time of an [At] start, in UTC and whole seconds.
+// Time returns the time of an [At] start, in UTC and whole seconds. It is zero for
+// others.
 func (s Start) Time() time.Time {
 	if s.kind != StartTime {
 		return time.Time{}
@@ -78,8 +80,8 @@ func (s Start) Time() time.Time {
 	return s.at
 }
 
-// Since is the time that goes along with the position of an [AfterSince] start, in
-// UTC and whole seconds; zero: there is none.
+// Since returns the time of an [AfterSince] start, in UTC and whole seconds. It is zero
+// for others.
 func (s Start) Since() time.Time {
 	if s.kind != StartContinuation {
 		return time.Time{}
@@ -87,10 +89,11 @@ func (s Start) Since() time.Time {
 	return s.at
 }
 
-// Continuation is the position of an [After] or [AfterSince] start.
+// Continuation returns the position of an [After] or [AfterSince] start. It is empty for
+// others.
 func (s Start) Continuation() Continuation { return s.after }
 
-// String describes the start for messages.
+// String returns a description of the start for messages.
 func (s Start) String() string {
 	switch s.kind {
 	case StartBeginning:

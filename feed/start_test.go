@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestATimeGoesAlongWithAPositionInAfterSinceAlone(t *testing.T) {
+func TestOnlyAfterSinceHasAPositionAndATime(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 999, time.FixedZone("", 3600))
 	second := time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
 	both := AfterSince(`"7"`, at)

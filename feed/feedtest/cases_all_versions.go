@@ -7,21 +7,21 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// versionCases are those of all versions and deletes mode.
+// versionCases returns the cases of all versions and deletes mode.
 func versionCases() []testCase {
 	expiring := versioned
 	expiring.TimeToLive = true
 	return []testCase{
-		{name: "every version and every delete is shown", container: versioned, needs: needs{delete: true}, run: everyVersion},
-		{name: "a previous image is the version before", container: versioned, needs: needs{delete: true}, run: previousImage},
+		{name: "every version and every delete is returned", container: versioned, needs: needs{delete: true}, run: everyVersion},
+		{name: "a previous image is the previous version", container: versioned, needs: needs{delete: true}, run: previousImage},
 		{name: "all versions start from now", container: versioned, run: versionsFromNow},
 		{name: "all versions of a key and of a sub-range", container: versioned, needs: needs{delete: true}, run: versionsScopes},
 		{name: "one container has both modes", container: versioned, needs: needs{delete: true}, run: bothModes},
-		{name: "an expired item is a delete that says so", container: expiring, needs: needs{advance: true, bubble: true}, run: expiredDelete},
+		{name: "an expired item is a delete with Expired set", container: expiring, needs: needs{advance: true, bubble: true}, run: expiredDelete},
 	}
 }
 
-// versionsFrom is a request for all versions from now on, already placed.
+// versionsFrom returns a request for all versions after the current end of p's feed.
 func (s *suite) versionsFrom(p feed.Partition) feed.Request {
 	s.Helper()
 	r := feed.Request{Partition: p, Mode: feed.AllVersionsAndDeletes}
@@ -31,7 +31,7 @@ func (s *suite) versionsFrom(p feed.Partition) feed.Request {
 	return r
 }
 
-// ops writes the operations of changes.
+// ops returns the operations of changes as text.
 func ops(changes []feed.Change) []string {
 	var out []string
 	for _, c := range changes {
@@ -60,7 +60,7 @@ func everyVersion(s *suite) {
 	}
 	r.From = feed.After(at)
 	changes, _ = s.drain(r)
-	s.want("behind the end", changes, "")
+	s.want("after the end", changes, "")
 }
 
 func previousImage(s *suite) {
@@ -75,7 +75,7 @@ func previousImage(s *suite) {
 	}
 	for i, c := range changes[1:] {
 		if c.Previous == nil {
-			continue // the engine may not keep it
+			continue // the engine may not keep previous images
 		}
 		var before struct {
 			ID string `json:"id"`
@@ -95,7 +95,7 @@ func versionsFromNow(s *suite) {
 	s.write(s.key(1), "a", 2)
 	s.write(s.key(1), "a", 3)
 	changes, _ := s.drain(r)
-	s.want("what came after now", changes, "a=2 a=3")
+	s.want("changes after now", changes, "a=2 a=3")
 	if got := ops(changes); got[0] != "replace" {
 		s.Errorf("the first operation after now is a %s; want replace", got[0])
 	}
@@ -144,7 +144,7 @@ func expiredDelete(s *suite) {
 	s.write(s.key(1), "a", 1, "ttl", "2")
 	s.write(s.key(1), "b", 2)
 	var changes []feed.Change
-	for range 120 { // the engine removes what has expired in its own time
+	for range 120 { // the engine deletes expired items with a delay
 		s.Advance(time.Second)
 		if changes, _ = s.drain(r); len(changes) > 2 {
 			break

@@ -8,16 +8,16 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// contractCases are those of Identity, Partitions, and of errors.
+// contractCases returns the cases of Identity, Partitions and errors.
 func contractCases() []testCase {
 	return []testCase{
-		{name: "identity names the container and stays", container: onePartition, run: identityStays},
-		{name: "a source that knows its container's id says it each time", container: onePartition, run: containerIDStays},
-		{name: "partitions tile the key space in order", container: fourPartitions, run: partitionsTile},
+		{name: "the identity names the container and does not change", container: onePartition, run: identityStays},
+		{name: "the container's id does not change", container: onePartition, run: containerIDStays},
+		{name: "partitions cover the key space in order", container: fourPartitions, run: partitionsTile},
 		{name: "an ended context ends every call", container: onePartition, run: endedContext},
-		{name: "a partition that never was is gone", container: onePartition, run: neverWas},
+		{name: "a partition that never existed is gone", container: onePartition, run: neverWas},
 		{name: "a dropped container is not found", container: onePartition, needs: needs{drop: true}, run: dropped},
-		{name: "what is not supported is named", container: versioned, run: unsupportedIsNamed},
+		{name: "an unsupported request is named", container: versioned, run: unsupportedIsNamed},
 	}
 }
 
@@ -31,11 +31,11 @@ func identityStays(s *suite) {
 		"Container": first.Container, "ContainerRID": first.ContainerRID,
 	} {
 		if text == "" {
-			s.Errorf("%s is empty: leases could not be named", name)
+			s.Errorf("%s is empty; lease ids need it", name)
 		}
 	}
 	if strings.ContainsAny(first.AccountHost, ":/") {
-		s.Errorf("AccountHost %q; want a host without scheme and port", first.AccountHost)
+		s.Errorf("AccountHost %q; want a host without scheme or port", first.AccountHost)
 	}
 	s.writeMany(0, 3, 1)
 	second, err := s.Source.Identity(s.ctx)
@@ -44,11 +44,12 @@ func identityStays(s *suite) {
 	}
 }
 
-// containerIDStays: a processor compares it with that of its leases.
+// containerIDStays checks that the container's id does not change. A processor compares
+// it with the id of its lease container.
 func containerIDStays(s *suite) {
 	source, ok := s.Source.(feed.Identifier)
 	if !ok {
-		s.Skip("the source doesn't know its container's id")
+		s.Skip("the source is not a feed.Identifier")
 	}
 	first, err := source.ContainerID(s.ctx)
 	if err != nil {
@@ -75,7 +76,7 @@ func partitionsTile(s *suite) {
 	}
 }
 
-// checkTiles checks that live partitions cover everything once, in order.
+// checkTiles checks that the live partitions cover the key space once, in order.
 func (s *suite) checkTiles(partitions []feed.Partition) {
 	s.Helper()
 	covered, ids := feed.MinEPK, map[string]bool{}
@@ -99,7 +100,7 @@ func endedContext(s *suite) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
 	if _, err := s.Source.Identity(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		s.Errorf("Identity: %v; want an answer or the context's error", err)
+		s.Errorf("Identity: %v; want a result or the context's error", err)
 	}
 	if _, err := s.Source.Partitions(ctx); !errors.Is(err, context.Canceled) {
 		s.Errorf("Partitions: %v; want the context's error", err)
@@ -113,7 +114,7 @@ func neverWas(s *suite) {
 	p := feed.Partition{ID: "4711", Range: feed.Full()}
 	_, err := s.Source.Read(s.ctx, feed.Request{Partition: p, From: feed.Beginning()})
 	if gone, ok := errors.AsType[*feed.GoneError](err); !ok || gone.Partition != p.ID {
-		s.Fatalf("read of partition %s: %v; want it gone, and named", p.ID, err)
+		s.Fatalf("read of partition %s: %v; want a GoneError that names it", p.ID, err)
 	}
 }
 
@@ -131,7 +132,8 @@ func dropped(s *suite) {
 	}
 }
 
-// unsupportedIsNamed: all versions and deletes has no beginning and no times.
+// unsupportedIsNamed checks reads of all versions and deletes from the beginning and from
+// a time. The mode supports neither.
 func unsupportedIsNamed(s *suite) {
 	p := s.only()
 	s.writeMany(0, 3, 1)
@@ -141,7 +143,7 @@ func unsupportedIsNamed(s *suite) {
 			s.Fatalf("all versions and deletes from %s: %v; want ErrUnsupported", from, err)
 		}
 		if err.Error() == feed.ErrUnsupported.Error() {
-			s.Errorf("all versions and deletes from %s: the error %q does not name what isn't supported", from, err)
+			s.Errorf("all versions and deletes from %s: the error %q does not name the unsupported request", from, err)
 		}
 	}
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// followCases are those of readers at work while others write, split and merge.
+// followCases returns the cases of readers that run during writes, splits and merges.
 func followCases() []testCase {
 	both := needs{split: true, merge: true}
 	return []testCase{
-		{name: "writes of many writers are shown in LSN order", container: onePartition, run: manyWriters},
+		{name: "changes of many writers are in LSN order", container: onePartition, run: manyWriters},
 		{name: "a following reader loses and repeats nothing", container: fourPartitions, run: followUnderLoad},
 		{name: "a following reader over splits and merges loses and repeats nothing", container: fourPartitions, needs: both, run: followUnderLoad},
 		{name: "a following reader gets every version once", container: allVersionsOf(fourPartitions), run: followUnderLoad},
 		{name: "a following reader over splits and merges gets every version once", container: allVersionsOf(fourPartitions), needs: both, run: followUnderLoad},
-		{name: "a reader resumes from its position over a split and a merge", container: fourPartitions, needs: both, run: resumeReader},
-		{name: "a reader follows one key over a split", container: onePartition, needs: needs{split: true}, run: followKey},
-		{name: "a reader follows a sub-range over a split and a merge", container: onePartition, needs: both, run: followRange},
+		{name: "a reader resumes from its position after a split and a merge", container: fourPartitions, needs: both, run: resumeReader},
+		{name: "a reader follows one key through a split", container: onePartition, needs: needs{split: true}, run: followKey},
+		{name: "a reader follows a sub-range through a split and a merge", container: onePartition, needs: both, run: followRange},
 		{name: "a position of another container is refused", container: onePartition, run: positionRefused},
 	}
 }
@@ -30,7 +30,7 @@ func allVersionsOf(c Container) Container {
 	return c
 }
 
-// follow reads with a new reader to the end of the feed.
+// follow reads to the end of the feed with a new reader.
 func (s *suite) follow(cfg feed.ReaderConfig) []feed.Change {
 	s.Helper()
 	return s.readOn(s.reader(cfg))
@@ -45,11 +45,11 @@ func (s *suite) reader(cfg feed.ReaderConfig) *feed.Reader {
 	return r
 }
 
-// fullTurn is more reads than a reader of any case here has parts to read in turn.
+// fullTurn is larger than the number of parts of any reader in these cases.
 const fullTurn = 32
 
-// readOn reads with r to the end of the feed. A reader may have been drained
-// before the last write, so every part is read once more.
+// readOn reads to the end of the feed with r. It reads every part once more, because r
+// may have been drained before the last write.
 func (s *suite) readOn(r *feed.Reader) []feed.Change {
 	s.Helper()
 	var all []feed.Change
@@ -65,7 +65,7 @@ func (s *suite) readOn(r *feed.Reader) []feed.Change {
 		}
 		if empty >= fullTurn {
 			if !r.Drained() {
-				s.Fatalf("%d empty reads in a row, and the reader isn't drained", empty)
+				s.Fatalf("%d empty reads in a row, and the reader is not drained", empty)
 			}
 			return all
 		}
@@ -74,7 +74,7 @@ func (s *suite) readOn(r *feed.Reader) []feed.Change {
 	return nil
 }
 
-// position is the reader's, as a text.
+// position returns the reader's position.
 func (s *suite) position(r *feed.Reader) string {
 	s.Helper()
 	text, err := r.Position(s.ctx)
@@ -84,14 +84,14 @@ func (s *suite) position(r *feed.Reader) string {
 	return text
 }
 
-// writers and rounds are the load of the cases below: each writer owns four
-// items of one key of its own and writes each of them rounds times.
+// writers and rounds define the load of the cases below. Each writer owns a key with four
+// items and writes each item rounds times.
 const (
 	writers = 4
 	rounds  = 25
 )
 
-// load starts the writers and returns what waits for them.
+// load starts the writers and returns a function that waits for them.
 func (s *suite) load() (wait func()) {
 	var all sync.WaitGroup
 	failed := make(chan error, writers)
@@ -117,7 +117,7 @@ func (s *suite) load() (wait func()) {
 	}
 }
 
-// manyWriters: no LSN appears after a higher one that was read before.
+// manyWriters checks that no change appears after a change with a higher LSN.
 func manyWriters(s *suite) {
 	r := feed.Request{Partition: s.only(), From: feed.Beginning(), MaxItems: 7}
 	last, versions := int64(0), map[string]int{}
@@ -141,7 +141,7 @@ func manyWriters(s *suite) {
 	s.checkFinal(versions)
 }
 
-// checkFinal wants every writer's items at their last version.
+// checkFinal checks that every item of every writer is at its last version.
 func (s *suite) checkFinal(versions map[string]int) {
 	s.Helper()
 	if len(versions) != writers*4 {
@@ -154,8 +154,7 @@ func (s *suite) checkFinal(versions map[string]int) {
 	}
 }
 
-// reshape splits and merges while the load runs, if the fixture can; the cases
-// that must have it say so in their needs.
+// reshape splits and merges partitions while the load runs, if the fixture can do both.
 func (s *suite) reshape() {
 	if s.Split == nil || s.Merge == nil {
 		return
@@ -174,7 +173,7 @@ func (s *suite) reshape() {
 	}
 }
 
-// during calls read until work has returned, and once more.
+// during calls read until work has returned, and once after that.
 func during(work, read func()) {
 	finished := make(chan struct{})
 	go func() { defer close(finished); work() }()
@@ -197,7 +196,8 @@ func (s *suite) underLoad(r *feed.Reader, read func()) {
 	during(func() { s.reshape(); wait() }, read)
 }
 
-// isGone reports whether err is a GoneError. A reader keeps its position if splits overtake it.
+// isGone reports whether err is a GoneError. A reader keeps its position if splits
+// overtake it.
 func isGone(err error) bool {
 	_, gone := errors.AsType[*feed.GoneError](err)
 	return gone
@@ -218,13 +218,13 @@ func (s *suite) followLoad(cfg feed.ReaderConfig) []feed.Change {
 	return append(all, s.readOn(r)...)
 }
 
-// loadConfig is that of readers under load, in the mode of the container.
+// loadConfig returns the configuration of readers under load, in the container's mode.
 func (s *suite) loadConfig() feed.ReaderConfig {
 	return feed.ReaderConfig{Start: feed.Now(), Mode: s.mode(), MaxItems: 5, Parallel: 3}
 }
 
-// checkVersions wants the versions of each item in order, up to the last one, and in all
-// versions and deletes mode all of them.
+// checkVersions checks that the versions of each item are in order and end with the last
+// one. In all versions and deletes mode it also checks that no version is missing.
 func (s *suite) checkVersions(changes []feed.Change) {
 	s.Helper()
 	versions := map[string]int{}
@@ -275,7 +275,7 @@ func followKey(s *suite) {
 }
 
 func followRange(s *suite) {
-	// A border that no split will choose: the sub-range is cut by one.
+	// No split chooses this border, so a split cuts the sub-range.
 	low, high := feed.Range{Max: "0A"}, feed.Range{Min: "0A", Max: feed.MaxEPK}
 	a := s.reader(feed.ReaderConfig{Range: low, Start: feed.Beginning(), MaxItems: 4})
 	b := s.reader(feed.ReaderConfig{Range: high, Start: feed.Beginning(), MaxItems: 4})
@@ -309,7 +309,7 @@ func positionRefused(s *suite) {
 	}
 }
 
-// renamed is a source that is another container.
+// renamed is a source with the identity of another container.
 type renamed struct {
 	feed.Source
 	identity feed.Identity

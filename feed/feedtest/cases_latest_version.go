@@ -6,15 +6,15 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// latestCases are those of latest version mode: which changes are shown.
+// latestCases returns the cases of latest version mode.
 func latestCases() []testCase {
 	return []testCase{
-		{name: "every write is shown in order", container: onePartition, run: writesInOrder},
-		{name: "an item is shown once, at its last write", container: onePartition, run: lastWriteOnly},
-		{name: "an item that changed after it was read is shown again", container: onePartition, run: shownAgain},
+		{name: "every write is returned in order", container: onePartition, run: writesInOrder},
+		{name: "an item is returned once, at its last write", container: onePartition, run: lastWriteOnly},
+		{name: "an item that changed after a read is returned again", container: onePartition, run: shownAgain},
 		{name: "a write of the same content is a change", container: onePartition, run: sameContent},
-		{name: "deletes are not shown", container: onePartition, needs: needs{delete: true}, run: deletesHidden},
-		{name: "an item made again after its delete is shown", container: onePartition, needs: needs{delete: true}, run: madeAgain},
+		{name: "deletes are not returned", container: onePartition, needs: needs{delete: true}, run: deletesHidden},
+		{name: "an item recreated after its delete is returned", container: onePartition, needs: needs{delete: true}, run: madeAgain},
 		{name: "partitions have feeds of their own", container: fourPartitions, run: feedsApart},
 		{name: "items carry their system properties", container: onePartition, run: systemProperties},
 	}
@@ -73,7 +73,7 @@ func deletesHidden(s *suite) {
 	s.remove(s.key(1), "b")
 	at := s.readWant("both items are deleted", feed.Request{Partition: p, From: feed.After(page.Continuation)}, "")
 	s.write(s.key(1), "c", 3)
-	s.readWant("the feed goes on behind the deletes", feed.Request{Partition: p, From: feed.After(at)}, "c=3")
+	s.readWant("the feed continues after the deletes", feed.Request{Partition: p, From: feed.After(at)}, "c=3")
 }
 
 func madeAgain(s *suite) {
@@ -82,7 +82,7 @@ func madeAgain(s *suite) {
 	_, at := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
 	s.remove(s.key(1), "a")
 	s.write(s.key(1), "a", 2)
-	s.readWant("a was deleted and made again", feed.Request{Partition: p, From: feed.After(at)}, "a=2")
+	s.readWant("a was deleted and recreated", feed.Request{Partition: p, From: feed.After(at)}, "a=2")
 	s.readWant("a from the beginning", feed.Request{Partition: p, From: feed.Beginning()}, "a=2")
 }
 

@@ -8,18 +8,18 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// pageCases are those of pages, continuations and transactions.
+// pageCases returns the cases of pages, continuations and transactions.
 func pageCases() []testCase {
 	return []testCase{
-		{name: "a page holds what was asked for", container: onePartition, run: pageSize},
-		{name: "a page holds 100 changes when nothing is asked for", container: onePartition, run: defaultPageSize},
+		{name: "a page has MaxItems changes", container: onePartition, run: pageSize},
+		{name: "a page has 100 changes without MaxItems", container: onePartition, run: defaultPageSize},
 		{name: "a continuation is exclusive and can be read twice", container: onePartition, run: readTwice},
 		{name: "an old continuation can still be read", container: onePartition, run: oldContinuation},
 		{name: "an empty page has a continuation", container: onePartition, run: emptyPage},
-		{name: "LSN is the position and End the end", container: onePartition, run: lsnAndEnd},
+		{name: "a page has its LSN and the End of the partition", container: onePartition, run: lsnAndEnd},
 		{name: "a transaction has one LSN and is never cut", container: onePartition, needs: needs{transaction: true}, run: transactionWhole},
 		{name: "a transaction is never cut, all versions", container: versioned, needs: needs{transaction: true}, run: transactionWholeVersions},
-		{name: "a page's buffer is never used again", container: onePartition, run: bufferKept},
+		{name: "a page's buffer is never reused", container: onePartition, run: bufferKept},
 	}
 }
 
@@ -59,7 +59,7 @@ func readTwice(s *suite) {
 		s.Fatalf("two reads from one continuation lead to %s and %s", second.Continuation, again.Continuation)
 	}
 	rest, _ := s.drain(r)
-	s.wantItems("the page and what follows its continuation", append(first.Changes, rest...), 0, 10, 1)
+	s.wantItems("the page and the changes after its continuation", append(first.Changes, rest...), 0, 10, 1)
 }
 
 func oldContinuation(s *suite) {
@@ -93,18 +93,18 @@ func lsnAndEnd(s *suite) {
 	s.writeMany(0, 10, 1)
 	page := s.page(feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 4})
 	if page.LSN < 0 || page.End < 0 {
-		s.Skip("the source can't tell LSNs")
+		s.Skip("the source does not report LSNs")
 	}
 	if last := page.Changes[len(page.Changes)-1].LSN; page.LSN != last {
-		s.Errorf("a page that ends with LSN %d stands for LSN %d", last, page.LSN)
+		s.Errorf("the last change of the page has LSN %d, the page LSN %d", last, page.LSN)
 	}
 	changes, at := s.drain(feed.Request{Partition: p, From: feed.Beginning()})
 	if end := changes[len(changes)-1].LSN; page.End != end {
-		s.Errorf("the partition ends at LSN %d; its page said %d", end, page.End)
+		s.Errorf("the partition ends at LSN %d; its page reported %d", end, page.End)
 	}
 	last := s.page(feed.Request{Partition: p, From: feed.After(at)})
 	if last.LSN != last.End || last.End != page.End {
-		s.Errorf("at the end the page stands for LSN %d of %d; want %d", last.LSN, last.End, page.End)
+		s.Errorf("at the end the page has LSN %d of %d; want %d", last.LSN, last.End, page.End)
 	}
 }
 
@@ -128,7 +128,7 @@ func transactionWhole(s *suite) {
 	s.checkWhole(feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 3}, 10)
 	s.readWantItems("pages of 1 around a transaction of 10", feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 1}, 0, 12, 1)
 
-	// What was overwritten leaves the transaction; the rest stays together.
+	// Overwritten changes leave the transaction; the others stay together.
 	s.write(key, itemID(5), 2)
 	s.checkWhole(feed.Request{Partition: p, From: feed.Beginning(), MaxItems: 3}, 9)
 	s.checkWhole(feed.Request{Partition: p, Key: key, From: feed.Beginning(), MaxItems: 3}, 9)
@@ -147,8 +147,8 @@ func transactionWholeVersions(s *suite) {
 	}
 }
 
-// checkWhole reads to the end and wants no LSN on two pages, and one LSN with
-// size changes.
+// checkWhole reads to the end. It checks that no LSN is on two pages, and that the
+// largest transaction has size changes.
 func (s *suite) checkWhole(r feed.Request, size int) {
 	s.Helper()
 	pageOf, count, largest := map[int64]int{}, map[int64]int{}, 0

@@ -7,15 +7,15 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// parallelCases are those of loops over pages that read several parts at a time,
-// and of ranges for several workers.
+// parallelCases returns the cases of loops that read several parts at the same time, and
+// of ranges for several workers.
 func parallelCases() []testCase {
 	both := needs{split: true, merge: true}
 	return []testCase{
 		{name: "a loop over several parts at a time loses and repeats nothing over splits and merges", container: fourPartitions, needs: both, run: pagesUnderLoad},
 		{name: "a loop over several parts at a time gets every version once over splits and merges", container: allVersionsOf(fourPartitions), needs: both, run: pagesUnderLoad},
-		{name: "a range is split into even parts for workers", container: fourPartitions, run: evenParts},
-		{name: "the parts of workers share a hierarchical container", container: hierarchical, run: hierarchicalParts},
+		{name: "a range is split into equal parts for workers", container: fourPartitions, run: evenParts},
+		{name: "a hierarchical container is split for workers", container: hierarchical, run: hierarchicalParts},
 	}
 }
 
@@ -32,8 +32,8 @@ func (s *suite) pages(r *feed.Reader) []feed.Change {
 	return all
 }
 
-// pagesUnderLoad reads under load in loops over pages, which are left now and then, and
-// resumed by another reader at the end.
+// pagesUnderLoad reads under load with loops over pages. It leaves each loop after a
+// while, and another reader resumes at the end.
 func pagesUnderLoad(s *suite) {
 	r := s.reader(s.loadConfig())
 	var all []feed.Change
@@ -58,12 +58,12 @@ func pagesUnderLoad(s *suite) {
 	s.checkVersions(all)
 }
 
-// parts splits r, and checks that the parts tile it.
+// parts splits r and checks that the parts cover it without overlaps.
 func (s *suite) parts(r feed.Range, n int) []feed.Range {
 	s.Helper()
 	parts, err := feed.SplitRange(s.ctx, s.Source, r, n)
 	if errors.Is(err, feed.ErrUnsupported) {
-		s.Skip("the source doesn't split ranges")
+		s.Skip("the source does not split ranges")
 	}
 	if err != nil {
 		s.Fatalf("split range %s in %d: %v", r, n, err)
@@ -84,8 +84,8 @@ func (s *suite) parts(r feed.Range, n int) []feed.Range {
 	return parts
 }
 
-// evenParts: each of five workers gets its share of 200 keys, and together they
-// get every change once; the parts of a part tile it, too.
+// evenParts checks that each of five workers gets its share of 200 keys. Together they
+// must get every change once. A part must split in the same way.
 func evenParts(s *suite) {
 	const keys, workers = 200, 5
 	for i := range keys {

@@ -7,25 +7,25 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// scopeCases are those of ranges, keys and prefixes.
+// scopeCases returns the cases of ranges, keys and prefixes.
 func scopeCases() []testCase {
 	return []testCase{
-		{name: "sub-ranges of a partition share its feed without overlap", container: onePartition, run: subRanges},
+		{name: "sub-ranges of a partition divide its feed without overlap", container: onePartition, run: subRanges},
 		{name: "a continuation of the partition fits its sub-ranges", container: onePartition, run: subRangeContinuation},
 		{name: "a key's continuation fits its partition, and the other way round", container: onePartition, run: keyContinuation},
 		{name: "a range inside one partition finds it", container: fourPartitions, run: rangeFindsPartition},
 		{name: "a range over two partitions is gone", container: fourPartitions, run: rangeOverTwo},
-		{name: "a key shows its own changes, wherever it lies", container: fourPartitions, run: keyScope},
-		{name: "keys of other types are other keys", container: onePartition, run: keyTypes},
-		{name: "a prefix shows all keys below it", container: hierarchical, run: prefixScope},
+		{name: "a key returns its own changes in any partition", container: fourPartitions, run: keyScope},
+		{name: "keys of different types are different keys", container: onePartition, run: keyTypes},
+		{name: "a prefix returns all keys below it", container: hierarchical, run: prefixScope},
 	}
 }
 
-// borders divide the key space into parts of which several hold keys, however
-// the engine hashes: the ranges of the two hash versions differ.
+// borders divide the key space so that several parts hold keys with either hash version.
+// The two hash versions use different ranges.
 var borders = []string{"", "05C1C9CD673398", "05C1D3", "05C1D9CD673398", "0A", "15", "20", "30", "60", "A0", "D0", "FF"}
 
-// parts are the ranges between borders.
+// parts returns the ranges between borders.
 func parts() []feed.Range {
 	var out []feed.Range
 	for i := 1; i < len(borders); i++ {
@@ -44,7 +44,7 @@ func subRanges(s *suite) {
 		byRange, _ := s.drain(feed.Request{Range: rng, From: feed.Beginning()})
 		s.want("range "+rng.String()+" without its partition", byRange, s.text(changes))
 		again, _ := s.drain(feed.Request{Partition: p, Range: rng, From: feed.After(at)})
-		s.want("range "+rng.String()+" behind its end", again, "")
+		s.want("range "+rng.String()+" after its end", again, "")
 		if len(changes) > 0 {
 			used++
 		}
@@ -69,8 +69,8 @@ func subRangeContinuation(s *suite) {
 	s.wantItems("a page of the partition, then its sub-ranges", all, 0, 80, 1)
 }
 
-// keyContinuation: one LSN counts all scopes, so a position of one is a position
-// of the other.
+// keyContinuation checks that a position of a key is valid for its partition, and the
+// reverse. One LSN counts all changes of a partition.
 func keyContinuation(s *suite) {
 	p, key := s.only(), s.key(5)
 	s.writeMany(0, 32, 1)
@@ -100,7 +100,7 @@ func rangeOverTwo(s *suite) {
 		_, err := s.Source.Read(s.ctx, feed.Request{Range: rng, From: feed.Beginning()})
 		var gone *feed.GoneError
 		if !errors.As(err, &gone) {
-			s.Fatalf("read of range %s, which lies in several partitions: %v; want it gone", rng, err)
+			s.Fatalf("read of range %s, which lies in several partitions: %v; want a GoneError", rng, err)
 		}
 		if gone.Range != rng || gone.Partition != "" {
 			s.Errorf("range %s is gone; the error names partition %q and range %s", rng, gone.Partition, gone.Range)
@@ -129,7 +129,7 @@ func keyScope(s *suite) {
 	s.want("a key without items", changes, "")
 }
 
-// keyTypes: 1, "1", true, null and no key at all are five logical partitions.
+// keyTypes checks that 1, "1", true, null and a missing key are five logical partitions.
 func keyTypes(s *suite) {
 	p := s.only()
 	keys := []feed.PartitionKey{{1}, {"1"}, {true}, {nil}, {feed.Undefined}}

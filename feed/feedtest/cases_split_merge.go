@@ -7,21 +7,21 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// topologyCases are those of splits and merges.
+// topologyCases returns the cases of splits and merges.
 func topologyCases() []testCase {
 	split, both := needs{split: true}, needs{split: true, merge: true}
 	return []testCase{
-		{name: "a split partition is gone and its children are there", container: onePartition, needs: split, run: splitShows},
+		{name: "a split partition is gone and its children are listed", container: onePartition, needs: split, run: splitShows},
 		{name: "children of children name all their ancestors", container: onePartition, needs: split, run: ancestorsNamed},
-		{name: "a parent's continuation goes on in its children", container: onePartition, needs: split, run: splitContinuation},
-		{name: "children show everything from the beginning", container: onePartition, needs: split, run: splitBeginning},
+		{name: "a parent's continuation is valid in its children", container: onePartition, needs: split, run: splitContinuation},
+		{name: "children return everything from the beginning", container: onePartition, needs: split, run: splitBeginning},
 		{name: "a range over two children is gone", container: onePartition, needs: split, run: splitRange},
-		{name: "merged partitions are gone and the result is there", container: onePartition, needs: both, run: mergeShows},
-		{name: "continuations of both go on in a merged partition", container: onePartition, needs: both, run: mergeContinuation},
-		{name: "a parent's continuation goes on over a split and a merge", container: onePartition, needs: both, run: splitMergeContinuation},
-		{name: "all versions go on over a split and a merge", container: versioned, needs: both, run: versionsOverSplitAndMerge},
+		{name: "merged partitions are gone and the result is listed", container: onePartition, needs: both, run: mergeShows},
+		{name: "continuations of both parents are valid in a merged partition", container: onePartition, needs: both, run: mergeContinuation},
+		{name: "a parent's continuation is valid after a split and a merge", container: onePartition, needs: both, run: splitMergeContinuation},
+		{name: "all versions continue after a split and a merge", container: versioned, needs: both, run: versionsOverSplitAndMerge},
 		{name: "a partition that is gone is no longer listed", container: fourPartitions, needs: both, run: goneIsUnlisted},
-		{name: "a partition id is never used again", container: onePartition, needs: both, run: idsNeverAgain},
+		{name: "a partition id is never reused", container: onePartition, needs: both, run: idsNeverAgain},
 	}
 }
 
@@ -49,19 +49,19 @@ func (s *suite) merge(a, b feed.Partition) feed.Partition {
 	return merged[0]
 }
 
-// newIn returns the partitions that were not there before.
+// newIn returns the partitions of now that are not in before.
 func newIn(now, before []feed.Partition) []feed.Partition {
 	return slices.DeleteFunc(now, func(p feed.Partition) bool {
 		return slices.ContainsFunc(before, func(q feed.Partition) bool { return q.ID == p.ID })
 	})
 }
 
-// wantGone reads p and wants to be told that it is retired.
+// wantGone checks that a read of p returns a GoneError that names p.
 func (s *suite) wantGone(p feed.Partition, from feed.Start) {
 	s.Helper()
 	_, err := s.Source.Read(s.ctx, feed.Request{Partition: p, From: from, Mode: s.mode()})
 	if gone, ok := errors.AsType[*feed.GoneError](err); !ok || gone.Partition != p.ID {
-		s.Fatalf("read of the retired partition %s from %s: %v; want it gone, and named", p.ID, from, err)
+		s.Fatalf("read of the retired partition %s from %s: %v; want a GoneError that names it", p.ID, from, err)
 	}
 }
 
@@ -155,7 +155,7 @@ func splitRange(s *suite) {
 	children := s.split(parent)
 	_, err := s.Source.Read(s.ctx, feed.Request{Range: parent.Range, From: feed.After(page.Continuation)})
 	if gone, ok := errors.AsType[*feed.GoneError](err); !ok || gone.Range != parent.Range {
-		s.Fatalf("read of a range that was split: %v; want it gone, and named", err)
+		s.Fatalf("read of a range that was split: %v; want a GoneError that names it", err)
 	}
 	s.writeMany(20, 40, 1)
 	all := page.Changes
@@ -185,7 +185,7 @@ func mergeShows(s *suite) {
 func mergeContinuation(s *suite) {
 	children := s.split(s.only())
 	s.writeMany(0, 40, 1)
-	// The two are read to different places, so each range must keep its own.
+	// The two are read to different positions, so each range must keep its own.
 	var all []feed.Change
 	at := make([]feed.Continuation, len(children))
 	for i, c := range children {
@@ -259,8 +259,8 @@ func idsNeverAgain(s *suite) {
 	}
 }
 
-// goneIsUnlisted: replacements are shown before the old partition is refused.
-// Else whoever asks again at once, as SDKs do, is sent in circles.
+// goneIsUnlisted checks that replacements are listed before the old partition is refused.
+// Otherwise an SDK, which lists the partitions again at once, would loop.
 func goneIsUnlisted(s *suite) {
 	s.writeMany(0, 20, 1)
 	reshape := func() {

@@ -7,18 +7,18 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// startCases are those of the kinds of start.
+// startCases returns the cases of the kinds of start.
 func startCases() []testCase {
 	advance := needs{advance: true}
 	return []testCase{
-		{name: "from the beginning shows everything", container: onePartition, run: fromBeginning},
-		{name: "from now shows only what comes later", container: onePartition, run: fromNow},
-		{name: "from now is a position in every range and key", container: fourPartitions, run: fromNowScopes},
-		{name: "from a time shows that second and what follows", container: onePartition, needs: advance, run: fromTime},
-		{name: "from before the container was made is the beginning", container: onePartition, run: fromLongAgo},
-		{name: "from a time in a sub-range and in a key", container: onePartition, needs: advance, run: fromTimeScopes},
-		{name: "a time that goes along with a position leaves nothing newer out", container: onePartition, needs: advance, run: timeAlong},
-		{name: "from a time across a split", container: onePartition, needs: needs{advance: true, split: true}, run: fromTimeSplit},
+		{name: "a read from the beginning returns everything", container: onePartition, run: fromBeginning},
+		{name: "a read from now returns only later changes", container: onePartition, run: fromNow},
+		{name: "a read from now has a position in every range and key", container: fourPartitions, run: fromNowScopes},
+		{name: "a read from a time returns that second and later", container: onePartition, needs: advance, run: fromTime},
+		{name: "a time before the container's creation is the beginning", container: onePartition, run: fromLongAgo},
+		{name: "a read from a time in a sub-range and in a key", container: onePartition, needs: advance, run: fromTimeScopes},
+		{name: "a position with a time returns all newer changes", container: onePartition, needs: advance, run: timeAlong},
+		{name: "a read from a time across a split", container: onePartition, needs: needs{advance: true, split: true}, run: fromTimeSplit},
 	}
 }
 
@@ -30,7 +30,7 @@ func (s *suite) unmarshal(item json.RawMessage, into any) {
 	}
 }
 
-// someTime is a time that any container knows: that of an hour ago.
+// someTime is an hour ago.
 func (s *suite) someTime() time.Time { return time.Now().Add(-time.Hour) }
 
 func fromBeginning(s *suite) {
@@ -45,7 +45,7 @@ func fromNow(s *suite) {
 	page := s.page(feed.Request{Partition: p, From: feed.Now()})
 	s.want("a read from now", page.Changes, "")
 	s.writeMany(8, 12, 2)
-	s.readWantItems("what came after now", feed.Request{Partition: p, From: feed.After(page.Continuation)}, 8, 12, 2)
+	s.readWantItems("changes after now", feed.Request{Partition: p, From: feed.After(page.Continuation)}, 8, 12, 2)
 }
 
 func fromNowScopes(s *suite) {
@@ -69,7 +69,7 @@ func fromNowScopes(s *suite) {
 	s.wantItems("keys, from now", byKey, 16, 48, 2)
 }
 
-// collect drains requests, sorted by what they address.
+// collect drains requests and groups the changes by the target of the request.
 func (s *suite) collect(requests []feed.Request) (byPartition, byRange, byKey []feed.Change) {
 	s.Helper()
 	for _, r := range requests {
@@ -86,8 +86,7 @@ func (s *suite) collect(requests []feed.Request) (byPartition, byRange, byKey []
 	return byPartition, byRange, byKey
 }
 
-// writeTimed writes a, b and c, two seconds between any two, and returns the
-// time of b.
+// writeTimed writes a, b and c two seconds apart, and returns the time of b.
 func (s *suite) writeTimed(a, b, c feed.PartitionKey) time.Time {
 	s.Helper()
 	s.write(a, "a", 1)
@@ -115,13 +114,13 @@ func fromTime(s *suite) {
 	} {
 		end := s.readWant("b is of "+at.String()+"; from "+c.from.String(), feed.Request{Partition: p, From: feed.At(c.from)}, c.want)
 		again, _ := s.drain(feed.Request{Partition: p, From: feed.After(end)})
-		s.want("behind the end", again, "")
+		s.want("after the end", again, "")
 	}
 	s.Advance(2 * time.Second)
 	late := s.page(feed.Request{Partition: p, From: feed.At(at.Add(3 * time.Second))})
 	s.want("from a time after the last write", late.Changes, "")
 	s.write(s.key(1), "d", 4)
-	s.readWant("what came later", feed.Request{Partition: p, From: feed.After(late.Continuation)}, "d=4")
+	s.readWant("later changes", feed.Request{Partition: p, From: feed.After(late.Continuation)}, "d=4")
 }
 
 func fromLongAgo(s *suite) {
@@ -138,16 +137,17 @@ func fromTimeScopes(s *suite) {
 	s.readWant("a range from a time", feed.Request{Range: feed.Full(), From: feed.At(at)}, "b=2 c=3 other=4")
 }
 
-// timeAlong: a feed that began at a time is read on with that time beside the position.
+// timeAlong checks a feed that started at a time and resumes with the position and the
+// time.
 func timeAlong(s *suite) {
 	p := s.only()
 	at := s.writeTimed(s.key(1), s.key(2), s.key(3))
 	first := s.page(feed.Request{Partition: p, From: feed.At(at), MaxItems: 1})
 	rest, end := s.drain(feed.Request{Partition: p, From: feed.AfterSince(first.Continuation, at)})
 	s.want("from a time, and on", append(first.Changes, rest...), "b=2 c=3")
-	s.want("behind the end", s.page(feed.Request{Partition: p, From: feed.AfterSince(end, at)}).Changes, "")
+	s.want("after the end", s.page(feed.Request{Partition: p, From: feed.AfterSince(end, at)}).Changes, "")
 	s.write(s.key(1), "d", 4)
-	s.readWant("what came later", feed.Request{Partition: p, From: feed.AfterSince(end, at)}, "d=4")
+	s.readWant("later changes", feed.Request{Partition: p, From: feed.AfterSince(end, at)}, "d=4")
 }
 
 func fromTimeSplit(s *suite) {

@@ -8,16 +8,16 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// timeCases are those of expiry and of reads that wait.
+// timeCases returns the cases of expiry and of reads that wait.
 func timeCases() []testCase {
 	expiring := onePartition
 	expiring.TimeToLive = true
 	return []testCase{
-		{name: "an expired item is not shown", container: expiring, needs: needs{advance: true}, run: expiredHidden},
-		{name: "a held read answers when a change comes", container: fourPartitions, run: heldRead},
-		{name: "a held read ends with its wait", container: onePartition, needs: needs{bubble: true}, run: heldReadEnds},
-		{name: "a held read ends with its context", container: onePartition, run: heldReadCancelled},
-		{name: "a read that finds something is not held", container: onePartition, needs: needs{bubble: true}, run: notHeld},
+		{name: "an expired item is not returned", container: expiring, needs: needs{advance: true}, run: expiredHidden},
+		{name: "a waiting read returns when a change arrives", container: fourPartitions, run: heldRead},
+		{name: "a waiting read ends after its wait", container: onePartition, needs: needs{bubble: true}, run: heldReadEnds},
+		{name: "a waiting read ends with its context", container: onePartition, run: heldReadCancelled},
+		{name: "a read with changes does not wait", container: onePartition, needs: needs{bubble: true}, run: notHeld},
 	}
 }
 
@@ -29,11 +29,11 @@ func expiredHidden(s *suite) {
 	s.Advance(3 * time.Second)
 	at := s.readWant("after a has expired", feed.Request{Partition: p, From: feed.Beginning()}, "b=2")
 	s.write(s.key(1), "a", 3)
-	s.readWant("a was made again", feed.Request{Partition: p, From: feed.After(at)}, "a=3")
+	s.readWant("a was recreated", feed.Request{Partition: p, From: feed.After(at)}, "a=3")
 }
 
-// heldRead: a source that can't wait answers at once, which is as good; the
-// change must then be on the next page.
+// heldRead checks that a waiting read returns a change. A source that cannot wait may
+// return at once; then the next page must have the change.
 func heldRead(s *suite) {
 	key := s.key(3)
 	now := s.page(feed.Request{Key: key})
@@ -49,10 +49,10 @@ func heldRead(s *suite) {
 	s.write(key, "a", 1)
 	got := <-done
 	if got.err != nil {
-		s.Fatalf("a held read: %v", got.err)
+		s.Fatalf("a waiting read: %v", got.err)
 	}
 	rest, _ := s.drain(feed.Request{Key: key, From: feed.After(got.page.Continuation)})
-	s.want("the held read and the next", append(got.page.Changes, rest...), "a=1")
+	s.want("the waiting read and the next", append(got.page.Changes, rest...), "a=1")
 }
 
 func heldReadEnds(s *suite) {
@@ -62,7 +62,7 @@ func heldReadEnds(s *suite) {
 	page := s.page(feed.Request{Partition: p, From: feed.After(now.Continuation), Wait: 7 * time.Second})
 	s.want("nothing came", page.Changes, "")
 	if held := time.Since(began); held > 7*time.Second {
-		s.Errorf("a read with a wait of 7s was held for %s", held)
+		s.Errorf("a read with a wait of 7s took %s", held)
 	}
 }
 
@@ -77,7 +77,7 @@ func heldReadCancelled(s *suite) {
 	}()
 	cancel()
 	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-		s.Errorf("a held read whose context ended: %v; want the context's error", err)
+		s.Errorf("a waiting read whose context ended: %v; want the context's error", err)
 	}
 }
 
@@ -88,6 +88,6 @@ func notHeld(s *suite) {
 	page := s.page(feed.Request{Partition: p, From: feed.Beginning(), Wait: time.Hour})
 	s.want("one change", page.Changes, "a=1")
 	if held := time.Since(began); held > time.Minute {
-		s.Errorf("a read that found a change was held for %s", held)
+		s.Errorf("a read that found a change took %s", held)
 	}
 }

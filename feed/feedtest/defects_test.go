@@ -18,54 +18,54 @@ type defective struct {
 	feed.Source
 	defect string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	first  []feed.Partition
 	calls  int
 	buffer []byte
 }
 
-// defects are the defects, each with the case that must find it.
+// defects lists the defects, each with the case that must find it.
 var defects = []struct{ name, caught string }{
-	{"the identity changes", "identity names the container and stays"},
-	{"the identity has a port", "identity names the container and stays"},
+	{"the identity changes", "the identity names the container and does not change"},
+	{"the identity has a port", "the identity names the container and does not change"},
 	{"an ended context is ignored", "an ended context ends every call"},
-	{"partitions come from a cache", "a split partition is gone and its children are there"},
-	{"partitions leave a gap", "partitions tile the key space in order"},
+	{"partitions come from a cache", "a split partition is gone and its children are listed"},
+	{"partitions leave a gap", "partitions cover the key space in order"},
 	{"only direct parents are named", "children of children name all their ancestors"},
-	{"a retired partition answers an empty page", "a split partition is gone and its children are there"},
-	{"gone is not typed", "a partition that never was is gone"},
+	{"a retired partition answers an empty page", "a split partition is gone and its children are listed"},
+	{"gone is not typed", "a partition that never existed is gone"},
 	{"a range over two partitions reads the first", "a range over two partitions is gone"},
-	{"the sub-range is ignored", "sub-ranges of a partition share its feed without overlap"},
+	{"the sub-range is ignored", "sub-ranges of a partition divide its feed without overlap"},
 	{"a key's continuation is its last change's", "a key's continuation fits its partition, and the other way round"},
-	{"the key is ignored", "keys of other types are other keys"},
+	{"the key is ignored", "keys of different types are different keys"},
 	{"an empty page has no continuation", "an empty page has a continuation"},
 	{"the continuation is inclusive", "a continuation is exclusive and can be read twice"},
 	{"a page cuts a transaction", "a transaction has one LSN and is never cut"},
-	{"a page forgets its last change", "a page holds what was asked for"},
-	{"MaxItems is ignored", "a page holds what was asked for"},
-	{"the default page is larger", "a page holds 100 changes when nothing is asked for"},
-	{"changes come in reverse", "every write is shown in order"},
-	{"an item is shown twice", "an item is shown once, at its last write"},
-	{"latest version tells creates", "every write is shown in order"},
-	{"the time is local", "every write is shown in order"},
-	{"LSNs are zero", "every write is shown in order"},
-	{"the buffer is used again", "a page's buffer is never used again"},
-	{"the end is the page's", "LSN is the position and End the end"},
-	{"now is the beginning", "from now shows only what comes later"},
-	{"the beginning is now", "from the beginning shows everything"},
-	{"a start time is exclusive", "from a time shows that second and what follows"},
-	{"all versions from the beginning starts at now", "what is not supported is named"},
-	{"what isn't supported has no name", "what is not supported is named"},
-	{"a delete says no key", "every version and every delete is shown"},
-	{"a delete is forgotten", "every version and every delete is shown"},
-	{"an expired delete doesn't say so", "an expired item is a delete that says so"},
-	{"the previous image is the current one", "a previous image is the version before"},
-	{"a held read never ends", "a held read ends with its wait"},
-	{"a read that finds something is held", "a read that finds something is not held"},
-	{"a merged partition starts where its first parent was read", "continuations of both go on in a merged partition"},
-	{"the parts of a range leave a gap", "a range is split into even parts for workers"},
-	{"the parts of a range overlap", "the parts of workers share a hierarchical container"},
-	{"the parts of a range are uneven", "a range is split into even parts for workers"},
+	{"a page forgets its last change", "a page has MaxItems changes"},
+	{"MaxItems is ignored", "a page has MaxItems changes"},
+	{"the default page is larger", "a page has 100 changes without MaxItems"},
+	{"changes come in reverse", "every write is returned in order"},
+	{"an item is shown twice", "an item is returned once, at its last write"},
+	{"latest version mode returns creates", "every write is returned in order"},
+	{"the time is local", "every write is returned in order"},
+	{"LSNs are zero", "every write is returned in order"},
+	{"the buffer is reused", "a page's buffer is never reused"},
+	{"the end is the page's", "a page has its LSN and the End of the partition"},
+	{"now is the beginning", "a read from now returns only later changes"},
+	{"the beginning is now", "a read from the beginning returns everything"},
+	{"a start time is exclusive", "a read from a time returns that second and later"},
+	{"all versions from the beginning starts from now", "an unsupported request is named"},
+	{"the unsupported request has no name", "an unsupported request is named"},
+	{"a delete has no key", "every version and every delete is returned"},
+	{"a delete is forgotten", "every version and every delete is returned"},
+	{"an expired delete lacks Expired", "an expired item is a delete with Expired set"},
+	{"the previous image is the current one", "a previous image is the previous version"},
+	{"a waiting read never ends", "a waiting read ends after its wait"},
+	{"a read with changes waits", "a read with changes does not wait"},
+	{"a merged partition starts at its first parent's position", "continuations of both parents are valid in a merged partition"},
+	{"the parts of a range leave a gap", "a range is split into equal parts for workers"},
+	{"the parts of a range overlap", "a hierarchical container is split for workers"},
+	{"the parts of a range are unequal", "a range is split into equal parts for workers"},
 }
 
 func (d *defective) is(name string) bool { return d.defect == name }
@@ -117,7 +117,7 @@ func (d *defective) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed
 		parts[1].Min += "01"
 	case "the parts of a range overlap":
 		parts[1].Min = parts[0].Min
-	case "the parts of a range are uneven":
+	case "the parts of a range are unequal":
 		border := parts[0].Min + "01"
 		parts[0].Max, parts[1].Min = border, border
 	}
@@ -143,7 +143,7 @@ func (d *defective) Read(ctx context.Context, r feed.Request) (feed.Page, error)
 	return d.page(ctx, r, page), nil
 }
 
-// request is what the defect makes of a request.
+// request returns r as the defect changes it.
 func (d *defective) request(r feed.Request) feed.Request {
 	switch d.defect {
 	case "the sub-range is ignored":
@@ -176,11 +176,11 @@ func (d *defective) request(r feed.Request) feed.Request {
 		if r.From.Kind() == feed.StartTime {
 			r.From = feed.At(r.From.Time().Add(time.Second))
 		}
-	case "all versions from the beginning starts at now":
+	case "all versions from the beginning starts from now":
 		if r.Mode == feed.AllVersionsAndDeletes && r.From.Kind() == feed.StartBeginning {
 			r.From = feed.Now()
 		}
-	case "a merged partition starts where its first parent was read":
+	case "a merged partition starts at its first parent's position":
 		if len(r.Partition.Parents) > 2 && !r.Range.IsZero() && r.Range.Min == "" {
 			d.mu.Lock()
 			d.calls = lsnOf(r.From.Continuation())
@@ -190,7 +190,7 @@ func (d *defective) request(r feed.Request) feed.Request {
 			r.From = feed.After(continuation(d.calls))
 			d.mu.Unlock()
 		}
-	case "a held read never ends":
+	case "a waiting read never ends":
 		if r.Wait > 0 {
 			r.Wait = 24 * time.Hour
 		}
@@ -198,7 +198,7 @@ func (d *defective) request(r feed.Request) feed.Request {
 	return r
 }
 
-// failed is what the defect makes of an error.
+// failed returns the result of a failed read as the defect changes it.
 func (d *defective) failed(r feed.Request, page feed.Page, err error) (feed.Page, error) {
 	var gone *feed.GoneError
 	switch d.defect {
@@ -210,7 +210,7 @@ func (d *defective) failed(r feed.Request, page feed.Page, err error) (feed.Page
 		if errors.As(err, &gone) {
 			return page, errors.New(err.Error())
 		}
-	case "what isn't supported has no name":
+	case "the unsupported request has no name":
 		if errors.Is(err, feed.ErrUnsupported) {
 			return page, feed.ErrUnsupported
 		}
@@ -218,7 +218,7 @@ func (d *defective) failed(r feed.Request, page feed.Page, err error) (feed.Page
 	return page, err
 }
 
-// page is what the defect makes of a page.
+// page returns p as the defect changes it.
 func (d *defective) page(ctx context.Context, r feed.Request, p feed.Page) feed.Page {
 	n := len(p.Changes)
 	switch d.defect {
@@ -249,9 +249,9 @@ func (d *defective) page(ctx context.Context, r feed.Request, p feed.Page) feed.
 		}
 	case "the end is the page's":
 		p.End = p.LSN
-	case "the buffer is used again":
+	case "the buffer is reused":
 		d.reuse(p)
-	case "a read that finds something is held":
+	case "a read with changes waits":
 		if n > 0 && r.Wait > 0 {
 			hold := time.NewTimer(r.Wait)
 			defer hold.Stop()
@@ -269,18 +269,18 @@ func (d *defective) page(ctx context.Context, r feed.Request, p feed.Page) feed.
 	return p
 }
 
-// change is what the defect makes of a change.
+// change changes c as the defect does.
 func (d *defective) change(c *feed.Change) {
 	switch d.defect {
-	case "latest version tells creates":
+	case "latest version mode returns creates":
 		c.Op = feed.Create
 	case "the time is local":
 		c.Time = c.Time.In(time.FixedZone("", 3600)).Add(500 * time.Millisecond)
 	case "LSNs are zero":
 		c.LSN = 0
-	case "a delete says no key":
+	case "a delete has no key":
 		c.DeletedKey = nil
-	case "an expired delete doesn't say so":
+	case "an expired delete lacks Expired":
 		c.Expired = false
 	case "the previous image is the current one":
 		if c.Previous != nil && c.Current != nil {
@@ -289,7 +289,7 @@ func (d *defective) change(c *feed.Change) {
 	}
 }
 
-// reuse puts the items of every page into one buffer.
+// reuse copies the items of every page into one buffer.
 func (d *defective) reuse(p feed.Page) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

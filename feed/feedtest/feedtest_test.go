@@ -16,16 +16,17 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// defectVariable gives a run of this test binary a source with a defect.
+// defectVariable is the environment variable that names the defect of TestDefective's
+// source.
 const defectVariable = "FEEDTEST_DEFECT"
 
-// TestDefective is the suite over the source with the defect of the environment;
-// without one it has nothing to do. The store itself runs the whole suite in its
-// own package.
+// TestDefective runs the suite over a source with the defect that the environment names.
+// It is skipped if the environment names none. Package store runs the whole suite over
+// the store itself.
 func TestDefective(t *testing.T) {
 	defect := os.Getenv(defectVariable)
 	if defect == "" {
-		t.Skip("it is run by TestSuiteFindsEveryDefect")
+		t.Skip("TestSuiteFindsEveryDefect runs this test")
 	}
 	if defect == "none" {
 		defect = ""
@@ -35,9 +36,9 @@ func TestDefective(t *testing.T) {
 	})
 }
 
-// TestSuiteFindsEveryDefect runs the case that is made for it, in a process of
-// its own, over a source that breaks one sentence of the contract: the case must
-// fail. All of them must pass over the source without a defect.
+// TestSuiteFindsEveryDefect runs the case of each defect over a source with that defect,
+// in a process of its own. The case must fail. All cases must pass over a source without
+// a defect.
 func TestSuiteFindsEveryDefect(t *testing.T) {
 	caught := make([]string, 0, len(defects))
 	for _, d := range defects {
@@ -49,7 +50,7 @@ func TestSuiteFindsEveryDefect(t *testing.T) {
 	}
 	for _, d := range defects {
 		if !bytes.Contains(out, []byte("--- PASS: TestDefective/"+caseName(d.caught)+" ")) {
-			t.Fatalf("the case %q doesn't exist, or was skipped:\n%s", d.caught, out)
+			t.Fatalf("the case %q is missing or was skipped:\n%s", d.caught, out)
 		}
 	}
 	for _, d := range defects {
@@ -60,13 +61,13 @@ func TestSuiteFindsEveryDefect(t *testing.T) {
 				t.Fatalf("the case %q passes: %v\n%s", d.caught, err, out)
 			}
 			if bytes.Contains(out, []byte("panic:")) || bytes.Contains(out, []byte("DATA RACE")) {
-				t.Fatalf("the case %q fails in another way than by its own judgement:\n%s", d.caught, out)
+				t.Fatalf("the case %q fails for another reason than its own check:\n%s", d.caught, out)
 			}
 		})
 	}
 }
 
-// runCases runs cases of this test binary over a source with a defect.
+// runCases runs cases of TestDefective, in a new process, over a source with a defect.
 func runCases(t *testing.T, defect string, cases ...string) ([]byte, error) {
 	names := make([]string, 0, len(cases))
 	for _, c := range cases {
@@ -77,10 +78,10 @@ func runCases(t *testing.T, defect string, cases ...string) ([]byte, error) {
 	return run.CombinedOutput()
 }
 
-// caseName is the name of a case as the testing package writes it.
+// caseName returns the testing package's form of a case's name.
 func caseName(s string) string { return strings.ReplaceAll(s, " ", "_") }
 
-// newFixture makes a container of the embedded store, seen through a defect.
+// newFixture creates a container of the embedded store whose source has a defect.
 func newFixture(t *testing.T, want feedtest.Container, defect string) feedtest.Fixture {
 	db, err := store.OpenMemory(store.Options{})
 	if err != nil {

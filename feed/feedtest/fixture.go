@@ -1,14 +1,15 @@
-// Package feedtest is the conformance suite of [feed.Source]: every sentence of
-// the interface's contract, as a case that an engine passes or doesn't.
+// Package feedtest is the conformance suite of [feed.Source]. It has a case for every
+// sentence of the interface's contract.
 //
-// An engine calls [Run] with a function that makes a new, empty container, and,
-// if it can live inside one, [RunInBubble] with the same function, where the
-// cases that need time to pass run too:
+// The test of an engine calls [Run] with a function that creates a new, empty container:
 //
 //	func TestSourceConforms(t *testing.T) { feedtest.Run(t, newFixture) }
 //
-// A [Fixture] carries the functions that change the container. What an engine
-// can't do is left nil, and the cases that need it are skipped by name.
+// If the engine can run in a synctest bubble, its test also calls [RunInBubble] with the
+// same function. The cases that measure time run only there.
+//
+// A [Fixture] holds the functions that change the container. A function that the engine
+// does not support is nil. The cases that need it are skipped, and the skip names it.
 package feedtest
 
 import (
@@ -21,54 +22,54 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Container says what container a case needs.
+// Container describes the container that a case needs.
 type Container struct {
-	// KeyPaths are the partition key paths: {"/pk"}, or {"/tenant", "/user"} for
-	// the cases of hierarchical keys.
+	// KeyPaths are the partition key paths. They are {"/pk"}, or {"/tenant", "/user"} for
+	// hierarchical keys.
 	KeyPaths []string
-	// Partitions is how many physical partitions it starts with, at least 1.
+	// Partitions is the initial number of physical partitions. It is at least 1.
 	Partitions int
-	// AllVersions asks for a container that keeps all versions and deletes, with
-	// a retention of at least an hour.
+	// AllVersions reports whether the container keeps all versions and deletes. The
+	// retention must be at least an hour.
 	AllVersions bool
-	// TimeToLive asks for a container whose items expire by their own "ttl"
-	// property (in seconds), and in no other way.
+	// TimeToLive reports whether items expire by their own "ttl" property (in seconds).
+	// No other item may expire.
 	TimeToLive bool
 }
 
-// New makes a new, empty container for one case. It calls t.Skip when the engine
-// has no such containers, and t.Cleanup for what must be closed.
+// New creates a new, empty container for one case. It calls t.Skip if the engine has no
+// such containers, and t.Cleanup to close its resources.
 type New func(t *testing.T, c Container) Fixture
 
-// Fixture is a container under test. Its functions return when what they did can
-// be read.
+// Fixture is a container under test. When one of its functions returns, the feed must
+// show the change. Source and Upsert are required.
 type Fixture struct {
-	// Source is the container's feed. Required.
+	// Source is the container's feed.
 	Source feed.Source
-	// Upsert writes a document whose partition key is key. Required.
+	// Upsert writes a document with the partition key key.
 	Upsert func(ctx context.Context, key feed.PartitionKey, doc json.RawMessage) error
-	// Transaction upserts several documents of one key, all or none.
+	// Transaction upserts several documents of one key in one transaction.
 	Transaction func(ctx context.Context, key feed.PartitionKey, docs []json.RawMessage) error
 	// Delete deletes a document.
 	Delete func(ctx context.Context, key feed.PartitionKey, id string) error
-	// Split splits a partition in two, and Merge makes one of two neighbours.
+	// Split splits a partition in two. Merge merges two neighbours.
 	Split func(ctx context.Context, partition string) error
 	Merge func(ctx context.Context, a, b string) error
 	// Drop deletes the container.
 	Drop func(ctx context.Context) error
-	// Advance lets d pass on the container's clock. In a bubble it may be nil:
-	// there it is a sleep.
+	// Advance advances the container's clock by d. In a bubble it may be nil; there the
+	// suite sleeps.
 	Advance func(d time.Duration)
 }
 
-// needs are the functions of a Fixture that a case can't do without.
+// needs lists the functions of a Fixture that a case requires.
 type needs struct {
 	transaction, delete, split, merge, drop, advance bool
-	// bubble: the case measures time, which means something in a bubble only.
+	// bubble is set for a case that measures time. It runs only in a bubble.
 	bubble bool
 }
 
-// testCase is one sentence of the contract, or a few that are checked together.
+// testCase checks one sentence of the contract, or a few related ones.
 type testCase struct {
 	name      string
 	container Container
@@ -76,7 +77,7 @@ type testCase struct {
 	run       func(s *suite)
 }
 
-// Run runs every case in a subtest of its own.
+// Run runs every case in a subtest. It skips the cases that measure time.
 func Run(t *testing.T, create New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -84,7 +85,7 @@ func Run(t *testing.T, create New) {
 	}
 }
 
-// RunInBubble runs every case in a subtest and a synctest bubble of its own.
+// RunInBubble runs every case in a subtest and in a synctest bubble of its own.
 func RunInBubble(t *testing.T, create New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -94,10 +95,11 @@ func RunInBubble(t *testing.T, create New) {
 	}
 }
 
-// try runs the case on a new container, or skips it by what is missing.
+// try runs the case on a new container. It skips the case if the fixture lacks a
+// function.
 func (c testCase) try(t *testing.T, create New, bubble bool) {
 	if c.needs.bubble && !bubble {
-		t.Skip("it measures time, and runs in a bubble only")
+		t.Skip("the case measures time; it runs only in a bubble")
 	}
 	f := create(t, c.container)
 	if f.Source == nil || f.Upsert == nil {
@@ -129,7 +131,7 @@ func (c testCase) try(t *testing.T, create New, bubble bool) {
 	c.run(newSuite(t, f, c.container, bubble))
 }
 
-// cases are all cases, in the order of the files.
+// cases returns all cases.
 func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
@@ -141,8 +143,7 @@ func cases() []testCase {
 	return all
 }
 
-// onePartition, fourPartitions, hierarchical and versioned are the containers of
-// most cases.
+// Containers of most cases.
 var (
 	onePartition   = Container{KeyPaths: []string{"/pk"}, Partitions: 1}
 	fourPartitions = Container{KeyPaths: []string{"/pk"}, Partitions: 4}

@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// suite is one case at work. Everything that fails ends the case.
+// suite is one running case. Any failure ends the case.
 type suite struct {
 	*testing.T
 	Fixture
@@ -24,7 +24,7 @@ func newSuite(t *testing.T, f Fixture, c Container, bubble bool) *suite {
 	return &suite{T: t, Fixture: f, ctx: t.Context(), container: c, bubble: bubble}
 }
 
-// seen is what a case compares of a change.
+// seen holds the fields of a change that a case compares.
 type seen struct {
 	op  feed.Op
 	id  string
@@ -32,17 +32,17 @@ type seen struct {
 	lsn int64
 }
 
-// key is the partition key of the document of that number: 16 keys in all.
+// key returns the partition key of document i. There are 16 keys.
 func (s *suite) key(i int) feed.PartitionKey {
 	return feed.PartitionKey{fmt.Sprintf("key-%d", i%16)}
 }
 
-// doc is a document with the version n in it. more are further members, as name
-// and JSON value in turn.
+// doc returns a document of version n. more holds the names and JSON values of further
+// members, alternately.
 func doc(key any, id string, n int, more ...string) json.RawMessage {
 	k, err := json.Marshal(key)
 	if err != nil {
-		panic(err) // a key of the suite's own
+		panic(err) // the suite made the key
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"pk":%s,"id":%q,"n":%d`, k, id, n)
@@ -61,7 +61,7 @@ func (s *suite) write(key feed.PartitionKey, id string, n int, more ...string) {
 	}
 }
 
-// writeMany upserts the items from-to, one of each number, spread over 16 keys.
+// writeMany upserts the items from-to at version n, spread over 16 keys.
 func (s *suite) writeMany(from, to, n int) {
 	s.Helper()
 	for i := from; i < to; i++ {
@@ -79,7 +79,7 @@ func (s *suite) remove(key feed.PartitionKey, id string) {
 	}
 }
 
-// partitions are the live ones.
+// partitions returns the live partitions.
 func (s *suite) partitions() []feed.Partition {
 	s.Helper()
 	p, err := s.Source.Partitions(s.ctx)
@@ -89,7 +89,7 @@ func (s *suite) partitions() []feed.Partition {
 	return p
 }
 
-// only is the one partition of the container.
+// only returns the single partition of the container.
 func (s *suite) only() feed.Partition {
 	s.Helper()
 	p := s.partitions()
@@ -99,7 +99,7 @@ func (s *suite) only() feed.Partition {
 	return p[0]
 }
 
-// mode is that of the container that the case asked for.
+// mode returns the mode of the container that the case requested.
 func (s *suite) mode() feed.Mode {
 	if s.container.AllVersions {
 		return feed.AllVersionsAndDeletes
@@ -107,7 +107,7 @@ func (s *suite) mode() feed.Mode {
 	return feed.LatestVersion
 }
 
-// page reads once.
+// page returns the page of one read.
 func (s *suite) page(r feed.Request) feed.Page {
 	s.Helper()
 	page, err := s.Source.Read(s.ctx, r)
@@ -118,7 +118,7 @@ func (s *suite) page(r feed.Request) feed.Page {
 	return page
 }
 
-// where names the scope of a request.
+// where returns the target of a request for messages.
 func where(r feed.Request) string {
 	text := "partition " + r.Partition.ID
 	if r.Partition.ID == "" {
@@ -133,7 +133,7 @@ func where(r feed.Request) string {
 	return text
 }
 
-// checkPage checks what holds for every page of every source.
+// checkPage checks the properties of every page of every source.
 func (s *suite) checkPage(r feed.Request, page feed.Page) {
 	s.Helper()
 	if page.Continuation == "" {
@@ -154,10 +154,10 @@ func (s *suite) checkPage(r feed.Request, page feed.Page) {
 		s.checkChange(r.Mode, c)
 	}
 	if page.LSN < -1 || page.End < -1 {
-		s.Fatalf("LSN %d, End %d; want -1 where the source can't tell", page.LSN, page.End)
+		s.Fatalf("LSN %d, End %d; want -1 if the source does not report them", page.LSN, page.End)
 	}
 	if page.LSN >= 0 && page.LSN < last {
-		s.Fatalf("the page stands for LSN %d and holds %d", page.LSN, last)
+		s.Fatalf("the page has LSN %d and holds %d", page.LSN, last)
 	}
 	if page.LSN >= 0 && page.End >= 0 && page.End < last {
 		s.Fatalf("the partition ends at LSN %d and its page holds %d", page.End, last)
@@ -170,18 +170,18 @@ func (s *suite) checkPage(r feed.Request, page feed.Page) {
 	}
 }
 
-// checkChange checks what holds for every change of its mode.
+// checkChange checks the properties of every change in mode m.
 func (s *suite) checkChange(m feed.Mode, c feed.Change) {
 	s.Helper()
 	if _, err := c.ID(); err != nil {
 		s.Fatalf("a change names no item: %v", err)
 	}
 	if c.Current != nil && !json.Valid(c.Current) {
-		s.Fatalf("an item isn't JSON: %s", c.Current)
+		s.Fatalf("an item is not JSON: %s", c.Current)
 	}
 	if m == feed.LatestVersion {
 		if c.Op != feed.Upsert || c.Current == nil || c.Previous != nil || c.Expired || c.DeletedID != "" || c.DeletedKey != nil {
-			s.Fatalf("a change of latest version mode is no plain upsert: %+v", c)
+			s.Fatalf("a change of latest version mode is not a plain upsert: %+v", c)
 		}
 		return
 	}
@@ -199,8 +199,8 @@ func (s *suite) checkChange(m feed.Mode, c feed.Change) {
 	}
 }
 
-// drain reads from r.From to the end of the feed, and returns the changes and
-// the position there.
+// drain reads from r.From to the end of the feed. It returns the changes and the position
+// at the end.
 func (s *suite) drain(r feed.Request) ([]feed.Change, feed.Continuation) {
 	s.Helper()
 	var changes []feed.Change
@@ -220,7 +220,7 @@ func (s *suite) drain(r feed.Request) ([]feed.Change, feed.Continuation) {
 	return nil, ""
 }
 
-// decode is what a case compares of changes.
+// decode returns the compared fields of changes.
 func (s *suite) decode(changes []feed.Change) []seen {
 	s.Helper()
 	out := make([]seen, 0, len(changes))
@@ -242,7 +242,7 @@ func (s *suite) decode(changes []feed.Change) []seen {
 	return out
 }
 
-// text writes changes as "id=n", in order; deletes as "-id".
+// text returns the changes in order, as "id=n". A delete is "-id".
 func (s *suite) text(changes []feed.Change) string {
 	s.Helper()
 	words := make([]string, 0, len(changes))
@@ -256,7 +256,7 @@ func (s *suite) text(changes []feed.Change) string {
 	return strings.Join(words, " ")
 }
 
-// want compares changes, in order, with what text writes.
+// want compares the text of changes with want.
 func (s *suite) want(what string, changes []feed.Change, want string) {
 	s.Helper()
 	if got := s.text(changes); got != want {
@@ -264,7 +264,7 @@ func (s *suite) want(what string, changes []feed.Change, want string) {
 	}
 }
 
-// wantItems wants exactly the items from-to at version n, in any order.
+// wantItems checks that changes are exactly the items from-to at version n, in any order.
 func (s *suite) wantItems(what string, changes []feed.Change, from, to, n int) {
 	s.Helper()
 	words := strings.Fields(s.text(changes))
@@ -278,8 +278,8 @@ func (s *suite) wantItems(what string, changes []feed.Change, from, to, n int) {
 	}
 }
 
-// readWant reads to the end of the feed, compares the changes as want does, and returns the
-// position.
+// readWant reads to the end of the feed, compares the changes as want does, and returns
+// the position.
 func (s *suite) readWant(what string, r feed.Request, want string) feed.Continuation {
 	s.Helper()
 	changes, at := s.drain(r)
