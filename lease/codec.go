@@ -10,35 +10,38 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Codec reads and writes the lease documents of one processor in one [Dialect]. A
-// document store's adapter uses it for the ids it reads and writes and for the
-// documents' bodies:
+// Codec encodes and decodes the lease documents of one processor in one [Dialect]. The
+// adapter of a document store uses it for the ids and the bodies of the documents:
 //
 //	lease id    prefix + ".." + lease token
 //	marker id   prefix + ".info"
 //
-// where prefix is, in a row and without separators but for the underscores,
+// The prefix is the concatenation of these texts:
 //
 //	DotNet              processor, account host in lower case, "_", database rid, "_", container rid
 //	JavaHandleChanges   processor, account host as typed, "_", database name, "_", container name
 //	JavaLatestVersion   processor, account host as typed, "_", database rid, "_", container rid
 //
-// It is a value and safe for concurrent use.
+// A Codec is a value and safe for concurrent use.
 type Codec struct {
 	dialect Dialect
 	key     Key
 	keyed   bool
 	prefix  string
-	// prefixes are the lease prefixes of all dialects, without repetitions, the
-	// codec's own first.
+	// prefixes are the lease prefixes of all dialects without duplicates. The codec's own
+	// prefix is the first.
 	prefixes []string
 }
 
-// NewCodec returns the codec for one processor's documents. partitionKeyField
-// tells that the lease container is partitioned by /partitionKey and not by /id:
-// the documents then have that member, which only .NET's dialect knows. It is an
-// error when the id of a document would be one that document stores don't take, and
-// a [*DialectError] when the dialect can't have what is asked for.
+// NewCodec returns the codec for the documents of one processor.
+//
+// partitionKeyField reports whether the lease container is partitioned by /partitionKey
+// instead of /id. The documents then have that member, which only .NET's dialect
+// supports.
+//
+// NewCodec returns an error if a document id would contain a character that document
+// stores refuse. It returns a [*DialectError] if the dialect does not support the key or
+// partitionKeyField.
 func NewCodec(d Dialect, k Key, partitionKeyField bool) (Codec, error) {
 	c := Codec{dialect: d, key: k, keyed: partitionKeyField}
 	var err error
@@ -48,17 +51,17 @@ func NewCodec(d Dialect, k Key, partitionKeyField bool) (Codec, error) {
 	switch {
 	case d == JavaHandleChanges && k.Mode == feed.AllVersionsAndDeletes:
 		return Codec{}, &DialectError{
-			Found:  d.String() + " has no leases for all versions and deletes",
+			Found:  d.String() + " does not support all versions and deletes",
 			Remedy: "use " + JavaLatestVersion.String() + ", under another processor name",
 		}
 	case d != DotNet && partitionKeyField:
 		return Codec{}, &DialectError{
-			Found:  "the lease container is partitioned by /partitionKey, where no Java host would take its leases from",
+			Found:  "the lease container is partitioned by /partitionKey, and Java hosts refuse such a container",
 			Remedy: "use a lease container that is partitioned by /id, or " + DotNet.String(),
 		}
 	}
 	for _, other := range []Dialect{d, DotNet, JavaLatestVersion, JavaHandleChanges} {
-		// What can't be an id in another dialect is nobody's lease there.
+		// In a dialect whose prefix is not a valid id, the processor has no leases.
 		if prefix, err := other.prefix(k); err == nil && !slices.Contains(c.prefixes, prefix+separator) {
 			c.prefixes = append(c.prefixes, prefix+separator)
 		}
@@ -68,59 +71,60 @@ func NewCodec(d Dialect, k Key, partitionKeyField bool) (Codec, error) {
 
 const separator = ".."
 
-// prefix is what the ids of all documents of a processor begin with.
+// prefix returns the common prefix of the ids of a processor's documents.
 func (d Dialect) prefix(k Key) (string, error) {
 	host, database, container := k.Identity.AccountHost, k.Identity.DatabaseRID, k.Identity.ContainerRID
 	what := "rid"
 	switch d {
 	case DotNet:
-		host = strings.ToLower(host) // .NET takes the host from a Uri, which lower-cases it.
+		host = strings.ToLower(host) // .NET takes the host from a Uri, which lower-cases it
 	case JavaHandleChanges:
 		database, container, what = k.Identity.Database, k.Identity.Container, "name"
 	case JavaLatestVersion:
 	default:
-		return "", fmt.Errorf("%s is unknown", d)
+		return "", fmt.Errorf("unknown %s", d)
 	}
 	if host == "" || database == "" || container == "" {
-		return "", errors.New("lease ids need the account host, the database's " + what + " and the container's " + what)
+		return "", errors.New("a lease id needs the account host, the database's " + what + " and the container's " + what)
 	}
 	prefix := k.Processor + host + "_" + database + "_" + container
 	if at := strings.IndexAny(prefix, `/\?#`); at >= 0 {
-		return "", fmt.Errorf("lease id prefix %q holds %q, which a document id can't", prefix, prefix[at:at+1])
+		return "", fmt.Errorf("lease id prefix %q contains %q, which is not allowed in a document id", prefix, prefix[at:at+1])
 	}
 	return prefix, nil
 }
 
-// Dialect is the codec's dialect.
+// Dialect returns the codec's dialect.
 func (c Codec) Dialect() Dialect { return c.dialect }
 
-// LeasePrefix is what the ids of this processor's leases begin with, and no other
-// document's do. Where the account's host is spelled in lower case, DotNet and
-// JavaLatestVersion have the same.
+// LeasePrefix returns the prefix of the ids of this processor's leases. No other document
+// has it. If the account's host is in lower case, DotNet and JavaLatestVersion have the
+// same prefix.
 func (c Codec) LeasePrefix() string { return c.prefix + separator }
 
-// Prefixes are what the ids of this processor's leases begin with in any dialect,
-// the codec's own LeasePrefix first. A listing looks at all of them, see
-// [Codec.List]: what is there in another dialect must be noticed.
+// Prefixes returns the lease prefixes of this processor in all dialects. The codec's own
+// LeasePrefix is the first. A listing must read all of them, so that leases of another
+// dialect are noticed; see [Codec.List].
 func (c Codec) Prefixes() []string { return slices.Clone(c.prefixes) }
 
-// LeaseID is the id of the lease with that token.
+// LeaseID returns the id of the lease with that token.
 func (c Codec) LeaseID(token string) string { return c.prefix + separator + token }
 
-// MarkerID is the id of the document that says that the store is initialised.
+// MarkerID returns the id of the marker, the document that marks the store as
+// initialised.
 func (c Codec) MarkerID() string { return c.prefix + ".info" }
 
-// LockID is the id of the document that other implementations' hosts hold while they
-// make the first leases. Hosts of this one need none; who makes or converts leases
-// beside possible hosts of theirs does.
+// LockID returns the id of the lock. Hosts of other implementations hold that document
+// while they create the first leases. Hosts of this one do not need it. A program that
+// creates or converts leases must hold it if such hosts may be running.
 func (c Codec) LockID() string { return c.prefix + ".lock" }
 
-// isLease reports whether the document of that id is one of this processor's leases.
+// isLease reports whether the document id belongs to one of this processor's leases.
 func (c Codec) isLease(id string) bool { return strings.HasPrefix(id, c.LeasePrefix()) }
 
-// List adds a document that was found in the lease container to a listing: a lease,
-// the marker, one that can't be understood, or a lease of another dialect. Others
-// are passed over. modified is the document's _ts.
+// List adds a document of the lease container to a listing, if it is a lease, the marker,
+// an unreadable lease, or a lease of another dialect. It ignores other documents.
+// modified is the document's _ts.
 func (c Codec) List(l *Listing, id string, modified time.Time, document []byte) {
 	if id == c.MarkerID() {
 		l.Initialized = modified
@@ -143,7 +147,7 @@ func (c Codec) List(l *Listing, id string, modified time.Time, document []byte) 
 	l.Leases = append(l.Leases, found)
 }
 
-// Marker is the marker's document.
+// Marker returns the marker's document.
 func (c Codec) Marker() []byte {
 	w := writer{}
 	w.text("id", c.MarkerID())
@@ -153,8 +157,8 @@ func (c Codec) Marker() []byte {
 	return w.end()
 }
 
-// Lock is the lock's document. It goes by itself after 30 seconds, provided that the
-// lease container lets items expire.
+// Lock returns the lock's document. It expires after 30 seconds if the lease container
+// has time to live enabled.
 func (c Codec) Lock() []byte {
 	w := writer{}
 	w.text("id", c.LockID())
@@ -165,9 +169,9 @@ func (c Codec) Lock() []byte {
 	return w.end()
 }
 
-// PartitionKey is the value by which the lease's document is addressed: its id,
-// or the member partitionKey of a document that was read with another one (.NET
-// wrote a random one before version 3.59).
+// PartitionKey returns the partition key of the lease's document. That is its id, or the
+// member partitionKey of a document that was read with a different one. .NET wrote a
+// random partitionKey before version 3.59.
 func (c Codec) PartitionKey(l Lease) string {
 	if l.document.partitionKey != "" && c.keyed {
 		return l.document.partitionKey
@@ -175,7 +179,7 @@ func (c Codec) PartitionKey(l Lease) string {
 	return c.id(l)
 }
 
-// id is the id that the lease's document has, or gets when it is created.
+// id returns the id of the lease's document, or its id after Create.
 func (c Codec) id(l Lease) string {
 	if c.isLease(l.ID) {
 		return l.ID
@@ -183,8 +187,8 @@ func (c Codec) id(l Lease) string {
 	return c.LeaseID(l.Token)
 }
 
-// New returns l as it is created: with its ID, without an ETag, and as [Codec.Stamped]
-// returns it. Its error is a [*DialectError] if the dialect has no form for the lease.
+// New returns l as Create writes it: with its ID, without an ETag, and stamped by
+// [Codec.Stamped]. It returns a [*DialectError] if the dialect has no form for the lease.
 func (c Codec) New(l Lease) (Lease, error) {
 	if err := c.check(l); err != nil {
 		return Lease{}, err
@@ -193,7 +197,7 @@ func (c Codec) New(l Lease) (Lease, error) {
 	return c.Stamped(l), nil
 }
 
-// Stamped returns l as it is written: in [JavaHandleChanges] with [PropertyContainer].
+// Stamped returns l as it is written. In [JavaHandleChanges] it adds [PropertyContainer].
 func (c Codec) Stamped(l Lease) Lease {
 	rid := c.key.Identity.ContainerRID
 	if c.dialect != JavaHandleChanges || rid == "" || l.Properties[PropertyContainer] == rid {
@@ -202,33 +206,32 @@ func (c Codec) Stamped(l Lease) Lease {
 	return l.with(PropertyContainer, rid)
 }
 
-// check refuses, with a [*DialectError], to create a lease that the dialect has no
-// form for.
+// check returns a [*DialectError] if the dialect has no form for the lease.
 func (c Codec) check(l Lease) error {
 	switch {
 	case c.dialect == JavaHandleChanges && l.PartitionID == "":
 		return &DialectError{
-			Found:  fmt.Sprintf("lease %s is for a part of a partition, and %s has leases for whole partitions alone", l.Token, c.dialect),
+			Found:  fmt.Sprintf("lease %s is for a part of a partition, and %s supports only whole partitions", l.Token, c.dialect),
 			Remedy: handleChangesRemedy,
 		}
 	case c.dialect == JavaHandleChanges && l.Mode == feed.AllVersionsAndDeletes:
 		return &DialectError{
-			Found:  fmt.Sprintf("lease %s is for all versions and deletes, which %s doesn't have", l.Token, c.dialect),
+			Found:  fmt.Sprintf("lease %s is for all versions and deletes, which %s does not support", l.Token, c.dialect),
 			Remedy: "use " + JavaLatestVersion.String() + ", under another processor name",
 		}
 	case c.dialect == JavaLatestVersion && l.PartitionID != "":
 		return &DialectError{
-			Found:  fmt.Sprintf("lease %s is for a partition by its id, and %s has leases for ranges of keys alone", l.Token, c.dialect),
+			Found:  fmt.Sprintf("lease %s is for a partition by its id, and %s supports only ranges of keys", l.Token, c.dialect),
 			Remedy: "create a lease for the partition's range",
 		}
 	}
 	return nil
 }
 
-// Encode writes the lease's document: the members in the order in which the
-// dialect's own hosts write them, then "properties" where those have none, then the
-// ones unknown to us that it was read with. System properties (_etag, _ts ...) are
-// the store's to write and left out. A new lease gets its id from its token.
+// Encode returns the lease's document. The members are in the order in which the
+// dialect's own hosts write them. Then come "properties", where those hosts have none,
+// and the unknown members that were read. It leaves out the store's system properties
+// (_etag, _ts and so on). A new lease gets its id from its token.
 func (c Codec) Encode(l Lease) []byte {
 	switch c.dialect {
 	case JavaHandleChanges:
@@ -240,8 +243,8 @@ func (c Codec) Encode(l Lease) []byte {
 	return c.encodeDotNet(l)
 }
 
-// Decode reads a lease document. Unlike the dialects' own hosts it keeps members
-// unknown to it.
+// Decode parses a lease document. Unlike the dialects' own hosts it keeps unknown
+// members.
 func (c Codec) Decode(doc []byte) (Lease, error) {
 	decode := decodeDotNet
 	switch c.dialect {

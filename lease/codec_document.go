@@ -8,25 +8,25 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// document is what Decode keeps of a document besides the Lease's fields, so that
-// it is written back.
+// document holds the parts of a document that have no field in Lease, so that Encode can
+// write them back.
 type document struct {
-	partitionKey string // the member's value; empty: there was none
-	partitionID  bool   // it had the member PartitionId, the V2 library's name of LeaseToken
-	feedRange    string // a FeedRange that says no range of keys
-	state        string // JavaLatestVersion: what the position is wrapped in, as JSON
-	unknown      string // members unknown to us: "name":value,"name":value
+	partitionKey string // value of the member; empty if there was none
+	partitionID  bool   // the document had PartitionId, the V2 library's name of LeaseToken
+	feedRange    string // a FeedRange that is not a range of keys
+	state        string // in JavaLatestVersion the JSON text that wraps the position
+	unknown      string // unknown members: "name":value,"name":value
 }
 
-// reading is a lease document while it is read.
+// reading is a lease document that is being read.
 type reading struct {
 	Lease
-	// position is ContinuationToken as it is written.
+	// position is the ContinuationToken as it was written.
 	position string
 }
 
-// read reads a document: each gets every member that doesn't mean the same in all
-// dialects, and says whether it knows it. One that nobody knows is kept.
+// read parses a document. It calls each with every member whose meaning depends on the
+// dialect. If each reports that it does not know the member, read keeps it.
 func read(doc []byte, each func(r *reading, m member) (known bool, err error)) (reading, error) {
 	var r reading
 	err := scan(doc, func(m member) error {
@@ -45,7 +45,7 @@ func read(doc []byte, each func(r *reading, m member) (known bool, err error)) (
 	return r, err
 }
 
-// common reads a member that means the same in all dialects.
+// common parses a member that has the same meaning in all dialects.
 func (r *reading) common(m member) (known bool, err error) {
 	switch string(m.key) {
 	case "id":
@@ -73,9 +73,9 @@ func (r *reading) common(m member) (known bool, err error) {
 	return true, err
 }
 
-var errTokenless = errors.New("it has no LeaseToken")
+var errTokenless = errors.New("no LeaseToken")
 
-// raw takes the position of the dialects that write it as the feed has it.
+// raw sets the position of a dialect that stores the feed's own text.
 func (r *reading) raw() error {
 	if isWrapped(r.position) {
 		return &foreignError{JavaLatestVersion}
@@ -84,7 +84,7 @@ func (r *reading) raw() error {
 	return nil
 }
 
-// timestamp writes the member of that name.
+// timestamp writes the member "timestamp".
 func (w *writer) timestamp(t time.Time) {
 	if t.IsZero() {
 		w.raw("timestamp", "null")
@@ -93,6 +93,6 @@ func (w *writer) timestamp(t time.Time) {
 	w.text("timestamp", t.UTC().Format(timestampLayout))
 }
 
-// timestampLayout has at most the 7 digits that a .NET date has, and the zone that
-// Java wants.
+// timestampLayout has at most 7 digits of a second, as a .NET date, and the zone that
+// Java requires.
 const timestampLayout = "2006-01-02T15:04:05.9999999Z07:00"

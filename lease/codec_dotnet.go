@@ -12,13 +12,13 @@ const (
 	fullFidelity = "Full-Fidelity Feed"
 )
 
-// Versions of lease documents: which kind of range the lease is for.
+// The versions of lease documents. The version is the kind of the lease's range.
 const (
 	versionPartition = 0
 	versionRange     = 1
 )
 
-// encodeDotNet writes the members as .NET orders them.
+// encodeDotNet writes the members in the order of .NET.
 func (c Codec) encodeDotNet(l Lease) []byte {
 	w := writer{buf: make([]byte, 0, 512)}
 	w.text("id", c.id(l))
@@ -89,7 +89,7 @@ func decodeDotNet(doc []byte) (Lease, error) {
 	return r.Lease, r.settle(version, v2Token, mode)
 }
 
-// settle checks the members against each other, once all were read.
+// settle checks the members against each other after all of them were read.
 func (l *Lease) settle(version int, v2Token, mode string) error {
 	if v2Token != "" {
 		l.Token, l.document.partitionID = v2Token, true
@@ -103,7 +103,7 @@ func (l *Lease) settle(version int, v2Token, mode string) error {
 	case fullFidelity:
 		l.Mode = feed.AllVersionsAndDeletes
 	default:
-		return fmt.Errorf("field Mode: %q is unknown", mode)
+		return fmt.Errorf("Mode: unknown value %q", mode)
 	}
 	switch version {
 	case versionPartition:
@@ -113,15 +113,16 @@ func (l *Lease) settle(version int, v2Token, mode string) error {
 			l.Range = tokenRange(l.Token)
 		}
 		if l.Range.IsZero() {
-			return fmt.Errorf("FeedRange: a lease of version 1 needs one, and %q is no range", l.Token)
+			return fmt.Errorf("FeedRange: a lease of version 1 needs a range, and %q is not one", l.Token)
 		}
 	default:
-		return fmt.Errorf("version: %d is unknown", version)
+		return fmt.Errorf("version: unknown value %d", version)
 	}
 	return nil
 }
 
-// tokenRange reads the token of an EPK lease, "min-max".
+// tokenRange parses the token of an EPK lease, "min-max". It returns the zero Range for
+// other tokens.
 func tokenRange(token string) feed.Range {
 	lower, upper, ok := strings.Cut(token, "-")
 	if !ok || lower >= upper {

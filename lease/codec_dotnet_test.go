@@ -9,8 +9,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// captured are documents as the .NET SDK 3.6x and the V2 library wrote them to a
-// real account, with what a reader must make of them and write back.
+// captured are documents that the .NET SDK 3.6x and the V2 library wrote to a real
+// account. Each has the lease that Decode must return and the document that Encode must
+// return.
 var captured = []struct {
 	name     string
 	keyed    bool
@@ -104,7 +105,7 @@ var captured = []struct {
 			`"ContinuationToken":"\"24\"","properties":{"a":"b"},"timestamp":"2026-06-28T11:56:46Z","Mode":"Incremental Feed"}`,
 	},
 	{
-		name: "lease that the V2 library and V3 took turns with: both names of the token",
+		name: "lease that the V2 library and V3 wrote in turn: both names of the token",
 		document: `{"id":"productsProcessormy-cosmos-tst.documents.azure.com_O7RwAA==_O7RwAKylJbY=..4","version":0,"_etag":"\"b\"","LeaseToken":"4",
 "PartitionId":"4","FeedRange":{"Range":{"min":"05C1","max":"0BF3"}},"Owner":null,"ContinuationToken":null,"properties":null,"timestamp":null,"Mode":"Incremental Feed"}`,
 		lease: Lease{
@@ -152,7 +153,7 @@ func TestDotNetDocumentsAreReadAndWrittenAsCaptured(t *testing.T) {
 	}
 }
 
-// equal compares all that is exported of two leases.
+// equal reports whether the exported fields of two leases are equal.
 func equal(a, b Lease) bool {
 	return maps.Equal(a.Properties, b.Properties) && a.Timestamp.Equal(b.Timestamp) && a.Modified.Equal(b.Modified) &&
 		a.ID == b.ID && a.Token == b.Token && a.PartitionID == b.PartitionID && a.Range == b.Range && a.Owner == b.Owner &&
@@ -177,7 +178,7 @@ func TestDotNetIDsLowerCaseTheHostOnly(t *testing.T) {
 	}
 }
 
-func TestDotNetMarkerAndOtherProcessorsAreNoLeases(t *testing.T) {
+func TestDotNetLeaseIDsExcludeTheMarkerAndOtherProcessors(t *testing.T) {
 	d := dotNet(t, false)
 	other := productsKey()
 	other.Processor += "2"
@@ -196,7 +197,7 @@ func TestDotNetMarkerAndOtherProcessorsAreNoLeases(t *testing.T) {
 	}
 }
 
-func TestDotNetRefusesPrefixesThatNoDocumentIDCanHave(t *testing.T) {
+func TestDotNetRefusesInvalidPrefixes(t *testing.T) {
 	for _, bad := range []string{"a/b", `a\b`, "a?", "#"} {
 		k := productsKey()
 		k.Processor = bad
@@ -211,10 +212,10 @@ func TestDotNetRefusesPrefixesThatNoDocumentIDCanHave(t *testing.T) {
 	}
 }
 
-func TestDotNetRefusesWhatItWouldMisread(t *testing.T) {
+func TestDotNetRefusesInvalidDocuments(t *testing.T) {
 	for name, doc := range map[string]string{
-		"no JSON":               `{"id":"a"`,
-		"no object":             `["LeaseToken"]`,
+		"not JSON":              `{"id":"a"`,
+		"not an object":         `["LeaseToken"]`,
 		"a text":                `"LeaseToken"`,
 		"no token":              `{"id":"a","version":0}`,
 		"unknown version":       `{"LeaseToken":"0","version":2}`,
@@ -226,26 +227,26 @@ func TestDotNetRefusesWhatItWouldMisread(t *testing.T) {
 		"inclusive maximum":     `{"LeaseToken":"0","FeedRange":{"Range":{"min":"","max":"FF","isMaxInclusive":true}}}`,
 		"range without maximum": `{"LeaseToken":"0","FeedRange":{"Range":{"min":""}}}`,
 		"range upside down":     `{"LeaseToken":"0","FeedRange":{"Range":{"min":"B","max":"A"}}}`,
-		"properties no texts":   `{"LeaseToken":"0","properties":{"a":{}}}`,
+		"properties not texts":  `{"LeaseToken":"0","properties":{"a":{}}}`,
 		"invalid UTF-8":         "{\"LeaseToken\":\"0\",\"Owner\":\"\xff\"}",
 		"unknown invalid UTF-8": "{\"LeaseToken\":\"0\",\"x\":[\"\xff\"]}",
-		"something behind it":   `{"LeaseToken":"0"} {}`,
+		"text after the object": `{"LeaseToken":"0"} {}`,
 	} {
 		if l, err := dotNet(t, false).Decode([]byte(doc)); err == nil {
-			t.Errorf("%s: read as %+v", name, l)
+			t.Errorf("%s: decoded as %+v", name, l)
 		}
 	}
 }
 
-func TestDotNetEPKLeaseWithoutRangeHasThatOfItsToken(t *testing.T) {
+func TestDotNetEPKLeaseWithoutRangeGetsItFromItsToken(t *testing.T) {
 	l, err := dotNet(t, false).Decode([]byte(`{"LeaseToken":"-05C1","version":1}`))
 	if err != nil || l.Range != (feed.Range{Max: "05C1"}) {
 		t.Errorf("got %v, %v", l.Range, err)
 	}
 }
 
-// FuzzDotNetDecode: what is read can be written, and is read again as the same;
-// what is written is valid and a fixed point.
+// FuzzDotNetDecode checks that a decoded document can be encoded, and is decoded as the
+// same lease again. The encoded document must be valid and a fixed point.
 func FuzzDotNetDecode(f *testing.F) {
 	for _, c := range captured {
 		f.Add([]byte(c.document), c.keyed)
@@ -260,16 +261,16 @@ func FuzzDotNetDecode(f *testing.F) {
 		written := d.Encode(first)
 		second, err := d.Decode(written)
 		if err != nil {
-			t.Fatalf("%s was written, and can't be read: %v", written, err)
+			t.Fatalf("the encoded document %s cannot be decoded: %v", written, err)
 		}
-		// The store writes these, and the id follows from the token.
+		// The store sets these fields, and the id follows from the token.
 		second.ETag, second.Modified, second.ID = first.ETag, first.Modified, first.ID
 		first.Timestamp = first.Timestamp.Truncate(100 * time.Nanosecond)
 		if !equal(first, second) {
-			t.Fatalf("read %+v, then %+v", first, second)
+			t.Fatalf("decoded %+v, then %+v", first, second)
 		}
 		if again := d.Encode(second); string(again) != string(written) {
-			t.Fatalf("wrote %s, then %s", written, again)
+			t.Fatalf("encoded %s, then %s", written, again)
 		}
 	})
 }

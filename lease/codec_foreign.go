@@ -2,14 +2,13 @@ package lease
 
 import "strings"
 
-// foreignError tells that a document under the codec's own prefix is one of another
-// dialect.
+// foreignError reports that a document with the codec's own prefix is in another dialect.
 type foreignError struct{ dialect Dialect }
 
-func (e *foreignError) Error() string { return "it is in " + e.dialect.String() }
+func (e *foreignError) Error() string { return "the document is in " + e.dialect.String() }
 
-// elsewhere tells in which dialect a document is that is none by its id in the
-// codec's own.
+// elsewhere returns the dialect of a document whose ID does not belong to this codec. It
+// returns false if the ID belongs to no dialect.
 func (c Codec) elsewhere(id string, doc []byte) (Dialect, bool) {
 	for _, d := range []Dialect{JavaHandleChanges, DotNet, JavaLatestVersion} {
 		prefix, err := d.prefix(c.key)
@@ -19,17 +18,18 @@ func (c Codec) elsewhere(id string, doc []byte) (Dialect, bool) {
 		if d == JavaHandleChanges {
 			return d, true
 		}
-		// The other two have the same prefix where the host is in lower case.
+		// DotNet and JavaLatestVersion have the same prefix if the host is in lower case.
 		return rangeDialect(doc), true
 	}
 	return DotNet, false
 }
 
-// rangeDialect tells the documents of DotNet and JavaLatestVersion apart, which may
-// have the same ids: by the member that holds the range, else by the position.
+// rangeDialect returns DotNet or JavaLatestVersion, whose documents may have the same
+// ids. It looks at the name of the member that holds the range, and at the form of the
+// position.
 func rangeDialect(doc []byte) Dialect {
 	found := DotNet
-	_ = scan(doc, func(m member) error { // what isn't JSON is nobody's
+	_ = scan(doc, func(m member) error { // text that is not JSON belongs to no dialect
 		switch string(m.key) {
 		case "feedRange":
 			found = JavaLatestVersion

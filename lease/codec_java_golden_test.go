@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// golden reads a document as a Java host wrote it (testdata/java/README.md).
+// golden returns a document that a Java host wrote (testdata/java/README.md).
 func golden(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "java", name+".json"))
@@ -22,8 +22,7 @@ func golden(t testing.TB, name string) []byte {
 	return text
 }
 
-// javaCodec is the codec for the processor that the documents of a directory were
-// recorded of.
+// javaCodec returns the codec of the processor whose documents a directory contains.
 func javaCodec(t testing.TB, directory string, doc []byte) Codec {
 	t.Helper()
 	var id struct {
@@ -55,9 +54,9 @@ func javaCodec(t testing.TB, directory string, doc []byte) Codec {
 	return c
 }
 
-// membersOf are the members of a document as values: times as such, a position in
-// Base64 as what it says. What the store writes, and what Java's hosts never do, is
-// left out.
+// membersOf returns the members of a document as values. It parses times and decodes
+// positions in Base64. It leaves out the members that the store writes, and those that no
+// Java host writes.
 func membersOf(t testing.TB, doc []byte) map[string]any {
 	t.Helper()
 	var members map[string]any
@@ -72,7 +71,7 @@ func membersOf(t testing.TB, doc []byte) map[string]any {
 		if err != nil {
 			t.Fatal(err)
 		}
-		members["timestamp"] = at.Truncate(100 * time.Nanosecond) // .NET's precision, which all read
+		members["timestamp"] = at.Truncate(100 * time.Nanosecond) // .NET's precision, which every host can parse
 	}
 	if text, ok := members["ContinuationToken"].(string); ok && text != "" && text[0] != '"' {
 		state, err := fromBase64(text)
@@ -96,7 +95,7 @@ func TestJavaDocumentsAreReadAndWrittenAsRecorded(t *testing.T) {
 	for _, file := range files {
 		directory, name := filepath.Base(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".json")
 		if name == "lock" || name == "lock.sent" {
-			continue // bootstrap needs none here
+			continue // our bootstrap needs no lock
 		}
 		doc := golden(t, directory+"/"+name)
 		c := javaCodec(t, directory, doc)
@@ -113,7 +112,7 @@ func TestJavaDocumentsAreReadAndWrittenAsRecorded(t *testing.T) {
 		}
 		got, want := membersOf(t, c.Encode(l)), membersOf(t, doc)
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: read and written again it is\n%v; want\n%v", file, got, want)
+			t.Errorf("%s: decoded and encoded it is\n%v; want\n%v", file, got, want)
 		}
 		if c.LeaseID(l.Token) != l.ID {
 			t.Errorf("%s: the id of lease %s is %s; want %s", file, l.Token, c.LeaseID(l.Token), l.ID)
@@ -122,7 +121,7 @@ func TestJavaDocumentsAreReadAndWrittenAsRecorded(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 		if again, err := c.Decode(c.Encode(l)); err != nil || again.Continuation != l.Continuation || again.Mode != l.Mode || again.Range != l.Range {
-			t.Errorf("%s: its own writing is read as %+v, %v; want %+v", file, again, err, l)
+			t.Errorf("%s: the encoded document is decoded as %+v, %v; want %+v", file, again, err, l)
 		}
 	}
 }

@@ -2,13 +2,13 @@ package lease
 
 import "github.com/changefeed-go/changefeed/feed"
 
-// handleChangesRemedy is the way out of what leases of Java's first dialect can't
-// hold.
+// handleChangesRemedy is the remedy for leases that the dialect JavaHandleChanges cannot
+// store.
 const handleChangesRemedy = "use the dialect \"java-latest-version\": a Java host built with handleLatestVersionChanges upgrades these leases " +
 	"while none of the old hosts runs, before partitions are merged; `changefeed leases convert` converts them"
 
-// encodeHandleChanges writes the members that a Java host writes, in its order. It
-// reads no others, and drops them with its next write.
+// encodeHandleChanges writes the members of a Java host, in its order. A Java host
+// ignores other members and drops them with its next write.
 func (c Codec) encodeHandleChanges(l Lease) []byte {
 	w := writer{buf: make([]byte, 0, 512)}
 	w.text("id", c.id(l))
@@ -21,8 +21,8 @@ func (c Codec) encodeHandleChanges(l Lease) []byte {
 	return w.end()
 }
 
-// decodeHandleChanges reads a lease, whose range its document doesn't have: it is
-// that of the partition with its token's id.
+// decodeHandleChanges parses a lease. Its document has no range. The lease covers the
+// partition whose id is the token.
 func decodeHandleChanges(doc []byte) (Lease, error) {
 	r, err := read(doc, func(*reading, member) (bool, error) { return false, nil })
 	if err != nil {

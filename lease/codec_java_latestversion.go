@@ -6,8 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// encodeLatestVersion writes the members that a Java host writes, in its order. It
-// reads no others, and drops them with its next write.
+// encodeLatestVersion writes the members of a Java host, in its order. A Java host
+// ignores other members and drops them with its next write.
 func (c Codec) encodeLatestVersion(l Lease) []byte {
 	w := writer{buf: make([]byte, 0, 1024)}
 	w.text("id", c.id(l))
@@ -23,8 +23,8 @@ func (c Codec) encodeLatestVersion(l Lease) []byte {
 	return w.end()
 }
 
-// decodeLatestVersion reads a lease for a range of keys. Without a position it is of
-// the configured mode, because its document doesn't say.
+// decodeLatestVersion parses a lease for a range of keys. A document without a position
+// does not contain the mode, so the lease gets the configured mode.
 func (c Codec) decodeLatestVersion(doc []byte) (Lease, error) {
 	version, other := versionRange, false
 	r, err := read(doc, func(r *reading, m member) (_ bool, err error) {
@@ -51,10 +51,10 @@ func (c Codec) decodeLatestVersion(doc []byte) (Lease, error) {
 	case l.Token == "":
 		return Lease{}, errTokenless
 	case version != versionRange:
-		return Lease{}, fmt.Errorf("version: %d is not that of a lease for a range", version)
+		return Lease{}, fmt.Errorf("version: %d is not the version of a lease for a range", version)
 	case l.Range.IsZero():
 		if l.Range = tokenRange(l.Token); l.Range.IsZero() {
-			return Lease{}, fmt.Errorf("feedRange: a lease needs one, and %q is no range", l.Token)
+			return Lease{}, fmt.Errorf("feedRange: a lease needs a range, and %q is not one", l.Token)
 		}
 	}
 	l.Mode = c.key.Mode
@@ -69,7 +69,7 @@ func (c Codec) decodeLatestVersion(doc []byte) (Lease, error) {
 	return l, nil
 }
 
-// state is the text in which l's position is wrapped; empty: it has none.
+// state returns the text that wraps l's position. It is empty if l has no position.
 func (c Codec) state(l Lease) string {
 	if l.document.state == "" {
 		if l.Continuation == "" {
@@ -80,8 +80,8 @@ func (c Codec) state(l Lease) string {
 	return rewriteState(l.document.state, l.Continuation, l.Range)
 }
 
-// newState wraps a first position, together with the start that it came from: a
-// start at a time goes along with every later read.
+// newState wraps a first position together with the start that it came from. A start at a
+// time accompanies every later read.
 func (c Codec) newState(l Lease) string {
 	from := l.Start(c.key.Start)
 	if l.Continuation != "" {

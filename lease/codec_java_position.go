@@ -16,25 +16,25 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// A position in Java's second dialect is the Base64 text of
+// A position in the dialect JavaLatestVersion is the Base64 text of
 //
 //	{"V":1,"Rid":"/dbs/db/colls/c","Mode":"INCREMENTAL","StartFrom":{"Type":"BEGINNING"},
 //	 "Continuation":{"V":1,"Rid":"/dbs/db/colls/c",
 //	  "Continuation":[{"token":"\"11\"","range":{"min":"","max":"FF"}}],
 //	  "Range":{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}}}
 //
-// Only token and the ranges are ever changed here; what else is in it is written
-// back as it was found.
+// Only token and the ranges are changed here. All other members are written back
+// unchanged.
 
-// state is a position as read.
+// state is a parsed position.
 type state struct {
 	text     string // as JSON
 	mode     feed.Mode
 	position feed.Continuation
 }
 
-// isWrapped reports whether a position is of that form. Those of a feed begin with
-// a quote, or are no Base64 of an object.
+// isWrapped reports whether a position has that form. The positions of a feed start with
+// a quote, or are not the Base64 text of an object.
 func isWrapped(position string) bool {
 	if position == "" || position[0] == '"' {
 		return false
@@ -43,8 +43,8 @@ func isWrapped(position string) bool {
 	return err == nil && bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) && json.Valid(text)
 }
 
-// fromBase64 reads either alphabet, with or without padding, as Java hosts do
-// between them.
+// fromBase64 decodes either alphabet, with or without padding. Java hosts write all four
+// forms.
 func fromBase64(text string) ([]byte, error) {
 	text = strings.TrimRight(text, "=")
 	if strings.ContainsAny(text, "+/") {
@@ -53,10 +53,10 @@ func fromBase64(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(text)
 }
 
-// wrap encodes a state. Java decodes each position twice, once with the alphabet
-// for URLs and once with the other; one that is to be read by both has none of the
-// characters in which they differ. In ASCII these come from four characters alone,
-// which JSON can write as escapes.
+// wrap encodes a state. Java decodes each position twice: once with the alphabet for
+// URLs, once with the basic one. So the text must contain none of the characters in which
+// the alphabets differ. In ASCII only four characters cause those, and JSON can escape
+// them.
 func wrap(text string) string {
 	if text == "" {
 		return ""
@@ -64,8 +64,8 @@ func wrap(text string) string {
 	return base64.URLEncoding.EncodeToString(plain(text))
 }
 
-// plain escapes what Base64 would turn into one of the characters in question, and
-// all that isn't ASCII. It is found in strings alone, where JSON has escapes.
+// plain escapes these four characters and all characters that are not ASCII. They occur
+// only in strings, where JSON allows escapes.
 func plain(text string) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {
@@ -82,9 +82,9 @@ func plain(text string) []byte {
 	return out
 }
 
-var errStateForm = errors.New("it is not of a form that is understood")
+var errStateForm = errors.New("unknown form")
 
-// unwrap reads a position.
+// unwrap parses a position.
 func unwrap(position string) (state, error) {
 	text, err := fromBase64(position)
 	if err != nil {
@@ -128,12 +128,12 @@ func (m member) stateMode() (feed.Mode, error) {
 	case text == "FULL_FIDELITY":
 		return feed.AllVersionsAndDeletes, nil
 	default:
-		return 0, fmt.Errorf("%q is unknown", text)
+		return 0, fmt.Errorf("unknown value %q", text)
 	}
 }
 
-// statePosition reads the inner Continuation, which must be one of exactly one
-// position, as a processor's is.
+// statePosition parses the inner Continuation. It must contain exactly one position, as a
+// processor's does.
 func (m member) statePosition() (position feed.Continuation, err error) {
 	if m.null() {
 		return "", nil
@@ -150,7 +150,7 @@ func (m member) statePosition() (position feed.Continuation, err error) {
 				return err
 			}
 			if len(all) != 1 {
-				return fmt.Errorf("%d positions, where a lease has one: %w", len(all), errStateForm)
+				return fmt.Errorf("%d positions instead of one: %w", len(all), errStateForm)
 			}
 			if all[0].Token != nil {
 				position = feed.Continuation(*all[0].Token)
@@ -161,10 +161,10 @@ func (m member) statePosition() (position feed.Continuation, err error) {
 	return position, err
 }
 
-// stateStart is where the lease was started, by the state's StartFrom; ok is false
-// when it doesn't say, or says what nothing here writes.
+// stateStart returns the start of the lease, from the state's StartFrom. It returns false
+// if there is none, or if its type is unknown.
 func stateStart(text string) (start feed.Start, ok bool) {
-	_ = scan([]byte(text), func(m member) error { // it was scanned when it was read
+	_ = scan([]byte(text), func(m member) error { // the text was checked when it was read
 		if string(m.key) != "StartFrom" {
 			return nil
 		}
@@ -181,7 +181,7 @@ func stateStart(text string) (start feed.Start, ok bool) {
 		case "BEGINNING":
 			start, ok = feed.Beginning(), true
 		case "POINT_IN_TIME":
-			// Java sends the time as it is, and the service takes it as exclusive.
+			// Java sends the time unchanged, and the service treats it as exclusive.
 			start, ok = feed.At(time.UnixMilli(from.PointInTimeMs).Add(time.Second)), true
 		}
 		return nil
@@ -189,15 +189,15 @@ func stateStart(text string) (start feed.Start, ok bool) {
 	return start, ok
 }
 
-// startFrom writes a StartFrom.
+// startFrom returns the text of a StartFrom.
 func startFrom(s feed.Start) string {
 	w := writer{}
 	switch s.Kind() {
 	case feed.StartBeginning:
 		w.text("Type", "BEGINNING")
 	case feed.StartTime:
-		// Java reads the number as a long, which it finds too small below 2^31: in
-		// January 1970, when there was nothing.
+		// Java parses the number as a long and refuses values below 2^31, which are in
+		// January 1970. No change is that old.
 		ms := s.Time().Add(-time.Second).UnixMilli()
 		if ms <= math.MaxInt32 {
 			w.text("Type", "BEGINNING")
@@ -211,8 +211,8 @@ func startFrom(s feed.Start) string {
 	return string(w.end())
 }
 
-// rewriteState is the state text with another position and range. What isn't
-// changed stays as it is.
+// rewriteState returns the state text with another position and range. The rest is
+// unchanged.
 func rewriteState(text string, position feed.Continuation, r feed.Range) string {
 	was, err := readState([]byte(text))
 	of, rid := stateRange(text)
@@ -220,14 +220,15 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 		return text
 	}
 	w, inner := writer{}, []byte(`{"V":1}`)
-	_ = scan([]byte(text), func(m member) error { // it was scanned when it was read
+	_ = scan([]byte(text), func(m member) error { // the text was checked when it was read
 		switch string(m.key) {
 		case "Continuation":
 			if !m.null() {
 				inner = m.value
 			}
 		case "Range", "PK", "PKRangeId":
-			// A state without a position has its range here, one with a position there.
+			// A state without a position has its range here. One with a position has it
+			// there.
 		default:
 			w.keep(m)
 		}
@@ -237,8 +238,8 @@ func rewriteState(text string, position feed.Continuation, r feed.Range) string 
 	return string(w.end())
 }
 
-// rewriteInner is the inner Continuation with another position and range. Java writes
-// the flags of a range beside a first position only.
+// rewriteInner returns the inner Continuation with another position and range. Java
+// writes the flags of a range only with a first position.
 func rewriteInner(text []byte, rid string, position feed.Continuation, r feed.Range) string {
 	w := writer{}
 	linked := false
@@ -260,7 +261,7 @@ func rewriteInner(text []byte, rid string, position feed.Continuation, r feed.Ra
 	return string(w.end())
 }
 
-// stateRange returns the range of a state's position, and the container's link.
+// stateRange returns the range of a state's position and the container's link.
 func stateRange(text string) (r feed.Range, rid string) {
 	var s struct {
 		RID          string `json:"Rid"`
@@ -272,7 +273,7 @@ func stateRange(text string) (r feed.Range, rid string) {
 	return r, s.RID
 }
 
-// positions writes the list of the one position; an empty one is null.
+// positions returns the list with the one position. The token of an empty one is null.
 func positions(c feed.Continuation, r feed.Range) string {
 	one := writer{}
 	one.textOrNull("token", string(c))
@@ -287,7 +288,7 @@ func bounds(r feed.Range) string {
 	return string(w.end())
 }
 
-// fullRange writes a range with all four members, which Java wants.
+// fullRange returns a range with all four members, which Java requires.
 func fullRange(r feed.Range) string {
 	w := writer{buf: []byte(strings.TrimSuffix(bounds(r), "}"))}
 	w.raw("isMinInclusive", "true")

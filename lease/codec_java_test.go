@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// decodeGolden reads a recorded document.
+// decodeGolden decodes a recorded document.
 func decodeGolden(t testing.TB, directory, name string) (Codec, Lease) {
 	t.Helper()
 	doc := golden(t, directory+"/"+name)
@@ -26,7 +26,7 @@ func decodeGolden(t testing.TB, directory, name string) (Codec, Lease) {
 	return c, l
 }
 
-// samePosition checks that two positions say the same, as Java writes it.
+// samePosition checks that the encoded positions of two leases are equal.
 func samePosition(t *testing.T, what string, c Codec, got, want Lease) {
 	t.Helper()
 	a, b := membersOf(t, c.Encode(got))["ContinuationToken"], membersOf(t, c.Encode(want))["ContinuationToken"]
@@ -35,8 +35,8 @@ func samePosition(t *testing.T, what string, c Codec, got, want Lease) {
 	}
 }
 
-// What a Java host writes next, we write of the same document.
-func TestPositionsAreWrittenOnAsJavaDoes(t *testing.T) {
+// From the same document we must write the same next position as a Java host.
+func TestNextPositionsEqualJavas(t *testing.T) {
 	for _, directory := range []string{"handleChanges", "latestVersion", "allVersions"} {
 		c, checkpointed := decodeGolden(t, directory, "checkpointed")
 		c.key.Identity.Database = shopOf(t, checkpointed)
@@ -54,7 +54,7 @@ func TestPositionsAreWrittenOnAsJavaDoes(t *testing.T) {
 	}
 }
 
-// shopOf is the name of the database that a position links to.
+// shopOf returns the name of the database that a position links to.
 func shopOf(t testing.TB, l Lease) string {
 	t.Helper()
 	if l.document.state == "" {
@@ -63,7 +63,7 @@ func shopOf(t testing.TB, l Lease) string {
 	return strings.Split(stateRID(l.document.state), "/")[2]
 }
 
-func TestJavaDocumentsAreUnderstood(t *testing.T) {
+func TestJavaDocumentsAreDecoded(t *testing.T) {
 	for _, c := range []struct {
 		directory, name string
 		want            func(l Lease) bool
@@ -85,14 +85,14 @@ func TestJavaDocumentsAreUnderstood(t *testing.T) {
 		{"allVersions", "child-new", func(l Lease) bool { return l.Free() && l.Continuation != "" && l.Mode == feed.AllVersionsAndDeletes }},
 	} {
 		if _, l := decodeGolden(t, c.directory, c.name); !c.want(l) {
-			t.Errorf("%s/%s is read as %+v", c.directory, c.name, l)
+			t.Errorf("%s/%s is decoded as %+v", c.directory, c.name, l)
 		}
 	}
 }
 
-// The service takes a time as exclusive, and Java sends the one it stores: the
-// changes of the second behind it are the first.
-func TestAStartTimeIsTheSecondBehindTheOneThatJavaStores(t *testing.T) {
+// The service treats a time as exclusive, and Java sends the time that it stores. So the
+// first changes are in the next second.
+func TestStartTimeIsOneSecondAfterJavas(t *testing.T) {
 	c, l := decodeGolden(t, "latestVersion", "start-time-checkpointed")
 	var state struct{ StartFrom struct{ PointInTimeMs int64 } }
 	if err := json.Unmarshal([]byte(l.document.state), &state); err != nil || state.StartFrom.PointInTimeMs == 0 {
@@ -100,23 +100,23 @@ func TestAStartTimeIsTheSecondBehindTheOneThatJavaStores(t *testing.T) {
 	}
 	since := l.Start(feed.Now()).Since()
 	if since.Unix() != state.StartFrom.PointInTimeMs/1000+1 {
-		t.Errorf("%d ms are read as %s", state.StartFrom.PointInTimeMs, since)
+		t.Errorf("%d ms are decoded as %s", state.StartFrom.PointInTimeMs, since)
 	}
 	fresh := Lease{Token: l.Token, Range: l.Range, Continuation: `"1"`}.with(PropertyStart, since.Format(time.RFC3339))
 	again, err := c.Decode(c.Encode(fresh))
 	if err != nil || !again.Start(feed.Now()).Since().Equal(since) {
-		t.Errorf("%s is written, and read as %v, %v", since, again.Start(feed.Now()), err)
+		t.Errorf("%s is encoded, and decoded as %v, %v", since, again.Start(feed.Now()), err)
 	}
-	// Java takes a number that fits into an int for no time.
+	// Java does not accept a number that fits into an int as a time.
 	old := fresh.with(PropertyStart, "1970-01-20T00:00:00Z")
 	if again, err := c.Decode(c.Encode(old)); err != nil || again.Start(feed.Now()) != feed.After(`"1"`) {
-		t.Errorf("January 1970 is read as %v, %v", again.Start(feed.Now()), err)
+		t.Errorf("January 1970 is decoded as %v, %v", again.Start(feed.Now()), err)
 	}
 }
 
-// Java reads a position with the alphabet for URLs in one place and the basic one in
-// another.
-func TestPositionsAreReadByBothAlphabetsWhateverTheNames(t *testing.T) {
+// Java decodes a position with the alphabet for URLs in one place and with the basic one
+// in another.
+func TestBothAlphabetsDecodePositionsWithAnyNames(t *testing.T) {
 	for _, name := range []string{"shop", "a~b", "a>b", "a?>~b", "~~~", "café", "shop€", "\U0001F511", "a\x7fb", `q"uote`} {
 		for pad := range 3 {
 			k := testKey
@@ -131,15 +131,15 @@ func TestPositionsAreReadByBothAlphabetsWhateverTheNames(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.ContainsAny(doc.ContinuationToken, "-_+/") || len(doc.ContinuationToken)%4 != 0 {
-				t.Errorf("%q: %s can't be read by all", name, doc.ContinuationToken)
+				t.Errorf("%q: %s cannot be decoded with both alphabets", name, doc.ContinuationToken)
 			}
 			text, err := base64.StdEncoding.DecodeString(doc.ContinuationToken)
 			var state struct{ Rid string }
 			if err != nil || json.Unmarshal(text, &state) != nil || state.Rid != "/dbs/"+k.Identity.Database+"/colls/orders" {
-				t.Errorf("%q: the position says %s, %v", name, text, err)
+				t.Errorf("%q: the position is %s, %v", name, text, err)
 			}
 			if again, err := c.Decode(c.Encode(l)); err != nil || again.Continuation != l.Continuation {
-				t.Errorf("%q: read as %q, %v", name, again.Continuation, err)
+				t.Errorf("%q: decoded as %q, %v", name, again.Continuation, err)
 			}
 		}
 	}
@@ -171,13 +171,13 @@ func TestUnknownMembersOfAPositionAndADocumentAreKept(t *testing.T) {
 			t.Errorf("lease %s has the position %v; want %s", next.Token, inner, want)
 		}
 		if future := `"future":[{"a":null}]`; strings.Contains(text, future) != (next.Token == l.Token) {
-			t.Errorf("lease %s has become %s", next.Token, text)
+			t.Errorf("lease %s became %s", next.Token, text)
 		}
 	}
 }
 
-// A Java host that upgraded a lease without a position has written one that is null.
-func TestAPositionThatIsNullIsNone(t *testing.T) {
+// A Java host that upgrades a lease without a position writes a null position.
+func TestNullPositionIsNoPosition(t *testing.T) {
 	c := codecIn(t, JavaLatestVersion, 0)
 	for state, start := range map[string]feed.Start{
 		`{"V":1,"Rid":"x","Mode":"INCREMENTAL","StartFrom":{"Type":"BEGINNING"},"Continuation":{"V":1,"Rid":"x",` +
@@ -188,7 +188,7 @@ func TestAPositionThatIsNullIsNone(t *testing.T) {
 		doc := fmt.Sprintf(`{"LeaseToken":"-FF","ContinuationToken":%q,"version":1,"feedRange":{"Range":{"min":"","max":"FF"}}}`, wrap(state))
 		l, err := c.Decode([]byte(doc))
 		if err != nil || l.Continuation != "" || l.Start(feed.After(`"9"`)) != start {
-			t.Errorf("%s\nis read as %q, starting at %s, %v", state, l.Continuation, l.Start(feed.After(`"9"`)), err)
+			t.Errorf("%s\nis decoded as %q, starting at %s, %v", state, l.Continuation, l.Start(feed.After(`"9"`)), err)
 			continue
 		}
 		next, err := c.Decode(c.Encode(l.At(`"5"`)))
@@ -198,7 +198,7 @@ func TestAPositionThatIsNullIsNone(t *testing.T) {
 	}
 }
 
-func TestJavaDialectsRefuseWhatTheyWouldMisread(t *testing.T) {
+func TestJavaDialectsRefuseInvalidDocuments(t *testing.T) {
 	position := func(state string) string {
 		return fmt.Sprintf(`{"LeaseToken":"-FF","version":1,"feedRange":{"Range":{"min":"","max":"FF"}},"ContinuationToken":%q}`, wrap(state))
 	}
@@ -216,7 +216,7 @@ func TestJavaDialectsRefuseWhatTheyWouldMisread(t *testing.T) {
 		"no range":               {JavaLatestVersion, `{"LeaseToken":"0","version":1,"feedRange":null}`, -1},
 		".NET's range":           {JavaLatestVersion, `{"LeaseToken":"-FF","version":1,"FeedRange":{"Range":{"min":"","max":"FF"}},"Mode":"Incremental Feed"}`, DotNet},
 		"a raw position":         {JavaLatestVersion, `{"LeaseToken":"-FF","version":1,"feedRange":{"Range":{"min":"","max":"FF"}},"ContinuationToken":"\"7\""}`, DotNet},
-		"no Base64":              {JavaLatestVersion, `{"LeaseToken":"-FF","version":1,"feedRange":{"Range":{"min":"","max":"FF"}},"ContinuationToken":"***"}`, DotNet},
+		"not Base64":             {JavaLatestVersion, `{"LeaseToken":"-FF","version":1,"feedRange":{"Range":{"min":"","max":"FF"}},"ContinuationToken":"***"}`, DotNet},
 		"position of version 2":  {JavaLatestVersion, position(`{"V":2}`), -1},
 		"unknown mode":           {JavaLatestVersion, position(`{"V":1,"Mode":"SIDEWAYS"}`), -1},
 		"two positions":          {JavaLatestVersion, position(`{"V":1,"Continuation":{"V":1,"Continuation":[` + one + `,` + one + `]}}`), -1},
@@ -251,7 +251,7 @@ func TestCodecsNameTheirDocuments(t *testing.T) {
 			t.Errorf("%s: %s %s %s", d, c.LeaseID("0"), c.MarkerID(), c.LockID())
 		}
 		if prefixes := c.Prefixes(); len(prefixes) != 3 || prefixes[0] != c.LeasePrefix() {
-			t.Errorf("%s looks at %v", d, prefixes)
+			t.Errorf("%s lists %v", d, prefixes)
 		}
 		if string(c.Lock()) != `{"id":"`+want+`.lock","ttl":30}` || string(c.Marker()) != `{"id":"`+want+`.info"}` {
 			t.Errorf("%s: %s %s", d, c.Lock(), c.Marker())
@@ -271,7 +271,7 @@ func TestCodecsNameTheirDocuments(t *testing.T) {
 	lower.Identity.AccountHost = "host.example.com"
 	c, err := NewCodec(JavaLatestVersion, lower, false)
 	if err != nil || len(c.Prefixes()) != 2 {
-		t.Errorf("where the host is in lower case .NET's prefix is Java's: %v, %v", c.Prefixes(), err)
+		t.Errorf("with a host in lower case the prefixes are %v, %v", c.Prefixes(), err)
 	}
 	if _, err := NewCodec(Dialect(7), lower, false); err == nil {
 		t.Error("an unknown dialect has a codec")
@@ -285,15 +285,16 @@ func TestDialectsHaveNames(t *testing.T) {
 		}
 	}
 	if d, err := ParseDialect(""); err != nil || d != DotNet {
-		t.Errorf("no name is %v, %v", d, err)
+		t.Errorf("the empty name is %v, %v", d, err)
 	}
 	if _, err := ParseDialect("java"); err == nil || !strings.Contains(err.Error(), "java-handle-changes") {
 		t.Errorf("an unknown name: %v", err)
 	}
 }
 
-// FuzzJavaDecode: what is read can be written, and is read again as the same; what is
-// written is valid and a fixed point, and can be read by both of Java's decoders.
+// FuzzJavaDecode checks that a decoded document can be encoded, and is decoded as the
+// same lease again. The encoded document must be valid and a fixed point, and both of
+// Java's decoders must accept its position.
 func FuzzJavaDecode(f *testing.F) {
 	for _, name := range []string{
 		"handleChanges/checkpointed", "latestVersion/new", "latestVersion/checkpointed", "latestVersion/start-time-idle",
@@ -312,23 +313,23 @@ func FuzzJavaDecode(f *testing.F) {
 			written := c.Encode(first)
 			second, err := c.Decode(written)
 			if err != nil {
-				t.Fatalf("%s was written, and can't be read: %v", written, err)
+				t.Fatalf("the encoded document %s cannot be decoded: %v", written, err)
 			}
 			second.ETag, second.Modified, second.ID = first.ETag, first.Modified, first.ID
 			first.Timestamp = first.Timestamp.Truncate(100 * time.Nanosecond)
 			if !equal(first, second) {
-				t.Fatalf("read %+v, then %+v", first, second)
+				t.Fatalf("decoded %+v, then %+v", first, second)
 			}
 			if again := c.Encode(second); string(again) != string(written) {
-				t.Fatalf("wrote %s, then %s", written, again)
+				t.Fatalf("encoded %s, then %s", written, again)
 			}
 			moved, err := c.Decode(c.Encode(first.At(`"4711~"`)))
 			if err != nil || moved.Continuation != `"4711~"` || moved.Mode != second.Mode || moved.Range != second.Range {
-				t.Fatalf("moved on, %s is read as %+v, %v", c.Encode(first.At(`"4711~"`)), moved, err)
+				t.Fatalf("at a new position, %s is decoded as %+v, %v", c.Encode(first.At(`"4711~"`)), moved, err)
 			}
 			var text map[string]json.RawMessage
 			if d == JavaLatestVersion && json.Unmarshal(written, &text) == nil && bytes.ContainsAny(text["ContinuationToken"], "-_+/") {
-				t.Fatalf("%s can't be read by all", text["ContinuationToken"])
+				t.Fatalf("%s cannot be decoded with both alphabets", text["ContinuationToken"])
 			}
 		}
 	})

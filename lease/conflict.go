@@ -7,14 +7,14 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// ErrLost is the cause of a context that ended because the host may no longer
-// trust its lease, and the error of a checkpoint after that.
+// ErrLost is the cause of a context that ended because the host no longer trusts its
+// lease. A checkpoint after that returns it.
 var ErrLost = errors.New("lease lost")
 
-// ConflictError tells that a compare-and-set found another document than the
-// one expected.
+// ConflictError reports that a compare-and-set found another document than the expected
+// one.
 type ConflictError struct {
-	// Current is the document as it is now.
+	// Current is the stored document.
 	Current Lease
 }
 
@@ -23,11 +23,11 @@ func (e *ConflictError) Error() string {
 	if owner == "" {
 		owner = "nobody"
 	}
-	return fmt.Sprintf("lease %s was changed meanwhile; it is owned by %s", e.Current.Token, owner)
+	return fmt.Sprintf("lease %s was changed by another write; its owner is %s", e.Current.Token, owner)
 }
 
-// Conflict returns the error of a write of l that found current. Where the document of
-// current has no range it has that of l.
+// Conflict returns the error of a write of l that found current. If current has no range,
+// it gets the range of l.
 func (l Lease) Conflict(current Lease) *ConflictError {
 	if current.Range.IsZero() && current.Token == l.Token {
 		current.Range = l.Range
@@ -35,23 +35,25 @@ func (l Lease) Conflict(current Lease) *ConflictError {
 	return &ConflictError{Current: current}
 }
 
-// Verdict tells the owner of a lease what a conflict means.
+// Verdict is the meaning of a conflict for the owner of a lease. [Judge] returns it.
 type Verdict int
 
 // The verdicts.
 const (
-	// Lost: somebody else owns the lease, or nobody. Stop, write nothing.
+	// Lost means that another host owns the lease, or none does. The owner stops and
+	// writes nothing.
 	Lost Verdict = iota
-	// Mine: an earlier attempt arrived, or somebody wrote properties (an ask).
-	// Current is the base of the next write, which is sent at once; trust comes from
-	// that write, not from the conflict. A mark in Current: hand over.
+	// Mine means that an earlier attempt succeeded, or that another host wrote
+	// properties, such as an ask. The owner writes again at once, with Current as the
+	// base. Only that write renews its trust. If Current has a mark, the owner hands the
+	// lease over.
 	Mine
-	// Moved: somebody edited the position. Stop the worker, write nothing, let
-	// the lease expire; whoever acquires it then starts over from that position.
+	// Moved means that an operator edited the position. The owner stops its worker,
+	// writes nothing and lets the lease expire. The next owner starts from that position.
 	Moved
 )
 
-// String names the verdict for messages.
+// String returns the name of the verdict for messages.
 func (v Verdict) String() string {
 	switch v {
 	case Mine:
@@ -63,12 +65,13 @@ func (v Verdict) String() string {
 	return "lost"
 }
 
-// Judge tells what current, the document that answered a write of owner's with a
-// conflict, means to it: acked is the last position that the store acknowledged,
-// sent the last one that was sent (the same, when nothing is under way). It holds
-// for renewals, checkpoints, releases, put backs, and for an acquire that is
-// repeated because its first outcome is unknown; not for the first attempt of an
-// acquire, which a conflict always refuses.
+// Judge returns the meaning of a conflict for owner, whose write found the document
+// current. acked is the last position that the store acknowledged. sent is the last
+// position that was sent; it equals acked if no write is outstanding.
+//
+// Judge applies to renewals, checkpoints, releases and put-backs. It also applies to an
+// acquire that is repeated because the result of the first attempt is unknown. It does
+// not apply to the first attempt of an acquire, because any conflict refuses that.
 func Judge(current Lease, owner string, acked, sent feed.Continuation) Verdict {
 	switch {
 	case owner == "" || current.Owner != owner:

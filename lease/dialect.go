@@ -5,34 +5,37 @@ import (
 	"strings"
 )
 
-// Dialect is how lease documents are written, and therefore with whose hosts a
-// store of leases can be shared: .NET's processor and each of the two kinds of
-// Java's read other ids and members. One store holds one dialect, and all hosts of
-// a processor use the same. The zero Dialect is [DotNet].
+// Dialect is the format of lease documents. It decides which hosts can share a lease
+// store: .NET's processor and the two kinds of Java's processor use different ids and
+// members. A store has one dialect, and all hosts of a processor use the same one. The
+// zero Dialect is [DotNet].
 type Dialect int
 
 // The dialects.
 const (
-	// DotNet is the dialect of the .NET processor, which Azure Functions and
-	// KEDA read too. A lease is for a whole partition or for a range of keys, and
-	// its position is the feed's own text.
+	// DotNet is the dialect of the .NET processor. Azure Functions and KEDA read it too.
+	// A lease is for a whole partition or for a range of keys. Its position is the feed's
+	// own text.
 	DotNet Dialect = iota
-	// JavaHandleChanges is that of Java hosts built with handleChanges. A lease
-	// is for a whole partition, by its id, and has no range. It knows neither
-	// merges of partitions nor all versions and deletes. Ids have the names of the
-	// database and the container and not their rids, so leases outlive a container
-	// that is deleted and made anew; see PropertyContainer.
+	// JavaHandleChanges is the dialect of Java hosts built with handleChanges. A lease is
+	// for a whole partition, by its id, and has no range. The dialect supports neither
+	// merges of partitions nor all versions and deletes.
+	//
+	// Its ids contain the names of the database and the container instead of their rids.
+	// So leases survive when the container is deleted and recreated; see
+	// PropertyContainer.
 	JavaHandleChanges
-	// JavaLatestVersion is that of Java hosts built with
-	// handleLatestVersionChanges or handleAllVersionsAndDeletesChanges. Every lease
-	// is for a range of keys, and its position is wrapped together with the start.
+	// JavaLatestVersion is the dialect of Java hosts built with
+	// handleLatestVersionChanges or handleAllVersionsAndDeletesChanges. Every lease is
+	// for a range of keys. Its position is wrapped together with the start.
 	JavaLatestVersion
 )
 
-// dialects are the names by which [ParseDialect] knows them.
+// dialects are the names that [ParseDialect] accepts.
 var dialects = []string{DotNet: "dotnet", JavaHandleChanges: "java-handle-changes", JavaLatestVersion: "java-latest-version"}
 
-// ParseDialect reads the name that [Dialect.Name] gives. The empty text is DotNet.
+// ParseDialect returns the dialect with the name that [Dialect.Name] returns. The empty
+// name is DotNet.
 func ParseDialect(name string) (Dialect, error) {
 	if name == "" {
 		return DotNet, nil
@@ -42,10 +45,10 @@ func ParseDialect(name string) (Dialect, error) {
 			return Dialect(d), nil
 		}
 	}
-	return DotNet, fmt.Errorf("%q is no dialect of leases; there are %s", name, strings.Join(dialects, ", "))
+	return DotNet, fmt.Errorf("unknown lease dialect %q; use one of %s", name, strings.Join(dialects, ", "))
 }
 
-// Name is the dialect's name for flags and files.
+// Name returns the dialect's name for flags and files.
 func (d Dialect) Name() string {
 	if d < 0 || int(d) >= len(dialects) {
 		return fmt.Sprintf("dialect-%d", int(d))
@@ -53,7 +56,7 @@ func (d Dialect) Name() string {
 	return dialects[d]
 }
 
-// String describes the dialect for messages.
+// String returns a description of the dialect for messages.
 func (d Dialect) String() string {
 	switch d {
 	case DotNet:
@@ -67,16 +70,16 @@ func (d Dialect) String() string {
 }
 
 // DialectSource is a [feed.Source] whose reads depend on the dialect of the leases. A
-// processor refuses one whose dialect is not that of its lease container. Any other source
-// serves every dialect.
+// processor refuses it if its dialect differs from the dialect of the lease container.
+// Any other source supports every dialect.
 type DialectSource interface {
-	// Dialect returns the dialect that the source was made for.
+	// Dialect returns the dialect of the source.
 	Dialect() Dialect
 }
 
-// DialectError tells that a lease container can't be used as it is.
+// DialectError reports that a lease container cannot be used with its dialect.
 type DialectError struct {
-	// Found says what is there, and Remedy what to do.
+	// Found describes the state of the container. Remedy describes what to do.
 	Found, Remedy string
 }
 

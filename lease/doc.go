@@ -1,31 +1,36 @@
-// Package lease is the protocol by which hosts share the partitions of a
-// monitored container: the [Lease] value, its transitions, the documents in which it is
-// stored, and the interfaces of the stores.
+// Package lease is the protocol by which hosts share the partitions of a monitored
+// container. It defines the [Lease], its transitions, its documents ([Codec]), and the
+// interfaces of lease containers ([Container] and [Store]).
 //
-// Apart from the two interfaces everything here is pure: values in, values out,
-// no I/O, no clock, no goroutine. The processor carries the protocol out.
+// Except for the two interfaces, the package is pure: it has no I/O, no clock and no
+// goroutine. The processor in package changefeed executes the protocol.
 //
-// # The idea
+// # The protocol
 //
-// A lease document is changed only by compare-and-set on its ETag. A host uses a
-// range (reads it, has a batch of it in a handler) only while it trusts the lease
-// ([Terms.Trusted]): from the start of its last successful write, for the expiration
-// less a margin. It gives its trust up before it sends the write that lets somebody
-// else in. Nobody takes a live lease: a host that needs one marks it as wanted, and
-// its owner finishes what it has in hand and releases it. Nobody takes an expired
-// lease before its owner has stopped trusting it. A position only moves to what was
-// delivered; children and healed leases are created only where nobody can hold a
-// newer one. Everything else (a crash, a lost answer, a stale listing) is repaired
-// by the next host that looks. There is no lock, no leader, and no owner table.
+// A host changes a lease document only by compare-and-set on its ETag. There is no lock,
+// no leader and no table of owners. Six rules hold:
 //
-// So, by compare-and-set alone, no change is skipped, no position is ahead of
-// delivery, and every range is owned again in the end. Given clocks whose drift
-// stays within the margin, no two hosts use one key at a time.
+//   - A host reads a range, or has a batch of it in a handler, only while it trusts the
+//     lease ([Terms.Trusted]). Trust lasts from the start of the last successful write,
+//     for the expiration less a margin.
+//   - A host gives up its trust before it sends a write that lets another host in.
+//   - No host takes a live lease from a host of this implementation. A host that needs a
+//     lease marks it as wanted. The owner then finishes its batch and releases the lease.
+//   - No host takes an expired lease before its owner has stopped trusting it.
+//   - A position moves only to a change that was delivered.
+//   - Children and healed leases are created only where no host can have a newer one.
+//
+// A crash, a lost response or a stale listing needs no special case: the next host that
+// lists the leases repairs the effect.
+//
+// By compare-and-set alone, no change is skipped, no position is ahead of delivery, and
+// every range gets an owner again. If the drift of the clocks stays within the margin, no
+// two hosts process one key at the same time.
 //
 // # States and transitions
 //
-// A document is absent, free (nobody owns it) or owned; live and expired are what a
-// reader computes from its age, by the store's clock.
+// A lease is absent, free (it has no owner) or owned. Whether an owned lease is live or
+// expired depends on its age by the store's clock.
 //
 //	transition   who may                          written                          value
 //	bootstrap    any host, no marker yet          Create: free, start resolved     [ForRange]
@@ -38,29 +43,32 @@
 //	put back     the owner, while it trusts       Create: owner, durable position  [Lease.PutBack]
 //	split        the holder of a gone lease       Create children, then Delete     [Lease.Child]
 //
-// A lease whose start time the source has refused has a bound ([Lease.Bound]): it is read
-// from the beginning, and older changes are not delivered. Its owner writes the bound with
-// every position. Put-back keeps it and children inherit it; a healed lease is
-// created without one.
+// A lease gets a bound ([Lease.Bound]) if the source refuses its start time. It is then
+// read from the beginning, and changes older than the bound are not delivered. Its owner
+// writes the bound with every position. Put-back keeps the bound and children inherit it.
+// A healed lease has no bound.
 //
-// Package internal/balance decides what to acquire, whom to ask and what to steal. [Judge]
-// returns the meaning of a conflict to the owner of a lease.
+// Package internal/balance decides which leases to acquire, to ask for and to steal.
+// [Judge] returns the meaning of a conflict for the owner of a lease.
 //
 // # Foreign owners
 //
-// An owner is foreign when its text isn't one that [NewOwner] makes ([Ours]): a host
-// of the .NET or the Java implementation on the same documents. It obeys no mark and has
-// no trust that ends by itself, so its live leases are the only ones that are
-// stolen, and only what it has beyond its share. The thief renews and does nothing
-// else until the moment at which the victim's last write would have expired; then one
-// more renewal has to succeed; then it uses the lease. Meanwhile it neither
-// hands over nor releases nor puts back. What the others do without a clock's help (two
-// hosts on one range for a renew interval, old positions written back, leases freed
-// while their handlers run) costs redeliveries; no change is lost by it.
+// An owner is foreign if its text does not come from [NewOwner] ([Ours]). It is a host of
+// the .NET or the Java implementation that uses the same documents. It ignores the mark,
+// and its trust does not end by itself. So only its live leases are stolen, and only
+// those above its share.
+//
+// The thief renews the lease and does nothing else until the victim's last write has
+// expired and one more renewal has succeeded. Then it uses the lease. Until then it does
+// not hand over, release or put back the lease.
+//
+// Foreign hosts do not stop by the clock. So two hosts may process one range for a renew
+// interval, and a foreign host may write an old position back or release a lease while
+// its handler runs. That causes redeliveries, but no change is lost.
 //
 // # Documents
 //
-// [Codec] reads and writes the documents, for adapters whose store keeps JSON
-// documents. It comes in three [Dialect]s: that of the .NET processor and the two
-// of Java's. Package leasetest is the conformance suite of [Container] and [Store].
+// A [Codec] encodes and decodes the documents for stores of JSON documents. It supports
+// three [Dialect] values: one of the .NET processor and two of Java's. Package leasetest
+// is the conformance suite of [Container] and [Store].
 package lease

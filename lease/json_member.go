@@ -11,17 +11,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// member is one member of a JSON object: slices of its text. key is the name without quotes. One
-// with escapes is none of those that we look for, and is kept like others.
+// member is one member of a JSON object, as slices of its text. key is the name without
+// quotes. A name with escapes matches none of the names that the codec looks for; the
+// member is kept like any unknown one.
 type member struct {
 	key, value []byte
 }
 
-// maxDepth bounds the nesting of documents, as encoding/json does.
+// maxDepth limits the nesting of documents. encoding/json has the same limit.
 const maxDepth = 10_000
 
-// scan calls each with every member of the object doc, in their order. It decodes no value that
-// is not used: a listing has thousands of documents, most of whose members are short texts.
+// scan calls each with every member of the object doc, in order. It decodes no value,
+// because a listing has thousands of documents and most members are short texts.
 func scan(doc []byte, each func(m member) error) error {
 	in := jsonscan.New(doc, maxDepth)
 	in.Space()
@@ -45,7 +46,7 @@ func scan(doc []byte, each func(m member) error) error {
 	return in.End()
 }
 
-// text reads a string; null is the empty one.
+// text decodes a string. It returns an empty string for null.
 func (m member) text() (string, error) {
 	if m.null() {
 		return "", nil
@@ -63,8 +64,8 @@ func (m member) integer() (int, error) {
 	return strconv.Atoi(string(m.value))
 }
 
-// time reads a timestamp, which nothing rests on: what isn't one is none. Java
-// wrote the name of the zone behind it for a while.
+// time parses a timestamp. It returns the zero time for any other text, because nothing
+// depends on timestamps. Older Java hosts wrote the name of the zone after it.
 func (m member) time() time.Time {
 	s, err := m.text()
 	if err != nil {
@@ -78,8 +79,8 @@ func (m member) time() time.Time {
 	return t.UTC()
 }
 
-// properties reads an object of strings. Other values would have to be kept as
-// they are; no implementation writes any.
+// properties parses an object of strings. It refuses other values; no implementation
+// writes them.
 func (m member) properties() (map[string]string, error) {
 	if m.null() || string(m.value) == "{}" {
 		return nil, nil
@@ -89,8 +90,8 @@ func (m member) properties() (map[string]string, error) {
 	return p, err
 }
 
-// feedRange reads {"Range":{"min","max"}}. Of another form (a partition's id, a
-// partition key) it returns the text: the range isn't known from it.
+// feedRange parses {"Range":{"min","max"}}. For another form (a partition's id, a
+// partition key) it returns the text, because the form does not contain the range.
 func (m member) feedRange() (r feed.Range, other string, err error) {
 	if m.null() {
 		return r, "", nil
@@ -121,15 +122,16 @@ func (m member) feedRange() (r feed.Range, other string, err error) {
 	case !found:
 		return r, string(m.value), nil
 	case r.IsEmpty():
-		return feed.Range{}, "", fmt.Errorf("%s is no range of keys", m.value)
+		return feed.Range{}, "", fmt.Errorf("%s is not a range of keys", m.value)
 	}
 	return r, "", nil
 }
 
-// want refuses a value that is understood and not supported.
+// want returns an error if the member has another value, which the codec does not
+// support.
 func (m member) want(value string) error {
 	if string(m.value) != value {
-		return fmt.Errorf("%s is %s: only ranges [min, max) are understood", m.key, m.value)
+		return fmt.Errorf("%s is %s; only ranges [min, max) are supported", m.key, m.value)
 	}
 	return nil
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// writer writes the members of one JSON object, in the order they are given.
+// writer writes the members of one JSON object in the order of the calls.
 type writer struct {
 	buf []byte
 }
 
-// next writes what stands before a member: the opening bracket, or a comma.
+// next writes the text before a member: the opening bracket or a comma.
 func (w *writer) next() {
 	if len(w.buf) == 0 {
 		w.buf = append(w.buf, '{')
@@ -46,8 +46,8 @@ func (w *writer) raw(name, value string) {
 	w.buf = append(w.buf, value...)
 }
 
-// properties writes an object of strings, sorted, so that equal leases have equal
-// documents.
+// properties writes an object of strings. The keys are sorted, so that equal leases have
+// equal documents.
 func (w *writer) properties(p map[string]string) {
 	w.name("properties")
 	inner := writer{}
@@ -62,7 +62,7 @@ func (w *writer) feedRange(r feed.Range) { w.raw("FeedRange", `{"Range":`+bounds
 // keep writes a member as it was read.
 func (w *writer) keep(m member) { w.members(m.appendTo("")) }
 
-// members writes the text of further members as it is.
+// members writes the text of members unchanged.
 func (w *writer) members(text string) {
 	if text != "" {
 		w.next()
@@ -77,8 +77,7 @@ func (w *writer) end() []byte {
 	return append(w.buf, '}')
 }
 
-// quote appends s as a JSON string. Unlike encoding/json it doesn't escape <, >
-// and &, which .NET doesn't either.
+// quote appends s as a JSON string. Like .NET, it does not escape <, > and &.
 func quote(buf []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
@@ -98,7 +97,7 @@ func quoteSlowly(buf []byte, s string) []byte {
 			buf = append(buf, '\\', byte(r))
 		case r < ' ':
 			text, err := json.Marshal(string(r))
-			if err == nil { // a string always can be
+			if err == nil { // a string always has a JSON form
 				buf = append(buf, text[1:len(text)-1]...)
 			}
 		default:

@@ -6,66 +6,67 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Lease is one lease document: the right to read a range of the monitored
-// container, and the position reached in it. It is a value; a [Store] takes and
-// returns it.
+// Lease is one lease document: the right to read a range of the monitored container, and
+// the position reached in it. It is a value; a [Store] takes and returns it.
 type Lease struct {
-	// ID is the document's id, made by the Store from its prefix and Token.
-	// Empty in Create.
+	// ID is the document's id. Create ignores it; the Store makes it from its prefix and
+	// Token.
 	ID string
-	// Token names the lease: the partition's ID, or "min-max" of an EPK lease.
+	// Token names the lease. It is the partition's ID, or "min-max" for an EPK lease.
 	Token string
-	// PartitionID is set on a PK-range lease (one whole physical partition) and
-	// empty on an EPK lease (a range of keys, wherever it lies).
+	// PartitionID is set on a PK-range lease, which is for one whole physical partition.
+	// It is empty on an EPK lease, which is for a range of keys.
 	PartitionID string
-	// Range holds the lease's keys. It is zero when the document has none: leases
-	// written by old SDKs.
+	// Range is the range of the lease's keys. It is zero if the document has none, as in
+	// leases of old SDKs.
 	Range feed.Range
-	// Owner is the owner text of the host that holds the lease; empty: free.
+	// Owner is the owner text of the host that holds the lease. It is empty if the lease
+	// is free.
 	Owner string
-	// Continuation is the durable position. Empty: the start in Properties
-	// ("start"), else the configured one.
+	// Continuation is the durable position. If it is empty, the lease starts from the
+	// start in Properties, or else from the configured start.
 	Continuation feed.Continuation
-	// Mode is the change feed mode that the lease was made for.
+	// Mode is the change feed mode of the lease.
 	Mode feed.Mode
-	// Properties are kept as found; the protocol uses PropertyStart, PropertyBound and
-	// PropertyWanted.
-	// A nil map is an empty one. The map is never changed in place.
+	// Properties are kept as they were read. The protocol uses PropertyStart,
+	// PropertyBound and PropertyWanted. A nil map is an empty one. The map is never
+	// changed in place.
 	Properties map[string]string
-	// Timestamp is the caller's wall clock at its last write, for other
-	// implementations. This one never reads it.
+	// Timestamp is the caller's wall clock at its last write. Only other implementations
+	// read it.
 	Timestamp time.Time
-	// Modified is the document's _ts, stamped by the store, in whole seconds.
+	// Modified is the document's _ts. The store sets it, in whole seconds.
 	Modified time.Time
-	// ETag is that of the last answer.
+	// ETag is the ETag of the last response.
 	ETag string
 
-	// document is what the document has besides, so that it is written back.
+	// document holds the other parts of the document, so that they are written back.
 	document document
 }
 
 // The properties that the protocol uses.
 const (
-	// PropertyStart is "beginning" or a time (RFC 3339, UTC, whole seconds) on
+	// PropertyStart is "beginning" or a time (RFC 3339, UTC, whole seconds). It is set on
 	// leases created without a position.
 	PropertyStart = "start"
 	// PropertyBound is the time (RFC 3339, UTC, whole seconds) of [Lease.Bound].
 	PropertyBound = "bound"
-	// PropertyWanted is the owner text of the host that asks for the lease.
+	// PropertyWanted is the mark: the owner text of the host that asks for the lease.
 	PropertyWanted = "wanted"
 )
 
-// Free reports whether nobody owns the lease.
+// Free reports whether the lease has no owner.
 func (l Lease) Free() bool { return l.Owner == "" }
 
-// Wanted is the owner text of the host that asked for the lease; empty: nobody.
+// Wanted returns the owner text of the host that asked for the lease. It is empty if none
+// did.
 func (l Lease) Wanted() string { return l.Properties[PropertyWanted] }
 
-// AncestorOf reports whether l, another document of the same listing, is an
-// ancestor of x: its range strictly contains x's, or it is the PK-range lease of
-// the same range and x is an EPK lease. While an ancestor exists, x is neither
-// acquired nor run: the ancestor's holder has yet to finish its split. A lease
-// whose range is unknown is nobody's ancestor and has none.
+// AncestorOf reports whether l, another document of the same listing, is an ancestor of
+// x. It is if its range strictly contains x's, or if it is a PK-range lease and x an EPK
+// lease of the same range. While an ancestor exists, x is neither acquired nor run,
+// because the ancestor's holder has not finished its split. A lease with an unknown range
+// has no ancestors and is not an ancestor.
 func (l Lease) AncestorOf(x Lease) bool {
 	switch {
 	case l.Range.IsZero() || x.Range.IsZero():

@@ -9,11 +9,13 @@ import (
 
 const startBeginning = "beginning"
 
-// Start is where to read the lease from: behind its continuation; without one
-// from the start in its properties; without that from configured. What can't be
-// understood there (another implementation wrote it) counts as absent. In
-// [JavaLatestVersion] a start is in the document beside the position, and one at a
-// time goes along with it.
+// Start returns the start of the next read of the lease. It is after the lease's
+// continuation. Without a continuation it is the start in the lease's properties, and
+// without that configured. A start that cannot be parsed, because another implementation
+// wrote it, counts as absent.
+//
+// In [JavaLatestVersion] the document contains a start beside the position. A start at a
+// time accompanies the position; see [feed.AfterSince].
 func (l Lease) Start(configured feed.Start) feed.Start {
 	written, known := stateStart(l.document.state)
 	if l.Continuation != "" {
@@ -37,8 +39,8 @@ func (l Lease) Start(configured feed.Start) feed.Start {
 	return configured
 }
 
-// StartingAt is l with s stored in it. Now can't be stored: it is resolved to a
-// continuation first, and changes nothing here.
+// StartingAt returns l with s stored in it. Now cannot be stored and changes nothing. The
+// caller resolves it to a continuation first.
 func (l Lease) StartingAt(s feed.Start) Lease {
 	switch s.Kind() {
 	case feed.StartContinuation:
@@ -53,10 +55,10 @@ func (l Lease) StartingAt(s feed.Start) Lease {
 }
 
 // Bound returns the time before which changes are not delivered, in UTC and whole
-// seconds. The zero time means that there is no bound. A lease gets one when the source
-// refuses the start time that the user has configured: it is then read from the
-// beginning, and its positions alone don't tell which changes are too old. A text that
-// is not a time counts as absent.
+// seconds. It returns the zero time if there is no bound. A lease gets a bound if the
+// source refuses the configured start time. The lease is then read from the beginning,
+// and its positions alone do not show which changes are too old. A text that is not a
+// time counts as absent.
 func (l Lease) Bound() time.Time {
 	t, err := time.Parse(time.RFC3339, l.Properties[PropertyBound])
 	if err != nil {
@@ -77,8 +79,8 @@ func (l Lease) Bounded(t time.Time) Lease {
 	return l.with(PropertyBound, text)
 }
 
-// with is l with one property more; without, with one less. The map is copied,
-// because other values share it.
+// with returns l with the property key set to value. It copies the map, because other
+// values share it.
 func (l Lease) with(key, value string) Lease {
 	properties := make(map[string]string, len(l.Properties)+1)
 	maps.Copy(properties, l.Properties)
@@ -87,6 +89,8 @@ func (l Lease) with(key, value string) Lease {
 	return l
 }
 
+// without returns l without the property key. It copies the map, because other values
+// share it.
 func (l Lease) without(key string) Lease {
 	if _, ok := l.Properties[key]; !ok {
 		return l

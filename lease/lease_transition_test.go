@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-func TestTransitionsChangeWhatTheyNameAndNothingElse(t *testing.T) {
+func TestTransitionsChangeOnlyTheirFields(t *testing.T) {
 	base := Lease{
 		ID: "id", Token: "3", PartitionID: "3", Range: feed.Full(), Owner: other, Continuation: `"5"`, Mode: feed.AllVersionsAndDeletes,
 		Properties: map[string]string{PropertyWanted: third, "colour": "blue"}, Timestamp: noon, Modified: noon, ETag: "1",
@@ -30,11 +30,11 @@ func TestTransitionsChangeWhatTheyNameAndNothingElse(t *testing.T) {
 		want := base
 		c.change(&want)
 		if !equal(c.got, want) || c.got.document != base.document {
-			t.Errorf("%s it is %+v; want %+v", c.name, c.got, want)
+			t.Errorf("%s: the lease is %+v; want %+v", c.name, c.got, want)
 		}
 	}
 	if len(base.Properties) != 2 || base.Wanted() != third {
-		t.Errorf("a transition has changed the map of the lease it was made from: %v", base.Properties)
+		t.Errorf("a transition changed the map of its lease: %v", base.Properties)
 	}
 	if only := (Lease{}).Asked(me).Acquired(other); only.Properties != nil {
 		t.Errorf("without its only property the lease has %v", only.Properties)
@@ -47,13 +47,13 @@ func TestBoundOfALeaseIsInheritedAndPutBack(t *testing.T) {
 	plain := ForPartition(partition("0", "", "FF")).with("colour", "blue")
 	l := plain.Bounded(at)
 	if got := l.Properties[PropertyBound]; got != "2026-11-21T10:30:30Z" || !l.Bound().Equal(second) {
-		t.Errorf("the bound is stored as %q and read as %s", got, l.Bound())
+		t.Errorf("the bound is stored as %q and parsed as %s", got, l.Bound())
 	}
 	if !plain.Bound().IsZero() || !equal(l.Bounded(time.Time{}), plain) {
-		t.Error("the bound was set in the lease that it was made from, or cannot be removed")
+		t.Error("the bound was set in the original lease, or cannot be removed")
 	}
 	if text := plain.with(PropertyBound, "soon"); !text.Bound().IsZero() {
-		t.Errorf("a bound that is not a time is read as %s", text.Bound())
+		t.Errorf("a bound that is not a time is parsed as %s", text.Bound())
 	}
 	for what, kept := range map[string]Lease{
 		"put back": l.PutBack(), "acquired": l.Asked(other).Acquired(me), "released": l.Released(`"5"`), "a child": l.Child(ForRange(feed.Range{Max: "55"})),

@@ -7,47 +7,45 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Listing is what a Store holds at one moment.
+// Listing is the content of a Store at one moment.
 type Listing struct {
-	// Leases are all leases of the processor; the marker is none.
+	// Leases are all leases of the processor, without the marker.
 	Leases []Lease
-	// Unreadable are lease documents of the processor that can't be understood. One
-	// of them doesn't make List fail.
+	// Unreadable are the lease documents of the processor that cannot be parsed. They do
+	// not make List fail.
 	Unreadable []Unreadable
-	// Foreign are leases of the same processor in other dialects, which a start
-	// refuses: [Listing.Refusal]. Those that have the ids of this dialect are among
+	// Foreign are leases of the same processor in other dialects. A host that starts
+	// refuses them; see [Listing.Refusal]. Those with an id of this dialect are in
 	// Unreadable as well.
 	Foreign []Foreign
-	// Initialized is the marker's time (_ts); zero: there is no marker.
+	// Initialized is the marker's time (_ts). It is zero if there is no marker.
 	Initialized time.Time
-	// Now is the store's clock, the one that stamps Modified, when the listing was
-	// made or before; zero: it has none.
+	// Now is the store's clock, which also stamps Modified, at the time of the listing or
+	// earlier. It is zero if the store has no clock.
 	Now time.Time
 }
 
-// Unreadable is a lease document that can't be understood: somebody edited it, or
-// an implementation wrote what this one doesn't know. It is no [Lease]: nobody
-// acquires it, asks for it, counts it or writes it, and its keys are left to whoever
-// owns it. The other leases go on, but no gap is closed and no marker made while
-// there is one, because what it covers may not be known.
+// Unreadable is a lease document that cannot be parsed. An operator edited it, or another
+// implementation wrote an unknown form. No host acquires, asks for, counts or writes it.
+// Its owner keeps its keys. The other leases continue. But while there is one, no gap is
+// healed and no marker is created, because its range may be unknown.
 type Unreadable struct {
-	// ID is the document's id, and Token the lease token that the id ends with.
+	// ID is the document's id. Token is the lease token at the end of the id.
 	ID, Token string
-	// Range is what the token says of the keys; zero: unknown.
+	// Range is the range in the token. It is zero if it is unknown.
 	Range feed.Range
-	// Err says what is wrong with the document.
+	// Err is the error of the parser.
 	Err error
 }
 
-// newUnreadable describes the document of that id, which a [Codec] of that
-// [Codec.LeasePrefix] failed to read with err.
+// newUnreadable returns the Unreadable of a document that a [Codec] failed to read with
+// err. prefix is the [Codec.LeasePrefix].
 func newUnreadable(prefix, id string, err error) Unreadable {
 	token := strings.TrimPrefix(id, prefix)
 	return Unreadable{ID: id, Token: token, Range: tokenRange(token), Err: err}
 }
 
-// Foreign is a lease document of the same processor in another dialect than the
-// store's.
+// Foreign is a lease document of the same processor in another dialect than the store's.
 type Foreign struct {
 	ID      string
 	Dialect Dialect

@@ -7,8 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Rangeless reports whether some lease has no range: old SDKs wrote none.
-// [Listing.WithRanges] fills them in, before the listing is judged.
+// Rangeless reports whether a lease has no range, as in documents of old SDKs.
+// [Listing.WithRanges] adds the ranges before the listing is used.
 func (l Listing) Rangeless() bool {
 	for i := range l.Leases {
 		if l.Leases[i].Range.IsZero() {
@@ -18,13 +18,13 @@ func (l Listing) Rangeless() bool {
 	return slices.ContainsFunc(l.Unreadable, func(u Unreadable) bool { return u.Range.IsZero() })
 }
 
-// WithRanges is l with the ranges of rangeless leases filled in from fresh
-// partitions: the range of the partition of that id or, when it was split
-// meanwhile, of its descendants together. The range gets into the document with
-// the next write. A lease whose range can't be known stays without; it counts as
-// covering everything when gaps are looked for.
+// WithRanges returns l with the ranges of its rangeless leases, from fresh partitions.
+// It uses the range of the partition with that id. If the partition was split, it uses
+// the range of its descendants. The next write stores it in the document. A lease whose
+// range cannot be found stays without one. In a search for gaps it counts as covering
+// everything.
 func (l Listing) WithRanges(partitions []feed.Partition) Listing {
-	live := make(map[string]feed.Range, len(partitions)) // most are; few have to be looked for
+	live := make(map[string]feed.Range, len(partitions)) // avoids a search for live partitions, which are most
 	for _, p := range partitions {
 		live[p.ID] = p.Range
 	}
@@ -50,9 +50,9 @@ func (l Listing) WithRanges(partitions []feed.Partition) Listing {
 	return l
 }
 
-// rangeOf finds the range of a partition, live or retired. That of a retired one
-// is what its descendants cover, provided that none of them came out of a merge:
-// it would reach beyond.
+// rangeOf returns the range of a partition, live or retired. The range of a retired
+// partition is the union of its descendants. If one of them came from a merge, rangeOf
+// returns false, because that partition extends beyond the range.
 func rangeOf(id string, partitions []feed.Partition) (feed.Range, bool) {
 	var heirs []feed.Partition
 	for _, p := range partitions {
@@ -77,18 +77,18 @@ func rangeOf(id string, partitions []feed.Partition) (feed.Range, bool) {
 	return hull, true
 }
 
-// merged reports whether a merge may have happened among the ancestors of heirs.
-// Where there were only splits, every retired partition has two or more living
-// descendants, and no two have the same ones. A merge breaks one or the other:
-// its parents and its result have the same descendants, or a parent has only one.
+// merged reports whether a merge may have happened among the ancestors of heirs. If there
+// were only splits, every retired partition has at least two live descendants, and no two
+// have the same ones. After a merge, a parent and the result have the same descendants,
+// or a parent has only one.
 func merged(heirs, partitions []feed.Partition) bool {
-	descendants := map[string][]string{} // of each retired partition
+	descendants := map[string][]string{} // by retired partition
 	for _, p := range partitions {
 		for _, parent := range p.Parents {
 			descendants[parent] = append(descendants[parent], p.ID)
 		}
 	}
-	whose := map[string]string{} // descendants to the partition that has them
+	whose := map[string]string{} // retired partition by its descendants
 	for _, heir := range heirs {
 		for _, parent := range heir.Parents {
 			living := descendants[parent]

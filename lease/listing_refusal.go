@@ -2,63 +2,67 @@ package lease
 
 import "fmt"
 
-// Refusal is a [*DialectError] when the listing of a store of dialect d shows that
-// the store must not be used, else nil. A host looks at it when it starts:
+// Refusal returns a [*DialectError] if the listing shows that the store, which has
+// dialect d, must not be used. Otherwise it returns nil. A host checks it when it starts.
+// There are two reasons:
 //
-//   - There are leases of another dialect. Both processors would process every
-//     change; and where the ids are the same, each would destroy the other's leases.
-//     A marker alone is no evidence: Java's second dialect makes the first's, too.
-//   - There is a marker and no lease, in JavaHandleChanges. That is what an upgrade
-//     to Java's second dialect leaves; or somebody deleted the leases. New ones
-//     would process everything again, beside those hosts.
+//   - There are leases of another dialect. Both processors would process every change. If
+//     the ids are the same, each would destroy the other's leases. A marker alone proves
+//     nothing, because a JavaLatestVersion host also creates the marker of
+//     JavaHandleChanges.
+//   - The dialect is JavaHandleChanges, and there is a marker but no lease. That is the
+//     state after an upgrade to JavaLatestVersion, or after an operator deleted the
+//     leases. New leases would process everything again, next to the upgraded hosts.
 func (l Listing) Refusal(d Dialect) error {
 	if len(l.Foreign) > 0 {
 		return refusal(d, l.Foreign)
 	}
 	if l.upgraded(d) {
 		return &DialectError{
-			Found: "the lease container has this processor's marker (.info) and none of its leases, as an upgrade to " + JavaLatestVersion.String() +
-				" leaves it when that processor's leases are elsewhere by now, or somebody who deletes leases",
-			Remedy: "go on in that dialect; or, if the leases were deleted to start over, delete the marker as well (`changefeed leases delete --all`)",
+			Found: "the lease container has this processor's marker (.info) and none of its leases; either an upgrade to " + JavaLatestVersion.String() +
+				" moved the leases, or they were deleted",
+			Remedy: "use that dialect; if the leases were deleted to start over, delete the marker as well (`changefeed leases delete --all`)",
 		}
 	}
 	return nil
 }
 
-// upgraded reports whether a store of dialect d looks as after an upgrade by Java's
-// handleLatestVersionChanges, or wiped: no lease may be created, nor put back.
+// upgraded reports whether a store of dialect d is in the state after an upgrade by
+// Java's handleLatestVersionChanges, or after a delete of all leases. Then no lease may
+// be created or put back.
 func (l Listing) upgraded(d Dialect) bool {
 	return d == JavaHandleChanges && !l.Initialized.IsZero() && len(l.Leases) == 0 && len(l.Unreadable) == 0
 }
 
 func refusal(d Dialect, found []Foreign) *DialectError {
 	other := found[0].Dialect
-	e := &DialectError{Found: fmt.Sprintf("lease %s is in %s, and the lease store is in %s", found[0].ID, other, d)}
+	e := &DialectError{Found: fmt.Sprintf("lease %s is in %s, and the lease store uses %s", found[0].ID, other, d)}
 	if len(found) > 1 {
-		e.Found = fmt.Sprintf("%d leases, %s among them, are in %s, and the lease store is in %s", len(found), found[0].ID, other, d)
+		e.Found = fmt.Sprintf("%d leases, %s among them, are in %s, and the lease store uses %s", len(found), found[0].ID, other, d)
 	}
-	e.Remedy = fmt.Sprintf("to go on with them, use the dialect %q for the leases, or convert them to %q with `changefeed leases convert` "+
-		"while no host runs; to leave them alone, use another processor name or another lease container", other.Name(), d.Name())
+	e.Remedy = fmt.Sprintf("to continue with them, use the lease dialect %q, or convert them to %q with `changefeed leases convert` "+
+		"while no host runs; to ignore them, use another processor name or another lease container", other.Name(), d.Name())
 	return e
 }
 
-// PropertyContainer is the rid of the monitored container, on leases in the dialect
-// [JavaHandleChanges] that a host of ours wrote last. Their ids have its name alone, so
-// without this nobody could tell that their positions are those of a container which was
-// deleted and made anew since. A host of Java drops it with its next write.
+// PropertyContainer is the rid of the monitored container. A host of this implementation
+// writes it to every lease in the dialect [JavaHandleChanges]. The ids of these leases
+// contain only the container's name. Without the property no host could detect that their
+// positions belong to a deleted container of the same name. A Java host drops the
+// property with its next write.
 const PropertyContainer = "container"
 
-// Strange is a [*DialectError] when the lease, of a store of dialect d, was written for another
-// container of the same name than the one with that rid, else nil. To go on from its
-// position would leave changes out.
+// Strange returns a [*DialectError] if the lease, of a store of dialect d, was written
+// for another container than the one with that rid. Otherwise it returns nil. The other
+// container had the same name, and resuming from its position would skip changes.
 func (l Lease) Strange(d Dialect, rid string) error {
 	was := l.Properties[PropertyContainer]
 	if d != JavaHandleChanges || was == "" || rid == "" || was == rid {
 		return nil
 	}
 	return &DialectError{
-		Found: fmt.Sprintf("the monitored container was deleted and made anew: lease %s has a position in %s, and the container is %s now",
+		Found: fmt.Sprintf("the monitored container was deleted and recreated: lease %s has a position in %s, and the container is now %s",
 			l.ID, was, rid),
-		Remedy: "to process the new one from its start, delete the leases while no host runs (`changefeed leases delete --all`), or use another processor name",
+		Remedy: "to process the new container from its start, delete the leases while no host runs (`changefeed leases delete --all`), or use another processor name",
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// sample is a document of a lease with a position in a dialect.
+// sample returns a codec of the dialect and a lease with a position.
 func sample(t testing.TB, d Dialect) (Codec, Lease) {
 	c := codecIn(t, d, 0)
 	l := Lease{Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: `"3"`}
@@ -19,7 +19,7 @@ func sample(t testing.TB, d Dialect) (Codec, Lease) {
 	return c, l
 }
 
-func TestAListingTellsLeasesOfOtherDialects(t *testing.T) {
+func TestListingReportsLeasesOfOtherDialects(t *testing.T) {
 	all := []Dialect{DotNet, JavaHandleChanges, JavaLatestVersion}
 	for _, d := range all {
 		c, own := sample(t, d)
@@ -50,9 +50,9 @@ func TestAListingTellsLeasesOfOtherDialects(t *testing.T) {
 	}
 }
 
-// Where the account's host is in lower case .NET's leases and those of Java's second
-// dialect have the same ids, and are told by what they are.
-func TestLeasesOfTheSameIDsAreToldByTheirForm(t *testing.T) {
+// If the account's host is in lower case, leases of DotNet and JavaLatestVersion have the
+// same ids. The form of the document distinguishes them.
+func TestLeasesWithTheSameIDsAreDistinguishedByTheirForm(t *testing.T) {
 	k := testKey
 	k.Identity.AccountHost = "host.example.com"
 	codecs := map[Dialect]Codec{}
@@ -73,25 +73,25 @@ func TestLeasesOfTheSameIDsAreToldByTheirForm(t *testing.T) {
 			var listing Listing
 			c.List(&listing, other.LeaseID(l.Token), time.Unix(7, 0), other.Encode(l))
 			if len(listing.Foreign) != 1 || listing.Foreign[0].Dialect != other.Dialect() || len(listing.Unreadable) != 1 || len(listing.Leases) != 0 {
-				t.Errorf("%s reads %s as %+v", d, other.Encode(l), listing)
+				t.Errorf("%s decodes %s as %+v", d, other.Encode(l), listing)
 			}
 		}
 	}
 }
 
-func TestAMarkerWithoutLeasesIsRefusedInHandleChangesAlone(t *testing.T) {
+func TestOnlyHandleChangesRefusesAMarkerWithoutLeases(t *testing.T) {
 	marked := Listing{Initialized: time.Unix(7, 0)}
 	for d, refused := range map[Dialect]bool{DotNet: false, JavaHandleChanges: true, JavaLatestVersion: false} {
 		if err := marked.Refusal(d); (err != nil) != refused || marked.upgraded(d) != refused {
 			t.Errorf("%s: a marker without a lease: %v", d, err)
 		}
 		if err := (Listing{}).Refusal(d); err != nil {
-			t.Errorf("%s: nothing at all: %v", d, err)
+			t.Errorf("%s: an empty store: %v", d, err)
 		}
 		broken := marked
 		broken.Unreadable = []Unreadable{{Token: "0"}}
 		if err := broken.Refusal(d); err != nil {
-			t.Errorf("%s: a lease that can't be read: %v", d, err)
+			t.Errorf("%s: an unreadable lease: %v", d, err)
 		}
 	}
 }

@@ -2,16 +2,17 @@ package lease
 
 import "fmt"
 
-// NewOwner makes the owner text of one run of a host: the instance name, "/" and
-// 8 lower-case hex digits. The caller draws run at random, once per run, so that
-// Owner == mine proves that a lease is this run's, also where two hosts have one name.
+// NewOwner returns the owner text of one run of a host: the instance name, "/" and 8
+// lower-case hexadecimal digits. The caller draws run at random, once per run. So an
+// equal owner text proves that a lease belongs to this run, even if two hosts have the
+// same name.
 func NewOwner(instance string, run uint32) string {
 	return fmt.Sprintf("%s/%08x", instance, run)
 }
 
 const ownerSuffix = 1 + 8 // "/" and the digits
 
-// Ours reports whether owner is a host of this implementation, which obeys a
+// Ours reports whether owner is a host of this implementation. Such a host obeys the
 // wanted mark. Any other owner is foreign.
 func Ours(owner string) bool {
 	at := len(owner) - ownerSuffix
@@ -26,7 +27,7 @@ func Ours(owner string) bool {
 	return true
 }
 
-// Instance is owner for display: without the suffix of the run.
+// Instance returns owner without the suffix of the run, for display.
 func Instance(owner string) string {
 	if Ours(owner) {
 		return owner[:len(owner)-ownerSuffix]

@@ -6,17 +6,17 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Key tells which leases of a lease container a processor uses.
+// Key identifies the leases of one processor in a lease container.
 type Key struct {
-	// Processor is the processor's name (deployment unit). Processors of
-	// different names share a lease container without seeing each other.
+	// Processor is the processor's name, its deployment unit. Processors with different
+	// names share a lease container without seeing each other's leases.
 	Processor string
-	// Identity is the monitored container's.
+	// Identity is the identity of the monitored container.
 	Identity feed.Identity
 	// Mode is the change feed mode of new leases.
 	Mode feed.Mode
-	// Start is the configured start, which [JavaLatestVersion] writes into each
-	// document beside its first position.
+	// Start is the configured start. [JavaLatestVersion] writes it into each document
+	// beside its first position.
 	Start feed.Start
 }
 
@@ -24,45 +24,49 @@ type Key struct {
 type Container interface {
 	// Dialect returns the dialect of the lease documents.
 	Dialect() Dialect
-	// Open returns the leases of one processor. It returns a *DialectError if the container
-	// cannot hold leases. A Store that is a [feed.Identifier] too is refused if it is in the
-	// monitored container; one that is not is never compared with it.
+	// Open returns the leases of one processor. It returns a *DialectError if the
+	// container cannot hold leases. A processor refuses a Store that is a
+	// [feed.Identifier] if it is in the monitored container. It does not check other
+	// Stores.
 	Open(ctx context.Context, k Key) (Store, error)
 }
 
-// Store holds the leases of one processor. Values go in and come out; every
-// write is compare-and-set. Its methods may be called concurrently, and several
-// hosts hold a Store of the same leases.
+// Store holds the leases of one processor. It takes and returns values, and every write
+// is a compare-and-set. Its methods are safe for concurrent use. Several hosts may have a
+// Store of the same leases.
 //
-// The answer to a write is the lease as it is stored: what was given, with ID, a
-// new ETag (that the document, or an earlier one of its id, never had) and
-// Modified, which the store stamps. Properties, and whatever else a document
-// has, are kept as they were found; a store of [JavaHandleChanges] adds
-// [PropertyContainer] to every lease it writes. Where a document keeps no range, the answer
-// to a write, and the document in a conflict, have that of the lease that was given.
-// [Codec.New], [Codec.Stamped] and [Lease.Conflict] do that.
+// A write returns the lease as it is stored: the given lease with its ID, Modified and a
+// new ETag. The store sets Modified. The ETag must never repeat for the same id, even
+// after a delete. Properties and the other parts of the document are kept as they were
+// read. A store of [JavaHandleChanges] adds [PropertyContainer] to every lease that it
+// writes. If the document contains no range, the returned lease, or the lease of the
+// conflict, has the range of the given lease. [Codec.New], [Codec.Stamped] and
+// [Lease.Conflict] do that.
 //
-// Errors of the writes: *ConflictError when another document is there than the
-// one expected, and here it is (an adapter whose service doesn't send the
-// document reads it, and answers feed.ErrNotFound, or the read's error, when that
-// fails); feed.ErrNotFound when there is none; *feed.ThrottledError when the write
-// was refused and not applied. After any other error the outcome is unknown: the
-// caller writes the same again with the same ETag and recognises its own earlier
-// write in Current.
+// A write returns these errors:
+//
+//   - *ConflictError if the stored document is not the expected one. The error contains
+//     the stored document. An adapter whose service does not return it reads it. If that read
+//     fails, the write returns feed.ErrNotFound or the error of the read.
+//   - feed.ErrNotFound if there is no document.
+//   - *feed.ThrottledError if the write was refused and not applied.
+//
+// After any other error the result is unknown. The caller then repeats the same write
+// with the same ETag, and recognises its own earlier write in the conflict's Current.
 type Store interface {
 	// List returns all leases in any order, and whether the store is initialised.
 	List(ctx context.Context) (Listing, error)
-	// Mark makes the marker (.info) or removes it. That it is so already is fine,
-	// and leaves the marker as it is, its time included.
+	// Mark creates the marker (.info) or deletes it. If the marker is already in that
+	// state, Mark succeeds and changes nothing, not even the marker's time.
 	Mark(ctx context.Context, initialised bool) error
-	// Create makes a lease document; *ConflictError if it exists. l's ID, ETag and
-	// Modified don't matter: Token names the lease.
+	// Create creates a lease document. It returns a *ConflictError if the document
+	// exists. It ignores l's ID, ETag and Modified. Token names the lease.
 	Create(ctx context.Context, l Lease) (Lease, error)
-	// Update replaces the document if its ETag still is l.ETag.
+	// Update replaces the document if its ETag is still l.ETag.
 	Update(ctx context.Context, l Lease) (Lease, error)
-	// Delete deletes the document if its ETag still is l.ETag.
+	// Delete deletes the document if its ETag is still l.ETag.
 	Delete(ctx context.Context, l Lease) error
-	// Charged returns the request units that the requests of this Store have cost since it
-	// was opened. It never falls. It is zero in a store without request units.
+	// Charged returns the total charge of this Store's requests, in request units. It
+	// never falls. It is zero in a store without request units.
 	Charged() float64
 }

@@ -5,44 +5,46 @@ import (
 	"time"
 )
 
-// Reading is one look at a host's two clocks, taken together. They disagree
-// after a suspend (the monotonic clock stands still) and when somebody sets the
-// wall clock; trust ends when either says so.
+// Reading is one reading of a host's two clocks. The clocks differ after a suspend, which
+// stops the monotonic clock, and after a change of the wall clock. Trust ends when either
+// clock reaches the end.
 type Reading struct {
-	// Mono is the monotonic clock, counted from any fixed moment of the process.
+	// Mono is the monotonic clock. It counts from any fixed moment of the process.
 	Mono time.Duration
-	// Wall is the wall clock. Its monotonic part, if it has one, is not looked at.
+	// Wall is the wall clock. Its monotonic part is ignored.
 	Wall time.Time
 }
 
-// Terms are the times that all hosts of one processor agree on.
+// Terms are the durations that all hosts of one processor share.
 type Terms struct {
-	// Expiration (E) is how long a lease stays live after its owner's last write.
+	// Expiration (E) is the time for which a lease stays live after its owner's last
+	// write.
 	Expiration time.Duration
-	// Acquire is the time between two regular looks at the leases. A gap counts
-	// only while listings are at most two of them apart.
+	// Acquire is the time between two regular listings. A gap counts only while listings
+	// are at most two such times apart.
 	Acquire time.Duration
 }
 
-// Margin (M) is how much earlier than the expiration an owner stops to trust its
-// lease: max(E/10, 2 s). It covers the drift of two clocks over E and the
-// difference between the clock that stamps _ts and the one that tells Now.
+// Margin (M) returns the time by which an owner's trust ends before the expiration:
+// max(E/10, 2 s). It covers the drift of two clocks during E. It also covers the
+// difference between the clock that stamps _ts and the clock that returns Now.
 func (t Terms) Margin() time.Duration { return max(t.Expiration/10, 2*time.Second) }
 
-// Trusted reports whether a host may still use a lease, where attempt was read
-// when the last successful write was started: less than E - M later by both clocks.
+// Trusted reports whether a host may still use a lease. attempt was read at the start of
+// the last successful write. The answer is true if less than E - M has passed by both
+// clocks.
 func (t Terms) Trusted(attempt, now Reading) bool {
 	span := t.Expiration - t.Margin()
-	// Round strips the monotonic part, by which Sub would count otherwise.
+	// Round strips the monotonic part, which Sub would otherwise use.
 	return now.Mono-attempt.Mono < span && now.Wall.Round(0).Sub(attempt.Wall.Round(0)) < span
 }
 
-// Takeover is the age at which a lease is expired, by the store's clock:
-// E + 1 s, because _ts is cut to whole seconds.
+// Takeover returns the age at which a lease has expired by the store's clock. It is E + 1
+// s, because _ts is in whole seconds.
 func (t Terms) Takeover() time.Duration {
 	const most = math.MaxInt64 - time.Second // a sum that overflows would expire every lease
 	return min(t.Expiration, most) + time.Second
 }
 
-// Young is the age under which a live lease may be asked for: E / 2.
+// Young returns the age below which another host may ask for a live lease: E / 2.
 func (t Terms) Young() time.Duration { return t.Expiration / 2 }

@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// TestTrustEndsByEitherClock: E 60 s, M 6 s, so trust lasts for less than 54 s.
+// With E 60 s and M 6 s, trust lasts for less than 54 s.
 func TestTrustEndsByEitherClock(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {
@@ -19,12 +19,12 @@ func TestTrustEndsByEitherClock(t *testing.T) {
 		{"at once", 0, 0, true},
 		{"just before the end", 54*s - 1, 54*s - 1, true},
 		{"at the end", 54 * s, 54 * s, false},
-		{"suspended: the monotonic clock stood still", 2 * s, time.Hour, false},
+		{"suspended: the monotonic clock stopped", 2 * s, time.Hour, false},
 		{"suspended to just before the end", 2 * s, 54*s - 1, true},
-		{"frozen together with both clocks: nothing is noticed here", 3 * s, 3 * s, true},
-		{"somebody set the wall clock forward", 3 * s, 24 * time.Hour, false},
-		{"somebody set the wall clock back", 3 * s, -24 * time.Hour, true},
-		{"set back, and time is over", 54 * s, -24 * time.Hour, false},
+		{"both clocks stopped: not detectable", 3 * s, 3 * s, true},
+		{"the wall clock was set forward", 3 * s, 24 * time.Hour, false},
+		{"the wall clock was set back", 3 * s, -24 * time.Hour, true},
+		{"set back after the end", 54 * s, -24 * time.Hour, false},
 	} {
 		attempt := Reading{Mono: 7 * time.Minute, Wall: noon}
 		now := Reading{Mono: attempt.Mono + c.mono, Wall: noon.Add(c.wall)}
@@ -40,8 +40,8 @@ func TestTrustIsOverBeforeAnybodyMayTakeTheLease(t *testing.T) {
 		if m := terms.Margin(); m < 2*time.Second || m < e/10 {
 			t.Errorf("with E %v the margin is %v", e, m)
 		}
-		// The owner started its write late in a second of the store's clock; the
-		// taker judges at the first moment of one. Clocks drift apart by the margin.
+		// The owner starts its write late in a second of the store's clock. The other
+		// host checks at the start of a second. The clocks drift apart by the margin.
 		written := noon.Add(999_999_999)
 		stamped := written.Truncate(time.Second)
 		taken := stamped.Add(terms.Takeover())
@@ -60,14 +60,14 @@ func TestJudgeOfConflicts(t *testing.T) {
 		acked, sent feed.Continuation
 		want        Verdict
 	}{
-		{"the write had arrived", at(me, "8"), "7", "8", Mine},
-		{"somebody wrote properties before it", at(me, "7"), "7", "8", Mine},
-		{"a renewal had arrived", at(me, "7"), "7", "7", Mine},
+		{"the write had succeeded", at(me, "8"), "7", "8", Mine},
+		{"properties were written before it", at(me, "7"), "7", "8", Mine},
+		{"a renewal had succeeded", at(me, "7"), "7", "7", Mine},
 		{"no position yet", at(me, ""), "", "8", Mine},
 		{"a first position", at(me, "8"), "", "8", Mine},
 		{"an operator moved it", at(me, "3"), "7", "8", Moved},
 		{"an operator erased it", at(me, ""), "7", "8", Moved},
-		{"another of ours has it", at(other, "8"), "7", "8", Lost},
+		{"another host of ours owns it", at(other, "8"), "7", "8", Lost},
 		{"a foreign host stole it", at("WORKER-7", "7"), "7", "8", Lost},
 		{"a foreign host cleared the owner", at("", "7"), "7", "8", Lost},
 		{"my name, another run", at(NewOwner("me", 0x99999999), "7"), "7", "8", Lost},
@@ -77,11 +77,11 @@ func TestJudgeOfConflicts(t *testing.T) {
 		}
 	}
 	if got := Judge(Lease{}, "", "", ""); got != Lost {
-		t.Errorf("nobody's lease without an owner text is %v", got)
+		t.Errorf("a free lease and an empty owner text: %v", got)
 	}
 }
 
-// A sum that overflows would expire every lease, and live ones would be taken.
+// A sum that overflows would expire every lease, and hosts would take live ones.
 func TestTheLongestExpirationExpiresNoLease(t *testing.T) {
 	if age := (Terms{Expiration: math.MaxInt64}).Takeover(); age != math.MaxInt64 {
 		t.Errorf("a lease is expired at the age %s", age)

@@ -41,7 +41,7 @@ func TestLeasesOfAContainerThatIsGoneAreNamedByEveryCommand(t *testing.T) {
 			return s.run(append(args, "--processor", "j")...)
 		}
 		file := filepath.Join(t.TempDir(), "leases.json")
-		const said = "was deleted and made anew: lease "
+		const said = "was deleted and recreated: lease "
 		code, out, errOut := ofJava("check", "--repair", "--yes")
 		if code != exitFailed || strings.Count(out, "other container: the monitored container "+said) != 3 || !strings.Contains(out, "AAAAAGone") ||
 			!strings.Contains(out, "changefeed leases delete --all") || strings.Contains(out, "done:") {

@@ -6,9 +6,9 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// clockCases are those of the store's clock. slack is how far the clock that
-// stamps Modified and the one that tells Now may be apart, the cut to seconds
-// included: the processor's margin allows for it.
+// clockCases returns the cases of the store's clock. slack is the maximum difference
+// between the clock that stamps Modified and the clock that returns Now, with the
+// rounding to seconds. The processor's margin covers it.
 func clockCases() []testCase {
 	return []testCase{
 		{name: "the store stamps every write in whole seconds", run: storeStamps},
@@ -19,7 +19,7 @@ func clockCases() []testCase {
 
 const slack = 2 * time.Second
 
-// storeStamps: a caller's clock, however wrong, is of no account.
+// storeStamps checks that a caller's clock has no effect on Modified.
 func storeStamps(s *suite) {
 	before := s.clock()
 	l := s.whole("0")
@@ -41,7 +41,7 @@ func storeStamps(s *suite) {
 	}
 }
 
-// clock is the store's clock; a store without one has no more to prove.
+// clock returns the store's clock. It skips the case if the store has none.
 func (s *suite) clock() time.Time {
 	s.Helper()
 	now := s.list().Now
@@ -56,7 +56,7 @@ func clockRuns(s *suite) {
 		before := s.clock()
 		s.Advance(90 * time.Second)
 		if passed := s.clock().Sub(before); passed < 90*time.Second-slack {
-			s.Errorf("90 s have passed, %v by the store's clock", passed)
+			s.Errorf("after 90 s, %v have passed by the store's clock", passed)
 		}
 	}
 }

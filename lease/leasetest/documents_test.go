@@ -15,13 +15,14 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// documents is a lease container over JSON documents in memory. A defect makes it break one sentence of the contract.
+// documents is a lease container over JSON documents in memory. A defect makes it break
+// one sentence of the contract.
 type documents struct {
 	dialect lease.Dialect
 	defect  string
 	clock   func() time.Time
 
-	mu   sync.Mutex // guards what is below
+	mu   sync.Mutex // guards the fields below
 	docs map[string]stored
 	tag  int
 }
@@ -43,7 +44,7 @@ func (d *documents) Open(_ context.Context, k lease.Key) (lease.Store, error) {
 	return &documentStore{documents: d, codec: codec}, nil
 }
 
-// put stores a body and stamps it. The caller holds the lock.
+// put stores a body and sets its ETag and time. The caller holds the lock.
 func (d *documents) put(id string, body []byte) stored {
 	if d.defect != "etag stays" || d.docs[id].etag == "" {
 		d.tag++
@@ -51,7 +52,7 @@ func (d *documents) put(id string, body []byte) stored {
 	etag := fmt.Sprintf(`"%08x"`, d.tag)
 	if d.defect == "etags numbered per document" {
 		var writes int
-		_, _ = fmt.Sscanf(d.docs[id].etag, `"%d"`, &writes) // the first: none
+		_, _ = fmt.Sscanf(d.docs[id].etag, `"%d"`, &writes) // the first write has none
 		etag = fmt.Sprintf(`"%d"`, writes+1)
 	}
 	if d.defect == "etag of the content" {
@@ -121,13 +122,13 @@ func (s *documentStore) List(context.Context) (lease.Listing, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := lease.Listing{Now: s.clock(), Initialized: s.docs[s.codec.MarkerID()].ts}
-	if s.defect == "clock stands still" {
+	if s.defect == "clock stopped" {
 		l.Now = time.Unix(1_800_000_000, 0)
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.docs)) {
 		doc := s.docs[id]
 		if !strings.HasPrefix(id, s.codec.LeasePrefix()) && (s.defect != "other processors listed" || strings.HasSuffix(id, ".info")) {
-			if s.defect != "other dialects passed over" {
+			if s.defect != "other dialects ignored" {
 				s.codec.List(&l, id, doc.ts, doc.body)
 			}
 			continue
@@ -138,7 +139,7 @@ func (s *documentStore) List(context.Context) (lease.Listing, error) {
 			continue
 		}
 		l.Leases = append(l.Leases, found)
-		if s.defect == "listing cut at a page" && len(l.Leases) == 1000 {
+		if s.defect == "listing ends after a page" && len(l.Leases) == 1000 {
 			break
 		}
 	}
@@ -152,7 +153,7 @@ func (s *documentStore) Mark(_ context.Context, initialised bool) error {
 	_, there := s.docs[id]
 	switch {
 	case !initialised:
-		if !there && s.defect == "unmark of none fails" {
+		if !there && s.defect == "unmark without a marker fails" {
 			return feed.ErrNotFound
 		}
 		delete(s.docs, id)
@@ -163,7 +164,7 @@ func (s *documentStore) Mark(_ context.Context, initialised bool) error {
 }
 
 func (s *documentStore) Create(_ context.Context, l lease.Lease) (lease.Lease, error) {
-	if _, err := s.codec.New(l); err != nil && s.defect != "any form taken" {
+	if _, err := s.codec.New(l); err != nil && s.defect != "any form accepted" {
 		return lease.Lease{}, err
 	}
 	id := s.codec.LeaseID(l.Token)
@@ -208,7 +209,7 @@ func (s *documentStore) conflict(id string, l lease.Lease) error {
 	return l.Conflict(current)
 }
 
-// check is the condition of a write; the caller holds the lock.
+// check checks the condition of a write. The caller holds the lock.
 func (s *documentStore) check(id string, l lease.Lease) error {
 	doc, there := s.docs[id]
 	if !there {
@@ -229,7 +230,7 @@ func (s *documentStore) Update(_ context.Context, l lease.Lease) (lease.Lease, e
 		if err != nil {
 			return lease.Lease{}, err
 		}
-		time.Sleep(time.Microsecond) // in the bubble of the defective run only
+		time.Sleep(time.Microsecond) // only the defective run sleeps, in a bubble
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.write(id, l)
@@ -253,12 +254,12 @@ func (s *documentStore) Delete(_ context.Context, l lease.Lease) error {
 	return nil
 }
 
-// defects are all that documents can have.
+// defects are all defects of documents.
 var defects = []string{
 	"etag stays", "etag of the content", "etags numbered per document", "modified in fractions", "never stamped again", "unknown members dropped",
-	"properties dropped", "clock stands still", "other processors listed", "listing cut at a page", "unmark of none fails",
+	"properties dropped", "clock stopped", "other processors listed", "listing ends after a page", "unmark without a marker fails",
 	"marker moves", "create overwrites", "old etag in the answer", "conflict without document", "check and write apart",
-	"update unconditional", "delete unconditional", "other dialects passed over", "any form taken",
+	"update unconditional", "delete unconditional", "other dialects ignored", "any form accepted",
 	"range of a conflict left out", "container left out",
 }
 

@@ -12,17 +12,17 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// fieldCases are those of what a lease document carries.
+// fieldCases returns the cases of the fields of a lease document.
 func fieldCases() []testCase {
 	return []testCase{
-		{name: "every field comes back as it was written", run: everyField},
-		{name: "answers and conflicts have the range that was given", run: givenRange},
+		{name: "every field is returned as it was written", run: everyField},
+		{name: "results and conflicts have the given range", run: givenRange},
 		{name: "a lease of handleChanges names its container", run: namesContainer},
-		{name: "properties unknown to us are kept", run: unknownProperties},
-		{name: "members unknown to us are kept", needs: needs{documents: true}, run: unknownMembers},
-		{name: "what the dialect has no form for is refused", run: refusesForms},
-		{name: "leases of other dialects are told of", needs: needs{documents: true, remove: true}, run: otherDialects},
-		{name: "a foreign owner's lease is read and acquired", needs: needs{documents: true}, run: foreignOwner},
+		{name: "unknown properties are kept", run: unknownProperties},
+		{name: "unknown members are kept", needs: needs{documents: true}, run: unknownMembers},
+		{name: "a lease without a form in the dialect is refused", run: refusesForms},
+		{name: "leases of other dialects are reported", needs: needs{documents: true, remove: true}, run: otherDialects},
+		{name: "a foreign owner's lease is listed and acquired", needs: needs{documents: true}, run: foreignOwner},
 		{name: "thousands of leases are listed once each", run: longListing},
 	}
 }
@@ -60,8 +60,8 @@ func everyField(s *suite) {
 	}
 }
 
-// refusesForms: a lease that the dialect has no document for is refused and not bent
-// into one.
+// refusesForms checks that a lease without a form in the dialect is refused and not
+// changed to fit.
 func refusesForms(s *suite) {
 	whole := lease.Lease{Token: "0", PartitionID: "0", Range: feed.Full()}
 	part := lease.Lease{Token: "05C1-FF", Range: feed.Range{Min: "05C1", Max: "FF"}}
@@ -81,8 +81,8 @@ func refusesForms(s *suite) {
 	s.wantListed()
 }
 
-// otherDialects: what the same processor has there in another dialect is told, and is
-// no lease.
+// otherDialects checks that leases of the same processor in another dialect are reported,
+// and are not in Leases.
 func otherDialects(s *suite) {
 	mine := s.create(s.whole("0"))
 	for _, d := range []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion} {
@@ -99,7 +99,7 @@ func otherDialects(s *suite) {
 		}
 		for what, document := range map[string][]byte{codec.LeaseID(l.Token): codec.Encode(l), codec.MarkerID(): codec.Marker()} {
 			if codec.MarkerID() == what && codec.LeasePrefix() == s.codec().LeasePrefix() {
-				continue // it is the same marker
+				continue // the marker is the same
 			}
 			if err := s.Replace(s.ctx, what, document); err != nil {
 				s.Fatalf("put document %s: %v", what, err)
@@ -107,25 +107,26 @@ func otherDialects(s *suite) {
 		}
 		listing := s.list()
 		if len(listing.Foreign) != 1 || listing.Foreign[0].Dialect != d || listing.Foreign[0].ID != codec.LeaseID(l.Token) {
-			s.Errorf("beside a lease in %s the listing shows %+v", d, listing.Foreign)
+			s.Errorf("beside a lease in %s the listing has %+v", d, listing.Foreign)
 		}
 		var refusal *lease.DialectError
 		if err := listing.Refusal(s.dialect()); !errors.As(err, &refusal) {
-			s.Errorf("beside a lease in %s a start isn't refused: %v", d, err)
+			s.Errorf("beside a lease in %s a start is not refused: %v", d, err)
 		}
 		if len(listing.Leases) != 1 || listing.Leases[0].ETag != mine.ETag || !listing.Initialized.IsZero() {
-			s.Errorf("beside a lease and a marker in %s the listing shows %+v", d, listing)
+			s.Errorf("beside a lease and a marker in %s the listing has %+v", d, listing)
 		}
 		if err := s.Remove(s.ctx, codec.LeaseID(l.Token)); err != nil {
 			s.Fatal(err)
 		}
 		if listing := s.list(); len(listing.Foreign) != 0 || listing.Refusal(s.dialect()) != nil {
-			s.Errorf("with a marker in %s alone the listing shows %+v", d, listing.Foreign)
+			s.Errorf("with a marker in %s alone the listing has %+v", d, listing.Foreign)
 		}
 	}
 }
 
-// givenRange: the documents of one dialect, and those of old hosts, keep no range.
+// givenRange checks the ranges of returned leases. The documents of one dialect, and
+// those of old hosts, contain no range.
 func givenRange(s *suite) {
 	given := s.whole("0")
 	created := s.create(given)
@@ -136,7 +137,7 @@ func givenRange(s *suite) {
 	for what, err := range map[string]error{"update": updateErr, "create": createErr, "delete": s.store.Delete(s.ctx, created)} {
 		var conflict *lease.ConflictError
 		if !errors.As(err, &conflict) {
-			s.Fatalf("%s of a lease that was changed: %v; want a *lease.ConflictError", what, err)
+			s.Fatalf("%s of a changed lease: %v; want a *lease.ConflictError", what, err)
 		}
 		got["conflict of a "+what] = conflict.Current.Range
 	}
@@ -147,8 +148,8 @@ func givenRange(s *suite) {
 	}
 }
 
-// namesContainer: the ids of the dialect have the container's name, which another container
-// may get.
+// namesContainer checks PropertyContainer. The ids of the dialect contain the container's
+// name, which another container may get.
 func namesContainer(s *suite) {
 	if s.dialect() != lease.JavaHandleChanges {
 		s.Skip("ids have the container's rid")
@@ -181,8 +182,8 @@ func unknownProperties(s *suite) {
 	}
 }
 
-// codec is that of the store under test, but for the member that a container
-// partitioned by /partitionKey has.
+// codec returns the codec of the store under test, but without the member of a container
+// partitioned by /partitionKey.
 func (s *suite) codec() lease.Codec {
 	s.Helper()
 	codec, err := lease.NewCodec(s.dialect(), key("projector"), false)
@@ -192,7 +193,7 @@ func (s *suite) codec() lease.Codec {
 	return codec
 }
 
-// edit changes a document behind the store's back, as another implementation does.
+// edit changes a document without the store, as another implementation does.
 func (s *suite) edit(id string, change func(document map[string]json.RawMessage)) {
 	s.Helper()
 	text, err := s.Document(s.ctx, id)
@@ -219,7 +220,7 @@ func unknownMembers(s *suite) {
 	s.edit(l.ID, func(members map[string]json.RawMessage) { members["future"] = json.RawMessage(future) })
 	listed := s.find(s.token("0"))
 	if listed.ETag == l.ETag {
-		s.Fatal("another implementation's write left the ETag")
+		s.Fatal("another implementation's write did not change the ETag")
 	}
 	_, err := s.store.Update(s.ctx, l.Acquired(owner(1)))
 	s.wantConflict("update after another implementation's write", err, listed)
@@ -228,7 +229,7 @@ func unknownMembers(s *suite) {
 		func(l lease.Lease) lease.Lease { return l.At(`"1"`) },
 		func(l lease.Lease) lease.Lease { return l.Released(`"2"`) },
 	} {
-		listed = s.update(next(listed)) // from the listing first, then from the answers
+		listed = s.update(next(listed)) // first the listed lease, then the returned ones
 		text, err := s.Document(s.ctx, l.ID)
 		if err != nil {
 			s.Fatalf("read document %s: %v", l.ID, err)
@@ -256,7 +257,7 @@ func foreignOwner(s *suite) {
 	})
 	foreign := s.find(s.token("0"))
 	if foreign.Owner != "WORKER-7" || foreign.Continuation != `"41"` || lease.Ours(foreign.Owner) {
-		s.Fatalf("the foreign host's lease is read as %+v", foreign)
+		s.Fatalf("the foreign host's lease is listed as %+v", foreign)
 	}
 	mine := s.update(foreign.Acquired(owner(1)))
 	s.wantListed(mine)
@@ -270,7 +271,7 @@ func longListing(s *suite) {
 		l := s.create(s.part(border(i), border(i+1)))
 		want[l.Token] = l.ETag
 	}
-	leases := s.list().Leases // which checks that none is there twice
+	leases := s.list().Leases // list checks that none is listed twice
 	for _, l := range leases {
 		if want[l.Token] != l.ETag {
 			s.Fatalf("lease %s is listed with ETag %s; want %s", l.Token, l.ETag, want[l.Token])

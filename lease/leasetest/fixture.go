@@ -1,14 +1,16 @@
-// Package leasetest is the conformance suite of [lease.Container] and
-// [lease.Store]: every sentence of their contract, as a case that a lease
-// container passes or doesn't.
+// Package leasetest is the conformance suite of [lease.Container] and [lease.Store]. It
+// has a case for every sentence of their contract.
 //
-// An implementation calls [Run] with a function that makes a new, empty lease
-// container, and, if it can live inside one, [RunInBubble] with the same function:
+// The test of an implementation calls [Run] with a function that creates a new, empty
+// lease container:
 //
 //	func TestLeasesConform(t *testing.T) { leasetest.Run(t, newFixture) }
 //
-// What an implementation can't do is left nil in its [Fixture], and the cases that
-// need it are skipped by name.
+// If the container can run in a synctest bubble, its test also calls [RunInBubble] with
+// the same function.
+//
+// A function that the implementation does not support is nil in its [Fixture]. The cases
+// that need it are skipped, and the skip names it.
 package leasetest
 
 import (
@@ -20,38 +22,38 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// New makes a new, empty lease container for one case. It calls t.Cleanup for what
-// must be closed.
+// New creates a new, empty lease container for one case. It calls t.Cleanup to close its
+// resources.
 type New func(t *testing.T) Fixture
 
-// Fixture is a lease container under test.
+// Fixture is a lease container under test. Container is required.
 type Fixture struct {
-	// Container is the lease container. Required.
+	// Container is the lease container.
 	Container lease.Container
-	// Advance lets d pass on the container's clock. In a bubble it may be nil:
-	// there it is a sleep.
+	// Advance advances the container's clock by d. In a bubble it may be nil; there the
+	// suite sleeps.
 	Advance func(d time.Duration)
-	// Document returns the JSON document of that id as it is stored, Replace stores
-	// another in its place, or where none was, and Remove deletes it, as another
-	// implementation would: for containers that keep documents.
+	// Document returns the stored JSON document of an id. Replace replaces or creates the
+	// document, and Remove deletes it, as another implementation would. They are for
+	// containers that store documents.
 	Document func(ctx context.Context, id string) ([]byte, error)
 	Replace  func(ctx context.Context, id string, document []byte) error
 	Remove   func(ctx context.Context, id string) error
 }
 
-// needs are the functions of a Fixture that a case can't do without.
+// needs lists the functions of a Fixture that a case requires.
 type needs struct {
 	advance, documents, remove bool
 }
 
-// testCase is one sentence of the contract, or a few that are checked together.
+// testCase checks one sentence of the contract, or a few related ones.
 type testCase struct {
 	name  string
 	needs needs
 	run   func(s *suite)
 }
 
-// Run runs every case in a subtest of its own.
+// Run runs every case in a subtest.
 func Run(t *testing.T, make New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -59,7 +61,7 @@ func Run(t *testing.T, make New) {
 	}
 }
 
-// RunInBubble runs every case in a subtest and a synctest bubble of its own.
+// RunInBubble runs every case in a subtest and in a synctest bubble of its own.
 func RunInBubble(t *testing.T, make New) {
 	t.Helper()
 	for _, c := range cases() {
@@ -69,7 +71,8 @@ func RunInBubble(t *testing.T, make New) {
 	}
 }
 
-// try runs the case on a new container, or skips it by what is missing.
+// try runs the case on a new container. It skips the case if the fixture lacks a
+// function.
 func (c testCase) try(t *testing.T, make New, bubble bool) {
 	f := make(t)
 	if f.Container == nil {
@@ -92,7 +95,7 @@ func (c testCase) try(t *testing.T, make New, bubble bool) {
 	c.run(s)
 }
 
-// cases are all cases, in the order of the files.
+// cases returns all cases.
 func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{

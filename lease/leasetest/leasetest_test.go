@@ -13,12 +13,12 @@ import (
 	"github.com/changefeed-go/changefeed/lease/leasetest"
 )
 
-// fixture makes a container in the dialect of Java's handleChanges where a defect
-// shows there alone.
+// fixture creates a container. Its dialect is JavaHandleChanges if only that dialect can
+// have the defect.
 func fixture(t *testing.T) leasetest.Fixture {
 	defect, dialect := os.Getenv(defectVariable), lease.DotNet
 	switch defect {
-	case "any form taken", "range of a conflict left out", "container left out":
+	case "any form accepted", "range of a conflict left out", "container left out":
 		dialect = lease.JavaHandleChanges
 	}
 	return fixtureIn(t, dialect, defect)
@@ -29,7 +29,7 @@ func fixtureIn(t *testing.T, dialect lease.Dialect, defect string) leasetest.Fix
 	return leasetest.Fixture{Container: d, Document: d.document, Replace: d.replace, Remove: d.remove}
 }
 
-func TestDocumentsOfJavasDialectsConform(t *testing.T) {
+func TestDocumentsOfJavaDialectsConform(t *testing.T) {
 	for _, d := range []lease.Dialect{lease.JavaHandleChanges, lease.JavaLatestVersion} {
 		t.Run(d.Name(), func(t *testing.T) {
 			leasetest.RunInBubble(t, func(t *testing.T) leasetest.Fixture { return fixtureIn(t, d, "") })
@@ -59,14 +59,14 @@ func TestDocumentsInMemoryConform(t *testing.T) {
 
 func TestDocumentsInMemoryConformInBubble(t *testing.T) { leasetest.RunInBubble(t, fixture) }
 
-// defectVariable gives a run of this test binary a container with a defect.
+// defectVariable is the environment variable that names the defect of the container.
 const defectVariable = "LEASETEST_DEFECT"
 
-// TestSuiteFindsEveryDefect runs the suite, in a process of its own, over a
-// container that breaks one sentence of the contract, which must fail it.
+// TestSuiteFindsEveryDefect runs the suite over a container with each defect, in a
+// process of its own. The suite must fail.
 func TestSuiteFindsEveryDefect(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it runs the suite once per defect")
+		t.Skip("the test runs the suite once per defect")
 	}
 	for _, defect := range defects {
 		t.Run(defect, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestSuiteFindsEveryDefect(t *testing.T) {
 			c.Env = append(os.Environ(), defectVariable+"="+defect)
 			out, err := c.CombinedOutput()
 			if err == nil {
-				t.Fatalf("the suite passes it")
+				t.Fatalf("the suite passes")
 			}
 			var failed *exec.ExitError
 			if !errors.As(err, &failed) || !bytes.Contains(out, []byte("--- FAIL")) || bytes.Contains(out, []byte("panic:")) {

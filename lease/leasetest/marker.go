@@ -2,13 +2,13 @@ package leasetest
 
 import "time"
 
-// markerCases are those of the marker.
+// markerCases returns the cases of the marker.
 func markerCases() []testCase {
 	return []testCase{
-		{name: "the marker is made and shown", run: markerShown},
-		{name: "a marker that is there stays as it is", needs: needs{advance: true}, run: markerStays},
+		{name: "the marker is created and listed", run: markerShown},
+		{name: "an existing marker does not change", needs: needs{advance: true}, run: markerStays},
 		{name: "the marker is removed", run: markerRemoved},
-		{name: "marker and leases leave each other alone", run: markerApart},
+		{name: "the marker and the leases do not affect each other", run: markerApart},
 	}
 }
 
@@ -30,32 +30,33 @@ func markerShown(s *suite) {
 	}
 	s.mark(true)
 	if again := s.list().Initialized; again.IsZero() {
-		s.Error("to mark again has removed the marker")
+		s.Error("a second mark removed the marker")
 	}
 }
 
-// markerStays: what now meant at bootstrap is read from it for ever.
+// markerStays checks that a second mark keeps the marker's time. That time is the start
+// of healed leases.
 func markerStays(s *suite) {
 	s.mark(true)
 	made := s.list().Initialized
 	s.Advance(90 * time.Second)
 	s.mark(true)
 	if again := s.list().Initialized; !again.Equal(made) {
-		s.Errorf("to mark again has moved the marker from %v to %v", made, again)
+		s.Errorf("a second mark changed the marker's time from %v to %v", made, again)
 	}
 }
 
 func markerRemoved(s *suite) {
-	s.mark(false) // there is none: fine
+	s.mark(false) // succeeds without a marker
 	s.mark(true)
 	s.mark(false)
 	if l := s.list(); !l.Initialized.IsZero() {
-		s.Errorf("the removed marker is still there: %v", l.Initialized)
+		s.Errorf("the removed marker still exists: %v", l.Initialized)
 	}
 	s.mark(false)
 	s.mark(true)
 	if s.list().Initialized.IsZero() {
-		s.Error("a marker can't be made again")
+		s.Error("the marker cannot be created again")
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// raceCases are those of writers at the same time.
+// raceCases returns the cases of concurrent writers.
 func raceCases() []testCase {
 	return []testCase{
 		{name: "of many updates with one ETag exactly one wins", run: updateRace},
@@ -17,14 +17,15 @@ func raceCases() []testCase {
 		{name: "of an update and a delete exactly one wins", run: deleteRace},
 		{name: "of many deletes exactly one wins", run: deletesRace},
 		{name: "counting by compare-and-set loses nothing", run: countRace},
-		{name: "listings beside writers are whole", run: listRace},
-		{name: "the marker is made by many at once", run: markRace},
+		{name: "listings during writes are complete", run: listRace},
+		{name: "many hosts create the marker at once", run: markRace},
 	}
 }
 
 const racers = 8
 
-// race runs f by racers at once, each with a store of its own, and returns the errors.
+// race runs f concurrently for each racer, with a store of its own, and returns the
+// errors.
 func (s *suite) race(f func(n int, store lease.Store) error) [racers]error {
 	s.Helper()
 	var stores [racers]lease.Store
@@ -45,8 +46,8 @@ func (s *suite) race(f func(n int, store lease.Store) error) [racers]error {
 	return errs
 }
 
-// wantOneWinner checks that one of a race got through, and the others were told of
-// it: the number of the winner.
+// wantOneWinner checks that one racer succeeded and that others accepts the errors of the
+// rest. It returns the number of the winner.
 func (s *suite) wantOneWinner(errs [racers]error, others func(err error) bool) int {
 	s.Helper()
 	winner := -1
@@ -123,7 +124,7 @@ func deleteRace(s *suite) {
 			there = there || x.Token == s.token(token)
 		}
 		if there != (winner%2 == 1) {
-			s.Fatalf("round %d: %d won (the even ones delete), and the lease is there: %t", round, winner, there)
+			s.Fatalf("round %d: %d won (even numbers delete), and the lease exists: %t", round, winner, there)
 		}
 	}
 }
@@ -136,8 +137,8 @@ func deletesRace(s *suite) {
 	}
 }
 
-// countRace: each racer adds to a number in the lease, again and again from
-// Current when it was too late.
+// countRace checks that no update is lost. Each racer adds to a number in the lease, and
+// retries from Current after a conflict.
 func countRace(s *suite) {
 	const each = 25
 	count := func(l lease.Lease) (n int) {
@@ -175,8 +176,7 @@ func countRace(s *suite) {
 	}
 }
 
-// listRace: a lease that exists all the while is in every listing, with a state it
-// really had.
+// listRace checks that an existing lease is in every listing, in a state that it had.
 func listRace(s *suite) {
 	for i := range racers {
 		s.create(s.whole(fmt.Sprint(i)))
@@ -188,11 +188,11 @@ func listRace(s *suite) {
 				return err
 			}
 			if len(l.Leases) != racers {
-				return fmt.Errorf("a listing shows %d leases; want %d", len(l.Leases), racers)
+				return fmt.Errorf("a listing has %d leases; want %d", len(l.Leases), racers)
 			}
 			for _, x := range l.Leases {
 				if x.Owner != "" && string(x.Continuation) != x.Owner {
-					return fmt.Errorf("a listing shows owner %s with the position of %s", x.Owner, x.Continuation)
+					return fmt.Errorf("a listing has owner %s with the position of %s", x.Owner, x.Continuation)
 				}
 				if x.Token == s.token(fmt.Sprint(n)) {
 					mine := x.Acquired(owner(uint32(n))).At(feed.Continuation(owner(uint32(n))))
@@ -220,7 +220,7 @@ func markRace(s *suite) {
 			}
 		}
 		if marked := !s.list().Initialized.IsZero(); marked != initialised {
-			s.Errorf("after all marked %t there is a marker: %t", initialised, marked)
+			s.Errorf("after all marked %t the marker exists: %t", initialised, marked)
 		}
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// sharingCases are those of several hosts, and of several processors, in one lease
-// container.
+// sharingCases returns the cases of several hosts, and of several processors, in one
+// lease container.
 func sharingCases() []testCase {
 	return []testCase{
-		{name: "hosts of one processor see one another's writes", run: hostsShare},
-		{name: "processors don't see one another", run: processorsApart},
-		{name: "the leases of a container made anew are others", run: containerAnew},
-		{name: "a container that knows its id has one, whoever asks", run: containerID},
-		{name: "one key names the same leases each time, whatever the host's case", run: hostCase},
+		{name: "hosts of one processor see each other's writes", run: hostsShare},
+		{name: "processors do not see each other's leases", run: processorsApart},
+		{name: "a recreated container has new leases", run: containerAnew},
+		{name: "the container's id is the same for every host", run: containerID},
+		{name: "one key has the same leases in any case of the host", run: hostCase},
 	}
 }
 
@@ -38,7 +38,7 @@ func hostsShare(s *suite) {
 	s.wantListed(theirs)
 }
 
-// processorsApart: names that begin with one another, as ids are made of them.
+// processorsApart uses names that are prefixes of each other, because ids contain them.
 func processorsApart(s *suite) {
 	names := []string{"projector", "project", "projector2", "", "."}
 	stores := map[string]lease.Store{}
@@ -75,22 +75,22 @@ func processorsApart(s *suite) {
 	}
 }
 
-// containerAnew: positions in a container that was deleted mean nothing in the one
-// made in its place.
+// containerAnew checks that a recreated container has no leases. The positions of the
+// deleted container mean nothing in it.
 func containerAnew(s *suite) {
 	s.create(s.whole("0").At(`"4711"`))
 	s.mark(true)
 	anew := key("projector")
 	anew.Identity.ContainerRID = "O7RwAPcSxoI="
 	if s.dialect() == lease.JavaHandleChanges {
-		// Its ids have names, and a container of the same names is the same to it.
+		// Its ids contain names, so it cannot distinguish containers of the same names.
 		if l := s.listOf(s.open(anew)); len(l.Leases) != 1 {
 			s.Errorf("the container of the same names has %d leases", len(l.Leases))
 		}
 		anew.Identity.Container = "others"
 	}
 	if l := s.listOf(s.open(anew)); len(l.Leases) != 0 || !l.Initialized.IsZero() {
-		s.Errorf("the container made anew has %d leases and a marker of %v", len(l.Leases), l.Initialized)
+		s.Errorf("the recreated container has %d leases and a marker of %v", len(l.Leases), l.Initialized)
 	}
 	elsewhere := key("projector")
 	elsewhere.Identity.AccountHost = "other.example.com"
@@ -99,13 +99,14 @@ func containerAnew(s *suite) {
 	}
 }
 
-// containerID: a processor compares it with that of its source.
+// containerID checks the id of the lease container. A processor compares it with the id
+// of its source's container.
 func containerID(s *suite) {
 	id := func(store lease.Store) feed.ContainerID {
 		s.Helper()
 		identifier, ok := store.(feed.Identifier)
 		if !ok {
-			s.Skip("the store doesn't know its container")
+			s.Skip("the store is not a feed.Identifier")
 		}
 		id, err := identifier.ContainerID(s.ctx)
 		if err != nil || id.Account == "" || id.RID == "" {
@@ -120,7 +121,8 @@ func containerID(s *suite) {
 	}
 }
 
-// hostCase: a dialect may see one host or two, but must say the same each time.
+// hostCase checks host names that differ in case. A dialect may treat them as one host or
+// as two, but must always do the same.
 func hostCase(s *suite) {
 	upper := key("projector")
 	upper.Identity.AccountHost = strings.ToUpper(upper.Identity.AccountHost)

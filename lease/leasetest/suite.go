@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// suite is one case under way, with the store of one processor opened.
+// suite is one running case, with the open store of one processor.
 type suite struct {
 	*testing.T
 	Fixture
@@ -22,7 +22,7 @@ type suite struct {
 	store lease.Store
 }
 
-// key names the leases of a processor of that name.
+// key returns the key of the leases of a processor.
 func key(processor string) lease.Key {
 	return lease.Key{Processor: processor, Identity: feed.Identity{
 		AccountHost: "account.example.com",
@@ -30,15 +30,14 @@ func key(processor string) lease.Key {
 	}}
 }
 
-// owner is the owner text of one of the hosts of a case.
+// owner returns the owner text of host n.
 func owner(n uint32) string { return lease.NewOwner("host", n) }
 
-// dialect is the dialect of the container under test, which bounds what a lease can
-// be there.
+// dialect returns the dialect of the container under test. It limits the forms of leases.
 func (s *suite) dialect() lease.Dialect { return s.Container.Dialect() }
 
-// whole is a new lease of a whole partition, in the form that the dialect has for
-// it, and token its token.
+// whole returns a new lease of a whole partition, in the dialect's form. token returns
+// its token.
 func (s *suite) whole(id string) lease.Lease {
 	if s.dialect() == lease.JavaLatestVersion {
 		return s.part(fmt.Sprintf("%X", id), fmt.Sprintf("%XFF", id))
@@ -48,8 +47,8 @@ func (s *suite) whole(id string) lease.Lease {
 
 func (s *suite) token(id string) string { return s.whole(id).Token }
 
-// part is a new lease of a range of keys; where the dialect has none, one of another
-// partition.
+// part returns a new lease of a range of keys. If the dialect has no such leases, it
+// returns a lease of another partition.
 func (s *suite) part(from, to string) lease.Lease {
 	r := feed.Range{Min: from, Max: to}
 	if s.dialect() == lease.JavaHandleChanges {
@@ -72,7 +71,7 @@ func (s *suite) list() lease.Listing {
 	return s.listOf(s.store)
 }
 
-// listOf lists and checks what holds for every listing.
+// listOf returns a listing after it has checked the properties of every listing.
 func (s *suite) listOf(store lease.Store) lease.Listing {
 	s.Helper()
 	l, err := store.List(s.ctx)
@@ -82,10 +81,10 @@ func (s *suite) listOf(store lease.Store) lease.Listing {
 	ids, tokens := map[string]bool{}, map[string]bool{}
 	for _, x := range l.Leases {
 		if x.ID == "" || x.Token == "" || x.ETag == "" {
-			s.Fatalf("a listing shows a lease without ID, Token or ETag: %+v", x)
+			s.Fatalf("a listing has a lease without ID, Token or ETag: %+v", x)
 		}
 		if ids[x.ID] || tokens[x.Token] {
-			s.Fatalf("a listing shows lease %s twice", x.Token)
+			s.Fatalf("a listing has lease %s twice", x.Token)
 		}
 		ids[x.ID], tokens[x.Token] = true, true
 	}
@@ -93,7 +92,7 @@ func (s *suite) listOf(store lease.Store) lease.Listing {
 	return l
 }
 
-// find is the lease of that token as the listing shows it.
+// find returns the listed lease with that token.
 func (s *suite) find(token string) lease.Lease {
 	s.Helper()
 	for _, l := range s.list().Leases {
@@ -101,7 +100,7 @@ func (s *suite) find(token string) lease.Lease {
 			return l
 		}
 	}
-	s.Fatalf("the listing doesn't show lease %s", token)
+	s.Fatalf("the listing does not have lease %s", token)
 	return lease.Lease{}
 }
 
@@ -123,7 +122,7 @@ func (s *suite) update(l lease.Lease) lease.Lease {
 	}
 	s.checkAnswer(l, written)
 	if written.ETag == l.ETag {
-		s.Fatalf("an update of lease %s left its ETag %s", l.Token, l.ETag)
+		s.Fatalf("an update of lease %s did not change its ETag %s", l.Token, l.ETag)
 	}
 	if written.ID != l.ID {
 		s.Fatalf("an update turned lease %s into %s", l.ID, written.ID)
@@ -138,7 +137,8 @@ func (s *suite) delete(l lease.Lease) {
 	}
 }
 
-// checkAnswer checks the answer to a write: what was given, and what the store adds.
+// checkAnswer checks that a write returned the given lease with the fields that the store
+// adds.
 func (s *suite) checkAnswer(given, answer lease.Lease) {
 	s.Helper()
 	if answer.ID == "" || answer.ETag == "" {
@@ -149,15 +149,15 @@ func (s *suite) checkAnswer(given, answer lease.Lease) {
 	}
 	given = s.codec().Stamped(given)
 	given.ETag, given.Modified = answer.ETag, answer.Modified
-	s.wantSame("the answer to a write", answer, given)
+	s.wantSame("the returned lease", answer, given)
 }
 
-// wantSame compares all that a caller sees of two leases. A dialect may keep fewer
-// digits of Timestamp, which nothing rests on.
+// wantSame compares the exported fields of two leases. A dialect may keep fewer digits of
+// Timestamp, because nothing depends on it.
 func (s *suite) wantSame(what string, got, want lease.Lease) {
 	s.Helper()
 	if s.dialect() == lease.JavaHandleChanges && (got.Range.IsZero() || want.Range.IsZero()) {
-		want.Range = got.Range // its documents have none
+		want.Range = got.Range // its documents contain no range
 	}
 	near := got.Timestamp.Sub(want.Timestamp).Abs() <= time.Millisecond
 	if got.ID != want.ID || got.Token != want.Token || got.PartitionID != want.PartitionID ||
@@ -168,12 +168,12 @@ func (s *suite) wantSame(what string, got, want lease.Lease) {
 	}
 }
 
-// wantListed checks that a new listing shows exactly these leases.
+// wantListed checks that a new listing has exactly these leases.
 func (s *suite) wantListed(want ...lease.Lease) {
 	s.Helper()
 	got := s.list().Leases
 	if len(got) != len(want) {
-		s.Fatalf("the listing shows %d leases; want %d", len(got), len(want))
+		s.Fatalf("the listing has %d leases; want %d", len(got), len(want))
 	}
 	slices.SortFunc(want, func(a, b lease.Lease) int { return strings.Compare(a.Token, b.Token) })
 	for i := range got {
@@ -181,7 +181,7 @@ func (s *suite) wantListed(want ...lease.Lease) {
 	}
 }
 
-// wantConflict checks that err is a conflict and carries current.
+// wantConflict checks that err is a conflict with current.
 func (s *suite) wantConflict(what string, err error, current lease.Lease) {
 	s.Helper()
 	var conflict *lease.ConflictError

@@ -6,7 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// writeCases are those of compare-and-set: what each write does and answers.
+// writeCases returns the cases of compare-and-set: the effect and the result of each
+// write.
 func writeCases() []testCase {
 	return []testCase{
 		{name: "a new store is empty", run: newStoreEmpty},
@@ -18,7 +19,7 @@ func writeCases() []testCase {
 		{name: "an update of an absent lease is not found", run: updateAbsent},
 		{name: "a deleted lease is not listed", run: deletedUnlisted},
 		{name: "a delete with an old ETag is a conflict", run: deleteOld},
-		{name: "an ETag never comes back with a lease made anew", run: etagNeverBack},
+		{name: "a recreated lease never gets an old ETag", run: etagNeverBack},
 		{name: "the same write sent twice is recognised as mine", run: sentTwice},
 		{name: "a lease put back has its owner and position", run: putBack},
 	}
@@ -27,7 +28,7 @@ func writeCases() []testCase {
 func newStoreEmpty(s *suite) {
 	l := s.list()
 	if len(l.Leases) != 0 || !l.Initialized.IsZero() {
-		s.Fatalf("a new store shows %d leases and a marker of %v", len(l.Leases), l.Initialized)
+		s.Fatalf("a new store has %d leases and a marker of %v", len(l.Leases), l.Initialized)
 	}
 }
 
@@ -48,7 +49,7 @@ func createExisting(s *suite) {
 	mine := first.Acquired(owner(1))
 	mine = s.update(mine)
 	_, err = s.store.Create(s.ctx, mine.PutBack())
-	s.wantConflict("put back of a lease that is there", err, mine)
+	s.wantConflict("put back of an existing lease", err, mine)
 	s.wantListed(mine)
 }
 
@@ -70,7 +71,8 @@ func updateListed(s *suite) {
 	}
 }
 
-// idleUpdate: a renewal writes nothing new, and must fail whoever read before it.
+// idleUpdate checks that a renewal changes the ETag, although it changes nothing else. A
+// write based on an earlier read must fail.
 func idleUpdate(s *suite) {
 	l := s.create(s.whole("0"))
 	seen := map[string]bool{l.ETag: true}
@@ -78,7 +80,7 @@ func idleUpdate(s *suite) {
 	for range 5 {
 		l = s.update(l)
 		if seen[l.ETag] {
-			s.Fatalf("ETag %s came back", l.ETag)
+			s.Fatalf("ETag %s was used before", l.ETag)
 		}
 		seen[l.ETag] = true
 	}
@@ -95,7 +97,7 @@ func updateOld(s *suite) {
 	never := mine
 	never.ETag = `"never"`
 	_, err = s.store.Update(s.ctx, never.At(`"4"`))
-	s.wantConflict("update with an ETag that never was", err, mine)
+	s.wantConflict("update with an ETag that never existed", err, mine)
 	s.wantListed(mine)
 	var conflict *lease.ConflictError
 	if errors.As(err, &conflict) {
@@ -134,7 +136,7 @@ func etagNeverBack(s *suite) {
 	s.delete(first)
 	second := s.create(s.whole("0"))
 	if second.ETag == first.ETag {
-		s.Fatalf("the lease made anew has the ETag %s of the deleted one", first.ETag)
+		s.Fatalf("the recreated lease has the ETag %s of the deleted one", first.ETag)
 	}
 	_, err := s.store.Update(s.ctx, first.Acquired(owner(1)))
 	s.wantConflict("update with the ETag of a deleted lease", err, second)
@@ -142,7 +144,7 @@ func etagNeverBack(s *suite) {
 	s.wantListed(second)
 }
 
-// sentTwice: the answer to a checkpoint was lost, so it is sent again.
+// sentTwice checks a checkpoint that is repeated because its response was lost.
 func sentTwice(s *suite) {
 	l := s.update(s.create(s.whole("0")).Acquired(owner(1)).At(`"7"`))
 	sent := l.At(`"8"`)
