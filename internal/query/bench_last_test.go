@@ -10,8 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ending returns n documents of about 1 KB whose own last member is "priority".
-func ending(n int) [][]byte {
+// withPriorityLast returns n documents of about 1 KB. Their last own member is
+// "priority".
+func withPriorityLast(n int) [][]byte {
 	docs := make([][]byte, n)
 	for i := range docs {
 		docs[i] = fmt.Appendf(nil, `{"id":"order-%06d","pk":"%03d","status":%q,"total":%d.25,"lines":[{"sku":"A-100","quantity":2,"price":19.99,"name":"a thing with a name"},`+
@@ -22,15 +23,16 @@ func ending(n int) [][]byte {
 	return docs
 }
 
-// BenchmarkFilterOfLast filters by the last member, and BenchmarkFilterOfLastByHand is a loop of the same decoder that does.
+// BenchmarkFilterOfLast filters by the last member. BenchmarkFilterOfLastByHand is a loop
+// with the same decoder that does the same.
 func BenchmarkFilterOfLast(b *testing.B) {
-	benchmarkFinding(b, ending(1000), bound(b, `SELECT c.id FROM c WHERE c.priority = 500`, nil).Where().Filter(context.Background().Err))
+	benchmarkFinding(b, withPriorityLast(1000), bound(b, `SELECT c.id FROM c WHERE c.priority = 500`, nil).Where().Filter(context.Background().Err))
 }
 
 func BenchmarkFilterOfLastByHand(b *testing.B) {
 	var dec jsontext.Decoder
 	var buf bytes.Buffer
-	benchmarkFinding(b, ending(1000), func(doc []byte) (bool, error) {
+	benchmarkFinding(b, withPriorityLast(1000), func(doc []byte) (bool, error) {
 		buf = *bytes.NewBuffer(doc)
 		dec.Reset(&buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 		if _, err := dec.ReadToken(); err != nil {

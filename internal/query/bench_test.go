@@ -38,7 +38,7 @@ func bound(tb testing.TB, text string, params map[string]json.RawMessage) *query
 	return b
 }
 
-// What a filter is measured against: a loop that reads every document once with
+// BenchmarkFilterByHand is the reference for filters. It reads every document once with
 // the same decoder and decodes the two members that the filter needs.
 func BenchmarkFilterByHand(b *testing.B) {
 	docs := stored(1000)
@@ -97,7 +97,7 @@ func benchmarkRows(b *testing.B, text string) {
 	})
 }
 
-// benchmarkFinding asks of documents, one after the other, whether each is looked for.
+// benchmarkFinding calls is for the documents in turn.
 func benchmarkFinding(b *testing.B, docs [][]byte, is func(doc []byte) (bool, error)) {
 	b.SetBytes(int64(len(docs[0])))
 	b.ReportAllocs()
@@ -120,7 +120,7 @@ func BenchmarkFilter(b *testing.B) {
 	benchmarkRows(b, `SELECT * FROM c WHERE c.status = 'open' AND c.priority > 2`)
 }
 
-// A member that is missing: the whole document is read.
+// The member is missing, so the filter reads the whole document.
 func BenchmarkFilterOfMissing(b *testing.B) {
 	benchmarkRows(b, `SELECT * FROM c WHERE NOT IS_DEFINED(c.missing)`)
 }
@@ -146,7 +146,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// The query by which an SDK reads a thousand items at once.
+// SDKs read a thousand items at once with such a query.
 func BenchmarkParseThousandItems(b *testing.B) {
 	text := thousandItems()
 	b.SetBytes(int64(len(text)))
@@ -170,7 +170,7 @@ func thousandItems() string {
 	return text.String()
 }
 
-// A thousand items are looked for in documents of which few are among them.
+// Few of the documents are among the thousand items.
 func BenchmarkFilterOfThousandItems(b *testing.B) {
 	params := map[string]json.RawMessage{}
 	for i := range 1000 {
@@ -188,7 +188,7 @@ func BenchmarkFilterOfThousandItems(b *testing.B) {
 	}
 }
 
-// A join's row costs less than its document.
+// A row of a join costs less than its document.
 func BenchmarkJoin(b *testing.B) {
 	benchmarkEach(b, `SELECT c.id, l.sku FROM c JOIN l IN c.lines WHERE c.status = 'open' AND l.price > 10`)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// bind gives a checked query its parameters.
+// bind sets the parameters of a checked query.
 func bind(q *syntax.Select, given map[string]json.RawMessage) (*Bound, error) {
 	b := &Bound{q: q, params: map[string]value.Value{}, now: time.Now()}
 	for e := range syntax.All(q.Exprs()...) {
@@ -39,12 +39,12 @@ func parameter(name string, given map[string]json.RawMessage) (value.Value, erro
 	}
 	raw = bytes.TrimSpace(raw)
 	if !jsontext.Value(raw).IsValid() {
-		return value.Value{}, &ParameterError{Name: name, Reason: "is no JSON value"}
+		return value.Value{}, &ParameterError{Name: name, Reason: "is not a JSON value"}
 	}
 	return value.Decode(bytes.Clone(raw)), nil
 }
 
-// describe makes the query's shape.
+// describe sets the query's shape.
 func (b *Bound) describe(given map[string]json.RawMessage) error {
 	q, s := b.q, &b.shape
 	s.SelectAll, s.SelectValue = q.Star, q.Value != nil
@@ -65,7 +65,7 @@ func (b *Bound) describe(given map[string]json.RawMessage) error {
 			}
 			if v.Kind != value.Number || v.Number != math.Trunc(v.Number) || v.Number < 0 || v.Number > math.MaxInt32 {
 				return &ParameterError{Name: name, Reason: fmt.Sprintf(
-					"is the count of %s and has to be an integer from 0 to %d", n.what, math.MaxInt32)}
+					"is the count of %s and must be an integer from 0 to %d", n.what, math.MaxInt32)}
 			}
 			c = int64(v.Number)
 		}

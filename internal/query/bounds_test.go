@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// wide is an item with an array of n numbers and a text of that many bytes.
+// wide returns an item with an array of n numbers and a text of n bytes.
 func wide(n int) []byte {
 	list := strings.TrimSuffix(strings.Repeat("1,", n), ",")
 	return fmt.Appendf(nil, `{"id":"x","list":[%s],"text":%q,"numbers":[%s0]}`, list, strings.Repeat("t", n), numbersUpTo(n))
@@ -26,8 +26,8 @@ func numbersUpTo(n int) string {
 	return b.String()
 }
 
-// A join isn't held: a product of a hundred million rows has a first page, and one
-// of a million takes no memory that grows with it.
+// A join is not held in memory. A product of a hundred million rows has a first page, and
+// the memory of a million rows does not grow with their number.
 func TestJoinsAreStreamed(t *testing.T) {
 	doc := wide(10_000)
 	rows := bound(t, `SELECT VALUE a + b FROM c JOIN a IN c.list JOIN b IN c.list`, nil).Rows()
@@ -55,19 +55,19 @@ func TestJoinsAreStreamed(t *testing.T) {
 	}
 }
 
-// A term of WHERE that names the item only is looked at before the loops.
-func TestConditionsOnTheItemComeBeforeItsJoins(t *testing.T) {
+// A term of WHERE that names only the item is evaluated before the loops.
+func TestConditionsOnTheItemPrecedeJoins(t *testing.T) {
 	doc := wide(20_000)
 	for _, condition := range []string{`c.id = 'y'`, `false`, `c.id = 'y' AND a = b`, `NOT EXISTS(SELECT VALUE 1) AND a > b`} {
 		rows := bound(t, `SELECT VALUE 1 FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list WHERE `+condition, nil).Rows()
-		// 8,000,000,000,000 combinations: run through, they would take weeks.
+		// The product has 8,000,000,000,000 rows, which would take weeks.
 		if err := rows.Each(doc, func() bool { return true }); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// What isn't the same for every row is evaluated for every row.
+// A term that differs from row to row is evaluated for every row.
 func TestVolatileConditionsAreEvaluatedForEveryRow(t *testing.T) {
 	doc := wide(200)
 	for _, text := range []string{
@@ -84,8 +84,7 @@ func TestVolatileConditionsAreEvaluatedForEveryRow(t *testing.T) {
 	}
 }
 
-// Somebody who doesn't wait any longer ends a join in its middle, also one without
-// any row.
+// A canceled context interrupts a join, even if the join has no rows.
 func TestAJoinEndsWithItsContext(t *testing.T) {
 	doc := wide(20_000)
 	for _, text := range []string{
@@ -110,9 +109,9 @@ func TestAJoinEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// What a query makes of one item has a bound, however little of it is written in
-// the query, and the evaluator goes on with the next item.
-func TestValuesThatAQueryMakesAreBounded(t *testing.T) {
+// The memory of a query for one item is limited, however short its text. The evaluator
+// continues with the next item.
+func TestValuesOfAQueryAreBounded(t *testing.T) {
 	fourfold := func(expression string, times int) string {
 		text := `SELECT VALUE x0 FROM c JOIN (SELECT VALUE c.text) x0`
 		for i := range times {
@@ -148,9 +147,9 @@ func TestValuesThatAQueryMakesAreBounded(t *testing.T) {
 	}
 }
 
-// Subqueries in each other are compiled once: if each were compiled twice, this
-// would not end.
-func TestNestedSubqueriesAreCompiledInProportion(t *testing.T) {
+// Nested subqueries are compiled once. If each were compiled twice, the test would not
+// end.
+func TestNestedSubqueriesAreCompiledInLinearTime(t *testing.T) {
 	for _, form := range []struct{ open, end string }{
 		{`(SELECT VALUE `, ` FROM x IN c.list)`},
 		{`EXISTS(SELECT VALUE `, ` FROM x IN c.list)`},
@@ -173,9 +172,9 @@ func TestNestedSubqueriesAreCompiledInProportion(t *testing.T) {
 	}
 }
 
-// A subquery that stands for a value has at most one row; what is wrong is told
-// with the service's sentence, and of this item only.
-func TestAValueOfSeveralRowsIsAnError(t *testing.T) {
+// A scalar subquery has at most one row. The error is the service's sentence and concerns
+// this item only.
+func TestScalarSubqueryOfSeveralRowsIsAnError(t *testing.T) {
 	rows := bound(t, `SELECT VALUE (SELECT VALUE x FROM x IN c.list) FROM c`, nil).Rows()
 	row := func(doc string) (string, error) {
 		raw, _, err := rows.Eval([]byte(doc))

@@ -10,23 +10,23 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// checker says what is wrong with a tree that the grammar let through, or isn't
-// evaluated yet.
+// checker refuses trees that the grammar accepts but that are invalid or not supported.
 type checker struct {
 	text string
 	q    *syntax.Select
-	// scope are the names that are known.
+	// scope holds the names that are visible.
 	scope *scope
-	// bound counts the bindings of the whole query, joins its JOINs; reads is set when FROM names the container.
+	// bound counts the bindings of the whole query, and joins counts its JOINs. reads
+	// reports whether FROM names the container.
 	bound, joins *int
 	reads        *bool
-	// inner is set in a subquery; container where FROM may name the container.
+	// inner is set in a subquery. container is set where FROM may name the container.
 	inner, container bool
-	// selecting is set in the select list, where aggregates may be.
+	// selecting is set in the select list, where aggregates are allowed.
 	selecting bool
 }
 
-// check looks at a query, and makes its counts numbers.
+// check verifies a query and sets the numbers of its counts.
 func check(text string, q *syntax.Select) error {
 	c := &checker{text: text, q: q, bound: new(int), joins: new(int), reads: new(bool), container: true}
 	err := c.all()
@@ -47,7 +47,7 @@ func (c *checker) fail(t syntax.Token, code, message string) error {
 	return syntax.ErrorAt(c.text, t, code, message)
 }
 
-// clauses refuses what neither is evaluated.
+// clauses refuses clauses that are not supported.
 func (c *checker) clauses() error {
 	if c.inner {
 		return c.inSubquery()
@@ -73,7 +73,7 @@ func (c *checker) counts() error {
 		}
 		f, most := n.count.Tok.Num, float64(math.MaxInt32)
 		if n.count == c.q.Limit && c.q.Offset.Param == "" && c.q.Offset.Tok.Num == 0 {
-			most += math.MaxInt32 // what plans make of the largest OFFSET and LIMIT
+			most += math.MaxInt32 // the largest sum of OFFSET and LIMIT, which plans contain
 		}
 		if f != math.Trunc(f) || f > most {
 			return c.fail(n.count.Tok, n.code, fmt.Sprintf("The %s count has to be an integer from 0 to %d.", n.what, math.MaxInt32))
@@ -83,7 +83,7 @@ func (c *checker) counts() error {
 	return nil
 }
 
-// names refuses two members of one name.
+// names refuses two members with the same name.
 func (c *checker) names() error {
 	seen := map[string]bool{}
 	for i, name := range syntax.OutputNames(c.q.Items) {
@@ -95,7 +95,7 @@ func (c *checker) names() error {
 	return nil
 }
 
-// nameToken is where a select list's member has its name from.
+// nameToken returns the token that names an item of the select list.
 func nameToken(it syntax.Item) syntax.Token {
 	if it.Name != "" {
 		return it.Tok
@@ -123,7 +123,8 @@ func (c *checker) expressions() error {
 	return nil
 }
 
-// expr looks into an expression. Its depth is bounded by the parser.
+// expr checks an expression and resolves its names. The parser bounds the depth of the
+// recursion.
 func (c *checker) expr(e syntax.Expr) error {
 	switch e := e.(type) {
 	case *syntax.Ident:
@@ -162,7 +163,7 @@ func (c *checker) expr(e syntax.Expr) error {
 	return nil
 }
 
-// order takes paths as sort keys, as the service does.
+// order refuses sort keys that are not paths, as the service does.
 func (c *checker) order() error {
 	for _, o := range c.q.OrderBy {
 		if err := c.expr(o.Expr); err != nil {
@@ -180,15 +181,15 @@ func (c *checker) order() error {
 	return nil
 }
 
-// step is one step of a path: a member's name, or an element's index when name
-// is nil.
+// step is one step of a path. It is a member's name, or an element's index if name is
+// nil.
 type step struct {
 	name  []byte
 	index int
 }
 
-// boundPath returns the steps of a path that is the same for every document, and
-// what it begins with; ok is false for any other expression.
+// boundPath returns the steps of a path that is the same for every document, and the
+// binding that it begins with. For any other expression, ok is false.
 func boundPath(e syntax.Expr, params map[string]value.Value) (binding int, path []step, ok bool) {
 	for {
 		switch m := e.(type) {
@@ -219,7 +220,7 @@ func boundPath(e syntax.Expr, params map[string]value.Value) (binding int, path 
 	}
 }
 
-// stepOf returns the step that an index in brackets is.
+// stepOf returns the step for an index in brackets.
 func stepOf(v value.Value) (step, bool) {
 	switch {
 	case v.Kind == value.String:
@@ -230,7 +231,7 @@ func stepOf(v value.Value) (step, bool) {
 	return step{}, false
 }
 
-// constant returns the value of a literal, a parameter or a name of a number.
+// constant returns the value of a literal, a parameter or a named number.
 func constant(e syntax.Expr, params map[string]value.Value) (value.Value, bool) {
 	switch e := e.(type) {
 	case *syntax.Literal:
@@ -244,7 +245,7 @@ func constant(e syntax.Expr, params map[string]value.Value) (value.Value, bool) 
 	return value.Value{}, false
 }
 
-// checkCall finds the function of a call.
+// checkCall checks the name and the number of arguments of a call.
 func (c *checker) checkCall(e *syntax.Call) error {
 	name := strings.ToUpper(e.Name)
 	switch f, ok := value.Functions[name]; {

@@ -7,8 +7,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// aggregate checks the call of an aggregate, whose arguments are checked like any
-// other expression.
+// aggregate checks the call of an aggregate. Its arguments are checked like any other
+// expression.
 func (c *checker) aggregate(e *syntax.Call) error {
 	name := strings.ToUpper(e.Name)
 	switch {
@@ -22,7 +22,7 @@ func (c *checker) aggregate(e *syntax.Call) error {
 	return nil
 }
 
-// hasSubquery reports whether there is a subquery in one of the expressions.
+// hasSubquery reports whether one of the expressions contains a subquery.
 func hasSubquery(list ...syntax.Expr) bool {
 	for e := range syntax.Outer(list...) {
 		if _, ok := e.(*syntax.Subquery); ok {
@@ -32,9 +32,9 @@ func hasSubquery(list ...syntax.Expr) bool {
 	return false
 }
 
-// groups checks how DISTINCT, GROUP BY and aggregates go together with the other
-// clauses. What the service doesn't have either is refused by name: nothing here
-// has to be guessed.
+// groups checks the combination of DISTINCT, GROUP BY and aggregates with other clauses.
+// It refuses combinations that the service refuses too, so their results need not be
+// guessed.
 func (c *checker) groups() error {
 	q := c.q
 	grouped := isGrouped(q)
@@ -69,8 +69,9 @@ func (c *checker) groups() error {
 	return nil
 }
 
-// groupKey takes what the service can group by. A key that is made of no property is the same for all items, or
-// another one each time it is asked for, of which no page could be continued.
+// groupKey refuses expressions that the service cannot group by. A key that names no
+// property is the same for all items, or changes with every evaluation. A page of
+// changing keys could not be continued.
 func groupKey(e syntax.Expr) error {
 	switch {
 	case hasSubquery(e):
@@ -81,7 +82,7 @@ func groupKey(e syntax.Expr) error {
 	return nil
 }
 
-// hasProperty reports whether there is a path in an expression.
+// hasProperty reports whether an expression contains a path.
 func hasProperty(e syntax.Expr) bool {
 	for x := range syntax.Outer(e) {
 		if syntax.Root(x) != nil {
@@ -91,7 +92,7 @@ func hasProperty(e syntax.Expr) bool {
 	return false
 }
 
-// overGroups takes what has one value for each group.
+// overGroups refuses expressions that do not have a single value for each group.
 func (c *checker) overGroups(e syntax.Expr, keys map[string]bool) error {
 	if call, _ := aggregateCall(e); call != nil || keys[syntax.Spelling(e)] {
 		return nil
@@ -111,8 +112,8 @@ func (c *checker) overGroups(e syntax.Expr, keys map[string]bool) error {
 	return nil
 }
 
-// distinctKeys says whether each row of DISTINCT has one place in the order: when
-// every sort key is a part of the row.
+// distinctKeys reports whether each row of DISTINCT has a unique position in the order.
+// It has if every sort key is a part of the row.
 func distinctKeys(q *syntax.Select) bool {
 	selected := map[string]bool{}
 	for _, e := range syntax.SelectList(q) {
@@ -126,7 +127,7 @@ func distinctKeys(q *syntax.Select) bool {
 	return true
 }
 
-// partOf says whether a path is one of the selected, or leads into one.
+// partOf reports whether a path is selected, or is inside a selected value.
 func partOf(e syntax.Expr, selected map[string]bool) bool {
 	for {
 		if selected[syntax.Spelling(e)] {

@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-func TestWhatCannotBeGroupedIsToldInTheServicesCodes(t *testing.T) {
+func TestInvalidGroupingHasTheServicesCodes(t *testing.T) {
 	for text, code := range map[string]string{
 		`SELECT * FROM c GROUP BY c.a`:                       syntax.CodeGroupStar,
 		`SELECT COUNT(MAX(c.a)) FROM c`:                      syntax.CodeAggregate,

@@ -8,15 +8,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// Names. FROM gives each of its sources a name; a subquery sees its own names and
-// those around it, its own first. What a name stands for is a binding, a number
-// that check writes into the tree: the evaluator knows no names.
+// FROM gives a name to each of its sources. A subquery sees its own names first, then
+// those of the enclosing query. The checker resolves each name to a binding, a number
+// that it writes into the tree. The evaluator uses bindings only.
 
-// maxJoins is how many JOINs a query may have, subqueries included: the limit of the
-// service's documentation, which can be raised there on request.
+// maxJoins is the maximum number of JOINs in a query, including its subqueries. It is the
+// limit in the service's documentation. The service can raise it on request.
 const maxJoins = 10
 
-// scope is what the names of one FROM stand for.
+// scope maps the names of one FROM to bindings.
 type scope struct {
 	names map[string]int
 	outer *scope
@@ -32,8 +32,8 @@ func (s *scope) lookup(name string) (binding int, ok bool) {
 	return 0, false
 }
 
-// The numbers that have names, which FROM may give to something else. No document
-// has them, and nothing that is calculated is one of them.
+// Bindings of named numbers. FROM may use these names for its sources. No document
+// contains such a number, and no calculation produces one.
 const (
 	notANumber = -1
 	infinity   = -2
@@ -41,7 +41,7 @@ const (
 
 var numberNames = map[string]int{"NaN": notANumber, "Infinity": infinity}
 
-// namedNumber is the value of a name of a number.
+// namedNumber returns the value of a named number.
 func namedNumber(binding int) (v value.Value, ok bool) {
 	switch binding {
 	case notANumber:
@@ -52,7 +52,7 @@ func namedNumber(binding int) (v value.Value, ok bool) {
 	return value.Value{}, false
 }
 
-// sources looks at FROM, and gives its names their bindings.
+// sources checks FROM and assigns bindings to its names.
 func (c *checker) sources() error {
 	c.scope = &scope{names: map[string]int{}, outer: c.scope}
 	from := c.q.From
@@ -76,8 +76,8 @@ func (c *checker) sources() error {
 	return nil
 }
 
-// sourceName is the name of a source: the one that it was given, or the last of
-// its path. A subquery, and an element that is named by its index, may have none.
+// sourceName returns the name of a source: its alias, or the last name of its path. It is
+// empty for a subquery without an alias, and for a path that ends in an index.
 func sourceName(s *syntax.Source) (name string, tok syntax.Token) {
 	if s.Alias != "" {
 		return s.Alias, s.Tok
@@ -105,8 +105,8 @@ func (c *checker) source(s *syntax.Source, first bool) error {
 	return nil
 }
 
-// collection finds what a path of FROM begins with: a name of FROM, or of one
-// around it. Where the container may be meant, any other name means it.
+// collection resolves the first name of a path in FROM. It is a name of this FROM or of
+// an enclosing one. If container is true, any other name refers to the container.
 func (c *checker) collection(s *syntax.Source, container bool) error {
 	e := s.Collection
 	for {
@@ -127,14 +127,14 @@ func (c *checker) collection(s *syntax.Source, container bool) error {
 	if !known {
 		*c.reads = true
 	}
-	root.Binding = binding // the document is 0
+	root.Binding = binding // zero, the document, if the name is unknown
 	if s.Binding = binding; s.In || root != s.Collection {
 		s.Binding = c.bind()
 	}
 	return nil
 }
 
-// uncoded is an error for which the service has a sentence and no code.
+// uncoded returns an error for which the service has a sentence but no code.
 func (c *checker) uncoded(message string) error {
 	return c.fail(syntax.Token{End: len(c.text)}, "", message)
 }
@@ -149,14 +149,14 @@ func (c *checker) bind() int {
 	return *c.bound
 }
 
-// subquery looks at a SELECT in another.
+// subquery checks a nested SELECT.
 func (c *checker) subquery(q *syntax.Select, container bool) error {
 	sub := &checker{text: c.text, q: q, scope: c.scope, bound: c.bound, joins: c.joins, reads: c.reads, container: container, inner: true}
 	return sub.all()
 }
 
-// inSubquery refuses what the service doesn't have in subqueries, and what would
-// have to be decided over several documents in one that reads the container.
+// inSubquery refuses clauses that the service does not allow in subqueries. In a subquery
+// that reads the container, it also refuses clauses that concern several documents.
 func (c *checker) inSubquery() error {
 	q := c.q
 	switch {

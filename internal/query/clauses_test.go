@@ -11,8 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// answer returns the rows of a query over documents, with all that concerns
-// several of them done as a server does it for one partition.
+// answer returns the rows of a query over documents. It applies the clauses that concern
+// several documents as a server does for one partition.
 func answer(t *testing.T, text string, params map[string]json.RawMessage, docs []json.RawMessage) ([]json.RawMessage, error) {
 	t.Helper()
 	q, err := query.Parse(text)
@@ -67,9 +67,9 @@ func answer(t *testing.T, text string, params map[string]json.RawMessage, docs [
 	return list, nil
 }
 
-// The examples with data and result on the documentation's pages about clauses,
-// keywords and operators, each under its page's name.
-func TestExamplesOfTheDocumentationsClausePages(t *testing.T) {
+// These are the examples with data and results on the documentation's pages about
+// clauses, keywords and operators. Each is named after its page.
+func TestExamplesOfClausePages(t *testing.T) {
 	text, err := os.ReadFile("testdata/clauses.json")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestExamplesOfTheDocumentationsClausePages(t *testing.T) {
 			if len(got) != len(c.Rows) || len(got) > 0 && !reflect.DeepEqual(got, c.Rows) {
 				t.Errorf("%s\nmakes %v\nwant  %v", c.Query, got, c.Rows)
 			}
-			// The query's own spelling is the same query.
+			// The printed query has the same rows.
 			q, err := query.Parse(c.Query)
 			if err != nil {
 				t.Fatal(err)

@@ -8,43 +8,44 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// evaluator computes an expression's value for the document of a frame.
+// evaluator computes the value of an expression for the document of a frame.
 type evaluator func(f *frame) value.Value
 
-// emitter appends an expression's JSON; false, and dst as it was, for undefined.
+// emitter appends the JSON of an expression. For undefined it returns dst unchanged and
+// false.
 type emitter func(f *frame, dst []byte) ([]byte, bool)
 
-// program is a bound query as functions.
+// program is a compiled query.
 type program struct {
 	root  *node
 	slots int
 	star  bool
 	where evaluator // nil without a condition
-	from  *from     // with loops, and then instead of where
+	from  *from     // set if FROM needs loops; replaces where
 	inner []*inner
-	// value is what SELECT * is of when it isn't the document.
+	// value returns the value that SELECT * selects if it is not the document.
 	value func(f *frame) []byte
-	// With byID, the condition can only be true of documents of these ids, and is
-	// true when one of the id's evaluators is.
+	// byID is set if the condition can only be true of documents with these ids. The
+	// condition is true if one of the evaluators of the document's id is true.
 	byID map[string][]evaluator
 	id   evaluator
 
 	row   emitter // nil for SELECT * and for groups
 	keys  []evaluator
 	desc  []bool
-	group *grouping // of a SELECT of groups, instead of row
+	group *grouping // for a SELECT of groups; replaces row
 	count *countDistinct
 }
 
-// compiler makes a program.
+// compiler builds a program.
 type compiler struct {
 	params map[string]value.Value
 	now    time.Time
-	folded int // bytes of constants that were computed
+	folded int // size of the folded constants in bytes
 	root   *node
 	slots  int
 	inner  []*inner
-	group  *grouping // whose select list is being compiled
+	group  *grouping // the group whose select list is being compiled
 }
 
 func compile(q *syntax.Select, params map[string]value.Value, now time.Time) *program {
@@ -75,11 +76,11 @@ func compileCondition(q *syntax.Select, params map[string]value.Value, now time.
 	return c, p
 }
 
-// longList is the length of a list from which a map is made of it.
+// longList is the length from which a list is searched with a map.
 const longList = 8
 
-// condition compiles WHERE. SDKs read many items by one long chain of
-// (c.id = @id AND c.pk = @pk), of which a document then needs only its own terms.
+// condition compiles WHERE. SDKs read many items with one long chain of (c.id = @id AND
+// c.pk = @pk). With byID, a document evaluates only the terms of its own id.
 func (c *compiler) condition(p *program, where syntax.Expr) {
 	p.where, _ = c.expr(where)
 	terms := []syntax.Expr{where}
@@ -103,7 +104,7 @@ func (c *compiler) condition(p *program, where syntax.Expr) {
 	}
 }
 
-// selection compiles what SELECT says.
+// selection compiles SELECT.
 func (c *compiler) selection(p *program, q *syntax.Select) {
 	switch {
 	case isGrouped(q):
@@ -123,7 +124,7 @@ func (c *compiler) projection(q *syntax.Select) emitter {
 	return row
 }
 
-// slot returns the slot of a path, and marks it as wanted.
+// slot returns the slot of a path. It adds the path to the tree if it is new.
 func (c *compiler) slot(path []step) int {
 	n := c.root.at(path)
 	if n.slot == noSlot {
@@ -133,14 +134,15 @@ func (c *compiler) slot(path []step) int {
 	return n.slot
 }
 
-// fold makes an expression of constants a constant. One that can't be evaluated
-// fails when a document is looked at, and not before; and what would make the
-// constants of the query too large is computed for each document.
+// fold replaces an expression of constants with its value. It does not fold an expression
+// that fails, because a query must fail only when a document is evaluated. It also folds
+// nothing beyond maxFoldedBytes.
 func (c *compiler) fold(e evaluator, constant bool) (evaluator, bool) {
 	if !constant || c.folded > maxFoldedBytes {
 		return e, false
 	}
-	// What takes long is computed for a document, where somebody can stop it.
+	// An expression that takes long is evaluated for each document, where it can be
+	// interrupted.
 	f := frame{stopped: func() error { return errLongConstant }}
 	v := e(&f)
 	if c.folded += len(v.Bytes); f.err != nil || c.folded > maxFoldedBytes {
@@ -149,15 +151,15 @@ func (c *compiler) fold(e evaluator, constant bool) (evaluator, bool) {
 	return func(*frame) value.Value { return v }, true
 }
 
-// errLongConstant stops the evaluation of constants that takes long.
+// errLongConstant interrupts the folding of an expression that takes long.
 var errLongConstant = errors.New("the constant takes long to compute")
 
-// maxFoldedBytes bounds the constants that a query keeps: a text has room for
-// thousands of expressions, each of which may make a value as long as an item of a
+// maxFoldedBytes limits the total size of a query's constants. A text can contain
+// thousands of expressions, each of which may return a value as long as an element of a
 // parameter.
 const maxFoldedBytes = 64 << 20
 
-// expr compiles an expression and says whether its value is the same for every
+// expr compiles an expression and reports whether its value is the same for every
 // document.
 func (c *compiler) expr(e syntax.Expr) (evaluator, bool) {
 	if v, ok := constant(e, c.params); ok {
@@ -201,7 +203,7 @@ func (c *compiler) expr(e syntax.Expr) (evaluator, bool) {
 	return func(*frame) value.Value { return value.Value{} }, true
 }
 
-// all compiles several expressions.
+// all compiles several expressions and reports whether all of them are constant.
 func (c *compiler) all(list []syntax.Expr) (evs []evaluator, constant bool) {
 	evs, constant = make([]evaluator, len(list)), true
 	for i, e := range list {
@@ -211,8 +213,8 @@ func (c *compiler) all(list []syntax.Expr) (evs []evaluator, constant bool) {
 	return evs, constant
 }
 
-// member is a path that isn't the same for every document, or doesn't begin at
-// the document.
+// member compiles a path whose steps differ between documents, or which does not begin at
+// a binding.
 func (c *compiler) member(e *syntax.Member) (evaluator, bool) {
 	base, constBase := c.expr(e.Base)
 	if e.Index == nil {
@@ -239,7 +241,7 @@ func (c *compiler) conditional(e *syntax.Conditional) (evaluator, bool) {
 	}, constant
 }
 
-// constructed is an array or object written in the query.
+// constructed compiles an array or object that is written in the query.
 func (c *compiler) constructed(e syntax.Expr) (evaluator, bool) {
 	emit, constant := c.emit(e)
 	return func(f *frame) value.Value {
@@ -248,8 +250,8 @@ func (c *compiler) constructed(e syntax.Expr) (evaluator, bool) {
 	}, constant
 }
 
-// emit compiles an expression to an emitter of its JSON, and reports whether it is
-// constant. The JSON of a path is copied as it is stored: a number keeps its digits.
+// emit compiles an expression to an emitter of its JSON and reports whether it is
+// constant. The JSON of a path is copied as it is stored, so a number keeps its digits.
 func (c *compiler) emit(e syntax.Expr) (emitter, bool) {
 	// An array or object can be an expression of GROUP BY itself. Its parts must not be
 	// compiled then: they would read the last document instead of the group.
@@ -278,7 +280,7 @@ func (c *compiler) emit(e syntax.Expr) (emitter, bool) {
 	return emitValue(ev), constant
 }
 
-// emitValue returns the emitter of an evaluator's value.
+// emitValue returns an emitter of an evaluator's value.
 func emitValue(ev evaluator) emitter {
 	return func(f *frame, dst []byte) ([]byte, bool) {
 		v := ev(f)
@@ -295,8 +297,8 @@ func (c *compiler) emitObject(members []syntax.Item) (emitter, bool) {
 	return c.emitList("{}", names, values)
 }
 
-// emitList compiles what stands in brackets, each with its name. It leaves undefined elements
-// and members out, as the service does.
+// emitList compiles a list in brackets, each element with its name. It omits undefined
+// elements and members, as the service does.
 func (c *compiler) emitList(brackets string, names [][]byte, list []syntax.Expr) (emitter, bool) {
 	values, constant := make([]emitter, len(list)), true
 	for i, e := range list {

@@ -8,12 +8,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// maxHeld bounds the arguments of the calls under way, in bytes: a text has room for
-// thousands of calls, and each argument may be as long as an item.
+// maxHeld limits the arguments of nested calls, in bytes. A text can contain thousands of
+// calls, and each argument may be as long as an item.
 const maxHeld = 64 << 20
 
-// call compiles a call. Its evaluator leaves an *EvaluationError in the frame
-// when the function can't be evaluated for a document.
+// call compiles a call. If the function cannot be evaluated for a document, the evaluator
+// stores an *EvaluationError in the frame.
 func (c *compiler) call(e *syntax.Call) (evaluator, bool) {
 	name := strings.ToUpper(e.Name)
 	fn := value.Functions[name]

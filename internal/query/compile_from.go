@@ -8,11 +8,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// FROM, as it is run. A document makes a row for every combination of what its
-// sources have. The combinations are run through by loops in each other and never
-// held, so a join takes the memory of one row, whatever its product is. A term of
-// WHERE is looked at as soon as all that it names is known: one that names the
-// document only is looked at once, before any loop.
+// A document produces one row for every combination of the values of its sources. Nested
+// loops enumerate the combinations and never hold them. So a join takes the memory of one
+// row, regardless of the size of its product.
+//
+// A term of WHERE is evaluated as soon as all of its names have values. A term that names
+// only the document is evaluated once, before any loop.
 
 // inner holds the nodes and slots of a binding other than the document.
 type inner struct {
@@ -22,21 +23,22 @@ type inner struct {
 
 // loop is one source of FROM.
 type loop struct {
-	at int // which of the frame's inner bindings
+	at int // index into the frame's inner bindings
 	in *inner
-	// each calls visit with what the source has, until it returns false; each then does, too.
+	// each calls visit with the values of the source until visit returns false. Then each
+	// returns false too.
 	each func(f *frame, visit func(raw []byte) bool) bool
 }
 
 // from is a compiled FROM and WHERE.
 type from struct {
 	loops []loop
-	// filters are the terms of WHERE that can be told once so many loops are under way.
+	// filters holds the terms of WHERE by the number of loops that they depend on.
 	filters [][]evaluator
 }
 
-// rows calls visit for every combination that WHERE is true of, until it returns
-// false; rows then does, too.
+// rows calls visit for every combination that satisfies WHERE, until visit returns false.
+// Then rows returns false too.
 func (p *from) rows(f *frame, visit func() bool) bool { return p.step(f, 0, visit) }
 
 func (p *from) step(f *frame, i int, visit func() bool) bool {
@@ -61,7 +63,7 @@ func (p *from) step(f *frame, i int, visit func() bool) bool {
 	})
 }
 
-// sourcesOf are the sources of a FROM that need a loop.
+// sourcesOf returns the sources of a FROM that need a loop.
 func sourcesOf(q *syntax.Select) []*syntax.Source {
 	if q.From == nil {
 		return nil
@@ -69,16 +71,16 @@ func sourcesOf(q *syntax.Select) []*syntax.Source {
 	return slices.DeleteFunc(append([]*syntax.Source{q.From}, q.From.Joins...), func(s *syntax.Source) bool { return !needsLoop(s) })
 }
 
-// needsLoop reports whether a source is more than another name of something known already.
+// needsLoop reports whether a source is more than an alias of a known binding.
 func needsLoop(s *syntax.Source) bool {
 	_, name := s.Collection.(*syntax.Ident)
 	return s.In || !name
 }
 
-// from compiles FROM and WHERE; where is what stands for WHERE.
+// from compiles FROM with where as its condition.
 func (c *compiler) from(q *syntax.Select, where syntax.Expr) *from {
 	p := &from{}
-	depth := map[int]int{} // how many loops have to be under way for a binding to be known
+	depth := map[int]int{} // number of loops until a binding has a value
 	for _, s := range sourcesOf(q) {
 		l := loop{at: s.Binding - 1, in: c.innerOf(s.Binding)}
 		l.each = c.each(s)
@@ -94,7 +96,7 @@ func (c *compiler) from(q *syntax.Select, where syntax.Expr) *from {
 				needs = max(needs, depth[e.Binding])
 			case *syntax.Call:
 				if value.Functions[strings.ToUpper(e.Name)].Volatile {
-					needs = len(p.loops) // RAND() is another for each row
+					needs = len(p.loops) // RAND() differs from row to row
 				}
 			}
 		}
@@ -104,7 +106,7 @@ func (c *compiler) from(q *syntax.Select, where syntax.Expr) *from {
 	return p
 }
 
-// conjuncts appends the terms all of which have to be true for where to be.
+// conjuncts appends the terms of an AND, or where itself if it is not an AND.
 func conjuncts(where syntax.Expr, terms []syntax.Expr) []syntax.Expr {
 	l, ok := where.(*syntax.Logical)
 	switch {
@@ -131,7 +133,7 @@ func (c *compiler) each(s *syntax.Source) func(f *frame, visit func(raw []byte) 
 	}
 }
 
-// values compiles a source without IN: a path, or a subquery's rows.
+// values compiles a source without IN: a path, or the rows of a subquery.
 func (c *compiler) values(s *syntax.Source) func(f *frame, visit func(raw []byte) bool) bool {
 	if s.Subquery != nil {
 		return c.block(s.Subquery, s.Subquery.Where).each
@@ -157,7 +159,8 @@ func (c *compiler) innerOf(binding int) *inner {
 	return c.inner[binding-1]
 }
 
-// raw compiles a path: its bytes as they are stored, nil for what isn't there.
+// raw compiles a path. The function returns the stored bytes, or nil if the document does
+// not have the path.
 func (c *compiler) raw(binding int, path []step) func(f *frame) []byte {
 	if binding == syntax.Document {
 		slot := c.slot(path)

@@ -8,18 +8,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// grouping is a SELECT whose rows several documents make together: with GROUP BY,
-// or with aggregates, which make one group of everything. It is compiled once;
-// the groups themselves are in a [Groups].
+// grouping is a compiled SELECT whose rows several documents produce together. It has
+// GROUP BY, or aggregates, which form one group of all documents. A [Groups] holds the
+// groups themselves.
 //
-// The select list is compiled over the groups instead of the documents: in it a
-// call of an aggregate reads the group's accumulator, and what is written like
-// an expression of GROUP BY reads the group's value of that. Nothing else of it
-// sees a document, which check has made sure of.
+// The select list is compiled over groups instead of documents. A call of an aggregate
+// reads the group's accumulator. An expression that equals one of GROUP BY reads the
+// group's value of it. The checker ensures that nothing else in the list reads a
+// document.
 type grouping struct {
 	keys  []evaluator // GROUP BY, over a document
 	names map[string]int
-	depth map[int]bool // of the keys: only expressions of their depth can be one of them
+	depth map[int]bool // depths of the keys; only expressions of such a depth can be a key
 
 	kinds []value.Aggregate
 	args  []evaluator // of the aggregates, over a document
@@ -28,25 +28,25 @@ type grouping struct {
 	row emitter // over the frame's group
 }
 
-// group is what a frame's expressions over groups see.
+// group is the state of one group.
 type group struct {
 	key    string
 	keys   []value.Value
 	totals []value.Accumulator
-	row    []byte // of DISTINCT, instead of the rest
+	row    []byte // of DISTINCT; the other fields are unused then
 	size   int
 }
 
-// isGrouped says whether a SELECT's rows are those of groups.
+// isGrouped reports whether the rows of a SELECT are groups.
 func isGrouped(q *syntax.Select) bool {
 	return len(q.GroupBy) > 0 || hasAggregate(syntax.SelectList(q)...)
 }
 
-// hasAggregate reports whether an aggregate is called in one of the expressions, not counting
-// those of their subqueries.
+// hasAggregate reports whether one of the expressions calls an aggregate. Calls in
+// subqueries do not count.
 func hasAggregate(list ...syntax.Expr) bool { return len(aggregateNames(list)) > 0 }
 
-// aggregateNames returns the plan's names of all aggregates that are called.
+// aggregateNames returns the names of all aggregates that are called, as in a plan.
 func aggregateNames(list []syntax.Expr) (names []string) {
 	for e := range syntax.Outer(list...) {
 		if c, kind := aggregateCall(e); c != nil {
@@ -72,8 +72,8 @@ func (c *compiler) grouping(q *syntax.Select) *grouping {
 	return g
 }
 
-// overGroup compiles what a SELECT of groups reads of its group; nil: e is
-// compiled like any other, or none is being compiled.
+// overGroup compiles an expression that reads the group. It returns nil if no SELECT of
+// groups is being compiled, or if e is compiled like any other expression.
 func (c *compiler) overGroup(e syntax.Expr) evaluator {
 	g := c.group
 	if g == nil {
@@ -97,7 +97,7 @@ func (c *compiler) overGroup(e syntax.Expr) evaluator {
 	return nil
 }
 
-// key returns which expression of GROUP BY another is.
+// key returns the index of the expression of GROUP BY that equals e.
 func (g *grouping) key(e syntax.Expr) (i int, ok bool) {
 	if !g.depth[e.Depth()] {
 		return 0, false
@@ -106,7 +106,7 @@ func (g *grouping) key(e syntax.Expr) (i int, ok bool) {
 	return i, ok
 }
 
-// newGroup returns a group that has seen no document yet.
+// newGroup returns an empty group.
 func (g *grouping) newGroup(key string) *group {
 	m := &group{key: key, totals: make([]value.Accumulator, len(g.kinds))}
 	for i, kind := range g.kinds {
@@ -116,7 +116,7 @@ func (g *grouping) newGroup(key string) *group {
 	return m
 }
 
-// add shows a group the document of a frame.
+// add adds the document of a frame to a group.
 func (g *grouping) add(m *group, f *frame) {
 	for i, arg := range g.args {
 		a := &m.totals[i]
@@ -126,7 +126,7 @@ func (g *grouping) add(m *group, f *frame) {
 	}
 }
 
-// keep gives a new group its values of GROUP BY, which are copied.
+// keep copies the values of GROUP BY into a new group.
 func (m *group) keep(keys []value.Value) {
 	m.keys = make([]value.Value, len(keys))
 	for i, v := range keys {
@@ -136,14 +136,14 @@ func (m *group) keep(keys []value.Value) {
 	}
 }
 
-// What a group takes in memory beside its bytes, roughly.
+// Approximate memory in bytes of a group, an accumulator and a value, without their data.
 const (
 	groupOverhead   = 160
 	accumulatorSize = 72
 	valueSize       = 40
 )
 
-// aggregateCall says which aggregate an expression is a call of.
+// aggregateCall returns the call and the aggregate if an expression calls one.
 func aggregateCall(e syntax.Expr) (*syntax.Call, value.Aggregate) {
 	c, ok := e.(*syntax.Call)
 	if !ok || c.Udf {
@@ -156,7 +156,8 @@ func aggregateCall(e syntax.Expr) (*syntax.Call, value.Aggregate) {
 	return c, kind
 }
 
-// keyOf fills in the values of GROUP BY for the document of a frame, and appends their key.
+// keyOf fills values with the values of GROUP BY for the document of a frame, and appends
+// their key.
 func (g *grouping) keyOf(f *frame, values []value.Value, dst []byte) []byte {
 	for i, key := range g.keys {
 		values[i] = key(f)

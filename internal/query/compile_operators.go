@@ -8,10 +8,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// The operators. Undefined with anything is undefined, but for ??, for false AND
-// and for true OR.
+// An operator with an undefined operand returns undefined. The exceptions are ??, false
+// AND, and true OR.
 
-// arithmetic are the operators on two numbers; anything else is undefined.
+// arithmetic holds the operators on two numbers. For other operands they are undefined.
 var arithmetic = map[string]func(a, b float64) float64{
 	"+": func(a, b float64) float64 { return a + b },
 	"-": func(a, b float64) float64 { return a - b },
@@ -22,19 +22,21 @@ var arithmetic = map[string]func(a, b float64) float64{
 	"|": func(a, b float64) float64 { return float64(toInt32(a) | toInt32(b)) },
 	"^": func(a, b float64) float64 { return float64(toInt32(a) ^ toInt32(b)) },
 
-	// The low five bits of the right operand count, and >>> reads the left one without a sign.
+	// Only the low five bits of the right operand count. >>> treats the left operand as
+	// unsigned.
 	"<<":  func(a, b float64) float64 { return float64(toInt32(a) << (toInt32(b) & 31)) },
 	">>":  func(a, b float64) float64 { return float64(toInt32(a) >> (toInt32(b) & 31)) },
-	">>>": func(a, b float64) float64 { return float64(uint32(toInt32(a)) >> (toInt32(b) & 31)) }, //nolint:gosec // the bits, not the value
+	">>>": func(a, b float64) float64 { return float64(uint32(toInt32(a)) >> (toInt32(b) & 31)) }, //nolint:gosec // only the bits matter
 }
 
-// toInt32 is JavaScript's: the fraction is cut, then the low 32 bits are kept.
+// toInt32 converts as JavaScript does: it truncates the fraction and keeps the low 32
+// bits.
 func toInt32(f float64) int32 {
 	f = math.Mod(math.Trunc(f), 1<<32)
-	return int32(uint32(int64(f))) //nolint:gosec // the low bits are what is asked for
+	return int32(uint32(int64(f))) //nolint:gosec // only the low bits are needed
 }
 
-// comparisons are the operators on two values of one type.
+// comparisons holds the operators on two values of one type.
 var comparisons = map[string]func(order int) bool{
 	"<":  func(c int) bool { return c < 0 },
 	"<=": func(c int) bool { return c <= 0 },
@@ -80,7 +82,8 @@ func (c *compiler) binary(e *syntax.Binary) (evaluator, bool) {
 	}, both
 }
 
-// equality is = and !=. Values of different types differ; undefined is neither.
+// equality compiles = and !=. Values of different types differ. With an undefined operand
+// the result is undefined.
 func equality(l, r evaluator, not bool) evaluator {
 	return func(f *frame) value.Value {
 		a, b := l(f), r(f)
@@ -129,7 +132,8 @@ func not(v value.Value) value.Value {
 	}
 }
 
-// logical is AND and OR: one term decides, else all have to be boolean.
+// logical compiles AND and OR. One deciding term is enough; otherwise all terms must be
+// boolean.
 func (c *compiler) logical(e *syntax.Logical) (evaluator, bool) {
 	terms, constant := c.all(e.Terms)
 	decides, otherwise := value.False, value.True
@@ -151,7 +155,7 @@ func (c *compiler) logical(e *syntax.Logical) (evaluator, bool) {
 	}, constant
 }
 
-// between is x >= lo AND x <= hi.
+// between compiles x >= lo AND x <= hi.
 func (c *compiler) between(e *syntax.Between) (evaluator, bool) {
 	evs, constant := c.all([]syntax.Expr{e.X, e.Lo, e.Hi})
 	return func(f *frame) value.Value {
@@ -172,7 +176,7 @@ func (c *compiler) between(e *syntax.Between) (evaluator, bool) {
 	}, constant
 }
 
-// in says whether x equals one of the list; an undefined one equals nothing.
+// in compiles IN. An undefined element equals nothing.
 func (c *compiler) in(e *syntax.In) (evaluator, bool) {
 	x, constX := c.expr(e.X)
 	list, constList := c.all(e.List)
@@ -207,7 +211,7 @@ func (c *compiler) in(e *syntax.In) (evaluator, bool) {
 	}, constX && constList
 }
 
-// like compiles LIKE. What isn't a string is like nothing, and undefined.
+// like compiles LIKE. If an operand is not a string, the result is undefined.
 func (c *compiler) like(e *syntax.Like) (evaluator, bool) {
 	x, constX := c.expr(e.X)
 	pattern, constPattern := c.expr(e.Pattern)

@@ -5,19 +5,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// Subqueries. Each runs in the frame of what is around it, over bindings of its
-// own, and its rows are run through one by one.
+// A subquery runs in the frame of the enclosing query, with bindings of its own. Its rows
+// are produced one by one.
 
-// block is a compiled SELECT in another.
+// block is a compiled nested SELECT.
 type block struct {
 	from *from
 	emit emitter // the row
-	// distinct drops rows that were there before.
+	// distinct reports whether duplicate rows are dropped.
 	distinct bool
-	group    *grouping // the rows are those of groups, instead of emit
+	group    *grouping // set if the rows are groups; replaces emit
 }
 
-// block compiles a subquery; where is what stands for its WHERE.
+// block compiles a subquery with where as its condition.
 func (c *compiler) block(q *syntax.Select, where syntax.Expr) *block {
 	outer := c.group
 	c.group = nil
@@ -31,7 +31,7 @@ func (c *compiler) block(q *syntax.Select, where syntax.Expr) *block {
 	return b
 }
 
-// rowOf is what a SELECT makes its rows of, as one expression.
+// rowOf returns the row of a SELECT as one expression.
 func rowOf(q *syntax.Select) syntax.Expr {
 	switch {
 	case q.Star:
@@ -42,7 +42,7 @@ func rowOf(q *syntax.Select) syntax.Expr {
 	return objectOf(q)
 }
 
-// objectOf is a select list as the object that it makes.
+// objectOf returns the object of a select list.
 func objectOf(q *syntax.Select) *syntax.Object {
 	o := &syntax.Object{Members: make([]syntax.Item, len(q.Items))}
 	for i, name := range syntax.OutputNames(q.Items) {
@@ -51,8 +51,8 @@ func objectOf(q *syntax.Select) *syntax.Object {
 	return o
 }
 
-// each calls visit with the rows as JSON, each in memory of its own, until it
-// returns false; each then does, too.
+// each calls visit with the rows as JSON, until visit returns false. Then each returns
+// false too. Every row has memory of its own.
 func (b *block) each(f *frame, visit func(raw []byte) bool) bool {
 	if b.distinct {
 		visit = different(f, visit)
@@ -66,7 +66,7 @@ func (b *block) each(f *frame, visit func(raw []byte) bool) bool {
 	})
 }
 
-// different passes on the rows that weren't there before.
+// different returns a visitor that passes only the first of equal rows to visit.
 func different(f *frame, visit func(raw []byte) bool) func(raw []byte) bool {
 	seen := map[string]bool{}
 	held := 0
@@ -83,8 +83,8 @@ func different(f *frame, visit func(raw []byte) bool) func(raw []byte) bool {
 	}
 }
 
-// eachGroup runs through all rows, and then through their groups in the order in
-// which they were met. Without GROUP BY there is one group, also of no rows.
+// eachGroup reads all rows, then visits their groups in the order of their first rows.
+// Without GROUP BY there is exactly one group, even of no rows.
 func (b *block) eachGroup(f *frame, visit func(raw []byte) bool) bool {
 	g := b.group
 	groups := map[string]*group{}
@@ -130,13 +130,13 @@ func (b *block) eachGroup(f *frame, visit func(raw []byte) bool) bool {
 	return f.err == nil
 }
 
-// subquery compiles an expression that is made of a SELECT.
+// subquery compiles an expression that contains a SELECT.
 func (c *compiler) subquery(e *syntax.Subquery) (evaluator, bool) {
 	switch e.Kind {
 	case "EXISTS":
 		return c.exists(e.Query, e.Query.Where, true), false
 	case "ALL":
-		// All rows are as WHERE has it when there is none of which it is false.
+		// ALL is true if there is no row for which WHERE is false.
 		var where syntax.Expr = &syntax.Literal{Value: value.OfBool(false)}
 		if e.Query.Where != nil {
 			where = &syntax.Unary{Op: "NOT", X: e.Query.Where}
@@ -150,13 +150,13 @@ func (c *compiler) subquery(e *syntax.Subquery) (evaluator, bool) {
 	return func(f *frame) value.Value { return f.read(raw(f)) }, false
 }
 
-// isSimple says whether a subquery is just an expression in other words.
+// isSimple reports whether a subquery is equivalent to a plain expression.
 func isSimple(e *syntax.Subquery) bool {
 	return e.Kind == "" && e.Query.From == nil && e.Query.Where == nil && !isGrouped(e.Query)
 }
 
-// emitSubquery compiles a subquery whose JSON is wanted: numbers keep the digits
-// that they are stored with. It is nil for those that make no JSON of their own.
+// emitSubquery compiles a subquery to an emitter of its JSON, in which numbers keep their
+// stored digits. It returns nil for EXISTS and ALL, which create no JSON.
 func (c *compiler) emitSubquery(e *syntax.Subquery) emitter {
 	if e.Kind == "EXISTS" || e.Kind == "ALL" {
 		return nil
@@ -172,7 +172,8 @@ func (c *compiler) emitSubquery(e *syntax.Subquery) emitter {
 	}
 }
 
-// json compiles a subquery that makes a value of its rows, nil of none.
+// json compiles a subquery that returns a value of its rows. Without a row, the function
+// returns nil.
 func (c *compiler) json(e *syntax.Subquery) func(f *frame) []byte {
 	b := c.block(e.Query, e.Query.Where)
 	switch e.Kind {
@@ -200,7 +201,7 @@ func (c *compiler) json(e *syntax.Subquery) func(f *frame) []byte {
 	}
 }
 
-// exists says whether there is a row.
+// exists compiles a subquery that returns yes if it has a row, and !yes otherwise.
 func (c *compiler) exists(q *syntax.Select, where syntax.Expr, yes bool) evaluator {
 	if !isGrouped(q) {
 		outer := c.group
@@ -228,7 +229,7 @@ func (c *compiler) exists(q *syntax.Select, where syntax.Expr, yes bool) evaluat
 	}
 }
 
-// array makes an array of the rows.
+// array returns the rows as a JSON array.
 func (b *block) array(f *frame) []byte {
 	array := []byte{'['}
 	take := func(emit func([]byte) ([]byte, bool)) bool {

@@ -7,17 +7,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// countDistinct is what a query makes that counts different rows and does nothing
-// else: SELECT COUNT(1) FROM (SELECT DISTINCT ...). It is run as the inner
-// query, whose rows a client over several ranges gets and counts itself.
+// countDistinct describes a query that only counts distinct rows: SELECT COUNT(1) FROM
+// (SELECT DISTINCT ...). The inner query runs instead. A client that reads several ranges
+// gets its rows and counts them itself.
 type countDistinct struct {
-	// name is the member that the count is in; empty for SELECT VALUE.
+	// name is the member with the count. It is empty for SELECT VALUE.
 	name string
-	// outer is the whole query, as it was written.
+	// outer is the original query.
 	outer *syntax.Select
 }
 
-// distinctCounted returns the query whose rows are counted; nil: q is another.
+// distinctCounted returns the inner query if q only counts distinct rows. Otherwise it
+// returns nil.
 func distinctCounted(q *syntax.Select) (inner *syntax.Select, count *countDistinct) {
 	list := syntax.SelectList(q)
 	if q.From == nil || q.From.Subquery == nil || q.From.In || len(q.From.Joins) > 0 || len(list) != 1 ||
@@ -51,13 +52,13 @@ func distinctCounted(q *syntax.Select) (inner *syntax.Select, count *countDistin
 	return inner, count
 }
 
-// differentRow is what is kept of a row that is only counted: its hash.
+// differentRow is the hash of a row that is only counted.
 type differentRow [16]byte
 
-// differentRowSize is what one takes in a set, roughly, in bytes.
+// differentRowSize is the approximate size in bytes of a hash in a set.
 const differentRowSize = 40
 
-// count takes a row into the set of those that were seen.
+// count adds a row to the set.
 func (s *Groups) count(key []byte) {
 	sum := sha256.Sum256(key)
 	row := differentRow(sum[:])
@@ -67,7 +68,7 @@ func (s *Groups) count(key []byte) {
 	}
 }
 
-// counted is the row of a query that counts different rows.
+// counted returns the row of a query that counts distinct rows.
 func (s *Groups) counted(c *countDistinct) []SortedRow {
 	n := value.AppendNumber(nil, float64(len(s.seen)))
 	if c.name == "" {
@@ -77,11 +78,13 @@ func (s *Groups) counted(c *countDistinct) []SortedRow {
 	return []SortedRow{{Row: append(append(row, n...), '}')}}
 }
 
-// Uniform returns the query without its condition, if it makes the same of all
-// documents that the condition is true of, as SELECT VALUE COUNT(1) does: whoever
-// knows how many there are may show the evaluator as many empty objects, {},
-// instead of them. ok is false for any other query. It holds of queries
-// that have aggregates alone, since only their rows don't belong to documents.
+// Uniform returns the query without its condition, if its result depends only on the
+// number of matching documents, as SELECT VALUE COUNT(1) does. A caller that has this
+// number may evaluate the query over as many empty objects, {}. For any other query, ok
+// is false.
+//
+// Only queries with aggregates qualify, because only their rows do not belong to single
+// documents.
 func (b *Bound) Uniform() (without *Bound, ok bool) {
 	q := b.q
 	if len(b.shape.Aggregates) == 0 || q.From == nil || len(sourcesOf(q)) > 0 || len(q.From.Joins) > 0 || len(q.GroupBy) > 0 || len(q.OrderBy) > 0 || q.Distinct {
@@ -97,8 +100,8 @@ func (b *Bound) Uniform() (without *Bound, ok bool) {
 	return without, true
 }
 
-// uniform reports whether expressions are the same for all documents. COUNT of the document
-// itself is: it is never undefined.
+// uniform reports whether expressions have the same value for all documents. A COUNT of
+// the document itself qualifies, because a document is never undefined.
 func uniform(list []syntax.Expr) bool {
 	for _, e := range list {
 		if c, kind := aggregateCall(e); kind == value.Count && len(c.Args) == 1 {

@@ -1,14 +1,15 @@
-// Package query reads the SQL of Azure Cosmos DB: a text becomes a [Query],
-// with its parameters a [Bound], and that turns documents into rows
-// ([Bound.Rows]) or says what it is for a client that merges the rows of
-// several partitions itself ([Bound.Plan]).
+// Package query evaluates the SQL of Azure Cosmos DB. [Parse] turns a text into a
+// [Query]. [Query.Bind] adds the parameters and returns a [Bound].
 //
-// The package knows neither HTTP nor storage. It sees one document at a time,
-// as the bytes that are stored, and decodes of it only what the query names.
-// What has to be decided over several documents (order, limits, pages) is
-// described by [Shape] and left to the caller, who has [Sorter] for it.
+// A Bound has two uses. [Bound.Rows] turns documents into rows. [Bound.Plan] describes
+// the query for a client that merges the rows of several partitions itself.
 //
-// # What is understood
+// The package depends on neither HTTP nor storage. It reads one document at a time, as
+// the stored bytes, and decodes only the members that the query names. Order, limits and
+// pages concern several documents. [Shape] describes them, and the caller applies them
+// with [Sorter].
+//
+// # Supported language
 //
 //	SELECT [DISTINCT] [TOP n] * | VALUE expression | expression [AS name], ...
 //	FROM source JOIN source ...
@@ -17,24 +18,29 @@
 //	ORDER BY path [ASC | DESC], ...
 //	OFFSET n LIMIT n
 //
-// where a source is a path of the container or of an earlier source, its elements
-// (name IN path), or a subquery; with parameters, paths, literals, object and array
-// constructors, arithmetic, bits, comparison, IN, BETWEEN, LIKE, AND, OR, NOT, ??,
-// ?:, ||, subqueries as values and in EXISTS, ARRAY, ALL, FIRST and LAST, aggregates
-// and the functions of functions.go. The grammar reads the whole language; what
-// isn't evaluated (user-defined functions, ORDER BY RANK...) is refused by its name
-// with an [syntax.UnsupportedError].
+// A source is a path of the container or of an earlier source, its elements (name IN
+// path), or a subquery. Expressions are:
 //
-// Whatever a document makes is made of that document: a join's rows one by one, in
-// the memory of one row, and a subquery's likewise. See [Rows.Each].
+//	parameters, paths, literals, object and array constructors
+//	arithmetic and bit operators, comparisons, IN, BETWEEN, LIKE
+//	AND, OR, NOT, ??, ?:, ||
+//	subqueries as values and in EXISTS, ARRAY, ALL, FIRST and LAST
+//	aggregates and the functions of package value
+//
+// The grammar reads the whole language. Features that are not evaluated, such as
+// user-defined functions and ORDER BY RANK, are refused by name with a
+// [syntax.UnsupportedError].
+//
+// A row depends on one document only. The rows of a join or subquery are produced one by
+// one, in the memory of one row. See [Rows.Each].
 //
 // # Undefined and null
 //
-// A member that a document doesn't have is undefined, which is not null.
-// Anything with undefined is undefined, and only true selects a row. Between
-// two defined values of different types = is false and != is true, while <,
-// <=, > and >= are undefined. AND and OR have three values: false AND undefined
-// is false, true OR undefined is true, everything else with undefined is
-// undefined. Arrays and objects are equal when they are so in depth. Numbers
-// are float64.
+// A member that a document does not have is undefined, which is not null. An operation
+// with an undefined operand is undefined. Only true selects a row.
+//
+// Between two defined values of different types, = is false and != is true, while <, <=,
+// > and >= are undefined. AND and OR have three values. False AND undefined is false, and
+// true OR undefined is true. Every other combination with undefined is undefined. Two
+// arrays or objects are equal if all of their parts are equal. Numbers are float64.
 package query

@@ -6,9 +6,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// EvaluationError says why a query can't be evaluated for a document: a subquery
-// that stands for one value has several rows, a value grows too large, or a
-// function can't do with its arguments. 400.
+// EvaluationError reports why a query cannot be evaluated for a document. A scalar
+// subquery has several rows, a value grows too large, or a function refuses its
+// arguments. The HTTP status is 400.
 type EvaluationError struct {
 	// Message is the whole sentence.
 	Message string
@@ -17,28 +17,28 @@ type EvaluationError struct {
 // Error returns the message.
 func (e *EvaluationError) Error() string { return e.Message }
 
-// ServiceMessage returns the error as the service puts it into the message of its
-// answer: {"Errors":["..."]}.
+// ServiceMessage returns the error in the service's format: {"Errors":["..."]}.
 func (e *EvaluationError) ServiceMessage() string {
 	return (&syntax.Error{Message: e.Message}).ServiceMessage()
 }
 
-// ParameterError says that a parameter of the query has no value, or one that
-// its place doesn't take: 400.
+// ParameterError reports that a parameter of the query has no value or an unsuitable one.
+// The HTTP status is 400.
 type ParameterError struct {
-	// Name is the parameter's, with its @.
+	// Name is the name of the parameter, with its @.
 	Name string
-	// Reason says what is wrong with it.
+	// Reason completes the sentence that begins with the parameter's name.
 	Reason string
 }
 
-// Error names the parameter and what is wrong.
+// Error returns the name of the parameter and the reason.
 func (e *ParameterError) Error() string {
 	return fmt.Sprintf("the query's parameter %s %s", e.Name, e.Reason)
 }
 
-// PlanError says that a query is right within one partition key or range, and has
-// no plan over several: 400, on a plan request and where a plan would be needed.
+// PlanError reports that a query has no plan over several ranges, although it can run
+// within one partition key or range. The HTTP status is 400. It occurs in a plan request
+// and wherever the query needs a plan.
 type PlanError struct {
 	// Message is the service's sentence.
 	Message string

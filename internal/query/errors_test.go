@@ -10,7 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-func TestSyntaxErrorsNameTheirPlace(t *testing.T) {
+func TestSyntaxErrorsHavePositions(t *testing.T) {
 	for text, want := range map[string]struct {
 		code, near   string
 		offset, line int
@@ -41,7 +41,7 @@ func TestSyntaxErrorsNameTheirPlace(t *testing.T) {
 		`SELECT * FROM c ORDER BY c`:             {syntax.CodeOrderBy, "", 0, 1},
 		`SELECT * FROM c WHERE c.a = 12x`:        {syntax.CodeSyntax, "12", 28, 1},
 		`SELECT * FROM c WHERE c.a = 1e999`:      {syntax.CodeSyntax, "1e999", 28, 1},
-		// What only looks like something that isn't evaluated.
+		// Texts that only resemble unsupported features.
 		`SELECT * FROM c WHERE c.VectorDistance(c.a) = 'RRF(x)'`:              {syntax.CodeSyntax, "(", 38, 1},
 		`SELECT {rank: c.a, udf: 1} FROM c ORDER BY c.a AS x`:                 {syntax.CodeSyntax, "udf", 19, 1},
 		`SELECT ST_AREA FROM c WHERE -- RRF(1)`:                               {syntax.CodeSyntax, "", 37, 1},
@@ -83,14 +83,14 @@ func TestServiceMessageIsTheServicesJSON(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotEvaluatedIsRefusedByName(t *testing.T) {
+func TestUnsupportedFeaturesAreRefusedByName(t *testing.T) {
 	for text, want := range map[string]string{
 		`SELECT udf.tax(c.a) AS tax FROM c`:                     "the user-defined function udf.tax",
 		`SELECT * FROM c WHERE ST_DISTANCE(c.a, c.b) < 1`:       "the function ST_DISTANCE",
 		`SELECT * FROM c WHERE FullTextContains(c.a, 'x')`:      "the function FULLTEXTCONTAINS",
 		`SELECT VectorDistance(c.a, [1]) FROM c`:                "the function VECTORDISTANCE",
 		`SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x')`: "ORDER BY RANK",
-		// Forms that the grammar doesn't have.
+		// Forms that the grammar does not have.
 		`SELECT * FROM c ORDER BY VectorDistance(c.a, [1]) AS score`:            "the function VECTORDISTANCE",
 		`SELECT * FROM c ORDER BY ST_Distance(c.a, c.b) AS d DESC`:              "the function ST_DISTANCE",
 		`SELECT *, VectorDistance(c.v, [1]) AS s FROM c`:                        "the function VECTORDISTANCE",
@@ -144,12 +144,11 @@ func TestParametersThatAreMissingOrWrongAreNamed(t *testing.T) {
 	}
 }
 
-// maxText is the longest text of a query, in bytes.
+// maxText is the maximum length of a query in bytes.
 const maxText = 256 << 10
 
-// However a text is made, it is refused in time and space that are in proportion
-// to its length.
-func TestTextsWithoutEndAreRefused(t *testing.T) {
+// Every text is refused in time and memory that are proportional to its length.
+func TestLongAndDeepTextsAreRefused(t *testing.T) {
 	const n = maxText / 4
 	for name, text := range map[string]string{
 		"too long":     "SELECT * FROM c WHERE c.a = '" + strings.Repeat("x", maxText) + "'",
@@ -176,7 +175,7 @@ func TestTextsWithoutEndAreRefused(t *testing.T) {
 	}
 }
 
-// What is long but not deep is read.
+// Long queries without deep nesting are accepted.
 func TestLongListsAndChainsAreRead(t *testing.T) {
 	for name, text := range map[string]string{
 		"OR":       "SELECT * FROM c WHERE c.a = 0" + strings.Repeat(" OR c.a = 1", 20000),

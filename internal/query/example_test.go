@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// A text is read once, bound for each request, and asked of each document.
+// Parse a text once, bind it for each request, and evaluate it for each document.
 func Example() {
 	q, err := query.Parse(`SELECT c.id, c.price * @rate AS euros FROM c WHERE c.price > 10 AND NOT IS_DEFINED(c.sold)`)
 	if err != nil {
@@ -38,7 +38,7 @@ func Example() {
 	// {"id":"lamp","euros":15}
 }
 
-// What is wrong is said in the service's words.
+// Errors have the service's sentences.
 func ExampleParse_error() {
 	_, err := query.Parse(`SELECT * FROM c WHERE c.order = 1`)
 	fmt.Println(err)

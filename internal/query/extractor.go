@@ -10,19 +10,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// errNotObject is the error of a document that is no JSON object.
-var errNotObject = errors.New("the document is no JSON object")
+// errNotObject is the error of a document that is not a JSON object.
+var errNotObject = errors.New("the document is not a JSON object")
 
-// noSlot marks a node whose own value nobody wants.
+// noSlot marks a node whose own value is not needed.
 const noSlot = -1
 
-// node is a path in documents. The tree of nodes holds the paths of a query, so
-// that one walk over a document finds what all of them name and decodes nothing
-// else.
+// node is a step of a path in documents. The tree of nodes holds all paths of a query. So
+// one pass over a document finds all of their values and decodes nothing else.
 type node struct {
-	slot     int // where the value goes
+	slot     int // the slot of the value
 	members  []edge
-	byName   map[string]*node // instead of a search of members, when they are many
+	byName   map[string]*node // replaces the search of members if there are many
 	elements map[int]*node
 }
 
@@ -31,12 +30,12 @@ type edge struct {
 	to   *node
 }
 
-// manyMembers is where a map is faster than looking through a list.
+// manyMembers is the number of members above which a map is faster than a linear search.
 const manyMembers = 8
 
 func newNode() *node { return &node{slot: noSlot} }
 
-// at returns the node at path, and creates it if it does not exist.
+// at returns the node at path. It creates the node if it does not exist.
 func (n *node) at(path []step) *node {
 	for _, s := range path {
 		next := n.next(s)
@@ -88,22 +87,23 @@ func (n *node) member(name []byte) *node {
 	return nil
 }
 
-// leaf says that nothing below the node is wanted.
+// leaf reports whether no value below the node is needed.
 func (n *node) leaf() bool { return len(n.members) == 0 && len(n.elements) == 0 }
 
-// extractor fills slots with the values at a tree's nodes: parts of the
-// document's bytes, nil for what isn't there.
+// extractor fills slots with the values at the nodes of a tree. A slot is a part of the
+// document's bytes, or nil if the document does not have the path.
 type extractor struct {
 	slots [][]byte
-	left  int // slots that are still empty
+	left  int // number of empty slots
 	buf   bytes.Buffer
 	dec   jsontext.Decoder
-	// list reads the array whose elements are walked over one by one.
+	// list reads the array whose elements are visited one by one.
 	listBuf bytes.Buffer
 	list    jsontext.Decoder
 }
 
-// extract walks over a document.
+// extract fills the slots from a document. It returns errNotObject if doc is not an
+// object.
 func (x *extractor) extract(root *node, doc []byte) error {
 	clear(x.slots)
 	x.left = len(x.slots)
@@ -133,7 +133,7 @@ func (x *extractor) extract(root *node, doc []byte) error {
 	return nil
 }
 
-// extractAny walks over any JSON value. What is no JSON has nothing in it.
+// extractAny fills the slots from any JSON value. Invalid JSON has no values.
 func (x *extractor) extractAny(root *node, raw []byte) {
 	clear(x.slots)
 	x.left = len(x.slots)
@@ -153,8 +153,9 @@ func (x *extractor) extractAny(root *node, raw []byte) {
 	}
 }
 
-// each calls visit with the elements of an array until it returns false; each then
-// does, too. What is no array has none. Only one array at a time is gone through.
+// each calls visit with the elements of an array, until visit returns false. Then each
+// returns false too. A value that is not an array has no elements. An extractor visits
+// only one array at a time.
 func (x *extractor) each(raw []byte, visit func(element []byte) bool) bool {
 	if len(raw) == 0 || raw[0] != '[' {
 		return true
@@ -183,8 +184,8 @@ func (x *extractor) fill(slot int, raw []byte) {
 	}
 }
 
-// descend reads the object or array that the decoder is before. It stops in the
-// middle when nothing more is wanted. Depth is bounded by that of the query.
+// descend reads the object or array that the decoder is at. It returns early when nothing
+// more is needed. The depth is bounded by that of the query.
 func (x *extractor) descend(n *node, d *jsontext.Decoder) error {
 	begin, err := d.ReadToken()
 	if err != nil {
@@ -207,7 +208,7 @@ func (x *extractor) descend(n *node, d *jsontext.Decoder) error {
 			next = n.elements[i]
 		}
 		if next == nil {
-			// Not SkipValue, which goes through objects and arrays token by token.
+			// Not SkipValue, which reads objects and arrays token by token.
 			_, err = d.ReadValue()
 		} else {
 			err = x.visit(next, d)
@@ -218,7 +219,7 @@ func (x *extractor) descend(n *node, d *jsontext.Decoder) error {
 	}
 }
 
-// visit reads the value of a wanted node.
+// visit reads the value of a node in the tree.
 func (x *extractor) visit(n *node, d *jsontext.Decoder) error {
 	if n.slot == noSlot {
 		if k := d.PeekKind(); k == jsontext.KindBeginObject || k == jsontext.KindBeginArray {
@@ -235,11 +236,11 @@ func (x *extractor) visit(n *node, d *jsontext.Decoder) error {
 	if n.leaf() || x.left == 0 || raw[0] != '{' && raw[0] != '[' {
 		return nil
 	}
-	// Both the value and something in it are wanted: it is read once more.
+	// Both the value and a part of it are needed. Read the value a second time.
 	return x.descend(n, value.NewDecoder(raw))
 }
 
-// at returns what a step leads to in a value.
+// at returns the member or element of a value that a step leads to.
 func at(v value.Value, s step) value.Value {
 	switch {
 	case v.Kind == value.Object && s.name != nil:

@@ -10,10 +10,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// Where is what FROM and WHERE of a query say of a document, and nothing of
-// what SELECT wants of it: a scan asks it of all documents, and evaluates the
-// query for those that are left. It doesn't change and may be used by any number
-// of goroutines; each takes a filter of its own.
+// Where is the FROM and WHERE of a query, without its SELECT. A scan filters all
+// documents with it and evaluates the whole query for the rest. It is immutable and safe
+// for concurrent use, but each goroutine needs its own filter.
 type Where struct {
 	prog   *program
 	random bool
@@ -30,13 +29,13 @@ func (b *Bound) Where() *Where {
 	return w
 }
 
-// Random says whether the condition draws lots: then it is another one each time it
-// is asked, and asked of a document twice it would hold less often than it says.
+// Random reports whether the condition calls RAND. Such a condition changes with every
+// evaluation. Evaluated twice for a document, it would be true less often than once.
 func (w *Where) Random() bool { return w.random }
 
-// Filter returns a function that reports whether the condition is true of at least one row that
-// FROM makes of a document. It ends with the error of check, as [Rows.While] does, or that of
-// [Rows.Each]. It serves one goroutine at a time.
+// Filter returns a function that reports whether at least one row of a document satisfies
+// the condition. The function returns the error of check, as [Rows.While] does, or that
+// of [Rows.Each]. It is not safe for concurrent use.
 func (w *Where) Filter(check func() error) func(doc []byte) (bool, error) {
 	rows := newRows(w.prog).While(check)
 	found := false
@@ -51,8 +50,8 @@ func (w *Where) Filter(check func() error) func(doc []byte) (bool, error) {
 	}
 }
 
-// Sees says whether the condition may depend on a member of the document: it
-// names it, or the document as a whole.
+// Sees reports whether the condition may depend on a member of the document. It does if
+// it names the member or the document as a whole.
 func (w *Where) Sees(member string) bool {
 	root := w.prog.root
 	return root.slot != noSlot || root.member([]byte(member)) != nil
@@ -63,8 +62,8 @@ type Filter struct {
 	b *Bound
 }
 
-// Condition reads the condition of a patch, "from c where c.v = 3": FROM and
-// WHERE only. Errors are those of [Parse].
+// Condition reads the condition of a patch, such as "from c where c.v = 3". It consists
+// of FROM and WHERE only. It returns the same errors as [Parse].
 func Condition(text string) (*Filter, error) {
 	q, err := syntax.ParseCondition(text)
 	if err != nil {
@@ -83,12 +82,13 @@ func Condition(text string) (*Filter, error) {
 	return &Filter{b: b}, nil
 }
 
-// errSlowCondition stops the evaluation of a condition at its limit.
+// errSlowCondition ends the evaluation of a condition at its time limit.
 var errSlowCondition = errors.New("slow condition")
 
-// Match reports whether the condition is true of a document. It takes at most limit, in
-// steps of some milliseconds. Errors: that of ctx; an *[EvaluationError], if the
-// evaluation takes longer or cannot be done; another, if doc is not a JSON object.
+// Match reports whether a document satisfies the condition. It takes at most limit, which
+// it checks every few milliseconds. It returns the error of ctx, or an *[EvaluationError]
+// if the evaluation fails or takes longer. It returns another error if doc is not a JSON
+// object.
 func (f *Filter) Match(ctx context.Context, doc []byte, limit time.Duration) (bool, error) {
 	began := time.Now()
 	_, ok, err := f.b.Rows().While(func() error {

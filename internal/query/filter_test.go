@@ -2,8 +2,9 @@ package query_test
 
 import "testing"
 
-// What SELECT and ORDER BY name isn't the condition's: a scan needn't look for it in documents that it leaves out.
-func TestConditionsSeeWhatTheyNameAlone(t *testing.T) {
+// A condition does not see the members that only SELECT and ORDER BY name. A scan does
+// not need them for documents that it excludes.
+func TestConditionsSeeOnlyTheMembersTheyName(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		sees bool
@@ -27,8 +28,8 @@ func TestConditionsSeeWhatTheyNameAlone(t *testing.T) {
 	}
 }
 
-// A condition that draws lots is asked of no document twice.
-func TestConditionsDrawLotsWhereverTheyCallRAND(t *testing.T) {
+// A condition that calls RAND must be evaluated only once per document.
+func TestConditionsThatCallRANDAreRandom(t *testing.T) {
 	for _, test := range []struct {
 		text   string
 		random bool

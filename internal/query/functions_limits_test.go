@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// longestResult is the longest string or array that a function makes, in bytes.
+// longestResult is the longest string or array that a function returns, in bytes.
 const longestResult = 4 << 20
 
-// Results and arguments are bounded; the error names the function, also when what
-// is too long was constant and the query was bound long before.
-func TestWhatFunctionsMakeIsBounded(t *testing.T) {
+// Results and arguments are limited. The error names the function, even if the long value
+// is constant and was computed when the query was bound.
+func TestFunctionResultsAreBounded(t *testing.T) {
 	half := strings.Repeat("x", longestResult/2+1)
 	item, err := json.Marshal(map[string]any{"s": half, "commas": strings.Repeat(",", longestResult/2), "a": []string{half}})
 	if err != nil {
@@ -35,7 +35,8 @@ func TestWhatFunctionsMakeIsBounded(t *testing.T) {
 			t.Errorf("%.60s: %v", text, err)
 		}
 	}
-	// What isn't over a bound is made, and one document's error isn't the next one's.
+	// A result at the limit is no error, and the error of one document does not affect
+	// the next one.
 	got, err := rowsOf("SELECT VALUE LENGTH(CONCAT(c.s, c.t)) FROM c", nil, json.RawMessage(`{"s":"a","t":"`+half+`"}`))
 	if err != nil || len(got) != 1 || got[0] != float64(longestResult/2+2) {
 		t.Errorf("%v (%v)", got, err)
@@ -50,14 +51,14 @@ func TestWhatFunctionsMakeIsBounded(t *testing.T) {
 	}
 	rows := b.Rows()
 	if _, _, err := rows.Eval(item); err == nil {
-		t.Error("too long a result is no error")
+		t.Error("a result that is too long: no error")
 	}
 	if row, ok, err := rows.Eval([]byte(`{"s":"a"}`)); err != nil || !ok || string(row) != `"aa"` {
 		t.Errorf("after an error: %s, %v (%v)", row, ok, err)
 	}
-	// Also in a condition, which would only be false.
+	// A condition fails too and is not just false.
 	if _, err := rowsOf("SELECT * FROM c WHERE CONCAT(c.s, c.s) = 'x'", nil, item); err == nil {
-		t.Error("a condition that can't be evaluated is no error")
+		t.Error("a condition that cannot be evaluated: no error")
 	}
 }
 
@@ -69,10 +70,10 @@ func TestRegularExpressions(t *testing.T) {
 		`REGEXMATCH("a", c.p)`: `true`, `REGEXMATCH("b", c.p, c.m)`: `false`, `REGEXMATCH("A", c.p, c.m)`: `true`, `REGEXMATCH("A", "a", c.m)`: `true`, `REGEXMATCH("€5", "^\\p{Sc}\\d$")`: `true`,
 	} {
 		if got := evaluate(t, expression, `{"p":"^a","m":"i"}`); got != want {
-			t.Errorf("%s is %s and not %s", expression, got, want)
+			t.Errorf("%s is %s, want %s", expression, got, want)
 		}
 	}
-	// What only PCRE knows isn't answered wrongly.
+	// A pattern that only PCRE supports is an error, not a wrong answer.
 	for _, pattern := range []string{`a(?=b)`, `(?<!a)b`, `(a)\\1`, `a++`, `a{1,2000}`} {
 		_, err := rowsOf(`SELECT VALUE REGEXMATCH("ab", "`+pattern+`") FROM c`, nil, json.RawMessage(`{}`))
 		var e *EvaluationError
@@ -82,9 +83,9 @@ func TestRegularExpressions(t *testing.T) {
 	}
 }
 
-// Constants are computed when a query is bound, but not without bound: what they
-// take is far less than what the text could make of one parameter.
-func TestConstantsThatAQueryKeepsAreBounded(t *testing.T) {
+// Constants are computed when a query is bound, up to a limit. The query keeps much less
+// memory than its text could create from one parameter.
+func TestConstantsOfAQueryAreBounded(t *testing.T) {
 	const calls, size = 400, longestResult / 8
 	q, err := Parse("SELECT VALUE " + strings.Repeat(`c.a = CONCAT(@p, @p) OR `, calls) + `c.a = "x" FROM c`)
 	if err != nil {
@@ -111,9 +112,9 @@ func TestConstantsThatAQueryKeepsAreBounded(t *testing.T) {
 	}
 }
 
-// Trimming a long string by a long set of characters is a step a character, not one
-// a pair: the latter would take hours.
-func TestTrimmingByManyCharactersTakesAStepACharacter(t *testing.T) {
+// Trimming takes one step per character of the string, regardless of the set of
+// characters. One step per pair would take hours.
+func TestTrimmingByManyCharactersTakesLinearTime(t *testing.T) {
 	set := strings.Repeat("b", longestResult/4) + "a"
 	item := json.RawMessage(`{"s":"` + strings.Repeat("a", longestResult/4) + `","set":"` + set + `"}`)
 	got, err := rowsOf(`SELECT VALUE [TRIM(c.s, c.set), LTRIM(CONCAT(c.s, "x"), c.set), RTRIM("xé", c.set)] FROM c`, nil, item)

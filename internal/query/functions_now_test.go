@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The examples of the pages of AGO and NOW, at the time that they assume.
+// These are the examples of the pages of AGO and NOW, at the time that they assume.
 func TestTimesAroundNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2024, 10, 14, 14, 20, 30, 666888800, time.UTC)))
@@ -19,15 +19,15 @@ func TestTimesAroundNow(t *testing.T) {
 			`GETCURRENTTIMESTAMP()`: `1728915630666`, `GETCURRENTTIMESTAMPSTATIC()`: `1728915630666`, `AGO("week", 1)`: ``, `NOW("dd", 0.5)`: ``, `AGO("dd", c.missing)`: ``,
 		} {
 			if got := evaluate(t, expression, `{}`); got != want {
-				t.Errorf("%s is %s and not %s", expression, got, want)
+				t.Errorf("%s is %s, want %s", expression, got, want)
 			}
 		}
 	})
 }
 
-// The times called static are those of when the query was bound; the others go on
-// from row to row, also where they are constant otherwise.
-func TestStaticTimesStandStillWithinAQuery(t *testing.T) {
+// The static times are the time at which the query was bound. The others change from row
+// to row, even in otherwise constant expressions.
+func TestStaticTimesAreConstantWithinAQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, name := range []string{"GETCURRENTDATETIME", "GETCURRENTTICKS", "GETCURRENTTIMESTAMP"} {
 			q, err := Parse(fmt.Sprintf("SELECT VALUE [%sSTATIC(), %sSTATIC(), [%s()][0]] FROM c", name, name, name))

@@ -12,12 +12,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// pageExample is an example of a page of the service's documentation of
-// functions: what a query makes of items, in their order.
+// pageExample is an example of the service's documentation of functions: a query and its
+// result for items in order.
 type pageExample struct {
 	Page   string            `json:"page"`
 	Query  string            `json:"query"`
-	Data   []json.RawMessage `json:"data"` // one empty item when there is none
+	Data   []json.RawMessage `json:"data"` // one empty item if there are none
 	Result []any             `json:"result"`
 }
 
@@ -34,7 +34,7 @@ func pageExamples(t *testing.T) []pageExample {
 	return list
 }
 
-// rowsOf returns what a query makes of items.
+// rowsOf returns the rows of a query over items.
 func rowsOf(text string, params map[string]json.RawMessage, items ...json.RawMessage) ([]any, error) {
 	q, err := Parse(text)
 	if err != nil {
@@ -72,8 +72,9 @@ func rowsOf(text string, params map[string]json.RawMessage, items ...json.RawMes
 	return got, err
 }
 
-// sameToLastDigit reports whether two results are equal. A single number may differ in its last
-// digits: the service has the logarithms and tangents of another library.
+// sameToLastDigit reports whether two results are equal. A single number may differ in
+// its last digits, because the service computes logarithms and tangents with another
+// library.
 func sameToLastDigit(got, want []any) bool {
 	if len(got) == 1 && len(want) == 1 {
 		a, ok1 := got[0].(float64)
@@ -85,7 +86,7 @@ func sameToLastDigit(got, want []any) bool {
 	return reflect.DeepEqual(got, want)
 }
 
-// The examples of the service's documentation, page by page, have its results.
+// The examples of the service's documentation have the results on its pages.
 func TestExamplesOfFunctionPages(t *testing.T) {
 	for _, e := range pageExamples(t) {
 		if e.Data == nil {
@@ -93,13 +94,13 @@ func TestExamplesOfFunctionPages(t *testing.T) {
 		}
 		got, err := rowsOf(e.Query, nil, e.Data...)
 		if err != nil || !sameToLastDigit(got, e.Result) {
-			t.Errorf("%s: %s\nis %v (%v)\nand should be %v", e.Page, e.Query, got, err, e.Result)
+			t.Errorf("%s: %s\nis %v (%v)\nwant %v", e.Page, e.Query, got, err, e.Result)
 		}
 	}
 }
 
-// Those pages whose examples depend on the time, on chance, or on an index are
-// tested elsewhere or refused.
+// Pages whose examples depend on the time, on random numbers or on an index are tested
+// elsewhere, or their functions are refused.
 func TestEveryEvaluatedFunctionHasExamples(t *testing.T) {
 	elsewhere := map[string]bool{
 		"AGO": true, "NOW": true, "RAND": true, "IS_BOOLEAN": true, "ASIN": true, // its page shows ACOS

@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// evaluate returns an expression's JSON for one item, "" when it is undefined.
+// evaluate returns an expression's JSON for one item, or "" if it is undefined.
 func evaluate(t *testing.T, expression, item string) string {
 	t.Helper()
 	got, err := rowsOf("SELECT VALUE "+expression+" FROM c", nil, json.RawMessage(item))
@@ -33,10 +33,11 @@ func evaluate(t *testing.T, expression, item string) string {
 
 const functionSample = `{"s":"aé😀b","e":"","n":5,"x":2.5,"z":null,"t":true,"a":[3,1,2],"m":[1,"1",[1],{"a":1,"b":2},null],"o":{"k":1,"é":[2]},"nan":"NaN"}`
 
-// What the pages say in words, and the edges of it. An empty result is undefined.
+// These are rules from the text of the pages, and their edge cases. An empty result means
+// undefined.
 func TestFunctionsAtTheirEdges(t *testing.T) {
 	for expression, want := range map[string]string{
-		// places count characters
+		// positions count characters
 		`LENGTH(c.s)`: `4`, `LENGTH(c.n)`: ``, `LEFT(c.s, 3)`: `"aé😀"`, `RIGHT(c.s, 2)`: `"😀b"`, `LEFT(c.s, -1)`: `""`, `RIGHT(c.s, -1)`: `""`, `LEFT(c.s, 1.5)`: ``,
 		`SUBSTRING(c.s, 1, 2)`: `"é😀"`, `SUBSTRING(c.s, 4, 1)`: `""`, `SUBSTRING(c.s, -1, 2)`: `""`, `SUBSTRING(c.s, 1, 99)`: `"é😀b"`, `SUBSTRING(c.s, 0.5, 1)`: ``, `SUBSTRING(c.n, 0, 1)`: ``, `SUBSTRING(c.s, 0, "1")`: ``,
 		`INDEX_OF(c.s, "b")`: `3`, `INDEX_OF(c.s, "b", 3)`: `3`, `INDEX_OF(c.s, "", 4)`: `4`, `INDEX_OF(c.s, "a", 5)`: `-1`, `INDEX_OF(c.s, "a", -1)`: ``, `INDEX_OF(c.s, c.n)`: ``,
@@ -48,7 +49,7 @@ func TestFunctionsAtTheirEdges(t *testing.T) {
 		`REPLICATE("ab", 0)`: `""`, `REPLICATE("ab", -1)`: ``, `REPLICATE("", 1e300)`: `""`, `LENGTH(REPLICATE("é", 10000))`: `10000`, `REPLICATE("é", 10001)`: ``, `REPLICATE("ab", 5001)`: ``, `REPLICATE("ab", 1e300)`: ``, `REPLICATE(1, 2)`: ``,
 		`TRIM("\t x \n")`: `"x"`, `LTRIM("ééx", "é")`: `"x"`, `TRIM("x", c.n)`: ``, `CONTAINS("AbC", "bc", true)`: `true`, `CONTAINS("AbC", "bc", null)`: ``, `STRINGEQUALS("É", "é", true)`: `true`, `STARTSWITH(c.n, "5")`: ``,
 		`STRINGJOIN(["a", 1], ",")`: ``, `STRINGJOIN([], ",")`: `""`, `STRINGJOIN(c.o, ",")`: ``, `STRINGSPLIT("a,b,", ",")`: `["a","b",""]`, `STRINGSPLIT("\"", "x")`: `["\""]`, `STRINGSPLIT(1, ",")`: ``,
-		// between strings and values
+		// conversions between strings and values
 		`STRINGTONUMBER("1e999")`: ``, `STRINGTONUMBER("0x10")`: ``, `STRINGTONUMBER("")`: ``, `STRINGTONUMBER("-0.5e1")`: `-5`, `STRINGTONUMBER("1 2")`: ``, `STRINGTONUMBER(c.nan)`: ``, `STRINGTONUMBER("01")`: ``, `STRINGTONUMBER(5)`: ``, `STRINGTONUMBER("true")`: ``,
 		`STRINGTOBOOLEAN("TRUE")`: ``, `STRINGTOBOOLEAN("tru")`: ``, `STRINGTONULL("nul")`: ``, `STRINGTOARRAY("[1,]")`: ``, `STRINGTOARRAY("{}")`: ``, `STRINGTOOBJECT("[]")`: ``, `STRINGTOOBJECT(" {\"a\":{\"b\":1}} ").a.b`: `1`, `STRINGTOARRAY("[1]]")`: ``,
 		`TOSTRING(null)`: `"null"`, `TOSTRING({"a": [1, "x"]})`: `"{\"a\":[1,\"x\"]}"`, `TOSTRING(1e21)`: `"1e+21"`, `TOSTRING(STRINGTOARRAY("[ 1 , 2 ]"))`: `"[1,2]"`, `TOSTRING(c.missing)`: ``, `TOSTRING(c.s)`: `"aé😀b"`, `TOSTRING(-0.0)`: `"-0"`,
@@ -78,21 +79,21 @@ func TestFunctionsAtTheirEdges(t *testing.T) {
 		`DATETIMEPART("yyyy", "1600-05-06")`: `1600`, `DATETIMEPART("dd", "1600-05-06")`: `6`, `DATETIMEPART("ns", "1969-12-31T23:59:59.9999999")`: `999999900`, `DATETIMEPART("dw", "2024-01-01")`: ``, `DAY("x")`: ``, `YEAR(c.n)`: ``,
 		`DATETIMETOTICKS("1969-12-31T23:59:59.9999999")`: `-1`, `DATETIMETOTIMESTAMP("1969-12-31T23:59:59.9999999")`: `-1`, `DATETIMETOTICKS("9999-12-31T23:59:59.9999999Z") > 0`: `true`, `TICKSTODATETIME(1.5)`: ``, `TICKSTODATETIME(1e19)`: ``, `TICKSTODATETIME(2534023008000000000)`: ``, `TICKSTODATETIME(-1)`: `"1969-12-31T23:59:59.9999999Z"`, `TIMESTAMPTODATETIME(1e15)`: ``, `TIMESTAMPTODATETIME(-1)`: `"1969-12-31T23:59:59.9990000Z"`, `TIMESTAMPTODATETIME(-62135596800000)`: `"0001-01-01T00:00:00.0000000Z"`, `TIMESTAMPTODATETIME(253402300799999)`: `"9999-12-31T23:59:59.9990000Z"`, `TIMESTAMPTODATETIME("1")`: ``,
 		`DATETIMEFORMAT("2024-03-05T13:07:09.0450000", "yy M d H h m s f FF fffffff FFFFFFF tt t")`: `"24 3 5 13 1 7 9 0 04 0450000 045 PM P"`, `DATETIMEFORMAT("2024-03-05", "dddd ddd MMMM MMM yyyyy")`: `"Tuesday Tue March Mar 02024"`, `DATETIMEFORMAT("2024-03-05", "'day' d \"of\" x fffffffff")`: `"day 5 of x fffffffff"`, `DATETIMEFORMAT("2024-03-05T00:00:00", "hh")`: `"12"`, `DATETIMEFORMAT("x", "yyyy")`: ``, `DATETIMEFORMAT("2024-03-05", 1)`: ``, `DATETIMEFORMAT("2024-03-05", "")`: `""`,
-		// numbers that have names
+		// named numbers
 		`[NaN, Infinity, -Infinity]`: `["NaN","Infinity"]`, `NaN <= 1`: ``, `NaN < 1`: ``, `NaN = NaN`: `false`, `NaN != NaN`: `true`, `1 < Infinity`: `true`, `IS_NUMBER(NaN)`: `true`, `IS_FINITE_NUMBER(NaN)`: `false`, `IS_FINITE_NUMBER(Infinity)`: `false`, `IS_INTEGER(Infinity)`: `false`, `Infinity + 1`: ``, `NaN.x`: ``, `c[NaN]`: ``,
 		`ABS(NaN)`: ``, `REPLICATE("a", NaN)`: ``, `REPLICATE("a", Infinity)`: ``, `LEFT("a", NaN)`: ``, `SUBSTRING("a", 0, Infinity)`: ``, `ARRAY_SLICE(c.a, NaN)`: ``, `NUMBERBIN(NaN)`: ``, `NUMBERBIN(1, Infinity)`: ``, `TICKSTODATETIME(NaN)`: ``, `INTADD(Infinity, 1)`: ``, `CHOOSE(NaN, 1)`: ``, `SIN(Infinity)`: ``, `LOG(Infinity)`: ``,
-		// of documents
+		// functions of documents
 		`DOCUMENTID(c)`: ``, `DOCUMENTID(c.o)`: ``, `DOCUMENTID({"_rid": "36ZyAPW+uN8NAAAAAAAAAA=="})`: `13`, `DOCUMENTID({"_rid": "AAAAAA=="})`: ``, `DOCUMENTID({"_rid": "36ZyAPW-uN8BAAAAAAAAAA=="})`: `1`, `DOCUMENTID(1)`: ``,
 	} {
 		if got := evaluate(t, expression, functionSample); got != want {
-			t.Errorf("%s is %s and not %s", expression, got, want)
+			t.Errorf("%s is %s, want %s", expression, got, want)
 		}
 	}
 }
 
-// What is constant is computed once, when the query is bound; the same arguments
-// out of a document have to make the same.
-func TestArgumentsFromDocumentsMakeTheSameAsConstants(t *testing.T) {
+// A constant is computed once, when the query is bound. The same arguments from a
+// document must give the same result.
+func TestArgumentsFromDocumentsEqualConstants(t *testing.T) {
 	compared := 0
 	for _, e := range pageExamples(t) {
 		q, err := Parse(e.Query)
@@ -122,7 +123,7 @@ func TestArgumentsFromDocumentsMakeTheSameAsConstants(t *testing.T) {
 	}
 }
 
-func TestCallsWithAWrongNumberOfArgumentsSayHowMany(t *testing.T) {
+func TestWrongNumbersOfArgumentsAreReported(t *testing.T) {
 	for text, want := range map[string]string{
 		`ABS()`: "The ABS function requires 1 argument.", `abs(1, 2)`: "The ABS function requires 1 argument.", `PI(1)`: "The PI function requires 0 arguments.", `NOW("dd")`: "The NOW function requires 0 or 2 arguments.",
 		`CONCAT("a")`: "The CONCAT function requires 2 or more arguments.", `LOG(1, 2, 3)`: "The LOG function requires 1 to 2 arguments.", `IIF(true, 1)`: "The IIF function requires 3 arguments.", `SUBSTRING("a", 1)`: "The SUBSTRING function requires 3 arguments.",
@@ -140,7 +141,7 @@ func TestCallsWithAWrongNumberOfArgumentsSayHowMany(t *testing.T) {
 	}
 }
 
-// However many arguments it has.
+// The number of arguments does not matter.
 func TestFunctionsThatNeedAnIndexAreRefusedByName(t *testing.T) {
 	for name, f := range value.Functions {
 		if f.Evaluated() {
@@ -154,8 +155,8 @@ func TestFunctionsThatNeedAnIndexAreRefusedByName(t *testing.T) {
 	}
 }
 
-// Whatever the arguments are, a function returns JSON or undefined, and leaves
-// the document and its arguments as they were.
+// For every argument, a function returns JSON or undefined, and does not change the
+// document or its arguments.
 func TestFunctionsOfAnythingReturnJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6)) //nolint:gosec // a repeatable test
 	w := writer{r: r}
@@ -203,8 +204,8 @@ func TestFunctionsOfAnythingReturnJSON(t *testing.T) {
 	}
 }
 
-// A query is shared by goroutines, and so are the calls in it.
-func TestCallsMayBeEvaluatedByManyAtOnce(t *testing.T) {
+// Goroutines share a query and so the calls in it.
+func TestCallsAreSafeForConcurrentUse(t *testing.T) {
 	q, err := Parse(`SELECT VALUE [REGEXMATCH(c.s, c.p), REGEXMATCH(c.s, "^a"), CONCAT(c.s, c.p), SETUNION([c.s], [c.p]), UPPER(c.s)] FROM c`)
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +221,7 @@ func TestCallsMayBeEvaluatedByManyAtOnce(t *testing.T) {
 			doc, want := fmt.Appendf(nil, `{"s":"%s","p":"^a{%d}$"}`, s, g), fmt.Sprintf(`[true,%v,"%s^a{%d}$",["%s","^a{%d}$"],"%s"]`, g > 0, s, g, s, g, strings.ToUpper(s))
 			for range 200 {
 				if row, ok, err := rows.Eval(doc); err != nil || !ok || string(row) != want {
-					t.Errorf("%s (%v) and not %s", row, err, want)
+					t.Errorf("%s (%v), want %s", row, err, want)
 					return
 				}
 			}
@@ -229,9 +230,9 @@ func TestCallsMayBeEvaluatedByManyAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// A container, or an alias, of such a name is what FROM says; elsewhere in FROM a
-// number isn't a source.
-func TestNamesOfNumbersAreFROMsWhereItHasThem(t *testing.T) {
+// FROM may use the name of a number for a container or an alias. Elsewhere in FROM a
+// number is not a source.
+func TestFROMMayUseTheNamesOfNumbers(t *testing.T) {
 	got, err := rowsOf("SELECT VALUE NaN.a FROM NaN", nil, json.RawMessage(`{"a":1}`))
 	if err != nil || !reflect.DeepEqual(got, []any{1.0}) {
 		t.Errorf("%v (%v)", got, err)

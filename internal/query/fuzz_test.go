@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// FuzzQuery: no text makes the evaluation fail otherwise than by an error. Text that is no UTF-8
-// can't come in a request.
+// FuzzQuery checks that no text makes the evaluation fail except with an error. A request
+// cannot contain invalid UTF-8.
 func FuzzQuery(f *testing.F) {
 	for _, text := range []string{
 		`SELECT * FROM c`, `SELECT TOP @Top * FROM c WHERE STARTSWITH(c.id, @PartitionLeasePrefix) AND c.ContinuationToken <> null`,
@@ -44,8 +44,8 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// evaluates tries a query on an item: it makes JSON, or has an error that says why
-// not. A join without end is given up.
+// evaluates evaluates a query for an item and checks that it returns JSON or an error. It
+// interrupts a join that takes too long.
 func evaluates(t *testing.T, text string, b *Bound) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func evaluates(t *testing.T, text string, b *Bound) {
 	}
 }
 
-// FuzzDocument: the two evaluators agree on any document.
+// FuzzDocument checks that the two evaluators agree on every document.
 func FuzzDocument(f *testing.F) {
 	var queries []*Query
 	var bounds []*Bound
@@ -108,8 +108,8 @@ func FuzzDocument(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		var decoded map[string]any
-		// What can't be stored: invalid JSON, two members of one name, numbers
-		// beyond a float64.
+		// The store refuses such documents: invalid JSON, duplicate members, numbers
+		// outside the range of float64.
 		if !jsontext.Value(doc).IsValid() || json.Unmarshal(doc, &decoded) != nil || decoded == nil {
 			for _, b := range bounds {
 				_, _, _ = b.Rows().Eval(doc)
@@ -122,8 +122,8 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
-// FuzzCall: whatever a function is called with, it returns JSON, undefined or an
-// error of its own; a bound query and a folded one agree.
+// FuzzCall checks that a function returns JSON, undefined or its own error for every
+// argument. A folded call and one with arguments from a document must agree.
 func FuzzCall(f *testing.F) {
 	for name := range value.Functions {
 		f.Add(name, []byte(`["2024-02-29T01:02:03Z", "dd", 3]`))

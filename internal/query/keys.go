@@ -7,23 +7,23 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// DocumentSet is a set of documents, told by their partition key and id.
+// DocumentSet is a set of documents, described by their partition key and ids.
 type DocumentSet struct {
-	// Key is the value at each key path: nil (null), bool, float64 or string. A nil
-	// Key stands for any.
+	// Key is the value at each key path: nil (null), bool, float64 or string. A nil Key
+	// means any key.
 	Key []any
-	// From and To bound the ids, From <= id < To, in the order of their UTF-8. An
-	// empty To is no bound.
+	// From and To limit the ids: From <= id < To, in the order of their UTF-8. An empty
+	// To is no limit.
 	From, To string
 }
 
-// Among returns sets of documents outside of which the condition isn't true, by
-// the partition key paths (each as its names, ["a","b"] for /a/b). Sets may
-// overlap; without any the condition is true of none. ok is false when the
-// condition says nothing of keys or ids, and every document has to be looked at.
+// Among returns sets that contain every document that satisfies the condition. paths are
+// the partition key paths, each as a list of names: ["a","b"] for /a/b. Sets may overlap.
+// If sets is empty and ok is true, no document satisfies the condition. If ok is false,
+// the condition does not restrict keys or ids, and the caller must read every document.
 //
-// exact tells that the condition is true of all documents in the sets. Otherwise
-// it is to be evaluated for each.
+// exact reports whether every document in the sets satisfies the condition. Otherwise the
+// caller must evaluate it for each.
 func (b *Bound) Among(paths [][]string) (sets []DocumentSet, exact, ok bool) {
 	r := b.keySet(paths)
 	if r.all {
@@ -42,9 +42,9 @@ func (b *Bound) Among(paths [][]string) (sets []DocumentSet, exact, ok bool) {
 	return sets, exact, true
 }
 
-// Keys returns the partition keys that the condition asks for, each once: it
-// isn't true of documents of any other. ok is false unless it binds every path.
-// Without keys the condition is true of no document.
+// Keys returns the distinct partition keys that the condition requires. No document with
+// another key satisfies it. ok is false unless the condition binds every path. If keys is
+// empty and ok is true, no document satisfies the condition.
 func (b *Bound) Keys(paths [][]string) (keys [][]any, ok bool) {
 	if len(paths) == 0 {
 		return nil, false
@@ -67,8 +67,8 @@ func (b *Bound) Keys(paths [][]string) (keys [][]any, ok bool) {
 	return keys, true
 }
 
-// KeyFilter returns the one partition key that the condition asks for; ok is
-// false when it asks for several or for none.
+// KeyFilter returns the partition key that the condition requires. ok is false if the
+// condition does not require exactly one.
 func (b *Bound) KeyFilter(paths [][]string) (key []any, ok bool) {
 	if keys, _ := b.Keys(paths); len(keys) == 1 {
 		return keys[0], true
@@ -76,7 +76,7 @@ func (b *Bound) KeyFilter(paths [][]string) (key []any, ok bool) {
 	return nil, false
 }
 
-// keyText is a text that two keys share only if they are the same.
+// keyText returns a text that identifies a key.
 func keyText(key []any) string {
 	var b []byte
 	for _, v := range key {
@@ -95,8 +95,9 @@ func keyText(key []any) string {
 	return string(b)
 }
 
-// idsIn returns the ids one of which a document, of whatever origin, has to have
-// for e to be true; ok is false when others may do.
+// idsIn returns ids of which a document must have one to satisfy e. The document may come
+// from anywhere, so its id may be of any type. ok is false if documents with other ids
+// may satisfy e.
 func idsIn(e syntax.Expr, params map[string]value.Value) (ids []string, ok bool) {
 	r := keyAnalysis{params: params, loose: true}.of(e)
 	if r.all {

@@ -8,42 +8,44 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// What a condition says of partition keys and ids. It is said as a union of
-// ranges, outside of which the condition isn't true of any document: undefined
-// counts as not true. Whatever isn't understood is true everywhere, so that
-// nothing is missed; the documents found are still held against the condition.
+// The key analysis of a condition is a union of ranges. No document outside of them
+// satisfies the condition; an undefined condition is not satisfied. A term that the
+// analysis does not support is taken as always true, so that no document is missed. The
+// caller then evaluates the condition for the documents that it finds.
 
-// keyRange is a set of documents: the values at their key paths, as far as they are
-// known, and an interval of ids.
+// keyRange is a set of documents: the known values at their key paths, and an interval of
+// ids.
 type keyRange struct {
-	// key has anyValue where every value will do; nil: at all paths.
+	// key has one element for each path; anyValue matches any. A nil key means any value
+	// at all paths.
 	key []any
-	// from <= id < to; an empty to is no bound.
+	// from <= id < to; an empty to is no limit.
 	from, to string
 }
 
-// anyValue stands for all values at a key path.
+// anyValue matches every value at a key path.
 type anyValue struct{}
 
-// keySet is a union of key ranges: the documents of which a condition may be true.
+// keySet is a union of key ranges. It contains every document that may satisfy a
+// condition.
 type keySet struct {
-	// all: every document, and there are no ranges.
+	// all reports whether the set contains every document. Then ranges is empty.
 	all bool
-	// exact: the condition is true of all documents in it.
+	// exact reports whether every document in the set satisfies the condition.
 	exact  bool
 	ranges []keyRange
 }
 
-// Bounds of the analysis. Past them a condition narrows less.
+// Limits of the analysis. Beyond them a condition excludes fewer documents.
 const (
-	// maxRanges is how many places a query looks at one by one. SDKs read a thousand
-	// items at once.
+	// maxRanges is the maximum number of ranges in a set. SDKs read a thousand items at
+	// once.
 	maxRanges = 10_000
-	// maxProduct is how many combinations of two terms of an AND are made.
+	// maxProduct is the maximum number of pairs of ranges that an AND intersects.
 	maxProduct = 4096
 )
 
-// keySet returns the documents of which the condition may be true.
+// keySet returns the documents that may satisfy the condition.
 func (b *Bound) keySet(paths [][]string) keySet {
 	if b.q.Where == nil {
 		return keySet{all: true, exact: true}
@@ -51,18 +53,20 @@ func (b *Bound) keySet(paths [][]string) keySet {
 	return keyAnalysis{params: b.params, paths: paths}.of(b.q.Where)
 }
 
-// keyAnalysis finds the key sets of expressions.
+// keyAnalysis computes the key sets of expressions.
 type keyAnalysis struct {
 	params map[string]value.Value
 	paths  [][]string
-	// loose: an id may be anything, as in documents that no store has checked.
+	// loose reports whether an id may have any type, as in documents that no store has
+	// checked.
 	loose bool
 }
 
-// idPath is where a document has its id, a string.
+// idPath is the path of the id of a document. An id is a string.
 var idPath = []string{"id"}
 
-// of returns where an expression may be true. Its depth is bounded by the parser.
+// of returns the set of documents that may satisfy an expression. The parser bounds the
+// depth of the recursion.
 func (a keyAnalysis) of(e syntax.Expr) keySet {
 	if v, ok := constant(e, a.params); ok {
 		return keySet{all: v.Kind == value.True, exact: true}
@@ -103,7 +107,8 @@ func (a keyAnalysis) logical(e *syntax.Logical) keySet {
 	return some
 }
 
-// mirrored are the operators with their operands exchanged.
+// mirrored maps each operator to the one that gives the same result with its operands
+// swapped.
 var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 func (a keyAnalysis) binary(e *syntax.Binary) keySet {
@@ -127,7 +132,7 @@ func (a keyAnalysis) compared(x syntax.Expr, op string, v value.Value) keySet {
 	return a.ordered(x, op, v)
 }
 
-// equal is where a path has a value.
+// equal returns the set of documents with value v at path x.
 func (a keyAnalysis) equal(x syntax.Expr, v value.Value) keySet {
 	r, understood := keySet{all: true, exact: true}, false
 	if a.isPath(x, idPath) {
@@ -147,7 +152,7 @@ func (a keyAnalysis) equal(x syntax.Expr, v value.Value) keySet {
 		switch v.Kind {
 		case value.Undefined: // equals nothing
 			return keySet{exact: true}
-		case value.Array, value.Object: // which are no keys
+		case value.Array, value.Object: // not valid as keys
 			r.exact = false
 			return r
 		default:
@@ -164,7 +169,7 @@ func (a keyAnalysis) equal(x syntax.Expr, v value.Value) keySet {
 	return r
 }
 
-// isPath reports whether an expression is a path of members of the document.
+// isPath reports whether an expression is the given path of the document.
 func (a keyAnalysis) isPath(e syntax.Expr, path []string) bool {
 	binding, steps, ok := boundPath(e, a.params)
 	return ok && binding == syntax.Document && slices.EqualFunc(steps, path, func(s step, name string) bool {
@@ -172,8 +177,8 @@ func (a keyAnalysis) isPath(e syntax.Expr, path []string) bool {
 	})
 }
 
-// ordered is where a path compares so with a value. Only ids are ordered: keys
-// are hashed.
+// ordered returns the set of documents whose path x compares with v by op. It supports
+// ids only, because partition keys are hashed.
 func (a keyAnalysis) ordered(x syntax.Expr, op string, v value.Value) keySet {
 	if !a.isPath(x, idPath) {
 		return keySet{all: true}
@@ -198,7 +203,7 @@ func (a keyAnalysis) ordered(x syntax.Expr, op string, v value.Value) keySet {
 	return keySet{exact: true, ranges: []keyRange{b}}
 }
 
-// anyOf is where a path has one of several values.
+// anyOf returns the set of documents whose path x has one of the values.
 func (a keyAnalysis) anyOf(x syntax.Expr, list []syntax.Expr) keySet {
 	some := keySet{exact: true}
 	for _, item := range list {
@@ -213,8 +218,8 @@ func (a keyAnalysis) anyOf(x syntax.Expr, list []syntax.Expr) keySet {
 	return some
 }
 
-// call is where a function is true: STARTSWITH(path, constant), and
-// ARRAY_CONTAINS(constant, path).
+// call returns the set of documents for which a function is true. It supports
+// STARTSWITH(path, constant) and ARRAY_CONTAINS(constant, path).
 func (a keyAnalysis) call(e *syntax.Call) keySet {
 	if e.Udf {
 		return keySet{all: true}
@@ -246,7 +251,7 @@ func (a keyAnalysis) call(e *syntax.Call) keySet {
 	return keySet{all: true}
 }
 
-// prefixed is where a path begins with a text.
+// prefixed returns the set of documents whose path x begins with v.
 func (a keyAnalysis) prefixed(x syntax.Expr, v value.Value) keySet {
 	if !a.isPath(x, idPath) {
 		return keySet{all: true}
@@ -254,11 +259,12 @@ func (a keyAnalysis) prefixed(x syntax.Expr, v value.Value) keySet {
 	if v.Kind != value.String {
 		return keySet{exact: true}
 	}
-	return keySet{exact: true, ranges: []keyRange{{from: string(v.Bytes), to: behind(string(v.Bytes))}}}
+	return keySet{exact: true, ranges: []keyRange{{from: string(v.Bytes), to: prefixEnd(string(v.Bytes))}}}
 }
 
-// behind is the first text behind all that begin with a prefix; empty: none is.
-func behind(prefix string) string {
+// prefixEnd returns the first text after all texts that begin with a prefix. It returns
+// "" if there is none.
+func prefixEnd(prefix string) string {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i] < 0xFF {
@@ -269,10 +275,10 @@ func behind(prefix string) string {
 	return ""
 }
 
-// union is where either is.
+// union returns the union of two sets.
 func union(a, b keySet) keySet {
 	if a.all || b.all {
-		// What one of them is exactly true of doesn't tell of what the other adds.
+		// One set contains all documents. The union is exact only if that set is.
 		return keySet{all: true, exact: a.all && a.exact || b.all && b.exact}
 	}
 	if len(a.ranges)+len(b.ranges) > maxRanges {
@@ -281,7 +287,8 @@ func union(a, b keySet) keySet {
 	return keySet{exact: a.exact && b.exact, ranges: append(a.ranges, b.ranges...)}
 }
 
-// intersection is where both are.
+// intersection returns the intersection of two sets. It may return a larger set, which is
+// not exact.
 func intersection(a, b keySet) keySet {
 	switch {
 	case a.all:
@@ -308,7 +315,7 @@ func intersection(a, b keySet) keySet {
 	return both
 }
 
-// and is the intersection of two ranges; ok is false when it is empty.
+// and returns the intersection of two ranges. ok is false if it is empty.
 func (x keyRange) and(y keyRange) (z keyRange, ok bool) {
 	z = keyRange{key: x.key, from: max(x.from, y.from), to: x.to}
 	if y.to != "" && (z.to == "" || y.to < z.to) {
@@ -335,7 +342,7 @@ func (x keyRange) and(y keyRange) (z keyRange, ok bool) {
 	return z, true
 }
 
-// fullKey returns the key of the range, nil unless all of it is known.
+// fullKey returns the key of the range, or nil unless it has a value for every path.
 func (x keyRange) fullKey() []any {
 	if slices.Contains(x.key, any(anyValue{})) {
 		return nil

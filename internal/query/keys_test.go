@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// keySetOf is what a condition says of keys and ids, in short: key:[from,to).
+// keySetOf returns the key analysis of a condition as text: key:[from,to).
 func keySetOf(t *testing.T, where string, paths ...string) string {
 	t.Helper()
 	b := bindWith(t, "SELECT * FROM c WHERE "+where)
@@ -56,8 +56,8 @@ func bindWith(t *testing.T, text string) *Bound {
 	return b
 }
 
-// The sets, with ! where the condition is true of all that is in them.
-func TestConditionsNarrowToKeysAndIDs(t *testing.T) {
+// A set is marked with ! if the condition is true for all of its documents.
+func TestConditionsRestrictKeysAndIDs(t *testing.T) {
 	for where, want := range map[string]string{
 		`c.pk = 'x'`: "[x]:[,)!", `@n = c["pk"]`: "[7]:[,)!", `c.pk = null`: "[<nil>]:[,)!", `c.pk = 'x' AND c.v = 1`: "[x]:[,)",
 		`c.pk IN ('x', 1, true)`: "[x]:[,) [1]:[,) [true]:[,)!", `c.pk IN ('x', c.v)`: "all", `c.pk NOT IN ('x')`: "all", `ARRAY_CONTAINS(@l, c.pk)`: "[x]:[,) [y]:[,) [1]:[,)!",
@@ -67,7 +67,7 @@ func TestConditionsNarrowToKeysAndIDs(t *testing.T) {
 		`c.pk = 'x' AND c.pk = 'y'`: "none!", `c.pk = 'x' AND c.id < ''`: "none!", `false`: "none!", `c.id = 5`: "none!", `c.id = 'a' AND c.id = 'b'`: "none!", `c.id > @n OR c.pk = undefined`: "none!",
 		`c.pk = 'x' OR c.id = 'y'`: "[x]:[,) []:y!", `@t AND c.pk = 'x'`: "[x]:[,)!", `c.id IN ('a', 'b') AND c.pk IN (1, 2)`: "[1]:a [2]:a [1]:b [2]:b!",
 		`c.id IN ('a', 'b') AND STARTSWITH(c.id, 'b')`: "[]:b!",
-		// Nothing that can be relied on.
+		// The condition does not restrict keys or ids.
 		`true`: "all!", `c.v`: "all", `c.pk = 'x' OR c.v`: "all", `NOT c.pk = 'x'`: "all", `c.pk != 'x'`: "all", `c.pk > 'x'`: "all", `c.pk = c.id`: "all", `c.pk = ['x']`: "all",
 		`STARTSWITH(c.id, 'x', true)`: "all", `STARTSWITH(c.id, c.v)`: "all", `STARTSWITH(c.pk, 'x')`: "all", `c.pk[0] = 'x'`: "all", `c.pk.id = 'x'`: "all", `c = 'x'`: "all",
 		`(c.pk = 'x') = false`: "all", `c.v ? c.pk = 'x' : true`: "all", `ARRAY_CONTAINS(@l, c.pk, true)`: "all", `ARRAY_CONTAINS(c.l, c.pk)`: "all", `c.id NOT BETWEEN 'a' AND 'b'`: "all",
@@ -77,7 +77,7 @@ func TestConditionsNarrowToKeysAndIDs(t *testing.T) {
 			t.Errorf("%s: %s, want %s", where, got, want)
 		}
 	}
-	// A hierarchical key only when all of it is known; a key that is the id.
+	// A hierarchical key counts only if all of it is known. A key may be the id.
 	for where, want := range map[string]string{
 		`c.a = 1 AND c.b.c = 2`: "[1 2]:[,)!", `c.a = 1`: "all", `c.a = 1 AND c.id = 'x'`: "[]:x", `c.a IN (1, 2) AND c["b"]["c"] = 'z' AND c.id = 'x'`: "[1 z]:x [2 z]:x!", `c.a = 1 AND c.b = 2`: "all",
 	} {
@@ -92,8 +92,8 @@ func TestConditionsNarrowToKeysAndIDs(t *testing.T) {
 	}
 }
 
-// Past the bounds a condition narrows less, and takes no longer.
-func TestManyCombinationsNarrowLess(t *testing.T) {
+// Beyond the limits a condition restricts less and takes no longer.
+func TestManyCombinationsRestrictLess(t *testing.T) {
 	list := func(n int) string {
 		var parts []string
 		for i := range n {
@@ -111,7 +111,8 @@ func TestManyCombinationsNarrowLess(t *testing.T) {
 	}
 }
 
-// No document of which a condition is true is outside of its sets, and where they are exact, it is true of all that are inside.
+// No document outside of the sets satisfies the condition. If the sets are exact, every
+// document inside satisfies it.
 func TestNoDocumentIsMissedByItsKeyOrID(t *testing.T) {
 	paths := pathsOf([]string{"pk", "k/x"})
 	narrowed, exactly := 0, 0
@@ -162,7 +163,7 @@ func TestNoDocumentIsMissedByItsKeyOrID(t *testing.T) {
 
 func (w writer) keyValue() string { return w.pick(`"a"`, `"x"`, `1`, `7`, `null`, `true`, `["a"]`) }
 
-// about makes a condition of keys and ids, and of other things between.
+// about returns a condition on keys, ids and other members.
 func (w writer) about(depth int) string {
 	path := func() string {
 		return w.pick("c.id", "c.id", `c["id"]`, "c.pk", "c.pk", "c.k.x", `c["k"].x`, "c.v", "c.k")

@@ -7,53 +7,54 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// Bounds of what one row, and the subqueries of one document, may hold.
+// Limits of one row, and of the subqueries of one document.
 const (
-	// maxValue bounds a value that a query makes, in bytes: an array of ARRAY(...), a
-	// row, a string put together. It is far beyond a document's 2 MB.
+	// maxValue limits a value that a query creates, in bytes: an array of ARRAY(...), a
+	// row, a concatenated string. It is far above the 2 MB of a document.
 	maxValue = 16 << 20
-	// maxKept bounds what DISTINCT and GROUP BY of a subquery hold of one document.
+	// maxKept limits the memory of DISTINCT and GROUP BY in a subquery for one document,
+	// in bytes.
 	maxKept = 32 << 20
-	// maxTime is how long one document is evaluated: no answer begins in its middle
-	// before it has a row there, and clients don't wait much longer.
+	// maxTime limits the evaluation of one document. A page cannot end inside a document
+	// before it has a row of it, and clients do not wait much longer.
 	maxTime = 10 * time.Second
-	// checkEvery is how many steps are done before somebody is asked whether the
-	// result is still wanted: combinations that are run through, and bytes that are
-	// gone over, by stepBytes of them.
+	// checkEvery is the number of steps between two calls of frame.stopped. A step is one
+	// combination of a join, or stepBytes bytes of data that are processed.
 	checkEvery = 4096
 	stepBytes  = 512
-	// longValue is from how many bytes on a value's are counted.
+	// longValue is the size in bytes from which processing a value counts as steps.
 	longValue = 4096
 )
 
-// frame is what expressions are evaluated in: one document.
+// frame is the state in which expressions are evaluated for one document.
 type frame struct {
 	extractor
 	inner []extractor // of the bindings other than the document
-	steps int         // of work, since somebody was asked whether to go on; see spend
-	// stopped returns the reason for which nobody wants the result any more; nil: nobody tells.
+	steps int         // of work since the last call of stopped; see Spend
+	// stopped returns a non-nil error if the result is no longer wanted. If nil,
+	// evaluation is not interrupted.
 	stopped func() error
-	// began is when it was first asked about the document.
+	// began is the time of the first call of stopped for the document.
 	began time.Time
-	args  []value.Value // a stack of arguments of the calls under way
-	held  int           // what they take, in bytes
-	err   error         // why the document can't be evaluated: an *EvaluationError, or what stopped returned
-	// group is what expressions over groups see.
+	args  []value.Value // a stack of the arguments of nested calls
+	held  int           // size of args in bytes
+	err   error         // why the evaluation ended: an *EvaluationError, or the error of stopped
+	// group is the group that expressions over groups read.
 	group *group
 }
 
-// Spend notes one step of work, and what it takes to go over so many bytes. It
-// says whether the evaluation still has a purpose.
+// Spend counts one step of work, plus the steps of processing that many bytes. It reports
+// whether to continue the evaluation.
 func (f *frame) Spend(bytes int) bool {
 	if f.steps += 1 + bytes/stepBytes; f.steps >= checkEvery && f.stopped != nil {
 		f.steps = 0
-		f.ask()
+		f.checkStopped()
 	}
 	return f.err == nil
 }
 
-// ask asks whether to go on, and looks at the clock.
-func (f *frame) ask() {
+// checkStopped calls stopped and checks the time limit of the document.
+func (f *frame) checkStopped() {
 	if f.err == nil {
 		f.err = f.stopped()
 	}
@@ -62,11 +63,11 @@ func (f *frame) ask() {
 		f.began = now
 	case now.Sub(f.began) > maxTime:
 		f.stop(fmt.Sprintf("The query takes more than %v for one item. Its joins and subqueries make too many combinations of the item's arrays, "+
-			"or its functions go over too much: add conditions on the item or on one array alone, or join fewer arrays in one query.", maxTime))
+			"or its functions process too much data: add conditions on the item or on one array alone, or join fewer arrays in one query.", maxTime))
 	}
 }
 
-// read is the value of JSON, undefined once the evaluation has no purpose.
+// read decodes JSON. It returns undefined if the evaluation has ended.
 func (f *frame) read(raw []byte) value.Value {
 	if len(raw) > longValue && !f.Spend(len(raw)) {
 		return value.Value{}
@@ -74,20 +75,20 @@ func (f *frame) read(raw []byte) value.Value {
 	return value.Decode(raw)
 }
 
-// spendOn is spend of what it takes to look into two values, where that is much.
+// spendOn calls Spend for a comparison of two values if they are long.
 func (f *frame) spendOn(a, b value.Value) bool {
 	n := len(a.Bytes) + len(b.Bytes)
 	return n <= longValue || f.Spend(n)
 }
 
-// stop ends the evaluation of the document.
+// stop ends the evaluation of the document with an error.
 func (f *frame) stop(message string) {
 	if f.err == nil {
 		f.err = &EvaluationError{Message: message}
 	}
 }
 
-// tooLarge ends the evaluation when a value has become too large.
+// tooLarge ends the evaluation and returns true if size exceeds maxValue.
 func (f *frame) tooLarge(size int) bool {
 	if size <= maxValue {
 		return false
@@ -96,7 +97,8 @@ func (f *frame) tooLarge(size int) bool {
 	return true
 }
 
-// holds is false, and the evaluation ends, when a subquery holds too much.
+// holds reports whether the evaluation may continue while a subquery holds size bytes. It
+// ends the evaluation if size exceeds maxKept.
 func (f *frame) holds(size int) bool {
 	if size > maxKept {
 		f.stop(fmt.Sprintf("A subquery with DISTINCT or GROUP BY needs more than %d bytes of memory for one item.", maxKept))
@@ -104,7 +106,7 @@ func (f *frame) holds(size int) bool {
 	return f.err == nil
 }
 
-// fail keeps the first error of a document.
+// fail ends the evaluation with an error of a function. The first error is kept.
 func (f *frame) fail(function, reason string) {
 	if f.err == nil {
 		f.err = &EvaluationError{Message: fmt.Sprintf("The function %s can't be evaluated: %s.", function, reason)}

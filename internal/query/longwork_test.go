@@ -13,8 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// What takes minutes for one item, of each kind that does: somebody who doesn't wait any longer ends it.
-func TestWorkThatTakesLongForOneItemCanBeEnded(t *testing.T) {
+// Each kind of work takes minutes for one item, and a canceled context interrupts it.
+func TestLongWorkForOneItemCanBeInterrupted(t *testing.T) {
 	const mb = 1 << 20
 	doc := fmt.Appendf(nil, `{"id":"x","text":%q,"list":[%s[]],"other":[%s[]],"things":[%s{"b":0}],"mixed":[%s{"b":[]}]}`,
 		strings.Repeat("x", 2*mb), strings.Repeat("[],", mb/4), strings.Repeat("[],", mb/4), strings.Repeat(`{"a":1},`, mb/8),
@@ -57,8 +57,9 @@ func TestWorkThatTakesLongForOneItemCanBeEnded(t *testing.T) {
 	}
 }
 
-// An array or object is looked for in a long array by reading each once, and found by the same rules as one by one.
-func TestLookingForAnArrayOrObjectReadsItOnce(t *testing.T) {
+// Searching a long array for an array or object reads each element once. The result is
+// the same as that of single comparisons.
+func TestSearchForAnArrayOrObjectReadsItOnce(t *testing.T) {
 	const n = 20_000
 	var members strings.Builder
 	for i := range n / 4 {
@@ -90,8 +91,9 @@ func TestLookingForAnArrayOrObjectReadsItOnce(t *testing.T) {
 	}
 }
 
-// Whoever is asked whether to go on says why not, and the evaluator goes on with the next item.
-func TestTheReasonToEndIsTold(t *testing.T) {
+// The evaluation ends with the error of the check, and the evaluator continues with the
+// next item.
+func TestEvaluationEndsWithTheErrorOfItsCheck(t *testing.T) {
 	reason := errors.New("no time")
 	var over error
 	rows := bound(t, `SELECT VALUE 1 FROM c JOIN a IN c.list JOIN b IN c.list`, nil).Rows().While(func() error { return over })
@@ -114,8 +116,8 @@ func TestTheReasonToEndIsTold(t *testing.T) {
 	}
 }
 
-// What takes longer for one item than anybody waits is an error that says what to do, also where no row ever comes,
-// and each item has the time anew.
+// An item that takes too long is an error that names a remedy, even if no row is found.
+// The time limit starts again for each item.
 func TestAnItemThatTakesTooLongIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lap := 3 * time.Second
@@ -130,7 +132,7 @@ func TestAnItemThatTakesTooLongIsAnError(t *testing.T) {
 			t.Errorf("an item of an hour: %v", err)
 		}
 		lap = 20 * time.Millisecond
-		for range 5 { // each takes some hundred of them
+		for range 5 { // each item takes some hundred of these intervals
 			if err := rows.Each(doc, func() bool { return true }); err != nil {
 				t.Fatal(err)
 			}

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Keys tells [Bound.Plan] about the container's partition key.
+// Keys describes the container's partition key for [Bound.Plan].
 type Keys struct {
-	// Paths are the partition key paths, each as its names: ["a","b"] for /a/b.
+	// Paths are the partition key paths, each as a list of names: ["a","b"] for /a/b.
 	Paths [][]string
-	// EPK returns the effective partition key, upper-case hexadecimal, of a full
-	// key: an element of nil (null), bool, float64 or string for each path; empty
-	// when no document can have it.
+	// EPK returns the effective partition key of a full key, in upper-case hexadecimal.
+	// The key has one element per path: nil (null), bool, float64 or string. EPK returns
+	// "" if no document can have the key.
 	EPK func(key []any) (string, error)
-	// Point is the effective partition key of the full key that the request
-	// itself names by its header; empty when it names none.
+	// Point is the effective partition key of the full key in the request's header. It is
+	// empty if the request names none.
 	Point string
 }
 
-// Range is an interval of effective partition keys, as a plan has it.
+// Range is an interval of effective partition keys, in the format of a plan.
 type Range struct {
 	Min            string `json:"min"`
 	Max            string `json:"max"`
@@ -26,7 +26,7 @@ type Range struct {
 	IsMaxInclusive bool   `json:"isMaxInclusive"`
 }
 
-// Info is a plan's queryInfo.
+// Info is the queryInfo of a plan.
 type Info struct {
 	DistinctType                string             `json:"distinctType"`
 	Top                         *int64             `json:"top"`
@@ -44,32 +44,33 @@ type Info struct {
 	HasNonStreamingOrderBy      bool               `json:"hasNonStreamingOrderBy"`
 }
 
-// DCount is a plan's dCountInfo: a COUNT of DISTINCT.
+// DCount is the dCountInfo of a plan: a COUNT of DISTINCT.
 type DCount struct {
 	Alias string `json:"dCountAlias"`
 }
 
-// Plan is the answer to a plan request. Its JSON has every field, in the order
-// of the service: SDKs fail on a missing one.
+// Plan is the answer to a plan request. Its JSON has every field, in the order of the
+// service, because SDKs fail on a missing one.
 type Plan struct {
 	Version     int     `json:"partitionedQueryExecutionInfoVersion"`
 	QueryInfo   Info    `json:"queryInfo"`
 	QueryRanges []Range `json:"queryRanges"`
 }
 
-// planVersion is what the service writes today; no SDK looks at it.
+// planVersion is the version that the service writes. No SDK reads it.
 const planVersion = 2
 
 // distinctNone is the distinctType of a query without DISTINCT.
 const distinctNone = "None"
 
-// Plan returns the query's plan: which ranges to ask, with which text, and what
-// the client does with their rows. The error is a *[PlanError] for what can't be
-// done over several ranges, or one of k.EPK.
+// Plan returns the plan of the query. A plan contains the ranges, the text that the
+// client sends to each of them, and the steps by which the client merges their rows. It
+// returns a *[PlanError] if the query cannot run over several ranges, or the error of
+// k.EPK.
 //
-// Where a full partition key makes the range a point, which no split can divide,
-// the plan leaves everything to the server: the client sends the text as it is to
-// the range that has the point, and passes its rows on.
+// If a full partition key makes the range a point, no split can divide it. Then the
+// server does all the work. The client sends the text unchanged to the range of that
+// point and passes the rows on.
 func (b *Bound) Plan(k Keys) (Plan, error) {
 	ranges, point, err := b.ranges(k)
 	if err != nil {
@@ -96,17 +97,19 @@ func (b *Bound) Plan(k Keys) (Plan, error) {
 	return p, err
 }
 
-// ranges returns where the query has to be asked, sorted and apart: a point for
-// each partition key that the condition asks for, the empty interval when it asks
-// for none that a document can have. A point is right because the documents of a
-// partition key are those whose values it is made of, and the condition asks for
-// just these values; no split can divide it. point tells that there is but one.
+// ranges returns the ranges that the query must read, sorted and disjoint: one point for
+// each partition key that the condition requires. If no document can satisfy the
+// condition, it returns the empty interval. point reports whether the result is a single
+// point.
+//
+// A point is sufficient because it contains every document with that partition key, and
+// the condition excludes all other documents. No split can divide a point.
 func (b *Bound) ranges(k Keys) (ranges []Range, point bool, err error) {
 	if k.Point != "" {
 		return []Range{pointRange(k.Point)}, true, nil
 	}
 	if b.shape.NoSource {
-		return []Range{pointRange("")}, true, nil // one range is asked, whichever
+		return []Range{pointRange("")}, true, nil // any single range will do
 	}
 	keys, ok := b.Keys(k.Paths)
 	if !ok || k.EPK == nil {
@@ -133,9 +136,8 @@ func pointRange(epk string) Range {
 	return Range{Min: epk, Max: epk, IsMinInclusive: true, IsMaxInclusive: true}
 }
 
-// Features are what a client has to know to make the query's rows of those of the
-// ranges, as it names what it knows in the header
-// x-ms-cosmos-supported-query-features.
+// Features returns the features that a client needs to merge the rows of the ranges. The
+// header x-ms-cosmos-supported-query-features contains the same names.
 func (p Plan) Features() []string {
 	var needs []string
 	need := func(is bool, feature string) {

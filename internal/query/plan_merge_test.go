@@ -11,9 +11,11 @@ import (
 	"testing"
 )
 
-// A client that merges what a plan's query makes of each range, in the plainest way: all rows of all ranges are there before anything is done.
+// The functions below implement a client that merges the rows of the ranges of a plan. It
+// is as simple as possible and holds all rows before it merges them.
 
-// ranged are the rows of a query over one range, as a server gives them out: sorted, and with the counts of its clauses applied.
+// ranged returns the rows of a query over one range, as a server returns them. They are
+// sorted, and the counts of the clauses are applied.
 func ranged(t *testing.T, b *Bound, docs [][]byte) (rows []any) {
 	t.Helper()
 	s := b.Shape()
@@ -31,7 +33,7 @@ func ranged(t *testing.T, b *Bound, docs [][]byte) (rows []any) {
 		groups = r.Groups(1<<20, nil)
 	}
 	for n, doc := range docs {
-		at := Position{Tie: uint64(n)} //nolint:gosec // the documents come in the order of their numbers
+		at := Position{Tie: uint64(n)} //nolint:gosec // documents are numbered in order
 		err := r.Each(doc, func() bool {
 			if groups != nil {
 				groups.Add()
@@ -45,7 +47,7 @@ func ranged(t *testing.T, b *Bound, docs [][]byte) (rows []any) {
 			return true
 		})
 		if err != nil {
-			t.Skip(err) // a scalar subquery of several rows
+			t.Skip(err) // a scalar subquery with several rows
 		}
 	}
 	sorted := sorter.Rows()
@@ -73,7 +75,7 @@ func counted(rows []any, offset, limit, top *int64) []any {
 	return rows
 }
 
-// merged are the rows that a client makes of those of several ranges.
+// merged returns the rows that a client computes from those of several ranges.
 func merged(t *testing.T, info Info, ranges [][]any) (rows []any) {
 	t.Helper()
 	for _, r := range ranges {
@@ -128,7 +130,7 @@ func mergedOrder(info Info, rows []any) (payloads []any) {
 	return payloads
 }
 
-// mergedGroups puts partial aggregates together, by the values of GROUP BY.
+// mergedGroups combines partial aggregates by the values of GROUP BY.
 func mergedGroups(t *testing.T, info Info, rows []any) (results []any) {
 	t.Helper()
 	var keys []any
@@ -234,7 +236,7 @@ func mergedAggregate(of string, parts []any) any {
 	return best
 }
 
-// about rounds numbers: sums of sums aren't those of all, to the last digit.
+// about rounds numbers, because a sum of sums may differ in its last digits from the sum.
 func about(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -258,8 +260,9 @@ func about(v any) any {
 	return v
 }
 
-// holdPlan compares what a plan's client makes of two halves with what the query is of the whole. planned is false for a query that isn't
-// there, or has no plan.
+// holdPlan compares the rows that a plan's client computes from two halves with those of
+// the query over all documents. planned is false for a query that is invalid or has no
+// plan.
 func holdPlan(t *testing.T, text string, docs [][]byte, params map[string]json.RawMessage) (planned bool) {
 	t.Helper()
 	q, err := Parse(text)
@@ -295,8 +298,8 @@ func holdPlan(t *testing.T, text string, docs [][]byte, params map[string]json.R
 	got := merged(t, plan.QueryInfo, [][]any{ranged(t, part, docs[:half]), ranged(t, part, docs[half:])})
 	s := b.Shape()
 	if s.Grouped && (s.Top != nil || s.Limit != nil) {
-		if len(got) != len(want) { // which rows is open
-			t.Fatalf("%s\nrewritten as\n%s\nof %s\nhas %d rows merged, and %d", text, plan.QueryInfo.RewrittenQuery, docs, len(got), len(want))
+		if len(got) != len(want) { // the query may choose any rows
+			t.Fatalf("%s\nrewritten as\n%s\nof %s\nhas %d merged rows, want %d", text, plan.QueryInfo.RewrittenQuery, docs, len(got), len(want))
 		}
 		return true
 	}
@@ -314,7 +317,7 @@ func holdPlan(t *testing.T, text string, docs [][]byte, params map[string]json.R
 	return true
 }
 
-// numbered are random documents with a _rid each, in the order of those.
+// numbered returns random documents in the order of their _rid.
 func (w writer) numbered(n int) [][]byte {
 	docs := make([][]byte, n)
 	for i := range docs {
@@ -328,7 +331,7 @@ func (w writer) numbered(n int) [][]byte {
 	return docs
 }
 
-// planned is a random query, often with a count of rows.
+// planned returns a random query, often with a count of rows.
 func (w writer) planned() string {
 	text := w.query()
 	switch {
@@ -340,8 +343,8 @@ func (w writer) planned() string {
 	return text
 }
 
-// What a client makes of a plan is what the query is.
-func TestPlansMergeToWhatTheQueryIs(t *testing.T) {
+// A plan's client computes the same rows as the query.
+func TestMergedPlansEqualTheQuery(t *testing.T) {
 	planned := 0
 	const queries = 1200
 	for seed := range uint64(queries) {
@@ -359,7 +362,8 @@ func TestPlansMergeToWhatTheQueryIs(t *testing.T) {
 	}
 }
 
-// FuzzPlan: every plan's text is a query, and what a client makes of its rows is what the query itself is.
+// FuzzPlan checks that every rewritten text is a query, and that a plan's client computes
+// the same rows as the original query.
 func FuzzPlan(f *testing.F) {
 	for i, text := range []string{
 		`SELECT * FROM c WHERE c.a > 1`, `SELECT TOP 2 c.a FROM c ORDER BY c.a DESC, c.b`, `SELECT VALUE c.a FROM c ORDER BY c.n1 OFFSET 1 LIMIT 2`,

@@ -9,13 +9,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// orderFilter is what a client that merges sorted rows puts its resume filter in
-// the place of, or true.
+// orderFilter is the placeholder for the resume filter of a client that merges sorted
+// rows. A client with no resume filter replaces it with true.
 const orderFilter = "({documentdb-formattableorderbyquery-filter})"
 
-// rewrite says what a client does that merges the rows of several ranges, and
-// which query it sends to each of them. The text is empty where it is the
-// query's own.
+// rewrite sets how a client merges the rows of several ranges and which query it sends to
+// each of them. The rewritten query is empty if the client sends the original text.
 func (b *Bound) rewrite(info *Info) error {
 	q, s := *b.q, b.shape
 	if c := b.prog.count; c != nil {
@@ -25,8 +24,8 @@ func (b *Bound) rewrite(info *Info) error {
 	info.Offset, info.Limit = s.Offset, s.Limit
 	grouped := isGrouped(b.q)
 	if s.Grouped {
-		// Each range has to give all of its rows: which of them count is known when
-		// they are merged.
+		// Each range must return all of its rows. Only after the merge is it clear which
+		// of them count.
 		q.Top, q.Offset, q.Limit = nil, nil, nil
 	} else if s.Limit != nil {
 		q.Offset, q.Limit = countOf(0), countOf(*s.Offset+*s.Limit)
@@ -50,7 +49,8 @@ func (b *Bound) rewrite(info *Info) error {
 		return err
 	}
 	info.RewrittenQuery = q.String()
-	// The text is deeper and longer than the query's own, and has to come back.
+	// The rewritten text is deeper and longer than the original. Check that the parser
+	// accepts it.
 	_, err = syntax.Parse(strings.ReplaceAll(info.RewrittenQuery, orderFilter, "true"))
 	return err
 }
@@ -59,7 +59,8 @@ func countOf(n int64) *syntax.Count {
 	return &syntax.Count{N: n, Tok: syntax.Token{Text: strconv.FormatInt(n, 10)}}
 }
 
-// rewriteOrder makes rows of a document's rid, its sort keys, and what is asked for.
+// rewriteOrder changes each row to an object of the document's rid, its sort keys and the
+// selected value.
 func rewriteOrder(q *syntax.Select, s Shape, alias string, info *Info) {
 	for _, o := range s.OrderBy {
 		direction := "Ascending"
@@ -85,7 +86,7 @@ func rewriteOrder(q *syntax.Select, s Shape, alias string, info *Info) {
 	switch {
 	case q.Value != nil:
 		payload = q.Value
-		// A row without a payload has no place in a merge.
+		// A row without a payload cannot be merged.
 		filter = &syntax.Logical{Op: "AND", Terms: []syntax.Expr{filter, &syntax.Call{Name: "IS_DEFINED", Args: []syntax.Expr{q.Value}}}}
 	case !q.Star:
 		payload = objectOf(q)
@@ -101,8 +102,8 @@ func rewriteOrder(q *syntax.Select, s Shape, alias string, info *Info) {
 	}
 }
 
-// orderedDistinct says whether equal rows come behind each other in the order: when
-// what is selected are the sort keys, all of them.
+// orderedDistinct reports whether equal rows are adjacent in the order. They are if the
+// select list consists of all sort keys and nothing else.
 func orderedDistinct(q *syntax.Select) bool {
 	list := syntax.SelectList(q)
 	return len(list) == len(q.OrderBy) && !slices.ContainsFunc(q.OrderBy, func(o syntax.Order) bool {
@@ -110,13 +111,14 @@ func orderedDistinct(q *syntax.Select) bool {
 	})
 }
 
-// item is the object that values are wrapped in, so that an undefined one has a place.
+// item wraps a value in an object, so that an undefined value keeps its position.
 func item(e syntax.Expr) *syntax.Object { return objectWith(syntax.Item{Name: "item", Expr: e}) }
 
 func objectWith(members ...syntax.Item) *syntax.Object { return &syntax.Object{Members: members} }
 
-// rewriteGroups makes rows of partial aggregates, which the client puts together
-// by the values of GROUP BY. It can't put together what is computed from aggregates.
+// rewriteGroups changes each row to partial aggregates, which the client combines by the
+// values of GROUP BY. A client cannot combine expressions that are computed from
+// aggregates.
 func rewriteGroups(q *syntax.Select, info *Info) error {
 	for _, e := range syntax.SelectList(q) {
 		if c, _ := aggregateCall(e); c == nil && hasAggregate(e) {
@@ -160,8 +162,8 @@ func rewriteGroups(q *syntax.Select, info *Info) error {
 	return nil
 }
 
-// partial is an aggregate over one range, with what is needed to put those of
-// several together.
+// partial returns an aggregate over one range, with the values that a client needs to
+// combine it with those of other ranges.
 func partial(c *syntax.Call, kind value.Aggregate) syntax.Expr {
 	of := func(member, name string) syntax.Item {
 		return syntax.Item{Name: member, Expr: &syntax.Call{Name: name, Args: c.Args}}
@@ -179,8 +181,8 @@ func partial(c *syntax.Call, kind value.Aggregate) syntax.Expr {
 	return objectWith(of("item", strings.ToUpper(c.Name)))
 }
 
-// documentAlias is what expressions call the document itself; empty when no name
-// is sure to stand for it.
+// documentAlias returns the name of the document in expressions. It is empty if no name
+// always refers to the document.
 func documentAlias(q *syntax.Select) string {
 	from := q.From
 	if from == nil || from.In || from.Subquery != nil {

@@ -12,12 +12,11 @@ import (
 
 const orderFilter = `{documentdb-formattableorderbyquery-filter}`
 
-// What clients merge: the texts are those that the service's planner writes, P
-// being the place of the filter, and the fields are those that are set.
+// The service's planner writes the same texts and fields. P is the resume filter.
 func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 	for _, test := range []struct {
 		text, rewritten string
-		fields          string // what isn't empty of the queryInfo, as JSON
+		fields          string // all fields of queryInfo that are not empty, as JSON
 	}{
 		{`SELECT * FROM c WHERE c.n > 1`, ``, `{}`},
 		{`SELECT TOP 5 * FROM c`, ``, `{"top":5}`},
@@ -59,7 +58,8 @@ func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 			`{"distinctType":"Ordered","hasSelectValue":true,"orderBy":["Ascending"],"orderByExpressions":["c.blah"]}`,
 		},
 		{
-			// Equal rows needn't come behind each other, and a range can't say which of its rows count.
+			// Equal rows need not be adjacent, and a single range cannot decide which of
+			// its rows count.
 			`SELECT DISTINCT TOP 3 c.a, c.b FROM c ORDER BY c.a`,
 			"SELECT c._rid, [{\"item\": c.a}] AS orderByItems, {\"a\": c.a, \"b\": c.b} AS payload\nFROM c\nWHERE (P)\nORDER BY c.a",
 			`{"distinctType":"Unordered","orderBy":["Ascending"],"orderByExpressions":["c.a"],"top":3}`,
@@ -145,7 +145,7 @@ func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 		if fields, _ := json.Marshal(info); string(fields) != test.fields {
 			t.Errorf("%s: fields %s, want %s", test.text, fields, test.fields)
 		}
-		// What clients send to the ranges is read again.
+		// Clients send the rewritten text, so it must be a valid query.
 		if rewritten := strings.ReplaceAll(test.rewritten, "(P)", "(true)"); rewritten != "" {
 			if _, err := query.Parse(rewritten); err != nil {
 				t.Errorf("%s: %v", rewritten, err)
@@ -154,7 +154,7 @@ func TestQueriesOverSeveralRangesAreRewrittenAsTheServiceDoes(t *testing.T) {
 	}
 }
 
-// Clients put partial aggregates together, and nothing that is computed from them.
+// Clients combine partial aggregates, but no expressions that are computed from them.
 func TestCompositionsOfAggregatesHaveNoPlanOverSeveralRanges(t *testing.T) {
 	for _, text := range []string{
 		`SELECT VALUE SUM(c.a) / 2 FROM c`, `SELECT VALUE IS_NUMBER(AVG(c.a)) FROM c`, `SELECT VALUE {"s": SUM(c.a)} FROM c`, `SELECT VALUE [SUM(c.a)] FROM c`,
@@ -171,7 +171,7 @@ func TestCompositionsOfAggregatesHaveNoPlanOverSeveralRanges(t *testing.T) {
 	}
 }
 
-func TestPlansNameWhatAClientHasToKnow(t *testing.T) {
+func TestFeaturesOfPlans(t *testing.T) {
 	for text, want := range map[string]string{
 		`SELECT * FROM c`:                                       "",
 		`SELECT TOP 3 * FROM c`:                                 "Top",

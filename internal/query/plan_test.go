@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// keysOf describes a container whose keys' hashes can be read.
+// keysOf describes a container whose hashes are readable.
 func keysOf(paths ...string) query.Keys {
 	k := query.Keys{EPK: func(key []any) (string, error) { return fmt.Sprintf("E%v", key), nil }}
 	for _, p := range paths {
@@ -44,8 +44,9 @@ func wantPlan(top string, selectValue bool, ranges string) string {
 	return `{"partitionedQueryExecutionInfoVersion":2,"queryInfo":{"distinctType":"None","top":` + top + fmt.Sprintf(planOfRest, selectValue) + ranges + `}`
 }
 
-// Every field, in the service's order: JavaScript's SDK fails on a missing one.
-func TestPlansAreTheServices(t *testing.T) {
+// The plan has every field in the service's order. JavaScript's SDK fails on a missing
+// one.
+func TestPlansEqualTheServices(t *testing.T) {
 	point := `[{"min":"E[key]","max":"E[key]","isMinInclusive":true,"isMaxInclusive":true}]`
 	for text, want := range map[string]string{
 		`SELECT * FROM c`:                      wantPlan(`null`, false, everywhere),
@@ -57,7 +58,7 @@ func TestPlansAreTheServices(t *testing.T) {
 		`SELECT * FROM c WHERE c.pk = 'key'`:                                                wantPlan(`null`, false, point),
 		`SELECT * FROM c WHERE @k = c["pk"] AND c.n IN (1,2)`:                               wantPlan(`null`, false, point),
 		`SELECT * FROM c WHERE c.n = 1 AND (c.m = 2 AND c.pk = @k)`:                         wantPlan(`null`, false, point),
-		// Not narrowed: the condition doesn't ask for one key.
+		// Not restricted: the condition does not require a single key.
 		`SELECT * FROM c WHERE c.pk = 'key' OR c.n = 1`: wantPlan(`null`, false, everywhere),
 		`SELECT * FROM c WHERE NOT (c.pk = 'key')`:      wantPlan(`null`, false, everywhere),
 		`SELECT * FROM c WHERE c.pk != 'key'`:           wantPlan(`null`, false, everywhere),
@@ -67,13 +68,13 @@ func TestPlansAreTheServices(t *testing.T) {
 		`SELECT * FROM c WHERE c.pk = undefined`:        wantPlan(`null`, false, nowhere),
 		`SELECT * FROM c WHERE c.pk = 1 AND c.pk = 2`:   wantPlan(`null`, false, nowhere),
 		`SELECT * FROM c WHERE false`:                   wantPlan(`null`, false, nowhere),
-		// Several points, in order and each once.
+		// Several distinct points, in order.
 		`SELECT * FROM c WHERE c.pk IN ('x', 'key', @k) OR c.pk = 'a'`: wantPlan(`null`, false, `[{"min":"E[a]","max":"E[a]","isMinInclusive":true,"isMaxInclusive":true},`+
 			point[1:len(point)-1]+`,{"min":"E[x]","max":"E[x]","isMinInclusive":true,"isMaxInclusive":true}]`),
 		`SELECT * FROM c WHERE c.pk.deeper = 'key'`:        wantPlan(`null`, false, everywhere),
 		`SELECT * FROM c WHERE c.pk = 'key' ? true : true`: wantPlan(`null`, false, everywhere),
-		// What needs one range has a plan when the key makes it a point, and the
-		// client is then told of nothing that the range does.
+		// A query that needs one range has a plan if the key makes it a point. The plan
+		// then contains none of the work that the range does.
 		`SELECT * FROM c WHERE c.pk = 'key' ORDER BY c.n`:       wantPlan(`null`, false, point),
 		`SELECT TOP 2 * FROM c WHERE c.pk = 'key' ORDER BY c.n`: wantPlan(`2`, false, point),
 		`SELECT * FROM c WHERE c.pk = 'key' OFFSET 1 LIMIT 2`:   wantPlan(`null`, false, point),
@@ -100,7 +101,7 @@ func TestPlansOfHierarchicalKeysNeedEveryPath(t *testing.T) {
 	}
 }
 
-// The key of the request's header does as well.
+// The key in the request's header also makes a point.
 func TestPlanOfAHeadersKeyIsAPoint(t *testing.T) {
 	k := keysOf("/pk")
 	k.Point = "0AFF"
@@ -110,7 +111,7 @@ func TestPlanOfAHeadersKeyIsAPoint(t *testing.T) {
 	}
 }
 
-func TestPlanReportsWhatTheHashSays(t *testing.T) {
+func TestPlanReturnsTheErrorOfTheHash(t *testing.T) {
 	k := keysOf("/pk")
 	failure := errors.New("no such hash")
 	k.EPK = func([]any) (string, error) { return "", failure }
@@ -119,7 +120,7 @@ func TestPlanReportsWhatTheHashSays(t *testing.T) {
 	}
 }
 
-func TestKeyFilterIsWhatAConjunctionAsksFor(t *testing.T) {
+func TestKeyFilterOfConditions(t *testing.T) {
 	for text, want := range map[string][]any{
 		`c.pk = 'x'`: {"x"}, `c.pk = 1.5 AND true`: {1.5}, `c.pk = true`: {true}, `c.pk = false`: {false}, `c.pk = null`: {nil},
 		`c.pk = @p`: {float64(3)}, `(c.a = 1 AND (c.b AND ('x' = c['pk'])))`: {"x"}, `c.pk = 'x' AND c.pk = 'y'`: nil,
@@ -136,7 +137,7 @@ func TestKeyFilterIsWhatAConjunctionAsksFor(t *testing.T) {
 	}
 }
 
-func TestShapeSaysWhatConcernsSeveralDocuments(t *testing.T) {
+func TestShapeOfQueries(t *testing.T) {
 	params := map[string]json.RawMessage{"@t": json.RawMessage(`3`), "@o": json.RawMessage(`0`), "@l": json.RawMessage(`2147483647`)}
 	three, zero, most := int64(3), int64(0), int64(2147483647)
 	for text, want := range map[string]query.Shape{

@@ -9,12 +9,17 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// Resume returns the position that the rows of a query with ORDER BY go on from, for clients that merge the rows of several ranges
-// and tell where they are by values. values are those of the sort keys, as JSON; an empty array is undefined.
+// Resume returns the position after which the rows of a query with ORDER BY continue. It
+// is for clients that merge the rows of several ranges and resume by the values of the
+// sort keys. values are these values as JSON; an empty array is undefined.
 //
-// The rows behind the position are those after the values, and those with equal ones: all of them, or with from greater than 0
-// the ones from that document number on; with exclude none. Errors: a number of values that isn't that of the sort
-// keys, and an array or object, which clients send as a hash of theirs.
+// The rows after the position are those whose values come later in the order, and rows
+// with equal values as follows. If exclude is true, no such row follows. If from is
+// greater than 0, the rows from that document number on follow. Otherwise all of them
+// follow.
+//
+// Resume returns an error if the number of values differs from the number of sort keys.
+// It also returns an error for an array or object, of which clients send a hash.
 func (b *Bound) Resume(values []json.RawMessage, from uint64, exclude bool) (*Position, error) {
 	order := b.shape.OrderBy
 	if len(values) != len(order) {
@@ -27,11 +32,11 @@ func (b *Bound) Resume(values []json.RawMessage, from uint64, exclude bool) (*Po
 		case v.Kind == value.Array && len(bytes.TrimSpace(v.Bytes[1:len(v.Bytes)-1])) == 0:
 			v = value.Value{}
 		case v.Kind == value.Array || v.Kind == value.Object:
-			return nil, fmt.Errorf("value %d is an array or object, or the hash of one, which is not supported: sort by numbers, strings or booleans", i)
+			return nil, fmt.Errorf("value %d is an array or object, or the hash of one, which is not supported; sort by numbers, strings or booleans", i)
 		}
 		key = appendOrderKey(key, v, order[i].Descending)
 	}
-	// Documents are numbered from 1, and what is behind a position is behind all rows of its document.
+	// Documents are numbered from 1. The position is after all rows of its document.
 	p := &Position{Key: key, Row: math.MaxUint64}
 	descending := len(order) > 0 && order[0].Descending
 	if exclude != descending {
@@ -45,18 +50,18 @@ func (b *Bound) Resume(values []json.RawMessage, from uint64, exclude bool) (*Po
 	return p, nil
 }
 
-// Position is a place in the order of a query's rows: a row's sort key and the
-// number of its document, which tells rows with equal keys apart.
+// Position is the position of a row in the order of a query. It consists of the row's
+// sort key, and of the number of its document, which distinguishes rows with equal keys.
 type Position struct {
-	// Key is what [Rows.OrderKey] returned; nil without ORDER BY.
+	// Key is the result of [Rows.OrderKey]. It is nil without ORDER BY.
 	Key []byte
-	// Tie is the document's number in its container (the one in its rid).
+	// Tie is the document's number in its container, which is part of its rid.
 	Tie uint64
-	// Row counts the rows of one document from 0, where it makes several ([Shape.Several]).
+	// Row is the index of the row among those of its document ([Shape.Several]), from 0.
 	Row uint64
 }
 
-// SortedRow is a row at its place.
+// SortedRow is a row with its position.
 type SortedRow struct {
 	Position
 	// Row is the row's JSON.

@@ -8,17 +8,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// Query is a text that was read and understood. It doesn't change and may be
-// used by any number of goroutines; a server may keep it for the next request
-// with the same text.
+// Query is a parsed and checked query. It is immutable and safe for concurrent use. A
+// server may keep it for the next request with the same text.
 type Query struct {
 	q *syntax.Select
-	// count is set when the rows of q are only counted.
+	// count is set if the query only counts the rows of q.
 	count *countDistinct
 }
 
-// Parse reads a query. The error is a *[syntax.Error] or an *[syntax.UnsupportedError].
-// It takes time in proportion to the text, whose length and nesting are bounded.
+// Parse reads a query. It returns a *[syntax.Error] or a *[syntax.UnsupportedError]. The
+// time is proportional to the text, whose length and nesting are bounded.
 func Parse(text string) (*Query, error) {
 	q, err := syntax.Parse(text)
 	if err != nil {
@@ -34,8 +33,8 @@ func Parse(text string) (*Query, error) {
 	return &Query{q: q, count: count}, nil
 }
 
-// String returns the query in the service's own spelling, one clause a line.
-// Parse reads it back as the same query.
+// String returns the query in the service's own spelling, one clause a line. Parse reads
+// that text as the same query.
 func (q *Query) String() string {
 	if q.count != nil {
 		return q.count.outer.String()
@@ -43,10 +42,11 @@ func (q *Query) String() string {
 	return q.q.String()
 }
 
-// Bind gives the parameters their values. The names of params have their @, as
-// in a request's body; values that the query doesn't use are ignored. The error
-// is a *[ParameterError] or a *[syntax.Error] (a TOP, OFFSET or LIMIT that is no
-// count). params isn't kept, its values are.
+// Bind sets the parameters. The names in params include the @, as in the body of a
+// request. Parameters that the query does not use are ignored.
+//
+// It returns a *[ParameterError] if a parameter is missing or has an unsuitable value,
+// such as a TOP that is not a count. Bind keeps the values and does not keep the map.
 func (q *Query) Bind(params map[string]json.RawMessage) (*Bound, error) {
 	b, err := bind(q.q, params)
 	if err == nil && q.count != nil {
@@ -56,41 +56,43 @@ func (q *Query) Bind(params map[string]json.RawMessage) (*Bound, error) {
 	return b, err
 }
 
-// Bound is a query with its parameters' values, ready to run. It doesn't change
-// and may be used by any number of goroutines; each takes [Rows] of its own.
+// Bound is a query with its parameters, ready to run. It is immutable and safe for
+// concurrent use, but each goroutine needs its own [Rows].
 type Bound struct {
 	q      *syntax.Select
 	params map[string]value.Value
-	now    time.Time // what the query takes for now
+	now    time.Time // the current time in the query
 	shape  Shape
 	prog   *program
 }
 
-// Shape says what of a query concerns several documents at once. Whoever reads
-// the documents has to see to Top, Offset, Limit and OrderBy; [Rows] and [Groups]
-// see to the rest.
+// Shape describes the parts of a query that concern several documents. The caller that
+// reads the documents must apply Top, Offset, Limit and OrderBy. [Rows] and [Groups]
+// apply the rest.
 type Shape struct {
-	// Top is the count of TOP, nil without the clause. Zero is a count.
+	// Top is the count of TOP. It is nil without the clause. Zero is a valid count.
 	Top *int64
-	// Offset and Limit are the counts of OFFSET LIMIT, both nil without the clause.
+	// Offset and Limit are the counts of OFFSET LIMIT. Both are nil without the clause.
 	Offset, Limit *int64
-	// OrderBy has an entry for each sort key.
+	// OrderBy has one entry for each sort key.
 	OrderBy []SortKey
-	// Distinct and GroupBy are set by the clauses.
+	// Distinct and GroupBy report whether the query has these clauses.
 	Distinct, GroupBy bool
-	// Aggregates are the aggregate functions of the select list, as a plan names
-	// them: "Count". Without GROUP BY they make one row, also of no documents.
+	// Aggregates lists the aggregate functions of the select list, named as in a plan:
+	// "Count". Without GROUP BY they produce exactly one row, even from no documents.
 	Aggregates []string
-	// Grouped: several documents make a row together (GROUP BY, aggregates, DISTINCT),
-	// and [Rows.Groups] has the rows.
+	// Grouped reports whether several documents produce a row together (GROUP BY,
+	// aggregates, DISTINCT). [Rows.Groups] returns such rows.
 	Grouped bool
-	// SelectValue: the rows are bare values (SELECT VALUE).
+	// SelectValue reports whether the rows are bare values (SELECT VALUE).
 	SelectValue bool
-	// SelectAll: the rows are the documents' own bytes (SELECT *).
+	// SelectAll reports whether the rows are the documents' own bytes (SELECT *).
 	SelectAll bool
-	// NoSource: FROM doesn't name the container, or isn't there, and no document is read. The rows are those of one document, {}, and there is nothing else.
+	// NoSource reports whether FROM is missing or does not name the container. Then no
+	// document is read, and the query is evaluated once, for {}.
 	NoSource bool
-	// Several: a document may make several rows, or none (JOIN, FROM x IN, FROM c.path): use [Rows.Each].
+	// Several reports whether a document may produce several rows or none (JOIN, FROM x
+	// IN, FROM c.path). Use [Rows.Each] then.
 	Several bool
 }
 
@@ -98,16 +100,16 @@ type Shape struct {
 type SortKey struct {
 	// Path is the expression as the service writes it: c.x, c["a b"].
 	Path string
-	// Descending is set by DESC.
+	// Descending reports whether the key has DESC.
 	Descending bool
 }
 
-// Merged says that the rows of several ranges can't be put behind each other, but
-// have to be merged, as [Bound.Plan] says. TOP can be: the client or the server
-// trims.
+// Merged reports whether the rows of several ranges must be merged as [Bound.Plan]
+// describes, and cannot simply be concatenated. TOP needs no merge, because the client or
+// the server truncates the rows.
 func (s Shape) Merged() bool {
 	return !s.NoSource && (s.Grouped || len(s.OrderBy) > 0 || s.Limit != nil)
 }
 
-// Shape returns what of the query concerns several documents at once.
+// Shape returns the parts of the query that concern several documents.
 func (b *Bound) Shape() Shape { return b.shape }

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// writer makes random documents and queries of few names and values, so that
-// they meet.
+// writer creates random documents and queries with few names and values, so that the
+// queries match documents.
 type writer struct {
 	r *rand.Rand
-	// names are what expressions may begin with; nil: c.
+	// names are the names at which expressions may begin. If nil, it is c.
 	names []string
-	// plain: without subqueries.
+	// plain excludes subqueries.
 	plain bool
 }
 
@@ -77,7 +77,7 @@ func (w writer) path() string {
 	return p
 }
 
-// source is a path that FROM may have.
+// source returns a path for FROM.
 func (w writer) source() string {
 	p := w.pick(w.outer()...)
 	for range w.r.IntN(3) {
@@ -129,7 +129,7 @@ func (w writer) expr(depth int) string {
 	return "(" + x() + " ? " + x() + " : " + x() + ")"
 }
 
-// function is a call with as many arguments as it takes.
+// function returns a call with the right number of arguments.
 func (w writer) function(x func() string) string {
 	switch w.r.IntN(5) {
 	case 0:
@@ -148,7 +148,7 @@ func (w writer) pattern() string {
 	return w.pick(`"a%"`, `"%b"`, `"_"`, `"[a-b]%"`, `"[^a]%"`, `"%"`, `""`, `"a!%" ESCAPE '!'`, `"%\"%"`, `@p`, `"_b"`, `"%é%"`, `"[aA][bB]"`)
 }
 
-// condition is an expression that has a fair chance to be true.
+// condition returns an expression that is often true.
 func (w writer) condition(depth int) string {
 	x := w.expr(depth)
 	switch w.r.IntN(8) {
@@ -166,10 +166,10 @@ func (w writer) condition(depth int) string {
 	return x
 }
 
-// under is the writer of expressions that may begin with other names.
+// under returns a writer of expressions that begin with other names.
 func (w writer) under(names ...string) writer { return writer{r: w.r, names: names, plain: w.plain} }
 
-// outer are the names that w may begin with.
+// outer returns the names at which expressions may begin.
 func (w writer) outer() []string {
 	if w.names == nil {
 		return []string{"c"}
@@ -177,7 +177,7 @@ func (w writer) outer() []string {
 	return w.names
 }
 
-// subquery is one that makes a value.
+// subquery returns a subquery that is a value.
 func (w writer) subquery(depth int) string {
 	name := w.pick("s", "t")
 	in := w.under(append([]string{name, name}, w.outer()...)...)
@@ -204,7 +204,8 @@ func (w writer) subquery(depth int) string {
 	return "ARRAY(SELECT VALUE " + x() + " FROM " + w.source() + " AS v JOIN " + name + " IN " + w.pick(inner, w.under("v").source()) + where + ")"
 }
 
-// from is a FROM, and the writer of what may be asked of it. sorts tells that ORDER BY may.
+// from returns a FROM and a writer of expressions over its names. sorts reports whether
+// the query may have ORDER BY.
 func (w writer) from() (text string, in writer, sorts bool) {
 	switch w.r.IntN(10) {
 	case 0:
@@ -223,7 +224,7 @@ func (w writer) from() (text string, in writer, sorts bool) {
 	return " FROM c", w, true
 }
 
-// simple is a query of one thing, which nothing around it hides.
+// simple returns a query of a single operation, so that no other one hides its result.
 func (w writer) simple() string {
 	x := func() string { return w.pick("c.a", "c.b", "c.a[0]", "c.a[1]", "c.b[0]", w.path(), w.scalar()) }
 	switch w.r.IntN(10) {
@@ -270,7 +271,7 @@ func (w writer) query() string {
 	text += from
 	switch w.r.IntN(8) {
 	case 0, 1:
-	case 2: // how SDKs read many items
+	case 2: // SDKs read many items in this way
 		terms := make([]string, 4*longList)
 		for i := range terms {
 			terms[i] = "(" + in.outer()[0] + ".id = " + w.string() + w.pick("", " AND "+in.expr(1)) + ")"
@@ -286,7 +287,7 @@ func (w writer) query() string {
 	return text + groupBy
 }
 
-// grouped is a SELECT with aggregates, and its GROUP BY, if it has one.
+// grouped returns a SELECT with aggregates, and its GROUP BY if it has one.
 func (w writer) grouped() (text, groupBy string) {
 	w.plain = true
 	aggregate := func() string {
@@ -331,10 +332,10 @@ func TestRandomQueriesAgreeWithTheSlowEvaluator(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, text, err)
 		}
-		// What is printed is the same query: its rows are those that the slow evaluator makes of this one.
+		// The printed query must be equivalent. Below, the slow evaluator checks its rows.
 		printed, err := Parse(q.String())
 		if err != nil || printed.String() != q.String() {
-			t.Fatalf("seed %d: %s\nis printed %s\nand read as %v (%v)", seed, text, q, printed, err)
+			t.Fatalf("seed %d: %s\nis printed as %s\nand parsed as %v (%v)", seed, text, q, printed, err)
 		}
 		again, err := printed.Bind(raw)
 		if err != nil {
@@ -353,7 +354,7 @@ func TestRandomQueriesAgreeWithTheSlowEvaluator(t *testing.T) {
 		}
 	}
 	if rows < queries/4 || without < queries/20 {
-		t.Errorf("%d queries made rows and %d none: they are too one-sided", rows, without)
+		t.Errorf("%d queries have rows and %d have none: too one-sided", rows, without)
 	}
 }
 

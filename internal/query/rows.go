@@ -8,8 +8,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// Rows turns the documents of one scan into rows. It keeps memory from document
-// to document, so it serves one goroutine at a time.
+// Rows turns the documents of one scan into rows. It reuses memory from document to
+// document. It is not safe for concurrent use.
 type Rows struct {
 	prog *program
 	f    frame
@@ -30,14 +30,14 @@ func newRows(p *program) *Rows {
 	return r
 }
 
-// Each calls visit for every row that the document makes before SELECT is looked
-// at: for what FROM names of it, if the condition is true. doc is a JSON object
-// with its system properties. During the call, and until the next one, [Rows.Row]
-// has the row and [Rows.OrderKey] its sort key. Each ends when visit returns
-// false.
+// Each calls visit for every row of FROM that satisfies the condition, before SELECT is
+// evaluated. doc is a JSON object with its system properties. During the call, and until
+// the next one, [Rows.Row] returns the row and [Rows.OrderKey] its sort key. Each stops
+// if visit returns false.
 //
-// Of doc only what the query names is decoded, and reading stops when all of it
-// is found. The error says that doc is no JSON object, as far as it was read.
+// Each decodes only the members that the query names, and stops reading doc when it has
+// found all of them. It returns an error if doc is not a JSON object, as far as it was
+// read. It returns an *[EvaluationError] if the query cannot be evaluated for doc.
 func (r *Rows) Each(doc []byte, visit func() (more bool)) error {
 	if err := r.f.extract(r.prog.root, doc); err != nil {
 		return err
@@ -51,12 +51,12 @@ func (r *Rows) Each(doc []byte, visit func() (more bool)) error {
 	return r.end()
 }
 
-// Row projects the row that Each is at. ok is false when SELECT VALUE makes
-// nothing of it. The row is valid until the next call of any method; of SELECT *
-// it is the document itself, of others it may share its memory. It is not for
-// queries with aggregates or GROUP BY, whose rows [Rows.Groups] makes.
+// Row returns the current row of Each. ok is false if the value of SELECT VALUE is
+// undefined. The row is valid until the next call of any method. The row of SELECT * is
+// the document itself, and other rows may share its memory. Row must not be called for
+// queries with aggregates or GROUP BY; [Rows.Groups] returns their rows.
 //
-// TOP, OFFSET LIMIT, ORDER BY and DISTINCT are the caller's: see [Rows.OrderKey].
+// The caller applies TOP, OFFSET LIMIT, ORDER BY and DISTINCT. See [Rows.OrderKey].
 func (r *Rows) Row() (row json.RawMessage, ok bool) {
 	switch p := r.prog; {
 	case p.value != nil:
@@ -68,13 +68,13 @@ func (r *Rows) Row() (row json.RawMessage, ok bool) {
 	return r.out, ok
 }
 
-// Eval is Each and Row in one, for queries that make at most one row of a
-// document, and are not [Shape.Grouped]: the first row is returned, if there is one.
+// Eval calls Each and returns the first row, if there is one. It is for queries that
+// return at most one row per document and are not [Shape.Grouped].
 func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 	if r.prog.from != nil {
 		return r.first(doc)
 	}
-	// As Each, without a function for it to call, which would be an allocation.
+	// Like Each, but without a visitor, which would be an allocation.
 	if err := r.f.extract(r.prog.root, doc); err != nil {
 		return nil, false, err
 	}
@@ -85,7 +85,7 @@ func (r *Rows) Eval(doc []byte) (row json.RawMessage, ok bool, err error) {
 	return row, ok, r.end()
 }
 
-// first is apart from Eval because the results that it shares with a function are allocated.
+// first is a function of its own, because results that a closure shares are allocated.
 func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
 	err = r.Each(doc, func() bool {
 		row, ok = r.Row()
@@ -94,14 +94,14 @@ func (r *Rows) first(doc []byte) (row json.RawMessage, ok bool, err error) {
 	return row, ok, err
 }
 
-// end returns what kept a document from being evaluated.
+// end returns the error that ended the evaluation of a document, and resets the state.
 func (r *Rows) end() error {
 	err := r.f.err
 	r.f.err, r.f.began = nil, time.Time{}
 	return err
 }
 
-// selected says whether the condition is true.
+// selected reports whether the document satisfies the condition.
 func (r *Rows) selected() bool {
 	p := r.prog
 	if p.byID != nil {
@@ -113,11 +113,10 @@ func (r *Rows) selected() bool {
 	return p.where == nil || p.where(&r.f).Kind == value.True
 }
 
-// OrderKey appends to dst the sort key of the document that Eval returned a row
-// of. bytes.Compare puts keys into the order of ORDER BY, descending keys
-// included: undefined < null < false < true < numbers < strings < arrays <
-// objects. Without ORDER BY nothing is appended. A key is about as long as the
-// values it is made of.
+// OrderKey appends the sort key of the current row to dst. bytes.Compare orders keys as
+// ORDER BY does, including descending keys: undefined < null < false < true < numbers <
+// strings < arrays < objects. Without ORDER BY, OrderKey appends nothing. A key is about
+// as long as its values.
 func (r *Rows) OrderKey(dst []byte) []byte {
 	for i, key := range r.prog.keys {
 		dst = appendOrderKey(dst, key(&r.f), r.prog.desc[i])
@@ -125,7 +124,7 @@ func (r *Rows) OrderKey(dst []byte) []byte {
 	return dst
 }
 
-// appendOrderKey appends the key of a value, whose bits are turned over for a descending order.
+// appendOrderKey appends the key of a value. Its bits are inverted for descending order.
 func appendOrderKey(dst []byte, v value.Value, descending bool) []byte {
 	mark := len(dst)
 	dst = value.AppendKey(dst, v)
@@ -135,10 +134,10 @@ func appendOrderKey(dst []byte, v value.Value, descending bool) []byte {
 	return dst
 }
 
-// While ends the evaluation of a document with the error that check returns, once it
-// returns one. It is called now and then, each time after some milliseconds of work at most,
-// also in the middle of a large join, or of a function that takes long. With it a document that takes more than ten
-// seconds is an *[EvaluationError]. It returns r.
+// While sets a function that is called every few milliseconds of work. If check returns
+// an error, the evaluation of the document ends with it. That also interrupts a large
+// join or a slow function. With While, a document that takes more than ten seconds ends
+// with an *[EvaluationError]. While returns r.
 func (r *Rows) While(check func() error) *Rows {
 	r.f.stopped = check
 	return r

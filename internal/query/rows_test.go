@@ -36,7 +36,7 @@ func TestSelectListsHaveTheServicesNames(t *testing.T) {
 	}
 }
 
-// A document is passed on as it is stored, and so is a number in it.
+// Documents and numbers are returned as they are stored.
 func TestBytesOfADocumentAreKept(t *testing.T) {
 	const doc = `{ "id":"x" ,"big":12345678901234567890.50,"e":"\u00e9" }`
 	rows := bound(t, `SELECT * FROM c WHERE c.id = 'x'`, nil).Rows()
@@ -54,7 +54,7 @@ func TestOnlyTrueSelects(t *testing.T) {
 	docs := []string{`{"id":"1","v":true}`, `{"id":"2","v":false}`, `{"id":"3","v":null}`, `{"id":"4","v":1}`, `{"id":"5"}`, `{"id":"6","v":"true"}`}
 	for condition, want := range map[string]string{
 		`c.v`: `["1"]`, `NOT c.v`: `["2"]`, `c.v = true`: `["1"]`, `c.v != true`: `["2","3","4","6"]`,
-		// What Java's processor asks for: leases that have a continuation token.
+		// Java's processor asks for leases with a continuation token in this way.
 		`c.v <> null`: `["1","2","4","6"]`, `c.v = null`: `["3"]`, `NOT (c.v = null)`: `["1","2","4","6"]`,
 		`NOT IS_DEFINED(c.v)`: `["5"]`, `IS_DEFINED(c.v) = false`: `["5"]`,
 	} {
@@ -99,8 +99,8 @@ func TestParametersStandForTheirValues(t *testing.T) {
 	}
 }
 
-// A filter on ids that SDKs write for a thousand items is one look into a set,
-// and selects what it says.
+// SDKs filter a thousand items by id. Such a filter is one lookup in a set and still
+// selects the right items.
 func TestThousandItemsAreFound(t *testing.T) {
 	params := map[string]json.RawMessage{}
 	for i := range 1000 {
@@ -118,7 +118,7 @@ func TestThousandItemsAreFound(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoObjectIsAnError(t *testing.T) {
+func TestDocumentsThatAreNotObjectsAreErrors(t *testing.T) {
 	for _, text := range []string{`SELECT * FROM c`, `SELECT * FROM c WHERE c.a.b = 1`, `SELECT VALUE c FROM c`} {
 		rows := bound(t, text, nil).Rows()
 		for _, doc := range []string{``, ` `, `[1]`, `"x"`, `nul`} {
@@ -133,14 +133,13 @@ func TestWhatIsNoObjectIsAnError(t *testing.T) {
 			t.Errorf("%q: no error", doc)
 		}
 	}
-	// The evaluator goes on with the next document.
+	// The evaluator continues with the next document.
 	if _, ok, err := rows.Eval([]byte(`{"a":{"b":1}}`)); err != nil || !ok {
 		t.Errorf("after the errors: %v, %v", ok, err)
 	}
 }
 
-// A document that a condition selects without its id being named isn't passed
-// over because other terms name ids.
+// A term that names no id also selects documents, although the other terms name ids.
 func TestConditionsOnIDsAndOthersSelectBoth(t *testing.T) {
 	const ids = `c.id IN ('1','2','3','4','5','6','7','8','9')`
 	for condition, want := range map[string]bool{
@@ -156,7 +155,7 @@ func TestConditionsOnIDsAndOthersSelectBoth(t *testing.T) {
 	}
 }
 
-// A request's buffer may be used again once its query is bound.
+// A request's buffer may be reused after Bind.
 func TestValuesOfParametersAreCopied(t *testing.T) {
 	raw := json.RawMessage(`"x"`)
 	b := bound(t, `SELECT VALUE c.n FROM c WHERE c.id = @id`, map[string]json.RawMessage{"@id": raw})
@@ -166,7 +165,7 @@ func TestValuesOfParametersAreCopied(t *testing.T) {
 	}
 }
 
-// More members than are looked for one by one, at two levels.
+// There are too many members for a linear search, at two levels.
 func TestManyMembersAreFound(t *testing.T) {
 	doc, list, want := `{"o":{`, "SELECT ", "{"
 	for i := range 30 {
@@ -185,7 +184,7 @@ func TestManyMembersAreFound(t *testing.T) {
 	}
 }
 
-// Of a condition of a patch.
+// Conditions of patches.
 func TestConditions(t *testing.T) {
 	for text, want := range map[string]bool{
 		`from c where c.n = 5`: true, `FROM c WHERE c.n > 5`: false, `from c where c.missing = 1`: false,

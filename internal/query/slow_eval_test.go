@@ -13,19 +13,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// The slow evaluator: over decoded values, without slots, folding or keys, each
-// rule written as the language's description has it. It shares the parser with
-// the fast one and nothing else.
+// The slow evaluator works on decoded values, without slots, folding or keys. Each rule
+// follows the language's description. It shares only the parser with the fast evaluator.
 
 type none struct{} // undefined
 
 // slow evaluates expressions for one row.
 type slow struct {
-	// doc is the document, and names what FROM gives names to.
+	// doc is the document. names holds the values of the names in FROM.
 	doc    any
 	names  map[string]any
 	params map[string]any
-	// group are the rows that the SELECT under evaluation makes one of; only with them grouped is set.
+	// group holds the rows of the current group. It is valid only if grouped is set.
 	group   []slow
 	grouped bool
 }
@@ -210,7 +209,7 @@ func (s slow) binary(e *syntax.Binary) any {
 	return r
 }
 
-// slowInt32 is a number's low 32 bits.
+// slowInt32 returns the low 32 bits of a number.
 func slowInt32(x float64) int32 { return int32(int64(math.Mod(x, 1<<32))) }
 
 func slowCompared(a, b any, op string) any {
@@ -246,7 +245,7 @@ func slowRank(v any) int {
 	return 7
 }
 
-// slowOrder is the order of ORDER BY, over all types.
+// slowOrder compares two values as ORDER BY does, over all types.
 func slowOrder(a, b any) int {
 	if c := cmp.Compare(slowRank(a), slowRank(b)); c != 0 {
 		return c
@@ -277,7 +276,7 @@ func slowOrder(a, b any) int {
 	return 0
 }
 
-// slowKey is the key of a decoded value, written as JSON once more.
+// slowKey returns the key of a decoded value, by encoding it as JSON again.
 func slowKey(t *testing.T, v any, desc bool) []byte {
 	t.Helper()
 	var raw []byte

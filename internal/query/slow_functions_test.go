@@ -10,7 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// The functions, as the documentation describes them: of decoded values, strings as characters.
+// These functions follow the documentation. They work on decoded values, with strings as
+// characters.
 
 func (s slow) call(e *syntax.Call) any {
 	name := strings.ToUpper(e.Name)
@@ -59,7 +60,7 @@ func slowTypes(name string, args []any) (any, bool) {
 	return nil, false
 }
 
-// slowStrings are those of strings alone.
+// slowStrings evaluates functions of strings alone.
 func slowStrings(name string, args []any) (any, bool) {
 	of := map[string]func(s []string) any{
 		"CONCAT": func(s []string) any { return strings.Join(s, "") },
@@ -88,7 +89,7 @@ func slowStrings(name string, args []any) (any, bool) {
 	return of(list), true
 }
 
-// slowPlaces are those of strings, and of numbers or booleans beside them.
+// slowPlaces evaluates functions of strings with numbers or booleans.
 func slowPlaces(name string, args []any) (any, bool) {
 	switch name {
 	case "STARTSWITH", "ENDSWITH", "CONTAINS", "STRINGEQUALS":
@@ -130,7 +131,7 @@ func slowPlaces(name string, args []any) (any, bool) {
 		return string(runes[size-max(0, min(n[0], size)):]), true
 	}
 	if n[0] < 0 {
-		return "", true // the service's answer
+		return "", true // as the service answers
 	}
 	from := min(n[0], size)
 	return string(runes[from:max(from, min(from+n[1], size))]), true

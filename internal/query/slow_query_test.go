@@ -11,9 +11,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/syntax"
 )
 
-// What the slow evaluator makes of the clauses of a SELECT: every list of rows is there as a whole, one clause after the other.
+// The slow evaluator applies the clauses of a SELECT one after the other and holds every
+// list of rows as a whole.
 
-// results are the rows of a SELECT, without those that are undefined.
+// results returns the rows of a SELECT, without undefined ones.
 func (s slow) results(q *syntax.Select) (results []any) {
 	for _, row := range s.selecting(q) {
 		v := row.projection(q)
@@ -25,7 +26,8 @@ func (s slow) results(q *syntax.Select) (results []any) {
 	return results
 }
 
-// selecting are what a SELECT's rows are made of: the rows behind WHERE, or one of each group of them.
+// selecting returns the inputs of a SELECT's projection: the rows after WHERE, or one row
+// for each group.
 func (s slow) selecting(q *syntax.Select) []slow {
 	rows := s.rows(q)
 	if len(q.GroupBy) > 0 || slowAggregates(q) {
@@ -34,7 +36,7 @@ func (s slow) selecting(q *syntax.Select) []slow {
 	return rows
 }
 
-// rows are the combinations of what FROM has, of which WHERE is true.
+// rows returns the combinations of the sources of FROM that satisfy WHERE.
 func (s slow) rows(q *syntax.Select) []slow { return s.filtered(q, s.combinations(q)) }
 
 func (s slow) filtered(q *syntax.Select, rows []slow) (kept []slow) {
@@ -46,7 +48,7 @@ func (s slow) filtered(q *syntax.Select, rows []slow) (kept []slow) {
 	return kept
 }
 
-// allOfThem is the name of what SELECT * selects.
+// allOfThem is the name of the value that SELECT * selects.
 const allOfThem = "*"
 
 func (s slow) combinations(q *syntax.Select) []slow {
@@ -76,7 +78,7 @@ func (s slow) combinations(q *syntax.Select) []slow {
 	return rows
 }
 
-// slowName is what a source is called.
+// slowName returns the name of a source.
 func slowName(src *syntax.Source) string {
 	if src.Alias != "" {
 		return src.Alias
@@ -90,7 +92,7 @@ func slowName(src *syntax.Source) string {
 	return ""
 }
 
-// source are the values that a source has.
+// source returns the values of a source.
 func (s slow) source(src *syntax.Source) (values []any) {
 	if src.Subquery != nil {
 		values = s.results(src.Subquery)
@@ -108,7 +110,8 @@ func (s slow) source(src *syntax.Source) (values []any) {
 	return elements
 }
 
-// collection is the value of a path of FROM. A name that isn't known is the container's, and its items the documents.
+// collection returns the value of a path of FROM. An unknown name refers to the
+// container, whose items are the documents.
 func (s slow) collection(e syntax.Expr) any {
 	if name, ok := e.(*syntax.Ident); ok {
 		if v, known := s.names[name.Name]; known {
@@ -122,7 +125,7 @@ func (s slow) collection(e syntax.Expr) any {
 	return with.member(&syntax.Member{Base: &syntax.Ident{Name: "base"}, Name: m.Name, Index: m.Index})
 }
 
-// projection is what SELECT makes of a row.
+// projection returns the row that SELECT creates.
 func (s slow) projection(q *syntax.Select) any {
 	switch {
 	case q.Star:
@@ -139,7 +142,8 @@ func (s slow) projection(q *syntax.Select) any {
 	return row
 }
 
-// groups puts rows together whose GROUP BY has the same values. The first of them stands for the group: its keys are those of all.
+// groups combines rows with equal values of GROUP BY. The first row represents the group,
+// because all rows have its keys.
 func (s slow) groups(q *syntax.Select, rows []slow) (groups []slow) {
 	s.group, s.grouped = nil, true
 	if len(q.GroupBy) == 0 {
@@ -169,7 +173,7 @@ rows:
 	return groups
 }
 
-// slowAggregates says whether a SELECT has an aggregate.
+// slowAggregates reports whether a SELECT calls an aggregate.
 func slowAggregates(q *syntax.Select) (found bool) {
 	var look func(e syntax.Expr)
 	look = func(e syntax.Expr) {
@@ -189,7 +193,8 @@ func slowAggregates(q *syntax.Select) (found bool) {
 	return found
 }
 
-// aggregate is COUNT, SUM, AVG, MIN or MAX of what the group's rows make of an expression.
+// aggregate returns COUNT, SUM, AVG, MIN or MAX of an expression over the rows of the
+// group.
 func (s slow) aggregate(name string, of syntax.Expr) any {
 	var values []any
 	for _, r := range s.group {
@@ -251,7 +256,7 @@ func (s slow) subquery(e *syntax.Subquery) any {
 	return results[0]
 }
 
-// like tries every way in which a text may be as a pattern has it.
+// like tries all ways in which a text may match a pattern.
 func (s slow) like(e *syntax.Like) any {
 	text, ok1 := s.eval(e.X).(string)
 	pattern, ok2 := s.eval(e.Pattern).(string)
@@ -299,10 +304,11 @@ func slowLike(text, pattern, escape []rune) bool {
 	}
 }
 
-// agree compares the two evaluators on one query over some documents: rows, and sort keys.
+// agree compares the rows and sort keys of the two evaluators for one query over some
+// documents.
 func agree(t *testing.T, text string, q *Query, b *Bound, params map[string]any, docs ...[]byte) (rows int) {
 	t.Helper()
-	var all []slow // the documents, each as a row of a container
+	var all []slow // the documents, each as a row of the container
 	for _, doc := range docs {
 		s := slow{params: params}
 		if err := json.Unmarshal(doc, &s.doc); err != nil {
@@ -346,10 +352,10 @@ func agree(t *testing.T, text string, q *Query, b *Bound, params map[string]any,
 	return len(got)
 }
 
-// sameValue compares decoded values; nil and empty lists are the same.
+// sameValue compares decoded values. Nil and empty lists are equal.
 func sameValue(a, b any) bool { return reflect.DeepEqual(a, b) || slowOrder(a, b) == 0 }
 
-// slowGrouped are the rows that several documents make together.
+// slowGrouped returns the rows that several documents produce together.
 func slowGrouped(q *syntax.Select, all []slow) (results []any) {
 	var rows []slow
 	for _, s := range all {
@@ -375,7 +381,7 @@ func slowGrouped(q *syntax.Select, all []slow) (results []any) {
 	return results
 }
 
-// fastRows are the rows of the evaluator under test, decoded, with their sort keys.
+// fastRows returns the decoded rows of the evaluator under test, with their sort keys.
 func fastRows(t *testing.T, text string, b *Bound, docs [][]byte) (rows []any, keys [][]byte) {
 	t.Helper()
 	take := func(raw []byte) {
@@ -416,8 +422,8 @@ func fastRows(t *testing.T, text string, b *Bound, docs [][]byte) (rows []any, k
 	return rows, keys
 }
 
-// The matcher that tries everything is right itself.
-func TestTheSlowLikeIsLike(t *testing.T) {
+// The exhaustive matcher itself is correct.
+func TestSlowLike(t *testing.T) {
 	for _, c := range []struct {
 		text, pattern, escape string
 		want                  bool

@@ -6,32 +6,31 @@ import (
 	"slices"
 )
 
-// Sorter keeps the first rows, in the order of a query's ORDER BY, of all that
-// it is shown. It holds at most twice the rows it keeps, so a page costs a scan of
-// the partition key or range, and the memory of two pages.
+// Sorter keeps the first rows in the order of a query's ORDER BY. It holds at most twice
+// as many rows as it keeps. So a page costs one scan of the partition key or range, and
+// the memory of two pages.
 //
-// A page's continuation is the Position of its last row, and the next page is
-// what a sorter keeps that begins after it: nothing is returned twice or left
-// out when documents come and go between the pages. A row skipped by OFFSET is
-// one that was kept and not returned.
+// The continuation of a page is the Position of its last row. The next page holds the
+// first rows after it. So no row is repeated or skipped if documents come and go between
+// pages. Rows that OFFSET skips are kept too, and the caller drops them.
 type Sorter struct {
 	keep       int
 	after      *Position
 	descending bool
 	rows       []SortedRow
-	// full is set once more than keep rows were seen; limit is then the last of
-	// those kept when it was last looked.
+	// full is set once rows were dropped. limit is then the position of the last kept
+	// row.
 	full  bool
 	limit Position
 	size  int
 }
 
-// rowOverhead is what a row costs beside its bytes.
+// rowOverhead is the approximate memory of a row in bytes, without its data.
 const rowOverhead = 64
 
-// NewSorter returns a sorter that keeps at most keep rows: those that come first
-// after the position, or of all when after is nil. Rows with equal keys come in
-// the order of their documents' numbers, in the direction of the first sort key.
+// NewSorter returns a sorter that keeps the first rows after a position, at most keep of
+// them. A nil position means the beginning. Rows with equal keys are ordered by the
+// numbers of their documents, in the direction of the first sort key.
 func (b *Bound) NewSorter(keep int, after *Position) *Sorter {
 	s := &Sorter{keep: max(keep, 0), after: after}
 	if o := b.shape.OrderBy; len(o) > 0 {
@@ -40,7 +39,7 @@ func (b *Bound) NewSorter(keep int, after *Position) *Sorter {
 	return s
 }
 
-// Compare returns the order of two positions: negative when a comes first.
+// Compare returns the order of two positions. It is negative if a comes first.
 func (s *Sorter) Compare(a, b Position) int {
 	if c := bytes.Compare(a.Key, b.Key); c != 0 {
 		return c
@@ -55,14 +54,14 @@ func (s *Sorter) Compare(a, b Position) int {
 	return cmp.Compare(a.Row, b.Row)
 }
 
-// wants reports whether a row at p would be kept so far.
+// wants reports whether a row at p would be kept at present.
 func (s *Sorter) wants(p Position) bool {
 	return s.keep > 0 &&
 		(s.after == nil || s.Compare(p, *s.after) > 0) &&
 		(!s.full || s.Compare(p, s.limit) < 0)
 }
 
-// Add shows the sorter a row. It copies what it keeps.
+// Add adds a row. It copies the memory that it keeps.
 func (s *Sorter) Add(p Position, row []byte) {
 	if !s.wants(p) {
 		return
@@ -75,8 +74,8 @@ func (s *Sorter) Add(p Position, row []byte) {
 	}
 }
 
-// cut sorts and drops what is too much. It is done once in keep rows, so a row
-// costs the logarithm of keep.
+// cut sorts the rows and drops those beyond keep. It runs once per keep rows, so the cost
+// of a row is logarithmic in keep.
 func (s *Sorter) cut() {
 	slices.SortFunc(s.rows, func(a, b SortedRow) int { return s.Compare(a.Position, b.Position) })
 	if len(s.rows) <= s.keep {
@@ -90,11 +89,12 @@ func (s *Sorter) cut() {
 	s.full, s.limit = true, s.rows[s.keep-1].Position
 }
 
-// Size is how much memory the sorter holds, in bytes.
+// Size returns the memory that the sorter holds, in bytes.
 func (s *Sorter) Size() int { return s.size }
 
-// Shrink makes the sorter keep fewer rows from now on, so that those it holds take at most size bytes, if one
-// row does. It is for whoever can do with fewer rows than were asked for, because they are large.
+// Shrink lowers the number of rows that the sorter keeps, until they take at most size
+// bytes. It keeps at least one row. It is for callers that accept fewer rows if the rows
+// are large.
 func (s *Sorter) Shrink(size int) {
 	s.cut()
 	n, held := len(s.rows), s.size
@@ -108,8 +108,7 @@ func (s *Sorter) Shrink(size int) {
 	}
 }
 
-// Rows returns the rows kept, in their order, and leaves the sorter as it was
-// before the first.
+// Rows returns the kept rows in order and empties the sorter.
 func (s *Sorter) Rows() []SortedRow {
 	s.cut()
 	rows := s.rows

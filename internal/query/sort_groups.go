@@ -10,39 +10,39 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// Groups collects the rows that several documents make together: the groups of
-// GROUP BY, the one of a query with aggregates, the different rows of DISTINCT.
-// See [Shape.Grouped].
+// Groups collects the rows that several documents produce together. These are the groups
+// of GROUP BY, the single row of aggregates, and the distinct rows of DISTINCT. See
+// [Shape.Grouped].
 //
-// It keeps the first rows, in the order of their keys, of all that it is shown,
-// and holds at most twice as many, so that a query of any number of groups takes
-// the memory of two pages, and a scan of the partition key or range for each. A page's
-// continuation is the key of its last row: it doesn't count rows, so nothing is
-// returned twice or left out when documents come and go between the pages, or
-// when a split divides the range, whose parts then each have their share of the
-// groups behind the key.
+// Groups keeps the first rows in the order of their keys, and holds at most twice as many
+// as it keeps. So a query with any number of groups takes the memory of two pages, and
+// one scan of the partition key or range per page.
+//
+// The continuation of a page is the key of its last row, not a number of rows. So no
+// group is repeated or skipped if documents come and go between pages, or if a split
+// divides the range. After a split, each part returns its share of the groups after the
+// key.
 type Groups struct {
 	rows *Rows
 	g    *grouping // nil for DISTINCT
 	keep int
-	// after is the key of the row before the first; empty: there is none.
+	// after is the key of the row before the first. It is empty if there is none.
 	after  string
 	groups map[string]*group
-	// full is set once groups were dropped; limit is then the last key of those
-	// kept when it was last looked.
+	// full is set once groups were dropped. limit is then the key of the last kept group.
 	full  bool
 	limit string
 	size  int
 	err   error
 
-	seen   map[differentRow]struct{} // where rows are only counted
-	values []value.Value             // of the row's GROUP BY
-	buf    []byte                    // its key
+	seen   map[differentRow]struct{} // set if rows are only counted
+	values []value.Value             // of GROUP BY for the current row
+	buf    []byte                    // the key of the current row
 }
 
-// Groups returns a collector that keeps at most keep rows, those that come first
-// behind the key after, or of all when after is empty. It uses r, and so serves
-// one goroutine at a time.
+// Groups returns a collector that keeps the first rows after a key, at most keep of them.
+// An empty key means the beginning. The collector uses r and is not safe for concurrent
+// use.
 func (r *Rows) Groups(keep int, after []byte) *Groups {
 	s := &Groups{rows: r, g: r.prog.group, keep: max(keep, 1), after: string(after), groups: map[string]*group{}}
 	if r.prog.count != nil {
@@ -51,13 +51,13 @@ func (r *Rows) Groups(keep int, after []byte) *Groups {
 	if s.g != nil {
 		s.values = make([]value.Value, len(s.g.keys))
 		if len(s.values) == 0 && len(after) == 0 {
-			s.insert(s.g.newGroup("")) // there is one also of no documents
+			s.insert(s.g.newGroup("")) // one group exists even without documents
 		}
 	}
 	return s
 }
 
-// Add shows the collector the row that [Rows.Each] is at. It copies what it keeps.
+// Add adds the current row of [Rows.Each]. It copies the memory that it keeps.
 func (s *Groups) Add() {
 	if s.g == nil {
 		s.addDistinct()
@@ -100,7 +100,7 @@ func (s *Groups) addDistinct() {
 	s.insert(m)
 }
 
-// wants says whether the key in buf has a place so far.
+// wants reports whether a group with the key in buf would be kept at present.
 func (s *Groups) wants() bool {
 	return (s.after == "" || string(s.buf) > s.after) && (!s.full || string(s.buf) <= s.limit)
 }
@@ -113,8 +113,8 @@ func (s *Groups) insert(m *group) {
 	}
 }
 
-// cut drops what is too much. It is done once in keep rows, so a row costs the
-// logarithm of keep.
+// cut drops the groups beyond keep and returns the others in order. It runs once per keep
+// rows, so the cost of a row is logarithmic in keep.
 func (s *Groups) cut() []*group {
 	list := make([]*group, 0, len(s.groups))
 	for _, m := range s.groups {
@@ -133,14 +133,14 @@ func (s *Groups) cut() []*group {
 	return list
 }
 
-// Size is how much memory the collector holds, in bytes.
+// Size returns the memory that the collector holds, in bytes.
 func (s *Groups) Size() int { return s.size }
 
-// Full says that there are rows behind those that are kept.
+// Full reports whether there are rows after the kept ones.
 func (s *Groups) Full() bool { return s.full }
 
-// Shrink makes the collector keep fewer rows from now on, so that those it holds
-// take at most size bytes, if one row does.
+// Shrink lowers the number of rows that the collector keeps, until they take at most size
+// bytes. It keeps at least one row.
 func (s *Groups) Shrink(size int) {
 	list := s.cut()
 	n, held := len(list), s.size
@@ -154,9 +154,9 @@ func (s *Groups) Shrink(size int) {
 	}
 }
 
-// Rows returns the rows kept, in the order of their keys. A row is nil when
-// SELECT VALUE makes nothing of its group: it has a place, and isn't answered. If
-// [Groups.Err] is set, no row is right.
+// Rows returns the kept rows in the order of their keys. A row is nil if the value of
+// SELECT VALUE is undefined for its group. Such a row has a position but is not part of
+// the answer. If [Groups.Err] returns an error, the rows are invalid.
 func (s *Groups) Rows() []SortedRow {
 	if c := s.rows.prog.count; c != nil {
 		return s.counted(c)
@@ -179,17 +179,16 @@ func (s *Groups) Rows() []SortedRow {
 	return rows
 }
 
-// Err says why a row of the last [Groups.Rows] couldn't be made, as [Rows.Each]
-// does of a document.
+// Err returns the error of the last [Groups.Rows], as [Rows.Each] does for a document.
 func (s *Groups) Err() error { return s.err }
 
-// maxGroupKey is the longest key of a group in bytes: keys are parts of
+// maxGroupKey is the maximum length of a group's key in bytes. Keys are parts of
 // continuations, which are headers.
 const maxGroupKey = 256
 
-// bounded makes what key has behind from at most maxGroupKey bytes long: what is
-// too much becomes its hash. So the order of keys is that of values only as far as
-// their beginnings say; it is the same on every page, and no two groups share a key.
+// bounded limits the part of key after from to maxGroupKey bytes. It replaces the excess
+// with a hash. Beyond the kept bytes, the order of keys is not that of the values. But it
+// is the same on every page, and no two groups share a key.
 func bounded(key []byte, from int) []byte {
 	if len(key)-from <= maxGroupKey {
 		return key

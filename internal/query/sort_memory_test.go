@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Rows that are dropped for their size are the last ones: what stays is the beginning of the order, without a gap.
-func TestASorterThatShrinksKeepsTheFirstRows(t *testing.T) {
+// Shrink drops the last rows. The rows that stay are the beginning of the order, without
+// a gap.
+func TestShrunkSorterKeepsTheFirstRows(t *testing.T) {
 	q, err := Parse("SELECT * FROM c ORDER BY c.x")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +40,7 @@ func TestASorterThatShrinksKeepsTheFirstRows(t *testing.T) {
 		}
 		for i, row := range kept {
 			if got := fmt.Sprintf("%s %03d", row.Key, row.Tie); got != all[i] {
-				t.Fatalf("place %d has %s, want %s", i, got, all[i])
+				t.Fatalf("row %d is %s, want %s", i, got, all[i])
 			}
 		}
 		if s.Size() != 0 {

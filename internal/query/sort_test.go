@@ -9,9 +9,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// Pages of a sorter, each after the last row of the one before, are together all
-// rows in order: ties by number, in the direction of the first key. Documents
-// that are written in between neither repeat nor hide others.
+// Each page begins after the last row of the previous one. Together the pages are all
+// rows in order, with ties by number in the direction of the first key. Documents written
+// in between neither repeat nor hide other rows.
 func TestPagesOfASorterAreAllRowsInOrder(t *testing.T) {
 	for text, descending := range map[string]bool{
 		`SELECT VALUE c.id FROM c ORDER BY c.a`: false, `SELECT VALUE c.id FROM c ORDER BY c.a DESC`: true,

@@ -5,59 +5,60 @@ import (
 	"fmt"
 )
 
-// The codes by which the service names what is wrong with a query. Others may
-// be added.
+// Codes by which the service names the error in a query. More may be added.
 const (
-	// CodeSyntax: the text is not of the grammar.
+	// CodeSyntax: the text does not match the grammar.
 	CodeSyntax = "SC1001"
-	// CodeIdentifier: a name that is neither the collection's alias nor a function's.
+	// CodeIdentifier: a name is neither an alias of the collection nor a function.
 	CodeIdentifier = "SC2001"
-	// CodeFunction: no built-in function has that name.
+	// CodeFunction: no built-in function has this name.
 	CodeFunction = "SC2005"
 	// CodeDuplicate: two members of a select list or of an object have the same name.
 	CodeDuplicate = "SC2022"
-	// CodeGroupStar: SELECT * with GROUP BY.
+	// CodeGroupStar: SELECT * has GROUP BY.
 	CodeGroupStar = "SC2041"
-	// CodeArguments: a function has another number of arguments.
+	// CodeArguments: a function is called with a wrong number of arguments.
 	CodeArguments = "SC2050"
-	// CodeTop, CodeLimit and CodeOffset: the count is not an integer from 0 to 2147483647.
+	// CodeTop, CodeLimit and CodeOffset: the count is not an integer from 0 to
+	// 2147483647.
 	CodeTop    = "SC2060"
 	CodeLimit  = "SC2061"
 	CodeOffset = "SC2062"
 	// CodeAlias: two sources of a FROM have the same name.
 	CodeAlias = "SC2011"
-	// CodeStar: SELECT * without FROM, or of a join.
+	// CodeStar: SELECT * has no FROM, or is of a join.
 	CodeStar = "SC2040"
-	// CodeSubqueryOrder, CodeSubqueryTop and CodeSubqueryLimit: what subqueries don't have.
+	// CodeSubqueryOrder, CodeSubqueryTop and CodeSubqueryLimit: a subquery has ORDER BY,
+	// TOP or OFFSET LIMIT.
 	CodeSubqueryOrder = "SC2202"
 	CodeSubqueryTop   = "SC2203"
 	CodeSubqueryLimit = "SC2204"
-	// CodeAggregate: an aggregate of an aggregate or a subquery.
+	// CodeAggregate: the argument of an aggregate contains an aggregate or a subquery.
 	CodeAggregate = "SC2101"
-	// CodeNotGrouped: the select list has what differs within a group.
+	// CodeNotGrouped: the select list contains a value that differs within a group.
 	CodeNotGrouped = "SC2102"
-	// CodeOrderBy: a sort key that is no path.
+	// CodeOrderBy: a sort key is not a path.
 	CodeOrderBy = "2206"
-	// CodeTooComplex: the text is longer or nested deeper than is read here.
+	// CodeTooComplex: the text exceeds the maximum length or nesting.
 	CodeTooComplex = "SC3001"
 )
 
-// Error says what is wrong with a query's text, and where. It is what a
-// client did wrong: 400.
+// Error describes an error in the text of a query and its position. The HTTP status is
+// 400.
 type Error struct {
-	// Code is one of the constants above, or empty: some errors have none.
+	// Code is one of the constants above. It is empty for errors without a code.
 	Code string
 	// Message is the service's sentence.
 	Message string
-	// Near is the text at fault, as it was written; empty at the end of the text.
+	// Near is the invalid part of the text. It is empty at the end of the text.
 	Near string
-	// Offset and End are the byte positions in the text of what is at fault: [Offset, End).
+	// Offset and End are byte positions in the text. The invalid part is [Offset, End).
 	Offset, End int
-	// Line and Column count from 1; Column counts bytes.
+	// Line and Column count from 1. Column counts bytes.
 	Line, Column int
 }
 
-// Error returns the message with its place.
+// Error returns the message with its code and position.
 func (e *Error) Error() string {
 	if e.Code == "" {
 		return e.Message
@@ -65,8 +66,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%s, line %d, column %d)", e.Message, e.Code, e.Line, e.Column)
 }
 
-// ServiceMessage returns the error as the service puts it into the message of
-// its answer: {"errors":[{"severity":"Error","location":{...},"code":...,"message":...}]}, or {"Errors":[...]} for what has no code.
+// ServiceMessage returns the error in the service's format. With a code it is
+// {"errors":[{"severity":"Error","location":{...},"code":...,"message":...}]}, otherwise
+// {"Errors":[...]}.
 func (e *Error) ServiceMessage() string {
 	type location struct {
 		Start int `json:"start"`
@@ -89,14 +91,15 @@ func (e *Error) ServiceMessage() string {
 	return string(b)
 }
 
-// UnsupportedError names a part of the language, or a function, that is right
-// in the service and isn't evaluated here: 400. Nothing of the query was run.
+// UnsupportedError names a feature of the language, or a function, that the service has
+// and this package does not evaluate. The HTTP status is 400. No part of the query was
+// evaluated.
 type UnsupportedError struct {
-	// What is the feature's name, such as "JOIN" or "the function ST_DISTANCE".
+	// The name of the feature, such as "JOIN" or "the function ST_DISTANCE".
 	What string
 }
 
-// Error names the feature.
+// Error returns a sentence with the name of the feature.
 func (e *UnsupportedError) Error() string {
 	return e.What + " is not supported by this server"
 }

@@ -1,9 +1,10 @@
-// The grammar of the query language, for goyacc: `make generate` writes
-// grammar.go from it. It is the whole language, in the shape and with the
-// operator precedence of the grammar that is published with the service's .NET
-// SDK, with what the language's documentation has beyond it: shifts (which bind as
-// in JavaScript, tighter than comparisons) and names without AS in a select list.
-// check.go refuses what isn't evaluated.
+// This is the grammar of the query language, for goyacc. `make generate` writes grammar.go
+// from it. It covers the whole language, and package query refuses the features that it
+// does not evaluate.
+//
+// The structure and the operator precedence are those of the grammar that is published with
+// the service's .NET SDK. The language's documentation adds two features. Shifts bind more
+// tightly than comparisons, as in JavaScript. Names in a select list need no AS.
 //
 // NOT binds as tightly as a minus sign: NOT c.a = 1 is (NOT c.a) = 1.
 
@@ -87,7 +88,7 @@ number:
 
 selection:
 	'*'                             { $$ = &Select{Star: true, StarTok: $1} }
-|	tokValue expr alias             { $$ = &Select{Value: $2} } // the name is of no use
+|	tokValue expr alias             { $$ = &Select{Value: $2} } // the name is ignored
 |	items                           { $$ = &Select{Items: $1} }
 
 items:

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-var written = flag.Bool("grammar.written", false, "grammar.go was just written: remember of which grammar.y")
+var written = flag.Bool("grammar.written", false, "record that grammar.go was generated from grammar.y")
 
-// grammar.sum says of which grammar.y grammar.go was made, so that a change of
-// the one without the other doesn't go unseen where goyacc can't be run.
+// grammar.sum records from which grammar.y grammar.go was generated. The test fails if
+// only one of them changes, and it does not need goyacc.
 func TestParserIsGeneratedFromTheGrammar(t *testing.T) {
 	grammar, err := os.ReadFile("grammar.y")
 	if err != nil {
@@ -33,6 +33,6 @@ func TestParserIsGeneratedFromTheGrammar(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(have) != sum {
-		t.Error("grammar.go isn't what goyacc made of grammar.y: run `make generate`")
+		t.Error("grammar.go was not generated from this grammar.y; run `make generate`")
 	}
 }

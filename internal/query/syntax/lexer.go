@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Token is a word of the text.
+// Token is a token of the text.
 type Token struct {
 	kind       int // of the grammar; 0 at the end
 	Text       string
 	start, End int
-	str        string  // what a string literal says
-	Num        float64 // what a number says
+	str        string  // the content of a string literal
+	Num        float64 // the value of a number
 }
 
-// keywords are reserved: as a name they are written c["order"]. The service's
-// grammar lets ALL, FIRST and LAST be names; so are here, after a dot, words whose
-// place leaves no doubt.
+// keywords are reserved. As a name they must be quoted: c["order"]. As in the service's
+// grammar, ALL, FIRST and LAST may be names. After a dot, so may other words that are
+// unambiguous there.
 var keywords = map[string]int{
 	"ALL": tokAll, "AND": tokAnd, "ARRAY": tokArray, "AS": tokAs, "ASC": tokAsc, "BETWEEN": tokBetween, "BY": tokBy, "DESC": tokDesc,
 	"DISTINCT": tokDistinct, "ESCAPE": tokEscape, "EXISTS": tokExists, "FALSE": tokFalse, "FIRST": tokFirst, "FROM": tokFrom,
@@ -27,14 +27,14 @@ var keywords = map[string]int{
 	"TOP": tokTop, "TRUE": tokTrue, "UDF": tokUdf, "UNDEFINED": tokUndefined, "VALUE": tokValue, "WHERE": tokWhere,
 }
 
-// longest of the keywords, so that longer words aren't looked up.
+// longestKeyword is the length above which a word is not looked up in keywords.
 const longestKeyword = len("UNDEFINED")
 
 var pairs = map[string]int{
 	"!=": tokNe, "<>": tokNe, "<=": tokLe, ">=": tokGe, "||": tokConcat, "??": tokCoalesce, "<<": tokShiftLeft, ">>": tokShiftRight,
 }
 
-// scan returns the token that starts at or after at, or an error.
+// scan returns the first token at or after the offset at.
 func scan(text string, at int) (Token, *Error) {
 	at = skipBlanks(text, at)
 	if at == len(text) {
@@ -67,7 +67,7 @@ func scan(text string, at int) (Token, *Error) {
 	return Token{}, syntaxNear(text, at, at+size)
 }
 
-// skipBlanks goes over white space and comments: -- to the end of the line.
+// skipBlanks skips white space and comments, which begin with -- and end with the line.
 func skipBlanks(text string, at int) int {
 	for at < len(text) {
 		switch c := text[at]; {
@@ -100,8 +100,8 @@ func scanWord(text string, at int) Token {
 	return t
 }
 
-// scanNumber reads digits, a fraction and an exponent, or hexadecimal digits after
-// 0x; a sign is an operator.
+// scanNumber reads digits, a fraction and an exponent, or hexadecimal digits after 0x. A
+// sign is an operator and not a part of the number.
 func scanNumber(text string, at int) (Token, *Error) {
 	end := at
 	if strings.HasPrefix(text[at:], "0x") || strings.HasPrefix(text[at:], "0X") {
@@ -144,9 +144,9 @@ func scanNumber(text string, at int) (Token, *Error) {
 	return Token{kind: tokNumber, Text: text[at:end], start: at, End: end, Num: n}, nil
 }
 
-// scanString reads a literal in single or double quotes. An escape that isn't
-// one stays as the two characters it is: Java's SDK writes the last value of a
-// page into the next query without escaping it.
+// scanString reads a literal in single or double quotes. An invalid escape is kept as its
+// two characters, because Java's SDK writes the last value of a page into the next query
+// without escaping it.
 func scanString(text string, at int) (Token, *Error) {
 	quote := text[at]
 	var b strings.Builder
@@ -174,8 +174,8 @@ func scanString(text string, at int) (Token, *Error) {
 	return Token{}, syntaxNear(text, at, len(text))
 }
 
-// unescape writes what the escape at the beginning of s means and returns its
-// length, 0 when s ends in it.
+// unescape writes the character for the escape at the beginning of s and returns the
+// length of the escape. It returns 0 if s ends inside the escape.
 func unescape(b *strings.Builder, s string) int {
 	if len(s) < 2 {
 		return 0
@@ -225,9 +225,9 @@ func hex4(s string) (rune, bool) {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// syntaxNear is the service's sentence about text[start:end].
+// syntaxNear returns the service's syntax error for text[start:end].
 func syntaxNear(text string, start, end int) *Error {
-	// What is near is shown, and a text without a closing quote is long.
+	// Show only the beginning, because a string without a closing quote may be long.
 	const shown = 64
 	near := text[start:end]
 	if len(near) > shown {
@@ -240,7 +240,7 @@ func syntaxNear(text string, start, end int) *Error {
 	return ErrorAt(text, Token{Text: near, start: start, End: end}, CodeSyntax, message)
 }
 
-// ErrorAt returns an error about a token of the text.
+// ErrorAt returns an error at a token of the text.
 func ErrorAt(text string, t Token, code, message string) *Error {
 	before := text[:min(t.start, len(text))]
 	return &Error{

@@ -10,39 +10,38 @@ import (
 //go:generate go run golang.org/x/tools/cmd/goyacc@v0.52.0 -l -v /dev/null -o grammar.go grammar.y
 //go:generate go test -run ^TestParserIsGeneratedFromTheGrammar$ -grammar.written
 
-// Nesting is bounded, so that whoever walks a tree may recurse. Both bounds are
-// far beyond what people and SDKs write: their long queries are lists and chains
-// of AND and OR, which cost no depth.
+// Limits of nesting, so that callers may walk a tree recursively. They are far above the
+// queries of people and SDKs. Long queries of SDKs are lists and chains of AND and OR,
+// which do not increase the depth.
 const (
-	// maxDepth bounds the tree: a + b + c is one deeper than a + b.
+	// maxDepth limits the depth of the tree: a + b + c is one deeper than a + b.
 	maxDepth = 250
-	// maxBrackets bounds open brackets of any kind. The service's spelling of a tree
-	// has at most two for each step of its depth.
+	// maxBrackets limits open brackets of any kind. The service's spelling of a tree has
+	// at most two for each level of its depth.
 	maxBrackets = 2*maxDepth + 2
-	// maxPending bounds operators before an operand in a row, and the conditionals
-	// of a text: of these alone the generated parser's stack grows without a bracket.
+	// maxPending limits consecutive prefix operators, and the conditionals of a text.
+	// Only these increase the generated parser's stack without a bracket.
 	maxPending = maxDepth
 )
 
-// parser feeds the generated parser and builds the tree for it. The generated
-// one is a table with a stack of its own: it takes one step a token, whatever
-// the text.
+// parser passes tokens to the generated parser and builds the tree. The generated parser
+// is table-driven and has its own stack. It takes one step per token for every text.
 type parser struct {
 	text     string
-	first    int // the token that picks the entry of the grammar
+	first    int // the token that selects the start rule of the grammar
 	at       int
 	last     Token
 	brackets int
-	prefixes int // operators before an operand, since the last other token
-	choices  int // question marks
+	prefixes int // prefix operators since the last other token
+	choices  int // number of question marks
 	result   *Select
 	err      *Error
 }
 
-// Parse reads a query. The error is a *[Error] or an *[UnsupportedError].
+// Parse parses a query. It returns a *[Error] or an *[UnsupportedError].
 func Parse(text string) (*Select, error) { return parseAs(text, tokQuery) }
 
-// ParseCondition reads the condition of a patch: FROM and WHERE only.
+// ParseCondition parses the condition of a patch, which consists of FROM and WHERE.
 func ParseCondition(text string) (*Select, error) { return parseAs(text, tokCondition) }
 
 func parseAs(text string, first int) (*Select, error) {
@@ -58,7 +57,7 @@ func parseAs(text string, first int) (*Select, error) {
 	return p.result, nil
 }
 
-// Lex returns the next token. After an error the text is at its end.
+// Lex returns the next token. After an error it returns the end of the text.
 func (p *parser) Lex(v *yySymType) int {
 	if p.err != nil {
 		return 0
@@ -80,7 +79,7 @@ func (p *parser) Lex(v *yySymType) int {
 	return t.kind
 }
 
-// count watches what would let the generated parser's stack grow.
+// count checks the limits of the generated parser's stack.
 func (p *parser) count(t Token) {
 	switch t.kind {
 	case '-', '+', '~', tokNot:
@@ -101,7 +100,7 @@ func (p *parser) count(t Token) {
 	}
 }
 
-// Error is called by the generated parser at the first token that can't follow.
+// Error is called by the generated parser at the first unexpected token.
 func (p *parser) Error(string) {
 	if p.err == nil {
 		p.err = syntaxNear(p.text, p.last.start, p.last.End)
@@ -126,7 +125,7 @@ func (p *parser) binary(op string, l, r Expr) Expr {
 	return p.add(&Binary{deep: above(l, r), Op: op, L: l, R: r})
 }
 
-// literal returns the value of a token that is a constant.
+// literal returns the value of a constant token.
 func (t Token) literal() value.Value {
 	switch t.kind {
 	case tokString:
@@ -145,7 +144,7 @@ func orderBy(e Expr, direction Token) Order {
 	return Order{Expr: e, order: strings.ToUpper(direction.Text), Desc: direction.kind == tokDesc}
 }
 
-// unary makes a minus before a number part of the number, as the service does.
+// unary includes a minus sign in the number after it, as the service does.
 func (p *parser) unary(op string, x Expr) Expr {
 	if n, ok := x.(*Literal); ok && op == "-" && n.Value.Kind == value.Number {
 		return &Literal{deep: 1, Value: value.OfNumber(-n.Value.Number)}
@@ -153,8 +152,8 @@ func (p *parser) unary(op string, x Expr) Expr {
 	return p.add(&Unary{deep: above(x), Op: op, X: x})
 }
 
-// chain adds a term to a chain of one operator, which is one node. Parentheses
-// around the beginning of a chain change nothing.
+// chain adds a term to a chain of one operator, which is a single node. Parentheses
+// around the beginning of a chain have no effect.
 func (p *parser) chain(op string, l, r Expr) Expr {
 	if c, ok := l.(*Logical); ok && c.Op == op {
 		c.Terms = append(c.Terms, r)
@@ -168,7 +167,8 @@ func (p *parser) in(x Expr, list []Expr, not bool) Expr {
 	return p.add(&In{deep: max(above(x), above(list...)), X: x, List: list, Not: not})
 }
 
-// index makes a["b"] what a.b is, except in spelling.
+// index returns the node of base[index]. For a["b"] it is the same as for a.b, except in
+// spelling.
 func (p *parser) index(base, index Expr, open, end Token) Expr {
 	tok := Token{Text: p.text[open.start:end.End], start: open.start, End: end.End}
 	if l, ok := index.(*Literal); ok && l.Value.Kind == value.String {
@@ -198,6 +198,5 @@ func (p *parser) query(q *Select) *Select {
 	return q
 }
 
-// maxText is the longest text that [Parse] reads, in bytes: the service's limit
-// of 256 KiB.
+// maxText is the maximum length of a text in bytes. It is the service's limit of 256 KiB.
 const maxText = 256 << 10

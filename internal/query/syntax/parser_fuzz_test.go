@@ -2,8 +2,8 @@ package syntax
 
 import "testing"
 
-// FuzzParse: no text makes the parser fail otherwise than by an error. What is read and printed
-// has the words of the text, and what is read again is the same.
+// FuzzParse checks that no text makes the parser fail except with an error. The printed
+// query has the words of the text and is parsed as the same query.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		`SELECT * FROM c`, `SELECT TOP @Top * FROM c WHERE STARTSWITH(c.id, @PartitionLeasePrefix) AND c.ContinuationToken <> null`,

@@ -8,27 +8,28 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// A second parser of expressions: by hand, a function a level, as the language's description has the levels. It shares
-// the words' reader with the generated one and nothing else. Both write what they read with brackets around everything,
-// so that one that gets a precedence, an order or a form wrong is found by any text that has it.
+// The second parser of expressions is written by hand, with one function for each level
+// of the language's description. It shares only the lexer with the generated parser. Both
+// write brackets around every operation. So any text shows a wrong precedence, order or
+// form in one of them.
 
-// levels are the binary operators, those that bind the least first. All join from the left.
+// levels holds the binary operators, the loosest first. All are left-associative.
 var levels = [][]string{
 	{"||"}, {"|"}, {"^"}, {"&"}, {"=", "!=", "<>"}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"}, {"+", "-"}, {"*", "/", "%"},
 }
 
 var (
 	errNoExpression = errors.New("no expression")
-	errNotRead      = errors.New("something that the second parser doesn't read")
+	errNotRead      = errors.New("a form that the second parser does not support")
 )
 
-// handParser reads words from the left.
+// handParser is the second parser. It reads words from left to right.
 type handParser struct {
 	words []Token
 	at    int
 }
 
-// wordsOf are the words of a text.
+// wordsOf returns the words of a text.
 func wordsOf(text string) ([]Token, error) {
 	var words []Token
 	for at := 0; ; {
@@ -51,7 +52,7 @@ func (h *handParser) word() Token {
 	return h.words[h.at]
 }
 
-// is takes the next word if it is one of some.
+// is consumes the next word if it is one of the given words.
 func (h *handParser) is(words ...string) (string, bool) {
 	t := h.word()
 	if t.kind == tokIdent || t.kind == tokString || t.kind == tokParam {
@@ -73,7 +74,7 @@ func (h *handParser) need(word string) error {
 	return nil
 }
 
-// expression is one with ??.
+// expression parses an expression, including ??.
 func (h *handParser) expression() (string, error) {
 	x, err := h.choice()
 	for err == nil {
@@ -106,7 +107,8 @@ func (h *handParser) choice() (string, error) {
 	return "(" + test + " ? " + then + " : " + otherwise + ")", err
 }
 
-// chain is a row of terms of one operator. A chain at the beginning of one, in brackets or not, is the beginning of it.
+// chain parses terms that are joined by one operator. A chain that begins with a chain of
+// the same operator, bracketed or not, extends it.
 func (h *handParser) chain(op string, term func() (string, error)) (string, error) {
 	x, err := term()
 	for err == nil {
@@ -192,7 +194,7 @@ func (h *handParser) operand() (string, error) {
 		return h.postfix()
 	}
 	x, err := h.operand()
-	if number, ok := strings.CutPrefix(x, "#"); op == "-" && ok { // the sign of a number is a part of it, but not of its member
+	if number, ok := strings.CutPrefix(x, "#"); op == "-" && ok { // the sign is a part of a number, but not of its member
 		if f, wrong := strconv.ParseFloat(number, 64); wrong == nil {
 			return numberText(-f), err
 		}
@@ -221,7 +223,7 @@ func (h *handParser) postfix() (string, error) {
 		if y, err = h.expression(); err == nil {
 			err = h.need("]")
 		}
-		if _, wrong := strconv.Unquote(y); wrong == nil && strings.HasPrefix(y, `"`) { // a name alone
+		if _, wrong := strconv.Unquote(y); wrong == nil && strings.HasPrefix(y, `"`) { // a plain name
 			x += "." + y
 		} else {
 			x += "[" + y + "]"
@@ -230,7 +232,7 @@ func (h *handParser) postfix() (string, error) {
 	return "", err
 }
 
-// isProperty says whether a word can be the name of a member as it is.
+// isProperty reports whether a word can be a member's name without quotes.
 func isProperty(t Token) bool {
 	switch t.kind {
 	case tokIdent, tokAll, tokFirst, tokLast, tokRank, tokLeft, tokRight, tokEscape:
@@ -279,7 +281,7 @@ func (h *handParser) primary() (string, error) {
 	return "", errNoExpression
 }
 
-// list is expressions up to a bracket.
+// list parses expressions up to a closing bracket.
 func (h *handParser) list(end string, some bool) (string, error) {
 	var items []string
 	if _, ok := h.is(end); ok {
@@ -330,7 +332,8 @@ func (h *handParser) object() (string, error) {
 	}
 }
 
-// bracketed writes the tree of an expression as the second parser does; false: it has what that one doesn't read.
+// bracketed writes the tree of an expression in the format of the second parser. It
+// returns false if the tree contains a form that the second parser does not support.
 func bracketed(e Expr) (string, bool) {
 	ok := true
 	sub := func(e Expr) string {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// parsersAgree holds the two parsers against each other on the text of one expression; read: both took it.
+// parsersAgree compares the two parsers on the text of one expression. read reports
+// whether both accepted it.
 func parsersAgree(t *testing.T, text string) (read bool) {
 	t.Helper()
 	words, err := wordsOf(text)
@@ -17,7 +18,7 @@ func parsersAgree(t *testing.T, text string) (read bool) {
 	}
 	h := &handParser{words: words}
 	want, byHand := h.expression()
-	// Behind all of an expression there may be a name or a clause, and the words of some are names.
+	// A name or a clause may follow the expression, and some keywords are also names.
 	if errors.Is(byHand, errNotRead) || byHand == nil && h.at < len(words) {
 		return false
 	}
@@ -42,7 +43,8 @@ func parsersAgree(t *testing.T, text string) (read bool) {
 	return true
 }
 
-// randomWords is an expression without brackets where it needs none to be one, so that precedence decides what it is.
+// randomWords returns an expression with few brackets, so that precedence decides its
+// meaning.
 func randomWords(r *rand.Rand, depth int) string {
 	leaf := []string{"c.a", "1", "-2.5e3", "'x'", `"\u0041"`, "null", "true", "undefined", "@p", `c["d e"]`, "c.a[0]", "c[c.k].z", "x"}
 	if depth <= 0 {
@@ -74,7 +76,7 @@ func randomWords(r *rand.Rand, depth int) string {
 	return x() + " " + all[r.IntN(len(all))] + " " + x()
 }
 
-func TestTheParserReadsExpressionsAsOneByHandDoes(t *testing.T) {
+func TestParserAgreesWithTheHandWrittenOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	read := 0
 	for range 30_000 {
@@ -87,8 +89,9 @@ func TestTheParserReadsExpressionsAsOneByHandDoes(t *testing.T) {
 	}
 }
 
-// keepsWords checks that a query's text, as it is printed, has the words of the text that it was read of, in their order. Printing
-// adds AS and brackets, which precedence decides about, takes a sign into the number behind it, and drops the name of a SELECT VALUE.
+// keepsWords checks that the printed text of a query contains the words of the original
+// in order. Printing adds AS and brackets, which depend on precedence. It also includes a
+// sign in the number after it, and drops the name of a SELECT VALUE.
 func keepsWords(t *testing.T, text, printed string) {
 	t.Helper()
 	plain := func(text string) (words []string) {
@@ -120,11 +123,11 @@ func keepsWords(t *testing.T, text, printed string) {
 	}
 	dropped := len(from) - len(to)
 	if n < len(to) || dropped > strings.Count(strings.ToUpper(text), "VALUE") {
-		t.Fatalf("%q is printed as %q, whose words are others", text, printed)
+		t.Fatalf("%q is printed as %q, which has other words", text, printed)
 	}
 }
 
-// FuzzExpression: both parsers read any text as the same, or neither takes it.
+// FuzzExpression checks that both parsers read every text alike, or both reject it.
 func FuzzExpression(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 30 {

@@ -6,12 +6,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// printer writes a tree in the service's own spelling: a clause a line, each
-// operation in parentheses, strings in double quotes. The grammar reads it back
-// as the same tree.
+// printer writes a tree in the service's own spelling: one clause a line, each operation
+// in parentheses, strings in double quotes. The parser reads this text as the same tree.
 type printer struct {
 	strings.Builder
-	// plain gives every expression one spelling: a["b"] for a.b, names of functions in upper case.
+	// plain gives equal expressions equal spellings: a["b"] for a.b, function names in
+	// upper case.
 	plain bool
 }
 
@@ -217,7 +217,7 @@ func (p *printer) member(e *Member) {
 	}
 }
 
-// operation writes what stands in parentheses.
+// operation writes an operation without its parentheses.
 func (p *printer) operation(e Expr) {
 	switch e := e.(type) {
 	case *Unary:
@@ -269,8 +269,8 @@ func (p *printer) operation(e Expr) {
 	}
 }
 
-// Spelling is an expression's text with one spelling for each: c["x"] for c.x,
-// names of functions in upper case.
+// Spelling returns the text of an expression, with the same spelling for equal
+// expressions: c["x"] for c.x, function names in upper case.
 func Spelling(e Expr) string {
 	p := printer{plain: true}
 	p.expr(e)

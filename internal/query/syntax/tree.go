@@ -1,5 +1,6 @@
-// Package syntax reads the text of a query into a tree, and writes a tree as text. It has the
-// whole language; package query refuses what is not evaluated.
+// Package syntax parses the text of a query into a tree, and writes a tree as text. It
+// supports the whole language. Package query refuses the features that it does not
+// evaluate.
 package syntax
 
 import (
@@ -26,19 +27,19 @@ type Select struct {
 	Rank     bool // ORDER BY RANK
 	Offset   *Count
 	Limit    *Count
-	Reads    bool // of an outermost SELECT: FROM names the container; set by check
-	// condition marks the form of a patch's condition, which has no SELECT.
+	Reads    bool // whether FROM of an outermost SELECT names the container; set by package query
+	// condition marks the condition of a patch, which has no SELECT.
 	condition bool
 }
 
 // Count is the number of TOP, OFFSET or LIMIT: a literal or a parameter.
 type Count struct {
 	Tok   Token
-	Param string // with its @; empty for a literal
+	Param string // with its @, or empty for a literal
 	N     int64
 }
 
-// Item is an item of a select list; name is empty without AS.
+// Item is an item of a select list. Name is empty without AS.
 type Item struct {
 	Expr Expr
 	Name string
@@ -52,34 +53,33 @@ type Order struct {
 	Desc  bool
 }
 
-// Source is what FROM names: a collection or a path in it, or a subquery, each
-// element of it with IN, joined to others.
+// Source is a source of FROM: a collection, a path in one, or a subquery. With IN, the
+// values are its elements. Joins are the sources joined to it.
 type Source struct {
-	Collection Expr    // an ident or a member chain
-	Subquery   *Select // instead of collection
+	Collection Expr    // an Ident or a chain of Members
+	Subquery   *Select // replaces Collection
 	Alias      string
-	Tok        Token // the alias, or the name that it is taken from
+	Tok        Token // the alias, or the token that names the source
 	In         bool
 	Joins      []*Source
-	Binding    int // what the alias stands for; set by check
+	Binding    int // the binding of the alias; set by package query
 }
 
-// Document is the binding of the document itself. The others are numbered from 1,
-// over a query and its subqueries.
+// Document is the binding of the document itself. Other bindings are numbered from 1 over
+// a query and its subqueries.
 const Document = 0
 
-// Expr is an expression. Its depth is bounded, so that whoever walks it may
-// recurse.
+// Expr is an expression. Its depth is limited, so callers may walk it recursively.
 type Expr interface {
 	Depth() int
 }
 
-// deep is an expression's height above its deepest leaf.
+// deep is the height of an expression above its deepest leaf.
 type deep int
 
 func (d deep) Depth() int { return int(d) }
 
-// above returns the depth of a node over children; nil ones don't count.
+// above returns the depth of a node with these children. It ignores nil children.
 func above(children ...Expr) deep {
 	d := 0
 	for _, c := range children {
@@ -102,36 +102,36 @@ type (
 		Name string // with its @
 		tok  Token
 	}
-	// Ident is a bare name: an alias of FROM.
+	// Ident is a bare name, which is an alias of FROM.
 	Ident struct {
 		deep
 		Name    string
 		Tok     Token
-		Binding int // what it stands for; set by check
+		Binding int // the binding of the name; set by package query
 	}
 	// Member is base.name, base["name"] or base[index].
 	Member struct {
 		deep
 		Base  Expr
-		Name  string // for the first two
+		Name  string // of the first two forms
 		Dot   bool
-		Index Expr  // for the third
-		Tok   Token // the name, or what is in brackets with them
+		Index Expr  // of the third form
+		Tok   Token // the name, or the brackets with their content
 	}
-	// Unary is an operator before its operand: - + ~ NOT.
+	// Unary is a prefix operator with its operand: - + ~ NOT.
 	Unary struct {
 		deep
 		Op string
 		X  Expr
 	}
-	// Binary is every operator between two operands but AND and OR.
+	// Binary is a binary operator other than AND and OR.
 	Binary struct {
 		deep
 		Op   string
 		L, R Expr
 	}
-	// Logical is AND or OR over two or more terms: a chain is one node, because
-	// SDKs write a thousand terms for a thousand items to be read.
+	// Logical is AND or OR with two or more terms. A chain is one node, because SDKs
+	// write a thousand terms to read a thousand items.
 	Logical struct {
 		deep
 		Op    string
@@ -167,7 +167,7 @@ type (
 	// Call is name(args), or udf.name(args).
 	Call struct {
 		deep
-		Name string // as it was written
+		Name string // as written
 		Udf  bool
 		Args []Expr
 		Tok  Token
@@ -185,12 +185,13 @@ type (
 	// Subquery is (SELECT ...), or EXISTS, ARRAY, ALL, FIRST or LAST of one.
 	Subquery struct {
 		deep
-		Kind  string // "", or the word
+		Kind  string // empty or the keyword
 		Query *Select
 	}
 )
 
-// NameOf returns the last name of a path, and its token.
+// NameOf returns the last name of a path and its token. Both are empty if e has no such
+// name.
 func NameOf(e Expr) (name string, tok Token) {
 	switch e := e.(type) {
 	case *Ident:
@@ -201,8 +202,8 @@ func NameOf(e Expr) (name string, tok Token) {
 	return "", Token{}
 }
 
-// OutputNames are the names of a select list's members: what AS says, else the
-// last name of a path, else $1, $2... in the order of those.
+// OutputNames returns the names of a select list's members. A member is named by AS, or
+// by the last name of its path. Other members are named $1, $2 and so on.
 func OutputNames(items []Item) []string {
 	names := make([]string, 0, len(items))
 	unnamed := 0
@@ -220,7 +221,8 @@ func OutputNames(items []Item) []string {
 	return names
 }
 
-// Children are the expressions in an expression; not those of subqueries.
+// Children returns the direct subexpressions of an expression, without those in
+// subqueries.
 func Children(e Expr) []Expr {
 	switch e := e.(type) {
 	case *Member:
@@ -256,7 +258,7 @@ func Children(e Expr) []Expr {
 	return nil
 }
 
-// SelectList are the expressions that a SELECT makes its row of.
+// SelectList returns the expressions from which a SELECT creates its row.
 func SelectList(q *Select) []Expr {
 	if q.Value != nil {
 		return []Expr{q.Value}
@@ -268,7 +270,7 @@ func SelectList(q *Select) []Expr {
 	return list
 }
 
-// Exprs returns the expressions of a SELECT, the outermost only.
+// Exprs returns the expressions of all clauses of a SELECT, without their subexpressions.
 func (q *Select) Exprs() []Expr {
 	list := SelectList(q)
 	if q.From != nil {
@@ -291,12 +293,14 @@ func (q *Select) Exprs() []Expr {
 	return list
 }
 
-// Outer returns expressions and all that are in them, but not those of subqueries.
+// Outer returns an iterator over expressions and their subexpressions, without those in
+// subqueries.
 func Outer(list ...Expr) iter.Seq[Expr] {
 	return func(yield func(Expr) bool) { visit(list, false, yield) }
 }
 
-// All returns expressions and all that are in them, also in their subqueries.
+// All returns an iterator over expressions and their subexpressions, including those in
+// subqueries.
 func All(list ...Expr) iter.Seq[Expr] {
 	return func(yield func(Expr) bool) { visit(list, true, yield) }
 }
@@ -313,7 +317,7 @@ func visit(list []Expr, inner bool, yield func(Expr) bool) bool {
 	return true
 }
 
-// Root returns the name that a path begins with; nil: e is no path.
+// Root returns the name that a path begins with. It returns nil if e is not a path.
 func Root(e Expr) *Ident {
 	for {
 		switch m := e.(type) {

@@ -6,10 +6,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query/value"
 )
 
-// refused is the error of a text that the grammar doesn't take. Where the text
-// uses something that isn't evaluated here in any form, that is what is said: its
-// writer is told the name, and not to mend a text that would be refused then. Its
-// forms in the service may be others than the grammar's.
+// refused returns the error of a text that the grammar does not accept. If the text uses
+// an unsupported feature, the error names the feature. The author then does not correct a
+// text that would still be refused. The feature may have forms in the service that the
+// grammar lacks.
 func refused(text string, err *Error) error {
 	if err.Code == CodeSyntax {
 		if what := usedInVain(text); what != "" {
@@ -19,8 +19,8 @@ func refused(text string, err *Error) error {
 	return err
 }
 
-// usedInVain names the first call of a function that is refused, or ORDER BY
-// RANK, in a text of any form; empty: there is none as far as it can be read.
+// usedInVain names the first call of an unsupported function, or ORDER BY RANK, in any
+// text. It returns "" if there is none before the first invalid token.
 func usedInVain(text string) string {
 	var before, t Token
 	for at := 0; ; at = t.End {
@@ -57,7 +57,8 @@ func usedInVain(text string) string {
 	}
 }
 
-// usedUDF names the user-defined function whose name follows udf; empty: none does.
+// usedUDF names the user-defined function whose name follows udf. It returns "" if no
+// such name follows.
 func usedUDF(text string, at int) string {
 	dot, err := scan(text, at)
 	if err != nil || dot.kind != '.' && dot.kind != '[' {

@@ -4,10 +4,10 @@ import (
 	"bytes"
 )
 
-// Aggregate is an aggregate function over all rows of a group.
+// Aggregate is an aggregate function over the rows of a group.
 type Aggregate uint8
 
-// The aggregates of the service. Those from countIf on are not evaluated.
+// The aggregates of the service. CountIf and those after it are not evaluated.
 const (
 	NoAggregate Aggregate = iota
 	Count
@@ -20,13 +20,13 @@ const (
 	MakeSet
 )
 
-// Aggregates are the aggregates by their names in upper case.
+// Aggregates maps names in upper case to aggregates.
 var Aggregates = map[string]Aggregate{
 	"COUNT": Count, "SUM": Sum, "MIN": Min, "MAX": Max, "AVG": Avg,
 	"COUNTIF": CountIf, "MAKELIST": MakeList, "MAKESET": MakeSet,
 }
 
-// Evaluated reports whether the aggregate is evaluated here.
+// Evaluated reports whether the aggregate is supported.
 func (k Aggregate) Evaluated() bool { return k < CountIf }
 
 // String returns the aggregate's name in a query plan.
@@ -34,23 +34,22 @@ func (k Aggregate) String() string {
 	return [...]string{"", "Count", "Sum", "Min", "Max", "Average", "CountIf", "MakeList", "MakeSet"}[k]
 }
 
-// Accumulator is an aggregate over the values that it was shown. The zero value
-// with a kind is ready.
+// Accumulator computes an aggregate of the values that are added to it. A zero value with
+// a Kind is ready to use.
 //
-// Undefined values are ignored by all. COUNT counts the others, null included.
-// SUM of none is 0, AVG, MIN and MAX of none are undefined. SUM and AVG of
-// anything that is no number are undefined, and so are MIN and MAX of an array
-// or object; among other values MIN and MAX go by the order of types, null <
-// false < true < numbers < strings.
+// All aggregates ignore undefined values. COUNT counts all others, including null.
+// Without values, SUM is 0, and AVG, MIN and MAX are undefined. SUM and AVG are undefined
+// if a value is not a number. MIN and MAX are undefined if a value is an array or object.
+// They order other values by type: null < false < true < numbers < strings.
 type Accumulator struct {
 	Kind    Aggregate
-	invalid bool // a value makes the result undefined, whatever else comes
+	invalid bool // a value makes the result undefined, regardless of later ones
 	n       int64
 	sum     float64
 	best    Value
 }
 
-// Add shows the accumulator the value of one row. It keeps no memory of v's.
+// Add adds the value of one row. It does not keep the memory of v.
 func (a *Accumulator) Add(v Value) {
 	if v.Kind == Undefined {
 		return
@@ -78,10 +77,10 @@ func (a *Accumulator) Add(v Value) {
 	}
 }
 
-// Size returns the bytes that the accumulator holds.
+// Size returns the number of bytes that the accumulator holds.
 func (a *Accumulator) Size() int { return len(a.best.Bytes) }
 
-// Result is the aggregate of what was added so far.
+// Result returns the aggregate of the values added so far.
 func (a *Accumulator) Result() Value {
 	switch {
 	case a.Kind == Count:
@@ -98,8 +97,8 @@ func (a *Accumulator) Result() Value {
 	return Value{}
 }
 
-// typeOrder compares two values as ORDER BY does, first by type. It doesn't look
-// into arrays and objects.
+// typeOrder compares two values as ORDER BY does, first by type. It does not compare the
+// contents of arrays and objects.
 func typeOrder(a, b Value) int {
 	if a.Kind != b.Kind {
 		return int(a.Kind) - int(b.Kind)

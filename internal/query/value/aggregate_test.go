@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// accumulated is an aggregate of JSON values, "" among them being undefined, as
-// JSON; "" for undefined.
+// accumulated returns an aggregate of JSON values as JSON. The text "" represents
+// undefined.
 func accumulated(kind Aggregate, values ...string) string {
 	a := Accumulator{Kind: kind}
 	for _, v := range values {
 		raw := []byte(v)
 		a.Add(Decode(raw))
-		clear(raw) // what was shown is the caller's
+		clear(raw) // the caller may reuse its memory
 	}
 	return string(a.Result().AppendJSON(nil))
 }

@@ -2,11 +2,11 @@ package value
 
 import "bytes"
 
-// Comparisons that ignore case compare what bytes.ToUpper makes. Most strings are
-// ASCII, and for them nothing is made.
+// Comparisons that ignore case compare the results of bytes.ToUpper. Most strings are
+// ASCII and are compared without creating these results.
 
-// withoutCase makes a comparison of two strings one that ignores case. ascii is the same
-// for ASCII, done is false when it can't tell.
+// withoutCase returns a comparison that ignores case. ascii is its fast form for ASCII
+// strings; done is false if it does not apply.
 func withoutCase(compare func(s, sub []byte) bool, ascii func(s, sub []byte) (found, done bool)) func(s, sub []byte) bool {
 	return func(s, sub []byte) bool {
 		if found, done := ascii(s, sub); done {
@@ -32,7 +32,7 @@ func upper(c byte) byte {
 	return c
 }
 
-// sameASCII compares two strings of ASCII and of one length.
+// sameASCII compares two ASCII strings of equal length.
 func sameASCII(a, b []byte) bool {
 	for i, c := range a {
 		if c != b[i] && upper(c) != upper(b[i]) {
@@ -57,8 +57,8 @@ func foldSuffix(s, suffix []byte) (found, done bool) {
 	return foldEqual(s[max(0, len(s)-len(suffix)):], suffix)
 }
 
-// maxFolded is the longest string that is looked for at every place: longer ones
-// could take as many steps at each.
+// maxFolded is the longest string that is searched for at every position. A longer one
+// could take as many steps at each position.
 const maxFolded = 32
 
 func foldContains(s, sub []byte) (found, done bool) {

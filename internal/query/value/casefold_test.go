@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Ignoring case without making anything is ignoring it by bytes.ToUpper, also
-// beside letters outside of ASCII whose upper case is within it (ı, ſ).
-func TestComparingWithoutCaseIsComparingInUpperCase(t *testing.T) {
+// Comparisons that ignore case agree with bytes.ToUpper. That includes letters outside of
+// ASCII whose upper case is in ASCII (ı, ſ).
+func TestFoldedComparisonsEqualThoseInUpperCase(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a repeatable test
 	text := func(n int) []byte {
 		var b []byte

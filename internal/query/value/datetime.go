@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// ticks is a time as queries count it: units of 100 ns since 1970, in UTC.
+// ticks is a time in units of 100 ns since 1970, in UTC.
 type ticks int64
 
-// The first and the last time that is written in four digits of a year, and the
-// earliest that bins are counted from (the epoch of Windows).
+// The earliest and latest times with a four-digit year, and the earliest start of bins,
+// which is the epoch of Windows.
 const (
 	firstTicks   ticks = -621355968000000000 // 0001-01-01T00:00:00.0000000Z
 	lastTicks    ticks = 253402300799_9999999
@@ -29,7 +29,7 @@ func now() ticks { return ticksOf(time.Now()) }
 
 func ticksOf(t time.Time) ticks { return ticks(t.Unix()*ticksPerSecond + int64(t.Nanosecond())/100) }
 
-// floorDiv rounds towards the past.
+// floorDiv divides and rounds toward the past.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {
@@ -38,18 +38,18 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// time is t in the calendar.
+// time converts t to a time.Time in UTC.
 func (t ticks) time() time.Time {
 	seconds := floorDiv(int64(t), ticksPerSecond)
 	return time.Unix(seconds, (int64(t)-seconds*ticksPerSecond)*100).UTC()
 }
 
-// fraction is what t has of a second.
+// fraction returns the fraction of a second in ticks.
 func (t ticks) fraction() int64 {
 	return int64(t) - floorDiv(int64(t), ticksPerSecond)*ticksPerSecond
 }
 
-// value is t as the service writes it.
+// value returns t as the service writes it.
 func (t ticks) value() Value {
 	if !t.valid() {
 		return Value{}
@@ -59,7 +59,7 @@ func (t ticks) value() Value {
 	return ofBytes(append(b, 'Z'))
 }
 
-// appendPadded writes n with at least width digits.
+// appendPadded appends n with at least width digits.
 func appendPadded(dst []byte, n int64, width int) []byte {
 	s := strconv.FormatInt(n, 10)
 	for range width - len(s) {
@@ -68,8 +68,8 @@ func appendPadded(dst []byte, n int64, width int) []byte {
 	return append(dst, s...)
 }
 
-// date makes a time of numbers that may be anything; ok is false when no calendar
-// has them.
+// date returns the time of arbitrary numbers. ok is false if they are not a valid date
+// and time.
 func date(year, month, day, hour, minute, second, fraction int64) (t ticks, ok bool) {
 	if year < 1 || year > 9999 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) ||
 		hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59 || fraction < 0 || fraction >= ticksPerSecond {
@@ -83,8 +83,8 @@ func daysIn(year, month int64) int64 {
 	return int64(time.Date(int(year), time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day())
 }
 
-// parseDateTime reads 2006-01-02, and if there is more, T or a blank, 15:04:05 and
-// maybe a fraction of up to seven digits. A Z may follow.
+// parseDateTime parses 2006-01-02, optionally followed by T or a blank, 15:04:05 and a
+// fraction of up to seven digits. A final Z is optional.
 func parseDateTime(b []byte) (t ticks, ok bool) {
 	p := dateParser{b: b}
 	var hour, minute, second, fraction int64
@@ -123,7 +123,7 @@ func parseDateTime(b []byte) (t ticks, ok bool) {
 	return date(year, month, day, hour, minute, second, fraction)
 }
 
-// dateParser reads from the front of b until something is bad.
+// dateParser reads from the front of b. bad is set at the first error.
 type dateParser struct {
 	b   []byte
 	bad bool
@@ -141,13 +141,13 @@ func (p *dateParser) number(width int) (n int64) {
 	return n
 }
 
-// skip goes over one character of several.
-func (p *dateParser) skip(any string) {
+// skip reads one of several characters.
+func (p *dateParser) skip(set string) {
 	if p.bad = p.bad || len(p.b) == 0; p.bad {
 		return
 	}
-	for i := range len(any) {
-		if p.b[0] == any[i] {
+	for i := range len(set) {
+		if p.b[0] == set[i] {
 			p.b = p.b[1:]
 			return
 		}
@@ -155,7 +155,7 @@ func (p *dateParser) skip(any string) {
 	p.bad = true
 }
 
-// datePart is a part of a date or time, by which it is counted.
+// datePart is a unit or part of a date and time.
 type datePart uint8
 
 const (
@@ -171,7 +171,7 @@ const (
 	partNanosecond
 )
 
-// dateParts are the names of parts, as the service writes them.
+// dateParts maps the service's names to parts.
 var dateParts = map[string]datePart{
 	"year": partYear, "yyyy": partYear, "yy": partYear,
 	"month": partMonth, "mm": partMonth, "m": partMonth,
@@ -184,8 +184,8 @@ var dateParts = map[string]datePart{
 	"nanosecond": partNanosecond, "ns": partNanosecond,
 }
 
-// units are the lengths of parts in ticks; a nanosecond is a tick with perTick 100. Years and
-// months have no length.
+// units holds the lengths of parts in ticks. Only a nanosecond is shorter: a tick has
+// perTick of them. Years and months have no length.
 var units = [...]struct{ length, perTick int64 }{
 	partDay: {ticksPerDay, 1}, partHour: {3600 * ticksPerSecond, 1}, partMinute: {60 * ticksPerSecond, 1}, partSecond: {ticksPerSecond, 1},
 	partMillisecond: {ticksPerSecond / 1000, 1}, partMicrosecond: {10, 1}, partNanosecond: {1, 100},
@@ -195,8 +195,8 @@ func (p datePart) unit() (length, perTick int64) {
 	return units[p].length, max(units[p].perTick, 1)
 }
 
-// of is what the calendar and the clock say of a part. Parts of a second are all
-// of it.
+// of returns the value of a part in the calendar or clock. A part of a second includes
+// the coarser ones: the microseconds include the milliseconds.
 func (p datePart) of(t ticks) int64 {
 	c := t.time()
 	switch p {
@@ -217,8 +217,8 @@ func (p datePart) of(t ticks) int64 {
 	}
 }
 
-// count is how many boundaries of a part there are from a fixed one to t, of years
-// and months from the year 0, of others from 1970.
+// count returns the number of boundaries of a part from a fixed time to t. The fixed time
+// is the year 0 for years and months, and 1970 for other parts.
 func (p datePart) count(t ticks) int64 {
 	switch c := t.time(); p {
 	case partYear:
@@ -234,7 +234,8 @@ func (p datePart) count(t ticks) int64 {
 	return floorDiv(int64(t), length) * perTick
 }
 
-// add adds n of a part. A day that the new month doesn't have becomes its last.
+// add adds n units of a part. If the new month is too short for the day, its last day is
+// used.
 func (p datePart) add(t ticks, n int64) (sum ticks, ok bool) {
 	if p == partYear || p == partMonth {
 		if n > math.MaxInt32 || n < math.MinInt32 {
@@ -255,7 +256,8 @@ func (p datePart) add(t ticks, n int64) (sum ticks, ok bool) {
 	if length == 0 {
 		return 0, false
 	}
-	// Nothing longer than all time is added, so nothing overflows.
+	// A count beyond the whole range of times is refused first, so the product cannot
+	// overflow.
 	if n /= perTick; n > int64(lastTicks-firstTicks)/length || n < -int64(lastTicks-firstTicks)/length {
 		return 0, false
 	}

@@ -7,17 +7,17 @@ const maxFormat = 4 << 10
 
 // format writes a time by the letters of .NET's custom formats:
 //
-//	yyyy yyy yy y      year, of two or one letter its last two digits
+//	yyyy yyy yy y      year; with one or two letters its last two digits
 //	MMMM MMM MM M      month, by its name, short name or number
-//	dddd ddd dd d      day, by the name or short name of its weekday or by number
+//	dddd ddd dd d      day, by the name or short name of its weekday, or by number
 //	HH H hh h          hour of 24, hour of 12
 //	mm m ss s          minute, second
-//	f to fffffff       as many digits of the fraction of a second
-//	F to FFFFFFF       the same without zeros at its end
+//	f to fffffff       that many digits of the fraction of a second
+//	F to FFFFFFF       the same without trailing zeros
 //	tt t               AM or PM, A or P
-//	\x  'text' "text"  x or text itself
+//	\x  'text' "text"  x or text unchanged
 //
-// Everything else stands for itself.
+// All other characters are copied.
 func (t ticks) format(format []byte) Value {
 	if len(format) > maxFormat {
 		return problem("its format is longer than 4096 bytes")
@@ -51,8 +51,8 @@ func (t ticks) format(format []byte) Value {
 	return ofBytes(out)
 }
 
-// appendLetters writes what n equal letters stand for; ok is false for those that
-// stand for themselves.
+// appendLetters writes the field for n equal letters. ok is false if they are not a field
+// and must be copied.
 func (t ticks) appendLetters(dst []byte, letter byte, n int) (_ []byte, ok bool) {
 	c := t.time()
 	number := func(v int) []byte { return appendPadded(dst, int64(v), min(n, 2)) }

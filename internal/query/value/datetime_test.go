@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Times agree with package time: text, parts, and what is added and counted.
+// Times agree with package time in text, parts, addition and counting.
 func TestTicksAgreeWithPackageTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9)) //nolint:gosec // a repeatable test
 	random := func() ticks { return firstTicks + ticks(r.Int64N(int64(lastTicks-firstTicks)+1)) }
@@ -18,10 +18,10 @@ func TestTicksAgreeWithPackageTime(t *testing.T) {
 		c := at.time()
 		text := c.Format("2006-01-02T15:04:05.0000000Z")
 		if got := string(at.value().Bytes); got != text {
-			t.Fatalf("%d is %s and not %s", at, got, text)
+			t.Fatalf("%d is %s, want %s", at, got, text)
 		}
 		if back, ok := parseDateTime([]byte(text)); !ok || back != at {
-			t.Fatalf("%s is read as %d (%v) and not %d", text, back, ok, at)
+			t.Fatalf("%s is read as %d (%v), want %d", text, back, ok, at)
 		}
 		if short, ok := parseDateTime([]byte(c.Format("2006-01-02 15:04:05"))); !ok || ticksOf(c.Truncate(time.Second)) != short {
 			t.Fatalf("%s without a fraction is read as %d (%v)", text, short, ok)
@@ -36,7 +36,7 @@ func TestTicksAgreeWithPackageTime(t *testing.T) {
 			if inside := want.Year() >= 1 && want.Year() <= 9999; ok != inside || ok && sum != ticksOf(want) {
 				t.Fatalf("%s and %d of %v is %d (%v)", text, n, length, sum, ok)
 			}
-			// The boundaries from one to another are those to the beginning of its bin.
+			// The number of boundaries to a time equals that to the beginning of its bin.
 			bin := ticks(floorDiv(int64(other), int64(length)/100) * (int64(length) / 100))
 			if part.count(other)-part.count(at) != part.count(bin)-part.count(at) {
 				t.Fatalf("from %s to %s there are not as many of %v as to %s", text, other.time(), length, bin.time())

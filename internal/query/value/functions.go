@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// class is one of the groups of the service's documentation of functions.
+// class is a group of functions in the service's documentation.
 type class string
 
 const (
@@ -23,28 +23,28 @@ const (
 	classVector      class = "vector"
 )
 
-// many is the greatest number of arguments of a function that takes any number.
+// many is the maximum number of arguments of a function that takes any number.
 const many = -1
 
-// Function is a built-in function of its arguments' values. One with neither
-// eval nor prepare is the service's and isn't evaluated here: it is refused by
-// its name, which tells it from a misspelt one.
+// Function is a built-in function of the values of its arguments. A function with neither
+// eval nor prepare exists in the service but is not supported here. The error for it
+// names it, unlike that for a misspelled name.
 type Function struct {
 	class    class
-	min, max int // arguments
-	// eval returns the value for one row. The arguments are only lent.
+	min, max int // number of arguments
+	// eval returns the value for one row. It must not keep or change the arguments.
 	eval func(args []Value) Value
-	// prepare, instead of eval, does once per query what needn't be done per row:
-	// it returns the eval of one call.
+	// prepare replaces eval if work can be done once per query. It returns the eval of
+	// one call.
 	prepare func(now time.Time) func(b Budget, args []Value) Value
-	// pairs: beyond min, arguments come two at a time.
+	// pairs reports whether arguments beyond min come in pairs.
 	pairs bool
-	// Volatile marks a function whose value isn't made of its arguments alone.
+	// Volatile reports whether the value depends on more than the arguments.
 	Volatile bool
 }
 
-// Functions are the built-in functions, by their names in upper case. The table
-// in docs/queries.md is made of them.
+// Functions maps names in upper case to the built-in functions. The table in
+// docs/queries.md is generated from it.
 var Functions = func() map[string]Function {
 	all := map[string]Function{}
 	for _, class := range []map[string]Function{
@@ -56,7 +56,7 @@ var Functions = func() map[string]Function {
 	return all
 }()
 
-// refusedFunctions need an index that isn't there.
+// refusedFunctions holds the functions that need an index, which the store does not have.
 var refusedFunctions = map[string]Function{
 	"FULLTEXTCONTAINS":    {class: classFullText, min: 2, max: 2},
 	"FULLTEXTCONTAINSALL": {class: classFullText, min: 2, max: many},
@@ -72,7 +72,7 @@ var refusedFunctions = map[string]Function{
 	"VECTORDISTANCE":      {class: classVector, min: 2, max: 4},
 }
 
-// ofKind returns a function that is undefined unless all of its arguments are of one kind.
+// ofKind returns a function that is undefined unless all of its arguments have kind k.
 func ofKind(k Kind, f func(args []Value) Value) func([]Value) Value {
 	return func(args []Value) Value {
 		for _, v := range args {
@@ -84,7 +84,7 @@ func ofKind(k Kind, f func(args []Value) Value) func([]Value) Value {
 	}
 }
 
-// Prepare returns the function of the arguments of one call, in a query that was bound now.
+// Prepare returns the function for one call in a query that was bound at now.
 func (f Function) Prepare(now time.Time) func(b Budget, args []Value) Value {
 	if f.prepare != nil {
 		return f.prepare(now)
@@ -92,10 +92,10 @@ func (f Function) Prepare(now time.Time) func(b Budget, args []Value) Value {
 	return func(_ Budget, args []Value) Value { return f.eval(args) }
 }
 
-// Evaluated says whether there is more of the function than its name.
+// Evaluated reports whether the function is supported.
 func (f Function) Evaluated() bool { return f.eval != nil || f.prepare != nil }
 
-// Takes says whether a call may have n arguments.
+// Takes reports whether a call may have n arguments.
 func (f Function) Takes(n int) bool {
 	return n >= f.min && (f.max == many || n <= f.max) && (!f.pairs || (n-f.min)%2 == 0)
 }
@@ -117,19 +117,20 @@ func (f Function) Arity() string {
 
 // Budget limits the work of an evaluation.
 type Budget interface {
-	// Spend counts one step, and those of going over so many bytes. It reports whether to go on.
+	// Spend counts one step, plus the steps of processing that many bytes. It reports
+	// whether to continue.
 	Spend(bytes int) bool
 }
 
-// maxMade is the longest string or array that a function makes, in bytes. The service bounds
-// an answer by 4 MB and an item by 2 MB.
+// maxMade is the longest string or array that a function returns, in bytes. The service
+// limits an answer to 4 MB and an item to 2 MB.
 const maxMade = 4 << 20
 
-// problem is what an eval returns when the query can't go on: undefined with a
-// reason. No value of an expression is one.
+// problem returns the result of an eval that ends the query with an error: undefined with
+// a reason. Expressions never have this value.
 func problem(reason string) Value { return Value{Bytes: []byte(reason)} }
 
-// Problem returns the reason of a value that is a problem.
+// Problem returns the reason of a value from problem. For other values, ok is false.
 func (v Value) Problem() (reason string, ok bool) {
 	if v.Kind != Undefined || v.Bytes == nil {
 		return "", false
@@ -137,5 +138,5 @@ func (v Value) Problem() (reason string, ok bool) {
 	return string(v.Bytes), true
 }
 
-// tooLong is the problem of a result beyond maxMade.
+// tooLong returns the problem of a result that is longer than maxMade.
 func tooLong() Value { return problem(fmt.Sprintf("its result takes more than %d bytes", maxMade)) }

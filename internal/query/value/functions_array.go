@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// arrayFunctions are the functions of arrays. What isn't an array makes the
-// result undefined.
+// arrayFunctions holds the array functions. An argument that should be an array and is
+// not makes the result undefined.
 var arrayFunctions = map[string]Function{
 	"ARRAY_AVG":          {class: classArray, min: 1, max: 1, eval: arrayAvg},
 	"ARRAY_CONCAT":       {class: classArray, min: 2, max: many, eval: ofKind(Array, arrayConcat)},
@@ -27,12 +27,12 @@ var arrayFunctions = map[string]Function{
 	"SETUNION":           {class: classArray, min: 2, max: 2, eval: ofKind(Array, setUnion)},
 }
 
-// arrayBuilder writes an array. It stops at maxMade.
+// arrayBuilder writes an array of at most about maxMade bytes.
 type arrayBuilder struct{ b []byte }
 
 func (a *arrayBuilder) full() bool { return len(a.b) > maxMade }
 
-// begin makes place for an element.
+// begin starts an element.
 func (a *arrayBuilder) begin() {
 	if len(a.b) == 0 {
 		a.b = append(a.b, '[')
@@ -63,8 +63,8 @@ func (a *arrayBuilder) value() Value {
 	return Value{Kind: Array, Bytes: append(a.b, ']')}
 }
 
-// arrayContains looks for a value in an array. With a third argument of true an
-// object is found in one that has its members and maybe others.
+// arrayContains searches an array for a value. If the third argument is true, an object
+// matches any object that contains its members.
 func arrayContains(a []Value) Value {
 	partial := false
 	if len(a) == 3 {
@@ -94,8 +94,8 @@ func hasElement(array []byte, wanted Value, partial bool) bool {
 	return found
 }
 
-// equalTo says of values whether they equal one. What is looked for is read once, however many it is
-// compared with.
+// equalTo returns a function that reports whether a value equals wanted. It reads wanted
+// once, regardless of the number of comparisons.
 func equalTo(wanted Value) func(v Value) bool {
 	if wanted.Kind != Array && wanted.Kind != Object {
 		return func(v Value) bool { return Equal(v, wanted) }
@@ -111,16 +111,16 @@ func equalTo(wanted Value) func(v Value) bool {
 	}
 }
 
-// hasMembers says of values whether they are objects that have the members of one,
-// and maybe others. It reads each once.
+// hasMembers returns a function that reports whether a value is an object that contains
+// the members of wanted. It reads each object once.
 func hasMembers(wanted []byte) func(v Value) bool {
 	type member struct {
 		equals func(v Value) bool
-		seen   int // the object in which it was last met, counted from 1
+		seen   int // the last object with this member, counted from 1
 	}
 	members := map[string]*member{}
 	eachMember(wanted, func(name, raw []byte) bool {
-		if members[string(name)] == nil { // of two with one name the first
+		if members[string(name)] == nil { // of members with the same name, the first counts
 			members[string(name)] = &member{equals: equalTo(Decode(raw))}
 		}
 		return true
@@ -151,11 +151,12 @@ func hasMembers(wanted []byte) func(v Value) bool {
 	}
 }
 
-// longArguments is from how many arguments on a set of the elements is made.
+// longArguments is the number of arguments above which a set of the elements is built.
 const longArguments = 8
 
-// arrayContainsEach is ARRAY_CONTAINS of each further argument, joined by AND or
-// OR: one that decides does, else an undefined one makes the result undefined.
+// arrayContainsEach joins ARRAY_CONTAINS of each further argument with AND or OR. One
+// deciding argument is enough. Otherwise an undefined argument makes the result
+// undefined.
 func arrayContainsEach(a []Value, decides, otherwise Kind) Value {
 	if a[0].Kind != Array {
 		return Value{}
@@ -202,8 +203,8 @@ func arrayConcat(a []Value) Value {
 	return out.value()
 }
 
-// arraySlice begins at a place, or at one counted from the end when it is
-// negative, and takes the rest or as many as the third argument says.
+// arraySlice begins at an index, which counts from the end if it is negative. It takes
+// the rest of the array, or as many elements as the third argument.
 func arraySlice(a []Value) Value {
 	start, ok := integer(a[1])
 	if a[0].Kind != Array || !ok {
@@ -233,7 +234,7 @@ func arraySlice(a []Value) Value {
 	return out.value()
 }
 
-// choose counts from 1.
+// choose returns the argument at an index that counts from 1.
 func choose(a []Value) Value {
 	i, ok := integer(a[0])
 	if !ok || i < 1 || i >= int64(len(a)) {
@@ -242,7 +243,8 @@ func choose(a []Value) Value {
 	return a[i]
 }
 
-// objectToArray makes an object of each member, with its name and its value.
+// objectToArray returns an array with one object for each member, holding its name and
+// value.
 func objectToArray(a []Value) Value {
 	if a[0].Kind != Object || !areStrings(a[1:]) {
 		return Value{}
@@ -264,7 +266,7 @@ func objectToArray(a []Value) Value {
 	return out.value()
 }
 
-// numbers are an array's; ok is false when anything else is in it.
+// numbers returns the numbers of an array. ok is false if it contains anything else.
 func numbers(v Value) (list []float64, ok bool) {
 	if ok = v.Kind == Array; !ok {
 		return nil, false
@@ -311,9 +313,9 @@ func arrayMedian(a []Value) Value {
 	return Finite((list[middle-1] + list[middle]) / 2)
 }
 
-// arrayExtreme is the first of an array's values in the order of types, null <
-// booleans < numbers < strings, or the last when direction is positive. An array
-// or object in it makes it undefined.
+// arrayExtreme returns the first of an array's values in the order of types, null <
+// booleans < numbers < strings. If direction is positive it returns the last one. It is
+// undefined for an array that contains an array or object.
 func arrayExtreme(v Value, direction int) Value {
 	if v.Kind != Array {
 		return Value{}

@@ -9,9 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// stringConversions are the functions between strings and other values. A string
-// is read as the JSON of the wanted type, with white space around it; whatever
-// isn't is undefined.
+// stringConversions holds the conversions between strings and other values. A string is
+// parsed as JSON of the wanted type, with optional white space around it. Anything else
+// is undefined.
 var stringConversions = map[string]Function{
 	"STRINGTOARRAY":   {class: classString, min: 1, max: 1, eval: stringTo(Array)},
 	"STRINGTOBOOLEAN": {class: classString, min: 1, max: 1, eval: stringTo(True, False)},
@@ -37,14 +37,14 @@ func stringTo(kinds ...Kind) func([]Value) Value {
 		}
 		if v.Kind == Number {
 			if _, err := strconv.ParseFloat(string(raw), 64); err != nil {
-				return Value{} // beyond all numbers
+				return Value{} // outside the range of float64
 			}
 		}
 		return v
 	}
 }
 
-// toString is JSON without white space; a string is itself.
+// toString returns JSON without white space. A string is returned unchanged.
 func toString(a []Value) Value {
 	switch v := a[0]; v.Kind {
 	case Undefined, String:
@@ -62,15 +62,15 @@ func toString(a []Value) Value {
 	}
 }
 
-// itemFunctions are the functions of whole documents.
+// itemFunctions holds the functions of whole documents.
 var itemFunctions = map[string]Function{
 	"DOCUMENTID": {class: classItem, min: 1, max: 1, eval: documentID},
 }
 
-// documentID is the number of a document in its container, which the last 8
-// bytes of its _rid tell: the lowest first, as the service writes it, or 4 bytes
-// from the highest to the lowest and the same 4 the other way round, as the
-// embedded store does. Of anything else it is undefined.
+// documentID returns the number of a document in its container, which is in the last 8
+// bytes of its _rid. The service writes the lowest byte first. The embedded store writes
+// 4 bytes with the highest first, then the same 4 bytes in reverse order. For any other
+// value the result is undefined.
 func documentID(a []Value) Value {
 	if a[0].Kind != Object {
 		return Value{}
@@ -79,7 +79,7 @@ func documentID(a []Value) Value {
 	if rid.Kind != String {
 		return Value{}
 	}
-	// A rid is base64 with - for /.
+	// A rid is base64 with - instead of /.
 	text := bytes.ReplaceAll(rid.Bytes, []byte("-"), []byte("/"))
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(b) != 16 {

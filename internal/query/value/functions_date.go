@@ -2,10 +2,9 @@ package value
 
 import "time"
 
-// dateFunctions are the functions of dates and times: strings as parseDateTime
-// reads them, ticks of 100 ns and milliseconds since 1970. What isn't such a
-// time, or a known part of one, makes the result undefined, and so does a result
-// before the year 1 or after 9999.
+// dateFunctions holds the functions of dates and times. Times are strings as in
+// parseDateTime, ticks of 100 ns since 1970, or milliseconds since 1970. The result is
+// undefined for an invalid time or part, and for a time before the year 1 or after 9999.
 var dateFunctions = map[string]Function{
 	"AGO":                       {class: classDate, min: 2, max: 2, Volatile: true, eval: ago},
 	"DATETIMEADD":               {class: classDate, min: 3, max: 3, eval: dateTimeAdd},
@@ -30,7 +29,7 @@ var dateFunctions = map[string]Function{
 	"YEAR":                      {class: classDate, min: 1, max: 1, eval: onDateTime(partYear.valueOf)},
 }
 
-// ticksPerMillisecond is the length of what a timestamp counts.
+// ticksPerMillisecond is the number of ticks in the unit of a timestamp.
 const ticksPerMillisecond = ticksPerSecond / 1000
 
 func (t ticks) ticksValue() Value { return OfNumber(float64(t)) }
@@ -38,7 +37,7 @@ func (t ticks) timestamp() Value  { return OfNumber(float64(floorDiv(int64(t), t
 
 func (p datePart) valueOf(t ticks) Value { return OfNumber(float64(p.of(t))) }
 
-// dateTime reads an argument.
+// dateTime parses an argument that is a time.
 func dateTime(v Value) (t ticks, ok bool) {
 	if v.Kind != String {
 		return 0, false
@@ -46,7 +45,7 @@ func dateTime(v Value) (t ticks, ok bool) {
 	return parseDateTime(v.Bytes)
 }
 
-// partNamed reads an argument that names a part.
+// partNamed parses an argument that is the name of a part.
 func partNamed(v Value) (p datePart, ok bool) {
 	if v.Kind != String {
 		return partNone, false
@@ -65,12 +64,13 @@ func onDateTime(f func(t ticks) Value) func([]Value) Value {
 	}
 }
 
-// current is the time of the call, which differs from row to row.
+// current returns a function of the time of the call, which differs from row to row.
 func current(f func(t ticks) Value) func([]Value) Value {
 	return func([]Value) Value { return f(now()) }
 }
 
-// static is the time when the query was bound: that of a page.
+// static returns a function of the time at which the query was bound. It is the same for
+// all rows of a page.
 func static(f func(t ticks) Value) func(time.Time) func(Budget, []Value) Value {
 	return func(now time.Time) func(Budget, []Value) Value {
 		v := f(ticksOf(now))
@@ -108,8 +108,9 @@ func dateTimeAdd(a []Value) Value {
 	return moved(t, a[0], a[1], 1)
 }
 
-// dateTimeBin is the begin of the bin that a time is in. Bins are a number of days
-// or shorter parts long and begin in 1970, or where the fourth argument says.
+// dateTimeBin returns the beginning of the bin that contains a time. The length of a bin
+// is a multiple of a day or a shorter part. Bins are aligned to 1970, or to the fourth
+// argument.
 func dateTimeBin(a []Value) Value {
 	t, ok1 := dateTime(a[0])
 	p, ok2 := partNamed(a[1])
@@ -130,13 +131,12 @@ func dateTimeBin(a []Value) Value {
 			return Value{}
 		}
 	}
-	// A bin isn't longer than all time, nor shorter than a tick.
+	// A bin is at least one tick and at most the whole range of times.
 	size = max(1, min(size/perTick, int64(lastTicks-firstTicks)/length+1)) * length
 	return (start + ticks(floorDiv(int64(t-start), size)*size)).value()
 }
 
-// dateTimeDiff counts the boundaries between two times, and not how long it is
-// from one to the other.
+// dateTimeDiff counts the boundaries between two times. It does not measure the duration.
 func dateTimeDiff(a []Value) Value {
 	p, ok1 := partNamed(a[0])
 	start, ok2 := dateTime(a[1])

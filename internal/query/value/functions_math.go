@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// mathFunctions are the functions of numbers. What isn't a number makes the
-// result undefined, and a result that is infinite or none is undefined.
+// mathFunctions holds the functions of numbers. The result is undefined for an argument
+// that is not a number, and for a result that is infinite or not a number.
 var mathFunctions = map[string]Function{
 	"ABS":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Abs)},
 	"ACOS":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Acos)},
@@ -25,8 +25,8 @@ var mathFunctions = map[string]Function{
 	"PI":        {class: classMath, min: 0, max: 0, eval: func([]Value) Value { return OfNumber(math.Pi) }},
 	"POWER":     {class: classMath, min: 2, max: 2, eval: onNumbers(math.Pow)},
 	"RADIANS":   {class: classMath, min: 1, max: 1, eval: onNumber(func(x float64) float64 { return math.Pi * x / 180 })},
-	"RAND":      {class: classMath, min: 0, max: 0, Volatile: true, eval: func([]Value) Value { return OfNumber(rand.Float64()) }}, //nolint:gosec // it is no secret
-	"ROUND":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Round)},                                                    // halves go away from 0
+	"RAND":      {class: classMath, min: 0, max: 0, Volatile: true, eval: func([]Value) Value { return OfNumber(rand.Float64()) }}, //nolint:gosec // not for secrets
+	"ROUND":     {class: classMath, min: 1, max: 1, eval: onNumber(math.Round)},                                                    // rounds halves away from 0
 	"SIGN":      {class: classMath, min: 1, max: 1, eval: onNumber(sign)},
 	"SIN":       {class: classMath, min: 1, max: 1, eval: onNumber(math.Sin)},
 	"SQRT":      {class: classMath, min: 1, max: 1, eval: onNumber(math.Sqrt)},
@@ -47,7 +47,8 @@ var mathFunctions = map[string]Function{
 	"INTSUB":           {class: classMath, min: 2, max: 2, eval: onIntegers(func(a, b int64) (int64, bool) { return a - b, true })},
 }
 
-// result is what a function of numbers returns: not infinite, and not -0.
+// result returns the result of a numeric function. It is undefined if infinite, and -0
+// becomes 0.
 func result(x float64) Value { return Finite(x + 0) }
 
 func onNumber(f func(float64) float64) func([]Value) Value {
@@ -93,8 +94,9 @@ func log10(x float64) float64 {
 	return l
 }
 
-// numberBin is the greatest multiple of a bin's size, 1 if none is given, that
-// isn't above a number; below, for a negative size.
+// numberBin returns the greatest multiple of the size that is not above the number. The
+// default size is 1. With a negative size it returns the smallest multiple that is not
+// below the number.
 func numberBin(a []Value) Value {
 	size := 1.0
 	if len(a) == 2 {
@@ -109,7 +111,7 @@ func numberBin(a []Value) Value {
 	return result(math.Floor(a[0].Number/size) * size)
 }
 
-// onIntegers is a function of two integers of 64 bits, which wraps around.
+// onIntegers returns a function of two 64-bit integers. Results wrap around.
 func onIntegers(f func(a, b int64) (int64, bool)) func([]Value) Value {
 	return func(a []Value) Value {
 		x, ok1 := integer(a[0])
@@ -147,7 +149,8 @@ func remainder(a, b int64) (int64, bool) {
 	return a % b, true
 }
 
-// shifted is undefined where C++, whose operator the service's is, leaves it open.
+// shifted shifts an integer. It is undefined where C++, whose operator the service uses,
+// does not define the result.
 func shifted(a, by int64, left bool) (int64, bool) {
 	switch {
 	case by < 0 || by > 63:

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// expression is what REGEXMATCH made of a pattern and its modifiers.
+// expression is the compiled pattern and modifiers of REGEXMATCH.
 type expression struct {
 	pattern, modifiers string
-	re                 *regexp.Regexp // nil when it is none
-	size               int            // about how many steps it takes for each byte of a text
-	problem            string         // why the service's may be understood and this one isn't
+	re                 *regexp.Regexp // nil if the pattern is invalid
+	size               int            // approximate number of steps for each byte of a text
+	problem            string         // set if the service may support the pattern and this package does not
 }
 
-// regexMatch compiles a pattern when it changes: once per query when it is constant. Matching
-// takes time in proportion to the string.
+// regexMatch compiles a pattern when it changes, so once per query if it is constant.
+// Matching takes time in proportion to the string.
 func regexMatch(time.Time) func(b Budget, a []Value) Value {
 	var last atomic.Pointer[expression]
 	return func(b Budget, a []Value) Value {
@@ -47,8 +47,9 @@ func regexMatch(time.Time) func(b Budget, a []Value) Value {
 	}
 }
 
-// longMatch is from how many steps on a match is one that somebody may want to end. A step is one instruction of the
-// compiled pattern at one byte of the text, a nanosecond or some: a pattern of a few kilobytes can have a million.
+// longMatch is the number of steps from which a match can be interrupted. A step is one
+// instruction of the compiled pattern at one byte of the text. It takes about a
+// nanosecond, and a pattern of a few kilobytes can have a million instructions.
 const longMatch = 1 << 27
 
 func (x *expression) match(b Budget, text []byte) bool {
@@ -58,7 +59,7 @@ func (x *expression) match(b Budget, text []byte) bool {
 	return x.re.MatchReader(&watchedText{text: bytes.NewReader(text), budget: b, size: x.size})
 }
 
-// watchedText is a text that ends when the evaluation has no purpose any more.
+// watchedText is a text that ends early if the evaluation has ended.
 type watchedText struct {
 	text   *bytes.Reader
 	budget Budget
@@ -73,7 +74,7 @@ func (w *watchedText) ReadRune() (r rune, size int, err error) {
 	return w.text.ReadRune()
 }
 
-// sizeOf is how many instructions a pattern has when it is compiled.
+// sizeOf returns the number of instructions of a compiled pattern.
 func sizeOf(pattern string) int {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -86,16 +87,16 @@ func sizeOf(pattern string) int {
 	return len(prog.Inst)
 }
 
-// smallPattern is how long a pattern may be, in bytes, whose own length is taken for that of what is made of it, if it
-// repeats nothing many times.
+// smallPattern is the length in bytes up to which the length of a pattern estimates its
+// number of instructions. The pattern must not repeat anything many times.
 const smallPattern = 64
 
-// maxPattern is the longest pattern that is compiled, in bytes: a compiled one
-// takes some hundred times as much.
+// maxPattern is the longest pattern that is compiled, in bytes. A compiled pattern takes
+// some hundred times its length.
 const maxPattern = 16 << 10
 
-// notRE2 are the errors of what PCRE, the service's engine, may understand:
-// looking around, backreferences, possessive and long repetitions.
+// notRE2 lists the errors for features that PCRE, the service's engine, may support.
+// Examples are lookaround, backreferences, possessive quantifiers and long repetitions.
 var notRE2 = []syntax.ErrorCode{
 	syntax.ErrInvalidPerlOp, syntax.ErrInvalidNamedCapture, syntax.ErrInvalidEscape, syntax.ErrInvalidRepeatOp, syntax.ErrInvalidRepeatSize,
 	syntax.ErrNestingDepth, syntax.ErrLarge,
@@ -124,7 +125,7 @@ func newExpression(pattern, modifiers string) *expression {
 	re, err := regexp.Compile(pattern)
 	var wrong *syntax.Error
 	if errors.As(err, &wrong) && slices.Contains(notRE2, wrong.Code) {
-		x.problem = "the regular expression is understood by PCRE at most, and this server has RE2: " + wrong.Error()
+		x.problem = "the regular expression is invalid in RE2, which this server uses, although PCRE may support it: " + wrong.Error()
 	}
 	x.re = re
 	if x.size = len(pattern); x.size > smallPattern || strings.IndexByte(pattern, '{') >= 0 {
@@ -133,8 +134,8 @@ func newExpression(pattern, modifiers string) *expression {
 	return x
 }
 
-// withoutBlanks takes the white space and the comments out of a pattern, but for
-// those that are escaped or in brackets.
+// withoutBlanks removes white space and comments from a pattern, unless they are escaped
+// or in brackets.
 func withoutBlanks(pattern string) string {
 	var b strings.Builder
 	inBrackets := false
@@ -146,7 +147,7 @@ func withoutBlanks(pattern string) string {
 			i++
 			c = pattern[i]
 			if strings.IndexByte(" \t\r\n\v\f#", c) >= 0 {
-				// RE2 doesn't know these escapes, and needs none.
+				// RE2 does not support these escapes and needs none.
 				s := b.String()
 				b.Reset()
 				b.WriteString(s[:len(s)-1])

@@ -2,10 +2,10 @@ package value
 
 import "maps"
 
-// Sets are arrays without order and without two equal elements. The functions
-// keep the first of equal ones.
+// A set is an array without order and without equal elements. The functions keep the
+// first of equal elements.
 
-// setOf are the keys of an array's elements.
+// setOf returns the keys of an array's elements.
 func setOf(array []byte) map[string]bool {
 	set := map[string]bool{}
 	var key []byte
@@ -17,7 +17,7 @@ func setOf(array []byte) map[string]bool {
 	return set
 }
 
-// addWhere appends the elements of an array for whose keys take is true. take may
+// addWhere appends the elements of an array for whose keys take returns true. take must
 // not keep a key.
 func (a *arrayBuilder) addWhere(array []byte, take func(key []byte) bool) {
 	var key []byte
@@ -29,7 +29,7 @@ func (a *arrayBuilder) addWhere(array []byte, take func(key []byte) bool) {
 	})
 }
 
-// added says whether a key wasn't in a set, which has it now.
+// added adds a key to a set. It reports whether the key is new.
 func added(set map[string]bool, key []byte) bool {
 	if set[string(key)] {
 		return false
@@ -47,7 +47,8 @@ func setUnion(a []Value) Value {
 	return out.value()
 }
 
-// setIntersect is in the order of the second array, which is the service's.
+// setIntersect returns the elements in the order of the second array, as the service
+// does.
 func setIntersect(a []Value) Value {
 	var out arrayBuilder
 	first := setOf(a[0].Bytes)

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// stringFunctions are the functions of strings. Lengths and places count
-// characters (code points), from 0. What isn't a string makes the result
-// undefined, and so does a number that should be an integer and isn't.
+// stringFunctions holds the string functions. Lengths and positions count characters
+// (code points), from 0. The result is undefined if a string or an integer is expected
+// and the argument is something else.
 var stringFunctions = map[string]Function{
 	"CONCAT":          {class: classString, min: 2, max: many, eval: ofKind(String, concat)},
 	"CONTAINS":        {class: classString, min: 2, max: 3, eval: onStrings(bytes.Contains, foldContains)},
@@ -39,7 +39,7 @@ var stringFunctions = map[string]Function{
 	"UPPER":           {class: classString, min: 1, max: 1, eval: onString(bytes.ToUpper)},
 }
 
-// areStrings says whether all values are strings.
+// areStrings reports whether all values are strings.
 func areStrings(a []Value) bool {
 	for _, v := range a {
 		if v.Kind != String {
@@ -53,7 +53,7 @@ func onString(f func(s []byte) []byte) func([]Value) Value {
 	return ofKind(String, func(a []Value) Value { return ofBytes(f(a[0].Bytes)) })
 }
 
-// onStrings is a function of two strings; a third argument of true ignores case.
+// onStrings returns a function of two strings. A third argument of true ignores case.
 func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, done bool)) func([]Value) Value {
 	ignoringCase := withoutCase(f, ascii)
 	return func(a []Value) Value {
@@ -73,8 +73,9 @@ func onStrings(f func(s, sub []byte) bool, ascii func(s, sub []byte) (found, don
 	}
 }
 
-// containsEach joins CONTAINS of each further argument by AND or OR: one that decides does.
-// It goes over the first argument once for each of the others, of which there may be thousands.
+// containsEach joins CONTAINS of each further argument with AND or OR. One deciding
+// argument is enough. It searches the first argument once for each of the others, of
+// which there may be thousands.
 func containsEach(ignoreCase bool, decides, otherwise Kind) func(time.Time) func(Budget, []Value) Value {
 	contains := bytes.Contains
 	if ignoreCase {
@@ -119,9 +120,8 @@ func length(a []Value) Value {
 	return OfNumber(float64(utf8.RuneCount(a[0].Bytes)))
 }
 
-// placeOf returns where the n-th character of s begins, len(s) if there are
-// fewer.
-func placeOf(s []byte, n int64) int {
+// offsetOf returns the byte offset of the n-th character of s, or len(s) if s is shorter.
+func offsetOf(s []byte, n int64) int {
 	at := 0
 	for ; n > 0 && at < len(s); n-- {
 		_, size := utf8.DecodeRune(s[at:])
@@ -135,7 +135,7 @@ func left(a []Value) Value {
 	if a[0].Kind != String || !ok {
 		return Value{}
 	}
-	return ofBytes(a[0].Bytes[:placeOf(a[0].Bytes, n)])
+	return ofBytes(a[0].Bytes[:offsetOf(a[0].Bytes, n)])
 }
 
 func right(a []Value) Value {
@@ -147,11 +147,11 @@ func right(a []Value) Value {
 	if n <= 0 {
 		return ofBytes(nil)
 	}
-	return ofBytes(a[0].Bytes[placeOf(a[0].Bytes, all-min(n, all)):])
+	return ofBytes(a[0].Bytes[offsetOf(a[0].Bytes, all-min(n, all)):])
 }
 
-// substring is the empty string where there is none: before the string, behind
-// it, or of no length.
+// substring returns the empty string for a position outside of the string, or a length
+// that is not positive.
 func substring(a []Value) Value {
 	start, ok1 := integer(a[1])
 	n, ok2 := integer(a[2])
@@ -161,8 +161,8 @@ func substring(a []Value) Value {
 	if start < 0 || n <= 0 {
 		return ofBytes(nil)
 	}
-	s := a[0].Bytes[placeOf(a[0].Bytes, start):]
-	return ofBytes(s[:placeOf(s, n)])
+	s := a[0].Bytes[offsetOf(a[0].Bytes, start):]
+	return ofBytes(s[:offsetOf(s, n)])
 }
 
 func indexOf(a []Value) Value {
@@ -178,7 +178,7 @@ func indexOf(a []Value) Value {
 		if from > int64(utf8.RuneCount(s)) {
 			return OfNumber(-1)
 		}
-		s = s[placeOf(s, from):]
+		s = s[offsetOf(s, from):]
 	}
 	i := bytes.Index(s, a[1].Bytes)
 	if i < 0 {
@@ -187,8 +187,8 @@ func indexOf(a []Value) Value {
 	return OfNumber(float64(from + int64(utf8.RuneCount(s[:i]))))
 }
 
-// lastIndexOf looks backwards; of the place where it begins, what is found lies
-// wholly before it, or ends there.
+// lastIndexOf searches backward. With a third argument, a match must end at or before
+// that position.
 func lastIndexOf(a []Value) Value {
 	if !areStrings(a[:2]) {
 		return Value{}
@@ -200,7 +200,7 @@ func lastIndexOf(a []Value) Value {
 			return Value{}
 		}
 		if from < int64(len(s)) {
-			s = s[:placeOf(s, from+1)]
+			s = s[:offsetOf(s, from+1)]
 		}
 	}
 	i := bytes.LastIndex(s, a[1].Bytes)
@@ -210,7 +210,7 @@ func lastIndexOf(a []Value) Value {
 	return OfNumber(float64(utf8.RuneCount(s[:i])))
 }
 
-// trimmed takes away white space, or the characters of a second argument.
+// trimmed removes white space, or the characters of the second argument.
 func trimmed(trim func(s []byte, f func(rune) bool) []byte) func([]Value) Value {
 	return ofKind(String, func(a []Value) Value {
 		away := unicode.IsSpace
@@ -221,8 +221,9 @@ func trimmed(trim func(s []byte, f func(rune) bool) []byte) func([]Value) Value 
 	})
 }
 
-// oneOf says whether a character is one of several. A search of many of them, for
-// each character of a long string, would take for ever.
+// oneOf returns a function that reports whether a character is one of several. It uses a
+// map for many of them, because a linear search for each character of a long string would
+// take too long.
 func oneOf(characters []byte) func(rune) bool {
 	if len(characters) <= maxFolded {
 		return func(r rune) bool { return bytes.ContainsRune(characters, r) }
@@ -234,7 +235,8 @@ func oneOf(characters []byte) func(rune) bool {
 	return func(r rune) bool { return set[r] }
 }
 
-// replace of nothing is undefined: it is nowhere and everywhere.
+// replace of the empty string is undefined, because the empty string is at every
+// position.
 func replace(a []Value) Value {
 	if len(a[1].Bytes) == 0 {
 		return Value{}
@@ -250,7 +252,7 @@ func replace(a []Value) Value {
 	return ofBytes(bytes.ReplaceAll(s, old, with))
 }
 
-// maxReplicated is the service's bound of REPLICATE's result, in characters.
+// maxReplicated is the service's limit of the result of REPLICATE, in characters.
 const maxReplicated = 10_000
 
 func replicate(a []Value) Value {
@@ -304,7 +306,7 @@ func stringJoin(a []Value) Value {
 	return v
 }
 
-// stringSplit between nothing is the whole string.
+// stringSplit with an empty separator returns the whole string.
 func stringSplit(a []Value) Value {
 	var out arrayBuilder
 	rest, separator := a[0].Bytes, a[1].Bytes

@@ -12,13 +12,13 @@ import (
 
 var update = flag.Bool("update", false, "write the table of functions into docs/queries.md")
 
-// The table stands between these lines.
+// The table is between these lines.
 const (
 	tableBegin = "<!-- functions: made of the registry by go test ./internal/query/value -run FunctionTable -update -->\n"
 	tableEnd   = "<!-- end of functions -->"
 )
 
-// functionTable is the registry as the documentation shows it.
+// functionTable returns the table of functions for the documentation.
 func functionTable() string {
 	all := maps.Clone(Functions)
 	for name := range Aggregates {
@@ -57,18 +57,18 @@ func TestDocumentedFunctionTableIsTheRegistry(t *testing.T) {
 	}
 	want := functionTable()
 	if *update {
-		if err := os.WriteFile(page, []byte(before+tableBegin+want+tableEnd+after), 0o644); err != nil { //nolint:gosec // documentation is read by all
+		if err := os.WriteFile(page, []byte(before+tableBegin+want+tableEnd+after), 0o644); err != nil { //nolint:gosec // documentation is public
 			t.Fatal(err)
 		}
 		return
 	}
 	if table != want {
-		t.Errorf("the table of functions in docs/queries.md isn't the registry's; write it with\n\tgo test ./internal/query/value -run FunctionTable -update\nit has\n%s\nand should have\n%s", table, want)
+		t.Errorf("the table of functions in docs/queries.md differs from the registry; write it with\n\tgo test ./internal/query/value -run FunctionTable -update\ngot\n%s\nwant\n%s", table, want)
 	}
 }
 
-// The index page of the service's documentation of functions, as it was in
-// November 2025. What it lists is evaluated or refused by its name.
+// The names come from the index page of the service's documentation in November 2025. Each
+// function is evaluated or refused by name.
 func TestEveryFunctionOfTheServicesIndexIsKnown(t *testing.T) {
 	for class, names := range map[class]string{
 		classAggregate: `AVG COUNT MAX MIN SUM`,
@@ -96,7 +96,7 @@ func TestEveryFunctionOfTheServicesIndexIsKnown(t *testing.T) {
 				f.class = class
 			}
 			if !ok || f.class != class {
-				t.Errorf("%s is known %v, of class %q and not %q", name, ok, f.class, class)
+				t.Errorf("%s is known %v, of class %q, want %q", name, ok, f.class, class)
 			}
 		}
 	}

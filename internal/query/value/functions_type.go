@@ -2,12 +2,12 @@ package value
 
 import "math"
 
-// typeFunctions are the functions of a value's type. They are true or false of
-// anything, undefined included.
+// typeFunctions holds the functions of a value's type. They return true or false for
+// every value, including undefined.
 var typeFunctions = map[string]Function{
 	"IS_ARRAY":         {class: classType, min: 1, max: 1, eval: isKind(Array)},
 	"IS_BOOL":          {class: classType, min: 1, max: 1, eval: isKind(False, True)},
-	"IS_BOOLEAN":       {class: classType, min: 1, max: 1, eval: isKind(False, True)}, // what Java's SDK resumes a page with
+	"IS_BOOLEAN":       {class: classType, min: 1, max: 1, eval: isKind(False, True)}, // Java's SDK resumes a page with it
 	"IS_DATETIME":      {class: classType, min: 1, max: 1, eval: isDateTime},
 	"IS_DEFINED":       {class: classType, min: 1, max: 1, eval: isDefined},
 	"IS_FINITE_NUMBER": {class: classType, min: 1, max: 1, eval: isFinite},
@@ -33,8 +33,8 @@ func isFinite(a []Value) Value {
 	return OfBool(a[0].Kind == Number && Finite(a[0].Number).Kind == Number)
 }
 
-// isInteger is for integers of 64 bits. 2^63 counts, because the largest of them
-// can't be told from it by a float64.
+// isInteger reports whether a value is a 64-bit integer. It accepts 2^63, because a
+// float64 cannot distinguish it from the largest one.
 func isInteger(a []Value) Value {
 	n := a[0].Number
 	return OfBool(a[0].Kind == Number && n == math.Trunc(n) && math.Abs(n) <= 1<<63)
@@ -48,13 +48,13 @@ func isDateTime(a []Value) Value {
 	return OfBool(ok)
 }
 
-// conditionalFunctions are the functions that choose.
+// conditionalFunctions holds the functions that choose a value.
 var conditionalFunctions = map[string]Function{
 	"IIF": {class: classConditional, min: 3, max: 3, eval: iif},
 }
 
-// iif takes its second argument when the first is true, and the third when it is
-// anything else, undefined included.
+// iif returns the second argument if the first is true. Otherwise, also for undefined, it
+// returns the third.
 func iif(a []Value) Value {
 	if a[0].Kind == True {
 		return a[1]

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// EachElement calls f with the elements of an array until it returns false.
+// EachElement calls f with the elements of an array until f returns false.
 func EachElement(raw []byte, f func(i int, element []byte) bool) {
 	d := NewDecoder(raw)
 	if _, err := d.ReadToken(); err != nil {
@@ -20,7 +20,7 @@ func EachElement(raw []byte, f func(i int, element []byte) bool) {
 	}
 }
 
-// eachMember calls f with the members of an object until it returns false.
+// eachMember calls f with the members of an object until f returns false.
 func eachMember(raw []byte, f func(name, v []byte) bool) {
 	d := NewDecoder(raw)
 	if _, err := d.ReadToken(); err != nil {
@@ -39,7 +39,8 @@ func eachMember(raw []byte, f func(name, v []byte) bool) {
 	}
 }
 
-// Lookup returns the member of an object; of two with one name the first.
+// Lookup returns the member of an object with the given name. Of several, it returns the
+// first.
 func Lookup(object, name []byte) Value {
 	var found Value
 	eachMember(object, func(n, raw []byte) bool {
@@ -52,15 +53,15 @@ func Lookup(object, name []byte) Value {
 	return found
 }
 
-// Lenient are the options of decoders. Documents were checked when they were stored, so names aren't compared and
-// UTF-8 isn't checked again.
+// Lenient holds the options of decoders. Documents were checked when they were stored, so
+// duplicate names and invalid UTF-8 are not checked again.
 var Lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// NewDecoder reads raw in place: a decoder over a bytes.Buffer copies nothing, so
-// what it returns is part of raw.
+// NewDecoder returns a decoder that reads raw in place. It copies nothing, so its results
+// are parts of raw.
 func NewDecoder(raw []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(raw), Lenient...)
 }
 
-// trimBlanks takes away the white space of JSON.
+// trimBlanks removes the white space of JSON at both ends.
 func trimBlanks(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }

@@ -9,19 +9,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A key is a value as bytes whose order is that of the values: first the type,
-// then
+// A key is an encoding of a value whose byte order is the order of values. It begins with
+// the type. The rest is
 //
-//	number   8 bytes, big-endian, the sign bit turned over (all bits of a
-//	         negative one)
+//	number   8 bytes, big-endian, with the sign bit inverted (all bits of a
+//	         negative number)
 //	string   its UTF-8, each 0x00 followed by 0xFF, then 0x00 0x00
 //	array    the keys of its elements, then 0x00
 //	object   for each member in the order of names: 0x01, the name as a string,
 //	         the key of its value; then 0x00
 //
-// No key is the beginning of another, so keys can be put behind each other and
-// turned over for a descending order. Equal values have equal keys, which is how
-// arrays and objects are compared.
+// No key is a prefix of another. So keys can be concatenated, and inverted for a
+// descending order. Equal values have equal keys, by which arrays and objects are
+// compared.
 
 // AppendKey appends the key of a value.
 func AppendKey(dst []byte, v Value) []byte {
@@ -43,7 +43,7 @@ func appendNumberKey(dst []byte, f float64) []byte {
 	if f < 0 {
 		bits = ^bits
 	} else {
-		bits |= 1 << 63 // -0 becomes 0 by it
+		bits |= 1 << 63 // -0 becomes 0
 	}
 	return binary.BigEndian.AppendUint64(dst, bits)
 }
@@ -61,8 +61,8 @@ func appendStringKey(dst, s []byte) []byte {
 	}
 }
 
-// appendKeyFrom appends the key of the value that the decoder is before. ok is
-// false when the bytes are no JSON: the key is then of what could be read.
+// appendKeyFrom appends the key of the value that the decoder is at. If the JSON is
+// invalid, ok is false and the key covers the valid part.
 func appendKeyFrom(dst []byte, d *jsontext.Decoder) (key []byte, ok bool) {
 	switch d.PeekKind() {
 	case jsontext.KindBeginArray:

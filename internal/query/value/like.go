@@ -6,23 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// LIKE. In a pattern % stands for any text, _ for one character, [abc] and [a-f]
-// for one of these and [^abc] for one of all others; ESCAPE names the character
-// behind which the next one stands for itself. A pattern is cut at its % into
-// segments: the first has to be at the beginning of the text, the last at its
-// end, and those between are looked for from left to right, each where it is
-// found first. So a text is matched without going back, in the length of the text
+// In a pattern of LIKE, % matches any text and _ one character. [abc] and [a-f] match one
+// of these characters, and [^abc] matches one of all others. ESCAPE names the character
+// after which the next one has no special meaning.
+//
+// The % divide a pattern into segments. The first segment must be at the beginning of the
+// text and the last at its end. Those between are searched from left to right, each at
+// its first match. So matching never backtracks. It takes at most the length of the text
 // times that of the longest segment.
 
-// LikePattern is a pattern that was read. The zero value is that of "".
+// LikePattern is a parsed pattern. The zero value is invalid; use [ParseLike].
 type LikePattern struct {
-	// segments are what stands between the %; without any % it is one.
+	// segments are the parts between the %. There is always at least one.
 	segments []likeSegment
 }
 
 // likeSegment is a sequence of single characters.
 type likeSegment struct {
-	literal []byte // when there are only plain ones
+	literal []byte // set if no character has a special meaning
 	chars   []likeChar
 }
 
@@ -47,11 +48,11 @@ func (c *likeChar) matches(r rune) bool {
 	return c.plain == r
 }
 
-// NoEscape is the escape of a pattern without one: no text has it.
+// NoEscape is the escape of a pattern without ESCAPE. No text contains it.
 const NoEscape rune = -1
 
-// ParseLike reads a pattern. Any text is one: a [ that isn't closed, and an escape
-// at the end, stand for themselves.
+// ParseLike parses a pattern. Every text is a valid one. An unclosed [ and an escape at
+// the end match themselves.
 func ParseLike(pattern []byte, escape rune) LikePattern {
 	text := []rune(string(pattern))
 	var p LikePattern
@@ -81,7 +82,7 @@ func ParseLike(pattern []byte, escape rune) LikePattern {
 	return p
 }
 
-// parseSet reads [abc], [a-f] or [^abc]; n is its length, 0 when it isn't closed.
+// parseSet parses [abc], [a-f] or [^abc]. n is its length, or 0 if it is not closed.
 func parseSet(text []rune, escape rune) (c likeChar, n int) {
 	c.isSet = true
 	i := 1
@@ -122,7 +123,7 @@ func segmentOf(chars []likeChar) likeSegment {
 	return s
 }
 
-// Match says whether a whole text is as the pattern has it.
+// Match reports whether the pattern matches the whole text.
 func (p LikePattern) Match(b Budget, text []byte) bool {
 	first, last := p.segments[0], len(p.segments)-1
 	n, ok := first.prefix(text)
@@ -142,7 +143,8 @@ func (p LikePattern) Match(b Budget, text []byte) bool {
 	return p.segments[last].suffix(text)
 }
 
-// prefix returns how long the segment is at the beginning of a text.
+// prefix reports whether the segment is at the beginning of a text, and returns its
+// length there.
 func (s likeSegment) prefix(text []byte) (n int, ok bool) {
 	if s.literal != nil {
 		return len(s.literal), bytes.HasPrefix(text, s.literal)
@@ -157,7 +159,7 @@ func (s likeSegment) prefix(text []byte) (n int, ok bool) {
 	return n, true
 }
 
-// find returns where the segment's first place in a text ends, or -1.
+// find returns the end of the segment's first match in a text, or -1.
 func (s likeSegment) find(b Budget, text []byte) int {
 	if s.literal != nil {
 		if i := bytes.Index(text, s.literal); i >= 0 {
@@ -175,7 +177,7 @@ func (s likeSegment) find(b Budget, text []byte) int {
 	return -1
 }
 
-// suffix says whether the segment is at the end of a text.
+// suffix reports whether the segment is at the end of a text.
 func (s likeSegment) suffix(text []byte) bool {
 	if s.literal != nil {
 		return bytes.HasSuffix(text, s.literal)

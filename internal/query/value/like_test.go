@@ -73,7 +73,7 @@ func TestLike(t *testing.T) {
 	}
 }
 
-// The matcher finds what a regular expression of the same meaning finds.
+// The matcher agrees with an equivalent regular expression.
 func TestRandomLikesAgreeWithRegularExpressions(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a repeatable test
 	parts := []struct{ like, regexp string }{
@@ -104,16 +104,16 @@ func TestRandomLikesAgreeWithRegularExpressions(t *testing.T) {
 	}
 }
 
-// A pattern of many % costs no more than the text's length times its own: one that
-// tried every way would not end.
-func TestLikeEndsOnPatternsOfManyWildcards(t *testing.T) {
+// A pattern with many % takes at most the length of the text times its own. A matcher
+// that tried all ways would not end.
+func TestLikeWithManyWildcardsTakesBoundedTime(t *testing.T) {
 	if ParseLike([]byte(strings.Repeat("%a_", 50)+"%b"), NoEscape).Match(unlimited{}, []byte(strings.Repeat("a", 20000))) {
 		t.Error("it matched")
 	}
 }
 
-// FuzzLike: any pattern and text has an answer, and a text is like itself with
-// every character escaped.
+// FuzzLike checks that every pattern and text has an answer, and that a text with every
+// character escaped matches itself.
 func FuzzLike(f *testing.F) {
 	f.Add("%a_[b-d]", "xaybc")
 	f.Add("[^", "[^")

@@ -1,5 +1,5 @@
-// Package value holds the values of queries: their JSON, their order, and the functions and
-// aggregates that work on values alone.
+// Package value holds the values of queries: their JSON, their order, and the functions
+// and aggregates that depend on values alone.
 package value
 
 import (
@@ -26,12 +26,12 @@ const (
 	Object
 )
 
-// Value is what an expression evaluates to. The zero value is undefined.
+// Value is the value of an expression. The zero value is undefined.
 type Value struct {
 	Kind   Kind
 	Number float64
-	// Bytes is what a string says, or the JSON of an array or object. It may be part
-	// of the document, and is never written to.
+	// Bytes is the content of a string, or the JSON of an array or object. It may be a
+	// part of the document and must not be changed.
 	Bytes []byte
 }
 
@@ -49,8 +49,8 @@ func OfBool(b bool) Value {
 	return Value{Kind: False}
 }
 
-// Finite is the value of a calculation: JSON has no infinity, and the service
-// has none either.
+// Finite returns the result of a calculation. It is undefined for infinity and NaN, which
+// neither JSON nor the service has.
 func Finite(f float64) Value {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return Value{}
@@ -60,10 +60,10 @@ func Finite(f float64) Value {
 
 func (v Value) isBool() bool { return v.Kind == False || v.Kind == True }
 
-// sameType says whether < and = look into two values.
+// sameType reports whether two values can be compared with <.
 func sameType(a, b Value) bool { return a.Kind == b.Kind || a.isBool() && b.isBool() }
 
-// Decode reads the JSON of a value. Arrays and objects stay as they are.
+// Decode decodes the JSON of a value. Arrays and objects stay encoded.
 func Decode(raw []byte) Value {
 	if len(raw) == 0 {
 		return Value{}
@@ -85,10 +85,10 @@ func Decode(raw []byte) Value {
 	return Value{Kind: Number, Number: parseNumber(raw)}
 }
 
-// parseNumber reads a JSON number. Beyond the range of a float64 it is the
-// largest one, as far as a comparison can tell.
+// parseNumber parses a JSON number. A number outside the range of float64 becomes the
+// largest float64, which compares the same.
 func parseNumber(raw []byte) float64 {
-	// Short integers are most numbers.
+	// Most numbers are short integers.
 	if n := len(raw); n > 0 && n < 16 && raw[0] != '-' {
 		i := int64(0)
 		for k, c := range raw {
@@ -101,7 +101,7 @@ func parseNumber(raw []byte) float64 {
 			}
 		}
 	}
-	// The string lives for the call only.
+	// The string is only used during the call.
 	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(raw), len(raw)), 64)
 	if err != nil {
 		return max(-math.MaxFloat64, min(math.MaxFloat64, f))
@@ -109,7 +109,7 @@ func parseNumber(raw []byte) float64 {
 	return f
 }
 
-// Unquote returns what a JSON string says, as part of raw when nothing in it is
+// Unquote returns the content of a JSON string. It is a part of raw if nothing is
 // escaped.
 func Unquote(raw []byte) []byte {
 	if len(raw) < 2 {
@@ -125,7 +125,7 @@ func Unquote(raw []byte) []byte {
 	return s
 }
 
-// AppendJSON writes a defined value.
+// AppendJSON appends a defined value as JSON. For undefined it appends nothing.
 func (v Value) AppendJSON(dst []byte) []byte {
 	switch v.Kind {
 	case Null:
@@ -145,14 +145,14 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	return dst
 }
 
-// AppendNumber writes a number as JavaScript does. Those that JSON hasn't become
-// strings, as the service's SDKs write them.
+// AppendNumber appends a number as JavaScript writes it. NaN and Infinity become strings,
+// as the service's SDKs write them.
 func AppendNumber(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
 		return append(dst, `"NaN"`...)
 	case math.IsInf(f, 0):
-		return append(dst, `"Infinity"`...) // there is no way to -Infinity
+		return append(dst, `"Infinity"`...) // no expression returns -Infinity
 	}
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 && (f != 0 || !math.Signbit(f)) {
 		return strconv.AppendInt(dst, int64(f), 10)
@@ -169,7 +169,7 @@ func AppendNumber(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
-// AppendString writes a JSON string.
+// AppendString appends a JSON string.
 func AppendString(dst, s []byte) []byte {
 	q, err := jsontext.AppendQuote(dst, s)
 	if err != nil && q == nil {
@@ -178,7 +178,8 @@ func AppendString(dst, s []byte) []byte {
 	return q
 }
 
-// Equal compares two defined values, arrays and objects in depth.
+// Equal reports whether two defined values are equal. It compares all parts of arrays and
+// objects.
 func Equal(a, b Value) bool {
 	if a.Kind != b.Kind {
 		return false
@@ -198,8 +199,8 @@ func Equal(a, b Value) bool {
 	return true
 }
 
-// Compare orders two values of one type; ok is false for others, and for arrays
-// and objects. Strings compare by their UTF-8, which is the order of code points.
+// Compare compares two values of one type. For other values, and for arrays and objects,
+// ok is false. Strings are compared by their UTF-8, which is the order of code points.
 func Compare(a, b Value) (c int, ok bool) {
 	if !sameType(a, b) {
 		return 0, false
@@ -214,7 +215,7 @@ func Compare(a, b Value) (c int, ok bool) {
 		case a.Number > b.Number:
 			return 1, true
 		}
-		return 0, a.Number == b.Number // NaN isn't before, behind or beside anything
+		return 0, a.Number == b.Number // NaN is not comparable
 	case String:
 		return bytes.Compare(a.Bytes, b.Bytes), true
 	case Undefined, Array, Object:
@@ -222,13 +223,13 @@ func Compare(a, b Value) (c int, ok bool) {
 	return 0, false
 }
 
-// integer is the value of an argument that has to be an integer of 64 bits.
+// integer returns the value of an argument that must be a 64-bit integer.
 func integer(v Value) (n int64, ok bool) {
 	if v.Kind != Number || v.Number != math.Trunc(v.Number) || math.Abs(v.Number) > 1<<63 {
 		return 0, false
 	}
 	switch v.Number {
-	case 1 << 63: // as near as a float64 comes to the largest
+	case 1 << 63: // the float64 nearest to the largest int64
 		return math.MaxInt64, true
 	case -1 << 63:
 		return math.MinInt64, true
@@ -238,7 +239,7 @@ func integer(v Value) (n int64, ok bool) {
 
 func ofBytes(b []byte) Value { return Value{Kind: String, Bytes: b} }
 
-// Any is a scalar as callers have it.
+// Any returns a scalar as nil, bool, float64 or string.
 func (v Value) Any() any {
 	switch v.Kind {
 	case False, True:
