@@ -10,7 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-func TestBackoffDoublesUpToItsMostAndStartsAnewAfterSuccess(t *testing.T) {
+func TestBackoffDoublesUpToItsLimitAndResetsAfterSuccess(t *testing.T) {
 	b := backoff{jitter: newJitter(7, "test")}
 	failure := errors.New("no")
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30, 30} {
@@ -54,9 +54,9 @@ func TestBackoffHonoursRetryAfter(t *testing.T) {
 	}
 }
 
-// Listings that come back after exactly what the service says would leave nothing
-// to the writes.
-func TestBackoffOfWhatYieldsGrowsWhileTheServiceThrottles(t *testing.T) {
+// Listings that return exactly after the delay that the service asked for would leave no
+// capacity to the writes.
+func TestYieldingBackoffGrowsWhileTheServiceThrottles(t *testing.T) {
 	b := backoff{jitter: newJitter(7, "test"), most: time.Second, yields: true}
 	for _, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
 		want *= time.Millisecond
@@ -69,8 +69,7 @@ func TestBackoffOfWhatYieldsGrowsWhileTheServiceThrottles(t *testing.T) {
 	}
 }
 
-// Hosts and leases must not do things in one rhythm, and a simulated run must be
-// repeatable.
+// Hosts and leases must not act in one rhythm. A simulated run must be repeatable.
 func TestJitterDiffersByNameAndRepeatsBySeed(t *testing.T) {
 	numbers := func(seed uint64, words ...string) string {
 		j := newJitter(seed, words...)

@@ -14,26 +14,26 @@ import (
 )
 
 // reread is a processor that reads from the beginning because the source refused its
-// start time. It stands at 20, in the middle of the older changes, which end with 40.
+// start time. Its position is 20, in the middle of the older changes, which end with 40.
 type reread struct {
 	t      *testing.T
 	source *fakeSource
 	leases *fakeStore
 	cfg    Config
 	host   *running
-	// blocked: reads behind 20 fail.
+	// blocked makes reads after position 20 fail.
 	blocked atomic.Bool
-	// gone is the partition that was split.
+	// gone is the ID of the partition that was split.
 	gone atomic.Value
 }
 
-// newReread starts the processor; early happens after its first read, and before its
+// newReread starts the processor. It calls early after the first read and before the
 // first position is written.
 func newReread(t *testing.T, early func(r *reread)) *reread {
 	t.Helper()
 	r := &reread{t: t, source: onePartition(40), leases: newFakeStore()}
 	pause(time.Hour)
-	r.source.write("0", 5) // in the start's own second
+	r.source.write("0", 5) // in the same second as the start time
 	r.gone.Store("")
 	r.blocked.Store(true)
 	r.source.fail = r.fail
@@ -68,8 +68,8 @@ func (r *reread) restart(from feed.Start) {
 	r.host = start(r.t, r.cfg)
 }
 
-// The start time holds for the life of the leases, whoever reads on: 30,030 changes of
-// before it were once delivered after a restart.
+// The bound holds for every owner during the life of the leases. Once, 30,030 older
+// changes were delivered after a restart.
 func TestRefusedStartTimeHoldsForWhoeverReadsOn(t *testing.T) {
 	nothing := func(*reread) {}
 	for _, c := range []struct {
@@ -120,8 +120,8 @@ func TestRefusedStartTimeHoldsForWhoeverReadsOn(t *testing.T) {
 	}
 }
 
-// A host of Java's drops the properties of a lease. Nothing is lost by that; the older
-// changes that were still to come are delivered.
+// A host of Java drops the properties of a lease. That loses no change, but the remaining
+// older changes are delivered.
 func TestOlderChangesAreDeliveredAgainWhereAForeignHostDropsTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReread(t, func(*reread) {})
@@ -138,8 +138,8 @@ func TestOlderChangesAreDeliveredAgainWhereAForeignHostDropsTheBound(t *testing.
 	})
 }
 
-// A healed lease starts at the time of the marker, by the lease store's clock. Where that
-// is ahead, changes of after the marker look older than it, and must not be dropped.
+// A healed lease starts at the time of the marker, by the lease store's clock. If that
+// clock is fast, newer changes look older than the marker. They must not be dropped.
 func TestHealedLeaseHasNoBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(5), newFakeStore(), &collector{}
@@ -161,8 +161,8 @@ func TestHealedLeaseHasNoBound(t *testing.T) {
 	})
 }
 
-// The start that is configured now says nothing about a lease that started at another
-// time: from its own start on nothing is dropped.
+// The configured start does not apply to a lease that started at another time. No change
+// after the lease's own start is dropped.
 func TestRefusedStartTimeOfALeaseIsNotReplacedByALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(5), newFakeStore(), &collector{}
@@ -184,18 +184,18 @@ func TestRefusedStartTimeOfALeaseIsNotReplacedByALaterOne(t *testing.T) {
 	})
 }
 
-// javaStore is a fakeStore in the dialect that keeps the start beside the position.
+// javaStore is a fakeStore in the dialect that keeps the start with the position.
 type javaStore struct{ *fakeStore }
 
 func (javaStore) Dialect() lease.Dialect { return lease.JavaLatestVersion }
 
-// In Java's second dialect the start time goes along with each position. A merge may join
-// older changes to the feed, and the source refuse the time from then on.
-func TestStartTimeThatIsRefusedBesideAPositionHolds(t *testing.T) {
+// In Java's second dialect every position carries the start time. A merge may add older
+// changes to the feed, and then the source refuses the time.
+func TestStartTimeRefusedWithAPositionBecomesABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0"), javaStore{newFakeStore()}, &collector{}
 		pause(time.Hour)
-		source.write("", 5) // the fake finds the changes of an EPK lease here
+		source.write("", 5) // the fake keeps the changes of an EPK lease here
 		var merged atomic.Bool
 		source.fail = func(_ int, r feed.Request) error {
 			if merged.Load() && !r.From.Since().IsZero() {
@@ -235,15 +235,15 @@ func (s *fakeSource) append(c feed.Change, n int) {
 	}
 }
 
-// A partition that is split between the refusal and the first write of the lease leaves
-// children that nobody may have read yet.
+// A partition may split between the refusal and the first write of the lease. Then the
+// children may have no other owner yet.
 func TestChildrenInheritABoundThatIsNotWrittenYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reread{t: t, source: onePartition(5), leases: newFakeStore()}
 		r.gone.Store("")
 		r.source.fail = func(n int, request feed.Request) error {
 			err := r.fail(n, request)
-			r.gone.Store("0") // after the read that refused the start
+			r.gone.Store("0") // takes effect after the read that refused the start
 			return err
 		}
 		r.leases.before = func(w fakeWrite) error {

@@ -23,7 +23,7 @@ func validConfig() Config {
 	}
 }
 
-// inDialect is a lease container, and boundTo a source, made for a dialect.
+// inDialect is a lease container of a dialect. boundTo is a source of a dialect.
 type inDialect struct {
 	lease.Container
 	dialect lease.Dialect
@@ -68,7 +68,7 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 		{"Start", func(c *Config) { c.Start = feed.After("") }},
 		{"Start", func(c *Config) { c.Mode, c.Start = feed.AllVersionsAndDeletes, feed.Beginning() }},
 		{"Start", func(c *Config) { c.Mode, c.Start = feed.AllVersionsAndDeletes, feed.At(time.Unix(1e9, 0)) }},
-		// 13 s + 10 s + 3 s of margin don't fit into 26 s; into a little more they do.
+		// 13 s + 10 s + a margin of a tenth do not fit into 25.555 s.
 		{"ExpirationInterval", func(c *Config) { c.ExpirationInterval = 25555 * time.Millisecond }},
 		{"ExpirationInterval", func(c *Config) { c.RenewInterval = 44 * time.Second }},
 		{"ExpirationInterval", func(c *Config) { c.RequestTimeout = 41 * time.Second }},
@@ -93,12 +93,12 @@ func TestNewRefusesAConfigByNamingTheField(t *testing.T) {
 			continue
 		}
 		if !strings.HasPrefix(err.Error(), "changefeed: Config."+c.field+": ") {
-			t.Errorf("%s: the text doesn't name the field: %s", c.field, err)
+			t.Errorf("%s: the text does not name the field: %s", c.field, err)
 		}
 	}
 }
 
-func TestNewAcceptsWhatIsJustPossible(t *testing.T) {
+func TestNewAcceptsLimits(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"the defaults":             func(*Config) {},
 		"the shortest expiration":  func(c *Config) { c.ExpirationInterval = 26 * time.Second },
@@ -115,8 +115,8 @@ func TestNewAcceptsWhatIsJustPossible(t *testing.T) {
 	}
 }
 
-// Sums of durations near the maximum overflow: a drain timeout of MaxInt64 once waited
-// for 0 s, and such a poll interval never read.
+// Sums of durations near the maximum overflow. A drain timeout of MaxInt64 once waited
+// for 0 s, and a poll interval of MaxInt64 never read.
 func TestDurationsAreAtMostAYear(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for field, set := range map[string]func(c *Config, d time.Duration){
@@ -139,13 +139,13 @@ func TestDurationsAreAtMostAYear(t *testing.T) {
 		cfg := validConfig()
 		set(&cfg, year)
 		_, err := New(cfg)
-		if refusal, ok := errors.AsType[*ConfigError](err); ok && refusal.Field != "ExpirationInterval" { // the terms don't fit, then
+		if refusal, ok := errors.AsType[*ConfigError](err); ok && refusal.Field != "ExpirationInterval" { // the intervals contradict each other then
 			t.Errorf("%s of a year: %v", field, err)
 		}
 	}
 }
 
-// Every duration of Config is checked: one that is added later must not be forgotten.
+// Every duration of Config is checked, including durations that are added later.
 func TestEveryDurationOfConfigIsBounded(t *testing.T) {
 	fields := 0
 	var bound func(v reflect.Value, set func(cfg *Config) reflect.Value)
@@ -171,7 +171,7 @@ func TestEveryDurationOfConfigIsBounded(t *testing.T) {
 	}
 }
 
-// The longest drain timeout is kept: a stop waits for the handler.
+// With the longest drain timeout a stop waits for the handler.
 func TestLongestDrainTimeoutWaitsForTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(1), newFakeStore(), &collector{took: 24 * time.Hour}
@@ -194,7 +194,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	}
 }
 
-// A program that sets nothing hears of what fails.
+// A program without a logger and without Notify gets errors in the default log.
 func TestFailuresAreLoggedByDefault(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)

@@ -8,16 +8,15 @@ import (
 	"testing"
 )
 
-// What a user of the processor links stays light: the root needs the standard library,
-// feed and lease, and the API of OpenTelemetry's metrics, which comes with a hash
-// function. So does the estimator. feed and lease need nothing but the standard library
-// and the scanner of JSON.
+// A program that uses the processor must link little. The root package and the estimator
+// need the standard library, feed, lease, and the API of OpenTelemetry's metrics with its
+// hash function. feed and lease need only the standard library and the scanner of JSON.
 func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
 	api := []string{"go.opentelemetry.io/otel/", "github.com/cespare/xxhash/v2"}
 	for _, c := range []struct {
 		of      []string
-		allowed []string // prefixes of what isn't ours
+		allowed []string // prefixes of other modules' packages
 	}{
 		{[]string{module + "/feed", module + "/lease"}, nil},
 		{[]string{module, module + "/internal/balance"}, api},
@@ -47,13 +46,13 @@ func TestRootFeedAndLeaseLinkLittle(t *testing.T) {
 			}
 		}
 		if found != len(ours) {
-			t.Errorf("go list shows %d of %d packages of ours", found, len(ours))
+			t.Errorf("go list shows %d of our %d packages", found, len(ours))
 		}
 	}
 }
 
 // A program that imports the processor and its engine on Azure Cosmos DB has no storage
-// engine among its modules. `go mod tidy` also considers the tests of these packages, so
+// engine among its modules. `go mod tidy` also considers the tests of these packages. So
 // tests over the store are in internal/integration and in packages above.
 func TestRootAndCosmosNeedNoPebble(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
@@ -69,7 +68,7 @@ func TestRootAndCosmosNeedNoPebble(t *testing.T) {
 		return string(text)
 	}
 	fresh := t.TempDir()
-	// The versions and sums are those of this module, so that tidy downloads nothing.
+	// The versions and sums come from this module, so that tidy downloads nothing.
 	ours := read("go.mod")
 	for name, text := range map[string]string{
 		"go.mod": strings.Replace(ours, "module "+module+"\n", "module example.com/fresh\n", 1) +

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// goFiles are the module's Go files, by their paths from its root.
+// goFiles returns the module's Go files, by their paths from its root.
 func goFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -60,12 +60,12 @@ func TestReadmesExampleRuns(t *testing.T) {
 	}
 }
 
-// CI takes the test command from the README.
-func TestReadmesTwoCommandsAreThoseOfCI(t *testing.T) {
+// CI runs the test command of the README.
+func TestReadmesTwoCommandsMatchCI(t *testing.T) {
 	readme, ci := document(t, "README.md"), document(t, ".ci/run")
 	for _, command := range []string{"go test ./...", "go run ./cmd/changefeed demo"} {
 		if strings.Count(readme, "\n    "+command+"\n") != 1 {
-			t.Errorf("README.md doesn't have %q on a line of its own, once", command)
+			t.Errorf("README.md does not have %q exactly once on a line of its own", command)
 		}
 	}
 	for _, want := range []string{"README.md", "go run ./cmd/changefeed demo", "make race", "make lint", "make fuzz", "make bench"} {
@@ -75,7 +75,7 @@ func TestReadmesTwoCommandsAreThoseOfCI(t *testing.T) {
 	}
 }
 
-// A flag that no test has makes its target fail on the day it is needed.
+// A Makefile target with an unknown flag would fail on the day it is needed.
 func TestMakefilesFlagsAndTestsExist(t *testing.T) {
 	makefile := document(t, "Makefile")
 	var code strings.Builder
@@ -84,17 +84,17 @@ func TestMakefilesFlagsAndTestsExist(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(` -([a-z]+\.[a-z]+|ratios)\b`).FindAllStringSubmatch(makefile, -1) {
 		if !regexp.MustCompile(`flag\.\w+\("` + regexp.QuoteMeta(m[1]) + `"`).MatchString(code.String()) {
-			t.Errorf("the Makefile gives -%s, which no test takes", m[1])
+			t.Errorf("the Makefile gives -%s, which no test has", m[1])
 		}
 	}
 	for _, m := range regexp.MustCompile(`Test[A-Z]\w*`).FindAllString(makefile, -1) {
 		if !strings.Contains(code.String(), "func "+m) {
-			t.Errorf("the Makefile runs %s, which there is not", m)
+			t.Errorf("the Makefile runs %s, which does not exist", m)
 		}
 	}
 }
 
-// guides are the pages of docs.
+// guides returns the pages of docs.
 func guides(t *testing.T) []string {
 	t.Helper()
 	pages, err := filepath.Glob("docs/*.md")
@@ -104,7 +104,7 @@ func guides(t *testing.T) []string {
 	return pages
 }
 
-// A claim that names a test which is gone is a claim without a test.
+// A claim that cites a deleted test would have no test.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	have := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`)
@@ -117,7 +117,7 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 	for _, page := range append(guides(t), "README.md", "DESIGN.md", "CONTRIBUTING.md", "TROUBLESHOOTING.md", "internal/engine/FORMAT.md") {
 		for _, m := range named.FindAllStringSubmatch(document(t, page), -1) {
 			if !have[m[1]] {
-				t.Errorf("%s names %s, which there is not", page, m[1])
+				t.Errorf("%s names %s, which does not exist", page, m[1])
 			}
 		}
 	}
@@ -159,8 +159,8 @@ func comments(t *testing.T, file string) string {
 	return text.String()
 }
 
-// A file that moves must take its citations along. A name with a directory is looked for
-// from the module's root and beside the page; a bare name anywhere in the module.
+// A citation must follow a file that moves. A name with a directory is looked up from the
+// module's root and beside the page. A bare name is looked up anywhere in the module.
 func TestCitedFilesExist(t *testing.T) {
 	bare := map[string]bool{}
 	for _, file := range goFiles(t) {
@@ -180,7 +180,7 @@ func TestCitedFilesExist(t *testing.T) {
 		}
 		return false
 	}
-	// Names of built binaries, of programs of users, and sides of a patch.
+	// These are names of built binaries, programs of users, and sides of a patch.
 	elsewhere := regexp.MustCompile(`^(main\.go|\./changefeed|[ab]/.*)$`)
 	texts := map[string]string{}
 	for _, file := range goFiles(t) {
@@ -198,8 +198,8 @@ func TestCitedFilesExist(t *testing.T) {
 	}
 }
 
-// Section 3 of DESIGN.md is the plan of the house. It names every package, or a directory
-// above it with "/..." for all that it holds.
+// Section 3 of DESIGN.md lists the packages. It names every package, or a parent
+// directory of it with "/...".
 func TestHouseNamesEveryPackage(t *testing.T) {
 	_, house, _ := strings.Cut(document(t, "DESIGN.md"), "\n## 3. ")
 	house, _, found := strings.Cut(house, "\n## 4. ")

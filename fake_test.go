@@ -12,14 +12,14 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// fakeSource is a feed in memory: partitions that share one log, in which LSNs
-// rise by one. Each call takes a millisecond.
+// fakeSource is a feed in memory. Its partitions share one log, in which LSNs rise by
+// one. Each call takes a millisecond.
 type fakeSource struct {
-	mu         sync.Mutex // guards what follows; held for lookups only
+	mu         sync.Mutex // guards the fields below; held for lookups only
 	partitions []feed.Partition
 	logs       map[string][]feed.Change // by partition ID
 	reads      []feed.Request
-	// fail answers a read instead, when it returns an error.
+	// fail is called before each read. The read returns its error, if it is not nil.
 	fail func(n int, r feed.Request) error
 }
 
@@ -32,7 +32,7 @@ func newFakeSource(ids ...string) *fakeSource {
 	return s
 }
 
-// border is the i-th of n+1 borders that cut the key space into equal parts.
+// border returns the i-th of n+1 borders that cut the key space into equal parts.
 func border(i, n int) string {
 	switch i {
 	case 0:
@@ -119,12 +119,12 @@ func (s *fakeSource) requests() []feed.Request {
 
 // fakeStore is a lease container in memory. Each call takes a millisecond.
 type fakeStore struct {
-	mu     sync.Mutex // guards what follows; held for lookups only
+	mu     sync.Mutex // guards the fields below; held for lookups only
 	docs   map[string]lease.Lease
 	marker time.Time
 	etag   int
 	lists  int
-	// writes are those that were sent, in their order.
+	// writes are the writes that were sent, in order.
 	writes []fakeWrite
 	// before answers a write instead of carrying it out, after one carried out.
 	before, after func(w fakeWrite) error
@@ -167,7 +167,7 @@ func (s *fakeStore) Mark(_ context.Context, initialised bool) error {
 	return nil
 }
 
-// write carries out a write under the hooks.
+// write carries out a write and calls the hooks before and after it.
 func (s *fakeStore) write(ctx context.Context, op string, l lease.Lease, carry func() (lease.Lease, error)) (lease.Lease, error) {
 	if !sleep(ctx, time.Millisecond) {
 		return l, ctx.Err()
@@ -248,14 +248,14 @@ func (s *fakeStore) setBefore(hook func(w fakeWrite) error) {
 	s.before = hook
 }
 
-// doc is the document of a lease.
+// doc returns the document of a lease.
 func (s *fakeStore) doc(token string) lease.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.docs["lease-"+token]
 }
 
-// listings counts the listings, size the documents.
+// listings returns the number of listings.
 func (s *fakeStore) listings() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +283,7 @@ func (s *fakeStore) edit(token string, change func(*lease.Lease)) {
 	s.put(doc)
 }
 
-// sent are the writes so far.
+// sent returns the writes that were sent.
 func (s *fakeStore) sent() []fakeWrite {
 	s.mu.Lock()
 	defer s.mu.Unlock()

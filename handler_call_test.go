@@ -43,7 +43,7 @@ func (o *exitingObserver) Close(context.Context, Reason) error {
 	return nil
 }
 
-// A handler that ends its goroutine once left its lease owned for ever, without a word.
+// A handler that ended its goroutine once left its lease owned forever, without an error.
 func TestGoexitInTheUsersCodeIsAFailureOfTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, said := onePartition(10), newFakeStore(), &notes{}
@@ -81,7 +81,7 @@ func TestGoexitInTheUsersCodeIsAFailureOfTheHandler(t *testing.T) {
 	})
 }
 
-// The callbacks that are called from the processor's own goroutines must not end these.
+// The processor calls callbacks on its own goroutines. A callback must not end them.
 func TestGoexitInACallbackEndsNoGoroutineOfTheProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(10), newFakeStore(), &collector{}

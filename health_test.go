@@ -28,7 +28,7 @@ func (u *unlisted) List(ctx context.Context) (lease.Listing, error) {
 	return u.fakeStore.List(ctx)
 }
 
-// probed is a processor that runs in a bubble, with an expiration of a minute.
+// probed starts a processor in a bubble, with an expiration of a minute.
 func probed(t *testing.T, cfg Config) *Processor {
 	t.Helper()
 	cfg.Processor, cfg.Instance, cfg.Seed = "test", "host", 1
@@ -57,7 +57,8 @@ func probed(t *testing.T, cfg Config) *Processor {
 	return p
 }
 
-// expect checks what Healthy says: nothing, or an error with a text.
+// expect checks the result of Healthy: nil if problem is empty, otherwise an error that
+// contains problem.
 func expect(t *testing.T, p *Processor, problem string) {
 	t.Helper()
 	synctest.Wait()
@@ -65,7 +66,7 @@ func expect(t *testing.T, p *Processor, problem string) {
 	case problem == "" && err != nil:
 		t.Errorf("not healthy: %v", err)
 	case problem != "" && (err == nil || !strings.Contains(err.Error(), problem)):
-		t.Errorf("%v doesn't say %q", err, problem)
+		t.Errorf("%v does not contain %q", err, problem)
 	}
 }
 
@@ -75,14 +76,14 @@ func TestProcessorThatCannotListIsUnhealthyAfterTwoExpirations(t *testing.T) {
 		leases.down.Store(true)
 		p := probed(t, Config{Source: onePartition(10), Leases: leases})
 		pause(119 * time.Second)
-		expect(t, p, "") // a start may take its time
+		expect(t, p, "") // a start has two expirations
 		pause(2 * time.Second)
 		expect(t, p, "the leases could not be listed for 2m")
 		leases.down.Store(false)
 		pause(20 * time.Second)
 		expect(t, p, "")
 		leases.down.Store(true)
-		pause(90 * time.Second) // the lease goes on being renewed
+		pause(90 * time.Second) // the lease is still renewed
 		expect(t, p, "")
 		pause(60 * time.Second)
 		expect(t, p, "the leases could not be listed for 2m")
@@ -127,7 +128,7 @@ func TestProcessorWhoseReadsFailOrHangIsUnhealthyUntilOneSucceeds(t *testing.T) 
 					return nil
 				}}
 				p := probed(t, Config{Source: slow, Leases: newFakeStore()})
-				pause(3 * time.Minute) // of which it fails for two
+				pause(3 * time.Minute) // it fails for two of them
 				expect(t, p, "")
 				pause(30 * time.Second)
 				expect(t, p, "lease 0 could not be read for 2m")
@@ -138,7 +139,7 @@ func TestProcessorWhoseReadsFailOrHangIsUnhealthyUntilOneSucceeds(t *testing.T) 
 	}
 }
 
-// slowSource does something before each read.
+// slowSource calls before ahead of each read.
 type slowSource struct {
 	*fakeSource
 	before func() error
@@ -167,8 +168,8 @@ func TestProcessorWhoseLeaseWritesOnlyFailIsUnhealthyThoughItLists(t *testing.T)
 	})
 }
 
-// A host that lost its lease to another one, at a write that failed, has nothing to
-// write for as long as the others are well.
+// A host may lose its lease to another host after a write that failed. Then it has
+// nothing to write while the other host works.
 func TestHostWithoutLeasesIsHealthyThoughItsLastWriteFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
@@ -177,7 +178,7 @@ func TestHostWithoutLeasesIsHealthyThoughItsLastWriteFailed(t *testing.T) {
 		leases.setBefore(func(fakeWrite) error { return errors.New("503") })
 		pause(70 * time.Second) // the lease is lost
 		other := lease.NewOwner("other", 7)
-		for range 60 { // another host has it, and keeps it
+		for range 60 { // another host keeps it
 			leases.edit("0", func(l *lease.Lease) { l.Owner = other })
 			pause(10 * time.Second)
 			expect(t, p, "")
@@ -201,7 +202,7 @@ func TestProcessorThatCannotReplaceAGoneLeaseIsUnhealthy(t *testing.T) {
 	})
 }
 
-// lostPartitions is a source that can't tell its partitions while down is set.
+// lostPartitions is a source whose partitions cannot be listed while down is set.
 type lostPartitions struct {
 	*fakeSource
 	down bool
@@ -230,7 +231,7 @@ func TestHandlerThatWorksForLongIsHealthy(t *testing.T) {
 	})
 }
 
-// Others were faster, again and again: the store works.
+// Other hosts win every race for a lease. The store works.
 func TestHostWhoseLeaseWritesMeetConflictsIsHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, conflicts := newFakeStore(), 0

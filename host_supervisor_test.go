@@ -31,7 +31,7 @@ func runOnce(t *testing.T, cfg Config) error {
 	return err
 }
 
-// pickySource starts from no time.
+// pickySource refuses start times.
 type pickySource struct{ *fakeSource }
 
 func (pickySource) CheckStart(_ context.Context, from feed.Start, _ feed.Mode) error {
@@ -41,7 +41,7 @@ func (pickySource) CheckStart(_ context.Context, from feed.Start, _ feed.Mode) e
 	return nil
 }
 
-// Leases that can't start would be tried for ever; those that have started go on.
+// Leases that cannot start would be retried forever. Leases that have started continue.
 func TestRunReturnsWhenNewLeasesCantStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source := newFakeStore(), pickySource{newFakeSource("0")}
@@ -66,7 +66,8 @@ func TestRunReturnsWhenNewLeasesCantStart(t *testing.T) {
 	})
 }
 
-// All versions of a container that keeps none can't be read from now, either.
+// A container that does not keep all versions cannot be read from now in that mode
+// either.
 func TestRunReturnsWhenNewLeasesCantStartNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source := newFakeStore(), newFakeSource("0")
@@ -75,7 +76,8 @@ func TestRunReturnsWhenNewLeasesCantStartNow(t *testing.T) {
 		if _, ok := errors.AsType[*SourceError](err); !ok || !errors.Is(err, feed.ErrUnsupported) || leases.size() != 0 {
 			t.Errorf("%v, with %d leases; want the source's refusal, and none", err, leases.size())
 		}
-		// With leases that were made before, it is tried again: the container may be given a retention.
+		// If the leases exist, the read is retried, because the container may be given a
+		// retention.
 		leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Range: feed.Full(), Continuation: "0", Mode: feed.AllVersionsAndDeletes})
 		if err := leases.Mark(t.Context(), true); err != nil {
 			t.Fatal(err)
@@ -83,7 +85,7 @@ func TestRunReturnsWhenNewLeasesCantStartNow(t *testing.T) {
 		r := start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Mode: feed.AllVersionsAndDeletes})
 		pause(time.Minute)
 		if leases.doc("0").Owner == "" {
-			t.Error("the lease isn't held")
+			t.Error("the lease is not held")
 		}
 		if err := r.end(); err != nil {
 			t.Error(err)
@@ -91,7 +93,7 @@ func TestRunReturnsWhenNewLeasesCantStartNow(t *testing.T) {
 	})
 }
 
-func TestRunReturnsWhenTheConfigurationDoesNotFitWhatIsStored(t *testing.T) {
+func TestRunReturnsWhenTheConfigurationContradictsTheStoredLeases(t *testing.T) {
 	for _, c := range []struct {
 		name, field string
 		cfg         Config
@@ -134,7 +136,7 @@ func TestContinuationStartsOneLease(t *testing.T) {
 	})
 }
 
-func TestStartIsHonouredOnlyWhenLeasesAreFirstMade(t *testing.T) {
+func TestStartIsHonouredOnlyWhenLeasesAreFirstCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := onePartition(10), newFakeStore()
 		first, second := &collector{}, &collector{}
@@ -176,7 +178,7 @@ func TestDiscardStartsOver(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		if !leases.marked() {
-			t.Error("not initialised anew")
+			t.Error("not initialised again")
 		}
 	})
 }
@@ -192,7 +194,7 @@ func TestMarkerComesAfterEveryLeaseAndNowBeforeIt(t *testing.T) {
 				if leases.marked() {
 					t.Error("marked before every lease exists")
 				}
-				source.write("1", 1) // after the start was resolved: is delivered
+				source.write("1", 1) // after the start was resolved, so it is delivered
 				return errors.New("503")
 			}
 			return nil
@@ -213,7 +215,7 @@ func TestMarkerComesAfterEveryLeaseAndNowBeforeIt(t *testing.T) {
 	})
 }
 
-func TestHealingAllVersionsTellsTheUserWhatWasLost(t *testing.T) {
+func TestHealingAllVersionsNotifiesTheUserOfLostVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
 		source.write("1", 3)
@@ -242,7 +244,7 @@ func TestHealingAllVersionsTellsTheUserWhatWasLost(t *testing.T) {
 	})
 }
 
-func TestStartIsRetriedUnlessThatIsHopeless(t *testing.T) {
+func TestStartIsRetriedUnlessTheErrorIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			err   error
@@ -309,7 +311,7 @@ func TestSlowLeaseStoreHoldsUpNoWorker(t *testing.T) {
 		source, leases, h := newFakeSource("0", "1"), newFakeStore(), &collector{}
 		leases.before = func(w fakeWrite) error {
 			if w.op == "update" && w.lease.Token == "1" {
-				time.Sleep(9 * time.Second) // the cycle acquires 1, or tries to
+				time.Sleep(9 * time.Second) // the cycle waits for the acquire of 1
 				return errors.New("503")
 			}
 			return nil
@@ -317,7 +319,7 @@ func TestSlowLeaseStoreHoldsUpNoWorker(t *testing.T) {
 		start(t, Config{Source: source, Leases: leases, Handler: h, Start: fromBeginning, PollInterval: time.Second})
 		pause(15 * time.Second)
 		if leases.doc("0").Owner == "" {
-			t.Fatal("lease 1 came first: the order hangs on the seed")
+			t.Fatal("lease 1 came first: the order depends on the seed")
 		}
 		source.write("0", 3)
 		pause(2 * time.Second)
@@ -340,7 +342,7 @@ func TestTwoProcessorsOfDifferentNamesEachGetEverything(t *testing.T) {
 	})
 }
 
-func TestLeaseThatIsThrottledForLongHoldsUpNoOtherAcquire(t *testing.T) {
+func TestThrottledLeaseDelaysNoOtherAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
 		leases.before = func(w fakeWrite) error {
@@ -359,19 +361,19 @@ func TestLeaseThatIsThrottledForLongHoldsUpNoOtherAcquire(t *testing.T) {
 		leases.setBefore(nil)
 		pause(30 * time.Second)
 		if leases.doc("0").Owner == "" {
-			t.Error("lease 0 was not acquired once the store let it")
+			t.Error("lease 0 was not acquired after the store allowed it")
 		}
 	})
 }
 
-// The position of one of the partitions that were merged may be behind changes of the
-// merged one: those would never be delivered.
+// The position of one of the merged partitions may be after changes of the new partition.
+// Those changes would never be delivered.
 func TestNowIsResolvedAgainForAPartitionMergedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h := newFakeStore(), &collector{}
 		source := &lateSource{fakeSource: newFakeSource("0", "1")}
 		source.write("0", 10)
-		source.late = func() { // "now" is read of the two that were listed
+		source.late = func() { // "now" is read for the two listed partitions
 			source.mu.Lock()
 			defer source.mu.Unlock()
 			source.partitions = []feed.Partition{{ID: "2", Range: feed.Full(), Parents: []string{"0", "1"}}}
@@ -386,8 +388,8 @@ func TestNowIsResolvedAgainForAPartitionMergedMeanwhile(t *testing.T) {
 	})
 }
 
-// With the marker still there, a lease that is missing would be healed from the marker's
-// time, and not start now.
+// If the marker remained, a missing lease would be healed from the marker's time instead
+// of starting now.
 func TestInterruptedDiscardLeavesAStoreThatStartsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
@@ -413,13 +415,13 @@ func TestInterruptedDiscardLeavesAStoreThatStartsOver(t *testing.T) {
 		h := &collector{}
 		start(t, Config{Source: source, Leases: leases, Handler: h})
 		pause(5 * time.Minute)
-		if got := h.got(); !slices.Equal(got, []int64{9, 10}) { // of partition 1, whose lease is left
+		if got := h.got(); !slices.Equal(got, []int64{9, 10}) { // from partition 1, whose lease is left
 			t.Errorf("got %v", got)
 		}
 	})
 }
 
-// Handlers that ignore their context were all that Run's error named.
+// Run's error once named only the handlers that ignored their context.
 func TestRunReturnsWhatEndedItBesideTheHandlersThatStillRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, source, release := newFakeStore(), onePartition(1), make(chan struct{})
@@ -427,8 +429,8 @@ func TestRunReturnsWhatEndedItBesideTheHandlersThatStillRun(t *testing.T) {
 			Source: source, Start: feed.After("0"),
 			Handler: HandlerFunc(func(context.Context, *Batch) error { <-release; return nil }),
 		})
-		// Somebody deletes all leases, and the container has two partitions: a continuation
-		// can't start both.
+		// All leases are deleted, and the container has two partitions. A continuation
+		// cannot start both.
 		leases.setBefore(func(fakeWrite) error { return errors.New("503") })
 		leases.mu.Lock()
 		clear(leases.docs)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the processors of these tests log is in nobody's way
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the processors' log would hide the test results
 	goleak.VerifyTestMain(m)
 }
 
@@ -27,8 +27,8 @@ type running struct {
 	err   error
 }
 
-// start runs a processor over a source and a store; the other fields of cfg that
-// are required get a value. It is stopped at the end of the test at the latest.
+// start runs a processor over a source and a store. It sets the other required fields of
+// cfg. The end of the test stops the processor, if the test has not.
 func start(t *testing.T, cfg Config) *running {
 	t.Helper()
 	if cfg.Processor == "" {
@@ -51,7 +51,7 @@ func start(t *testing.T, cfg Config) *running {
 	return r
 }
 
-// end stops the processor and returns Run's result.
+// end stops the processor and returns the result of Run.
 func (r *running) end() error {
 	r.once.Do(func() {
 		r.stop()
@@ -60,11 +60,11 @@ func (r *running) end() error {
 	return r.err
 }
 
-// collector is a handler that keeps the LSNs it was given.
+// collector is a handler that records the LSNs of its changes.
 type collector struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	lsns []int64
-	// took is how long a call takes; fails, how many of the next calls fail.
+	// took is the duration of a call. fails holds the errors of the next calls.
 	took  time.Duration
 	fails []error
 }
@@ -92,13 +92,13 @@ func (c *collector) got() []int64 {
 	return append([]int64(nil), c.lsns...)
 }
 
-// pause lets d pass in the bubble, and everything that is due by then happen.
+// pause advances the bubble by d and waits for everything that is due by then.
 func pause(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// to is the LSNs from 1 to n.
+// to returns the LSNs from 1 to n.
 func to(n int64) []int64 {
 	var lsns []int64
 	for i := int64(1); i <= n; i++ {
@@ -107,7 +107,7 @@ func to(n int64) []int64 {
 	return lsns
 }
 
-// notes keeps notifications.
+// notes records notifications.
 type notes struct {
 	mu  sync.Mutex // guards all
 	all []Notification
@@ -131,7 +131,7 @@ func (n *notes) of(e Event) []Notification {
 	return of
 }
 
-// onePartition is a source with n changes in partition 0.
+// onePartition returns a source with n changes in partition 0.
 func onePartition(n int) *fakeSource {
 	s := newFakeSource("0")
 	s.write("0", n)

@@ -15,8 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// figures are the values of metrics, by name and the values of their attributes but
-// the processor's; of a histogram, its count.
+// figures returns the values of metrics. A key is a name and the attributes except the
+// processor. The value of a histogram is its count.
 func figures(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -65,7 +65,7 @@ type costly struct{ *fakeStore }
 func (c costly) Open(context.Context, lease.Key) (lease.Store, error) { return c, nil }
 func (c costly) Charged() float64                                     { return 10 * float64(len(c.sent())) }
 
-func TestMetricsTellWhatAProcessorDid(t *testing.T) {
+func TestMetricsCountTheWorkOfAProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := metric.NewManualReader()
 		source, leases := onePartition(250), newFakeStore()
@@ -90,11 +90,11 @@ func TestMetricsTellWhatAProcessorDid(t *testing.T) {
 		if err := r.end(); err != nil {
 			t.Fatal(err)
 		}
-		reads := float64(len(source.requests()) - 2) // those that were answered
+		reads := float64(len(source.requests()) - 2) // reads that were answered
 		got := figures(t, reader)
 		for name, want := range map[string]float64{
 			"changefeed.processor.changes":                 250,
-			"changefeed.processor.redeliveries":            200, // the first page, twice
+			"changefeed.processor.redeliveries":            200, // the first page two times
 			"changefeed.processor.batch.duration ok":       3,
 			"changefeed.processor.batch.duration error":    2,
 			"changefeed.processor.checkpoints":             3,
@@ -118,7 +118,7 @@ func TestMetricsTellWhatAProcessorDid(t *testing.T) {
 	})
 }
 
-func TestErrorsAreCountedByWhoseTheyAre(t *testing.T) {
+func TestErrorsAreCountedByOrigin(t *testing.T) {
 	for err, want := range map[error]string{
 		&HandlerError{Op: "handle", Err: errors.New("x")}:     "handler",
 		&SourceError{Op: "read 0", Err: feed.ErrNotFound}:     "source",

@@ -14,7 +14,7 @@ type longError struct{}
 func (longError) Error() string   { return "the account answers 503" }
 func (longError) Details() string { return "RESPONSE 503\nbody" }
 
-func TestDetailsOfAnErrorAreLoggedAtDebugAlone(t *testing.T) {
+func TestDetailsOfAnErrorAreLoggedAtDebugOnly(t *testing.T) {
 	for level, want := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
 		var out bytes.Buffer
 		h := &host{cfg: Config{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))}}

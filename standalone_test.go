@@ -10,7 +10,7 @@ import (
 )
 
 // exampleFiles returns the programs of examples/ and the examples of the packages, by
-// their paths from the module's root. examples/flights is a tool of several files.
+// their paths from the module's root. It omits examples/flights, a tool of several files.
 func exampleFiles(t *testing.T) (programs, packages []string) {
 	t.Helper()
 	for _, file := range goFiles(t) {
@@ -28,7 +28,7 @@ func exampleFiles(t *testing.T) (programs, packages []string) {
 	return programs, packages
 }
 
-// A reader copies one file: it compiles in a module that has nothing else.
+// A reader copies one file. It must compile in a module that has no other files.
 func TestEveryExampleCompilesWhenItsFileIsCopied(t *testing.T) {
 	const module = "github.com/changefeed-go/changefeed"
 	fresh := t.TempDir()
@@ -46,7 +46,7 @@ func TestEveryExampleCompilesWhenItsFileIsCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The versions are those of this module, so that nothing is downloaded.
+	// The versions come from this module, so that nothing is downloaded.
 	requires := strings.Replace(document(t, "go.mod"), "module "+module+"\n", "module example.com/fresh\n", 1)
 	put("go.mod", requires+"\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
 	put("go.sum", document(t, "go.sum"))
@@ -54,8 +54,8 @@ func TestEveryExampleCompilesWhenItsFileIsCopied(t *testing.T) {
 	for _, file := range append(programs, packages...) {
 		put(filepath.Join(strings.TrimSuffix(file, ".go"), filepath.Base(file)), document(t, file))
 	}
-	// It checks the types, as every vet does. go build would also link each program, and
-	// most analyzers, unlike this one, look at all dependencies.
+	// This analyzer checks the types, as every vet does. go build would also link each
+	// program, and most other analyzers look at all dependencies.
 	cmd := exec.CommandContext(t.Context(), "go", "vet", "-assign", "./...")
 	cmd.Dir, cmd.Env = fresh, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

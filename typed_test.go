@@ -74,7 +74,7 @@ func TestDecodeErrorNamesTheItemAndKeepsItsBytes(t *testing.T) {
 		}
 	}
 	if calls != 1 {
-		t.Errorf("%d calls; each was to be called for the first change, batches not at all", calls)
+		t.Errorf("%d calls; want one call of each and no call of batches", calls)
 	}
 	if err := handlers["each"].Handle(t.Context(), flights(`{"origin":"SFO"}`)); !errors.Is(err, feed.ErrNoID) {
 		t.Errorf("without an id: %v", err)
@@ -122,10 +122,10 @@ func (f *fragile) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// panicAsUsersCode is where the stack of a panic has to begin.
+// panicAsUsersCode must be on the stack of the panic.
 func panicAsUsersCode() { panic(fmt.Errorf("bad: %w", feed.ErrNoID)) }
 
-// A panic was reported with the LSNs of its batch, and an error with its item.
+// An error named its item, but a panic once named only the LSNs of its batch.
 func TestPanicNamesItsItemAndKeepsItsStack(t *testing.T) {
 	done := func(context.Context, *Batch) error { return nil }
 	for name, cfg := range map[string]Config{
@@ -158,7 +158,7 @@ func TestPanicNamesItsItemAndKeepsItsStack(t *testing.T) {
 					t.Errorf("%v", failed[0].Err)
 				}
 				if ok && !strings.Contains(string(failure.Stack), "panicAsUsersCode") {
-					t.Errorf("the stack doesn't show where it panicked:\n%s", failure.Stack)
+					t.Errorf("the stack does not show the origin of the panic:\n%s", failure.Stack)
 				}
 			})
 		})

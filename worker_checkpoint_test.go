@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// TestPositionNeverPassesWhatIsUnacknowledged drives progress with random orders of batches,
+// TestPositionNeverPassesAnUnacknowledgedBatch drives progress with random orders of batches,
 // empty pages and acknowledgements, as manual checkpoints allow them. It compares the
 // positions with a plain model: the set of pages with unacknowledged changes.
-func TestPositionNeverPassesWhatIsUnacknowledged(t *testing.T) {
+func TestPositionNeverPassesAnUnacknowledgedBatch(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		p := newProgress("start")
-		open := map[int64]bool{} // handed out, not acknowledged
+		open := map[int64]bool{} // delivered and not acknowledged
 		var batches, pages []int64
 		at := func(page int64) mark { return mark{page: page, at: position(page)} }
 		for page := int64(1); page <= 60; page++ {
@@ -45,7 +45,7 @@ func TestPositionNeverPassesWhatIsUnacknowledged(t *testing.T) {
 			if p.due.page > 0 && p.due.at != position(p.due.page) {
 				t.Fatalf("seed %d: due is %+v", seed, p.due)
 			}
-			p.acknowledge(at(rng.Int64N(before.page + 1))) // an older one changes nothing
+			p.acknowledge(at(rng.Int64N(before.page + 1))) // an older mark has no effect
 			if p.due != before {
 				t.Fatalf("seed %d: an older acknowledgement moved due from %+v to %+v", seed, before, p.due)
 			}
@@ -53,7 +53,7 @@ func TestPositionNeverPassesWhatIsUnacknowledged(t *testing.T) {
 	}
 }
 
-func TestIdlePageBehindUnacknowledgedBatchCountsOnceThatIsAcknowledged(t *testing.T) {
+func TestIdlePageAfterUnacknowledgedBatchCountsOnceTheBatchIsAcknowledged(t *testing.T) {
 	p := newProgress("")
 	p.handedOut(1)
 	p.pass(mark{page: 2, at: "2"})
@@ -66,6 +66,6 @@ func TestIdlePageBehindUnacknowledgedBatchCountsOnceThatIsAcknowledged(t *testin
 	}
 	p.stored(p.due)
 	if p.behind() {
-		t.Fatal("behind, though stored")
+		t.Fatal("behind is true after the due position was stored")
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 const foreigner = "WORKER-7"
 
-// foreignHost owns the leases of a source's partitions, at their beginning, and renews
-// those that it has every 10 s, from 10 s on.
+// foreignHost owns the leases of a source's partitions, which are at their beginning. It
+// renews its leases every 10 s, starting at 10 s.
 func foreignHost(t *testing.T, leases *fakeStore, source *fakeSource) {
 	t.Helper()
 	leases.marker = time.Now().UTC().Truncate(time.Second)
@@ -41,8 +41,8 @@ func foreignHost(t *testing.T, leases *fakeStore, source *fakeSource) {
 	t.Cleanup(func() { stop(); <-done })
 }
 
-// claiming starts a host beside a foreign one that has two leases; token is the one
-// that it steals, and since when its victim wrote it last.
+// claiming starts a host beside a foreign one that has two leases. token is the lease
+// that it steals, and since is the time of the victim's last write.
 func claiming(t *testing.T, leases *fakeStore, cfg Config) (r *running, said *notes, token string, since time.Time) {
 	t.Helper()
 	source := newFakeSource("0", "1")
@@ -84,7 +84,7 @@ func TestStolenLeaseIsUsedOnlyAfterItsVictimsExpiryAndOneMoreRenewal(t *testing.
 		until := since.Add(61 * time.Second)
 		leases.setBefore(func(w fakeWrite) error {
 			if w.lease.Token == token && w.lease.Timestamp.IsZero() {
-				t.Error("written without a timestamp, by which the others judge")
+				t.Error("written without a timestamp, which other hosts need")
 			}
 			return nil
 		})
@@ -186,7 +186,7 @@ func TestStolenLeaseThatVanishesIsNotPutBack(t *testing.T) {
 	}
 }
 
-func TestClaimIsLostToWhoeverTakesTheLease(t *testing.T) {
+func TestClaimIsLostToTheNextOwnerOfTheLease(t *testing.T) {
 	for name, edit := range map[string]func(*lease.Lease){
 		"stolen back":     func(l *lease.Lease) { l.Owner = foreigner },
 		"owner cleared":   func(l *lease.Lease) { l.Owner = "" },
@@ -209,8 +209,8 @@ func TestClaimIsLostToWhoeverTakesTheLease(t *testing.T) {
 	}
 }
 
-// A property that a third party writes during the wait is no loss, and the renewal that
-// follows the conflict confirms.
+// A third party that writes a property during the wait does not end the claim. The
+// renewal that follows the conflict confirms it.
 func TestClaimSurvivesAWriteOfPropertiesAndADeadStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h := newFakeStore(), &collector{}
@@ -261,7 +261,8 @@ func TestLostAnswerToAStealIsRecognisedAndWaitsAsLong(t *testing.T) {
 	})
 }
 
-// A worker that learns of an ancestor releases; one that has stolen must not.
+// A worker that is shadowed releases its lease. A worker that still waits after a steal
+// must not.
 func TestStolenLeaseThatIsShadowedIsNotReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()
@@ -278,8 +279,8 @@ func TestStolenLeaseThatIsShadowedIsNotReleased(t *testing.T) {
 	})
 }
 
-// A document that can't be read is somebody else's business, and is named.
-func TestUnreadableLeaseIsNamedAndTheOthersGoOn(t *testing.T) {
+// A document that cannot be read belongs to no host, and its error names it.
+func TestUnreadableLeaseIsNamedAndTheOthersContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h, said := newFakeSource("0", "1", "2"), newFakeStore(), &collector{}, &notes{}
 		leases.marker = time.Now().UTC()
@@ -305,7 +306,7 @@ func TestUnreadableLeaseIsNamedAndTheOthersGoOn(t *testing.T) {
 			}
 		}
 		leases.mu.Lock()
-		leases.unreadable = nil // repaired, by deleting it
+		leases.unreadable = nil // the document was deleted as a repair
 		leases.mu.Unlock()
 		pause(3 * time.Minute)
 		if n := len(h.got()); n != 9 {
@@ -314,7 +315,8 @@ func TestUnreadableLeaseIsNamedAndTheOthersGoOn(t *testing.T) {
 	})
 }
 
-// Before the marker exists nothing says that what can't be read covers the rest.
+// Before the marker exists, an unreadable document may or may not cover the rest of the
+// keys.
 func TestUnreadableLeaseKeepsTheMarkerFromBeingMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0", "1"), newFakeStore()

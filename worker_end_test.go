@@ -16,7 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// diary is an observer that writes down what it is told.
+// diary is an observer that records its calls.
 type diary struct {
 	mu      sync.Mutex // guards entries
 	entries []string
@@ -87,7 +87,7 @@ func TestObserverIsOpenedBeforeAndClosedAfterItsBatches(t *testing.T) {
 	})
 }
 
-func TestObserverLearnsWhyItIsClosed(t *testing.T) {
+func TestObserverGetsTheReasonForItsClose(t *testing.T) {
 	for want, event := range map[string]func(*fakeSource, *fakeStore){
 		"lost, held true": func(_ *fakeSource, leases *fakeStore) {
 			leases.edit("0", func(l *lease.Lease) { l.Owner = "thief" })
@@ -122,7 +122,7 @@ func TestObserverLearnsWhyItIsClosed(t *testing.T) {
 	}
 }
 
-// split retires a partition; its log goes to the first of the two that follow.
+// split retires a partition. Its log goes to the first of the two new partitions.
 func (s *fakeSource) split(id, low, high string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +271,7 @@ func TestStopDuringAnOutageOfTheLeaseStoreIsBounded(t *testing.T) {
 	})
 }
 
-// logged returns a logger, and the texts and attributes that it was given so far.
+// logged returns a logger and a function that returns its output.
 func logged() (*slog.Logger, func() string) {
 	var text lockedBuffer
 	drop := func(_ []string, a slog.Attr) slog.Attr {
@@ -283,7 +283,7 @@ func logged() (*slog.Logger, func() string) {
 	return slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: drop})), text.String
 }
 
-// lockedBuffer is a buffer for several goroutines.
+// lockedBuffer is a buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder
@@ -301,7 +301,8 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// A lease that stays in the store under the host's owner text was called released.
+// A lease that stayed in the store under the host's owner text was once reported as
+// released.
 func TestNotificationAndLogTellAReleasedLeaseFromOneLeftToExpire(t *testing.T) {
 	down := errors.New("503")
 	for name, c := range map[string]struct {
@@ -352,7 +353,7 @@ func TestNotificationAndLogTellAReleasedLeaseFromOneLeftToExpire(t *testing.T) {
 					c.before(leases)
 				}
 				defer time.Sleep(5 * time.Minute) // the handler
-				_ = r.end()                       // it names a handler that works on
+				_ = r.end()                       // it names a handler that still runs
 				released := said.of(Released)
 				if len(released) == 0 || released[0].Reason != c.reason {
 					t.Fatalf("%+v", released)
@@ -368,7 +369,7 @@ func TestNotificationAndLogTellAReleasedLeaseFromOneLeftToExpire(t *testing.T) {
 	}
 }
 
-// The zero value printed "shutdown" on notifications that release nothing.
+// The zero value of Reason once printed "shutdown" on notifications that release nothing.
 func TestNotificationThatReleasesNothingHasNoReason(t *testing.T) {
 	if n := (Notification{Event: Acquired}); n.Reason.String() != "none" || n.Reason == Shutdown {
 		t.Errorf("%v", n)

@@ -10,7 +10,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-func TestJudgeTellsEveryAnswerOfTheTable(t *testing.T) {
+func TestJudgeReturnsTheOutcomesOfTheTable(t *testing.T) {
 	conflict := func(owner string, at feed.Continuation) error {
 		return fmt.Errorf("wrapped: %w", &lease.ConflictError{Current: lease.Lease{Owner: owner, Continuation: at}})
 	}
@@ -35,7 +35,7 @@ func TestJudgeTellsEveryAnswerOfTheTable(t *testing.T) {
 			t.Errorf("%s: outcome %d, want %d", c.name, got, c.want)
 		}
 		if c.want == mine && current.Owner != "me" {
-			t.Errorf("%s: the document didn't come along", c.name)
+			t.Errorf("%s: the document is missing", c.name)
 		}
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// What a host does with each answer to each of its writes when it was a foreign host that
-// wrote in between: a .NET or Java processor, which steals at will, frees leases of others,
-// runs children at once and deletes gone leases unconditionally.
+// These tests give each answer to each write of a host while a foreign host writes in
+// between. The foreign host is a .NET or Java processor. It steals at any time, frees
+// leases of others, runs children at once and deletes gone leases unconditionally.
 
-// meanwhile runs a script of a foreign host in the moment before the first write of a kind
-// that is not the script's own.
+// meanwhile runs the script of a foreign host just before the first matching write.
+// Writes of the script itself do not match.
 func meanwhile(leases *fakeStore, due func(w fakeWrite) bool, script func(w fakeWrite) error) {
 	done := false
 	leases.setBefore(func(w fakeWrite) error {
@@ -32,14 +32,14 @@ func isRelease(w fakeWrite) bool { return w.op == "update" && w.lease.Owner == "
 func isCreate(w fakeWrite) bool  { return w.op == "create" }
 func isDelete(w fakeWrite) bool  { return w.op == "delete" }
 
-// vanish deletes a lease, as .NET does with one that it found gone.
+// vanish deletes a lease, as .NET does with a lease whose partition is gone.
 func (s *fakeStore) vanish(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.docs, "lease-"+token)
 }
 
-// appear makes a lease anew, as a foreign host does.
+// appear recreates a lease, as a foreign host does.
 func (s *fakeStore) appear(l lease.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,13 +50,14 @@ func theirs(l *lease.Lease) { l.Owner = foreigner }
 
 var errStore = errors.New("503")
 
-// A renewal or a checkpoint. want is the reason for which work ended; nil: it goes on.
+// These are the answers to a renewal or a checkpoint. want is the reason for the end of
+// the work. If nil, the work continues.
 func TestAnswersToARenewalBesideAForeignHost(t *testing.T) {
 	lost := Lost
 	for name, c := range map[string]struct {
 		script func(leases *fakeStore, w fakeWrite) error
 		want   *Reason
-		owner  string // in the end; "mine", or as it is
+		owner  string // the owner in the end: "mine" means the host of the test
 		failed int
 	}{
 		"success": {func(*fakeStore, fakeWrite) error { return nil }, nil, "mine", 0},
@@ -134,7 +135,7 @@ func TestAnswersToARenewalBesideAForeignHost(t *testing.T) {
 	}
 }
 
-// A release: done when a foreign host has the lease or it is gone.
+// A release is over if a foreign host has the lease or the lease is gone.
 func TestAnswersToAReleaseBesideAForeignHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		script func(leases *fakeStore, w fakeWrite) error
@@ -176,13 +177,14 @@ func TestAnswersToAReleaseBesideAForeignHost(t *testing.T) {
 	}
 }
 
-// An acquire of a lease that is free in the listing, and an ask.
+// These are the answers to an acquire of a lease that is free in the listing, and to a
+// request.
 func TestAnswersToAnAcquireAndAnAskBesideAForeignHost(t *testing.T) {
 	const ours = "other/0000beef"
 	for name, c := range map[string]struct {
-		owner    string // of both leases, in the listing
+		owner    string // the owner of both leases in the listing
 		script   func(leases *fakeStore, w fakeWrite) error
-		stolen   bool // the lease was written by a foreign host, and stays its own
+		stolen   bool // a foreign host wrote the lease and keeps it
 		acquired int
 	}{
 		"acquire, success": {"", func(*fakeStore, fakeWrite) error { return nil }, false, 2},
@@ -240,14 +242,14 @@ func TestAnswersToAnAcquireAndAnAskBesideAForeignHost(t *testing.T) {
 	}
 }
 
-// A split, in which a foreign host has a hand: its children exist, run already, and stay as
-// they are; the gone lease is gone, or its own.
+// In these splits a foreign host takes part. Its children exist, already run, and stay
+// unchanged. The gone lease is deleted or belongs to the foreign host.
 func TestAnswersInASplitBesideAForeignHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		due    func(w fakeWrite) bool
 		script func(leases *fakeStore, w fakeWrite)
-		child  string // the owner of child 1 in the end; "ours": somebody of ours
-		parent string // the owner of the gone lease in the end; "-": there is none
+		child  string // the owner of child 1 in the end; "ours" means any changefeed host
+		parent string // the owner of the gone lease in the end; "-" means that it is deleted
 	}{
 		"create, success": {isCreate, func(*fakeStore, fakeWrite) {}, "ours", "-"},
 		"create, exists: a foreign host runs it": {isCreate, func(s *fakeStore, w fakeWrite) {
@@ -299,9 +301,9 @@ func TestAnswersInASplitBesideAForeignHost(t *testing.T) {
 	}
 }
 
-// 401 and 403: who may no longer write keeps what it has until its trust ends, says why,
-// and leaves the lease to whoever may, foreign or not.
-func TestRightsThatAreTakenAwayAreNotifiedAndTrustRunsOut(t *testing.T) {
+// After a 401 or 403 a host keeps its leases until its trust ends. It notifies the
+// reason, and leaves the leases to any host that may write.
+func TestRevokedRightsAreNotifiedAndTrustEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
 		_, said := idle(t, leases, Config{AcquireInterval: time.Hour})

@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// idle starts a host that owns the lease of partition 0 and has nothing to do.
+// idle starts a host that owns the lease of partition 0 and has no changes to deliver.
 func idle(t *testing.T, leases *fakeStore, cfg Config) (*running, *notes) {
 	t.Helper()
 	said := &notes{}
@@ -47,7 +47,7 @@ func TestWriteOfUnknownOutcomeIsSentAgainAsItWas(t *testing.T) {
 		leases.before = func(w fakeWrite) error {
 			if w.op == "update" && w.lease.Continuation == "1" && len(refused) < 3 {
 				refused = append(refused, w.lease)
-				source.write("0", 1) // there is more to write meanwhile; it waits
+				source.write("0", 1) // the new position waits meanwhile
 				return errors.New("503")
 			}
 			return nil
@@ -109,7 +109,7 @@ func TestDeletedLeaseIsPutBackByItsOwner(t *testing.T) {
 	})
 }
 
-func TestOwnerFindsOutAtItsNextWriteThatTheLeaseIsNotItsOwn(t *testing.T) {
+func TestOwnerDetectsALostLeaseAtItsNextWrite(t *testing.T) {
 	for name, edit := range map[string]func(*lease.Lease){
 		"another owner":          func(l *lease.Lease) { l.Owner = "other" },
 		"owner cleared":          func(l *lease.Lease) { l.Owner = "" },
@@ -144,7 +144,7 @@ func TestAskedLeaseIsHandedOverWithItsPositionInOneWrite(t *testing.T) {
 		source, leases, h := newFakeSource("0"), newFakeStore(), &collector{took: 40 * time.Second}
 		_, said := idle(t, leases, Config{Source: source, Handler: h, PollInterval: time.Second, AcquireInterval: time.Hour, MaxItems: 2})
 		source.write("0", 4)
-		pause(2 * time.Second) // the handler has 1 and 2 for 40 s
+		pause(2 * time.Second) // the handler works on 1 and 2 for 40 s
 		leases.edit("0", askForLease)
 		pause(30 * time.Second)
 		if doc := leases.doc("0"); doc.Owner == "" || doc.Wanted() == "" || len(said.of(Released)) != 0 {
@@ -217,7 +217,7 @@ func TestOutageOfTheLeaseStoreEndsTheHandlersContextBeforeTheLeaseExpires(t *tes
 	})
 }
 
-// An answer that comes after trust has ended proves nothing about now.
+// An answer that arrives after trust has ended is no proof of ownership.
 func TestLateSuccessDoesNotBringTrustBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0"), newFakeStore()
@@ -316,7 +316,7 @@ func TestIdleRangeAdvancesInManualModeOnlyWhileNothingIsUnacknowledged(t *testin
 			Source: source, Handler: h, Filter: filter, Start: fromBeginning,
 			Checkpoint: Checkpointing{Manual: true}, PollInterval: time.Second,
 		})
-		source.write("0", 5) // filtered: nothing to acknowledge, but batch is
+		source.write("0", 5) // all filtered; batch still waits for its acknowledgement
 		pause(30 * time.Second)
 		if doc := leases.doc("0"); doc.Continuation != "" {
 			t.Errorf("moved to %q over an unacknowledged batch", doc.Continuation)
@@ -330,9 +330,10 @@ func TestIdleRangeAdvancesInManualModeOnlyWhileNothingIsUnacknowledged(t *testin
 	})
 }
 
-// A proxy may answer "not found" to updates of a lease that is there. It is put back, which
-// is refused, and updated again: without a delay that takes thousands of requests a second.
-func TestLeaseThatIsDeniedAndThereIsNotWrittenWithoutEnd(t *testing.T) {
+// A proxy may answer "not found" to updates of a lease that exists. The host puts the
+// lease back, which is refused, and updates it again. Without a delay that takes
+// thousands of requests a second.
+func TestDeniedLeaseThatExistsIsNotWrittenInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
 		_, said := idle(t, leases, Config{})
@@ -351,10 +352,10 @@ func TestLeaseThatIsDeniedAndThereIsNotWrittenWithoutEnd(t *testing.T) {
 		before := count()
 		pause(outage)
 		if writes := count() - before; writes < 6 || writes > 40 {
-			t.Errorf("%d writes in %s; want some, with growing pauses", writes, outage)
+			t.Errorf("%d writes in %s; want some, with growing delays", writes, outage)
 		}
 		if told := said.of(Failed); len(told) == 0 || !errors.Is(told[0].Err, errDenied) {
-			t.Errorf("told %v; want what the lease store answers", told)
+			t.Errorf("notified %v; want the answer of the lease store", told)
 		}
 		leases.setBefore(nil)
 		pause(outage)

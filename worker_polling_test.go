@@ -20,7 +20,7 @@ func TestPollingIsQuickAfterChangesAndSlowAtRest(t *testing.T) {
 		if n := len(source.requests()); n < 3 || n > 5 {
 			t.Errorf("%d reads in the first second", n)
 		}
-		pause(40 * time.Second) // a pause is the interval once 32 s are quiet
+		pause(40 * time.Second) // the delay reaches the interval within this time
 		if n := len(source.requests()); n < 15 || n > 23 {
 			t.Errorf("%d reads until the interval was reached", n)
 		}
@@ -32,7 +32,7 @@ func TestPollingIsQuickAfterChangesAndSlowAtRest(t *testing.T) {
 	})
 }
 
-// lateness records the time that each change waited for the handler.
+// lateness records the delay from the write of each change to its handler.
 type lateness struct {
 	mu      sync.Mutex // guards all
 	written []time.Time
@@ -55,7 +55,7 @@ func (l *lateness) Handle(_ context.Context, b *Batch) error {
 	return nil
 }
 
-// percentile is the time within which a part of the changes was handled.
+// percentile returns the delay that a share p of the changes did not exceed.
 func (l *lateness) percentile(p float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *lateness) percentile(p float64) time.Duration {
 	return l.waited[int(p*float64(len(l.waited)-1))]
 }
 
-// The writes are a second apart on average: evenly, and at random, which has gaps of
+// The writes are a second apart on average. They come evenly, or at random with gaps of
 // four seconds and more.
 func TestOneWriteASecondIsHandledWithinASecondAt99Percent(t *testing.T) {
 	const writes = 1000
@@ -106,10 +106,10 @@ func TestNoReadIsMadeAtOnceBehindTheLastChange(t *testing.T) {
 		wait     time.Duration
 	}{
 		{"the end of a source that answers at once", true, 7, 7, 250 * time.Millisecond},
-		{"more is there", true, 6, 7, 0},
-		{"the source can't tell", true, -1, -1, 0},
-		{"the source can't tell the end", true, 7, -1, 0},
-		{"the source waits, or nothing is known of it", false, 7, 7, 0},
+		{"there is more to read", true, 6, 7, 0},
+		{"the source reports no LSNs", true, -1, -1, 0},
+		{"the source reports no end", true, 7, -1, 0},
+		{"the source waits, or it may wait", false, 7, 7, 0},
 	} {
 		p := polling{interval: 5 * time.Second, prompt: c.prompt}
 		if got := p.afterChanges(time.Minute, time.Minute+time.Millisecond, feed.Page{LSN: c.lsn, End: c.end}) - time.Minute; c.wait > 0 && got != c.wait || c.wait == 0 && got > 0 {
@@ -125,7 +125,7 @@ func TestSourceThatWaitsIsAskedAgainAtOnce(t *testing.T) {
 		t.Errorf("again %s after the answer, prompt %t", again-now, p.prompt)
 	}
 	if again := p.afterChanges(now, now+time.Second, feed.Page{LSN: 7, End: 7}); again > now+time.Second {
-		t.Errorf("behind changes again %s after the answer", again-now-time.Second)
+		t.Errorf("after changes again %s after the answer", again-now-time.Second)
 	}
 	started, now = 2*time.Minute, 2*time.Minute+time.Millisecond
 	if again := p.afterEmpty(started, now); again <= now || !p.prompt {

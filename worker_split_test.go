@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-func TestBatchInHandIsFinishedAndCheckpointedBeforeASplit(t *testing.T) {
+func TestCurrentBatchIsFinishedAndCheckpointedBeforeASplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := onePartition(20), newFakeStore(), &collector{took: 20 * time.Second}
 		failed := false
@@ -32,7 +32,7 @@ func TestBatchInHandIsFinishedAndCheckpointedBeforeASplit(t *testing.T) {
 		}
 		for _, w := range leases.sent() {
 			if w.op == "create" && w.lease.Token != "0" && w.lease.Continuation != "10" {
-				t.Errorf("child %s was made at %q", w.lease.Token, w.lease.Continuation)
+				t.Errorf("child %s was created at %q", w.lease.Token, w.lease.Continuation)
 			}
 		}
 	})
@@ -93,7 +93,7 @@ func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 	})
 }
 
-// slowPartitions answers Partitions late, once asked is set.
+// slowPartitions answers a listing of partitions late, while asked is set.
 type slowPartitions struct {
 	*fakeSource
 	mu    sync.Mutex // guards asked
@@ -117,8 +117,8 @@ func (s *slowPartitions) onPartitions(asked func()) {
 	s.asked = asked
 }
 
-// A checkpoint that was acknowledged while the partitions were asked for is not undone:
-// the children begin where it stands, also when its write is answered late.
+// A checkpoint that is acknowledged while the partitions are listed is not undone. The
+// children start at its position, even if its write is answered late.
 func TestManualCheckpointDuringASplitIsInheritedByTheChildren(t *testing.T) {
 	for name, late := range map[string]time.Duration{
 		"written before the partitions are answered": time.Second,
@@ -154,7 +154,7 @@ func TestManualCheckpointDuringASplitIsInheritedByTheChildren(t *testing.T) {
 					t.Fatal(err)
 				}
 				if at := leases.doc("0").Continuation; at != "20" {
-					t.Fatalf("the checkpoint returned with the lease at %q", at)
+					t.Fatalf("the checkpoint returned while the lease is at %q", at)
 				}
 				pause(20 * time.Second)
 				for _, child := range []string{"1", "2"} {
@@ -170,12 +170,12 @@ func TestManualCheckpointDuringASplitIsInheritedByTheChildren(t *testing.T) {
 	}
 }
 
-// An EPK lease whose partition was replaced by one that holds its whole range
-// lives on: it is asked for its mark, read on, and nothing is created.
-func TestLeaseThatLivesOnIsReadOn(t *testing.T) {
+// The partition of an EPK lease may be replaced by one that holds the lease's whole
+// range. Then the lease is read on at its position, and no lease is created.
+func TestEPKLeaseInsideItsNewPartitionContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0"), newFakeStore(), &collector{}
-		source.logs[""] = nil // the fake finds an EPK lease's changes here
+		source.logs[""] = nil // the fake keeps the changes of an EPK lease here
 		leases.marker = time.Now()
 		leases.put(lease.Lease{ID: "lease--FF", Token: "-FF", Range: feed.Full(), Continuation: "0"})
 		failures := 3
@@ -196,8 +196,8 @@ func TestLeaseThatLivesOnIsReadOn(t *testing.T) {
 	})
 }
 
-// A source that answers gone for ever, while its partitions stay the same, is asked with
-// the delays of a failure: seven times in the first minute, and then twice a minute.
+// A source may report "gone" forever and list the same partitions. It is read with the
+// delays of a failure: seven times in the first minute, and then twice a minute.
 func TestPartitionThatIsGoneButTheSameIsReadWithGrowingDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := newFakeSource("0"), newFakeStore()
@@ -220,7 +220,7 @@ func TestPartitionThatIsGoneButTheSameIsReadWithGrowingDelays(t *testing.T) {
 	})
 }
 
-// lateSource carries out late once, when the partitions were listed.
+// lateSource calls late once, after the partitions were listed.
 type lateSource struct {
 	*fakeSource
 	late func()
@@ -235,11 +235,11 @@ func (s *lateSource) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return partitions, err
 }
 
-func TestLeaseWithoutRangeOfAPartitionThatCameAfterPartitionsWereListedWaitsForItsParents(t *testing.T) {
+func TestLeaseWithoutRangeOfANewPartitionWaitsForItsParents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
 		source := &lateSource{fakeSource: onePartition(5)}
-		source.late = func() { // another host begins, and splits its lease
+		source.late = func() { // another host starts and splits its lease
 			source.split("0", "1", "2")
 			leases.put(lease.Lease{ID: "lease-0", Token: "0", PartitionID: "0", Owner: "other/00000000", Timestamp: time.Now().UTC()})
 			leases.put(lease.Lease{ID: "lease-1", Token: "1", PartitionID: "1"})
@@ -247,7 +247,7 @@ func TestLeaseWithoutRangeOfAPartitionThatCameAfterPartitionsWereListedWaitsForI
 		start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Start: fromBeginning})
 		pause(10 * time.Second)
 		if owner := leases.doc("1").Owner; owner != "" {
-			t.Errorf("lease 1 is acquired by %q, though lease 0 is there", owner)
+			t.Errorf("lease 1 is acquired by %q, although lease 0 exists", owner)
 		}
 		pause(2 * time.Minute) // the other host has died
 		if leases.doc("0").ID != "" || leases.doc("1").Owner == "" || leases.doc("2").Owner == "" {

@@ -44,7 +44,7 @@ func TestHostDiesBetweenNowAndTheFirstChangeAndNothingIsLost(t *testing.T) {
 		if err := r.end(); err != nil {
 			t.Fatal(err)
 		}
-		source.write("0", 3) // while nobody runs
+		source.write("0", 3) // while no host runs
 		h := &collector{}
 		start(t, Config{Source: source, Leases: leases, Handler: h})
 		pause(10 * time.Second)
@@ -54,8 +54,8 @@ func TestHostDiesBetweenNowAndTheFirstChangeAndNothingIsLost(t *testing.T) {
 	})
 }
 
-// A lease that another implementation made has no position at all: null means the
-// configured start. If that is now, nothing may be delivered before it is stored.
+// A lease of another implementation has no position: null means the configured start. If
+// that is now, it must be stored before any change is delivered.
 func TestNowOfALeaseWithoutPositionIsStoredBeforeTheFirstBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := onePartition(5), newFakeStore()
@@ -159,7 +159,7 @@ func TestIdleRangeAdvancesWithTheNextRenewal(t *testing.T) {
 		filter := func(feed.Change) bool { return false }
 		start(t, Config{Source: source, Leases: leases, Handler: &collector{}, Filter: filter})
 		pause(time.Second)
-		source.write("0", 9) // all filtered: as good as idle
+		source.write("0", 9) // all filtered, like an idle range
 		before := len(leases.sent())
 		pause(20 * time.Second)
 		if doc := leases.doc("0"); doc.Continuation != "9" {
@@ -171,7 +171,7 @@ func TestIdleRangeAdvancesWithTheNextRenewal(t *testing.T) {
 	})
 }
 
-func TestFilterPassesOnlyWhatIsWantedAndTheSameOnRedelivery(t *testing.T) {
+func TestFilterPassesTheSameChangesOnRedelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases := onePartition(30), newFakeStore()
 		h := &collector{fails: []error{errors.New("once")}}
@@ -307,13 +307,13 @@ func TestHistoryLostIsNeverSkippedInSilence(t *testing.T) {
 				t.Errorf("skip %v: got %v", skip, got)
 			}
 			if len(said.of(Failed)) == 0 {
-				t.Errorf("skip %v: the user was not told", skip)
+				t.Errorf("skip %v: the user was not notified", skip)
 			}
 		}
 	})
 }
 
-// A source that reports lost history also at the oldest position that it named is asked
+// A source may also report lost history at the oldest position that it named. It is read
 // with the delays of a failure, and the user is not asked again.
 func TestOldestPositionIsSkippedToOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -364,15 +364,15 @@ func TestRefusedStartTimeFallsBackToTheBeginningWithoutOlderChanges(t *testing.T
 	})
 }
 
-// growing fails some attempts at one thing, the first of another, and keeps when each was.
+// growing is an operation whose next attempts fail. It records the time of each attempt.
 type growing struct {
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	at []time.Time
-	// fail is how many attempts fail, from the next on.
+	// fail is the number of the next attempts that fail.
 	fail int
 }
 
-// try is one attempt.
+// try makes one attempt.
 func (g *growing) try() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -391,7 +391,7 @@ func (g *growing) failNext(n int) {
 	g.at, g.fail = nil, n
 }
 
-// delays are the times between the attempts since failNext.
+// delays returns the times between the attempts since failNext.
 func (g *growing) delays() []time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -402,7 +402,8 @@ func (g *growing) delays() []time.Duration {
 	return delays
 }
 
-// What failed often, and then succeeded, was tried again after half a minute.
+// An operation that had failed often and then succeeded was once retried only after half
+// a minute.
 func TestRetryDelayStartsOverAfterASuccess(t *testing.T) {
 	for name, attempts := range map[string]func(g *growing, source *fakeSource, leases *fakeStore) Handler{
 		"handler": func(g *growing, _ *fakeSource, _ *fakeStore) Handler {

@@ -28,8 +28,8 @@ func (w *waiting) Handle(ctx context.Context, _ *Batch) error {
 	return ctx.Err()
 }
 
-// The store may have stamped the document when the attempt began: counted from
-// its answer, trust would outlast the lease.
+// The store may have stamped the document when the attempt began. If trust counted from
+// the answer, it would outlast the lease.
 func TestTrustCountsFromTheStartOfTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h := newFakeStore(), newWaiting()
@@ -66,7 +66,7 @@ func TestRenewalsAreCountedFromTheStartOfTheAttempt(t *testing.T) {
 	})
 }
 
-// Somebody else may begin as soon as the release arrives.
+// Another host may begin when the store receives the release.
 func TestTrustIsGivenUpBeforeTheReleaseIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
@@ -91,8 +91,7 @@ func TestTrustIsGivenUpBeforeTheReleaseIsSent(t *testing.T) {
 	})
 }
 
-// Whatever holds up the worker, here the user's function, must not prolong the use
-// of the lease.
+// A blocked worker, here in the user's function, must not prolong the use of the lease.
 func TestHandlersContextEndsInTimeThoughTheWorkerIsHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h, block := newFakeStore(), newWaiting(), make(chan struct{})
@@ -125,7 +124,7 @@ func TestHandlersContextEndsInTimeThoughTheWorkerIsHeldUp(t *testing.T) {
 	})
 }
 
-// With a short expiration there must still be several attempts while trust lasts.
+// With a short expiration, several attempts must still fit in while trust lasts.
 func TestShortOutageDoesNotCostALeaseOfShortExpiration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newFakeStore()
@@ -166,9 +165,9 @@ func TestAtMostTwoBatchesAreNotCoveredByTheStore(t *testing.T) {
 	})
 }
 
-// A stop while the outcome of a checkpoint is unknown: the release must not be
-// refused because the position is one that nobody remembers to have sent.
-func TestStopLearnsTheOutcomeOfTheLastWriteBeforeItReleases(t *testing.T) {
+// The outcome of a checkpoint may be unknown at a stop. The release must not be refused
+// because of the position of that checkpoint.
+func TestStopDeterminesTheOutcomeOfTheLastWriteBeforeItReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, leases, h := newFakeSource("0"), newFakeStore(), &collector{}
 		leases.after = func(w fakeWrite) error {
@@ -194,14 +193,14 @@ func TestStopLearnsTheOutcomeOfTheLastWriteBeforeItReleases(t *testing.T) {
 	})
 }
 
-// The worker that would notice is held up by the user's function.
+// The user's function blocks the worker, which would otherwise end the trust.
 func TestHandlersContextIsTimedFromTheStartOfASlowAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, h, block := newFakeStore(), newWaiting(), make(chan struct{})
 		acquired := make(chan time.Time, 1)
 		leases.after = func(w fakeWrite) error {
 			if w.op == "update" {
-				acquired <- w.at // nothing else is ever written
+				acquired <- w.at // there is no other write
 				leases.setBefore(func(fakeWrite) error { return errors.New("503") })
 				time.Sleep(8 * time.Second)
 			}

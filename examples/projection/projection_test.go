@@ -77,7 +77,7 @@ func TestTotalsAreRightThroughASplit(t *testing.T) {
 
 // The same handler in the simulation: hosts that crash, lost answers, splits, merges, clocks that are wrong. Each seed is
 // another story, and tells the same one every time.
-func TestTotalsAreRightWhateverHappens(t *testing.T) {
+func TestTotalsAreRightInTheSimulation(t *testing.T) {
 	for seed := range uint64(10) {
 		totals, want := projection.New(), map[string]map[string]int{}
 		changefeedtest.Simulate(t, changefeedtest.Simulation{

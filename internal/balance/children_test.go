@@ -197,9 +197,9 @@ func (h *topology) merge(i int) {
 	h.live = slices.Replace(h.live, i, i+2, partition(h.id(), a.Range.Min, b.Range.Max, slices.Compact(parents)...))
 }
 
-// TestRangesOfOldLeasesAreNeverGuessedWrong: a lease without a range gets the
+// TestRangesOfOldLeasesAreNeverWrong: a lease without a range gets the
 // range that its partition had, through any splits, or none; never another.
-func TestRangesOfOldLeasesAreNeverGuessedWrong(t *testing.T) {
+func TestRangesOfOldLeasesAreNeverWrong(t *testing.T) {
 	found, unknown := 0, 0
 	for seed := range uint64(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 4))

@@ -42,7 +42,7 @@ func wantMissing(t *testing.T, what string, p *Plan, partitions []feed.Partition
 	}
 }
 
-func TestMissingAtBootstrapIsMadeAtOnce(t *testing.T) {
+func TestMissingAtBootstrapIsDueAtOnce(t *testing.T) {
 	h := healer{}
 	p := h.look(0)
 	wantMissing(t, "nothing there", p, halves, "partition 1, partition 2")
@@ -107,7 +107,7 @@ func TestMissingRow15ListingsFromBeforeTheMarkerDoNotCount(t *testing.T) {
 }
 
 // A suspend stops the monotonic clock, and a clock set by hand is as bad.
-func TestMissingAPauseByEitherClockCounts(t *testing.T) {
+func TestMissingDelayByEitherClockResetsGaps(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour), host: Host{Owner: me, Terms: times}}
 	look := func(mono, now float64) *Plan {
 		l := lease.Listing{Leases: []lease.Lease{half(1)}, Initialized: h.marker, Now: noon.Add(time.Duration(now * float64(time.Second)))}
@@ -126,7 +126,7 @@ func TestMissingAPauseByEitherClockCounts(t *testing.T) {
 	wantMissing(t, "at last", look(371, 1091), halves, "partition 2")
 }
 
-func TestMissingOnlyThePartThatWasSeenLongEnough(t *testing.T) {
+func TestMissingOnlyThePartThatLastedLongEnough(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour)}
 	quarter := lease.ForRange(feed.Range{Min: "55", Max: "AA"})
 	quarter.ID = "idq"
@@ -142,7 +142,7 @@ func TestMissingOnlyThePartThatWasSeenLongEnough(t *testing.T) {
 }
 
 // Row 16: a lease healed at today's now would lose what was written since.
-func TestMissingRow16HealingStartsWhereTheMarkerWasMade(t *testing.T) {
+func TestMissingRow16HealingStartsAtTheTimeOfTheMarker(t *testing.T) {
 	marker := time.Date(2026, 11, 21, 11, 30, 30, 0, time.UTC)
 	atMarker := feed.At(marker.Add(-time.Second))
 	time1 := feed.At(noon.Add(-24 * time.Hour))

@@ -84,7 +84,7 @@ func TestDecideNeverTakesALiveLease(t *testing.T) {
 	t.Error("it asks for ever")
 }
 
-func TestDecideNeverAcquiresWhatTheHostRuns(t *testing.T) {
+func TestDecideNeverAcquiresALeaseThatTheHostRuns(t *testing.T) {
 	l := lease.Listing{Leases: []lease.Lease{aged(0, "", 0), aged(1, other, time.Hour)}, Now: noon, Initialized: noon}
 	p := NewPlan(Host{Owner: me, Terms: times}, l, Memory{}, 0, true, func(id string) bool { return id == "idA" })
 	wantMove(t, "one of two", p, MoveAcquire, "idB")
@@ -129,8 +129,8 @@ func TestDecideCountsUsableLeasesOnly(t *testing.T) {
 	wantMove(t, "all others are gone, and I have 1 of 2", p, MoveAcquire, "id3")
 }
 
-// TestOrderIsAnotherOneForEveryHost: or all would meet at the same lease.
-func TestOrderIsAnotherOneForEveryHost(t *testing.T) {
+// TestOrderDiffersBetweenHosts: or all would meet at the same lease.
+func TestOrderDiffersBetweenHosts(t *testing.T) {
 	const leases = 400
 	first := map[int]int{}
 	for n := range 200 {
@@ -158,7 +158,7 @@ func TestDecideRow21AMarkedLeaseIsNotAskedForAgain(t *testing.T) {
 }
 
 // Row 22: an ask just before E would keep a dead owner's lease for nearly 2 E.
-func TestDecideRow22OnlyTheYoungAreAskedFor(t *testing.T) {
+func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	for age := time.Duration(0); age < 61*time.Second; age += time.Second / 2 {
 		kind := MoveNone
 		if age < 30*time.Second {
@@ -210,14 +210,14 @@ func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 
 // Row 26: B asked for many while it was alone; then hosts came, and what B no
 // longer takes is for who is short.
-func TestDecideRow26ReservedForWhoHasEnoughIsTaken(t *testing.T) {
+func TestDecideRow26ReservationOfASatisfiedHostIsTaken(t *testing.T) {
 	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), aged(4, "", 0).Asked(third), aged(5, "", 0).Asked(third)}
 	wantMove(t, "a host without leases", planFor(Host{}, Memory{}, true, leases...), MoveAcquire, "idE", "idF")
 	wantMove(t, "the requester, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
 }
 
 // Row 27: the requester died; the others are at ceil, because it is counted.
-func TestDecideRow27LeftForAnIntervalAnybodyTakes(t *testing.T) {
+func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
 	reserved := aged(2, "", 0).Asked(third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), reserved}
 	first := planFor(Host{}, Memory{}, true, leases...)
@@ -287,7 +287,7 @@ func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testin
 	wantMove(t, "61 s after the one that shows it", plan(l, p.Memory(), 71*time.Second), MoveAcquire)
 }
 
-func TestOwnersOfOurKind(t *testing.T) {
+func TestOwnersOfOurImplementation(t *testing.T) {
 	for text, ours := range map[string]bool{
 		lease.NewOwner("host", 0): true, lease.NewOwner("", 0xffffffff): true, "a/b/0123cdef": true, "/01234567": true,
 		"": false, "host": false, "host/0123456": false, "host/012345678": false, "host/0123456G": false, "host/0123CDEF": false,

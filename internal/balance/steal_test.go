@@ -26,7 +26,7 @@ func wantSteal(t *testing.T, what string, p *Plan, until time.Duration, ids ...s
 	return m.Lease
 }
 
-func TestOnlyTheOwnerTextTellsAForeignOwner(t *testing.T) {
+func TestOwnerTextAloneIdentifiesAForeignOwner(t *testing.T) {
 	for _, text := range []string{worker7, pod, guid, "host", "me-11111111", "me/1111111", "me/111111111", "ME/ABCDEF01"} {
 		if lease.Ours(text) {
 			t.Errorf("%q is taken for a host that obeys a mark", text)
@@ -62,7 +62,7 @@ func TestLeaseWithoutATimestampExpires(t *testing.T) {
 	wantMove(t, "its owner lives, and has no more than I", p, MoveNone)
 }
 
-func TestStealComesAfterAllElse(t *testing.T) {
+func TestStealComesAfterAllOtherMoves(t *testing.T) {
 	stolen := []lease.Lease{aged(0, worker7, 0), aged(1, worker7, 0), aged(2, worker7, 0), aged(3, worker7, 0)}
 	wantMove(t, "a free lease", planFor(Host{}, Memory{}, true, append(stolen, aged(4, "", 0))...), MoveAcquire, "idE")
 	asked := append(stolen, aged(4, other, 0), aged(5, other, 0), aged(6, other, 0), aged(7, other, 0))
@@ -78,7 +78,7 @@ func TestStealComesAfterAllElse(t *testing.T) {
 	wantMove(t, "in a quick cycle", planFor(Host{}, Memory{}, false, stolen...), MoveNone)
 }
 
-func TestStealsOnlyWhatAForeignOwnerHasTooMuchOf(t *testing.T) {
+func TestStealsOnlyTheSurplusOfAForeignOwner(t *testing.T) {
 	row := func(owners ...string) []lease.Lease {
 		var leases []lease.Lease
 		for i, o := range owners {
@@ -107,7 +107,7 @@ func TestStealsOnlyWhatAForeignOwnerHasTooMuchOf(t *testing.T) {
 
 // Each stolen lease is silent for a while, and who comes at the same time isn't seen
 // yet: half of what is short now, rounded up, and the rest in later cycles.
-func TestStealsHalfOfWhatItIsShortOfInACycle(t *testing.T) {
+func TestStealsHalfOfItsDeficitInACycle(t *testing.T) {
 	var leases []lease.Lease
 	for i := range 12 {
 		leases = append(leases, aged(i, worker7, 0))
@@ -137,7 +137,7 @@ func TestStealsHalfOfWhatItIsShortOfInACycle(t *testing.T) {
 
 // A conflict shows the document as it is now: its owner has renewed it, so the wait is
 // counted from that, or another host was faster.
-func TestStealThatIsRefusedIsJudgedAnew(t *testing.T) {
+func TestRefusedStealIsJudgedAgain(t *testing.T) {
 	leases := []lease.Lease{aged(0, worker7, 20*time.Second), aged(1, worker7, 20*time.Second)}
 	p := planFor(Host{}, Memory{}, true, leases...)
 	l := wantSteal(t, "at first", p, time.Hour+41*time.Second, "idA", "idB")

@@ -30,7 +30,7 @@ func withDamage(token string, partitions []feed.Partition, initialized time.Time
 	return NewPlan(Host{Owner: me, Terms: times, Range: feed.Range{Min: "A", Max: "D"}}, l, Memory{}, time.Hour, true, nobodyRuns)
 }
 
-func TestUnreadableLeaseIsNobodysAndTheOthersAreTaken(t *testing.T) {
+func TestUnreadableLeaseHasNoOwnerAndTheOthersAreTaken(t *testing.T) {
 	partitions := []feed.Partition{{ID: "A", Range: feed.Range{Min: "A", Max: "B"}}, {ID: "B", Range: feed.Range{Min: "B", Max: "C"}}, {ID: "C", Range: feed.Range{Min: "C", Max: "D"}}}
 	for _, token := range []string{"B", "B-C", "no token of ours"} {
 		p := withDamage(token, partitions, noon, aged(0, "", 0), aged(2, "", 0))

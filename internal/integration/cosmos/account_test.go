@@ -174,7 +174,7 @@ func (s *signed) token() string {
 	return t.Type + " " + t.Version + " " + t.Signature
 }
 
-func TestTokensAreOfTheAccountsScopeAndInTheServicesForm(t *testing.T) {
+func TestTokensHaveTheAccountsScopeAndTheServicesForm(t *testing.T) {
 	sovereign := cosmos.Options{}
 	sovereign.Cloud = cloud.Configuration{Services: map[cloud.ServiceName]cloud.ServiceConfiguration{azcosmos.ServiceName: {Audience: "https://cosmos.azure.example/"}}}
 	unknown := func(scope string) error {
@@ -218,7 +218,7 @@ func TestTokensAreOfTheAccountsScopeAndInTheServicesForm(t *testing.T) {
 	}
 }
 
-func TestATokenIsSharedUntilItGrowsOld(t *testing.T) {
+func TestATokenIsSharedUntilItNearsItsExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cred, transport := &credential{hold: time.Second}, &signed{}
 		var o cosmos.Options

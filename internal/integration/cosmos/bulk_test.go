@@ -104,7 +104,7 @@ func TestBulkAnswersEachOperationForItself(t *testing.T) {
 	}
 }
 
-func TestBulkSortsKeysToTheirPartitionsAndFollowsSplits(t *testing.T) {
+func TestBulkRoutesKeysToTheirPartitionsAndFollowsSplits(t *testing.T) {
 	for _, version := range []store.KeyVersion{store.HashV1, store.DefaultHash} {
 		db, account := onServer()(t)
 		c := bulkContainer(t, db, version)
@@ -179,7 +179,7 @@ func TestBulkIsCarriedOutThroughFaults(t *testing.T) {
 	})
 }
 
-func TestBulkRefusesAContainerThatWasMadeAnew(t *testing.T) {
+func TestBulkRefusesARecreatedContainer(t *testing.T) {
 	db, account := onServer()(t)
 	bulkContainer(t, db, store.DefaultHash)
 	bulk := account.Bulk("db", "items", cosmos.BulkOptions{})

@@ -131,7 +131,7 @@ func TestLeasesOfProcessorsWithAnyName(t *testing.T) {
 	})
 }
 
-func TestStoreTellsWhatItsRequestsCost(t *testing.T) {
+func TestStoreReportsTheCostOfItsRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
 		budget := cosmos.NewBudget(1000)

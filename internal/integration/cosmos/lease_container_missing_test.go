@@ -92,7 +92,7 @@ func TestDeletedContainerIsNoDeletedLease(t *testing.T) {
 }
 
 // A container with many leases is not read once for each of them; and what was read is not believed for long.
-func TestContainerOfMissingLeasesIsReadOnceInAWhile(t *testing.T) {
+func TestContainerOfMissingLeasesIsReadRarely(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
 		ctx := t.Context()
@@ -115,7 +115,7 @@ func TestContainerOfMissingLeasesIsReadOnceInAWhile(t *testing.T) {
 }
 
 // Nothing is concluded from a missing document while the container can't be read.
-func TestMissingLeaseIsNotBelievedUntilItsContainerIsRead(t *testing.T) {
+func TestMissingLeaseIsReportedOnlyAfterItsContainerIsRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
 		ctx := t.Context()

@@ -166,7 +166,7 @@ func wantWords(t *testing.T, err error, words ...string) {
 	}
 }
 
-func TestMissingLeaseContainerIsMadeOnlyWhenAsked(t *testing.T) {
+func TestMissingLeaseContainerIsCreatedOnlyOnRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		a, ctx := account(t, s, cosmos.Options{}), t.Context()
 		_, err := a.Leases("db", "leases", cosmos.LeaseOptions{Create: true}).Open(ctx, fakeKey)
@@ -204,7 +204,7 @@ func TestMissingLeaseContainerIsMadeOnlyWhenAsked(t *testing.T) {
 	})
 }
 
-func TestContainersThatCantHoldLeasesAreRefused(t *testing.T) {
+func TestContainersThatCannotHoldLeasesAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		a := account(t, s, cosmos.Options{})
 		for _, p := range []store.ContainerProperties{
@@ -224,7 +224,7 @@ func TestContainersThatCantHoldLeasesAreRefused(t *testing.T) {
 	})
 }
 
-func TestLeaseErrorsSayWhatIsMissing(t *testing.T) {
+func TestLeaseErrorsNameTheMissingPart(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
 		ctx := t.Context()

@@ -178,7 +178,7 @@ func TestRunEndsAtItsStartWithTheRemedy(t *testing.T) {
 }
 
 // TLS needs a server that listens.
-func TestRunEndsAtItsStartWhereTheOtherSideIsNoTLSServerToTrust(t *testing.T) {
+func TestRunEndsAtItsStartIfTheServersTLSCannotBeTrusted(t *testing.T) {
 	handler, err := server.New(changefeedtest.NewStore(t), server.Options{Keys: []string{wire.EmulatorKey}})
 	if err != nil {
 		t.Fatal(err)

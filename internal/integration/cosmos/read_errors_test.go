@@ -167,7 +167,7 @@ func TestAMissingContainerIsNotFoundByName(t *testing.T) {
 }
 
 // An empty text is what a position looks like that was lost: taken for the beginning, everything would come again in silence.
-func TestNoPositionIsNoBeginning(t *testing.T) {
+func TestAnEmptyPositionIsNotTheBeginning(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	if _, err := r.source.Read(t.Context(), feed.Request{From: feed.After("")}); !errors.Is(err, feed.ErrUnsupported) {
 		t.Errorf("%v; want it refused", err)
@@ -175,7 +175,7 @@ func TestNoPositionIsNoBeginning(t *testing.T) {
 }
 
 // A feed's position that has passed out of the retention: what lies between is lost, and the caller decides.
-func TestLostHistoryIsToldWithTheOldestPosition(t *testing.T) {
+func TestLostHistoryIsReportedWithTheOldestPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, store.ContainerProperties{Retention: time.Hour}, cosmos.Options{}, cosmos.SourceOptions{})
 		q := feed.Request{Partition: feed.Partition{ID: "0"}, Mode: feed.AllVersionsAndDeletes}
@@ -202,7 +202,7 @@ func TestLostHistoryIsToldWithTheOldestPosition(t *testing.T) {
 	})
 }
 
-func TestAModeThatAContainerHasntIsUnsupported(t *testing.T) {
+func TestAModeThatAContainerLacksIsUnsupported(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	for _, from := range []feed.Start{feed.Now(), feed.After(`"1"`)} {
 		_, err := r.source.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}, Mode: feed.AllVersionsAndDeletes, From: from})
@@ -214,7 +214,7 @@ func TestAModeThatAContainerHasntIsUnsupported(t *testing.T) {
 }
 
 // The service can't always gather as many items as it is asked for.
-func TestAPageThatTheServiceCantGatherIsAskedForSmaller(t *testing.T) {
+func TestAPageThatTheServiceCannotFillIsRequestedSmaller(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	for i := range 10 {
 		r.write("a", fmt.Sprint(i))

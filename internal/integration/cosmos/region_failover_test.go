@@ -295,7 +295,7 @@ func TestAFailoverIsLearnedFromTheAccount(t *testing.T) {
 }
 
 // What is known of an account goes on to be used when the account can't be asked for; nothing known is an error.
-func TestAnAccountThatCantBeAskedForIsUsedAsItWas(t *testing.T) {
+func TestAnUnreachableAccountIsUsedAsLastRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o cosmos.Options
 		o.Retry.MaxRetries = -1
@@ -395,7 +395,7 @@ func TestARegionThatHangsIsLeftByReadsWithADeadline(t *testing.T) {
 // An emulator in a container names the address that it has inside.
 
 // An emulator in a container names the address that it has inside.
-func TestAnAddressThatTheAccountNamesAndNobodyReachesIsNamed(t *testing.T) {
+func TestAnUnreachableAddressOfTheAccountIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, source := newWorld(t, cosmos.Options{})
 		for _, region := range w.regions {

@@ -138,7 +138,7 @@ func TestContainersOfTwoAccountsAreTwo(t *testing.T) {
 }
 
 // A failure to learn the ids is retried as any other of the start.
-func TestTheStartWaitsUntilTheContainersAreTold(t *testing.T) {
+func TestTheStartWaitsUntilTheContainersAreIdentified(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		c := container(t, s, "items")
 		s.Fail(server.Fault{Operation: "read account", Status: 503, Count: 5})

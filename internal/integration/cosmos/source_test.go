@@ -91,7 +91,7 @@ func (r *rig) read(q feed.Request) feed.Page {
 	return page
 }
 
-func TestIdentityIsThatOfTheStore(t *testing.T) {
+func TestIdentityEqualsTheStores(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	got, err := r.source.Identity(t.Context())
 	want := r.container.Identity()
@@ -102,7 +102,7 @@ func TestIdentityIsThatOfTheStore(t *testing.T) {
 }
 
 // What goes over the wire, as the SDKs write it.
-func TestReadsAreAddressedAsTheServiceWantsThem(t *testing.T) {
+func TestReadsHaveTheServicesHeaders(t *testing.T) {
 	at := time.Date(2026, 1, 15, 9, 30, 0, 0, time.UTC)
 	full := func(r *rig) feed.Request { return feed.Request{Partition: r.server.Partitions("shop", "orders")[0]} }
 	for _, c := range []struct {
@@ -265,7 +265,7 @@ func TestARangeIsFoundAfterItsPartitionIsReplaced(t *testing.T) {
 }
 
 // What attempts cost that failed has been paid, too.
-func TestAPagesChargeIsThatOfAllAttempts(t *testing.T) {
+func TestAPagesChargeCoversAllAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := cosmos.NewBudget(1000)
 		r := newRig(t, store.ContainerProperties{}, cosmos.Options{Budget: budget}, cosmos.SourceOptions{})
@@ -297,7 +297,7 @@ func TestOddNamesAreAddressedAndSigned(t *testing.T) {
 }
 
 // Later reads show at least what earlier ones did, whichever replica answers; children begin where their parent was.
-func TestSessionTokensGoAlong(t *testing.T) {
+func TestSessionTokensAreCarriedBetweenReads(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{SessionToken: "0:-1#1,7:-1#9"})
 	token := func(q feed.Request) string {
 		r.sent.taken()
