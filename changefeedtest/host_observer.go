@@ -227,8 +227,8 @@ func (o *simObserver) handles(ctx context.Context, b *changefeed.Batch, entries 
 }
 
 // calls calls the user's handler. With manual checkpoints the handler may checkpoint the
-// batch at any moment. If the answer is lost or the host crashes, nobody else
-// can observe whether the batch is handled. So in that mode the only check is that no position is
+// batch at any moment. If the answer is lost or the host crashes, the simulation cannot
+// detect whether the batch is handled. So in that mode it only checks that no position is
 // ahead of delivery.
 func (o *simObserver) calls(ctx context.Context, b *changefeed.Batch, entries []int, does handling) error {
 	if !o.world.checkpoint.Manual {

@@ -1,4 +1,4 @@
-// Package interop_test holds the suites against the list of scenarios, without a server.
+// Package interop_test checks the suites against the list of scenarios, without a server.
 package interop_test
 
 import (
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// suites are the directories of the suites and the endings of their sources.
+// suites maps the name of a suite to the directory and the file ending of its sources.
 var suites = map[string]struct{ directory, ending string }{
 	"go":   {"go/azcosmos", "_test.go"},
 	"raw":  {"go/raw", "_test.go"},
@@ -49,28 +49,28 @@ func TestScenariosAreNamedOnceAndExplained(t *testing.T) {
 	var names []string
 	for _, s := range catalogue(t) {
 		if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`).MatchString(s.Name) {
-			t.Errorf("%q is no name for a scenario", s.Name)
+			t.Errorf("%q is not a valid name of a scenario", s.Name)
 		}
 		if len(s.Suites) == 0 || !strings.HasSuffix(s.Asserts, ".") {
-			t.Errorf("%s: no suite, or not said what it asserts", s.Name)
+			t.Errorf("%s: suites are missing, or the text of asserts does not end in a period", s.Name)
 		}
 		for _, suite := range s.Suites {
 			if _, known := suites[suite]; !known {
-				t.Errorf("%s: no suite %q", s.Name, suite)
+				t.Errorf("%s: suite %q does not exist", s.Name, suite)
 			}
 		}
 		names = append(names, s.Name)
 	}
 	slices.Sort(names)
 	if len(slices.Compact(slices.Clone(names))) != len(names) {
-		t.Errorf("a name twice in %q", names)
+		t.Errorf("%q contains a name twice", names)
 	}
 }
 
-// Each suite has each of its scenarios in its sources, or says in missing.json why not. Some names are
-// put together there, of a prefix and the name of a reader or a mode: then both parts have to be there.
-// (That a scenario really ran is for the runner to see.)
-func TestEachSuiteHasItsScenariosOrSaysWhyNot(t *testing.T) {
+// Each suite contains each of its scenarios or gives a reason in missing.json. Some names
+// are composed in the sources, of a prefix and the name of a reader or a mode. Then both
+// parts must be there. (The runner checks that each scenario runs.)
+func TestEachSuiteHasItsScenariosOrAReason(t *testing.T) {
 	for suite, at := range suites {
 		words := wordsOf(t, at.directory, at.ending)
 		missing := map[string]string{}
@@ -92,22 +92,23 @@ func TestEachSuiteHasItsScenariosOrSaysWhyNot(t *testing.T) {
 			reason, lacks := missing[s.Name]
 			switch {
 			case lacks && len(reason) < 20:
-				t.Errorf("%s: no reason why %s is missing", path, s.Name)
+				t.Errorf("%s: %s lacks a reason", path, s.Name)
 			case lacks && words[s.Name]:
 				t.Errorf("%s: %s is in the suite", path, s.Name)
 			case !lacks && !words[s.Name] && !composed:
-				t.Errorf("%s has no %s, and %s doesn't say why", at.directory, s.Name, path)
+				t.Errorf("%s lacks %s, and %s has no reason", at.directory, s.Name, path)
 			}
 		}
 		for name := range missing {
 			if !known[name] {
-				t.Errorf("%s: %s is no scenario of that suite", path, name)
+				t.Errorf("%s: %s is not a scenario of that suite", path, name)
 			}
 		}
 	}
 }
 
-// wordsOf returns the words of all sources in a directory, in lower case; a hyphen is part of a word.
+// wordsOf returns the words of all sources in a directory, in lower case. A hyphen is
+// part of a word.
 func wordsOf(t *testing.T, directory, ending string) map[string]bool {
 	t.Helper()
 	words := map[string]bool{}

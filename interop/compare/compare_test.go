@@ -1,14 +1,14 @@
-// Package compare measures the rates at which this module's processor and Java's read the changes
-// of one container. Both read over loopback HTTP from the same server, in turns: 4 partitions,
-// documents of 1 KB, one host each. Both keep their leases in the same dialect and write a
-// checkpoint after each page.
+// Package compare measures the rates at which this module's processor and Java's read the
+// changes of one container. Both read over loopback HTTP from the same server, in turns:
+// 4 partitions, documents of 1 KB, one host each. Both keep their leases in the same
+// dialect and write a checkpoint after each page.
 //
 //	make compare-java
 //	go test ./interop/compare -timeout 0 -v -compare -compare.setting latestVersion/0
 //
-// Each host is a process that reads everything once before the measurement, to warm up. A rate
-// counts all changes, from the first batch of a handler to the last. The test needs Java 17 and
-// Maven, and takes 3 to 5 minutes.
+// Each host is a process that reads everything once before the measurement, to warm up. A
+// rate counts all changes, from the first batch of a handler to the last. The test needs
+// Java 17 and Maven, and takes 3 to 5 minutes.
 package compare
 
 import (
@@ -26,26 +26,28 @@ import (
 var (
 	compareRun = flag.Bool("compare", false, "measure the rates of this module's processor and of Java's")
 	documents  = flag.Int("compare.documents", 150_000, "`number` of documents; these fit into the cache of the server")
-	rounds     = flag.Int("compare.rounds", 5, "how often each is measured")
-	binary     = flag.String("compare.binary", "", "the command to run as the server, a path from the repository's root; default: built")
-	goHost     = flag.String("compare.gohost", "", "our host, a path from the repository's root; default: built")
-	only       = flag.String("compare.only", "", "java: its host alone; go: ours alone; default: both")
-	setting    = flag.String("compare.setting", "", "one setting alone: a mode and a page's size, as handleChanges/1000 or handleChanges/0 for the default size")
+	rounds     = flag.Int("compare.rounds", 5, "number of measurements of each host")
+	binary     = flag.String("compare.binary", "", "the server's command, a path from the repository's root; if empty, it is built")
+	goHost     = flag.String("compare.gohost", "", "the program of our hosts, a path from the repository's root; if empty, it is built")
+	only       = flag.String("compare.only", "", "java: only Java's host; go: only our hosts; if empty, both")
+	setting    = flag.String("compare.setting", "", "only this setting: a mode and a page size, such as handleChanges/1000, or handleChanges/0 for the default size")
 )
 
 const (
 	partitions = 4
-	// keys of the documents: enough to fill the partitions evenly.
+	// keys is the number of partition keys. It is large enough to fill the partitions
+	// evenly.
 	keys = 4000
-	// size of a document as it is sent, in bytes.
+	// size is the size of a document in a request, in bytes.
 	size = 1000
-	// cache of the server, in MiB: all documents fit into it beside what was just written.
+	// cache is the size of the server's cache in MiB. All documents fit into it beside
+	// the recent writes.
 	cache = "768"
 	// patience is the longest time that one host may take for all changes.
 	patience = 10 * time.Minute
 )
 
-// A stage has the server, the containers and the processes of hosts by their names.
+// stage contains the server, the containers and the processes of hosts by name.
 type stage struct {
 	*testing.T
 	harness.Driver
@@ -71,7 +73,7 @@ func TestRatesBesideJava(t *testing.T) {
 	}
 	if *only != "java" {
 		s.process["go"] = s.LaunchGo(t, "go", s.line)
-		// Decoding makes much garbage, and the heap another one.
+		// Decoding makes much garbage, so it has a process and a heap of its own.
 		s.process["decoding"] = s.LaunchGo(t, "decoding", s.line)
 		// At GOGC=400 the collector runs less often; see docs/where-to-run.md.
 		s.process["gogc"] = s.LaunchGo(t, "gogc", s.line, "GOGC=400")
@@ -93,7 +95,8 @@ func (s *stage) ok(err error) {
 	}
 }
 
-// line receives the lines of a host. One of them reports that it has reached the number of changes.
+// line receives the lines of a host. A "reached" line reports that the host has reached
+// the number of changes.
 func (s *stage) line(fields []string) {
 	if fields[0] == "reached" {
 		s.reached <- fields
@@ -125,11 +128,11 @@ func (s *stage) load() {
 	live, err := s.Client.Partitions(s.Context(), monitored)
 	s.ok(err)
 	for _, p := range live {
-		s.Logf("partition %s: %d documents of %d bytes, and the members that the service adds", p.ID, p.Documents, len(document(0, "k0")))
+		s.Logf("partition %s: %d documents of %d bytes, plus the members that the service adds", p.ID, p.Documents, len(document(0, "k0")))
 	}
 }
 
-// document is an order of about size bytes: members of several kinds, as documents have.
+// document returns an order of about size bytes with members of several kinds.
 func document(n int, key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"id":"i%08d","pk":%q,"n":%d,"customer":{"name":"Customer %d","city":"Rotterdam","vip":%t},"lines":[`, n, key, n, n%997, n%7 == 0)

@@ -10,23 +10,23 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// A configuration holds the options of both processors.
+// configuration contains the options of both processors.
 type configuration struct {
-	mode  string // of Java's builder; the leases' dialect
-	items int    // of a page, 0 for the default
+	mode  string // of Java's builder; also the leases' dialect
+	items int    // per page, or 0 for the default
 }
 
 var configurations = []configuration{{"handleChanges", 0}, {"handleChanges", 1000}, {"latestVersion", 0}, {"latestVersion", 1000}}
 
-// A result is one host's reading of everything.
+// result is the result of one host that read all changes.
 type result struct {
-	rate float64 // changes a second
-	// host and server are the processor time that a thousand changes took, in milliseconds.
+	rate float64 // changes per second
+	// host and server are the processor times per thousand changes, in milliseconds.
 	host, server float64
 }
 
-// measure measures each kind of host several times, in turns, in each configuration. The first turn
-// of each warms up.
+// measure measures each kind of host several times, in turns, in each configuration. The
+// first turn of each is a warm-up.
 func (s *stage) measure() {
 	w := tabwriter.NewWriter(s.Output(), 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "mode\tpage\thost\tchanges/s (median)\tall rounds\tto Java\tCPU of the host\tof the server, for 1,000 changes\n")

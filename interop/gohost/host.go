@@ -15,31 +15,32 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// A host is a processor that runs, under its own name. stop, block and unblock are called by one goroutine.
+// host is a running processor with its own name. One goroutine calls stop, block and
+// unblock.
 type host struct {
 	name    string
 	printer *printer
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when Run has returned
-	failed  error         // what it returned; read after done
+	failed  error         // returned by Run; valid after done
 
 	mu      sync.Mutex // guards blocked
 	blocked chan struct{}
 
 	until, handled atomic.Int64
-	first          time.Time // of the first batch; written before handled is above 0
+	first          time.Time // time of the first batch; written before handled is above 0
 	began          sync.Once
 	decode         bool
 }
 
-// start begins to run a processor. The error is about its options.
+// start starts a processor. It returns an error if the options are invalid.
 func start(ctx context.Context, account *cosmos.Account, p *printer, name string, options map[string]string) (*host, error) {
 	h := &host{name: name, printer: p, done: make(chan struct{}), decode: options["decode"] != ""}
 	c, err := config(account, options)
 	if err != nil {
 		return nil, err
 	}
-	until, _ := strconv.ParseInt(options["until"], 10, 64) // none: every change is printed
+	until, _ := strconv.ParseInt(options["until"], 10, 64) // without until, every change is printed
 	h.until.Store(until)
 	c.Instance, c.Handler = name, changefeed.HandlerFunc(h.handle)
 	c.Notify = func(n changefeed.Notification) {
@@ -57,7 +58,7 @@ func start(ctx context.Context, account *cosmos.Account, p *printer, name string
 		return nil, err
 	}
 	ctx, h.cancel = context.WithCancel(ctx)
-	go func() { // ends with Run, which stop waits for
+	go func() { // ends with Run; stop waits for it
 		defer close(h.done)
 		if h.failed = processor.Run(ctx); h.failed != nil {
 			p.say("ended", name, h.failed.Error())
@@ -66,7 +67,7 @@ func start(ctx context.Context, account *cosmos.Account, p *printer, name string
 	return h, nil
 }
 
-// config returns the configuration of a processor. Missing options are at their defaults.
+// config returns the configuration of a processor. Missing options have their defaults.
 func config(account *cosmos.Account, options map[string]string) (changefeed.Config, error) {
 	c := changefeed.Config{Processor: options["prefix"]}
 	dialect := lease.DotNet
@@ -79,7 +80,7 @@ func config(account *cosmos.Account, options map[string]string) (changefeed.Conf
 	case "allVersions":
 		dialect, c.Mode = lease.JavaLatestVersion, feed.AllVersionsAndDeletes
 	default:
-		return c, fmt.Errorf("there is no mode %q", mode)
+		return c, fmt.Errorf("unknown mode %q", mode)
 	}
 	c.Source = account.Source(options["database"], options["monitored"], cosmos.SourceOptions{Dialect: dialect})
 	c.Leases = account.Leases(options["database"], options["leases"], cosmos.LeaseOptions{Dialect: dialect})
@@ -114,7 +115,7 @@ func config(account *cosmos.Account, options map[string]string) (changefeed.Conf
 	return c, nil
 }
 
-// stop ends the processor in good order and waits for it.
+// stop stops the processor and waits for it.
 func (h *host) stop() error {
 	h.cancel()
 	<-h.done
@@ -139,7 +140,7 @@ func (h *host) unblock() {
 	}
 }
 
-// handle prints a batch, or only counts it where a rate is measured.
+// handle prints a batch. If until is set, it only counts the changes.
 func (h *host) handle(ctx context.Context, b *changefeed.Batch) error {
 	if until := h.until.Load(); until > 0 {
 		return h.count(b, until)
@@ -179,7 +180,7 @@ func (h *host) count(b *changefeed.Batch, until int64) error {
 	return nil
 }
 
-// order is a document of the comparison with Java, which a handler decodes.
+// order is a document of the comparison with Java. A handler decodes it.
 type order struct {
 	ID       string `json:"id"`
 	PK       string `json:"pk"`

@@ -1,12 +1,13 @@
-// Command gohost runs hosts of this module's processor, over package cosmos. It reads commands from
-// its standard input, as the program of Java's hosts does (interop/java, LiveHosts). The tests
-// interop/mixed and interop/compare start it, and kill it.
+// Command gohost runs hosts of this module's processor over package cosmos. It reads
+// commands from its standard input, like the program of Java's hosts (interop/java,
+// LiveHosts). The tests interop/mixed and interop/compare start it and kill it.
 //
 //	start HOST mode=... database=... monitored=... leases=... prefix=... [from=...] [items=...] [poll=...] [...]
 //	stop HOST      block HOST      unblock HOST      quit
 //
-// It reads the account from CHANGEFEED_ENDPOINT and CHANGEFEED_KEY. mode is dotnet or one of Java's,
-// which is the dialect of the leases too: handleChanges, latestVersion, allVersions.
+// It reads the account from CHANGEFEED_ENDPOINT and CHANGEFEED_KEY. mode also sets the
+// dialect of the leases. It is dotnet or one of Java's modes: handleChanges,
+// latestVersion, allVersions.
 package main
 
 import (
@@ -30,13 +31,14 @@ func main() {
 	}
 }
 
-// A printer writes whole lines. Its method may be called concurrently.
+// printer writes whole lines. It is safe for concurrent use.
 type printer struct {
 	mu  sync.Mutex // guards out; held for a write to a pipe that is always read
 	out io.Writer
 }
 
-// say prints fields, separated by tabs. Tabs and line breaks in them become blanks.
+// say prints fields, separated by tabs. It replaces tabs and line breaks in a field by
+// blanks.
 func (p *printer) say(fields ...string) {
 	for i, f := range fields {
 		fields[i] = strings.Map(func(r rune) rune {
@@ -51,7 +53,8 @@ func (p *printer) say(fields ...string) {
 	_, _ = io.WriteString(p.out, strings.Join(fields, "\t")+"\n")
 }
 
-// run carries out commands until "quit", or the end of the input: then the test is gone.
+// run executes commands until "quit". The end of the input is an error, because the test
+// has ended.
 func run(in io.Reader, p *printer) error {
 	account, err := cosmos.WithKey(os.Getenv("CHANGEFEED_ENDPOINT"), os.Getenv("CHANGEFEED_KEY"), cosmos.Options{})
 	if err != nil {
@@ -75,7 +78,7 @@ func run(in io.Reader, p *printer) error {
 	return errors.New("the standard input ended")
 }
 
-// hosts holds the hosts of the process, by name. One goroutine uses it.
+// hosts contains the hosts of the process by name. It is not safe for concurrent use.
 type hosts struct {
 	account *cosmos.Account
 	printer *printer
@@ -84,7 +87,7 @@ type hosts struct {
 
 func (h *hosts) obey(words []string) error {
 	if len(words) < 2 {
-		return fmt.Errorf("%q has no host", words)
+		return fmt.Errorf("command %q lacks a host", words)
 	}
 	verb, name := words[0], words[1]
 	if verb == "start" {
@@ -101,7 +104,7 @@ func (h *hosts) obey(words []string) error {
 	}
 	one := h.running[name]
 	if one == nil {
-		return fmt.Errorf("there is no host %s", name)
+		return fmt.Errorf("host %s does not exist", name)
 	}
 	switch verb {
 	case "stop":

@@ -23,12 +23,12 @@ type delivered struct {
 	at           time.Time // by this machine's clock
 }
 
-// deliveries compares the delivered changes with the written ones. Its methods may be called
-// concurrently.
+// deliveries compares the delivered changes with the written ones. It is safe for
+// concurrent use.
 type deliveries struct {
-	versions bool // all versions and deletes
+	versions bool // all versions and deletes mode
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	written []written
 	all     []delivered
 	first   map[string]time.Time
@@ -36,7 +36,8 @@ type deliveries struct {
 	waiting map[string]target
 }
 
-// A target is a number of changes that a host is to deliver. done is closed then.
+// target is a number of changes that a host must deliver. done is closed when the host
+// has delivered them.
 type target struct {
 	count int
 	done  chan struct{}
@@ -46,8 +47,8 @@ func newDeliveries(versions bool) *deliveries {
 	return &deliveries{versions: versions, first: map[string]time.Time{}, host: map[string]int{}, waiting: map[string]target{}}
 }
 
-// name returns the name of a change in the scene's mode. Latest version mode does not tell a create
-// from a replace.
+// name returns the name of a change in the scene's mode. In latest version mode creates
+// and replaces have the same form.
 func (d *deliveries) name(w written) string {
 	switch {
 	case !d.versions:
@@ -64,7 +65,7 @@ func (d *deliveries) wrote(w written) {
 	d.written = append(d.written, w)
 }
 
-// line takes a line "change" of a host: host, milliseconds, operation, key, id, number.
+// line records a line "change" of a host: host, milliseconds, operation, key, id, number.
 func (d *deliveries) line(fields []string) {
 	if len(fields) != 7 { // the last line of a killed host may be cut
 		return
@@ -120,9 +121,9 @@ func (d *deliveries) missing() []string {
 	return all
 }
 
-// order returns an error if a change was delivered before an earlier one of its key: then the
-// position of a lease ran ahead of the handler. Items that are written again and again count in all
-// versions mode only. In latest version mode they move to the end.
+// order returns an error if a change was delivered before an earlier one of its key. Then
+// the position of a lease was ahead of the handler. Items that are written repeatedly
+// count in all versions mode only. In latest version mode they move to the end.
 func (d *deliveries) order() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,7 +176,7 @@ func (d *deliveries) mark() int {
 	return len(d.all)
 }
 
-// since returns the deliveries of a host after a mark, in their order.
+// since returns the deliveries of a host after a mark, in order.
 func (d *deliveries) since(mark int, host string) []delivered {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,7 +189,7 @@ func (d *deliveries) since(mark int, host string) []delivered {
 	return all
 }
 
-// summary describes the deliveries in a line.
+// summary returns one line about the deliveries.
 func (d *deliveries) summary() string {
 	again := d.again()
 	d.mu.Lock()
@@ -201,7 +202,7 @@ func (d *deliveries) summary() string {
 	return fmt.Sprintf("%d writes, %d deliveries (%s), %d of them again", len(d.written), len(d.all), strings.Join(hosts, ", "), again)
 }
 
-// deliver has a host print a change at a time in milliseconds.
+// deliver records a change that a host delivers at a time in milliseconds.
 func deliver(d *deliveries, host, at, operation, id, n string) {
 	d.line([]string{"change", host, at, operation, "k", id, n})
 }
@@ -213,7 +214,7 @@ func TestAChangeThatNobodyDeliveredIsMissing(t *testing.T) {
 	}
 	d.wrote(written{"delete", "k", "c", 4})
 	deliver(d, "go-a", "1", "", "a", "0")
-	deliver(d, "go-a", "2", "", hot+"k", "2") // an older version: another is expected
+	deliver(d, "go-a", "2", "", hot+"k", "2") // an older version, not the expected one
 	if got := strings.Join(d.missing(), " "); got != "b=1 hot-k=3" {
 		t.Errorf("missing are %q", got)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A lease is a document of a scene's lease container.
+// lease is a document of a scene's lease container.
 type lease struct {
 	ID                string
 	LeaseToken        *string
@@ -22,13 +22,14 @@ type lease struct {
 	raw               json.RawMessage
 }
 
-// timestamp is a time as Java's hosts of any version write it.
+// timestamp matches a time as any version of Java's hosts writes it.
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z(\[UTC\])?$`)
 
-// ours are the members that only our hosts write, or the service adds.
+// ours are the members that only our hosts or the service write.
 var ours = []string{"properties", "_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
 
-// host is the name of the host that owns a lease; our owner texts end in "/" and a suffix.
+// host returns the name of the host that owns a lease. Our owner texts end in "/" and a
+// suffix.
 func (l lease) host() string {
 	if l.Owner == nil {
 		return ""
@@ -57,7 +58,7 @@ func (s *scene) leases() []lease {
 	return found
 }
 
-// shape returns an error if a lease has a member that is neither the mode's nor ours, lacks one, or
+// shape returns an error if a lease has an unknown member, lacks a member of its mode, or
 // has a position that Java's hosts cannot read.
 func (s *scene) shape(l lease) error {
 	var members map[string]json.RawMessage
@@ -135,7 +136,8 @@ func (s *scene) state(token string, feedRange json.RawMessage) error {
 	return nil
 }
 
-// settled waits until there are this many leases, and these hosts alone own a fair share each.
+// settled waits until the number of leases is right and only these hosts own a fair share
+// each.
 func (s *scene) settled(leases int, hosts ...string) {
 	s.Helper()
 	var last string

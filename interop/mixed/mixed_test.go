@@ -1,6 +1,7 @@
-// Package mixed tests hosts of this module's processor and of Java's that share leases, in each of
-// Java's modes. They balance, take over from each other, are killed (SIGKILL) and replaced. In the
-// meantime partitions are split and merged, and writes continue. A scene fails if
+// Package mixed tests hosts of this module's processor and of Java's that share leases,
+// in each of Java's modes. They balance, acquire each other's leases, are killed
+// (SIGKILL) and replaced. Meanwhile partitions split and merge, and writes continue. A
+// scene fails if
 //
 //   - a change was not delivered, or was delivered before an earlier one of its key,
 //   - the leases are not balanced in time,
@@ -21,11 +22,11 @@ import (
 )
 
 var (
-	mixedRun  = flag.Bool("mixed", false, "play the short scene of shared leases in each dialect")
-	mixedFull = flag.Bool("mixed.full", false, "play every scene of shared leases in every mode (half an hour)")
+	mixedRun  = flag.Bool("mixed", false, "run the short scene of shared leases in each dialect")
+	mixedFull = flag.Bool("mixed.full", false, "run every scene of shared leases in every mode (half an hour)")
 )
 
-// scenes are all plays. The short one is for every change of the repository.
+// scenes are all scenes. The short one runs for every change of the repository.
 var scenes = []struct {
 	name  string
 	modes []string

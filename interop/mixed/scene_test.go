@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// The modes, by the names of Java's builder.
+// Modes, with the names in Java's builder.
 const (
 	handleChanges = "handleChanges"
 	latestVersion = "latestVersion"
@@ -23,14 +23,14 @@ const (
 	patience = 120 * time.Second
 	// batch is the number of changes of a page.
 	batch = 10
-	// partitions is the number of partitions at the beginning of a scene.
+	// partitions is the number of partitions at the start of a scene.
 	partitions = 4
 )
 
 // intervals are short, in the proportions of the defaults, and the same for all hosts.
 const intervals = "renew=2000 acquire=1000 expire=8000 poll=250 request=3000"
 
-// A scene has containers of its own, hosts that come and go, and a writer.
+// scene has its own containers, hosts and a writer.
 type scene struct {
 	*testing.T
 	*harness.Driver
@@ -41,14 +41,15 @@ type scene struct {
 	deliveries     *deliveries
 	writer         *writer
 	began          time.Time
-	since          time.Time // where its hosts start; zero: the beginning, or now in all versions and deletes mode
+	since          time.Time // the start time of its hosts; if zero, they start at the beginning, or now in all versions and deletes mode
 	hosts          map[string]*harness.Process
 
 	mu    sync.Mutex // guards lines
-	lines []string   // what hosts said beside changes
+	lines []string   // output of the hosts except changes
 }
 
-// newScene creates the containers of a scene. Its hosts and its writer end with the test.
+// newScene creates the containers of a scene. Its hosts and its writer stop when the test
+// ends.
 func newScene(t *testing.T, driver *harness.Driver, mode, database string) *scene {
 	t.Helper()
 	s := &scene{
@@ -62,7 +63,7 @@ func newScene(t *testing.T, driver *harness.Driver, mode, database string) *scen
 	s.ok(driver.Client.CreateContainer(t.Context(), s.monitored, "/pk", partitions))
 	s.ok(driver.Client.CreateContainer(t.Context(), s.leaseContainer, "/id", 1))
 	t.Cleanup(func() {
-		_ = s.writer.stop() // judge has seen its error, or the scene failed before
+		_ = s.writer.stop() // judge has reported its error, or the scene failed before
 		if t.Failed() {
 			t.Logf("%s\nhosts said: %.3000s", s.deliveries.summary(), s.said())
 		}
@@ -94,7 +95,7 @@ func eventually(holds func() bool) bool {
 	return false
 }
 
-// start starts hosts, each a process of its own.
+// start starts hosts, each in a process of its own.
 func (s *scene) start(hosts ...string) {
 	s.Helper()
 	from := "beginning"
@@ -109,7 +110,7 @@ func (s *scene) start(hosts ...string) {
 	}
 }
 
-// startAs starts a host: a Java one if its name begins with "java".
+// startAs starts a host. If its name begins with "java", it is a Java host.
 func (s *scene) startAs(host, mode, from string) {
 	s.Helper()
 	line := func(fields []string) {
@@ -122,7 +123,8 @@ func (s *scene) startAs(host, mode, from string) {
 		s.lines = append(s.lines, strings.Join(fields, " "))
 	}
 	if isJava(host) {
-		// The hosts share few processors: a small heap and the quick compiler.
+		// The hosts share few processors, so Java has a small heap and the quick
+		// compiler.
 		s.hosts[host] = s.LaunchJava(s.T, host, line, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 	} else {
 		s.hosts[host] = s.LaunchGo(s.T, host, line)
@@ -132,26 +134,26 @@ func (s *scene) startAs(host, mode, from string) {
 		host, mode, s.database, s.monitored.Name, s.leaseContainer.Name, from, batch, intervals)))
 }
 
-// command has a host carry out a command: block or unblock.
+// command sends a command to a host: block, unblock or stop.
 func (s *scene) command(verb, host string) {
 	s.Helper()
 	s.logf("%s: %s", host, verb)
 	s.ok(s.hosts[host].Command(s.Context(), verb+" "+host))
 }
 
-// kill ends a host by SIGKILL.
+// kill kills a host with SIGKILL.
 func (s *scene) kill(host string) {
 	s.Helper()
 	s.logf("%s is killed", host)
 	s.hosts[host].Kill()
 }
 
-// stop ends a host in good order, and its process.
+// stop stops a host and its process.
 func (s *scene) stop(host string) {
 	s.Helper()
 	s.command("stop", host)
-	// Java's hosts release their leases after stop has returned. A lease that they were acquiring
-	// expires.
+	// Java's hosts release their leases after stop has returned. A lease that they are
+	// acquiring then expires.
 	holds := func() bool {
 		return slices.ContainsFunc(s.leases(), func(l lease) bool { return l.host() == host })
 	}
@@ -166,7 +168,7 @@ func (s *scene) stop(host string) {
 
 func isJava(host string) bool { return strings.HasPrefix(host, "java") }
 
-// said returns the last lines of the hosts, without changes.
+// said returns the last output of the hosts, without changes.
 func (s *scene) said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +184,7 @@ func (s *scene) heard(host string, words ...string) bool {
 	})
 }
 
-// begin starts hosts and then the writer, and waits for the balance.
+// begin starts hosts and then the writer, and waits until they are balanced.
 func (s *scene) begin(hosts ...string) {
 	s.Helper()
 	s.start(hosts...)
@@ -225,8 +227,8 @@ func (s *scene) complete() {
 	}
 }
 
-// judge stops the writer, waits for the last deliveries, and stops the hosts that are left. Then it
-// compares the deliveries with the writes.
+// judge stops the writer, waits for the last deliveries, and stops the given hosts. Then
+// it compares the deliveries with the writes.
 func (s *scene) judge(hosts ...string) {
 	s.Helper()
 	s.ok(s.writer.stop())
@@ -236,7 +238,7 @@ func (s *scene) judge(hosts ...string) {
 	}
 	s.ok(s.deliveries.order())
 	for _, l := range s.leases() {
-		// One that was stolen and still waited for is left to expire, with its former owner.
+		// A stolen lease that still waits is left to expire.
 		if h := l.host(); slices.Contains(hosts, h) && s.heard(h, "acquired", *l.LeaseToken) {
 			s.Fatalf("%s stopped and still owns lease %s", *l.Owner, l.ID)
 		}

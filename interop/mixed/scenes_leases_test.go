@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// The scenes in which something is done to the leases by others than their hosts.
+// Scenes in which other programs change the leases.
 
-// fromTime: both start at a time. No older change is delivered: not by a host that starts, not by
-// one that resumes from another's positions, not after a split, and not after a merge.
+// fromTime starts both hosts at a time. No older change is delivered: not after a start,
+// not after a host resumes from another's positions, not after a split, and not after a
+// merge.
 func fromTime(s *scene) {
 	const older = "older-"
 	for i := range 200 {
@@ -39,15 +40,16 @@ func fromTime(s *scene) {
 	}
 }
 
-// upgrade: a Java host of the second dialect takes over the leases of the first while one of our
-// hosts owns them. Ours must notice, return an error, make no lease again, and deliver nothing more.
+// upgrade lets a Java host of the second dialect replace the leases of the first while
+// one of our hosts owns them. Our host must detect it, return an error, create no lease,
+// and deliver nothing more.
 func upgrade(s *scene) {
 	s.begin("go-a")
 	s.startAs("java-a", latestVersion, "beginning")
 	if !eventually(func() bool { return s.heard("go-a", "ended", "handleLatestVersionChanges", "java-latest-version") }) {
 		s.Fatalf("our host did not end with the name of the other dialect in %s", patience)
 	}
-	time.Sleep(10 * time.Second) // more than an expiration: a host that wrongly repairs the leases does it now
+	time.Sleep(10 * time.Second) // longer than an expiration, so that a host that wrongly repairs the leases does it now
 	all, err := s.Client.Documents(s.Context(), s.leaseContainer)
 	s.ok(err)
 	for _, d := range all {
@@ -66,17 +68,17 @@ func upgrade(s *scene) {
 	s.judge("java-a")
 }
 
-// names: the name of the database has a character on which the two Base64 alphabets differ. Java's
-// hosts write one alphabet and read the other, so they can't always store a position. The offset of
-// the character decides, so there are three databases.
+// names uses a database whose name contains a character on which the two Base64 alphabets
+// differ. Java's hosts write one alphabet and read the other, so they cannot always store
+// a position. That depends on the offset of the character, so there are three databases.
 func names(s *scene) {
 	for _, database := range []string{"a~b", "ab~b", "abc~b"} {
 		s.Run(database, func(t *testing.T) { oneName(newScene(t, s.Driver, s.mode, database)) })
 	}
 }
 
-// oneName: Java's host resumes from the position that ours stored. Ours resume after Java's host has
-// given up.
+// oneName tests one of these names. Java's host resumes from the position that ours
+// stored. Ours resumes after Java's host has given up.
 func oneName(s *scene) {
 	s.begin("go-a")
 	if !eventually(func() bool { return s.deliveries.count("go-a") > 100 }) {
@@ -107,8 +109,9 @@ func oneName(s *scene) {
 	s.judge("go-b")
 }
 
-// timestamps: the leases of a dead host have times with nine digits and with a zone in brackets, as
-// older Java hosts write them. Both sides read them, and acquire the leases when they have expired.
+// timestamps tests leases of a crashed host with times of nine digits and with a zone in
+// brackets, as older Java hosts write them. Both sides read them and acquire the leases
+// when they have expired.
 func timestamps(s *scene) {
 	s.begin("java-a")
 	last := "java-a"

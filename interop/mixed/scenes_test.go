@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// short: a Java host and one of ours balance. Each is killed once, and the other takes over. A
-// partition is split, and in the second dialect two are merged. Both stop in good order.
+// short balances a Java host and one of our hosts. Each is killed once, and the other acquires
+// its leases. A partition splits, and in the second dialect two merge. Both stop.
 func short(s *scene) {
 	s.begin("java-a", "go-a")
 	s.delivers("java-a", "go-a")
@@ -25,8 +25,8 @@ func short(s *scene) {
 	s.judge("java-b", "go-b")
 }
 
-// balance: two of our hosts join two Java hosts, one after the other. Each gets its share of the
-// leases, and keeps it.
+// balance adds two of our hosts to two Java hosts, one after the other. Each gets its
+// share of the leases and keeps it.
 func balance(s *scene) {
 	s.begin("java-a", "java-b")
 	s.start("go-a")
@@ -49,7 +49,7 @@ func balance(s *scene) {
 	s.judge("java-a", "java-b", "go-a", "go-b")
 }
 
-// kills: in each direction, with several hosts on either side, and of the last host of one side.
+// kills kills hosts of each side: one of several hosts, and the last host of a side.
 func kills(s *scene) {
 	s.begin("java-a", "go-a", "go-b")
 	s.kill("java-a")
@@ -61,13 +61,13 @@ func kills(s *scene) {
 	s.kill("go-b")
 	s.settled(partitions, "java-b")
 	s.start("go-c")
-	s.kill("java-b") // perhaps in the middle of a steal
+	s.kill("java-b") // perhaps during a steal
 	s.settled(partitions, "go-c")
 	s.judge("go-c")
 }
 
-// resume: a host is killed in the middle of a backlog, and one of the other side resumes from its
-// positions. No change is left out, and of each lease at most one batch is delivered again.
+// resume kills a host in the middle of a backlog. A host of the other side resumes from
+// its positions. No change is lost, and at most one batch per lease is delivered again.
 func resume(s *scene) {
 	for _, turn := range [][2]string{{"go-a", "java-a"}, {"java-b", "go-b"}} {
 		first, second := turn[0], turn[1]
@@ -102,7 +102,8 @@ func resume(s *scene) {
 	}
 }
 
-// topology: splits while each side owns the leases, and a merge where the dialect has them.
+// topology splits partitions while each side owns the leases. It also merges two if the
+// dialect supports it.
 func topology(s *scene) {
 	s.begin("java-a", "go-a")
 	s.split("java", "java-a", "go-a")
@@ -111,8 +112,8 @@ func topology(s *scene) {
 	s.judge("java-a", "go-a")
 }
 
-// split divides a partition whose lease is owned by a host with this prefix. Then it waits for the
-// balance.
+// split splits a partition whose lease is owned by a host with this prefix. Then it waits
+// for the balance.
 func (s *scene) split(owner string, hosts ...string) {
 	s.Helper()
 	all := s.leases()
@@ -132,8 +133,8 @@ func (s *scene) split(owner string, hosts ...string) {
 	s.Fatalf("%s owns no partition's lease", owner)
 }
 
-// merge joins two partitions, in the second dialect. There each lease stays, and reads its part of
-// the new partition.
+// merge merges two partitions in the second dialect. Each lease remains and reads its
+// part of the new partition.
 func (s *scene) merge(hosts ...string) {
 	s.Helper()
 	if s.mode == handleChanges {
@@ -145,12 +146,13 @@ func (s *scene) merge(hosts ...string) {
 	made, err := s.Client.Merge(s.Context(), s.monitored, live[0].ID)
 	s.ok(err)
 	s.logf("partitions %s and %s are merged into %s", live[0].ID, live[1].ID, made[0].ID)
-	time.Sleep(3 * time.Second) // the hosts see the merge, release the leases and acquire them again
+	time.Sleep(3 * time.Second) // the hosts detect the merge, release the leases and acquire them again
 	s.settled(len(all), hosts...)
 	s.delivers(hosts...)
 }
 
-// stops: hosts stop in good order, ours first and Java's first, and come back.
+// stops stops hosts, first ours and then Java's, and the reverse. New hosts start after
+// that.
 func stops(s *scene) {
 	s.begin("java-a", "go-a")
 	s.stop("go-a")
@@ -164,7 +166,8 @@ func stops(s *scene) {
 	s.judge("go-b", "java-b")
 }
 
-// rolling: ours replace a deployment of Java hosts, one after the other, and Java's replace ours.
+// rolling replaces a deployment of Java hosts by ours, one after the other, and then ours
+// by Java's.
 func rolling(s *scene) {
 	s.begin("java-a", "java-b")
 	now := []string{"java-a", "java-b"}
@@ -178,8 +181,9 @@ func rolling(s *scene) {
 	s.judge(now...)
 }
 
-// busy: a lease is taken from a host whose handler does not return meanwhile. Our hosts steal a Java
-// host's lease, wait for it, and read it again from its position. Java's steal ours at once.
+// busy steals a lease from a host whose handler does not return. Our hosts wait after
+// they steal a Java host's lease, and read it again from its position. Java's hosts use
+// our lease at once.
 func busy(s *scene) {
 	for _, turn := range [][2]string{{"java-a", "go-a"}, {"go-b", "java-b"}} {
 		owner, thief := turn[0], turn[1]
@@ -187,7 +191,7 @@ func busy(s *scene) {
 		s.command("block", owner)
 		s.start(thief)
 		s.settled(partitions, owner, thief)
-		s.delivers(thief) // the owner's handlers return after another has used their leases
+		s.delivers(thief) // the owner's handlers return only after another host has used their leases
 		s.command("unblock", owner)
 		s.judge(owner, thief)
 	}

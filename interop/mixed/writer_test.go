@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	// keys are the logical partition keys of a scene: some for each partition.
+	// keys is the number of partition keys of a scene: several per partition.
 	keys = 24
-	// hot begins the ids of items that are written again and again.
+	// hot is the prefix of the ids of items that are written repeatedly.
 	hot = "hot-"
-	// writePause is the time between two writes of a scene's writer: about a hundred a second.
+	// writePause is the time between two writes of a scene's writer. It gives about a
+	// hundred writes a second.
 	writePause = 8 * time.Millisecond
 )
 
-// A writer writes items of all keys in turns: new ones, and one of each key again and again. Now and
-// then it deletes one.
+// writer writes items of all keys in turns: new items, and one item of each key
+// repeatedly. Sometimes it deletes one.
 type writer struct {
 	client *harness.Client
 	at     harness.Container
@@ -30,7 +31,7 @@ type writer struct {
 
 	stopping chan struct{}
 	running  sync.WaitGroup
-	failed   error // read after running has ended
+	failed   error // valid after running has ended
 }
 
 // write writes a number of changes. It must not be called while the writer runs.
@@ -88,8 +89,8 @@ func (w *writer) start(ctx context.Context) {
 	})
 }
 
-// stop stops the writer and waits for the last acknowledgement. It returns the error of a write. It
-// does nothing if the writer does not run.
+// stop stops the writer and waits for the last acknowledgement. It returns the error of a
+// write, if any. It does nothing if the writer does not run.
 func (w *writer) stop() error {
 	if w.stopping != nil {
 		close(w.stopping)

@@ -15,19 +15,19 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// An attempt is one suite over one transport, against a server of its own.
+// attempt is one suite over one transport, with a server of its own.
 type attempt struct {
 	suite, directory, transport string
 	binary, work                string
 	flags                       []string
 	verbose                     bool
 	timeout                     time.Duration
-	// served gets the operations that the server carried out.
+	// served receives the operations that the server carried out.
 	served map[string]bool
 }
 
-// run returns what the suite reported, by scenario. The error is about the run as a
-// whole: a server that would not start or end, a suite that exited other than 0.
+// run runs the suite and returns the outcome of each scenario. It returns an error if the
+// server did not start or stop, or if the suite's exit status was not 0.
 func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, error) {
 	if err := os.MkdirAll(a.work, 0o700); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 		Key: harness.NewKey(), ReadOnlyKey: harness.NewKey(),
 	}
 	if err := server.Start(ctx); err != nil {
-		return nil, fmt.Errorf("start the server: %w", err)
+		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
 	report, err := filepath.Abs(filepath.Join(a.work, "report"))
 	if err != nil {
@@ -55,23 +55,23 @@ func (a attempt) run(ctx context.Context, out io.Writer) (map[string]string, err
 		"CHANGEFEED_REPORT=" + report,
 	}, "./run")
 	if failed != nil {
-		failed = fmt.Errorf("the suite: %w", errors.Join(failed, context.Cause(limited)))
+		failed = fmt.Errorf("suite failed: %w", errors.Join(failed, context.Cause(limited)))
 	}
 	measured := readOperations(ctx, server.Metrics, a.served)
 	stopped := server.Stop()
 	if failed != nil || stopped != nil || a.verbose {
-		printf(out, "--- output of %s over %s\n%s--- end of it\n", a.suite, a.transport, output.Bytes())
+		printf(out, "--- output of %s over %s\n%s--- end of output\n", a.suite, a.transport, output.Bytes())
 	}
 	reported, err := readReport(report)
 	return reported, errors.Join(failed, measured, stopped, err)
 }
 
-// readReport reads the lines that a suite appended: name, tab, "ok" or "failed". A scenario
-// that failed once has failed.
+// readReport reads the lines that a suite appended: name, tab, "ok" or "failed". If a
+// scenario failed once, it has failed.
 func readReport(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, errors.New("the suite reported nothing")
+		return nil, errors.New("the suite wrote no report")
 	}
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func readReport(path string) (map[string]string, error) {
 	for line := range strings.Lines(string(text)) {
 		name, verdict, found := strings.Cut(strings.TrimRight(line, "\r\n"), "\t")
 		if !found || !strings.HasPrefix(verdict, "ok") && !strings.HasPrefix(verdict, "failed") {
-			return nil, fmt.Errorf("a line of the report that says neither ok nor failed: %q", line)
+			return nil, fmt.Errorf("report line %q contains neither ok nor failed", line)
 		}
 		if !strings.HasPrefix(reported[name], "failed") {
 			reported[name] = verdict

@@ -8,24 +8,25 @@ import (
 	"path/filepath"
 )
 
-// A catalogue is the list of scenarios, and what SDKs can't do of it.
+// catalogue is the list of scenarios, with those that SDKs cannot run.
 type catalogue struct {
 	scenarios []scenario
-	// missing has the reasons why suites leave scenarios out, by directory and scenario.
+	// missing contains the reasons why suites omit scenarios, by directory and scenario.
 	missing map[string]map[string]string
 }
 
-// A scenario is one row of interop/scenarios.json.
+// scenario is one row of interop/scenarios.json.
 type scenario struct {
 	// Name is the name in reports.
 	Name string
-	// Suites are those that run it, or declare it as missing.
+	// Suites are the suites that run the scenario or declare it as missing.
 	Suites []string
-	// Asserts describes it to readers.
+	// Asserts describes the scenario's assertions for readers.
 	Asserts string
 }
 
-// readCatalogue reads scenarios.json and each suite's missing.json, below the repository's root.
+// readCatalogue reads scenarios.json and the missing.json of each suite in the repository
+// at root.
 func readCatalogue(root string) (catalogue, error) {
 	c := catalogue{missing: map[string]map[string]string{}}
 	var file struct{ Scenarios []scenario }

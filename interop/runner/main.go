@@ -1,11 +1,11 @@
-// Command runner runs the interop suites. For each suite and transport it starts a fresh server,
-// runs the suite against it, ends the server by SIGTERM, and prints the outcome of each scenario.
-// interop/README.md describes the suites.
+// Command runner runs the interop suites. For each suite and transport it starts a fresh
+// server, runs the suite, stops the server with SIGTERM, and prints the outcome of each
+// scenario. interop/README.md describes the suites.
 //
 //	go run ./interop/runner [-suites go,js] [-transports tls,plain] [-v]
 //
-// It exits with 1 if a scenario failed, if one was neither run nor declared missing, or if a server
-// did not end with 0.
+// The exit status is 1 if a scenario failed, if a scenario was neither run nor declared
+// missing, or if a server's exit status was not 0.
 package main
 
 import (
@@ -23,16 +23,16 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// A suite is a program in a directory under interop/. Two suites may share one, which gets the
-// suite's name by CHANGEFEED_SUITE.
+// suite is a program in a directory under interop/. Two suites may share a directory. The
+// variable CHANGEFEED_SUITE holds the name of the suite to run.
 type suite struct {
 	directory string
-	// tls are flags of its servers over TLS.
+	// tls contains flags for its servers over TLS.
 	tls []string
 }
 
-// Python's SDK checks no certificate of localhost and 127.0.0.1, so its servers are at another
-// address of this machine.
+// Python's SDK checks no certificate of localhost and 127.0.0.1. So its servers use
+// another address of this machine.
 var elsewhere = []string{"--listen", "127.0.0.2:0"}
 
 var suites = map[string]suite{
@@ -53,23 +53,24 @@ func main() {
 	}
 }
 
-// printf writes to a terminal or a pipe. A reader that has closed it misses the text.
+// printf writes to a terminal or a pipe. It ignores errors, because a reader may close
+// the pipe.
 func printf(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("runner", flag.ContinueOnError)
-	names := flags.String("suites", "raw,go,js,python,python-async,java", "which suites, with commas; they run in that order")
-	transports := flags.String("transports", "tls,plain", "over what, with commas")
-	verbose := flags.Bool("v", false, "show the output of suites that pass, too")
-	keep := flags.String("record", "", "a file to keep the results of the suites that pass: interop/results.json")
-	support := flags.Bool("support", false, "only write docs/support.md, from interop/results.json")
-	timeout := flags.Duration("timeout", 10*time.Minute, "how long a suite may run over one transport")
+	names := flags.String("suites", "raw,go,js,python,python-async,java", "suites to run, in this order, separated by commas")
+	transports := flags.String("transports", "tls,plain", "transports, separated by commas")
+	verbose := flags.Bool("v", false, "also print the output of suites that pass")
+	keep := flags.String("record", "", "file for the results of the suites that pass: interop/results.json")
+	support := flags.Bool("support", false, "only write docs/support.md from interop/results.json")
+	timeout := flags.Duration("timeout", 10*time.Minute, "time limit of a suite over one transport")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	scenarios, err := readCatalogue(".")
 	if err != nil {
-		return fmt.Errorf("run it from the repository's root: %w", err)
+		return fmt.Errorf("%w; run the command in the repository's root", err)
 	}
 	if *support {
 		return writeSupport(".", scenarios)
@@ -78,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // a directory of the system's own for such things
+	defer os.RemoveAll(work) //nolint:errcheck // it is in the system's temporary directory
 
 	binary := filepath.Join(work, "changefeed")
 	if err := harness.Build(ctx, binary, "./cmd/changefeed"); err != nil {
@@ -88,7 +89,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	for _, name := range strings.Split(*names, ",") {
 		suite, known := suites[name]
 		if !known {
-			return fmt.Errorf("no suite %q; there are raw, go, js, python, python-async and java", name)
+			return fmt.Errorf("suite %q does not exist; use raw, go, js, python, python-async or java", name)
 		}
 		directory := filepath.Join("interop", suite.directory)
 		began := time.Now()
@@ -109,7 +110,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			began := time.Now()
 			reported, err := one.run(ctx, out)
 			table.add(name, transport, reported, err)
-			verdict := "as it should"
+			verdict := "without error"
 			if err != nil {
 				verdict = err.Error()
 			}

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// results are the results of the suites that were last recorded (-record). docs/support.md is made
-// of them.
+// results contains the last recorded results of the suites (-record). docs/support.md is
+// generated from them.
 type results struct {
 	About  string                  `json:"about"`
 	Suites map[string]*suiteResult `json:"suites"`
@@ -24,9 +24,10 @@ type results struct {
 
 // suiteResult is the result of one suite.
 type suiteResult struct {
-	// Scenarios have "ok" or "missing" (its SDK can't).
+	// Scenarios maps a scenario to "ok" or "missing". Missing means that the SDK cannot
+	// run it.
 	Scenarios map[string]string `json:"scenarios"`
-	// Operations are the operations of the protocol that the server carried out for it.
+	// Operations are the operations that the server carried out for the suite.
 	Operations []string `json:"operations"`
 }
 
@@ -64,7 +65,7 @@ func record(path string, t *table, suite string, operations map[string]bool) err
 	return os.WriteFile(path, append(text, '\n'), 0o644) //nolint:gosec // it is a part of the repository
 }
 
-// columnsOf are the columns of the table that are a suite's, one for each transport.
+// columnsOf returns the columns of a suite in the table, one for each transport.
 func (t *table) columnsOf(suite string) (columns []string) {
 	for _, column := range t.columns {
 		if name, _, _ := strings.Cut(column, "/"); name == suite {
@@ -74,12 +75,13 @@ func (t *table) columnsOf(suite string) (columns []string) {
 	return columns
 }
 
-// clean reports whether all that a suite did is as it should be.
+// clean reports whether a suite has no problem.
 func (t *table) clean(suite string) bool {
 	return !slices.ContainsFunc(t.problems, func(p string) bool { return strings.HasPrefix(p, suite+"/") })
 }
 
-// answered is a line of the server's metrics: how many requests of an operation were answered with a status.
+// answered matches a line of the server's metrics with the number of requests of an
+// operation that succeeded.
 var answered = regexp.MustCompile(`^changefeed_server_request_duration_seconds_count\{operation="([^"]+)",status="([23]\d\d)"\} [1-9]`)
 
 // readOperations adds the operations that the server has carried out so far.
@@ -90,11 +92,11 @@ func readOperations(ctx context.Context, metrics string, into map[string]bool) e
 	}
 	a, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return fmt.Errorf("read the server's metrics: %w", err)
+		return fmt.Errorf("cannot read the server's metrics: %w", err)
 	}
 	defer a.Body.Close() //nolint:errcheck // it was read
 	if a.StatusCode != http.StatusOK {
-		return fmt.Errorf("read the server's metrics: %s", a.Status)
+		return fmt.Errorf("cannot read the server's metrics: %s", a.Status)
 	}
 	return operationsOf(a.Body, into)
 }
@@ -108,10 +110,10 @@ func operationsOf(metrics io.Reader, into map[string]bool) error {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read the server's metrics: %w", err)
+		return fmt.Errorf("cannot read the server's metrics: %w", err)
 	}
 	if !found {
-		return errors.New("the server's metrics have no operation that was carried out")
+		return errors.New("the server's metrics contain no successful operation")
 	}
 	return nil
 }

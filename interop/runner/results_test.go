@@ -16,7 +16,7 @@ changefeed_server_request_duration_seconds_count{operation="refuse a trigger",st
 changefeed_server_request_duration_seconds_sum{operation="batch",status="200"} 1
 `
 
-func TestOperationsAreThoseThatWereCarriedOut(t *testing.T) {
+func TestOnlySuccessfulOperationsAreRead(t *testing.T) {
 	got := map[string]bool{"before": true}
 	if err := operationsOf(strings.NewReader(someMetrics), got); err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestOperationsAreThoseThatWereCarriedOut(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if err := operationsOf(strings.NewReader("nothing\n"), got); err == nil {
-		t.Error("metrics of another form are taken")
+		t.Error("metrics in another form are accepted")
 	}
 }
 

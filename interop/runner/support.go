@@ -10,34 +10,38 @@ import (
 	"github.com/changefeed-go/changefeed/server"
 )
 
-const head = `# What is supported
+const head = `# Supported operations and scenarios
 
-This page is generated (` + "`make support`" + `) from the server's table of routes and from what the interop suites did when they were last recorded
-(` + "`make interop-record`" + `). Official SDKs, unmodified, ran against ` + "`changefeed serve`" + `, over TLS and plain HTTP. No .NET client was run: what is there
-for it is tested with requests written as its SDK writes them. REST is requests without an SDK.
+` + "`make support`" + ` generates this page from the server's table of routes and from the last
+recorded results of the interop suites (` + "`make interop-record`" + `). Official SDKs, unmodified,
+ran against ` + "`changefeed serve`" + ` over TLS and plain HTTP. No .NET client was run. The support
+for .NET is tested with requests in the form of its SDK. The column REST shows requests
+without an SDK.
 
 ## Operations
 
-"yes": the SDK's suite had the operation carried out. An empty cell: the suite doesn't use it.
+"yes" means that the server carried out the operation for the SDK's suite. An empty cell
+means that the suite does not use it.
 
 `
 
 const middle = `
-Refused by name, with 400:
+The server refuses these operations with status 400 and names them in the message:
 
 `
 
 const tail = `
 ## Scenarios
 
-"yes": it passed. A number: the SDK has no means for it, and the note says which. "not recorded": it is newer than the last record.
+"yes" means that the scenario passed. A number means that the SDK cannot run it; the note
+gives the reason. "not recorded" means that the scenario is newer than the last record.
 
 `
 
-// supportPage is the file that is written, from the repository's root.
+// supportPage is the path of the generated page, from the repository's root.
 const supportPage = "docs/support.md"
 
-// An sdk is a column of the tables: its title, and the suites whose results count together.
+// sdk is a column of the tables: its title, and the suites whose results count together.
 type sdk struct {
 	title  string
 	suites []string
@@ -74,7 +78,8 @@ func readPage(root string, c catalogue) (string, error) {
 	return inputs{c, r.Suites}.page(server.Operations())
 }
 
-// page writes the whole page. Errors: results of a suite or an operation that there isn't.
+// page returns the whole page. It returns an error if the results contain an unknown
+// suite or an unknown operation.
 func (in inputs) page(operations []server.Operation) (string, error) {
 	if err := in.check(operations); err != nil {
 		return "", err
@@ -102,7 +107,7 @@ func (in inputs) page(operations []server.Operation) (string, error) {
 		b.WriteString(line)
 	}
 	b.WriteString(tail)
-	row(&b, append([]string{"scenario", "what it asserts"}, titles...)...)
+	row(&b, append([]string{"scenario", "assertion"}, titles...)...)
 	b.WriteString(strings.Repeat("|---", len(sdks)+2) + "|\n")
 	var notes []string
 	for _, sc := range in.scenarios {
@@ -130,23 +135,24 @@ func yes(is bool) string {
 	return ""
 }
 
-// check finds results that belong to nothing: of suites that were renamed, of operations that are gone.
+// check returns an error if the results contain an unknown suite or an unknown operation.
+// They may have been renamed or removed.
 func (in inputs) check(operations []server.Operation) error {
 	for suite, r := range in.results {
 		if !slices.ContainsFunc(sdks, func(s sdk) bool { return slices.Contains(s.suites, suite) }) {
-			return fmt.Errorf("results of a suite %q, which there isn't", suite)
+			return fmt.Errorf("the results contain the unknown suite %q; record them again (make interop-record)", suite)
 		}
 		for _, name := range r.Operations {
 			known := slices.ContainsFunc(operations, func(o server.Operation) bool { return o.Supported && o.Name == name })
 			if !known && !strings.HasPrefix(name, "admin ") {
-				return fmt.Errorf("the suite %s used the operation %q, which the server hasn't: record it again (make interop-record)", suite, name)
+				return fmt.Errorf("suite %s used the unknown operation %q; record the results again (make interop-record)", suite, name)
 			}
 		}
 	}
 	return nil
 }
 
-// uses reports whether all suites of an SDK had an operation carried out.
+// uses reports whether the server carried out an operation for all suites of an SDK.
 func (in inputs) uses(s sdk, operation string) bool {
 	for _, suite := range s.suites {
 		r := in.results[suite]
@@ -157,7 +163,8 @@ func (in inputs) uses(s sdk, operation string) bool {
 	return true
 }
 
-// verdict is the cell of a scenario in an SDK's column; a reason why it can't is added to the notes.
+// verdict returns the cell of a scenario in an SDK's column. It adds the reason for a
+// missing scenario to the notes.
 func (in inputs) verdict(s sdk, sc scenario, notes *[]string) string {
 	verdict := ""
 	for _, suite := range s.suites {
@@ -175,7 +182,7 @@ func (in inputs) verdict(s sdk, sc scenario, notes *[]string) string {
 	return verdict
 }
 
-// note is the number of a note, which is added unless it is there.
+// note returns the number of a note. It adds the note if it is new.
 func note(text string, notes *[]string) string {
 	i := slices.Index(*notes, text)
 	if i < 0 {
@@ -185,7 +192,7 @@ func note(text string, notes *[]string) string {
 	return fmt.Sprint(i + 1)
 }
 
-// refusals are lines about what is refused, in the order of the routes.
+// refusals returns the lines about refused operations, in the order of the routes.
 func refusals(operations []server.Operation) (lines []string) {
 	var names []string
 	paths := map[string][]string{}

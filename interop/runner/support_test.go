@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/server"
 )
 
-func TestTheSupportTableIsWhatTheGeneratorMakes(t *testing.T) {
+func TestSupportPageIsUpToDate(t *testing.T) {
 	c, err := readCatalogue("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -22,11 +22,11 @@ func TestTheSupportTableIsWhatTheGeneratorMakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s isn't made of the routes, interop/scenarios.json, interop/results.json and the missing.json of the suites: run `make support`", supportPage)
+		t.Errorf("%s is stale: it differs from the routes, interop/scenarios.json, interop/results.json or the missing.json of a suite; run `make support`", supportPage)
 	}
 }
 
-func TestPageTellsWhatEachSDKDid(t *testing.T) {
+func TestPageContainsTheResultsOfEachSDK(t *testing.T) {
 	in := inputs{
 		catalogue: catalogue{
 			scenarios: []scenario{
@@ -60,20 +60,20 @@ func TestPageTellsWhatEachSDKDid(t *testing.T) {
 		"1. Go: it has no such call.\n",
 	} {
 		if !strings.Contains(page, line) {
-			t.Errorf("the page hasn't %q:\n%s", line, page)
+			t.Errorf("the page lacks %q:\n%s", line, page)
 		}
 	}
 }
 
-func TestResultsOfWhatThereIsntAreErrors(t *testing.T) {
+func TestUnknownSuitesAndOperationsAreErrors(t *testing.T) {
 	for _, results := range []map[string]*suiteResult{
 		{"rust": {}},
 		{"go": {Operations: []string{"read b"}}},
-		{"go": {Operations: []string{"a trigger"}}}, // it is refused
+		{"go": {Operations: []string{"a trigger"}}}, // refused by the server
 	} {
 		in := inputs{results: results}
 		if _, err := in.page([]server.Operation{{Name: "a trigger"}, {Name: "read a", Supported: true}}); err == nil {
-			t.Errorf("%v is taken", results)
+			t.Errorf("%v is accepted", results)
 		}
 	}
 }

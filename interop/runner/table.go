@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// A table holds the outcome of each scenario in each run, and other problems.
+// table contains the outcome of each scenario in each run, and other problems.
 type table struct {
 	catalogue
 	columns  []string
@@ -21,8 +21,8 @@ func newTable(c catalogue) *table {
 	return &table{catalogue: c, cells: map[string]map[string]string{}}
 }
 
-// add judges a run: each scenario of the suite has to be reported as ok, or declared as
-// missing, and nothing else is reported.
+// add adds a run. Each scenario of the suite must be reported as ok or declared as
+// missing. The report must contain no other scenario.
 func (t *table) add(suite, transport string, reported map[string]string, err error) {
 	column := suite + "/" + transport
 	t.columns = append(t.columns, column)
@@ -47,7 +47,7 @@ func (t *table) add(suite, transport string, reported map[string]string, err err
 			}
 		case ran && lacks:
 			cells[s.Name] = "FAILED"
-			problem("%s ran, and is declared missing", s.Name)
+			problem("%s ran but is declared missing", s.Name)
 		case lacks:
 			cells[s.Name] = "missing"
 		case !ran:
@@ -62,12 +62,13 @@ func (t *table) add(suite, transport string, reported map[string]string, err err
 	}
 	for name := range reported {
 		if !known[name] {
-			problem("%s is no scenario of scenarios.json", name)
+			problem("%s is not a scenario of scenarios.json", name)
 		}
 	}
 }
 
-// print writes the table, a summary, and the problems; it returns an error if there are any.
+// print writes the table, a summary, and the problems. It returns an error if there are
+// problems.
 func (t *table) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	printf(w, "scenario\t%s\t\n", strings.Join(t.columns, "\t"))

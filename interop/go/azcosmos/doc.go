@@ -1,6 +1,7 @@
-// Package azcosmos is the suite of the Go SDK: its tests use the SDK as a user would,
-// against the server that the environment names. `interop/README.md` says how it is run.
+// Package azcosmos is the suite of the Go SDK. Its tests use the SDK as a user would,
+// with the server that the environment names. See `interop/README.md` for how to run it.
 //
-// Of etag-races the SDK lacks the half with If-None-Match, of patch the move, of items-keys
-// the undefined key; the rest of these scenarios is run. What it lacks whole is in missing.json.
+// Three scenarios run in part, because the SDK lacks the rest: etag-races without
+// If-None-Match, patch without move, and items-keys without the undefined key.
+// missing.json lists the scenarios that it lacks completely.
 package azcosmos

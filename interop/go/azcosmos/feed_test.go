@@ -13,7 +13,8 @@ func everything() *azcosmos.FeedRange {
 	return &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
 }
 
-// feed reads a change feed as a user's loop does: options, then the continuation of each answer.
+// feed reads a change feed as a user's loop does. It starts with options and continues
+// with the continuation of each answer.
 type feed struct {
 	container *azcosmos.ContainerClient
 	options   azcosmos.ChangeFeedOptions
@@ -24,7 +25,7 @@ func newFeed(t *testing.T, c *azcosmos.ContainerClient, o azcosmos.ChangeFeedOpt
 	return &feed{c, o}
 }
 
-// page reads once. An empty page means that every range had nothing new.
+// page reads once. An empty page means that no range had new changes.
 func (f *feed) page(t *testing.T) []item {
 	t.Helper()
 	page, err := f.container.ReadChangeFeed(t.Context(), &f.options)
@@ -40,7 +41,7 @@ func (f *feed) page(t *testing.T) []item {
 	return items
 }
 
-// drain reads until nothing is new.
+// drain reads until there are no new changes.
 func (f *feed) drain(t *testing.T) []item {
 	t.Helper()
 	var all []item
@@ -56,7 +57,8 @@ func (f *feed) drain(t *testing.T) []item {
 // etagOfNothing is an ETag that no item has.
 func (f *feed) etagOfNothing() azcore.ETag { return `"00000000-0000-0000-0000-000000000000"` }
 
-// latest is the last version of each id under its key; the feed may not go back in it.
+// latest contains the last version of each id by key. The feed must not return an older
+// version later.
 func latest(t *testing.T, changes []item) map[string]int {
 	t.Helper()
 	seen := map[string]int{}
@@ -70,7 +72,7 @@ func latest(t *testing.T, changes []item) map[string]int {
 	return seen
 }
 
-// spread is n items over ten keys, which two partitions share.
+// spread returns n items of ten keys in two partitions.
 func spread(n, v int) []item {
 	var items []item
 	for i := range n {
@@ -104,7 +106,7 @@ func TestFeedFromTheBeginning(t *testing.T) {
 		all := f.drain(t)
 		equal(t, len(all), 40, "changes")
 		same(t, latest(t, all), latest(t, append(spread(40, 1), spread(10, 2)...)))
-		order := map[string]int{} // within a key items 10 to 39 come in the order they were written, then 0 to 9
+		order := map[string]int{} // within a key, items 10 to 39 arrive in the order of their writes, then 0 to 9
 		for _, i := range all {
 			var n int
 			_, err := fmt.Sscan(i.ID, &n)

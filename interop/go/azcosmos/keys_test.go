@@ -12,8 +12,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// Three of ten writes are throttled, and told to wait 5 ms: the SDK's own retries bring all
-// of them home. (A user who expects throttling allows more than the three retries of the default.)
+// The server throttles three of ten writes with a retry delay of 5 ms. The SDK's own
+// retries complete all of them. (A user who expects throttling allows more than the
+// default of three retries.)
 func TestThrottledWritesAllArrive(t *testing.T) {
 	env.Scenario(t, "throttling", func(t *testing.T) {
 		c := container(t)
@@ -53,8 +54,8 @@ func TestThrottledWritesAllArrive(t *testing.T) {
 	})
 }
 
-// throttle makes the server refuse three of ten creates in a container with 429. The function
-// that it returns ends that, and returns how many creates were refused.
+// throttle makes the server refuse three of ten creates in a container with 429. The
+// returned function stops that and returns the number of refused creates.
 func throttle(t *testing.T, c *azcosmos.ContainerClient) (end func() int) {
 	t.Helper()
 	faults := func(method, path, body string, into any) {

@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// asked is what a query returns, each as JSON text, sorted, as one line.
+// asked returns the results of a query as sorted JSON texts in one line.
 func asked(t *testing.T, c *azcosmos.ContainerClient, query string, key azcosmos.PartitionKey, size int32) string {
 	t.Helper()
 	var out []string
@@ -101,7 +101,8 @@ func TestJoinsAndSubqueries(t *testing.T) {
 	})
 }
 
-// The SDK has no plans, so what has to be put together from several partitions is an error, as with the service.
+// The SDK has no query plans. Queries over several partitions that need one fail, as with
+// the service.
 func TestWhatNeedsAPlanOrIsntThereIsRefused(t *testing.T) {
 	env.Scenario(t, "query-refused", func(t *testing.T) {
 		c, _ := orchard(t)

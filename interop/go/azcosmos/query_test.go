@@ -24,7 +24,7 @@ func queried[T any](t *testing.T, pager *runtime.Pager[azcosmos.QueryItemsRespon
 	return found
 }
 
-// fruit is what the queries look for: 60 of them under six keys, over two partitions.
+// fruit is the data of the queries: 60 items of six keys in two partitions.
 type fruit struct {
 	ID    string   `json:"id"`
 	PK    string   `json:"pk"`
@@ -159,7 +159,7 @@ func TestQueryPaging(t *testing.T) {
 				if token, pages = page.ContinuationToken, pages+1; token == nil {
 					break
 				}
-				if pages%20 == 1 { // the continuation is all that a new client needs
+				if pages%20 == 1 { // a new client needs only the continuation
 					fresh, err := client(t).NewContainer(databaseOf(c), c.ID())
 					ok(t, err)
 					reader = fresh

@@ -16,12 +16,13 @@ type product struct {
 	Clearance bool    `json:"clearance"`
 }
 
-// The steps of the service's quick start for Go: write a product, read it, query its
-// category; and of the package's README, which creates what they are in and deletes it.
+// The test runs the steps of the service's quick start for Go: write a product, read it,
+// and query its category. It also runs those of the package's README, which create and
+// delete the containers.
 func TestQuickstart(t *testing.T) {
 	env.Scenario(t, "quickstart", func(t *testing.T) {
 		ctx := t.Context()
-		// The line that the server prints for this SDK.
+		// The server prints this line for the SDK.
 		c, err := azcosmos.NewClientFromConnectionString("AccountEndpoint="+env.Endpoint+"/;AccountKey="+env.Key+";", nil)
 		ok(t, err)
 		defer c.Close()

@@ -12,16 +12,16 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// The variables that tell a process of this test that it is a reader's second life:
-// the continuation it goes on from, and where.
+// These variables start a process of this test as a reader. They contain its continuation
+// and its feed.
 const (
 	childToken     = "CHANGEFEED_CHILD_TOKEN"
 	childDatabase  = "CHANGEFEED_CHILD_DATABASE"
 	childContainer = "CHANGEFEED_CHILD_CONTAINER"
 )
 
-// child is the whole of a process that knows nothing but a continuation: it reads what
-// is new and prints it. It is no test, because a test's output is not its own.
+// child is the main function of a process that has only a continuation. It reads the new
+// changes and prints them. It is not a test, because a test also prints lines of its own.
 func child(token string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -56,7 +56,7 @@ func child(token string) int {
 	return 0
 }
 
-// inNewProcess reads on from where f is, in a process of its own.
+// inNewProcess continues the feed f in another process.
 func inNewProcess(t *testing.T, f *feed) []item {
 	t.Helper()
 	me, err := os.Executable()

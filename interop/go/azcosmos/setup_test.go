@@ -49,7 +49,7 @@ func (i item) json() []byte { return encode(i) }
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a test's own value
+		panic(err) // a value of the test's own never fails
 	}
 	return b
 }
@@ -63,8 +63,8 @@ func decode[T any](t *testing.T, b []byte) T {
 	return v
 }
 
-// newClient is what a user writes: endpoint and key. The certificate is trusted by the environment
-// (SSL_CERT_FILE, see run).
+// newClient returns a client from endpoint and key, as a user does. SSL_CERT_FILE makes
+// it trust the certificate (see run).
 func newClient(key string, o azcosmos.ClientOptions) (*azcosmos.Client, error) {
 	credential, err := azcosmos.NewKeyCredential(key)
 	if err != nil {
@@ -81,7 +81,7 @@ func client(t *testing.T) *azcosmos.Client {
 	return c
 }
 
-// database makes a database of this test's own, deleted at its end.
+// database creates a database of the test. It is deleted when the test ends.
 func database(t *testing.T) *azcosmos.DatabaseClient {
 	t.Helper()
 	c := client(t)
@@ -99,8 +99,8 @@ func database(t *testing.T) *azcosmos.DatabaseClient {
 	return db
 }
 
-// container makes a database with one container in it, of 20,000 RU/s and so of two
-// partitions. Its partition key is /pk unless paths says otherwise.
+// container creates a database with one container of 20,000 RU/s and so of two
+// partitions. Its partition key is /pk unless paths is set.
 func container(t *testing.T, paths ...string) *azcosmos.ContainerClient {
 	t.Helper()
 	properties := azcosmos.ContainerProperties{ID: "items"}
@@ -130,10 +130,11 @@ func containerOf(t *testing.T, properties azcosmos.ContainerProperties) *azcosmo
 	return c
 }
 
-// owners are the names of the containers' databases, which the SDK's client keeps to itself.
+// owners maps a container to the name of its database, which the SDK's client does not
+// expose.
 var owners sync.Map
 
-// at is the container's path for the admin API.
+// at returns the container's path for the admin API.
 func at(c *azcosmos.ContainerClient) harness.Container {
 	return harness.Container{Database: databaseOf(c), Name: c.ID()}
 }
@@ -161,7 +162,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// refused fails the test unless err is an answer of that status.
+// refused fails the test unless err is an answer with that status.
 func refused(t *testing.T, err error, status int) {
 	t.Helper()
 	var answer *azcore.ResponseError
@@ -180,7 +181,7 @@ func equal[T comparable](t *testing.T, got, want T, what string) {
 	}
 }
 
-// counter counts the requests that a client sends, retries included.
+// counter counts the requests of a client, including retries.
 type counter struct{ requests atomic.Int64 }
 
 func (c *counter) Do(r *policy.Request) (*http.Response, error) {
@@ -188,7 +189,7 @@ func (c *counter) Do(r *policy.Request) (*http.Response, error) {
 	return r.Next()
 }
 
-// until asks every 50 ms until done says so; a minute is long enough for anything here.
+// until calls done every 50 ms until it returns true. It fails after a minute.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

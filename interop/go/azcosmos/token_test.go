@@ -12,8 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// emulatorCredential makes tokens in the form that the local emulators take: a JWT that names their
-// key, with the key's text in place of a signature.
+// emulatorCredential creates tokens in the form that the local emulators accept: a JWT
+// that names their key, with the key's text as the signature.
 type emulatorCredential struct{ key string }
 
 func (c emulatorCredential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {

@@ -11,12 +11,12 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// topology is a change of partitions that happens under a reader.
+// topology is a change of partitions during a read.
 type topology struct {
 	name   string
 	change func(ctx context.Context, at harness.Container) error
-	// again: the reader may get items twice. After a merge the SDK asks for the merged
-	// partition once per old range and narrows neither request.
+	// again reports whether the reader may receive items twice. After a merge the SDK
+	// reads the merged partition once per old range and narrows neither request.
 	again bool
 }
 
@@ -27,18 +27,18 @@ func topologies() []topology {
 	}
 }
 
-// A reader is one of the ways to read a feed, by its part of the scenarios' names.
+// reader is one of the ways to read a feed, named by its part of the scenarios' names.
 type reader struct {
 	name string
-	// options of the reader, over a container that has items already.
+	// options returns the options of the reader for a container that contains items.
 	options func(t *testing.T, c *azcosmos.ContainerClient) azcosmos.ChangeFeedOptions
-	// wants says whether an item is the reader's.
+	// wants reports whether the reader must receive an item.
 	wants func(i item) bool
-	// old says whether the reader wants what was written before it began.
+	// old reports whether the reader must receive the writes before its start.
 	old bool
-	// finish reads to the end; nil drains in this process.
+	// finish reads to the end. If nil, drain is used in this process.
 	finish func(t *testing.T, f *feed) []item
-	// loose: after a merge the SDK reads more than was asked for.
+	// loose reports whether the SDK reads other items, too, after a merge.
 	loose bool
 }
 
@@ -69,14 +69,15 @@ func readers() []reader {
 	}
 }
 
-// survives reads a feed in small pages, changes the partitions in the middle of it while
-// a writer goes on, reads to the end, and holds what came against what was written.
+// survives reads a feed in small pages. In the middle it changes the partitions, while a
+// writer continues. Then it reads to the end and compares the delivered items with the
+// written ones.
 func survives(t *testing.T, r reader, change topology) {
 	c, ctx := container(t), t.Context()
 	written := spread(60, 1)
 	upsert(t, c, written...)
 	if r.name == "range" {
-		// What the range has to deliver is what it holds before anything changes.
+		// The range must deliver the items that it contained before the change.
 		mine := map[string]bool{}
 		for _, i := range newFeed(t, c, r.options(t, c)).drain(t) {
 			mine[i.PK] = true
@@ -159,8 +160,8 @@ func TestFeedsSurviveSplitsAndMerges(t *testing.T) {
 	}
 }
 
-// prefixSurvives is the same for the feed of a hierarchical prefix, whose items lie in
-// one partition until it is split, and then in two.
+// prefixSurvives does the same for the feed of a hierarchical prefix. Its items are in
+// one partition until it splits, and then in two.
 func prefixSurvives(t *testing.T, change topology) {
 	c := container(t, "/tenant", "/user")
 	write := func(v int) {

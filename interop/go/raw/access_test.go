@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// routes are requests of every kind, on what is there and what is not.
+// routes are requests of every kind, for existing and missing resources.
 func routes(c collection) []request {
 	doc := c.path + "/docs/1"
 	query := map[string]string{"Content-Type": "application/query+json", "x-ms-documentdb-isquery": "true"}
@@ -90,7 +90,7 @@ func TestNothingIsAnsweredWithoutASignature(t *testing.T) {
 				}
 			}
 		}
-		// Nothing of it took effect.
+		// The refused requests had no effect.
 		request{verb: "GET", path: c.path + "/docs/1", headers: map[string]string{"x-ms-documentdb-partitionkey": `["p"]`}}.do(t).want(t, 200)
 		request{verb: "GET", path: "/dbs/never"}.do(t).want(t, 404)
 		equal(t, len(ranges(t, c, nil)), 2, "partitions")
@@ -116,7 +116,7 @@ func TestDatesAreHeldAgainstTheServersClock(t *testing.T) {
 				r.Header.Set("Authorization", authorization(env.Key, r.Method, "dbs", "", text, ""))
 			}
 		}
-		// Without x-ms-date the Date header is signed, a line further down.
+		// Without x-ms-date the Date header is signed, one line further down.
 		request{verb: "GET", path: "/dbs", sign: func(r *http.Request) {
 			date := time.Now().UTC().Format(http.TimeFormat)
 			r.Header.Set("Date", date)
@@ -150,7 +150,7 @@ func TestReadOnlyKeyWritesNothing(t *testing.T) {
 			switch {
 			case reads && a.status == 403:
 				t.Errorf("%s %s: refused: %s", q.verb, q.path, a.body)
-			case !reads && a.status != 403 && !strings.HasSuffix(q.path, "/sprocs"): // those nobody may write
+			case !reads && a.status != 403 && !strings.HasSuffix(q.path, "/sprocs"): // nobody may write stored procedures
 				t.Errorf("%s %s: %d %s", q.verb, q.path, a.status, a.body)
 			}
 		}
@@ -193,7 +193,7 @@ func TestRIDsAddressEverything(t *testing.T) {
 		create := request{verb: "POST", path: self + "/docs", sign: by("docs", container.RID), body: `{"id":"2","pk":"p","v":8}`, headers: map[string]string{"x-ms-documentdb-partitionkey": `["p"]`}}
 		create.do(t).want(t, 201)
 		equal(t, len(feedAll(t, self, map[string]string{}, by("docs", container.RID))), 2, "changes by rid")
-		// A signature by the rid as it is written, and one by another rid, are wrong.
+		// A signature by the rid in its original case and one by another rid are wrong.
 		request{verb: "GET", path: self, sign: by("colls", database.RID)}.do(t).want(t, 401)
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// feedOnce reads a page of the change feed with those headers.
+// feedOnce reads a page of the change feed with the given headers.
 func feedOnce(t *testing.T, path string, headers map[string]string, sign func(r *http.Request)) (page documents, etag string, status int) {
 	t.Helper()
 	all := map[string]string{"A-IM": "Incremental feed"}
@@ -39,7 +39,8 @@ func feedOnce(t *testing.T, path string, headers map[string]string, sign func(r 
 	return page, etag, a.status
 }
 
-// feedFrom reads from the headers on to the end, and returns the etag that was reached.
+// feedFrom reads the feed to its end, starting with the given headers. It returns the
+// last ETag.
 func feedFrom(t *testing.T, path string, headers map[string]string, sign func(r *http.Request)) (all []item, etag string) {
 	t.Helper()
 	next := map[string]string{}
@@ -103,7 +104,8 @@ func TestEtagsContinue(t *testing.T) {
 		_, etag := feedFrom(t, c.path, nil, nil)
 		c.upsert(t, spread(10, 2)...)
 		same(t, feedAll(t, c.path, map[string]string{"If-None-Match": etag}, nil), spread(10, 2))
-		// The position of the whole is one of each range, each key, and each part of a split.
+		// The position of the whole feed is valid for each range, each key, and each part
+		// of a split.
 		var parts []item
 		for _, r := range ranges(t, c, nil) {
 			parts = append(parts, feedAll(t, c.path, map[string]string{"If-None-Match": etag, "x-ms-documentdb-partitionkeyrangeid": r.ID}, nil)...)
@@ -166,7 +168,7 @@ func TestFeedOfRanges(t *testing.T) {
 }
 
 // nextSecond waits until the server stamps its writes with a later second, and returns
-// the one before that.
+// the second before that.
 func nextSecond(t *testing.T, c collection) int64 {
 	t.Helper()
 	stamp := func() int64 { return c.upsert(t, item{ID: "clock", PK: "clock"})[0].TS }
@@ -232,12 +234,12 @@ func TestModifiedSinceUnderTheOldVersionLosesNothing(t *testing.T) {
 		for _, i := range spread(7, 3) {
 			equal(t, seen[i.PK+"/"+i.ID], 3, i.PK+"/"+i.ID+" by ranges")
 		}
-		// A start later than all has nothing before it but everything, and loses nothing either.
+		// A start time after all writes returns no changes, and none are lost later.
 		_, etag, status := feedOnce(t, c.path, map[string]string{"If-Modified-Since": time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}, nil)
 		equal(t, status, 304, "status of a start in the future")
 		c.upsert(t, item{ID: "later", PK: "p", V: 1})
 		equal(t, len(feedAll(t, c.path, map[string]string{"If-None-Match": etag}, nil)), 1, "changes after a start in the future")
-		// Under a newer version the documents come at once, after that second.
+		// Under a newer API version, documents after that second arrive at once.
 		page, _, status := feedOnce(t, c.path, map[string]string{
 			"x-ms-version": "2020-07-15", "If-Modified-Since": time.Unix(second, 0).UTC().Format(http.TimeFormat),
 		}, nil)

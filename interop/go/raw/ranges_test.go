@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// pkrange is a partition key range, as the REST API's documents show it and SDKs read it.
+// pkrange is a partition key range in the form of the REST API.
 type pkrange struct {
 	ID           string   `json:"id"`
 	MinInclusive string   `json:"minInclusive"`
@@ -18,7 +18,8 @@ type pkrange struct {
 	Self         string   `json:"_self"`
 }
 
-// ranges reads the partition key ranges with those headers; nil where nothing changed.
+// ranges reads the partition key ranges with the given headers. It returns nil if nothing
+// changed.
 func ranges(t *testing.T, c collection, headers map[string]string) []pkrange {
 	t.Helper()
 	all, _ := rangesAndEtag(t, c, headers)
@@ -43,7 +44,7 @@ func rangesAndEtag(t *testing.T, c collection, headers map[string]string) ([]pkr
 	return feed.PartitionKeyRanges, a.header.Get("Etag")
 }
 
-// tiles fails unless the ranges cover all keys, each once.
+// tiles fails unless the ranges cover all keys without overlap.
 func tiles(t *testing.T, all []pkrange) {
 	t.Helper()
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b pkrange) int { return strings.Compare(a.MinInclusive, b.MinInclusive) })
@@ -84,7 +85,8 @@ func TestPartitionKeyRanges(t *testing.T) {
 		incremental["If-None-Match"] = second
 		equal(t, len(ranges(t, c, incremental)), 0, "ranges that are new after that")
 
-		// A second split and a merge, slept through: only what is live, with every ancestor.
+		// After a second split and a merge, the answer contains only live ranges, with
+		// all their ancestors.
 		ok(t, env.Admin.SplitFirst(t.Context(), c.at()))
 		ok(t, env.Admin.MergeFirst(t.Context(), c.at()))
 		incremental["If-None-Match"] = etag

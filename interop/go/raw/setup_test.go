@@ -17,7 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/interop/internal/harness"
 )
 
-// The version that the REST API's documents name.
+// The version that the REST API's pages use.
 const version = "2016-07-11"
 
 var (
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Main(m))
 }
 
-// A request, signed with the primary key by its path unless sign says otherwise.
+// request is signed with the primary key by its path unless sign is set.
 type request struct {
 	verb, path string
 	headers    map[string]string
@@ -42,7 +42,7 @@ type request struct {
 	sign       func(r *http.Request)
 }
 
-// An answer, read to its end.
+// answer is a response with its complete body.
 type answer struct {
 	status int
 	header http.Header
@@ -53,7 +53,7 @@ func (q request) do(t *testing.T) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), q.verb, env.Endpoint, strings.NewReader(q.body))
 	ok(t, err)
-	// The path goes out as it is written here, escapes included.
+	// The path is sent as it is, with its escapes.
 	r.URL.RawPath = q.path
 	if r.URL.Path, err = url.PathUnescape(q.path); err != nil {
 		r.URL.Opaque, r.URL.Path = q.path, ""
@@ -78,7 +78,7 @@ func (q request) do(t *testing.T) answer {
 	return a
 }
 
-// wellFormed holds every answer of the suite to what SDKs need of each.
+// wellFormed checks that an answer has the headers that SDKs need.
 func wellFormed(t *testing.T, q request, a answer) {
 	t.Helper()
 	what := q.verb + " " + q.path
@@ -136,7 +136,8 @@ func equal[T comparable](t *testing.T, got, want T, what string) {
 	}
 }
 
-// item is what the scenarios write, with the system properties of what they read.
+// item is the document that the scenarios write, with the system properties that they
+// read.
 type item struct {
 	ID  string `json:"id"`
 	PK  string `json:"pk"`
@@ -153,7 +154,7 @@ type documents struct {
 	Count     int `json:"_count"`
 }
 
-// A collection is a container of this test's own, of two partitions.
+// collection is a container of the test, with two partitions.
 type collection struct {
 	path      string // "/dbs/x/colls/y"
 	database  string
@@ -172,7 +173,7 @@ func newCollection(t *testing.T) collection {
 	return collection{"/dbs/" + name + "/colls/items", name, "items"}
 }
 
-// at is the collection's path for the admin API.
+// at returns the collection's path for the admin API.
 func (c collection) at() harness.Container {
 	return harness.Container{Database: c.database, Name: c.container}
 }
@@ -200,7 +201,7 @@ func (c collection) upsert(t *testing.T, items ...item) []item {
 	return stored
 }
 
-// spread is n items over ten keys, which two partitions share.
+// spread returns n items of ten keys in two partitions.
 func spread(n, v int) []item {
 	var items []item
 	for i := range n {
@@ -209,7 +210,7 @@ func spread(n, v int) []item {
 	return items
 }
 
-// versions are items by key and id; one that goes back fails the test.
+// versions collects items by key and id. It fails the test if a version goes back.
 func versions(t *testing.T, items []item) map[string]int {
 	t.Helper()
 	seen := map[string]int{}

@@ -15,14 +15,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Client asks a server by plain HTTP, without an SDK. Its methods may be called concurrently.
+// Client sends requests to a server without an SDK. It is safe for concurrent use.
 type Client struct {
 	endpoint string
 	key      wire.Key
 	http     *http.Client
 }
 
-// A Container is a container's path on a server: its database and its name.
+// Container identifies a container by its database and its name.
 type Container struct{ Database, Name string }
 
 func (c Container) path(rest ...string) string {
@@ -33,7 +33,7 @@ func (c Container) path(rest ...string) string {
 	return p
 }
 
-// NewClient returns a client of a server. The error is about the key.
+// NewClient returns a client of a server. It returns an error if the key is invalid.
 func NewClient(endpoint, key string) (*Client, error) {
 	k, err := wire.ParseKey(key)
 	if err != nil {
@@ -43,7 +43,7 @@ func NewClient(endpoint, key string) (*Client, error) {
 }
 
 // Do sends a request for an escaped path and returns the answer. headers are names and
-// values in turns. An answer with a status of 400 or more is an error.
+// values in turns. It returns an error if the status is 400 or more.
 func (c *Client) Do(ctx context.Context, method, path, body string, headers ...string) (http.Header, []byte, error) {
 	kind, link := "_changefeed", strings.TrimPrefix(path, "/_changefeed/")
 	if link == path {
@@ -81,17 +81,17 @@ func (c *Client) Do(ctx context.Context, method, path, body string, headers ...s
 	return a.Header, text, nil
 }
 
-// CreateDatabase makes a database.
+// CreateDatabase creates a database.
 func (c *Client) CreateDatabase(ctx context.Context, name string) error {
 	_, _, err := c.Do(ctx, http.MethodPost, "/dbs", fmt.Sprintf(`{"id":%q}`, name))
 	return err
 }
 
-// CreateContainer makes a container with a number of physical partitions and a partition key
-// path (/pk, /id).
+// CreateContainer creates a container with a number of physical partitions and a
+// partition key path (/pk, /id).
 func (c *Client) CreateContainer(ctx context.Context, at Container, path string, partitions int) error {
 	throughput := 400
-	if partitions > 1 { // the service makes a partition for every 10,000 RU/s
+	if partitions > 1 { // the service creates a partition for every 10,000 RU/s
 		throughput = 10_000 * partitions
 	}
 	_, _, err := c.Do(ctx, http.MethodPost, "/dbs/"+url.PathEscape(at.Database)+"/colls",
@@ -107,7 +107,8 @@ func (c *Client) Upsert(ctx context.Context, at Container, key, document string)
 	return err
 }
 
-// Replace writes a document over the one of its id, if that still has the ETag; an empty one: in any case.
+// Replace replaces a document by its id. If etag is not empty, the document must still
+// have that ETag.
 func (c *Client) Replace(ctx context.Context, at Container, key, id, document, etag string) error {
 	headers := []string{wire.HeaderPartitionKey, keyHeader(key)}
 	if etag != "" {
@@ -146,13 +147,13 @@ func (c *Client) Documents(ctx context.Context, at Container) ([]json.RawMessage
 	}
 }
 
-// keyHeader is the header's text of a partition key that is a string.
+// keyHeader returns the header text of a partition key that is a string.
 func keyHeader(key string) string {
-	text, _ := json.Marshal([]string{key}) // strings always can
+	text, _ := json.Marshal([]string{key}) // strings never fail
 	return string(text)
 }
 
-// A Partition is a live physical partition of a container.
+// Partition is a live physical partition of a container.
 type Partition struct {
 	ID        string
 	Min, Max  string
@@ -160,17 +161,17 @@ type Partition struct {
 	Documents int
 }
 
-// Partitions lists a container's partitions in the order of their ranges.
+// Partitions returns a container's partitions in the order of their ranges.
 func (c *Client) Partitions(ctx context.Context, at Container) ([]Partition, error) {
 	return c.partitions(ctx, http.MethodGet, at)
 }
 
-// Split divides a partition in its middle, and returns the two it made.
+// Split splits a partition in its middle and returns the two new partitions.
 func (c *Client) Split(ctx context.Context, at Container, id string) ([]Partition, error) {
 	return c.partitions(ctx, http.MethodPost, at, id, "split")
 }
 
-// Merge joins a partition with the next one, and returns what it made.
+// Merge merges a partition with the next one and returns the new partition.
 func (c *Client) Merge(ctx context.Context, at Container, id string) ([]Partition, error) {
 	return c.partitions(ctx, http.MethodPost, at, id, "merge")
 }
@@ -194,7 +195,8 @@ func (c *Client) MergeFirst(ctx context.Context, at Container) error {
 	return c.changeFirst(ctx, at, "merge", 1)
 }
 
-// changeFirst splits or merges the first partition. It checks the number of new ones.
+// changeFirst splits or merges the first partition. It checks the number of new
+// partitions.
 func (c *Client) changeFirst(ctx context.Context, at Container, verb string, want int) error {
 	all, err := c.Partitions(ctx, at)
 	if err != nil {
@@ -202,7 +204,7 @@ func (c *Client) changeFirst(ctx context.Context, at Container, verb string, wan
 	}
 	made, err := c.partitions(ctx, http.MethodPost, at, all[0].ID, verb)
 	if err == nil && len(made) != want {
-		err = fmt.Errorf("%s of partition %s made %v", verb, all[0].ID, made)
+		err = fmt.Errorf("%s of partition %s returned %v", verb, all[0].ID, made)
 	}
 	return err
 }

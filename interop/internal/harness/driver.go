@@ -1,6 +1,6 @@
-// Package harness runs `changefeed serve` and processes with hosts of change feed processors, for
-// the tests under interop/. The suites in Go use its client of the admin API, and report their
-// scenarios by it.
+// Package harness runs `changefeed serve` and processes with hosts of change feed
+// processors for the tests under interop/. The suites in Go use its client of the admin
+// API and its report.
 package harness
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 // Run runs a program to its end, in a directory and with additions to the environment. If
-// ctx ends, the program gets SIGTERM, and SIGKILL ten seconds later.
+// ctx ends, the program receives SIGTERM, and SIGKILL ten seconds later.
 func Run(ctx context.Context, out io.Writer, directory string, environment []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = directory, append(os.Environ(), environment...), out, out
@@ -26,13 +26,14 @@ func Run(ctx context.Context, out io.Writer, directory string, environment []str
 	return cmd.Run()
 }
 
-// Prepare runs the run program of a suite's directory to install and compile what the suite
-// needs. The error has its output.
+// Prepare runs the run program of a suite's directory, which installs and compiles the
+// suite's dependencies. The error contains the output.
 func Prepare(ctx context.Context, directory string) error {
 	return quiet(ctx, directory, "./run", "prepare")
 }
 
-// Build compiles a command of this module. It runs in the repository's root.
+// Build compiles a command of this module. The working directory must be the repository's
+// root.
 func Build(ctx context.Context, binary, pkg string) error {
 	return quiet(ctx, ".", "go", "build", "-o", binary, pkg)
 }
@@ -45,12 +46,12 @@ func quiet(ctx context.Context, directory, name string, args ...string) error {
 	return nil
 }
 
-// A Driver starts processes with hosts for a test, over a server of its own.
+// Driver starts processes with hosts for a test, with a server of its own.
 type Driver struct {
-	// Binary is the command to run as the server, GoHost the program of our hosts. Empty
-	// ones are built. Both are paths from the repository's root.
+	// Binary is the server's command, and GoHost is the program of our hosts. Both are
+	// paths from the repository's root. An empty one is built.
 	Binary, GoHost string
-	// Flags are further flags of the server.
+	// Flags are additional flags of the server.
 	Flags []string
 
 	// Server and Client are set by Start.
@@ -58,8 +59,8 @@ type Driver struct {
 	Client *Client
 }
 
-// Start builds the hosts of both sides and starts the server. The server ends with the test. The
-// working directory becomes the repository's root.
+// Start builds the hosts of both sides and starts the server. The server stops when the
+// test ends. The working directory becomes the repository's root.
 func (d *Driver) Start(t *testing.T) {
 	t.Helper()
 	t.Chdir("../..")
@@ -93,24 +94,27 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// LaunchGo starts a process with hosts of this module's processor (interop/gohost). Further
-// environment variables may follow. The process is killed when the test ends; see [Launch].
+// LaunchGo starts a process with hosts of this module's processor (interop/gohost).
+// environment contains additional variables. The process is killed when the test ends;
+// see [Launch].
 func (d *Driver) LaunchGo(t *testing.T, name string, lines func(fields []string), environment ...string) *Process {
 	t.Helper()
 	return d.launch(t, name, environment, lines, d.GoHost)
 }
 
-// javaDirectory holds the program of Java's hosts, from the repository's root.
+// javaDirectory is the directory of the program of Java's hosts, from the repository's
+// root.
 const javaDirectory = "interop/java"
 
-// LaunchJava starts a process with hosts of Java's processor (interop/java). Options of the
-// JVM may follow. The process is killed when the test ends; see [Launch].
+// LaunchJava starts a process with hosts of Java's processor (interop/java). jvm contains
+// options of the JVM. The process is killed when the test ends; see [Launch].
 func (d *Driver) LaunchJava(t *testing.T, name string, lines func(fields []string), jvm ...string) *Process {
 	t.Helper()
 	target := filepath.Join(javaDirectory, "target")
 	args := append([]string{
 		"-XX:-UsePerfData",
-		// The client asks the cloud's metadata service where it runs; nothing is there to answer.
+		// Without this option the client asks the cloud's metadata service, which does
+		// not answer here.
 		"-DCOSMOS.DISABLE_IMDS_ACCESS=true",
 		"-DCOSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED=true",
 	}, jvm...)

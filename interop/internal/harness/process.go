@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// commandTime is the longest time that a host may take for a command. A first start beside others
-// waits for a lock of 15 s.
+// commandTime is the longest time that a host may take for a command. A first start
+// beside others waits for a lock of 15 s.
 const commandTime = 90 * time.Second
 
-// A Process runs hosts of a change feed processor. It reads commands from its standard input, one a
-// line. It answers each, in order, with a line of fields separated by tabs: "ok" and the command, or
-// "failed", the command and the reason. Other lines go to the function that Launch was given. Its
-// methods may be called concurrently.
+// Process runs hosts of a change feed processor. It reads commands from its standard
+// input, one a line. It answers each, in order, with a line of fields separated by tabs:
+// "ok" and the command, or "failed", the command and the reason. Launch's function
+// receives the other lines. Process is safe for concurrent use.
 type Process struct {
-	// Name is its name in errors.
+	// Name is the name of the process in errors.
 	Name string
 
 	cmd   *exec.Cmd
@@ -31,14 +31,14 @@ type Process struct {
 	log   bytes.Buffer
 	ended chan struct{} // closed when the process has ended and all its lines are read
 
-	mu      sync.Mutex // guards answers: of the one command that is under way
+	mu      sync.Mutex // guards answers, which belongs to the command in progress
 	answers chan []string
-	one     chan struct{} // holds one element while a command is under way
+	one     chan struct{} // contains one element while a command is in progress
 }
 
-// Launch starts a process and returns when it has printed "ready". lines gets the fields of every
-// other line that is not an answer, from one goroutine. The process outlives ctx: Kill or Quit ends
-// it.
+// Launch starts a process and returns when the process has printed "ready". One goroutine
+// calls lines with the fields of every other line that is not an answer. The process
+// outlives ctx: Kill or Quit ends it.
 func Launch(ctx context.Context, name string, environment []string, lines func(fields []string), command string, args ...string) (*Process, error) {
 	p := &Process{Name: name, ended: make(chan struct{}), one: make(chan struct{}, 1)}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), command, args...)
@@ -55,10 +55,10 @@ func Launch(ctx context.Context, name string, environment []string, lines func(f
 		return nil, err
 	}
 	ready := make(chan struct{})
-	go func() { // ends with the process, which Kill and Quit wait for
+	go func() { // ends with the process; Kill and Quit wait for it
 		defer close(p.ended)
 		p.read(out, ready, lines)
-		_ = p.cmd.Wait() // its state is asked for by who waits
+		_ = p.cmd.Wait() // waiters read the state from ProcessState
 	}()
 	select {
 	case <-ready:
@@ -87,7 +87,7 @@ func (p *Process) read(out io.Reader, ready chan struct{}, lines func([]string))
 			answers := p.answers
 			p.mu.Unlock()
 			if answers != nil {
-				answers <- fields // has room: one answer for one command
+				answers <- fields // does not block: one answer for one command
 			}
 		default:
 			lines(fields)
@@ -95,8 +95,8 @@ func (p *Process) read(out io.Reader, ready chan struct{}, lines func([]string))
 	}
 }
 
-// Command carries out one command. It returns an error if the command failed or took longer than
-// 90 s, or the process has ended.
+// Command executes one command. It returns an error if the command failed or took longer
+// than 90 s, or if the process has ended.
 func (p *Process) Command(ctx context.Context, command string) error {
 	select {
 	case p.one <- struct{}{}:
@@ -128,7 +128,7 @@ func (p *Process) Command(ctx context.Context, command string) error {
 	}
 }
 
-// tail returns the standard error of the process, once it has ended.
+// tail returns the standard error of the process if it has ended.
 func (p *Process) tail() []byte {
 	select {
 	case <-p.ended:
@@ -138,14 +138,15 @@ func (p *Process) tail() []byte {
 	}
 }
 
-// Kill ends the process at once (SIGKILL), and returns when all of its output was read. It may be
+// Kill kills the process (SIGKILL) and returns when all of its output was read. It may be
 // called again.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may be gone
+	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
 }
 
-// Quit ends the process in good order and waits for it. A status other than 0 is an error.
+// Quit stops the process and waits for it. It returns an error if the exit status is not
+// 0.
 func (p *Process) Quit(ctx context.Context) error {
 	err := p.Command(ctx, "quit")
 	if err != nil {
@@ -155,7 +156,7 @@ func (p *Process) Quit(ctx context.Context) error {
 	select {
 	case <-p.ended:
 	case <-time.After(commandTime):
-		err = errors.New("it had not ended")
+		err = errors.New("the process has not ended")
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// obedient is a process that obeys as hosts do.
+// obedient is the script of a process that answers commands as hosts do.
 const obedient = `echo ready
 while read -r l; do case "$l" in
   quit) printf 'ok\tquit\n'; exit 0;;
@@ -36,7 +36,7 @@ func launch(t *testing.T) (*Process, func() []string) {
 	}
 }
 
-func TestAProcessObeysAndTellsWhatFailed(t *testing.T) {
+func TestProcessAnswersCommandsAndReportsFailures(t *testing.T) {
 	p, seen := launch(t)
 	if err := p.Command(t.Context(), "start a"); err != nil {
 		t.Error(err)
@@ -45,25 +45,25 @@ func TestAProcessObeysAndTellsWhatFailed(t *testing.T) {
 		t.Errorf("bad: %v", err)
 	}
 	if got := seen(); !slices.Equal(got, []string{"change one"}) {
-		t.Errorf("lines beside the answers are %q", got)
+		t.Errorf("the other lines are %q", got)
 	}
 	if err := p.Quit(t.Context()); err != nil {
 		t.Error(err)
 	}
-	p.Kill() // it is gone: nothing happens
+	p.Kill() // no effect: the process has ended
 }
 
-func TestAProcessThatEndsByItselfFailsItsCommand(t *testing.T) {
+func TestCommandFailsIfTheProcessEnds(t *testing.T) {
 	p, _ := launch(t)
 	if err := p.Command(t.Context(), "die"); err == nil || !strings.Contains(err.Error(), "last words") {
 		t.Errorf("die: %v", err)
 	}
 	if p.Command(t.Context(), "start a") == nil {
-		t.Error("a process that is gone obeys")
+		t.Error("a command succeeds after the process has ended")
 	}
 }
 
-func TestAProcessThatNeverIsReadyIsAnError(t *testing.T) {
+func TestLaunchFailsIfTheProcessIsNeverReady(t *testing.T) {
 	if _, err := Launch(t.Context(), "host", nil, func([]string) {}, "sh", "-c", "echo no >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "no") {
 		t.Errorf("launch: %v", err)
 	}

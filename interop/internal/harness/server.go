@@ -17,29 +17,32 @@ import (
 	"time"
 )
 
-// starting is the longest time until a server prints "ready", stopping the longest from SIGTERM to
-// the end of its process.
+// starting is the longest time until a server prints "ready". stopping is the longest
+// time from SIGTERM until its process ends.
 const (
 	starting = 30 * time.Second
 	stopping = 30 * time.Second
 )
 
-// A Server is a process of `changefeed serve`. Over TLS its store is in a directory,
-// where the certificate is too; over plain HTTP it is in memory. It keeps versions as an account with continuous
-// backup does, which the SDKs' samples of that mode take for granted. Start and Stop are called once each.
+// Server is a process of `changefeed serve`. Over TLS its store is in a directory that
+// also contains the certificate. Over plain HTTP its store is in memory. It keeps
+// versions like an account with continuous backup, because the SDKs' samples of that mode
+// need them. Start and Stop may be called once each.
 type Server struct {
-	// Binary is the path of the command, Work a directory for the store and its certificate.
+	// Binary is the path of the command. Work is a directory for the store and its
+	// certificate.
 	Binary, Work string
-	// TLS encrypts, with a self-signed certificate.
+	// TLS reports whether the server uses TLS, with a self-signed certificate.
 	TLS bool
-	// Flags are further flags of `changefeed serve`.
+	// Flags are additional flags of `changefeed serve`.
 	Flags []string
-	// Key and ReadOnlyKey are the account's keys; NewKey makes one.
+	// Key and ReadOnlyKey are the account's keys. NewKey creates one.
 	Key, ReadOnlyKey string
 
-	// Endpoint is the URL that the server printed, Certificate the path of its certificate over TLS.
+	// Endpoint is the URL that the server printed. Certificate is the path of its
+	// certificate over TLS.
 	Endpoint, Certificate string
-	// Metrics is the URL of its metrics, where Flags ask for them.
+	// Metrics is the URL of its metrics if Flags enable them.
 	Metrics string
 
 	cmd    *exec.Cmd
@@ -47,14 +50,14 @@ type Server struct {
 	exited chan error
 }
 
-// NewKey is an account key as the service makes them: 64 random bytes in base64.
+// NewKey returns an account key in the service's form: 64 random bytes in base64.
 func NewKey() string {
 	secret := make([]byte, 64)
 	_, _ = rand.Read(secret) // never fails
 	return base64.StdEncoding.EncodeToString(secret)
 }
 
-// Start returns when the server has said that it is ready.
+// Start starts the server and returns when it has printed "ready".
 func (s *Server) Start(ctx context.Context) error {
 	args := []string{"serve", "--listen", "127.0.0.1:0", "--key", s.Key, "--read-only-key", s.ReadOnlyKey, "--keep-versions", "10m"}
 	if s.TLS {
@@ -63,7 +66,7 @@ func (s *Server) Start(ctx context.Context) error {
 		args = append(args, "--tls", "off", "--memory")
 	}
 	args = append(args, s.Flags...)
-	// It outlives ctx, so that it is always ended in good order.
+	// The process outlives ctx, so that Stop can stop it.
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Binary, args...)
 	s.cmd.Stderr = &s.log
 	banner, err := s.cmd.StdoutPipe()
@@ -77,7 +80,7 @@ func (s *Server) Start(ctx context.Context) error {
 	var reader sync.WaitGroup
 	reader.Go(func() { ready <- s.readBanner(banner) })
 	s.exited = make(chan error, 1)
-	go func() { // ends with the process, which stop waits for
+	go func() { // ends with the process; Stop waits for it
 		reader.Wait()
 		s.exited <- s.cmd.Wait()
 	}()
@@ -94,7 +97,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// readBanner takes endpoint and certificate from what the server prints, and returns at "ready".
+// readBanner reads the endpoint and the certificate from the server's output. It returns
+// at "ready".
 func (s *Server) readBanner(banner io.Reader) error {
 	for lines := bufio.NewScanner(banner); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), " ")
@@ -107,18 +111,19 @@ func (s *Server) readBanner(banner io.Reader) error {
 			s.Metrics = strings.TrimSpace(value)
 		case "ready":
 			if s.Endpoint == "" || s.TLS != (s.Certificate != "") {
-				return errors.New("the banner names no endpoint, or no certificate")
+				return errors.New("the banner lacks the endpoint or the certificate")
 			}
 			return nil
 		}
 	}
-	return errors.New("it ended before it was ready")
+	return errors.New("the server ended before it was ready")
 }
 
-// Stop ends the server by SIGTERM. An exit status other than 0 is an error, and shows the server's log.
+// Stop stops the server with SIGTERM. If the exit status is not 0, it returns an error
+// with the server's log.
 func (s *Server) Stop() error {
 	if s.cmd.Process.Signal(syscall.SIGTERM) != nil {
-		<-s.exited //nolint:errcheck // the state tells the same
+		<-s.exited //nolint:errcheck // ProcessState has the same status
 		return fmt.Errorf("the server had ended before SIGTERM: %s\n%s", s.cmd.ProcessState, s.log.Bytes())
 	}
 	select {

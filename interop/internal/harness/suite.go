@@ -14,23 +14,23 @@ import (
 
 // Env is the environment of a run of a suite in Go.
 type Env struct {
-	// Endpoint is the server's URL, without a slash at its end (CHANGEFEED_ENDPOINT). If
-	// empty, there is no server to run the suite against.
+	// Endpoint is the server's URL without a trailing slash (CHANGEFEED_ENDPOINT). If
+	// empty, the suite has no server.
 	Endpoint string
 	// Key is the account's primary key (CHANGEFEED_KEY).
 	Key string
 	// ReadOnlyKey is a key that permits reads only (CHANGEFEED_READONLY_KEY).
 	ReadOnlyKey string
-	// HTTP trusts the server's certificate, where there is one (CHANGEFEED_CA).
+	// HTTP trusts the server's certificate, if any (CHANGEFEED_CA).
 	HTTP *http.Client
 	// Admin calls the server's admin API.
 	Admin *Client
 
-	report string // the file that outcomes are appended to (CHANGEFEED_REPORT), if any
+	report string // path of the report file, if any (CHANGEFEED_REPORT)
 }
 
 // FromEnvironment reads the environment. Without CHANGEFEED_ENDPOINT it returns the zero
-// Env. The error names a variable that is missing or wrong.
+// Env. It returns an error that names a missing or invalid variable.
 func FromEnvironment() (Env, error) {
 	e := Env{
 		Endpoint:    strings.TrimSuffix(os.Getenv("CHANGEFEED_ENDPOINT"), "/"),
@@ -69,7 +69,7 @@ func newHTTPClient() *http.Client {
 }
 
 // Main runs the tests of a package and returns the exit status. Without a server it runs
-// none: `go test ./...` passes by the suites.
+// no tests, so `go test ./...` skips the suites.
 func (e Env) Main(m *testing.M) int {
 	if e.Endpoint == "" {
 		fmt.Println("not run: CHANGEFEED_ENDPOINT is not set; see interop/README.md") //nolint:forbidigo // the output of a test
@@ -79,8 +79,8 @@ func (e Env) Main(m *testing.M) int {
 }
 
 // Scenario runs a scenario of interop/scenarios.json as a test of its name and appends
-// its outcome to the report. A scenario that ends the process early is in no report, and
-// the runner then calls it failed.
+// its outcome to the report. If a scenario ends the process, the report lacks it, and the
+// runner counts it as failed.
 func (e Env) Scenario(t *testing.T, name string, run func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func (e Env) Scenario(t *testing.T, name string, run func(t *testing.T)) {
 	})
 }
 
-// reporting guards the report's file: scenarios run side by side.
+// reporting guards the report's file, because scenarios run in parallel.
 var reporting sync.Mutex
 
 func (e Env) append(line string) error {

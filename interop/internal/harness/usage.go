@@ -30,7 +30,7 @@ func (p *Process) Memory() (mib int, err error) {
 // CPU returns the processor time that the server has used so far; see [Process.CPU].
 func (s *Server) CPU() (time.Duration, error) { return processorTime(s.cmd.Process.Pid) }
 
-// tick is the unit of /proc/PID/stat: a hundred a second on every Linux that Go runs on.
+// tick is the unit of /proc/PID/stat: 10 ms on every Linux that Go supports.
 const tick = 10 * time.Millisecond
 
 func processorTime(pid int) (time.Duration, error) {
@@ -38,8 +38,8 @@ func processorTime(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name of the program is in brackets and may have blanks. The 12th and 13th field after
-	// it are user and system time.
+	// The name of the program is in brackets and may contain blanks. The 12th and 13th
+	// fields after it are user and system time.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat is %q", pid, text)
