@@ -14,8 +14,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// age makes the container c of a store that it closes one of format 3: its unique keys are kept among
-// the caller's properties, and there is no index. before is called when there is none yet.
+// age converts the container c of a store to format 3 and closes the store. Its unique
+// keys are then kept among the caller's properties, and there is no index. before is
+// called while there is no index.
 func age(t *testing.T, db *DB, c *Container, before func(containerRecord)) {
 	t.Helper()
 	err := db.do(context.Background(), func(g *group) error {
@@ -56,8 +57,8 @@ func age(t *testing.T, db *DB, c *Container, before func(containerRecord)) {
 	}
 }
 
-// An upgrade writes its index in batches, each with the place that it has come to, and an opening that finds a
-// half of it goes on from there.
+// An upgrade writes its index in batches, each with its position. An opening that finds a
+// part of the index resumes at that position.
 func TestUpgradeOfUniqueKeysIsResumedAfterACrash(t *testing.T) {
 	const items = 500
 	fs := vfs.NewCrashableMem()
@@ -81,11 +82,11 @@ func TestUpgradeOfUniqueKeysIsResumedAfterACrash(t *testing.T) {
 		if u.policy, err = parseUniqueKeys([][]string{{"/n"}, {"/id", "/n"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := u.index(); err != nil { // of which the last batch, with the record, isn't written
+		if err := u.index(); err != nil { // the last batch, with the record, is not written
 			t.Fatal(err)
 		}
 		if u.batch.Len() >= u.limit+1000 {
-			t.Errorf("a batch of %d bytes with the limit %d", u.batch.Len(), u.limit)
+			t.Errorf("the batch has %d bytes, with a limit of %d", u.batch.Len(), u.limit)
 		}
 		half = u.items
 		if err := errors.Join(u.batch.Close(), db.pebble.LogData(nil, pebble.Sync)); err != nil {
@@ -101,7 +102,7 @@ func TestUpgradeOfUniqueKeysIsResumedAfterACrash(t *testing.T) {
 	var done int
 	_, rest, _ := strings.Cut(log.String(), "index of unique keys built")
 	if _, err := fmt.Sscanf(rest[strings.Index(rest, "items="):], "items=%d", &done); err != nil || half != items || done == 0 || done > 50 {
-		t.Errorf("the second opening indexed %d items, of %d that the first had come to (%v): %s", done, half, err, &log)
+		t.Errorf("the second opening indexed %d items, but the first had indexed %d (%v): %s", done, half, err, &log)
 	}
 	if c, err = db.Container(t.Context(), "db", "c"); err != nil {
 		t.Fatal(err)

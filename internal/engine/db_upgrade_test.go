@@ -19,7 +19,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// unpack makes a directory of an archive in testdata, which a release of then has written.
+// unpack returns a file system with the directory of an archive in testdata, which an old
+// release wrote.
 func unpack(t *testing.T, archive, dir string) vfs.FS {
 	t.Helper()
 	fs := vfs.NewMem()
@@ -27,7 +28,7 @@ func unpack(t *testing.T, archive, dir string) vfs.FS {
 	return fs
 }
 
-// unpackInto is unpack for a given file system. All files are synced.
+// unpackInto unpacks an archive to a file system. All files are synced.
 func unpackInto(t *testing.T, archive string, fs vfs.FS, dir string) {
 	t.Helper()
 	r, err := zip.OpenReader("testdata/" + archive)
@@ -60,13 +61,14 @@ func unpackInto(t *testing.T, archive string, fs vfs.FS, dir string) {
 	}
 }
 
-// A store that the release of format 1 wrote: two databases; a container of 40 upserts on 30 items,
-// one of which was deleted, through a split and a merge, and one that keeps all versions and was
-// split. It was closed without a flush, so that its write-ahead log is replayed.
+// The archive is a store of the release of format 1, with two databases and two
+// containers. One container has 40 upserts on 30 items, of which one was deleted, through
+// a split and a merge. The other keeps all versions and was split. The store was closed
+// without a flush, so that its write-ahead log is replayed.
 func TestDirectoryOfFormatOneOpensAndIsUpgraded(t *testing.T) {
 	fs := unpack(t, "format1.zip", "db")
 	if text := string(readFile(t, fs, "db/FORMAT")); !strings.HasSuffix(text, " 1\n") {
-		t.Fatalf("the archive has %q", text)
+		t.Fatalf("the FORMAT of the archive is %q", text)
 	}
 	for _, opening := range []string{"first", "second"} {
 		db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})
@@ -74,7 +76,7 @@ func TestDirectoryOfFormatOneOpensAndIsUpgraded(t *testing.T) {
 			t.Fatalf("the %s opening: %v", opening, err)
 		}
 		if text := string(readFile(t, fs, "db/FORMAT")); text != "changefeed store format 4\n" {
-			t.Errorf("after the %s opening FORMAT says %q", opening, text)
+			t.Errorf("after the %s opening FORMAT is %q", opening, text)
 		}
 		checkFormatOne(t, db, opening == "second")
 		if err := errors.Join(db.Check(t.Context()), db.Close()); err != nil {
@@ -83,8 +85,8 @@ func TestDirectoryOfFormatOneOpensAndIsUpgraded(t *testing.T) {
 	}
 }
 
-// checkFormatOne compares what is in the store with what was written then, and puts something of the new
-// format in.
+// checkFormatOne compares the content of the store with the archive's, and writes
+// properties of the new format. extra means that an earlier call has written them.
 func checkFormatOne(t *testing.T, db *engine.DB, extra bool) {
 	t.Helper()
 	all, err := db.Databases(t.Context())
@@ -105,7 +107,7 @@ func checkFormatOne(t *testing.T, db *engine.DB, extra bool) {
 	}
 	for _, i := range items.Items {
 		if strings.HasPrefix(string(i.Body), `{"id":"o7"`) {
-			t.Errorf("a deleted item is there: %s", i.Body)
+			t.Errorf("a deleted item is present: %s", i.Body)
 		}
 	}
 	audit, err := db.Container(t.Context(), "shop", "audit")
@@ -127,7 +129,7 @@ func checkFormatOne(t *testing.T, db *engine.DB, extra bool) {
 		versions += len(page.Changes)
 	}
 	if versions != 41 {
-		t.Errorf("%d versions are there, of 40 upserts and a delete", versions)
+		t.Errorf("there are %d versions, want 41 of 40 upserts and a delete", versions)
 	}
 	p.Extra, p.DefaultTTL = json.RawMessage(`{"new":2}`), 0
 	if _, err := db.ReplaceContainer(t.Context(), "shop", p); err != nil {
@@ -138,9 +140,10 @@ func checkFormatOne(t *testing.T, db *engine.DB, extra bool) {
 	}
 }
 
-// A store that a server of format 3 wrote: a container whose policy two items break (u3 and u4 of t1 have one mail),
-// with an expired item and a split; one whose policy can't be read; and one without. Wherever the upgrade is cut off
-// by a power loss, the next opening has it whole.
+// The archive is a store that a server of format 3 wrote. Two items of the first
+// container break its policy: u3 and u4 of t1 have one mail. It also has an expired item
+// and a split. The second container's policy cannot be read, and the third has none.
+// Wherever a power loss interrupts the upgrade, the next opening completes it.
 func TestDirectoryOfFormatThreeEnforcesItsUniqueKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -158,11 +161,11 @@ func TestDirectoryOfFormatThreeEnforcesItsUniqueKeys(t *testing.T) {
 		}
 		for _, want := range []string{`container=users`, `unique key policy broken`, `u3`, `u4`, `unique key policy not enforced`, `container=odd`} {
 			if !strings.Contains(log.String(), want) {
-				t.Errorf("the log has no %q: %s", want, &log)
+				t.Errorf("the log lacks %q: %s", want, &log)
 			}
 		}
 		if len(images) < 3 {
-			t.Errorf("%d images of the files during the upgrade", len(images))
+			t.Errorf("only %d images of the files during the upgrade", len(images))
 		}
 		for _, image := range append(images, fs) {
 			checkFormatThree(t, image)
@@ -178,7 +181,7 @@ func checkFormatThree(t *testing.T, fs vfs.FS) {
 	}
 	ctx := t.Context()
 	if text := string(readFile(t, fs, "db/FORMAT")); text != "changefeed store format 4\n" {
-		t.Errorf("FORMAT says %q", text)
+		t.Errorf("FORMAT is %q", text)
 	}
 	var clash *engine.UniqueKeyError
 	err = db.Check(ctx)
@@ -226,7 +229,7 @@ func checkFormatThree(t *testing.T, fs vfs.FS) {
 			}
 		}
 	}
-	if err := errors.Join(db.Check(ctx), db.Close()); err != nil { // two writes have mended the policy
+	if err := errors.Join(db.Check(ctx), db.Close()); err != nil { // two writes have repaired the policy
 		t.Error(err)
 	}
 }

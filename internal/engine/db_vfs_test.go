@@ -4,18 +4,18 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// hookFS calls before ahead of every operation that changes what is on disk, and makes it
-// durable: writes, syncs, and changes of directories. Pebble's own wrapper
-// hands out the file underneath once a log is recycled (ReuseForWrite), and its faults
-// silently stop there; so this one wraps every way to get a file that is written. If refuse
-// returns an error, the operation fails with it.
+// hookFS calls before ahead of every operation that changes the files on disk or makes
+// them durable: writes, syncs, and changes of directories. If refuse returns an error,
+// the operation fails with it. Pebble's own wrapper returns the underlying file when a
+// log is recycled (ReuseForWrite), and its faults silently stop there. So hookFS wraps
+// every way to get a writable file.
 type hookFS struct {
 	vfs.FS
 	before func(op fileOp)
 	refuse func(op fileOp) error
 }
 
-// operate calls the hooks ahead of an operation.
+// operate calls the hooks before an operation.
 func (h *hookFS) operate(kind, name string) error {
 	op := fileOp{kind, name}
 	if h.before != nil {

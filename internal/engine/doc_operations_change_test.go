@@ -11,40 +11,41 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// preconditionError is an error of a caller's own, that must come back as it is.
+// preconditionError is an error of the caller, which the store must return unwrapped.
 type preconditionError struct{ etag string }
 
 func (e *preconditionError) Error() string { return "condition not met: " + e.etag }
 
-func TestErrorOfAChangeComesBackAsItIs(t *testing.T) {
+func TestErrorOfAChangeIsReturnedUnwrapped(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	upsert(t, c, "a", "p", 1)
 	pk := feed.PartitionKey{"p"}
 	mine := &preconditionError{"x"}
 	refuse := func([]byte) ([]byte, error) { return nil, mine }
 	res, err := c.Change(t.Context(), pk, "a", refuse, WriteOptions{})
-	if err != error(mine) { //nolint:errorlint // as it is, not wrapped
-		t.Errorf("of one change: %#v", err)
+	if err != error(mine) { //nolint:errorlint // must not be wrapped
+		t.Errorf("the error of one change is %#v", err)
 	}
 	if res.Body != nil || res.Partition != "0" || res.End != 1 || res.Charge != writeCharge(0) {
-		t.Errorf("the result beside it is %+v", res)
+		t.Errorf("the result with the error is %+v", res)
 	}
 	_, err = c.Batch(t.Context(), pk, []Operation{{Kind: OpRead, ID: "a"}, {Kind: OpChange, ID: "a", Change: refuse}})
 	var batch *BatchError
 	if !errors.As(err, &batch) || batch.Err != error(mine) || batch.Index != 1 { //nolint:errorlint // as above
-		t.Fatalf("of a batch: %#v", err)
+		t.Fatalf("the error of a batch is %#v", err)
 	}
 	if batch.Partition != "0" || batch.End != 1 || batch.Charge != writeCharge(0) {
-		t.Errorf("the batch was refused as %+v", batch)
+		t.Errorf("the batch error is %+v", batch)
 	}
 }
 
-// Two changes at a time each see the other's outcome or come first: none is lost, and none is run twice.
+// Of two concurrent changes, the later one sees the result of the earlier one. No change
+// is lost or runs twice.
 func TestChangesOfOneItemAreNotLost(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	upsert(t, c, "a", "p", 0)
 	const writers, changes = 4, 50
-	var calls, n int // by the sequencer alone, and read when it is done
+	var calls, n int // written only by the sequencer, and read after it is done
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
@@ -52,7 +53,7 @@ func TestChangesOfOneItemAreNotLost(t *testing.T) {
 				_, err := c.Change(t.Context(), feed.PartitionKey{"p"}, "a", func(old []byte) ([]byte, error) {
 					calls++
 					if !bytes.Contains(old, fmt.Appendf(nil, `"n":%d,`, n)) {
-						return nil, fmt.Errorf("change %d sees %s", calls, old)
+						return nil, fmt.Errorf("change %d got %s", calls, old)
 					}
 					n++
 					return body("a", "p", n), nil
@@ -85,13 +86,14 @@ func TestChangesOfOneItemAreNotLost(t *testing.T) {
 			return old, nil
 		}, k.o)
 		if !errors.Is(err, k.want) || ran != (k.want == nil) {
-			t.Errorf("%s: %v, and the function ran: %t", name, err, ran)
+			t.Errorf("%s: %v; the function ran: %t", name, err, ran)
 		}
 	}
 }
 
-// A small batch must not make the store build hundreds of megabytes while all writers wait.
-func TestBatchIsBoundedByWhatItMakes(t *testing.T) {
+// A small batch must not make the store build hundreds of megabytes while all writers
+// wait.
+func TestBatchIsBoundedByTheSizeOfItsResults(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	pk := feed.PartitionKey{"p"}
 	large := strings.Repeat("x", MaxDocumentSize-1000)
@@ -118,13 +120,13 @@ func TestBatchIsBoundedByWhatItMakes(t *testing.T) {
 			t.Errorf("4 of them: %v", err)
 		}
 	}
-	// What a failed batch has made is not counted to the next one.
+	// The results of a failed batch do not count for the next one.
 	if _, err := c.Change(t.Context(), pk, "0", same, WriteOptions{}); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestResultBesideAnErrorTellsThePartition(t *testing.T) {
+func TestResultWithAnErrorNamesThePartition(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
 	made := upsert(t, c, "a", "p", 1)
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
@@ -143,6 +145,6 @@ func TestResultBesideAnErrorTellsThePartition(t *testing.T) {
 		}
 	}
 	if r, err := c.Create(ctx, pk, []byte(`{`), WriteOptions{}); err == nil || r.Partition != "" {
-		t.Errorf("of a body that came to no partition: %+v, %v", r, err)
+		t.Errorf("the result for an invalid body: %+v, %v", r, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// openPebble opens a store in memory that is checked and closed when the test ends.
+// openPebble opens a store in memory. It is checked and closed when the test ends.
 func openPebble(t *testing.T, o Options) *DB {
 	t.Helper()
 	db, err := OpenMemory(o)
@@ -37,7 +37,7 @@ func closeChecked(t *testing.T, db *DB) {
 	}
 }
 
-// newContainer makes a container with key path /pk.
+// newContainer creates a container with key path /pk.
 func newContainer(t *testing.T, db *DB, p ContainerProperties) *Container {
 	t.Helper()
 	if p.ID == "" {
@@ -66,7 +66,7 @@ func upsert(t *testing.T, c *Container, id, pk string, n int) Result {
 	return r
 }
 
-// field reads a member of a document.
+// field returns a member of a document.
 func field(t *testing.T, doc []byte, name string) any {
 	t.Helper()
 	var m map[string]any
@@ -76,7 +76,7 @@ func field(t *testing.T, doc []byte, name string) any {
 	return m[name]
 }
 
-// ids lists a page as "id:n".
+// ids formats a page as "id:n".
 func ids(t *testing.T, changes []feed.Change) string {
 	t.Helper()
 	var out []string
@@ -105,7 +105,7 @@ func readPage(t *testing.T, c *Container, r feed.Request) feed.Page {
 	return p
 }
 
-func TestOperationsAnswerByWhatIsThere(t *testing.T) {
+func TestOperationsDependOnTheStoredItem(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	ctx, pk := t.Context(), feed.PartitionKey{"p"}
 	created, err := c.Create(ctx, pk, body("a", "p", 1), WriteOptions{})
@@ -113,7 +113,7 @@ func TestOperationsAnswerByWhatIsThere(t *testing.T) {
 		t.Fatalf("create: %+v, %v", created, err)
 	}
 	if field(t, created.Body, "_etag") != created.ETag || field(t, created.Body, "_lsn") != nil {
-		t.Errorf("the answer's body is %s, its etag %s", created.Body, created.ETag)
+		t.Errorf("the result's body is %s, its etag is %s", created.Body, created.ETag)
 	}
 	read, err := c.Read(ctx, pk, "a", ReadOptions{})
 	if err != nil || string(read.Body) != string(created.Body) || read.ETag != created.ETag || read.LSN != 1 {
@@ -273,8 +273,7 @@ func TestBatchLimits(t *testing.T) {
 	}
 }
 
-// Keys that Hash V1 can't tell apart are logical partitions of their own all
-// the same.
+// Keys with one hash under Hash V1 are still distinct logical partitions.
 func TestItemsOfKeysWithOneHashStayApart(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{KeyVersion: HashV1, Partitions: 3})
 	long := strings.Repeat("k", 120)
@@ -342,7 +341,7 @@ func TestItemsReturnsEachItemOnceWhateverHappensMeanwhile(t *testing.T) {
 	}
 }
 
-func TestStoreComesBackAsItWas(t *testing.T) {
+func TestReopenedStoreIsUnchanged(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func() *DB {
 		db, err := Open("data", Options{FS: fs, Memory: 1})
@@ -388,13 +387,13 @@ func TestStoreComesBackAsItWas(t *testing.T) {
 	if err != nil || fmt.Sprint(nowParts) != fmt.Sprint(parts) {
 		t.Errorf("partitions were %v and are %v, %v", parts, nowParts, err)
 	}
-	// The delete took LSN 3, and no entry shows it.
+	// The delete used LSN 3, which no index entry shows.
 	if r := upsert(t, c, "c", "p", 3); r.LSN != 4 || field(t, r.Body, "_rid") == field(t, last.Body, "_rid") {
 		t.Errorf("the first write has LSN %d and rid %v", r.LSN, field(t, r.Body, "_rid"))
 	}
 }
 
-func TestNamesAreFreeAgainAndHandlesAreNot(t *testing.T) {
+func TestNamesCanBeReusedButHandlesCannot(t *testing.T) {
 	db := openPebble(t, Options{})
 	c := newContainer(t, db, ContainerProperties{})
 	upsert(t, c, "a", "p", 1)
@@ -403,7 +402,7 @@ func TestNamesAreFreeAgainAndHandlesAreNot(t *testing.T) {
 	}
 	again := newContainer(t, db, ContainerProperties{})
 	if _, err := c.Upsert(t.Context(), nil, body("a", "p", 1), WriteOptions{}); !errors.Is(err, feed.ErrNotFound) {
-		t.Errorf("write by the handle of a deleted container: %v", err)
+		t.Errorf("write with the handle of a deleted container: %v", err)
 	}
 	if _, err := db.Source(c).Identity(t.Context()); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("identity of a deleted container: %v", err)
@@ -412,7 +411,7 @@ func TestNamesAreFreeAgainAndHandlesAreNot(t *testing.T) {
 		t.Errorf("feed of a deleted container: %v", err)
 	}
 	if p := readPage(t, again, feed.Request{From: feed.Beginning()}); len(p.Changes) > 0 || c.Identity() == again.Identity() {
-		t.Errorf("the new container %v has %s of the old one %v", again.Identity(), ids(t, p.Changes), c.Identity())
+		t.Errorf("the new container %v shows %s of the old one %v", again.Identity(), ids(t, p.Changes), c.Identity())
 	}
 	if _, err := db.CreateContainer(t.Context(), "db", ContainerProperties{ID: "c", KeyPaths: []string{"/pk"}}); !errors.Is(err, ErrConflict) {
 		t.Errorf("a second container of the name: %v", err)
@@ -456,7 +455,7 @@ func TestReplaceContainerChangesSettingsOnly(t *testing.T) {
 	}
 }
 
-func TestClosedStoreSaysSo(t *testing.T) {
+func TestClosedStoreReturnsErrClosed(t *testing.T) {
 	db, err := OpenMemory(Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func nested(open, inner, shut string, n int) string {
 	return strings.Repeat(open, n) + inner + strings.Repeat(shut, n)
 }
 
-func TestScannerRefusesWhatIsNotADocument(t *testing.T) {
+func TestScannerRefusesInvalidDocuments(t *testing.T) {
 	paths := mustPaths(t, "/k/l", "/m")
 	for _, c := range []struct {
 		name, body string
@@ -148,7 +148,7 @@ func TestScannerFindsIDKeyAndTTL(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d.id != c.id || d.key != c.key || d.keys != len(c.paths) || d.ttl != c.ttl {
-				t.Errorf("found id %q, key %+v, ttl %d", d.id, d.key, d.ttl)
+				t.Errorf("the document has id %q, key %+v, ttl %d", d.id, d.key, d.ttl)
 			}
 			want := strings.TrimSpace(c.body)
 			want = strings.TrimRight(want[:len(want)-1], " ")
@@ -159,7 +159,7 @@ func TestScannerFindsIDKeyAndTTL(t *testing.T) {
 	}
 }
 
-// The first of eight bytes and every other place in a word must stop the scan.
+// A byte at any position in a word of eight bytes must stop the scan.
 func TestScannerSeesEveryByteOfAString(t *testing.T) {
 	for pad := range 40 {
 		for _, bad := range []string{"\x00", "\x1f", "\xff", "\\q", "\xc3"} {
@@ -224,9 +224,9 @@ func TestDocumentLimits(t *testing.T) {
 	}
 }
 
-// The other tests of limits ask for one more than the constant says; this one holds the constants to what
-// is promised, and a change of one is a change of what users can store.
-func TestLimitsAreThePromisedOnes(t *testing.T) {
+// The other tests of limits use the constants plus one. This test compares the constants
+// with the documented limits. To change one is to change what users can store.
+func TestLimitsAreTheDocumentedOnes(t *testing.T) {
 	for name, limit := range map[string][2]int{
 		"operations of a batch":   {MaxBatchOperations, 100},
 		"bytes of a document":     {MaxDocumentSize, 2 * 1024 * 1024},
@@ -237,7 +237,7 @@ func TestLimitsAreThePromisedOnes(t *testing.T) {
 		"items of a page, if any": {defaultMaxItems, 100},
 	} {
 		if limit[0] != limit[1] {
-			t.Errorf("%s: %d, and %d is promised", name, limit[0], limit[1])
+			t.Errorf("%s: %d, but %d is documented", name, limit[0], limit[1])
 		}
 	}
 }
@@ -253,8 +253,8 @@ func TestParseDocumentAllocatesForIDAndKeyOnly(t *testing.T) {
 	}
 }
 
-// jsontextAccepts is the judgement of a decoder that is known to be strict:
-// one object, duplicate names allowed, depth at most MaxDepth.
+// jsontextAccepts reports whether a decoder that is known to be strict accepts body as
+// one object. Duplicate names are allowed, and the depth is at most MaxDepth.
 func jsontextAccepts(body []byte) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
 	if d.PeekKind() != '{' {
@@ -272,9 +272,9 @@ func jsontextAccepts(body []byte) bool {
 	}
 }
 
-// The scanner accepts exactly what jsontext accepts, except: a name that the
-// store looks at must not occur twice, and id, key and ttl have rules of their own.
-// What it accepts, it stores such that it is read back.
+// The scanner accepts exactly the texts that jsontext accepts, with two exceptions. A
+// name that the store reads must not occur twice, and id, key and ttl have their own
+// rules. An accepted document can be stored and read back.
 func FuzzScanner(f *testing.F) {
 	f.Add([]byte(`{"id":"a","k":{"l":1},"m":"x","ttl":5,"_ts":[1,{"a":null}],"s":"\u00e9\ud83d\ude00é"}`))
 	f.Add([]byte(` { "id" : "b" , "x" : [ -1.5e+10 , true , false , { } , [ ] ] } `))
@@ -291,9 +291,9 @@ func FuzzScanner(f *testing.F) {
 		good := jsontextAccepts(body)
 		switch {
 		case err == nil && !good:
-			t.Fatalf("accepted, though it is no document: %q", body)
+			t.Fatalf("accepted an invalid document: %q", body)
 		case kindOf(err) == BadBody && good && !strings.Contains(err.Error(), "occurs twice"):
-			t.Fatalf("refused (%v), though it is a document: %q", err, body)
+			t.Fatalf("refused (%v) a valid document: %q", err, body)
 		}
 		if err != nil {
 			return
@@ -301,7 +301,7 @@ func FuzzScanner(f *testing.F) {
 		s := stamp{number: 3, lsn: 12, ordinal: 1, ts: 1_700_000_000}
 		stored := tail.appendStored(nil, d.body, s)
 		if !jsontextAccepts(stored) {
-			t.Fatalf("stored bytes are no document: %q", stored)
+			t.Fatalf("the stored bytes are not a document: %q", stored)
 		}
 		public, err := appendPublic(nil, stored)
 		if err != nil {
@@ -315,7 +315,7 @@ func FuzzScanner(f *testing.F) {
 			t.Fatalf("read back as %+v, was %+v", again, d)
 		}
 		if b, got, err := tail.parseStored(stored); err != nil || got != s || !bytes.Equal(b, d.body) {
-			t.Fatalf("taken apart: %+v, %v", got, err)
+			t.Fatalf("the stored bytes were parsed as %+v, %v", got, err)
 		}
 	})
 }

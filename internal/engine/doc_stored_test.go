@@ -22,7 +22,7 @@ func TestStoredBytesCarryTheSystemProperties(t *testing.T) {
 	s := stamp{number: 3, lsn: 0x123456789ABC, ordinal: 2, ts: 1_760_000_000}
 	stored := tail.appendStored(nil, d.body, s)
 	if len(stored) != tail.storedSize(d.body, s) {
-		t.Errorf("storedSize says %d, stored are %d", tail.storedSize(d.body, s), len(stored))
+		t.Errorf("storedSize returned %d for %d stored bytes", tail.storedSize(d.body, s), len(stored))
 	}
 	var got struct {
 		ID          string `json:"id"`
@@ -44,7 +44,7 @@ func TestStoredBytesCarryTheSystemProperties(t *testing.T) {
 		t.Errorf("_self %q, want %q", got.Self, want)
 	}
 	if got.ETag != `"00001234-5678-9abc-0002-000000000001"` || got.ETag != tail.etag(s) {
-		t.Errorf("_etag %s, and etag says %s", got.ETag, tail.etag(s))
+		t.Errorf("_etag is %s, but etag returned %s", got.ETag, tail.etag(s))
 	}
 	if ts, lsn, err := storedTimes(stored); err != nil || ts != s.ts || lsn != s.lsn {
 		t.Errorf("storedTimes %d, %d, %v", ts, lsn, err)
@@ -91,20 +91,20 @@ func TestDamagedTailsAreNoticed(t *testing.T) {
 				continue
 			}
 			bad[i] = c
-			// One digit for another is another stamp, but never this one.
+			// Another digit may make a valid stamp, but never the original one.
 			if _, s, err := tail.parseStored(bad); err == nil && s.number == 9 && s.lsn == 77 && s.ts == 1_760_000_000 && s.ordinal == 1 {
-				t.Fatalf("byte %d damaged, and not noticed: %s", i, bad)
+				t.Fatalf("damage of byte %d was not noticed: %s", i, bad)
 			}
 		}
 	}
 	for i := range stored {
 		if _, _, err := tail.parseStored(stored[:i]); err == nil {
-			t.Fatalf("cut at %d, and not noticed", i)
+			t.Fatalf("a cut at %d was not noticed", i)
 		}
 		_, _ = appendPublic(nil, stored[:i])
 	}
 	if _, _, err := newTailFormat(5, 7).parseStored(stored); err == nil {
-		t.Error("the tail of another container was taken for one's own")
+		t.Error("the tail of another container was accepted")
 	}
 }
 
@@ -116,12 +116,12 @@ func FuzzStored(f *testing.F) {
 		_, _ = appendPublic(nil, stored)
 		body, s, err := tail.parseStored(stored)
 		if err == nil && string(tail.appendStored(nil, body, s)) != string(stored) {
-			t.Fatalf("accepted what it doesn't write: %q", stored)
+			t.Fatalf("accepted bytes that appendStored does not write: %q", stored)
 		}
 	})
 }
 
-func TestRIDsHaveTheStructureThatSDKsTakeApart(t *testing.T) {
+func TestRIDsHaveTheStructureThatSDKsParse(t *testing.T) {
 	if got := containerRID(0x1A2B3C01, 1); got != "Gis8AYAAAAE=" {
 		t.Errorf("container rid %s", got)
 	}
@@ -149,13 +149,13 @@ func TestRIDsHaveTheStructureThatSDKsTakeApart(t *testing.T) {
 	}
 	for _, s := range []string{"", "shop", "orders", "Gis8AQ", "Gis8AQAAAAE=", "Gis8AYAAAAEAAAADBAAAAA==", "Gis8AYAAAAECAAAAAAAAUA==", "Gis8\nAQ==", "Gis8AQ==\n\n\n\n", "Gis8AR=="} {
 		if r, ok := parseRID(s); ok {
-			t.Errorf("%q was taken for the rid %+v", s, r)
+			t.Errorf("%q was parsed as the rid %+v", s, r)
 		}
 	}
 }
 
-// SDKs compare the last eight bytes of rids as little-endian or as big-endian
-// numbers, and throw away rows on the wrong side.
+// SDKs compare the last eight bytes of rids as little-endian or as big-endian numbers.
+// They drop rows that are on the wrong side.
 func TestRIDsSortAlikeInBothByteOrders(t *testing.T) {
 	var little, big uint64
 	for n := uint32(1); n < maxDocumentNumber-70_000; n += 65_537 {
@@ -187,7 +187,7 @@ func FuzzParseRID(f *testing.F) {
 			back = documentRID(r.database, r.container, r.document)
 		}
 		if back != s {
-			t.Fatalf("%q was read as %+v, which is %q", s, r, back)
+			t.Fatalf("%q was parsed as %+v, which is formatted as %q", s, r, back)
 		}
 	})
 }
@@ -273,7 +273,7 @@ func TestKeysOfEveryGoTypeBecomeComponents(t *testing.T) {
 	}
 }
 
-func TestGivenKeyMustBeTheDocuments(t *testing.T) {
+func TestGivenKeyMustMatchTheDocument(t *testing.T) {
 	paths := mustPaths(t, "/a", "/b")
 	d, err := parseDocument([]byte(`{"id":"x","a":"A","b":0}`), paths, false)
 	if err != nil {

@@ -28,8 +28,8 @@ func TestLeasesConformByKeyField(t *testing.T) {
 	leasetest.Run(t, newLeaseFixture("/partitionKey", lease.DotNet))
 }
 
-// openForTest opens a store in memory with one database, and checks and closes
-// it when the test ends.
+// openForTest opens a store in memory with one database. It is checked and closed when
+// the test ends.
 func openForTest(t *testing.T) *engine.DB {
 	t.Helper()
 	db, err := engine.OpenMemory(engine.Options{})
@@ -97,8 +97,9 @@ func newFeedFixture(t *testing.T, want feedtest.Container) feedtest.Fixture {
 	}
 }
 
-// newLeaseFixture makes lease containers partitioned by path. The documents of other
-// dialects, which none but /id has, are made there alone.
+// newLeaseFixture returns fixtures with a lease container partitioned by path. Documents
+// of other dialects are created only in containers partitioned by /id, because only those
+// can have them.
 func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 	return func(t *testing.T) leasetest.Fixture {
 		db := openForTest(t)
@@ -128,8 +129,9 @@ func newLeaseFixture(path string, d lease.Dialect) leasetest.New {
 	}
 }
 
-// A processor asks before it makes leases, and would else try for ever.
-func TestSourceTellsWhereItCantStart(t *testing.T) {
+// A processor checks the start before it creates leases. Otherwise it would retry
+// forever.
+func TestSourceRefusesStartsThatItCannotServe(t *testing.T) {
 	db := openForTest(t)
 	for _, c := range []struct {
 		name      string
@@ -154,7 +156,7 @@ func TestSourceTellsWhereItCantStart(t *testing.T) {
 		}
 		_, read := source.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}, Mode: c.mode, From: c.from})
 		if (read == nil) != c.ok {
-			t.Errorf("%s: %v, but a read: %v", c.name, err, read)
+			t.Errorf("%s: CheckStart returned %v, but Read returned %v", c.name, err, read)
 		}
 	}
 	c := newContainer(t, db, engine.ContainerProperties{ID: "gone", KeyPaths: []string{"/k"}})
@@ -162,6 +164,6 @@ func TestSourceTellsWhereItCantStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := db.Source(c).CheckStart(t.Context(), feed.Now(), feed.LatestVersion); !errors.Is(err, feed.ErrNotFound) {
-		t.Errorf("a container that is gone: %v", err)
+		t.Errorf("a deleted container: %v", err)
 	}
 }

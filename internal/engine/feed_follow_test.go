@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// A tenant's keys can come to lie in two partitions; whoever follows the tenant
-// goes on at the same place in both.
+// A split can divide a tenant's keys between two partitions. A reader that follows the
+// tenant resumes at the same position in both.
 func TestReaderFollowsAPrefixThatASplitDivides(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/tenant", "/user"}})
@@ -53,12 +53,12 @@ func TestReaderFollowsAPrefixThatASplitDivides(t *testing.T) {
 	}
 	slices.Sort(ids)
 	if !slices.Equal(ids, want) {
-		t.Errorf("read %v; want each of the tenant's items once", ids)
+		t.Errorf("read %v, want each of the tenant's items once", ids)
 	}
 	_, err = db.Source(c).Read(t.Context(), feed.Request{Key: feed.PartitionKey{"large"}, From: feed.Beginning()})
 	var gone *feed.GoneError
 	if !errors.As(err, &gone) || gone.Range != (feed.Range{Min: low, Max: high}) {
-		t.Errorf("a prefix in two partitions: %v; want it gone, with its range %s-%s", err, low, high)
+		t.Errorf("a prefix in two partitions: %v, want a GoneError with its range %s-%s", err, low, high)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestReaderFollowsAPrefixThatASplitDivides(t *testing.T) {
 func followIDs(t *testing.T, r *feed.Reader) []string {
 	t.Helper()
 	var ids []string
-	for empty := 0; empty < 4; empty++ { // twice the parts that the reader has
+	for empty := 0; empty < 4; empty++ { // twice the number of the reader's parts
 		page, _, err := r.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -82,8 +82,8 @@ func followIDs(t *testing.T, r *feed.Reader) []string {
 	return ids
 }
 
-// After a restore from a backup a reader may be ahead of the container. It must
-// not be sent back, nor past what will be written.
+// After a restore from a backup, a reader may be ahead of the container. It must neither
+// move back nor skip future writes.
 func TestFeedFromAContinuationAheadOfTheContainerStaysThere(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Retention: time.Hour})
@@ -110,12 +110,12 @@ func TestFeedRefusesAContinuationThatIsNotItsOwn(t *testing.T) {
 		_, err := db.Source(c).Read(t.Context(), feed.Request{Range: feed.Full(), From: feed.After(text)})
 		var bad *engine.BadRequestError
 		if !errors.As(err, &bad) || bad.Kind != engine.BadContinuation {
-			t.Errorf("continuation %s: %v; want it refused", text, err)
+			t.Errorf("continuation %s: %v, want BadContinuation", text, err)
 		}
 	}
 }
 
-// A listing is a read, and is paid for like one.
+// A listing is a read and is charged like one.
 func TestListingsUseUpThroughput(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Throughput: 5})
@@ -130,13 +130,12 @@ func TestListingsUseUpThroughput(t *testing.T) {
 		}
 	}
 	if !errors.As(err, &throttled) {
-		t.Errorf("1000 listings on 5 RU/s: %v; want them throttled", err)
+		t.Errorf("1000 listings on 5 RU/s: %v, want them throttled", err)
 	}
 }
 
-// A lease container with too little throughput refuses writes and listings with
-// the time to wait, and does nothing: the processor then knows that to try again
-// is safe.
+// A lease container with too little throughput refuses writes and listings, and returns
+// the time to wait. It applies nothing, so the processor can safely retry.
 func TestThrottledLeaseWritesAreNotApplied(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
@@ -164,7 +163,7 @@ func TestThrottledLeaseWritesAreNotApplied(t *testing.T) {
 			break
 		}
 		if err != nil || i > 1000 {
-			t.Fatalf("update %d: %v; want it throttled in the end", i, err)
+			t.Fatalf("update %d: %v, want it throttled in the end", i, err)
 		}
 		applied = next
 	}
@@ -172,7 +171,7 @@ func TestThrottledLeaseWritesAreNotApplied(t *testing.T) {
 		t.Errorf("retry after %s", throttled.RetryAfter)
 	}
 	if _, err := s.List(t.Context()); !errors.As(err, &throttled) || !strings.Contains(err.Error(), "list leases") {
-		t.Errorf("a listing: %v; want it throttled", err)
+		t.Errorf("a listing: %v, want it throttled", err)
 	}
 	p.Throughput, p.ETag = 0, ""
 	if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
@@ -180,6 +179,6 @@ func TestThrottledLeaseWritesAreNotApplied(t *testing.T) {
 	}
 	res, err := c.Read(t.Context(), feed.PartitionKey{l.ID}, l.ID, engine.ReadOptions{})
 	if err != nil || res.ETag != applied.ETag {
-		t.Errorf("the document has etag %s, %v; want that of the last write that was not throttled, %s", res.ETag, err, applied.ETag)
+		t.Errorf("the document has etag %s, %v, want the etag of the last write that was not throttled, %s", res.ETag, err, applied.ETag)
 	}
 }

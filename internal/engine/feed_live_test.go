@@ -12,26 +12,26 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// Readers follow a container while it is written, split and merged by others, all
-// at the same time:
+// Readers follow a container while others write, split and merge it, all at the same time:
 //
-//   - In all versions mode a reader is shown each version of each item exactly once,
-//     in order.
-//   - In latest version mode an item's versions only ever rise, none is shown twice, and
-//     in the end the last one was shown.
+//   - In all versions mode a reader is shown each version of each item exactly once, in
+//     order.
+//   - In latest version mode the versions of an item rise, no version is shown twice, and in
+//     the end the last one was shown.
 //   - A transaction comes whole, on one page.
-//   - All of that for readers of one partition after the other, and for readers of
-//     the whole container at once, on whose pages the LSNs rise from page to page too.
+//   - All of that holds for readers of one partition after the other, and for readers of the
+//     whole container at once. On the pages of the latter the LSNs also rise from page to page.
 
 const (
 	liveWriters  = 4
-	liveVersions = 150 // that each writer gives to each of its items
-	liveItems    = 6   // of each writer, two in each key, which it writes together
-	// liveDivisions bounds the splits and merges: they are cheaper than writes, and would drown them.
+	liveVersions = 150 // of each item of each writer
+	liveItems    = 6   // of each writer; it writes the two items of a key together
+	// liveDivisions limits the splits and merges, which are cheaper than writes and would
+	// otherwise dominate.
 	liveDivisions = 200
 )
 
-// liveWitness is the witness of nothing: the test judges by the feeds.
+// liveWitness records nothing, because the test checks the feeds only.
 type liveWitness struct{}
 
 func (liveWitness) try(int, map[crashItem]int)  {}
@@ -39,7 +39,7 @@ func (liveWitness) ack(crashItem, int)          {}
 func (liveWitness) deliver(crashItem, delivery) {}
 func (liveWitness) divide(int, string)          {}
 
-func TestReadersFollowWhatIsWrittenSplitAndMerged(t *testing.T) {
+func TestReadersFollowWritesSplitsAndMerges(t *testing.T) {
 	seeds := uint64(4)
 	if engine.RaceDetector {
 		seeds = 1
@@ -61,7 +61,7 @@ func runLive(t *testing.T, seed uint64) {
 	if err := load.setUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c := load.containers[1] // keeps all versions
+	c := load.containers[1] // the container that keeps all versions
 	done := make(chan struct{})
 	var writers, others sync.WaitGroup
 	for n := range liveWriters {
@@ -93,8 +93,8 @@ func runLive(t *testing.T, seed uint64) {
 	}
 }
 
-// writeLive writes the versions of a writer's items, two items of a key in each
-// transaction.
+// writeLive writes the versions of a writer's items. Each transaction writes the two
+// items of a key.
 func writeLive(t *testing.T, c *engine.Container, writer int) {
 	for v := 1; v <= liveVersions; v++ {
 		for n := 0; n < liveItems; n += 2 {
@@ -111,7 +111,7 @@ func writeLive(t *testing.T, c *engine.Container, writer int) {
 	}
 }
 
-// partByPart is a reader of one partition after the other.
+// partByPart returns a reader of one partition after the other.
 func partByPart(t *testing.T, src feed.Source, mode feed.Mode) func() (feed.Page, error) {
 	r, err := feed.NewReader(src, feed.ReaderConfig{Start: feed.After(`"0"`), Mode: mode, MaxItems: 7, Wait: time.Millisecond})
 	if err != nil {
@@ -123,18 +123,18 @@ func partByPart(t *testing.T, src feed.Source, mode feed.Mode) func() (feed.Page
 	}
 }
 
-// allAtOnce is a reader of the whole container.
+// allAtOnce returns a reader of the whole container.
 func allAtOnce(t *testing.T, c *engine.Container, mode feed.Mode) func() (feed.Page, error) {
 	r := feed.Request{From: feed.After(`"0"`), Mode: mode, MaxItems: 7, Wait: time.Millisecond}
 	var last int64
 	return func() (feed.Page, error) {
 		page, err := c.Feed(t.Context(), r)
 		if errors.As(err, new(*feed.GoneError)) {
-			err = fmt.Errorf("the whole container: %w", errors.New(err.Error())) // nothing to go on after
+			err = fmt.Errorf("the whole container: %w", errors.New(err.Error())) // the reader cannot continue after this error
 		}
 		for _, ch := range page.Changes {
 			if ch.LSN < last || ch.LSN > page.LSN || page.LSN > page.End {
-				err = errors.Join(err, fmt.Errorf("LSN %d behind %d, on a page up to %d of %d", ch.LSN, last, page.LSN, page.End))
+				err = errors.Join(err, fmt.Errorf("LSN %d after %d, on a page up to %d of %d", ch.LSN, last, page.LSN, page.End))
 			}
 			last = ch.LSN
 		}
@@ -143,12 +143,11 @@ func allAtOnce(t *testing.T, c *engine.Container, mode feed.Mode) func() (feed.P
 	}
 }
 
-// followLive reads to the end, which is when the writers are done and everything of
-// theirs was shown.
+// followLive reads until the writers are done and all their writes were delivered.
 func followLive(t *testing.T, mode feed.Mode, next func() (feed.Page, error), done <-chan struct{}) {
 	last := map[crashItem]int{}
-	// What it has drained before the end says nothing of the last writes, so it
-	// reads every part once more: there are fewer than fifty.
+	// Pages before the end of the writers prove nothing about the last writes. So after
+	// it, every part is read once more. There are fewer than fifty.
 	for quiet := 0; quiet < 50; {
 		select {
 		case <-done:
@@ -158,7 +157,7 @@ func followLive(t *testing.T, mode feed.Mode, next func() (feed.Page, error), do
 		page, err := next()
 		var gone *feed.GoneError
 		if errors.As(err, &gone) {
-			continue // partitions change faster than it can follow
+			continue // partitions change faster than the reader can follow
 		}
 		if err != nil {
 			t.Errorf("%v: %v", mode, err)
@@ -176,7 +175,7 @@ func followLive(t *testing.T, mode feed.Mode, next func() (feed.Page, error), do
 			for _, id := range []string{"a", "b"} {
 				i := crashItem{key: fmt.Sprintf("w%dk%d", w, n), id: id}
 				if last[i] != liveVersions {
-					t.Errorf("%v: the last version of %v that was shown is %d of %d", mode, i, last[i], liveVersions)
+					t.Errorf("%v: the last delivered version of %v is %d of %d", mode, i, last[i], liveVersions)
 				}
 			}
 		}
@@ -200,7 +199,7 @@ func judgeLive(t *testing.T, mode feed.Mode, page feed.Page, last map[crashItem]
 	}
 	for lsn, n := range together {
 		if n != 2 {
-			t.Errorf("%v: %d of the two writes of LSN %d are on the page", mode, n, lsn)
+			t.Errorf("%v: the page has %d of the two writes of LSN %d", mode, n, lsn)
 			return false
 		}
 	}

@@ -12,9 +12,10 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Pages read into one buffer, one after the other, are those that each have memory of their own: nothing of the page before
-// shows through, also when the buffer has to grow, and in all versions and deletes mode, which fills in more.
-func TestPagesInABufferAreThoseWithoutOne(t *testing.T) {
+// Pages read into one buffer, one after the other, equal pages with their own memory.
+// Nothing of the previous page remains, also when the buffer grows, and in all versions
+// and deletes mode, which sets more fields.
+func TestPagesInABufferEqualPagesWithoutOne(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2, Retention: time.Hour})
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 300 {
@@ -43,7 +44,7 @@ func TestPagesInABufferAreThoseWithoutOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.IntN(3) == 0 {
-			buffer = PageBuffer{} // made for what pages have on average, it grows in the middle of one
+			buffer = PageBuffer{} // a new buffer has the size of an average page, and grows within a page
 		}
 		got, err := c.FeedInto(t.Context(), request, &buffer)
 		if err != nil {

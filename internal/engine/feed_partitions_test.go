@@ -30,7 +30,8 @@ func TestPageOverSeveralPartitionsIsInTheOrderOfLSNs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A range that ends in the middle of a partition is served by that partition too, and by no other.
+	// A range that ends within a partition is served by that partition, too, and by no
+	// other.
 	half := feed.Range{Min: parts[1].Range.Min, Max: parts[2].Range.Min + "80"}
 	page, err = c.Feed(t.Context(), feed.Request{Range: half, From: feed.Now()})
 	if err != nil {
@@ -43,7 +44,7 @@ func TestPageOverSeveralPartitionsIsInTheOrderOfLSNs(t *testing.T) {
 	if !slices.Equal(served, []string{"1", "2"}) || page.LSN != page.End || page.End != max(page.Served[0].End, page.Served[1].End) {
 		t.Errorf("%v is served by %v up to %d of %d", half, page.Served, page.LSN, page.End)
 	}
-	// What names a partition is read as from a source.
+	// A request that names a partition is read as from a source.
 	var gone *feed.GoneError
 	if _, err := c.Split(t.Context(), "0", ""); err != nil {
 		t.Fatal(err)
@@ -57,11 +58,12 @@ func TestPageOverSeveralPartitionsIsInTheOrderOfLSNs(t *testing.T) {
 	}
 	same := readPage(t, c, feed.Request{Partition: parts[1], From: feed.Beginning()})
 	if ids(t, one.Changes) != ids(t, same.Changes) || one.LSN != same.LSN || one.SessionToken != same.SessionToken {
-		t.Errorf("of a partition Feed has %+v and the source %+v", one.Page, same)
+		t.Errorf("Feed returned %+v for a partition, the source %+v", one.Page, same)
 	}
 }
 
-// A reader of several partitions waits for all of them, and for what they are split into.
+// A reader of several partitions waits for changes in all of them and in the partitions
+// that they are split into.
 func TestReadOfSeveralPartitionsWaitsForAChangeInAny(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openPebble(t, Options{})
@@ -97,7 +99,7 @@ func TestReadOfSeveralPartitionsWaitsForAChangeInAny(t *testing.T) {
 		}
 		first := read(t.Context(), feed.Now(), time.Hour)
 		time.Sleep(time.Minute)
-		upsert(t, c, "o", outside, 1) // not in the range, and an end to no wait
+		upsert(t, c, "o", outside, 1) // not in the range, so it ends no wait
 		if _, err := c.Split(t.Context(), "3", ""); err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +135,7 @@ func TestPositionBeforeATimeLosesNothing(t *testing.T) {
 		at := []time.Time{}
 		for n := range 6 {
 			at = append(at, upsert(t, c, fmt.Sprint(n), fmt.Sprint(n), n).Modified)
-			time.Sleep(700 * time.Millisecond) // so that some share a second
+			time.Sleep(700 * time.Millisecond) // so that some writes share a second
 		}
 		end := at[5].Add(time.Hour)
 		for _, when := range append(slices.Clone(at), at[0].Add(-time.Hour), end) {
@@ -155,13 +157,14 @@ func TestPositionBeforeATimeLosesNothing(t *testing.T) {
 		}
 		var gone *feed.GoneError
 		if _, err := c.FeedBefore(t.Context(), feed.Request{Partition: feed.Partition{ID: "9"}}, end); !errors.As(err, &gone) {
-			t.Errorf("a partition that isn't there: %v", err)
+			t.Errorf("a missing partition: %v", err)
 		}
 	})
 }
 
-// BenchmarkFeed is the cost of one change on a page of 100 from containers of different numbers of
-// partitions, each with 20,000 documents of 1 KB, and of a read that finds nothing.
+// BenchmarkFeed measures the cost of one change on a page of 100, and of a read that
+// finds nothing. The containers have different numbers of partitions, and 20,000
+// documents of 1 KB each.
 func BenchmarkFeed(b *testing.B) {
 	for _, partitions := range []int{1, 20, 200} {
 		db, c := benchmarkItems(b, partitions)

@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-func TestFeedStartsWhereItIsAskedTo(t *testing.T) {
+func TestFeedStartsAtTheRequestedPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 		src := c.db.Source(c)
@@ -61,7 +61,7 @@ func TestFeedStartsWhereItIsAskedTo(t *testing.T) {
 	})
 }
 
-func TestPagesHoldWhatWasAskedForAndNotMuchMemoryMore(t *testing.T) {
+func TestPagesRespectMaxItems(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	for i := range 250 {
 		upsert(t, c, fmt.Sprint(i), "p", i)
@@ -79,13 +79,13 @@ func TestPagesHoldWhatWasAskedForAndNotMuchMemoryMore(t *testing.T) {
 				t.Fatalf("change %d is %s with LSN %d", next, ch.Current, ch.LSN)
 			}
 			if cap(ch.Current) != len(ch.Current) {
-				t.Fatal("an append to a change would write into the next one")
+				t.Fatal("an append to a change would overwrite the next one")
 			}
 			next++
 			bytes += len(ch.Current)
 		}
 		if p.Bytes != bytes {
-			t.Errorf("a page of %d bytes says %d", bytes, p.Bytes)
+			t.Errorf("Bytes of a page of %d bytes is %d", bytes, p.Bytes)
 		}
 		sizes = append(sizes, len(p.Changes))
 		from = feed.After(p.Continuation)
@@ -95,7 +95,7 @@ func TestPagesHoldWhatWasAskedForAndNotMuchMemoryMore(t *testing.T) {
 	}
 }
 
-func TestPageEndsBehindItsBytes(t *testing.T) {
+func TestPageEndsAfterItsMaximumSize(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	text := make([]byte, 1<<20)
 	for i := range text {
@@ -115,8 +115,8 @@ func TestPageEndsBehindItsBytes(t *testing.T) {
 	}
 }
 
-// A reader that waits is woken by the change, not by a timer: no time passes
-// in the bubble between the write and the answer.
+// A change wakes a waiting reader, not a timer. No time passes in the synctest bubble
+// between the write and the result.
 func TestWaitEndsWithTheFirstChangeInScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
@@ -140,7 +140,7 @@ func TestWaitEndsWithTheFirstChangeInScope(t *testing.T) {
 	})
 }
 
-func TestWaitEndsWithWhateverEndsThePartition(t *testing.T) {
+func TestWaitEndsWithThePartition(t *testing.T) {
 	var gone *feed.GoneError
 	for name, k := range map[string]struct {
 		end  func(*Container) error
@@ -217,14 +217,14 @@ func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
 			halves += ids(t, readPage(t, c, feed.Request{Partition: p, Range: half, From: feed.Beginning()}).Changes)
 		}
 		if halves != ids(t, byID.Changes) {
-			t.Errorf("partition %s has %s, and its halves %s", p.ID, ids(t, byID.Changes), halves)
+			t.Errorf("partition %s has %s, but its halves have %s", p.ID, ids(t, byID.Changes), halves)
 		}
 	}
 	if all != "a:1" {
 		t.Errorf("the partitions have %s together", all)
 	}
-	// "1f" sorts behind "1FFF…" as text and before it as a key; who is told that "FFFF" is gone would
-	// look for the partitions of its range for ever.
+	// "1f" sorts after "1FFF…" as text and before it as a key. A reader that gets a
+	// GoneError for "FFFF" would look for the partitions of its range forever.
 	for _, bad := range []feed.Range{{Min: "XY", Max: "FF"}, {Min: "20", Max: "10"}, {Max: "1f"}, {Max: "FFFF"}} {
 		var refused *BadRequestError
 		if _, err := src.Read(t.Context(), feed.Request{Range: bad}); !errors.As(err, &refused) || refused.Kind != BadRange {
@@ -236,9 +236,9 @@ func TestFeedAddressesPartitionsByIDRangeAndKey(t *testing.T) {
 	}
 }
 
-// How many items may be on a page is the caller's to say, and no reason to make room for them
-// before they are there: a feed of many updates has many LSNs and few changes.
-func TestPageTakesNoMemoryForWhatItDoesNotHold(t *testing.T) {
+// MaxItems only limits a page and must not decide how much memory it allocates in
+// advance. A feed of many updates has many LSNs and few changes.
+func TestPageAllocatesOnlyForItsChanges(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 	upsert(t, c, "1", "p", 0)
 	page := func() feed.Page {
@@ -252,23 +252,23 @@ func TestPageTakesNoMemoryForWhatItDoesNotHold(t *testing.T) {
 	defer v.release()
 	w := newLogMerge(&feedRead{c: c, r: feed.Request{MaxItems: math.MaxInt32}}, v, s, s.meta.partitions[0])
 	if n := w.expect(math.MaxInt64); n > maxPageBytes/len(first.Changes[0].Current)+1 {
-		t.Errorf("room is made for %d changes of %d bytes", n, len(first.Changes[0].Current))
+		t.Errorf("the page allocates for %d changes of %d bytes", n, len(first.Changes[0].Current))
 	}
 	for i := range 2000 {
 		upsert(t, c, "1", "p", i)
 	}
 	if p := page(); len(p.Changes) != 1 || cap(p.Changes) > 2*defaultMaxItems {
-		t.Errorf("a page of %d changes has room for %d", len(p.Changes), cap(p.Changes))
+		t.Errorf("a page of %d changes has a capacity of %d", len(p.Changes), cap(p.Changes))
 	}
 }
 
-func TestSplitAndMergeRefuseWhatTheyCannotDo(t *testing.T) {
+func TestSplitAndMergeRefuseInvalidRequests(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
 	ctx := t.Context()
 	var gone *feed.GoneError
 	var bad *BadRequestError
 	if _, err := c.Split(ctx, "9", ""); !errors.As(err, &gone) || gone.Partition != "9" {
-		t.Errorf("split of nothing: %v", err)
+		t.Errorf("split of a missing partition: %v", err)
 	}
 	for _, at := range []string{"FF", "3FFF", "zz", "0"} {
 		if _, err := c.Split(ctx, "1", at); !errors.As(err, &bad) || bad.Kind != BadRange {
@@ -276,13 +276,13 @@ func TestSplitAndMergeRefuseWhatTheyCannotDo(t *testing.T) {
 		}
 	}
 	if _, err := c.Merge(ctx, "0", "2"); !errors.As(err, &bad) || bad.Kind != BadRange {
-		t.Errorf("merge of what aren't neighbours: %v", err)
+		t.Errorf("merge of partitions that are not neighbours: %v", err)
 	}
 	if _, err := c.Merge(ctx, "0", "0"); !errors.As(err, &bad) {
 		t.Errorf("merge with itself: %v", err)
 	}
 	if _, err := c.Merge(ctx, "0", "9"); !errors.As(err, &gone) {
-		t.Errorf("merge with nothing: %v", err)
+		t.Errorf("merge with a missing partition: %v", err)
 	}
 	made, err := c.Merge(ctx, "2", "1")
 	if err != nil || made.ID != "3" || fmt.Sprint(made.Parents) != "[1 2]" {
@@ -295,7 +295,8 @@ func TestSplitAndMergeRefuseWhatTheyCannotDo(t *testing.T) {
 	if _, err := c.Split(ctx, "3", ""); !errors.As(err, &gone) {
 		t.Errorf("split of a retired partition: %v", err)
 	}
-	// Half a byte is filled up, else the two could not be halved again.
+	// A border of half a byte is padded. Otherwise the two parts could not be split
+	// again.
 	odd, err := c.Split(ctx, "4", "2")
 	if err != nil || odd[0].Range.Max != "20" {
 		t.Fatalf("split at half a byte: %+v, %v", odd, err)
@@ -307,7 +308,7 @@ func TestSplitAndMergeRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 }
 
-func TestExpiredItemsAreInvisibleAtOnceAndThenPurged(t *testing.T) {
+func TestExpiredItemsAreInvisibleBeforeTheyArePurged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openPebble(t, Options{PurgeInterval: time.Minute})
 		c := newContainer(t, db, ContainerProperties{DefaultTTL: 10, Retention: time.Hour})
@@ -331,12 +332,12 @@ func TestExpiredItemsAreInvisibleAtOnceAndThenPurged(t *testing.T) {
 			t.Errorf("delete of an expired item: %v", err)
 		}
 		if r, err := c.Create(ctx, pk, body("a", "p", 2), WriteOptions{}); err != nil || !r.Created {
-			t.Errorf("create where an expired item was: %+v, %v", r, err)
+			t.Errorf("create of an item that has expired: %+v, %v", r, err)
 		}
 		versions := feed.Request{Mode: feed.AllVersionsAndDeletes, From: feed.After(`"3"`)}
 		p := readPage(t, c, versions)
 		if got := ids(t, p.Changes); got != "delete a:1, create a:2" || !p.Changes[0].Expired || p.Changes[1].Expired {
-			t.Errorf("before the purge: %s", got)
+			t.Errorf("before the purge the feed shows %s", got)
 		}
 		versions.From, versions.Wait = feed.After(p.Continuation), time.Hour
 		p = readPage(t, c, versions)
@@ -395,7 +396,7 @@ func TestVersionsAreKeptForTheirRetention(t *testing.T) {
 	})
 }
 
-func TestThroughputIsRefusedAndComesBack(t *testing.T) {
+func TestThroughputIsThrottledAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Throughput: 10})
 		var throttled *feed.ThrottledError
@@ -409,7 +410,7 @@ func TestThroughputIsRefusedAndComesBack(t *testing.T) {
 			t.Errorf("throttled after %d writes of 5 RU, for %s", writes, throttled.RetryAfter)
 		}
 		if _, err := c.db.Source(c).Read(t.Context(), feed.Request{}); !errors.As(err, &throttled) {
-			t.Errorf("a read is let through: %v", err)
+			t.Errorf("a read is not throttled: %v", err)
 		}
 		time.Sleep(throttled.RetryAfter)
 		if _, err := c.Upsert(t.Context(), nil, body("a", "p", 2), WriteOptions{}); err != nil {
@@ -418,7 +419,7 @@ func TestThroughputIsRefusedAndComesBack(t *testing.T) {
 	})
 }
 
-// The clock stamps _ts, which the search for a start time relies on.
+// The clock stamps _ts, on which the search for a start time relies.
 func TestClockNeverGoesBackOverARestart(t *testing.T) {
 	fs := vfs.NewMem()
 	var last time.Time
@@ -434,7 +435,7 @@ func TestClockNeverGoesBackOverARestart(t *testing.T) {
 		last = upsert(t, newContainer(t, db, ContainerProperties{}), "a", "p", 1).Modified
 		closeChecked(t, db)
 	})
-	synctest.Test(t, func(t *testing.T) { // begins an hour earlier, as every bubble begins at one time
+	synctest.Test(t, func(t *testing.T) { // starts an hour earlier, because every bubble starts at the same time
 		db, err := Open("data", Options{FS: fs})
 		if err != nil {
 			t.Fatal(err)
@@ -452,12 +453,12 @@ func TestClockNeverGoesBackOverARestart(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if db.Now().Sub(last) < time.Minute {
-			t.Errorf("the clock stands still at %s", db.Now())
+			t.Errorf("the clock stopped at %s", db.Now())
 		}
 	})
 }
 
-// A group larger than a memtable takes another way through Pebble.
+// A group larger than a memtable takes another path through Pebble.
 func TestWritesLargerThanTheMemtable(t *testing.T) {
 	fs := vfs.NewMem()
 	db, err := Open("data", Options{FS: fs, Memory: 1})
@@ -468,7 +469,7 @@ func TestWritesLargerThanTheMemtable(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
-	text := strings.Repeat("x", 700<<10) // a memtable has 1 MiB, and takes half of it at once
+	text := strings.Repeat("x", 700<<10) // a memtable has 1 MiB and takes at most half of it in one write
 	done := make(chan error)
 	for i := range 4 {
 		go func() {

@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// lossesStore is a store with a container of two partitions that keeps versions
-// for a minute, and keys that lie in the one and the other.
+// lossesStore is a store with a container of two partitions that keeps versions for a
+// minute. left and right are keys in the two partitions.
 type lossesStore struct {
 	t           *testing.T
 	fs          vfs.FS
@@ -90,7 +90,7 @@ func (s *lossesStore) upsert(key feed.PartitionKey) {
 	}
 }
 
-// read reads the versions of a range behind a position.
+// read reads the versions of a range after a position.
 func (s *lossesStore) read(keys feed.Range, after feed.Continuation) (feed.Page, error) {
 	return s.src.Read(s.t.Context(), feed.Request{Range: keys, From: feed.After(after), Mode: feed.AllVersionsAndDeletes})
 }
@@ -106,8 +106,8 @@ func TestMergeLosesNoHistoryOfARangeThatWasQuiet(t *testing.T) {
 			t.Fatalf("%d changes, %v", len(page.Changes), err)
 		}
 		position := page.Continuation
-		// The neighbour goes on, and its versions pass their retention. Ours is quiet; who
-		// follows it stays at its last LSN.
+		// The right partition is written on, and its versions pass their retention. The
+		// left one is quiet, so its reader stays at its last LSN.
 		for range 10 {
 			s.upsert(s.right)
 			time.Sleep(20 * time.Second)
@@ -121,13 +121,13 @@ func TestMergeLosesNoHistoryOfARangeThatWasQuiet(t *testing.T) {
 		}
 		for range 2 {
 			if page, err = s.read(ps[0].Range, position); err != nil {
-				t.Errorf("who has read all of its range is told after the merge: %v", err)
+				t.Errorf("a reader that has read its whole range gets an error after the merge: %v", err)
 			}
 			var lost *feed.HistoryLostError
 			if _, err := s.read(ps[1].Range, `"1"`); !errors.As(err, &lost) {
-				t.Errorf("what the neighbour has lost was not said: %v", err)
+				t.Errorf("the lost history of the neighbour was not reported: %v", err)
 			}
-			// Once more when the segments of the two are gone.
+			// Repeat it after the segments of the two are deleted.
 			s.upsert(s.left)
 			s.upsert(s.right)
 			time.Sleep(5 * time.Minute)
@@ -149,10 +149,9 @@ func TestMergeLosesNoHistoryOfARangeThatWasQuiet(t *testing.T) {
 	})
 }
 
-// A segment whose versions are all past their retention is forgotten; that there was
-// something is not, over any number of splits and merges, nor when the store is
-// opened again.
-func TestLostHistoryIsSaidAfterItsSegmentIsGone(t *testing.T) {
+// A segment is deleted when all its versions are past their retention. The fact that it
+// had versions is kept, through any number of splits, merges and reopenings.
+func TestLostHistoryIsReportedAfterItsSegmentIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLossesStore(t)
 		defer s.close()
@@ -170,7 +169,7 @@ func TestLostHistoryIsSaidAfterItsSegmentIsGone(t *testing.T) {
 			var e *feed.HistoryLostError
 			_, err := s.src.Read(t.Context(), feed.Request{Key: s.left, From: feed.After(`"0"`), Mode: feed.AllVersionsAndDeletes})
 			if !errors.As(err, &e) {
-				t.Errorf("%s: a position before everything that is lost: %v", what, err)
+				t.Errorf("%s: a position before all lost versions: %v", what, err)
 			}
 			if _, err := s.read(ps[1].Range, `"0"`); err != nil {
 				t.Errorf("%s: a range that has lost nothing: %v", what, err)
@@ -202,7 +201,7 @@ func TestLostHistoryIsSaidAfterItsSegmentIsGone(t *testing.T) {
 	})
 }
 
-// What is past the retention is lost from that second on, whenever it is removed.
+// Versions past the retention are lost from that second on, whenever they are removed.
 func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := engine.OpenMemory(engine.Options{PurgeInterval: -1})
@@ -236,8 +235,9 @@ func TestVersionsPastTheirRetentionAreLostBeforeTheyAreRemoved(t *testing.T) {
 	})
 }
 
-// A longer retention brings nothing back that was removed, and may cover an older version in another segment. The oldest
-// position must lie behind all that was removed, or a reader that goes there is refused again, for ever.
+// A longer retention does not restore removed versions, and may cover an older version in
+// another segment. The oldest position must be after all removed versions. Otherwise a
+// reader that resumes there is refused again, forever.
 func TestOldestPositionIsReadableAfterTheRetentionWasLengthened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLossesStore(t)
@@ -247,8 +247,9 @@ func TestOldestPositionIsReadableAfterTheRetentionWasLengthened(t *testing.T) {
 		s.upsert(s.right) // LSN 2
 		time.Sleep(time.Second)
 		s.upsert(s.left) // LSN 3
-		// Versions are removed when the first of their segment is a tenth past the retention: 67 s after
-		// the first write those of the left, and not yet that of the right.
+		// The versions of a segment are removed when its first one is a tenth past the
+		// retention. At 67 s after the first write, those of the left partition are
+		// removed, and the one of the right is not.
 		time.Sleep(64*time.Second + 500*time.Millisecond)
 		if _, err := s.db.ReplaceContainer(t.Context(), "db", engine.ContainerProperties{ID: "c", Retention: time.Hour}); err != nil {
 			t.Fatal(err)

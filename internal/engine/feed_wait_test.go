@@ -9,9 +9,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Between a read that found nothing and the wait that follows, a change may come. Nobody would
-// wake the reader for it a second time.
-func TestWaitSeesAChangeThatCameBetweenTheReadAndIt(t *testing.T) {
+// A change may come between a read that found nothing and the wait that follows. No
+// second notification would wake the reader for it.
+func TestWaitSeesAChangeBetweenReadAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContainer(t, openPebble(t, Options{}), ContainerProperties{})
 		page := readPage(t, c, feed.Request{From: feed.Now()})

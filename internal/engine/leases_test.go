@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// leaseKey names the leases of processor on a container of the store.
+// leaseKey returns the key of processor's leases on a container of the store.
 func leaseKey(processor string, c *engine.Container) lease.Key {
 	return lease.Key{Processor: processor, Identity: c.Identity()}
 }
@@ -28,7 +28,7 @@ func newContainer(t testing.TB, db *engine.DB, p engine.ContainerProperties) *en
 	return c
 }
 
-func TestLeasesRefuseAContainerTheyCouldBeLostIn(t *testing.T) {
+func TestLeasesRefuseUnsuitableContainers(t *testing.T) {
 	db := openForTest(t)
 	for name, p := range map[string]engine.ContainerProperties{
 		"/customer": {ID: "a", KeyPaths: []string{"/customer"}},
@@ -39,22 +39,22 @@ func TestLeasesRefuseAContainerTheyCouldBeLostIn(t *testing.T) {
 		_, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
 		var dialect *lease.DialectError
 		if !errors.As(err, &dialect) {
-			t.Errorf("container %s: %v; want *lease.DialectError", p.ID, err)
+			t.Errorf("container %s: %v, want *lease.DialectError", p.ID, err)
 			continue
 		}
 		if !strings.Contains(dialect.Found, name) || !strings.Contains(dialect.Remedy, "/id") {
-			t.Errorf("container %s: found %q, remedy %q; want both to say what and what to do", p.ID, dialect.Found, dialect.Remedy)
+			t.Errorf("container %s: found %q, remedy %q, want the key paths found and the path /id", p.ID, dialect.Found, dialect.Remedy)
 		}
 	}
 	c := newContainer(t, db, engine.ContainerProperties{ID: "d", KeyPaths: []string{"/id"}, DefaultTTL: -1})
 	if _, err := db.Leases(c).Open(t.Context(), leaseKey("p", c)); err != nil {
-		t.Errorf("a container whose items don't expire by default: %v", err)
+		t.Errorf("a container whose items do not expire by default: %v", err)
 	}
 	if err := db.DeleteContainer(t.Context(), "db", "d"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Leases(c).Open(t.Context(), leaseKey("p", c)); !errors.Is(err, feed.ErrNotFound) {
-		t.Errorf("a container that was deleted: %v; want ErrNotFound", err)
+		t.Errorf("a deleted container: %v, want ErrNotFound", err)
 	}
 }
 
@@ -75,12 +75,12 @@ func TestLeasesShareTheirContainerWithOtherDocuments(t *testing.T) {
 	}
 	l, err := s.List(t.Context())
 	if err != nil || len(l.Leases) != 1 || l.Leases[0].Token != "0" {
-		t.Errorf("among other documents the listing shows %+v, %v", l.Leases, err)
+		t.Errorf("the listing among other documents shows %+v, %v", l.Leases, err)
 	}
 }
 
-// A lease must be usable by the other implementations, so its document is theirs
-// byte for byte, system properties aside.
+// Other implementations must be able to use a lease. So its document equals theirs byte
+// for byte, except for system properties.
 func TestLeaseDocumentIsTheDotNetOne(t *testing.T) {
 	db := openForTest(t)
 	monitored := newContainer(t, db, engine.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}})
@@ -105,7 +105,7 @@ func TestLeaseDocumentIsTheDotNetOne(t *testing.T) {
 	}
 }
 
-// A renewal and a checkpoint are one request each: one write, one LSN.
+// A renewal and a checkpoint are one request each, with one write and one LSN.
 func TestLeaseUpdateIsOneRequest(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
@@ -136,14 +136,14 @@ func TestLeaseUpdateIsOneRequest(t *testing.T) {
 	}
 	var conflict *lease.ConflictError
 	if _, err := s.Update(t.Context(), stale); !errors.As(err, &conflict) || conflict.Current.ETag != l.ETag {
-		t.Errorf("a stale update: %v; want a conflict with the current document", err)
+		t.Errorf("a stale update: %v, want a conflict with the current document", err)
 	}
 	if got := end() - before; got != 10 {
-		t.Errorf("a refused update wrote something: %d writes", got)
+		t.Errorf("a refused update increased the number of writes to %d", got)
 	}
 }
 
-func TestLeaseErrorsSayWhatWasDone(t *testing.T) {
+func TestLeaseErrorsNameTheOperation(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
@@ -173,14 +173,14 @@ func TestLeaseErrorsSayWhatWasDone(t *testing.T) {
 		"create the mark": s.Mark(t.Context(), true),
 	} {
 		if !errors.Is(err, feed.ErrNotFound) || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s in a container that was deleted: %v; want ErrNotFound", what, err)
+			t.Errorf("%s in a deleted container: %v, want ErrNotFound", what, err)
 		}
 	}
 }
 
-// A document that isn't a lease under a lease's id is told as such, and is no gap
-// that somebody heals from an old position.
-func TestListingTellsOfADamagedLease(t *testing.T) {
+// A document under a lease's id that is not a lease is listed as unreadable. It must not
+// look like a gap, which a host would fill from an old position.
+func TestListingReportsADamagedLease(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
@@ -196,12 +196,13 @@ func TestListingTellsOfADamagedLease(t *testing.T) {
 	}
 	listing, err := s.List(t.Context())
 	if err != nil || len(listing.Leases) != 0 || len(listing.Unreadable) != 1 || listing.Unreadable[0].ID != l.ID {
-		t.Errorf("list: %+v, %v; want %s to be unreadable", listing, err, l.ID)
+		t.Errorf("list: %+v, %v, want %s to be unreadable", listing, err, l.ID)
 	}
 }
 
-// Age is judged by the listing's clock, which must be the one that stamps _ts.
-func TestListingTellsTheClockThatStampsLeases(t *testing.T) {
+// The age of a lease is computed by the listing's clock, which must be the clock that
+// stamps _ts.
+func TestListingHasTheClockThatStampsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openForTest(t)
 		c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
@@ -221,7 +222,7 @@ func TestListingTellsTheClockThatStampsLeases(t *testing.T) {
 	})
 }
 
-// What has expired is not there, purged or not: not for a listing either.
+// An expired item is invisible, purged or not, also in a listing.
 func TestListingShowsNothingExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := engine.OpenMemory(engine.Options{PurgeInterval: -1})
@@ -254,13 +255,13 @@ func TestListingShowsNothingExpired(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if got, err := s.List(t.Context()); err != nil || !got.Initialized.IsZero() || len(got.Leases) != 1 {
-			t.Errorf("after the marker has expired: initialised %v, %d leases, %v", got.Initialized, len(got.Leases), err)
+			t.Errorf("after the marker has expired: initialized %v, %d leases, %v", got.Initialized, len(got.Leases), err)
 		}
 	})
 }
 
-// .NET wrote random partition keys into leases before version 3.59; such a lease
-// is written and deleted under the key it has.
+// Before version 3.59, .NET wrote random partition keys into leases. Such a lease is
+// updated and deleted under its own key.
 func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/partitionKey"}})
@@ -291,17 +292,17 @@ func TestLeaseOfARandomPartitionKeyKeepsIt(t *testing.T) {
 	}
 	var conflict *lease.ConflictError
 	if err := s.Delete(t.Context(), old); !errors.As(err, &conflict) || conflict.Current.ETag != written.ETag {
-		t.Errorf("a stale delete: %v; want a conflict with the current document", err)
+		t.Errorf("a stale delete: %v, want a conflict with the current document", err)
 	}
 	if _, err := c.Read(t.Context(), feed.PartitionKey{random}, made.ID, engine.ReadOptions{}); err != nil {
-		t.Errorf("after an update the document has left its key: %v", err)
+		t.Errorf("after an update the document is not under its key: %v", err)
 	}
 	if err := s.Delete(t.Context(), written); err != nil {
 		t.Error(err)
 	}
 }
 
-// BenchmarkLeaseUpdate is a renewal or checkpoint: one conditional write.
+// BenchmarkLeaseUpdate measures a renewal or checkpoint, which is one conditional write.
 func BenchmarkLeaseUpdate(b *testing.B) {
 	s, l := benchmarkLeases(b, 1)
 	b.ReportAllocs()
@@ -313,7 +314,7 @@ func BenchmarkLeaseUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkLeaseList is a listing of 1,000 leases.
+// BenchmarkLeaseList measures a listing of 1,000 leases.
 func BenchmarkLeaseList(b *testing.B) {
 	s, _ := benchmarkLeases(b, 1000)
 	b.ReportAllocs()
@@ -353,7 +354,7 @@ func benchmarkLeases(b *testing.B, n int) (lease.Store, lease.Lease) {
 	return s, l
 }
 
-func TestLeasesTellWhatTheyCost(t *testing.T) {
+func TestLeasesReportTheirCharge(t *testing.T) {
 	db := openForTest(t)
 	c := newContainer(t, db, engine.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}})
 	s, err := db.Leases(c).Open(t.Context(), leaseKey("p", c))
@@ -361,7 +362,7 @@ func TestLeasesTellWhatTheyCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Charged() != 0 {
-		t.Fatalf("before any request %v RU are charged", s.Charged())
+		t.Fatalf("%v RU are charged before any request", s.Charged())
 	}
 	before := 0.0
 	costs := func(what string, least float64) {
@@ -381,9 +382,9 @@ func TestLeasesTellWhatTheyCost(t *testing.T) {
 	}
 	costs("an update", 5)
 	if _, err := s.Create(t.Context(), l); err == nil {
-		t.Fatal("a second create went well")
+		t.Fatal("a second create succeeded")
 	}
-	costs("a create that finds the lease there, and reads it", 6)
+	costs("a create that finds the lease and reads it", 6)
 	if _, err := s.List(t.Context()); err != nil {
 		t.Fatal(err)
 	}

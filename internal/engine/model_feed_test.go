@@ -14,8 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// scope is what a read is narrowed to: a range of keys and, unless nil, a key or
-// a prefix of one.
+// scope restricts a read to a range of keys and, unless key is nil, to a key or a prefix
+// of one.
 type scope struct {
 	rng feed.Range
 	key feed.PartitionKey
@@ -28,7 +28,7 @@ func (s scope) holds(w *world, key feed.PartitionKey) bool {
 	return s.rng.OrFull().Holds(w.point(key))
 }
 
-// someScope draws everything, a range of keys, a key, or a prefix.
+// someScope returns a random scope: everything, a range of keys, a key, or a prefix.
 func (w *world) someScope() scope {
 	switch w.rng.IntN(4) {
 	case 0:
@@ -55,15 +55,15 @@ func (w *world) someScope() scope {
 	return scope{}
 }
 
-// cursor is a position of a follower in a part of its scope.
+// cursor is the position of a follower in a part of its scope.
 type cursor struct {
 	rng       feed.Range
-	partition feed.Partition // ID empty: addressed by range or key
+	partition feed.Partition // an empty ID means addressed by range or key
 	from      feed.Start
-	// known tells that after is the position; before the first page it isn't.
+	// known means that after is the position. It is false before the first page.
 	known bool
 	after int64
-	// polled is the second in which the position was the newest there was.
+	// polled is the last second in which the position was the newest of all.
 	polled int64
 }
 
@@ -72,21 +72,21 @@ type follower struct {
 	w     *world
 	mode  feed.Mode
 	scope scope
-	// spans tells that it reads all of its scope at once, over all partitions.
+	// spans means that each read covers the whole scope, over all partitions.
 	spans   bool
 	cursors []*cursor
-	// since is how many events there were when it started; it wants the earlier
-	// ones too from this second on, or behind this LSN.
+	// since is the number of events when the follower started. It also reads earlier
+	// events from the second sinceTS on, or after sinceLSN.
 	since    int
 	sinceTS  int64
 	sinceLSN int64
-	// seen has every change that was delivered, by item and version.
+	// seen counts the deliveries of each change, by item and version.
 	seen map[string]int
 	lost bool // its history was lost once
 }
 
-// follow makes a follower that starts now, at the beginning, at a time or
-// behind a continuation.
+// follow returns a follower that starts now, at the beginning, at a time or after a
+// continuation.
 func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, from feed.Start, spans bool) *follower {
 	f := &follower{w: w, mode: mode, scope: scope{rng, key}, spans: spans, seen: map[string]int{}, since: len(w.events)}
 	polled := w.now()
@@ -98,7 +98,7 @@ func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, fr
 	case feed.StartTime:
 		f.since, f.sinceTS = 0, from.Time().Unix()
 	case feed.StartContinuation:
-		f.since, f.sinceLSN, polled = 0, lsnOf(w, from.Continuation()), 0 // it may be old
+		f.since, f.sinceLSN, polled = 0, lsnOf(w, from.Continuation()), 0 // the position may be old
 	}
 	c := &cursor{rng: rng.OrFull(), from: from, polled: polled}
 	if key != nil && rng.IsZero() {
@@ -106,7 +106,7 @@ func (w *world) follow(mode feed.Mode, rng feed.Range, key feed.PartitionKey, fr
 	}
 	f.cursors = []*cursor{c}
 	if from.Kind() == feed.StartNow || mode == feed.AllVersionsAndDeletes {
-		// It starts when its first read is served, not when it is made.
+		// It starts when its first read is served, not when it is created.
 		for fresh := true; fresh; {
 			fresh = false
 			for _, c := range slices.Clone(f.cursors) {
@@ -130,8 +130,8 @@ func lsnOf(w *world, c feed.Continuation) int64 {
 	return lsn
 }
 
-// newFollower adds a reader of a random scope from a random start, or of another reader's
-// position.
+// newFollower adds a follower of a random scope. It starts at a random start or at the
+// position of another follower.
 func (w *world) newFollower() {
 	if len(w.followers) > 12 {
 		w.followers[0].drain()
@@ -149,13 +149,13 @@ func (w *world) newFollower() {
 		case 1:
 			from = feed.At(w.db.Now().Add(-time.Duration(w.rng.Int64N(int64(60 * time.Second)))))
 			if n := len(w.events); n > 0 && w.rng.IntN(2) == 0 {
-				from = feed.At(time.Unix(w.events[w.rng.IntN(n)].ts, 0)) // the very second counts
+				from = feed.At(time.Unix(w.events[w.rng.IntN(n)].ts, 0)) // the exact second matters
 			}
 		}
 	}
 	s := w.someScope()
 	if len(w.followers) > 0 && w.rng.IntN(4) == 0 {
-		// A continuation is good for every scope of the container.
+		// A continuation is valid for every scope of the container.
 		other := w.followers[w.rng.IntN(len(w.followers))]
 		if c := other.cursors[0]; c.known && (mode == feed.LatestVersion || other.mode == mode && !other.lost) {
 			from = feed.After(feed.Continuation(strconv.Quote(strconv.FormatInt(c.after, 10))))
@@ -169,8 +169,8 @@ func (w *world) newFollower() {
 	w.followers = append(w.followers, w.follow(mode, s.rng, s.key, from, spans))
 }
 
-// checkBefore compares the position before a time with the model: what was written from that second on
-// lies behind it, and nothing else does.
+// checkBefore compares the position before a time with the model. Exactly the items
+// written from that second on must come after it.
 func (w *world) checkBefore(s scope, at time.Time) {
 	page, err := w.c.FeedBefore(w.t.Context(), feed.Request{Range: s.rng, Key: s.key}, at)
 	if err != nil {
@@ -181,16 +181,16 @@ func (w *world) checkBefore(s scope, at time.Time) {
 	}
 	for id, i := range w.items {
 		if w.visible(id) != nil && s.holds(w, i.key) && (i.ts >= at.Unix()) != (i.lsn > page.LSN) {
-			w.t.Fatalf("before %d of %v the position is %d, and %v has the LSN %d and the time %d", at.Unix(), s, page.LSN, id, i.lsn, i.ts)
+			w.t.Fatalf("the position before %d of %v is %d, but %v has the LSN %d and the time %d", at.Unix(), s, page.LSN, id, i.lsn, i.ts)
 		}
 	}
 }
 
-// step reads one page of a random part.
+// step reads one page of a random cursor.
 func (f *follower) step() { f.page(f.cursors[f.w.rng.IntN(len(f.cursors))]) }
 
-// page reads the next page of c, compares it with the model, and reports
-// whether there was anything new.
+// page reads the next page of c, compares it with the model, and reports whether it has
+// changes.
 func (f *follower) page(c *cursor) bool {
 	w := f.w
 	r := feed.Request{Partition: c.partition, Range: c.rng, Key: f.scope.key, From: c.from, Mode: f.mode, MaxItems: 1 + w.rng.IntN(5)}
@@ -215,7 +215,8 @@ func (f *follower) page(c *cursor) bool {
 	case err != nil:
 		w.t.Fatalf("read %+v: %v", r, err)
 	}
-	// A position of another partition may lie beyond this one's end: it stays.
+	// A position from another partition may be beyond this partition's end. Then it must
+	// not change.
 	beyond := c.known && page.LSN == c.after || r.From.Kind() == feed.StartContinuation && page.LSN == f.sinceLSN
 	if page.LSN != lsnOf(w, page.Continuation) || page.End < page.LSN && (!beyond || len(page.Changes) > 0) {
 		w.t.Fatalf("read %+v: continuation %s, LSN %d, end %d", r, page.Continuation, page.LSN, page.End)
@@ -230,7 +231,8 @@ func (f *follower) page(c *cursor) bool {
 	return len(page.Changes) > 0
 }
 
-// read reads a page of one partition, or of all that the request's scope lies in.
+// read reads a page of one partition, or of all partitions that overlap the request's
+// scope.
 func (f *follower) read(r feed.Request) (feed.Page, error) {
 	w := f.w
 	if !f.spans {
@@ -254,14 +256,14 @@ func (f *follower) read(r feed.Request) (feed.Page, error) {
 		s := scope{r.Range, r.Key}
 		for _, e := range w.events {
 			if !served[p.ID] && p.Range.Holds(e.point) && s.holds(w, e.key) {
-				w.t.Fatalf("read %+v: %v has keys of it, and only %v served", r, p, page.Served)
+				w.t.Fatalf("read %+v: %v has keys of the scope, but only %v served it", r, p, page.Served)
 			}
 		}
 	}
 	return page.Page, nil
 }
 
-// divide puts cursors on the partitions that now hold c's range in its place.
+// divide replaces c by cursors on the partitions that now hold its range.
 func (f *follower) divide(c *cursor) {
 	w := f.w
 	at := slices.Index(f.cursors, c)
@@ -284,13 +286,13 @@ func (f *follower) divide(c *cursor) {
 	}
 	w.logf("%v of %v is gone: %d parts", c.partition.ID, c.rng, len(parts))
 	if len(parts) == 0 || len(parts) == 1 && c.partition.ID == "" {
-		w.t.Fatalf("range %v was said to be gone, and lies in %d partitions", rng, len(parts))
+		w.t.Fatalf("range %v is reported as gone, but is in %d partitions", rng, len(parts))
 	}
 	f.cursors = slices.Replace(f.cursors, at, at+1, parts...)
 }
 
-// historyLost checks that history past the retention was asked for, and goes on
-// at the oldest position, from which everything within the retention is still there.
+// historyLost checks that c is before the retention. It then moves c to the oldest
+// position, after which everything within the retention must be present.
 func (f *follower) historyLost(c *cursor, e *feed.HistoryLostError) {
 	w := f.w
 	oldest := lsnOf(w, e.Oldest)
@@ -300,19 +302,18 @@ func (f *follower) historyLost(c *cursor, e *feed.HistoryLostError) {
 	}
 	cut := w.now() - int64(w.props.Retention/time.Second)
 	if c.polled >= cut {
-		w.t.Fatalf("the position %d of %v was read at %d, within the retention, and refused at %d", c.after, c.rng, c.polled, w.now())
+		w.t.Fatalf("the position %d of %v was the newest at %d, within the retention, but was refused at %d", c.after, c.rng, c.polled, w.now())
 	}
 	for _, e := range w.events {
 		if e.ts >= cut && e.lsn <= oldest && e.lsn > c.after && (scope{c.rng, f.scope.key}).holds(w, e.key) {
-			w.t.Fatalf("LSN %d of %d is within the retention, and the oldest position is %d", e.lsn, e.ts, oldest)
+			w.t.Fatalf("LSN %d of second %d is within the retention, but the oldest position is %d", e.lsn, e.ts, oldest)
 		}
 	}
 	f.lost = true
 	c.from, c.known, c.after, c.polled = feed.After(e.Oldest), true, oldest, 0
 }
 
-// expected returns what the model holds of c's scope behind its position, up to
-// an LSN.
+// expected returns the model's events in c's scope after its position, up to an LSN.
 func (f *follower) expected(c *cursor, to int64) []event {
 	w := f.w
 	s := scope{c.rng, f.scope.key}
@@ -343,8 +344,8 @@ func (f *follower) expected(c *cursor, to int64) []event {
 	return events
 }
 
-// compare compares a page with the model: exactly what there is between the two
-// positions, and nothing left when the page is empty.
+// compare compares a page with the model. The page must hold exactly the events between
+// the two positions. If it is empty, no event may remain.
 func (f *follower) compare(c *cursor, r feed.Request, page feed.Page) {
 	w := f.w
 	want := f.expected(c, page.LSN)
@@ -357,7 +358,7 @@ func (f *follower) compare(c *cursor, r feed.Request, page feed.Page) {
 	}
 	if len(want) == 0 {
 		if rest := f.expected(c, 1<<62); len(rest) > 0 {
-			fail("the page is empty, and there are %d changes", len(rest))
+			fail("the page is empty, but %d changes remain", len(rest))
 		}
 		return
 	}
@@ -398,8 +399,9 @@ func changes(cs []feed.Change) string {
 	return b.String()
 }
 
-// drain reads to the end, and then judges what the follower has seen in all: every
-// change since its start that is still to be seen, through all splits and merges.
+// drain reads to the end and then checks everything that the follower has seen. It must
+// have seen every change since its start that is still visible, through all splits and
+// merges.
 func (f *follower) drain() {
 	w := f.w
 	for more := true; more; {
@@ -409,7 +411,7 @@ func (f *follower) drain() {
 		}
 	}
 	if f.lost {
-		return // what was past the retention is rightly missing
+		return // changes past the retention may be missing
 	}
 	missing := func(e event) {
 		if f.seen[fmt.Sprint(e.id, e.lsn, e.op, string(e.current))] == 0 {
@@ -429,7 +431,7 @@ func (f *follower) drain() {
 	}
 }
 
-// audit reads what came of itself: the deletes of the purge.
+// audit records the writes that the model did not make: the deletes of the purge.
 func (w *world) audit() {
 	f := w.auditor
 	if f == nil {
@@ -443,8 +445,8 @@ func (w *world) audit() {
 	}
 }
 
-// auditPage reads a page without comparing it: all that the model doesn't know
-// must be the end of an expired item.
+// auditPage reads a page without comparing it. Each change that the model does not
+// contain must be the delete of an expired item.
 func (f *follower) auditPage(c *cursor) bool {
 	w := f.w
 	page, err := w.src.Read(w.t.Context(), feed.Request{Partition: c.partition, Range: c.rng, From: c.from, Mode: f.mode, MaxItems: 100})
@@ -464,14 +466,14 @@ func (f *follower) auditPage(c *cursor) bool {
 		at := itemID{g.DeletedKey.String(), g.DeletedID}
 		i := w.items[at]
 		if g.Op != feed.Delete || !g.Expired || i == nil || !w.expired(i) {
-			w.t.Fatalf("nobody wrote this: %s; the model has %+v", changes([]feed.Change{g}), i)
+			w.t.Fatalf("no step wrote this: %s; the model has %+v", changes([]feed.Change{g}), i)
 		}
 		w.logf("purged %v at LSN %d", at, g.LSN)
 		delete(w.items, at)
 		w.events = append(w.events, event{
 			op: feed.Delete, id: at, key: i.key, point: w.point(i.key), lsn: g.LSN, ts: g.Time.Unix(), previous: i.stored(), expired: true,
 		})
-		// The purge of several partitions isn't in the order of their LSNs here.
+		// The purge of several partitions is not in the order of their LSNs.
 		slices.SortStableFunc(w.events, func(a, b event) int { return cmp.Compare(a.lsn, b.lsn) })
 	}
 	c.from, c.known, c.after = feed.After(page.Continuation), true, page.LSN

@@ -9,8 +9,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// stepItems reads all items of a scope and compares them with the model's, in order. Between the pages
-// partitions are split and merged, and nothing is written.
+// stepItems reads all items of a scope and compares them with the model's, in order.
+// Between pages it splits and merges partitions, but writes nothing.
 func (w *world) stepItems() {
 	s := w.someScope()
 	prefix := []string{"", "", "i", "i1", "x"}[w.rng.IntN(5)]
@@ -30,7 +30,7 @@ func (w *world) stepItems() {
 			got, next = w.pageOfItems(r, got)
 		}
 		if len(got)-n > r.MaxItems || pages > 200 || len(got) == n && next != "" {
-			w.t.Fatalf("items %+v: page %d has %d, and goes on at %q", r, pages, len(got)-n, next)
+			w.t.Fatalf("items %+v: page %d has %d items and the continuation %q", r, pages, len(got)-n, next)
 		}
 		if r.Continuation = next; next == "" {
 			break
@@ -42,7 +42,7 @@ func (w *world) stepItems() {
 	w.compareItems(s, r, got)
 }
 
-// someSets draws sets of keys and ids, mostly none.
+// someSets returns random sets of keys and ids, mostly nil.
 func (w *world) someSets() (sets []engine.ItemSet) {
 	if w.rng.IntN(2) == 0 {
 		return nil
@@ -62,14 +62,15 @@ func (w *world) someSets() (sets []engine.ItemSet) {
 	return sets
 }
 
-// inSets says whether an item is in one of the sets; nil ones hold all items.
+// inSets reports whether an item is in one of the sets. nil means all items.
 func inSets(sets []engine.ItemSet, key feed.PartitionKey, id string) bool {
 	return sets == nil || slices.ContainsFunc(sets, func(s engine.ItemSet) bool {
 		return (s.Key == nil || s.Key.String() == key.String()) && id >= s.From && (s.To == "" || id < s.To)
 	})
 }
 
-// compareItems compares what was read with the model, in the order of keys and ids.
+// compareItems compares the items that were read with the model, in the order of keys and
+// ids.
 func (w *world) compareItems(s scope, r engine.ItemsRequest, got []string) {
 	type item struct{ point, id, body string }
 	var want []item
@@ -84,7 +85,7 @@ func (w *world) compareItems(s scope, r engine.ItemsRequest, got []string) {
 		bodies = append(bodies, i.body)
 	}
 	if w.props.KeyVersion == engine.HashV1 {
-		// Several keys may have one point here: their order is the store's own.
+		// Several keys may have one point here. Their order is up to the store.
 		slices.Sort(bodies)
 		slices.Sort(got)
 	}
@@ -105,7 +106,7 @@ func (w *world) pageOfItems(r engine.ItemsRequest, got []string) ([]string, stri
 	return got, page.Continuation
 }
 
-// visitItems visits a page, and stops somewhere, sometimes.
+// visitItems visits a page, and sometimes stops before its end.
 func (w *world) visitItems(r engine.ItemsRequest, got []string) ([]string, string) {
 	stop, n, next := w.rng.IntN(12), 0, ""
 	page, err := w.c.VisitItems(w.t.Context(), r, func(v *engine.VisitedItem) (bool, error) {
@@ -125,12 +126,12 @@ func (w *world) visitItems(r engine.ItemsRequest, got []string) ([]string, strin
 		w.t.Fatalf("visit %+v: %d items, %v", r, len(page.Items), err)
 	}
 	if n == stop && page.Continuation != next {
-		w.t.Fatalf("visit %+v stopped behind %q, and goes on at %q", r, next, page.Continuation)
+		w.t.Fatalf("visit %+v stopped after %q, but its continuation is %q", r, next, page.Continuation)
 	}
 	return got, page.Continuation
 }
 
-// keyOf is the key of the items with an LSN, as text.
+// keyOf returns the key of the items with an LSN, as text.
 func (w *world) keyOf(lsn int64) string {
 	for id, i := range w.items {
 		if i.lsn == lsn {

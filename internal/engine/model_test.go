@@ -19,28 +19,29 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// The model test drives a store and a model of it in memory with the same
-// random operations, on fake time, and compares every answer. Properties:
+// The model test drives a store and a model of it in memory with the same random
+// operations, on fake time, and compares every result. Properties:
 //
-//   - Create, upsert, replace, delete, read, batches and their conditions answer what the
-//     model says, and a failed batch leaves nothing.
-//   - An expired item is invisible at once, purged or not; a purge shows in all versions
-//     mode only, as one delete that is marked.
-//   - A page of a feed holds exactly what the model holds between its two
-//     positions, in LSN order, byte for byte, and cuts no transaction: by
-//     partition, by range of keys, by key and by prefix, in both modes, from every kind of start.
-//   - The same holds for one page over all partitions that a range lies in, which is never gone, and
-//     whose continuation is right for all of them.
-//   - A reader of all items, by scope and prefix of the id, page by page or by visits, that goes on behind any
-//     item and through splits and merges, sees every item once that was there all the time.
-//   - A reader that follows its range through splits and merges loses nothing and
-//     sees nothing twice.
-//   - Behind a position before a time there is exactly what was written from its second on.
+//   - Create, upsert, replace, delete, read, batches and their conditions return what the
+//     model expects. A failed batch changes nothing.
+//   - An expired item is invisible at once, purged or not. A purge is visible only in all
+//     versions mode, as one delete that is marked as an expiry.
+//   - A page of a feed holds exactly the model's changes between its two positions, in LSN
+//     order, byte for byte, and divides no transaction. This holds by partition, by range of
+//     keys, by key and by prefix, in both modes, from every kind of start.
+//   - The same holds for one page over all partitions that overlap a range. Such a page is
+//     never gone, and its continuation is right for all these partitions.
+//   - A reader of all items sees every item once that existed all the time. It reads by
+//     scope and prefix of the id, page by page or by visits, resumes after any item, and
+//     continues through splits and merges.
+//   - A reader that follows its range through splits and merges misses nothing and sees
+//     nothing twice.
+//   - Exactly the writes from a second on come after the position before that second.
 //   - All of that holds after the store was closed and opened again, and Check finds nothing.
 
 var (
-	modelSeeds = flag.Int("model.seeds", 0, "how many seeds the model test runs (0: 60, or 10 with -short or -race)")
-	modelSeed  = flag.Uint64("model.seed", 0, "the one seed that the model test runs (0: -model.seeds)")
+	modelSeeds = flag.Int("model.seeds", 0, "number of seeds that the model test runs (0: 60, or 10 with -short or -race)")
+	modelSeed  = flag.Uint64("model.seed", 0, "the only seed that the model test runs (0: see -model.seeds)")
 )
 
 const modelSteps = 250
@@ -81,20 +82,20 @@ func runModel(t *testing.T, seed uint64) {
 	w.finish()
 }
 
-// itemID names an item: its key as text, and its id.
+// itemID identifies an item by its key as text, and its id.
 type itemID struct{ key, id string }
 
-// modelItem is an item as it should be in the store.
+// modelItem is the expected state of an item.
 type modelItem struct {
 	key  feed.PartitionKey
-	body []byte // as a point read shows it
+	body []byte // as a point read returns it
 	etag string
 	ts   int64
 	lsn  int64
 	ttl  int
 }
 
-// stored is the item as a feed shows it.
+// stored returns the item as a feed shows it.
 func (i *modelItem) stored() []byte {
 	return fmt.Appendf(slices.Clone(i.body[:len(i.body)-1]), `,"_lsn":%d}`, i.lsn)
 }
@@ -110,7 +111,7 @@ type event struct {
 	expired           bool
 }
 
-// world is a store and the model of it.
+// world is a store and its model.
 type world struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -126,14 +127,15 @@ type world struct {
 	keys   []feed.PartitionKey
 	items  map[itemID]*modelItem
 	events []event
-	// auditor follows the whole container in all versions mode, if it has that.
+	// auditor follows the whole container in all versions mode. It is nil without that
+	// mode.
 	auditor   *follower
 	followers []*follower
 	value     int
 	steps     []string
 }
 
-// logf notes what is done, for the report of a failure.
+// logf records a step for the report of a failure.
 func (w *world) logf(format string, args ...any) {
 	w.steps = append(w.steps, fmt.Sprintf(format, args...))
 	if len(w.steps) > 40 {
@@ -190,8 +192,8 @@ func (w *world) open() {
 
 func (w *world) use(c *engine.Container) { w.c, w.src = c, w.db.Source(c) }
 
-// makeKeys makes a few logical keys: of every type, and with long strings that
-// share an effective partition key under Hash V1.
+// makeKeys creates a few logical keys of every type. Some are long strings that share an
+// effective partition key under Hash V1.
 func (w *world) makeKeys() {
 	long := strings.Repeat("é", 100)
 	pool := []any{"a", "b", "ключ", long + "1", long + "2", 0.0, 7.0, -1.5, true, false, nil, feed.Undefined}
@@ -232,8 +234,8 @@ func (w *world) point(key feed.PartitionKey) string {
 func (w *world) someKey() feed.PartitionKey { return w.keys[w.rng.IntN(len(w.keys))] }
 func (w *world) someID() string             { return fmt.Sprintf("i%d", w.rng.IntN(5)) }
 
-// now is the store's clock. It stands still while a step runs, because time in a
-// bubble passes only when everybody waits.
+// now returns the time of the store's clock. It does not advance during a step, because
+// time in a synctest bubble passes only when all goroutines wait.
 func (w *world) now() int64 { return w.db.Now().Unix() }
 
 // expired reports whether an item is past its time to live.
@@ -245,7 +247,7 @@ func (w *world) expired(i *modelItem) bool {
 	return w.props.DefaultTTL != 0 && ttl > 0 && i.ts+int64(ttl) <= w.now()
 }
 
-// visible returns an item that exists and isn't expired.
+// visible returns an item that exists and has not expired, or nil.
 func (w *world) visible(id itemID) *modelItem {
 	if i := w.items[id]; i != nil && !w.expired(i) {
 		return i
@@ -253,7 +255,7 @@ func (w *world) visible(id itemID) *modelItem {
 	return nil
 }
 
-// body makes a document of a key and an id, with the key where the paths lead.
+// body returns a document with a key and an id. The key is at the container's key paths.
 func (w *world) body(key feed.PartitionKey, id string) (body []byte, ttl int) {
 	w.value++
 	doc := map[string]any{"id": id, "v": w.value, "text": strings.Repeat("x", w.rng.IntN(40))}
@@ -283,7 +285,7 @@ func (w *world) body(key feed.PartitionKey, id string) (body []byte, ttl int) {
 	return body, ttl
 }
 
-// step does one random thing.
+// step performs one random operation.
 func (w *world) step() {
 	switch n := w.rng.IntN(100); {
 	case n < 40:
@@ -332,18 +334,18 @@ func (w *world) partitions() []feed.Partition {
 	at := feed.MinEPK
 	for _, p := range ps {
 		if p.Range.Min != at || p.Range.IsEmpty() {
-			w.t.Fatalf("partitions don't tile the key space: %v", ps)
+			w.t.Fatalf("partitions do not cover the key space exactly: %v", ps)
 		}
 		at = p.Range.Max
 	}
 	if at != feed.MaxEPK {
-		w.t.Fatalf("partitions don't tile the key space: %v", ps)
+		w.t.Fatalf("partitions do not cover the key space exactly: %v", ps)
 	}
 	return ps
 }
 
-// stepTopology splits a partition, in the middle or at the point of a key, or
-// merges two.
+// stepTopology splits a partition, in the middle or at the point of a key, or merges two
+// partitions.
 func (w *world) stepTopology() {
 	ps := w.partitions()
 	n := w.rng.IntN(len(ps))
@@ -375,17 +377,17 @@ func (w *world) stepTopology() {
 	}
 }
 
-// checkParents: a new partition names all ancestors, and its ID is new.
+// checkParents checks that a new partition names all its ancestors and has a new ID.
 func (w *world) checkParents(p feed.Partition, from ...feed.Partition) {
 	for _, f := range from {
 		for _, id := range append(slices.Clone(f.Parents), f.ID) {
 			if !slices.Contains(p.Parents, id) || p.ID == id {
-				w.t.Fatalf("%v came out of %v, and does not name %s as its ancestor", p, from, id)
+				w.t.Fatalf("%v was made of %v, but does not name %s as its ancestor", p, from, id)
 			}
 		}
 	}
 	if !slices.ContainsFunc(w.partitions(), func(q feed.Partition) bool { return q.ID == p.ID && q.Range == p.Range }) {
-		w.t.Fatalf("%v is new, and not listed", p)
+		w.t.Fatalf("the new partition %v is not listed", p)
 	}
 	_, err := w.src.Read(w.t.Context(), feed.Request{Partition: from[0], From: feed.Beginning()})
 	var gone *feed.GoneError
@@ -407,8 +409,8 @@ func (w *world) stepReopen() {
 	w.use(c)
 }
 
-// stepTTL changes the container's time to live, when nothing that is expired waits for
-// its purge: a longer one could bring it back.
+// stepTTL changes the container's time to live. It does nothing while an expired item
+// waits for its purge, because a longer time to live could restore it.
 func (w *world) stepTTL() {
 	for _, i := range w.items {
 		if w.expired(i) {
@@ -432,8 +434,7 @@ func (w *world) check() {
 	}
 }
 
-// finish lets every reader come to the end, and compares what each has seen in
-// all its life.
+// finish lets every follower read to the end, and checks everything that each has seen.
 func (w *world) finish() {
 	time.Sleep(2 * time.Second)
 	synctest.Wait()

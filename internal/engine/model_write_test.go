@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// conditions draws the conditions of a write on an item.
+// conditions returns random conditions for a write on an item.
 func (w *world) conditions(i *modelItem) (match, none string) {
 	switch w.rng.IntN(12) {
 	case 0:
@@ -30,8 +30,7 @@ func (w *world) conditions(i *modelItem) (match, none string) {
 	return match, none
 }
 
-// expect is the model's judgement of an operation: the error, and whether it
-// creates.
+// expect returns the error that the model expects of an operation, or nil.
 func expect(kind engine.OpKind, i *modelItem, match, none string) (want error) {
 	switch {
 	case kind == engine.OpCreate && i != nil:
@@ -83,7 +82,7 @@ func (w *world) stepWrite() {
 	}
 }
 
-// apply notes a write that succeeded, and judges its answer.
+// apply records a successful write in the model and checks its result.
 func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res engine.Result, body []byte, ttl int) {
 	at := itemID{key.String(), id}
 	old := w.visible(at)
@@ -106,11 +105,11 @@ func (w *world) apply(kind engine.OpKind, key feed.PartitionKey, id string, res 
 		return
 	}
 	if res.Created != (old == nil) {
-		w.t.Fatalf("%v: created %v, and there was %v", at, res.Created, old)
+		w.t.Fatalf("%v: created is %v, but the old item was %v", at, res.Created, old)
 	}
 	i := &modelItem{key: key, body: slices.Clone(res.Body), etag: res.ETag, ts: e.ts, lsn: res.LSN, ttl: ttl}
 	if res.Modified.Unix() != e.ts {
-		w.t.Fatalf("%v was written at %v, and the clock says %d", at, res.Modified, e.ts)
+		w.t.Fatalf("%v was written at %v, but the clock is at %d", at, res.Modified, e.ts)
 	}
 	w.checkBody(i, body)
 	if old != nil && !bytes.Equal(property(w.t, old.body, "_rid"), property(w.t, i.body, "_rid")) {
@@ -129,7 +128,7 @@ func property(t *testing.T, body []byte, name string) json.RawMessage {
 	return m[name]
 }
 
-// checkBody compares a written item with what was sent.
+// checkBody compares a written item with the body that was sent.
 func (w *world) checkBody(i *modelItem, sent []byte) {
 	var got, want map[string]any
 	if err := errors.Join(json.Unmarshal(i.body, &got), json.Unmarshal(sent, &want)); err != nil {
@@ -150,7 +149,7 @@ func (w *world) checkBody(i *modelItem, sent []byte) {
 	}
 }
 
-// stepBatch sends a batch to one key and carries it out on a copy of the model.
+// stepBatch sends a batch to one key and applies it to a copy of the model.
 func (w *world) stepBatch() {
 	key := w.someKey()
 	shadow := &world{t: w.t, rng: w.rng, items: maps.Clone(w.items), events: w.events, props: w.props, paths: w.paths, hash: w.hash, db: w.db, value: w.value}
@@ -166,7 +165,7 @@ func (w *world) stepBatch() {
 		kinds := []engine.OpKind{engine.OpCreate, engine.OpUpsert, engine.OpUpsert, engine.OpReplace, engine.OpDelete, engine.OpRead, engine.OpChange}
 		op := engine.Operation{Kind: kinds[w.rng.IntN(len(kinds))], ID: id}
 		i := shadow.visible(itemID{key.String(), id})
-		// The etag of a version that the batch itself makes isn't known before.
+		// The etag of a version that the batch itself writes is not known in advance.
 		if !touched[id] {
 			op.IfMatch, op.IfNoneMatch = w.conditions(i)
 		}
@@ -219,7 +218,7 @@ func (w *world) judgeBatch(key feed.PartitionKey, ops []engine.Operation, ttls [
 			continue
 		}
 		if lsn != 0 && results[n].LSN != lsn {
-			w.t.Fatalf("operation %d of the batch has LSN %d, another one %d", n, results[n].LSN, lsn)
+			w.t.Fatalf("operation %d of the batch has LSN %d, another one has LSN %d", n, results[n].LSN, lsn)
 		}
 		lsn = results[n].LSN
 		body := op.Body
@@ -247,13 +246,13 @@ func (w *world) stepRead() {
 	}
 }
 
-// stepStats compares the sizes of partitions with the model. What is expired may be purged or not; Check
-// counts exactly.
+// stepStats compares the sizes of partitions with the model. An expired item may be
+// purged or not. Check verifies the exact counts.
 func (w *world) stepStats() {
 	stats, err := w.c.PartitionStats(w.t.Context())
 	parts := w.partitions()
 	if err != nil || len(stats) != len(parts) {
-		w.t.Fatalf("statistics of %d partitions, %v; there are %d", len(stats), err, len(parts))
+		w.t.Fatalf("got statistics of %d partitions, %v, want %d", len(stats), err, len(parts))
 	}
 	for n, p := range parts {
 		var least, most int64

@@ -2,5 +2,6 @@
 
 package engine
 
-// RaceDetector tells that the tests run several times slower.
-const RaceDetector = true
+// raceDetector reports whether the race detector is on. Tests then run several times
+// slower.
+const raceDetector = true

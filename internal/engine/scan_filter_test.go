@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// overwritten is a container whose documents are in another order in the log than in the index. Some are large, so that few of them
-// can be kept.
+// overwritten returns a container whose documents have one order in the log and another
+// in the index. Some documents are large, so that few of them can be kept in memory.
 func overwritten(t *testing.T, n, large int) *Container {
 	t.Helper()
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
@@ -26,14 +26,14 @@ func overwritten(t *testing.T, n, large int) *Container {
 	return c
 }
 
-// filterOf is a filter that judges by a function which serves any number of goroutines.
+// filterOf returns a filter that calls judge from any number of goroutines.
 func filterOf(judge func(body []byte) (bool, error)) *ItemFilter {
 	return &ItemFilter{New: func() func([]byte) (bool, error) { return judge }}
 }
 
-// A visit with a filter is the visit without it, less what the filter leaves out: the same documents in the same order, at the same price, and
-// with the same places to go on from, wherever it is stopped.
-func TestFilteredVisitsAreVisitsWithLess(t *testing.T) {
+// A visit with a filter visits the documents that match, in the same order as a visit
+// without one. It has the same charge and the same continuations, wherever it stops.
+func TestFilteredVisitsEqualUnfilteredOnes(t *testing.T) {
 	small, big := overwritten(t, 1500, 40), overwritten(t, 120, 200_000)
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 9)) //nolint:gosec // a repeatable test
@@ -98,7 +98,7 @@ func TestFilteredVisitsAreVisitsWithLess(t *testing.T) {
 	}
 }
 
-// In any order: the same documents and places to go on from.
+// A visit in any order visits the same documents and has the same continuations.
 func TestVisitsInAnyOrderMissNothing(t *testing.T) {
 	c := overwritten(t, 1500, 40)
 	for _, request := range []ItemsRequest{{}, {MaxItems: 400}, {MaxBytes: 50_000}, {Sets: []ItemSet{{From: "0500", To: "0600"}}}} {
@@ -133,7 +133,7 @@ func TestVisitsInAnyOrderMissNothing(t *testing.T) {
 	}
 }
 
-func TestErrorsOfFiltersAndVisitsInAnyOrderEndThem(t *testing.T) {
+func TestErrorsOfFiltersAndVisitsEndAScan(t *testing.T) {
 	c := overwritten(t, 100, 40)
 	enough := errors.New("enough")
 	for name, q := range map[string]ItemsRequest{
@@ -142,7 +142,7 @@ func TestErrorsOfFiltersAndVisitsInAnyOrderEndThem(t *testing.T) {
 		"both":   {Filter: filterOf(func([]byte) (bool, error) { return true, nil })},
 	} {
 		_, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) { return true, enough })
-		if err != enough { //nolint:errorlint // as it is, not wrapped
+		if err != enough { //nolint:errorlint // must not be wrapped
 			t.Errorf("%s: %v", name, err)
 		}
 	}

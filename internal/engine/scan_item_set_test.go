@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// manyKeys is a container with 40 keys of 10 items each.
+// manyKeys returns a container with 40 keys of 10 items each.
 func manyKeys(t *testing.T) *Container {
 	t.Helper()
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 3})
@@ -23,8 +23,8 @@ func manyKeys(t *testing.T) *Container {
 	return c
 }
 
-// What lies outside of sets with keys isn't looked at, not even in the index.
-func TestSetsWithKeysLeaveTheRestOfTheIndexAlone(t *testing.T) {
+// Keys outside the sets are not read, not even in the index.
+func TestSetsWithKeysReadNoOtherPartOfTheIndex(t *testing.T) {
 	c := manyKeys(t)
 	for _, test := range []struct {
 		name string
@@ -66,7 +66,7 @@ func TestSetsWithKeysLeaveTheRestOfTheIndexAlone(t *testing.T) {
 	}
 }
 
-// Sets without a key are found in the index, and only their documents are read.
+// Sets without a key are found in the index. Only their documents are read.
 func TestSetsOfIDsReadOnlyTheirDocuments(t *testing.T) {
 	c := manyKeys(t)
 	read := func(sets ...ItemSet) (ids []string) {
@@ -83,13 +83,13 @@ func TestSetsOfIDsReadOnlyTheirDocuments(t *testing.T) {
 	if ids := read(ItemSet{From: "i3", To: "i4"}); len(ids) != 40 || ids[0] != "i3" || ids[39] != "i3" {
 		t.Errorf("%d items of one id: %v", len(ids), ids)
 	}
-	// Beside a set with a key.
+	// Together with a set that has a key.
 	if ids := read(withID(nil, "i3"), ItemSet{Key: feed.PartitionKey{"k00"}, From: "i3"}); len(ids) != 46 || ids[40] != "i4" {
 		t.Errorf("%d items: %v", len(ids), ids)
 	}
 }
 
-// Who counts items needs no document; expired ones don't count.
+// A count of items reads no documents. Expired items do not count.
 func TestIndexOnlyVisitsReadNoDocument(t *testing.T) {
 	synctest.Test(t, testIndexOnlyVisits)
 }
@@ -118,7 +118,7 @@ func testIndexOnlyVisits(t *testing.T) {
 		t.Errorf("%d items", all)
 	}
 	if full, err := c.Items(t.Context(), ItemsRequest{MaxItems: 1000}); err != nil || charge >= full.Charge || charge <= readCharge(0) {
-		t.Errorf("a count costs %v RU, and the documents %v, %v", charge, full.Charge, err)
+		t.Errorf("a count costs %v RU, and a read of the documents costs %v, %v", charge, full.Charge, err)
 	}
 	if n, _ := count(ItemsRequest{Sets: []ItemSet{{Key: feed.PartitionKey{"3"}}}}); n != 14 {
 		t.Errorf("%d items of a key", n)
@@ -129,7 +129,7 @@ func testIndexOnlyVisits(t *testing.T) {
 	}
 	time.Sleep(5 * time.Second)
 	if n, _ := count(ItemsRequest{}); n != 100 {
-		t.Errorf("%d items with one that is expired", n)
+		t.Errorf("%d items when one is expired", n)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestSetsNeedFullKeys(t *testing.T) {
 	}
 }
 
-// withID is the set of the items of one id.
+// withID returns the set of the items with an id.
 func withID(key feed.PartitionKey, id string) ItemSet {
 	return ItemSet{Key: key, From: id, To: id + "\x00"}
 }

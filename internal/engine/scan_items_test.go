@@ -9,13 +9,13 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-func TestPageOfItemsEndsForItsTimeAndGoesOn(t *testing.T) {
+func TestPageOfItemsEndsAtItsTimeAndResumes(t *testing.T) {
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2})
 	const items = 3 * clockEvery
 	for n := range items {
 		upsert(t, c, fmt.Sprintf("%03d", n), fmt.Sprint(n), n)
 	}
-	// No time at all: each page has what is looked at until the first look at the clock.
+	// With no time at all, each page ends when the clock is first checked.
 	r := ItemsRequest{MaxTime: 1, MaxItems: 1000, IDPrefix: "00"}
 	found, pages := 0, 0
 	for ; pages == 0 || r.Continuation != ""; pages++ {
@@ -24,7 +24,7 @@ func TestPageOfItemsEndsForItsTimeAndGoesOn(t *testing.T) {
 			t.Fatalf("page %d: %v", pages, err)
 		}
 		if r.Continuation != "" && page.Continuation == r.Continuation {
-			t.Fatalf("page %d goes on where it began, at %q", pages, page.Continuation)
+			t.Fatalf("page %d ends where it began, at %q", pages, page.Continuation)
 		}
 		found += len(page.Items)
 		r.Continuation = page.Continuation
@@ -56,7 +56,7 @@ func TestIDPrefixReadsOnlyDocumentsOfIt(t *testing.T) {
 		{feed.PartitionKey{"p1"}, "lease.3", 1},
 		{feed.PartitionKey{"p1"}, "lease.2", 0},
 		{nil, "leasex", 0},
-		{feed.PartitionKey{"p1"}, "\xf4\x8f\xbf\xbf", 0}, // behind all ids
+		{feed.PartitionKey{"p1"}, "\xf4\x8f\xbf\xbf", 0}, // after all ids
 	} {
 		page, err := c.Items(t.Context(), ItemsRequest{Key: k.key, IDPrefix: k.prefix})
 		if err != nil || len(page.Items) != k.want || page.Continuation != "" {
@@ -85,10 +85,11 @@ func TestVisitEndsWithTheErrorOfTheCaller(t *testing.T) {
 		n++
 		return true, enough
 	})
-	if err != enough || n != 1 { //nolint:errorlint // as it is, not wrapped
+	if err != enough || n != 1 { //nolint:errorlint // must not be wrapped
 		t.Errorf("%v after %d items", err, n)
 	}
-	// Closing the store at the end of the test waits for all views: a panic must not keep one.
+	// Closing the store at the end of the test waits for all views. A panic must release
+	// its view.
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -99,15 +100,15 @@ func TestVisitEndsWithTheErrorOfTheCaller(t *testing.T) {
 	}()
 	var gone *feed.GoneError
 	if _, err := c.VisitItems(t.Context(), ItemsRequest{Partition: "7"}, nil); !errors.As(err, &gone) {
-		t.Errorf("a partition that isn't there: %v", err)
+		t.Errorf("a missing partition: %v", err)
 	}
 	if _, err := c.Items(t.Context(), ItemsRequest{Continuation: "?"}); !errors.As(err, new(*BadRequestError)) {
-		t.Errorf("a continuation that isn't one: %v", err)
+		t.Errorf("an invalid continuation: %v", err)
 	}
 }
 
-// BenchmarkItems is the cost of one document of 1 KB: in a visit, on pages of 100, and of one that the prefix
-// of the id rules out.
+// BenchmarkItems measures the cost of one document of 1 KB in a visit, on pages of 100,
+// and if the prefix of the id excludes it.
 func BenchmarkItems(b *testing.B) {
 	db, c := benchmarkItems(b, 4)
 	scan := func(b *testing.B, r ItemsRequest, read func(ItemsRequest) (int, string)) {

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Many places are sorted by digits, and few by comparing: both ways have one order, whatever digits differ.
-func TestPlacesAreSortedAsTheLogIs(t *testing.T) {
+// Many addresses are sorted by their digits, and few by comparison. Both ways give the
+// same order, whichever digits differ.
+func TestAddressesAreSortedInTheOrderOfTheLog(t *testing.T) {
 	var spare []logAddress
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a repeatable test
@@ -25,7 +26,7 @@ func TestPlacesAreSortedAsTheLogIs(t *testing.T) {
 		slices.SortStableFunc(want, func(p, q logAddress) int { return p.compare(&q) })
 		var got []logAddress
 		got, spare = sortAddresses(indexes, spare)
-		if n <= fewAddresses { // equal ones are in any order
+		if n <= fewAddresses { // equal addresses are in any order
 			for i := range got {
 				got[i].at, want[i].at = 0, 0
 			}

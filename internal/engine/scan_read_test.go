@@ -16,8 +16,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// scannable has n items, in other places of the log than of the index: every third was written again, and every seventh expires after
-// a minute. So large a container is read by several goroutines.
+// scannable returns a container of n items that have another order in the log than in the
+// index. Every third item was overwritten, and every seventh expires after a minute.
+// Several goroutines read so large a container.
 func scannable(t *testing.T, n int) *Container {
 	t.Helper()
 	c := newContainer(t, openPebble(t, Options{}), ContainerProperties{Partitions: 2, DefaultTTL: ttlNever})
@@ -44,9 +45,11 @@ func scannable(t *testing.T, n int) *Container {
 	return c
 }
 
-// What goroutines read together comes in the order of the index, from exactly where the page before ended, whether that was for the
-// visitor, the items or the bytes; without what has expired, and within a range that is a part of a partition that was split.
-func TestLargeScansLoseAndRepeatNothingWherePagesEndInABatch(t *testing.T) {
+// Items that several goroutines read come in the order of the index. Each page begins
+// exactly where the previous one ended, whether the visitor, the number of items or the
+// bytes ended it. Expired items are missing. The range may be a part of a partition that
+// was split.
+func TestLargeScansLoseAndRepeatNothingBetweenPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
 		c := scannable(t, n)
@@ -86,7 +89,7 @@ func TestLargeScansLoseAndRepeatNothingWherePagesEndInABatch(t *testing.T) {
 				}
 			}
 			if len(all) == 0 || i == 0 && len(all) != left {
-				t.Fatalf("%+v: %d items are wanted", request, len(all))
+				t.Fatalf("%+v: the reference scan has %d items", request, len(all))
 			}
 			for _, stop := range []int{1, 10, 1 << 20} {
 				for _, enough := range []int{0, stop} {
@@ -116,8 +119,8 @@ func TestLargeScansLoseAndRepeatNothingWherePagesEndInABatch(t *testing.T) {
 	})
 }
 
-// Whoever has enough after a few documents has few judged ahead of them.
-func TestScansJudgeNotMuchMoreThanIsEnough(t *testing.T) {
+// A visitor that stops after a few documents causes few evaluations of later documents.
+func TestScansEvaluateFewDocumentsInAdvance(t *testing.T) {
 	c := scannable(t, 10_000)
 	for _, test := range []struct{ enough, one, most int }{
 		{10, 2, firstChunk},
@@ -142,12 +145,13 @@ func TestScansJudgeNotMuchMoreThanIsEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := int(judged.Load()); n > test.most || seen < min(test.enough, 5000) {
-			t.Errorf("%d documents are judged for %d of which one in %d is let through, want %d at most", n, seen, test.one, test.most)
+			t.Errorf("%d documents are evaluated for %d matches with one match in %d, want at most %d", n, seen, test.one, test.most)
 		}
 	}
 }
 
-// A page of a slow filter ends when its time is up, though a batch can't end in the middle.
+// A page of a slow filter ends at its time limit, though a batch cannot end in the
+// middle.
 func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := scannable(t, 10_000)
@@ -160,19 +164,19 @@ func TestSlowFiltersKeepThePagesTime(t *testing.T) {
 		began := time.Now()
 		page, err := c.VisitItems(t.Context(), ItemsRequest{Filter: filterOf(slow), MaxTime: time.Second}, func(*VisitedItem) (bool, error) { return true, nil })
 		if err != nil || page.Continuation == "" {
-			t.Fatalf("no place to go on from: %v", err)
+			t.Fatalf("no continuation: %v", err)
 		}
-		// In fake time: what the filter takes.
+		// The fake time that the filter takes.
 		if took := time.Since(began); took > 1100*time.Millisecond || judged.Load() < 400 {
 			t.Errorf("%d documents took %v", judged.Load(), took)
 		}
 		if page.Documents != int(judged.Load()) {
-			t.Errorf("%d documents are charged for, and %d were judged", page.Documents, judged.Load())
+			t.Errorf("%d documents are charged, but %d were evaluated", page.Documents, judged.Load())
 		}
 	})
 }
 
-// A request that is given up, or whose filter fails, ends all goroutines of a batch soon.
+// A canceled request or a failing filter soon ends all goroutines of a batch.
 func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
 	c := scannable(t, 10_000)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -195,13 +199,14 @@ func TestCanceledScansEndInTheMiddleOfABatch(t *testing.T) {
 		}
 		return false, nil
 	})
-	if _, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) { return true, nil }); err != enough { //nolint:errorlint // as it is
-		t.Errorf("%v, want the filter's error as it is", err)
+	if _, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) { return true, nil }); err != enough { //nolint:errorlint // must not be wrapped
+		t.Errorf("%v, want the filter's error unwrapped", err)
 	}
 }
 
-// A filter that panics does so in the goroutine of the request, where the server answers for it, and the store goes on.
-func TestPanicsOfFiltersAreTheCallers(t *testing.T) {
+// A filter that panics does so in the goroutine of the request, where the server
+// recovers, and the store keeps working.
+func TestPanicsOfFiltersReachTheCaller(t *testing.T) {
 	c := scannable(t, 10_000)
 	var judged atomic.Int64
 	q := ItemsRequest{Filter: filterOf(func([]byte) (bool, error) {
@@ -213,11 +218,11 @@ func TestPanicsOfFiltersAreTheCallers(t *testing.T) {
 	func() {
 		defer func() {
 			if v := fmt.Sprint(recover()); !strings.Contains(v, "the filter's own") {
-				t.Errorf("panics with %s", v)
+				t.Errorf("the panic is %s", v)
 			}
 		}()
 		_, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) { return true, nil })
-		t.Errorf("doesn't panic: %v", err)
+		t.Errorf("no panic: %v", err)
 	}()
 	if _, err := c.VisitItems(t.Context(), q, func(*VisitedItem) (bool, error) { return true, nil }); err != nil {
 		t.Error(err)

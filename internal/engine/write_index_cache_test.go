@@ -14,7 +14,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// recentStore is a store whose generations are tiny, and what has to be in it.
+// recentStore is a store with tiny generations of recent entries, and its expected
+// content.
 type recentStore struct {
 	t    *testing.T
 	fs   *vfs.MemFS
@@ -22,9 +23,10 @@ type recentStore struct {
 	db   *DB
 	c    *Container
 	want map[string]bool
-	// judged counts the writes by what they were judged by: indexed by inFiles, inCache, anywhere.
+	// judged counts the writes by the source that decided them. Its indexes are inFiles,
+	// inCache and anywhere.
 	judged [3]int
-	// mask is for hashes.
+	// mask is applied to hashes.
 	mask uint32
 }
 
@@ -51,12 +53,13 @@ func (s *recentStore) open() {
 	}
 }
 
-// write creates, replaces or deletes an item, and holds the outcome against what there has to be.
+// write creates, replaces or deletes an item, and compares the result with the expected
+// one.
 func (s *recentStore) write() {
 	id := fmt.Sprint(s.rng.IntN(60))
 	pk := feed.PartitionKey{"p" + id}
 	var err error
-	_ = s.db.do(context.Background(), func(g *group) error { // only looks
+	_ = s.db.do(context.Background(), func(g *group) error { // reads only
 		doc, err := parseDocument(body(id, "p"+id, 0), s.c.paths, false)
 		if err != nil {
 			s.t.Fatal(err)
@@ -65,7 +68,7 @@ func (s *recentStore) write() {
 		_, _, where, err := g.cache.find(key)
 		s.judged[where]++
 		if r := &g.cache; slices.ContainsFunc(r.generations[len(r.generations):cap(r.generations)], func(old *generation) bool { return old != nil }) {
-			s.t.Error("the memory of what is forgotten is kept")
+			s.t.Error("the memory of dropped generations is retained")
 		}
 		return err
 	})
@@ -73,27 +76,27 @@ func (s *recentStore) write() {
 	case 0:
 		_, err = s.c.Create(s.t.Context(), nil, body(id, "p"+id, 1), WriteOptions{})
 		if errors.Is(err, ErrConflict) != s.want[id] {
-			s.t.Fatalf("create of %s answers %v, and it is there: %t", id, err, s.want[id])
+			s.t.Fatalf("create of %s returned %v; the item exists: %t", id, err, s.want[id])
 		}
 		s.want[id] = true
 	case 1:
 		_, err = s.c.Replace(s.t.Context(), pk, id, body(id, "p"+id, 2), WriteOptions{})
 		if errors.Is(err, feed.ErrNotFound) == s.want[id] {
-			s.t.Fatalf("replace of %s answers %v, and it is there: %t", id, err, s.want[id])
+			s.t.Fatalf("replace of %s returned %v; the item exists: %t", id, err, s.want[id])
 		}
 	case 2:
-		// Twice in one group, the last one counts.
+		// Two operations in one group. The last one counts.
 		ops := []Operation{{Kind: OpUpsert, Body: body(id, "p"+id, 3)}, {Kind: OpDelete, ID: id}}
 		if s.want[id] {
 			ops = []Operation{{Kind: OpDelete, ID: id}, {Kind: OpCreate, Body: body(id, "p"+id, 4)}}
 		}
 		if _, err := s.c.Batch(s.t.Context(), pk, ops); err != nil {
-			s.t.Fatalf("batch on %s, which is there: %t: %v", id, s.want[id], err)
+			s.t.Fatalf("batch on %s, which exists: %t: %v", id, s.want[id], err)
 		}
 	default:
 		_, err = s.c.Delete(s.t.Context(), pk, id, WriteOptions{})
 		if errors.Is(err, feed.ErrNotFound) == s.want[id] {
-			s.t.Fatalf("delete of %s answers %v, and it was there: %t", id, err, s.want[id])
+			s.t.Fatalf("delete of %s returned %v; the item existed: %t", id, err, s.want[id])
 		}
 		delete(s.want, id)
 	}
@@ -102,7 +105,7 @@ func (s *recentStore) write() {
 	}
 }
 
-// change splits or merges partitions, or makes the container anew.
+// change splits or merges partitions, or recreates the container.
 func (s *recentStore) change() {
 	ps, err := s.c.Partitions(s.t.Context())
 	if err != nil {
@@ -126,7 +129,7 @@ func (s *recentStore) change() {
 }
 
 // In every other store the hashes are so short that items share them.
-func TestNoWriteIsJudgedByAStaleEntry(t *testing.T) {
+func TestNoWriteIsDecidedByAStaleEntry(t *testing.T) {
 	for seed := range uint64(8) {
 		s := &recentStore{t: t, fs: vfs.NewMem(), rng: rand.New(rand.NewPCG(seed, 1)), want: map[string]bool{}, mask: math.MaxUint32}
 		if seed%2 == 1 {
@@ -153,12 +156,12 @@ func TestNoWriteIsJudgedByAStaleEntry(t *testing.T) {
 		}
 		closeChecked(t, s.db)
 		if slices.Min(s.judged[:]) < 50 {
-			t.Errorf("seed %d: %d writes were judged by files, by recent entries and by both and memtables: one way was hardly taken", seed, s.judged)
+			t.Errorf("seed %d: %d writes were decided by files, by recent entries, and by both and memtables; one of these is too rare", seed, s.judged)
 		}
 	}
 }
 
-func TestWhatIsInMemtablesOnlyIsNotTakenForSettled(t *testing.T) {
+func TestDataInMemtablesIsNotSettled(t *testing.T) {
 	db := openPebble(t, Options{})
 	c := newContainer(t, db, ContainerProperties{})
 	check := func(want bool) {

@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// inOneGroup has the sequencer carry out requests in one group.
+// inOneGroup makes the sequencer execute requests in one group.
 func inOneGroup(t *testing.T, db *DB, requests ...*request) {
 	t.Helper()
 	db.queue.mu.Lock()
@@ -38,9 +38,9 @@ func writeRequest(t *testing.T, c *Container, o Operation) *request {
 	return r
 }
 
-// closeChecked, at the end of both, finds what is left behind.
+// closeChecked, at the end of both tests, finds leftover keys.
 
-func TestWritesBeforeTheDeletionOfTheirContainerInOneGroupLeaveNothing(t *testing.T) {
+func TestDeletionOfAContainerRemovesWritesOfItsGroup(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{})
 	upsert(t, c, "old", "p", 1)
@@ -50,7 +50,7 @@ func TestWritesBeforeTheDeletionOfTheirContainerInOneGroupLeaveNothing(t *testin
 		&request{control: func(g *group) error { return g.deleteContainer(c) }, done: make(chan struct{}, 1)})
 }
 
-func TestAnItemWrittenTwiceInOneGroupLeavesItsLastVersion(t *testing.T) {
+func TestItemWrittenTwiceInOneGroupHasItsLastVersion(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{})
 	requests := make([]*request, 3)
@@ -64,8 +64,9 @@ func TestAnItemWrittenTwiceInOneGroupLeavesItsLastVersion(t *testing.T) {
 	}
 }
 
-// Requests that bring nothing may make much: changes write documents, reads return them, and deletes write previous images.
-func TestGroupIsBoundedByWhatItsRequestsMake(t *testing.T) {
+// Small requests may produce much: changes write documents, reads return them, and
+// deletes write previous images.
+func TestGroupIsBoundedByTheSizeOfItsResults(t *testing.T) {
 	const size = 1 << 20
 	for name, kind := range map[string]OpKind{"changes": OpChange, "reads": OpRead, "deletes": OpDelete} {
 		t.Run(name, func(t *testing.T) {
@@ -84,22 +85,23 @@ func TestGroupIsBoundedByWhatItsRequestsMake(t *testing.T) {
 				if err := c.prepare(&r.ops[0], feed.PartitionKey{"p"}, o); err != nil {
 					t.Fatal(err)
 				}
-				// A group without writes publishes no view: each has a small one.
+				// A group without writes publishes no view. So each group has a small
+				// write.
 				requests = append(requests, r, writeRequest(t, c, Operation{Kind: OpUpsert, Body: body("small", "p", i)}),
 					&request{control: func(*group) error { bytes[db.current] += size; return nil }, done: make(chan struct{}, 1)})
 			}
 			inOneGroup(t, db, requests...)
 			for _, n := range bytes {
 				if n > maxGroupBytes+size {
-					t.Errorf("a group made %d bytes", n)
+					t.Errorf("a group produced %d bytes", n)
 				}
 			}
 		})
 	}
 }
 
-// A batch of deletes has as many previous images as it has operations, however large.
-func TestTheMemoryOfManyPreviousImagesIsGivenBack(t *testing.T) {
+// A batch of deletes has a previous image for each operation, however large.
+func TestMemoryOfManyPreviousImagesIsReleased(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{Retention: time.Hour})
 	var ops []Operation
@@ -116,7 +118,7 @@ func TestTheMemoryOfManyPreviousImagesIsGivenBack(t *testing.T) {
 	}
 	if err := db.do(context.Background(), func(g *group) error {
 		if n := cap(g.images); n > maxGroupBytes {
-			t.Errorf("%d bytes are kept", n)
+			t.Errorf("%d bytes are retained", n)
 		}
 		return nil
 	}); err != nil {

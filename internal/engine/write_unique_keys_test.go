@@ -17,12 +17,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// wantClash fails the test unless err reports that the item other has id's values.
+// wantClash fails the test unless err reports that the item other has the values of id.
 func wantClash(t *testing.T, what string, err error, id, other string) {
 	t.Helper()
 	var clash *UniqueKeyError
 	if !errors.As(err, &clash) || clash.ID != id || clash.Other != other || !errors.Is(err, ErrConflict) {
-		t.Errorf("%s: %v; want a clash of %q with %q", what, err, id, other)
+		t.Errorf("%s: %v, want a clash of %q with %q", what, err, id, other)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 		return err
 	}
 	for _, text := range [][]byte{doc("a", "p", "a@x", "a"), doc("b", "p", "b@x", "b"), doc("a", "q", "a@x", "a")} {
-		if err := create(text); err != nil { // another logical partition has values of its own
+		if err := create(text); err != nil { // another logical partition has its own values
 			t.Fatal(err)
 		}
 	}
@@ -59,33 +59,33 @@ func TestUniqueKeysHoldForEveryKindOfWrite(t *testing.T) {
 	wantClash(t, "a batch that collides with itself", err, "e", "d")
 	var batch *BatchError
 	if !errors.As(err, &batch) || batch.Index != 1 {
-		t.Errorf("the batch failed as %#v", err)
+		t.Errorf("the error of the batch is %#v", err)
 	}
 	if _, err := c.Read(ctx, pk, "d", ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("an item of a batch that failed: %v", err)
 	}
 	if err := create(doc("f", "p", "d@x", "d")); err != nil {
-		t.Errorf("a value of a batch that failed is taken: %v", err)
+		t.Errorf("a value of a failed batch is not free: %v", err)
 	}
-	// An item may keep its own values, and give one up.
+	// An item may keep its own values, or change one.
 	for _, text := range [][]byte{doc("a", "p", "a@x", "a"), doc("a", "p", "new@x", "a"), doc("a", "p", "new@x", "new")} {
 		if _, err := c.Replace(ctx, pk, "a", text, WriteOptions{}); err != nil {
-			t.Errorf("replace by %s: %v", text, err)
+			t.Errorf("replace with %s: %v", text, err)
 		}
 	}
 	if err := create(doc("g", "p", "a@x", "a")); err != nil {
-		t.Errorf("values given up by a replace are taken: %v", err)
+		t.Errorf("values freed by a replace are not free: %v", err)
 	}
 	if _, err := c.Delete(ctx, pk, "g", WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(doc("h", "p", "a@x", "a")); err != nil {
-		t.Errorf("values given up by a delete are taken: %v", err)
+		t.Errorf("values freed by a delete are not free: %v", err)
 	}
 }
 
-// A batch is judged operation by operation: what an earlier one gives up is free for a
-// later one, and what a later one gives up is not free for an earlier one.
+// A batch is checked operation by operation. A later operation may use a value that an
+// earlier one frees, but not the other way round.
 func TestBatchesHandUniqueValuesOver(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}, Retention: time.Hour})
@@ -101,7 +101,7 @@ func TestBatchesHandUniqueValuesOver(t *testing.T) {
 		if _, err := c.Batch(ctx, pk, ops); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		for id, n := range map[string]int{"a": 1, "b": 2} { // back to where it began
+		for id, n := range map[string]int{"a": 1, "b": 2} { // restore the initial values
 			if _, err := c.Batch(ctx, pk, []Operation{{Kind: OpDelete, ID: id}, {Kind: OpCreate, Body: body(id, "p", 100+n)}}); err != nil {
 				t.Fatal(err)
 			}
@@ -154,10 +154,11 @@ func TestUniqueValuesAreComparedByTypeAndContent(t *testing.T) {
 			t.Errorf("%.40s: %v", k.a, err)
 		}
 		if err := put("b", k.b); (err != nil) != k.same || err != nil && !errors.As(err, new(*UniqueKeyError)) {
-			t.Errorf("%.40s beside %.40s: %v", k.b, k.a, err)
+			t.Errorf("%.40s next to %.40s: %v", k.b, k.a, err)
 		}
 	}
-	// Paths: through an object, not through an array; one that is the beginning of another one; quoted names.
+	// Paths through an object, but not through an array. A path may be a prefix of
+	// another one, and names may be quoted.
 	c := newContainer(t, db, ContainerProperties{ID: "paths", UniqueKeys: [][]string{{"/a/b", "/c"}, {"/a"}, {`/"a/b"/x`}}})
 	for i, members := range []string{
 		`"a":{"b":1},"c":1,"a/b":{"x":1}`, `"a":{"b":1,"z":0},"c":2,"a/b":{"x":2}`, `"a":[{"b":1}],"c":1,"a/b":{"x":3}`, `"a":5,"c":3,"a/b":{"x":4}`,
@@ -173,7 +174,7 @@ func TestUniqueValuesAreComparedByTypeAndContent(t *testing.T) {
 	}
 }
 
-func TestMalformedUniqueKeysAreRefusedAndGoodOnesStay(t *testing.T) {
+func TestMalformedUniqueKeysAreRefused(t *testing.T) {
 	db := openPebble(t, Options{})
 	many := make([]string, MaxUniqueKeyPaths)
 	for i := range many {
@@ -198,7 +199,7 @@ func TestMalformedUniqueKeysAreRefusedAndGoodOnesStay(t *testing.T) {
 	}
 	p.DefaultTTL = 5
 	if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
-		t.Errorf("replace by the same keys: %v", err)
+		t.Errorf("replace with the same keys: %v", err)
 	}
 	p.UniqueKeys, p.ETag = nil, ""
 	if _, err := db.ReplaceContainer(t.Context(), "db", p); err != nil {
@@ -207,7 +208,7 @@ func TestMalformedUniqueKeysAreRefusedAndGoodOnesStay(t *testing.T) {
 	for _, other := range [][][]string{{}, {many}, {{`/"*"`}, many}} {
 		p.UniqueKeys = other
 		if _, err := db.ReplaceContainer(t.Context(), "db", p); !errors.As(err, new(*BadRequestError)) {
-			t.Errorf("replace by %v: %v", other, err)
+			t.Errorf("replace with %v: %v", other, err)
 		}
 	}
 	if p, err := c.Properties(t.Context()); err != nil || len(p.UniqueKeys) != 2 {
@@ -215,8 +216,8 @@ func TestMalformedUniqueKeysAreRefusedAndGoodOnesStay(t *testing.T) {
 	}
 }
 
-// The value of an expired item is free at once. The item is gone from then on, so that a
-// longer time to live can't bring it back beside the one that took its value.
+// The value of an expired item is free at once. From then on the item is deleted, so that
+// a longer time to live cannot restore it next to the item that took its value.
 func TestUniqueValueOfAnExpiredItemIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openPebble(t, Options{PurgeInterval: -1})
@@ -241,17 +242,17 @@ func TestUniqueValueOfAnExpiredItemIsFree(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := c.Read(ctx, feed.PartitionKey{"p"}, "a", ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
-			t.Errorf("the expired item: %v", err)
+			t.Errorf("read of the expired item: %v", err)
 		}
 		_, err = c.Create(ctx, nil, body("d", "p", 1), WriteOptions{})
 		wantClash(t, "the value has a new holder", err, "d", "b")
 	})
 }
 
-// uniqueModel is what a store with unique keys must answer.
+// uniqueModel is the expected content of a store with unique keys.
 type uniqueModel map[string][2]int // by "pk/id": the values of two unique keys
 
-// clashes reports whether an item may not have the values.
+// clashes reports whether another item of the logical partition has one of the values.
 func (m uniqueModel) clashes(pk, id string, v [2]int) bool {
 	for other, w := range m {
 		if strings.HasPrefix(other, pk+"/") && other != pk+"/"+id && (w[0] == v[0] || w[1] == v[1]) {
@@ -261,8 +262,8 @@ func (m uniqueModel) clashes(pk, id string, v [2]int) bool {
 	return false
 }
 
-// Random writes, batches, splits, merges, restarts and purges: the store answers as a model that knows nothing of
-// indexes, several writes share a group, and Check finds the index as it must be.
+// Random writes, batches, splits, merges, restarts and purges. The store must agree with
+// a model without indexes. Several writes share a group, and Check must accept the index.
 func TestUniqueKeysAgreeWithAModelThroughSplitsMergesAndRestarts(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 11))
@@ -293,13 +294,13 @@ func TestUniqueKeysAgreeWithAModelThroughSplitsMergesAndRestarts(t *testing.T) {
 			}
 		}
 		if clashed < 50 || len(model) < 8 {
-			t.Errorf("seed %d: %d clashes, %d items: too few to prove anything", seed, clashed, len(model))
+			t.Errorf("seed %d: only %d clashes and %d items", seed, clashed, len(model))
 		}
 		closeChecked(t, db)
 	}
 }
 
-// rearrange splits a partition, or merges two.
+// rearrange splits a partition or merges two.
 func rearrange(t *testing.T, c *Container, rng *rand.Rand) {
 	t.Helper()
 	parts, err := c.Partitions(t.Context())
@@ -317,7 +318,8 @@ func rearrange(t *testing.T, c *Container, rng *rand.Rand) {
 	}
 }
 
-// uniqueStep carries out one transaction of one to four operations on store and model, and returns 1 if it clashed.
+// uniqueStep applies one transaction of one to four operations to store and model. It
+// returns 1 if the transaction clashed, otherwise 0.
 func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, step int) int {
 	t.Helper()
 	pk := fmt.Sprint("k", rng.IntN(3))
@@ -351,7 +353,7 @@ func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, s
 	_, err := c.Batch(t.Context(), feed.PartitionKey{pk}, ops)
 	if want < 0 {
 		if err != nil {
-			t.Fatalf("step %d: %v, and the model has no clash", step, err)
+			t.Fatalf("step %d: %v, but the model has no clash", step, err)
 		}
 		clear(model)
 		for k, v := range next {
@@ -361,17 +363,18 @@ func uniqueStep(t *testing.T, c *Container, model uniqueModel, rng *rand.Rand, s
 	}
 	var batch *BatchError
 	if !errors.As(err, &batch) || batch.Index != want || !errors.As(err, new(*UniqueKeyError)) {
-		t.Fatalf("step %d: %v; the model has a clash at operation %d", step, err, want)
+		t.Fatalf("step %d: %v, but the model has a clash at operation %d", step, err, want)
 	}
 	return 1
 }
 
-// Writers that meet in one group of the sequencer see each other's values, those of failed transactions excepted.
+// Writes in one group of the sequencer see each other's values, except those of failed
+// transactions.
 func TestUniqueKeysHoldWithinAGroupOfWrites(t *testing.T) {
 	db := openPebble(t, Options{PurgeInterval: -1})
 	c := newContainer(t, db, ContainerProperties{UniqueKeys: [][]string{{"/n"}}})
 	pk := feed.PartitionKey{"p"}
-	// Holding the sequencer makes the writes behind it one group.
+	// Blocking the sequencer makes the following writes one group.
 	entered, leave := make(chan struct{}), make(chan struct{})
 	held := make(chan error)
 	go func() {
@@ -414,7 +417,7 @@ func TestUniqueKeysHoldWithinAGroupOfWrites(t *testing.T) {
 	}
 }
 
-func TestCheckFindsWhatIsWrongWithAUniqueIndex(t *testing.T) {
+func TestCheckFindsDamageOfAUniqueIndex(t *testing.T) {
 	entry := func(c *Container, id, text string) []byte {
 		d, err := c.unique.digests([]byte(text))
 		if err != nil {
@@ -464,7 +467,7 @@ func TestCheckFindsWhatIsWrongWithAUniqueIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := db.Check(t.Context()); !errors.As(err, new(*CorruptError)) || !strings.Contains(err.Error(), k.want) {
-				t.Errorf("found: %v; want %q", err, k.want)
+				t.Errorf("Check returned %v, want %q", err, k.want)
 			}
 		})
 	}
