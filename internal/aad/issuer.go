@@ -141,7 +141,7 @@ func isTrusted(u *url.URL) bool {
 	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// verify verifies a token at a time of the server's clock. Its errors are those of
+// verify verifies a token at a time of the server's clock. It returns the errors of
 // [Verifier.Verify].
 func (i *issuer) verify(ctx context.Context, text string, now time.Time) error {
 	token, err := jwt.ParseSigned(text, signatureAlgorithms)

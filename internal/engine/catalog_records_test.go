@@ -154,8 +154,8 @@ func TestRecordsAreDeletedWithTheirDatabase(t *testing.T) {
 	}
 }
 
-// Concurrent writers create, rename and delete records at random. Whatever group their
-// writes share, exactly one writer gets a name, and every acknowledged record is present.
+// Concurrent writers create, rename and delete records at random. Exactly one writer gets
+// a name, in whatever group, and every acknowledged record is present.
 func TestRacingWritersOfRecordsAgreeOnNames(t *testing.T) {
 	db := recordsStore(t, vfs.NewMem())
 	defer closeChecked(t, db)

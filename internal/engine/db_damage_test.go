@@ -287,7 +287,7 @@ func TestLockedDirectoryNamesItsUser(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait() // the error is that of the kill
+	_ = child.Wait() // returns the signal of the kill
 	db, err = engine.Open(dir, engine.Options{})
 	if err != nil {
 		t.Fatalf("the lock outlived its process: %v", err)

@@ -20,10 +20,10 @@ import (
 
 // These tests simulate the death of a process. A child writes to a directory and reports
 // acknowledged writes and delivered changes. It is killed (SIGKILL) at a random moment.
-// The properties are those of db_crash_test.go. Here files, locks and the operating
+// The test checks the properties of db_crash_test.go. Here files, locks and the operating
 // system are real.
 
-var crashKills = flag.Int("crash.n", 0, "how often the kill test kills the writing process (0: 50, or 5 with -short or -race)")
+var crashKills = flag.Int("crash.n", 0, "number of times that the kill test kills the writing process (0: 50, or 5 with -short or -race)")
 
 const (
 	killDirEnv  = "CHANGEFEED_KILL_DIR"
