@@ -146,7 +146,7 @@ func TestLeasesOfARecreatedContainerHaveNoLag(t *testing.T) {
 			t.Errorf("%+v", r.Total)
 		}
 		for _, l := range r.Lags {
-			if l.Known() || !isDialect(l.Err) || !strings.Contains(l.Err.Error(), "deleted and made anew") {
+			if l.Known() || !isDialect(l.Err) || !strings.Contains(l.Err.Error(), "deleted and recreated") {
 				t.Errorf("lease %s: %+v", l.LeaseToken, l)
 			}
 		}

@@ -157,7 +157,7 @@ func TestLeasesOfAContainerThatWasMadeAnewAreNotGoneOnWith(t *testing.T) {
 				got.wantOnce(t, "of the first container", 20)
 				switch err := run(false); {
 				case d == lease.JavaHandleChanges:
-					wantWords(t, err, "deleted and made anew", "position in", "changefeed leases delete --all")
+					wantWords(t, err, "deleted and recreated", "position in", "changefeed leases delete --all")
 					got.wantOnce(t, "when the leases are refused", 20)
 				case err != nil:
 					t.Error(err)
