@@ -14,23 +14,26 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Account is an Azure Cosmos DB account, and how it is reached. It is made once and shared: its methods may be called
-// concurrently, and it has nothing to close.
+// Account is an Azure Cosmos DB account and the options to reach it. Create one and share
+// it: its methods are safe for concurrent use. There is nothing to close.
 type Account struct {
 	endpoint *url.URL
-	// host is the endpoint's, as it was written: leases are named by it.
+	// host is the host of the endpoint as the user wrote it. It is a part of the lease
+	// ids.
 	host string
 	auth authenticator
-	// key and credential: one of them is set, for clients of azcosmos. The key is behind a pointer, as that of auth is: a copy
-	// of an Account that is printed, or a struct that holds one, shows none.
+	// key or credential is set, for clients of azcosmos. The key is behind a pointer,
+	// like the key in auth, so that a printed copy of an Account does not show it.
 	key        *string
 	credential azcore.TokenCredential
 	options    Options
 	client     *client
 }
 
-// WithKey is the account at an endpoint such as https://mine.documents.azure.com:443/, by one of its keys. A read-only
-// key will do for a Source, and not for leases. Error: the endpoint is no URL, or the key isn't base64.
+// WithKey returns the account at an endpoint such as
+// https://mine.documents.azure.com:443/, with one of its keys. A read-only key is enough
+// for a Source, but not for leases. WithKey returns an error if the endpoint is not a URL
+// or the key is not base64. It sends no request.
 func WithKey(endpoint, key string, o Options) (*Account, error) {
 	decoded, err := wire.ParseKey(strings.TrimSpace(key))
 	if err != nil {
@@ -41,8 +44,9 @@ func WithKey(endpoint, key string, o Options) (*Account, error) {
 	return a.open(endpoint, o)
 }
 
-// WithConnectionString is the account of a connection string, as the portal shows it:
-// AccountEndpoint=https://...;AccountKey=...; Error: a part is missing, or what it asks for isn't supported.
+// WithConnectionString returns the account of a connection string, as the portal shows
+// it: AccountEndpoint=https://...;AccountKey=...; It returns an error if a part is
+// missing, or if the string disables the validation of certificates.
 func WithConnectionString(text string, o Options) (*Account, error) {
 	endpoint, key, err := parseConnectionString(text)
 	if err != nil {
@@ -51,26 +55,29 @@ func WithConnectionString(text string, o Options) (*Account, error) {
 	return WithKey(endpoint, key, o)
 }
 
-// WithCredential is the account at an endpoint, by Entra ID: a credential of azidentity, for instance. Its principal
-// needs a role of the account's own role-based access control, such as "Cosmos DB Built-in Data Reader" for a Source and
-// "Cosmos DB Built-in Data Contributor" for leases. Error: the endpoint is no URL or has no TLS,
-// or there is no credential.
+// WithCredential returns the account at an endpoint, with a credential of Entra ID, for
+// instance one of azidentity. Its principal needs a role of the account's own role-based
+// access control. "Cosmos DB Built-in Data Reader" is enough for a Source. Leases need
+// "Cosmos DB Built-in Data Contributor".
+//
+// WithCredential returns an error if there is no credential, or if the endpoint is not a
+// URL or has no TLS.
 func WithCredential(endpoint string, credential azcore.TokenCredential, o Options) (*Account, error) {
 	if credential == nil {
-		return nil, errors.New("cosmos: there is no credential")
+		return nil, errors.New("cosmos: a credential is required")
 	}
 	a := &Account{credential: credential}
 	return a.open(endpoint, o)
 }
 
-// open checks the endpoint and makes the pipeline.
+// open checks the endpoint and creates the pipeline.
 func (a *Account) open(endpoint string, o Options) (*Account, error) {
 	u, err := parseEndpoint(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("cosmos: %w", err)
 	}
 	if a.credential != nil && u.Scheme == "http" && !o.InsecureAllowCredentialWithHTTP {
-		return nil, errors.New("cosmos: a token of Entra ID isn't sent without TLS, where anybody could read and use it: the endpoint has to begin with https " +
+		return nil, errors.New("cosmos: a token of Entra ID is not sent without TLS, because others could read and use it; begin the endpoint with https " +
 			"(or set Options.InsecureAllowCredentialWithHTTP)")
 	}
 	if err := o.Budget.validate(); err != nil {
@@ -87,38 +94,39 @@ func (a *Account) open(endpoint string, o Options) (*Account, error) {
 	return a, nil
 }
 
-// Endpoint is the URL that the account was made with.
+// Endpoint returns the URL of the account.
 func (a *Account) Endpoint() string { return a.endpoint.String() }
 
-// String is the endpoint: an account that is printed or logged shows no key.
+// String returns a text with the endpoint. It never contains the key.
 func (a *Account) String() string { return "Azure Cosmos DB account " + a.Endpoint() }
 
-// GoString is String, for %#v.
+// GoString returns the same text as String, for %#v.
 func (a *Account) GoString() string { return a.String() }
 
-// LogValue is String, for log/slog.
+// LogValue returns the same text as String, for log/slog.
 func (a *Account) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// parseEndpoint reads the URL of an account.
+// parseEndpoint parses the URL of an account.
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(endpoint))
 	switch {
 	case err != nil:
 		var bad *url.Error
 		if errors.As(err, &bad) {
-			err = bad.Err // the whole text may have a key in it
+			err = bad.Err // the whole text may contain a key
 		}
-		return nil, fmt.Errorf("the endpoint is no URL: %w", err)
+		return nil, fmt.Errorf("the endpoint is not a URL: %w", err)
 	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
 		return nil, fmt.Errorf("the endpoint is %.200q; it has the form https://ACCOUNT.documents.azure.com:443/", u.Redacted())
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil:
-		return nil, fmt.Errorf("the endpoint is %.200q; it is a scheme, a host and a port, and nothing else", u.Redacted())
+		return nil, fmt.Errorf("the endpoint is %.200q; it must contain only a scheme, a host and a port", u.Redacted())
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}, nil
 }
 
-// parseConnectionString reads the parts of a connection string that are an account's. Names are compared without regard to case;
-// a value may have "=" in it, as keys do. What other SDKs alone understand is ignored, except where it would weaken security.
+// parseConnectionString parses the endpoint and the key of a connection string. Names are
+// not case-sensitive. A value may contain "=", as keys do. Parts that only other SDKs
+// support are ignored, unless they would weaken security.
 func parseConnectionString(text string) (endpoint, key string, err error) {
 	for part := range strings.SplitSeq(text, ";") {
 		if strings.TrimSpace(part) == "" {
@@ -135,7 +143,7 @@ func parseConnectionString(text string) (endpoint, key string, err error) {
 			key = value
 		case "disableservercertificatevalidation":
 			if strings.EqualFold(strings.TrimSpace(value), "true") {
-				return "", "", errors.New("the connection string turns off the validation of certificates: leave DisableServerCertificateValidation out, " +
+				return "", "", errors.New("the connection string disables the validation of certificates; leave DisableServerCertificateValidation out, " +
 					"and give Options.Transport a client that trusts the server's certificate")
 			}
 		}
@@ -146,36 +154,45 @@ func parseConnectionString(text string) (endpoint, key string, err error) {
 	return endpoint, key, nil
 }
 
-// Options say how an account is reached. The zero value is good for most.
+// Options configures how an account is reached. The zero value is good for most programs.
 type Options struct {
-	// ClientOptions are those of every Azure SDK: transport (proxies and TLS included), retries,
-	// logging, tracing, the application's id in the user agent, policies of one's own, the cloud.
+	// ClientOptions are the options of every Azure SDK: transport (with proxies and TLS),
+	// retries, logging, tracing, the application's id in the user agent, custom policies,
+	// and the cloud.
 	//
-	// Without a Transport, one is used that takes proxies from the environment (HTTPS_PROXY, NO_PROXY), gives up connecting
-	// after 5 s and a request after 65 s. Without Retry.StatusCodes and Retry.ShouldRetry, 404/1002, 408, 410/1008,
-	// 449, 500, 502, 503 and 504 are tried again, and 429 is not: whoever reads a feed or writes a lease is told, and knows better when.
+	// Without a Transport, the default one takes proxies from the environment
+	// (HTTPS_PROXY, NO_PROXY). It gives up a connection attempt after 5 s and a request
+	// after 65 s.
+	//
+	// Without Retry.StatusCodes and Retry.ShouldRetry, these statuses are retried:
+	// 404/1002, 408, 410/1008, 449, 500, 502, 503 and 504. 429 is not retried. The caller
+	// that reads the feed or writes the lease gets the error and decides when to retry.
 	azcore.ClientOptions
-	// PreferredRegions are names of the account's regions ("West Europe"), the one to read from first. When it fails, the
-	// next is read from, for five minutes. Default: the account's regions, in its own order.
+	// PreferredRegions are names of the account's regions ("West Europe"), in the order
+	// in which to read from them. When a region fails, reads go to the next one for five
+	// minutes. If empty, the account's regions are used in the account's order.
 	PreferredRegions []string
-	// LimitToEndpoint keeps all requests at the endpoint that was given: the account's regions are not asked for. It is
-	// for emulators and gateways that advertise an address which the client can't reach.
+	// LimitToEndpoint keeps all requests at the given endpoint. The account's regions are
+	// not requested. Use it for emulators and gateways that advertise an address which
+	// the client cannot reach.
 	LimitToEndpoint bool
-	// Consistency weakens the account's consistency level for reads. Default: the account's.
+	// Consistency weakens the account's consistency level for reads. If empty, the
+	// account's level is used.
 	Consistency azcosmos.ConsistencyLevel
-	// Budget caps the request units per second that the account's Sources and Leases spend, together with those of every
-	// other account that it was given to. Default: none.
+	// Budget limits the request units per second of the account's Sources and Leases,
+	// together with all other accounts that use the same Budget. If nil, there is no
+	// limit.
 	Budget *Budget
 }
 
-// The times of an account's topology, those of the SDKs for .NET and Go.
+// The durations for an account's topology. They equal those of the SDKs for .NET and Go.
 const (
-	// accountRefresh is how old what is known of the account's regions may be.
+	// accountRefresh is the maximum age of the account's topology.
 	accountRefresh = 5 * time.Minute
-	// unavailableFor is how long a region is read from last, after it failed.
+	// unavailableFor is the time for which a failed region is tried last.
 	unavailableFor = 5 * time.Minute
-	// failureRefresh is how often the account is asked for because of regions that fail.
+	// failureRefresh is the minimum time between two refreshes because of failed regions.
 	failureRefresh = 10 * time.Second
-	// refreshTimeout is how long asking for the account may hold up a request that could go on without.
+	// refreshTimeout limits a refresh that delays a request which has an older topology.
 	refreshTimeout = 5 * time.Second
 )

@@ -16,12 +16,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// authenticator writes the Authorization header of a request.
+// authenticator sets the Authorization header of a request.
 type authenticator interface {
 	authorize(ctx context.Context, r *http.Request) error
 }
 
-// keyAuth signs with an account key.
+// keyAuth signs requests with an account key.
 type keyAuth struct{ key wire.Key }
 
 func (a *keyAuth) authorize(_ context.Context, r *http.Request) error {
@@ -35,20 +35,23 @@ func (a *keyAuth) authorize(_ context.Context, r *http.Request) error {
 	return nil
 }
 
-// The scopes of tokens, and when one is fetched anew.
+// The scopes of tokens, and the times of their renewal.
 const (
-	// commonScope is that of all accounts, for tenants in which an account's own can't be resolved (AADSTS500011).
+	// commonScope is the scope of all accounts. It is for tenants that cannot resolve an
+	// account's own scope (AADSTS500011).
 	commonScope = "https://cosmos.azure.com/.default"
-	// unresolvedResource is the error of Entra ID that a scope is none it knows.
+	// unresolvedResource is the error code of Entra ID for an unknown scope.
 	unresolvedResource = "AADSTS500011"
-	// tokenMargin is how long before its end a token is fetched anew, as azcore does it.
+	// tokenMargin is the time before its expiry at which a token is renewed, as in
+	// azcore.
 	tokenMargin = 5 * time.Minute
-	// tokenPause is how long a token is used on after fetching the next has failed.
+	// tokenPause is the time for which the old token is used after a failed renewal.
 	tokenPause = 30 * time.Second
 )
 
-// scopes are those to ask a token for, the first that works: that of the cloud's configuration for azcosmos if there
-// is one, else the account's own and then the common one. An account's own scope is right in every cloud.
+// scopes returns the scopes to request tokens for, in order of preference. If the cloud's
+// configuration has a scope for azcosmos, that is the only one. Otherwise it is the
+// account's own scope, which is correct in every cloud, and then the common one.
 func scopes(endpoint *url.URL, o Options) []string {
 	if service, ok := o.Cloud.Services[azcosmos.ServiceName]; ok && service.Audience != "" {
 		return []string{strings.TrimSuffix(service.Audience, "/") + "/.default"}
@@ -56,18 +59,20 @@ func scopes(endpoint *url.URL, o Options) []string {
 	return []string{"https://" + endpoint.Hostname() + "/.default", commonScope}
 }
 
-// tokenAuth sends tokens of Entra ID, in the form of Cosmos DB. A token is shared by all requests until five minutes before
-// its end, or until its credential wants it refreshed.
+// tokenAuth sends tokens of Entra ID in the form that Cosmos DB requires. All requests
+// share a token until five minutes before its expiry, or until the credential's time of
+// refresh.
 type tokenAuth struct {
 	credential azcore.TokenCredential
 
-	// turn is held by the one request that fetches a token; the others wait for it with their contexts.
+	// turn is held by the one request that fetches a token. The others wait for it, or
+	// for the end of their contexts.
 	turn chan struct{}
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	scopes []string
 	token  azcore.AccessToken
-	// after is when the token is to be fetched anew.
+	// after is the time at which to fetch the next token.
 	after time.Time
 }
 
@@ -85,7 +90,7 @@ func (a *tokenAuth) authorize(ctx context.Context, r *http.Request) error {
 	return nil
 }
 
-// get returns a token that is good for now.
+// get returns a valid token.
 func (a *tokenAuth) get(ctx context.Context) (string, error) {
 	if token, fresh := a.current(); fresh {
 		return token, nil
@@ -96,7 +101,7 @@ func (a *tokenAuth) get(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	old, fresh := a.current() // by who had the turn before
+	old, fresh := a.current() // the previous holder of turn may have fetched it
 	if fresh {
 		return old, nil
 	}
@@ -107,7 +112,7 @@ func (a *tokenAuth) get(ctx context.Context) (string, error) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err != nil { // the old one is still good
+	if err != nil { // the old token is still valid
 		a.after = now.Add(tokenPause)
 		return old, nil
 	}
@@ -118,7 +123,8 @@ func (a *tokenAuth) get(ctx context.Context) (string, error) {
 	return next.Token, nil
 }
 
-// current is the token that can be used, empty if there is none, and whether there is no need of another.
+// current returns the valid token, or an empty text if there is none. fresh reports
+// whether no new token is needed yet.
 func (a *tokenAuth) current() (token string, fresh bool) {
 	now := time.Now()
 	a.mu.Lock()
@@ -129,7 +135,7 @@ func (a *tokenAuth) current() (token string, fresh bool) {
 	return a.token.Token, now.Before(a.after)
 }
 
-// fetch asks for a token of the first scope that Entra ID knows.
+// fetch requests a token of the first scope that Entra ID can resolve.
 func (a *tokenAuth) fetch(ctx context.Context) (t azcore.AccessToken, scope string, err error) {
 	a.mu.Lock()
 	all := a.scopes

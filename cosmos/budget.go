@@ -10,46 +10,45 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Budget caps the request units per second that feed reads and leases spend together,
-// so that a processor leaves to the application what a container has provisioned. Any
-// number of Sources and Leases share one, also of different accounts. It is
-// safe for concurrent use.
+// Budget limits the request units per second that feed reads and leases spend together.
+// So the processor leaves a container's throughput to the application. Several Sources
+// and Leases may share a Budget, also of different accounts. It is safe for concurrent
+// use.
 //
-// The cost of a request is known only from its answer. So a request is let through while the
-// budget isn't overdrawn, counted at what others of its kind cost lately, and corrected by its
-// answer: over any time the charges stay within the rate, save for a second's worth and
-// the requests that were under way. A request that would have to wait beyond its context's
-// deadline is refused with *feed.ThrottledError instead, and not sent.
+// The charge of a request is known only from its response. A request is sent if the
+// budget is not overdrawn. It counts at the recent charge of its kind, and the response
+// corrects that. So over any time the charges stay within the rate, plus one second's
+// worth and the outstanding requests. A request that would have to wait longer than its
+// context's deadline is not sent. It fails with a *feed.ThrottledError.
 //
-// Leases come before reads: a read that was dear holds up other reads, and no renewal. Only
-// leases themselves, when they need more than nine tenths of the rate, wait for each other; the
-// last tenth is left to reads, so that a rate which is too small shows as lag and not as
-// a standstill.
+// Leases have priority over reads: an expensive read delays other reads, but no renewal.
+// Lease requests wait for each other only if they need more than nine tenths of the rate.
+// The last tenth is for reads. So a rate that is too small causes lag, but no standstill.
 type Budget struct {
 	rate float64
 
-	mu sync.Mutex // guards what follows; held for arithmetic only
-	// all is what reads wait for, leases what leases wait for. A lease request is
-	// taken from both, a read from all alone.
+	mu sync.Mutex // guards the fields below; held for arithmetic only
+	// all is the bucket that reads wait for, leases the one that lease requests wait for.
+	// A lease request takes from both. A read takes only from all.
 	all, leases bucket
-	// typical is what a request of each kind costs, by those that were answered.
+	// typical is the recent charge of each kind of request.
 	typical [kinds]float64
 	usage   Usage
 }
 
-// Usage is what a Budget's requests have cost since it was made. Request units are those that the
-// service told; a request whose answer never came counts nothing.
+// Usage is the total usage of a Budget. The request units are those that the service
+// reported. A request without a response counts none.
 type Usage struct {
-	// FeedRequests and LeaseRequests count the requests that were let through,
-	// FeedRU and LeaseRU are their request units.
+	// FeedRequests and LeaseRequests count the requests that were sent. FeedRU and
+	// LeaseRU are their request units.
 	FeedRequests, LeaseRequests int64
 	FeedRU, LeaseRU             float64
-	// Refused counts the requests that were not sent, because they would have waited
-	// longer than their contexts lasted.
+	// Refused counts the requests that were not sent, because their wait would have
+	// exceeded the deadline of their context.
 	Refused int64
 }
 
-// requestKind is what a request is to a budget: kinds cost differently.
+// requestKind is the kind of a request in a budget. Kinds have different charges.
 type requestKind int
 
 const (
@@ -60,51 +59,52 @@ const (
 	kinds
 )
 
-// leaseShare is the part of the rate that leases may use up.
+// leaseShare is the share of the rate that leases may use.
 const leaseShare = 0.9
 
-// longestWait keeps a wait from overflowing; nobody waits so long.
+// longestWait limits the computed wait, so that it cannot overflow.
 const longestWait = 24 * time.Hour
 
-// smallestRate is below what a single lease needs: a renewal is about 10 RU every 13 s.
+// smallestRate is less than one lease needs: a renewal is about 10 RU every 13 s.
 const smallestRate = 1
 
-// NewBudget returns a budget of that many request units per second. It is at least 1; an account refuses
-// options with a smaller one.
+// NewBudget returns a budget of ruPerSecond request units per second. The minimum is 1;
+// an account refuses options with a smaller budget.
 func NewBudget(ruPerSecond float64) *Budget {
 	b := &Budget{rate: ruPerSecond}
 	now := time.Now()
 	b.all = bucket{rate: ruPerSecond, level: ruPerSecond, at: now}
 	b.leases = bucket{rate: ruPerSecond * leaseShare, level: ruPerSecond * leaseShare, at: now}
-	// Of a first request nothing is known: an empty read is 1 to 2 RU, a write of a lease about 10.
+	// Assumed charges of first requests: an empty read is 1 to 2 RU, a lease write about
+	// 10.
 	b.typical = [kinds]float64{kindFeed: 2, kindLeaseWrite: 10, kindLeaseRead: 1, kindLeaseList: 5}
 	return b
 }
 
-// validate says what is wrong with a budget; there may be none.
+// validate returns an error if the rate is not valid. b may be nil.
 func (b *Budget) validate() error {
-	if b != nil && (!(b.rate >= smallestRate) || math.IsInf(b.rate, 1)) { // nor is it NaN
-		return fmt.Errorf("a budget of %v RU/s can't be kept: it is at least %d; to spend without bounds leave it out", b.rate, smallestRate)
+	if b != nil && (!(b.rate >= smallestRate) || math.IsInf(b.rate, 1)) { // also refuses NaN
+		return fmt.Errorf("a budget of %v RU/s is not valid; the minimum is %d, and no budget means no limit", b.rate, smallestRate)
 	}
 	return nil
 }
 
-// Usage returns what was spent so far.
+// Usage returns the total usage so far.
 func (b *Budget) Usage() Usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.usage
 }
 
-// bucket holds at most a second's worth of request units, and fills up with time. Below zero it
-// is overdrawn.
+// bucket holds at most one second's worth of request units and refills with time. Below
+// zero it is overdrawn.
 type bucket struct {
 	rate, level float64
 	at          time.Time
 }
 
-// take takes ru from the bucket, or gives some back, and returns how long the bucket was overdrawn
-// before that.
+// take takes ru from the bucket, or returns some if ru is negative. It returns the time
+// until the overdraft before the call is repaid.
 func (k *bucket) take(ru float64, now time.Time) time.Duration {
 	if passed := now.Sub(k.at); passed > 0 {
 		k.level = min(k.level+k.rate*passed.Seconds(), k.rate)
@@ -115,16 +115,16 @@ func (k *bucket) take(ru float64, now time.Time) time.Duration {
 	return time.Duration(min(overdrawn, longestWait.Seconds()) * float64(time.Second))
 }
 
-// ticket is a request that was let through, and has to be settled. The zero ticket
-// is one of no budget.
+// ticket is a request that was admitted and must be settled. The zero ticket belongs to
+// no budget.
 type ticket struct {
 	budget *Budget
 	kind   requestKind
-	ru     float64 // what was counted
+	ru     float64 // the counted charge
 }
 
-// admit waits until a request of that kind may be sent. A nil budget lets everything through. The error
-// is *feed.ThrottledError, or ctx's.
+// admit waits until a request of that kind may be sent. A nil budget admits every
+// request. It returns a *feed.ThrottledError or ctx's error.
 func (b *Budget) admit(ctx context.Context, kind requestKind) (ticket, error) {
 	if b == nil {
 		return ticket{}, ctx.Err()
@@ -165,7 +165,8 @@ func (b *Budget) admit(ctx context.Context, kind requestKind) (ticket, error) {
 	return t, nil
 }
 
-// take takes ru from the buckets of a kind, and returns how long to wait for it. The caller holds the lock.
+// take takes ru from the buckets of a kind and returns the time to wait. The caller holds
+// the lock.
 func (b *Budget) take(kind requestKind, ru float64, now time.Time) time.Duration {
 	wait := b.all.take(ru, now)
 	if kind != kindFeed {
@@ -174,8 +175,8 @@ func (b *Budget) take(kind requestKind, ru float64, now time.Time) time.Duration
 	return wait
 }
 
-// settle corrects what was counted for a request by its charge, which is zero when it
-// isn't known.
+// settle replaces the counted charge of a request by its real charge. A charge of zero
+// means that the charge is unknown.
 func (t ticket) settle(charge float64) {
 	b := t.budget
 	if b == nil || !(charge >= 0) || math.IsInf(charge, 1) {
@@ -190,7 +191,8 @@ func (t ticket) settle(charge float64) {
 		b.usage.LeaseRU += charge
 	}
 	if charge > 0 {
-		// Half of each: costs change between idle and busy within a few requests.
+		// Weigh both equally, because charges change between idle and busy within a few
+		// requests.
 		b.typical[t.kind] += (charge - b.typical[t.kind]) / 2
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// spend makes requests of one kind until the deadline, each at a charge, by several at a time, and
-// returns what they cost.
+// spend sends requests of one kind until the deadline, each with a charge, from several
+// workers. It returns their total charge.
 func spend(b *Budget, kind requestKind, workers int, charge float64, until time.Time) (total float64) {
 	var mu sync.Mutex // guards total
 	var all sync.WaitGroup
@@ -22,7 +22,7 @@ func spend(b *Budget, kind requestKind, workers int, charge float64, until time.
 			for time.Now().Before(until) {
 				t, err := b.admit(context.Background(), kind)
 				if err != nil {
-					panic(err) // no deadline
+					panic(err) // the context has no deadline
 				}
 				<-time.After(10 * time.Millisecond) // the request
 				t.settle(charge)
@@ -48,13 +48,13 @@ func TestBudgetCapsWhatReadsAndLeasesSpendTogether(t *testing.T) {
 			all.Go(func() { reads = spend(b, kindFeed, 8, readCharge, until) })
 			all.Go(func() { leases = spend(b, kindLeaseWrite, 2, 10, until) })
 			all.Wait()
-			// Whoever waits at the end goes on for a moment.
+			// A request that waits at the end continues for a moment.
 			took := time.Since(began).Seconds()
 			if total, most := reads+leases, rate*(took+1)+8*readCharge+20; total > most || total < 0.9*rate*span {
-				t.Errorf("reads at %v RU: %v RU were spent in %v s; want %v at most, and nearly so much", readCharge, total, took, most)
+				t.Errorf("reads at %v RU: %v RU were spent in %v s; want at most %v and nearly as much", readCharge, total, took, most)
 			}
 			if leases < 0.8*rate*span {
-				t.Errorf("reads at %v RU: leases got %v RU beside reads that ask for more than there is; want nine tenths of %v", readCharge, leases, rate*span)
+				t.Errorf("reads at %v RU: leases got %v RU beside reads that need more than the rate; want nine tenths of %v", readCharge, leases, rate*span)
 			}
 			if u := b.Usage(); math.Abs(u.FeedRU-reads) > 1e-6 || math.Abs(u.LeaseRU-leases) > 1e-6 || u.FeedRequests != int64(reads/readCharge) {
 				t.Errorf("the usage is %+v; want %v and %v RU", u, reads, leases)
@@ -63,7 +63,7 @@ func TestBudgetCapsWhatReadsAndLeasesSpendTogether(t *testing.T) {
 	}
 }
 
-// A read that was very dear overdraws the budget for minutes, and a lease lasts one.
+// A very expensive read overdraws the budget for minutes, and a lease lasts one minute.
 func TestRenewalDoesNotWaitForWhatReadsHaveSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(20)
@@ -88,7 +88,7 @@ func TestRenewalDoesNotWaitForWhatReadsHaveSpent(t *testing.T) {
 		_, err = b.admit(ctx, kindFeed)
 		var throttled *feed.ThrottledError
 		if !errors.As(err, &throttled) || throttled.RetryAfter < 4*time.Minute {
-			t.Errorf("a read that would wait for minutes: %v; want to be told at once, and how long", err)
+			t.Errorf("a read that would wait for minutes: %v; want an error at once, with the wait", err)
 		}
 		if b.Usage().Refused != 1 {
 			t.Errorf("the usage is %+v; want one refusal", b.Usage())
@@ -118,10 +118,10 @@ func TestBudgetForgetsRequestsThatWereNotSent(t *testing.T) {
 	})
 }
 
-func TestBudgetsThatCantBeKeptAreRefused(t *testing.T) {
+func TestInvalidBudgetsAreRefused(t *testing.T) {
 	for _, rate := range []float64{0, -1, 0.5, math.NaN(), math.Inf(1)} {
 		if NewBudget(rate).validate() == nil {
-			t.Errorf("a budget of %v RU/s is taken", rate)
+			t.Errorf("a budget of %v RU/s is accepted", rate)
 		}
 	}
 	var none *Budget

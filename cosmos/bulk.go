@@ -15,27 +15,29 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs with many operations, each for itself: bulk, which azcosmos 1.5.0 doesn't have. Operations are sorted by the physical
-// partition that their keys lie in.
+// POST docs with many independent operations (bulk), which azcosmos 1.5.0 does not
+// support. Operations are grouped by the physical partition of their keys.
 
 const (
-	// maxBulkOperations and maxBulkBytes bound a request: 100 is the service's limit of operations, 220,201 bytes is what the other SDKs
-	// keep below so that a request ends within the service's 5 s.
+	// maxBulkOperations and maxBulkBytes limit a request. 100 is the service's limit of
+	// operations. 220,201 bytes is the limit of the other SDKs, so that a request ends
+	// within the service's 5 s.
 	maxBulkOperations = 100
 	maxBulkBytes      = 220_201
-	// defaultBulkRequests is BulkOptions.Requests.
+	// defaultBulkRequests is the default of BulkOptions.Requests.
 	defaultBulkRequests = 8
-	// maxBulkRounds bounds how often operations are sorted anew, or wait for throughput, without any of them being answered.
+	// maxBulkRounds limits the rounds in which no operation gets a result.
 	maxBulkRounds = 20
-	// bulkPause is the pause after 429 that names none, and before partitions that split are asked for again.
+	// bulkPause is the pause after a 429 without a pause, and before the partitions are
+	// listed again after a split.
 	bulkPause = 100 * time.Millisecond
 )
 
-// BulkKind is what an operation of [Bulk] does.
+// BulkKind is the kind of an operation of [Bulk].
 type BulkKind uint8
 
-// The kinds. Upsert, the zero one, writes whether or not there is a document; Create is answered with 409 where there is one, and
-// Replace, Delete and Read with 404 where there is none.
+// The kinds of operations. Upsert, the zero kind, creates or replaces a document. Create
+// returns 409 if the document exists. Replace, Delete and Read return 404 if it does not.
 const (
 	BulkUpsert BulkKind = iota
 	BulkCreate
@@ -44,7 +46,7 @@ const (
 	BulkRead
 )
 
-// String is the kind's name in the protocol.
+// String returns the protocol's name of the kind.
 func (k BulkKind) String() string {
 	switch k {
 	case BulkCreate:
@@ -63,39 +65,45 @@ func (k BulkKind) String() string {
 // BulkOperation is one operation on one document.
 type BulkOperation struct {
 	Kind BulkKind
-	// Key is the document's whole partition key.
+	// Key is the document's complete partition key.
 	Key feed.PartitionKey
-	// ID is the document's, for Replace, Delete and Read; the others have it in their Body.
+	// ID is the document's id. It is required for Replace, Delete and Read. The other
+	// kinds have it in their Body.
 	ID string
-	// Body is the document to write: valid JSON, sent as it is. What isn't fails the whole request.
+	// Body is the document to write. It is sent unchanged, so it must be valid JSON.
+	// Invalid JSON fails the whole request.
 	Body json.RawMessage
-	// IfMatch is the etag that the document must have, else it is answered with 412. Empty: any.
+	// IfMatch is the etag that the document must have; otherwise the status is 412. If
+	// empty, any etag matches.
 	IfMatch string
 }
 
-// BulkResult is what became of an operation.
+// BulkResult is the result of an operation.
 type BulkResult struct {
-	// Status is the HTTP status: 200, 201, 204, or what the operation was refused with (404, 409, 412, 413...).
+	// Status is the HTTP status: 200, 201, 204, or the status of a refusal (404, 409,
+	// 412, 413 and others).
 	Status, SubStatus int
-	// ETag is the document's, behind a write or read.
+	// ETag is the document's etag after a write or read.
 	ETag string
-	// Body is the document, behind a read.
+	// Body is the document that a Read returned.
 	Body json.RawMessage
-	// Message is the service's, where it refuses.
+	// Message is the service's message for a refusal.
 	Message string
 }
 
-// Done reports whether the operation was carried out.
+// Done reports whether the operation succeeded.
 func (r BulkResult) Done() bool { return r.Status >= 200 && r.Status < 300 }
 
-// BulkOptions say how [Bulk] works. The zero value is good for most.
+// BulkOptions configures a [Bulk]. The zero value is good for most programs.
 type BulkOptions struct {
-	// Requests is how many requests are under way at a time, over all calls of Do. Default: 8.
+	// Requests is the maximum number of concurrent requests of all calls of Do. If zero,
+	// it is 8.
 	Requests int
 }
 
-// Bulk writes many documents of a container by few requests. Its methods may be called concurrently. An [Options.Budget] is not for
-// it: that caps what is spent on reading the feed and on leases.
+// Bulk writes many documents of a container with few requests. Its methods are safe for
+// concurrent use. An [Options.Budget] does not apply to it, because a Budget limits only
+// feed reads and leases.
 type Bulk struct {
 	source *Source
 	slots  chan struct{}
@@ -104,7 +112,7 @@ type Bulk struct {
 	charge float64
 }
 
-// Bulk is for many writes to a container, which is first asked for when Do is called.
+// Bulk returns a Bulk of a container. The container is first requested when Do is called.
 func (a *Account) Bulk(database, container string, o BulkOptions) *Bulk {
 	if o.Requests < 1 {
 		o.Requests = defaultBulkRequests
@@ -112,28 +120,34 @@ func (a *Account) Bulk(database, container string, o BulkOptions) *Bulk {
 	return &Bulk{source: a.Source(database, container, SourceOptions{}), slots: make(chan struct{}, o.Requests)}
 }
 
-// Charge is the sum of the request units that all calls have cost so far.
+// Charge returns the total charge of all calls so far, in request units.
 func (b *Bulk) Charge() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.charge
 }
 
-// spent counts a request's charge.
+// spent adds a request's charge.
 func (b *Bulk) spent(charge float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.charge += charge
 }
 
-// Do carries out operations, each for itself, in no order: what has to come later goes into a later call. The results are in the
-// order of the operations. What is throttled is sent again after the time that the service names, and what addresses a partition
-// that was split or merged is sent to those that took over. An operation for whose item an answer has no room (413, sub-status
-// 3402) is sent again with the next request.
+// Do executes independent operations in any order. Put operations that must come later
+// into a later call. The results are in the order of the operations.
 //
-// An operation may have been carried out by an attempt whose answer was lost: then it is answered as if another had done
-// the same before (409, 412, 404). An error says that it isn't known of any operation whether it was carried out:
-// *[RecreatedError], [feed.ErrNotFound], a missing right by its name, *[feed.ThrottledError], ctx's, the transport's.
+// Do sends a throttled operation again after the pause that the service requests. It
+// sends an operation of a partition that was split or merged to the new partition. It
+// sends an operation whose item did not fit into a response (413, sub-status 3402) with
+// the next request.
+//
+// An attempt whose response was lost may have executed an operation. Then the result
+// looks as if another writer had done the same before (409, 412, 404).
+//
+// If Do returns an error, it is unknown which operations were executed. It returns a
+// *[RecreatedError], [feed.ErrNotFound], a *[feed.ThrottledError], an error that names a
+// missing right, ctx's error, or an error of the transport.
 func (b *Bulk) Do(ctx context.Context, operations []BulkOperation) ([]BulkResult, error) {
 	p, err := b.source.known(ctx)
 	if err != nil {
@@ -157,7 +171,7 @@ func (b *Bulk) Do(ctx context.Context, operations []BulkOperation) ([]BulkResult
 		case len(run.pending) < before:
 			rounds = 0
 		case rounds >= maxBulkRounds:
-			return nil, fmt.Errorf("bulk write to %s: no operation is carried out after %d attempts: %w", b.source.what(), rounds,
+			return nil, fmt.Errorf("bulk write to %s: no operation was executed in %d attempts: %w", b.source.what(), rounds,
 				&feed.ThrottledError{RetryAfter: max(run.wait, bulkPause)})
 		}
 		if len(run.pending) > 0 {
@@ -169,7 +183,7 @@ func (b *Bulk) Do(ctx context.Context, operations []BulkOperation) ([]BulkResult
 	return run.results, nil
 }
 
-// pauseFor waits, or for the end of ctx.
+// pauseFor waits for d or until ctx ends.
 func pauseFor(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -181,14 +195,14 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// bulkOp is an operation as it is sent.
+// bulkOp is an operation in the form in which it is sent.
 type bulkOp struct {
 	index int
 	point string
 	text  []byte
 }
 
-// bulkOp writes an operation, and hashes its key.
+// bulkOp encodes an operation and hashes its key.
 func (p *properties) bulkOp(index int, o BulkOperation) (bulkOp, error) {
 	components, key, err := keyComponents(o.Key)
 	if err != nil {
@@ -208,36 +222,37 @@ func (p *properties) bulkOp(index int, o BulkOperation) (bulkOp, error) {
 	if err != nil {
 		return bulkOp{}, err
 	}
-	if o.Body != nil { // as it is: to encode it would be to parse and copy it
+	if o.Body != nil { // unchanged: encoding it would parse and copy it
 		text = append(text[:len(text)-1], `,"resourceBody":`...)
 		text = append(append(text, o.Body...), '}')
 	}
 	return bulkOp{index: index, point: epk.Hex(p.hash.Append(nil, components)), text: text}, nil
 }
 
-// bulkRun is one call of Do. One goroutine has it, but for what mu guards.
+// bulkRun is one call of Do. One goroutine owns it, except for the fields that mu guards.
 type bulkRun struct {
 	*Bulk
 	properties *properties
-	// pending are the operations that aren't answered yet.
+	// pending are the operations without a result.
 	pending []bulkOp
 
-	mu      sync.Mutex // guards what follows, while requests are under way
+	mu      sync.Mutex // guards the fields below while requests run
 	results []BulkResult
-	// again are the operations to send once more, after wait.
+	// again are the operations to send again after wait.
 	again []bulkOp
 	wait  time.Duration
 	anew  bool
 	err   error
 }
 
-// bulkRequest is what goes to one partition in one request.
+// bulkRequest is one request to one partition.
 type bulkRequest struct {
 	partition string
 	operation []bulkOp
 }
 
-// round sends all pending operations once. anew: the partitions that are known have proved old.
+// round sends all pending operations once. anew reports whether the partitions must be
+// listed again.
 func (r *bulkRun) round(ctx context.Context, anew bool) (again bool, err error) {
 	live, _, err := r.source.holding(ctx, r.properties, feed.Full(), anew)
 	if err != nil {
@@ -267,7 +282,7 @@ func (r *bulkRun) round(ctx context.Context, anew bool) (again bool, err error) 
 	return r.anew, r.err
 }
 
-// fail notes the first error, and ends the rest of the round.
+// fail records the first error and cancels the rest of the round.
 func (r *bulkRun) fail(err error, cancel context.CancelFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -277,10 +292,10 @@ func (r *bulkRun) fail(err error, cancel context.CancelFunc) {
 	cancel()
 }
 
-// divideBulk sorts operations by partition, and into requests.
+// divideBulk groups operations by partition and into requests.
 func divideBulk(ops []bulkOp, live []feed.Partition) []bulkRequest {
 	var requests []bulkRequest
-	open := make([]int, len(live)) // the partition's last request, and 1
+	open := make([]int, len(live)) // 1 + the index of the partition's last request
 	size := make([]int, len(live))
 	for _, op := range ops {
 		at, _ := slices.BinarySearchFunc(live, op.point, func(p feed.Partition, point string) int {
@@ -308,7 +323,7 @@ func divideBulk(ops []bulkOp, live []feed.Partition) []bulkRequest {
 	return requests
 }
 
-// send sends one request, and takes its results in.
+// send sends one request and stores its results.
 func (r *bulkRun) send(ctx context.Context, q bulkRequest) error {
 	body := []byte{'['}
 	for i, op := range q.operation {
@@ -344,7 +359,7 @@ func (r *bulkRun) send(ctx context.Context, q bulkRequest) error {
 	return r.take(q.operation, a.body)
 }
 
-// retry puts operations off to the next round.
+// retry defers operations to the next round.
 func (r *bulkRun) retry(ops []bulkOp, wait time.Duration, anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -353,10 +368,10 @@ func (r *bulkRun) retry(ops []bulkOp, wait time.Duration, anew bool) {
 	r.anew = r.anew || anew
 }
 
-// errBulkAnswer tells that an answer doesn't fit its request.
-var errBulkAnswer = errors.New("bulk: the answer has not one result for each operation")
+// errBulkAnswer reports that a response does not match its request.
+var errBulkAnswer = errors.New("bulk: the number of results differs from the number of operations")
 
-// take reads the results of one request.
+// take stores the results of one request.
 func (r *bulkRun) take(ops []bulkOp, body []byte) error {
 	var results []struct {
 		Status  int             `json:"statusCode"`
@@ -367,7 +382,7 @@ func (r *bulkRun) take(ops []bulkOp, body []byte) error {
 		Wait    int64           `json:"retryAfterMilliseconds"`
 	}
 	if err := json.Unmarshal(body, &results); err != nil {
-		return fmt.Errorf("bulk: read the answer: %w", err)
+		return fmt.Errorf("bulk: read the response: %w", err)
 	}
 	if len(results) != len(ops) {
 		return errBulkAnswer
@@ -379,7 +394,8 @@ func (r *bulkRun) take(ops []bulkOp, body []byte) error {
 		case got.Status == http.StatusGone:
 			r.retry(ops[i:i+1], 0, true)
 		case got.Status == http.StatusRequestEntityTooLarge && got.Sub == wire.SubBatchResponseTooLarge:
-			// The items of the other operations have filled the answer. This operation was not carried out.
+			// The items of the other operations filled the response. This operation was
+			// not executed.
 			r.retry(ops[i:i+1], 0, false)
 		case got.Status == http.StatusRequestTimeout, got.Status == http.StatusServiceUnavailable:
 			r.retry(ops[i:i+1], bulkPause, false)

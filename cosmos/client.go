@@ -20,31 +20,36 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// The pipeline of requests. From the outside in: azcore's own policies and the user's, azcore's retries, the choice of a
-// region, the budget and the signature, azcore's logging and the transport.
+// The pipeline of requests has these parts, from the outside in: azcore's own policies
+// and the user's, azcore's retries, the choice of a region, the budget, the signature,
+// azcore's logging, and the transport.
 
 // The name and the version of this package in the user agent.
 const (
 	moduleName    = "changefeed"
 	moduleVersion = "v0.1.0"
-	// restVersion is the version of the REST API, that of the SDKs for .NET and Java.
+	// restVersion is the version of the REST API. The SDKs for .NET and Java use the
+	// same.
 	restVersion = "2020-07-15"
-	// tracingNamespace is the resource provider's, which spans of Azure SDKs carry.
+	// tracingNamespace is the resource provider's name in the spans of Azure SDKs.
 	tracingNamespace = "Microsoft.DocumentDB"
 )
 
-// The times of the default transport, those of the SDK for Go: a region that can't be reached is given up soon, and a
-// request lives a little longer than the gateway works on it (60 s).
+// The timeouts of the default transport, which equal those of the SDK for Go. An
+// unreachable region is given up soon. A request lasts a little longer than the gateway's
+// limit of 60 s.
 const (
 	connectTimeout = 5 * time.Second
 	requestTimeout = 65 * time.Second
 )
 
-// statusRetryWith is the service's "try the same again", which has no name in net/http.
+// statusRetryWith is the service's status "retry the same request". net/http has no name
+// for it.
 const statusRetryWith = 449
 
-// passes reports whether azcore tries again after an answer, or an error in place of one. 429 isn't among them: the caller has
-// its own pauses, and shows them. What azcore asks here has failed in all regions.
+// passes reports whether azcore retries after a response or an error. 429 is not retried,
+// because the caller has its own pauses and reports them. azcore calls passes only after
+// all regions have failed.
 func passes(r *http.Response, err error) bool {
 	if err != nil {
 		return !isMismatch(err)
@@ -53,22 +58,22 @@ func passes(r *http.Response, err error) bool {
 	case http.StatusRequestTimeout, statusRetryWith, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
 		http.StatusGatewayTimeout:
 		return true
-	case http.StatusGone: // partitions arrive where they move to
+	case http.StatusGone: // a partition is being moved
 		return r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubCompletingMigration)
-	case http.StatusNotFound: // replicas catch up
+	case http.StatusNotFound: // a replica is catching up
 		return r.Header.Get(wire.HeaderSubStatus) == strconv.Itoa(wire.SubReadSessionNotAvailable)
 	}
 	return false
 }
 
-// loggedHeaders may be logged with their values.
+// loggedHeaders are the headers whose values may be logged.
 var loggedHeaders = []string{
 	wire.HeaderActivityID, wire.HeaderAIM, wire.HeaderRequestCharge, wire.HeaderSubStatus, wire.HeaderRetryAfter, wire.HeaderSessionToken,
 	wire.HeaderPartitionID, wire.HeaderStartEPK, wire.HeaderEndEPK, wire.HeaderItemCount, wire.HeaderMaxItemCount, wire.HeaderVersion, wire.HeaderLSN,
 	"If-None-Match", "If-Modified-Since", "Etag",
 }
 
-// withDefaults fills in what the user left out.
+// withDefaults returns o with its defaults.
 func (o Options) withDefaults() Options {
 	o.PreferredRegions = slices.Clone(o.PreferredRegions)
 	if o.Transport == nil {
@@ -80,7 +85,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// defaultTransport is shared by all accounts, as their connections are. Proxies come from the environment.
+// defaultTransport is shared by all accounts, with its connections. It takes proxies from
+// the environment.
 var defaultTransport = newDefaultTransport()
 
 func newDefaultTransport() *http.Client {
@@ -91,7 +97,7 @@ func newDefaultTransport() *http.Client {
 	}}
 }
 
-// client is the account's pipeline. It knows the account's regions.
+// client is the account's pipeline. It tracks the account's regions.
 type client struct {
 	endpoint *url.URL
 	core     *azcore.Client
@@ -111,35 +117,37 @@ func newClient(a *Account) (*client, error) {
 	return c, err
 }
 
-// call is one operation: what is asked, and what it has cost.
+// call is one operation: its request and its charge.
 type call struct {
-	// op names the operation in spans and errors.
+	// op is the name of the operation in spans and errors.
 	op string
-	// path is escaped.
+	// path is the escaped path.
 	path   string
 	header http.Header
-	// account marks a request for the account itself, which goes to the endpoint that the user gave.
+	// account marks a request for the account itself. It goes to the user's endpoint.
 	account bool
-	// body makes the call a POST of it, in JSON: a write, which goes where the account is written to, and isn't the budget's.
+	// body makes the call a POST of this JSON. A write goes to the region of writes and
+	// does not count in the budget.
 	body []byte
 
 	// charge is the sum over all attempts, in request units.
 	charge float64
-	// failed is the failure of the last attempt, nil: it has not failed.
+	// failed is the failure of the last attempt. It is nil if that did not fail.
 	failed error
 }
 
-// answer is what the service said, with its body read.
+// answer is a response of the service, with its body.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// failure is the answer as azcore shows it; nil: none, the status is 200, 207 or 304.
+	// failure is azcore's error for the response. It is nil for the statuses 200, 207 and
+	// 304.
 	failure *azcore.ResponseError
 }
 
-// get carries out a call. An error is one of the transport, the credential, the context or the budget: an answer that
-// refuses is no error here.
+// get executes a call. It returns errors of the transport, the credential, the context or
+// the budget. A refusal by the service is not an error here.
 func (c *client) get(ctx context.Context, q *call) (a *answer, err error) {
 	ctx, end := runtime.StartSpan(ctx, "Source."+q.op, c.core.Tracer(), nil)
 	defer func() { end(err) }()
@@ -152,7 +160,7 @@ func (c *client) get(ctx context.Context, q *call) (a *answer, err error) {
 		if a, err = c.try(ctx, q); err != nil || !a.moved() {
 			break
 		}
-		// The account is somewhere else now.
+		// The account is in another region now.
 		if refreshed, failed := c.refresh(ctx, time.Time{}); failed != nil || !refreshed {
 			break
 		}
@@ -160,7 +168,7 @@ func (c *client) get(ctx context.Context, q *call) (a *answer, err error) {
 	return a, err
 }
 
-// try sends a call through the pipeline once; azcore's retries are in it.
+// try sends a call through the pipeline once, with azcore's retries.
 func (c *client) try(ctx context.Context, q *call) (*answer, error) {
 	method := http.MethodGet
 	if q.body != nil {
@@ -177,10 +185,10 @@ func (c *client) try(ctx context.Context, q *call) (*answer, error) {
 		r.Raw().Header[name] = values
 	}
 	r.Raw().Header.Set("Accept", "application/json")
-	runtime.SkipBodyDownload(r) // failover reads it, once
+	runtime.SkipBodyDownload(r) // failover reads the body, once
 	r.SetOperationValue(q)
 	response, err := c.core.Pipeline().Do(r)
-	if errors.Is(err, context.DeadlineExceeded) && q.failed != nil { // the time ended in a pause between two attempts
+	if errors.Is(err, context.DeadlineExceeded) && q.failed != nil { // the time ended in the pause between two attempts
 		err = fmt.Errorf("%w; before that: %w", err, q.failed)
 	}
 	if err != nil {
@@ -189,21 +197,22 @@ func (c *client) try(ctx context.Context, q *call) (*answer, error) {
 	return newAnswer(response)
 }
 
-// signer is the policy that completes a request, anew for every attempt: its date, its number, its signature.
+// signer is the policy that completes every attempt of a request: its date, its activity
+// id and its signature.
 type signer struct{ auth authenticator }
 
 func (s signer) Do(r *policy.Request) (*http.Response, error) {
 	raw := r.Raw()
 	raw.Header.Set(wire.HeaderVersion, restVersion)
 	raw.Header.Set(wire.HeaderActivityID, newActivityID())
-	raw.Header.Set("Cache-Control", "no-cache") // an answer of a cache on the way would be an old one
+	raw.Header.Set("Cache-Control", "no-cache") // a cache on the way could return an old response
 	if err := s.auth.authorize(raw.Context(), raw); err != nil {
 		return nil, final{err}
 	}
 	return r.Next()
 }
 
-// meter is the policy that waits for the budget, and counts what every attempt costs.
+// meter is the policy that waits for the budget and counts the charge of every attempt.
 type meter struct{ budget *Budget }
 
 func (m meter) Do(r *policy.Request) (*http.Response, error) {
@@ -229,7 +238,7 @@ func (m meter) Do(r *policy.Request) (*http.Response, error) {
 	return response, err
 }
 
-// final is an error that azcore doesn't try again after: it knows such by their method.
+// final is an error that azcore does not retry. azcore checks for its method.
 type final struct{ error }
 
 // NonRetriable marks the error for azcore.

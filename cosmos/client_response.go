@@ -17,26 +17,26 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// maxBody is the largest answer that is read, in bytes. A page of the service has about 4 MB; a transaction, which is never cut,
-// and previous images make more of it.
+// maxBody is the maximum size of a response in bytes. A page of the service has about 4
+// MB. Previous images, and transactions, which are never cut, make it larger.
 const maxBody = 128 << 20
 
-// errTooLarge tells that an answer isn't read.
-var errTooLarge = fmt.Errorf("the answer is larger than %d MiB: ask for fewer items a page", maxBody>>20)
+// errTooLarge reports that a response is too large to read.
+var errTooLarge = fmt.Errorf("the response is larger than %d MiB; use fewer items per page", maxBody>>20)
 
-// bodyRead is a response's body after it was read.
+// bodyRead is the body of a response after it was read.
 type bodyRead struct {
 	*bytes.Reader
 	text []byte
 }
 
-// Close does nothing; the connection was given back before.
+// Close does nothing, because the connection was returned before.
 func (bodyRead) Close() error { return nil }
 
-// readBody reads a response's body to its end, into a buffer of its length, and gives the connection back. A body that is cut
-// off is an error.
+// readBody reads a response's body into a buffer of its length and returns the
+// connection. It returns an error if the body is truncated.
 func readBody(r *http.Response) error {
-	defer func() { _ = r.Body.Close() }() // it was read to its end, or an error is told already
+	defer func() { _ = r.Body.Close() }() // the body was read, or an error is returned
 	var (
 		text []byte
 		err  error
@@ -57,15 +57,16 @@ func readBody(r *http.Response) error {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read the response: %w", err)
 	}
 	r.Body = bodyRead{bytes.NewReader(text), text}
 	return nil
 }
 
-// uncleared returns n bytes that were not set to zero, as make does, which is about a twentieth of what reading and splitting a large page costs: the caller
-// writes all of them before anything is shown. Of the standard library only strings.Builder gives such memory out, and its text is nobody
-// else's here.
+// uncleared returns n bytes that are not set to zero. make would zero them, which is
+// about a twentieth of the cost to read and split a large page. The caller writes all
+// bytes before any is used. In the standard library only strings.Builder returns such
+// memory. Its text is used nowhere else here.
 func uncleared(n int) []byte {
 	var b strings.Builder
 	b.Grow(max(n, 1))
@@ -73,16 +74,16 @@ func uncleared(n int) []byte {
 	return unsafe.Slice(unsafe.StringData(b.String()), b.Cap())[:n:n]
 }
 
-// newAnswer takes a response whose body was read.
+// newAnswer converts a response whose body was read.
 func newAnswer(r *http.Response) (*answer, error) {
 	a := &answer{status: r.StatusCode, header: r.Header}
 	if b, ok := r.Body.(bodyRead); ok {
 		a.body = b.text
-	} else { // a policy of the user's put another body in its place
+	} else { // a policy of the user replaced the body
 		text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 		_ = r.Body.Close()
 		if err != nil {
-			return nil, fmt.Errorf("read the answer: %w", err)
+			return nil, fmt.Errorf("read the response: %w", err)
 		}
 		a.body = text
 		r.Body = bodyRead{bytes.NewReader(text), text}
@@ -91,12 +92,12 @@ func newAnswer(r *http.Response) (*answer, error) {
 		return a, nil
 	}
 	if !errors.As(runtime.NewResponseError(r), &a.failure) {
-		return nil, fmt.Errorf("the answer has status %s and can't be read", r.Status)
+		return nil, fmt.Errorf("the response has status %s and cannot be read", r.Status)
 	}
 	return a, nil
 }
 
-// sub is the sub-status.
+// sub returns the sub-status.
 func (a *answer) sub() int {
 	n, err := strconv.Atoi(a.header.Get(wire.HeaderSubStatus))
 	if err != nil {
@@ -105,7 +106,7 @@ func (a *answer) sub() int {
 	return n
 }
 
-// is reports whether the answer has a status and one of several sub-statuses.
+// is reports whether the response has the status and one of the sub-statuses.
 func (a *answer) is(status int, subs ...int) bool {
 	if a.status != status {
 		return false
@@ -118,18 +119,19 @@ func (a *answer) is(status int, subs ...int) bool {
 	return len(subs) == 0
 }
 
-// moved reports whether the region that answered doesn't have the account any more.
+// moved reports whether the region that responded no longer has the account.
 func (a *answer) moved() bool {
 	return a.is(http.StatusForbidden, subWriteForbidden, subAccountNotFound)
 }
 
-// wait returns how long the service asks the client to wait; 0 if it does not say.
+// wait returns the pause that the service requests. It is 0 if there is none.
 func (a *answer) wait() time.Duration { return waitOf(a.header) }
 
-// maxWait bounds the time that an answer can ask a client to wait.
+// maxWait limits the pause that a response can request.
 const maxWait = time.Hour
 
-// waitOf returns the time in x-ms-retry-after-ms, else in Retry-After, which is in seconds; 0 if there is neither.
+// waitOf returns the time in x-ms-retry-after-ms, or else in Retry-After, which is in
+// seconds. It returns 0 if there is neither.
 func waitOf(h http.Header) time.Duration {
 	for _, field := range []struct {
 		name string
@@ -143,10 +145,11 @@ func waitOf(h http.Header) time.Duration {
 	return 0
 }
 
-// newActivityID is a random GUID, by which support finds a request whose answer was lost.
+// newActivityID returns a random GUID. Support finds a request by it even if the response
+// was lost.
 func newActivityID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails: the process ends instead
+	_, _ = rand.Read(b[:]) // never fails; the process ends instead
 	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

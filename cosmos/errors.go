@@ -16,26 +16,26 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// refusal knows what a call was about, to say in words what an answer that refuses it means. What only a Source can judge,
-// because it takes another request to tell (410, another rid), is not here.
+// refusal describes a call, so that failure can explain a response that refuses it.
+// Refusals that need another request to explain (410, another rid) are handled in Source.
 type refusal struct {
 	// what names the resource: "container orders of database shop in account HOST".
 	what string
-	// action is the right that the call needs.
+	// action is the right that the call requires.
 	action string
 	// byKey reports whether the call was signed with an account key.
 	byKey bool
 }
 
-// failure is the error of an answer:
+// failure returns the error of a response:
 //
-//	400        this client speaks HTTP, and the server HTTPS: feed.ErrMisconfigured
-//	401        the credentials are refused; a key: feed.ErrMisconfigured
-//	403        a right is missing, or the account's firewall is in the way: by key feed.ErrMisconfigured; or this
-//	           machine's clock is wrong
-//	404        feed.ErrNotFound, except 1002: a replica behind the session, which passes
+//	400        the client sends HTTP to a server of HTTPS: feed.ErrMisconfigured
+//	401        the credentials are refused; with a key: feed.ErrMisconfigured
+//	403        a right is missing, or the account's firewall refuses the client; with a
+//	           key: feed.ErrMisconfigured; or this machine's clock is wrong
+//	404        feed.ErrNotFound; but 1002 is a replica that lags, which is temporary
 //	429        *feed.ThrottledError
-//	others     the answer as it is: a failure that passes, or can't be helped by the caller
+//	others     the response itself: a temporary failure, or one without a remedy here
 func (f refusal) failure(op string, a *answer) error {
 	switch {
 	case a.status == http.StatusTooManyRequests:
@@ -56,54 +56,60 @@ func (f refusal) failure(op string, a *answer) error {
 		if f.byKey {
 			return misconfigured{err}
 		}
-		return err // a role that was just assigned is known everywhere some minutes later
+		return err // a new role takes some minutes to take effect
 	}
 	return fmt.Errorf("%s: %w", op, inLine(a.failure))
 }
 
-// tellsClock reports whether an answer 403 is about this machine's clock. That heals when the clock is set.
+// tellsClock reports whether a 403 response is about this machine's clock. The error is
+// temporary, because the clock can be corrected.
 func tellsClock(answer error) bool {
 	return strings.Contains(answer.Error(), "not valid at the current time")
 }
 
 func wrongClock(op string, answer error) error {
-	return fmt.Errorf("%s: the clock of this machine is wrong, by the account's: %w", op, answer)
+	return fmt.Errorf("%s: the clock of this machine differs from the account's: %w", op, answer)
 }
 
-// unauthorized is the error of the answer 401.
+// unauthorized returns the error of a 401 response.
 func unauthorized(op, what string, byKey bool, answer error) error {
 	if byKey {
-		return misconfigured{fmt.Errorf("%s: the key is refused for %s: it is another account's, or was renewed; use a current key of the account: %w",
+		return misconfigured{fmt.Errorf("%s: the key is refused for %s: it belongs to another account or was renewed; use a current key of the account: %w",
 			op, what, answer)}
 	}
 	return fmt.Errorf("%s: the token is refused for %s: %w", op, what, answer)
 }
 
-// RecreatedError tells that a container was deleted, and another one made under its name. Positions and leases of the old one mean
-// nothing in the new one, so a Source that has begun with the old one refuses to go on. It wraps [feed.ErrNotFound]. Make a
-// new Source, and a new processor with it, to read the new container from its own start; leases of .NET's dialect
-// carry the container's rid in their ids, so that it finds none and makes new ones.
+// RecreatedError reports that a container was deleted and recreated under its name.
+// Positions and leases of the old container mean nothing in the new one. So a Source that
+// has used the old container refuses to continue. It wraps [feed.ErrNotFound].
+//
+// To read the new container from its own start, create a new Source and a new processor.
+// Leases of .NET's dialect have the container's rid in their ids. So the processor finds
+// none and creates new ones.
 type RecreatedError struct {
-	// Database and Container are the names.
+	// Database and Container are names.
 	Database, Container string
-	// Was is the rid of the container that was read, Is that of the one there now; empty: the service doesn't say.
+	// Was is the rid of the container that was read. Is is the rid of the current
+	// container; it is empty if the service does not report it.
 	Was, Is string
 }
 
 func (e *RecreatedError) Error() string {
 	is := ""
 	if e.Is != "" {
-		is = ", and is " + e.Is + " now"
+		is = ", and it is now " + e.Is
 	}
-	return fmt.Sprintf("container %s of database %s was deleted and made anew: its rid was %s%s. Leases and positions of the old one don't fit; "+
-		"start again with a new Source", e.Container, e.Database, e.Was, is)
+	return fmt.Sprintf("container %s of database %s was deleted and recreated: its rid was %s%s; leases and positions of the old one are not valid; "+
+		"start with a new Source", e.Container, e.Database, e.Was, is)
 }
 
-// Unwrap returns [feed.ErrNotFound]: the container that was read is gone.
+// Unwrap returns [feed.ErrNotFound], because the container that was read is gone.
 func (e *RecreatedError) Unwrap() error { return feed.ErrNotFound }
 
-// answerError is an error in one line. The texts of azcore's errors are whole answers over many
-// lines, which hide the lines around them in a log. errors.As finds azcore's error in it.
+// answerError is an error with a text of one line. The texts of azcore's errors are whole
+// responses over many lines, which make a log unreadable. errors.As finds azcore's error
+// in it.
 type answerError struct {
 	err  error
 	line string
@@ -117,7 +123,7 @@ func (e *answerError) Unwrap() error { return e.err }
 // Details returns azcore's text. The processor logs it at level debug.
 func (e *answerError) Details() string { return e.err.Error() }
 
-// inLine returns err with a text of one line; err itself if it has one.
+// inLine returns err with a text of one line. It returns err itself if that has one line.
 func inLine(err error) error {
 	if err == nil {
 		return nil
@@ -132,8 +138,8 @@ func inLine(err error) error {
 	return &answerError{err, strings.Join(strings.Fields(text), " ")}
 }
 
-// answerLine returns the status of an answer, its message, and the activity by which support
-// finds it.
+// answerLine returns the status of a response, its message, and the activity id by which
+// support finds it.
 func answerLine(refused *azcore.ResponseError) string {
 	status, message, activity := strconv.Itoa(refused.StatusCode), refused.ErrorCode, ""
 	if r := refused.RawResponse; r != nil {
@@ -153,7 +159,7 @@ func answerLine(refused *azcore.ResponseError) string {
 	return fmt.Sprintf("the account answers %s: %s%s", status, message, activity)
 }
 
-// maxMessage bounds a message: some proxies answer with a page of HTML.
+// maxMessage limits the length of a message, because some proxies return a page of HTML.
 const maxMessage = 500
 
 // answerMessage returns the first line of the message in the body of a refusal.
@@ -168,7 +174,7 @@ func answerMessage(body []byte) string {
 	return text[:min(len(text), maxMessage)]
 }
 
-// misconfigured marks an error as a [feed.ErrMisconfigured], and leaves its text as it is.
+// misconfigured marks an error as a [feed.ErrMisconfigured] without changing its text.
 type misconfigured struct{ error }
 
 // Unwrap returns the error.
@@ -177,13 +183,15 @@ func (e misconfigured) Unwrap() error { return e.error }
 // Is reports whether target is [feed.ErrMisconfigured].
 func (misconfigured) Is(target error) bool { return target == feed.ErrMisconfigured }
 
-// isMismatch reports whether the other side is not the TLS server that the client wants. To try again is of no use.
+// isMismatch reports whether the server is not the TLS server that the client requires. A
+// retry has no effect.
 func isMismatch(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	return errors.As(err, &untrusted) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// explainMismatch names the remedy for such an error of a host, and marks it. It returns any other error as it is.
+// explainMismatch adds the remedy to such an error of a host and marks it. It returns any
+// other error unchanged.
 func explainMismatch(host string, err error) error {
 	switch {
 	case errors.Is(err, feed.ErrMisconfigured) || !isMismatch(err):

@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// response is an answer that refuses a request, as the transport hands it out.
+// response returns a refusal in the form in which the transport returns it.
 func response(body string) *http.Response {
 	header := http.Header{}
 	header.Set(wire.HeaderSubStatus, "1003")
@@ -27,15 +27,15 @@ func response(body string) *http.Response {
 	}
 }
 
-// azcore prints an answer over ten lines, which tear a log apart.
-func TestAnErrorOfTheServiceIsALineAndKeepsItsDetails(t *testing.T) {
+// azcore prints a response over ten lines, which make a log unreadable.
+func TestServiceErrorIsOneLineAndKeepsItsDetails(t *testing.T) {
 	const body = `{"code":"NotFound","message":"Owner resource does not exist\r\nActivityId: 7, more"}`
-	a, err := newAnswer(response(body)) //nolint:bodyclose // it is a text
+	a, err := newAnswer(response(body)) //nolint:bodyclose // the body is a text
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &documents{account: &Account{}, database: "db", container: "leases"}
-	of := runtime.NewResponseError(response(body)) //nolint:bodyclose // it is a text
+	of := runtime.NewResponseError(response(body)) //nolint:bodyclose // the body is a text
 	for name, err := range map[string]error{
 		"feed":       refusal{what: "container c"}.failure("read the feed", a),
 		"document":   d.failure("read lease 0", actionRead, of),
@@ -43,7 +43,7 @@ func TestAnErrorOfTheServiceIsALineAndKeepsItsDetails(t *testing.T) {
 	} {
 		const want = "the account answers 404/1003: Owner resource does not exist (activity activity-7)"
 		if text := err.Error(); strings.Contains(text, "\n") || strings.Contains(text, "RESPONSE 404") || !strings.Contains(text, want) {
-			t.Errorf("%s: %q; want %q in a line", name, text, want)
+			t.Errorf("%s: %q; want %q on one line", name, text, want)
 		}
 		var refused *azcore.ResponseError
 		var long interface{ Details() string }
@@ -56,7 +56,7 @@ func TestAnErrorOfTheServiceIsALineAndKeepsItsDetails(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	for body, want := range map[string]string{"": "no message", "<html>\nmore": "404/1003: <html> (", strings.Repeat("x", 9999): "xxx ("} {
-		refused := runtime.NewResponseError(response(body)) //nolint:bodyclose // it is a text
+		refused := runtime.NewResponseError(response(body)) //nolint:bodyclose // the body is a text
 		if text := inLine(refused).Error(); len(text) > 700 || body != "" && !strings.Contains(text, want) {
 			t.Errorf("%.20q: %q; want %q", body, text, want)
 		}

@@ -18,10 +18,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// documents is a container as azcosmos reaches it, for reads and writes of documents by their ids.
+// documents reads and writes documents of a container by id, with azcosmos.
 //
-// Everything goes to the account's write region, whatever regions are preferred: who writes on
-// condition must read where he writes, and all hosts in one place.
+// Everything goes to the account's write region, and preferred regions are ignored. A
+// conditional write needs a read from the same region, and all hosts must use the same
+// one.
 type documents struct {
 	account             *Account
 	database, container string
@@ -30,9 +31,9 @@ type documents struct {
 	client *azcosmos.Client
 }
 
-// open returns the client of azcosmos, which is made when it is first needed. The account is asked for before that, within
-// ctx: azcosmos asks for it in its first call too, and holds that up for as long as the account doesn't answer, a minute
-// at most, whatever the call's context says.
+// open returns the client of azcosmos and creates it at the first use. Before that it
+// requests the account within ctx. azcosmos does the same in its first call, but ignores
+// the call's context: if the account does not respond, it waits for up to a minute.
 func (d *documents) open(ctx context.Context) (*azcosmos.Client, error) {
 	d.mu.Lock()
 	client := d.client
@@ -50,14 +51,14 @@ func (d *documents) open(ctx context.Context) (*azcosmos.Client, error) {
 	}
 	client, err := d.account.newDocumentClient()
 	if err != nil {
-		return nil, fmt.Errorf("make a client of azcosmos: %w", err)
+		return nil, fmt.Errorf("create a client of azcosmos: %w", err)
 	}
 	d.client = client
 	return client, nil
 }
 
-// drop forgets a client that could not find out where the account's regions are: azcosmos 1.5.0 keeps
-// that error for five minutes, and asks no sooner again.
+// drop discards a client that failed to find the account's regions. azcosmos 1.5.0 keeps
+// that error for five minutes before it retries.
 func (d *documents) drop(client *azcosmos.Client) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +68,7 @@ func (d *documents) drop(client *azcosmos.Client) {
 	}
 }
 
-// newDocumentClient is a client of azcosmos with the account's options.
+// newDocumentClient returns a client of azcosmos with the account's options.
 func (a *Account) newDocumentClient() (*azcosmos.Client, error) {
 	o := &azcosmos.ClientOptions{ClientOptions: a.options.ClientOptions}
 	o.PerRetryPolicies = append(append([]policy.Policy(nil), o.PerRetryPolicies...), exchangePolicy{})
@@ -84,8 +85,8 @@ func (a *Account) newDocumentClient() (*azcosmos.Client, error) {
 	return azcosmos.NewClientWithKey(a.Endpoint(), key, o)
 }
 
-// sharedToken gives azcosmos the token that the account's other requests have, which may be one of another
-// scope than azcosmos would ask for.
+// sharedToken gives azcosmos the token of the account's other requests. Its scope may
+// differ from the one that azcosmos would request.
 type sharedToken struct{ auth *tokenAuth }
 
 // GetToken implements [azcore.TokenCredential].
@@ -98,7 +99,8 @@ func (s sharedToken) GetToken(ctx context.Context, _ policy.TokenRequestOptions)
 	return s.auth.token, nil
 }
 
-// fixedHost sends every request to one host: azcosmos goes where the account says.
+// fixedHost sends every request to one host. Without it azcosmos uses the account's
+// regions.
 type fixedHost struct {
 	policy.Transporter
 	host string
@@ -110,13 +112,13 @@ func (f fixedHost) Do(r *http.Request) (*http.Response, error) {
 	return f.Transporter.Do(r)
 }
 
-// exchange is one call of azcosmos: what of it can't be seen in its answer.
+// exchange records facts about one call of azcosmos that its response does not show.
 type exchange struct {
-	// key is the partition key that is sent. azcosmos 1.5.0 writes one with control characters, or
-	// with characters beyond U+FFFF, as invalid JSON.
+	// key is the partition key to send. azcosmos 1.5.0 writes invalid JSON for a key with
+	// control characters or with characters beyond U+FFFF.
 	key string
-	// sent counts the attempts. After more than one, a refusal may be owed to an earlier one
-	// that was carried out.
+	// sent counts the attempts. After more than one, an earlier attempt that succeeded
+	// may be the cause of a refusal.
 	sent atomic.Int32
 }
 
@@ -125,13 +127,13 @@ type exchangeKey struct{}
 // again reports whether azcosmos has sent the request more than once.
 func (x *exchange) again() bool { return x.sent.Load() > 1 }
 
-// exchangePolicy stands inside of all retries.
+// exchangePolicy is inside of all retries.
 type exchangePolicy struct{}
 
 // Do implements [policy.Policy].
 func (exchangePolicy) Do(r *policy.Request) (*http.Response, error) {
 	raw := r.Raw()
-	// What azcosmos asks of the account on the way, for itself, is no attempt.
+	// Requests of azcosmos for the account itself are not attempts.
 	x, ok := raw.Context().Value(exchangeKey{}).(*exchange)
 	if ok && strings.HasPrefix(raw.URL.Path, "/dbs/") {
 		x.sent.Add(1)
@@ -142,9 +144,10 @@ func (exchangePolicy) Do(r *policy.Request) (*http.Response, error) {
 	return r.Next()
 }
 
-// call makes one call of azcosmos, on a document or query by partition key, within the budget. The
-// SDK doesn't try again after an answer, not after 429 either: whoever writes on condition must learn what
-// came of each attempt, and waits as he sees fit. The charge is that of the answer.
+// call executes one call of azcosmos, on a document or a query by partition key, within
+// the budget. The SDK does not retry after a response, not even after 429. The caller of
+// a conditional write needs the result of each attempt, and chooses its own pauses. The
+// charge is the charge of the response.
 func (d *documents) call(ctx context.Context, kind requestKind, key string,
 	do func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error),
 ) (x *exchange, charge float64, err error) {
@@ -179,7 +182,8 @@ func (d *documents) call(ctx context.Context, kind requestKind, key string,
 	return x, charge, err
 }
 
-// chargeOf reads what a request cost; zero: there is no answer, or it doesn't say.
+// chargeOf returns the charge of a request. It is zero if there is no response, or if the
+// response does not contain it.
 func chargeOf(answer *http.Response) float64 {
 	if answer == nil {
 		return 0
@@ -191,7 +195,8 @@ func chargeOf(answer *http.Response) float64 {
 	return charge
 }
 
-// status is the status and sub-status of the answer that an error is; zero: there was none.
+// status returns the status and sub-status of the response in an error. They are zero if
+// there is none.
 func status(err error) (code, sub int) {
 	var refused *azcore.ResponseError
 	if !errors.As(err, &refused) {
@@ -205,7 +210,7 @@ func status(err error) (code, sub int) {
 	return refused.StatusCode, sub
 }
 
-// headerOf returns the header of the answer that an error is, nil if it is none.
+// headerOf returns the header of the response in an error. It is nil if there is none.
 func headerOf(err error) http.Header {
 	var refused *azcore.ResponseError
 	if !errors.As(err, &refused) || refused.RawResponse == nil {

@@ -14,48 +14,54 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// LeaseOptions say how leases are kept. The zero value is good for most.
+// LeaseOptions configures a lease container. The zero value is good for most programs.
 type LeaseOptions struct {
-	// Dialect is how the documents are written. Default: .NET's, which Azure Functions
-	// and KEDA read too.
+	// Dialect is the format of the documents. If zero, it is .NET's, which Azure
+	// Functions and KEDA read too.
 	Dialect lease.Dialect
-	// Create makes the container when there is none: partitioned by /id, with a time to live turned on and none set. With Entra ID
-	// this needs a right that the built-in data roles don't have. Default: a missing container is an error.
+	// Create makes Open create a missing container, partitioned by /id, with time to live
+	// enabled and no default. With Entra ID this requires a right that the built-in data
+	// roles lack. If false, a missing container is an error.
 	Create bool
-	// Throughput is what a container made by Create is provisioned with, in RU/s. Default: what the database
-	// shares, or the service's least.
+	// Throughput is the provisioned throughput of a container that Create creates, in
+	// RU/s. If zero, it is the database's shared throughput, or the service's minimum.
 	Throughput int32
 }
 
-// Leases is a lease container of an account, a [lease.Container]. It may be in another account than the
-// monitored container. Its methods may be called concurrently.
+// Leases is a lease container of an account. It implements [lease.Container]. It may be
+// in another account than the monitored container. Its methods are safe for concurrent
+// use.
 //
-// The container must be partitioned by /id or by /partitionKey and must not let items expire by default. All reads and writes go
-// to the account's write region, whatever [Options.PreferredRegions] and [Options.Consistency] say: who takes a lease on
-// condition must see where others do. Of an account with several write regions that is the first, until it fails;
-// while writes fail over, hosts may be in different regions for a moment, and two may take one lease.
-// The cost is a redelivery.
+// The container must be partitioned by /id or by /partitionKey. It must not let items
+// expire by default.
 //
-// A request that the service throttles or doesn't carry out is not tried again here: the
-// processor does that, and knows how long its lease lasts.
+// All reads and writes go to the account's write region. [Options.PreferredRegions] and
+// [Options.Consistency] are ignored, because a host that takes a lease must see the
+// writes of the other hosts. If the account has several write regions, Leases uses the
+// first, until it fails. While writes fail over, hosts may use different regions for a
+// moment, and two may take one lease. That causes a redelivery.
+//
+// Leases does not retry a request that the service throttles or refuses. The processor
+// does, because it tracks how long its lease lasts.
 type Leases struct {
 	documents documents
 	options   LeaseOptions
 }
 
-// Leases is the lease container of that name, which is first asked for when it is opened.
+// Leases returns the lease container with that name. The container is first requested
+// when it is opened.
 func (a *Account) Leases(database, container string, o LeaseOptions) *Leases {
 	return &Leases{documents: documents{account: a, database: database, container: container}, options: o}
 }
 
-// Dialect returns the dialect of the options.
+// Dialect returns the dialect in the options.
 func (l *Leases) Dialect() lease.Dialect { return l.options.Dialect }
 
 // Open implements [lease.Container].
 func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	p, err := l.properties(ctx)
 	if err != nil {
-		return nil, err // callers say what they open
+		return nil, err // the callers add the operation
 	}
 	keyed, err := l.check(p)
 	if err != nil {
@@ -68,7 +74,7 @@ func (l *Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	return &leaseStore{leases: l, codec: codec, rid: p.ResourceID, presence: newPresence(&l.documents)}, nil
 }
 
-// missing marks an error as a [feed.ErrNotFound], and leaves its text as it is.
+// missing marks an error as a [feed.ErrNotFound] without changing its text.
 type missing struct{ error }
 
 // Is reports whether target is [feed.ErrNotFound].
@@ -76,7 +82,8 @@ func (missing) Is(target error) bool { return target == feed.ErrNotFound }
 
 const leaseRemedy = "use a container that is partitioned by /id for the leases"
 
-// check refuses containers that can't hold leases. keyed: it is partitioned by /partitionKey.
+// check returns an error if the container cannot hold leases. keyed reports whether it is
+// partitioned by /partitionKey.
 func (l *Leases) check(p azcosmos.ContainerProperties) (keyed bool, err error) {
 	paths := p.PartitionKeyDefinition.Paths
 	keyed = slices.Equal(paths, []string{"/partitionKey"})
@@ -86,27 +93,28 @@ func (l *Leases) check(p azcosmos.ContainerProperties) (keyed bool, err error) {
 			by = "nothing (a fixed collection)"
 		}
 		return false, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s is partitioned by %s, where leases can't be found by their ids", l.documents.container, by),
-			Remedy: leaseRemedy + ", or by /partitionKey (accounts of the API for Gremlin don't allow /id)",
+			Found:  fmt.Sprintf("the container %s is partitioned by %s, so leases cannot be found by their ids", l.documents.container, by),
+			Remedy: leaseRemedy + ", or by /partitionKey (accounts of the API for Gremlin do not allow /id)",
 		}
 	}
 	if ttl := p.DefaultTimeToLive; ttl != nil && *ttl > 0 {
 		return false, &lease.DialectError{
-			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and a lease that expires loses its position", l.documents.container, *ttl),
-			Remedy: "set its default time to live to -1 (on, no default), or " + leaseRemedy,
+			Found:  fmt.Sprintf("the container %s lets items expire after %d s, and an expired lease loses its position", l.documents.container, *ttl),
+			Remedy: "set its default time to live to -1 (enabled without a default), or " + leaseRemedy,
 		}
 	}
 	return keyed, nil
 }
 
-// properties reads the container's properties, or makes the container where that was asked for.
+// properties reads the container's properties, or creates the container if
+// LeaseOptions.Create is set.
 func (l *Leases) properties(ctx context.Context) (azcosmos.ContainerProperties, error) {
 	d := &l.documents
 	p, err := d.read(ctx)
 	if isMissing(err) {
 		if !l.options.Create {
-			return p, missing{fmt.Errorf("there is no container %s in a database %s of %s for the leases: make it, partitioned by /id and with "+
-				"a time to live turned on (-1: no default), or set LeaseOptions.Create", d.container, d.database, d.account.host)}
+			return p, missing{fmt.Errorf("there is no container %s in a database %s of %s for the leases; create it, partitioned by /id and with "+
+				"a default time to live of -1, or set LeaseOptions.Create", d.container, d.database, d.account.host)}
 		}
 		return l.create(ctx)
 	}
@@ -116,13 +124,14 @@ func (l *Leases) properties(ctx context.Context) (azcosmos.ContainerProperties, 
 	return p, nil
 }
 
-// create makes the container. Another host may have been faster.
+// create creates the container. Another host may create it at the same time.
 func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, error) {
 	d := &l.documents
 	ttl := int32(-1)
 	p := azcosmos.ContainerProperties{
 		ID: d.container, DefaultTimeToLive: &ttl,
-		// Version 2 hashes all of an id: the ids of one processor's leases begin alike for 100 bytes and more.
+		// Version 2 hashes all of an id. The ids of one processor's leases have a common
+		// prefix of 100 bytes and more.
 		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}, Kind: azcosmos.PartitionKeyKindHash, Version: 2},
 	}
 	o := &azcosmos.CreateContainerOptions{}
@@ -137,7 +146,7 @@ func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, erro
 	})
 	switch code, _ := status(err); {
 	case code == 404:
-		return p, missing{fmt.Errorf("there is no database %s in %s for the leases; make it first", d.database, d.account.host)}
+		return p, missing{fmt.Errorf("there is no database %s in %s for the leases; create it first", d.database, d.account.host)}
 	case code == 409:
 		again := &Leases{documents: documents{account: d.account, database: d.database, container: d.container}}
 		return again.properties(ctx)
@@ -147,7 +156,7 @@ func (l *Leases) create(ctx context.Context) (azcosmos.ContainerProperties, erro
 	return *made.ContainerProperties, nil
 }
 
-// manage makes a call that isn't about documents. azcosmos may try it again.
+// manage executes a call that is not about documents. azcosmos may retry it.
 func (d *documents) manage(ctx context.Context, do func(ctx context.Context, db *azcosmos.DatabaseClient) error) error {
 	client, err := d.open(ctx)
 	if err != nil {
@@ -167,8 +176,8 @@ func (d *documents) manage(ctx context.Context, do func(ctx context.Context, db 
 
 var _ lease.Container = (*Leases)(nil)
 
-// presenceFor is how long an answer of [presence] is used again. When a container is deleted, all of its leases
-// are missed at once.
+// presenceFor is the time for which [presence] reuses a result. When a container is
+// deleted, all of its leases are missed at once.
 const presenceFor = 2 * time.Second
 
 // presence reports whether the lease container exists. It is safe for concurrent use.
@@ -177,8 +186,8 @@ type presence struct {
 	// turn is held by the one call that reads the container.
 	turn chan struct{}
 
-	mu sync.Mutex // guards what follows
-	// until is the end of the last answer's use.
+	mu sync.Mutex // guards the fields below
+	// until is the time until which the last result is reused.
 	until time.Time
 	there bool
 }
@@ -187,7 +196,7 @@ func newPresence(d *documents) *presence {
 	return &presence{documents: d, turn: make(chan struct{}, 1)}
 }
 
-// known returns the last answer; fresh reports whether it may still be used.
+// known returns the last result. fresh reports whether it may still be used.
 func (p *presence) known() (there, fresh bool) {
 	now := time.Now()
 	p.mu.Lock()
@@ -195,7 +204,8 @@ func (p *presence) known() (there, fresh bool) {
 	return p.there, now.Before(p.until)
 }
 
-// confirm reads the container, unless that was done a moment ago. An error means that nothing is known.
+// confirm reads the container, unless there is a fresh result. If it returns an error,
+// the state is unknown.
 func (p *presence) confirm(ctx context.Context) (there bool, err error) {
 	if there, fresh := p.known(); fresh {
 		return there, nil
@@ -220,7 +230,7 @@ func (p *presence) confirm(ctx context.Context) (there bool, err error) {
 	return p.there, nil
 }
 
-// read reads the properties of the container.
+// read returns the properties of the container.
 func (d *documents) read(ctx context.Context) (azcosmos.ContainerProperties, error) {
 	var answer azcosmos.ContainerResponse
 	err := d.manage(ctx, func(ctx context.Context, db *azcosmos.DatabaseClient) error {

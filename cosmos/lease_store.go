@@ -20,13 +20,13 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// leaseStore are the leases of one processor.
+// leaseStore holds the leases of one processor.
 type leaseStore struct {
 	leases *Leases
 	codec  lease.Codec
-	// rid is the container's.
+	// rid is the container's rid.
 	rid string
-	// presence tells a missing document from a missing container.
+	// presence distinguishes a missing document from a missing container.
 	presence *presence
 
 	mu      sync.Mutex // guards charged
@@ -46,11 +46,12 @@ func (s *leaseStore) ContainerID(ctx context.Context) (feed.ContainerID, error) 
 	return feed.ContainerID{Account: account, RID: s.rid}, err
 }
 
-// listPage is how many documents a page of a listing has at most.
+// listPage is the maximum number of documents in a page of a listing.
 const listPage = 1000
 
-// listQuery finds the leases of the processor, in whatever dialect, and its marker: ids that begin with one of few
-// texts, each a range of the index. The marker begins as the leases do, up to the second dot.
+// listQuery returns a query for the leases of the processor in all dialects, and for its
+// marker. It matches ids with one of a few prefixes, each of which is a range of the
+// index. The marker has the prefix of the leases up to the second dot.
 func listQuery(c lease.Codec) (text string, parameters []azcosmos.QueryParameter) {
 	var conditions []string
 	for i, prefix := range c.Prefixes() {
@@ -64,8 +65,8 @@ func listQuery(c lease.Codec) (text string, parameters []azcosmos.QueryParameter
 	return "SELECT * FROM c WHERE " + strings.Join(conditions, " OR "), parameters
 }
 
-// List implements [lease.Store]. The service's clock is the Date of the first page's answer, so it is that of
-// a moment before all that the listing shows; to the second, as _ts is.
+// List implements [lease.Store]. The listing's Now is the Date of the first page's
+// response, in whole seconds like _ts. So it is earlier than everything in the listing.
 func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	var listing lease.Listing
 	query, parameters := listQuery(s.codec)
@@ -73,7 +74,7 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	for first := true; first || o.ContinuationToken != nil; first = false {
 		var page azcosmos.QueryItemsResponse
 		_, err := s.call(ctx, kindLeaseList, "", func(ctx context.Context, c *azcosmos.ContainerClient) (_ azcosmos.Response, err error) {
-			// A pager makes one request a page, and each is let through by the budget.
+			// A pager sends one request per page, and the budget admits each of them.
 			page, err = c.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
 			return page.Response, err
 		})
@@ -89,7 +90,7 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 				TS int64  `json:"_ts"`
 			}
 			if err := json.Unmarshal(document, &m); err != nil {
-				return lease.Listing{}, fmt.Errorf("list leases: a document of the answer: %w", err)
+				return lease.Listing{}, fmt.Errorf("list leases: a document of the response: %w", err)
 			}
 			s.codec.List(&listing, m.ID, time.Unix(m.TS, 0).UTC(), document)
 		}
@@ -98,7 +99,8 @@ func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	return listing, nil
 }
 
-// dateOf is the time of an answer by the service's clock, zero when it doesn't say.
+// dateOf returns the time of a response by the service's clock. It is zero if the
+// response has no date.
 func dateOf(answer *http.Response) time.Time {
 	if answer == nil {
 		return time.Time{}
@@ -186,8 +188,8 @@ func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 	return s.missed(ctx, "delete lease "+l.Token, actionDelete, err)
 }
 
-// withContent asks for the document in the answer, for its _ts, and for the write to be refused when the
-// document's ETag is another one.
+// withContent returns the options of a conditional write. The response contains the
+// document, for its _ts. The write is refused if the document has another ETag.
 func withContent(etag string) *azcosmos.ItemOptions {
 	o := &azcosmos.ItemOptions{EnableContentResponseOnWrite: true}
 	if etag != "" {
@@ -197,7 +199,7 @@ func withContent(etag string) *azcosmos.ItemOptions {
 	return o
 }
 
-// written is l as the service has it now.
+// written returns l as the service has stored it.
 func written(l lease.Lease, res azcosmos.ItemResponse) lease.Lease {
 	var m struct {
 		TS int64 `json:"_ts"`
@@ -205,28 +207,29 @@ func written(l lease.Lease, res azcosmos.ItemResponse) lease.Lease {
 	l.ETag = string(res.ETag)
 	if json.Unmarshal(res.Value, &m) == nil && m.TS > 0 {
 		l.Modified = time.Unix(m.TS, 0).UTC()
-	} else { // a service that was asked for the document and doesn't send it
+	} else { // the service did not return the document that was requested
 		l.Modified = dateOf(res.RawResponse).Truncate(time.Second)
 	}
 	return l
 }
 
-var errStale = errors.New("its document is another than expected, and a read shows it as it was before; the outcome isn't known")
+var errStale = errors.New("the write found another document, and a read returned the expected one; the outcome is unknown")
 
-// refused reads the document that stood in the way of a write, which is what a conflict carries. sent is the
-// document that was to be written, nil for a delete. When azcosmos had sent it more than once, what
-// stands there may be that very document: then the write has succeeded.
+// refused reads the document that refused a write and returns it in a conflict. sent is
+// the document that was to be written, or nil for a delete. If azcosmos sent the write
+// more than once, the stored document may be the sent one. Then the write succeeded.
 func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x *exchange, cause error) (lease.Lease, error) {
 	o := &azcosmos.ItemOptions{}
-	// The read may be answered by a replica that the other write hasn't reached yet; a session that has seen it may not.
+	// A replica may return the read before it gets the other write. A session that
+	// includes that write prevents this.
 	if session := headerOf(cause).Get(wire.HeaderSessionToken); session != "" {
 		o.SessionToken = &session
 	}
 	res, err := s.readPatiently(ctx, l, o)
-	op := "read lease " + l.Token + ", which is another than expected"
+	op := "read lease " + l.Token + ", which another write changed"
 	switch {
 	case err != nil && x.again():
-		// Not "throttled", which would say that nothing was written.
+		// The error does not wrap "throttled", which would mean that nothing was written.
 		return lease.Lease{}, fmt.Errorf("%s: %v", op, err) //nolint:errorlint // see above
 	case err != nil:
 		return lease.Lease{}, s.missed(ctx, op, actionRead, err)
@@ -235,7 +238,7 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 	switch {
 	case err != nil:
 		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, err)
-	case current.ETag == l.ETag: // of an update or delete that found another one
+	case current.ETag == l.ETag: // an update or delete found another document
 		return lease.Lease{}, fmt.Errorf("lease %s: %w", l.Token, errStale)
 	case x.again() && sent != nil && bytes.Equal(s.codec.Encode(current), sent):
 		return current, nil
@@ -243,9 +246,10 @@ func (s *leaseStore) refused(ctx context.Context, l lease.Lease, sent []byte, x 
 	return lease.Lease{}, l.Conflict(current)
 }
 
-// readPatiently reads a lease's document, and again when that is throttled, as long as ctx lasts. To give up would mean to begin with
-// the write again; and a refused write costs as much as one that is carried out, so in a container that is short of request units
-// the read would never have its turn.
+// readPatiently reads a lease's document and retries while it is throttled, as long as
+// ctx lasts. If it gave up, the caller would start again with the write. A refused write
+// costs as much as a successful one. So in a container with too few request units the
+// read would never succeed.
 func (s *leaseStore) readPatiently(ctx context.Context, l lease.Lease, o *azcosmos.ItemOptions) (res azcosmos.ItemResponse, err error) {
 	key := s.codec.PartitionKey(l)
 	for {
@@ -266,10 +270,11 @@ func (s *leaseStore) readPatiently(ctx context.Context, l lease.Lease, o *azcosm
 	}
 }
 
-// leastPause is how long a throttled read waits at least; the service mostly says so itself.
+// leastPause is the minimum pause after a throttled read. The service usually requests a
+// longer one.
 const leastPause = 10 * time.Millisecond
 
-// call makes a call on a document, or a query when key is empty, and counts its charge.
+// call executes a call on a document, or a query if key is empty, and adds its charge.
 func (s *leaseStore) call(ctx context.Context, kind requestKind, key string,
 	do func(ctx context.Context, c *azcosmos.ContainerClient) (azcosmos.Response, error),
 ) (*exchange, error) {
@@ -278,7 +283,8 @@ func (s *leaseStore) call(ctx context.Context, kind requestKind, key string,
 	s.charged += charge
 	s.mu.Unlock()
 	if code, _ := status(err); code == http.StatusTooManyRequests && x.again() && kind == kindLeaseWrite {
-		// "Throttled" would say that nothing was written, which is true of the last attempt alone.
+		// "Throttled" would mean that nothing was written, which is true only of the last
+		// attempt.
 		err = fmt.Errorf("%v", err) //nolint:errorlint // see above
 	}
 	return x, err
@@ -288,9 +294,10 @@ func (s *leaseStore) failure(op, action string, err error) error {
 	return s.leases.documents.failure(op, action, err)
 }
 
-// missed is failure for a request for one document; nil stays nil. It returns feed.ErrNotFound when the document
-// does not exist and its container does. Without the second look the owners of all leases of a container that was
-// deleted would take each lease for deleted, and put it back.
+// missed converts the error of a request for one document, as failure does. It returns
+// nil for nil. It returns feed.ErrNotFound if the document does not exist and its
+// container does. Without the check of the container, the owners of a deleted container's
+// leases would treat each lease as deleted and put it back.
 func (s *leaseStore) missed(ctx context.Context, op, action string, err error) error {
 	switch {
 	case err == nil:
@@ -302,7 +309,7 @@ func (s *leaseStore) missed(ctx context.Context, op, action string, err error) e
 	switch {
 	case confirmErr != nil:
 		// The error is not wrapped: "throttled" would mean that nothing was written.
-		return fmt.Errorf("%s: not found, and %s cannot be read to tell whether the lease or the container is missing: %s", op,
+		return fmt.Errorf("%s: not found, and %s cannot be read to check whether the lease or the container is missing: %s", op,
 			s.leases.documents.what(), confirmErr.Error())
 	case !there:
 		return s.failure(op, action, err)

@@ -7,6 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // the log of these tests' processors would hide their results
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the processors' log would hide the results of the tests
 	os.Exit(m.Run())
 }

@@ -15,20 +15,26 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// GET docs with A-IM: one page of the feed. What is addressed is found in read_address.go, the body of the answer is split in read_page.go.
+// GET docs with A-IM returns one page of the feed. read_address.go finds the target of
+// the request, and read_page.go splits the body of the response.
 
 const (
-	// defaultItems is how many changes a page has where the request doesn't say.
+	// defaultItems is the number of changes in a page if the request does not set one.
 	defaultItems = 100
-	// maxRoutes is how often a read that names no partition looks for its partition, while partitions split and merge.
+	// maxRoutes limits how often a read without a partition finds its partition again
+	// while partitions split and merge.
 	maxRoutes = 3
 )
 
-// Read returns one page of the feed. Beside the errors of [feed.Source] it returns *[RecreatedError], and errors that wrap
-// *azcore.ResponseError, the service's own words. A start at a time isn't supported by accounts with several write regions, nor
-// any start but now and a continuation by all versions and deletes mode.
+// Read returns one page of the feed. Besides the errors of [feed.Source] it returns
+// *[RecreatedError], and errors that wrap *azcore.ResponseError with the service's
+// message.
 //
-// A page's Charge is that of all attempts, and of finding the partition where that took a request.
+// Accounts with several write regions do not support a start at a time. All versions and
+// deletes mode supports only a start from now or from a continuation.
+//
+// The page's Charge is the sum over all attempts, including the request that finds the
+// partition, if there was one.
 func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 	began := time.Now()
 	p, err := s.known(ctx)
@@ -68,15 +74,15 @@ func (s *Source) Read(ctx context.Context, r feed.Request) (feed.Page, error) {
 	}
 }
 
-// CheckStart tells whether the feed can be read from a start at all: an error wraps [feed.ErrUnsupported], and
-// says what can't. A processor asks before it makes leases.
+// CheckStart returns an error that wraps [feed.ErrUnsupported], with the reason, if the
+// feed cannot be read from a start. A processor calls it before it creates leases.
 func (s *Source) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode) error {
 	timed := from.Kind() == feed.StartTime && !isBeginning(from.Time())
 	switch {
 	case from.Kind() == feed.StartContinuation && from.Continuation() == "":
-		return fmt.Errorf("a start behind an empty continuation: %w: it is no position", feed.ErrUnsupported)
+		return fmt.Errorf("a start after an empty continuation: %w: an empty continuation is not a position", feed.ErrUnsupported)
 	case mode == feed.AllVersionsAndDeletes && (timed || from.Kind() == feed.StartBeginning || from.Kind() == feed.StartTime):
-		return fmt.Errorf("a start at %s in all versions and deletes mode: %w by Azure Cosmos DB: start now, or go on from a continuation", from, feed.ErrUnsupported)
+		return fmt.Errorf("a start at %s in all versions and deletes mode: %w by Azure Cosmos DB: start from now or from a continuation", from, feed.ErrUnsupported)
 	case !timed:
 		return nil
 	}
@@ -85,17 +91,18 @@ func (s *Source) CheckStart(ctx context.Context, from feed.Start, mode feed.Mode
 		return err
 	}
 	if known.MultipleWrites {
-		return fmt.Errorf("a start at a time (%s): %w by account %s, which has several write regions: start from the beginning, or now", from, feed.ErrUnsupported,
+		return fmt.Errorf("a start at a time (%s): %w by account %s, which has several write regions; start from the beginning or from now", from, feed.ErrUnsupported,
 			s.account.host)
 	}
 	return nil
 }
 
-// isBeginning reports whether a start at a time is one from the beginning: no item is older than the service, and early times
-// can't be written in a header.
+// isBeginning reports whether a start at t means the beginning. No item is older than the
+// service, and a header cannot contain earlier times.
 func isBeginning(t time.Time) bool { return t.Unix() <= 1 }
 
-// ask sends the request for a page. Where the service finds that it can't gather so many items, fewer are asked for.
+// ask sends the request for a page. If the service cannot collect that number of
+// items, ask requests fewer.
 func (s *Source) ask(ctx context.Context, p *properties, t *target, r feed.Request) (*call, *answer, error) {
 	items := r.MaxItems
 	if items <= 0 {
@@ -115,7 +122,7 @@ func (s *Source) ask(ctx context.Context, p *properties, t *target, r feed.Reque
 	}
 }
 
-// feedHeader says what is to be read: the mode, the scope, the position.
+// feedHeader returns the header of a read: the mode, the target and the position.
 func (s *Source) feedHeader(p *properties, t *target, r feed.Request) http.Header {
 	h := s.header()
 	h.Set(wire.HeaderIntendedContainer, p.rid)
@@ -143,7 +150,8 @@ func (s *Source) feedHeader(p *properties, t *target, r feed.Request) http.Heade
 	return h
 }
 
-// header begins the header of a feed, of documents or of partitions: what the client understands of it.
+// header returns the initial header of a request for documents or partitions. It
+// announces the client's capabilities.
 func (s *Source) header() http.Header {
 	return http.Header{
 		wire.HeaderAIM:          {wire.AIMIncremental},
@@ -151,14 +159,15 @@ func (s *Source) header() http.Header {
 	}
 }
 
-// setSince asks for changes from a second on. The service takes the second before: it shows what is later.
+// setSince requests changes from the second t on. It sends the second before t, because
+// the service returns later changes only.
 func setSince(h http.Header, t time.Time) {
 	if !t.IsZero() && !isBeginning(t) {
 		h.Set("If-Modified-Since", wire.FormatTime(t.Add(-time.Second)))
 	}
 }
 
-// capabilities are those that the hosts of a dialect announce.
+// capabilities returns the capabilities that the hosts of a dialect announce.
 func capabilities(d lease.Dialect) int {
 	switch d {
 	case lease.JavaHandleChanges:
@@ -170,15 +179,17 @@ func capabilities(d lease.Dialect) int {
 	return wire.CapabilityMerge | wire.CapabilityIgnoreUnknown
 }
 
-// errReroute tells that the partition was found by an old list, and has to be looked for again.
+// errReroute reports that the partition came from an old list and must be found again.
 var errReroute = errors.New("the partition was split or merged")
 
-// refused says what an answer without a page means.
+// refused returns the error of a response without a page.
 //
-//	410/1002, 410/1007   the partition is gone if the list of partitions says so, too: a split that isn't complete yet passes
+//	410/1002, 410/1007   gone, if the list of partitions confirms it; otherwise a
+//	                     split is not complete yet, which is temporary
 //	410/1000, 400/1024   the container may be another one
-//	400                  of a position in all versions and deletes mode: too old, or the mode isn't to be had; of a start
-//	                     at a time: not supported here
+//	400                  in all versions and deletes mode: the position is too
+//	                     old, or the mode is not available; with a start at a
+//	                     time: not supported
 //	others               see [refusal]
 func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.Request, a *answer) (charge float64, err error) {
 	const op = "read the feed"
@@ -212,11 +223,12 @@ func (s *Source) refused(ctx context.Context, p *properties, t *target, r feed.R
 // actionFeed is the right to read a feed.
 const actionFeed = "Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/readChangeFeed"
 
-// pastRetention finds in the service's words that a position is too old. There is no sub-status for it.
+// pastRetention matches the service's messages for a position that is too old. There is
+// no sub-status for it.
 var pastRetention = regexp.MustCompile(`(?i)retention|older than|no longer available|out of (the )?(history|window)|history`)
 
-// versionsRefused is the error of a refused read of all versions. An answer that tells the oldest position has it as its etag, as
-// `changefeed serve` does; the service itself doesn't say.
+// versionsRefused returns the error of a refused read of all versions. `changefeed serve`
+// reports the oldest position as the response's etag. The service does not report it.
 func versionsRefused(op, what string, r feed.Request, a *answer) error {
 	if r.From.Kind() == feed.StartContinuation && pastRetention.MatchString(a.failure.Error()) &&
 		!strings.Contains(a.failure.Error(), "changeFeedPolicy") {

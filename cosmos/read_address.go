@@ -11,26 +11,29 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// target is what a request addresses: a partition, a range of keys in it, one logical key.
+// target is the target of a request: a partition, a range of keys in it, or one logical
+// key.
 type target struct {
-	// named tells that the request names its partition, which is then never looked for.
+	// named reports whether the request names its partition, which is then used as it is.
 	named bool
-	// partition has an ID, and a Range where it is known. It is empty for a full key without a partition: the service
-	// finds it.
+	// partition has an ID, and a Range if that is known. It is empty for a full key
+	// without a partition, because the service finds it.
 	partition feed.Partition
-	// keys is what is to be read inside the partition.
+	// keys is the range to read inside the partition.
 	keys feed.Range
 	// key is the header of a full logical key.
 	key string
-	// nothing tells that the request's key isn't in its range: the feed is read for its positions.
+	// nothing reports whether the request's key is outside of its range. The feed is then
+	// read only for its positions.
 	nothing bool
 }
 
-// newTarget reads what a request addresses. Error: it can be no part of the container.
+// newTarget returns the target of a request. It returns an error if the container cannot
+// have such a target.
 func newTarget(p *properties, r feed.Request) (*target, error) {
 	t := &target{named: r.Partition.ID != "", partition: r.Partition, keys: r.Range.OrFull()}
 	if t.keys.IsEmpty() || !isHex(t.keys.Min) || !isHex(t.keys.Max) || t.keys.Max > feed.MaxEPK {
-		return nil, fmt.Errorf("range %s: %w: it is no range of upper-case hexadecimal keys up to %s", t.keys, feed.ErrUnsupported, feed.MaxEPK)
+		return nil, fmt.Errorf("range %s: %w: the bounds must be upper-case hexadecimal up to %s", t.keys, feed.ErrUnsupported, feed.MaxEPK)
 	}
 	if len(r.Key) == 0 {
 		return t, nil
@@ -40,7 +43,7 @@ func newTarget(p *properties, r feed.Request) (*target, error) {
 		return nil, err
 	}
 	if len(components) > len(p.keyPaths) || len(components) < len(p.keyPaths) && p.hash != epk.MultiHash {
-		return nil, fmt.Errorf("partition key %s: %w: it has %d components, and the container's has %d", header, feed.ErrUnsupported, len(components),
+		return nil, fmt.Errorf("partition key %s: %w: it has %d components; the container's key has %d", header, feed.ErrUnsupported, len(components),
 			len(p.keyPaths))
 	}
 	low, high := p.hash.Prefix(components)
@@ -56,10 +59,11 @@ func newTarget(p *properties, r feed.Request) (*target, error) {
 	return t, nil
 }
 
-// isHex reports whether a border is written as upper-case hexadecimal.
+// isHex reports whether a bound is upper-case hexadecimal.
 func isHex(border string) bool { return strings.Trim(border, "0123456789ABCDEF") == "" }
 
-// keyComponents converts a key for hashing, and writes it for the header: JSON, and ASCII alone.
+// keyComponents returns the components of a key for hashing, and its header: JSON in
+// ASCII.
 func keyComponents(key feed.PartitionKey) (components []epk.Component, header string, err error) {
 	text := key.String()
 	plain, err := feed.ParsePartitionKey(text)
@@ -77,12 +81,13 @@ func keyComponents(key feed.PartitionKey) (components []epk.Component, header st
 			components[i] = epk.OfString(v)
 		case float64:
 			components[i] = epk.OfNumber(v)
-		} // what else there is, is undefined, as the zero Component
+		} // everything else is undefined, as the zero Component is
 	}
 	return components, ascii(text), nil
 }
 
-// ascii writes JSON text with escapes for all that isn't ASCII, as headers have to be.
+// ascii escapes the characters of JSON text that are not ASCII, because headers must be
+// ASCII.
 func ascii(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -99,7 +104,8 @@ func ascii(text string) string {
 	return b.String()
 }
 
-// address writes the headers of what is addressed. A range of keys is sent only where it is narrower than the partition.
+// address sets the headers of the target. It sends a range of keys only if that is
+// smaller than the partition.
 func (t *target) address(h http.Header) {
 	if t.partition.ID != "" {
 		h.Set(wire.HeaderPartitionID, t.partition.ID)
@@ -116,8 +122,9 @@ func (t *target) address(h http.Header) {
 	h.Set(wire.HeaderEndEPK, t.keys.Max)
 }
 
-// route finds the partition of a request that names none: the only one that holds keys of its range. anew: the list
-// that is known has proved old. *feed.GoneError: there are several.
+// route finds the partition of a request that names none: the only partition that holds
+// keys of its range. anew reports whether the known list is old. If there are several,
+// route returns a *feed.GoneError.
 func (s *Source) route(ctx context.Context, p *properties, t *target, anew bool) (charge float64, err error) {
 	if t.named || t.key != "" {
 		return 0, nil
@@ -131,15 +138,17 @@ func (s *Source) route(ctx context.Context, p *properties, t *target, anew bool)
 		case len(some) == 1:
 			t.partition = some[0]
 			return charge, nil
-		case anew || cost > 0: // the list is new
+		case anew || cost > 0: // the list is fresh
 			return charge, &feed.GoneError{Range: t.keys}
 		}
 		anew = true
 	}
 }
 
-// sessionOf is the session token to send with a read of a partition: the later one of what its answers said and what the
-// user asked for, or of its parents. Empty: none is known, or the consistency level knows no sessions.
+// sessionOf returns the session token to send with a read of a partition. It is the
+// latest of the tokens of earlier responses and of the options, or else of the
+// partition's parents. It is empty if none is known, or if the consistency level has no
+// sessions.
 func (s *Source) sessionOf(p feed.Partition) string {
 	level := string(s.account.options.Consistency)
 	if known, _ := s.account.client.regions.current(); level == "" && known != nil {
@@ -159,13 +168,13 @@ func (s *Source) sessionOf(p feed.Partition) string {
 			}
 		}
 		if best != "" {
-			return best // a parent's is for who has none of its own
+			return best // a parent's token is used only if p has none
 		}
 	}
 	return ""
 }
 
-// vectorOf is a partition's part of a session token, without its id.
+// vectorOf returns a partition's part of a session token, without its id.
 func vectorOf(token, partition string) string {
 	for part := range strings.SplitSeq(token, ",") {
 		if id, vector, found := strings.Cut(strings.TrimSpace(part), ":"); found && id == partition {
@@ -175,7 +184,7 @@ func vectorOf(token, partition string) string {
 	return ""
 }
 
-// remember keeps an answer's session token, unless a later one is known.
+// remember stores a response's session token, unless a later one is stored.
 func (s *Source) remember(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// stand is a service that answers every read of the feed with the same page of 1,000 items, or, to who has it already, with 304: it costs next to nothing
-// itself, so that what is measured is the client.
+// stand starts a service that returns the same page of 1,000 items for every first read
+// of the feed, and 304 for a read after it. The service costs almost nothing, so the
+// benchmark measures the client.
 func stand(b *testing.B) string {
 	b.Helper()
 	page := benchmarkPage()
@@ -56,7 +57,8 @@ func stand(b *testing.B) string {
 	return url
 }
 
-// BenchmarkRead is a page, and a poll that finds nothing, here and with the official SDK, whose way the ratio is to.
+// BenchmarkRead measures a read of a page and a poll without changes, with this package
+// and with the official SDK.
 func BenchmarkRead(b *testing.B) {
 	url := stand(b)
 	transport := &http.Transport{}

@@ -15,10 +15,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// maxDepth is how deep a page may be nested. The service bounds documents to 128 levels; around one are up to three more.
+// maxDepth limits the nesting of a page. The service limits documents to 128 levels, and
+// a page has up to three more around a document.
 const maxDepth = 128 + 3
 
-// page makes a page of an answer: 200 with documents, or 304 without.
+// page converts a response to a page: 200 with documents, or 304 without.
 func (s *Source) page(ctx context.Context, p *properties, t *target, r feed.Request, a *answer) (feed.Page, error) {
 	page := feed.Page{
 		Continuation: feed.Continuation(a.header.Get("Etag")), LSN: -1, End: -1,
@@ -26,7 +27,7 @@ func (s *Source) page(ctx context.Context, p *properties, t *target, r feed.Requ
 		Diagnostics:  feed.Diagnostics{ActivityID: a.header.Get(wire.HeaderActivityID)},
 	}
 	if page.Continuation == "" {
-		return page, fmt.Errorf("read the feed of %s: the answer has no etag, so that there is no position behind it", s.what())
+		return page, fmt.Errorf("read the feed of %s: the response has no etag, so the page has no position", s.what())
 	}
 	s.remember(page.SessionToken)
 	page.LSN, page.End = lsnOf(page.Continuation), endOf(page.SessionToken, t.partition.ID, a.header)
@@ -35,17 +36,18 @@ func (s *Source) page(ctx context.Context, p *properties, t *target, r feed.Requ
 	}
 	split := splitter{versions: r.Mode == feed.AllVersionsAndDeletes, keyPaths: p.keyPaths}
 	if n, err := strconv.Atoi(a.header.Get(wire.HeaderItemCount)); err == nil && n > 0 {
-		// A document has some hundred bytes of system properties, so that a wrong count doesn't make a large list.
+		// A document has some hundred bytes of system properties. So a wrong count does
+		// not allocate a large list.
 		split.changes = make([]feed.Change, 0, min(n, len(a.body)/64+1))
 	}
 	if err := split.page(a.body); err != nil {
-		return page, fmt.Errorf("read the feed of %s: the page behind %s is malformed: %w", s.what(), r.From, err)
+		return page, fmt.Errorf("read the feed of %s: the page after %s is malformed: %w", s.what(), r.From, err)
 	}
 	if split.rid != "" && split.rid != p.rid {
 		if err := s.verify(ctx, p); err != nil {
 			return page, err
 		}
-		return page, fmt.Errorf("read the feed of %s: the answer is of container %s, and not of %s", s.what(), split.rid, p.rid)
+		return page, fmt.Errorf("read the feed of %s: the response is of container %s, not of %s", s.what(), split.rid, p.rid)
 	}
 	page.Changes, page.Bytes = split.changes, len(a.body)
 	if t.nothing {
@@ -54,7 +56,8 @@ func (s *Source) page(ctx context.Context, p *properties, t *target, r feed.Requ
 	return page, nil
 }
 
-// lsnOf is the LSN that a continuation stands for, a decimal number in quotes; -1 where it is another text.
+// lsnOf returns the LSN of a continuation, which is a decimal number in quotes. It
+// returns -1 for any other text.
 func lsnOf(c feed.Continuation) int64 {
 	n, err := strconv.ParseInt(strings.Trim(string(c), `"`), 10, 64)
 	if err != nil {
@@ -63,7 +66,8 @@ func lsnOf(c feed.Continuation) int64 {
 	return n
 }
 
-// endOf is the last LSN of the partition that answered, by the session token or else the header lsn; -1 where neither says.
+// endOf returns the last LSN of the partition that responded, from the session token or
+// else from the header lsn. It returns -1 if neither contains it.
 func endOf(token, partition string, h http.Header) int64 {
 	if partition == "" && !strings.Contains(token, ",") {
 		partition, _, _ = strings.Cut(token, ":")
@@ -77,26 +81,28 @@ func endOf(token, partition string, h http.Header) int64 {
 	return -1
 }
 
-// splitter takes the body of a page apart, in one pass that validates all of it. Changes are slices of the body.
+// splitter splits the body of a page in one pass that validates all of it. Changes are
+// slices of the body.
 type splitter struct {
-	// versions tells the form {current, previous, metadata} of all versions and deletes mode.
+	// versions selects the form {current, previous, metadata} of all versions and deletes
+	// mode.
 	versions bool
-	// keyPaths are the container's, for the keys of deletes.
+	// keyPaths are the container's key paths, for the keys of deletes.
 	keyPaths []keyPath
 
 	rid     string
 	changes []feed.Change
 }
 
-// The errors of a page that is JSON, and no page.
+// The errors of JSON text that is not a valid page.
 var (
-	errNoDocuments = errors.New(`it has no member "Documents"`)
-	errTwice       = errors.New(`it has two members "Documents"`)
+	errNoDocuments = errors.New(`no member "Documents"`)
+	errTwice       = errors.New(`two members "Documents"`)
 	errNoPosition  = errors.New("a change has no positive LSN, or no time")
-	errNoImage     = errors.New("a change has neither an item, nor is it a delete")
+	errNoImage     = errors.New("a change has no item and is not a delete")
 )
 
-// page reads {"_rid":..., "Documents":[...], "_count":n}, members in any order.
+// page parses {"_rid":..., "Documents":[...], "_count":n} with the members in any order.
 func (s *splitter) page(body []byte) error {
 	in := jsonscan.New(body, maxDepth)
 	in.Space()
@@ -153,10 +159,11 @@ func (s *splitter) documents(in *jsonscan.Scanner) error {
 	return nil
 }
 
-// positions are the members that a change of latest version mode is placed by.
+// positions are the members with the position of a change in latest version mode.
 var positions = []string{"_lsn", "_ts"}
 
-// latest reads a document of latest version mode. Its _lsn and _ts are the last ones of that name.
+// latest parses a document of latest version mode. If a name is repeated, it uses the
+// last _lsn and _ts.
 func latest(in *jsonscan.Scanner, c *feed.Change) error {
 	from := in.Offset()
 	var at [2]int
@@ -178,14 +185,15 @@ func latest(in *jsonscan.Scanner, c *feed.Change) error {
 	return err
 }
 
-// seconds reads a time in whole seconds since 1970.
+// seconds parses a time in whole seconds since 1970.
 func seconds(in *jsonscan.Scanner) (time.Time, error) {
 	n, err := in.Int()
 	return time.Unix(n, 0).UTC(), err
 }
 
-// version reads {"current":{...},"previous":{...},"metadata":{...}}. Images may be missing, null or empty: a delete has no current
-// one, and previous ones are kept only where the account does.
+// version parses {"current":{...},"previous":{...},"metadata":{...}}. Images may be
+// missing, null or empty: a delete has no current image, and only some accounts keep
+// previous images.
 func (s *splitter) version(in *jsonscan.Scanner, c *feed.Change) error {
 	var meta metadata
 	for more, err := in.Object(3); more || err != nil; more, err = in.Next('}') {
@@ -212,11 +220,11 @@ func (s *splitter) version(in *jsonscan.Scanner, c *feed.Change) error {
 	return s.complete(c, &meta)
 }
 
-// image reads a document, or what stands for none.
+// image parses a document. It returns nil for null or an empty object.
 func image(in *jsonscan.Scanner) ([]byte, error) {
 	from := in.Offset()
 	if in.Peek() != '{' && in.Peek() != 'n' {
-		return nil, in.Fail("an item is expected")
+		return nil, in.Fail("want an item")
 	}
 	if err := in.Value(4); err != nil {
 		return nil, err

@@ -17,7 +17,8 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// latestPage is a page of latest version mode with all that a document may have around what is looked for.
+// latestPage is a page of latest version mode. Its documents have every kind of member
+// around the position.
 const latestPage = ` {"_rid":"Gis8AYAAAAE=","Documents":[
 	{"id":"a","pk":"x","nested":{"_lsn":99,"_ts":98,"deep":[[{"_lsn":97}]]},"_rid":"r","_ts":1700000000,"_lsn":12},
 	{"id":"\u00fc\ud83d\ude00","_lsn":7,"n":[1,-2.5e10,true,false,null,""],"_etag":"\"0\"","_ts":1,"_ts":1700000001 , "_lsn":13} ],"_count":2} `
@@ -28,7 +29,7 @@ func splitLatest(body string) ([]feed.Change, error) {
 	return s.changes, err
 }
 
-func TestAPageIsSplitIntoSlicesOfItself(t *testing.T) {
+func TestPageIsSplitIntoSlicesOfItself(t *testing.T) {
 	body := []byte(latestPage)
 	var s splitter
 	if err := s.page(body); err != nil {
@@ -44,7 +45,7 @@ func TestAPageIsSplitIntoSlicesOfItself(t *testing.T) {
 		}
 		at := bytes.Index(body, c.Current)
 		if at < 0 || &body[at] != &c.Current[0] || cap(c.Current) != len(c.Current) {
-			t.Errorf("change %d is no slice of the page, or one that could grow into it", i)
+			t.Errorf("change %d is not a slice of the page, or has spare capacity in it", i)
 		}
 	}
 	if id, err := s.changes[1].ID(); err != nil || id != "ü😀" {
@@ -52,21 +53,23 @@ func TestAPageIsSplitIntoSlicesOfItself(t *testing.T) {
 	}
 }
 
-// A page that was cut off anywhere must not look like a shorter one: what was missing would never be read.
+// A truncated page must not look like a shorter one. Its missing changes would never be
+// read.
 func TestAPageThatIsCutOffIsNoShorterPage(t *testing.T) {
 	for name, page := range map[string]string{"latest": latestPage, "versions": versionsPage} {
 		whole := strings.TrimSpace(page)
 		for i := range whole {
 			s := splitter{versions: name == "versions", keyPaths: keyPathsOf("/pk")}
 			if err := s.page([]byte(whole[:i])); err == nil {
-				t.Fatalf("%s: the first %d of %d bytes are taken for a page of %d changes", name, i, len(whole), len(s.changes))
+				t.Fatalf("%s: the first %d of %d bytes are accepted as a page of %d changes", name, i, len(whole), len(s.changes))
 			}
 		}
 	}
 }
 
-// The memory that an answer is read into isn't cleared before: what was not written must not be shown.
-func TestAnAnswerThatIsShorterThanItSaysIsRefused(t *testing.T) {
+// The buffer of a response is not zeroed first, so bytes that were not written must not
+// be returned.
+func TestResponseShorterThanItsLengthIsRefused(t *testing.T) {
 	for _, size := range []int{0, 1, 7, 8, 100, 4 << 10, 1 << 20} {
 		text := bytes.Repeat([]byte("x"), size)
 		for _, come := range []int{0, size / 2, size - 1, size} {
@@ -83,7 +86,7 @@ func TestAnAnswerThatIsShorterThanItSaysIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPageIsRefused(t *testing.T) {
+func TestInvalidPageIsRefused(t *testing.T) {
 	for _, body := range []string{
 		``, `[]`, `null`, `{}`, `{"Documents":null}`, `{"Documents":{}}`, `{"Documents":[1]}`, `{"Documents":[null]}`, latestPage + `{}`,
 		`{"Documents":[{"id":"a","_ts":1}]}`, `{"Documents":[{"id":"a","_lsn":1}]}`, `{"Documents":[{"_lsn":0,"_ts":1}]}`, `{"Documents":[{"_lsn":-1,"_ts":1}]}`,
@@ -91,7 +94,7 @@ func TestWhatIsNoPageIsRefused(t *testing.T) {
 		`{"Documents":[{"_lsn":1,"_ts":1,"deep":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}]}`,
 	} {
 		if changes, err := splitLatest(body); err == nil {
-			t.Errorf("%.60q is taken for a page of %d changes", body, len(changes))
+			t.Errorf("%.60q is accepted as a page of %d changes", body, len(changes))
 		}
 	}
 	if changes, err := splitLatest(`{"Documents":[],"_count":0}`); err != nil || len(changes) != 0 {
@@ -107,7 +110,7 @@ const versionsPage = `{"_rid":"r","Documents":[
 	{"current":{"id":"3"},"metadata":{"operationType":"delete","lsn":378,"crts":1722455974,"id":"3","partitionKey":{}}}
 ],"_count":5}`
 
-func TestVersionsHaveTheirImagesAndTheNamesOfWhatWasDeleted(t *testing.T) {
+func TestVersionsHaveImagesAndDeletedNames(t *testing.T) {
 	s := splitter{versions: true, keyPaths: keyPathsOf("/pk")}
 	if err := s.page([]byte(versionsPage)); err != nil {
 		t.Fatal(err)
@@ -124,11 +127,11 @@ func TestVersionsHaveTheirImagesAndTheNamesOfWhatWasDeleted(t *testing.T) {
 		t.Errorf("read %+v\nwant %+v", s.changes, want)
 	}
 	if id, err := s.changes[3].ID(); err != nil || id != "2" {
-		t.Errorf("the id of a delete that only its previous image names: %q, %v", id, err)
+		t.Errorf("the id of a delete from its previous image: %q, %v", id, err)
 	}
 }
 
-func TestAVersionWithoutItsPartsIsRefused(t *testing.T) {
+func TestIncompleteVersionIsRefused(t *testing.T) {
 	for _, version := range []string{
 		`{}`, `{"current":{"id":"1"}}`, `{"current":{"id":"1"},"metadata":{"operationType":"create","lsn":1}}`,
 		`{"current":{"id":"1"},"metadata":{"operationType":"create","crts":1}}`, `{"current":{},"metadata":{"operationType":"create","lsn":1,"crts":1}}`,
@@ -137,7 +140,7 @@ func TestAVersionWithoutItsPartsIsRefused(t *testing.T) {
 	} {
 		s := splitter{versions: true}
 		if err := s.page([]byte(`{"Documents":[` + version + `]}`)); err == nil {
-			t.Errorf("%s is taken for a version: %+v", version, s.changes)
+			t.Errorf("%s is accepted as a version: %+v", version, s.changes)
 		}
 	}
 }
@@ -164,7 +167,8 @@ func TestKeysOfDeletesAreInTheOrderOfThePaths(t *testing.T) {
 	}
 }
 
-// What the splitter takes for a page is JSON, and its changes are the documents that encoding/json finds in it.
+// FuzzPage checks that a page that the splitter accepts is JSON, and that its changes are
+// the documents that encoding/json finds.
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(latestPage), false)
 	f.Add([]byte(versionsPage), true)
@@ -176,34 +180,34 @@ func FuzzPage(f *testing.F) {
 			return
 		}
 		if !json.Valid(body) {
-			t.Fatalf("%q isn't JSON", body)
+			t.Fatalf("%q is not JSON", body)
 		}
 		for _, c := range s.changes {
 			for _, image := range [][]byte{c.Current, c.Previous} {
 				if image != nil && (!json.Valid(image) || image[0] != '{') {
-					t.Fatalf("%q is no document", image)
+					t.Fatalf("%q is not a document", image)
 				}
 			}
 			if c.LSN <= 0 || c.Time.IsZero() || !versions && c.Current == nil {
-				t.Fatalf("%+v is no change", c)
+				t.Fatalf("%+v is not a change", c)
 			}
 		}
 		if bytes.Count(body, []byte("ocuments")) > 1 || bytes.Contains(body, []byte(`\u`)) {
-			return // encoding/json takes names of any case, and the last of several
+			return // encoding/json accepts names in any case, and uses the last duplicate
 		}
 		var page struct{ Documents []json.RawMessage }
 		if err := json.Unmarshal(body, &page); err != nil || len(page.Documents) != len(s.changes) {
-			t.Fatalf("%q has %d documents (%v); read %d", body, len(page.Documents), err, len(s.changes))
+			t.Fatalf("%q has %d documents (%v); the splitter returned %d", body, len(page.Documents), err, len(s.changes))
 		}
 		for i, d := range page.Documents {
 			if !versions && !bytes.Equal(d, s.changes[i].Current) {
-				t.Fatalf("document %d is %q; read %q", i, d, s.changes[i].Current)
+				t.Fatalf("document %d is %q; the splitter returned %q", i, d, s.changes[i].Current)
 			}
 		}
 	})
 }
 
-// benchmarkPage has 1,000 documents of about 1 KB.
+// benchmarkPage returns a page of 1,000 documents of about 1 KB.
 func benchmarkPage() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"_rid":"Gis8AYAAAAE=","Documents":[`)
@@ -220,7 +224,7 @@ func benchmarkPage() []byte {
 	return b.Bytes()
 }
 
-// jsontextPositions counts the documents of a page that have a position, by jsontext.
+// jsontextPositions counts the documents with a position in a page, with jsontext.
 func jsontextPositions(body []byte) (n int, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	for range 5 { // {, "_rid", its value, "Documents", [
@@ -253,7 +257,7 @@ func jsontextPositions(body []byte) (n int, err error) {
 	return n, nil
 }
 
-// The ratio of the two is what splitting a page here costs of what it costs the official SDK.
+// BenchmarkPage compares the splitter with the official SDK.
 func BenchmarkPage(b *testing.B) {
 	body := benchmarkPage()
 	b.Run("splitter", func(b *testing.B) {
@@ -266,7 +270,7 @@ func BenchmarkPage(b *testing.B) {
 			}
 		}
 	})
-	// What the experiment of a decoder by tokens would cost: it validates, too.
+	// A decoder of tokens, for comparison. It validates too.
 	b.Run("jsontext", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()
@@ -276,7 +280,8 @@ func BenchmarkPage(b *testing.B) {
 			}
 		}
 	})
-	// azcosmos 1.5.0 decodes a page into messages, and its caller each of them for _lsn and _ts.
+	// azcosmos 1.5.0 decodes a page into raw messages. Its caller decodes _lsn and _ts of
+	// each.
 	b.Run("azcosmos", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()

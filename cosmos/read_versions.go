@@ -11,14 +11,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/keypath"
 )
 
-// metadata is what all versions and deletes mode tells of a change, beside its images.
+// metadata holds the members of a change in all versions and deletes mode besides its
+// images.
 type metadata struct {
 	op      string
 	lsn     int64
 	time    time.Time
 	expired bool
 	id      string
-	// key is the partition key of a delete: an object of names and values.
+	// key is the partition key of a delete, as an object of names and values.
 	key []byte
 }
 
@@ -63,7 +64,7 @@ func text(in *jsonscan.Scanner) (string, error) {
 	return t.String(), err
 }
 
-// complete makes a change of what was read.
+// complete fills c from its metadata.
 func (s *splitter) complete(c *feed.Change, m *metadata) error {
 	c.LSN, c.Time, c.Expired = m.lsn, m.time, m.expired
 	switch m.op {
@@ -89,8 +90,9 @@ func (s *splitter) complete(c *feed.Change, m *metadata) error {
 	return err
 }
 
-// deletedKey is a key in the order of the container's paths. A component that the object doesn't name is undefined: the item had none.
-// Without an object there is no key.
+// deletedKey returns a key in the order of the container's paths. A component that the
+// object does not name is undefined, because the item had none. Without an object there
+// is no key.
 func deletedKey(object []byte, paths []keyPath) (feed.PartitionKey, error) {
 	if object == nil {
 		return nil, nil
@@ -125,7 +127,8 @@ func parseKeyPaths(paths []string) ([]keyPath, error) {
 	return parsed, nil
 }
 
-// component finds the value of the path in the key of a delete, whose members are named by whole paths or nested.
+// component returns the value of the path in the key of a delete. The members of the key
+// are named by whole paths, or nested.
 func (p keyPath) component(named map[string]any) any {
 	value, found := named[p.text]
 	if !found {

@@ -14,21 +14,25 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// failover is the policy that chooses the region of an attempt. A read can be tried again elsewhere; a write has the one
-// region that is written to. After an answer that another region may not give, it goes on with the next region at once; after the last
-// one it leaves the answer to azcore's retries, which pause and come back.
+// failover is the policy that chooses the region of an attempt. A read can be retried in
+// another region. A write has only the region of writes. After a failure that may not
+// occur in another region, failover tries the next region at once. After the last region
+// it leaves the response to azcore's retries, which pause and start over.
 //
-//	403/3, 403/1008    the region no longer has the account: read last for a while, next; the caller asks for the account
-//	404/1002           the region hasn't the session's writes yet: next, the region of writes last
+//	403/3, 403/1008    the region no longer has the account: tried last for a while,
+//	                   next; the caller refreshes the topology
+//	404/1002           the region lacks the session's writes: next; the region of
+//	                   writes is last
 //	408, 500, 502-504  next
-//	no connection      read last for a while, next
-//	no answer in time  read last for a while, next; if the caller's own time is up, its next read begins with another region
+//	no connection      tried last for a while, next
+//	no response        tried last for a while, next; if the caller's own time
+//	                   has ended, its next read starts with another region
 //	connection lost    next
 //
-// It reads the body, so that an answer that is cut off counts as a lost connection.
+// failover reads the body, so that a truncated response counts as a lost connection.
 type failover struct{ regions *regions }
 
-// The sub-statuses of 403 by which a region says that it isn't the account's.
+// The sub-statuses of 403 by which a region reports that it does not have the account.
 const (
 	subWriteForbidden  = 3
 	subAccountNotFound = 1008
@@ -45,8 +49,8 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		began := time.Now()
 		response, err := attempt(r, host)
 		if ctxErr := r.Raw().Context().Err(); ctxErr != nil {
-			// A processor's reads have less time than an attempt may take. Would a region that says nothing not be
-			// noted here, every read would end in it.
+			// A processor's reads have less time than an attempt may take. If a silent
+			// region were not recorded here, every read would end in it.
 			if err != nil && errors.Is(ctxErr, context.DeadlineExceeded) && time.Since(began) >= silence {
 				f.regions.fail(host)
 			}
@@ -59,14 +63,14 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 		if q != nil {
 			q.failed = err
 			if err == nil && elsewhere {
-				q.failed = fmt.Errorf("%s answers %s", host, response.Status)
+				q.failed = fmt.Errorf("%s responded with %s", host, response.Status)
 			}
 		}
 		if elsewhere && i < len(hosts)-1 {
 			continue
 		}
 		if down && err != nil && host != f.regions.endpoint.Host {
-			err = fmt.Errorf("%w (the account names the address %s; if this client can't reach it, Options.LimitToEndpoint keeps all requests at %s)",
+			err = fmt.Errorf("%w (the account names the address %s; if this client cannot reach it, Options.LimitToEndpoint keeps all requests at %s)",
 				err, host, f.regions.endpoint.Host)
 		}
 		return response, err
@@ -74,7 +78,8 @@ func (f failover) Do(r *policy.Request) (*http.Response, error) {
 	return nil, errors.New("the account has no hosts") // hosts returns at least one
 }
 
-// attempt sends the request to a host, for as long as a request may take, and reads the answer.
+// attempt sends the request to a host, with the limit of one request, and reads the
+// response.
 func attempt(r *policy.Request, host string) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(r.Raw().Context(), requestTimeout)
 	defer cancel()
@@ -95,24 +100,24 @@ func attempt(r *policy.Request, host string) (*http.Response, error) {
 	return nil, err
 }
 
-// silence is how long a region says nothing before a deadline of the caller's is its fault: a healthy one answers
-// a page within a fraction of it.
+// silence is the time without a response after which the region, not the caller's
+// deadline, is to blame. A healthy region returns a page in a fraction of it.
 const silence = time.Second
 
-// silentError tells that a region gave no answer for as long as a request may take.
+// silentError reports that a region did not respond within the limit of a request.
 type silentError struct {
 	host string
 	err  error
 }
 
 func (e *silentError) Error() string {
-	return fmt.Sprintf("no answer of %s within %s: %v", e.host, requestTimeout, e.err)
+	return fmt.Sprintf("no response from %s within %s: %v", e.host, requestTimeout, e.err)
 }
 
-// Unwrap returns the error underneath.
+// Unwrap returns the underlying error.
 func (e *silentError) Unwrap() error { return e.err }
 
-// judge says whether another region may answer better, and whether this one is down.
+// judge reports whether another region may succeed, and whether this region is down.
 func judge(r *http.Response, err error) (elsewhere, down bool) {
 	if err != nil {
 		var stop interface{ NonRetriable() }
@@ -134,8 +139,8 @@ func judge(r *http.Response, err error) (elsewhere, down bool) {
 	return false, false
 }
 
-// unreachable reports whether an error tells that no connection was made, or that nothing came over it: a stronger sign than a
-// connection that was lost.
+// unreachable reports whether no connection was made, or no response came over it. That
+// is a stronger sign of a failed region than a lost connection.
 func unreachable(err error) bool {
 	var (
 		dns    *net.DNSError

@@ -15,7 +15,7 @@ import (
 	"unicode"
 )
 
-// topology is what an account says of itself, as far as it is used.
+// topology is the part of the account's properties that the client uses.
 type topology struct {
 	ID             string     `json:"id"`
 	RID            string     `json:"_rid"`
@@ -33,20 +33,21 @@ type location struct {
 	Endpoint string `json:"databaseAccountEndpoint"`
 }
 
-// regions knows where an account can be read from. It makes no requests: its client does, and tells it. Safe for concurrent use.
+// regions holds the regions from which an account can be read. It sends no requests; the
+// client does and records the results. It is safe for concurrent use.
 type regions struct {
 	endpoint  *url.URL
 	preferred []string
 	limited   bool
-	// turn is held by the one request that asks for the account; the others wait for it with their contexts, or go on with
-	// what is known.
+	// turn is held by the one request that refreshes the topology. The others wait for
+	// it, or for the end of their contexts, or use the known topology.
 	turn chan struct{}
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	known *topology
-	// asked is when the account was last asked for, successfully or not.
+	// asked is the time of the last request for the account, successful or not.
 	asked time.Time
-	// failed says until when a host is read from last.
+	// failed is the time until which a host is tried last.
 	failed map[string]time.Time
 }
 
@@ -57,14 +58,14 @@ func newRegions(endpoint *url.URL, o Options) *regions {
 	}
 }
 
-// current is what is known, nil if nothing is, and when it was asked for.
+// current returns the known topology, or nil, and the time of its request.
 func (g *regions) current() (t *topology, asked time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.known, g.asked
 }
 
-// learn notes an answer; nil: there was none.
+// learn records the result of a request for the account. t is nil if it failed.
 func (g *regions) learn(t *topology) {
 	now := time.Now()
 	g.mu.Lock()
@@ -75,7 +76,7 @@ func (g *regions) learn(t *topology) {
 	}
 }
 
-// fail notes that a host can't be read from. What is known of the account is then due to be asked for again.
+// fail records that a host failed. It makes the topology due for a refresh.
 func (g *regions) fail(host string) {
 	now := time.Now()
 	g.mu.Lock()
@@ -86,7 +87,8 @@ func (g *regions) fail(host string) {
 	}
 }
 
-// hosts are where to send a request, the best first; there is at least one. Regions that failed lately are the last.
+// hosts returns the hosts for a request, the best first. There is at least one. Regions
+// that failed recently are last.
 func (g *regions) hosts(account bool) []string {
 	now := time.Now()
 	g.mu.Lock()
@@ -115,8 +117,9 @@ func (g *regions) hosts(account bool) []string {
 	return all
 }
 
-// readHosts are the hosts of the preferred regions that the account has, or else of all that can be read. The region of writes
-// is always among them, as the last: it has every session's writes.
+// readHosts returns the hosts of the preferred regions that the account has, or else of
+// all readable regions. The region of writes is always included, because it has the
+// writes of every session. If it is not preferred, it is last.
 func (g *regions) readHosts(t *topology) []string {
 	var all []string
 	add := func(l location) {
@@ -142,7 +145,8 @@ func (g *regions) readHosts(t *topology) []string {
 	return all
 }
 
-// writeHosts is where to send a write: the account's region of writes, or the endpoint while that isn't known.
+// writeHosts returns the host for a write: the region of writes, or the endpoint while
+// that is unknown.
 func (g *regions) writeHosts() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,8 +158,10 @@ func (g *regions) writeHosts() []string {
 	return []string{g.endpoint.Host}
 }
 
-// accountHosts are where the account itself is asked for: its endpoint, and if that is down with its region, the
-// preferred regions under the names that the service gives them.
+// accountHosts returns the hosts for a request for the account itself. The first is its
+// endpoint. The others are its regions, for the case that the endpoint is down. While
+// those are unknown, they are the preferred regions under the names that the service
+// gives them.
 func (g *regions) accountHosts() []string {
 	all := []string{g.endpoint.Host}
 	if g.known != nil {
@@ -176,7 +182,8 @@ func (g *regions) accountHosts() []string {
 	return all
 }
 
-// regionName is a region's name as it is compared: "West Europe" is westeurope.
+// regionName returns a region's name in the form for comparisons: "West Europe" is
+// westeurope.
 func regionName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -186,8 +193,8 @@ func regionName(name string) string {
 	}, name)
 }
 
-// topology returns what is known of the account, and asks for it first if nothing is, or if it is old. That the
-// service can't be asked is an error only if nothing is known.
+// topology returns the known topology. It refreshes the topology first if that is unknown
+// or old. A failed refresh is an error only if the topology is unknown.
 func (c *client) topology(ctx context.Context) (*topology, error) {
 	known, asked := c.regions.current()
 	if known != nil && time.Since(asked) < accountRefresh {
@@ -200,8 +207,8 @@ func (c *client) topology(ctx context.Context) (*topology, error) {
 	return nil, err
 }
 
-// accountName returns the name that the account has at all of its endpoints. One that does not say its name is told
-// from others by its endpoint.
+// accountName returns the name that the account has at all of its endpoints. If the
+// account reports no name, it is the endpoint's host.
 func (c *client) accountName(ctx context.Context) (string, error) {
 	known, err := c.topology(ctx)
 	if err != nil {
@@ -210,8 +217,8 @@ func (c *client) accountName(ctx context.Context) (string, error) {
 	return cmp.Or(known.RID, known.ID, c.endpoint.Host), nil
 }
 
-// refresh asks for the account anew, unless somebody has done so since. If somebody is doing it now, it waits only if nothing
-// is known.
+// refresh requests the account again, unless another request has done so since. If
+// another request is doing it, refresh waits only if the topology is unknown.
 func (c *client) refresh(ctx context.Context, since time.Time) (done bool, err error) {
 	known, _ := c.regions.current()
 	select {
@@ -231,19 +238,19 @@ func (c *client) refresh(ctx context.Context, since time.Time) (done bool, err e
 		return false, nil
 	}
 	limit := requestTimeout
-	if known != nil { // then nobody needs to wait for long
+	if known != nil { // a known topology needs no long wait
 		limit = refreshTimeout
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	next, err := c.readAccount(limited)
-	if ctx.Err() == nil { // else it is the caller who didn't wait
+	if ctx.Err() == nil { // otherwise the caller did not wait
 		c.regions.learn(next)
 	}
 	return err == nil, err
 }
 
-// readAccount is GET /.
+// readAccount sends GET /.
 func (c *client) readAccount(ctx context.Context) (*topology, error) {
 	q := &call{op: "ReadAccount", path: "/", account: true}
 	a, err := c.try(ctx, q)
@@ -258,7 +265,7 @@ func (c *client) readAccount(ctx context.Context) (*topology, error) {
 		return nil, fmt.Errorf("read the account: %w", err)
 	}
 	if len(t.Readable) == 0 && len(t.Writable) == 0 {
-		return nil, errors.New("read the account: it names no region")
+		return nil, errors.New("read the account: the response has no region")
 	}
 	return &t, nil
 }

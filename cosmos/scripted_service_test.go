@@ -20,9 +20,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Services that don't keep to the protocol, and parts of it that `changefeed serve` has no use for: here a function is the service.
+// These tests use a function as the service. It can violate the protocol, and it can use
+// parts of the protocol that `changefeed serve` does not use.
 
-// scripted is a transport that a function answers, for everything but account and container.
+// scripted is a transport. The function returns the responses, except for the account and
+// the container.
 type scripted func(r *http.Request, w *httptest.ResponseRecorder)
 
 func (f scripted) Do(r *http.Request) (*http.Response, error) {
@@ -40,13 +42,13 @@ func (f scripted) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// scriptedSource reads from a function.
+// scriptedSource returns a source whose service is a function.
 func scriptedSource(t *testing.T, f scripted) *cosmos.Source {
 	t.Helper()
 	return scriptedAccount(t, f).Source("shop", "orders", cosmos.SourceOptions{})
 }
 
-// scriptedAccount is an account whose service is a function.
+// scriptedAccount returns an account whose service is a function.
 func scriptedAccount(t *testing.T, f scripted) *cosmos.Account {
 	t.Helper()
 	var o cosmos.Options
@@ -58,14 +60,15 @@ func scriptedAccount(t *testing.T, f scripted) *cosmos.Account {
 	return a
 }
 
-// The list comes in pages, and in increments that name whom they replace.
-func TestTheListOfPartitionsIsReadToItsEnd(t *testing.T) {
+// The list arrives in pages, and in increments that name the partitions that they
+// replace.
+func TestPartitionListIsReadToItsEnd(t *testing.T) {
 	var asked []string
 	source := scriptedSource(t, func(r *http.Request, w *httptest.ResponseRecorder) {
 		place := r.Header.Get("If-None-Match") + "|" + r.Header.Get(wire.HeaderContinuation)
 		asked = append(asked, place)
 		if r.Header.Get(wire.HeaderAIM) != wire.AIMIncremental || r.Header.Get(wire.HeaderMaxItemCount) != "-1" {
-			t.Errorf("the list is asked for by %v", r.Header)
+			t.Errorf("the list is requested with %v", r.Header)
 		}
 		ranges := ""
 		switch place {
@@ -76,7 +79,7 @@ func TestTheListOfPartitionsIsReadToItsEnd(t *testing.T) {
 		case "|more":
 			w.Header().Set("Etag", `"1"`)
 			ranges = `{"id":"1","minInclusive":"1FFF","maxExclusive":"FF","parents":[]}`
-		case `"1"|`: // meanwhile 1 was split, and its second half again
+		case `"1"|`: // 1 was split, and its second half was split again
 			w.Header().Set("Etag", `"2"`)
 			ranges = `{"id":"5","minInclusive":"3abc","maxExclusive":"FF","parents":["1","3"]},{"id":"3","minInclusive":"2FFF","maxExclusive":"FF","parents":["1"]},` +
 				`{"id":"2","minInclusive":"1FFF","maxExclusive":"2FFF","parents":["1"]},{"id":"4","minInclusive":"2FFF","maxExclusive":"3abc","parents":["1","3"]}`
@@ -92,24 +95,24 @@ func TestTheListOfPartitionsIsReadToItsEnd(t *testing.T) {
 		t.Errorf("the list is %s, %v; want %s", got, err, want)
 	}
 	if got := strings.Join(asked, " "); got != `| |more "1"| "2"|` {
-		t.Errorf("it was asked for at %s", got)
+		t.Errorf("the list was requested at %s", got)
 	}
 }
 
-func TestAListOfPartitionsThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidPartitionListIsRefused(t *testing.T) {
 	hole := `{"id":"0","minInclusive":"","maxExclusive":"10"},{"id":"1","minInclusive":"20","maxExclusive":"FF"}`
 	for name, c := range map[string]struct {
 		ranges, rid, want string
 		etags             bool
 	}{
-		"a hole":               {ranges: hole, want: "don't cover all keys"},
-		"an overlap":           {ranges: strings.ReplaceAll(hole, `"20"`, `"08"`), want: "don't cover all keys"},
-		"nothing":              {want: "don't cover all keys"},
-		"an end too early":     {ranges: `{"id":"0","minInclusive":"","maxExclusive":"F0"}`, want: "don't cover all keys"},
+		"a hole":               {ranges: hole, want: "do not cover all keys"},
+		"an overlap":           {ranges: strings.ReplaceAll(hole, `"20"`, `"08"`), want: "do not cover all keys"},
+		"nothing":              {want: "do not cover all keys"},
+		"an end too early":     {ranges: `{"id":"0","minInclusive":"","maxExclusive":"F0"}`, want: "do not cover all keys"},
 		"no id":                {ranges: `{"minInclusive":"","maxExclusive":"FF"}`, want: "no id"},
-		"no JSON":              {ranges: `{`, want: "unexpected end"},
+		"not JSON":             {ranges: `{`, want: "unexpected end"},
 		"an etag that moves":   {ranges: `{"id":"0","minInclusive":"","maxExclusive":"FF"}`, etags: true, want: "no end"},
-		"of another container": {ranges: `{"id":"0","minInclusive":"","maxExclusive":"FF"}`, rid: "Gis8AYAAAAI=", want: "made anew"},
+		"of another container": {ranges: `{"id":"0","minInclusive":"","maxExclusive":"FF"}`, rid: "Gis8AYAAAAI=", want: "recreated"},
 	} {
 		rounds := 0
 		source := scriptedSource(t, func(_ *http.Request, w *httptest.ResponseRecorder) {
@@ -121,16 +124,17 @@ func TestAListOfPartitionsThatIsNoneIsRefused(t *testing.T) {
 				c.rid = "Gis8AYAAAAE="
 			}
 			body := fmt.Sprintf(`{"_rid":%q,"PartitionKeyRanges":[%s]}`, c.rid, c.ranges)
-			_, _ = w.WriteString(strings.TrimSuffix(body, strings.Repeat("]}", strings.Count(name, "no JSON"))))
+			_, _ = w.WriteString(strings.TrimSuffix(body, strings.Repeat("]}", strings.Count(name, "not JSON"))))
 		})
 		if _, err := source.Partitions(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) || rounds > 100 {
-			t.Errorf("%s, %d times asked: %v; want %q", name, rounds, err, c.want)
+			t.Errorf("%s, %d requests: %v; want %q", name, rounds, err, c.want)
 		}
 	}
 }
 
-// A split shows the parent no more, and one of its children not yet: that passes.
-func TestAListOfPartitionsWithAHoleIsReadAgain(t *testing.T) {
+// During a split the service may list neither the parent nor one of the children. The
+// state is temporary.
+func TestPartitionListWithAGapIsReadAgain(t *testing.T) {
 	rounds := 0
 	source := scriptedSource(t, func(_ *http.Request, w *httptest.ResponseRecorder) {
 		if rounds++; rounds == 1 {
@@ -144,7 +148,8 @@ func TestAListOfPartitionsWithAHoleIsReadAgain(t *testing.T) {
 	}
 }
 
-// Without a position a reader would begin anew, and without a whole page it would go on behind what it didn't read.
+// Without a position a reader would start again. Without a complete page it would resume
+// after changes that it did not read.
 func TestAnswersThatLackAPartAreErrors(t *testing.T) {
 	const whole = `{"_rid":"Gis8AYAAAAE=","Documents":[{"id":"1","_ts":1,"_lsn":1}],"_count":1}`
 	for name, c := range map[string]struct {
@@ -152,13 +157,13 @@ func TestAnswersThatLackAPartAreErrors(t *testing.T) {
 		etag, body string
 		want       string
 	}{
-		"a page without position":       {200, "", whole, "no etag"},
-		"nothing, without position":     {304, "", "", "no etag"},
-		"a page that is none":           {200, `"1"`, `<html>`, "malformed"},
-		"a page that is cut off":        {200, `"1"`, whole[:60], "ends in the middle"},
-		"a page of another container":   {200, `"1"`, strings.Replace(whole, "AAE=", "AAI=", 1), "of container Gis8AYAAAAI="},
-		"an error that is none of ours": {418, "", "I'm a teapot", "418"},
-		"an error without a body":       {500, "", "", "500"},
+		"a page without position":     {200, "", whole, "no etag"},
+		"nothing, without position":   {304, "", "", "no etag"},
+		"an invalid page":             {200, `"1"`, `<html>`, "malformed"},
+		"a truncated page":            {200, `"1"`, whole[:60], "ends in the middle"},
+		"a page of another container": {200, `"1"`, strings.Replace(whole, "AAE=", "AAI=", 1), "of container Gis8AYAAAAI="},
+		"an unknown error":            {418, "", "I'm a teapot", "418"},
+		"an error without a body":     {500, "", "", "500"},
 	} {
 		source := scriptedSource(t, func(_ *http.Request, w *httptest.ResponseRecorder) {
 			if c.etag != "" {
@@ -174,7 +179,7 @@ func TestAnswersThatLackAPartAreErrors(t *testing.T) {
 	}
 }
 
-// What was tried again has been paid, too, and is on the bill of the page.
+// Repeated attempts are charged too, so the page's charge includes them.
 func TestAPagesChargeIsTheSumOfItsAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
@@ -213,8 +218,9 @@ type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What a server claims, or sends, bounds nothing here.
-func TestAnswersAreBounded(t *testing.T) {
+// Neither the length that a server declares nor the length that it sends may exceed the
+// limit.
+func TestResponsesAreLimited(t *testing.T) {
 	for _, length := range []int64{1 << 40, -1} {
 		body := &endless{}
 		var o cosmos.Options
@@ -227,7 +233,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 		_, err = a.Source("shop", "orders", cosmos.SourceOptions{}).Identity(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "larger than 128 MiB") || body.read.Load() > 300<<20 {
-			t.Errorf("an answer of %d bytes: %v, after %d bytes", length, err, body.read.Load())
+			t.Errorf("a response of %d bytes: %v, after %d bytes", length, err, body.read.Load())
 		}
 	}
 }
@@ -253,7 +259,7 @@ func TestAReadEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// countingListener counts the connections that are made.
+// countingListener counts the accepted connections.
 type countingListener struct {
 	net.Listener
 	made *atomic.Int64
@@ -267,7 +273,7 @@ func (l countingListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-func TestACertificateThatNobodyTrustsIsToldAtOnce(t *testing.T) {
+func TestUntrustedCertificateIsReportedAtOnce(t *testing.T) {
 	var connections atomic.Int64
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -280,12 +286,12 @@ func TestACertificateThatNobodyTrustsIsToldAtOnce(t *testing.T) {
 	}
 	_, err = a.Source("shop", "orders", cosmos.SourceOptions{}).Identity(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "Options.Transport") || connections.Load() != 1 {
-		t.Errorf("%v, after %d connections; want what helps, after one", err, connections.Load())
+		t.Errorf("%v, after %d connections; want the remedy, after one", err, connections.Load())
 	}
 }
 
-// An operation that is answered with 410 goes to the partition that has its key now. The list
-// of partitions is read again before it is sent again.
+// After a 410 the list of partitions is read again, and the operation is sent to the
+// partition that holds its key now.
 func TestBulkAsksForThePartitionsAfterAnOperationOfAGonePartition(t *testing.T) {
 	var sent []string
 	lists := 0
@@ -313,7 +319,7 @@ func TestBulkAsksForThePartitionsAfterAnOperationOfAGonePartition(t *testing.T) 
 		t.Fatalf("%+v, %v", results, err)
 	}
 	if got := strings.Join(sent, " "); got != "1 2" {
-		t.Errorf("sent to the partitions %s; want to 1, which is gone, and to 2, which took over", got)
+		t.Errorf("sent to the partitions %s; want to 1, which is gone, and to 2, which replaced it", got)
 	}
 }
 
@@ -347,7 +353,8 @@ func TestAnAccountIsKnownByTheNameThatTheServiceGivesIt(t *testing.T) {
 	}
 }
 
-// accountNamed answers for an account with a container; names are the members of the account's body that name it.
+// accountNamed is the service of an account with a container. names are the members of
+// the account's body that name the account.
 type accountNamed struct{ names string }
 
 func (a accountNamed) Do(r *http.Request) (*http.Response, error) {
@@ -361,7 +368,7 @@ func (a accountNamed) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// Proxies and gateways on the way use the header of HTTP, which is in seconds.
+// Proxies and gateways use the standard header of HTTP, which is in seconds.
 func TestRetryAfterInSecondsIsObeyed(t *testing.T) {
 	source := scriptedSource(t, func(_ *http.Request, w *httptest.ResponseRecorder) {
 		w.Header().Set("Retry-After", "7")

@@ -11,42 +11,50 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// SourceOptions say how a container's feed is read. The zero value is good for most.
+// SourceOptions configures how a container's feed is read. The zero value is good for
+// most programs.
 type SourceOptions struct {
-	// Dialect is that of the leases that the feed is read for; a processor refuses a Source and a lease container that
-	// disagree. It decides which capabilities a read announces, as the hosts of the dialect do: with .NET's, that merged
-	// partitions are understood; with JavaHandleChanges none; with JavaLatestVersion also that a start at a time holds on
-	// after a merge.
+	// Dialect is the dialect of the leases for which the feed is read. A processor
+	// refuses a Source whose dialect differs from its lease container's.
+	//
+	// The dialect decides which capabilities a read announces, as its hosts do. .NET's
+	// dialect announces support of merged partitions. JavaHandleChanges announces none.
+	// JavaLatestVersion also announces that a start at a time stays valid after a merge.
 	Dialect lease.Dialect
-	// SessionToken is the session token of a write, or of several partitions, separated by commas: reads under session
-	// consistency show it and all before it. Default: a read shows at least what earlier reads of this Source showed.
+	// SessionToken is the session token of a write, or the tokens of several partitions,
+	// separated by commas. With session consistency, reads return that write and all
+	// earlier ones. If empty, a read returns at least what earlier reads of this Source
+	// returned.
 	SessionToken string
 }
 
-// Source is the change feed of a container, a [feed.Source]. Its methods may be called concurrently.
+// Source is the change feed of a container. It implements [feed.Source]. Its methods are
+// safe for concurrent use.
 //
-// A Source is of the container that it finds when it is first used. When that is deleted and made anew, every method returns
-// *[RecreatedError] from then on.
+// A Source belongs to the container that it finds at its first use. If that container is
+// deleted and recreated, every method returns *[RecreatedError] from then on.
 //
-// A read that finds nothing new is answered at once: [feed.Request.Wait] has no meaning in Cosmos DB.
+// A read without changes returns at once. [feed.Request.Wait] has no effect, because
+// Cosmos DB cannot wait.
 type Source struct {
 	account             *Account
 	database, container string
 	options             SourceOptions
-	// turn is held by the one call that asks for the container.
+	// turn is held by the one call that requests the container.
 	turn chan struct{}
 
-	mu sync.Mutex // guards the rest
-	// properties of the container, nil before the first use.
+	mu sync.Mutex // guards the fields below
+	// properties are the container's properties. They are nil before the first use.
 	properties *properties
-	// partitions are those that were live when they were last asked for. They only help to address reads, and
-	// are asked for again when the service says that they are old.
+	// partitions are the live partitions of the last list. They are used only to address
+	// reads. They are listed again when the service reports that they are old.
 	partitions []feed.Partition
-	// sessions are the session tokens of answers, by partition.
+	// sessions are the session tokens of responses, by partition.
 	sessions map[string]string
 }
 
-// Source is the feed of a container, which is first asked for when the Source is used.
+// Source returns the feed of a container. The container is first requested when the
+// Source is used.
 func (a *Account) Source(database, container string, o SourceOptions) *Source {
 	return &Source{
 		account: a, database: database, container: container, options: o,
@@ -57,7 +65,8 @@ func (a *Account) Source(database, container string, o SourceOptions) *Source {
 // Dialect implements [lease.DialectSource].
 func (s *Source) Dialect() lease.Dialect { return s.options.Dialect }
 
-// Identity names the container; it is asked for once. Errors: [feed.ErrNotFound]; a missing right, by its name.
+// Identity returns the identity of the container. It requests the container once. It
+// returns [feed.ErrNotFound], or an error that names a missing right.
 func (s *Source) Identity(ctx context.Context) (feed.Identity, error) {
 	p, err := s.known(ctx)
 	if err != nil {
@@ -69,7 +78,7 @@ func (s *Source) Identity(ctx context.Context) (feed.Identity, error) {
 	}, nil
 }
 
-// ContainerID implements [feed.Identifier]. Its errors are those of Identity.
+// ContainerID implements [feed.Identifier]. It returns the errors of Identity.
 func (s *Source) ContainerID(ctx context.Context) (feed.ContainerID, error) {
 	p, err := s.known(ctx)
 	if err != nil {
@@ -79,7 +88,8 @@ func (s *Source) ContainerID(ctx context.Context) (feed.ContainerID, error) {
 	return feed.ContainerID{Account: account, RID: p.rid}, err
 }
 
-// SplitRange divides a range evenly in key hashes, for [feed.SplitRange]. Beside its own errors, those of Identity.
+// SplitRange divides a range into parts that are equal in the hashes of the keys, for
+// [feed.SplitRange]. It also returns the errors of Identity.
 func (s *Source) SplitRange(ctx context.Context, r feed.Range, n int) ([]feed.Range, error) {
 	p, err := s.known(ctx)
 	if err != nil {
@@ -98,12 +108,12 @@ func (s *Source) what() string {
 	return fmt.Sprintf("container %s of database %s in %s", s.container, s.database, s.account.host)
 }
 
-// path is that of the container.
+// path returns the path of the container.
 func (s *Source) path() string {
 	return "/dbs/" + url.PathEscape(s.database) + "/colls/" + url.PathEscape(s.container)
 }
 
-// properties are what has to be known of a container.
+// properties are the properties of a container that a Source needs.
 type properties struct {
 	rid, databaseRID string
 	hash             epk.Hash

@@ -12,10 +12,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// GET /dbs/x/colls/y: the container's rid, which names the leases, and its partition key. It is read once, and again when an
-// answer makes it doubtful that the container is still the same.
+// GET /dbs/x/colls/y returns the container's rid, which is a part of the lease ids, and
+// its partition key. It is read once, and again when a response suggests that the
+// container is another one.
 
-// known returns the container's properties, and asks for them at the first use.
+// known returns the container's properties. It requests them at the first use.
 func (s *Source) known(ctx context.Context) (*properties, error) {
 	if p := s.current(); p != nil {
 		return p, ctx.Err()
@@ -45,7 +46,7 @@ func (s *Source) current() *properties {
 	return s.properties
 }
 
-// verify asks whether the container is still the one that was read at first. nil: it is.
+// verify returns nil if the container is still the one that was read first.
 func (s *Source) verify(ctx context.Context, p *properties) error {
 	now, err := s.readContainer(ctx)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *Source) recreated(p *properties, is string) error {
 	return &RecreatedError{Database: s.database, Container: s.container, Was: p.rid, Is: is}
 }
 
-// readContainer asks the service.
+// readContainer requests the container from the service.
 func (s *Source) readContainer(ctx context.Context) (*properties, error) {
 	const op = "read the container"
 	a, err := s.account.client.get(ctx, &call{op: "ReadContainer", path: s.path()})
@@ -78,7 +79,7 @@ func (s *Source) readContainer(ctx context.Context) (*properties, error) {
 	return p, nil
 }
 
-// parseContainer takes what is needed from a container's body.
+// parseContainer returns the properties in a container's body.
 func parseContainer(body []byte) (*properties, error) {
 	var c struct {
 		RID          string `json:"_rid"`
@@ -101,19 +102,20 @@ func parseContainer(body []byte) (*properties, error) {
 		p.hash = epk.MultiHash
 	case key.Kind != "" && key.Kind != "Hash":
 		return nil, fmt.Errorf("its partition key is of the kind %.40q, which is not supported", key.Kind)
-	case key.Version < 2: // a definition without version is of the first
+	case key.Version < 2: // a definition without a version has version 1
 		p.hash = epk.V1
 	}
 	p.databaseRID, err = databaseOf(c.RID)
 	return p, err
 }
 
-// databaseOf is the rid of a container's database, which is the first half of the container's: eight bytes, in
-// base64 with "-" for "/". So the database needn't be asked for.
+// databaseOf returns the rid of a container's database, so that no request for the
+// database is needed. It is the first half of the container's rid: eight bytes, in base64
+// with "-" instead of "/".
 func databaseOf(container string) (string, error) {
 	b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(container, "-", "/"))
 	if err != nil || len(b) != 8 {
-		return "", errors.New("its _rid has not the form of a container's")
+		return "", errors.New("its _rid is not the rid of a container")
 	}
 	return strings.ReplaceAll(base64.StdEncoding.EncodeToString(b[:4]), "/", "-"), nil
 }

@@ -14,22 +14,24 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// GET pkranges: the live partitions. The list comes in increments: the first answer is all of it, perhaps in pages, and
-// the same request with the etag of the answer before brings what came since, until 304. A range that another one names as its parent is
+// GET pkranges returns the live partitions as increments. The first response is the
+// complete list, perhaps in pages. The same request with the etag of the last response
+// returns the changes since, until 304. A range that is the parent of another one is
 // retired.
 
-// maxIncrements bounds how often a list is asked for: a service whose etag changes with every answer would be asked for ever.
+// maxIncrements limits the requests for a list. Without the limit, a service whose etag
+// changes with every response would be requested forever.
 const maxIncrements = 100
 
-// maxTilings is how often a list with holes is read anew: while a split is being carried out, the service may
-// show the parent no more, and only one of its children.
+// maxTilings limits the attempts to read a list without gaps. During a split, the service
+// may list only one child and no parent.
 const maxTilings = 3
 
-// errNoTiling tells that the listed partitions don't cover all keys once.
-var errNoTiling = errors.New("the partitions don't cover all keys: a split or merge is under way")
+// errNoTiling reports that the listed partitions do not cover all keys once.
+var errNoTiling = errors.New("the partitions do not cover all keys; a split or merge is running")
 
-// Partitions asks for the live partitions. Errors: [feed.ErrNotFound], *[RecreatedError], *[feed.ThrottledError]; a missing right,
-// by its name.
+// Partitions requests the live partitions. It returns [feed.ErrNotFound], a
+// *[RecreatedError], a *[feed.ThrottledError], or an error that names a missing right.
 func (s *Source) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	p, err := s.known(ctx)
 	if err != nil {
@@ -39,7 +41,7 @@ func (s *Source) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return live, err
 }
 
-// list is Partitions, and what it costs.
+// list returns the live partitions and the charge of their requests.
 func (s *Source) list(ctx context.Context, p *properties) (live []feed.Partition, charge float64, err error) {
 	for range maxTilings {
 		var all keyRanges
@@ -56,7 +58,8 @@ func (s *Source) list(ctx context.Context, p *properties) (live []feed.Partition
 	return nil, charge, fmt.Errorf("list the partitions of %s: %w", s.what(), err)
 }
 
-// keep notes the live partitions, and forgets the session tokens of those that were retired long ago.
+// keep stores the live partitions. It deletes the session tokens of partitions that are
+// neither live nor a parent of a live one.
 func (s *Source) keep(live []feed.Partition) {
 	named := map[string]bool{}
 	for _, p := range live {
@@ -71,7 +74,7 @@ func (s *Source) keep(live []feed.Partition) {
 	maps.DeleteFunc(s.sessions, func(id, _ string) bool { return !named[id] })
 }
 
-// keyRange is a partition as the service shows it.
+// keyRange is a partition in the service's form.
 type keyRange struct {
 	ID      string   `json:"id"`
 	Min     string   `json:"minInclusive"`
@@ -117,18 +120,19 @@ func (s *Source) listOnce(ctx context.Context, p *properties, all *keyRanges) er
 			return err
 		}
 		if continuation = a.header.Get(wire.HeaderContinuation); continuation != "" {
-			continue // the etag stays that of the increment's beginning
+			continue // the etag stays that of the increment's first page
 		}
 		next := a.header.Get("Etag")
 		if next == "" {
-			return nil // whoever gives no etag has shown everything
+			return nil // a service without an etag returns the complete list
 		}
 		etag = next
 	}
-	return fmt.Errorf("list the partitions of %s: the list has no end after %d answers", s.what(), maxIncrements)
+	return fmt.Errorf("list the partitions of %s: the list has no end after %d responses", s.what(), maxIncrements)
 }
 
-// addIncrement adds an answer's ranges. They say of which container they are.
+// addIncrement adds the ranges of a response. The response contains the rid of its
+// container.
 func (s *Source) addIncrement(p *properties, all *keyRanges, body []byte) error {
 	var list struct {
 		RID    string     `json:"_rid"`
@@ -142,14 +146,15 @@ func (s *Source) addIncrement(p *properties, all *keyRanges, body []byte) error 
 	}
 	for _, r := range list.Ranges {
 		if r.ID == "" {
-			return fmt.Errorf("list the partitions of %s: one has no id", s.what())
+			return fmt.Errorf("list the partitions of %s: a partition has no id", s.what())
 		}
 		all.byID[r.ID] = r
 	}
 	return nil
 }
 
-// live are the partitions that no other one replaces, in the order of their ranges. Error: they don't cover all keys once.
+// live returns the partitions that no other one replaces, in the order of their ranges.
+// It returns an error if they do not cover all keys once.
 func (all *keyRanges) live() ([]feed.Partition, error) {
 	retired := map[string]bool{}
 	for _, r := range all.byID {
@@ -177,7 +182,8 @@ func (all *keyRanges) live() ([]feed.Partition, error) {
 	return live, nil
 }
 
-// holding are the partitions that hold keys of a range, by the list that was last read, or by a new one.
+// holding returns the partitions that hold keys of a range. It uses the last list, or a
+// new one if there is none or anew is set.
 func (s *Source) holding(ctx context.Context, p *properties, r feed.Range, anew bool) (some []feed.Partition, charge float64, err error) {
 	s.mu.Lock()
 	live := s.partitions

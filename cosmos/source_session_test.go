@@ -7,8 +7,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// A Source lives as long as its process, and partitions split all the time: without this the session tokens of all
-// partitions that there ever were would be kept.
+// A Source lives as long as its process, and partitions may split at any time. Without
+// this cleanup the Source would keep the session tokens of all partitions that ever
+// existed.
 func TestSessionTokensOfRetiredPartitionsAreForgotten(t *testing.T) {
 	s := (&Account{}).Source("db", "items", SourceOptions{})
 	for n := range 1000 {
@@ -17,10 +18,10 @@ func TestSessionTokensOfRetiredPartitionsAreForgotten(t *testing.T) {
 		s.remember(child + ":-1#1")
 		s.keep([]feed.Partition{{ID: child, Range: feed.Full(), Parents: []string{parent}}})
 		if s.sessions[child] == "" || s.sessions[parent] == "" {
-			t.Fatalf("the tokens of partition %s, which is live, or of its parent are forgotten: %v", child, s.sessions)
+			t.Fatalf("the tokens of partition %s, which is live, or of its parent are deleted: %v", child, s.sessions)
 		}
 		if len(s.sessions) > 2 {
-			t.Fatalf("after %d splits %d session tokens are kept; want those of the live partition and its parent", n+1, len(s.sessions))
+			t.Fatalf("after %d splits %d session tokens are kept; want the tokens of the live partition and its parent", n+1, len(s.sessions))
 		}
 	}
 }

@@ -265,7 +265,7 @@ func TestFollowingPagesReadAnIdleFeedLessOften(t *testing.T) {
 }
 
 // A busy part stays busy when its partition is split.
-func TestFollowingPagesReadSoonAfterAChange(t *testing.T) {
+func TestPagesThatFollowLookSoonAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake()
 		go func() {

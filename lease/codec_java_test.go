@@ -116,7 +116,7 @@ func TestStartTimeIsOneSecondAfterJavas(t *testing.T) {
 
 // Java decodes a position with the alphabet for URLs in one place and with the basic one
 // in another.
-func TestBothAlphabetsDecodePositionsWithAnyNames(t *testing.T) {
+func TestPositionsAreReadByBothAlphabetsWhateverTheNames(t *testing.T) {
 	for _, name := range []string{"shop", "a~b", "a>b", "a?>~b", "~~~", "café", "shop€", "\U0001F511", "a\x7fb", `q"uote`} {
 		for pad := range 3 {
 			k := testKey
