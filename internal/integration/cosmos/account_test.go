@@ -60,11 +60,11 @@ func TestWhatIsWrongWithAnAccountIsToldWithoutItsKey(t *testing.T) {
 		"has the form": func() (*cosmos.Account, error) {
 			return cosmos.WithKey("mine.documents.azure.com", secret, cosmos.Options{})
 		},
-		"and nothing else": func() (*cosmos.Account, error) { return cosmos.WithKey("https://a.b/db", secret, cosmos.Options{}) },
-		"no URL": func() (*cosmos.Account, error) {
+		"must contain only a scheme": func() (*cosmos.Account, error) { return cosmos.WithKey("https://a.b/db", secret, cosmos.Options{}) },
+		"not a URL": func() (*cosmos.Account, error) {
 			return cosmos.WithKey("https://u:"+secret+"@a b/%", secret, cosmos.Options{})
 		},
-		"no credential": func() (*cosmos.Account, error) { return cosmos.WithCredential("https://a.b/", nil, cosmos.Options{}) },
+		"a credential is required": func() (*cosmos.Account, error) { return cosmos.WithCredential("https://a.b/", nil, cosmos.Options{}) },
 		"without TLS": func() (*cosmos.Account, error) {
 			return cosmos.WithCredential("http://a.b/", &credential{}, cosmos.Options{})
 		},

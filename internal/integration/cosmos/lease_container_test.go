@@ -170,7 +170,7 @@ func TestMissingLeaseContainerIsCreatedOnlyOnRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		a, ctx := account(t, s, cosmos.Options{}), t.Context()
 		_, err := a.Leases("db", "leases", cosmos.LeaseOptions{Create: true}).Open(ctx, fakeKey)
-		wantWords(t, err, "no database db", "make it")
+		wantWords(t, err, "no database db", "create it")
 		if _, err := s.DB.CreateDatabase(ctx, store.DatabaseProperties{ID: "db"}); err != nil {
 			t.Fatal(err)
 		}
