@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// GET /: the account. Every SDK begins with it, and continues at the endpoint in it. There is one
-// region that can be written to, and session consistency. The id "localhost" makes the JavaScript
-// SDK keep its endpoint. The _rid is that of the store, so two servers are two accounts. Regions of
-// a thin client, per-partition failover and hedging are left out: each enables something in an SDK
-// that a single server does not have.
+// GET /: the account. Every SDK reads it first, and then uses the endpoint that it names.
+// It has one writable region and session consistency. The id "localhost" makes the
+// JavaScript SDK keep its endpoint. The _rid is the store's ID, so two servers are two
+// accounts. The account does not offer regions for thin clients, per-partition failover
+// or hedging. Each would enable a feature in an SDK that a single server does not have.
 
-// queryEngineConfiguration has the limits of queries for .NET and Java. The text is that of the
-// service. SDKs with a query engine of their own refuse an account without it.
+// queryEngineConfiguration is the service's own text of the query limits, for .NET and
+// Java. SDKs with a query engine of their own refuse an account without it.
 const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":5,"maxLogicalAndPerSqlQuery":500,` +
 	`"maxLogicalOrPerSqlQuery":500,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,` +
 	`"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,` +
 	`"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,` +
 	`"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlAllowTop":true,"enableSpatialIndexing":true}`
 
-// accountFormat is the account with its rid, its endpoint twice, whether there is continuous backup, and
-// queryEngineConfiguration.
+// accountFormat is the account. Its arguments are the rid, the endpoint, whether the
+// account has continuous backup, and queryEngineConfiguration.
 const accountFormat = `{"_self":"","id":"localhost","_rid":%s,"media":"//media/","addresses":"//addresses/","_dbs":"//dbs/",` +
 	`"writableLocations":[{"name":"Local","databaseAccountEndpoint":%[2]s}],"readableLocations":[{"name":"Local","databaseAccountEndpoint":%[2]s}],` +
 	`"enableMultipleWriteLocations":false,"continuousBackupEnabled":%[3]t,"enableNRegionSynchronousCommit":false,` +
@@ -35,8 +35,8 @@ func (s *Server) readAccount(x *request) error {
 		jsonString(s.db.ID()), jsonString(s.endpoint(x.r)), s.o.Versions > 0, jsonString(queryEngineConfiguration)))
 }
 
-// endpoint returns the URL at which the client of a request reaches the server. Only the request
-// knows it if there is a port mapping or another name.
+// endpoint returns the URL at which the client of a request reaches the server. With a
+// port mapping or another host name, only the request shows it.
 func (s *Server) endpoint(r *http.Request) string {
 	if s.o.PublicEndpoint != "" {
 		return s.o.PublicEndpoint
@@ -45,7 +45,7 @@ func (s *Server) endpoint(r *http.Request) string {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	// The first of several proxies is that of the client.
+	// If there are several proxies, the first value comes from the client's side.
 	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
 	if forwarded := strings.ToLower(strings.TrimSpace(first)); forwarded == "http" || forwarded == "https" {
 		scheme = forwarded

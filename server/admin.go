@@ -15,22 +15,24 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// The admin API: operations that Azure Cosmos DB does not offer. It has one path prefix on the
-// listener of the server. Requests are signed with the keys of the account: resource type
-// "_changefeed", resource link the rest of the path. docs/admin.md describes it for users.
+// The admin API has the operations that Azure Cosmos DB does not offer. It has its own
+// path prefix on the server's listener. Requests are signed with an account key: the
+// resource type is "_changefeed", the resource link is the rest of the path.
+// docs/admin.md describes it for users.
 //
-// Injected faults and frozen partitions do not affect it.
+// Injected faults and frozen partitions do not affect the admin API.
 
-// adminPrefix is the first segment of the admin API's paths. No resource of the protocol has it.
+// adminPrefix is the first segment of the admin API's paths. No resource of the protocol
+// has this name.
 const adminPrefix = "_changefeed"
 
-// maxAdminBody bounds a request's body: a fault is the largest.
+// maxAdminBody limits the body of a request, in bytes. The largest body is a fault.
 const maxAdminBody = 64 << 10
 
 // adminRoute is one operation of the admin API.
 type adminRoute struct {
 	method string
-	// pattern is the path behind the prefix, with "*" for what varies.
+	// pattern is the path after the prefix, with "*" for each variable segment.
 	pattern string
 	op      string
 	writes  bool
@@ -70,7 +72,7 @@ func (s *Server) serveAdmin(x *request, rest string) error {
 		return err
 	}
 	if x.allowed != nil {
-		return forbidden("the admin API needs a key of the account, and takes no resource tokens")
+		return forbidden("the admin API needs an account key and does not accept resource tokens")
 	}
 	var allowed []string
 	for _, r := range s.adminTable() {
@@ -91,10 +93,11 @@ func (s *Server) serveAdmin(x *request, rest string) error {
 	if len(allowed) > 0 {
 		return x.methodNotAllowed("/"+adminPrefix+"/"+rest, allowed)
 	}
-	return failure(http.StatusNotFound, wire.SubNone, "the admin API has nothing at /%s/%.200s", adminPrefix, rest)
+	return failure(http.StatusNotFound, wire.SubNone, "the admin API has no operation at /%s/%.200s", adminPrefix, rest)
 }
 
-// matchPattern matches a path with a pattern, and returns what its stars stand for.
+// matchPattern matches a path against a pattern. It returns the segments that match the
+// stars.
 func matchPattern(pattern string, segments []string) (vars []string, fits bool) {
 	parts := strings.Split(pattern, "/")
 	if len(parts) != len(segments) {
@@ -111,8 +114,8 @@ func matchPattern(pattern string, segments []string) (vars []string, fits bool) 
 	return vars, true
 }
 
-// adminBody parses the body of a request into v; there may be none. An unknown member is an error:
-// a mistyped one would change the meaning of the request.
+// adminBody parses the body of a request into v. The body may be empty. An unknown member
+// is an error, because a mistyped one would change the meaning of the request.
 func (x *request) adminBody(v any) error {
 	body, err := x.body(maxAdminBody)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -121,21 +124,21 @@ func (x *request) adminBody(v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return badRequest("the body can't be read: %v", err)
+		return badRequest("cannot read the body: %v", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return badRequest("the body is more than one JSON value")
+		return badRequest("the body has more than one JSON value")
 	}
 	return nil
 }
 
-// adminContainer finds the container that a path of the admin API begins with.
+// adminContainer returns the container that a path of the admin API begins with.
 func (x *request) adminContainer(vars []string) (*engine.Container, error) {
 	x.path = wire.Path{Types: []string{"dbs", "colls"}, IDs: vars[:2]}
 	return x.container()
 }
 
-// adminPartition is a live partition, as the admin API shows it.
+// adminPartition is a live partition in the form of the admin API.
 type adminPartition struct {
 	ID      string   `json:"id"`
 	Min     string   `json:"min"`
@@ -143,7 +146,8 @@ type adminPartition struct {
 	Parents []string `json:"parents"`
 }
 
-// newAdminPartition shows a partition. One that is the child of none has an empty list of parents, and not null.
+// newAdminPartition returns a partition in the form of the admin API. Without parents,
+// the list of parents is empty and not null.
 func newAdminPartition(p feed.Partition) adminPartition {
 	return adminPartition{ID: p.ID, Min: p.Range.Min, Max: p.Range.Max, Parents: append([]string{}, p.Parents...)}
 }
@@ -156,7 +160,7 @@ func (x *request) sendPartitions(all ...feed.Partition) error {
 	return x.sendJSON(http.StatusOK, map[string]any{"partitions": shown})
 }
 
-// adminPartitionStats is a live partition with what is in it.
+// adminPartitionStats is a live partition with its size.
 type adminPartitionStats struct {
 	adminPartition
 	LSN       int64 `json:"lsn"`
@@ -185,7 +189,8 @@ func (s *Server) adminPartitions(x *request, vars []string) error {
 	return x.sendJSON(http.StatusOK, map[string]any{"partitions": shown})
 }
 
-// adminSplit splits a partition, in the middle or at a given key, and answers with its two children.
+// adminSplit splits a partition, in the middle or at a given key, and answers with its
+// two children.
 func (s *Server) adminSplit(x *request, vars []string) error {
 	var body struct {
 		At string `json:"at"`
@@ -204,8 +209,8 @@ func (s *Server) adminSplit(x *request, vars []string) error {
 	return x.sendPartitions(made...)
 }
 
-// adminMerge merges a partition with a neighbour, by default the next one, and answers with the
-// merged partition.
+// adminMerge merges a partition with a neighbour, by default the next one, and answers
+// with the merged partition.
 func (s *Server) adminMerge(x *request, vars []string) error {
 	var body struct {
 		With string `json:"with"`
@@ -225,8 +230,8 @@ func (s *Server) adminMerge(x *request, vars []string) error {
 		index := slices.IndexFunc(all, func(p feed.Partition) bool { return p.ID == vars[2] })
 		switch {
 		case len(all) == 1 && index == 0:
-			return badRequest("container %s has one partition only, which has no neighbour to be merged with", vars[1])
-		case index < 0: // Merge says so
+			return badRequest("container %s has only one partition, so there is no neighbour to merge it with", vars[1])
+		case index < 0: // Merge returns the error
 		case index == len(all)-1:
 			body.With = all[index-1].ID
 		default:
@@ -240,8 +245,9 @@ func (s *Server) adminMerge(x *request, vars []string) error {
 	return x.sendPartitions(made)
 }
 
-// adminGone answers that a partition does not exist, with the live ones. The status is 404, because
-// the addressed resource does not exist. At 410, clients of the protocol would refresh their maps.
+// adminGone answers that a partition does not exist, and lists the live partitions. The
+// status is 404, because the addressed resource does not exist. After a 410, clients of
+// the protocol would refresh their partition maps.
 func (s *Server) adminGone(x *request, c *engine.Container, err error) error {
 	var gone *feed.GoneError
 	if !errors.As(err, &gone) {

@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// adminFault is a fault as the admin API has it: with durations in milliseconds.
+// adminFault is a fault in the form of the admin API, with durations in milliseconds.
 type adminFault struct {
 	ID   string `json:"id,omitempty"`
 	Hits int    `json:"hits"`
@@ -19,21 +19,22 @@ type adminFault struct {
 	Min string          `json:"min,omitempty"`
 	Max string          `json:"max,omitempty"`
 	Key json.RawMessage `json:"key,omitempty"`
-	// Probability is nil for always. 0, which is never, is not a fault.
+	// Probability is nil if the fault always applies. 0 is an error, because the fault
+	// would never apply.
 	Probability  *float64 `json:"probability,omitempty"`
 	DelayMS      int64    `json:"delayMs,omitempty"`
 	RetryAfterMS int64    `json:"retryAfterMs,omitempty"`
 }
 
-// fault reads what a client sent.
+// fault returns the fault that a client sent.
 func (a adminFault) fault() (Fault, error) {
 	f := a.Fault
 	if a.ID != "" || a.Hits != 0 {
-		return f, badRequest("id and hits are the server's to say")
+		return f, badRequest("the server sets id and hits; leave them out")
 	}
 	if a.Probability != nil {
 		if f.Probability = *a.Probability; f.Probability == 0 {
-			return f, badRequest("the probability is 0, so the fault would choose nothing; it is above 0 and up to 1, and always when left out")
+			return f, badRequest("the probability is 0, so the fault would never apply; give a number above 0 and up to 1, or leave it out for always")
 		}
 	}
 	const most = int64(maxFaultDelay / time.Millisecond)
@@ -47,7 +48,7 @@ func (a adminFault) fault() (Fault, error) {
 	if len(a.Key) > 0 {
 		var err error
 		if f.Key, err = feed.ParsePartitionKey(string(a.Key)); err != nil {
-			return f, badRequest("key is no partition key, a JSON array: %v", err)
+			return f, badRequest("key is not a partition key, which is a JSON array: %v", err)
 		}
 	}
 	return f, nil
@@ -68,7 +69,7 @@ func newAdminFault(s FaultState) adminFault {
 	return a
 }
 
-// adminListFaults lists the faults that are set, in the order in which they are tried.
+// adminListFaults lists the active faults in the order in which they are tried.
 func (s *Server) adminListFaults(x *request, _ []string) error {
 	faults := []adminFault{}
 	for _, f := range s.faults.List() {
@@ -77,7 +78,7 @@ func (s *Server) adminListFaults(x *request, _ []string) error {
 	return x.sendJSON(http.StatusOK, map[string]any{"faults": faults})
 }
 
-// adminAddFault sets a fault, and answers with it and its id.
+// adminAddFault adds a fault. It answers with the fault and its ID.
 func (s *Server) adminAddFault(x *request, _ []string) error {
 	var body adminFault
 	if err := x.adminBody(&body); err != nil {
@@ -94,13 +95,13 @@ func (s *Server) adminAddFault(x *request, _ []string) error {
 	return x.sendJSON(http.StatusCreated, newAdminFault(set))
 }
 
-// adminClearFaults ends all faults.
+// adminClearFaults removes all faults.
 func (s *Server) adminClearFaults(x *request, _ []string) error {
 	s.faults.Clear()
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// adminRemoveFault ends one fault.
+// adminRemoveFault removes one fault.
 func (s *Server) adminRemoveFault(x *request, vars []string) error {
 	if !s.faults.Remove(vars[0]) {
 		return failure(http.StatusNotFound, wire.SubNone, "there is no fault %.40q", vars[0])
@@ -108,7 +109,7 @@ func (s *Server) adminRemoveFault(x *request, vars []string) error {
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// adminFreeze holds the requests of a partition, or lets them go on.
+// adminFreeze freezes or thaws a partition.
 func (s *Server) adminFreeze(freeze bool) func(*request, []string) error {
 	return func(x *request, vars []string) error {
 		c, err := x.adminContainer(vars)

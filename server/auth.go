@@ -12,17 +12,17 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// grant is what a credential may do.
+// grant is the set of operations that a credential permits.
 type grant int
 
 const (
 	readOnly grant = iota + 1
-	// documentsOnly may write documents, and read everything.
+	// documentsOnly permits reads of everything, and writes of documents.
 	documentsOnly
 	readWrite
 )
 
-// permits returns an error if the signer of a request may not do an operation.
+// permits returns an error if the signer of a request may not carry out an operation.
 func (g grant) permits(x *request, r route) error {
 	switch {
 	case x.allowed != nil:
@@ -34,7 +34,7 @@ func (g grant) permits(x *request, r route) error {
 	case g == documentsOnly:
 		return failure(http.StatusForbidden, wire.SubRBACDenied, "an AAD token may not %s: databases, containers and throughput are managed with the account key", r.op)
 	}
-	return forbidden("the key that signed the request may only read; %s writes", r.op)
+	return forbidden("the key that signed the request may only read, but %s writes", r.op)
 }
 
 type grantedKey struct {
@@ -51,7 +51,7 @@ func grantKeys(keys, readers []string) ([]grantedKey, error) {
 		}
 		key, err := wire.ParseKey(text)
 		if err != nil {
-			return nil, fmt.Errorf("a %s can't be used: %w", kind, err)
+			return nil, fmt.Errorf("cannot use a %s: %w", kind, err)
 		}
 		all = append(all, grantedKey{key, granted})
 	}
@@ -61,10 +61,11 @@ func grantKeys(keys, readers []string) ([]grantedKey, error) {
 // errNoAuthorization is the answer to an unsigned request.
 var errNoAuthorization = unauthorized("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
 
-// clockWindow is the largest difference between the date of a request and the clock of the server.
+// clockWindow is the largest difference between the date of a request and the clock of
+// the server.
 const clockWindow = 15 * time.Minute
 
-// authorize verifies the credential of a request, and returns what it may do.
+// authorize verifies the credential of a request and returns its grant.
 func (s *Server) authorize(x *request) (grant, error) {
 	header := x.header("Authorization")
 	if header == "" {
@@ -72,19 +73,19 @@ func (s *Server) authorize(x *request) (grant, error) {
 	}
 	token, err := wire.ParseAuthorization(header)
 	if err != nil {
-		return 0, unauthorized("The authorization header can't be read: %v.", err)
+		return 0, unauthorized("Cannot read the authorization header: %v.", err)
 	}
 	var g grant
 	switch token.Type {
 	case "master":
 		g, err = s.authorizeSigned(x, token)
 	case "aad":
-		// Roles are not supported: a token may do everything with documents and read everything else.
+		// Roles are not supported. An AAD token may write documents and read everything.
 		g, err = documentsOnly, s.tokens.Verify(x.r.Context(), token.Signature, s.db.Now())
 	case "resource":
 		g, err = s.authorizeResource(x, token)
 	default:
-		return 0, unauthorized("Authorization of type %q is not known to this server: it is master, resource or aad.", token.Type)
+		return 0, unauthorized("Authorization of type %q is not supported by this server. The types are master, resource and aad.", token.Type)
 	}
 	if err != nil {
 		return 0, err
@@ -93,7 +94,7 @@ func (s *Server) authorize(x *request) (grant, error) {
 	return g, nil
 }
 
-// authorizeSigned verifies a signature, and the date that it covers.
+// authorizeSigned verifies a signature and the date that it covers.
 func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	date := x.header(wire.HeaderDate)
 	if date == "" {
@@ -104,15 +105,16 @@ func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	}
 	at, err := wire.ParseTime(date)
 	if err != nil {
-		return 0, unauthorized("The date of the request can't be read: %v.", err)
+		return 0, unauthorized("Cannot read the date of the request: %v.", err)
 	}
 	g, err := s.authorizeKey(x, token)
 	if err != nil {
 		return 0, err
 	}
-	// The date is checked last, so that strangers learn nothing of the clock. The clock of the
-	// store never goes back: after the wall clock was ahead for a moment, it stays ahead, and
-	// clients have the time of the wall clock.
+	// The date is checked last, so that strangers learn nothing about the clock. The
+	// clock of the store never goes back. If the wall clock was once ahead, the store's
+	// clock stays ahead, while clients send the time of the wall clock. So either clock
+	// may match.
 	if now := s.db.Now(); !inWindow(at, now) && !inWindow(at, time.Now()) {
 		return 0, forbidden("The authorization token is not valid at the current time. Token time: %s, server time: %s; they may be %s apart.",
 			wire.FormatTime(at), wire.FormatTime(now), clockWindow)
@@ -120,16 +122,16 @@ func (s *Server) authorizeSigned(x *request, token wire.Token) (grant, error) {
 	return g, nil
 }
 
-// inWindow reports whether the date of a request is near enough to the time of a clock.
+// inWindow reports whether the date of a request is close enough to the time of a clock.
 func inWindow(date, now time.Time) bool { return date.Sub(now).Abs() <= clockWindow }
 
-// authorizeKey finds the key and the form of the link that made a signature, each compared in
-// constant time. It ends with the first that fits, which reveals nothing of other keys to the
-// signer. If none fits, it tries all. Keys that may write come first.
+// authorizeKey finds the key and the link that a signature was made with. It compares
+// each in constant time. It stops at the first match, which reveals nothing about other
+// keys to the signer. Without a match, it tries all. Keys that may write come first.
 func (s *Server) authorizeKey(x *request, token wire.Token) (grant, error) {
 	sig, err := base64.StdEncoding.DecodeString(token.Signature)
 	if err != nil {
-		return 0, unauthorized("The signature is no base64.")
+		return 0, unauthorized("The signature is not base64.")
 	}
 	kind, links := x.signed()
 	for _, link := range links {
@@ -146,7 +148,8 @@ func (s *Server) authorizeKey(x *request, token wire.Token) (grant, error) {
 		"as per the protocol. Server used the following payload to sign: '%s'", strings.ReplaceAll(payload, "\n", `\n`))
 }
 
-// signed returns the resource type of a request, and the links that its signature may cover.
+// signed returns the resource type of a request, and the links that its signature may
+// cover.
 func (x *request) signed() (kind string, links []string) {
 	if x.kind != "" {
 		return x.kind, x.links

@@ -15,24 +15,26 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Resource tokens: type=resource&ver=1&sig=<signature>;<claims>; with both parts in base64. The
-// claims name a permission and the time in which the token is valid. The signature is made with the
-// key of the account.
+// A resource token has the form type=resource&ver=1&sig=<signature>;<claims>; with both
+// parts in base64. The claims name a permission and the time in which the token is valid.
+// The signature is made with the account key.
 //
-// Each request looks up what its token allows, so the tokens of a deleted permission are refused. A
-// replaced permission can take rights from its tokens, and never adds any. They are for the
-// resource of their creation, or none. They write only if the permission is All, and was All at
-// their creation.
+// Each request looks up the permission of its token, so the tokens of a deleted
+// permission are refused. A replaced permission can take rights from its tokens, but
+// never adds any. A token is only valid for the resource that the permission had when the
+// token was made. A token permits writes only if its permission is All, and was All when
+// the token was made.
 //
-// The token alone authorizes: requests with it are not signed, and need no date.
+// The token alone authorizes a request. Such a request is not signed and needs no date.
 
 // claims are the content of a token, in the order of its bytes.
 type claims struct {
 	Version uint8
-	// Database is the rid of the database. User and Permission are numbers.
+	// Database is the rid of the database. User and Permission are the numbers of their
+	// records.
 	Database         [4]byte
 	User, Permission uint32
-	// All is 1 if the permission was All when the token was made, or else 0.
+	// All is 1 if the permission was All when the token was made, and 0 otherwise.
 	All uint8
 	// From and Until are Unix times.
 	From, Until int64
@@ -42,8 +44,9 @@ type claims struct {
 
 const (
 	claimsVersion = 1
-	// tokenDomain begins the signed text. A signed request begins with its method, so the signature of a
-	// token is never that of a request.
+	// tokenDomain is the beginning of the signed text. The signed text of a request
+	// begins with its method, so the signature of a token is never the signature of a
+	// request.
 	tokenDomain = "a resource token of changefeed\n"
 )
 
@@ -58,8 +61,8 @@ func decodeClaims(b []byte) (c claims, ok bool) {
 	return c, err == nil && n == len(b) && c.Version == claimsVersion && c.All <= 1
 }
 
-// makeToken returns a token of a permission that is valid from now on. It is signed with the first
-// account key.
+// makeToken returns a token of a permission. The token is valid from now on for the given
+// time. It is signed with the first account key.
 func (s *Server) makeToken(u *user, p permission, life time.Duration) string {
 	now := s.db.Now()
 	c := claims{
@@ -80,19 +83,20 @@ func (s *Server) signClaims(c claims) string {
 	return "type=resource&ver=1&sig=" + base64.StdEncoding.EncodeToString(sig) + ";" + base64.StdEncoding.EncodeToString(b) + ";"
 }
 
-// parseToken parses the signature part of a token, and verifies it with the keys of the account.
+// parseToken parses the signature part of a token, and verifies it with the keys of the
+// account.
 func (s *Server) parseToken(signature string) (claims, error) {
 	parts := strings.Split(signature, ";")
 	if len(parts) != 3 || parts[2] != "" {
-		return claims{}, badResourceToken("it has not the form type=resource&ver=1&sig=SIGNATURE;CLAIMS;")
+		return claims{}, badResourceToken("it does not have the form type=resource&ver=1&sig=SIGNATURE;CLAIMS;")
 	}
 	sig, err := base64.StdEncoding.DecodeString(parts[0])
 	if err != nil {
-		return claims{}, badResourceToken("its signature is no base64")
+		return claims{}, badResourceToken("its signature is not base64")
 	}
 	b, err := base64.StdEncoding.DecodeString(parts[1])
 	if err != nil {
-		return claims{}, badResourceToken("its claims are no base64")
+		return claims{}, badResourceToken("its claims are not base64")
 	}
 	for _, k := range s.keys {
 		if k.grant == readWrite && hmac.Equal(k.key.Sign(tokenDomain+string(b)), sig) {
@@ -101,14 +105,14 @@ func (s *Server) parseToken(signature string) (claims, error) {
 			}
 		}
 	}
-	return claims{}, badResourceToken("it wasn't made with a key of this account, or was changed")
+	return claims{}, badResourceToken("it was changed, or was not made with a key of this account")
 }
 
 func badResourceToken(format string, args ...any) error {
 	return unauthorized("The resource token is refused: "+format+".", args...)
 }
 
-// allowance is what a resource token allows.
+// allowance is the resource and the mode that a resource token permits.
 type allowance struct {
 	permitted permittedResource
 	all       bool
@@ -132,7 +136,7 @@ func (s *Server) authorizeResource(x *request, token wire.Token) (grant, error) 
 		return 0, err
 	}
 	if p.Permitted.digest() != c.Resource {
-		return 0, forbidden("The resource token's permission %s is for another resource since the token was made: read it again for a new token.", p.ID)
+		return 0, forbidden("The resource token's permission %s was changed to another resource after the token was made. Read the permission again for a new token.", p.ID)
 	}
 	x.signer = signer{database: c.Database, user: c.User, permission: c.Permission}
 	x.allowed = &allowance{permitted: p.Permitted, all: p.All && c.All == 1}
@@ -165,16 +169,17 @@ func (s *Server) permissionOf(x *request, c claims) (permission, error) {
 	return permission{}, fmt.Errorf("permission %d: %w", c.Permission, feed.ErrNotFound)
 }
 
-// insufficient returns the service's answer to a token that does not allow a request, with the
-// reason.
+// insufficient returns the service's answer to a token that does not permit a request,
+// followed by the reason.
 func insufficient(why string, args ...any) error {
 	return failure(http.StatusForbidden, wire.SubNone, "Insufficient permissions provided in the authorization header for the corresponding request. "+
 		"Please retry with another authorization header. "+why, args...)
 }
 
-// permits returns an error if a token does not allow an operation. It allows reads of everything
-// below its resource and, with All, writes. SDKs read the account, and the container of the
-// resource with its partitions, before anything else, so these may always be read.
+// permits returns an error if a token does not permit an operation. A token permits reads
+// of everything in its resource and, with All, writes. Before any other request, SDKs
+// read the account, and the container of the resource with its partitions. So these reads
+// are always permitted.
 func (a *allowance) permits(x *request, r route) error {
 	shape := x.path.Shape()
 	if shape == "/" {
@@ -183,10 +188,10 @@ func (a *allowance) permits(x *request, r route) error {
 	switch shape {
 	case "/dbs/*", "/dbs/*/colls", "/dbs/*/colls/*", "/dbs/*/colls/*/pkranges", "/dbs/*/colls/*/docs", "/dbs/*/colls/*/docs/*":
 	default:
-		return insufficient("A resource token is for databases, containers and items; to %s needs the account's key.", r.op)
+		return insufficient("A resource token is for databases, containers and items. To %s, use the account key.", r.op)
 	}
 	if r.writes && !a.all {
-		return insufficient("The token's permission is Read, and to %s writes.", r.op)
+		return insufficient("The token's permission is Read, but to %s is a write.", r.op)
 	}
 	d, err := x.database()
 	if err != nil || d.RID != a.permitted.Database {
@@ -194,7 +199,7 @@ func (a *allowance) permits(x *request, r route) error {
 	}
 	if len(x.path.IDs) < 2 {
 		if a.permitted.Container != "" {
-			return insufficient("The token is for a container and what is in it, and to %s is about the database.", r.op)
+			return insufficient("The token is for a container and its content, but to %s concerns the database.", r.op)
 		}
 		return nil
 	}
@@ -210,12 +215,13 @@ func (a *allowance) permits(x *request, r route) error {
 	case shape == "/dbs/*/colls/*/docs/*":
 		return a.permitsItem(x)
 	case r.writes && (a.permitted.Item != "" || a.permitted.Key != ""):
-		return insufficient("The token is for a part of the container, and to %s is about the whole.", r.op)
+		return insufficient("The token is for a part of the container, but to %s concerns the whole container.", r.op)
 	}
 	return nil
 }
 
-// permitsContainer returns an error if the container of the path is not that of the token.
+// permitsContainer returns an error if the container of the path is not the container of
+// the token.
 func (a *allowance) permitsContainer(x *request) error {
 	c, err := x.container()
 	if err == nil && c.Identity().ContainerRID == a.permitted.Container {
@@ -224,21 +230,23 @@ func (a *allowance) permitsContainer(x *request) error {
 	if err != nil && !errors.Is(err, feed.ErrNotFound) {
 		return err
 	}
-	return insufficient("The token is for another container, or for one of that name that was deleted.")
+	return insufficient("The token is for another container, or for a deleted container of that name.")
 }
 
-// permitsFeed returns an error if a token does not allow an operation on the items of a container.
+// permitsFeed returns an error if a token does not permit an operation on the items of a
+// container.
 func (a *allowance) permitsFeed(x *request, r route) error {
 	switch {
 	case a.permitted.Item != "":
-		return insufficient("The token is for one item, which is addressed by its id; to %s is about any item of the container.", r.op)
+		return insufficient("The token is for one item, which a request addresses by its id, but to %s concerns every item of the container.", r.op)
 	case a.permitted.Key == "", r.op == opBatch && !x.flag(wire.HeaderBatchAtomic):
 		return nil // permitsKey checks each operation of a bulk request
 	}
 	return a.permitsHeader(x)
 }
 
-// permitsItem returns an error if a token does not allow an operation on the item of the path.
+// permitsItem returns an error if a token does not permit an operation on the item of the
+// path.
 func (a *allowance) permitsItem(x *request) error {
 	if a.permitted.Item != "" && x.path.IDs[2] != a.permitted.Item && (a.permitted.ItemRID == "" || x.path.IDs[2] != a.permitted.ItemRID) {
 		return insufficient("The token is for another item.")
@@ -258,14 +266,14 @@ func (a *allowance) permitsHeader(x *request) error {
 	return x.permitsKey(key)
 }
 
-// permitsKey returns an error if the request may not read and write documents of a partition key.
-// nil means that the request names none.
+// permitsKey returns an error if the request may not read and write documents of a
+// partition key. A nil key means that the request names none.
 func (x *request) permitsKey(key feed.PartitionKey) error {
 	switch {
 	case x.allowed == nil || x.allowed.permitted.covers(key):
 		return nil
 	case key == nil:
-		return insufficient("The token is for the partition key %s, which the request has to name in the header x-ms-documentdb-partitionkey.", x.allowed.permitted.Key)
+		return insufficient("The token is for the partition key %s, which the request must name in the header x-ms-documentdb-partitionkey.", x.allowed.permitted.Key)
 	}
 	return insufficient("The token is for the partition key %s.", x.allowed.permitted.Key)
 }

@@ -303,7 +303,7 @@ func TestTokenLosesItsRightsWithItsPermission(t *testing.T) {
 	write(all).want(200)
 
 	ts.must("DELETE", "/dbs/shop/users/lovelace/permissions/p", nil, "")
-	read(all).want(403).wantBody("was deleted")
+	read(all).want(403).wantBody("deleted")
 	ts.must("POST", "/dbs/shop/users/lovelace/permissions", nil, permissionJSON("p", "All", link, "")) // another one of that name
 	read(all).want(403)
 	ts.must("DELETE", "/dbs/shop/users/lovelace", nil, "")
@@ -313,7 +313,7 @@ func TestTokenLosesItsRightsWithItsPermission(t *testing.T) {
 	ts.must("DELETE", orders, nil, "")
 	read(again).want(403)
 	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"orders","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
-	read(again).want(403).wantBody("was deleted")
+	read(again).want(403).wantBody("deleted")
 	ts.must("DELETE", "/dbs/shop", nil, "")
 	ts.withOrders().must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
 	ts.token("p", "All", link, "")

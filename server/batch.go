@@ -14,33 +14,35 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs with x-ms-cosmos-is-batch-request: several operations in one request. They are done
-// together or not at all (batch_transaction.go), or independently (batch_bulk.go).
+// POST docs with x-ms-cosmos-is-batch-request: several operations in one request. They
+// are carried out all or none (batch_transaction.go), or independently (batch_bulk.go).
 //
-// Supported: Create, Upsert, Read, Replace, Delete and Patch, at most 100 of them and 2 MiB;
-// ifMatch, ifNoneMatch, minimalReturnPreference. They come as JSON or, from .NET, in the binary
-// form HybridRow (batch_encoding.go), and the answer has the form of the request. indexingDirective
-// has no effect. An error of the request as a whole is JSON in both forms.
+// Supported: Create, Upsert, Read, Replace, Delete and Patch, with ifMatch, ifNoneMatch
+// and minimalReturnPreference. A batch has at most 100 operations and 2 MiB. It is sent
+// as JSON or, by .NET, in the binary form HybridRow (batch_encoding.go). The answer has
+// the same form. indexingDirective has no effect. An error of the whole request is JSON
+// in both forms.
 
-// maxBatchBody limits the body of a batch: the documents and their envelope.
+// maxBatchBody limits the body of a batch, in bytes: the documents and their envelope.
 const maxBatchBody = engine.MaxBatchSize + 256<<10
 
-// batchEntry is an operation as it is sent.
+// batchEntry is an operation in the form of the protocol.
 type batchEntry struct {
 	OperationType string          `json:"operationType"`
 	ID            string          `json:"id"`
 	ResourceBody  json.RawMessage `json:"resourceBody"`
 	IfMatch       string          `json:"ifMatch"`
 	IfNoneMatch   string          `json:"ifNoneMatch"`
-	// PartitionKey is a JSON array in a JSON string, in bulk.
+	// PartitionKey is a JSON array in a JSON string. Only bulk requests have it.
 	PartitionKey *string `json:"partitionKey"`
 	Minimal      bool    `json:"minimalReturnPreference"`
 }
 
-// batch is the operations of a request.
+// batch holds the operations of a request.
 type batch struct {
 	ops []batchOp
-	// binary means that they came as HybridRow, and that the answer has that form.
+	// binary reports whether the request has the form HybridRow. The answer has the same
+	// form.
 	binary bool
 }
 
@@ -49,9 +51,10 @@ type batchOp struct {
 	engine.Operation
 	// patch is set instead of Operation.Change.
 	patch *itemPatch
-	// key is that of the operation; nil if the request or the document has it.
+	// key is the operation's own key. It is nil if the request or the document has the
+	// key.
 	key feed.PartitionKey
-	// err is what is wrong with the operation.
+	// err is the error of an invalid operation.
 	err error
 }
 
@@ -84,7 +87,7 @@ func (s *Server) runBatch(x *request) error {
 	return x.bulk(c, b)
 }
 
-// readBatch parses the operations. Its error is that of the request as a whole.
+// readBatch parses the operations. Its error concerns the whole request.
 func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 	b := batch{binary: hybridrow.Is(body)}
 	parse := parseJSONBatch
@@ -99,7 +102,7 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 		return b, badRequest("the batch has no operations")
 	}
 	if len(entries) > engine.MaxBatchOperations {
-		return b, badRequest("Batch request has more operations than what is supported: %d; at most %d are", len(entries), engine.MaxBatchOperations)
+		return b, badRequest("Batch request has more operations than what is supported: %d; at most %d are supported", len(entries), engine.MaxBatchOperations)
 	}
 	var paths [][]string
 	b.ops = make([]batchOp, len(entries))
@@ -109,7 +112,7 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 			return b, badRequest("operation %d of the batch is %.40q; operations are Create, Upsert, Read, Replace, Delete and Patch", i, e.OperationType)
 		}
 		if kind != engine.OpRead && x.grant == readOnly {
-			return b, forbidden("the key that signed the request may only read; operation %d of the batch is %s", i, e.OperationType)
+			return b, forbidden("the key that signed the request may only read, but operation %d of the batch is %s", i, e.OperationType)
 		}
 		if kind == engine.OpChange && paths == nil {
 			paths = unpatchable(c)
@@ -120,7 +123,7 @@ func (x *request) readBatch(c *engine.Container, body []byte) (batch, error) {
 	return b, nil
 }
 
-// batchKinds are the types of operations, in lower case.
+// batchKinds are the kinds of operations by name, in lower case.
 var batchKinds = map[string]engine.OpKind{
 	"create": engine.OpCreate, "upsert": engine.OpUpsert, "read": engine.OpRead, "replace": engine.OpReplace, "delete": engine.OpDelete,
 	"patch": engine.OpChange,
@@ -130,7 +133,7 @@ func (e batchEntry) read(kind engine.OpKind, unpatchable [][]string) batchOp {
 	o := batchOp{Operation: engine.Operation{Kind: kind, ID: e.ID, IfMatch: e.IfMatch, IfNoneMatch: e.IfNoneMatch, NoBody: e.Minimal}}
 	if e.PartitionKey != nil {
 		if o.key, o.err = parseKey(*e.PartitionKey); o.err != nil {
-			o.err = badRequest("the partitionKey of the operation is no partition key: %v", o.err)
+			o.err = badRequest("the partitionKey of the operation is not a partition key: %v", o.err)
 			return o
 		}
 	}
@@ -166,10 +169,11 @@ func (o batchOp) status(r engine.Result) int {
 	return http.StatusOK
 }
 
-// operationAnswer is the answer to an operation, in either encoding.
+// operationAnswer is the answer to an operation in either encoding.
 type operationAnswer struct {
 	hybridrow.Result
-	// code and message are those of an error; empty if the operation succeeded.
+	// code and message describe the error of the operation. They are empty if it
+	// succeeded.
 	code, message string
 }
 
@@ -190,8 +194,8 @@ func (o batchOp) answer(r batchResult) operationAnswer {
 	return a
 }
 
-// sendBatch answers with the results of the operations, in their order. The status is 207 if one
-// failed.
+// sendBatch answers with the results of the operations in their order. The status is 207
+// if an operation failed.
 func (x *request) sendBatch(b batch, results []batchResult) error {
 	status := http.StatusOK
 	size, last := 0, map[string]int64{}
@@ -207,8 +211,8 @@ func (x *request) sendBatch(b batch, results []batchResult) error {
 			status = http.StatusMultiStatus
 		}
 	}
-	// If the request names a partition, the session token is that of this partition alone. .NET throws at
-	// tokens of several partitions.
+	// If the request names a partition, the session token covers only this partition.
+	// .NET throws an exception for tokens of several partitions.
 	named := x.header(wire.HeaderPartitionID)
 	if named = named[strings.LastIndexByte(named, ',')+1:]; last[named] != 0 {
 		last = map[string]int64{named: last[named]}

@@ -11,35 +11,38 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A batch without x-ms-cosmos-batch-atomic is bulk: its operations are independent, and each has
-// its own partition key.
+// A batch without x-ms-cosmos-batch-atomic is bulk: its operations are independent, and
+// each has its own partition key.
 //
-// The request names a physical partition, by which SDKs sort their operations. If it is gone, the
-// whole request is answered 410/1002, so that they sort again. An operation whose key is not in it
-// is done all the same, since one server has all partitions. Operations on one item are done in
-// order. Others are done at the same time, so that they share the syncs of the log. Without
-// x-ms-cosmos-batch-continue-on-error, all are done in order, and none after a failed one (424).
+// The request names a physical partition, by which SDKs group their operations. If it was
+// split or merged, the answer is 410/1002, so that the SDK groups the operations again.
+// An operation whose key is in another partition is still carried out, because one server
+// has all partitions. Operations on one item are carried out in order. Others run
+// concurrently, so that they share the syncs of the log. Without
+// x-ms-cosmos-batch-continue-on-error, all run in order. After one fails, the rest are
+// answered 424.
 //
-// The items in an answer have at most 4 MiB together. Operations whose items do not fit are
-// answered 413/3402 and were not done. SDKs send them again in another batch.
+// The items in an answer have at most 4 MiB together. Operations whose items do not fit
+// are answered 413/3402 and not carried out. SDKs send them again in another batch.
 
-// bulkWorkers is how many operations of one request run at a time.
+// bulkWorkers limits the operations of one request that run concurrently.
 const bulkWorkers = 32
 
-// maxBulkAnswer limits the items in an answer, in bytes. The number is the service's, by .NET's
-// BulkExecutionRetryPolicy. A single item is always smaller, so each batch makes progress.
+// maxBulkAnswer limits the items in an answer, in bytes. It is the limit of the service,
+// as seen in .NET's BulkExecutionRetryPolicy. A single item is always smaller, so each
+// batch makes progress.
 const maxBulkAnswer = 4 << 20
 
 // errBulkAnswer is the result of an operation whose item does not fit into the answer.
 var errBulkAnswer = failure(http.StatusRequestEntityTooLarge, wire.SubBatchResponseTooLarge,
-	"not done, because the answer of the batch would be larger than %d bytes: send the operation again, in another batch", maxBulkAnswer)
+	"not done, because the answer of the batch would be larger than %d bytes; send the operation again in another batch", maxBulkAnswer)
 
-// bulkItems limits the items that the operations of one request have in memory at a time, in bytes.
-// Small patches, which the store applies, and the items of the answer are not counted.
+// bulkItems limits the items that the operations of one request hold in memory, in bytes.
+// It does not count the items of the answer, or small patches, which the store applies.
 const bulkItems = 16 << 20
 
-// itemMemory is the memory for the items of a bulk request. A nil itemMemory has no limit. It is safe for
-// concurrent use.
+// itemMemory is the memory for the items of a bulk request. A nil itemMemory has no
+// limit. It is safe for concurrent use.
 type itemMemory struct {
 	// answered is the size in bytes of the items in the answer.
 	answered atomic.Int64
@@ -55,8 +58,9 @@ func newItemMemory() *itemMemory {
 	return m
 }
 
-// take waits for n bytes, which give returns. Whoever holds some takes no more. It returns errBulkAnswer
-// if the answer became full meanwhile.
+// take waits for n bytes, which the caller returns with give. A caller that holds bytes
+// must not take more, or callers could deadlock. It returns errBulkAnswer if the answer
+// became full meanwhile.
 func (m *itemMemory) take(n int) error {
 	if m == nil {
 		return nil
@@ -93,7 +97,7 @@ func (x *request) bulk(c *engine.Container, b batch) error {
 		return err
 	}
 	if slices.ContainsFunc(b.ops, func(o batchOp) bool { return o.Kind == engine.OpRead || o.Kind == engine.OpChange }) {
-		if err := x.acquireSlot(bulkSlots); err != nil { // its items are not in its body
+		if err := x.acquireSlot(bulkSlots); err != nil { // the items are not in the body
 			return err
 		}
 	}
@@ -124,7 +128,7 @@ func (x *request) bulk(c *engine.Container, b batch) error {
 	return x.sendBatch(b, results)
 }
 
-// checkPartition checks that the partition that the request names is live.
+// checkPartition returns an error if the partition that the request names is not live.
 func (x *request) checkPartition(c *engine.Container) error {
 	id, err := x.partitionID(c)
 	if err == nil && id != "" {
@@ -133,8 +137,9 @@ func (x *request) checkPartition(c *engine.Container) error {
 	return ownerError(err)
 }
 
-// chainsOf divides the operations into chains of indexes: each has those on items of one ID, in
-// order. Items of one ID and two keys are in one chain too, which only costs a little time.
+// chainsOf divides the operations into chains of indexes. Each chain has the operations
+// on items of one ID, in order. Items with one ID and two keys share a chain, too, which
+// costs only a little time.
 func chainsOf(ops []batchOp) [][]int {
 	var chains [][]int
 	of := map[string]int{}
@@ -157,7 +162,7 @@ func chainsOf(ops []batchOp) [][]int {
 // bulkOne carries out one operation.
 func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp) (r batchResult) {
 	defer func() {
-		// This is not the goroutine of the request, which would recover.
+		// This is not the goroutine of the request, which recovers from panics.
 		if p := recover(); p != nil {
 			x.logPanic(p)
 			r = batchResult{err: errInternal}
@@ -166,9 +171,10 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	if o.err != nil {
 		return batchResult{err: o.err}
 	}
-	// A read turns out to be too large after it was done, which changed nothing. It is counted all
-	// the same: otherwise every further read would be done too, and dropped. Writes bring their
-	// items, and only concurrent patches can exceed the limit.
+	// The size of a read item is known only after the read, which changed nothing. The
+	// item is counted even if it does not fit. Otherwise the server would carry out every
+	// further read, too, and drop the result. A write has its item in the request. So
+	// only concurrent patches can exceed the limit.
 	answered := &x.items.answered
 	if answered.Load() > maxBulkAnswer {
 		return batchResult{err: errBulkAnswer}
@@ -187,7 +193,7 @@ func (x *request) bulkOne(c *engine.Container, key feed.PartitionKey, o batchOp)
 	}
 	result, err := x.perform(c, key, o)
 	if err != nil {
-		result.Body = nil // the item that a patch failed on is not answered
+		result.Body = nil // the answer does not include the item of a failed patch
 	}
 	if size := int64(len(result.Body)); answered.Add(size) > maxBulkAnswer && o.Kind == engine.OpRead {
 		result.Body = nil

@@ -12,14 +12,15 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Batches as HybridRow, which .NET's TransactionalBatch and bulk mode send, whatever formats they
-// accept.
+// Batches in the form HybridRow, which .NET always sends for TransactionalBatch and bulk
+// mode.
 //
-// Supported: every field that an application can set. Refused by name: effectivePartitionKey,
-// binaryId and timeToLiveInSeconds, which the SDK writes for properties that only the tools of the
-// service set.
+// Supported: every field that an application can set. The fields effectivePartitionKey,
+// binaryId and timeToLiveInSeconds are refused by name. Only tools of the service set the
+// properties that the SDK writes to them.
 
-// rowContentType is that of the answer. The SDK only looks at its first byte.
+// rowContentType is the content type of the answer. The SDK looks only at the first byte
+// of the body.
 var rowContentType = []string{"application/octet-stream"}
 
 // rowOperations are the names of the types of operations.
@@ -28,8 +29,8 @@ var rowOperations = map[hybridrow.OperationType]string{
 	hybridrow.Delete: "Delete", hybridrow.Patch: "Patch",
 }
 
-// parseRowBatch parses the operations. Bodies are slices of the body of the request. Parsing ends
-// after one operation too many.
+// parseRowBatch parses the operations. Their bodies are slices of the request's body. It
+// stops after one operation more than the limit.
 func parseRowBatch(body []byte) ([]batchEntry, error) {
 	var entries []batchEntry
 	r := hybridrow.NewReader(body)
@@ -39,11 +40,11 @@ func parseRowBatch(body []byte) ([]batchEntry, error) {
 			break
 		}
 		if err != nil {
-			return nil, badRequest("the body of the batch begins as HybridRow does, and isn't that: %v", err)
+			return nil, badRequest("the body of the batch begins like HybridRow, but is not valid: %v", err)
 		}
 		o, err := hybridrow.ParseOperation(row)
 		if err != nil {
-			return nil, badRequest("operation %d of the batch can't be read as HybridRow: %v", len(entries), err)
+			return nil, badRequest("cannot read operation %d of the batch as HybridRow: %v", len(entries), err)
 		}
 		e, err := rowEntry(o, len(entries))
 		if err != nil {
@@ -80,8 +81,9 @@ func rowEntry(o hybridrow.Operation, n int) (batchEntry, error) {
 	}, nil
 }
 
-// appendRowAnswer appends the answers as HybridRow. The message of an error is in the body, where the SDK
-// looks for it. Operations that were only not done (424) have none, so that nobody takes it for the item.
+// appendRowAnswer appends the answers as HybridRow. The message of an error is in the
+// body, where the SDK reads it. Operations that were not carried out (424) have no body,
+// because the SDK would take the message for the item.
 func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 	b = hybridrow.AppendSegment(b)
 	for _, a := range answers {
@@ -93,13 +95,13 @@ func appendRowAnswer(b []byte, answers []operationAnswer) []byte {
 	return b
 }
 
-// Batches as JSON: an array of operations, and an array of results. The SDKs for JavaScript, Go,
-// Python and Java use it.
+// Batches in the form JSON: an array of operations, answered with an array of results.
+// The SDKs for JavaScript, Go, Python and Java use it.
 
 func parseJSONBatch(body []byte) ([]batchEntry, error) {
 	var entries []batchEntry
 	if err := json.Unmarshal(body, &entries); err != nil {
-		return nil, badRequest("the body of a batch is a JSON array of operations: %v", err)
+		return nil, badRequest("the body of the batch is not a JSON array of operations: %v", err)
 	}
 	return entries, nil
 }

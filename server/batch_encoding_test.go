@@ -245,7 +245,7 @@ func TestHybridRowThatCannotBeReadIsToldWhatIsWrong(t *testing.T) {
 		rowsOf(hybridrow.Operation{Type: hybridrow.Read, ID: "1", BinaryID: []byte{1}}):             "binaryId",
 		rowsOf(hybridrow.Operation{Type: hybridrow.Read, ID: "1", EffectivePartitionKey: []byte{}}): "effectivePartitionKey",
 		rowsOf(hybridrow.Operation{Type: hybridrow.Read, ID: "1", TimeToLive: &seconds}):            "timeToLiveInSeconds",
-		string(hybridrow.AppendRecord(hybridrow.AppendSegment(nil), hybridrow.Result{Status: 200})): "operation 0 of the batch can't be read",
+		string(hybridrow.AppendRecord(hybridrow.AppendSegment(nil), hybridrow.Result{Status: 200})): "cannot read operation 0 of the batch",
 	} {
 		ts.do("POST", orders+"/docs", dotnetTransaction, body).want(400).wantBody(says)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A batch with x-ms-cosmos-batch-atomic: true is a transaction on one logical partition. All of it
-// is done, in order and at one LSN, or nothing. The failed operation has its own status, all others
-// 424. The key is in the header. An operation may repeat it (or, without the header, bring it), but
-// not name another.
+// A batch with x-ms-cosmos-batch-atomic: true is a transaction on one logical partition.
+// All operations are carried out, in order and at one LSN, or none is. The failed
+// operation has its own status, all others have 424. The key is in the header. Without
+// the header, an operation may have the key. Operations must not name different keys.
 
-// errNotDone is the result of the operations beside the failed one.
+// errNotDone is the result of every other operation of a failed batch.
 var errNotDone = failure(http.StatusFailedDependency, 0, "not done, because another operation of the batch failed")
 
 func (x *request) transact(c *engine.Container, b batch) error {
@@ -34,7 +34,7 @@ func (x *request) transact(c *engine.Container, b batch) error {
 			key = o.key
 		case o.key != nil && !slices.Equal(o.key, key):
 			return x.sendFailedBatch(b, i, batchResult{err: badRequest(
-				"the partitionKey of operation %d is %s, and the transaction is on %s: all operations of one are on one partition key", i, o.key, key)})
+				"the partitionKey of operation %d is %s, but the transaction is on %s; a transaction has one partition key", i, o.key, key)})
 		}
 		prepared[i] = o.Operation
 	}
@@ -58,9 +58,9 @@ func (x *request) transact(c *engine.Container, b batch) error {
 
 // commit carries out the operations of a transaction.
 //
-// At first, small patches without a condition run in the sequencer of the store. If there is
-// another patch, the changes are prepared outside of the sequencer, and committed if no patched
-// item has changed meanwhile.
+// Small patches without a condition run in the sequencer of the store. If there is
+// another patch, commit prepares the changes outside the sequencer. It then commits them,
+// unless a patched item has changed meanwhile.
 func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) ([]engine.Result, error) {
 	rehearse := false
 	for i, o := range ops {
@@ -88,19 +88,19 @@ func (x *request) commit(c *engine.Container, key feed.PartitionKey, ops []batch
 	return nil, contended
 }
 
-// prepareChanges evaluates the patches of a transaction outside of the sequencer, and sets the
-// Change of each to its outcome.
+// prepareChanges evaluates the patches of a transaction outside the sequencer, and sets
+// the Change of each to its outcome.
 //
-// It ends at the first operation that fails: either the transaction fails there, too, or an item
-// has changed meanwhile. A document that an earlier operation of the transaction wrote has no new
-// system properties yet.
+// It stops at the first operation that fails. Then either the transaction fails there,
+// too, or an item has changed meanwhile. A document that an earlier operation of the
+// transaction wrote does not have its new system properties yet.
 func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops []batchOp, prepared []engine.Operation) error {
 	for i, o := range ops {
 		if o.patch != nil {
 			prepared[i].Change = func([]byte) ([]byte, error) { return nil, errContended }
 		}
 	}
-	documents := map[string][]byte{} // of the operations so far, by id; nil: deleted
+	documents := map[string][]byte{} // by ID, after the operations so far; nil means deleted
 	size := 0
 	for i, o := range ops {
 		switch o.Kind {
@@ -118,7 +118,7 @@ func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops
 				item, err := c.Read(x.r.Context(), key, o.ID, engine.ReadOptions{})
 				x.charge += item.Charge
 				if bad := (*engine.BadRequestError)(nil); errors.Is(err, feed.ErrNotFound) || errors.As(err, &bad) {
-					return nil // the transaction fails at it
+					return nil // the transaction fails at this operation
 				} else if err != nil {
 					return ownerError(err)
 				}
@@ -138,8 +138,8 @@ func (x *request) prepareChanges(c *engine.Container, key feed.PartitionKey, ops
 	return nil
 }
 
-// preparedChange returns a Change with a prepared outcome for the version with the etag. An empty
-// etag stands for a version that the transaction itself makes.
+// preparedChange returns a Change with a prepared outcome for the version with the etag.
+// An empty etag means a version that the transaction itself writes.
 func preparedChange(etag string, after []byte, err error) func(old []byte) ([]byte, error) {
 	return func(old []byte) ([]byte, error) {
 		if etag != "" && !hasETag(old, etag) {
@@ -149,15 +149,15 @@ func preparedChange(etag string, after []byte, err error) func(old []byte) ([]by
 	}
 }
 
-// hasETag reports whether a document has an etag. The etag is among the last members of the
-// document.
+// hasETag reports whether a document has an etag. The etag is among the last members of
+// the document.
 func hasETag(document []byte, etag string) bool {
 	const mark = `"_etag":"\"`
 	at := bytes.LastIndex(document, []byte(mark))
 	return at >= 0 && bytes.HasPrefix(document[at+len(mark):], []byte(strings.Trim(etag, `"`)+`\"`))
 }
 
-// sendFailedBatch answers that nothing was done, because one operation failed.
+// sendFailedBatch answers that no operation was carried out, because one failed.
 func (x *request) sendFailedBatch(b batch, index int, failed batchResult) error {
 	results := make([]batchResult, len(b.ops))
 	for i := range results {

@@ -13,21 +13,23 @@ import (
 
 // GET docs with A-IM: the change feed.
 //
-// Supported: latest version mode and all versions and deletes mode; from the beginning, from now
-// (*), from a time, from an etag; of a partition, a range of effective partition keys, a logical
-// key, a prefix of a hierarchical one, or all of the container, in any combination; the form
-// {current, metadata} in both modes; the old form of a start from a time (x-ms-version 2016-07-11).
+// Supported: latest version mode, and all versions and deletes mode. A read starts from
+// the beginning, from now (*), from a time or from an etag. It covers a partition, a
+// range of effective partition keys, a logical key, a prefix of a hierarchical key, or
+// the container. It may combine these. Both modes can return the form {current,
+// metadata}. The old form of a start from a time (x-ms-version 2016-07-11) works, too.
 // Not supported: a query over the feed.
 //
-// The etag is the position after the page, the decimal LSN in quotes. Every answer has it, also
-// 304, because a client without one starts again. It fits every range of the container: that of a
-// parent partition is valid for its children, and those of two children for their merged partition.
+// The etag is the position after the page, the decimal LSN in quotes. Every answer has
+// it, also 304, because a client without an etag starts again. An etag is valid for every
+// range of the container. The position of a parent partition is valid for its children,
+// and the positions of two children are valid for their merged partition.
 
-// wireFormat is the form of changes as {current, previous, metadata}.
+// wireFormat is the version of the form {current, previous, metadata}.
 const wireFormat = "2021-09-15"
 
-// lastTimeless is the last version of the REST API in which a start from a time is answered with a
-// position and no documents.
+// lastTimeless is the last version of the REST API that answers a start from a time with
+// a position and no documents.
 const lastTimeless = "2016-07-11"
 
 func (s *Server) readChangeFeed(x *request) error {
@@ -52,7 +54,7 @@ func (s *Server) readChangeFeed(x *request) error {
 	return x.sendFeed(c, r)
 }
 
-// sendFeed answers with a page of the feed.
+// sendFeed answers with a page of the change feed.
 func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	if err := x.acquireSlot(readSlots); err != nil {
 		return err
@@ -61,7 +63,7 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	page, err := c.FeedInto(x.r.Context(), r, buffer)
 	if err != nil {
 		var lost *feed.HistoryLostError
-		if errors.As(err, &lost) { // for clients that do not read the message
+		if errors.As(err, &lost) { // for clients that do not parse the message
 			x.etag = string(lost.Oldest)
 		}
 		return feedFailure(c, err)
@@ -81,7 +83,7 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 		err = x.sendPage(n, currents(page.Changes))
 	default:
 		if !x.sendText(n, buffer.Text()) {
-			return nil // the client is gone, and the connection may still use the buffer
+			return nil // the client has disconnected, and the connection may still use the buffer
 		}
 	}
 	if err == nil && buffer.Size() <= maxKeptBuffer {
@@ -90,23 +92,23 @@ func (x *request) sendFeed(c *engine.Container, r feed.Request) error {
 	return err
 }
 
-// feedBuffers are reusable memory for pages. Without them, allocating and collecting it is most of
-// the cost of a page.
+// feedBuffers is a pool of memory for pages. Without it, allocating and collecting memory
+// is most of the cost of a page.
 var feedBuffers = sync.Pool{New: func() any { return new(engine.PageBuffer) }}
 
-// maxKeptBuffer is the size of the largest buffer that is reused. Larger ones had a rare large
-// transaction.
+// maxKeptBuffer is the size of the largest buffer that is reused, in bytes. Only pages
+// with a rare large transaction need more.
 const maxKeptBuffer = 6 << 20
 
-// feedPosition sets the headers of a page: the position, and the highest LSN of the selection, from
-// which clients compute their lag.
+// feedPosition sets the headers of a page: the position, and the highest LSN of the
+// selection. Clients compute their lag from that LSN.
 func (x *request) feedPosition(page engine.FeedPage) {
 	x.etag, x.charge = string(page.Continuation), page.Charge
 	x.setPartitions(page.Served)
 }
 
-// setPartitions sets the partitions that answered. The session token has a part for each, and the
-// LSN is the highest.
+// setPartitions sets the partitions that answered. The session token has a part for each,
+// and the LSN header has the highest LSN.
 func (x *request) setPartitions(all []engine.PartitionEnd) {
 	if len(all) == 1 {
 		x.setPartition(all[0].ID, all[0].End)
@@ -139,7 +141,7 @@ func (x *request) feedRequest(c *engine.Container) (r feed.Request, err error) {
 	return r, err
 }
 
-// feedMode returns the mode of the request. SDKs write it in different cases.
+// feedMode returns the mode of the request. SDKs differ in upper and lower case.
 func (x *request) feedMode() (feed.Mode, error) {
 	if v := x.header(wire.HeaderWireFormat); v != "" && v != wireFormat {
 		return 0, badRequest("the header x-ms-cosmos-changefeed-wire-format-version is %.40q; this server writes %s", v, wireFormat)
@@ -154,8 +156,8 @@ func (x *request) feedMode() (feed.Mode, error) {
 	return 0, badRequest("the header A-IM is %.40q; it is %q or %q", mode, wire.AIMIncremental, wire.AIMFullFidelity)
 }
 
-// feedStart returns where the request begins. An etag, or *, precedes a time: SDKs repeat their
-// start time with every page, and the etag of the first answer is after all that it skipped.
+// feedStart returns the start of the request. An etag or * takes precedence over a time:
+// SDKs repeat their start time with every page, and the etag is the newer position.
 func (x *request) feedStart(mode feed.Mode) (feed.Start, error) {
 	tag, since := strings.TrimSpace(x.header("If-None-Match")), x.header("If-Modified-Since")
 	switch {
@@ -164,29 +166,30 @@ func (x *request) feedStart(mode feed.Mode) (feed.Start, error) {
 	case tag != "":
 		return feed.After(feed.Continuation(quoted(tag))), nil
 	case mode == feed.AllVersionsAndDeletes && since != "":
-		return feed.Start{}, badRequest("all versions and deletes mode can't start from a time: " + startVersions)
+		return feed.Start{}, badRequest("all versions and deletes mode cannot start from a time: " + startVersions)
 	case mode == feed.AllVersionsAndDeletes:
-		return feed.Start{}, badRequest("all versions and deletes mode can't start from the beginning: " + startVersions)
+		return feed.Start{}, badRequest("all versions and deletes mode cannot start from the beginning: " + startVersions)
 	case since == "":
 		return feed.Beginning(), nil
 	}
 	at, err := x.modifiedSince()
-	// The service returns changes after the second, and the store also those within it.
+	// The service returns the changes after that second. The store also returns those
+	// within it.
 	return feed.At(at.Add(time.Second)), err
 }
 
-const startVersions = "send If-None-Match: * to start now, or the etag of an earlier answer to go on from there"
+const startVersions = "send If-None-Match: * to start now, or the etag of an earlier answer to resume after it"
 
 // modifiedSince returns the time of the header If-Modified-Since.
 func (x *request) modifiedSince() (time.Time, error) {
 	at, err := wire.ParseTime(x.header("If-Modified-Since"))
 	if err != nil {
-		return at, badRequest("the header If-Modified-Since can't be read: %v", err)
+		return at, badRequest("cannot read the header If-Modified-Since: %v", err)
 	}
 	return at, nil
 }
 
-// quoted puts an etag of digits alone into quotes, which some clients strip.
+// quoted returns an etag of digits in quotes, because some clients strip them.
 func quoted(tag string) string {
 	if tag != "" && strings.Trim(tag, "0123456789") == "" {
 		return `"` + tag + `"`
@@ -199,8 +202,8 @@ func feedFailure(c *engine.Container, err error) error {
 	var lost *feed.HistoryLostError
 	switch {
 	case errors.As(err, &lost):
-		return badRequest("the position is older than the container's history: %s. Go on from the etag %s, or from now (If-None-Match: *), and "+
-			"read what is there in latest version mode", lost.Reason, lost.Oldest)
+		return badRequest("the position is older than the container's history: %s; resume from the etag %s, or from now (If-None-Match: *), and "+
+			"read the existing documents in latest version mode", lost.Reason, lost.Oldest)
 	case errors.Is(err, feed.ErrUnsupported):
 		return badRequest("container %s keeps no versions: set changeFeedPolicy.retentionDuration (minutes) in its properties to read it in all versions "+
 			"and deletes mode, or start the server with --keep-versions", c.Identity().Container)
@@ -210,8 +213,8 @@ func feedFailure(c *engine.Container, err error) error {
 	return err
 }
 
-// timeless reports whether the request starts from a time as in the old REST API, which answers
-// with the position before that second and no documents.
+// timeless reports whether the request starts from a time in the old REST API. The answer
+// to such a request is the position before that second, without documents.
 func (x *request) timeless() (since time.Time, asked bool, err error) {
 	version := x.header(wire.HeaderVersion)
 	if version == "" || version > lastTimeless || x.header("If-Modified-Since") == "" || x.header("If-None-Match") != "" {

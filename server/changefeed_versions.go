@@ -10,9 +10,9 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Changes as {current, metadata, previous}: all in all versions and deletes mode, and those of
-// latest version mode for clients that ask for the form. The images are the stored bytes; the JSON
-// around them is written by hand.
+// Changes in the form {current, metadata, previous}. All versions and deletes mode always
+// has this form. Latest version mode has it for clients that request it. The images are
+// the stored bytes, and the JSON around them is written by hand.
 
 // The parts of a change.
 var (
@@ -23,8 +23,8 @@ var (
 	versionsWritten = map[feed.Op]string{feed.Create: "create", feed.Replace: "replace", feed.Delete: "delete", feed.Upsert: "replace"}
 )
 
-// currents returns changes of latest version mode. This mode does not know which operation made
-// them.
+// currents returns changes of latest version mode. The store does not keep the operation
+// that made them.
 func currents(changes []feed.Change) pageParts {
 	return func(emit func([]byte)) {
 		var space [96]byte
@@ -44,8 +44,8 @@ func currents(changes []feed.Change) pageParts {
 	}
 }
 
-// versions returns changes of all versions and deletes mode. keys are the names of the key paths of
-// the container.
+// versions returns changes of all versions and deletes mode. keys are the names of the
+// components of the container's partition key.
 func versions(changes []feed.Change, keys []string) pageParts {
 	return func(emit func([]byte)) {
 		var space [512]byte
@@ -70,8 +70,8 @@ func versions(changes []feed.Change, keys []string) pageParts {
 	}
 }
 
-// appendMetadata appends the metadata of a version. crts is the time of the commit in seconds,
-// which .NET requires.
+// appendMetadata appends the metadata of a version. crts is the commit time as a Unix
+// time in seconds. .NET requires it.
 func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 	b = append(b, `,"metadata":{"operationType":"`...)
 	b = append(b, versionsWritten[c.Op]...)
@@ -89,7 +89,7 @@ func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 		b = append(b, `,"partitionKey":{`...)
 		first := true
 		for i, name := range keys {
-			// A component that the document does not have is left out.
+			// A component that the document does not have is omitted.
 			if i >= len(c.DeletedKey) || c.DeletedKey[i] == any(feed.Undefined) {
 				continue
 			}
@@ -105,11 +105,11 @@ func appendMetadata(b []byte, c *feed.Change, keys []string) []byte {
 	return append(b, '}')
 }
 
-// lastLSN returns the _lsn of a stored document, which is its very last member; 0 if there is no
-// document.
+// lastLSN returns the _lsn of a stored document, which is the last member. It returns 0
+// if there is no document.
 func lastLSN(image []byte) int64 {
 	if len(image) == 0 {
-		return 0 // an error of ParseInt would be two allocations for each change of a page
+		return 0 // ParseInt's error would be two allocations for each change of a page
 	}
 	digits := bytes.TrimSuffix(image, endChange)
 	digits = digits[bytes.LastIndexByte(digits, ':')+1:]
@@ -124,13 +124,14 @@ func lastLSN(image []byte) int64 {
 func appendJSON(b []byte, v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return append(b, `null`...) // none of these values fails
+		return append(b, `null`...) // none of these values can fail
 	}
 	return append(b, text...)
 }
 
-// keyNames returns what metadata calls the parts of a key: the path without its first slash, or the
-// name if the path has only one. names are those of the paths.
+// keyNames returns the names of the components of a key in metadata. If the path has one
+// name, it is this name. Otherwise it is the path without its first slash. names holds
+// the names in each path.
 func keyNames(paths []string, names [][]string) []string {
 	all := make([]string, len(paths))
 	for i, path := range paths {

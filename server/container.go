@@ -11,10 +11,11 @@ import (
 
 // /dbs/<id>/colls and /dbs/<id>/colls/<id>: create, read, replace, list, delete.
 //
-// Every property that a client sends is stored and returned (container_properties.go). The store
-// uses the partition key, unique keys, the default time to live and the retention of versions.
-// Throughput at creation makes an offer, and determines the number of physical partitions. Indexes,
-// computed properties, vectors and full text are stored as settings, and have no effect.
+// Every property that a client sends is stored and returned (container_properties.go).
+// The store uses the partition key, unique keys, the default time to live and the
+// retention of versions. Throughput at creation creates an offer, and determines the
+// number of physical partitions. Indexes, computed properties, vectors and full text are
+// stored as settings and have no effect.
 
 func (s *Server) createContainer(x *request) error {
 	d, err := x.parent()
@@ -63,7 +64,7 @@ func (s *Server) replaceContainer(x *request) error {
 	}
 	err = x.changeContainer(c, func(p *engine.ContainerProperties) error {
 		if id != p.ID {
-			return badRequest("the id of a container can't be changed: it is %q, not %.300q", p.ID, id)
+			return badRequest("the id of a container cannot be changed: it is %q, not %.300q", p.ID, id)
 		}
 		return replaceProperties(p, m, s.o.Versions)
 	})
@@ -73,9 +74,9 @@ func (s *Server) replaceContainer(x *request) error {
 	return x.sendContainer(http.StatusOK, c)
 }
 
-// changeContainer replaces the properties of a container by what change makes of them. Without a
-// condition of the client it starts again if they were replaced meanwhile, so that nothing is lost that
-// change leaves alone.
+// changeContainer replaces the properties of a container by those that change writes. If
+// another request replaces them meanwhile, it retries, so that no other property is lost.
+// It does not retry if the client sent a condition that no longer holds.
 func (x *request) changeContainer(c *engine.Container, change func(*engine.ContainerProperties) error) error {
 	for {
 		p, err := c.Properties(x.r.Context())
@@ -114,7 +115,7 @@ func (s *Server) deleteContainer(x *request) error {
 	return x.sendDeleted()
 }
 
-// parent returns the database of the path, and sets it as the owner in the headers.
+// parent returns the database of the path, and sets the headers of the owner to it.
 func (x *request) parent() (engine.DatabaseProperties, error) {
 	d, err := x.database()
 	if err != nil {
@@ -124,7 +125,8 @@ func (x *request) parent() (engine.DatabaseProperties, error) {
 	return d, nil
 }
 
-// addressedContainer returns the container of the path, if the request is for the container itself.
+// addressedContainer returns the container of the path, for a request for the container
+// itself.
 func (x *request) addressedContainer() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
@@ -169,8 +171,8 @@ func (x *request) sendContainer(status int, c *engine.Container) error {
 
 func containerSelf(database, rid string) string { return databaseSelf(database) + "colls/" + rid + "/" }
 
-// storedMembers returns the members of a container that are stored: all but its ID and those that
-// the server writes.
+// storedMembers returns the members of a container that are stored. The ID and the
+// members that the server writes are not.
 func storedMembers(m object) json.RawMessage {
 	var rest object
 	for _, e := range m {
@@ -181,7 +183,8 @@ func storedMembers(m object) json.RawMessage {
 	return json.RawMessage(rest.json())
 }
 
-// containerSystem are the members of a container that the server writes, whatever a client sends.
+// containerSystem are the members of a container that the server writes. It ignores those
+// that a client sends.
 var containerSystem = map[string]bool{
 	"_rid": true, "_self": true, "_etag": true, "_ts": true, "_lsn": true,
 	"_docs": true, "_sprocs": true, "_triggers": true, "_udfs": true, "_conflicts": true,

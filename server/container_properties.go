@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// The body of a container, and the properties of the store that it stands for.
+// The body of a container, and the corresponding properties of the store.
 
 // keyDefinition is the member partitionKey.
 type keyDefinition struct {
@@ -23,22 +23,23 @@ type keyDefinition struct {
 	Version *keyVersion `json:"version"`
 }
 
-// keyVersion is the version of a partition key: 1 or 2. Java's SDK writes the name of its constant,
-// "V1" or "V2".
+// keyVersion is the version of a partition key: 1 or 2. Java's SDK writes the name of its
+// constant, "V1" or "V2".
 type keyVersion int
 
-// UnmarshalJSON parses a number or a string of a number, with or without a V before it.
+// UnmarshalJSON parses a number, or a string of a number that may begin with V.
 func (v *keyVersion) UnmarshalJSON(text []byte) error {
 	plain := strings.TrimLeft(strings.Trim(string(text), `"`), "vV")
 	n, err := strconv.Atoi(plain)
 	if err != nil {
-		return fmt.Errorf("the version is 1 or 2, not %.40s", text)
+		return fmt.Errorf("version %.40s is not 1 or 2", text)
 	}
 	*v = keyVersion(n)
 	return nil
 }
 
-// newContainer reads the body of a new container, and completes its partition key.
+// newContainer returns the properties in the body of a new container, and completes the
+// partition key in m.
 func newContainer(m *object, versions time.Duration) (p engine.ContainerProperties, err error) {
 	key := m.get("partitionKey")
 	if key == nil {
@@ -54,13 +55,13 @@ func newContainer(m *object, versions time.Duration) (p engine.ContainerProperti
 	return p, readSettings(*m, &p, versions)
 }
 
-// readKeyDefinition reads a partition key. A definition without a version is of version 2, though the
-// service makes version 1 of it: every SDK takes the version from the answer, and not all of them agree
-// on version 1.
+// readKeyDefinition reads a partition key. Without a version it returns version 2,
+// although the service uses version 1. SDKs take the version from the answer, and not all
+// of them implement version 1 in the same way.
 func readKeyDefinition(v jsontext.Value) (paths []string, hash engine.KeyVersion, err error) {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
-		return nil, 0, badRequest("the partition key of the container can't be read: %v", err)
+		return nil, 0, badRequest("cannot read the partition key of the container: %v", err)
 	}
 	if len(def.Paths) == 0 {
 		return nil, 0, badRequest("the partition key of the container has no paths")
@@ -102,21 +103,21 @@ func readUniqueKeys(v jsontext.Value) (keys [][]string, err error) {
 	}
 	var policy uniqueKeyPolicy
 	if err := json.Unmarshal(v, &policy); err != nil {
-		return nil, badRequest("the unique key policy of the container cannot be read: %v; send \"uniqueKeyPolicy\":{\"uniqueKeys\":[{\"paths\":[\"/name\"]}]}", err)
+		return nil, badRequest("cannot read the unique key policy of the container: %v; send \"uniqueKeyPolicy\":{\"uniqueKeys\":[{\"paths\":[\"/name\"]}]}", err)
 	}
-	keys = [][]string{} // not nil, which would keep those of before
+	keys = [][]string{} // not nil, which would keep the previous keys
 	for _, k := range policy.UniqueKeys {
 		keys = append(keys, k.Paths)
 	}
 	return keys, nil
 }
 
-// completeKey adds what a definition leaves out: SDKs that find no version use different ones. The
-// version is written as a number.
+// completeKey adds the missing members of a definition, because SDKs differ in the
+// version that they assume. The version is written as a number.
 func completeKey(v jsontext.Value, hash engine.KeyVersion) jsontext.Value {
 	m, err := parseObject(v)
 	if err != nil {
-		return v // it was read before
+		return v // readKeyDefinition has parsed it
 	}
 	kind, version := kindOf(hash)
 	m.setDefault("kind", strconv.Quote(kind))
@@ -135,13 +136,13 @@ func kindOf(hash engine.KeyVersion) (kind string, version keyVersion) {
 	}
 }
 
-// readSettings reads the properties that can be changed. versions is the retention of a container
-// that sets none.
+// readSettings reads the properties that can be replaced. versions is the retention of a
+// container without one of its own.
 func readSettings(m object, p *engine.ContainerProperties, versions time.Duration) error {
 	p.DefaultTTL, p.Retention = 0, 0
 	if v := m.get("defaultTtl"); v != nil {
 		if err := json.Unmarshal(v, &p.DefaultTTL); err != nil || p.DefaultTTL == 0 || p.DefaultTTL < -1 || p.DefaultTTL > math.MaxInt32 {
-			return badRequest("defaultTtl is %.40s; it is a number of seconds from 1 to %d, or -1: items don't expire by default", v, math.MaxInt32)
+			return badRequest("defaultTtl is %.40s; it is a number of seconds from 1 to %d, or -1 if items do not expire by default", v, math.MaxInt32)
 		}
 	}
 	retention, _, err := readRetention(m.get("changeFeedPolicy"))
@@ -152,18 +153,20 @@ func readSettings(m object, p *engine.ContainerProperties, versions time.Duratio
 	return err
 }
 
-// maxRetention is the longest retention, in minutes: what a time.Duration can hold, 292 years.
+// maxRetention is the longest retention, in minutes. It is limited by time.Duration to
+// 292 years.
 const maxRetention = int64(math.MaxInt64 / time.Minute)
 
-// readRetention reads how long all versions are kept. Users of JavaScript who pass a plain object
-// send the duration as an object. plain is the policy with a number, as all other SDKs expect it.
+// readRetention reads how long all versions are kept. Users of the JavaScript SDK who
+// pass a plain object send the duration as an object. plain is the policy with a number,
+// which all other SDKs expect.
 func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value, err error) {
 	if policy == nil {
 		return 0, nil, nil
 	}
 	m, err := parseObject(policy)
 	if err != nil {
-		return 0, nil, badRequest("changeFeedPolicy is no object")
+		return 0, nil, badRequest("changeFeedPolicy is not an object")
 	}
 	v := m.get("retentionDuration")
 	if v == nil {
@@ -180,12 +183,13 @@ func readRetention(policy jsontext.Value) (d time.Duration, plain jsontext.Value
 	}
 	minutes, err := strconv.ParseInt(string(v), 10, 64)
 	if err != nil || minutes < 0 || minutes > maxRetention {
-		return 0, nil, badRequest("changeFeedPolicy.retentionDuration is %.60s; it is a whole number of minutes, up to %d", m.get("retentionDuration"), maxRetention)
+		return 0, nil, badRequest("changeFeedPolicy.retentionDuration is %.60s; send a whole number of minutes, up to %d", m.get("retentionDuration"), maxRetention)
 	}
 	return time.Duration(minutes) * time.Minute, m.json(), nil
 }
 
-// replaceProperties replaces the properties of a container by those of a body. Its partition key stays.
+// replaceProperties replaces the properties of a container by those of a body. It keeps
+// the partition key.
 func replaceProperties(p *engine.ContainerProperties, m object, versions time.Duration) (err error) {
 	m = slices.Clone(m)
 	e := readExtra(p.Extra)
@@ -197,7 +201,7 @@ func replaceProperties(p *engine.ContainerProperties, m object, versions time.Du
 		}
 	}
 	m.set("partitionKey", key)
-	// A body without the policy keeps it.
+	// A body without a unique key policy keeps the existing one.
 	if v := m.get("uniqueKeyPolicy"); v == nil {
 		m.setUnlessNil("uniqueKeyPolicy", uniquePolicyOf(*p, sent))
 	} else if p.UniqueKeys, err = readUniqueKeys(v); err != nil {
@@ -211,20 +215,22 @@ func replaceProperties(p *engine.ContainerProperties, m object, versions time.Du
 	return err
 }
 
-// sameKey checks that a definition is the key of the container. Missing members are no change.
+// sameKey returns an error if a definition differs from the key of the container. It
+// ignores missing members.
 func sameKey(v jsontext.Value, p engine.ContainerProperties, key jsontext.Value) error {
 	var def keyDefinition
 	if err := json.Unmarshal(v, &def); err != nil {
-		return badRequest("the partition key of the container can't be read: %v", err)
+		return badRequest("cannot read the partition key of the container: %v", err)
 	}
 	kind, version := kindOf(p.KeyVersion)
 	if !slices.Equal(def.Paths, p.KeyPaths) || def.Kind != "" && def.Kind != kind || def.Version != nil && *def.Version != version {
-		return badRequest("the partition key of a container can't be changed: it is %s", key)
+		return badRequest("the partition key of a container cannot be changed: it is %s", key)
 	}
 	return nil
 }
 
-// keyOf returns the partition key as it was sent, or as it would be.
+// keyOf returns the partition key as the client sent it. If the server did not create the
+// container, it returns an equivalent definition.
 func keyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	if v := sent.get("partitionKey"); v != nil {
 		return v
@@ -233,7 +239,8 @@ func keyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	return mustJSON(keyDefinition{p.KeyPaths, kind, &version})
 }
 
-// uniquePolicyOf returns the policy of unique keys as it was sent, or as it would be; nil if there is none.
+// uniquePolicyOf returns the unique key policy as the client sent it, or an equivalent
+// one. It returns nil if the container has no unique keys.
 func uniquePolicyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	if len(p.UniqueKeys) == 0 {
 		return nil
@@ -248,7 +255,7 @@ func uniquePolicyOf(p engine.ContainerProperties, sent object) jsontext.Value {
 	return mustJSON(policy)
 }
 
-// mustJSON returns the JSON of a value of strings and numbers.
+// mustJSON returns the JSON of a value that consists of strings and numbers.
 func mustJSON(v any) jsontext.Value {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -257,16 +264,17 @@ func mustJSON(v any) jsontext.Value {
 	return b
 }
 
-// The policies of a container that was created without.
+// The default policies of a container.
 const (
 	defaultIndexing  = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}]}`
 	defaultConflicts = `{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`
 	defaultGeography = `{"type":"Geography"}`
 )
 
-// containerBody returns a container as the protocol shows it: the members that the client sent, defaults
-// for those it did not, and the properties of the store, since a container can be created and changed without
-// the server.
+// containerBody returns a container in the form of the protocol. It has the members that
+// the client sent, defaults for missing ones, and the properties of the store. A program
+// can create and change a container without the server, so the properties of the store
+// come last.
 func containerBody(database string, p engine.ContainerProperties) []byte {
 	sent := readExtra(p.Extra).sent()
 	m := object{{"id", jsonString(p.ID)}}
@@ -291,7 +299,8 @@ func containerBody(database string, p engine.ContainerProperties) []byte {
 	return m.json()
 }
 
-// setRetention sets the change feed policy: the one that was sent, if it is still valid.
+// setRetention sets the change feed policy. It keeps the policy of the client if its
+// retention is still current.
 func (m *object) setRetention(sent jsontext.Value, retention time.Duration) {
 	was, plain, err := readRetention(sent)
 	switch {

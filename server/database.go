@@ -11,12 +11,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation makes an offer (see
-// offer.go) that the containers of the database would share. It is stored and shown, and never
-// enforced.
+// /dbs and /dbs/<id>: create, read, list, delete. Throughput at creation creates an offer
+// (see offer.go), which the containers of the database would share. It is stored and
+// shown, but not enforced.
 
-// Charges of operations on databases, containers and offers, in request units. The service does not
-// count them against any throughput. They complete the answer.
+// Charges of operations on databases, containers and offers, in request units. As in the
+// service, they do not count against any throughput. They are only sent in the answer.
 const (
 	metadataReadCharge  = 1
 	metadataWriteCharge = 5
@@ -79,8 +79,8 @@ func (s *Server) databases(x *request) (resourceList, error) {
 	return l, err
 }
 
-// sendResource answers with a database, container, offer, user or permission. A read whose
-// If-None-Match names its version is answered with 304.
+// sendResource answers with a database, container, offer, user or permission. A read
+// whose If-None-Match names its version is answered with 304.
 func (x *request) sendResource(status int, etag string, body []byte) error {
 	x.charge, x.etag = metadataWriteCharge, etag
 	if x.r.Method == http.MethodGet {
@@ -99,7 +99,7 @@ func (x *request) sendDeleted() error {
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// databaseBody returns a database as the protocol shows it.
+// databaseBody returns a database in the form of the protocol.
 func databaseBody(d engine.DatabaseProperties) []byte {
 	m := object{{"id", jsonString(d.ID)}}
 	m.setSystem(d.RID, databaseSelf(d.RID), d.ETag, d.Modified.Unix())
@@ -118,8 +118,8 @@ func (m *object) setSystem(rid, self, etag string, modified int64) {
 	m.set("_ts", jsontext.Value(fmt.Sprint(modified)))
 }
 
-// resource reads the body of a database, container, user or permission, and its id. The store decides
-// which names are valid.
+// resource reads the body of a database, container, user or permission, and its ID. The
+// store validates the ID.
 func (x *request) resource() (m object, id string, err error) {
 	body, err := x.body(maxMetadataBody)
 	if err != nil {
@@ -129,13 +129,14 @@ func (x *request) resource() (m object, id string, err error) {
 		return nil, "", err
 	}
 	if v := m.get("id"); v == nil || json.Unmarshal(v, &id) != nil {
-		return nil, "", badRequest("the resource has no id, or one that is no string")
+		return nil, "", badRequest("the resource has no id, or an id that is not a string")
 	}
 	return m, id, nil
 }
 
-// checkIfMatch compares If-Match with the version of a resource. The store deletes databases and
-// containers without a condition, so a replacement between the two is not noticed.
+// checkIfMatch compares If-Match with the version of a resource. The store deletes
+// databases and containers without a condition, so it does not notice a replacement
+// between the two.
 func (x *request) checkIfMatch(etag string) error {
 	if tag := x.header("If-Match"); tag != "" && tag != "*" && tag != etag {
 		return fmt.Errorf("If-Match: %w", engine.ErrPreconditionFailed)
@@ -143,14 +144,17 @@ func (x *request) checkIfMatch(etag string) error {
 	return nil
 }
 
-// extra is what the server stores with a database or container, beyond the properties of the store.
+// extra holds the data that the server stores with a database or container, beyond the
+// properties of the store.
 type extra struct {
-	// Resource is the container as the client sent it, without its id and system properties.
+	// Resource is the container as the client sent it, without its id and system
+	// properties.
 	Resource json.RawMessage `json:"resource,omitempty"`
-	// Throughput is that of a database; the store has that of a container. 0 means none.
+	// Throughput is the throughput of a database, in RU/s. 0 means none. The store keeps
+	// the throughput of a container.
 	Throughput int `json:"throughput,omitempty"`
-	// Autoscale are the settings of an offer with a maximum, as the client sent them; nil means
-	// that the offer is manual.
+	// Autoscale holds the autoscale settings of an offer, as the client sent them. nil
+	// means that the offer is manual.
 	Autoscale json.RawMessage `json:"autoscale,omitempty"`
 }
 
@@ -163,12 +167,13 @@ func (e extra) json() (json.RawMessage, error) {
 	w := json.NewEncoder(&b)
 	w.SetEscapeHTML(false) // clients receive it as they sent it
 	if err := w.Encode(e); err != nil {
-		return nil, fmt.Errorf("keep the properties: %w", err)
+		return nil, fmt.Errorf("encode the properties: %w", err)
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// readExtra parses what the server stores. It ignores what other programs stored there.
+// readExtra parses the data that the server stored. It ignores data that other programs
+// stored there.
 func readExtra(kept json.RawMessage) extra {
 	var e extra
 	if kept == nil || json.Unmarshal(kept, &e) != nil {
@@ -177,7 +182,8 @@ func readExtra(kept json.RawMessage) extra {
 	return e
 }
 
-// sent returns the container as the client sent it; nil if the server did not create it.
+// sent returns the container as the client sent it. It returns nil if the server did not
+// create it.
 func (e extra) sent() object {
 	m, err := parseObject(e.Resource)
 	if err != nil {

@@ -1,21 +1,22 @@
-// Package server serves the REST protocol of Azure Cosmos DB over the embedded store, as an
-// [http.Handler]. Unmodified official SDKs work against it in gateway mode.
+// Package server serves the REST protocol of Azure Cosmos DB over the embedded store, as
+// an [http.Handler]. Unmodified official SDKs work with it in gateway mode.
 //
-// # The way of a request
+// # The path of a request
 //
 //	ServeHTTP -> limits -> path -> route -> signature -> faults -> operation -> answer
 //
-// [Server] finds the operation in one table (routes.go), checks the signature, and calls the
-// operation with a request: its parts, and the headers of its answer. An operation returns an error
-// or nil. One table (errors.go) makes a status, a sub-status and a body of every error.
+// [Server] finds the operation in one table (routes.go), checks the signature, and calls
+// the operation with a request, which also holds the headers of the answer. An operation
+// returns an error or nil. One function (statusOf in errors.go) maps every error to a
+// status and a sub-status.
 //
-// The engine is responsible for conditions, atomicity, time to live and order. This package
-// translates. Documents are only decoded and encoded if an operation changes them (patch) or
-// evaluates them (query).
+// The engine is responsible for conditions, atomicity, time to live and order. This
+// package only translates. It decodes and encodes a document only if an operation changes
+// it (patch) or evaluates it (query).
 //
 // # Concurrency
 //
-// A Server is safe for concurrent use. Requests share the frozen ranges of keys, the compiled
-// queries and the counters of faults. The locks of these are held for a lookup, and never while
-// anything waits.
+// A Server is safe for concurrent use. Requests share the frozen ranges of keys, the
+// compiled queries and the counters of faults. Their locks are held for a lookup, and
+// never while a request waits.
 package server

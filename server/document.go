@@ -13,30 +13,35 @@ import (
 
 // POST docs (create, upsert), GET, PUT and DELETE docs/<id>: one document.
 //
-// Supported: the partition key from its header, or (create, upsert, replace) from the document;
-// If-Match and If-None-Match; Prefer: return=minimal; documents by rid in containers by rid. A
-// document without an ID is refused, as in the service: SDKs that make IDs do so themselves. Not
-// supported: triggers, which are refused. x-ms-indexing-directive and x-ms-consistency-level have
-// no effect, since there is no index and every answer is strongly consistent.
+// Supported: the partition key from its header, or (create, upsert, replace) from the
+// document; If-Match and If-None-Match; Prefer: return=minimal. A container that is
+// addressed by rid may have its documents addressed by rid, too. A document without an ID
+// is refused, as in the service. SDKs that generate IDs do so themselves. Requests with
+// triggers are refused. x-ms-indexing-directive and x-ms-consistency-level have no
+// effect, since there is no index and every answer is strongly consistent.
 //
-// The session token of a request is ignored. There is one replica, which never answers from the
-// past. A token ahead of it comes from before a restore of the data directory. Refusing it would
-// only make the client retry until it gives up.
+// The session token of a request is ignored. There is one replica, which always answers
+// from its newest state. A token ahead of it comes from before a restore of the data
+// directory. If the server refused such a token, the client would only retry until it
+// gives up.
 
-// maxDocumentBody limits the body of a request with a document. The store refuses a document that
-// is too large by its own message. This is the point at which reading ends.
+// maxDocumentBody limits the body of a request with a document, in bytes. The store
+// refuses documents over its own limit with its own message. A longer body is not read to
+// its end.
 const maxDocumentBody = engine.MaxDocumentSize + 64<<10
 
-// documentBodies is memory for the bodies of such requests. The store keeps nothing of a body beyond the call that brings it.
+// documentBodies is a pool of memory for the bodies of requests with documents. The store
+// keeps no part of a body after the call that writes it.
 var documentBodies = sync.Pool{New: func() any { return new(documentBody) }}
 
-// documentBody is the memory of one.
+// documentBody is the memory for the body of one request.
 type documentBody struct{ text []byte }
 
-// keptBody is the size in bytes of the largest memory that is reused.
+// keptBody is the size of the largest memory that is reused, in bytes.
 const keptBody = 64 << 10
 
-// readDocumentBody reads the body of a request with a document. The caller calls release.
+// readDocumentBody reads the body of a request with a document. The caller must call
+// release, also after an error.
 func (x *request) readDocumentBody() (*documentBody, error) {
 	b := documentBodies.Get().(*documentBody) //nolint:errcheck // the pool holds nothing else
 	var err error
@@ -44,14 +49,14 @@ func (x *request) readDocumentBody() (*documentBody, error) {
 	return b, err
 }
 
-// release makes the memory reusable.
+// release returns the memory to the pool.
 func (b *documentBody) release() {
 	if cap(b.text) <= keptBody {
 		documentBodies.Put(b)
 	}
 }
 
-// postDocument creates a document, or upserts one if the request says so.
+// postDocument creates or upserts a document.
 func (s *Server) postDocument(x *request) error {
 	c, key, err := x.documentWrite()
 	if err != nil {
@@ -70,7 +75,8 @@ func (s *Server) postDocument(x *request) error {
 	return x.sendWritten(r, err)
 }
 
-// idOf returns the id of a document; empty if it has none that is a string.
+// idOf returns the ID of a document. It returns "" if the document has no ID, or one that
+// is not a string.
 func idOf(body []byte) string {
 	s := jsonscan.New(body, engine.MaxDepth)
 	for more, err := s.Object(1); more && err == nil; more, err = s.Next('}') {
@@ -97,8 +103,9 @@ func (s *Server) readDocument(x *request) error {
 	if err != nil {
 		return err
 	}
-	// If-Match is a condition of writes. Java's change feed processor sends it with the read that
-	// finds out who changed a lease, and a 412 there would cost it the lease.
+	// If-Match is a condition of writes, so reads ignore it. Java's change feed processor
+	// sends it with the read by which it finds the new owner of a lease. A 412 there
+	// would cost it the lease.
 	o := engine.ReadOptions{IfNoneMatch: x.header("If-None-Match")}
 	if err := x.acquireSlot(readSlots); err != nil {
 		return err
@@ -149,8 +156,8 @@ func (s *Server) deleteDocument(x *request) error {
 	return x.sendEmpty(http.StatusNoContent)
 }
 
-// documentWrite begins every operation that writes a document. It returns the container and the
-// key, which is nil if only the document has it.
+// documentWrite returns the container and the key of a request that writes a document.
+// The key is nil if only the document has it.
 func (x *request) documentWrite() (*engine.Container, feed.PartitionKey, error) {
 	if x.header(wire.HeaderPreTriggers) != "" || x.header(wire.HeaderPostTriggers) != "" {
 		return nil, nil, unsupported("a trigger")
@@ -163,7 +170,7 @@ func (x *request) documentWrite() (*engine.Container, feed.PartitionKey, error) 
 	return c, key, err
 }
 
-// documentKey is documentWrite for an operation without a document in its body.
+// documentKey is like documentWrite, for an operation without a document in its body.
 func (x *request) documentKey() (*engine.Container, feed.PartitionKey, error) {
 	c, key, err := x.documentWrite()
 	if err == nil && key == nil && !x.byRID(c) {
@@ -176,8 +183,8 @@ func (x *request) writeOptions() engine.WriteOptions {
 	return engine.WriteOptions{IfMatch: x.header("If-Match"), IfNoneMatch: x.header("If-None-Match"), NoBody: x.minimal()}
 }
 
-// onDocument calls do for the document of the path. In a container that is addressed by its rid,
-// the document may be addressed by its rid too, unless a document has that ID.
+// onDocument calls do for the document of the path. In a container that is addressed by
+// its rid, the document may be addressed by its rid too, unless a document has that ID.
 func (x *request) onDocument(c *engine.Container, key feed.PartitionKey,
 	do func(key feed.PartitionKey, id string) (engine.Result, error),
 ) (engine.Result, error) {
@@ -213,8 +220,8 @@ func (x *request) sendWritten(r engine.Result, err error) error {
 	return x.send(status, r.Body)
 }
 
-// setFailure sets the cost and the partition of a failed operation. SDKs also use the session token
-// of a 404, 409 or 412.
+// setFailure sets the charge and the partition of a failed operation. SDKs also use the
+// session token of a 404, 409 or 412.
 func (x *request) setFailure(r engine.Result, err error) error {
 	x.charge += r.Charge
 	x.setPartition(r.Partition, r.End)

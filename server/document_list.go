@@ -6,12 +6,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// GET docs without A-IM: the read feed, all documents of a container.
+// GET docs without A-IM: the read feed, which returns all documents of a container.
 //
-// Supported: the selections of a change feed (container, partition, range of effective partition
-// keys, logical key or a prefix of one), in any combination; x-ms-max-item-count;
-// x-ms-continuation, which remains valid over splits and merges. The order is that of effective
-// partition key and ID. A document that exists all the time is read exactly once.
+// Supported: the selections of a change feed (container, partition, range of effective
+// partition keys, logical key or a prefix of one), in any combination;
+// x-ms-max-item-count; x-ms-continuation, which remains valid after splits and merges.
+// The order is by effective partition key and ID. A document that exists throughout the
+// reading is returned exactly once.
 
 func (s *Server) readDocuments(x *request) error {
 	c, err := x.owner()
@@ -52,20 +53,21 @@ func (s *Server) readDocuments(x *request) error {
 	})
 }
 
-// tokenRead begins a continuation of the read feed: r~<rid of the container>~<position>~<checksum>.
-// It does not have the selection: SDKs send the continuation of a range for the ranges that a split
-// made of it.
+// tokenRead is the first part of a continuation of the read feed: r~<rid of the
+// container>~<position>~<checksum>. A continuation does not hold the selection. After a
+// split, SDKs send the continuation of a range for each of its parts.
 const tokenRead = "r"
 
-// readToken returns the position of a continuation of the read feed; empty for the first page.
+// readToken returns the position in a continuation of the read feed. It returns "" for
+// the first page.
 func readToken(text, rid string) (position string, err error) {
 	if text == "" {
 		return "", nil
 	}
 	parts := querypage.SplitToken(text)
 	if len(parts) != 3 || parts[0] != tokenRead || parts[1] != rid || parts[2] == "" {
-		return "", badRequest("the header x-ms-continuation is %.60q, which is no continuation of reading the documents of this container: "+
-			"send what an earlier page was answered with, or nothing", text)
+		return "", badRequest("the header x-ms-continuation is %.60q, which is not a continuation of the documents of this container; "+
+			"send the continuation of an earlier page, or omit the header", text)
 	}
 	return parts[2], nil
 }

@@ -16,21 +16,24 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// PATCH docs/<id>: change a document in place.
+// PATCH docs/<id>: change a part of a document.
 //
-// Supported: add, set, replace, remove, incr and move, at most ten of them, on members and on
-// elements of arrays; a condition (status 412 if it is not true); If-Match; the body with or
-// without {"operations":...} around it. No other write to the document comes between the condition
-// and the change. The ID, the partition key and system properties cannot be patched.
+// Supported: add, set, replace, remove, incr and move, at most ten of them, on members
+// and on elements of arrays; a condition (status 412 if it is false); If-Match; a body
+// with or without {"operations":...} around it. No other write to the document happens
+// between the evaluation of the condition and the change. The ID, the partition key and
+// system properties cannot be patched.
 //
-// A small patch without a condition runs in the sequencer of the store. Every other patch is
-// prepared outside of it, on the last version, and written if that still is the last one. If other
-// writes come first three times, the answer is 449 (RetryWith), as in the service.
+// A small patch without a condition runs in the sequencer of the store. Every other patch
+// is prepared outside the sequencer, on the last version. It is written if that version
+// is still the last. If other writes come first three times, the answer is 449
+// (RetryWith), as in the service.
 
-// maxInlinePatch is the size, in bytes, of the largest patch that runs in the sequencer: its body and the document together.
+// maxInlinePatch limits the patches that run in the sequencer, in bytes. It limits the
+// sum of the patch and the document.
 const maxInlinePatch = 64 << 10
 
-// maxPatchAttempts is how often a patch is prepared before the answer is 449.
+// maxPatchAttempts is the number of attempts to write a patch before the answer is 449.
 const maxPatchAttempts = 3
 
 func (s *Server) patchDocument(x *request) error {
@@ -57,25 +60,25 @@ func (s *Server) patchDocument(x *request) error {
 	return x.sendWritten(r, err)
 }
 
-// errCondition is the answer to a patch whose condition is not true.
-var errCondition = failure(http.StatusPreconditionFailed, 0, "the condition of the patch is not true of the item")
+// errCondition is the answer to a patch whose condition is false.
+var errCondition = failure(http.StatusPreconditionFailed, 0, "the condition of the patch is false for the item")
 
-// errContended is the answer to a patch that other writes came before each time.
+// errContended is the answer to a patch if another write came first in every attempt.
 var errContended = failure(statusRetryWith, 0, "other writes changed the item %d times while the patch was prepared; send it again", maxPatchAttempts)
 
-// errNotInline is the error of a patch that is too large for the sequencer.
+// errNotInline reports a patch that is too large for the sequencer.
 var errNotInline = errors.New("the patch is too large to be applied while other writes wait")
 
-// itemPatch is a patch that was read from a request.
+// itemPatch is a parsed patch.
 type itemPatch struct {
 	patch.Patch
-	// condition is nil if there is none.
+	// condition is nil if the patch has none.
 	condition *query.Filter
-	// size is the length of the patch's body.
+	// size is the length of the patch in bytes.
 	size int
 }
 
-// parsePatch reads the body of a patch.
+// parsePatch parses the body of a patch.
 func parsePatch(body []byte, unpatchable [][]string) (*itemPatch, error) {
 	p, err := patch.Parse(body)
 	if err == nil {
@@ -93,7 +96,8 @@ func parsePatch(body []byte, unpatchable [][]string) (*itemPatch, error) {
 	return parsed, nil
 }
 
-// inline applies a patch without a condition in the sequencer. It returns errNotInline if that would take long.
+// inline applies a patch without a condition in the sequencer. It returns errNotInline if
+// the patch would take too long.
 func (p *itemPatch) inline(old []byte) ([]byte, error) {
 	if len(old)+p.size > maxInlinePatch {
 		return nil, errNotInline
@@ -122,10 +126,12 @@ func (x *request) patchItem(c *engine.Container, key feed.PartitionKey, id strin
 	return engine.Result{Charge: charge}, errContended
 }
 
-// patchCopies is how many times its size a patch of an item takes: as it was, as it is, and as the store writes it.
+// patchCopies is the number of copies of an item that a patch holds in memory: the old
+// item, the new item, and the copy that the store writes.
 const patchCopies = 3
 
-// attemptPatch prepares a patch on the last version of an item, and writes it. again is true if another write came first.
+// attemptPatch prepares a patch on the last version of an item and writes it. again
+// reports whether another write came first.
 func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id string, p *itemPatch, o engine.WriteOptions) (r engine.Result, again bool, err error) {
 	held := patchCopies * engine.MaxDocumentSize
 	if err := x.items.take(held); err != nil {
@@ -152,7 +158,7 @@ func (x *request) attemptPatch(c *engine.Container, key feed.PartitionKey, id st
 	return r, errors.Is(err, engine.ErrPreconditionFailed), err
 }
 
-// patched evaluates the condition of a patch and returns the document after the patch.
+// patched evaluates the condition of a patch and returns the patched document.
 func (x *request) patched(p *itemPatch, old []byte) ([]byte, error) {
 	if p.condition != nil {
 		holds, err := x.holds(p.condition, old)
@@ -181,23 +187,23 @@ func patchFailure(err error) error {
 	return err
 }
 
-// Conditions of patches run outside the store's sequencer, so no other write waits for one.
-// Their time is limited all the same, because they take a processor each.
+// Conditions of patches run outside the store's sequencer, so other writes do not wait
+// for them. Their time is limited because each occupies a processor.
 const (
 	// maxCondition limits one evaluation.
 	maxCondition = time.Second
 	// maxRequestConditions limits all evaluations of a request together.
 	maxRequestConditions = 2 * time.Second
-	// maxSignerConditions is how much time the conditions of one key, or of the resource
-	// tokens of one permission, may take at once. A signer gets time back at half the speed
-	// of the clock.
+	// maxSignerConditions limits the time that the conditions of one key, or of the
+	// resource tokens of one permission, may take in a burst. A signer regains time at
+	// half the speed of the clock.
 	maxSignerConditions = 5 * time.Second
 )
 
-// signer identifies the credential that signed a request. The zero value stands for all AAD
-// tokens.
+// signer identifies the credential that signed a request. The zero value represents all
+// AAD tokens.
 type signer struct {
-	// key is the number of an account key, from 1; 0 for tokens.
+	// key is the number of an account key, from 1. It is 0 for tokens.
 	key int
 	// database, user and permission identify the permission of a resource token.
 	database         [4]byte
@@ -207,15 +213,16 @@ type signer struct {
 // conditionTimes limits the time of conditions by signer. It is safe for concurrent use.
 type conditionTimes struct {
 	mu sync.Mutex // guards the rest
-	// free is when a signer has all of its time again.
+	// free is the time at which a signer has its full allowance again.
 	free map[signer]time.Time
 }
 
-// maxConditionSigners is how many signers are kept before those with all of their time are
-// dropped.
+// maxConditionSigners is the number of signers at which those with their full allowance
+// are dropped.
 const maxConditionSigners = 10_000
 
-// wait returns how long a signer has to wait until it has time again, or 0.
+// wait returns how long a signer must wait until it has time again. It returns 0 if the
+// signer has time now.
 func (t *conditionTimes) wait(s signer) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -250,10 +257,10 @@ type requestConditions struct {
 	spent time.Duration
 }
 
-// holds evaluates the condition of a patch. The conditions of one request are evaluated one
-// after the other. Errors are answers to the operation: 400 if the condition cannot be
-// evaluated or takes more than [maxCondition], 429 if the request or its signer has no time
-// left.
+// holds reports whether the condition of a patch is true for a document. The conditions
+// of one request are evaluated one after the other. An error is the answer to the
+// operation. It is 400 if the condition cannot be evaluated or takes more than
+// [maxCondition]. It is 429 if the request or its signer has no time left.
 func (x *request) holds(condition *query.Filter, document []byte) (bool, error) {
 	x.conditions.mu.Lock()
 	defer x.conditions.mu.Unlock()
@@ -261,7 +268,8 @@ func (x *request) holds(condition *query.Filter, document []byte) (bool, error) 
 	if limit <= 0 {
 		return false, errSlowConditions
 	}
-	// Conditions that share a processor would slow each other down, and signers would pay for it.
+	// Conditions that share a processor would slow each other down, and signers would pay
+	// for it.
 	turns := x.s.conditionSlots
 	select {
 	case turns <- struct{}{}:
@@ -292,12 +300,13 @@ func (x *request) holds(condition *query.Filter, document []byte) (bool, error) 
 	case limit < maxCondition && took >= limit:
 		return false, errSlowConditions
 	}
-	return false, badRequest("the condition of the patch can't be judged: %v", err)
+	return false, badRequest("cannot evaluate the condition of the patch: %v", err)
 }
 
-// errSlowConditions is the answer to a patch of a request that has no time left.
+// errSlowConditions is the answer to a patch if the conditions of its request have used
+// up their time.
 var errSlowConditions = &statusError{
 	status: http.StatusTooManyRequests, substatus: wire.SubNone, retryAfter: maxCondition,
 	message: "not done, because the conditions of the patches in this request take more than " + maxRequestConditions.String() +
-		" together: send fewer such patches in one request",
+		" together; send fewer such patches in one request",
 }

@@ -15,15 +15,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// statusError is an error of the protocol, with the content of its answer.
+// statusError is an error of the protocol with the content of its answer.
 type statusError struct {
 	status, substatus int
-	// code is the code in the body. If empty, it is made of the status.
+	// code is the code in the body. If it is empty, the code is derived from the status.
 	code    string
 	message string
-	// info is additionalErrorInfo in the body: the plan of a query that one request cannot serve.
+	// info is additionalErrorInfo in the body: the plan of a query that one request
+	// cannot serve.
 	info string
-	// retryAfter is sent unless it is 0.
+	// retryAfter is the time after which the client may retry. It is not sent if it is 0.
 	retryAfter time.Duration
 }
 
@@ -52,7 +53,8 @@ func tooLarge(format string, args ...any) error {
 	return failure(http.StatusRequestEntityTooLarge, wire.SubNone, format, args...)
 }
 
-// unsupported returns the answer to a request for an unsupported part of the protocol.
+// unsupported returns the answer to a request for a part of the protocol that the server
+// does not support.
 func unsupported(what string) error {
 	return failure(http.StatusBadRequest, wire.SubNone, "%s is not supported by this server", what)
 }
@@ -63,12 +65,13 @@ func ownerNotFound(err error) error {
 }
 
 // errInternal is the answer after a panic.
-var errInternal = failure(http.StatusInternalServerError, wire.SubNone, "the server failed at this request; its log says how, under the activity id")
+var errInternal = failure(http.StatusInternalServerError, wire.SubNone, "the request failed in the server; the log has the cause under the activity id")
 
-// statusClientClosed is the status of a request whose client is gone. Nobody reads it.
+// statusClientClosed is the status of a request whose client has disconnected. Only logs
+// and metrics show it.
 const statusClientClosed = 499
 
-// answerTo returns the answer to an error. statusOf is the one table of statuses.
+// answerTo returns the answer to an error. Only statusOf maps errors to statuses.
 func answerTo(err error) statusError {
 	a := statusOf(err)
 	if a.message == "" {
@@ -117,7 +120,8 @@ func statusOf(err error) statusError {
 	case errors.As(err, &lost):
 		return statusError{status: http.StatusBadRequest}
 	case errors.As(err, &unique):
-		// The other item is not named, because a resource token may be for this one alone.
+		// The other item is not named, because a resource token may permit only this
+		// item.
 		return statusError{
 			status:  http.StatusConflict,
 			message: fmt.Sprintf("Unique index constraint violation. Another item has the same values at %s.", strings.Join(unique.Paths, ", ")),
@@ -142,8 +146,8 @@ func statusOf(err error) statusError {
 	return statusError{status: http.StatusInternalServerError}
 }
 
-// statusRetryWith is a status of the service: a write conflicted with another one, and the client
-// retries it.
+// statusRetryWith is a status of the service. It means that a write conflicted with
+// another one, and that the client should retry.
 const statusRetryWith = 449
 
 // codeOf returns the code of a status, as the service writes it: its name without spaces.

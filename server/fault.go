@@ -15,63 +15,73 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Fault makes requests fail that would have succeeded, as they fail in a data center: throttled,
-// unavailable, slow, or with an answer that never arrives. The zero value of a field that chooses
-// requests chooses all of them. The JSON form of a fault is that of the admin API (docs/admin.md).
+// Fault makes requests fail as they fail in a data center: throttled, unavailable, slow,
+// or with an answer that never arrives. If a field that selects requests is zero, it
+// selects all of them. docs/admin.md describes the JSON form of a fault.
 type Fault struct {
-	// Operation is the name of an operation, as in the log: "create document", "read change feed". See
-	// [Operations].
+	// Operation is the name of an operation as in the log, for instance "create document"
+	// or "read change feed". See [Operations].
 	Operation string `json:"operation,omitempty"`
-	// Database and Container are names, or rids.
+	// Database and Container are names or rids.
 	Database  string `json:"database,omitempty"`
 	Container string `json:"container,omitempty"`
-	// Partition is the ID of a physical partition. It chooses requests that address any key of it. After
-	// a split it chooses none: Range does.
+	// Partition is the ID of a physical partition. It selects requests that address any
+	// key of the partition. After a split it selects none; use Range to cover the
+	// children.
 	Partition string `json:"partition,omitempty"`
-	// Range is a range of effective partition keys. It chooses requests that address any key of it. A
-	// request without a partition key addresses all keys. The bounds are hexadecimal, in either case.
+	// Range is a range of effective partition keys. It selects requests that address any
+	// key in the range. A request without a partition key addresses all keys. The bounds
+	// are hexadecimal, in upper or lower case.
 	Range feed.Range `json:"-"`
-	// Key is a logical partition key. It chooses requests that name it, with all its components, in their
-	// header. It does not choose a request that has the key elsewhere: a create or upsert with the key
-	// in the document alone, a request for a range of keys, a query whose condition names it. Numbers
-	// are equal by value.
+	// Key is a complete logical partition key. It selects requests that have the key in
+	// their header. It does not select requests that have the key elsewhere: a create or
+	// upsert with the key only in the document, a request for a range of keys, or a query
+	// with the key in its condition. Numbers are compared by value.
 	Key feed.PartitionKey `json:"-"`
-	// Match chooses by anything else. It is called last, perhaps concurrently, and may do anything: split
-	// a partition, for example. Default: all requests. The admin API does not have it.
+	// Match selects requests by any other property. If nil, it selects all requests. It
+	// is called after all other fields match, may be called concurrently, and may have
+	// effects, such as a split. The admin API does not have it.
 	Match func(*http.Request) bool `json:"-"`
 
-	// Skip is how many chosen requests pass before the first fails.
+	// Skip is the number of selected requests that pass before the first one fails.
 	Skip int `json:"skip,omitempty"`
-	// Count is how many fail then. Default: all, until the fault is removed.
+	// Count is the number of requests that fail after that. If zero, all fail until the
+	// fault is removed.
 	Count int `json:"count,omitempty"`
-	// Probability is that of each chosen request to fail, above 0 and at most 1. Default: 1. Seed makes the
-	// sequence of draws: the same seed fails the same ones of a sequence of requests.
+	// Probability is the probability that a selected request fails, above 0 and at most
+	// 1. If zero, 1 is used. Seed determines the draws: with the same seed, the same
+	// requests of a sequence fail.
 	Probability float64 `json:"-"`
 	Seed        uint64  `json:"seed,omitempty"`
 
-	// Delay is how long the request waits, unless its client leaves: at most one hour. If there is no
-	// other effect, the request is carried out afterwards.
+	// Delay is the time that the request waits, unless its client disconnects. It is at
+	// most one hour. If the fault has no other effect, the request is carried out after
+	// the delay.
 	Delay time.Duration `json:"-"`
-	// Status is that of the answer, 400 to 599, with SubStatus and Message. The default message says that
-	// the failure was injected. RetryAfter goes into x-ms-retry-after-ms.
+	// Status is the status of the answer, 400 to 599. SubStatus and Message are its
+	// sub-status and its message. If Message is empty, a message about an injected
+	// failure is sent. RetryAfter is sent in x-ms-retry-after-ms.
 	Status     int           `json:"status,omitempty"`
 	SubStatus  int           `json:"subStatus,omitempty"`
 	Message    string        `json:"message,omitempty"`
 	RetryAfter time.Duration `json:"-"`
-	// Drop closes the connection without an answer, instead of a Status.
+	// Drop reports whether the connection is closed without an answer. It excludes
+	// Status.
 	Drop bool `json:"drop,omitempty"`
-	// After carries the request out before it fails: the write has happened, and its client does not know.
+	// After reports whether the request is carried out before it fails. Then a write has
+	// happened, but its client receives the failure.
 	After bool `json:"after,omitempty"`
 }
 
 const (
-	// maxFaults is how many faults a server has at a time.
+	// maxFaults is the largest number of faults in a server.
 	maxFaults = 1000
 	// maxFaultDelay is the longest Delay.
 	maxFaultDelay = time.Hour
 )
 
-// validate returns an error if a fault is invalid. operations are the known names.
+// validate returns an error if a fault is invalid. operations are the valid names of
+// operations.
 func (f Fault) validate(operations []string) error {
 	switch {
 	case f.Operation != "" && !slices.Contains(operations, f.Operation):
@@ -79,19 +89,19 @@ func (f Fault) validate(operations []string) error {
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("the status is %d; it is 400 to 599", f.Status)
 	case f.SubStatus < 0 || f.SubStatus != 0 && f.Status == 0:
-		return fmt.Errorf("the sub-status is %d; it goes with a status", f.SubStatus)
+		return fmt.Errorf("the sub-status is %d; it must not be negative, and needs a status", f.SubStatus)
 	case f.Status != 0 && f.Drop:
 		return errors.New("a dropped connection has no status")
 	case f.Status == 0 && !f.Drop && f.Delay == 0:
-		return errors.New("it has no effect: give a status, a delay, or drop the connection")
+		return errors.New("it has no effect; give a status, a delay, or drop the connection")
 	case f.After && f.Status == 0 && !f.Drop:
-		return errors.New("a delay alone comes before the request is carried out; it can't come after")
+		return errors.New("a delay alone cannot come after the request is carried out; give a status, or drop the connection")
 	case f.Delay < 0 || f.Delay > maxFaultDelay:
 		return fmt.Errorf("the delay is %s; it is at most %s", f.Delay, maxFaultDelay)
 	case f.RetryAfter < 0 || f.RetryAfter > 0 && f.Status == 0:
-		return fmt.Errorf("the time to retry after is %s; it goes with a status", f.RetryAfter)
-	case !(f.Probability >= 0 && f.Probability <= 1): // nor is it NaN
-		return fmt.Errorf("the probability is %v; it is above 0 and up to 1", f.Probability)
+		return fmt.Errorf("the time to retry after is %s; it must not be negative, and needs a status", f.RetryAfter)
+	case !(f.Probability >= 0 && f.Probability <= 1): // true for NaN, too
+		return fmt.Errorf("the probability is %v; it must be above 0 and up to 1", f.Probability)
 	case f.Skip < 0 || f.Count < 0:
 		return fmt.Errorf("skip is %d and count %d; neither can be negative", f.Skip, f.Count)
 	case f.Container != "" && f.Database == "":
@@ -99,11 +109,11 @@ func (f Fault) validate(operations []string) error {
 	case f.Partition != "" && f.Container == "":
 		return errors.New("a partition needs its container")
 	case !isHex(f.Range.Min) || !isHex(f.Range.Max):
-		return fmt.Errorf("the range is %.40q to %.40q; its borders are effective partition keys, which are hexadecimal", f.Range.Min, f.Range.Max)
+		return fmt.Errorf("the range is %.40q to %.40q; its bounds must be effective partition keys, which are hexadecimal", f.Range.Min, f.Range.Max)
 	case !f.Range.IsZero() && f.Range.Intersect(feed.Full()).IsEmpty():
-		return fmt.Errorf("the range %s holds no key; min is below max, and below %s", f.Range, feed.MaxEPK)
+		return fmt.Errorf("the range %s contains no key; min must be below max, and below %s", f.Range, feed.MaxEPK)
 	case f.Key != nil && len(f.Key) == 0:
-		return errors.New("the key has no components, which no request names; leave it out to choose all keys")
+		return errors.New("the key has no components, so no request has it; leave it out to select all keys")
 	}
 	return nil
 }
@@ -111,8 +121,8 @@ func (f Fault) validate(operations []string) error {
 // isHex reports whether an effective partition key is upper-case hexadecimal.
 func isHex(epk string) bool { return strings.Trim(epk, "0123456789ABCDEF") == "" }
 
-// normal returns the fault with its range and its key in the form of requests. It returns an error
-// if the key is invalid.
+// normal returns the fault with its range and its key in the form of requests. It returns
+// an error if the key is invalid.
 func (f Fault) normal() (Fault, error) {
 	f.Range = feed.Range{Min: strings.ToUpper(f.Range.Min), Max: strings.ToUpper(f.Range.Max)}
 	if f.Key == nil {
@@ -120,25 +130,27 @@ func (f Fault) normal() (Fault, error) {
 	}
 	var err error
 	if f.Key, err = feed.ParsePartitionKey(f.Key.String()); err != nil {
-		return f, fmt.Errorf("the key can't be one: %w", err)
+		return f, fmt.Errorf("the key is invalid: %w", err)
 	}
 	return f, nil
 }
 
-// FaultState is a fault of a server, and its effect so far.
+// FaultState is a fault of a server and its effect so far.
 type FaultState struct {
-	// ID names the fault.
+	// ID identifies the fault.
 	ID string
 	Fault
-	// Hits is how many requests have failed by it.
+	// Hits is the number of requests that the fault has made fail.
 	Hits int
 }
 
-// Faults are the faults that a server injects. A request meets the first that chooses it, in the
-// order in which they were added. Faults is safe for concurrent use.
+// Faults is the list of faults that a server injects. The first fault that selects a
+// request applies to it, in the order in which the faults were added. Faults is safe for
+// concurrent use.
 type Faults struct {
 	operations []string
-	// set is never changed in place, so that a request without faults costs one load.
+	// set is replaced and never changed in place, so that a request without faults costs
+	// one atomic load.
 	set atomic.Pointer[[]*activeFault]
 
 	mu   sync.Mutex // guards next, and changes of set
@@ -156,14 +168,14 @@ type activeFault struct {
 	draws  *rand.Rand
 }
 
-// Add adds a fault and returns its ID. It returns an error if the fault is invalid, or if there are 1000
-// faults.
+// Add adds a fault and returns its ID. It returns an error if the fault is invalid, or if
+// the server has 1000 faults.
 func (fs *Faults) Add(f Fault) (string, error) {
 	s, err := fs.add(f)
 	return s.ID, err
 }
 
-// add is Add, and returns the state of the fault.
+// add is like Add, but returns the state of the fault.
 func (fs *Faults) add(f Fault) (FaultState, error) {
 	f, err := f.normal()
 	if err == nil {
@@ -177,7 +189,7 @@ func (fs *Faults) add(f Fault) (FaultState, error) {
 	defer fs.mu.Unlock()
 	all := fs.active()
 	if len(all) >= maxFaults {
-		return FaultState{}, fmt.Errorf("fault: there are %d already, which is the most: remove some", len(all))
+		return FaultState{}, fmt.Errorf("fault: the server has %d, the largest number; remove some", len(all))
 	}
 	fs.next++
 	a.id = strconv.Itoa(fs.next)
@@ -186,7 +198,7 @@ func (fs *Faults) add(f Fault) (FaultState, error) {
 	return FaultState{ID: a.id, Fault: f}, nil
 }
 
-// List returns the faults in their order.
+// List returns the faults in the order in which they were added.
 func (fs *Faults) List() []FaultState {
 	all := fs.active()
 	states := make([]FaultState, len(all))
@@ -196,8 +208,8 @@ func (fs *Faults) List() []FaultState {
 	return states
 }
 
-// Remove removes a fault. It returns false if there is none with that ID. A request that waits for
-// it continues as if it were still there.
+// Remove removes a fault. It reports whether the fault existed. A request that the fault
+// already delays still fails.
 func (fs *Faults) Remove(id string) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -214,7 +226,7 @@ func (fs *Faults) Clear() {
 	fs.set.Store(nil)
 }
 
-// active returns the faults. The caller must not change them.
+// active returns the faults. The caller must not change the slice.
 func (fs *Faults) active() []*activeFault {
 	if set := fs.set.Load(); set != nil {
 		return *set
@@ -228,7 +240,7 @@ func (a *activeFault) state() FaultState {
 	return FaultState{ID: a.id, Fault: a.Fault, Hits: a.hits}
 }
 
-// hit counts a chosen request, and reports whether it fails.
+// hit counts a selected request and reports whether it fails.
 func (a *activeFault) hit() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -243,7 +255,8 @@ func (a *activeFault) hit() bool {
 	return true
 }
 
-// choose returns the fault of a request, or nil. It is called once for a request.
+// choose returns the fault that applies to a request, or nil. It must be called once for
+// a request, because it counts.
 func (fs *Faults) choose(x *request, t *target) *activeFault {
 	for _, a := range fs.active() {
 		if a.chooses(x, t) && a.hit() {
@@ -253,7 +266,7 @@ func (fs *Faults) choose(x *request, t *target) *activeFault {
 	return nil
 }
 
-// chooses reports whether a fault is for a request.
+// chooses reports whether a fault selects a request.
 func (a *activeFault) chooses(x *request, t *target) bool {
 	if a.Operation != "" && a.Operation != x.op {
 		return false

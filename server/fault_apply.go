@@ -12,12 +12,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// maxBufferedBody limits the body of a request that waits. It is read first, because net/http
-// notices the end of a connection only after the body.
+// maxBufferedBody limits the body of a delayed request, in bytes. The body is read before
+// the delay, because net/http notices the end of a connection only after the body.
 const maxBufferedBody = 16 << 20
 
-// applyFaults carries out an operation, after the freeze of its partition and with the fault of the
-// request.
+// applyFaults carries out an operation. It first waits while the operation's partition is
+// frozen, and then applies the fault of the request, if there is one.
 func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	if s.freezes.none() && len(s.faults.active()) == 0 {
 		return serve(x)
@@ -33,7 +33,7 @@ func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	if f.After {
 		unseen := *x
 		unseen.w = &discardWriter{header: http.Header{}}
-		_ = serve(&unseen) // nobody receives the result
+		_ = serve(&unseen) // the client receives the failure instead
 	}
 	if f.Delay > 0 {
 		if err := x.bufferBody(); err != nil {
@@ -58,8 +58,8 @@ func (s *Server) applyFaults(x *request, serve func(*request) error) error {
 	return serve(x)
 }
 
-// bufferBody reads the body of a request that is going to wait, so that net/http notices when the
-// client leaves.
+// bufferBody reads the body of a request before a delay, so that net/http notices when
+// the client disconnects.
 func (x *request) bufferBody() error {
 	if x.r.ContentLength == 0 {
 		return nil
@@ -73,7 +73,8 @@ func (x *request) bufferBody() error {
 	return nil
 }
 
-// delay waits for a time, unless the client leaves or the server ends.
+// delay waits for the time d. It returns an error if the client disconnects or the server
+// shuts down first.
 func (s *Server) delay(x *request, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -87,18 +88,18 @@ func (s *Server) delay(x *request, d time.Duration) error {
 	}
 }
 
-// errEnding is the answer to a request that waits when the server ends.
-var errEnding = failure(http.StatusServiceUnavailable, wire.SubNone, "the server is ending")
+// errEnding is the answer to a request that is delayed when the server shuts down.
+var errEnding = failure(http.StatusServiceUnavailable, wire.SubNone, "the server is shutting down")
 
-// discardWriter discards an answer.
+// discardWriter is a ResponseWriter that discards the answer.
 type discardWriter struct{ header http.Header }
 
 func (w *discardWriter) Header() http.Header         { return w.header }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *discardWriter) WriteHeader(int)             {}
 
-// target is what a request addresses, for faults and frozen partitions. It is resolved when one of
-// them needs it, since most requests meet neither.
+// target holds the container and the keys that a request addresses, for faults and frozen
+// partitions. It is resolved on first use, since most requests meet neither.
 type target struct {
 	x *request
 
@@ -114,8 +115,8 @@ func (t *target) container() *engine.Container {
 	return t.c
 }
 
-// look resolves the container and the range of the request. It ignores errors, which the operation
-// reports.
+// look resolves the container and the range of the request. It ignores errors, because
+// the operation reports them.
 func (t *target) look() {
 	if t.looked {
 		return
@@ -132,8 +133,8 @@ func (t *target) look() {
 		return
 	}
 	t.c = c
-	// Only documents have keys. A request for the container, its partitions or the plan of a query
-	// reads none.
+	// Only documents have keys. A request for the container, its partitions or the plan
+	// of a query addresses no key.
 	if len(t.x.path.Types) < 3 || t.x.path.Types[2] != "docs" || isPlan(t.x) {
 		t.keys = noKeys
 		return
@@ -143,8 +144,8 @@ func (t *target) look() {
 		return
 	}
 	if s.partition != "" {
-		// A partition that is gone has no keys: such a request is answered 410 and waits for
-		// nobody.
+		// A partition that no longer exists has no keys. Such a request is not delayed,
+		// and the operation answers 410.
 		t.keys = t.partition(s.partition)
 	}
 	if !s.keys.IsZero() {
@@ -157,7 +158,8 @@ func (t *target) look() {
 	}
 }
 
-// partition returns the range of a live partition; empty if there is none with that ID.
+// partition returns the range of a live partition. It returns an empty range if there is
+// no partition with that ID.
 func (t *target) partition(id string) feed.Range {
 	for _, p := range t.live {
 		if p.ID == id {
@@ -167,7 +169,7 @@ func (t *target) partition(id string) feed.Range {
 	return noKeys
 }
 
-// noKeys is a range without keys, which overlaps none.
+// noKeys is a range without keys. It overlaps no range.
 var noKeys = feed.Range{Min: feed.MaxEPK, Max: feed.MaxEPK}
 
 func (t *target) inDatabase(name string) bool {
@@ -199,8 +201,8 @@ func (t *target) inRange(r feed.Range) bool {
 	return t.container() != nil && !r.IsEmpty() && t.keys.Overlaps(r)
 }
 
-// hasKey reports whether the header of the request names a key. Numbers are compared by value: 0
-// and -0.0 are equal.
+// hasKey reports whether the header of the request has the given key. Numbers are
+// compared by value: 0 equals -0.0.
 func (t *target) hasKey(key feed.PartitionKey) bool {
 	have, err := t.x.partitionKey()
 	return err == nil && have != nil && slices.Equal(have, key)

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// freezes are the ranges of keys whose requests wait. Ranges are frozen, not partitions, so that a
-// freeze survives splits and merges.
+// freezes holds the frozen ranges of keys. Requests for their keys wait. Ranges are
+// frozen instead of partitions, so that a freeze survives splits and merges.
 type freezes struct {
 	mu  sync.Mutex // guards all
 	all []*freeze
@@ -22,7 +22,7 @@ type freezes struct {
 type freeze struct {
 	container *engine.Container
 	keys      feed.Range
-	// thawed is closed when the requests may continue.
+	// thawed is closed when waiting requests should check again.
 	thawed chan struct{}
 }
 
@@ -32,7 +32,7 @@ func (fs *freezes) none() bool {
 	return len(fs.all) == 0
 }
 
-// over returns a freeze of a part of a range, or nil.
+// over returns a freeze that overlaps a range, or nil.
 func (fs *freezes) over(c *engine.Container, keys feed.Range) *freeze {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -44,7 +44,7 @@ func (fs *freezes) over(c *engine.Container, keys feed.Range) *freeze {
 	return nil
 }
 
-// freeze freezes a range, unless it is frozen.
+// freeze freezes a range, unless one freeze already covers it.
 func (fs *freezes) freeze(c *engine.Container, keys feed.Range) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -54,7 +54,8 @@ func (fs *freezes) freeze(c *engine.Container, keys feed.Range) {
 	fs.all = append(fs.all, &freeze{container: c, keys: keys, thawed: make(chan struct{})})
 }
 
-// thaw ends every freeze of a part of a range. Parts outside of the range stay frozen.
+// thaw removes a range from all freezes. The parts of a freeze outside the range stay
+// frozen.
 func (fs *freezes) thaw(c *engine.Container, keys feed.Range) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -74,21 +75,22 @@ func (fs *freezes) thaw(c *engine.Container, keys feed.Range) {
 	fs.all = kept
 }
 
-// dropDeleted ends the freezes of deleted containers. Waiting requests look up the container again.
+// dropDeleted removes the freezes of deleted containers. Waiting requests then look up
+// their container again.
 func (fs *freezes) dropDeleted(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx) // it does not serve only the client that deletes
+	ctx = context.WithoutCancel(ctx) // the freezes concern all clients, so the end of this request must not stop it
 	fs.mu.Lock()
 	all := slices.Clone(fs.all)
 	fs.mu.Unlock()
-	for _, f := range all { // without the lock, so that requests go on meanwhile
+	for _, f := range all { // without the lock, so that requests continue meanwhile
 		if _, err := f.container.Partitions(ctx); errors.Is(err, feed.ErrNotFound) {
 			fs.thaw(f.container, feed.Full())
 		}
 	}
 }
 
-// wait delays a request that addresses a frozen key until the key is thawed. The client or the end
-// of the server may end the wait.
+// wait delays a request that addresses a frozen key until the key is thawed. It returns
+// an error if the client disconnects or the server shuts down first.
 func (fs *freezes) wait(x *request, t *target) error {
 	for held := false; ; held = true {
 		if fs.none() || t.container() == nil {
@@ -105,7 +107,8 @@ func (fs *freezes) wait(x *request, t *target) error {
 		}
 		select {
 		case <-f.thawed:
-			// Partitions may have been split meanwhile, or the container deleted.
+			// Partitions may have been split meanwhile, or the container may have been
+			// deleted.
 			*t = target{x: x}
 		case <-x.r.Context().Done():
 			return x.r.Context().Err()
@@ -115,13 +118,14 @@ func (fs *freezes) wait(x *request, t *target) error {
 	}
 }
 
-// Freeze delays all requests that address a key of a physical partition, before any of their work,
-// until [Server.Thaw] or until their clients leave. A request for documents without a partition key
-// (a query over all partitions) addresses every key; one for containers or partitions, none.
+// Freeze delays all requests that address a key of a physical partition until
+// [Server.Thaw] or until their clients disconnect. No part of a delayed request is
+// carried out. A request for documents without a partition key, such as a query over all
+// partitions, addresses every key. A request for containers or partitions addresses none.
 //
-// A freeze survives splits and merges. It ends when a request deletes the container or its
-// database; waiting requests are then answered 404. Freeze returns a *feed.GoneError if the
-// partition does not exist.
+// A freeze survives splits and merges. It ends when a request deletes the container or
+// its database; waiting requests are then answered 404. Freeze returns a *feed.GoneError
+// if the partition does not exist.
 func (s *Server) Freeze(ctx context.Context, container *store.Container, partition string) error {
 	c := (*engine.Container)(container)
 	keys, err := partitionRange(ctx, c, partition)
@@ -133,8 +137,8 @@ func (s *Server) Freeze(ctx context.Context, container *store.Container, partiti
 	return nil
 }
 
-// Thaw lets the requests continue that Freeze delays. It does nothing if the partition is not
-// frozen. Its errors are those of Freeze.
+// Thaw resumes the requests that Freeze delays. It does nothing if the partition is not
+// frozen. It returns the same errors as Freeze.
 func (s *Server) Thaw(ctx context.Context, container *store.Container, partition string) error {
 	c := (*engine.Container)(container)
 	keys, err := partitionRange(ctx, c, partition)

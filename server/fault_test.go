@@ -208,7 +208,7 @@ func TestFaultsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		`{}`:                                            "no effect",
 		`{"status":200}`:                                "400 to 599",
 		`{"status":503,"drop":true}`:                    "no status",
-		`{"subStatus":3200,"drop":true}`:                "goes with a status",
+		`{"subStatus":3200,"drop":true}`:                "needs a status",
 		`{"delayMs":5,"after":true}`:                    "delay alone",
 		`{"status":503,"operation":"create"}`:           `\"create document\"`,
 		`{"status":503,"probability":1.5}`:              "up to 1",
@@ -226,9 +226,9 @@ func TestFaultsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		`{"status":503,"key":null}`:                     "JSON array",
 		`{"status":503,"probability":0}`:                "above 0",
 		`{"status":503,"percentage":1}`:                 "percentage",
-		`{"status":503,"id":"1"}`:                       "server's to say",
+		`{"status":503,"id":"1"}`:                       "the server sets id and hits",
 		`{"delayMs":99999999999999}`:                    "at most",
-		`[1]`:                                           "can't be read",
+		`[1]`:                                           "cannot read the body",
 	} {
 		ts.plainAdmin("POST", "faults", body).want(http.StatusBadRequest).wantBody(want)
 	}

@@ -7,29 +7,29 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// member is a name and a value, as a client sent it.
+// member is a member of an object as the client sent it.
 type member struct {
 	name  string
 	value jsontext.Value
 }
 
-// object is a JSON object as a list of members in their order. Unknown members are returned as they
-// came.
+// object is a JSON object as a list of members in their order. Unknown members are kept
+// unchanged.
 type object []member
 
-// parseObject takes an object apart. Its errors are mistakes of the client.
+// parseObject parses a JSON object. Its errors are answers to the client.
 func parseObject(body []byte) (m object, err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, badRequest("the request has no body; it needs a JSON object")
+		return nil, badRequest("the request has no body; send a JSON object")
 	}
-	// Unmarshalling checks the syntax, and that no name occurs twice.
+	// Unmarshal checks the syntax, and that no name occurs twice.
 	var whole jsontext.Value
 	if err := json.Unmarshal(body, &whole); err != nil {
-		return nil, badRequest("the body of the request is no JSON object: %v", err)
+		return nil, badRequest("the body of the request is not a JSON object: %v", err)
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(whole))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return nil, badRequest("the body of the request is JSON, but no object")
+		return nil, badRequest("the body of the request is JSON, but not an object")
 	}
 	for d.PeekKind() == '"' {
 		t, err := d.ReadToken()
@@ -46,7 +46,8 @@ func parseObject(body []byte) (m object, err error) {
 	return m, nil
 }
 
-// get returns the value of a member, or nil if there is none or it is null.
+// get returns the value of a member. It returns nil if the member does not exist or is
+// null.
 func (m object) get(name string) jsontext.Value {
 	for _, e := range m {
 		if e.name == name && e.value.Kind() != 'n' {
@@ -85,7 +86,7 @@ func (m *object) setDefault(name, value string) {
 func jsonString(s string) jsontext.Value {
 	b, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
-		// Bytes that are not UTF-8 were replaced.
+		// AppendQuote has replaced the bytes that are not UTF-8.
 		return b
 	}
 	return b

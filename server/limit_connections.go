@@ -16,30 +16,32 @@ import (
 	"time"
 )
 
-// A guard watches the connections of a server. It counts the headers that they send to the budget,
-// enforces Options.MaxConnections, and closes stalled connections when the budget has no room.
+// A guard watches the connections of a server. It counts the memory of their request
+// headers, enforces Options.MaxConnections, and closes stalled connections when the
+// budget is used up.
 
 const (
-	// headerLine is how many bytes a header line takes in memory beside its text.
+	// headerLine is the memory of a header line in addition to its text, in bytes.
 	headerLine = 300
-	// progressBytes is how many bytes a connection has to transfer within stallTime, or else it is
-	// stalled.
+	// progressBytes is the number of bytes that a connection must transfer within
+	// stallTime. Otherwise it is stalled.
 	progressBytes = 16 << 10
 	stallTime     = 2 * time.Second
-	// cutInterval is the least time between two searches for stalled connections.
+	// cutInterval is the shortest time between two searches for stalled connections.
 	cutInterval = 100 * time.Millisecond
-	// writePart is how much of an answer is written at once. Progress is visible between two parts.
+	// writePart is the size, in bytes, of the parts in which an answer is written.
+	// Progress is visible between two parts.
 	writePart = 256 << 10
-	// refusalTime limits the time for a connection whose headers are refused.
+	// refusalTime limits the time for refusing the headers of a request.
 	refusalTime = time.Second
 )
 
-// Guard makes h and the returned listener, which replaces l, count connections and their headers.
-// These counts enforce Options.MemoryLimit and Options.MaxConnections. Without Guard, the memory
-// limit covers bodies, answers and queries only.
+// Guard makes h and the returned listener, which replaces l, count connections and their
+// headers. These counts enforce Options.MemoryLimit and Options.MaxConnections. Without
+// Guard, the memory limit covers only bodies, answers and queries.
 //
-// Guard sets h.ConnState and h.ConnContext. l may be a TLS listener. Call it before h serves, and
-// let h serve the returned listener.
+// Guard sets h.ConnState and h.ConnContext. l may be a TLS listener. Call Guard before h
+// serves, and let h serve the returned listener.
 func (s *Server) Guard(h *http.Server, l net.Listener) net.Listener {
 	g := &guard{Listener: l, b: s.budget, most: s.o.MaxConnections, header: cmp.Or(h.ReadHeaderTimeout, h.ReadTimeout)}
 	h.ConnState = g.changed
@@ -59,19 +61,20 @@ type guard struct {
 	net.Listener
 	b    *budget
 	most int
-	// header limits the TLS handshake; 0 means no limit.
+	// header limits the time of the TLS handshake. 0 means no limit.
 	header time.Duration
 
 	mu sync.Mutex // guards the rest
-	// all are the connections. resting are those without a request, the longest resting one first.
+	// all holds the connections. resting holds those without a request, the longest
+	// resting one first.
 	all     map[*guardedConn]struct{}
 	resting list.List
-	// lastCut is when stalled connections were last searched for.
+	// lastCut is the time of the last search for stalled connections.
 	lastCut time.Time
 }
 
-// Accept accepts a connection. Beyond the limit, it closes the connection that rests longest. If
-// none rests, it closes the new one.
+// Accept accepts a connection. At the limit, it closes the connection that has rested
+// longest. If none rests, it closes the new connection.
 func (g *guard) Accept() (net.Conn, error) {
 	for {
 		accepted, err := g.Listener.Accept()
@@ -93,8 +96,8 @@ func (g *guard) Accept() (net.Conn, error) {
 	}
 }
 
-// admit registers a connection. If oldest is not nil, the caller closes it. ok is false if there is
-// no room.
+// admit registers a connection. If oldest is not nil, the caller must close it. ok is
+// false if there is no room.
 func (g *guard) admit(c *guardedConn) (oldest *guardedConn, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,7 +117,7 @@ func (g *guard) admit(c *guardedConn) (oldest *guardedConn, ok bool) {
 	return oldest, true
 }
 
-// forget removes a connection. g.mu is held.
+// forget removes a connection. The caller must hold g.mu.
 func (g *guard) forget(c *guardedConn) {
 	delete(g.all, c)
 	if c.rest != nil {
@@ -123,7 +126,7 @@ func (g *guard) forget(c *guardedConn) {
 	}
 }
 
-// changed is ConnState of the http.Server.
+// changed is the ConnState function of the http.Server.
 func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	c := guardedOf(conn)
 	switch state {
@@ -142,7 +145,7 @@ func (g *guard) changed(conn net.Conn, state http.ConnState) {
 	switch _, known := g.all[c]; {
 	case state == http.StateClosed || state == http.StateHijacked:
 		g.forget(c)
-	case !known: // it was closed for another one
+	case !known: // Accept closed it to make room for another one
 	case state == http.StateActive && c.rest != nil:
 		g.resting.Remove(c.rest)
 		c.rest = nil
@@ -172,10 +175,11 @@ func (g *guard) cutStalled() {
 	}
 }
 
-// The phases of a connection, by what the server waits for.
+// The phases of a connection. Each is named for the data that the server waits for. In
+// phaseWork it waits for none.
 const (
 	phaseHeaders = iota
-	phaseWork    // nothing
+	phaseWork
 	phaseBody
 )
 
@@ -183,20 +187,21 @@ const (
 type guardedConn struct {
 	net.Conn
 	g *guard
-	// memory is that of the current request.
+	// memory is the counted memory of the current request.
 	memory heldMemory
-	// rest is the element of guard.resting, or nil if the connection has a request. g.mu guards it.
+	// rest is the element of guard.resting, or nil if the connection has a request. g.mu
+	// guards it.
 	rest *list.Element
 
 	phase   atomic.Int32
 	writing atomic.Bool
-	// moved is when the connection last transferred progressBytes, or when a phase or a write
-	// began. since counts the bytes from then on.
+	// moved is the time at which the connection last completed progressBytes, or at which
+	// a phase or a write began. since counts the bytes after that.
 	moved atomic.Int64 // Unix time in nanoseconds
 	since atomic.Int64
 }
 
-// guardedOf returns the connection that a guard made.
+// guardedOf returns the guarded connection of c, or nil.
 func guardedOf(c net.Conn) *guardedConn {
 	if t, ok := c.(*guardedTLS); ok {
 		return t.guardedConn
@@ -222,7 +227,8 @@ func (c *guardedConn) progress(n int) {
 	}
 }
 
-// stalled reports whether the connection holds much memory and its client transfers nothing.
+// stalled reports whether the connection holds much memory while its client transfers no
+// data.
 func (c *guardedConn) stalled(now time.Time) bool {
 	return (c.writing.Load() || c.phase.Load() != phaseWork) && c.memory.size() >= progressBytes &&
 		now.UnixNano()-c.moved.Load() >= int64(stallTime)
@@ -234,10 +240,10 @@ func (c *guardedConn) cut() {
 	if t, ok := raw.(*tls.Conn); ok {
 		raw = t.NetConn()
 	}
-	_ = raw.Close() // its user receives the error
+	_ = raw.Close() // reads and writes then return an error
 }
 
-// Read counts headers while they come.
+// Read reads from the connection and counts the headers as they arrive.
 func (c *guardedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 {
@@ -254,13 +260,13 @@ func (c *guardedConn) Read(p []byte) (int, error) {
 	size := int64(n + headerLine*bytes.Count(p[:n], []byte{'\n'}))
 	if failed := c.memory.grow(ofHeaders, size); failed != nil {
 		c.refuse()
-		return 0, &net.OpError{Op: "read", Net: "tcp", Err: failed} // http.Server answers nothing to it
+		return 0, &net.OpError{Op: "read", Net: "tcp", Err: failed} // http.Server does not answer after this error
 	}
 	return n, err
 }
 
-// refuse answers a request whose headers have no room, and leaves its client a moment to read the
-// answer.
+// refuse answers 429 to a request whose headers do not fit in memory. It gives the client
+// a moment to read the answer.
 func (c *guardedConn) refuse() {
 	c.memory.releaseAll()
 	body := `{"code":"TooManyRequests","message":"` + errBusy.message + `"}`
@@ -269,11 +275,11 @@ func (c *guardedConn) refuse() {
 		strconv.FormatInt(busyRetry.Milliseconds(), 10)+"\r\nretry-after: "+strconv.Itoa(int(busyRetry.Seconds()))+
 		"\r\ncontent-type: application/json\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 	if err = errors.Join(err, c.CloseWrite()); err == nil {
-		_, _ = io.Copy(io.Discard, c.Conn) // until the client is gone, or the time is over
+		_, _ = io.Copy(io.Discard, c.Conn) // until the client disconnects or the deadline passes
 	}
 }
 
-// Write writes in parts, so that a client that reads differs from one that does not.
+// Write writes in parts, so that a slow client can be distinguished from a stalled one.
 func (c *guardedConn) Write(p []byte) (written int, err error) {
 	c.mark()
 	c.writing.Store(true)
@@ -303,14 +309,14 @@ type guardedTLS struct {
 	tls *tls.Conn
 }
 
-// ConnectionState carries out the handshake. http.Server calls it before it reads the first
-// request, on the goroutine of the connection. It would carry out the handshake of a *tls.Conn
-// itself, but the guard hides that.
+// ConnectionState carries out the handshake. http.Server calls it before it reads the
+// first request, on the goroutine of the connection. It would carry out the handshake of
+// a *tls.Conn itself, but the guard hides that type.
 func (c *guardedTLS) ConnectionState() tls.ConnectionState {
 	if c.g.header > 0 {
-		_ = c.tls.SetDeadline(time.Now().Add(c.g.header)) // an error is the connection's end
+		_ = c.tls.SetDeadline(time.Now().Add(c.g.header)) // an error here means that the connection has ended
 	}
-	err := c.tls.Handshake() //nolint:noctx // the deadline bounds it, and nobody asks for the context
+	err := c.tls.Handshake() //nolint:noctx // the deadline limits it, and the context is not used
 	var plain tls.RecordHeaderError
 	if errors.As(err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader) {
 		_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
@@ -322,7 +328,8 @@ func (c *guardedTLS) ConnectionState() tls.ConnectionState {
 	return c.tls.ConnectionState()
 }
 
-// looksLikeHTTP reports whether a TLS record's header is the beginning of a request in plain HTTP.
+// looksLikeHTTP reports whether the header of a TLS record is the beginning of a plain
+// HTTP request.
 func looksLikeHTTP(header [5]byte) bool {
 	switch string(header[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET":

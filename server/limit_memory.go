@@ -10,18 +10,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// The budget limits the memory that all requests use together (Options.MemoryLimit). It has two
-// parts.
+// The budget limits the memory that all requests use together (Options.MemoryLimit). It
+// has two parts.
 //
-// The bytes that clients can delay are counted: headers, bodies, and answers that wait for their
-// readers. Each class has a share of its own, so that stalled clients of one class do not stop the
-// others. A class without room refuses with 429. It never waits, so nothing can deadlock. An
-// existing answer is always counted, because a completed write must not be answered 429. No further
-// answer begins until there is room.
+// The first part counts the bytes that clients can delay: headers, bodies, and answers
+// that wait for their readers. Each class has its own share, so that stalled clients of
+// one class do not stop the others. A class without room refuses requests with 429. It
+// never waits, so it cannot deadlock. An existing answer is always counted, because a
+// completed write must not be answered 429. No further answer begins until there is room.
 //
-// Work that no client can delay takes a slot. A class of work has a fixed number of slots, and each
-// needs a limited amount of memory until its answer begins. Requests wait for a slot in the order
-// of arrival, for at most slotWait. The holder of a slot never waits for the budget or a client.
+// The second part limits the work that no client can delay. Such work takes a slot. Each
+// class of work has a fixed number of slots, and each slot needs a limited amount of
+// memory until its answer begins. Requests wait for a slot in the order of arrival, for
+// at most slotWait. The holder of a slot never waits for the budget or a client.
 
 // class is a kind of counted bytes.
 type class int
@@ -33,41 +34,43 @@ const (
 	classes
 )
 
-// Shares of the memory limit, and the memory that a request with a slot may need.
+// Shares of the memory limit, and the memory that a request with a slot may use.
 const (
 	headerShare = 8 // an eighth
 	bodyShare   = 4
 	answerShare = 4
 
-	// A read has a page of the feed. A query has a page and a batch of index entries, and a sort
-	// also its rows.
+	// A read holds a page of the feed. A query holds a page and a batch of index entries.
+	// A sort also holds its rows.
 	readMemory  = 16 << 20
 	queryMemory = 32 << 20
 	sortMemory  = 64 << 20
-	// A bulk request with patches or reads has bulkItems, and its answer twice: in parts and
-	// complete.
+	// A bulk request with patches or reads holds bulkItems and two copies of its answer:
+	// its parts and the whole.
 	bulkMemory = 32 << 20
-	// minReads and the like keep a few clients independent of each other in the smallest servers.
+	// The least numbers of slots keep a few clients independent of each other in the
+	// smallest servers.
 	minReads   = 4
 	minQueries = 2
 	minSorts   = 1
 	minBulks   = 2
-	// sortShare is the part of the limit that the rows of one sort may use, between minSortMemory
-	// and querypage.MaxSortMemory.
+	// sortShare is the share of the limit that the rows of one sort may use. The result
+	// is limited by minSortMemory and querypage.MaxSortMemory.
 	sortShare     = 8
 	minSortMemory = 4 << 20
 
-	// bodyFactor is how many copies of a body are in memory: as it came, and as the store writes
-	// it.
+	// bodyFactor is the number of copies of a body in memory: the received body, and the
+	// copy that the store writes.
 	bodyFactor = 2
-	// queryFactor is about how many times the size of its text a compiled query has.
+	// queryFactor is the approximate size of a compiled query, as a multiple of its text.
 	queryFactor = 32
-	// longQuery is the size in bytes of a text whose parsing alone takes a slot for sorts.
+	// longQuery is the size of a query text, in bytes, above which parsing alone needs a
+	// slot for sorts.
 	longQuery = 64 << 10
 
-	// slotWait is how long a request waits for a slot.
+	// slotWait is the longest time that a request waits for a slot.
 	slotWait = 5 * time.Second
-	// busyRetry is when a refused client retries.
+	// busyRetry is the time after which a refused client should retry.
 	busyRetry = time.Second
 )
 
@@ -75,16 +78,17 @@ const (
 type budget struct {
 	limits [classes]int64
 	used   [classes]atomic.Int64
-	// cutStalled is called when a class has no room. It may close the connections of stalled
-	// clients.
+	// cutStalled is called when a class has no room. It may close the connections of
+	// stalled clients.
 	cutStalled func()
-	// rows limits the memory of the rows of one sort.
+	// rows is the memory for the rows of one sort, in bytes.
 	rows int
 
 	slots [slotClasses]chan struct{}
 }
 
-// newBudget returns the budget of a memory limit in bytes; nil for 0.
+// newBudget returns the budget of a memory limit in bytes. It returns nil if the limit is
+// 0.
 func newBudget(limit int64) *budget {
 	if limit == 0 {
 		return nil
@@ -103,7 +107,8 @@ func newBudget(limit int64) *budget {
 	return b
 }
 
-// reserve counts n more bytes of a class. If they do not fit, it counts nothing and returns false.
+// reserve counts n more bytes of a class. If they do not fit, it counts nothing and
+// returns false.
 func (b *budget) reserve(c class, n int64) bool {
 	if b.used[c].Add(n) <= b.limits[c] {
 		return true
@@ -113,7 +118,7 @@ func (b *budget) reserve(c class, n int64) bool {
 	return false
 }
 
-// inFlight returns how many bytes are counted.
+// inFlight returns the number of counted bytes.
 func (b *budget) inFlight() (n int64) {
 	for c := range b.used {
 		n += b.used[c].Load()
@@ -121,7 +126,7 @@ func (b *budget) inFlight() (n int64) {
 	return n
 }
 
-// sortRows returns how many bytes the rows of one sort may take.
+// sortRows returns the memory for the rows of one sort, in bytes.
 func (b *budget) sortRows() int {
 	if b == nil {
 		return querypage.MaxSortMemory
@@ -130,25 +135,26 @@ func (b *budget) sortRows() int {
 }
 
 // heldMemory is the counted memory of one connection, or of one request without a guarded
-// connection. With a nil budget, it counts nothing. Its methods may be called concurrently.
+// connection. With a nil budget, it counts nothing. It is safe for concurrent use.
 type heldMemory struct {
 	b    *budget
 	held [classes]atomic.Int64
-	// slot is the slot of the request; nil if it has none. It belongs to the goroutine that serves
-	// the request.
+	// slot is the slot of the request, or nil. Only the goroutine that serves the request
+	// may use it.
 	slot chan struct{}
 }
 
 // unlimited is the memory of all requests if there is no budget.
 var unlimited heldMemory
 
-// grow counts n more bytes, or refuses with 429. It refuses bytes that can never fit with 413.
+// grow counts n more bytes, or returns an error with 429. For bytes that can never fit,
+// the error has 413.
 func (c *heldMemory) grow(of class, n int64) error {
 	switch {
 	case c.b == nil || n <= 0:
 		return nil
 	case c.held[of].Load()+n > c.b.limits[of]:
-		return tooLarge("the request needs more memory than this server has for one (%d bytes); start the server with a larger --memory-limit", c.b.limits[of])
+		return tooLarge("the request needs more memory than one request may use (%d bytes); start the server with a larger --memory-limit", c.b.limits[of])
 	case !c.b.reserve(of, n):
 		return errBusy
 	}
@@ -156,7 +162,7 @@ func (c *heldMemory) grow(of class, n int64) error {
 	return nil
 }
 
-// add counts n bytes that are in memory already.
+// add counts n bytes that are already in memory.
 func (c *heldMemory) add(of class, n int64) {
 	if c.b == nil || n <= 0 {
 		return
@@ -181,7 +187,7 @@ func (c *heldMemory) releaseAll() {
 	}
 }
 
-// size returns how many bytes are counted.
+// size returns the number of counted bytes.
 func (c *heldMemory) size() (n int64) {
 	for of := range c.held {
 		n += c.held[of].Load()
@@ -189,7 +195,8 @@ func (c *heldMemory) size() (n int64) {
 	return n
 }
 
-// errBusy refuses a request for which there is no memory now. Nothing of it was done.
+// errBusy is the answer to a request for which there is no memory now. No part of the
+// request was carried out.
 var errBusy = &statusError{
 	status: http.StatusTooManyRequests, substatus: wire.SubNone, retryAfter: busyRetry,
 	message: "The server's memory for requests is in use (--memory-limit); try again after the time in x-ms-retry-after-ms.",
@@ -206,9 +213,9 @@ const (
 	slotClasses
 )
 
-// acquireSlot waits for a slot. The beginning of the answer releases it, or releaseSlot. It refuses
-// with 429 if answers have no room or the wait takes too long. It returns the error of the context,
-// too.
+// acquireSlot waits for a slot. The slot is released when the answer begins, or by
+// releaseSlot. It returns an error with 429 if there is no room for answers or the wait
+// takes too long. It returns the error of the request's context if that ends first.
 func (x *request) acquireSlot(l slotClass) error {
 	b := x.memory.b
 	if b == nil {
@@ -231,14 +238,15 @@ func (x *request) acquireSlot(l slotClass) error {
 		}
 	}
 	x.memory.slot = to
-	if !b.answerable() { // other requests have answered meanwhile
+	if !b.answerable() { // other requests may have answered meanwhile
 		x.releaseSlot()
 		return errBusy
 	}
 	return nil
 }
 
-// answerable reports whether answers have room. If they have none, it closes stalled connections.
+// answerable reports whether there is room for answers. If there is none, it closes
+// stalled connections.
 func (b *budget) answerable() bool {
 	if b.used[ofAnswers].Load() < b.limits[ofAnswers] {
 		return true

@@ -138,8 +138,8 @@ func TestLongPathsAndHeadersAreRefused(t *testing.T) {
 
 func TestRefusalsSayWhatIsMissing(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
-	ts.do("POST", "/offers", nil, `{"query":"SELECT * FROM root"}`).want(405).wantBody("is a query: it needs the header Content-Type: application/query+json")
-	ts.do("PUT", "/offers", nil, `{}`).want(405).wantBody("takes GET, POST, not PUT")
+	ts.do("POST", "/offers", nil, `{"query":"SELECT * FROM root"}`).want(405).wantBody("is a query; send the header Content-Type: application/query+json")
+	ts.do("PUT", "/offers", nil, `{}`).want(405).wantBody("supports GET, POST, not PUT")
 	ts.do("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`).want(201)
 	ts.do("POST", orders+"/docs", pk(`["p"]`).with("x-ms-documentdb-is-upsert", "true").with("If-None-Match", "*"), `{"id":"1","pk":"p"}`).
 		want(412).wantBody(`item \"1\" exists`)

@@ -11,17 +11,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Lists of databases, containers, users, permissions and offers. They are short, so they are read as a
-// whole, and returned in pages if the client asks for pages (x-ms-max-item-count). The continuation is
-// the key after which the next page begins, so a list that changes meanwhile skips nothing that stays.
+// Lists of databases, containers, users, permissions and offers. They are short, so they
+// are read whole, and returned in pages if the client asks for pages
+// (x-ms-max-item-count). The continuation is the key after which the next page begins. So
+// a list that changes between pages skips no item that exists throughout.
 //
-// POST with a query, where GET lists, returns its rows. SDKs find the throughput of a container by a
-// query of offers, each with a text of its own. Supported: the language of internal/query, with
-// everything that a query within a partition key may have.
+// POST with a query, where GET lists, returns the rows of the query. SDKs find the
+// throughput of a container by a query of offers, each SDK with its own text. Supported:
+// the language of internal/query, with all features that a query within a partition key
+// has.
 
 // resourceList is the list of all resources of one type and owner, sorted by key.
 type resourceList struct {
-	// owner is the owner's rid, and name is that of the list in a response.
+	// owner is the rid of the owner. name is the name of the list in an answer.
 	owner, name string
 	items       []querypage.Item
 }
@@ -34,7 +36,7 @@ func (l *resourceList) sort() {
 	slices.SortFunc(l.items, func(a, b querypage.Item) int { return strings.Compare(a.Key, b.Key) })
 }
 
-// listed returns the operation that lists resources.
+// listed returns an operation that lists resources.
 func listed(all func(*request) (resourceList, error)) func(*request) error {
 	return func(x *request) error {
 		l, err := all(x)
@@ -45,7 +47,7 @@ func listed(all func(*request) (resourceList, error)) func(*request) error {
 	}
 }
 
-// queried returns the operation that queries a list of resources.
+// queried returns an operation that queries a list of resources.
 func queried(all func(*request) (resourceList, error)) func(*request) error {
 	return func(x *request) error {
 		l, err := all(x)
@@ -96,10 +98,12 @@ func (x *request) sendList(l resourceList) error {
 	return x.send(http.StatusOK, body)
 }
 
-// tokenList begins a continuation of a list: l~<rid of the owner>~<name of the list>~<key>~<checksum>.
+// tokenList is the first part of a continuation of a list: l~<rid of the owner>~<name of
+// the list>~<key>~<checksum>.
 const tokenList = "l"
 
-// listToken returns the key after which the page of a continuation begins; empty for the first page.
+// listToken returns the key after which the page of a continuation begins. It returns ""
+// for the first page.
 func listToken(text, owner, name string) (after string, err error) {
 	if text == "" {
 		return "", nil
@@ -110,6 +114,6 @@ func listToken(text, owner, name string) (after string, err error) {
 			return string(key), nil
 		}
 	}
-	return "", badRequest("the header x-ms-continuation is %.60q, which is no continuation of this list: "+
-		"send what an earlier page of it was answered with, or nothing", text)
+	return "", badRequest("the header x-ms-continuation is %.60q, which is not a continuation of this list; "+
+		"send the continuation of an earlier page, or omit the header", text)
 }

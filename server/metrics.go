@@ -14,40 +14,41 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// metrics are what the server tells of itself, in OpenTelemetry's instruments:
+// metrics holds the OpenTelemetry instruments of the server:
 //
-//	changefeed.server.request.duration   s    requests by operation and status (its count is their number)
-//	changefeed.server.received           By   bodies of requests, as far as they were read, by operation
-//	changefeed.server.sent               By   bodies of answers, by operation
+//	changefeed.server.request.duration   s    requests by operation and status
+//	changefeed.server.received           By   bytes read from bodies of requests, by operation
+//	changefeed.server.sent               By   bytes of bodies of answers, by operation
 //	changefeed.server.request_units      {RU} request units, by operation
-//	changefeed.store.documents           {document}   in each container
-//	changefeed.store.size                By           of the documents in each container
-//	changefeed.store.partitions          {partition}  of each container
+//	changefeed.store.documents           {document}   documents in each container
+//	changefeed.store.size                By           size of the documents in each container
+//	changefeed.store.partitions          {partition}  partitions of each container
 //
-// The status of a connection that was dropped without an answer is 0.
+// The count of changefeed.server.request.duration is the number of requests. The status
+// is 0 if the connection was dropped without an answer.
 type metrics struct {
 	duration       metric.Float64Histogram
 	received, sent metric.Int64Counter
 	units          metric.Float64Counter
-	// labels are the attributes of each outcome, made once: map[outcome]metric.MeasurementOption.
+	// labels caches the attributes of each outcome: map[outcome]metric.MeasurementOption.
 	labels sync.Map
 }
 
-// outcome is the operation and the status that requests are counted by. Status -1 means by
-// operation alone.
+// outcome is the operation and the status by which requests are counted. Status -1 means
+// any status.
 type outcome struct {
 	op     string
 	status int
 }
 
-// durationBounds are the bounds of the histogram, in seconds: from a read out of memory to the
-// patience of a client.
+// durationBounds are the bounds of the histogram, in seconds. They range from a read from
+// memory to the usual timeout of a client.
 var durationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60}
 
-// newMetrics creates the instruments. It returns nil without a provider.
+// newMetrics creates the instruments. It returns nil if p is nil.
 func newMetrics(p metric.MeterProvider, db *engine.DB) (*metrics, error) {
 	if p == nil {
-		return nil, nil //nolint:nilnil // no metrics is what was asked for
+		return nil, nil //nolint:nilnil // nil means no metrics
 	}
 	meter := p.Meter("github.com/changefeed-go/changefeed/server")
 	m := &metrics{}
@@ -64,8 +65,8 @@ func newMetrics(p metric.MeterProvider, db *engine.DB) (*metrics, error) {
 	return m, errors.Join(errs[:]...)
 }
 
-// observeContainers creates the instruments of the content of the store, which is read when it is
-// observed.
+// observeContainers creates the instruments that report the content of the store. Each
+// observation reads the store.
 func observeContainers(meter metric.Meter, db *engine.DB) error {
 	documents, err1 := meter.Int64ObservableGauge("changefeed.store.documents", metric.WithUnit("{document}"),
 		metric.WithDescription("Documents of each container."))
@@ -97,7 +98,8 @@ func observeContainers(meter metric.Meter, db *engine.DB) error {
 	return err
 }
 
-// eachContainer calls visit for every container. It skips containers that are deleted meanwhile.
+// eachContainer calls visit for every container. It skips containers that are deleted
+// meanwhile.
 func eachContainer(ctx context.Context, db *engine.DB, visit func(*engine.Container) error) error {
 	databases, err := db.Databases(ctx)
 	if err != nil {
@@ -160,5 +162,5 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface that http.ResponseController uses.
 func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -17,34 +17,35 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// /offers and /offers/<rid>: list, read and replace the throughput of databases and containers that
-// were created with one.
+// /offers and /offers/<rid>: list, read and replace the throughput of databases and
+// containers that were created with one.
 //
-// A replacement takes effect at once, and does not change the number of partitions. The kind
-// (manual, autoscale) is that of the content. The headers by which some SDKs ask for the other kind
-// are supported too. Offers are created and deleted with their resource: POST and DELETE are not
-// supported. The throughput of a container is enforced with Options.EnforceThroughput, that of a
-// database never.
+// A replacement takes effect immediately and does not change the number of partitions.
+// The content determines the kind (manual or autoscale). The headers by which some SDKs
+// request the other kind are supported, too. An offer is created and deleted with its
+// resource, so POST and DELETE are not supported. Options.EnforceThroughput enforces the
+// throughput of containers. The throughput of a database is never enforced.
 
-// offer is the throughput of a database or container.
+// offer is the throughput of a database or container in the form of the protocol.
 type offer struct {
 	throughput
-	// rid is that of the offer. owner and self are those of its resource.
+	// rid is the offer's own rid. owner and self are the rid and the path of its
+	// resource.
 	rid, owner, self string
 	etag             string
 	modified         int64
-	// database is set for a database's, container for a container's.
+	// Exactly one of database and container is set.
 	database  *engine.DatabaseProperties
 	container *engine.Container
 }
 
-// offerRID makes the rid of the offer of a database or container from its rid. An offer has three
-// bytes, too few for a rid of its own beside that of its owner. They are the number of the owner in
-// the store, and its kind. Past eight million containers, it has six.
+// offerRID returns the rid of the offer of a database or container. A rid of an offer has
+// three bytes, too few for the rid of the owner. So it is made of the owner's number in
+// the store and its kind. For numbers of eight million and more, it has six bytes.
 func offerRID(owner string) (string, error) {
 	b, err := engine.RIDEncoding.DecodeString(owner)
 	if err != nil || len(b) != 4 && len(b) != 8 {
-		return "", fmt.Errorf("rid %q is neither a database's nor a container's", owner)
+		return "", fmt.Errorf("rid %q does not belong to a database or container", owner)
 	}
 	n, kind := uint64(binary.BigEndian.Uint32(b)), uint64(0)
 	if len(b) == 8 {
@@ -84,7 +85,7 @@ func containerOffer(ctx context.Context, c *engine.Container) (*offer, error) {
 	}, err
 }
 
-// body returns the offer as the protocol shows it.
+// body returns the offer in the form of the protocol.
 func (o *offer) body() []byte {
 	m := object{{"id", jsonString(o.rid)}}
 	m.setSystem(o.rid, "offers/"+o.rid+"/", o.etag, o.modified)
@@ -182,10 +183,10 @@ func (s *Server) replaceOffer(x *request) error {
 	return x.sendOffer(o)
 }
 
-// replacement returns the throughput that the body of a replaced offer asks for.
+// replacement returns the throughput in the body of a replaced offer.
 func (x *request) replacement(old *offer, m object) (throughput, error) {
 	if v := m.get("offerResourceId"); v != nil && string(v) != string(jsonString(old.owner)) {
-		return throughput{}, badRequest("an offer can't be given to another resource: it belongs to %s", old.owner)
+		return throughput{}, badRequest("an offer cannot be moved to another resource; it belongs to %s", old.owner)
 	}
 	var content struct {
 		Throughput int             `json:"offerThroughput"`
@@ -201,7 +202,7 @@ func (x *request) replacement(old *offer, m object) (throughput, error) {
 	switch {
 	case x.flag(wire.HeaderOfferToManual):
 		if content.Throughput <= 0 || content.Throughput == old.rate/10 && old.autoscale != nil {
-			content.Throughput = old.rate // what it could be so far
+			content.Throughput = old.rate // the maximum so far becomes the manual rate
 		}
 		return manually(content.Throughput)
 	case settings != nil:
@@ -213,8 +214,9 @@ func (x *request) replacement(old *offer, m object) (throughput, error) {
 	return manually(content.Throughput)
 }
 
-// changeDatabase replaces the throughput of a database. Without a condition of the client it starts again
-// if the database was replaced meanwhile.
+// changeDatabase replaces the throughput of a database. If another request replaces the
+// database meanwhile, it retries. It does not retry if the client sent a condition that
+// no longer holds.
 func (x *request) changeDatabase(d engine.DatabaseProperties, t throughput) error {
 	for {
 		if err := x.checkIfMatch(d.ETag); err != nil {
@@ -242,26 +244,26 @@ func (x *request) sendOffer(o *offer) error {
 	return x.sendResource(http.StatusOK, o.etag, o.body())
 }
 
-// The limits of provisioned throughput, in RU/s, as in the service.
+// Limits of provisioned throughput in RU/s, as in the service.
 const (
 	leastManual, manualStep       = 400, 100
 	leastAutoscale, autoscaleStep = 1_000, 1_000
 	mostThroughput                = 1_000_000
-	// perPartition is the throughput of one physical partition. A container is created with as many
-	// as its throughput needs.
+	// perPartition is the throughput of one physical partition in RU/s. A container is
+	// created with as many partitions as its throughput needs.
 	perPartition = 10_000
 )
 
 // throughput is the provisioned throughput of a database or container.
 type throughput struct {
-	// rate is in RU/s. For autoscale it is the maximum. 0 means none.
+	// rate is in RU/s. For autoscale it is the maximum. 0 means no throughput.
 	rate int
-	// autoscale are the settings as the client sent them, at least {"maxThroughput":rate}; nil
-	// means manual.
+	// autoscale holds the settings as the client sent them, at least
+	// {"maxThroughput":rate}. nil means manual.
 	autoscale json.RawMessage
 }
 
-// throughput returns what the headers of a creation ask for.
+// throughput returns the throughput in the headers of a request that creates a resource.
 func (x *request) throughput() (throughput, error) {
 	manual, settings := x.header(wire.HeaderOfferThroughput), x.header(wire.HeaderOfferAutopilot)
 	switch {
@@ -274,7 +276,7 @@ func (x *request) throughput() (throughput, error) {
 	}
 	rate, err := strconv.Atoi(manual)
 	if err != nil {
-		return throughput{}, badRequest("the header x-ms-offer-throughput is %.40q, which is no number", manual)
+		return throughput{}, badRequest("the header x-ms-offer-throughput is %.40q, which is not a number", manual)
 	}
 	return manually(rate)
 }
@@ -294,19 +296,19 @@ func autoscaled(settings json.RawMessage) (throughput, error) {
 		MaxThroughput int `json:"maxThroughput"`
 	}
 	if err := json.Unmarshal(settings, &s); err != nil {
-		return throughput{}, badRequest("the autoscale settings are no JSON object with a number maxThroughput: %v", err)
+		return throughput{}, badRequest("the autoscale settings are not a JSON object with a number maxThroughput: %v", err)
 	}
 	if s.MaxThroughput < leastAutoscale || s.MaxThroughput > mostThroughput || s.MaxThroughput%autoscaleStep != 0 {
-		return throughput{}, badRequest("maxThroughput of autoscale is a number between %d and %d inclusive in increments of %d; it is %d",
+		return throughput{}, badRequest("maxThroughput of autoscale must be a number between %d and %d inclusive in increments of %d; it is %d",
 			leastAutoscale, mostThroughput, autoscaleStep, s.MaxThroughput)
 	}
 	return throughput{s.MaxThroughput, settings}, nil
 }
 
-// partitions returns how many physical partitions the throughput needs.
+// partitions returns the number of physical partitions that the throughput needs.
 func (t throughput) partitions() int { return (t.rate + perPartition - 1) / perPartition }
 
-// least returns the lowest rate that can replace the offer.
+// least returns the lowest throughput, in RU/s, that can replace the offer.
 func (t throughput) least() int {
 	if t.autoscale != nil {
 		return leastAutoscale
@@ -314,18 +316,18 @@ func (t throughput) least() int {
 	return leastManual
 }
 
-// content returns the content of an offer.
+// content returns the member content of an offer.
 func (t throughput) content() jsontext.Value {
 	if t.autoscale == nil {
 		return object{{"offerThroughput", number(t.rate)}}.json()
 	}
 	settings, err := parseObject(t.autoscale)
 	if err != nil {
-		settings = nil // it was checked when it came in
+		settings = nil // the settings were valid when they were stored
 	}
-	// The rate may have been changed without us, through the store.
+	// A program may have changed the rate through the store, without the server.
 	settings.set("maxThroughput", number(t.rate))
-	// At rest an autoscale offer provides a tenth of its maximum.
+	// An idle autoscale offer provides a tenth of its maximum.
 	return object{{"offerThroughput", number(t.rate / 10)}, {"offerAutopilotSettings", settings.json()}}.json()
 }
 

@@ -16,33 +16,33 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// /dbs/<id>/users/<id>/permissions and .../<id>: create, upsert, read, list, query, replace,
-// delete. A permission names a resource (a database, a container, an item), perhaps a partition key
-// of it, and a mode (Read, All). Every answer with a permission has a new resource token
-// (auth_resource_token.go), valid for x-ms-documentdb-expiry-seconds. So all of these operations
-// need a key that may write.
+// /dbs/<id>/users/<id>/permissions and .../<id>: create, upsert, read, list, query,
+// replace, delete. A permission names a resource (a database, a container or an item),
+// optionally a partition key in it, and a mode (Read or All). Every answer with a
+// permission has a new resource token (auth_resource_token.go), valid for
+// x-ms-documentdb-expiry-seconds. So all of these operations need a key that may write.
 //
-// A user has one permission for one resource and partition key, as in the service; a second is a
-// conflict. Not supported: permissions for stored procedures, triggers, functions and attachments,
-// which this server does not have.
+// As in the service, a user has at most one permission for each resource and partition
+// key; a second one is a conflict. Not supported: permissions for stored procedures,
+// triggers, functions and attachments, which this server does not have.
 
-// permission is a permission as the record of its user has it.
+// permission is a permission in the record of its user.
 type permission struct {
 	ID     string `json:"id"`
 	Number uint32 `json:"number"`
-	// All is the mode: All, or else Read.
+	// All reports whether the mode is All. Otherwise it is Read.
 	All bool `json:"all,omitempty"`
-	// Resource and Key are what the client sent, and receives again: the link of a resource and, as
-	// JSON, a partition key.
+	// Resource and Key are the link of a resource and a partition key in JSON. They are
+	// stored and returned as the client sent them.
 	Resource string          `json:"resource"`
 	Key      json.RawMessage `json:"key,omitempty"`
-	// Permitted is the resource that they mean.
+	// Permitted is the resource that Resource and Key identify.
 	Permitted permittedResource `json:"reach"`
 	Revision  uint64            `json:"revision"`
 	Modified  int64             `json:"modified"`
 }
 
-// The modes of permissions.
+// Modes of permissions.
 const (
 	modeRead = "Read"
 	modeAll  = "All"
@@ -57,19 +57,19 @@ const (
 	tokenLifeMost    = 18_000
 )
 
-// tokenLife returns how long the tokens of an answer are valid.
+// tokenLife returns the validity of the tokens in the answer.
 func (x *request) tokenLife() (time.Duration, error) {
 	seconds := tokenLifeDefault
 	if given := x.header(wire.HeaderTokenExpiry); given != "" {
 		var err error
 		if seconds, err = strconv.Atoi(given); err != nil || seconds < tokenLifeLeast || seconds > tokenLifeMost {
-			return 0, badRequest("the header x-ms-documentdb-expiry-seconds is %.40q; it is %d to %d", given, tokenLifeLeast, tokenLifeMost)
+			return 0, badRequest("the header x-ms-documentdb-expiry-seconds is %.40q; it must be %d to %d", given, tokenLifeLeast, tokenLifeMost)
 		}
 	}
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// permissionBody returns a permission as the protocol shows it, with a token.
+// permissionBody returns a permission in the form of the protocol, with a token.
 func (x *request) permissionBody(u *user, p permission, life time.Duration) []byte {
 	rid := permissionRID(u, p.Number)
 	m := object{{"id", jsonString(p.ID)}}
@@ -81,13 +81,14 @@ func (x *request) permissionBody(u *user, p permission, life time.Duration) []by
 	return m.json()
 }
 
-// permissionRID returns the rid of a permission: the rid of the user and its number.
+// permissionRID returns the rid of a permission. It consists of the rid of the user and
+// the number of the permission.
 func permissionRID(u *user, number uint32) string {
 	b := binary.BigEndian.AppendUint32(u.ridBytes(), number)
 	return engine.RIDEncoding.EncodeToString(append(b, 0, 0, 0, 0))
 }
 
-// permissionIn returns the index of the path's permission among those of its user.
+// permissionIn returns the index of the path's permission in the permissions of its user.
 func (x *request) permissionIn(u *user) (int, error) {
 	id := x.path.IDs[2]
 	i := slices.IndexFunc(u.Permissions, func(p permission) bool { return p.ID == id })
@@ -100,8 +101,8 @@ func (x *request) permissionIn(u *user) (int, error) {
 	return i, nil
 }
 
-// wanted returns the permission that the body of the request describes, and how long its token is
-// valid.
+// wanted returns the permission in the body of the request, and the validity of its
+// token.
 func (x *request) wanted() (p permission, life time.Duration, err error) {
 	if life, err = x.tokenLife(); err != nil {
 		return p, 0, err
@@ -112,20 +113,20 @@ func (x *request) wanted() (p permission, life time.Duration, err error) {
 	}
 	p.ID = id
 	if p.ID == "" || len(p.ID) > engine.MaxNameSize || strings.ContainsAny(p.ID, `/\?#`) {
-		return p, 0, badRequest(`the permission's id %.300q is empty, longer than %d bytes, or holds one of / \ ? #`, p.ID, engine.MaxNameSize)
+		return p, 0, badRequest(`the permission's id %.300q is empty, longer than %d bytes, or contains one of / \ ? #`, p.ID, engine.MaxNameSize)
 	}
 	var mode string
 	if v := m.get("permissionMode"); v != nil {
-		_ = json.Unmarshal(v, &mode) // a value of another type is not a mode
+		_ = json.Unmarshal(v, &mode) // a value of another type is not a valid mode
 	}
 	switch {
 	case strings.EqualFold(mode, modeAll):
 		p.All = true
 	case !strings.EqualFold(mode, modeRead):
-		return p, 0, badRequest("the permissionMode is %.40s; it is Read or All", cmp.Or(string(m.get("permissionMode")), "missing"))
+		return p, 0, badRequest("the permissionMode is %.40s; it must be Read or All", cmp.Or(string(m.get("permissionMode")), "missing"))
 	}
 	if v := m.get("resource"); v == nil || json.Unmarshal(v, &p.Resource) != nil || p.Resource == "" {
-		return p, 0, badRequest("the permission has no resource: the link of a database, a container or an item, as in dbs/shop/colls/orders")
+		return p, 0, badRequest("the permission has no resource; send the link of a database, a container or an item, as in dbs/shop/colls/orders")
 	}
 	if v := m.get("resourcePartitionKey"); v != nil {
 		p.Key = json.RawMessage(v)
@@ -134,7 +135,7 @@ func (x *request) wanted() (p permission, life time.Duration, err error) {
 	return p, life, err
 }
 
-// put replaces the user's permission at i, or adds one if i is negative.
+// put replaces the user's permission at index i. If i is negative, it adds one.
 func (x *request) put(u *user, i int, p permission) (permission, error) {
 	if i >= 0 {
 		if err := x.checkIfMatch(u.Permissions[i].etag()); err != nil {
@@ -145,9 +146,9 @@ func (x *request) put(u *user, i int, p permission) (permission, error) {
 		switch {
 		case other == i:
 		case q.ID == p.ID:
-			return p, failure(http.StatusConflict, wire.SubNone, "user %s has a permission %s already", u.id(), p.ID)
+			return p, failure(http.StatusConflict, wire.SubNone, "user %s already has a permission %s", u.id(), p.ID)
 		case q.Permitted == p.Permitted:
-			return p, failure(http.StatusConflict, wire.SubNone, "user %s has a permission for that resource and partition key already: %s", u.id(), q.ID)
+			return p, failure(http.StatusConflict, wire.SubNone, "user %s already has a permission for that resource and partition key: %s", u.id(), q.ID)
 		}
 	}
 	p.Modified = x.s.db.Now().Unix()
@@ -162,8 +163,8 @@ func (x *request) put(u *user, i int, p permission) (permission, error) {
 	return p, nil
 }
 
-// writePermission replaces the permission at the index that find returns by that of the body, or adds it
-// if the index is negative.
+// writePermission writes the permission in the body of the request. It replaces the
+// permission at the index that find returns. If the index is negative, it adds one.
 func (x *request) writePermission(find func(u *user, id string) (int, error)) error {
 	p, life, err := x.wanted()
 	if err != nil {
@@ -187,7 +188,7 @@ func (x *request) writePermission(find func(u *user, id string) (int, error)) er
 	return x.sendPermission(status, u, p, life)
 }
 
-// postPermission creates a permission, or upserts one if the request says so.
+// postPermission creates or upserts a permission.
 func (s *Server) postPermission(x *request) error {
 	return x.writePermission(func(u *user, id string) (int, error) {
 		return slices.IndexFunc(u.Permissions, func(q permission) bool { return isUpsert(x) && q.ID == id }), nil
@@ -211,7 +212,7 @@ func (s *Server) readPermission(x *request) error {
 	if err != nil {
 		return err
 	}
-	// Not 304 if If-None-Match names the version: the client wants a new token.
+	// If-None-Match is ignored, because the client wants a new token instead of a 304.
 	return x.sendPermission(http.StatusOK, u, u.Permissions[i], life)
 }
 

@@ -13,35 +13,38 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// permittedResource is the resource of a permission with everything below it, or with a key only
-// the part in that logical partition. Databases and containers are identified by their rids, so
-// that the permission for a container is not valid for another one that is created under its name.
-// An item is identified by its ID, and also by its rid if the permission named that.
+// permittedResource is the resource of a permission, with everything below it. With a key
+// it is only the part in that logical partition. Databases and containers are identified
+// by their rids. So a permission for a container is not valid for a new container of the
+// same name. An item is identified by its ID, and also by its rid if the permission names
+// the rid.
 type permittedResource struct {
-	// Database is the rid of the user's own database. Container is a rid; empty: all of them.
+	// Database is the rid of the user's own database. Container is a rid. If it is empty,
+	// the permission covers all containers.
 	Database  string `json:"database"`
 	Container string `json:"container,omitempty"`
-	// Item is an ID; empty means all items of the container. ItemRID is set if the permission named
-	// a rid.
+	// Item is an ID. If it is empty, the permission covers all items of the container.
+	// ItemRID is set if the permission names a rid.
 	Item    string `json:"item,omitempty"`
 	ItemRID string `json:"itemRid,omitempty"`
-	// Key is a partition key, or a prefix of a hierarchical one, in the form of the protocol; empty
-	// means any.
+	// Key is a partition key, or a prefix of a hierarchical one, in the form of the
+	// protocol. If it is empty, the permission covers all keys.
 	Key string `json:"key,omitempty"`
 }
 
-// digest returns a hash of the resource, for tokens.
+// digest returns a hash of the resource for tokens.
 func (r permittedResource) digest() (d [8]byte) {
 	h := sha256.New()
 	for _, part := range []string{r.Database, r.Container, r.Item, r.ItemRID, r.Key} {
 		h.Write([]byte(part))
-		h.Write([]byte{0}) // no part contains it: JSON escapes it
+		h.Write([]byte{0}) // no part contains a zero byte, because JSON escapes it
 	}
 	copy(d[:], h.Sum(nil))
 	return d
 }
 
-// covers reports whether the permission includes documents of a partition key. nil is no key.
+// covers reports whether the permission covers documents of a partition key. nil means
+// that a request names no key.
 func (r permittedResource) covers(key feed.PartitionKey) bool {
 	if r.Key == "" {
 		return true
@@ -50,7 +53,7 @@ func (r permittedResource) covers(key feed.PartitionKey) bool {
 	return err == nil && len(own) <= len(key) && slices.Equal(own, key[:len(own)])
 }
 
-// resolve returns the resource of a link and a partition key. Links have names or rids.
+// resolve returns the resource of a link and a partition key. A link has names or rids.
 func (x *request) resolve(link string, keyText json.RawMessage) (r permittedResource, err error) {
 	d, err := x.parent()
 	if err != nil {
@@ -61,16 +64,16 @@ func (x *request) resolve(link string, keyText json.RawMessage) (r permittedReso
 	types := []string{"dbs", "colls", "docs"}
 	for i := 0; i < len(segments); i += 2 {
 		if i+1 == len(segments) || i/2 >= len(types) || segments[i] != types[i/2] || segments[i+1] == "" {
-			return r, badRequest("the resource of a permission is %.300q: it is the link of a database, a container or an item, as in dbs/shop/colls/orders "+
+			return r, badRequest("the resource of the permission is %.300q; it must be the link of a database, a container or an item, as in dbs/shop/colls/orders "+
 				"(stored procedures, triggers, functions and attachments are not supported by this server)", link)
 		}
 	}
 	if !isNamed(segments[1], d.ID, d.RID) {
-		return r, badRequest("the resource of a permission is %.300q, which isn't in the user's database, %s", link, d.ID)
+		return r, badRequest("the resource of the permission is %.300q, which is not in the user's database, %s", link, d.ID)
 	}
 	if len(segments) == 2 {
 		if keyText != nil {
-			return r, badRequest("a permission for a database has no resourcePartitionKey: containers of it may have different keys")
+			return r, badRequest("a permission for a database cannot have a resourcePartitionKey, because its containers may have different keys")
 		}
 		return r, nil
 	}
@@ -92,13 +95,15 @@ func (x *request) resolve(link string, keyText json.RawMessage) (r permittedReso
 	return r, err
 }
 
-// isNamed reports whether a segment of a link is one of two texts, perhaps escaped.
+// isNamed reports whether a segment of a link is the given ID or rid. The ID may be
+// escaped.
 func isNamed(segment, id, rid string) bool {
 	plain, err := url.PathUnescape(segment)
 	return segment == id || segment == rid || err == nil && plain == id
 }
 
-// linked finds the container that a link names: by its name, its rid, or its name in escaped form.
+// linked returns the container that a link names by its name, its rid, or its escaped
+// name.
 func (x *request) linked(d engine.DatabaseProperties, segment string) (*engine.Container, error) {
 	c, err := x.containerIn(d, segment)
 	if plain, escErr := url.PathUnescape(segment); errors.Is(err, feed.ErrNotFound) && escErr == nil && plain != segment {
@@ -107,7 +112,8 @@ func (x *request) linked(d engine.DatabaseProperties, segment string) (*engine.C
 	return c, err
 }
 
-// keyFor reads the partition key of a permission: an array, or one value; nil if it has none.
+// keyFor parses the partition key of a permission, which is an array or one value. It
+// returns nil if the permission has none.
 func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.PartitionKey, error) {
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return nil, nil
@@ -119,10 +125,11 @@ func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.Partit
 	key, err := feed.ParsePartitionKey(array)
 	switch {
 	case err != nil:
-		return nil, badRequest("the resourcePartitionKey of a permission is no partition key: %v", err)
+		return nil, badRequest("the resourcePartitionKey of the permission is not a partition key: %v", err)
 	case len(key) == 0:
-		// In a header it means documents without a key. Here it could also mean all of them.
-		return nil, badRequest("the resourcePartitionKey of a permission is [], which names no key: leave it out for the documents of all keys, " +
+		// In a header it means documents without a key. Here it could also mean all
+		// documents.
+		return nil, badRequest("the resourcePartitionKey of the permission is [], which names no key; leave it out for the documents of all keys, " +
 			"or write [{}] for those without one")
 	}
 	p, err := c.Properties(x.r.Context())
@@ -130,13 +137,13 @@ func (x *request) keyFor(c *engine.Container, text json.RawMessage) (feed.Partit
 		return nil, err
 	}
 	if len(key) > len(p.KeyPaths) {
-		return nil, badRequest("the resourcePartitionKey of the permission has %d values, and the container's partition key %d", len(key), len(p.KeyPaths))
+		return nil, badRequest("the resourcePartitionKey of the permission has %d values, but the container's partition key has %d", len(key), len(p.KeyPaths))
 	}
 	return key, nil
 }
 
-// resolveItem resolves the item of a link. In a container that is linked by its rid, the item may
-// be too. An item that is linked by its ID need not exist.
+// resolveItem resolves the item of a link. In a container that is linked by its rid, the
+// item may also be linked by its rid. An item that is linked by its ID need not exist.
 func (x *request) resolveItem(c *engine.Container, key feed.PartitionKey, segment string, byRID bool, r *permittedResource) error {
 	if byRID {
 		found, err := c.ItemByRID(x.r.Context(), key, segment)
@@ -150,7 +157,8 @@ func (x *request) resolveItem(c *engine.Container, key feed.PartitionKey, segmen
 	}
 	r.Item = segment
 	if plain, err := url.PathUnescape(segment); err == nil && plain != segment {
-		// Some SDKs escape links. An ID with a percent sign that is not escaped is found first.
+		// Some SDKs escape links. But an ID may contain a percent sign itself, so the
+		// unescaped ID is used only if no item has the ID as it is.
 		if _, err := c.Read(x.r.Context(), key, segment, engine.ReadOptions{}); key == nil || errors.Is(err, feed.ErrNotFound) {
 			r.Item = plain
 		}

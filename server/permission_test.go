@@ -130,17 +130,17 @@ func TestPermissionsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		`{"id":"p","permissionMode":"All"}`:                             {400, "no resource"},
 		permissionJSON("p", "All", "dbs/shop/colls", ""):                {400, "the link of a database"},
 		permissionJSON("p", "All", link+"/sprocs/s", ""):                {400, "stored procedures"},
-		permissionJSON("p", "All", "dbs/second", ""):                    {400, "isn't in the user's database"},
-		permissionJSON("p", "All", "dbs/shop", `["x"]`):                 {400, "no resourcePartitionKey"},
+		permissionJSON("p", "All", "dbs/second", ""):                    {400, "is not in the user's database"},
+		permissionJSON("p", "All", "dbs/shop", `["x"]`):                 {400, "cannot have a resourcePartitionKey"},
 		permissionJSON("p", "All", link, `["x","y"]`):                   {400, "has 2 values"},
-		permissionJSON("p", "All", link, `{"x":1}`):                     {400, "no partition key"},
+		permissionJSON("p", "All", link, `{"x":1}`):                     {400, "not a partition key"},
 		permissionJSON("p", "All", link, `[]`):                          {400, "is [], which names no key"},
 		permissionJSON("p", "All", link, ` [ ]`):                        {400, "is [], which names no key"},
 		permissionJSON("p", "All", link+"/docs/a", `[]`):                {400, "is [], which names no key"},
 		permissionJSON("p", "All", "dbs/shop/colls/none", ""):           {404, "none"},
-		permissionJSON("there", "All", link, ""):                        {409, "a permission there already"},
-		permissionJSON("p", "All", link, `["x"]`):                       {409, "for that resource and partition key already"},
-		permissionJSON("p", "All", "/dbs/shop/colls/orders/", `[ "x"]`): {409, "already: there"},
+		permissionJSON("there", "All", link, ""):                        {409, "already has a permission there"},
+		permissionJSON("p", "All", link, `["x"]`):                       {409, "already has a permission for that resource"},
+		permissionJSON("p", "All", "/dbs/shop/colls/orders/", `[ "x"]`): {409, "already has a permission for that resource and partition key: there"},
 	} {
 		ts.do("POST", ada+"/permissions", nil, body).want(want.status).wantBody(want.text)
 	}

@@ -11,18 +11,18 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// GET pkranges: the live partitions of a container, by name or by rid. SDKs route by it, and read
-// it again after a 410.
+// GET pkranges: the live partitions of a container, by name or by rid. SDKs route
+// requests by this list, and read it again after a 410.
 //
-// Supported: the whole list, always in one page; the incremental form (If-None-Match), which is
-// answered with the partitions that were made since, or 304. Not supported: pages
+// Supported: the whole list, always in one page; the incremental form (If-None-Match),
+// which is answered with the partitions created since, or 304. Not supported: pages
 // (x-ms-max-item-count is ignored, as in the service).
 //
-// The list and the decision that a partition is gone come from the same view of the store. After a
-// 410, a client finds the successors here at once. SDKs that refresh and retry without a pause rely
-// on it.
+// The list, and the answer that a partition does not exist, come from the same view of
+// the store. So a client that receives a 410 finds the successors here at once. SDKs that
+// refresh and retry without a pause rely on that.
 
-// keyRange is a partition as the protocol shows it.
+// keyRange is a partition in the form of the protocol.
 type keyRange struct {
 	RID          string   `json:"_rid"`
 	ID           string   `json:"id"`
@@ -61,7 +61,7 @@ func (s *Server) readKeyRanges(x *request) error {
 	for i, p := range live {
 		n, err := strconv.ParseUint(p.ID, 10, 32)
 		if err != nil {
-			return fmt.Errorf("the id of partition %q is no number: %w", p.ID, err)
+			return fmt.Errorf("the id of partition %q is not a number: %w", p.ID, err)
 		}
 		numbers[i] = uint32(n)
 		next = max(next, numbers[i]+1)
@@ -99,15 +99,16 @@ func newKeyRange(p feed.Partition, number uint32, id feed.Identity) (keyRange, e
 	}, err
 }
 
-// keyRangesTag returns the etag of a set of partitions: the number of the next partition. Every split and
-// every merge makes partitions, all of which are live until the next one, so the number identifies the
-// set. The tag stays the same between changes, or azcosmos for Go,
-// and .NET, would read for ever; and it has the container's rid, so that the tag of a container that was deleted
-// doesn't fit the one of its name.
+// keyRangesTag returns the etag of a set of partitions. It holds the number of the next
+// partition. Every split and merge creates partitions, which all stay live until the next
+// one, so the number identifies the set. The tag stays the same between changes;
+// otherwise azcosmos for Go and .NET would read forever. It also holds the container's
+// rid, so that the tag of a deleted container does not match a new container of the same
+// name.
 func keyRangesTag(next uint32, rid string) string { return fmt.Sprintf(`"%d.%s"`, next, rid) }
 
-// keyRangesSince returns the number of the first partition that a reader with this etag does not
-// know yet. It returns 0 for other tags.
+// keyRangesSince returns the number of the first partition that a client with this etag
+// does not have yet. It returns 0 for an etag of another container.
 func keyRangesSince(tag string, next uint32, rid string) uint32 {
 	digits, owner, _ := strings.Cut(strings.Trim(tag, `"`), ".")
 	n, err := strconv.ParseUint(digits, 10, 32)
@@ -117,11 +118,12 @@ func keyRangesSince(tag string, next uint32, rid string) uint32 {
 	return uint32(n)
 }
 
-// The rid of a partition: the 8 bytes of its container, a number, and a byte that marks a
-// partition. .NET and Java parse rids.
+// The rid of a partition consists of the 8 bytes of its container, a number, and a byte
+// that marks a partition. .NET and Java parse rids.
 const (
 	keyRangeMark = 0x50
-	// firstKeyRange is the number in the rid of partition 0. It must not be 0.
+	// firstKeyRange is the number in the rid of partition 0. A rid must not have the
+	// number 0.
 	firstKeyRange = 2
 )
 

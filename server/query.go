@@ -14,18 +14,20 @@ import (
 
 // POST docs with a query: its rows, page by page. Package querypage reads them.
 //
-// Supported: the language of internal/query; parameters; the selections of a feed (container, partition, range of
-// effective partition keys, logical key or a prefix of one), in any combination; continuations that
-// remain valid over writes, splits and merges. TOP counts over all pages. Filters, projections, joins
-// and TOP work over any number of partitions.
+// Supported: the language of internal/query; parameters; the selections of a feed
+// (container, partition, range of effective partition keys, logical key or a prefix of
+// one), in any combination. Continuations remain valid after writes, splits and merges.
+// TOP counts the rows of all pages. Filters, projections, joins and TOP work over any
+// number of partitions.
 //
-// ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates work within a partition key (from the header
-// or the condition), a partition, or a range of keys. Over a whole container, however many partitions
-// it has, they are answered 400/1004 with their plan (query_plan.go). By the plan, clients query each
-// partition and merge the rows. Queries without a plan are refused by name. With Options.ServeAllQueries the server
-// does all of it.
+// ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates work within a partition key
+// (from the header or the condition), a partition, or a range of keys. Over a whole
+// container, even of one partition, the answer is 400/1004 with the plan of the query
+// (query_plan.go). With the plan, clients query each partition and merge the rows.
+// Queries without a plan are refused by name. With Options.ServeAllQueries the server
+// answers all of these queries itself.
 
-// maxQueryBody is the longest body of a query, text and parameters.
+// maxQueryBody limits the body of a query, in bytes: the text and the parameters.
 const maxQueryBody = 2 << 20
 
 // querySpec is the body of a query.
@@ -35,11 +37,11 @@ type querySpec struct {
 		Name  string          `json:"name"`
 		Value json.RawMessage `json:"value"`
 	} `json:"parameters"`
-	// ResumeFilter is the position of .NET's SDK; see querypage.Request.
+	// ResumeFilter is the position in the form of .NET's SDK; see querypage.Request.
 	ResumeFilter json.RawMessage `json:"resumeFilter"`
 }
 
-// query reads the query of the request, and the resumeFilter beside it.
+// query parses the query of the request. It also returns the resumeFilter of the body.
 func (x *request) query() (*query.Bound, json.RawMessage, error) {
 	body, err := x.body(maxQueryBody)
 	if err != nil {
@@ -47,10 +49,10 @@ func (x *request) query() (*query.Bound, json.RawMessage, error) {
 	}
 	var spec querySpec
 	if err := json.Unmarshal(body, &spec); err != nil {
-		return nil, nil, badRequest("the body of a query is %s: %v", querySpecForm, err)
+		return nil, nil, badRequest("the body of a query must be %s: %v", querySpecForm, err)
 	}
 	if spec.Query == nil {
-		return nil, nil, badRequest("the body has no query: it is %s", querySpecForm)
+		return nil, nil, badRequest("the body has no query; it must be %s", querySpecForm)
 	}
 	if string(spec.ResumeFilter) == "null" {
 		spec.ResumeFilter = nil
@@ -78,17 +80,19 @@ func (x *request) query() (*query.Bound, json.RawMessage, error) {
 
 const querySpecForm = `{"query": text, "parameters": [{"name": "@name", "value": value}, ...]}`
 
-// crossPartition is the service's sentence about queries that one request cannot serve.
+// crossPartition is the service's message for queries that one request cannot serve.
 const crossPartition = "The provided cross partition query can not be directly served by the gateway. " +
 	"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."
 
-// crossPartitionDisabled is the service's sentence to a client that sent neither a partition key nor the header for all.
+// crossPartitionDisabled is the service's message for a client that sent neither a
+// partition key nor the header for all partitions.
 const crossPartitionDisabled = "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
 	"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
 
 func (s *Server) queryDocuments(x *request) error {
 	if isChangeFeed(x) {
-		// Previews of .NET's SDK can query changes so. As a query of documents it would have other rows.
+		// Previews of .NET's SDK can query changes in this way. As a query of documents
+		// it would return other rows.
 		return unsupported("a query over the change feed (the header A-IM with a query)")
 	}
 	c, err := x.owner()
@@ -115,7 +119,8 @@ func (s *Server) queryDocuments(x *request) error {
 	return nil
 }
 
-// queryPage returns the page of rows that the request asks for, and the slots for reading it.
+// queryPage returns the page of rows that the request asks for, and the class of slots
+// for reading it.
 func (x *request) queryPage(c *engine.Container) (*querypage.Page, slotClass, error) {
 	b, resume, err := x.query()
 	if err != nil {
@@ -154,9 +159,9 @@ func (x *request) queryPage(c *engine.Container) (*querypage.Page, slotClass, er
 	return page, querySlots, err
 }
 
-// setQueryMetrics sets the metrics headers that the request asks for: azcosmos always does, the other
-// SDKs by an option. There is no index to look things up in and no optimizer, so their times are zero,
-// and the index metrics say that no index was used.
+// setQueryMetrics sets the metrics headers that the request asks for. azcosmos always
+// does, the other SDKs by an option. The server has no index to look up and no optimizer,
+// so their times are zero, and the index metrics report no index.
 func (x *request) setQueryMetrics(p *querypage.Page, took time.Duration) {
 	h := x.w.Header()
 	if x.flag(wire.HeaderPopulateQueryMetrics) {
@@ -174,5 +179,5 @@ func (x *request) setQueryMetrics(p *querypage.Page, took time.Duration) {
 	}
 }
 
-// noIndexes are the index metrics of every query.
+// noIndexes is the index metrics of every query.
 const noIndexes = `{"UtilizedSingleIndexes":[],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[]}`

@@ -12,18 +12,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// POST docs with a plan request: how a client queries the partitions, and what it does with their rows.
-// Java asks for the plan of every query, and the other SDKs for that of queries that one request cannot
-// serve.
+// POST docs with a plan request. A plan describes how a client queries the partitions and
+// merges their rows. Java asks for the plan of every query. The other SDKs ask for the
+// plans of queries that one request cannot serve.
 //
-// Supported: a plan of every query that has one in the service, with the text for each partition: ORDER
-// BY, TOP, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates. The continuation and the page size of the
-// request are ignored. If a full partition key makes the range a point, the plan leaves everything to
-// the server.
+// Supported: a plan for every query that has one in the service, with the text for each
+// partition: ORDER BY, TOP, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates. The
+// continuation and the page size of the request are ignored. If the request has a full
+// partition key, the plan leaves all work to the server.
 //
-// Refused: compositions of aggregates over several partitions; features that the client does not list;
-// SELECT VALUE with GROUP BY for Java, whose SDK fails at its rows. That a container has one partition
-// makes no difference, because a plan outlives a split.
+// Refused: combinations of aggregates over several partitions; features that the client
+// does not list; SELECT VALUE with GROUP BY for Java, whose SDK fails at its rows. A
+// container with one partition gets the same plan, because a plan remains in use after a
+// split.
 
 func (s *Server) planQuery(x *request) error {
 	c, err := x.owner()
@@ -49,7 +50,8 @@ func (s *Server) planQuery(x *request) error {
 	return x.sendJSON(http.StatusOK, plan)
 }
 
-// planFits refuses a plan that the client would merge wrong rows by, or fail at.
+// planFits returns an error if the client would merge the rows of a plan incorrectly, or
+// fail.
 func (x *request) planFits(p query.Plan) error {
 	known := map[string]bool{}
 	for feature := range strings.SplitSeq(x.header(wire.HeaderQueryFeatures), ",") {
@@ -66,16 +68,16 @@ func (x *request) planFits(p query.Plan) error {
 			"Upgrade your SDK to a version that does support the requested features:%s", missing)
 	}
 	if info := p.QueryInfo; info.HasSelectValue && len(info.GroupByExpressions) > 0 && strings.Contains(x.r.UserAgent(), javaAgent) {
-		return unsupported("SELECT VALUE with GROUP BY over several partitions, which Java's SDK can't merge,")
+		return unsupported("SELECT VALUE with GROUP BY over several partitions, which Java's SDK cannot merge,")
 	}
 	return nil
 }
 
-// javaAgent is in the User-Agent of Java's SDK.
+// javaAgent is a part of the User-Agent of Java's SDK.
 const javaAgent = "azsdk-java-cosmos"
 
-// errPlanned returns the answer to a query over a whole container that clients have to send to each
-// partition.
+// errPlanned returns the answer to a query over a whole container that clients must send
+// to each partition.
 func errPlanned(c *engine.Container, b *query.Bound) error {
 	plan, err := querypage.Plan(c, b, nil)
 	if err != nil {
@@ -83,7 +85,7 @@ func errPlanned(c *engine.Container, b *query.Bound) error {
 	}
 	text, err := json.Marshal(plan)
 	if err != nil {
-		return fmt.Errorf("write the plan: %w", err)
+		return fmt.Errorf("encode the plan: %w", err)
 	}
 	return &statusError{status: http.StatusBadRequest, substatus: wire.SubCrossPartitionQuery, message: crossPartition, info: string(text)}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// request is an HTTP request under way, and the headers of its answer. It belongs to the goroutine
-// that serves it.
+// request is an HTTP request and the headers of its answer. Only the goroutine that
+// serves the request may use it.
 type request struct {
 	s        *Server
 	w        http.ResponseWriter
@@ -21,50 +21,50 @@ type request struct {
 	began    time.Time
 	activity string
 	path     wire.Path
-	// kind and links are the resource type and the links that the signature may cover, if they are
-	// not those of the path.
+	// kind and links are the resource type and the links that the signature may cover.
+	// They are set only if they differ from those of the path.
 	kind  string
 	links []string
-	// op is the name of the operation, once it is known.
+	// op is the name of the operation. It is empty until the operation is known.
 	op string
-	// grant is what the signer may do, once the signature is verified.
+	// grant is the grant of the signer. It is set after the signature is verified.
 	grant grant
-	// allowed is what the resource token of the request allows; nil if it has none.
+	// allowed is the allowance of the request's resource token, or nil if it has none.
 	allowed *allowance
-	// signer is the credential that signed the request.
+	// signer identifies the credential that signed the request.
 	signer signer
 	// conditions is set by the operations that evaluate conditions.
 	conditions *requestConditions
 
-	// items is the memory for items of a bulk request; nil for others.
+	// items is the memory for the items of a bulk request. It is nil for other requests.
 	items *itemMemory
 
-	// The headers of the answer. session is a session token. lsn and count (the items of a page)
-	// are left out if they are negative.
+	// The headers of the answer. session is the session token. lsn and count (the number
+	// of items on the page) are not sent if they are negative.
 	charge  float64
 	session string
 	lsn     int64
 	etag    string
-	// partition is the partition that served the request, count the number of items on the page,
-	// and continuation that of the next page; empty after the last.
+	// partition is the partition that served the request. continuation is the
+	// continuation of the next page, and empty after the last page.
 	partition    string
 	count        int
 	continuation string
-	// contentType is that of the body; nil means JSON.
+	// contentType is the content type of the body. nil means JSON.
 	contentType []string
-	// alt and content are the path of the owner by names, and its rid.
+	// alt and content are the owner's path by names, and its rid.
 	alt, content string
 
-	// The status of the answer, once it has begun, for logs and metrics.
+	// The status of the answer for logs and metrics. It is set when the answer begins.
 	status, substatus int
-	// received is how many bytes of the body were read, for metrics.
+	// received is the number of bytes read from the body, for metrics.
 	received int64
 
-	// conn is the connection of the request; nil if no guard watches it. memory is the counted
-	// memory of the connection, or of the request.
+	// conn is the connection of the request. It is nil if no guard watches it. memory is
+	// the counted memory of the connection or the request.
 	conn   *guardedConn
 	memory *heldMemory
-	// bodyRead means that the body was read to its end, or cannot be.
+	// bodyRead reports whether the body was read to its end, or cannot be read further.
 	bodyRead bool
 }
 
@@ -83,7 +83,7 @@ func newRequest(s *Server, w http.ResponseWriter, r *http.Request) *request {
 	return x
 }
 
-// plainID reports whether a client's activity ID can be returned: it is a GUID, or as harmless.
+// plainID reports whether the activity ID of a client is safe to return, such as a GUID.
 func plainID(id string) bool {
 	const harmless = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-"
 	return id != "" && len(id) <= 64 && strings.Trim(id, harmless) == ""
@@ -104,8 +104,8 @@ func newGUID() string {
 	return string(text)
 }
 
-// header returns a header of the request. name is in canonical form, which saves the work of
-// http.Header.Get.
+// header returns a header of the request. name must be in canonical form, which saves the
+// work of http.Header.Get.
 func (x *request) header(name string) string {
 	if values := x.r.Header[name]; len(values) > 0 {
 		return values[0]
@@ -113,10 +113,11 @@ func (x *request) header(name string) string {
 	return ""
 }
 
-// flag reports whether a header of the request is true. SDKs write it in different cases.
+// flag reports whether a header of the request is true. SDKs differ in upper and lower
+// case.
 func (x *request) flag(name string) bool { return strings.EqualFold(x.header(name), "true") }
 
-// maxItems returns the page size of the request; 0 means the choice of the server.
+// maxItems returns the page size of the request. 0 means that the server chooses it.
 func (x *request) maxItems() (int, error) {
 	text := x.header(wire.HeaderMaxItemCount)
 	if text == "" {
@@ -124,12 +125,13 @@ func (x *request) maxItems() (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n == 0 || n < -1 {
-		return 0, badRequest("the header x-ms-max-item-count is %.40q; it is a positive number, or -1 for the server's choice", text)
+		return 0, badRequest("the header x-ms-max-item-count is %.40q; it must be a positive number, or -1 for the server's choice", text)
 	}
 	return max(n, 0), nil
 }
 
-// partitionKey returns the logical partition key of the request, or nil.
+// partitionKey returns the logical partition key of the request. It returns nil if the
+// request has none.
 func (x *request) partitionKey() (feed.PartitionKey, error) {
 	text := x.header(wire.HeaderPartitionKey)
 	if text == "" {
@@ -137,7 +139,7 @@ func (x *request) partitionKey() (feed.PartitionKey, error) {
 	}
 	key, err := parseKey(text)
 	if err != nil {
-		return nil, badRequest("the header x-ms-documentdb-partitionkey is no partition key: %v", err)
+		return nil, badRequest("the header x-ms-documentdb-partitionkey is not a partition key: %v", err)
 	}
 	return key, nil
 }
@@ -146,13 +148,14 @@ func (x *request) partitionKey() (feed.PartitionKey, error) {
 func parseKey(text string) (feed.PartitionKey, error) {
 	key, err := feed.ParsePartitionKey(text)
 	if err == nil && len(key) == 0 {
-		// SDKs write it for "no key" if the container was created without one.
+		// SDKs send [] to mean "no key" if the container was created without a partition
+		// key.
 		key = feed.PartitionKey{feed.Undefined}
 	}
 	return key, err
 }
 
-// minimal reports whether the client wants no body in the answer.
+// minimal reports whether the client wants an answer without a body.
 func (x *request) minimal() bool {
 	return strings.EqualFold(strings.ReplaceAll(x.header("Prefer"), " ", ""), "return=minimal")
 }

@@ -12,18 +12,19 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Limits of reading a body that is not wanted.
+// Limits of reading a body that is discarded.
 const (
 	maxDiscarded = 64 << 20
-	// discardTime limits the whole, and discardSilence the wait for more of it.
+	// discardTime limits the whole time, and discardSilence the wait for further bytes.
 	discardTime    = 30 * time.Second
 	discardSilence = 5 * time.Second
 )
 
-// discardBody reads the rest of the body before the request is refused. Most clients read the
-// answer only after they have written all of the body. Without this, they would find a broken
-// connection. A client that waits for "100 Continue" has sent nothing and sends nothing after a
-// refusal. A body that is longer than maxDiscarded is not read: its client cannot be helped.
+// discardBody reads the rest of the body before the request is refused. Most clients read
+// the answer only after they have written the whole body. Without this, they would find a
+// broken connection. A client that waits for "100 Continue" has sent nothing, and sends
+// nothing after a refusal. A body longer than maxDiscarded is not read, so its client may
+// find a broken connection.
 func (x *request) discardBody() {
 	if x.bodyRead || x.r.ContentLength == 0 || x.r.ContentLength > maxDiscarded ||
 		x.received == 0 && strings.EqualFold(x.header("Expect"), "100-continue") {
@@ -40,7 +41,8 @@ func (x *request) discardBody() {
 		if !now.Before(end) {
 			return
 		}
-		// An error is the connection's end, which Read reports too, or the lack of a connection.
+		// An error means that the connection has ended, which Read reports, too, or that
+		// there is no connection.
 		_ = c.SetReadDeadline(now.Add(min(discardSilence, end.Sub(now))))
 		n, err := x.r.Body.Read(buf[:])
 		dropped += n
@@ -54,25 +56,28 @@ func (x *request) discardBody() {
 	}
 }
 
-// discardBuffer is the memory, in bytes, of discardBody.
+// discardBuffer is the size of the buffer of discardBody, in bytes.
 const discardBuffer = 32 << 10
 
 var discardBuffers = sync.Pool{New: func() any { return new([discardBuffer]byte) }}
 
-// body reads the body of the request, of at most limit bytes.
+// body reads the body of the request. It returns an error if the body has more than limit
+// bytes.
 func (x *request) body(limit int64) ([]byte, error) { return x.bodyIn(nil, limit) }
 
-// bodyIn is body, in the memory of buf if that is enough. It counts the memory before it takes it.
+// bodyIn is like body, but uses the memory of buf if it is large enough. It counts memory
+// before it allocates it.
 func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 	if encoding := x.header("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, failure(http.StatusUnsupportedMediaType, wire.SubNone,
 			"a body with Content-Encoding %.40q is not supported by this server; send it without compression", encoding)
 	}
 	if x.r.ContentLength > limit {
-		return nil, tooLarge("the body of the request has %d bytes; at most %d are taken", x.r.ContentLength, limit)
+		return nil, tooLarge("the body of the request has %d bytes; at most %d are accepted", x.r.ContentLength, limit)
 	}
-	// One allocation if the client announces a usual size. More memory is only allocated for bytes
-	// that have come: a client that announces much and sends nothing must not cost much.
+	// If the client announces a usual size, there is one allocation. Further memory is
+	// only allocated for bytes that have arrived. A client that announces much and sends
+	// nothing must not cost much.
 	first := int(min(max(x.r.ContentLength, 0), 64<<10) + 512)
 	if err := x.memory.grow(ofBodies, bodyFactor*int64(max(first, cap(buf)))); err != nil {
 		return nil, err
@@ -95,7 +100,7 @@ func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 		}
 		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		x.received = max(x.received, int64(len(buf))) // the body of a held request is read a second time, from memory
+		x.received = max(x.received, int64(len(buf))) // a delayed request reads its body a second time, from memory
 		switch {
 		case int64(len(buf)) > limit:
 			return nil, tooLarge("the body of the request has more than %d bytes", limit)
@@ -103,20 +108,21 @@ func (x *request) bodyIn(buf []byte, limit int64) ([]byte, error) {
 			x.bodyRead = true
 			return buf, checkText(buf)
 		case err != nil:
-			x.bodyRead = true // as far as possible
-			return nil, badRequest("the body of the request can't be read: %v", err)
+			x.bodyRead = true // no more can be read
+			return nil, badRequest("cannot read the body of the request: %v", err)
 		}
 	}
 }
 
-// cosmosBinary is the first byte of JSON in the service's own binary form. No text begins with it.
+// cosmosBinary is the first byte of JSON in the service's own binary form. No JSON text
+// begins with it.
 const cosmosBinary = 0x80
 
-// checkText refuses a body that .NET's SDK has written in binary, which it does if its user asked
-// for that. Answers are always text, which the SDK accepts too.
+// checkText refuses a body in the binary form that .NET's SDK sends if its user enables
+// it. Answers are always text, which the SDK accepts, too.
 func checkText(body []byte) error {
 	if len(body) > 0 && body[0] == cosmosBinary {
-		return badRequest("a body in CosmosBinary, the binary form of JSON, is not supported by this server. Start the client without " +
+		return badRequest("a body in CosmosBinary, the binary form of JSON, is not supported by this server; start the client without " +
 			"AZURE_COSMOS_BINARY_ENCODING_ENABLED=true in its environment")
 	}
 	return nil

@@ -10,11 +10,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Each ID of a database or container in a path may be a name or a rid. A name could look like a
-// rid, so names are tried first.
+// An ID of a database or container in a path may be a name or a rid. A name could look
+// like a rid, so names are tried first.
 
-// database returns the database of the path. Its error is that of the addressed resource;
-// ownerError makes it that of an owner.
+// database returns the database of the path. If the path addresses a resource within it,
+// the caller passes the error to ownerError.
 func (x *request) database() (engine.DatabaseProperties, error) {
 	d, err := x.s.db.Database(x.r.Context(), x.path.IDs[0])
 	if errors.Is(err, feed.ErrNotFound) {
@@ -27,7 +27,8 @@ func (x *request) database() (engine.DatabaseProperties, error) {
 
 // container returns the container of the path.
 func (x *request) container() (*engine.Container, error) {
-	// Nearly all requests have both names. This lookup costs half, because it does not read the database.
+	// Nearly all requests have both names. This lookup costs half as much, because it
+	// does not read the database.
 	if c, err := x.s.db.Container(x.r.Context(), x.path.IDs[0], x.path.IDs[1]); err == nil {
 		return c, nil
 	}
@@ -38,7 +39,7 @@ func (x *request) container() (*engine.Container, error) {
 	return x.containerIn(d, x.path.IDs[1])
 }
 
-// containerIn returns a container of a database by its name or its rid.
+// containerIn returns the container of a database with the given name or rid.
 func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.Container, error) {
 	c, err := x.s.db.Container(x.r.Context(), d.ID, id)
 	if errors.Is(err, feed.ErrNotFound) {
@@ -49,7 +50,8 @@ func (x *request) containerIn(d engine.DatabaseProperties, id string) (*engine.C
 	return c, err
 }
 
-// ownerError makes "not found" of a looked-up resource the error of an owner that does not exist.
+// ownerError returns the error for an owner that does not exist if err reports that a
+// resource was not found.
 func ownerError(err error) error {
 	var status *statusError
 	if errors.Is(err, feed.ErrNotFound) && !errors.As(err, &status) {
@@ -58,11 +60,11 @@ func ownerError(err error) error {
 	return err
 }
 
-// checkOwner makes "not found" in a container that was deleted meanwhile what it would be a moment
-// later: the owner does not exist.
+// checkOwner corrects "not found" if the container was deleted meanwhile. Then it returns
+// the error for an owner that does not exist, as for every later request.
 func (x *request) checkOwner(err error) error {
 	if len(x.path.Types) < 3 || x.path.Types[1] != "colls" || x.content == "" || !errors.Is(err, feed.ErrNotFound) {
-		return err // the path has no container, or it was not found before
+		return err // the path has no container, or the container was not found before
 	}
 	if c, gone := x.container(); gone == nil && c.Identity().ContainerRID == x.content {
 		return err
@@ -76,8 +78,8 @@ func (x *request) byRID(c *engine.Container) bool {
 	return x.path.IDs[1] != id.Container && x.path.IDs[1] == id.ContainerRID
 }
 
-// owner returns the container that owns the addressed resource. It checks that it is the one that
-// the client intends, and sets the headers of the owner.
+// owner returns the container that owns the addressed resource, and sets the headers of
+// the owner. It returns an error if the client intends another container.
 func (x *request) owner() (*engine.Container, error) {
 	c, err := x.container()
 	if err != nil {
@@ -85,7 +87,7 @@ func (x *request) owner() (*engine.Container, error) {
 	}
 	id := c.Identity()
 	if want := x.header(wire.HeaderIntendedContainer); want != "" && want != id.ContainerRID {
-		return nil, failure(http.StatusBadRequest, wire.SubIncorrectContainer, "container %s has the rid %s now, not %.40q: it was deleted and made anew",
+		return nil, failure(http.StatusBadRequest, wire.SubIncorrectContainer, "container %s has the rid %s now, not %.40q: it was deleted and recreated",
 			id.Container, id.ContainerRID, want)
 	}
 	x.alt = "dbs/" + id.Database + "/colls/" + id.Container
@@ -93,8 +95,8 @@ func (x *request) owner() (*engine.Container, error) {
 	return c, nil
 }
 
-// selection is the part of a container that a feed or a query selects. Empty fields select
-// everything. Together, fields select their intersection.
+// selection is the part of a container that a feed or a query selects. An empty field
+// selects everything. Several fields select their intersection.
 type selection struct {
 	// partition is the ID of a physical partition.
 	partition string
@@ -104,7 +106,7 @@ type selection struct {
 	key feed.PartitionKey
 }
 
-// selection parses the headers that select a part of the container.
+// selection returns the selection in the headers of the request.
 func (x *request) selection(c *engine.Container) (selection, error) {
 	var (
 		s   selection
@@ -120,8 +122,9 @@ func (x *request) selection(c *engine.Container) (selection, error) {
 	return s, err
 }
 
-// partitionID returns the partition that the request names, as <id> or <rid of the container>,<id>;
-// empty if none. A client that sends another rid took it from a deleted container.
+// partitionID returns the partition that the request names, as <id> or <rid of the
+// container>,<id>. It returns "" if the request names none. A client that sends another
+// rid has cached a deleted container.
 func (x *request) partitionID(c *engine.Container) (string, error) {
 	text := x.header(wire.HeaderPartitionID)
 	comma := strings.LastIndexByte(text, ',')
@@ -130,14 +133,15 @@ func (x *request) partitionID(c *engine.Container) (string, error) {
 	}
 	id := c.Identity()
 	if rid := text[:comma]; rid != id.ContainerRID {
-		return "", failure(http.StatusGone, wire.SubNameCacheStale, "container %s has the rid %s now, not %.40q: it was deleted and made anew",
+		return "", failure(http.StatusGone, wire.SubNameCacheStale, "container %s has the rid %s now, not %.40q: it was deleted and recreated",
 			id.Container, id.ContainerRID, rid)
 	}
 	return text[comma+1:], nil
 }
 
-// keyRange returns the range of effective partition keys of the request, or the zero Range. The
-// header for the kind of the keys is ignored, because SDKs differ in it.
+// keyRange returns the range of effective partition keys of the request, or the zero
+// Range. The header with the kind of the keys is ignored, because SDKs use it
+// differently.
 func (x *request) keyRange() (feed.Range, error) {
 	lower, upper := x.header(wire.HeaderStartEPK), x.header(wire.HeaderEndEPK)
 	if lower == "" && upper == "" {

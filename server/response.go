@@ -15,28 +15,29 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// setResult sets the cost, the version and the partition of an operation on an item.
+// setResult sets the charge, the version and the partition of an operation on an item.
 func (x *request) setResult(r engine.Result) {
 	x.charge += r.Charge
 	x.etag = r.ETag
 	x.setPartition(r.Partition, r.End)
 }
 
-// setPartition sets the partition that answered, and its last LSN.
+// setPartition sets the partition that answered and its last LSN.
 func (x *request) setPartition(partition string, end int64) {
 	if partition != "" {
 		x.session, x.lsn, x.partition = wire.SessionToken(partition, end), end, partition
 	}
 }
 
-// Headers that are the same in every answer. The slices are read-only.
+// Headers that are the same in every answer. The slices must not be changed.
 var (
 	serviceVersion  = []string{"version=2.14.0.0"}
 	gatewayVersion  = []string{"version=2.14.0"}
 	jsonContentType = []string{"application/json"}
 )
 
-// start writes the headers of the answer. size is the length of its body, or -1 if it has none.
+// start writes the headers of the answer. size is the length of the body, or -1 if the
+// answer has no Content-Length.
 func (x *request) start(status, size int) {
 	h := x.w.Header()
 	lower := isHTTP1(x.r)
@@ -49,7 +50,7 @@ func (x *request) start(status, size int) {
 		}
 		h[name] = values
 	}
-	// One allocation for the values of all headers. Names are in canonical form.
+	// There is one allocation for the values of all headers. Names are in canonical form.
 	values := make([]string, 0, 12)
 	set := func(name, value string) {
 		values = append(values, value)
@@ -70,7 +71,7 @@ func (x *request) start(status, size int) {
 		set("Etag", x.etag)
 	}
 	if x.partition != "" {
-		// SDKs that expected another partition read their map of the partitions again.
+		// An SDK that expected another partition reads the partitions again.
 		set(wire.HeaderPartitionID, x.partition)
 	}
 	if x.count >= 0 {
@@ -99,7 +100,8 @@ func (x *request) start(status, size int) {
 	x.w.WriteHeader(status)
 }
 
-// escapeHeader percent-encodes what a header cannot hold. Names may be any Unicode.
+// escapeHeader percent-encodes the characters that a header cannot have. Names may have
+// any Unicode characters.
 func escapeHeader(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 		return s
@@ -115,25 +117,25 @@ func escapeHeader(s string) string {
 	return b.String()
 }
 
-// send answers with a body. An error of writing it is the end of the connection, and nobody is left
-// to receive it.
+// send answers with a body. It ignores an error of the write, which means that the
+// connection has ended.
 func (x *request) send(status int, body []byte) error {
 	x.start(status, len(body))
 	_, _ = x.w.Write(body)
 	return nil
 }
 
-// sendJSON answers with v as JSON.
+// sendJSON answers with the JSON of v.
 func (x *request) sendJSON(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("write the answer: %w", err)
+		return fmt.Errorf("encode the answer: %w", err)
 	}
 	return x.send(status, body)
 }
 
-// sendEmpty answers without a body. Writes whose body is not wanted have a length of 0, which 204
-// and 304 must not have.
+// sendEmpty answers without a body. The answer has a Content-Length of 0, except with 204
+// and 304, which must not have one.
 func (x *request) sendEmpty(status int) error {
 	size := 0
 	if status == http.StatusNoContent || status == http.StatusNotModified {
@@ -146,7 +148,8 @@ func (x *request) sendEmpty(status int) error {
 // fail answers with an error.
 func (x *request) fail(err error) {
 	a := answerTo(err)
-	// A disk that refuses writes refuses very many, and is logged by the store.
+	// The store logs a disk that refuses writes. Such a disk makes very many requests
+	// fail.
 	if a.status >= http.StatusInternalServerError && !errors.As(err, new(*engine.DiskError)) {
 		x.s.o.Logger.ErrorContext(x.r.Context(), "request failed", "operation", x.op, "activity", x.activity, "error", err)
 	}
@@ -170,12 +173,13 @@ func (x *request) fail(err error) {
 	_, _ = x.w.Write(body)
 }
 
-// The service sends the names of its headers in lower case, and .NET's SDK compares some of
-// them exactly. net/http sends each name as it is in the map of an answer's headers, where
-// names are usually capitalised. So answers over HTTP/1 have lower case in that map. HTTP/2
-// sends lower case anyhow, and callers in the same process read capitalised names.
+// The service sends the names of its headers in lower case, and .NET's SDK compares some
+// of them exactly. net/http sends names as they are in the map of the answer's headers,
+// usually capitalised. So the map has lower-case names in answers over HTTP/1. HTTP/2
+// always sends lower case. Callers in the same process read capitalised names.
 
-// lowerNames has the usual headers of answers, so that their names cost no memory.
+// lowerNames maps the usual headers of answers to lower case, which saves an allocation
+// for each.
 var lowerNames = lowered(wire.HeaderActivityID, wire.HeaderAltContentPath, wire.HeaderContentPath, wire.HeaderContinuation, wire.HeaderGatewayVersion,
 	wire.HeaderItemCount, wire.HeaderLSN, wire.HeaderPartitionID, wire.HeaderRequestCharge, wire.HeaderRetryAfter, wire.HeaderServiceVersion,
 	wire.HeaderSessionToken, wire.HeaderSubStatus, "Content-Type", "Date", "Etag")
@@ -188,8 +192,8 @@ func lowered(names ...string) map[string]string {
 	return m
 }
 
-// lowerName returns the name of a header in lower case, unless net/http frames the message by
-// the header.
+// lowerName returns the name of a header in lower case. It does not change headers that
+// net/http uses to frame the message.
 func lowerName(name string) string {
 	if lower, known := lowerNames[name]; known {
 		return lower
@@ -209,8 +213,8 @@ func lowerHeader(h http.Header) {
 			delete(h, name)
 		}
 	}
-	// net/http adds both unless the map has them under these names. Without values they are not
-	// sent.
+	// net/http adds both headers unless the map has these names. Headers without values
+	// are not sent.
 	h["Date"], h["Content-Type"] = nil, nil
 }
 
@@ -219,17 +223,18 @@ func isHTTP1(r *http.Request) bool {
 	return r.ProtoMajor == 1 && r.Context().Value(http.ServerContextKey) != nil
 }
 
-// A page of documents is written from the stored bytes: nothing is encoded. Its length is counted first,
-// so that the answer has a Content-Length. Small parts are written through a buffer, since a write for
-// each document would be a system call for a few of them.
+// A page of documents is written from the stored bytes, without encoding. Its length is
+// counted first, so that the answer has a Content-Length. Small parts are written through
+// a buffer. Otherwise every few documents would cost a system call.
 
-// pageParts calls emit for the parts of a page's documents, including the commas between them. It is called
-// twice and emits the same both times. Emit is done with a part when it returns.
+// pageParts calls emit for the parts of a page's documents, including the commas between
+// them. It is called twice and must emit the same parts both times. emit must not keep a
+// part after it returns.
 type pageParts func(emit func([]byte))
 
-// sendText answers with count documents that are one text, with commas between them. It writes the
-// text without a copy. written is false if the client is gone; the connection may still use the
-// text.
+// sendText answers with count documents that are one text, with commas between them. It
+// writes the text without a copy. written is false if the client has disconnected. The
+// connection may then still use the text.
 func (x *request) sendText(count int, documents []byte) (written bool) {
 	head, tail := x.frame(count)
 	x.count = count
@@ -242,7 +247,7 @@ func (x *request) sendText(count int, documents []byte) (written bool) {
 	return true
 }
 
-// frame returns the JSON around the documents of a page.
+// frame returns the JSON before and after the documents of a page.
 func (x *request) frame(count int) (head, tail string) {
 	return `{"_rid":"` + x.content + `","Documents":[`, `],"_count":` + strconv.Itoa(count) + `}`
 }
@@ -256,7 +261,7 @@ func (x *request) sendPage(count int, documents pageParts) error {
 	x.start(http.StatusOK, size)
 	w := pageWriters.Get().(*bufio.Writer) //nolint:errcheck // the pool holds nothing else
 	w.Reset(x.w)
-	// An error is the end of the connection, and nobody is left to be told.
+	// An error means that the connection has ended, so no answer can report it.
 	_, _ = w.WriteString(head)
 	documents(func(b []byte) { _, _ = w.Write(b) })
 	_, _ = w.WriteString(tail)
@@ -266,12 +271,12 @@ func (x *request) sendPage(count int, documents pageParts) error {
 	return nil
 }
 
-// sendNoPage answers that there is nothing new: 304, with the position and a count, which SDKs read
-// here too.
+// sendNoPage answers 304 if there are no new documents. The answer has the position, and
+// a count, which SDKs also read here.
 func (x *request) sendNoPage() error {
 	x.count = 0
 	return x.sendEmpty(http.StatusNotModified)
 }
 
-// pageWriters are buffered writers of 64 KiB.
+// pageWriters is a pool of buffered writers of 64 KiB.
 var pageWriters = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}

@@ -12,20 +12,21 @@ import (
 // route is one operation of the protocol.
 type route struct {
 	method string
-	// shape is the path, with "*" for each id.
+	// shape is the path, with "*" for each ID.
 	shape string
-	// when distinguishes operations of one method and path; nil means any request. The first route
-	// of the table that fits is used.
+	// when selects requests of one method and path by their headers. nil selects all. The
+	// first route of the table that matches is used.
 	when func(*request) bool
 	// op is the name of the operation in logs, metrics, faults and the table of supported
 	// operations.
 	op string
-	// writes means that read-only keys are refused.
+	// writes reports whether read-only keys are refused.
 	writes bool
 	serve  func(*request) error
 }
 
-// table returns every operation that the server knows, and those that it refuses by name.
+// table returns the routes of every operation that the server supports, and of those that
+// it refuses by name.
 func (s *Server) table() []route {
 	return append(refused(), []route{
 		{http.MethodGet, "/", nil, "read account", false, s.readAccount},
@@ -51,7 +52,8 @@ func (s *Server) table() []route {
 		{http.MethodPut, "/dbs/*/users/*", nil, "replace user", true, s.replaceUser},
 		{http.MethodDelete, "/dbs/*/users/*", nil, "delete user", true, s.deleteUser},
 
-		// None of these for a read-only key: each gives out tokens, which may be for writing.
+		// Read-only keys may use none of these, because each returns tokens, which may
+		// permit writes.
 		{http.MethodGet, "/dbs/*/users/*/permissions", nil, "list permissions", true, listed(s.permissions)},
 		{http.MethodPost, "/dbs/*/users/*/permissions", isQuery, "query permissions", true, queried(s.permissions)},
 		{http.MethodPost, "/dbs/*/users/*/permissions", isUpsert, "upsert permission", true, s.postPermission},
@@ -68,7 +70,7 @@ func (s *Server) table() []route {
 		{http.MethodGet, "/dbs/*/colls/*/pkranges", nil, "read partition key ranges", false, s.readKeyRanges},
 		{http.MethodGet, "/dbs/*/colls/*/docs", isChangeFeed, "read change feed", false, s.readChangeFeed},
 		{http.MethodGet, "/dbs/*/colls/*/docs", nil, "read documents", false, s.readDocuments},
-		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, opBatch, false, s.runBatch}, // one that only reads may be signed with a read-only key
+		{http.MethodPost, "/dbs/*/colls/*/docs", isBatch, opBatch, false, s.runBatch}, // a batch of reads may be signed with a read-only key
 		{http.MethodPost, "/dbs/*/colls/*/docs", isPlan, opPlan, false, s.planQuery},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isQuery, opQuery, false, s.queryDocuments},
 		{http.MethodPost, "/dbs/*/colls/*/docs", isUpsert, "upsert document", true, s.postDocument},
@@ -80,16 +82,16 @@ func (s *Server) table() []route {
 	}...)
 }
 
-// Operations that are identified by their names. Headers cannot identify them: a request may have
-// those of several operations.
+// Operations that other code identifies by their names. Headers cannot identify them,
+// because a request may have the headers of several operations.
 const (
 	opQuery = "query documents"
 	opBatch = "batch"
 	opPlan  = "plan query"
 )
 
-// Conditions of routes. A POST to docs is, in this order, a batch, a query plan,
-// a query, an upsert or a create: SDKs send the plan with different content
+// Conditions of routes. A POST to docs is a batch, a query plan, a query, an upsert or a
+// create; the first that matches applies. SDKs send the plan with different content
 // types, and mark queries in three ways.
 
 func isBatch(x *request) bool { return x.flag(wire.HeaderBatch) }
@@ -105,10 +107,10 @@ func isUpsert(x *request) bool { return x.flag(wire.HeaderUpsert) }
 
 func isChangeFeed(x *request) bool { return x.header(wire.HeaderAIM) != "" }
 
-// routeIndex is the table by path.
+// routeIndex maps the shape of a path to its routes.
 type routeIndex map[string][]route
 
-// indexRoutes returns the index of a table. It returns an error for a route that can never be
+// indexRoutes returns the index of a table. It returns an error if a route can never be
 // reached.
 func indexRoutes(table []route) (routeIndex, error) {
 	index := routeIndex{}
@@ -123,7 +125,7 @@ func indexRoutes(table []route) (routeIndex, error) {
 	return index, nil
 }
 
-// find returns the operation that a request asks for.
+// find returns the route of a request.
 func (index routeIndex) find(x *request) (route, error) {
 	routes := index[x.path.Shape()]
 	if len(routes) == 0 {
@@ -138,10 +140,10 @@ func (index routeIndex) find(x *request) (route, error) {
 			allowed = append(allowed, r.method)
 		}
 	}
-	if slices.Contains(allowed, x.r.Method) { // the path's only route of the method is a query
+	if slices.Contains(allowed, x.r.Method) { // the only route of this method is a query
 		x.w.Header().Set("Allow", strings.Join(allowed, ", "))
 		return route{}, failure(http.StatusMethodNotAllowed, wire.SubNone,
-			"a %s to %s is a query: it needs the header Content-Type: %s", x.r.Method, x.path.Shape(), wire.ContentTypeQuery)
+			"a %s to %s is a query; send the header Content-Type: %s", x.r.Method, x.path.Shape(), wire.ContentTypeQuery)
 	}
 	return route{}, x.methodNotAllowed(x.path.Shape(), allowed)
 }
@@ -150,12 +152,13 @@ func (index routeIndex) find(x *request) (route, error) {
 func (x *request) methodNotAllowed(path string, allowed []string) error {
 	methods := strings.Join(allowed, ", ")
 	x.w.Header().Set("Allow", methods)
-	return failure(http.StatusMethodNotAllowed, wire.SubNone, "%s takes %s, not %s", path, methods, x.r.Method)
+	return failure(http.StatusMethodNotAllowed, wire.SubNone, "%s supports %s, not %s", path, methods, x.r.Method)
 }
 
-// Parts of the protocol that are refused by name, with 400, so that no SDK retries the request.
+// Parts of the protocol that are refused by name, with 400, so that no SDK retries the
+// request.
 
-// refusedPrefix begins the names of refused operations.
+// refusedPrefix is the beginning of the names of refused operations.
 const refusedPrefix = "refuse "
 
 // refused returns the routes of unsupported operations.
@@ -179,34 +182,36 @@ func refused() []route {
 	return all
 }
 
-// refusal returns the operation that refuses a part of the protocol by its name.
+// refusal returns an operation that refuses a part of the protocol by name.
 func refusal(what string) func(*request) error {
 	return func(*request) error { return unsupported(what) }
 }
 
-// addressesPath is the first segment of paths that ask for the addresses of replicas. Clients in direct
-// mode, the default of Java and .NET, ask for them first, so most users meet it who changed the endpoint
-// and nothing else.
+// addressesPath is the first segment of the paths by which clients ask for the addresses
+// of replicas. Clients in direct mode, the default of Java and .NET, do so first. So
+// users who changed only the endpoint of their client see this answer.
 const addressesPath = "addresses"
 
-// errDirectMode is the answer to clients in direct mode. It reveals nothing of the account, so it
-// needs no signature: that of these requests covers a link of its own.
+// errDirectMode is the answer to clients in direct mode. It needs no signature, because
+// it reveals nothing about the account. The signature of such a request covers a link of
+// its own.
 var errDirectMode = badRequest("the direct connection mode is not supported by this server. Build the client in gateway mode: " +
 	"gatewayMode() of Java's CosmosClientBuilder, ConnectionMode.Gateway in .NET's CosmosClientOptions")
 
-// Operation is an operation of the protocol that the server knows.
+// Operation is an operation of the protocol that the server supports or refuses by name.
 type Operation struct {
-	// Name is its name in logs, metrics and faults. That of an unsupported operation is its subject: "a
-	// trigger".
+	// Name is the name of the operation in logs, metrics and faults. An unsupported
+	// operation has the name of its subject, such as "a trigger".
 	Name string
-	// Method and Path are those of its requests. Each "*" of the path stands for an ID. Headers distinguish
-	// operations of one method and path.
+	// Method and Path are the method and the path of its requests. Each "*" in Path is an
+	// ID. Operations with one method and path differ in their headers.
 	Method, Path string
-	// Supported is false for an operation that is refused by name.
+	// Supported reports whether the server supports the operation. Otherwise the server
+	// refuses it by name.
 	Supported bool
 }
 
-// Operations returns the operations of the protocol. Those that are refused come first.
+// Operations returns the operations of the protocol. Refused operations come first.
 func Operations() []Operation {
 	var all []Operation
 	for _, r := range new(Server).table() {

@@ -12,39 +12,40 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// /dbs/<id>/users and /dbs/<id>/users/<id>: create, upsert, read, list, query, replace (perhaps
-// with another ID), delete. A user has permissions (permission.go), and no password. The holder of
-// the account's key reads a permission, and passes on the token that comes with it.
+// /dbs/<id>/users and /dbs/<id>/users/<id>: create, upsert, read, list, query, replace
+// (also with another ID), delete. A user has permissions (permission.go) and no password.
+// The holder of the account key reads a permission and passes on the token in the answer.
 //
-// A user and its permissions are one record of the store. Both change together, survive a restart,
-// and are deleted with the database. A user has at most some hundreds of permissions (256 KiB).
+// A user and its permissions are one record of the store. They change together, survive a
+// restart, and are deleted with the database. A user has at most some hundreds of
+// permissions (256 KiB).
 
-// user is a user with its permissions, as the record has it.
+// user is a user with its permissions, as stored in a record.
 type user struct {
-	// Revision counts changes of the user itself, and Modified is the time of the last one, in
-	// seconds.
+	// Revision counts the changes of the user itself. Modified is the Unix time of the
+	// last change, in seconds.
 	Revision uint64 `json:"revision"`
 	Modified int64  `json:"modified"`
-	// Last is the last number given to a permission.
+	// Last is the highest number of a permission so far.
 	Last        uint32       `json:"last,omitempty"`
 	Permissions []permission `json:"permissions,omitempty"`
 
-	// database owns the user, and record stores it with its name.
+	// database owns the user. record stores the user under its name.
 	database engine.DatabaseProperties
 	record   engine.Record
 }
 
 func (u *user) id() string { return u.record.Name }
 
-// rid returns the rid of the user: that of the database and the number of its record. The top bit
-// of the number is clear, which is set for a container.
+// rid returns the rid of the user. It consists of the rid of the database and the number
+// of the record. The top bit of the number is clear; in the rid of a container it is set.
 func (u *user) rid() string { return engine.RIDEncoding.EncodeToString(u.ridBytes()) }
 
 func (u *user) ridBytes() []byte {
 	return binary.BigEndian.AppendUint32(ridBytes(u.database.RID), u.record.Number)
 }
 
-// ridBytes returns the bytes of a rid that the store gave out.
+// ridBytes returns the bytes of a rid that the store returned.
 func ridBytes(rid string) []byte {
 	b, _ := engine.RIDEncoding.DecodeString(rid)
 	return b
@@ -59,7 +60,7 @@ func revisionTag(number uint32, revision uint64, modified int64) string {
 	return fmt.Sprintf("\"%08x-0000-%04x-0000-%012x\"", number, revision&0xffff, modified)
 }
 
-// body returns the user as the protocol shows it.
+// body returns the user in the form of the protocol.
 func (u *user) body() []byte {
 	m := object{{"id", jsonString(u.id())}}
 	m.setSystem(u.rid(), u.self(), u.etag(), u.Modified)
@@ -67,17 +68,17 @@ func (u *user) body() []byte {
 	return m.json()
 }
 
-// readUser returns the user of a record.
+// readUser returns the user in a record.
 func readUser(d engine.DatabaseProperties, r engine.Record) (*user, error) {
 	u := &user{database: d, record: r}
 	if err := json.Unmarshal(r.Value, u); err != nil {
-		return nil, fmt.Errorf("user %q of database %q can't be read: %w", r.Name, d.ID, err)
+		return nil, fmt.Errorf("cannot read user %q of database %q: %w", r.Name, d.ID, err)
 	}
 	return u, nil
 }
 
-// user returns the user of the path, by name or by rid. Its error is that of the addressed
-// resource.
+// user returns the user of the path, by name or by rid. If the path addresses a
+// permission, the caller passes the error to ownerError.
 func (x *request) user() (*user, error) {
 	d, err := x.parent()
 	if err != nil {
@@ -93,8 +94,8 @@ func (x *request) user() (*user, error) {
 	return readUser(d, r)
 }
 
-// userNumber returns the number of a user by its rid. ok is false for other texts, and for users of
-// other databases.
+// userNumber returns the number in the rid of a user. ok is false for any other text, and
+// for users of other databases.
 func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool) {
 	b, err := engine.RIDEncoding.DecodeString(rid)
 	if err != nil || len(b) != 8 || engine.RIDEncoding.EncodeToString(b[:4]) != d.RID {
@@ -103,8 +104,8 @@ func userNumber(d engine.DatabaseProperties, rid string) (number uint32, ok bool
 	return binary.BigEndian.Uint32(b[4:]), true
 }
 
-// changeUser changes the user of the path, and starts again if others changed it meanwhile. name is
-// its new name; empty means the old one.
+// changeUser changes the user of the path. If another request changes it meanwhile, it
+// retries. name is the new name of the user. If it is empty, the user keeps its name.
 func (x *request) changeUser(change func(u *user) (name string, err error)) (*user, error) {
 	for {
 		u, err := x.user()
@@ -121,11 +122,11 @@ func (x *request) changeUser(change func(u *user) (name string, err error)) (*us
 		}
 		u.record.Name = name
 		if u.record.Value, err = json.Marshal(u); err != nil {
-			return nil, fmt.Errorf("keep the user: %w", err)
+			return nil, fmt.Errorf("encode the user: %w", err)
 		}
 		r, err := x.s.db.ReplaceRecord(x.r.Context(), u.database.ID, old, u.record)
 		if large := (*engine.TooLargeError)(nil); errors.As(err, &large) {
-			return nil, tooLarge("user %s has as many permissions as this server keeps of one: %d bytes of them, of %d; give further ones to another user", name, large.Size, large.Limit)
+			return nil, tooLarge("user %s has too many permissions for this server: %d bytes, at most %d; give further ones to another user", name, large.Size, large.Limit)
 		}
 		if !errors.Is(err, engine.ErrPreconditionFailed) {
 			u.record = r
@@ -134,7 +135,7 @@ func (x *request) changeUser(change func(u *user) (name string, err error)) (*us
 	}
 }
 
-// postUser creates a user, or upserts one if the request says so.
+// postUser creates or upserts a user.
 func (s *Server) postUser(x *request) error {
 	d, err := x.parent()
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Server) postUser(x *request) error {
 	u := &user{Revision: 1, Modified: s.db.Now().Unix(), database: d}
 	value, err := json.Marshal(u)
 	if err != nil {
-		return fmt.Errorf("keep the user: %w", err)
+		return fmt.Errorf("encode the user: %w", err)
 	}
 	u.record, err = s.db.CreateRecord(x.r.Context(), d.ID, engine.Record{Name: id, Value: value})
 	if isUpsert(x) && errors.Is(err, engine.ErrConflict) {
@@ -176,7 +177,7 @@ func (s *Server) replaceUser(x *request) error {
 	return x.putUser(id)
 }
 
-// putUser replaces the user of the path, and gives it the name id.
+// putUser replaces the user of the path and names it id.
 func (x *request) putUser(id string) error {
 	u, err := x.changeUser(func(u *user) (string, error) {
 		if err := x.checkIfMatch(u.etag()); err != nil {
