@@ -31,8 +31,8 @@
 // user-defined functions and ORDER BY RANK, are refused by name with a
 // [syntax.UnsupportedError].
 //
-// A row depends on one document only. The rows of a join or subquery are produced one by
-// one, in the memory of one row. See [Rows.Each].
+// Joins and subqueries read a single document. Their rows are produced one by one, in the
+// memory of one row. See [Rows.Each].
 //
 // # Undefined and null
 //

@@ -11,8 +11,8 @@ import (
 )
 
 // Where is the FROM and WHERE of a query, without its SELECT. A scan filters all
-// documents with it and evaluates the whole query for the rest. It is immutable and safe
-// for concurrent use, but each goroutine needs its own filter.
+// documents with it and evaluates the whole query for those that pass. It is immutable and
+// safe for concurrent use, but each goroutine needs its own filter.
 type Where struct {
 	prog   *program
 	random bool
@@ -30,7 +30,7 @@ func (b *Bound) Where() *Where {
 }
 
 // Random reports whether the condition calls RAND. Such a condition changes with every
-// evaluation. Evaluated twice for a document, it would be true less often than once.
+// evaluation. A document that must satisfy it twice passes too rarely.
 func (w *Where) Random() bool { return w.random }
 
 // Filter returns a function that reports whether at least one row of a document satisfies

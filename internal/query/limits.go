@@ -75,7 +75,8 @@ func (f *frame) read(raw []byte) value.Value {
 	return value.Decode(raw)
 }
 
-// spendOn calls Spend for a comparison of two values if they are long.
+// spendOn calls Spend for a comparison of two values if they are long. It
+// reports whether to continue the evaluation.
 func (f *frame) spendOn(a, b value.Value) bool {
 	n := len(a.Bytes) + len(b.Bytes)
 	return n <= longValue || f.Spend(n)

@@ -97,10 +97,10 @@ func (b *Bound) Plan(k Keys) (Plan, error) {
 	return p, err
 }
 
-// ranges returns the ranges that the query must read, sorted and disjoint: one point for
-// each partition key that the condition requires. If no document can satisfy the
-// condition, it returns the empty interval. point reports whether the result is a single
-// point.
+// ranges returns the ranges that the query must read, sorted and disjoint. If the
+// condition requires partition keys, there is a point for each, otherwise the full range.
+// If no document can satisfy the condition, ranges returns the empty interval. point
+// reports whether the result is a single point.
 //
 // A point is sufficient because it contains every document with that partition key, and
 // the condition excludes all other documents. No split can divide a point.

@@ -181,8 +181,8 @@ func partial(c *syntax.Call, kind value.Aggregate) syntax.Expr {
 	return objectWith(of("item", strings.ToUpper(c.Name)))
 }
 
-// documentAlias returns the name of the document in expressions. It is empty if no name
-// always refers to the document.
+// documentAlias returns the name of the document in expressions. It is empty if no
+// name is certain to refer to the document.
 func documentAlias(q *syntax.Select) string {
 	from := q.From
 	if from == nil || from.In || from.Subquery != nil {

@@ -332,7 +332,7 @@ func TestRandomQueriesAgreeWithTheSlowEvaluator(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, text, err)
 		}
-		// The printed query must be equivalent. Below, the slow evaluator checks its rows.
+		// The printed query must be equivalent. The slow evaluator checks its rows below.
 		printed, err := Parse(q.String())
 		if err != nil || printed.String() != q.String() {
 			t.Fatalf("seed %d: %s\nis printed as %s\nand parsed as %v (%v)", seed, text, q, printed, err)

@@ -42,11 +42,11 @@ func TestBytesOfADocumentAreKept(t *testing.T) {
 	rows := bound(t, `SELECT * FROM c WHERE c.id = 'x'`, nil).Rows()
 	row, ok, err := rows.Eval([]byte(doc))
 	if err != nil || !ok || string(row) != doc {
-		t.Errorf("SELECT * makes %s (%v, %v)", row, ok, err)
+		t.Errorf("SELECT * returns %s (%v, %v)", row, ok, err)
 	}
 	rows = bound(t, `SELECT c.big, c.e FROM c`, nil).Rows()
 	if row, _, _ = rows.Eval([]byte(doc)); string(row) != `{"big":12345678901234567890.50,"e":"\u00e9"}` {
-		t.Errorf("a projection makes %s", row)
+		t.Errorf("a projection returns %s", row)
 	}
 }
 

@@ -67,8 +67,8 @@ func TestDocumentedFunctionTableIsTheRegistry(t *testing.T) {
 	}
 }
 
-// The names come from the index page of the service's documentation in November 2025. Each
-// function is evaluated or refused by name.
+// The names come from the index page of the service's documentation in November 2025.
+// Each function is evaluated or refused by name.
 func TestEveryFunctionOfTheServicesIndexIsKnown(t *testing.T) {
 	for class, names := range map[class]string{
 		classAggregate: `AVG COUNT MAX MIN SUM`,

@@ -127,7 +127,7 @@ func FuzzLike(f *testing.F) {
 			fmt.Fprintf(&escaped, "!%c", r)
 		}
 		if !ParseLike([]byte(escaped.String()), '!').Match(unlimited{}, []byte(text)) {
-			t.Errorf("%q isn't like itself", text)
+			t.Errorf("%q does not match itself", text)
 		}
 	})
 }
