@@ -14,17 +14,17 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// A split or a merge changes what partitions there are and which log segments
-// they read, and moves no document:
+// A split or a merge changes the list of partitions and the log segments that they read.
+// It moves no document:
 //
 //	before    0 [""-FF)  segments 0
 //	split     1 [""-1F)  segments 0, 1      2 [1F-FF)  segments 0, 2
 //	merge     3 [""-FF)  segments 0, 1, 2, 3
 //
-// A partition writes to its own segment and reads all of its list, as far as the
-// keys lie in its range. The sequencer makes the change between two groups of writes, so no write
-// sees half of it; readers see it with the next view, in which the old partition
-// is gone and the new ones are there.
+// A partition writes to its own segment. It reads all segments in its list, but only keys
+// in its range. The sequencer makes the change between two groups of writes, so no write
+// sees a part of it. Readers see it in the next view, which has the new partitions and
+// not the old one.
 
 // Partitions returns the live partitions, sorted by range.
 func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
@@ -40,10 +40,12 @@ func (c *Container) Partitions(ctx context.Context) ([]feed.Partition, error) {
 	return all, nil
 }
 
-// Split divides a partition in two at the effective partition key at (hexadecimal). If at is
-// empty, the middle of its range is used. Readers and writers continue meanwhile. The old ID
-// is retired and never used again. Split returns the two new partitions, a *feed.GoneError if
-// the partition is not live, or a *[BadRequestError] if at is not inside its range.
+// Split divides the partition id in two at the effective partition key at (hexadecimal).
+// If at is empty, the middle of the range is used. Readers and writers continue
+// meanwhile. The ID id is retired and never used again.
+//
+// Split returns the two new partitions. It returns a *feed.GoneError if the partition is
+// not live, and a *[BadRequestError] if at is not inside its range.
 func (c *Container) Split(ctx context.Context, id, at string) ([]feed.Partition, error) {
 	var made []*partition
 	err := c.db.do(ctx, func(g *group) (err error) {
@@ -75,13 +77,14 @@ func (g *group) split(c *Container, id, at string) ([]*partition, error) {
 	}
 	at = evenHex(at) // whole bytes, so that the new ranges can be halved again
 	if !isHex(at) || at <= old.keys.Min || at >= old.keys.Max {
-		return nil, badRequest(BadRange, "%q is no upper-case hexadecimal key inside %s", at, old.keys)
+		return nil, badRequest(BadRange, "%q is not an upper-case hexadecimal key inside %s", at, old.keys)
 	}
 	return g.rearrange(l, index, 1, []feed.Range{{Min: old.keys.Min, Max: at}, {Min: at, Max: old.keys.Max}})
 }
 
-// Merge merges two neighbouring partitions. It returns a *feed.GoneError if one is not live,
-// and a *[BadRequestError] if they are not neighbours.
+// Merge merges the neighbouring partitions a and b and returns the new partition. It
+// returns a *feed.GoneError if one of them is not live, and a *[BadRequestError] if they
+// are not neighbours.
 func (c *Container) Merge(ctx context.Context, a, b string) (feed.Partition, error) {
 	var made []*partition
 	err := c.db.do(ctx, func(g *group) (err error) {
@@ -110,13 +113,13 @@ func (g *group) merge(c *Container, a, b string) ([]*partition, error) {
 		first, second = second, first
 	}
 	if first+1 != second {
-		return nil, badRequest(BadRange, "partitions %s and %s are no neighbours", a, b)
+		return nil, badRequest(BadRange, "partitions %s and %s are not neighbours", a, b)
 	}
 	parts := l.meta.partitions
 	return g.rearrange(l, first, 2, []feed.Range{{Min: parts[first].keys.Min, Max: parts[second].keys.Max}})
 }
 
-// rearrange puts new partitions of the given ranges in the place of n old ones.
+// rearrange replaces n partitions with new ones of the given ranges.
 func (g *group) rearrange(l *writeState, index, n int, ranges []feed.Range) ([]*partition, error) {
 	m := l.meta.change()
 	old := l.meta.partitions[index : index+n]
@@ -131,7 +134,8 @@ func (g *group) rearrange(l *writeState, index, n int, ranges []feed.Range) ([]*
 		if err != nil {
 			return nil, err
 		}
-		// The new partitions begin where the old ones ended, so that no counter goes back.
+		// The new partitions begin at the end of the old ones, so that no counter
+		// decreases.
 		p.changed.advance(end)
 		made[i], ends[i] = p, end
 		for _, lost := range losses {
@@ -150,13 +154,13 @@ func (g *group) rearrange(l *writeState, index, n int, ranges []feed.Range) ([]*
 	return made, nil
 }
 
-// retire closes the segments of partitions that are replaced, and returns what their
-// successors inherit: the segments to read, in the order of their first LSN, the
-// ancestors, and what was lost in segments that are not passed on. A segment that
-// nothing was written to is not.
+// retire ends the segments of partitions that are replaced. It returns the inheritance of
+// the new partitions: the segments to read, sorted by their first LSN, the ancestors, and
+// the losses of segments that are not inherited. A segment without writes is not
+// inherited.
 func (m *meta) retire(old []*partition, ends []int64) (segments []uint32, parents []string, losses []loss) {
 	for i, p := range old {
-		losses = append(losses, p.losses...) // of neighbours, in the order of their ranges
+		losses = append(losses, p.losses...) // the partitions are neighbours, sorted by range
 		own := m.segments[p.number]
 		if own.To = ends[i]; own.To == own.From {
 			losses = addLoss(losses, own.keys(), own.Trimmed)
@@ -179,7 +183,7 @@ func (m *meta) retire(old []*partition, ends []int64) (segments []uint32, parent
 	return segments, parents, losses
 }
 
-// sortSegments puts segments in the order of their first LSN.
+// sortSegments sorts segments by their first LSN.
 func (m *meta) sortSegments(segments []uint32) {
 	slices.SortStableFunc(segments, func(a, b uint32) int { return cmp.Compare(m.segments[a].From, m.segments[b].From) })
 }
@@ -194,59 +198,57 @@ func isHex(s string) bool {
 	return true
 }
 
-// meta is all that is known of a container besides its documents. It is
-// immutable: a change makes a new one, which the sequencer publishes together
-// with the snapshot that goes with it.
+// meta has all data of a container except its documents. It is immutable: a change
+// creates a new meta, which the sequencer publishes with the snapshot of the same moment.
 type meta struct {
 	props    ContainerProperties
 	revision uint64 // counts the changes of props, for the ETag
 	next     uint32 // the number of the next partition
-	// partitions are the live ones, in the order of their ranges; they tile the
-	// key space.
+	// partitions are the live partitions, sorted by range. They cover the key space
+	// without overlaps.
 	partitions []*partition
-	// segments are the logs that live partitions read.
+	// segments are the log segments that live partitions read.
 	segments map[uint32]segment
 }
 
-// partition is a physical partition. It writes to a log segment of its own,
-// which has its number, and reads the segments of its ancestors too, as far as
-// they hold keys in its range. So a split or a merge moves no documents.
+// partition is a physical partition. It writes to its own log segment, which has its
+// number. It also reads the segments of its ancestors, but only keys in its range. So a
+// split or a merge moves no documents.
 type partition struct {
 	number uint32
 	id     string
 	keys   feed.Range
-	// lower and upper are the borders of keys in binary.
+	// lower and upper are the borders of keys in binary form.
 	lower, upper []byte
-	// segments are the partition's own and its ancestors', in the order of their
-	// first LSN.
+	// segments has the partition's own segment and those of its ancestors, sorted by
+	// their first LSN.
 	segments []uint32
 	parents  []string
-	// losses are the versions that were cut off in segments that are not listed
-	// any more.
+	// losses are the deleted versions of segments that are no longer listed.
 	losses  []loss
 	changed *signal
 	size    *tally
 }
 
-// segment is a log: the one partition that wrote it is live, or was split or
-// merged.
+// segment is the part of the log that one partition wrote. That partition is live, or was
+// split or merged.
 type segment struct {
-	// From is the last LSN of the partition's parents when it was made; To is its
-	// own last one when it was retired, 0 while it is live. The segment holds LSNs
-	// with From < LSN <= To.
+	// From is the last LSN of the partition's parents when the partition was created. To
+	// is the partition's last LSN when it was retired, or 0 while it is live. The segment
+	// holds LSNs with From < LSN <= To.
 	From int64 `json:"from"`
 	To   int64 `json:"to,omitempty"`
-	// Trimmed is the LSN up to which the versions log was cut off.
+	// Trimmed is the LSN up to which versions were deleted.
 	Trimmed int64 `json:"trimmed,omitempty"`
 	// Min and Max are the range of the partition that wrote the segment.
 	Min string `json:"min"`
 	Max string `json:"max"`
 }
 
-// keys is the range that all keys of the segment lie in.
+// keys returns the range that contains all keys of the segment.
 func (s segment) keys() feed.Range { return feed.Range{Min: s.Min, Max: s.Max} }
 
-// last is the highest LSN that the segment can hold.
+// last returns the highest LSN that the segment can hold.
 func (s segment) last() int64 {
 	if s.To > 0 {
 		return s.To
@@ -269,8 +271,8 @@ func (p *partition) public() feed.Partition {
 	return feed.Partition{ID: p.id, Range: p.keys, Parents: slices.Clone(p.parents)}
 }
 
-// binaryRange converts a range to binary borders. Half a byte at the end of a
-// border is filled up with a zero, which leaves its order among points as it is.
+// binaryRange converts a range to binary borders. A border with an odd number of digits
+// is padded with a zero, which does not change its order among points.
 func binaryRange(r feed.Range) (lower, upper []byte, err error) {
 	if lower, err = epk.ParseHex(evenHex(r.Min)); err == nil {
 		upper, err = epk.ParseHex(evenHex(r.Max))
@@ -288,20 +290,20 @@ func evenHex(s string) string {
 	return s
 }
 
-// find returns the index of the partition that holds an EPK.
+// find returns the index of the partition whose range contains an EPK.
 func (m *meta) find(key []byte) int {
 	return sort.Search(len(m.partitions), func(i int) bool {
 		return string(key) < string(m.partitions[i].upper)
 	})
 }
 
-// byID returns the index of a live partition, -1 if there is none.
+// byID returns the index of a live partition, or -1 if there is none.
 func (m *meta) byID(id string) int {
 	return slices.IndexFunc(m.partitions, func(p *partition) bool { return p.id == id })
 }
 
-// change returns a copy to be changed; the partitions' slice and the segments
-// are its own.
+// change returns a copy for a change. The copy has its own partitions slice and segments
+// map.
 func (m *meta) change() *meta {
 	c := *m
 	c.partitions = slices.Clone(m.partitions)
@@ -312,20 +314,20 @@ func (m *meta) change() *meta {
 	return &c
 }
 
-// etag names the revision of a database or container.
+// etagOf returns the ETag of a revision of a database, a container or a record.
 func etagOf(number uint32, revision uint64, modified int64) string {
 	return fmt.Sprintf("\"%08x-%04x-%04x-0000-%012x\"", number, revision>>16&0xffff, revision&0xffff, modified)
 }
 
-// The records of catalog entries, as they are stored.
+// The stored forms of catalog entries.
 type (
 	databaseRecord struct {
 		ID       string `json:"id"`
 		Modified int64  `json:"modified"`
-		// Revision is 0, for 1, until the database is first replaced.
+		// Revision is 0 until the database is first replaced. 0 means 1.
 		Revision uint64 `json:"revision,omitempty"`
-		// Extra is a []byte, here and below, so that it is stored as base64: as JSON in JSON it
-		// would come back with other white space and escapes.
+		// Extra is a []byte, here and below, so it is stored as base64. As JSON inside
+		// JSON, its white space and escapes would change.
 		Extra []byte `json:"extra,omitempty"`
 	}
 	numbersRecord struct {
@@ -338,11 +340,11 @@ type (
 		ID         string     `json:"id"`
 		KeyPaths   []string   `json:"keyPaths"`
 		UniqueKeys [][]string `json:"uniqueKeys,omitempty"`
-		// Format is the format in which the record was last written; 0: 3 or older.
+		// Format is the format in which the record was last written. 0 means 3 or older.
 		Format     int                `json:"format,omitempty"`
 		Hash       epk.Hash           `json:"hash"`
 		DefaultTTL int                `json:"defaultTtl,omitempty"`
-		Retention  time.Duration      `json:"retention,omitempty"` // nanoseconds
+		Retention  time.Duration      `json:"retention,omitempty"` // in nanoseconds
 		Throughput int                `json:"throughput,omitempty"`
 		Extra      []byte             `json:"extra,omitempty"`
 		Modified   int64              `json:"modified"`
@@ -361,7 +363,7 @@ type (
 	}
 )
 
-// record is m as it is stored.
+// record returns the stored form of m.
 func (m *meta) record(c *Container) ([]byte, error) {
 	r := containerRecord{
 		Database: c.database, ID: m.props.ID, KeyPaths: m.props.KeyPaths, Hash: c.hash,
@@ -381,7 +383,7 @@ func (m *meta) record(c *Container) ([]byte, error) {
 	return b, nil
 }
 
-// record is d as it is stored.
+// record returns the stored form of d.
 func (d *database) record() ([]byte, error) {
 	b, err := json.Marshal(databaseRecord{ID: d.id, Modified: d.modified, Revision: d.revision, Extra: d.extra})
 	if err != nil {
@@ -390,12 +392,12 @@ func (d *database) record() ([]byte, error) {
 	return b, nil
 }
 
-// load is the reverse of record.
+// load returns the database of a stored record.
 func (r *databaseRecord) load(number uint32) *database {
 	return &database{number: number, id: r.ID, modified: r.Modified, revision: max(r.Revision, 1), extra: r.Extra}
 }
 
-// load is the reverse of record.
+// load returns the meta of a stored record.
 func (r *containerRecord) load(number uint32) (*meta, error) {
 	m := &meta{revision: r.Revision, next: r.Next, segments: r.Segments}
 	m.props = ContainerProperties{

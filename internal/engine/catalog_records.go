@@ -12,24 +12,28 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Record is a small text of the caller's own that belongs to a database, is found by its name, and is deleted with the database. The
-// store knows nothing of what it says.
+// Record is a small JSON text of the caller that belongs to a database. It is found by
+// its name and deleted with the database. The store does not interpret it.
 type Record struct {
-	// Name is unique among the database's records. What it may be is what a container's name may be.
+	// Name is unique among the database's records. The rules are those for names of
+	// containers.
 	Name string
-	// Value is any JSON text, at most [MaxExtraSize] bytes. It comes back byte for byte.
+	// Value is JSON text of at most [MaxExtraSize] bytes. The store returns it byte for
+	// byte.
 	Value json.RawMessage
-	// Number is the store's own, from 1 up, and never given again in the store. It stays when the record gets another name.
+	// Number is assigned by the store, from 1, and never used again in the store. It does
+	// not change when the record is renamed.
 	Number uint32
-	// ETag is that of the last write, and Modified its time.
+	// ETag identifies the last write. Modified is the time of the last write.
 	ETag     string
 	Modified time.Time
 }
 
-// maxRecordNumber is the highest number that a record can have: the bit above marks a container where rids are made of both.
+// maxRecordNumber is the highest number of a record. In rids made of records and
+// containers, the next higher bit marks a container.
 const maxRecordNumber = 1<<31 - 1
 
-// storedRecord is a record as it is on disk.
+// storedRecord is the stored form of a record.
 type storedRecord struct {
 	Name     string `json:"name"`
 	Value    []byte `json:"value"`
@@ -44,12 +48,12 @@ func (s storedRecord) public(number uint32) Record {
 	}
 }
 
-// The two kinds of keys within a database's records.
+// The two kinds of keys of a database's records.
 const (
 	recordByNumber = 'n' // number u32 -> the record, JSON
 	recordByName   = 't' // name -> number u32
 
-	recordKeySize = containerKeySize + 1 + 4 // of a key by number
+	recordKeySize = containerKeySize + 1 + 4 // the size of a key by number
 )
 
 func recordPrefix(database uint32) []byte {
@@ -64,7 +68,7 @@ func recordNameKey(database uint32, name string) []byte {
 	return append(append(recordPrefix(database), recordByName), name...)
 }
 
-// validate judges a record that comes in.
+// validate checks the name and the value of a record from a caller.
 func (r Record) validate() error {
 	if err := checkName(r.Name); err != nil {
 		return err
@@ -75,8 +79,10 @@ func (r Record) validate() error {
 	return checkExtra(r.Value)
 }
 
-// CreateRecord makes a record; of r, Name and Value are looked at. Errors: [ErrConflict], when there is one of that name;
-// one that wraps feed.ErrNotFound, when there is no such database; *[BadRequestError]; *[TooLargeError].
+// CreateRecord creates a record with the Name and Value of r. It returns [ErrConflict] if
+// the database has a record of that name. It returns an error that wraps feed.ErrNotFound
+// if the database does not exist, and a *[BadRequestError] or a *[TooLargeError] if r is
+// not valid.
 func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Record, error) {
 	if err := r.validate(); err != nil {
 		return Record{}, err
@@ -87,7 +93,7 @@ func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Reco
 			return Record{}, err
 		}
 		if db.numbers.Record >= maxRecordNumber {
-			return Record{}, badRequest(BadProperties, "the store has given out all of its %d numbers of records", maxRecordNumber)
+			return Record{}, badRequest(BadProperties, "the store has used all of its %d record numbers", maxRecordNumber)
 		}
 		db.numbers.Record++
 		if err := g.putNumbers(); err != nil {
@@ -97,9 +103,11 @@ func (db *DB) CreateRecord(ctx context.Context, database string, r Record) (Reco
 	})
 }
 
-// ReplaceRecord puts r.Name and r.Value in the place of those of the record name. Errors: one that wraps feed.ErrNotFound;
-// [ErrPreconditionFailed], when r.ETag is neither empty nor "*" and isn't the record's any more; [ErrConflict], when another record
-// has r.Name; *[BadRequestError]; *[TooLargeError].
+// ReplaceRecord replaces the name and the value of the record name with those of r. It
+// returns an error that wraps feed.ErrNotFound if there is no such record. It returns
+// [ErrPreconditionFailed] if r.ETag is neither empty, nor "*", nor the record's. It
+// returns [ErrConflict] if another record has r.Name, and a *[BadRequestError] or a
+// *[TooLargeError] if r is not valid.
 func (db *DB) ReplaceRecord(ctx context.Context, database, name string, r Record) (Record, error) {
 	if err := r.validate(); err != nil {
 		return Record{}, err
@@ -122,8 +130,9 @@ func (db *DB) ReplaceRecord(ctx context.Context, database, name string, r Record
 	})
 }
 
-// DeleteRecord deletes a record. Errors: one that wraps feed.ErrNotFound; [ErrPreconditionFailed], when etag is neither empty nor "*"
-// and isn't the record's any more.
+// DeleteRecord deletes a record. It returns an error that wraps feed.ErrNotFound if there
+// is no such record. It returns [ErrPreconditionFailed] if etag is neither empty, nor
+// "*", nor the record's.
 func (db *DB) DeleteRecord(ctx context.Context, database, name, etag string) error {
 	_, err := db.changeRecord(ctx, database, func(g *group, d uint32) (Record, error) {
 		number, _, err := g.findRecord(d, name, etag)
@@ -135,7 +144,7 @@ func (db *DB) DeleteRecord(ctx context.Context, database, name, etag string) err
 	return err
 }
 
-// changeRecord has the sequencer carry out a change of a database's records.
+// changeRecord sends a change of a database's records to the sequencer.
 func (db *DB) changeRecord(ctx context.Context, database string, change func(g *group, database uint32) (Record, error)) (r Record, err error) {
 	err = db.do(ctx, func(g *group) error {
 		d := g.currentCatalog().databases[database]
@@ -152,7 +161,8 @@ func (db *DB) changeRecord(ctx context.Context, database string, change func(g *
 	return r, nil
 }
 
-// Record returns a record, or an error that wraps feed.ErrNotFound.
+// Record returns the record name. It returns an error that wraps feed.ErrNotFound if
+// there is no such record.
 func (db *DB) Record(ctx context.Context, database, name string) (Record, error) {
 	v, d, err := db.openDatabase(ctx, database)
 	if err != nil {
@@ -170,7 +180,8 @@ func (db *DB) Record(ctx context.Context, database, name string) (Record, error)
 	return db.readRecord(v.snap, d.number, number, "record %q of database %q", name, database)
 }
 
-// RecordByNumber returns the record of a number, or an error that wraps feed.ErrNotFound.
+// RecordByNumber returns the record with a number. It returns an error that wraps
+// feed.ErrNotFound if there is no such record.
 func (db *DB) RecordByNumber(ctx context.Context, database string, number uint32) (Record, error) {
 	v, d, err := db.openDatabase(ctx, database)
 	if err != nil {
@@ -180,7 +191,7 @@ func (db *DB) RecordByNumber(ctx context.Context, database string, number uint32
 	return db.readRecord(v.snap, d.number, number, "record number %d of database %q", number, database)
 }
 
-// Records returns the records of a database, by number.
+// Records returns the records of a database, sorted by number.
 func (db *DB) Records(ctx context.Context, database string) ([]Record, error) {
 	v, d, err := db.openDatabase(ctx, database)
 	if err != nil {
@@ -202,7 +213,8 @@ func (db *DB) Records(ctx context.Context, database string) ([]Record, error) {
 	return all, nil
 }
 
-// recordFault makes an error of a record that can't be read.
+// recordFault returns the error of a record that cannot be read. The format names the
+// record.
 func (db *DB) recordFault(err error, format string, args ...any) error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return notFound(format, args...)
@@ -210,7 +222,7 @@ func (db *DB) recordFault(err error, format string, args ...any) error {
 	return db.fault(err)
 }
 
-// readRecord reads the record of a number. The rest of the arguments name it in an error.
+// readRecord reads the record with a number. The format names the record in errors.
 func (db *DB) readRecord(r pebble.Reader, database, number uint32, format string, args ...any) (Record, error) {
 	key := recordKey(database, number)
 	b, err := getValue(r, key)
@@ -224,7 +236,7 @@ func (db *DB) readRecord(r pebble.Reader, database, number uint32, format string
 	return record, nil
 }
 
-// decodeRecord reads a record as it is stored; nothing of it is the caller's bytes.
+// decodeRecord decodes a stored record. The result shares no memory with value.
 func decodeRecord(key, value []byte) (Record, error) {
 	var s storedRecord
 	if err := json.Unmarshal(value, &s); err != nil || len(key) != recordKeySize {
@@ -240,7 +252,8 @@ func decodeRecordNumber(b []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// getRecordKey reads a key of a record as the group has left it so far; pebble.ErrNotFound: it isn't there.
+// getRecordKey returns the value of a record's key, including changes by the group. It
+// returns pebble.ErrNotFound if there is none.
 func (g *group) getRecordKey(key []byte) ([]byte, error) {
 	if b, changed := g.records[string(key)]; changed {
 		if b == nil {
@@ -271,7 +284,8 @@ func (g *group) deleteRecordKey(key []byte) error {
 	return g.batch.Delete(key, nil)
 }
 
-// recordNumber finds the number of a name; pebble.ErrNotFound: there is none.
+// recordNumber returns the number of the record with a name. It returns
+// pebble.ErrNotFound if there is none.
 func (g *group) recordNumber(database uint32, name string) (uint32, error) {
 	b, err := g.getRecordKey(recordNameKey(database, name))
 	if err != nil {
@@ -284,7 +298,8 @@ func (g *group) recordNumber(database uint32, name string) (uint32, error) {
 	return number, nil
 }
 
-// checkRecordIsNew returns ErrConflict if a database has a record of that name.
+// checkRecordIsNew returns an error that wraps [ErrConflict] if the database has a record
+// with the name.
 func (g *group) checkRecordIsNew(database uint32, name string) error {
 	_, err := g.recordNumber(database, name)
 	if err == nil {
@@ -293,7 +308,8 @@ func (g *group) checkRecordIsNew(database uint32, name string) error {
 	return ignoreNotFound(err)
 }
 
-// findRecord finds a record that is to be changed if it still has an etag.
+// findRecord returns the record with a name, for a change. It returns an error if etag
+// does not match.
 func (g *group) findRecord(database uint32, name, etag string) (number uint32, s storedRecord, err error) {
 	if number, err = g.recordNumber(database, name); err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {
@@ -325,7 +341,8 @@ func (g *group) putRecord(database, number uint32, s storedRecord) (Record, erro
 	return s.public(number), errors.Join(g.setRecordKey(recordKey(database, number), b), g.setRecordKey(recordNameKey(database, s.Name), name))
 }
 
-// deleteRecords deletes all records of a database. Nothing can be asked of them in the same group: the database is gone from the catalog.
+// deleteRecords deletes all records of a database. The group must also delete the
+// database from the catalog, because getRecordKey does not see this deletion.
 func (g *group) deleteRecords(database uint32) error {
 	prefix := recordPrefix(database)
 	return g.batch.DeleteRange(prefix, successor(prefix), nil)
@@ -333,7 +350,7 @@ func (g *group) deleteRecords(database uint32) error {
 
 // checkRecords compares the records with their names and with the databases.
 func (k *checker) checkRecords(databases map[uint32]bool, last uint32) error {
-	names := map[string]uint32{} // by the keys of the names that records have
+	names := map[string]uint32{} // numbers of records by name key
 	err := eachKey(k.v.snap, []byte{spaceRecord}, func(key, value []byte) error {
 		if len(key) < containerKeySize+1 || !databases[binary.BigEndian.Uint32(key[1:])] {
 			return k.report("record %.40x belongs to a database that is not there", key)
@@ -344,9 +361,9 @@ func (k *checker) checkRecords(databases map[uint32]bool, last uint32) error {
 		r, err := decodeRecord(key, value)
 		switch {
 		case err != nil || key[containerKeySize] != recordByNumber:
-			return k.report("record %.40x can't be read: %v", key, err)
+			return k.report("record %.40x cannot be read: %v", key, err)
 		case r.Number == 0 || r.Number > last:
-			return k.report("record number %d is above the last one given, %d", r.Number, last)
+			return k.report("record number %d is above the last assigned one, %d", r.Number, last)
 		}
 		names[string(recordNameKey(binary.BigEndian.Uint32(key[1:]), r.Name))] = r.Number
 		return k.step()
@@ -360,13 +377,13 @@ func (k *checker) checkRecords(databases map[uint32]bool, last uint32) error {
 		}
 		n, err := decodeRecordNumber(value)
 		if err != nil || n == 0 || names[string(key)] != n {
-			return k.report("the name %.80q leads to record %d, which hasn't it", key[containerKeySize+1:], n)
+			return k.report("name %.80q refers to record %d, which does not have it", key[containerKeySize+1:], n)
 		}
 		delete(names, string(key))
 		return nil
 	})
 	if err == nil && len(names) > 0 {
-		err = k.report("%d records can't be found by their names", len(names))
+		err = k.report("%d records cannot be found by name", len(names))
 	}
 	return err
 }

@@ -11,34 +11,35 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Resource ids (_rid) are base64 with - for /, and the SDKs of .NET and Java
-// take them apart: a database has 4 bytes, a container 8 (first its
-// database's; the top bit of the fifth set, else it would be a user), a document 16 (first
-// its container's; the top four bits of the last byte 0, the mark of a document).
+// Resource ids (_rid) are base64 with - for /. The SDKs of .NET and Java parse them. The
+// id of a database has 4 bytes. The id of a container has 8: first its database's, and
+// then a number whose top bit is set, since it would otherwise be a user's. The id of a
+// document has 16: first its container's, and then a number. The top four bits of its
+// last byte are 0, the mark of a document.
 
-// maxDocumentNumber is the highest number that a document can have. A number
-// is stored twice, see appendDocumentRID, and its second copy ends in the byte whose
-// top four bits mark a document.
+// maxDocumentNumber is the highest number of a document. A number is stored twice, see
+// appendDocumentRID. Its second copy ends in the byte whose top four bits mark a
+// document.
 const maxDocumentNumber = 1<<28 - 1
 
-// maxContainerNumber is the highest number that a container can have: the bit
-// above marks a container.
+// maxContainerNumber is the highest number of a container. The next higher bit marks a
+// container.
 const maxContainerNumber = 1<<31 - 1
 
 const containerMark = 1 << 31
 
-// RIDEncoding is how resource ids are written: base64 with - in place of /, and with +.
+// RIDEncoding is the encoding of resource ids: base64 with - in place of /, and with +.
 var RIDEncoding = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-").Strict()
 
-// databaseRID is the rid of database number n, which is positive.
+// databaseRID returns the rid of database number n, which is positive.
 func databaseRID(n uint32) string {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], n)
 	return RIDEncoding.EncodeToString(b[:])
 }
 
-// containerRID is the rid of container number n, from 1 to maxContainerNumber,
-// in database number database.
+// containerRID returns the rid of container number n, from 1 to maxContainerNumber, in
+// the database with the given number.
 func containerRID(database, n uint32) string {
 	var b [8]byte
 	binary.BigEndian.PutUint32(b[:4], database)
@@ -46,9 +47,10 @@ func containerRID(database, n uint32) string {
 	return RIDEncoding.EncodeToString(b[:])
 }
 
-// appendDocumentRID appends a document's rid. The number stands in it twice,
-// big-endian and then little-endian, because some SDKs compare the last eight
-// bytes of rids as a number of the one byte order and some of the other: so they agree.
+// appendDocumentRID appends a document's rid. The rid has the number twice, first
+// big-endian and then little-endian. Some SDKs compare the last eight bytes of rids as a
+// big-endian number and some as a little-endian one. With both copies, all agree on the
+// order.
 func appendDocumentRID(dst []byte, database, container, n uint32) []byte {
 	var b [16]byte
 	binary.BigEndian.PutUint32(b[:4], database)
@@ -58,13 +60,14 @@ func appendDocumentRID(dst []byte, database, container, n uint32) []byte {
 	return RIDEncoding.AppendEncode(dst, b[:])
 }
 
-// rid is a resource id taken apart. What a shorter one doesn't name is 0.
+// rid is a parsed resource id. The rid of a database or a container has zeros for the
+// rest.
 type rid struct{ database, container, document uint32 }
 
-// parseRID reads a rid of a database, a container or a document; ok is false for
-// other texts.
+// parseRID parses the rid of a database, a container or a document. ok is false for any
+// other text.
 func parseRID(s string) (r rid, ok bool) {
-	var space [18]byte // what 24 characters decode to, before the padding is seen
+	var space [18]byte // the decoded size of 24 characters, with padding
 	if len(s) > ridSize {
 		return rid{}, false
 	}
@@ -90,16 +93,16 @@ func parseRID(s string) (r rid, ok bool) {
 	return r, true
 }
 
-// databaseSelf is a database's _self link.
+// databaseSelf returns the _self link of a database.
 func databaseSelf(database uint32) string { return "dbs/" + databaseRID(database) + "/" }
 
-// containerSelf is a container's _self link.
+// containerSelf returns the _self link of a container.
 func containerSelf(database, container uint32) string {
 	return databaseSelf(database) + "colls/" + containerRID(database, container) + "/"
 }
 
-// DatabaseByRID returns the database of a resource id (_rid), or an error that wraps
-// feed.ErrNotFound: there is none, or rid is none of a database.
+// DatabaseByRID returns the database with a resource id (_rid). It returns an error that
+// wraps feed.ErrNotFound if there is none, or if id is not the rid of a database.
 func (db *DB) DatabaseByRID(ctx context.Context, id string) (DatabaseProperties, error) {
 	v, err := db.acquire(ctx)
 	if err != nil {
@@ -116,9 +119,9 @@ func (db *DB) DatabaseByRID(ctx context.Context, id string) (DatabaseProperties,
 	return DatabaseProperties{}, notFound("database with the _rid %q", id)
 }
 
-// ContainerByRID returns the container of a resource id (_rid), or an error that wraps
-// feed.ErrNotFound: there is none, or rid is none of a container. The rid of a container
-// made anew under an old name is another one.
+// ContainerByRID returns the container with a resource id (_rid). It returns an error
+// that wraps feed.ErrNotFound if there is none, or if id is not the rid of a container. A
+// container that is recreated under an old name has another rid.
 func (db *DB) ContainerByRID(ctx context.Context, id string) (*Container, error) {
 	v, err := db.acquire(ctx)
 	if err != nil {
@@ -135,21 +138,24 @@ func (db *DB) ContainerByRID(ctx context.Context, id string) (*Container, error)
 	return nil, notFound("container with the _rid %q", id)
 }
 
-// Located is an item that was found by something else than key and id.
+// Located is an item that was found without its key and id.
 type Located struct {
-	// Key and ID are what the item is addressed by.
+	// Key and ID are the address of the item.
 	Key feed.PartitionKey
 	ID  string
-	// Result is as that of Read.
+	// Result is the result of a read of the item.
 	Result
 }
 
-// ItemByRID returns the item of a resource id (_rid), with the key and the id to address it by. key
-// narrows the search to one logical partition key, or to a prefix of a hierarchical one; nil: the whole
-// container. The store has no index of rids: it looks at the index entry, some 100 bytes, of
-// every item that key leaves, about a million a second, and at no other document.
-// Errors: one that wraps feed.ErrNotFound, when there is no such item or it is
-// expired; *[BadRequestError]; *feed.ThrottledError.
+// ItemByRID returns the item with a resource id (_rid), and its key and id. key limits
+// the search to a logical partition key, or to a prefix of a hierarchical one. If nil,
+// the whole container is searched. The store has no index of rids. ItemByRID reads the
+// index entries of all items in the search, about 100 bytes each and about a million a
+// second. It reads no other document.
+//
+// ItemByRID returns an error that wraps feed.ErrNotFound if there is no such item or it
+// has expired. It returns a *[BadRequestError] if key does not fit the container, and a
+// *feed.ThrottledError if the provisioned throughput is used up.
 func (c *Container) ItemByRID(ctx context.Context, key feed.PartitionKey, id string) (Located, error) {
 	if err := c.admit(ctx); err != nil {
 		return Located{}, err
@@ -195,8 +201,8 @@ func (c *Container) locate(ctx context.Context, v *view, s *state, sc *keyFilter
 	if found.Result, err = c.readOne(v, s, &op); err != nil {
 		return found, err
 	}
-	// The document's own bytes: with the system properties it may be larger than a document that is
-	// written may be.
+	// Only the document without system properties is parsed. With them, it may exceed the
+	// largest size of a document to write.
 	own := len(found.Body) - c.tail.fixedSize() - digitCount(found.Modified.Unix()) - 1
 	doc, err := parseDocument(append(bytes.Clone(found.Body[:max(own, 0)]), '}'), c.paths, false)
 	if err != nil {

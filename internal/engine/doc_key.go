@@ -16,21 +16,21 @@ import (
 
 // Limits of keys.
 const (
-	// MaxKeyPaths is how many partition key paths a container has at most.
+	// MaxKeyPaths is the largest number of partition key paths of a container.
 	MaxKeyPaths = 3
-	// MaxKeySize is the size in bytes of all components of a partition key
-	// together: strings in UTF-8, numbers 8, others 1.
+	// MaxKeySize is the largest size of a partition key in bytes, which is the sum of its
+	// components: strings in UTF-8, numbers 8, others 1.
 	MaxKeySize = 2 << 10
 )
 
-// keyPaths are a container's partition key paths, parsed: 1 to 3 of them, each
-// the names from the document's top to the component.
+// keyPaths are the parsed partition key paths of a container, 1 to 3 of them. Each has
+// the names from the top of the document to the component.
 type keyPaths [][]string
 
-// parseKeyPaths reads paths such as /a, /a/b and /"quoted name"/x, of which the
-// quoted form is a JSON string. Refused with BadProperties: no path or more
-// than three, an empty name, a path that leads to or through the end of another
-// one, and a system property.
+// parseKeyPaths parses paths such as /a, /a/b and /"quoted name"/x. A quoted name is a
+// JSON string. It returns a *[BadRequestError] of the kind BadProperties for no path,
+// more than three paths, an empty name, a system property, and a path that is a prefix of
+// another one.
 func parseKeyPaths(paths []string) (keyPaths, error) {
 	if len(paths) == 0 || len(paths) > MaxKeyPaths {
 		return nil, badRequest(BadProperties, "a container has 1 to %d partition key paths, not %d", MaxKeyPaths, len(paths))
@@ -52,7 +52,7 @@ func parseKeyPaths(paths []string) (keyPaths, error) {
 	return parsed, nil
 }
 
-// parsePath reads the names of a path. what names the kind of path in errors.
+// parsePath parses a path. what describes the path in errors.
 func parsePath(what, path string) ([]string, error) {
 	names, err := keypath.Parse(path)
 	switch {
@@ -66,10 +66,10 @@ func parsePath(what, path string) ([]string, error) {
 	return names, nil
 }
 
-// keyComponents converts a key as callers give it; a number of any Go type
-// becomes a float64. Refused: another type, a text that is not UTF-8, a NaN or an
-// infinity (BadKey), and more than MaxKeySize (*TooLargeError). It doesn't judge how many components
-// there are.
+// keyComponents converts a key from a caller. Numbers of all Go types become float64. It
+// returns a BadKey error for another type, a text that is not UTF-8, a NaN or an
+// infinity. It returns a *[TooLargeError] above MaxKeySize. It does not check the number
+// of components.
 func keyComponents(k feed.PartitionKey) ([]epk.Component, error) {
 	components := make([]epk.Component, len(k))
 	for i, v := range k {
@@ -96,7 +96,7 @@ func keyComponent(v any) (epk.Component, error) {
 	case json.Number:
 		f, err := strconv.ParseFloat(string(v), 64)
 		if err != nil {
-			return epk.Component{}, badRequest(BadKey, "%s is no number within the range of a float64", v)
+			return epk.Component{}, badRequest(BadKey, "%s is not a number within the range of a float64", v)
 		}
 		return numberComponent(f)
 	case float64:
@@ -111,17 +111,17 @@ func keyComponent(v any) (epk.Component, error) {
 	if v == any(feed.Undefined) {
 		return epk.Component{}, nil
 	}
-	return epk.Component{}, badRequest(BadKey, "a value of type %T can't be a component of a partition key", v)
+	return epk.Component{}, badRequest(BadKey, "a value of type %T cannot be a component of a partition key", v)
 }
 
 func numberComponent(f float64) (epk.Component, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return epk.Component{}, badRequest(BadKey, "%v can't be a component of a partition key", f)
+		return epk.Component{}, badRequest(BadKey, "%v cannot be a component of a partition key", f)
 	}
 	return epk.OfNumber(f), nil
 }
 
-// checkKeySize judges a key by MaxKeySize.
+// checkKeySize returns a *[TooLargeError] if a key is larger than MaxKeySize.
 func checkKeySize(components []epk.Component) error {
 	size := 0
 	for _, c := range components {
@@ -140,7 +140,7 @@ func checkKeySize(components []epk.Component) error {
 	return nil
 }
 
-// partitionKey is the reverse of keyComponents.
+// partitionKey converts components to a feed.PartitionKey.
 func partitionKey(components []epk.Component) feed.PartitionKey {
 	k := make(feed.PartitionKey, len(components))
 	for i, c := range components {
@@ -160,7 +160,8 @@ func partitionKey(components []epk.Component) feed.PartitionKey {
 	return k
 }
 
-// fullKey converts k, which needs a component for each path (KeyMismatch).
+// fullKey converts a key. It returns a KeyMismatch error unless the key has a component
+// for each path.
 func (p keyPaths) fullKey(k feed.PartitionKey) ([]epk.Component, error) {
 	if len(k) != len(p) {
 		return nil, badRequest(KeyMismatch, "the key %s has %d components, and the container has %d key paths", k, len(k), len(p))
@@ -168,8 +169,8 @@ func (p keyPaths) fullKey(k feed.PartitionKey) ([]epk.Component, error) {
 	return keyComponents(k)
 }
 
-// matchKey reports whether the key in a document is the given one; nil stands for
-// whatever is in the document. Its error is a KeyMismatch that names both.
+// matchKey returns a KeyMismatch error that names both keys if the given key differs from
+// the document's. It returns nil if the given key is nil.
 func (p keyPaths) matchKey(given feed.PartitionKey, d *document) error {
 	if given == nil {
 		return nil
@@ -184,24 +185,24 @@ func (p keyPaths) matchKey(given feed.PartitionKey, d *document) error {
 	return nil
 }
 
-// KeyPaths returns the partition key paths, each as its names: ["a","b"] for /a/b. The caller must not
-// change them.
+// KeyPaths returns the partition key paths, each as its names: ["a","b"] for /a/b. The
+// caller must not change them.
 func (c *Container) KeyPaths() [][]string { return c.paths }
 
-// KeyRange returns the range of effective partition keys of a logical partition key, or of a
-// prefix of a hierarchical one. It returns a *[BadRequestError] if the key does not fit the
-// container.
+// KeyRange returns the range of effective partition keys of a logical partition key, or
+// of a prefix of a hierarchical key. It returns a *[BadRequestError] if the key does not
+// fit the container.
 func (c *Container) KeyRange(key feed.PartitionKey) (feed.Range, error) {
 	s, err := c.newKeyFilter(feed.Range{}, key)
 	return s.keys, err
 }
 
-// keyFilter selects the items of a request by their keys: a range of points, and one logical
-// partition in it if the request has a full key.
+// keyFilter selects the items of a request by their keys. It has a range of points, and
+// one point in it if the request has a full key.
 type keyFilter struct {
 	keys         feed.Range
-	lower, upper []byte // keys, binary
-	// point is that of a full key; nil: all keys of the range.
+	lower, upper []byte // the borders of keys in binary form
+	// point is the point of a full key. If nil, the filter selects all keys of the range.
 	point []byte
 	hash  epk.Hash
 }
@@ -218,17 +219,17 @@ func (s *keyFilter) holds(point []byte) bool {
 // contains reports whether all keys of a range pass the filter.
 func (s *keyFilter) contains(keys feed.Range) bool { return s.point == nil && s.keys.Contains(keys) }
 
-// newKeyFilter returns the filter of a request with a range of keys, and a logical key or a
-// prefix of one.
+// newKeyFilter returns the filter of a request with a range of keys and a logical
+// partition key or a prefix of one. Both may be empty.
 func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFilter, error) {
 	s := keyFilter{keys: keys.OrFull(), hash: c.hash}
 	if s.keys.IsEmpty() {
-		return s, badRequest(BadRange, "%s holds no key", s.keys)
+		return s, badRequest(BadRange, "%s contains no key", s.keys)
 	}
-	// Borders are compared as text too, where lower case would sort differently; and what
-	// reaches beyond all partitions would look as if it lay in several.
+	// Borders are also compared as text, and lower case would sort differently. A border
+	// after the last partition would seem to cover several partitions.
 	if !isHex(s.keys.Min) || !isHex(s.keys.Max) || s.keys.Max > feed.MaxEPK {
-		return s, badRequest(BadRange, "%s is no range of upper-case hexadecimal keys up to %s", s.keys, feed.MaxEPK)
+		return s, badRequest(BadRange, "%s is not a range of upper-case hexadecimal keys up to %s", s.keys, feed.MaxEPK)
 	}
 	if len(key) > 0 {
 		components, err := keyComponents(key)
@@ -249,7 +250,7 @@ func (c *Container) newKeyFilter(keys feed.Range, key feed.PartitionKey) (keyFil
 	return s, err
 }
 
-// narrow cuts the filter to a partition's range.
+// narrow restricts the filter to a partition's range.
 func (s *keyFilter) narrow(p *partition) {
 	s.keys = s.keys.Intersect(p.keys)
 	if bytes.Compare(p.lower, s.lower) > 0 {
@@ -260,8 +261,9 @@ func (s *keyFilter) narrow(p *partition) {
 	}
 }
 
-// partitionIn finds the one partition that has all keys of the filter, or that id names.
-// *feed.GoneError: there is none of that ID, or more than one.
+// partitionIn returns the index of the partition with the given id. If id is empty, it
+// returns the index of the one partition that has all keys of the filter. It returns a
+// *feed.GoneError if there is no such partition.
 func (s *keyFilter) partitionIn(m *meta, id string) (index int, err error) {
 	switch {
 	case id != "":
@@ -272,7 +274,8 @@ func (s *keyFilter) partitionIn(m *meta, id string) (index int, err error) {
 	case s.point != nil:
 		return m.find(s.hash.EPK(s.point)), nil
 	}
-	// A filter that no key passes (a range and a key outside of it) lies anywhere.
+	// A filter without any key, because the key is outside of the range, matches any
+	// partition.
 	index = min(m.find(s.lower), len(m.partitions)-1)
 	if !s.keys.IsEmpty() && bytes.Compare(s.upper, m.partitions[index].upper) > 0 {
 		return -1, gone("", s.keys)

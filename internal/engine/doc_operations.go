@@ -10,39 +10,45 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// Create writes a new item. key is its logical partition key. If key is nil, it is read from
-// the body. Otherwise the two must agree. All writes check ctx before the write is queued. A
-// queued write is carried out.
+// Create writes a new item. key is its logical partition key. If key is nil, Create reads
+// it from the body. Otherwise it must equal the body's key. All writes check ctx before
+// they queue. A queued write is carried out even if ctx ends.
 //
-// Create returns ErrConflict if the logical partition has an item of that id, a
-// *[BadRequestError] or *[TooLargeError] if body, id, key or ttl are not valid, a
-// *[UniqueKeyError], a *feed.ThrottledError if the provisioned throughput is used up, and an
-// error that wraps feed.ErrNotFound if the container was deleted.
+// Create returns [ErrConflict] if the logical partition has an item with that id. It
+// returns a *[UniqueKeyError] if another item has the same values in a unique key. It
+// returns a *[BadRequestError] or a *[TooLargeError] if body, id, key or ttl are not
+// valid. It returns a *feed.ThrottledError if the provisioned throughput is used up, and
+// an error that wraps feed.ErrNotFound if the container was deleted.
 func (c *Container) Create(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
 	return c.writeOne(ctx, key, Operation{Kind: OpCreate, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Upsert creates or replaces an item.
+// Upsert creates or replaces an item. It returns the same errors as [Container.Create],
+// but an existing item is not a conflict.
 func (c *Container) Upsert(ctx context.Context, key feed.PartitionKey, body []byte, o WriteOptions) (Result, error) {
 	return c.writeOne(ctx, key, Operation{Kind: OpUpsert, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Replace replaces the item id. It returns an error that wraps feed.ErrNotFound if there is
-// no such item. The body must have the same id and the same key.
+// Replace replaces the item with the given id. The body must have the same id and the
+// same key. Replace returns an error that wraps feed.ErrNotFound if the item does not
+// exist.
 func (c *Container) Replace(ctx context.Context, key feed.PartitionKey, id string, body []byte, o WriteOptions) (Result, error) {
 	return c.writeOne(ctx, key, Operation{Kind: OpReplace, ID: id, Body: body, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Delete deletes the item id. It returns an error that wraps feed.ErrNotFound if there is no
-// such item.
+// Delete deletes the item with the given id. It returns an error that wraps
+// feed.ErrNotFound if the item does not exist.
 func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string, o WriteOptions) (Result, error) {
 	return c.writeOne(ctx, key, Operation{Kind: OpDelete, ID: id, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
 
-// Change replaces the item id with the result of change, atomically: no other write comes
-// between the read and the write. change is called at most once, under the conditions of
-// [Operation].Change. Change returns an error of change as it is, an error that wraps
-// feed.ErrNotFound if there is no such item, and the errors of Replace.
+// Change replaces an item with the result of change. The read and the write are one
+// atomic operation. The function change is called at most once, under the conditions of
+// [Operation].Change.
+//
+// Change returns an error that wraps feed.ErrNotFound if the item does not exist. It
+// returns an error of the function unchanged. Otherwise it returns the same errors as
+// [Container.Replace].
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o WriteOptions) (Result, error) {
 	return c.writeOne(ctx, key, Operation{Kind: OpChange, ID: id, Change: change, IfMatch: o.IfMatch, IfNoneMatch: o.IfNoneMatch, NoBody: o.NoBody})
 }
@@ -67,7 +73,8 @@ func (c *Container) writeOne(ctx context.Context, key feed.PartitionKey, o Opera
 	return result, err
 }
 
-// admit looks at ctx and at the provisioned throughput.
+// admit returns the error of ctx, or a *feed.ThrottledError if the provisioned throughput
+// is used up.
 func (c *Container) admit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -75,8 +82,7 @@ func (c *Container) admit(ctx context.Context) error {
 	return c.bucket.admit(c.db.clock.now())
 }
 
-// newRequest returns a request to be given back with freeRequest when its
-// answer was taken.
+// newRequest returns a request. The caller passes it to freeRequest after use.
 func (db *DB) newRequest(c *Container) *request {
 	r, _ := db.requests.Get().(*request)
 	if r == nil {
@@ -93,8 +99,8 @@ func (db *DB) freeRequest(r *request) {
 	db.requests.Put(r)
 }
 
-// prepare does for one operation all that needs no other write's outcome: it
-// checks and measures the document and makes the index key.
+// prepare does all work of an operation that does not depend on other writes. It checks
+// the document and makes the index key.
 func (c *Container) prepare(op *operation, key feed.PartitionKey, o Operation) error {
 	op.kind, op.id, op.change = o.Kind, o.ID, o.Change
 	op.ifMatch, op.ifNoneMatch, op.noBody = o.IfMatch, o.IfNoneMatch, o.NoBody
@@ -133,7 +139,7 @@ func (c *Container) prepareKey(op *operation, key feed.PartitionKey, o Operation
 	return nil, badRequest(BadBatch, "there is no operation %d", o.Kind)
 }
 
-// result makes the caller's answer of an operation's outcome.
+// result returns the caller's result of an operation.
 func (c *Container) result(r *request, op *operation) (Result, error) {
 	res := Result{Created: op.created, Partition: r.partition, End: r.end}
 	res.LSN = op.stamp.lsn
@@ -156,7 +162,7 @@ func (c *Container) result(r *request, op *operation) (Result, error) {
 	return res, err
 }
 
-// item makes an Item of a stored document, in the same memory.
+// item returns the Item of a stored document. They share memory.
 func (c *Container) item(stored []byte, s stamp) (Item, error) {
 	// A shorter copy of the bytes onto themselves.
 	public, err := appendPublic(stored[:0], stored)
@@ -168,24 +174,27 @@ func (c *Container) item(stored []byte, s stamp) (Item, error) {
 
 // Limits of batches.
 const (
-	// MaxBatchOperations is how many operations a batch has at most.
+	// MaxBatchOperations is the largest number of operations in a batch.
 	MaxBatchOperations = 100
-	// MaxBatchSize is how many bytes the bodies of a batch have together at most.
+	// MaxBatchSize is the largest total size of the bodies of a batch, in bytes.
 	MaxBatchSize = 2 << 20
-	// MaxBatchResult is how many bytes the documents that a batch's changes make and its reads return have
-	// together at most: four documents of the largest size. What a batch replaces or deletes isn't counted. In a
-	// container with Retention that is kept, too, in one transaction: a batch that deletes a hundred documents of the
-	// largest size writes 200 MiB, and one page of the feed has them; each takes several times as much memory.
+	// MaxBatchResult is the largest total size, in bytes, of the documents that a batch's
+	// changes write and its reads return. It is four documents of the largest size.
+	// Documents that a batch replaces or deletes do not count. In a container with
+	// Retention, the same transaction keeps those documents, too. A batch that deletes a
+	// hundred documents of the largest size writes 200 MiB, and one page of the feed has
+	// all of them. Both take several times as much memory.
 	MaxBatchResult = 4 * MaxDocumentSize
 )
 
-// Batch carries out up to 100 operations on one logical partition, all or none. All writes
-// have the same LSN. Each operation sees the effects of earlier ones. key may be nil if the
-// first operation has a body with the key.
+// Batch carries out up to 100 operations on one logical partition, either all or none.
+// All writes of a batch have the same LSN. Each operation reads the effects of earlier
+// ones. If key is nil, the first operation must have a body, which gives the key.
 //
-// Batch returns a *[BatchError] that names the failed operation, and a *[TooLargeError] with
-// What "batch", alone or in a *BatchError. The limits are 100 operations, 2 MiB of bodies,
-// and 8 MiB of documents that reads return and changes write.
+// Batch returns a *[BatchError] that names the operation that failed. It returns a
+// *[TooLargeError] about a "batch", alone or inside a *BatchError, above one of three
+// limits: 100 operations, 2 MiB of bodies, and 8 MiB of documents that reads return and
+// changes write.
 func (c *Container) Batch(ctx context.Context, key feed.PartitionKey, ops []Operation) ([]Result, error) {
 	if err := c.admit(ctx); err != nil {
 		return nil, err
@@ -235,8 +244,9 @@ func (c *Container) prepareBatch(r *request, key feed.PartitionKey, ops []Operat
 	return nil
 }
 
-// Read returns the item id. It returns an error that wraps feed.ErrNotFound if there is no
-// such item or it has expired, [ErrNotModified], [ErrPreconditionFailed], and a
+// Read returns the item with the given id. It returns an error that wraps
+// feed.ErrNotFound if the item does not exist or has expired. It returns [ErrNotModified]
+// or [ErrPreconditionFailed] if a condition of o does not hold. It returns a
 // *feed.ThrottledError if the provisioned throughput is used up.
 func (c *Container) Read(ctx context.Context, key feed.PartitionKey, id string, o ReadOptions) (Result, error) {
 	if err := c.admit(ctx); err != nil {
@@ -288,41 +298,44 @@ type Item struct {
 	Body json.RawMessage
 	// ETag identifies this version, quotes included.
 	ETag string
-	// Modified is _ts.
+	// Modified is the time of the last write (_ts).
 	Modified time.Time
 	// LSN is the position of the write in the partition's feed.
 	LSN int64
 }
 
-// Result is the result of an operation on one item. Beside an error, only Partition, End and
-// Charge may be set. They are set if the request reached a partition.
+// Result is the result of an operation on one item. If the operation returns an error,
+// only Partition, End and Charge may be set. They are set if the request reached a
+// partition.
 type Result struct {
 	// Item is the item after the operation. A delete sets LSN only.
 	Item
 	// Created reports whether an upsert created the item.
 	Created bool
-	// Partition is the ID of the physical partition that served the operation, and End its
-	// last LSN. A session token consists of both.
+	// Partition is the ID of the physical partition that served the operation. End is the
+	// partition's last LSN. A session token consists of both.
 	Partition string
 	End       int64
 	// Charge is the cost of the operation in request units (RU). A read costs 1 RU, and
 	// 1/11 RU for each KB of the stored item beyond the first. A write costs five times
-	// that, for the larger of the versions before and after it.
+	// as much, for the larger of the versions before and after it.
 	Charge float64
 }
 
-// WriteOptions are the conditions of a write, and options of its result.
+// WriteOptions are the conditions of a write and the options of its result. The zero
+// value sets no condition.
 type WriteOptions struct {
 	// IfMatch is an ETag. The write returns [ErrPreconditionFailed] unless the item has it.
 	// "*" matches any item.
 	IfMatch string
-	// IfNoneMatch "*" has the write return [ErrPreconditionFailed] if the item exists.
+	// IfNoneMatch is empty or "*". If it is "*", the write returns
+	// [ErrPreconditionFailed] when the item exists.
 	IfNoneMatch string
 	// NoBody leaves [Item].Body out of the result, which saves the copy.
 	NoBody bool
 }
 
-// ReadOptions are the conditions of a read.
+// ReadOptions are the conditions of a read. The zero value sets no condition.
 type ReadOptions struct {
 	// IfMatch is an ETag. The read returns [ErrPreconditionFailed] unless the item has it.
 	IfMatch string
@@ -330,33 +343,35 @@ type ReadOptions struct {
 	IfNoneMatch string
 }
 
-// OpKind tells the operations of a batch apart.
+// OpKind is the kind of an operation.
 type OpKind int
 
-// The operations of a batch.
+// The kinds of operations.
 const (
 	OpCreate OpKind = iota
 	OpUpsert
 	OpReplace
 	OpDelete
 	OpRead
-	// OpChange replaces an item by what [Operation.Change] makes of it.
+	// OpChange replaces an item with the result of [Operation].Change.
 	OpChange
 )
 
 // Operation is an operation of a batch.
 type Operation struct {
 	Kind OpKind
-	// ID is the item's. OpCreate and OpUpsert ignore it and read the id from the body.
+	// ID is the id of the item. OpCreate and OpUpsert ignore it and read the id from the
+	// body.
 	ID string
 	// Body is the document of OpCreate, OpUpsert and OpReplace.
 	Body []byte
-	// Change returns the new document for the old one, system properties included. OpChange
-	// calls it. It runs while all writes wait, so it must be quick and must not call the
-	// store. Its error fails the operation and is returned as it is. It must not keep old.
+	// Change is the function of OpChange. It receives the old document, system properties
+	// included, and returns the new one. All writes wait while it runs. So it must be
+	// quick, must not call the store, and must not keep old. The operation fails with its
+	// error, which is returned unchanged.
 	Change func(old []byte) ([]byte, error)
-	// IfMatch and IfNoneMatch are as in WriteOptions and ReadOptions.
+	// IfMatch and IfNoneMatch are as in [WriteOptions] and [ReadOptions].
 	IfMatch, IfNoneMatch string
-	// NoBody is as in WriteOptions. OpRead ignores it.
+	// NoBody is as in [WriteOptions]. OpRead ignores it.
 	NoBody bool
 }

@@ -12,55 +12,55 @@ import (
 
 // Limits of documents.
 const (
-	// MaxDocumentSize is the size in bytes of a document as it comes in, without
-	// the system properties that the store appends.
+	// MaxDocumentSize is the size in bytes of the largest document. The system properties
+	// that the store appends do not count.
 	MaxDocumentSize = 2 << 20
-	// MaxIDSize is the length of an id in bytes of UTF-8.
+	// MaxIDSize is the size in bytes of the longest id, in UTF-8.
 	MaxIDSize = 1023
-	// MaxDepth is how deep objects and arrays may be nested; the document itself
-	// is the first level.
+	// MaxDepth is the largest number of nested levels of objects and arrays. The document
+	// itself is the first level.
 	MaxDepth = 128
 )
 
-// maxTailSize is the most that appendStored adds to a document's own bytes.
+// maxTailSize is the largest number of bytes that appendStored adds to a body.
 const maxTailSize = 256
 
-// document is a body that was checked and can be stored: everything that needs
-// no LSN, time or rid, so that it is made outside the sequencer. It is a value;
-// its slices are shared.
+// document is a checked body without the data that only the sequencer has: LSN, time and
+// rid. It is created outside of the sequencer. It is a value whose slices are shared.
 type document struct {
 	id string
-	// key has a component for each path of the container; those beyond are zero.
+	// key has a component for each path of the container. The others are zero.
 	key [MaxKeyPaths]epk.Component
-	// keys is how many components there are.
+	// keys is the number of components.
 	keys int
-	// ttl is the item's own: 0 none, ttlNever, or seconds.
+	// ttl is the item's own time to live in seconds, or ttlNever. 0 means that it has
+	// none.
 	ttl int32
-	// body is the document from its opening brace to the end of its last own
-	// member, without the closing brace: a slice of the caller's bytes, unless
-	// system properties had to be taken out. Who keeps it beyond the call that
-	// brought it copies it.
+	// body is the document from its opening brace to the end of its last own member,
+	// without the closing brace. It is a slice of the caller's bytes, unless system
+	// properties had to be removed. Code that keeps it after the caller's call must copy
+	// it.
 	body []byte
 }
 
 // components returns the partition key. The slice shares d's memory.
 func (d *document) components() []epk.Component { return d.key[:d.keys] }
 
-// stamp is what the sequencer alone knows of a stored document.
+// stamp is the data of a stored document that the sequencer assigns.
 type stamp struct {
-	// number is the document's number in its container: given at its creation,
-	// kept by every replace. Its rid is made from it.
+	// number is the document's number in its container. It is assigned at the creation
+	// and kept by every replace. The rid is made from it.
 	number uint32
-	// lsn is the transaction's; positive.
+	// lsn is the transaction's LSN. It is positive.
 	lsn int64
-	// ordinal is the write's place in its transaction, from 0. It tells the etags
-	// of one transaction apart.
+	// ordinal is the index of the write in its transaction. It makes the ETags of one
+	// transaction differ.
 	ordinal uint16
-	// ts is the store's clock in whole seconds, not negative.
+	// ts is the store's clock in seconds. It is not negative.
 	ts int64
 }
 
-// The parts of a tail, see tailFormat.
+// The parts of a tail. See tailFormat.
 const (
 	tailRID  = `,"_rid":"`
 	tailSelf = `","_self":"`
@@ -68,33 +68,33 @@ const (
 	tailTS   = `\"","_attachments":"attachments/","_ts":`
 	tailLSN  = `,"_lsn":`
 
-	ridSize  = 24 // of a document's rid, in base64
+	ridSize  = 24 // the size of a document's rid in base64
 	etagSize = 36 // without quotes: 32 hexadecimal digits and 4 hyphens
 )
 
-// tailFormat makes the system properties of one container's documents:
+// tailFormat writes the system properties of one container's documents:
 //
 //	,"_rid":"…","_self":"…","_etag":"\"…\"","_attachments":"attachments/","_ts":N,"_lsn":N}
 //
-// Their order is part of the store's format: _lsn is last, so that a feed page
-// is stored bytes as they are, and a point read cuts the end off. A tailFormat is
-// immutable and safe for concurrent use.
+// Their order is part of the store's format. _lsn is last, so that a feed page has the
+// stored bytes unchanged, and a point read cuts off the end. A tailFormat is immutable
+// and safe for concurrent use.
 type tailFormat struct {
 	database, container uint32
-	// self is the _self of the container's documents before their rid.
+	// self is the _self of the container's documents up to their rid.
 	self string
 }
 
-// newTailFormat makes the tail of container number container in database number
-// database. The numbers are those of containerRID, and unique in the store:
-// the etags rely on it.
+// newTailFormat returns the tailFormat of a container by its number and its database's
+// number. The numbers are the arguments of containerRID. ETags are unique because the
+// container's number is unique in the store.
 func newTailFormat(database, container uint32) *tailFormat {
 	return &tailFormat{database, container, containerSelf(database, container) + "docs/"}
 }
 
-// appendStored appends body (see document.body) and the system properties: the
-// bytes to store. It allocates nothing when dst has room for
-// len(body)+maxTailSize.
+// appendStored appends the stored form of a document: its body (see document.body) and
+// the system properties. It allocates nothing if dst has room for len(body)+maxTailSize
+// bytes.
 func (t *tailFormat) appendStored(dst, body []byte, s stamp) []byte {
 	return t.appendTail(append(dst, body...), s)
 }
@@ -115,13 +115,13 @@ func (t *tailFormat) appendTail(dst []byte, s stamp) []byte {
 	return append(dst, '}')
 }
 
-// storedSize is the exact length of what appendStored appends, for a deferred
-// set.
+// storedSize returns the exact number of bytes that appendStored appends. A deferred set
+// needs it.
 func (t *tailFormat) storedSize(body []byte, s stamp) int {
 	return len(body) + t.fixedSize() + digitCount(s.ts) + len(tailLSN) + digitCount(s.lsn) + 1
 }
 
-// fixedSize is the length of a tail before the value of _ts.
+// fixedSize returns the size of a tail before the value of _ts.
 func (t *tailFormat) fixedSize() int {
 	return len(tailRID) + ridSize + len(tailSelf) + len(t.self) + ridSize + len(tailETag) + etagSize + len(tailTS)
 }
@@ -134,16 +134,16 @@ func digitCount(n int64) int {
 	return count
 }
 
-// etag returns the etag that appendStored writes for s, with its quotes. It is a
-// function of the container, the LSN and the ordinal, so that applying a commit
-// needs no random number, and no two versions of any items share one.
+// etag returns the ETag that appendStored writes for s, with its quotes. It is a function
+// of the container, the LSN and the ordinal. So writes need no random numbers, and no two
+// versions of any items share an ETag.
 func (t *tailFormat) etag(s stamp) string {
 	var b [etagSize + 2]byte
 	return string(append(t.appendETag(append(b[:0], '"'), s), '"'))
 }
 
-// appendETag appends llllllll-llll-llll-oooo-cccccccccccc: LSN, ordinal and
-// container number in hexadecimal.
+// appendETag appends llllllll-llll-llll-oooo-cccccccccccc: LSN, ordinal and container
+// number in hexadecimal.
 func (t *tailFormat) appendETag(dst []byte, s stamp) []byte {
 	dst = appendHex(dst, uint64(s.lsn)>>32, 8)
 	dst = append(dst, '-')
@@ -166,12 +166,12 @@ func appendHex(dst []byte, v uint64, n int) []byte {
 
 var errTail = errors.New("the system properties at the end of a stored document are damaged")
 
-// cutNumber cuts `"name":N` off the end of b.
+// cutNumber cuts `"name":N` off the end of b and returns the rest and N.
 func cutNumber(b []byte, name string) (rest []byte, n int64, err error) {
 	i, unit := len(b), int64(1)
 	for i > 0 && jsonscan.IsDigit(b[i-1]) {
 		if len(b)-i == 18 {
-			return nil, 0, errTail // more digits than an int64 has for certain
+			return nil, 0, errTail // an int64 may not have so many digits
 		}
 		i--
 		n += int64(b[i]-'0') * unit
@@ -183,7 +183,7 @@ func cutNumber(b []byte, name string) (rest []byte, n int64, err error) {
 	return b[:i-len(name)], n, nil
 }
 
-// cutLSN takes the last member and the brace off stored bytes.
+// cutLSN cuts the closing brace and _lsn off a stored document.
 func cutLSN(stored []byte) (rest []byte, lsn int64, err error) {
 	if len(stored) == 0 || stored[len(stored)-1] != '}' {
 		return nil, 0, errTail
@@ -191,8 +191,8 @@ func cutLSN(stored []byte) (rest []byte, lsn int64, err error) {
 	return cutNumber(stored[:len(stored)-1], tailLSN)
 }
 
-// appendPublic appends a document as a point read shows it: stored bytes
-// without _lsn.
+// appendPublic appends a document as a point read returns it, which is the stored
+// document without _lsn.
 func appendPublic(dst, stored []byte) ([]byte, error) {
 	rest, _, err := cutLSN(stored)
 	if err != nil {
@@ -201,8 +201,7 @@ func appendPublic(dst, stored []byte) ([]byte, error) {
 	return append(append(dst, rest...), '}'), nil
 }
 
-// storedTimes reads _ts and _lsn off the end of stored bytes. It allocates
-// nothing.
+// storedTimes returns _ts and _lsn of a stored document. It allocates nothing.
 func storedTimes(stored []byte) (ts, lsn int64, err error) {
 	rest, lsn, err := cutLSN(stored)
 	if err != nil {
@@ -212,9 +211,9 @@ func storedTimes(stored []byte) (ts, lsn int64, err error) {
 	return ts, lsn, err
 }
 
-// parseStored takes stored bytes apart: the document's own bytes (as
-// document.body, sharing memory) and the stamp. It checks that the tail is exactly
-// what appendStored of this container writes. It allocates nothing.
+// parseStored returns the body of a stored document (see document.body) and its stamp.
+// The body shares the memory of stored. parseStored checks that the tail is exactly what
+// appendStored of this container writes. It allocates nothing.
 func (t *tailFormat) parseStored(stored []byte) (body []byte, s stamp, err error) {
 	if s.ts, s.lsn, err = storedTimes(stored); err != nil {
 		return nil, stamp{}, err
@@ -245,17 +244,17 @@ func (t *tailFormat) parseStored(stored []byte) (body []byte, s stamp, err error
 
 // Times to live, in seconds, of containers (DefaultTTL) and items (ttl).
 const (
-	// ttlOff says of a container that its items' own ttl is ignored, and of an
-	// item that it has none.
+	// ttlOff means that a container ignores its items' own ttl, or that an item has no
+	// ttl.
 	ttlOff = 0
-	// ttlNever says of a container that items expire by their own ttl alone,
-	// and of an item that it never expires.
+	// ttlNever means that only items with a ttl of their own expire in a container, or
+	// that an item never expires.
 	ttlNever = -1
 )
 
-// expiry returns the second of the store's clock from which an item written in
-// second ts is expired; ok is false when it never is. container and item are
-// times to live. An item's own wins over its container's, unless that is off.
+// expiry returns the second of the store's clock at which an item written in second ts
+// expires. ok is false if the item never expires. container and item are times to live.
+// An item's own takes precedence over its container's, unless the container's is off.
 func expiry(ts int64, container, item int32) (at int64, ok bool) {
 	ttl := item
 	if ttl == ttlOff {
@@ -273,7 +272,7 @@ func expired(ts int64, container, item int32, now int64) bool {
 	return ok && at <= now
 }
 
-// checkTTL judges a container's DefaultTTL: off, never, or seconds.
+// checkTTL checks a container's DefaultTTL, which is off, never, or a number of seconds.
 func checkTTL(seconds int64) error {
 	if seconds < ttlNever || seconds > math.MaxInt32 {
 		return badRequest(BadTTL, "the default time to live is %d; it is 0 for off, -1 for on without a default, or from 1 to %d seconds",
