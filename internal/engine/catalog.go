@@ -14,20 +14,21 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// CreateDatabase creates a database with the ID and Extra of p. It returns ErrConflict if the
-// database exists, a *[BadRequestError] or a *[TooLargeError].
+// CreateDatabase creates a database with the ID and Extra of p. It returns [ErrConflict]
+// if the database exists. It returns a *[BadRequestError] or a *[TooLargeError] if p is
+// not valid.
 func (db *DB) CreateDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
 	return db.putDatabase(ctx, p, (*group).createDatabase)
 }
 
 // ReplaceDatabase replaces the Extra of a database. It returns an error that wraps
-// feed.ErrNotFound if the database does not exist, and ErrPreconditionFailed if p.ETag is
-// neither empty, "*" nor the database's.
+// feed.ErrNotFound if the database does not exist. It returns [ErrPreconditionFailed] if
+// p.ETag is neither empty, nor "*", nor the current ETag.
 func (db *DB) ReplaceDatabase(ctx context.Context, p DatabaseProperties) (DatabaseProperties, error) {
 	return db.putDatabase(ctx, p, (*group).replaceDatabase)
 }
 
-// putDatabase has the sequencer make a database of p, new or in the place of another.
+// putDatabase validates p and sends its creation or replacement to the sequencer.
 func (db *DB) putDatabase(ctx context.Context, p DatabaseProperties, put func(*group, DatabaseProperties) (*database, error)) (DatabaseProperties, error) {
 	if err := p.validate(); err != nil {
 		return DatabaseProperties{}, err
@@ -68,7 +69,7 @@ func (g *group) replaceDatabase(p DatabaseProperties) (*database, error) {
 	return d, g.setDatabase(d)
 }
 
-// setDatabase writes a database's record and puts it into the catalog.
+// setDatabase writes a database's record and adds the database to the catalog.
 func (g *group) setDatabase(d *database) error {
 	record, err := d.record()
 	if err != nil {
@@ -81,7 +82,8 @@ func (g *group) setDatabase(d *database) error {
 	return nil
 }
 
-// Database returns a database, or an error that wraps feed.ErrNotFound.
+// Database returns the properties of a database. It returns an error that wraps
+// feed.ErrNotFound if the database does not exist.
 func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, error) {
 	v, d, err := db.openDatabase(ctx, id)
 	if err != nil {
@@ -91,7 +93,7 @@ func (db *DB) Database(ctx context.Context, id string) (DatabaseProperties, erro
 	return d.properties(), nil
 }
 
-// Databases returns all databases, sorted by name.
+// Databases returns the properties of all databases, sorted by name.
 func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 	v, err := db.acquire(ctx)
 	if err != nil {
@@ -106,7 +108,8 @@ func (db *DB) Databases(ctx context.Context) ([]DatabaseProperties, error) {
 	return all, nil
 }
 
-// DeleteDatabase deletes a database with all its containers.
+// DeleteDatabase deletes a database and all its containers. It returns an error that
+// wraps feed.ErrNotFound if the database does not exist.
 func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	return db.do(ctx, func(g *group) error {
 		d := g.currentCatalog().databases[id]
@@ -125,7 +128,9 @@ func (db *DB) DeleteDatabase(ctx context.Context, id string) error {
 	})
 }
 
-// CreateContainer creates a container. It returns ErrConflict if it exists.
+// CreateContainer creates a container. It returns [ErrConflict] if the container exists,
+// and an error that wraps feed.ErrNotFound if the database does not exist. It returns a
+// *[BadRequestError] or a *[TooLargeError] if p is not valid.
 func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
 	hash, paths, err := p.validate()
 	if err != nil {
@@ -167,7 +172,8 @@ func (db *DB) CreateContainer(ctx context.Context, database string, p ContainerP
 	return c, nil
 }
 
-// Container returns a container, or an error that wraps feed.ErrNotFound.
+// Container returns the handle to a container. It returns an error that wraps
+// feed.ErrNotFound if the container does not exist.
 func (db *DB) Container(ctx context.Context, database, id string) (*Container, error) {
 	v, d, err := db.openDatabase(ctx, database)
 	if err != nil {
@@ -180,7 +186,7 @@ func (db *DB) Container(ctx context.Context, database, id string) (*Container, e
 	return nil, notFound("container %q of database %q", id, database)
 }
 
-// Containers returns the containers of a database, sorted by name.
+// Containers returns the handles to all containers of a database, sorted by name.
 func (db *DB) Containers(ctx context.Context, database string) ([]*Container, error) {
 	v, d, err := db.openDatabase(ctx, database)
 	if err != nil {
@@ -197,10 +203,10 @@ func (db *DB) Containers(ctx context.Context, database string) ([]*Container, er
 	return all, nil
 }
 
-// ReplaceContainer replaces DefaultTTL, Retention, Throughput and Extra of a container. When
-// Retention becomes zero, all kept versions are dropped. When it becomes positive, versions
-// are kept from then on. ReplaceContainer returns ErrPreconditionFailed if p.ETag is not the
-// container's.
+// ReplaceContainer replaces DefaultTTL, Retention, Throughput and Extra of a container.
+// When Retention becomes zero, all kept versions are dropped. When it becomes positive,
+// versions are kept from then on. ReplaceContainer returns [ErrPreconditionFailed] if
+// p.ETag is not the container's.
 func (db *DB) ReplaceContainer(ctx context.Context, database string, p ContainerProperties) (*Container, error) {
 	c, err := db.Container(ctx, database, p.ID)
 	if err != nil {
@@ -241,7 +247,8 @@ func (g *group) replaceContainer(c *Container, p ContainerProperties) error {
 	return nil
 }
 
-// DeleteContainer deletes a container with all its items.
+// DeleteContainer deletes a container and all its items. It returns an error that wraps
+// feed.ErrNotFound if the container does not exist.
 func (db *DB) DeleteContainer(ctx context.Context, database, id string) error {
 	c, err := db.Container(ctx, database, id)
 	if err != nil {
@@ -275,15 +282,15 @@ func (g *group) deleteContainer(c *Container) error {
 	return nil
 }
 
-// currentCatalog is the catalog as the group has left it so far.
+// currentCatalog returns the catalog, including changes by the group.
 func (g *group) currentCatalog() *catalog {
 	if g.catalog != nil {
 		return g.catalog
 	}
-	return g.db.current.catalog // written by the sequencer alone
+	return g.db.current.catalog // only the sequencer writes it
 }
 
-// changeCatalog returns the group's own copy of the catalog.
+// changeCatalog returns the group's own copy of the catalog, for changes.
 func (g *group) changeCatalog() *catalog {
 	if g.catalog == nil {
 		c := g.db.current.catalog
@@ -300,7 +307,8 @@ func (g *group) putNumbers() error {
 	return g.batch.Set([]byte{spaceNumbers}, b, nil)
 }
 
-// openDatabase acquires the current view and finds a database in it.
+// openDatabase returns the current view and a database in it. The caller must release the
+// view.
 func (db *DB) openDatabase(ctx context.Context, id string) (*view, *database, error) {
 	v, err := db.acquire(ctx)
 	if err != nil {
@@ -314,19 +322,20 @@ func (db *DB) openDatabase(ctx context.Context, id string) (*view, *database, er
 	return v, d, nil
 }
 
-// Container is a handle to a container. It stays valid until the container is
-// deleted; then its methods return errors that wrap feed.ErrNotFound. All
-// handles to one container are the same pointer.
+// Container is a handle to a container. All handles to one container are the same
+// pointer. After the container is deleted, its methods return errors that wrap
+// feed.ErrNotFound. A Container is safe for concurrent use.
 type Container struct {
 	db *DB
-	// number is the container's, slot its place in views and among writeStates.
+	// number is the container's number. slot is its index in the states of views and in
+	// writeStates.
 	number uint32
 	slot   int
 
 	database     uint32
 	databaseName string
 	name         string
-	// identity is made of these, once: a server asks for it with every request.
+	// identity is computed from these once, because a server needs it for every request.
 	identity feed.Identity
 
 	paths keyPaths
@@ -336,10 +345,11 @@ type Container struct {
 	unique *uniquePolicy
 
 	bucket bucket
-	// changed wakes readers that wait for several partitions: its end is the container's last LSN.
+	// changed wakes readers of several partitions. Its end is the container's last LSN.
 	changed signal
-	// useTTL tells that the container has a time to live, for checks outside of the sequencer.
+	// useTTL reports that the container has a time to live, for checks outside of the
+	// sequencer.
 	useTTL atomic.Bool
-	// change is the mean size of a change, in bytes, to make a page's buffer by.
+	// change is the mean size of a change in bytes. It estimates the size of a page.
 	change atomic.Int64
 }

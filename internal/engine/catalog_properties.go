@@ -18,83 +18,85 @@ type DatabaseProperties struct {
 	// describe the last write.
 	ID, RID, ETag string
 	Modified      time.Time
-	// Extra is the caller's own, as in [ContainerProperties].
+	// Extra is JSON text of the caller, as in [ContainerProperties].
 	Extra json.RawMessage
 }
 
-// KeyVersion is how a container's partition keys are hashed.
+// KeyVersion is the version of the hash of a container's partition keys.
 type KeyVersion int
 
 // The hash versions.
 const (
 	// DefaultHash is HashV2 for one key path and MultiHash for more.
 	DefaultHash KeyVersion = iota
-	// HashV1 is the older hash; strings that agree in their first 100
-	// characters share an effective partition key.
+	// HashV1 is the older hash. Strings that agree in their first 100 characters share an
+	// effective partition key.
 	HashV1
 	// HashV2 is one hash over all components.
 	HashV2
-	// MultiHash hashes each of up to three components alone (hierarchical
-	// partition keys), so that a prefix of the key is a range.
+	// MultiHash hashes each of up to three components alone (hierarchical partition
+	// keys). So a prefix of the key is a range.
 	MultiHash
 )
 
 // ContainerProperties describe a container.
 type ContainerProperties struct {
-	// ID is the name, of at most 255 bytes.
+	// ID is the name. It has at most 255 bytes.
 	ID string
-	// KeyPaths are one to three paths to the partition key ("/customer", "/address/city").
-	// They cannot be changed.
+	// KeyPaths are one to three paths to the partition key, for instance "/customer" or
+	// "/address/city". They cannot be changed.
 	KeyPaths []string
-	// KeyVersion cannot be changed.
+	// KeyVersion is the version of the hash. It cannot be changed.
 	KeyVersion KeyVersion
-	// UniqueKeys are up to 10 lists of up to 16 paths. No two items of a logical partition
-	// have equal values at all paths of a list: such a write returns a *[UniqueKeyError]. A
-	// missing value counts as null. Objects and arrays are compared by their contents.
-	// Unique keys cannot be changed: ReplaceContainer accepts the same keys, or nil.
+	// UniqueKeys are up to 10 lists of up to 16 paths. No two items of a logical
+	// partition have equal values at all paths of a list: a write of such an item returns
+	// a *[UniqueKeyError]. A missing value counts as null. Objects and arrays are
+	// compared by their contents. Unique keys cannot be changed: ReplaceContainer accepts
+	// the same keys, or nil.
 	UniqueKeys [][]string
 	// DefaultTTL is the time to live of items in seconds. If zero, items never expire, and
 	// their own ttl is ignored. If -1, only items with a ttl of their own expire.
 	DefaultTTL int
 	// Retention is the time for which the container keeps all versions and deletes. If
-	// zero, it keeps none and has a latest version feed only.
+	// zero, the container keeps none and has no all versions and deletes feed.
 	Retention time.Duration
-	// Throughput is provisioned, in request units per second. If zero, it is unlimited.
-	// Requests above it return a *feed.ThrottledError, unless [Options].IgnoreThroughput
-	// is set.
+	// Throughput is the provisioned throughput in request units per second. If zero, it
+	// is unlimited. Requests above it return a *feed.ThrottledError, unless
+	// [Options].IgnoreThroughput is set.
 	Throughput int
 	// Partitions is the number of physical partitions to create. If zero, 1 is used.
 	// ReplaceContainer ignores it.
 	Partitions int
-	// Extra is the caller's own: any JSON text of at most 256 KiB, or nil. It is returned
+	// Extra is JSON text of the caller, at most 256 KiB, or nil. The store returns it
 	// byte for byte. ReplaceContainer replaces it, also with nil.
 	Extra json.RawMessage
 
-	// RID, ETag and Modified are set by the store and ignored in a request, except that a
-	// non-empty ETag is a condition of ReplaceContainer.
+	// RID, ETag and Modified are set by the store and ignored in requests, with one
+	// exception: ReplaceContainer takes a non-empty ETag as a condition.
 	RID, ETag string
 	Modified  time.Time
 }
 
 // Limits of names and containers.
 const (
-	// MaxNameSize is the length of a database's or container's name in bytes.
+	// MaxNameSize is the size in bytes of the longest name of a database or container.
 	MaxNameSize = 255
-	// MaxPartitions is how many physical partitions a container can be made with.
+	// MaxPartitions is the largest number of physical partitions that a container can be
+	// created with.
 	MaxPartitions = 10_000
-	// MaxExtraSize is the size of the Extra of a database or container in bytes.
+	// MaxExtraSize is the size in bytes of the largest Extra of a database or container.
 	MaxExtraSize = 256 << 10
 )
 
-// checkName judges the name of a database or container.
+// checkName checks the name of a database or container.
 func checkName(id string) error {
 	if id == "" || len(id) > MaxNameSize || !utf8.ValidString(id) || strings.ContainsAny(id, `/\?#`) {
-		return badRequest(BadProperties, `the name %.300q is empty, longer than %d bytes, no UTF-8, or holds one of / \ ? #`, id, MaxNameSize)
+		return badRequest(BadProperties, `the name %.300q is empty, longer than %d bytes, not UTF-8, or contains one of / \ ? #`, id, MaxNameSize)
 	}
 	return nil
 }
 
-// validate judges the properties of a new container.
+// validate checks the properties of a new container.
 func (p ContainerProperties) validate() (epk.Hash, keyPaths, error) {
 	if err := checkName(p.ID); err != nil {
 		return 0, nil, err
@@ -115,12 +117,12 @@ func (p ContainerProperties) validate() (epk.Hash, keyPaths, error) {
 		return 0, nil, badRequest(BadProperties, "there is no key version %d", p.KeyVersion)
 	}
 	if p.Partitions < 0 || p.Partitions > MaxPartitions {
-		return 0, nil, badRequest(BadProperties, "a container is made with 1 to %d partitions, not %d", MaxPartitions, p.Partitions)
+		return 0, nil, badRequest(BadProperties, "a container is created with 1 to %d partitions, not %d", MaxPartitions, p.Partitions)
 	}
 	return hash, paths, p.validateSettings()
 }
 
-// validateSettings judges what can be changed of a container.
+// validateSettings checks the properties that ReplaceContainer can change.
 func (p ContainerProperties) validateSettings() error {
 	if err := checkTTL(int64(p.DefaultTTL)); err != nil {
 		return err
@@ -134,7 +136,7 @@ func (p ContainerProperties) validateSettings() error {
 	return checkExtra(p.Extra)
 }
 
-// validate judges the properties of a database.
+// validate checks the properties of a database.
 func (p DatabaseProperties) validate() error {
 	if err := checkName(p.ID); err != nil {
 		return err
@@ -142,18 +144,19 @@ func (p DatabaseProperties) validate() error {
 	return checkExtra(p.Extra)
 }
 
-// checkExtra judges the caller's own part of properties.
+// checkExtra checks the caller's Extra.
 func checkExtra(extra json.RawMessage) error {
 	if len(extra) > MaxExtraSize {
 		return &TooLargeError{What: "extra properties", Size: len(extra), Limit: MaxExtraSize}
 	}
 	if extra != nil && !json.Valid(extra) {
-		return badRequest(BadProperties, "the extra properties are no JSON: %.60q", extra)
+		return badRequest(BadProperties, "the extra properties are not JSON: %.60q", extra)
 	}
 	return nil
 }
 
-// newMeta divides the key space of a new container in equal partitions.
+// newMeta returns the meta of a new container. It divides the key space into equal
+// partitions.
 func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
 	n := max(p.Partitions, 1)
 	p.Partitions, p.KeyVersion, p.Modified = 0, KeyVersion(c.hash), unixTime(ts)
@@ -168,7 +171,7 @@ func newMeta(c *Container, p ContainerProperties, ts int64) (*meta, error) {
 		if err != nil {
 			return nil, err
 		}
-		part.size.set(growth{}) // nothing has been written yet
+		part.size.set(growth{}) // the partition has no items
 		m.partitions = append(m.partitions, part)
 		m.segments[number] = segment{Min: lower, Max: upper}
 		lower = upper
@@ -183,7 +186,7 @@ func (d *database) properties() DatabaseProperties {
 	}
 }
 
-// properties are m's, with what the store makes of them.
+// properties returns the properties of m, including those that the store computes.
 func (c *Container) properties(m *meta) ContainerProperties {
 	p := m.props
 	p.KeyPaths, p.Extra = slices.Clone(p.KeyPaths), slices.Clone(p.Extra)
@@ -194,8 +197,8 @@ func (c *Container) properties(m *meta) ContainerProperties {
 	return p
 }
 
-// applySettings copies the settings of m that are read without a view. For the sequencer, and at the
-// opening.
+// applySettings copies the settings of m that are read without a view. Only the sequencer
+// and the opening call it.
 func (c *Container) applySettings(m *meta) {
 	c.useTTL.Store(m.props.DefaultTTL != ttlOff)
 	rate := m.props.Throughput
@@ -205,7 +208,8 @@ func (c *Container) applySettings(m *meta) {
 	c.bucket.provision(rate, c.db.clock.now())
 }
 
-// Properties returns the current properties. Partitions is the number of live partitions.
+// Properties returns the container's current properties. Their Partitions is the current
+// number of partitions.
 func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) {
 	v, s, err := c.open(ctx)
 	if err != nil {
@@ -215,11 +219,12 @@ func (c *Container) Properties(ctx context.Context) (ContainerProperties, error)
 	return c.properties(s.meta), nil
 }
 
-// Identity identifies the container, for leases. Its host is "localhost", as for a server in
-// front of the store.
+// Identity returns the container's identity, which its leases record. Its host is
+// "localhost", as it is for a server in front of the store.
 func (c *Container) Identity() feed.Identity { return c.identity }
 
-// containerID identifies the container among those of all stores that are open.
+// containerID returns the identity of the container among the containers of all open
+// stores.
 func (c *Container) containerID() feed.ContainerID {
 	return feed.ContainerID{Account: c.db.ID(), RID: c.identity.ContainerRID}
 }

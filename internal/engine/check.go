@@ -14,15 +14,15 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// maxFindings is how many broken invariants Check reports.
+// maxFindings is the largest number of broken invariants that Check reports.
 const maxFindings = 20
 
-// Check verifies every invariant of the store: index and logs, order of LSNs and resource
-// ids, partitions, documents, versions, statistics, and indexes of unique keys. It reads the
-// whole store from one snapshot and may run beside writers. The error joins the first 20
-// findings, each a *[CorruptError].
+// Check verifies every invariant of the store: index and logs, the order of LSNs and
+// resource ids, partitions, documents, versions, statistics, and the indexes of unique
+// keys. It reads the whole store from one snapshot. Writers may continue meanwhile. The
+// returned error joins the first 20 findings, each a *[CorruptError].
 //
-// Items with equal values in a unique key are not damage, since formats up to 3 did not
+// Items with equal values in a unique key are not damage, because formats up to 3 did not
 // enforce unique keys. The error joins the first 20 such pairs, each a *[UniqueKeyError].
 func (db *DB) Check(ctx context.Context) error {
 	v, err := db.acquire(ctx)
@@ -37,22 +37,24 @@ func (db *DB) Check(ctx context.Context) error {
 	return errors.Join(append(k.found, k.clashes...)...)
 }
 
-// errEnough ends a check that has found enough.
+// errEnough ends a check that has maxFindings findings.
 var errEnough = errors.New("enough found")
 
-// checker collects what is wrong with a view.
+// checker collects the broken invariants of a view.
 type checker struct {
 	db    *DB
 	v     *view
-	ctx   context.Context // of the one call of Check that the checker lives for
+	ctx   context.Context // the context of the one call of Check
 	known map[uint32]*state
 	found []error
-	// clashes are the items that break a unique key, which is no damage; at most maxFindings.
+	// clashes has the items that break a unique key, at most maxFindings. They are not
+	// damage.
 	clashes []error
 	n       int
 }
 
-// report notes a broken invariant; its error ends the check when there are enough.
+// report records a broken invariant. It returns errEnough if there are maxFindings of
+// them.
 func (k *checker) report(format string, args ...any) error {
 	k.found = append(k.found, &CorruptError{Dir: k.db.dir, Detail: fmt.Sprintf(format, args...)})
 	if len(k.found) >= maxFindings {
@@ -61,7 +63,7 @@ func (k *checker) report(format string, args ...any) error {
 	return nil
 }
 
-// step looks at the context every so many entries.
+// step checks the context once per checkEvery entries.
 func (k *checker) step() error {
 	if k.n++; k.n%checkEvery == 0 {
 		return k.ctx.Err()
@@ -95,7 +97,7 @@ func (k *checker) run() error {
 	return nil
 }
 
-// checkCatalog compares the catalog of the view with the one that is stored.
+// checkCatalog compares the catalog of the view with the stored one.
 func (k *checker) checkCatalog() error {
 	var numbers numbersRecord
 	if err := getJSON(k.v.snap, []byte{spaceNumbers}, &numbers); err != nil {
@@ -106,7 +108,7 @@ func (k *checker) checkCatalog() error {
 		n := binary.BigEndian.Uint32(key[1:])
 		databases[n] = true
 		if n > numbers.Database {
-			return k.report("database number %d is above the last one given, %d", n, numbers.Database)
+			return k.report("database number %d is above the last assigned one, %d", n, numbers.Database)
 		}
 		return nil
 	})
@@ -130,9 +132,9 @@ func (k *checker) checkCatalog() error {
 		case s == nil:
 			return k.report("container number %d is stored and not open", n)
 		case n > numbers.Container:
-			return k.report("container number %d is above the last one given, %d", n, numbers.Container)
+			return k.report("container number %d is above the last assigned one, %d", n, numbers.Container)
 		case !databases[s.c.database]:
-			return k.report("container %s belongs to database %d, which is not there", s.c.name, s.c.database)
+			return k.report("container %s belongs to database %d, which does not exist", s.c.name, s.c.database)
 		case k.v.catalog.containers[containerName{s.c.database, s.c.name}] != s.c:
 			return k.report("container %s is not in the catalog", s.c.name)
 		}
@@ -144,8 +146,8 @@ func (k *checker) checkCatalog() error {
 	return err
 }
 
-// checkSpaces finds keys that belong to nothing: to no key space, to a container
-// that is not there, or to a partition that is not live.
+// checkSpaces finds stray keys: keys in no key space, and keys of containers that do not
+// exist.
 func (k *checker) checkSpaces() error {
 	it, err := k.v.snap.NewIter(nil)
 	if err != nil {
@@ -170,7 +172,7 @@ func (k *checker) checkSpaces() error {
 			return k.report("key %x is too short", key)
 		}
 		if n := binary.BigEndian.Uint32(key[1:]); k.known[n] == nil {
-			if err := k.report("key %.40x belongs to container number %d, which is not there", key, n); err != nil {
+			if err := k.report("key %.40x belongs to container number %d, which does not exist", key, n); err != nil {
 				return err
 			}
 		}
@@ -204,13 +206,13 @@ func (k *checker) checkTopology(s *state) error {
 			listed[n] = true
 			seg, ok := m.segments[n]
 			if !ok {
-				problem("partition %s reads segment %d, which is not there", p.id, n)
+				problem("partition %s reads segment %d, which does not exist", p.id, n)
 			}
 			if own := n == p.number; own == (seg.To != 0) || seg.From > s.ends[i] {
 				problem("partition %s with end %d reads segment %d %+v", p.id, s.ends[i], n, seg)
 			}
 			if parent := strconv.FormatUint(uint64(n), 10); n != p.number && !slices.Contains(p.parents, parent) {
-				problem("partition %s reads segment %d of a partition that isn't its ancestor", p.id, n)
+				problem("partition %s reads segment %d of a partition that is not its ancestor", p.id, n)
 			}
 		}
 		if !slices.Contains(p.segments, p.number) {
@@ -254,7 +256,7 @@ func (k *checker) checkTopology(s *state) error {
 	return nil
 }
 
-// segmentCursors opens a cursor for each segment of one of the logs.
+// segmentCursors returns a cursor for each segment of a log.
 func (k *checker) segmentCursors(s *state, space byte) (cursors []segmentCursor, err error) {
 	for n := range s.meta.segments {
 		lower, upper := logBounds(space, s.c.number, n, -1, maxLSN)
@@ -268,13 +270,13 @@ func (k *checker) segmentCursors(s *state, space byte) (cursors []segmentCursor,
 	return cursors, nil
 }
 
-// segmentCursor stands on an entry of a segment.
+// segmentCursor is an iterator over a segment.
 type segmentCursor struct {
 	number uint32
 	it     *pebble.Iterator
 }
 
-// lowest returns the cursor with the lowest LSN; nil when all are at their ends.
+// lowest returns the cursor with the lowest LSN, or nil if all are at their ends.
 func lowest(cursors []segmentCursor) *segmentCursor {
 	var first *segmentCursor
 	for i := range cursors {
@@ -285,7 +287,7 @@ func lowest(cursors []segmentCursor) *segmentCursor {
 	return first
 }
 
-// closeAll closes cursors and returns what went wrong with them.
+// closeAll closes cursors and returns their errors.
 func closeAll(cursors []segmentCursor) error {
 	var errs []error
 	for _, c := range cursors {
@@ -318,8 +320,8 @@ func (k *containerCheck) checkUniqueEntries(id string, point, stored []byte) err
 	return nil
 }
 
-// checkUnique verifies that the index of unique keys has no entries but those of the
-// documents, and finds the items that have the same values.
+// checkUnique verifies that the index of unique keys has only entries of the documents.
+// It also finds the items with equal values.
 func (k *containerCheck) checkUnique() error {
 	n := 0
 	err := eachKey(k.v.snap, appendContainerKey(nil, spaceUnique, k.c.number), func(_, _ []byte) error {
@@ -342,24 +344,25 @@ func (k *containerCheck) checkUnique() error {
 	})
 }
 
-// uniqueScan reads the whole index of a container's unique keys.
+// uniqueScan scans the whole index of a container's unique keys.
 type uniqueScan struct {
 	r         pebble.Reader
 	container uint32
 	name      string
 	policy    *uniquePolicy
-	// ttl is the container's; items that it makes expire before now don't count.
+	// ttl is the container's default time to live. Items that have expired at now do not
+	// count.
 	ttl int32
 	now int64
 }
 
-// errNoMore ends a scan.
+// errNoMore ends a scan early.
 var errNoMore = errors.New("no more wanted")
 
 // clashes calls f for each live item that has the values of another live one, until f
-// returns false. It calls step, whose error ends it, for each entry.
+// returns false. It calls step for each entry. An error of step ends the scan.
 func (u *uniqueScan) clashes(step func() error, f func(*UniqueKeyError) bool) error {
-	var prefix []byte // of the last live item
+	var prefix []byte // the prefix of the last live item
 	var last string
 	err := eachKey(u.r, appendContainerKey(nil, spaceUnique, u.container), func(key, value []byte) error {
 		if err := step(); err != nil {

@@ -14,14 +14,14 @@ type containerCheck struct {
 	s *state
 	c *Container
 
-	docs     uint32   // the last document number given
-	numbers  []uint64 // a bit for each number seen
-	entries  int      // of the log
-	unique   int      // entries that the index of unique keys has of the log's documents
+	docs     uint32   // the last assigned document number
+	numbers  []uint64 // a bit for each number found
+	entries  int      // the number of log entries
+	unique   int      // the number of entries in the index of unique keys that belong to the log's documents
 	position logPosition
 }
 
-// logPosition is where a pass over all segments of a log stands.
+// logPosition is the position of a pass over all segments of a log.
 type logPosition struct {
 	lsn     int64
 	ordinal int
@@ -53,13 +53,13 @@ func (k *containerCheck) run() error {
 	}
 	if k.s.meta.props.Retention == 0 {
 		return k.eachEntry(spaceVersions, func(logPosition, []byte) error {
-			return k.complain("it keeps no versions and has some")
+			return k.complain("it has versions and no retention")
 		})
 	}
 	return k.eachEntry(spaceVersions, k.checkVersion)
 }
 
-// checkSizes counts the partitions that were counted for statistics again.
+// checkSizes counts the items again in partitions that PartitionStats has counted.
 func (k *containerCheck) checkSizes() error {
 	for i, p := range k.s.meta.partitions {
 		size, known := p.size.get()
@@ -72,7 +72,7 @@ func (k *containerCheck) checkSizes() error {
 			return err
 		}
 		if counted != size {
-			if err := k.complain("partition %s has %+v, and statistics say %+v", p.id, counted, size); err != nil {
+			if err := k.complain("partition %s has %+v, but its statistics are %+v", p.id, counted, size); err != nil {
 				return err
 			}
 		}
@@ -84,8 +84,8 @@ func (k *containerCheck) complain(format string, args ...any) error {
 	return k.report("container "+k.c.name+": "+format, args...)
 }
 
-// eachEntry passes over all segments of a log in LSN order, verifies the order
-// and that every key has its place, and calls f.
+// eachEntry passes over all segments of a log in the order of LSNs. It verifies the
+// position of every key and calls f.
 func (k *containerCheck) eachEntry(space byte, f func(at logPosition, value []byte) error) (err error) {
 	cursors, err := k.segmentCursors(k.s, space)
 	defer func() { err = errors.Join(err, closeAll(cursors)) }()
@@ -126,12 +126,12 @@ func (k *containerCheck) eachEntry(space byte, f func(at logPosition, value []by
 	return k.checkStrays(space, n)
 }
 
-// checkPosition verifies one entry's place: behind the entry before it, in a
-// segment that its partition reads, and between that segment's borders.
+// checkPosition verifies the position of an entry. It must follow the previous entry and
+// lie between the bounds of its segment. The partition of its key must read the segment.
 func (k *containerCheck) checkPosition(at logPosition, space byte) error {
 	last := k.position
 	if at.lsn < 1 || at.lsn == last.lsn && (at.segment != last.segment || at.ordinal <= last.ordinal || !bytes.Equal(at.point, last.point)) {
-		if err := k.complain("LSN %d was given to two transactions, or twice in one (log %c, segments %d and %d)",
+		if err := k.complain("LSN %d is in two transactions, or twice in one (log %c, segments %d and %d)",
 			at.lsn, space, last.segment, at.segment); err != nil {
 			return err
 		}
@@ -163,7 +163,8 @@ func (k *containerCheck) checkPosition(at logPosition, space byte) error {
 	return nil
 }
 
-// checkStrays finds log entries outside of all segments, of which n have entries inside.
+// checkStrays finds log entries outside of the segments. n is the number of entries in
+// segments.
 func (k *containerCheck) checkStrays(space byte, n int) error {
 	all := 0
 	err := eachKey(k.v.snap, appendContainerKey(nil, space, k.c.number), func(key, _ []byte) error {
@@ -171,7 +172,7 @@ func (k *containerCheck) checkStrays(space byte, n int) error {
 		if len(key) >= segmentKeySize {
 			number := binary.BigEndian.Uint32(key[containerKeySize:])
 			if _, ok := k.s.meta.segments[number]; !ok {
-				return k.complain("log key %x is in segment %d, which is not there", key, number)
+				return k.complain("log key %x is in segment %d, which does not exist", key, number)
 			}
 		}
 		return k.step()
@@ -182,7 +183,7 @@ func (k *containerCheck) checkStrays(space byte, n int) error {
 	return err
 }
 
-// checkEntry verifies a document, and that the index names it.
+// checkEntry verifies a document and its index entry.
 func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
 	k.entries++
 	if len(value) < logHeaderSize {
@@ -195,7 +196,7 @@ func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
 		return k.complain("LSN %d: %v", at.lsn, err)
 	}
 	if s.lsn != at.lsn || int(s.ordinal) != at.ordinal || s.ts != ts {
-		return k.complain("the document at LSN %d, ordinal %d, time %d says %+v", at.lsn, at.ordinal, ts, s)
+		return k.complain("the document at LSN %d, ordinal %d, time %d has %+v", at.lsn, at.ordinal, ts, s)
 	}
 	doc, err := parseDocument(append(body[:len(body):len(body)], '}'), k.c.paths, false)
 	if err != nil {
@@ -211,7 +212,7 @@ func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
 	}
 	want := entry{stamp: s, segment: at.segment, point: uint16(len(at.point)), size: uint32(len(stored)), ttl: ttl}
 	if !ok || e != want {
-		return k.complain("the index says of item %q %+v (found: %t), and the log %+v", doc.id, e, ok, want)
+		return k.complain("item %q is %+v in the index (found: %t) and %+v in the log", doc.id, e, ok, want)
 	}
 	if err := k.checkUniqueEntries(doc.id, at.point, stored); err != nil {
 		return err
@@ -219,10 +220,10 @@ func (k *containerCheck) checkEntry(at logPosition, value []byte) error {
 	return k.checkNumber(s.number)
 }
 
-// checkNumber verifies that a document number was given, and once.
+// checkNumber verifies that a document number was assigned, and to one document only.
 func (k *containerCheck) checkNumber(n uint32) error {
 	if n < 1 || n > k.docs {
-		return k.complain("a document has the number %d; the last one given is %d", n, k.docs)
+		return k.complain("a document has the number %d; the last assigned one is %d", n, k.docs)
 	}
 	if k.numbers[n/64]&(1<<(n%64)) != 0 {
 		return k.complain("two documents have the number %d, and so one rid", n)
@@ -231,8 +232,8 @@ func (k *containerCheck) checkNumber(n uint32) error {
 	return nil
 }
 
-// checkIndex verifies that the index has no more items than the log, which
-// named each of its own, and if it has, which.
+// checkIndex compares the number of index entries with the number of documents. If they
+// differ, it finds the index entries without a document.
 func (k *containerCheck) checkIndex() error {
 	n := 0
 	count := func(_, _ []byte) error { n++; return k.step() }
@@ -256,8 +257,8 @@ func (k *containerCheck) checkIndex() error {
 	})
 }
 
-// checkVersion verifies an entry of the versions log: its images, and that the
-// index does not know an older version than it.
+// checkVersion verifies an entry of the versions log: its images, and its consistency
+// with the index.
 func (k *containerCheck) checkVersion(at logPosition, value []byte) error {
 	v, err := decodeVersion(value)
 	if err != nil {
@@ -288,7 +289,7 @@ func (k *containerCheck) checkVersion(at logPosition, value []byte) error {
 	return k.compareVersion(at, v, doc.id, key)
 }
 
-// compareVersion holds a version against what the index says of its item.
+// compareVersion compares a version with the index entry of its item.
 func (k *containerCheck) compareVersion(at logPosition, v versionEntry, id string, key []byte) error {
 	e, ok, err := lookup(k.v.snap, key)
 	if err != nil {
@@ -296,14 +297,14 @@ func (k *containerCheck) compareVersion(at logPosition, v versionEntry, id strin
 	}
 	newer := ok && (e.lsn > at.lsn || e.lsn == at.lsn && int(e.ordinal) > at.ordinal)
 	if !ok || newer {
-		return nil // it was replaced or deleted since
+		return nil // the item was replaced or deleted later
 	}
 	if v.op == feed.Delete || e.lsn != at.lsn || int(e.ordinal) != at.ordinal {
 		return k.complain("item %q is at LSN %d in the index, and its last version is a %s at LSN %d", id, e.lsn, v.op, at.lsn)
 	}
 	stored, err := k.c.fetch(k.v.snap, nil, e, at.point)
 	if errors.As(err, new(*CorruptError)) {
-		return nil // found before, when the index was held against the log
+		return nil // checkIndex reports it
 	}
 	if err == nil && !bytes.Equal(stored, v.images[:v.current]) {
 		err = k.complain("item %q is not its last version, at LSN %d", id, at.lsn)

@@ -47,27 +47,27 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 		"a record of no database": {"belongs to a database that is not there", func(g *group, _ *writeState) {
 			_ = g.batch.Set(recordKey(99, 1), []byte(`{"name":"a","value":""}`), nil)
 		}},
-		"a record that can't be read": {"can't be read", func(g *group, l *writeState) {
+		"a record that can't be read": {"cannot be read", func(g *group, l *writeState) {
 			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{`), nil)
 		}},
-		"a record above the counter": {"above the last one given", func(g *group, l *writeState) {
+		"a record above the counter": {"above the last assigned one", func(g *group, l *writeState) {
 			_ = g.batch.Set(recordKey(l.c.database, 7), []byte(`{"name":"a","value":""}`), nil)
 		}},
-		"a name of no record": {"which hasn't it", func(g *group, l *writeState) {
+		"a name of no record": {"which does not have it", func(g *group, l *writeState) {
 			_ = g.batch.Set(recordNameKey(l.c.database, "a"), []byte{0, 0, 0, 1}, nil)
 		}},
-		"a record without its name": {"can't be found by their names", func(g *group, l *writeState) {
+		"a record without its name": {"cannot be found by name", func(g *group, l *writeState) {
 			g.db.numbers.Record = 1
 			_ = g.putNumbers()
 			_ = g.batch.Set(recordKey(l.c.database, 1), []byte(`{"name":"a","value":""}`), nil)
 		}},
-		"a document that the index doesn't know": {"the index says of item", func(g *group, l *writeState) {
+		"a document that the index doesn't know": {"in the index (found: false)", func(g *group, l *writeState) {
 			_ = g.batch.Delete(index(l.c, "p", "a"), nil)
 		}},
 		"an index entry without a document": {"the index has 3 items and the log 2 documents", func(g *group, l *writeState) {
 			_ = g.batch.Delete(key(spaceLog, l.c, 0, 1, 0, "p"), nil)
 		}},
-		"a document that was changed": {"says", func(g *group, l *writeState) {
+		"a document that was changed": {", ordinal 0", func(g *group, l *writeState) {
 			k := key(spaceLog, l.c, 0, 1, 0, "p")
 			v := get(g, k)
 			v[7]++ // the time
@@ -77,7 +77,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			k := key(spaceLog, l.c, 0, 1, 0, "p")
 			_ = g.batch.Set(k, get(g, k)[:logHeaderSize+10], nil)
 		}},
-		"one LSN in two segments": {"was given to two transactions", func(g *group, l *writeState) {
+		"one LSN in two segments": {"is in two transactions", func(g *group, l *writeState) {
 			v := get(g, key(spaceLog, l.c, 0, 1, 0, "p"))
 			_ = g.batch.Set(key(spaceLog, l.c, 1, 1, 0, "p"), v, nil)
 		}},
@@ -105,7 +105,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			v := counters{lsn: 1, docs: 99}.encode()
 			_ = g.batch.Set(partitionKeyOf(l.c.number, l.meta.partitions[0].number), v[:], nil)
 		}},
-		"a document number above the counter": {"the last one given is", func(g *group, l *writeState) {
+		"a document number above the counter": {"the last assigned one is", func(g *group, l *writeState) {
 			for i, p := range l.meta.partitions {
 				v := counters{lsn: l.ends[i], docs: 1, ts: g.ts}.encode()
 				_ = g.batch.Set(partitionKeyOf(l.c.number, p.number), v[:], nil)
@@ -159,7 +159,7 @@ func TestCheckFindsEveryBrokenInvariant(t *testing.T) {
 			v[17]-- // the previous LSN
 			_ = g.batch.Set(k, v, nil)
 		}},
-		"a key of no container": {"which is not there", func(g *group, l *writeState) {
+		"a key of no container": {"which does not exist", func(g *group, l *writeState) {
 			_ = g.batch.Set(appendContainerKey(nil, spaceLog, 99), nil, nil)
 		}},
 		"a key of no space": {"in no key space", func(g *group, l *writeState) {

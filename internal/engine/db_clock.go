@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// clock is the store's one clock. It stamps _ts and decides what is expired. It
-// starts at the wall clock's time, or at the last _ts that was written if the
-// wall clock was set back since, and runs on monotonic time.
+// clock is the store's one clock. It sets _ts and decides which items have expired. It
+// starts at the wall clock's time, or at the last written _ts if the wall clock was set
+// back since. It runs on monotonic time.
 //
-// Monotonic time stands still while the machine is suspended. Without a remedy the
-// clock would be behind for good, and a server would refuse the dates of all requests.
-// So it catches up with a wall clock that is ahead of it. It never goes back.
+// Monotonic time stops while the machine is suspended. Without a correction, the clock
+// would stay late, and a server would refuse the dates of all requests. So it advances to
+// a wall clock that is ahead of it. It never goes back.
 type clock struct {
 	read func() reading
-	// base is the time at the start, and start the elapsed time of that reading.
+	// base is the time at the start. start is the elapsed time of that reading.
 	base  time.Time
 	start time.Duration
-	// skipped is the time, in nanoseconds, by which the clock has caught up. It only grows.
+	// skipped is the total of all advances in nanoseconds. It only grows.
 	skipped atomic.Int64
 }
 
-// reading is one look at the system's clocks.
+// reading is one reading of the system's clocks.
 type reading struct {
 	wall time.Time
-	// elapsed is monotonic, from any origin.
+	// elapsed is monotonic time since an arbitrary origin.
 	elapsed time.Duration
 }
 
-// maxLag is how far the clock may be behind the wall clock. Monotonic time is steered
-// towards the right time too, so that they part by less than that.
+// maxLag is the largest difference by which the wall clock may be ahead. Monotonic time
+// is also steered towards the right time, so a running machine stays within it.
 const maxLag = time.Second
 
-// systemClock returns the readings of the system's clocks.
+// systemClock returns a function that reads the system's clocks.
 func systemClock() func() reading {
 	origin := time.Now()
 	return func() reading {
@@ -41,7 +41,7 @@ func systemClock() func() reading {
 	}
 }
 
-// newClock starts a clock over the system's; last is the last _ts written.
+// newClock starts a clock over the system's clocks. last is the last written _ts.
 func newClock(last int64) *clock { return newClockOf(systemClock(), last) }
 
 func newClockOf(read func() reading, last int64) *clock {
@@ -67,5 +67,5 @@ func (c *clock) now() time.Time {
 	}
 }
 
-// seconds is the clock in the form of _ts.
+// seconds returns the time in seconds, as _ts has it.
 func (c *clock) seconds() int64 { return c.now().Unix() }

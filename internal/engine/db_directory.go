@@ -17,12 +17,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// pidFile names the process that uses a directory. What keeps a second one out
-// is the lock on Pebble's LOCK file, which ends with the process; this one only says
-// who it is.
+// pidFile has the id of the process that has a directory open. It is only for messages.
+// The lock on Pebble's LOCK file keeps other processes out, and ends with the process.
 const pidFile = "PID"
 
-// lockDirectory locks dir for this process, or returns *[LockedError].
+// lockDirectory locks dir for this process. It returns a *[LockedError] if dir is locked.
 func lockDirectory(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
@@ -37,23 +36,24 @@ func lockDirectory(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	return lock, nil
 }
 
-// isLocked tells that somebody has the lock from trouble with the file. For a lock of this same
-// process Pebble has a text only.
+// isLocked reports whether an error of LockDirectory means that the directory is locked.
+// If this process has the lock, Pebble's error can be recognised only by its text.
 func isLocked(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) ||
 		strings.Contains(err.Error(), "lock held by current process")
 }
 
-// unlockDirectory is the end of lockDirectory.
+// unlockDirectory reverts lockDirectory.
 func unlockDirectory(fs vfs.FS, dir string, lock *pebble.Lock) error {
 	err := fs.Remove(fs.PathJoin(dir, pidFile))
 	if errors.Is(err, os.ErrNotExist) {
-		err = nil // somebody tidied up
+		err = nil // another program deleted it
 	}
 	return errors.Join(err, lock.Close())
 }
 
-// readPID returns who has the directory; 0: it can't be told.
+// readPID returns the id of the process that has the directory open, or 0 if it is
+// unknown.
 func readPID(fs vfs.FS, dir string) int {
 	text, err := readFile(fs, fs.PathJoin(dir, pidFile))
 	if err != nil {
@@ -91,19 +91,20 @@ func writeFile(fs vfs.FS, name, text string) error {
 // formatVersion is the format that this release writes. FORMAT.md describes it.
 const formatVersion = 4
 
-// pebbleFormat is the format of the files underneath. It is pinned: Pebble raises it when
-// asked to and can't go back, so that a raise is a new format of the store.
+// pebbleFormat is the format of Pebble's files. It is pinned, because Pebble cannot go
+// back to an older format. So another Pebble format is a new format of the store.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// formatFile holds the format. It is a file of its own, so that it can be read
-// when a newer release has also raised Pebble's format.
+// formatFile has the format. It is a separate file, so that it can be read if a newer
+// release has raised Pebble's format.
 const formatFile = "FORMAT"
 
 const formatPrefix = "changefeed store format "
 
-// checkFormat reads the format of a directory, or writes it when the directory
-// has no store in it. A directory of an older format gets the number of this release's first, so
-// that an older release refuses it from then on; [DB.upgrade] then brings its records up to date.
+// checkFormat reads the format of a directory. If the directory has no store, it writes
+// the format. In a directory of an older format, it first writes the number of this
+// release, so that an older release refuses the directory from then on. [DB.upgrade] then
+// upgrades the records.
 func checkFormat(fs vfs.FS, dir string) error {
 	name := fs.PathJoin(dir, formatFile)
 	text, err := readFile(fs, name)
@@ -111,7 +112,7 @@ func checkFormat(fs vfs.FS, dir string) error {
 		found, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(text, formatPrefix)))
 		switch {
 		case err != nil || found < 1 || !strings.HasPrefix(text, formatPrefix):
-			return &CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s says %.40q", formatFile, text)}
+			return &CorruptError{Dir: dir, Detail: fmt.Sprintf("the file %s contains %.40q", formatFile, text)}
 		case found > formatVersion:
 			return &FormatError{Dir: dir, Found: found, Known: formatVersion}
 		case found < formatVersion:
@@ -137,8 +138,8 @@ func checkFormat(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// writeFormat writes the format of this release. The file is made complete under another name first, so
-// that it is there whole or not at all.
+// writeFormat writes the format of this release. It writes a temporary file and renames
+// it, so that the file is never incomplete.
 func writeFormat(fs vfs.FS, dir string) error {
 	name := fs.PathJoin(dir, formatFile)
 	temporary := name + ".new"
@@ -156,42 +157,43 @@ func syncDir(fs vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Others on the machine must not read the documents: the directory of a store and its
-// files are their owner's alone. Pebble makes its files with the mode 0666, less the umask.
+// Other users of the machine must not read the documents. So only the owner may read the
+// directory of a store and its files. Pebble creates files with the mode 0666, less the
+// umask.
 const (
 	ownerOnlyDirectory = 0o700
 	ownerOnlyFile      = 0o600
-	// others are the bits of a mode that let others in.
+	// others are the mode bits that allow access by others.
 	others = 0o077
 )
 
-// ownerOnlyFS is the operating system's file system. The files that it makes can be read by
-// their owner only.
+// ownerOnlyFS is the operating system's file system. Only the owner may read the files
+// that it creates.
 type ownerOnlyFS struct{ vfs.FS }
 
-// Create makes a file.
+// Create creates a file.
 func (p ownerOnlyFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.Create(name, category)
 	return ownerOnly(f, name, err)
 }
 
-// OpenReadWrite opens a file, and makes it if there is none.
+// OpenReadWrite opens a file. It creates the file if it does not exist.
 func (p ownerOnlyFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := p.FS.OpenReadWrite(name, category, opts...)
 	return ownerOnly(f, name, err)
 }
 
-// Lock makes a file and locks it.
+// Lock creates a file and locks it.
 func (p ownerOnlyFS) Lock(name string) (io.Closer, error) {
 	lock, err := p.FS.Lock(name)
 	return ownerOnly(lock, name, err)
 }
 
-// Unwrap is for Pebble, which looks for the file system underneath.
+// Unwrap returns the underlying file system. Pebble looks for it.
 func (p ownerOnlyFS) Unwrap() vfs.FS { return p.FS }
 
-// ownerOnly keeps others out of a file that was opened. A file that belongs to somebody
-// else keeps its mode.
+// ownerOnly restricts a file that was opened to its owner. A file of another owner keeps
+// its mode.
 func ownerOnly[F io.Closer](f F, name string, err error) (F, error) {
 	if err != nil {
 		return f, err
@@ -203,7 +205,8 @@ func ownerOnly[F io.Closer](f F, name string, err error) (F, error) {
 	return f, nil
 }
 
-// makeDirectory makes the directory of a store if there is none, and reports whether it did.
+// makeDirectory creates the directory of a store if it does not exist. It reports whether
+// it created the directory.
 func makeDirectory(dir string) (made bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return false, err
@@ -215,13 +218,13 @@ func makeDirectory(dir string) (made bool, err error) {
 	return err == nil, err
 }
 
-// closeToOthers keeps others out of a directory that was there before, and of the
-// store's files in it. It warns, and changes nothing, where the directory belongs to
-// somebody else or is shared (as /tmp is).
+// closeToOthers restricts an existing directory, and the store's files in it, to the
+// owner. If the directory belongs to another user or is shared, as /tmp is, it only logs
+// a warning.
 func closeToOthers(dir string, logger *slog.Logger) {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return // opening the store reports it
+		return // the opening returns the error
 	}
 	mode := info.Mode().Perm()
 	logger = logger.With(slog.String("dir", dir), slog.String("mode", fmt.Sprintf("%04o", mode)))
@@ -245,8 +248,8 @@ func closeToOthers(dir string, logger *slog.Logger) {
 
 var errNotOurs = errors.New("it belongs to somebody else or is shared")
 
-// closeFiles keeps others out of the store's files in a directory. It returns the number
-// of files whose modes it changed.
+// closeFiles restricts the store's files in a directory to the owner. It returns the
+// number of files whose modes it changed.
 func closeFiles(dir string) (n int, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -268,8 +271,7 @@ func closeFiles(dir string) (n int, err error) {
 	return n, nil
 }
 
-// isStoreFile reports whether a file in the directory of a store is the store's own, by
-// its name.
+// isStoreFile reports whether name is the name of a file of the store.
 func isStoreFile(name string) bool {
 	switch name {
 	case formatFile, formatFile + ".new", pidFile, "LOCK":

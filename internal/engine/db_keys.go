@@ -6,31 +6,30 @@ import (
 	"github.com/changefeed-go/changefeed/internal/epk"
 )
 
-// The key spaces, each named by the first byte of its keys. FORMAT.md describes
-// keys and values. All integers in keys are big-endian, so that bytes sort as
-// numbers do.
+// The key spaces. The first byte of a key is its key space. FORMAT.md describes keys and
+// values. All integers in keys are big-endian, so that bytes sort as numbers do.
 const (
-	spaceNumbers   = 'N' // the numbers to give next
+	spaceNumbers   = 'N' // the last assigned numbers
 	spaceDatabase  = 'D' // database
 	spaceContainer = 'C' // container, its partitions and segments
 	spacePartition = 'P' // container, partition -> counters
 	spaceIndex     = 'I' // container, point, id -> entry
 	spaceLog       = 'L' // container, segment, LSN, ordinal, point -> document
 	spaceVersions  = 'A' // the same -> version with its previous image
-	spaceRecord    = 'R' // database, then a number or a name -> the caller's own text
+	spaceRecord    = 'R' // database, then a number or a name -> the caller's record
 	spaceUnique    = 'U' // container, point, unique key, digest, id -> length of the point
 )
 
 const (
 	containerKeySize = 5                    // space, container
 	segmentKeySize   = containerKeySize + 4 // and segment
-	logKeySize       = segmentKeySize + 10  // and LSN, ordinal; then comes the point
+	logKeySize       = segmentKeySize + 10  // and LSN, ordinal; the point follows
 	logHeaderSize    = 12                   // ts u64, ttl i32, before the document in a log value
 	entrySize        = 36
 	countersSize     = 20
 )
 
-// appendContainerKey begins every key that belongs to a container.
+// appendContainerKey appends the beginning of every key of a container in a key space.
 func appendContainerKey(dst []byte, space byte, container uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, space), container)
 }
@@ -55,7 +54,7 @@ func appendLogKey(dst []byte, space byte, container, segment uint32, lsn int64, 
 	return binary.BigEndian.AppendUint16(dst, ordinal)
 }
 
-// logBounds returns the keys of a segment's entries with from < LSN <= to.
+// logBounds returns the bounds of the keys of a segment's entries with from < LSN <= to.
 func logBounds(space byte, container, segment uint32, from, to int64) (lower, upper []byte) {
 	buf := make([]byte, 0, 2*(segmentKeySize+8))
 	buf = appendContainerKey(buf, space, container)
@@ -72,14 +71,14 @@ func logBounds(space byte, container, segment uint32, from, to int64) (lower, up
 	return buf[:n:n], buf[n:]
 }
 
-// maxLSN stands for "no upper bound".
+// maxLSN means that there is no upper bound.
 const maxLSN = int64(1<<63 - 1)
 
 func logLSN(key []byte) int64      { return int64(binary.BigEndian.Uint64(key[segmentKeySize:])) }
 func logOrdinal(key []byte) uint16 { return binary.BigEndian.Uint16(key[segmentKeySize+8:]) }
 func logPoint(key []byte) []byte   { return key[logKeySize:] }
 
-// logHeader reads what stands before the document in a log value.
+// logHeader decodes the header before the document in a log value.
 func logHeader(value []byte) (ts int64, ttl int32) {
 	return int64(binary.BigEndian.Uint64(value)), int32(binary.BigEndian.Uint32(value[8:]))
 }
@@ -89,14 +88,14 @@ func putLogHeader(value []byte, ts int64, ttl int32) {
 	binary.BigEndian.PutUint32(value[8:], uint32(ttl))
 }
 
-// entry is what the index says of an item: where its document is, and what must
-// be known without reading it.
+// entry is an item's entry in the index. It has the position of the document in the log,
+// and the data that is needed without a read of the document.
 type entry struct {
 	stamp
 	segment uint32
-	// point is the length of the point in the index key; the id follows it.
+	// point is the size of the point in the index key. The id follows it.
 	point uint16
-	// size is that of the stored document, and ttl its own time to live.
+	// size is the size of the stored document. ttl is the document's own time to live.
 	size uint32
 	ttl  int32
 }
@@ -128,11 +127,10 @@ func decodeEntry(b []byte) (e entry, err error) {
 	return e, nil
 }
 
-// counters are what must not be forgotten of a partition though every entry
-// that shows it is deleted.
+// counters are the data of a partition that must survive the deletion of all its entries.
 type counters struct {
-	// lsn is the partition's last LSN; docs the last document number and ts the
-	// last _ts of the container when it was given.
+	// lsn is the partition's last LSN. docs and ts are the container's last document
+	// number and its last _ts at the time of that LSN.
 	lsn  int64
 	docs uint32
 	ts   int64
@@ -155,8 +153,8 @@ func decodeCounters(b []byte) (c counters, err error) {
 	return c, nil
 }
 
-// appendIndexKey appends the key of an item in the index and returns how long
-// its point is.
+// appendIndexKey appends the key of an item in the index. It returns the size of the
+// key's point, too.
 func appendIndexKey(dst []byte, container uint32, hash epk.Hash, key []epk.Component, id string) (b []byte, point int) {
 	dst = appendContainerKey(dst, spaceIndex, container)
 	n := len(dst)
@@ -165,8 +163,8 @@ func appendIndexKey(dst []byte, container uint32, hash epk.Hash, key []epk.Compo
 	return append(dst, id...), point
 }
 
-// successor returns the first key behind all keys that begin with prefix. The
-// prefix has a byte below 0xFF, as the name of a key space is.
+// successor returns the first key after all keys that begin with prefix. The prefix must
+// have a byte below 0xFF. The byte of a key space is one.
 func successor(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
 	for i := len(b) - 1; i >= 0; i-- {

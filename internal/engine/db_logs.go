@@ -32,8 +32,8 @@ func witnessOf(fs vfs.FS, path string) string {
 // isLog reports whether path names a write-ahead log.
 func isLog(path string) bool { return strings.HasSuffix(path, logSuffix) }
 
-// witness creates the witness of the log at path, which was just created. The caller syncs the
-// directory, and so makes the witness durable.
+// witness creates the witness of the log at path, which was just created. The caller must
+// sync the directory, which makes the witness durable.
 func witness(fs vfs.FS, path string) error {
 	if err := syncDir(fs, fs.PathDir(path)); err != nil {
 		return err
@@ -54,7 +54,8 @@ func forget(fs vfs.FS, path string) error {
 	return errors.Join(err, syncDir(fs, fs.PathDir(path)))
 }
 
-// checkLogs returns a *CorruptError that names the oldest log of which only the witness exists.
+// checkLogs returns a *CorruptError that names the oldest missing log, whose witness
+// exists.
 func checkLogs(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -70,19 +71,19 @@ func checkLogs(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// orderedFS adds to Pebble's order of writes what a crash needs.
+// orderedFS adds the order of writes that a store needs to survive a crash.
 //
-// Pebble names its current manifest by a marker file: it makes and syncs the manifest, then
-// makes the marker, then syncs the directory. A file system that writes directory entries in
-// any order may, after a power loss, have the marker and not the manifest, and such a store
-// can't be opened. So the directory is synced before a marker is made, which happens at the
-// opening and once per manifest file.
+// A marker file names Pebble's current manifest. Pebble creates and syncs the manifest,
+// creates the marker, and then syncs the directory. A file system may write directory
+// entries in any order. After a power loss it could then have the marker and not the
+// manifest, and such a store cannot be opened. So orderedFS syncs the directory before it
+// creates a marker. That happens at the opening and once per manifest.
 //
-// It also maintains the witnesses of the write-ahead logs: see witnessOf.
+// It also maintains the witnesses of the write-ahead logs. See witnessOf.
 type orderedFS struct{ vfs.FS }
 
-// Create creates a file: a marker after the file that it names is durable, a log with its
-// witness.
+// Create creates a file. It creates a marker after the named file is durable, and a log
+// with its witness.
 func (fs orderedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasPrefix(fs.PathBase(name), "marker.") {
 		if err := syncDir(fs.FS, fs.PathDir(name)); err != nil {
@@ -115,7 +116,7 @@ func (fs orderedFS) ReuseForWrite(old, name string, category vfs.DiskWriteCatego
 	return fs.created(name, f, err)
 }
 
-// Remove deletes a file, a log after its witness.
+// Remove deletes a file. It deletes a log after the log's witness.
 func (fs orderedFS) Remove(name string) error {
 	if isLog(name) {
 		if err := forget(fs.FS, name); err != nil {
@@ -125,5 +126,5 @@ func (fs orderedFS) Remove(name string) error {
 	return fs.FS.Remove(name)
 }
 
-// Unwrap is for Pebble, which looks for the file system underneath.
+// Unwrap returns the underlying file system. Pebble looks for it.
 func (fs orderedFS) Unwrap() vfs.FS { return fs.FS }

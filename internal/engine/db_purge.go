@@ -10,33 +10,33 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The purger removes in the background what nobody is shown any more: expired
-// items, versions past their retention, and log segments of retired partitions
-// that have become empty. It only finds them; the sequencer judges again and
-// removes. It rests while no container has a time to live, a retention or a
-// retired segment.
+// The purger deletes data in the background that is no longer returned: expired items,
+// versions past their retention, and empty log segments of retired partitions. It only
+// finds them. The sequencer checks them again and deletes them. The purger rests while no
+// container has a time to live, a retention or a retired segment.
 
 const (
-	// purgeScan is how many index entries of a container one round looks at. The
-	// next round goes on from there.
+	// purgeScan is the number of index entries of a container that one round reads. The
+	// next round resumes there.
 	purgeScan = 20_000
-	// purgeBatch is how many items are removed at once, so that writes don't wait long. With versions, which keep
-	// what is removed, and with unique keys, whose values are read from it, no more are removed
-	// at once than make a group of writes (maxGroupBytes).
+	// purgeBatch is the largest number of items deleted in one request, so that writes do
+	// not wait long. With versions, which keep the deleted documents, or unique keys,
+	// which read their values, maxGroupBytes also limits the request.
 	purgeBatch = 256
-	// trimShare of the retention may pass before versions are cut off again.
+	// trimShare is a divisor. Versions are deleted again after 1/trimShare of the
+	// retention has passed.
 	trimShare = 10
 )
 
-// wakePurger tells the purger that a container's settings or segments changed.
+// wakePurger wakes the purger after a change of a container's settings or segments.
 func (db *DB) wakePurger() {
 	select {
 	case db.kick <- struct{}{}:
-	default: // it was told already
+	default: // a signal is pending
 	}
 }
 
-// clean is the purger's goroutine.
+// clean runs the purger.
 func (db *DB) clean() {
 	defer db.background.Done()
 	if db.options.PurgeInterval < 0 {
@@ -56,14 +56,14 @@ func (db *DB) clean() {
 		case <-tick:
 			tick = nil
 		}
-		// A disk that refuses writes is logged where it is noticed.
+		// A refusal by the disk is already logged elsewhere.
 		if err := db.purgeOnce(sweeps); err != nil && !errors.Is(err, ErrClosed) && !errors.As(err, new(*DiskError)) {
-			db.options.Logger.Error("remove expired items and versions", slog.Any("error", err))
+			db.options.Logger.Error("purge failed", slog.Any("error", err))
 		}
 	}
 }
 
-// needsPurge reports whether there can be anything to remove.
+// needsPurge reports whether a container can have anything to purge.
 func (db *DB) needsPurge() bool {
 	v, err := db.acquireView()
 	if err != nil {
@@ -75,7 +75,7 @@ func (db *DB) needsPurge() bool {
 	})
 }
 
-// purgeOnce is one round. sweeps remembers how far each container was looked at.
+// purgeOnce runs one round. sweeps has the position of the sweep in each container.
 func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 	v, err := db.acquireView()
 	if err != nil {
@@ -108,8 +108,8 @@ func (db *DB) purgeOnce(sweeps map[*Container][]byte) error {
 	return nil
 }
 
-// sweep purges expired items from the index key from on, and returns where to go on: nil,
-// when it reached the end.
+// sweep purges expired items from the index key from on. It returns the key at which the
+// next round resumes, or nil at the end.
 func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err error) {
 	lower := appendContainerKey(nil, spaceIndex, c.number)
 	upper := successor(lower)
@@ -158,7 +158,7 @@ func (c *Container) sweep(v *view, s *state, from []byte) (next []byte, err erro
 	return next, c.purge(found)
 }
 
-// purge removes those of the items that are still expired, each at an LSN of its own.
+// purge deletes the items that are still expired. Each delete has its own LSN.
 func (c *Container) purge(items []operation) error {
 	if len(items) == 0 {
 		return nil
@@ -187,8 +187,8 @@ func (c *Container) purge(items []operation) error {
 	})
 }
 
-// trim cuts versions past their retention off the versions logs. Readers judge
-// each by its time, so this only frees the space, and may lag behind.
+// trim deletes versions past their retention from the versions logs. Readers check the
+// time of each version, so trim only frees space and need not be prompt.
 func (c *Container) trim(v *view, s *state) error {
 	cutoff := s.meta.props.cutoff(c.db.clock.seconds())
 	lazy := cutoff - int64(s.meta.props.Retention/trimShare/time.Second)
@@ -217,7 +217,7 @@ func (c *Container) trim(v *view, s *state) error {
 	return c.db.control(func(g *group) error { return g.trim(c, trims) })
 }
 
-// lastBefore returns the LSN of the last version of a segment that is older than ts.
+// lastBefore returns the LSN of a segment's last version that is older than ts.
 func (c *Container) lastBefore(r pebble.Reader, number uint32, s segment, ts int64) (lsn int64, err error) {
 	next, found, err := c.firstAt(r, spaceVersions, number, s, ts)
 	if err != nil {
@@ -260,7 +260,7 @@ func (g *group) trim(c *Container, trims map[uint32]int64) error {
 	return nil
 }
 
-// dropEmpty forgets retired segments that hold nothing any more.
+// dropEmpty deletes retired segments without entries from the container's meta.
 func (c *Container) dropEmpty(v *view, s *state) error {
 	var empty []uint32
 	for n, seg := range s.meta.segments {
@@ -291,8 +291,8 @@ func (c *Container) dropEmpty(v *view, s *state) error {
 	})
 }
 
-// without returns m without retired segments that are empty. They are never
-// written to again, so what a view showed of them holds.
+// without returns a copy of m without empty retired segments. A retired segment is never
+// written to again, so one that is empty in a view stays empty.
 func (m *meta) without(empty []uint32) *meta {
 	m = m.change()
 	for i, p := range m.partitions {

@@ -8,31 +8,33 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// sstPartitions are the log segments that get a large share of the writes. Each gets files of its
-// own when Pebble flushes and compacts.
+// sstPartitions determines the log segments with a large share of the writes. Pebble's
+// flushes and compactions write files of their own for each of them.
 //
-// A segment's entries come in the order of their keys, so the files that successive
-// flushes make of it lie one behind the other, and a compaction moves them to another level
-// as they are. But a flush writes its keys into files one after the other, and a file that holds the
-// end of one segment and the beginning of the next overlaps with those of all other flushes: then
-// the documents, which are nearly all of the bytes, are written anew by every compaction that the
-// index needs. (Measured with 4 partitions and 64 writers of 1 KB: a third of the processor's time.)
+// The entries of a segment are written in the order of their keys. So the files of
+// successive flushes for one segment follow each other, and a compaction only moves them
+// to another level. But a flush writes all keys in order. Without this type, a file would
+// hold the end of one segment and the beginning of the next, and would overlap with the
+// files of all other flushes. Every compaction of the index would then rewrite the
+// documents, which are nearly all of the bytes. With 4 partitions and 64 writers of 1 KB,
+// that took a third of the processor's time.
 //
-// It is no more than a hint. Where the files are cut changes nothing of what is in them, so
-// it needn't be exact, nor known after a restart.
+// The result is only a hint. The borders of files do not change their contents. So it
+// need not be exact, and it is not stored.
 type sstPartitions struct {
-	// window is how many bytes are written between two updates of prefixes.
+	// window is the number of bytes written between two updates of prefixes.
 	window int
-	// sum and bytes are what was written in the window at hand. They are the sequencer's own.
+	// sum and bytes count the bytes written in the current window, in total and by
+	// segment. Only the sequencer uses them.
 	sum   int
 	bytes map[[segmentKeySize]byte]int
-	// prefixes are the keys' beginnings of the segments that got a large share of the last window,
-	// sorted; read by Pebble's goroutines.
+	// prefixes has the key prefixes of the segments with a large share of the last
+	// window, sorted. Pebble's goroutines read it.
 	prefixes atomic.Pointer[[][]byte]
 }
 
-// A segment gets files of its own if its share of the window is at least 1/largeShare and at
-// least minLarge bytes.
+// A segment has files of its own if its share of the window is at least 1/largeShare and
+// at least minLarge bytes.
 const (
 	largeShare = 16
 	minLarge   = 512 << 10
@@ -59,8 +61,8 @@ func (b *sstPartitions) note(key []byte, size int) {
 	clear(b.bytes)
 }
 
-// span tells Pebble where the file that begins with start has to end: in front of the
-// next segment with files of its own, or at the end of the one that start is in.
+// span returns the end of the file that begins with start. That is the beginning of the
+// next segment with files of its own, or the end of such a segment that contains start.
 func (b *sstPartitions) span(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 	prefixes := b.prefixes.Load()
 	if prefixes == nil {

@@ -8,18 +8,18 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// bucket is a container's provisioned throughput: a token bucket that holds one
-// second of it. A request is let in while there is anything in the bucket, and may
-// leave it in debt, since what it costs is known afterwards only; the next ones
+// bucket is a container's provisioned throughput. It is a token bucket that holds the
+// throughput of one second. A request is admitted while the bucket is not empty. The cost
+// of a request is known only afterwards, so a request may leave a debt. Later requests
 // wait until the debt is paid.
 type bucket struct {
 	mu     sync.Mutex // guards all fields
-	rate   float64    // RU per second; 0: unlimited
+	rate   float64    // RU per second; 0 means unlimited
 	tokens float64
-	at     time.Time // of the store's clock, when tokens was right
+	at     time.Time // the time by the store's clock for which tokens is valid
 }
 
-// provision sets the rate. The bucket starts full when it had none.
+// provision sets the rate. A bucket that was unlimited starts full.
 func (b *bucket) provision(rate int, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,8 +30,8 @@ func (b *bucket) provision(rate int, now time.Time) {
 	b.tokens = min(b.tokens, b.rate)
 }
 
-// admit lets a request in, or returns *feed.ThrottledError with the time after
-// which the bucket is out of debt.
+// admit admits a request, or returns a *feed.ThrottledError with the time until the debt
+// is paid.
 func (b *bucket) admit(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,12 +42,12 @@ func (b *bucket) admit(now time.Time) error {
 	if b.tokens > 0 {
 		return nil
 	}
-	// A whole millisecond more than needed: the protocol counts in those.
+	// Truncate and add one, because the protocol counts whole milliseconds.
 	wait := time.Duration(-b.tokens / b.rate * float64(time.Second))
 	return &feed.ThrottledError{RetryAfter: wait.Truncate(time.Millisecond) + time.Millisecond}
 }
 
-// spend takes what a request cost.
+// spend subtracts the cost of a request.
 func (b *bucket) spend(charge float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,11 +61,12 @@ func (b *bucket) fill(now time.Time) {
 	b.at = now
 }
 
-// Request unit (RU) charges. What the service documents ("Optimize request cost in
-// Azure Cosmos DB", at session consistency) are two points of each: a point read of
-// 1 KB costs 1 RU and of 100 KB 10 RU, a write of 1 KB 5 RU and of 100 KB 50 RU. The
-// formulas are the straight line through them, and the value of 1 KB below it, cut to hundredths.
-// The service charges for indexing and consistency beside; the store has neither.
+// Request unit (RU) charges. The service documents two points of each charge, in
+// "Optimize request cost in Azure Cosmos DB" at session consistency. A point read of 1 KB
+// costs 1 RU, and of 100 KB 10 RU. A write of 1 KB costs 5 RU, and of 100 KB 50 RU. The
+// formulas are straight lines through these points. Below 1 KB they have the value of 1
+// KB. Results are rounded to hundredths. The service also charges for indexing and
+// consistency. The store has neither.
 const (
 	chargeKB       = 1024
 	readBase       = 1.0
@@ -73,12 +74,12 @@ const (
 	writeReadRatio = 5.0
 )
 
-// readCharge is the charge of a point read of an item of size bytes, or of one
-// that finds nothing (0).
+// readCharge returns the charge of a point read of an item of size bytes. For a read that
+// finds no item, size is 0.
 func readCharge(size int) float64 { return hundredths(readUnits(size)) }
 
-// writeCharge is the charge of a create, replace or delete of an item of size
-// bytes; of a replace, the larger of old and new.
+// writeCharge returns the charge of a create, replace or delete of an item of size bytes.
+// For a replace, size is the larger of the old and the new size.
 func writeCharge(size int) float64 { return hundredths(writeReadRatio * readUnits(size)) }
 
 func readUnits(size int) float64 {

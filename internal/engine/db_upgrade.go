@@ -12,16 +12,16 @@ import (
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// uniqueFormat is the first format whose container records name their unique keys.
+// uniqueFormat is the first format whose container records have unique keys.
 const uniqueFormat = 4
 
-// upgradeBatch is the size, in bytes, from which on a batch of an upgrade is written.
+// upgradeBatch is the size, in bytes, at which a batch of an upgrade is written.
 const upgradeBatch = 1 << 20
 
-// upgrade brings the container records of older formats up to date, before anything
-// else is read. Until format 3 unique keys lay among the caller's own properties, and
-// nobody enforced them: upgrade moves them to the record and builds their index. The
-// record is written last, so an upgrade that ends early is resumed by the next opening.
+// upgrade upgrades the container records of older formats, before any other data is read.
+// Up to format 3, unique keys were in the caller's Extra and were not enforced. upgrade
+// moves them to the record and builds their index. It writes the record last, so the next
+// opening resumes an upgrade that was interrupted.
 func (db *DB) upgrade() error {
 	return eachKey(db.pebble, []byte{spaceContainer}, func(key, value []byte) error {
 		var r containerRecord
@@ -36,15 +36,15 @@ func (db *DB) upgrade() error {
 	})
 }
 
-// uniqueUpgrade is the upgrade of one container. Its memory is bounded by a batch and
-// a document.
+// uniqueUpgrade is the upgrade of one container. Its memory is limited to a batch and a
+// document.
 type uniqueUpgrade struct {
 	db     *DB
 	number uint32
 	record containerRecord
 	policy *uniquePolicy
 	batch  *pebble.Batch
-	// limit is the size, in bytes, from which on a batch is written.
+	// limit is the size, in bytes, at which a batch is written.
 	limit int
 	items int
 }
@@ -82,8 +82,8 @@ func (u *uniqueUpgrade) run() (err error) {
 	return u.report(log)
 }
 
-// commit writes the batch. It first waits until the engine takes writes, or returns why it
-// does not: Pebble itself would wait for ever on a full disk.
+// commit writes the batch. It first waits until the engine accepts writes, or returns the
+// engine's refusal. Without that, Pebble would wait forever on a full disk.
 func (u *uniqueUpgrade) commit(o *pebble.WriteOptions) error {
 	if err := u.db.pebble.refusal(); err != nil {
 		return err
@@ -91,9 +91,9 @@ func (u *uniqueUpgrade) commit(o *pebble.WriteOptions) error {
 	return u.batch.Commit(o)
 }
 
-// index adds the entries of all documents to the batch, and writes it whenever it has
-// reached its size, with the key of the last document. No batch waits for its sync:
-// the log keeps their order, and the last one is synced.
+// index adds the index entries of all documents. It writes the batch whenever the batch
+// reaches its limit, with the key of the last document. Batches are not synced one by
+// one, because the log preserves their order and the last one is synced.
 func (u *uniqueUpgrade) index() error {
 	lower := appendContainerKey(nil, spaceLog, u.number)
 	upper := successor(lower)
@@ -108,7 +108,7 @@ func (u *uniqueUpgrade) index() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = it.Close() }() // reports only what the loop has reported
+	defer func() { _ = it.Close() }() // Close returns only errors that the loop returned
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -131,7 +131,7 @@ func (u *uniqueUpgrade) index() error {
 	return it.Error()
 }
 
-// add adds the entries of one document.
+// add adds the index entries of one document to the batch.
 func (u *uniqueUpgrade) add(key, value []byte) error {
 	if len(key) < logKeySize || len(value) < logHeaderSize {
 		return corrupt("the log entry %x has %d bytes", key, len(value))
@@ -155,12 +155,12 @@ func (u *uniqueUpgrade) add(key, value []byte) error {
 	return nil
 }
 
-// report logs the upgrade, and the items that break the policy.
+// report logs the upgrade and the items that break the policy.
 func (u *uniqueUpgrade) report(log *slog.Logger) error {
 	log.Info("index of unique keys built", slog.Int("items", u.items))
 	var first *UniqueKeyError
 	n := 0
-	// Expired items count: their times need the clock, which is not set yet.
+	// Expired items count, too, because expiry needs the clock, which is not set yet.
 	scan := uniqueScan{r: u.db.pebble, container: u.number, name: u.record.ID, policy: u.policy}
 	err := scan.clashes(func() error { return nil }, func(e *UniqueKeyError) bool {
 		if n++; first == nil {
@@ -175,7 +175,7 @@ func (u *uniqueUpgrade) report(log *slog.Logger) error {
 	return err
 }
 
-// idPath finds the id in a stored document.
+// idPath is the path of the id in a stored document.
 var idPath = &uniquePolicy{count: 1, root: pathNode{index: -1, children: []*pathNode{{name: "id", index: 0}}}}
 
 // storedID returns the id of a stored document.
@@ -188,8 +188,8 @@ func storedID(stored []byte) (string, error) {
 	return id.String(), err
 }
 
-// keptUniqueKeys returns the unique keys among the properties that the server of an
-// older release kept for a container: resource.uniqueKeyPolicy.uniqueKeys[].paths.
+// keptUniqueKeys returns the unique keys in the Extra that the server of an older release
+// stored for a container: resource.uniqueKeyPolicy.uniqueKeys[].paths.
 func keptUniqueKeys(extra []byte) ([][]string, error) {
 	var kept struct {
 		Resource struct {
@@ -197,7 +197,7 @@ func keptUniqueKeys(extra []byte) ([][]string, error) {
 		} `json:"resource"`
 	}
 	if json.Unmarshal(extra, &kept) != nil || len(kept.Resource.Policy) == 0 {
-		return nil, nil // properties of another program, or none
+		return nil, nil // Extra of another program, or empty
 	}
 	var policy struct {
 		UniqueKeys []struct {

@@ -12,11 +12,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/jsonscan"
 )
 
-// systemNames are the properties that the store makes itself. What comes in
-// under these names is dropped, as the service overwrites it.
+// systemNames are the properties that the store sets. It drops them from documents of
+// callers, as the service does.
 var systemNames = [...]string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
 
-// systemIndex returns the place of name in systemNames, or -1.
+// systemIndex returns the index of name in systemNames, or -1.
 func systemIndex(name jsonscan.Text) int {
 	if plain, _ := name.Plain(); len(plain) == 0 || plain[0] != '_' {
 		return -1
@@ -29,7 +29,7 @@ func systemIndex(name jsonscan.Text) int {
 	return -1
 }
 
-// parser finds in one body what the store needs to know of it.
+// parser parses one body.
 type parser struct {
 	jsonscan.Scanner
 	document
@@ -38,19 +38,20 @@ type parser struct {
 	useTTL bool
 	hasID  bool
 	hasTTL bool
-	// cuts are the members to leave out, from the name's quote to the value's end.
+	// cuts are the system properties in the body, from the quote of the name to the end
+	// of the value.
 	cuts  [len(systemNames)]struct{ from, to int }
 	ncuts int
-	// seen are the key paths whose first name has occurred; a bit for each.
+	// seen has a bit for each key path whose first name has occurred.
 	seen uint8
 }
 
-// parseDocument checks a body and finds id, key components and ttl in it.
-// Incoming system properties are dropped. With useTTL a bad ttl is refused
-// (BadTTL); without, in a container that has no time to live, it is ignored.
+// parseDocument checks a body and parses its id, key components and ttl. It drops system
+// properties. If useTTL is true, an invalid ttl is a BadTTL error. Otherwise the
+// container has no time to live, and an invalid ttl is ignored.
 //
-// It allocates for the id and for string components only, and for a body with
-// system properties in it.
+// It allocates memory only for the id, for string components, and for a body with system
+// properties.
 func parseDocument(body []byte, paths keyPaths, useTTL bool) (document, error) {
 	if len(body) > MaxDocumentSize {
 		return document{}, &TooLargeError{What: "document", Size: len(body), Limit: MaxDocumentSize}
@@ -72,7 +73,7 @@ func (p *parser) parse() error {
 		return p.Fail("a document is a JSON object, and an opening brace is expected")
 	}
 	from := p.Offset()
-	end := from + 1 // of the last member
+	end := from + 1 // the end of the last member
 	seen := uint(0)
 	for more, err := p.Object(1); more || err != nil; more, err = p.Next('}') {
 		if err != nil {
@@ -116,7 +117,7 @@ func (p *parser) parse() error {
 	return nil
 }
 
-// cut copies the members that are kept, without those to leave out.
+// cut returns the members from from to end without the system properties.
 func (p *parser) cut(from, end int) []byte {
 	out := append(make([]byte, 0, end-from+1+maxTailSize), '{')
 	keep := func(members []byte) {
@@ -143,7 +144,7 @@ func (p *parser) cut(from, end int) []byte {
 	return out
 }
 
-// member passes the value of one of the document's own members.
+// member scans the value of one of the document's own members.
 func (p *parser) member(name jsonscan.Text) error {
 	at := p.Offset()
 	switch {
@@ -155,7 +156,7 @@ func (p *parser) member(name jsonscan.Text) error {
 		if err := p.parseID(); err != nil {
 			return err
 		}
-		p.Back(at) // it may be a key path as well
+		p.Back(at) // it may also be a key path
 	case name.Is("ttl"):
 		if p.hasTTL {
 			return badRequest(BadBody, "ttl occurs twice")
@@ -169,15 +170,16 @@ func (p *parser) member(name jsonscan.Text) error {
 	return p.keyMember(name, 1<<len(p.paths)-1, 0, &p.seen)
 }
 
-// decodedName is name with the escapes decoded: else a second id could hide as "\u0069d".
+// decodedName scans a name and decodes its escapes. Otherwise a second id could be hidden
+// as "\u0069d".
 func (p *parser) decodedName() (jsonscan.Text, error) {
 	n, err := p.Name()
 	return n.Decoded(), err
 }
 
-// keyMember passes the value of a member of an object to which the first depth names of
-// the key paths in active lead. seen collects which paths' next name has occurred in
-// this object.
+// keyMember scans the value of a member of an object at the given depth. active has a bit
+// for each key path that leads to the object. seen has a bit for each of them whose next
+// name has occurred in the object.
 func (p *parser) keyMember(name jsonscan.Text, active uint8, depth int, seen *uint8) error {
 	var match uint8
 	for i, path := range p.paths {
@@ -215,7 +217,7 @@ func (p *parser) keyMember(name jsonscan.Text, active uint8, depth int, seen *ui
 	return nil
 }
 
-// component passes the value of key path number i and keeps it.
+// component scans the value of key path number i and stores it.
 func (p *parser) component(i int) error {
 	c := &p.key[i]
 	switch p.Peek() {
@@ -239,7 +241,7 @@ func (p *parser) component(i int) error {
 		return badRequest(BadKey, "the value at /%s is an object or an array", strings.Join(p.paths[i], "/"))
 	default:
 		at := p.Offset()
-		if err := p.Value(0); err != nil { // which is a number or nothing
+		if err := p.Value(0); err != nil { // a number, or no value
 			return err
 		}
 		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
@@ -266,7 +268,7 @@ func (p *parser) parseID() error {
 	return checkID(p.id)
 }
 
-// checkID judges an item's id, wherever it comes from.
+// checkID checks the id of an item.
 func checkID(id string) error {
 	switch {
 	case id == "":
@@ -274,7 +276,7 @@ func checkID(id string) error {
 	case len(id) > MaxIDSize:
 		return badRequest(BadID, "the id has %d bytes, at most %d are possible", len(id), MaxIDSize)
 	case strings.ContainsAny(id, `/\?#`):
-		return badRequest(BadID, `the id %q holds one of / \ ? #`, id)
+		return badRequest(BadID, `the id %q contains one of / \ ? #`, id)
 	case !utf8.ValidString(id):
 		return badRequest(BadID, "the id %q is not UTF-8", id)
 	}
@@ -287,7 +289,7 @@ func (p *parser) parseTTL() error {
 		return err
 	}
 	if c == '-' || jsonscan.IsDigit(c) {
-		// 1e2 and 100.0 are the integer 100, as everywhere in JSON.
+		// 1e2 and 100.0 are integers in JSON.
 		f, err := strconv.ParseFloat(string(p.text[at:p.Offset()]), 64)
 		if err == nil && f == math.Trunc(f) && (f == ttlNever || f >= 1 && f <= math.MaxInt32) {
 			p.ttl = int32(f)

@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// Errors of identity. A missing item, container or database is feed.ErrNotFound.
+// Sentinel errors. A missing item, container or database is feed.ErrNotFound.
 var (
 	// ErrConflict reports that the item, container or database to create exists.
 	ErrConflict = errors.New("already exists")

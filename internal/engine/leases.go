@@ -16,31 +16,32 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Leases returns the lease container over c. A lease is a document of c in the format of the
-// .NET change feed processor, and can be read and changed like any other item. [Leases.In]
-// selects another format.
+// Leases returns the lease container over c. Each lease is a document of c in the format
+// of the .NET change feed processor. It can be read and changed like any other item.
+// [Leases.In] selects another format.
 //
-// c must be partitioned by /id or /partitionKey, and must have no DefaultTTL above zero.
-// Otherwise Open returns a *lease.DialectError. Each write is one request of the store, and a
-// refused one returns the current document. A listing is one snapshot, read in one request.
-// It reads every id of c and the documents of the leases. Its Now is [DB.Now].
+// The container c must be partitioned by /id or /partitionKey, and its DefaultTTL must
+// not be above zero. Otherwise Open returns a *lease.DialectError. Each write is one
+// request to the store. A write whose condition fails returns the current document. A
+// listing is one request, which reads one snapshot: every id of c, and the documents of
+// the leases. The Now of a listing is [DB.Now].
 func (db *DB) Leases(c *Container) Leases { return Leases{db: db, c: c} }
 
-// Leases is a [lease.Container], made by [DB.Leases]. It is a value and safe for
-// concurrent use.
+// Leases is a [lease.Container]. [DB.Leases] returns it. It is safe for concurrent use.
 type Leases struct {
 	db      *DB
 	c       *Container
 	dialect lease.Dialect
 }
 
-// In returns l with documents of the given dialect, which other implementations share.
+// In returns a copy of l whose documents have the given dialect. Processors of other
+// implementations can share such leases.
 func (l Leases) In(d lease.Dialect) Leases {
 	l.dialect = d
 	return l
 }
 
-// Dialect returns the dialect of l's documents.
+// Dialect returns the dialect of the lease documents.
 func (l Leases) Dialect() lease.Dialect { return l.dialect }
 
 // Open implements [lease.Container].
@@ -70,12 +71,12 @@ func (l Leases) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
 	return &leaseStore{db: l.db, c: l.c, codec: codec}, nil
 }
 
-// leaseStore are the leases of one processor.
+// leaseStore holds the leases of one processor.
 type leaseStore struct {
 	db    *DB
 	c     *Container
 	codec lease.Codec
-	// spent is what the requests have cost, in hundredths of a request unit.
+	// spent is the cost of all requests in hundredths of a request unit.
 	spent atomic.Int64
 }
 
@@ -89,7 +90,7 @@ func (s *leaseStore) ContainerID(context.Context) (feed.ContainerID, error) {
 	return s.c.containerID(), nil
 }
 
-// spend counts the charge of a request.
+// spend adds the charge of a request.
 func (s *leaseStore) spend(charge float64) { s.spent.Add(int64(math.Round(charge * 100))) }
 
 // Mark implements [lease.Store].
@@ -128,8 +129,8 @@ func (s *leaseStore) Create(ctx context.Context, l lease.Lease) (lease.Lease, er
 	return written(l, res.Item), nil
 }
 
-// Update implements [lease.Store]. The document is looked at where it is
-// replaced, so a conflict brings it without a second request.
+// Update implements [lease.Store]. The condition is checked during the write. So a
+// conflict returns the current document without a second request.
 func (s *leaseStore) Update(ctx context.Context, l lease.Lease) (lease.Lease, error) {
 	l = s.codec.Stamped(l)
 	var conflict *lease.ConflictError
@@ -166,12 +167,12 @@ func (s *leaseStore) Delete(ctx context.Context, l lease.Lease) error {
 	return nil
 }
 
-// conflict reads the document that stood in the way of a write.
+// conflict reads the document that refused a write, and returns the conflict.
 func (s *leaseStore) conflict(ctx context.Context, l lease.Lease) error {
 	res, err := s.c.Read(ctx, s.key(l), l.ID, ReadOptions{})
 	s.spend(res.Charge)
 	if err != nil {
-		return fmt.Errorf("read lease %s, which is another than expected: %w", l.Token, err)
+		return fmt.Errorf("read lease %s after a conflict: %w", l.Token, err)
 	}
 	current, err := s.codec.Decode(res.Body)
 	if err != nil {
@@ -180,20 +181,20 @@ func (s *leaseStore) conflict(ctx context.Context, l lease.Lease) error {
 	return l.Conflict(current)
 }
 
-// key is the partition key of a lease's document.
+// key returns the partition key of a lease's document.
 func (s *leaseStore) key(l lease.Lease) feed.PartitionKey {
 	return feed.PartitionKey{s.codec.PartitionKey(l)}
 }
 
-// written is l as the store has it now.
+// written returns l with the ETag and the time of the write.
 func written(l lease.Lease, item Item) lease.Lease {
 	l.ETag, l.Modified = item.ETag, item.Modified
 	return l
 }
 
-// List implements [lease.Store]. The hash of an id gives no order, so there is
-// nothing to seek for: the index, some 100 bytes an item, is read from end to
-// end, and of the log what belongs to leases.
+// List implements [lease.Store]. Ids are sorted by hash, so a seek cannot find the
+// leases. List reads the whole index, about 100 bytes an item, and the documents of the
+// leases.
 func (s *leaseStore) List(ctx context.Context) (lease.Listing, error) {
 	listing, size, err := s.list(ctx)
 	if err != nil {
@@ -257,7 +258,7 @@ func (s *leaseStore) list(ctx context.Context) (listing lease.Listing, size int,
 	return listing, size, nil
 }
 
-// publicETag returns the etag of a document as a point read shows it.
+// publicETag returns the ETag of a document as a point read returns it.
 func publicETag(document []byte) (string, error) {
 	if len(document) == 0 || document[len(document)-1] != '}' {
 		return "", errTail
