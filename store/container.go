@@ -127,7 +127,7 @@ func (c *Container) Delete(ctx context.Context, key feed.PartitionKey, id string
 // [Operation].Change.
 //
 // Change returns an error that wraps feed.ErrNotFound if the item does not exist. It
-// returns an error of the function unchanged. Other errors are those of
+// returns an error of the function unchanged. Otherwise it returns the same errors as
 // [Container.Replace].
 func (c *Container) Change(ctx context.Context, key feed.PartitionKey, id string, change func(old []byte) ([]byte, error), o WriteOptions) (Result, error) {
 	r, err := c.engine().Change(ctx, key, id, change, engine.WriteOptions(o))

@@ -114,6 +114,9 @@ func Example_deadLetters() {
 		}
 		fmt.Printf("dead letter %s: %s\n", l.ID, l.Reason)
 	}
-	// Unordered output: shipped 1 shipped 4 dead letter 2: json: cannot unmarshal string
-	// into Go struct field .Total of type float64 dead letter 3: negative total
+	// Unordered output:
+	// shipped 1
+	// shipped 4
+	// dead letter 2: json: cannot unmarshal string into Go struct field .Total of type float64
+	// dead letter 3: negative total
 }

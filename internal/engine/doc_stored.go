@@ -171,7 +171,7 @@ func cutNumber(b []byte, name string) (rest []byte, n int64, err error) {
 	i, unit := len(b), int64(1)
 	for i > 0 && jsonscan.IsDigit(b[i-1]) {
 		if len(b)-i == 18 {
-			return nil, 0, errTail // an int64 may not have so many digits
+			return nil, 0, errTail // too many digits for an int64
 		}
 		i--
 		n += int64(b[i]-'0') * unit

@@ -96,7 +96,7 @@ func badRequest(kind BadRequestKind, format string, args ...any) error {
 
 // TooLargeError reports that a request exceeds a limit.
 type TooLargeError struct {
-	// What is "document", "partition key", "batch" or "extra properties".
+	// The field What is "document", "partition key", "batch" or "extra properties".
 	What string
 	// Size and Limit are in bytes. For a batch of too many operations they are in operations.
 	Size, Limit int
