@@ -17,7 +17,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint prose prose-list fmt generate bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
+.PHONY: build test race vet lint prose prose-list fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -68,6 +68,10 @@ $(VALE_BIN):
 ## generate: the query parser from its grammar, by goyacc in the version that internal/query/syntax/parser.go names
 generate:
 	$(GO) generate ./internal/query/syntax
+
+## pages: write docs/command.md from the commands' help, and docs/metrics.md from the instruments
+pages:
+	$(GO) test ./cmd/changefeed -run '^Test(Command|Metrics)PageIsCurrent$$' -pages.update
 
 ## bench: every benchmark once, to see that it runs; PKG=./internal/engine for one package
 bench:
