@@ -17,7 +17,7 @@ FLIGHTS       ?= flights-3m.parquet
 RECORDS       ?= 0
 comma         := ,
 
-.PHONY: build test race vet lint prose prose-list fmt generate pages bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
+.PHONY: build test race vet lint prose prose-list fmt generate pages picture bench ratios figures fuzz sim model mutate crash crash-server crash-replicate load memory memory-server balance demo examples replicate-flights interop interop-go interop-js interop-java interop-python interop-raw interop-record support compare-java count check clean
 
 ## build: compile everything; the command goes to bin/
 build:
@@ -72,6 +72,10 @@ generate:
 ## pages: write docs/command.md from the commands' help, and docs/metrics.md from the instruments
 pages:
 	$(GO) test ./cmd/changefeed -run '^Test(Command|Metrics)PageIsCurrent$$' -pages.update
+
+## picture: play the demo, and draw docs/demo.svg from its output
+picture:
+	$(GO) run ./cmd/changefeed demo --records 3000 | $(GO) run ./internal/recording -title 'changefeed demo --records 3000' > docs/demo.svg
 
 ## bench: every benchmark once, to see that it runs; PKG=./internal/engine for one package
 bench:
