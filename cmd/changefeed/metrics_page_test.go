@@ -44,7 +44,6 @@ type recordingMeter struct {
 	scope string
 }
 
-
 func (m recordingMeter) add(name, kind string, c interface {
 	Unit() string
 	Description() string
