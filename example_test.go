@@ -41,7 +41,7 @@ func Example() {
 				}
 				fmt.Println("order", id)
 				if id == "3" {
-					stop() // a service runs until it is told to end
+					stop() // a service runs until a signal
 				}
 			}
 			return nil // the batch is done; after an error it is delivered again

@@ -93,7 +93,7 @@ func TestManualCheckpointAcrossASplitLosesNothing(t *testing.T) {
 	})
 }
 
-// slowPartitions answers a listing of partitions late, while asked is set.
+// slowPartitions calls asked, if it is set, before it answers a listing of partitions.
 type slowPartitions struct {
 	*fakeSource
 	mu    sync.Mutex // guards asked

@@ -134,7 +134,7 @@ func (w *world) processor(h changefeed.Handler) (stop func()) {
 	})
 }
 
-// taken is a handler without effect.
+// taken is a handler that accepts every batch.
 var taken = changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return nil })
 
 // watched is a source that counts requests. The test can return its own responses.

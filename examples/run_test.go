@@ -1,4 +1,5 @@
-// Package examples_test runs the examples as they are, each as a process, against a server on this machine.
+// Package examples_test runs each example unchanged, as a process, against a server on
+// this machine.
 package examples_test
 
 import (
@@ -24,7 +25,7 @@ import (
 
 const key = "ZXhhbXBsZXM="
 
-// shop is a server with 40 orders, of which one is not as the others.
+// shop starts a server with 40 orders. One of them cannot be decoded.
 func shop(t *testing.T) (endpoint string, write func(doc string)) {
 	t.Helper()
 	db := changefeedtest.NewStore(t)
@@ -78,7 +79,7 @@ func start(t *testing.T, name, endpoint, dir string) *program {
 	return p
 }
 
-// until reads lines until want is true of all so far.
+// until reads lines until want returns true for all lines so far.
 func (p *program) until(want func(lines []string) bool) {
 	p.t.Helper()
 	for !want(p.seen) {
@@ -89,7 +90,7 @@ func (p *program) until(want func(lines []string) bool) {
 	}
 }
 
-// end ends it as a service manager does, and expects it to end well.
+// end stops the example as a service manager does, and expects it to succeed.
 func (p *program) end() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -98,7 +99,7 @@ func (p *program) end() {
 	p.rest()
 }
 
-// rest waits for its end.
+// rest waits for the end of the example.
 func (p *program) rest() {
 	p.t.Helper()
 	for p.lines.Scan() {
@@ -121,7 +122,7 @@ func count(lines []string, part string) (n int) {
 func TestMinimalPrintsWhatIsWrittenFromNowOn(t *testing.T) {
 	endpoint, write := shop(t)
 	p := start(t, "minimal", endpoint, t.TempDir())
-	// When it has begun nobody is told: it gets orders until one is printed.
+	// The example does not report its start. So orders are written until one is printed.
 	printed, stopped := make(chan struct{}), sync.WaitGroup{}
 	stopped.Go(func() {
 		for i := 0; ; i++ {
@@ -190,7 +191,7 @@ func TestCheckpointWritesSeveralBatchesTogether(t *testing.T) {
 	}
 	p := start(t, "checkpoint", endpoint, t.TempDir())
 	p.until(func(lines []string) bool { return len(lines) >= 2 })
-	p.end() // what was collected last is written out at the end
+	p.end() // the last collected changes are written at the end
 	again := start(t, "checkpoint", endpoint, t.TempDir())
 	if first := written(p.seen); first < 40 {
 		again.until(func(lines []string) bool { return first+written(lines) >= 40 })
@@ -199,7 +200,7 @@ func TestCheckpointWritesSeveralBatchesTogether(t *testing.T) {
 		again.until(func(lines []string) bool { return len(lines) > 0 })
 	}
 	again.end()
-	if total := written(p.seen) + written(again.seen); total > 41 || !strings.Contains(p.seen[0], ": 1") { // 12: three batches
+	if total := written(p.seen) + written(again.seen); total > 41 || !strings.Contains(p.seen[0], ": 1") { // 12 changes are three batches
 		t.Errorf("%d changes: %q, %q", total, p.seen, again.seen)
 	}
 }
@@ -221,7 +222,7 @@ func TestLagOffersMetricsAndAProbe(t *testing.T) {
 	p.end()
 }
 
-// get is the body of an answer with status 200.
+// get returns the body of an answer with status 200.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

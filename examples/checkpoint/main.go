@@ -1,5 +1,6 @@
-// Checkpoint collects the changes of several batches and writes them out together; the position moves only
-// when that is done. A crash in between brings the collected changes again.
+// Checkpoint collects the changes of several batches and writes them together. The
+// position moves only after that write. After a crash the collected changes are delivered
+// again.
 package main
 
 import (
@@ -20,29 +21,30 @@ import (
 )
 
 const (
-	// enough is how many changes are written out together, at least.
+	// enough is the number of changes that start a write.
 	enough = 10
-	// late is how long a change waits for others, at most.
+	// late is the longest time that a change waits for others.
 	late = 5 * time.Second
 )
 
-// collector is the observer of one lease. What it collects is written out when there is enough, when a change
-// has waited for long, and when the work on the lease ends.
+// collector is the observer of one lease. It writes the collected changes when there are
+// enough, when a change has waited for long, and when the work on the lease ends.
 type collector struct {
 	lease   string
 	batches chan *changefeed.Batch
 	done    chan struct{}
 }
 
-// Open implements changefeed.Observer. ctx ends when the lease is lost: then nothing may be written out any more.
+// Open implements changefeed.Observer. ctx ends when the lease is lost. After that
+// nothing may be written.
 func (c *collector) Open(ctx context.Context, l lease.Lease) error {
 	c.lease, c.batches, c.done = l.Token, make(chan *changefeed.Batch), make(chan struct{})
 	go c.collect(ctx)
 	return nil
 }
 
-// Handle implements changefeed.Observer. It returns before the changes are written out: with manual
-// checkpoints that doesn't acknowledge them.
+// Handle implements changefeed.Observer. It returns before the changes are written. With
+// manual checkpoints, that does not acknowledge them.
 func (c *collector) Handle(ctx context.Context, b *changefeed.Batch) error {
 	select {
 	case c.batches <- b:
@@ -52,14 +54,15 @@ func (c *collector) Handle(ctx context.Context, b *changefeed.Batch) error {
 	}
 }
 
-// Close implements changefeed.Observer: what was collected is written out before the lease is released.
+// Close implements changefeed.Observer. It writes the collected changes before the lease
+// is released.
 func (c *collector) Close(context.Context, changefeed.Reason) error {
 	close(c.batches)
 	<-c.done
 	return nil
 }
 
-// collect writes out what Handle passes on.
+// collect writes the changes that Handle passes on.
 func (c *collector) collect(ctx context.Context) {
 	defer close(c.done)
 	var last *changefeed.Batch
@@ -70,7 +73,7 @@ func (c *collector) collect(ctx context.Context) {
 		}
 		fmt.Printf("lease %s: %d changes written together\n", c.lease, len(collected))
 		if err := last.Checkpoint(ctx); err != nil {
-			log.Printf("lease %s: %v: its changes come again", c.lease, err)
+			log.Printf("lease %s: %v; its changes are delivered again", c.lease, err)
 		}
 		last, collected = nil, nil
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // acceptance is a whole run: a server, the flights, two processes that copy them under
-// another key, one of which is killed, and the comparison.
+// another key, and the comparison. One of the processes is killed.
 type acceptance struct {
 	command string // the changefeed program
 	input   string
@@ -27,21 +27,22 @@ type acceptance struct {
 }
 
 const (
-	// killAt is how much of the way lies behind when a process is killed, in percent.
+	// killAt is the percentage of documents after which a process is killed.
 	killAt = 30
-	// expiration is the leases': what the other process waits for before it takes over.
+	// expiration is the expiration of the leases. The other process waits for it before
+	// it takes over.
 	expiration = 20 * time.Second
-	// mostMemory is what a process may have resident at its peak, in MB.
+	// mostMemory is the limit of a process's peak resident memory, in MB.
 	mostMemory = 300
-	// emulatorKey is the well-known key of the local emulators, the server's.
+	// emulatorKey is the well-known key of the local emulators. The server uses it.
 	emulatorKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 )
 
 func (a *acceptance) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(a.out, format+"\n", args...) // what nobody reads is lost, and the exit status stays
+	_, _ = fmt.Fprintf(a.out, format+"\n", args...) // a lost line does not change the exit status
 }
 
-// run prints the figures, and fails unless both containers are equal and both
+// run prints the figures. It returns an error unless both containers are equal and both
 // processes stayed within their memory.
 func (a *acceptance) run(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "flights-")
@@ -93,7 +94,7 @@ func (a *acceptance) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// replicate runs the two processes. The peaks are their resident memory in MB.
+// replicate runs the two processes. It returns their peak resident memory in MB.
 func (a *acceptance) replicate(ctx context.Context, acc account) (peaks [2]int, err error) {
 	args := []string{
 		"replicate", "--from", acc.endpoint + "flights/by-origin", "--to", acc.endpoint + "flights/by-destination",
@@ -104,9 +105,9 @@ func (a *acceptance) replicate(ctx context.Context, acc account) (peaks [2]int, 
 		if both[i], err = start(ctx, a.command, args...); err != nil {
 			return peaks, err
 		}
-		defer func() { _ = both[i].stop(syscall.SIGKILL) }() // it has ended, unless something failed
+		defer func() { _ = both[i].stop(syscall.SIGKILL) }() // it has ended, unless an operation failed
 		if i == 0 {
-			// The first one makes the containers.
+			// The first process creates the containers.
 			if _, err := both[0].wait(ctx, regexp.MustCompile(`\d+ % of the way`)); err != nil {
 				return peaks, fmt.Errorf("the first process: %w", err)
 			}
@@ -119,7 +120,7 @@ func (a *acceptance) replicate(ctx context.Context, acc account) (peaks [2]int, 
 		}
 		part := regexp.MustCompile(`(\d+) %`).FindStringSubmatch(line)
 		if part == nil {
-			return peaks, errors.New("the copy was finished before a process could be killed: take more records")
+			return peaks, errors.New("the copy finished before a process could be killed; use more records")
 		}
 		if percent, _ := strconv.Atoi(part[1]); percent >= killAt && !strings.Contains(line, "copied 0 documents") {
 			a.say("killed the second process: %s", line)
@@ -137,7 +138,7 @@ func (a *acceptance) replicate(ctx context.Context, acc account) (peaks [2]int, 
 
 func rate(n int, took time.Duration) string { return fmt.Sprintf("%.0f/s", float64(n)/took.Seconds()) }
 
-// process is a program at work. Its lines are kept to be waited for.
+// process is a running program. It keeps its output lines for wait.
 type process struct {
 	cmd   *exec.Cmd
 	lines chan string
@@ -148,7 +149,7 @@ type process struct {
 	most int
 }
 
-// start starts a program, and watches its memory.
+// start starts a program and watches its memory.
 func start(ctx context.Context, name string, args ...string) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, name, args...), lines: make(chan string, 100_000), done: make(chan struct{})}
 	p.cmd.Stderr = os.Stderr
@@ -176,7 +177,7 @@ func start(ctx context.Context, name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// watch notes the peak of the process's resident memory, while there is one.
+// watch records the peak of the process's resident memory while the process runs.
 func (p *process) watch() {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -192,7 +193,7 @@ func (p *process) watch() {
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// measure reads the kernel's own record of the peak, where it keeps one (Linux).
+// measure reads the kernel's record of the peak, where there is one (Linux).
 func (p *process) measure() {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -206,7 +207,7 @@ func (p *process) measure() {
 	}
 }
 
-// peak is the most resident memory so far, in MB.
+// peak returns the peak resident memory so far, in MB.
 func (p *process) peak() int {
 	p.measure()
 	p.mu.Lock()
@@ -214,14 +215,14 @@ func (p *process) peak() int {
 	return p.most
 }
 
-// wait waits for a line, and returns what of it matches.
+// wait waits for a line that matches want and returns the match.
 func (p *process) wait(ctx context.Context, want *regexp.Regexp) (string, error) {
 	for {
 		select {
 		case line, open := <-p.lines:
 			if !open {
 				<-p.done
-				return "", errors.Join(fmt.Errorf("it ended before it said %q", want), p.err)
+				return "", errors.Join(fmt.Errorf("it ended before it printed %q", want), p.err)
 			}
 			if m := want.FindString(line); m != "" {
 				return m, nil
@@ -232,7 +233,7 @@ func (p *process) wait(ctx context.Context, want *regexp.Regexp) (string, error)
 	}
 }
 
-// end waits for the end of a process, and shows what it says meanwhile.
+// end waits for the end of a process and prints its output meanwhile.
 func (p *process) end() error {
 	for line := range p.lines {
 		fmt.Println("  " + line)
@@ -241,7 +242,7 @@ func (p *process) end() error {
 	return p.err
 }
 
-// stop sends a signal, and waits for the end.
+// stop sends a signal and waits for the end.
 func (p *process) stop(signal os.Signal) error {
 	select {
 	case <-p.done:
@@ -251,12 +252,12 @@ func (p *process) stop(signal os.Signal) error {
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		return err
 	}
-	for range p.lines { // nobody waits for them any more
+	for range p.lines { // discard the remaining lines
 	}
 	<-p.done
 	var exit *exec.ExitError
 	if errors.As(p.err, &exit) {
-		return nil // as it was told to
+		return nil // it ended as requested
 	}
 	return p.err
 }

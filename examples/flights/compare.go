@@ -12,7 +12,7 @@ import (
 	"github.com/changefeed-go/changefeed/feed"
 )
 
-// difference is what two containers have not in common.
+// difference counts the differences between two containers.
 type difference struct {
 	compared, missing, other, doubled, extra int
 }
@@ -20,12 +20,12 @@ type difference struct {
 func (d difference) none() bool { return d.missing+d.other+d.doubled+d.extra == 0 }
 
 func (d difference) String() string {
-	return fmt.Sprintf("%d documents compared: %d missing, %d different, %d doubled, %d that the source doesn't have",
+	return fmt.Sprintf("%d documents compared: %d missing, %d different, %d doubled, %d that the source does not have",
 		d.compared, d.missing, d.other, d.doubled, d.extra)
 }
 
-// compare reads both containers to their ends, and compares every document but for its
-// system properties. Of each only a hash is kept, by the number of its row.
+// compare reads both containers completely and compares every document except its system
+// properties. It keeps only a hash of each document, by the number of its row.
 func (a account) compare(ctx context.Context, database, from, to string, rows int) (difference, error) {
 	opened, err := a.open()
 	if err != nil {
@@ -87,8 +87,8 @@ func (a account) compare(ctx context.Context, database, from, to string, rows in
 	return d, nil
 }
 
-// digest is a document's row, and a hash of what it says beside system properties, which
-// are its last members.
+// digest returns a document's row and a hash of its members before the system properties,
+// which are last.
 func digest(seed maphash.Seed, document json.RawMessage) (row int, sum uint64, err error) {
 	end := bytes.Index(document, []byte(`,"_rid":`))
 	if end < 0 {

@@ -27,7 +27,7 @@ func file(t *testing.T, n int) string {
 	return name
 }
 
-// served is an account over a store in memory.
+// served returns an account over a store in memory.
 func served(t *testing.T) (*store.DB, account) {
 	t.Helper()
 	db, err := store.OpenMemory(store.Options{})

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// perCall is how many documents are written by one call, which sends them in requests of 100.
+	// perCall is the number of documents that one call writes. A call sends requests of
+	// 100 documents.
 	perCall = 2000
-	// calls is how many calls are under way.
+	// calls is the number of concurrent calls.
 	calls = 2
 )
 
-// account is where the containers are.
+// account is the account of the containers.
 type account struct {
 	endpoint, key string
 }
@@ -31,7 +32,7 @@ func (a account) open() (*cosmos.Account, error) {
 	return cosmos.WithKey(a.endpoint, a.key, cosmos.Options{})
 }
 
-// makeContainer makes a database and a container in it, if they aren't there.
+// makeContainer creates a database and a container in it, if they do not exist.
 func (a account) makeContainer(ctx context.Context, database, container, key string) error {
 	credential, err := azcosmos.NewKeyCredential(a.key)
 	if err != nil {
@@ -64,8 +65,8 @@ func conflicts(err error) bool {
 	return errors.As(err, &response) && response.StatusCode == http.StatusConflict
 }
 
-// load writes the flights of a file to a container that is keyed by the origin, and
-// returns how many there were.
+// load writes the flights of a file to a container with the key /origin. It returns the
+// number of flights.
 func (a account) load(ctx context.Context, database, container, file string, limit int) (int, error) {
 	if err := a.makeContainer(ctx, database, container, "/origin"); err != nil {
 		return 0, err
@@ -115,10 +116,10 @@ func (a account) load(ctx context.Context, database, container, file string, lim
 	return n, errors.Join(err, context.Cause(ctx))
 }
 
-// write carries out one call.
+// write makes one call.
 func write(ctx context.Context, bulk *cosmos.Bulk, chunk []cosmos.BulkOperation) error {
 	if ctx.Err() != nil {
-		return nil // an earlier call says why
+		return nil // an earlier call returned the error
 	}
 	results, err := bulk.Do(ctx, chunk)
 	if err != nil {

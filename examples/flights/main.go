@@ -8,9 +8,9 @@
 // destination. A document's id is the number of its row.
 //
 // accept starts a server and two processes that copy the flights into a container keyed
-// by their destination, kills one with SIGKILL, and compares both containers document
-// by document when the other has caught up. It is a module of its own, because of
-// what a Parquet reader drags in.
+// by their destination. It kills one process with SIGKILL. When the other has caught up,
+// it compares both containers document by document. The command is a module of its own,
+// because a Parquet reader has many dependencies.
 package main
 
 import (
@@ -37,23 +37,23 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	const usage = "flights load|accept; -help after either tells what it takes"
+	const usage = "flights load|accept; add -help to list the flags"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ExitOnError)
 	input := flags.String("input", "flights-3m.parquet", "Parquet `file`")
-	records := flags.Int("records", 0, "how many rows to take (0: all)")
+	records := flags.Int("records", 0, "number of rows to load (0 loads all)")
 	switch args[0] {
 	case "load":
 		var a account
 		flags.StringVar(&a.endpoint, "endpoint", "http://127.0.0.1:8081/", "`URL` of the account")
 		flags.StringVar(&a.key, "key", emulatorKey, "account `key`")
-		to := flags.String("to", "flights/by-origin", "`DATABASE/CONTAINER`, made if it isn't there")
-		_ = flags.Parse(args[1:]) // it exits
+		to := flags.String("to", "flights/by-origin", "`DATABASE/CONTAINER`, created if it does not exist")
+		_ = flags.Parse(args[1:]) // it exits on an error
 		database, container, found := strings.Cut(*to, "/")
 		if !found {
-			return fmt.Errorf("-to is %q: it has the form DATABASE/CONTAINER", *to)
+			return fmt.Errorf("-to is %q; use the form DATABASE/CONTAINER", *to)
 		}
 		began := time.Now()
 		n, err := a.load(ctx, database, container, *input, *records)
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 	case "accept":
 		a := acceptance{out: os.Stdout}
 		flags.StringVar(&a.command, "changefeed", "changefeed", "the `program` to try")
-		_ = flags.Parse(args[1:]) // it exits
+		_ = flags.Parse(args[1:]) // it exits on an error
 		a.input, a.records = *input, *records
 		return a.run(ctx)
 	}

@@ -19,15 +19,16 @@ type flight struct {
 	Destination string `parquet:"destination,optional"`
 }
 
-// appendJSON writes the document of a flight. Its id is the number of its row. The
-// airports' codes are letters, so that nothing has to be escaped.
+// appendJSON appends the document of a flight to dst. Its id is the number of its row.
+// The airports' codes are letters, so no text needs to be escaped.
 func (f flight) appendJSON(dst []byte, row int) []byte {
 	at := time.UnixMicro(f.Date).UTC().Format(time.RFC3339)
 	return fmt.Appendf(dst, `{"id":"%d","date":%q,"delay":%d,"distance":%d,"origin":%q,"destination":%q}`,
 		row, at, f.Delay, f.Distance, f.Origin, f.Destination)
 }
 
-// flights calls each for every row of a Parquet file in its order, up to limit rows (0: all).
+// flights calls each for every row of a Parquet file in order, up to limit rows. If limit
+// is 0, there is no limit.
 func flights(name string, limit int, each func(row int, f flight) error) error {
 	file, err := os.Open(name)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Lag runs a processor that can be watched: its metrics and its lag are offered to Prometheus at /metrics, and
-// /healthz is for the probe of whatever runs it. The lag can as well be measured by a program of its own.
+// Lag runs a processor with monitoring. It serves the processor's metrics and lag to
+// Prometheus at /metrics, and a health probe at /healthz. A separate program could
+// measure the lag as well.
 package main
 
 import (

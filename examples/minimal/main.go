@@ -1,6 +1,6 @@
-// Minimal is the smallest processor on Azure Cosmos DB: it prints the orders that are written from now on.
-// Start it several times, and the processes share the work. It is the same program for an account in
-// Azure and for `changefeed serve`.
+// Minimal is the smallest processor on Azure Cosmos DB. It prints the orders that are
+// written from now on. If it is started several times, the processes share the work. The
+// same program works with an account in Azure and with `changefeed serve`.
 package main
 
 import (
@@ -32,11 +32,11 @@ func main() {
 			for _, change := range b.Changes {
 				fmt.Printf("lease %s: %s\n", b.LeaseToken, change.Current)
 			}
-			return nil // an error brings the batch again
+			return nil // after an error the batch is delivered again
 		}),
 		Notify: func(n changefeed.Notification) {
 			if n.Event == changefeed.Failed {
-				log.Print(n.Err) // it is tried again
+				log.Print(n.Err) // the processor retries it
 			}
 		},
 	})

@@ -1,5 +1,5 @@
-// Observer has a state of its own for each lease: a file that is opened when the work on the lease begins,
-// and closed, before the lease goes to another host, when it ends.
+// Observer keeps a file open for each lease. It opens the file when the work on the lease
+// begins. It closes the file when the work ends, before another host gets the lease.
 package main
 
 import (
@@ -28,7 +28,7 @@ type journal struct {
 // Open implements changefeed.Observer.
 func (j *journal) Open(_ context.Context, l lease.Lease) (err error) {
 	j.lease = l.Token
-	// Another host may have worked on the lease before: the file is added to.
+	// Another host may have worked on the lease before, so the file is appended to.
 	j.file, err = os.OpenFile("lease-"+l.Token+".ndjson", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		fmt.Println("open", j.lease)
@@ -44,7 +44,7 @@ func (j *journal) Handle(_ context.Context, b *changefeed.Batch) error {
 		}
 		j.lines++
 	}
-	return j.file.Sync() // the position is written when this has returned
+	return j.file.Sync() // the position is written after this returns
 }
 
 // Close implements changefeed.Observer.

@@ -1,5 +1,6 @@
-// Package projection is a handler as an application has one, and, in its test, how to test it: with a real
-// store, a processor, a split in the middle, and everything that may go wrong.
+// Package projection is the handler of an application. Its tests show how to test a
+// handler: with a real store, a processor, a split in the middle, and in the simulation
+// with faults.
 package projection
 
 import (
@@ -11,10 +12,10 @@ import (
 	"github.com/changefeed-go/changefeed"
 )
 
-// Totals is what each customer has ordered for. It may be handed a change several times, as every handler may:
-// it keeps by each order what it counts it for.
+// Totals holds the sum of each customer's orders. A change may be delivered several
+// times. So Totals keeps the amount of each order instead of adding to a sum.
 type Totals struct {
-	mu     sync.Mutex // guards orders: leases are handled at the same time
+	mu     sync.Mutex // guards orders, because leases are handled concurrently
 	orders map[string]order
 }
 
@@ -23,7 +24,7 @@ type order struct {
 	Total    int    `json:"total"`
 }
 
-// New makes empty totals.
+// New returns empty totals.
 func New() *Totals { return &Totals{orders: map[string]order{}} }
 
 // Handle implements changefeed.Handler.
@@ -44,7 +45,7 @@ func (t *Totals) Handle(_ context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// Of is the total of a customer.
+// Of returns the total of a customer.
 func (t *Totals) Of(customer string) (total int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

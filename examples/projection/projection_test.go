@@ -16,8 +16,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The handler over the protocol of Azure Cosmos DB, in fake time: the test takes as long as its work, not as
-// the processor's intervals. In the middle the only partition is split, and the service throttles reads.
+// This test runs the handler over the protocol of Azure Cosmos DB in fake time. So it
+// does not wait for the processor's intervals. In the middle the only partition splits,
+// and the service throttles reads.
 func TestTotalsAreRightThroughASplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := changefeedtest.NewServer(t)
@@ -75,8 +76,8 @@ func TestTotalsAreRightThroughASplit(t *testing.T) {
 	})
 }
 
-// The same handler in the simulation: hosts that crash, lost answers, splits, merges, clocks that are wrong. Each seed is
-// another story, and tells the same one every time.
+// This test runs the same handler in the simulation with crashes, lost answers, splits,
+// merges and wrong clocks. Each seed is another run, and the same seed repeats its run.
 func TestTotalsAreRightInTheSimulation(t *testing.T) {
 	for seed := range uint64(10) {
 		totals, want := projection.New(), map[string]map[string]int{}

@@ -1,5 +1,6 @@
-// Pull reads a feed without leases: one process that reads everything once, to its end, and remembers in a file
-// how far it got. The next run goes on there, whatever was split or merged meanwhile: a job for a schedule.
+// Pull reads a feed without leases. One process reads all changes once and keeps its
+// position in a file. The next run resumes there, also after splits and merges. It suits
+// a scheduled job.
 package main
 
 import (
@@ -37,7 +38,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	reader, err := feed.NewReader(shop.Source("shop", "orders", cosmos.SourceOptions{}), feed.ReaderConfig{
-		Start:    feed.Beginning(), // of the first run; afterwards the position counts
+		Start:    feed.Beginning(), // applies to the first run only
 		Position: string(position),
 		Parallel: 4,
 	})
@@ -58,7 +59,8 @@ func run(ctx context.Context) error {
 	return keep(ctx, reader)
 }
 
-// keep writes down how far the reader got: a program that is killed leaves the old place or the new one.
+// keep writes the position to a file. A program that is killed leaves the old position or
+// the new one.
 func keep(ctx context.Context, r *feed.Reader) error {
 	position, err := r.Position(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Typed decodes the changes, and lets none that it can't decode stop the feed: such a document is
-// set aside, as a line of a file, and the rest goes on.
+// Typed decodes the changes. It writes documents that cannot be decoded to a file and
+// continues with the rest.
 package main
 
 import (
@@ -26,20 +26,21 @@ type Order struct {
 	Total    int    `json:"total"`
 }
 
-// letters keeps what can't be decoded.
+// letters is a file of changes that cannot be decoded.
 type letters struct {
 	mu   sync.Mutex // guards file
 	file *os.File
 }
 
-// Handle implements changefeed.Handler. With changefeed.Each it would be a function of one order, and a
-// document that can't be decoded would stop its lease until it is mended.
+// Handle implements changefeed.Handler. With changefeed.Each it would be a function of
+// one order. Then a document that cannot be decoded would stop its lease until it is
+// repaired.
 func (l *letters) Handle(_ context.Context, b *changefeed.Batch) error {
 	for _, change := range b.Changes {
 		var o Order
 		if err := json.Unmarshal(change.Current, &o); err != nil {
 			if err := l.keep(change, err); err != nil {
-				return err // the batch comes again: nothing is lost
+				return err // the batch is delivered again, so no change is lost
 			}
 			continue
 		}

@@ -18,7 +18,8 @@ func partition(id, from, to string, parents ...string) feed.Partition {
 	return feed.Partition{ID: id, Range: feed.Range{Min: from, Max: to}, Parents: parents}
 }
 
-// describe writes leases as "3" (a whole partition) or "05C1-FF" (a range).
+// describe returns the tokens of leases: "3" for a whole partition, "05C1-FF" for a
+// range.
 func describe(leases []lease.Lease) string {
 	var out []string
 	for _, l := range leases {
@@ -46,7 +47,7 @@ func TestChildrenOfAGoneLease(t *testing.T) {
 		{"a part of the container", whole("1", "", "55"), []feed.Partition{partition("5", "", "22"), partition("6", "22", "55"), split[1]}, "partition 5, partition 6", false},
 		{"merged", whole("1", "", "55"), []feed.Partition{partition("3", "", "FF", "1", "2")}, "-55", false},
 		{"split and merged back", whole("0", "", "FF"), []feed.Partition{partition("3", "", "FF", "0", "1", "2")}, "-FF", false},
-		// Row 13: a PK-range lease of the neighbour's keys would skip what its lease has not delivered.
+		// Row 13: a PK-range lease over the neighbour's keys would skip its undelivered changes.
 		{"split, then merged with a neighbour", whole("1", "", "55"), []feed.Partition{partition("3", "", "22"), partition("4", "22", "AA"), partition("5", "AA", "FF")}, "partition 3, 22-55", false},
 		{"both ends reach beyond", whole("1", "22", "55"), []feed.Partition{partition("3", "", "33"), partition("4", "33", "44"), partition("5", "44", "FF")}, "22-33, partition 4, 44-55", false},
 		{"EPK over one", lease.ForRange(feed.Range{Min: "11", Max: "33"}), split, "11-33", true},
@@ -63,7 +64,7 @@ func TestChildrenOfAGoneLease(t *testing.T) {
 			}
 			if same {
 				if !reflect.DeepEqual(children[0], gone) {
-					t.Errorf("the lease itself is given as %+v", children[0])
+					t.Errorf("the lease itself is returned as %+v", children[0])
 				}
 				return
 			}
@@ -104,8 +105,8 @@ func TestChildrenRefusePartitionsThatDoNotCoverTheLease(t *testing.T) {
 }
 
 // TestChildrenTileTheLeaseThroughRandomSplitsAndMerges follows random leases through
-// random histories: whatever happened between two looks, the children cover each
-// lease's range exactly, never reach beyond, and are in the end on live partitions.
+// random histories. The children always cover each lease's range exactly, and are on live
+// partitions in the end.
 func TestChildrenTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 	for seed := range uint64(500) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -118,7 +119,7 @@ func TestChildrenTileTheLeaseThroughRandomSplitsAndMerges(t *testing.T) {
 			var next []lease.Lease
 			for _, l := range leases {
 				if rnd.IntN(3) == 0 {
-					next = append(next, l) // its owner doesn't look this time
+					next = append(next, l) // its owner skips this round
 					continue
 				}
 				children, _, err := Children(lease.DotNet, l, history.live)
@@ -161,7 +162,7 @@ func (h *topology) id() string {
 	return fmt.Sprint(h.next - 1)
 }
 
-// border is a text between two others.
+// border returns a random border inside r.
 func border(rnd *rand.Rand, r feed.Range) (string, bool) {
 	for range 20 {
 		if b := fmt.Sprintf("%04X", rnd.IntN(0xFF00)); r.Min < b && b < r.Max {
@@ -197,8 +198,8 @@ func (h *topology) merge(i int) {
 	h.live = slices.Replace(h.live, i, i+2, partition(h.id(), a.Range.Min, b.Range.Max, slices.Compact(parents)...))
 }
 
-// TestRangesOfOldLeasesAreNeverWrong: a lease without a range gets the
-// range that its partition had, through any splits, or none; never another.
+// TestRangesOfOldLeasesAreNeverWrong: a lease without a range gets the range that its
+// partition had, through any splits, or no range.
 func TestRangesOfOldLeasesAreNeverWrong(t *testing.T) {
 	found, unknown := 0, 0
 	for seed := range uint64(2000) {
@@ -216,7 +217,7 @@ func TestRangesOfOldLeasesAreNeverWrong(t *testing.T) {
 			l.Leases = append(l.Leases, lease.Lease{Token: id, PartitionID: id})
 		}
 		if !l.Rangeless() {
-			t.Fatal("leases without ranges are not seen as such")
+			t.Fatal("leases without ranges are not recognised")
 		}
 		for _, x := range l.WithRanges(h.live).Leases {
 			switch {
@@ -245,7 +246,7 @@ func TestRangesOfOldLeasesOfSplitPartitions(t *testing.T) {
 	}
 }
 
-// In handleChanges a split is followed, through generations, and a merge is not.
+// In handleChanges a split is followed, also over several generations. A merge is not.
 func TestChildrenInHandleChangesAreWholePartitions(t *testing.T) {
 	known := lease.Lease{Token: "0", PartitionID: "0", Range: feed.Range{Max: "80"}, Continuation: `"7"`}
 	unknown := known
@@ -276,7 +277,7 @@ func TestChildrenInHandleChangesAreWholePartitions(t *testing.T) {
 		}
 	}
 	if _, same, err := Children(lease.JavaHandleChanges, known, []feed.Partition{partition("0", "", "80"), partition("9", "80", "FF")}); !same || err != nil {
-		t.Errorf("the partition is there: %v, %v", same, err)
+		t.Errorf("the partition exists: %v, %v", same, err)
 	}
 }
 
@@ -290,6 +291,6 @@ func TestRangesAreRememberedWhereDocumentsHaveNone(t *testing.T) {
 	}
 	other := lease.Listing{Leases: []lease.Lease{{ID: "b", Token: "2", PartitionID: "2"}}}
 	if got := plan.Memory().WithRanges(other); !got.Rangeless() {
-		t.Errorf("a lease that wasn't seen has the range %s", got.Leases[0].Range)
+		t.Errorf("a lease that was not seen has the range %s", got.Leases[0].Range)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// healer is a host that lists now and then.
+// healer is a host that lists from time to time.
 type healer struct {
 	host   Host
 	memory Memory
 	marker time.Time
 }
 
-// look lists leases at so many seconds after noon.
+// look lists leases at a number of seconds after noon.
 func (h *healer) look(seconds float64, leases ...lease.Lease) *Plan {
 	at := time.Duration(seconds * float64(time.Second))
 	h.host.Owner, h.host.Terms = me, times
@@ -47,7 +47,7 @@ func TestMissingAtBootstrapIsDueAtOnce(t *testing.T) {
 	p := h.look(0)
 	wantMissing(t, "nothing there", p, halves, "partition 1, partition 2")
 	if p.Complete() {
-		t.Error("nothing is there, and the marker would be made")
+		t.Error("there is no lease, and the marker is due")
 	}
 	p = h.look(1, half(2))
 	wantMissing(t, "half there", p, halves, "partition 1")
@@ -55,11 +55,11 @@ func TestMissingAtBootstrapIsDueAtOnce(t *testing.T) {
 	p = h.look(2, half(1), half(2))
 	wantMissing(t, "all there", p, halves, "")
 	if !p.Complete() {
-		t.Error("all is there, and the marker isn't made")
+		t.Error("all leases exist, and the marker is not due")
 	}
 	h.marker = noon
 	if h.look(3, half(1), half(2)).Complete() {
-		t.Error("the marker is there, and is made again")
+		t.Error("the marker exists, and is due again")
 	}
 }
 
@@ -67,14 +67,14 @@ func TestMissingAtBootstrapIsDueAtOnce(t *testing.T) {
 func TestMissingRow14HealingWaitsForTheExpiration(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour)}
 	h.look(0, half(1), half(2))
-	for s := 10.0; s < 81; s += 10 { // the second listing that shows it is that of second 20
+	for s := 10.0; s < 81; s += 10 { // the second listing with the gap is at 20 s
 		wantMissing(t, fmt.Sprint(s), h.look(s, half(1)), halves, "")
 	}
 	wantMissing(t, "81", h.look(81, half(1)), halves, "partition 2")
 }
 
-// Row 15: a listing may be torn by a split under way; and who hasn't looked for a
-// while doesn't know what was there.
+// Row 15: a split under way may tear a listing. A host that has not listed for a long
+// time cannot tell whether leases existed in between.
 func TestMissingRow15AGapCountsOnlyOverCloseListings(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour)}
 	h.look(0, half(1))
@@ -89,7 +89,7 @@ func TestMissingRow15AGapCountsOnlyOverCloseListings(t *testing.T) {
 	for s := 0.0; s < 200; s += 10 {
 		there := []lease.Lease{half(1)}
 		if int(s)%50 == 0 {
-			there = append(there, half(2)) // it comes back again and again
+			there = append(there, half(2)) // it is put back repeatedly
 		}
 		wantMissing(t, fmt.Sprint(s), h.look(s, there...), halves, "")
 	}
@@ -100,13 +100,13 @@ func TestMissingRow15ListingsFromBeforeTheMarkerDoNotCount(t *testing.T) {
 	h.look(0)
 	h.look(10)
 	h.marker = noon.Add(15 * time.Second)
-	for s := 20.0; s < 90; s += 10 { // as if seen first at 20
+	for s := 20.0; s < 90; s += 10 { // the gap counts as first seen at 20 s
 		wantMissing(t, fmt.Sprint(s), h.look(s), halves, "")
 	}
 	wantMissing(t, "91", h.look(91), halves, "partition 1, partition 2")
 }
 
-// A suspend stops the monotonic clock, and a clock set by hand is as bad.
+// A suspend stops the monotonic clock, and the wall clock may be set by hand.
 func TestMissingDelayByEitherClockResetsGaps(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour), host: Host{Owner: me, Terms: times}}
 	look := func(mono, now float64) *Plan {
@@ -120,7 +120,7 @@ func TestMissingDelayByEitherClockResetsGaps(t *testing.T) {
 	wantMissing(t, "the host slept", look(20, 1000), halves, "")
 	look(30, 1010)
 	wantMissing(t, "the listing took long", look(300, 1020), halves, "")
-	for s := 10.0; s <= 60; s += 10 { // the second from here on is that of second 1030
+	for s := 10.0; s <= 60; s += 10 { // the second listing from here is at 1030 s
 		wantMissing(t, "after that", look(300+s, 1020+s), halves, "")
 	}
 	wantMissing(t, "at last", look(371, 1091), halves, "partition 2")
@@ -141,7 +141,8 @@ func TestMissingOnlyThePartThatLastedLongEnough(t *testing.T) {
 	wantMissing(t, "both parts, in two pieces as they were seen", h.look(121, half(1)), halves, "55-AA, AA-FF")
 }
 
-// Row 16: a lease healed at today's now would lose what was written since.
+// Row 16: a lease that is healed at the present "now" would lose the changes since the
+// marker.
 func TestMissingRow16HealingStartsAtTheTimeOfTheMarker(t *testing.T) {
 	marker := time.Date(2026, 11, 21, 11, 30, 30, 0, time.UTC)
 	atMarker := feed.At(marker.Add(-time.Second))
@@ -149,7 +150,7 @@ func TestMissingRow16HealingStartsAtTheTimeOfTheMarker(t *testing.T) {
 	for _, c := range []struct {
 		start feed.Start
 		mode  feed.Mode
-		boot  feed.Start // of a lease made at bootstrap
+		boot  feed.Start // the start of a lease created at bootstrap
 		heal  feed.Start
 	}{
 		{feed.Now(), feed.LatestVersion, feed.Now(), atMarker},
@@ -187,7 +188,7 @@ func TestMissingOnlyOfTheConfiguredRange(t *testing.T) {
 	h.host.Range = feed.Range{Min: "55", Max: "FF"}
 	wantMissing(t, "a whole partition", h.look(0), halves, "partition 2")
 	if !h.look(1, half(2)).Complete() {
-		t.Error("the range is covered, and the marker isn't made")
+		t.Error("the range is covered, and the marker is not due")
 	}
 }
 
@@ -204,8 +205,8 @@ func TestMissingALeaseOfUnknownRangeCoversEverything(t *testing.T) {
 	}
 }
 
-// TestCoverageOfRandomListings compares the sweep with the definitions: what is an
-// ancestor, and what no lease covers; and with what is remembered from others.
+// TestCoverageOfRandomListings compares compute with the definitions of an ancestor and
+// of a gap, and with a coverage that is carried over from another listing.
 func TestCoverageOfRandomListings(t *testing.T) {
 	borders := []string{"", "11", "22", "33", "44", "55", "66", "FF"}
 	gaps, shadows := 0, 0
@@ -234,7 +235,7 @@ func TestCoverageOfRandomListings(t *testing.T) {
 		p := NewPlan(host, listing, memory, 0, true, nobodyRuns)
 		again := NewPlan(host, listing, p.Memory(), 0, true, nobodyRuns)
 		if again.coverage != p.coverage {
-			t.Fatalf("seed %d: the same listing is surveyed again", seed)
+			t.Fatalf("seed %d: the coverage of the same listing is computed again", seed)
 		}
 		memory = p.Memory()
 		for _, l := range leases {

@@ -11,14 +11,14 @@ func TestPaceOfQuickCycles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		cycles []Cycle
-		want   []time.Duration // pause after each; none: wait for the regular cycle
+		want   []time.Duration // delay after each cycle; none means that the regular cycle is next
 	}{
 		{"nothing happened", []Cycle{{Regular: true}, {Regular: true, Acquired: 7}}, []time.Duration{none, none}},
 		{"one step further each time", []Cycle{ask, ask, ask, ask, ask}, []time.Duration{1, 2, 4, 8, 8}},
 		{"from 1 again after a regular cycle", []Cycle{ask, ask, ask, {Regular: true, Asked: 1}, ask}, []time.Duration{1, 2, 4, 1, 2}},
 		{"a mark that is outstanding", []Cycle{{Regular: true, Asked: 3}, {MarksOut: true}, {MarksOut: true}, {}}, []time.Duration{1, 2, 4, none}},
 		{"conflicts, and still something acquired", []Cycle{ask, ask, {Conflicts: 16, Acquired: 1}, {Conflicts: 16}}, []time.Duration{1, 2, 1, 2}},
-		{"conflicts alone go on", []Cycle{{Conflicts: 1}, {Conflicts: 1}, {Conflicts: 16}}, []time.Duration{1, 2, 4}},
+		{"conflicts alone continue", []Cycle{{Conflicts: 1}, {Conflicts: 1}, {Conflicts: 16}}, []time.Duration{1, 2, 4}},
 	} {
 		var p Pace
 		for i, cycle := range c.cycles {

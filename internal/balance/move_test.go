@@ -10,8 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// literal is Decide as the protocol states it, line by line, without any of the
-// plan's bookkeeping: it counts everything anew for each decision.
+// literal is Decide as the protocol states it, line by line and without the plan's
+// bookkeeping. It counts everything again for each decision.
 type literal struct {
 	host    Host
 	leases  []lease.Lease
@@ -21,7 +21,7 @@ type literal struct {
 	running map[string]bool
 	barred  map[string]bool // had an ancestor in the listing
 	skipped map[string]bool
-	stolen  int // leases that were a live foreign owner's and became mine in this cycle
+	stolen  int // leases of live foreign owners that this host stole in this cycle
 }
 
 func (d *literal) live(l lease.Lease) bool {
@@ -101,7 +101,7 @@ func (d *literal) decide() Move {
 	}); l != nil {
 		return Move{Kind: MoveAsk, Lease: *l}
 	}
-	half := (ceil - have[me] + d.stolen + 1) / 2 // of what was lacking when the cycle began, rounded up
+	half := (ceil - have[me] + d.stolen + 1) / 2 // half of the deficit at the start of the cycle, rounded up
 	if !d.regular || d.stolen >= half {
 		return Move{}
 	}
@@ -112,14 +112,16 @@ func (d *literal) decide() Move {
 	return Move{}
 }
 
-// plannedAt is when the tests' listings were received, by the host's monotonic clock.
+// plannedAt is the time at which the tests' listings were received, by the host's
+// monotonic clock.
 const plannedAt = 3 * time.Hour
 
-// mostLoaded is the last lease, in this host's order, of the host that has the most, of
-// those whose live leases are fit and that have enough to give one.
+// mostLoaded returns a lease of the most loaded host, among the hosts that have enough
+// leases to give one and a live lease that is fit. It is the last such lease in this
+// host's order.
 func (d *literal) mostLoaded(have map[string]int, floor, ceil int, fit func(lease.Lease) bool) *lease.Lease {
 	me := d.host.Owner
-	last := map[string]*lease.Lease{} // of each host that has a fit one
+	last := map[string]*lease.Lease{} // the last fit lease of each host
 	for i := range d.leases {
 		l := &d.leases[i]
 		if d.barred[l.ID] || !d.live(*l) || !fit(*l) || l.Owner == me || d.skipped[l.ID] || d.running[l.ID] {
@@ -145,9 +147,8 @@ var times = lease.Terms{Expiration: 60 * time.Second, Acquire: 17 * time.Second}
 
 func nobodyRuns(string) bool { return false }
 
-// TestDecideIsWhatTheProtocolStates compares the plan, with all its bookkeeping,
-// with the literal rule on random listings, over whole cycles with successes,
-// conflicts, vanished leases and failures.
+// TestDecideIsWhatTheProtocolStates compares the plan with the literal rule on random
+// listings. The cycles have successes, conflicts, vanished leases and failures.
 func TestDecideIsWhatTheProtocolStates(t *testing.T) {
 	rounds := 4000
 	if testing.Short() {
@@ -187,7 +188,7 @@ func TestDecideIsWhatTheProtocolStates(t *testing.T) {
 	}
 }
 
-// answer gives one write an answer, to the plan and to the literal rule.
+// answer answers one write in the plan and in the literal rule.
 func answer(rnd *rand.Rand, p *Plan, d *literal, m Move) {
 	at := 0
 	for d.leases[at].ID != m.Lease.ID {
@@ -205,7 +206,7 @@ func answer(rnd *rand.Rand, p *Plan, d *literal, m Move) {
 		p.Skip(l.ID)
 		d.skipped[l.ID] = true
 		return
-	case n < 7: // a conflict: somebody else wrote
+	case n < 7: // a conflict: another host wrote
 		l.Owner = randomOwner(rnd)
 		l.Properties = nil
 		if rnd.IntN(2) == 0 {
@@ -244,15 +245,15 @@ func randomListing(rnd *rand.Rand) *literal {
 	if rnd.IntN(4) == 0 {
 		d.host.Max = d.host.Min + 1 + rnd.IntN(10)
 	}
-	idle := rnd.IntN(3)                  // how much is free
-	busy := rnd.IntN(2) == 0             // nothing is, and few hosts own all
-	owners := 1 + rnd.IntN(5)            // of a busy listing
-	foreign := 4 * max(0, rnd.IntN(4)-1) // how many in eight of those
+	idle := rnd.IntN(3)                  // the share of free leases
+	busy := rnd.IntN(2) == 0             // no lease is free, and few hosts own all
+	owners := 1 + rnd.IntN(5)            // number of owners in a busy listing
+	foreign := 4 * max(0, rnd.IntN(4)-1) // number of foreign owners in eight
 	for i := range 1 + rnd.IntN(60) {
 		border := func(n int) string { return fmt.Sprintf("%04X", n*256) }
 		l := lease.Lease{ID: fmt.Sprint("lease", i), ETag: fmt.Sprint(i), Range: feed.Range{Min: border(i), Max: border(i + 1)}, PartitionID: fmt.Sprint(i)}
 		if rnd.IntN(15) == 0 {
-			l.Range.Max = border(i + 2) // shadows the next one, if it stays within this
+			l.Range.Max = border(i + 2) // shadows the next lease if that stays within this one
 		}
 		l.Owner = randomOwner(rnd)
 		if rnd.IntN(4) < idle {

@@ -7,7 +7,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// balancedListing is 10,000 leases in balance on 200 hosts, as host 0 lists them.
+// balancedListing returns 10,000 leases in balance on 200 hosts, as host 0 lists them.
 func balancedListing(b *testing.B) (Host, lease.Listing, Memory) {
 	b.Helper()
 	w := newWorld(1, 10_000)
@@ -22,19 +22,20 @@ func balancedListing(b *testing.B) (Host, lease.Listing, Memory) {
 	return h, w.list(), p.Memory()
 }
 
-// BenchmarkPlanAtRest is a cycle of a host in a balanced fleet: 10,000 leases, 200
-// hosts, nothing to do.
+// BenchmarkPlanAtRest is a cycle of a host in a balanced fleet with 10,000 leases, 200
+// hosts and no move.
 func BenchmarkPlanAtRest(b *testing.B) {
 	h, l, m := balancedListing(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if NewPlan(h, l, m, time.Second, true, nobodyRuns).Decide().Kind != MoveNone {
-			b.Fatal("something is to be done")
+			b.Fatal("there is a move")
 		}
 	}
 }
 
-// BenchmarkPlanFirstListing is the same without a memory: ranges are surveyed.
+// BenchmarkPlanFirstListing is the same cycle without a memory, so the coverage is
+// computed.
 func BenchmarkPlanFirstListing(b *testing.B) {
 	h, l, _ := balancedListing(b)
 	b.ReportAllocs()
@@ -43,8 +44,8 @@ func BenchmarkPlanFirstListing(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanJoins is the first cycle of a host that comes: it asks for its share
-// of 50 leases.
+// BenchmarkPlanJoins is the first cycle of a new host. It asks for its share of 50
+// leases.
 func BenchmarkPlanJoins(b *testing.B) {
 	h, l, m := balancedListing(b)
 	h.Owner = lease.NewOwner("newcomer", 1)
@@ -62,7 +63,8 @@ func BenchmarkPlanJoins(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanStartsAlone is the first cycle of a first host: it takes all 10,000.
+// BenchmarkPlanStartsAlone is the first cycle of a first host. It takes all 10,000
+// leases.
 func BenchmarkPlanStartsAlone(b *testing.B) {
 	h, l, m := balancedListing(b)
 	free := lease.Listing{Now: l.Now, Initialized: l.Initialized, Leases: append([]lease.Lease(nil), l.Leases...)}

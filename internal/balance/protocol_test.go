@@ -10,8 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// The rules of the protocol that concern values alone, each as a test of the trace
-// that shows why it is there.
+// These tests check the rules of the protocol that concern values alone. Each test is the
+// trace that shows the reason for a rule.
 
 var (
 	me    = lease.NewOwner("me", 0x11111111)
@@ -20,7 +20,7 @@ var (
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
-// with is l with one property more.
+// with returns l with one more property.
 func with(l lease.Lease, key, value string) lease.Lease {
 	properties := map[string]string{key: value}
 	maps.Insert(properties, maps.All(l.Properties))
@@ -29,7 +29,7 @@ func with(l lease.Lease, key, value string) lease.Lease {
 	return l
 }
 
-// aged is lease n of a row of equal ranges, owned by owner and written that long ago.
+// aged returns lease n of a row of equal ranges. owner wrote it age ago.
 func aged(n int, owner string, age time.Duration) lease.Lease {
 	border := string(rune('A' + n))
 	return lease.Lease{
@@ -81,7 +81,7 @@ func TestDecideNeverTakesALiveLease(t *testing.T) {
 		}
 		p.Amend(m.Lease.Asked(me))
 	}
-	t.Error("it asks for ever")
+	t.Error("it asks forever")
 }
 
 func TestDecideNeverAcquiresALeaseThatTheHostRuns(t *testing.T) {
@@ -92,7 +92,7 @@ func TestDecideNeverAcquiresALeaseThatTheHostRuns(t *testing.T) {
 	wantMove(t, "the other is run", p, MoveNone)
 }
 
-// Row 18: a healed lease was created late, after both owners had put theirs back.
+// Row 18: a healed lease was created late, after both owners had put their leases back.
 func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1"}
 	left, right := aged(0, me, 0), aged(1, "", 0)
@@ -109,10 +109,10 @@ func TestDecideRow18ShadowedLeasesAreNeitherTakenNorRun(t *testing.T) {
 func TestDecideCountsUsableLeasesOnly(t *testing.T) {
 	whole := lease.Lease{ID: "id3", Token: "3", PartitionID: "3", Range: feed.Range{Min: "A", Max: "C"}, ETag: "1", Modified: noon}
 	leases := []lease.Lease{aged(0, "", 0), aged(1, "", 0), whole, aged(2, other, 0), aged(3, other, 0), aged(4, "", 0)}
-	// 4 are usable, so each of two hosts should have 2.
+	// Four leases are usable, so each of two hosts should have two.
 	p := planFor(Host{}, Memory{}, true, leases...)
 	for _, gone := range []string{"idA", "idA", "unknown"} {
-		p.Remove(gone) // counts for nothing
+		p.Remove(gone) // no longer counts
 	}
 	for range 2 {
 		m := p.Decide()
@@ -129,7 +129,7 @@ func TestDecideCountsUsableLeasesOnly(t *testing.T) {
 	wantMove(t, "all others are gone, and I have 1 of 2", p, MoveAcquire, "id3")
 }
 
-// TestOrderDiffersBetweenHosts: or all would meet at the same lease.
+// TestOrderDiffersBetweenHosts: otherwise all hosts would write the same lease.
 func TestOrderDiffersBetweenHosts(t *testing.T) {
 	const leases = 400
 	first := map[int]int{}
@@ -144,20 +144,20 @@ func TestOrderDiffersBetweenHosts(t *testing.T) {
 		first[least]++
 	}
 	for i, n := range first {
-		if n > 6 { // at random more than 6 of 200 in one of 400 coverage: one run in 10,000
+		if n > 6 { // a random order exceeds 6 of 200 in one run of 10,000
 			t.Errorf("%d of 200 hosts begin with lease %d", n, i)
 		}
 	}
 }
 
-// Row 21: somebody asks again and again for a dead owner's lease.
+// Row 21: hosts would ask repeatedly for a dead owner's lease.
 func TestDecideRow21AMarkedLeaseIsNotAskedForAgain(t *testing.T) {
 	wantMove(t, "no mark", planFor(Host{}, Memory{}, true, aged(0, other, 0), aged(1, other, 0)), MoveAsk)
 	wantMove(t, "marks of a third", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(third), aged(1, other, 0).Asked(third)), MoveNone)
 	wantMove(t, "marks of mine", planFor(Host{}, Memory{}, true, aged(0, other, 0).Asked(me), aged(1, other, 0).Asked(me)), MoveNone)
 }
 
-// Row 22: an ask just before E would keep a dead owner's lease for nearly 2 E.
+// Row 22: a request just before E would keep a dead owner's lease for nearly 2 E.
 func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	for age := time.Duration(0); age < 61*time.Second; age += time.Second / 2 {
 		kind := MoveNone
@@ -168,7 +168,7 @@ func TestDecideRow22OnlyYoungLeasesAreAskedFor(t *testing.T) {
 	}
 }
 
-// Row 23: the new owner of a lease would find the mark and give it up again.
+// Row 23: the new owner of a lease would find the mark and release the lease again.
 func TestRow23AcquireRemovesTheMark(t *testing.T) {
 	marked := with(aged(0, other, time.Hour).Asked(third), "colour", "blue")
 	m := planFor(Host{}, Memory{}, true, marked).Decide()
@@ -181,8 +181,8 @@ func TestRow23AcquireRemovesTheMark(t *testing.T) {
 	}
 }
 
-// Row 24: a third party wrote a property between stop and release; the release is
-// refused, and is sent again on top of it.
+// Row 24: a third party writes a property between stop and release. The release is
+// refused and repeated with the new ETag.
 func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 	held := aged(0, me, 0).At(`"5"`)
 	release := held.Released(`"6"`)
@@ -200,7 +200,8 @@ func TestRow24ARefusedReleaseIsRepeatedWhileMine(t *testing.T) {
 	}
 }
 
-// Row 25: C, at floor, would take what A handed over to B, and B were short again.
+// Row 25: C, at floor, would take the lease that A handed over to B, and B would lack one
+// again.
 func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	reserved := aged(4, "", 0).Asked(third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), aged(2, third, 0), aged(3, other, 0), reserved}
@@ -208,15 +209,16 @@ func TestDecideRow25AReleasedLeaseStaysReserved(t *testing.T) {
 	wantMove(t, "the requester", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveAcquire, "idE")
 }
 
-// Row 26: B asked for many while it was alone; then hosts came, and what B no
-// longer takes is for who is short.
+// Row 26: B asked for many leases while it was alone. Then other hosts came. Leases that
+// B no longer takes go to a host with too few.
 func TestDecideRow26ReservationOfASatisfiedHostIsTaken(t *testing.T) {
 	leases := []lease.Lease{aged(0, third, 0), aged(1, third, 0), aged(2, third, 0), aged(3, other, 0), aged(4, "", 0).Asked(third), aged(5, "", 0).Asked(third)}
 	wantMove(t, "a host without leases", planFor(Host{}, Memory{}, true, leases...), MoveAcquire, "idE", "idF")
 	wantMove(t, "the requester, over ceil", planFor(Host{Owner: third}, Memory{}, true, leases...), MoveNone)
 }
 
-// Row 27: the requester died; the others are at ceil, because it is counted.
+// Row 27: the requester died. The other hosts are at ceil, because the dead one is
+// counted.
 func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
 	reserved := aged(2, "", 0).Asked(third)
 	leases := []lease.Lease{aged(0, me, 0), aged(1, other, 0), reserved}
@@ -231,7 +233,7 @@ func TestDecideRow27LeftoverLeaseIsTakenByAnyHost(t *testing.T) {
 }
 
 func TestDecideMarksOfForeignOwnersDoNotCount(t *testing.T) {
-	// With the mark counted I would have 1 of 2, and be content.
+	// If the mark counted, this host would have 1 of 2 and take nothing.
 	wantMove(t, "kept by a foreign owner", planFor(Host{}, Memory{}, true, aged(0, "WORKER-7", 0).Asked(me), aged(1, "", 0)), MoveAcquire, "idB")
 	wantMove(t, "on an expired lease", planFor(Host{}, Memory{}, true, aged(0, other, time.Hour).Asked(third)), MoveAcquire, "idA")
 }
@@ -269,7 +271,7 @@ func TestDecideStoreWithoutClockCountsFromTheFirstSight(t *testing.T) {
 	wantMove(t, "still young", plan(p.Memory(), 90*time.Second), MoveAsk)
 }
 
-// What a cycle writes comes after its listing: counted from that, a lease would
+// A cycle writes after its listing. If the age counted from the listing, a lease would
 // expire too early (seed 187 of the simulation).
 func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testing.T) {
 	host := Host{Owner: me, Terms: times}
@@ -280,7 +282,7 @@ func TestDecideStoreWithoutClockCountsAnAmendedLeaseFromTheNextListing(t *testin
 	p := plan(l, Memory{}, 0)
 	memory := p.Memory()
 	l.ETag = "2"
-	p.Amend(l) // the Current of a conflict, some time after the listing
+	p.Amend(l) // the Current of a conflict after the listing
 	p = plan(l, memory, 10*time.Second)
 	p = plan(l, p.Memory(), 61*time.Second)
 	wantMove(t, "61 s after the listing before the write", p, MoveNone)

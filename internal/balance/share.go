@@ -12,7 +12,8 @@ type leaseState struct {
 	young bool // live, and written so recently that it may be requested
 	// wanted is the host of a valid mark. On a free lease it is a reservation. On a live
 	// lease of our implementation it is a request. The mark of an expired lease is not
-	// valid. Nor is one on a lease of a foreign owner, who does not obey it.
+	// valid. Nor is one on a foreign owner's lease, because foreign owners do not obey
+	// marks.
 	wanted string
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// balanced is a world in balance.
+// balanced returns a world in balance.
 func balanced(t *testing.T, seed uint64, leases, hosts int) *world {
 	t.Helper()
 	w := newWorld(seed, leases)
@@ -16,8 +16,8 @@ func balanced(t *testing.T, seed uint64, leases, hosts int) *world {
 	return w
 }
 
-// TestBalanceEveryHostReplaced: a rolling deployment, a new host and the stop of an
-// old one every 5 s.
+// TestBalanceEveryHostReplaced is a rolling deployment: every 5 s a new host starts and
+// an old one stops.
 func TestBalanceEveryHostReplaced(t *testing.T) {
 	for _, size := range []struct{ leases, hosts int }{{4, 3}, {10, 4}, {64, 8}, {33, 33}, {101, 40}} {
 		w := balanced(t, 1, size.leases, size.hosts)
@@ -32,9 +32,9 @@ func TestBalanceEveryHostReplaced(t *testing.T) {
 	}
 }
 
-// TestBalanceRequesterDies (row 27): a host comes, asks and dies, while three
-// handlers take 30 minutes. Those leases stay counted for the dead requester; the
-// others must be read all the same, and when the handlers return there is balance.
+// TestBalanceRequesterDies (row 27): a new host asks for leases and dies, while three
+// handlers take 30 minutes. Those leases count for the dead requester. Other leases must
+// be read meanwhile. When the handlers return, the world must balance.
 func TestBalanceRequesterDies(t *testing.T) {
 	for _, size := range []struct{ leases, hosts int }{{4, 2}, {10, 4}, {64, 8}, {100, 33}, {101, 40}} {
 		for seed := range uint64(5) {
@@ -45,7 +45,7 @@ func TestBalanceRequesterDies(t *testing.T) {
 			}
 			happens(t, w, happening{"requester dies", func(w *world) time.Duration {
 				requester := w.join(0, Host{})
-				w.run(w.now + 300*time.Millisecond) // it has listed, and asked for a lease or more
+				w.run(w.now + 300*time.Millisecond) // it has listed and asked for at least one lease
 				w.crash(requester)
 				for w.now < slow {
 					w.run(w.now + times.Acquire/2)
@@ -59,8 +59,8 @@ func TestBalanceRequesterDies(t *testing.T) {
 	}
 }
 
-// TestBalanceStandbyTakesOver: more hosts than leases; the surplus ones own
-// nothing, write nothing, and take over from one that dies.
+// TestBalanceStandbyTakesOver: there are more hosts than leases. The surplus hosts own no
+// lease, write nothing, and take over from a host that dies.
 func TestBalanceStandbyTakesOver(t *testing.T) {
 	w := balanced(t, 3, 4, 9)
 	for range 4 {
@@ -81,36 +81,36 @@ func TestBalanceStandbyTakesOver(t *testing.T) {
 	}
 }
 
-// TestBalanceAStoreWithoutClock: expiry and youth by what each host has seen.
+// TestBalanceAStoreWithoutClock: each host judges expiry and age by its own listings.
 func TestBalanceAStoreWithoutClock(t *testing.T) {
 	w := newWorld(5, 20)
 	w.clockless = true
-	// A host that comes asks only for what it has seen renewed: an interval later.
+	// A new host asks only for leases that it has seen renewed, an interval later.
 	slower := func(h happening, by time.Duration) happening {
 		return happening{h.name, func(w *world) time.Duration { return h.do(w) + by }}
 	}
 	happens(t, w, starts(6)[0], 20)
 	for _, h := range laters() {
-		// Of a dead owner's renewal others know a listing later.
+		// Other hosts see a dead owner's last renewal one listing later.
 		happens(t, w, slower(h, 2*times.Acquire), 20)
 	}
 }
 
-// TestBalanceWithBounds: what minimum and maximum come to. What a host with a
-// maximum leaves is taken by whoever is first, one host or several.
+// TestBalanceWithBounds checks minimum and maximum. Leases beyond a host's maximum go to
+// the first other hosts that take them.
 func TestBalanceWithBounds(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		leases  int
 		hosts   []Host
-		want    []int // least that each has, and most
+		want    []int // the least and the most leases of each host
 		free    int
-		already bool // the hosts come one after another
+		already bool // the hosts start one after another
 	}{
 		{"one has a maximum", 20, []Host{{Max: 2}, {}, {}, {}, {}}, []int{2, 2, 4, 6, 4, 6, 4, 6, 4, 6}, 0, false},
-		{"all have one: the rest stays free", 20, []Host{{Max: 3}, {Max: 3}, {Max: 3}}, []int{3, 3, 3, 3, 3, 3}, 11, false},
-		{"a host that comes stands by while others have their minimum", 20, []Host{{Min: 10}, {Min: 10}, {Min: 10}}, []int{10, 10, 10, 10, 0, 0}, 0, true},
-		{"a host that comes takes what is above it", 25, []Host{{Min: 10}, {Min: 10}, {Min: 10}}, []int{10, 10, 10, 10, 5, 5}, 0, true},
+		{"all have a maximum: the rest stays free", 20, []Host{{Max: 3}, {Max: 3}, {Max: 3}}, []int{3, 3, 3, 3, 3, 3}, 11, false},
+		{"a new host stands by while others have their minimum", 20, []Host{{Min: 10}, {Min: 10}, {Min: 10}}, []int{10, 10, 10, 10, 0, 0}, 0, true},
+		{"a new host takes the leases above it", 25, []Host{{Min: 10}, {Min: 10}, {Min: 10}}, []int{10, 10, 10, 10, 5, 5}, 0, true},
 	} {
 		for seed := range uint64(10) {
 			w := newWorld(seed, c.leases)
@@ -140,15 +140,15 @@ func TestBalanceWithBounds(t *testing.T) {
 	}
 }
 
-// TestBalanceDeadOwnersLeaseLivesAtMostTwice (rows 21 and 22): asks put off the
-// expiry of a dead owner's lease, but once only, and not late in its life.
+// TestBalanceDeadOwnersLeaseLivesAtMostTwice (rows 21 and 22): a request delays the
+// expiry of a dead owner's lease once, and not late in its life.
 func TestBalanceDeadOwnersLeaseLivesAtMostTwice(t *testing.T) {
 	for seed := range uint64(30) {
 		w := balanced(t, seed, 6, 2)
 		dead := w.living()[0]
 		w.crash(dead)
 		died := w.now
-		for i := range 8 { // hosts that are short of leases and would ask for them
+		for i := range 8 { // hosts that lack leases and would ask for them
 			w.join(time.Duration(i)*7*time.Second, Host{})
 		}
 		taken := w.settleDead() // panics beyond 2 E

@@ -9,14 +9,14 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Hosts of other implementations in the world of simulation_world_test.go. They do
-// what the .NET and Java libraries do (EqualPartitionsBalancingStrategy, every 13 s):
-// aim at the ceiling of leases per owner that they see, take what is free, else
-// steal one lease from who has the most. They know no marks; Java drops them.
+// These are hosts of other implementations in the world of simulation_world_test.go. They
+// act as the .NET and Java libraries do (EqualPartitionsBalancingStrategy, every 13 s).
+// They aim at the ceiling of leases per owner. They take free leases, and otherwise steal
+// one lease from the most loaded owner. They ignore marks, and Java drops them.
 
 const foreignInterval = 13 * time.Second
 
-// foreigner makes a foreign host.
+// foreigner starts a foreign host.
 func (w *world) foreigner(after time.Duration, java bool) *host {
 	name := fmt.Sprintf("WORKER-%d", len(w.hosts))
 	if java {
@@ -29,7 +29,7 @@ func (w *world) foreigner(after time.Duration, java bool) *host {
 	return h
 }
 
-// equalPartitions is one cycle of a foreign host, and plans the next.
+// equalPartitions runs one cycle of a foreign host and schedules the next.
 func (w *world) equalPartitions(h *host, java bool) {
 	if !h.alive {
 		return
@@ -52,7 +52,7 @@ func (w *world) equalPartitions(h *host, java bool) {
 	need := target - count[h.Owner]
 	switch {
 	case len(free) > 0 && java:
-		// One at a time beside others, and one even when it has its share.
+		// It steals one lease at a time, and one even when it has its share.
 		if need = max(need, 1); need > 1 && len(count) > 1 {
 			need = 1
 		}
@@ -70,10 +70,10 @@ func (w *world) equalPartitions(h *host, java bool) {
 	}
 }
 
-// mostLoadedOf is the lease that a foreign host steals, if it does.
+// mostLoadedOf returns the lease that a foreign host steals, if any.
 func (w *world) mostLoadedOf(listing lease.Listing, count map[string]int, target, need int) []lease.Lease {
 	victim := ""
-	for _, l := range listing.Leases { // in the listing's order: a map has none
+	for _, l := range listing.Leases { // in the listing's order, because a map has no order
 		if count[l.Owner] > count[victim] {
 			victim = l.Owner
 		}
@@ -88,7 +88,8 @@ func (w *world) mostLoadedOf(listing lease.Listing, count map[string]int, target
 	return listing.Leases[i : i+1]
 }
 
-// robbed tells the owner of a lease, at one of its next renewals, that a foreign host has taken it.
+// robbed informs the owner of a lease, at one of its next renewals, that a foreign host
+// has the lease.
 func (w *world) robbed(l lease.Lease) {
 	victim := w.byText[l.Owner]
 	if victim == nil || victim.running == nil {
@@ -101,9 +102,9 @@ func (w *world) robbed(l lease.Lease) {
 	})
 }
 
-// TestBalanceBesideForeignHosts: a fleet of another implementation moves to ours, host
-// by host, and back. After each step all of them, ours and foreign ones, come to floor
-// or ceil of the leases, and then nothing moves.
+// TestBalanceBesideForeignHosts moves a fleet of another implementation to ours, host by
+// host, and back. After each step all hosts have floor or ceil of the leases, and then no
+// lease moves.
 func TestBalanceBesideForeignHosts(t *testing.T) {
 	sizes := []struct{ leases, foreign, ours int }{{1, 1, 1}, {4, 1, 1}, {7, 2, 1}, {8, 1, 2}, {10, 2, 2}, {30, 2, 3}, {64, 3, 3}, {100, 1, 4}}
 	for _, size := range sizes {
@@ -121,8 +122,8 @@ func foreignFleet(t *testing.T, w *world, foreign, ours int, java bool) {
 	t.Helper()
 	rests := func(what string) {
 		t.Helper()
-		// They steal one lease in 13 s each, ours half of what they lack in 17 s; a hand-over
-		// waits for the end of a wait.
+		// Foreign hosts steal one lease in 13 s each. Ours steal half of their deficit in
+		// 17 s. A handover waits for the end of a claim.
 		from := w.now
 		limit := from + 3*times.Takeover() + time.Duration(len(w.leases))*foreignInterval
 		w.run(limit)

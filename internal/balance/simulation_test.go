@@ -8,20 +8,21 @@ import (
 	"time"
 )
 
-// The convergence of Decide, over values in memory and virtual time: P leases over
-// W hosts come to floor/ceil within three and a half acquire intervals of the last
-// join or leave (of a death: from the expiry), and then nothing moves.
+// This simulation measures the convergence of Decide over values in memory and virtual
+// time. P leases over W hosts settle at floor/ceil within three and a half acquire
+// intervals of the last join or leave. After a death the time counts from the expiry.
+// After that no lease moves.
 
 var (
 	balanceFull   = flag.Bool("balance.full", false, "ten times the seeds, every start and 100 still intervals for every size: half an hour")
 	balanceReport = flag.Bool("balance.report", false, "print what the convergence simulation measured")
 )
 
-// sizes are leases x hosts, with how many seeds there are, and for how many
-// intervals a world must stand still after the first start and after each later
-// happening. A host's cycle depends on the listing and on what the one before
-// showed free; so when no host has written anything for three cycles none ever
-// will, and the larger worlds needn't wait for a hundred.
+// sizes are numbers of leases and hosts, with the number of seeds. still and later are
+// the intervals without a move after the first start and after each later happening. A
+// host's cycle depends on the listing and on the free leases of the cycle before. So if
+// no host has written for three cycles, no host ever will. The larger worlds need not
+// wait for a hundred.
 var sizes = []struct{ leases, hosts, seeds, still, later int }{
 	{1, 1, 20, 100, 100},
 	{1, 3, 20, 100, 100},
@@ -42,8 +43,8 @@ var sizes = []struct{ leases, hosts, seeds, still, later int }{
 
 const bound = 3.5 // acquire intervals
 
-// happening is something that unbalances a world. It returns the moment from which
-// the time to balance counts.
+// happening is an event that unbalances a world. It returns the moment from which the
+// time to balance counts.
 type happening struct {
 	name string
 	do   func(w *world) time.Duration
@@ -51,7 +52,7 @@ type happening struct {
 
 func intervals(d time.Duration) float64 { return float64(d) / float64(times.Acquire) }
 
-// starts are ways for the first hosts to come.
+// starts returns the ways in which the first hosts start.
 func starts(n int) []happening {
 	come := func(after func(w *world, i int) time.Duration) func(w *world) time.Duration {
 		return func(w *world) time.Duration {
@@ -71,7 +72,7 @@ func starts(n int) []happening {
 	}
 }
 
-// laters happen to a balanced world.
+// laters returns the events in a balanced world.
 func laters() []happening {
 	return []happening{
 		{"one comes", func(w *world) time.Duration {
@@ -115,8 +116,8 @@ func laters() []happening {
 	}
 }
 
-// settleDead lets the world go on until the leases of the dead have expired: asks put it
-// off, but never beyond twice the expiration.
+// settleDead runs the world until the leases of dead hosts have expired. Requests delay
+// the expiry, but never beyond twice the expiration.
 func (w *world) settleDead() time.Duration {
 	died := w.now
 	expiry := max(died, w.expiry())
@@ -134,11 +135,11 @@ func (w *world) settleDead() time.Duration {
 	return expiry
 }
 
-// TestBalanceWithinThreeAndAHalfIntervalsAndThenStill is the promise of Decide.
+// TestBalanceWithinThreeAndAHalfIntervalsAndThenStill checks the promise of Decide.
 func TestBalanceWithinThreeAndAHalfIntervalsAndThenStill(t *testing.T) {
 	for _, size := range sizes {
 		if (testing.Short() || raceEnabled) && size.leases > 100 {
-			continue // pure code, and one goroutine: the detector has nothing to find
+			continue // one goroutine, so the race detector finds nothing
 		}
 		if *balanceFull {
 			size.seeds, size.still, size.later = 10*size.seeds, 100, 100
@@ -148,7 +149,7 @@ func TestBalanceWithinThreeAndAHalfIntervalsAndThenStill(t *testing.T) {
 			for seed := range size.seeds {
 				for i, start := range starts(size.hosts) {
 					if i > 0 && size.leases > 1001 && !*balanceFull {
-						continue // one way to start is enough for the largest
+						continue // the largest size has one way to start
 					}
 					w := newWorld(uint64(seed), size.leases)
 					if i > 0 {
@@ -165,8 +166,8 @@ func TestBalanceWithinThreeAndAHalfIntervalsAndThenStill(t *testing.T) {
 	}
 }
 
-// happens lets something happen to w, and checks that it is balanced in time, and
-// then stands still for some intervals.
+// happens applies h to w. It checks that w is balanced in time and that no lease moves
+// for some intervals.
 func happens(t *testing.T, w *world, h happening, still int) {
 	t.Helper()
 	began := w.now
@@ -177,11 +178,11 @@ func happens(t *testing.T, w *world, h happening, still int) {
 	took := intervals(max(0, w.lastMove-from))
 	checkBalanced(t, w, h.name)
 	moves, writes, conflicts, silent := w.moves, w.writes, w.conflicts, w.silent
-	w.freshness = 10 * time.Second // nothing moves, so listings may serve many
+	w.freshness = 10 * time.Second // no lease moves, so one listing may serve many hosts
 	w.run(limit + time.Duration(still)*times.Acquire)
 	w.freshness = 100 * time.Millisecond
 	if w.lastMove > limit {
-		t.Fatalf("%s: a lease or mark moved %.1f intervals after it; all should be still after %.1f", h.name, intervals(w.lastMove-from), bound)
+		t.Fatalf("%s: a lease or mark moved %.1f intervals after it; want no move after %.1f", h.name, intervals(w.lastMove-from), bound)
 	}
 	if *balanceReport {
 		t.Logf("%-30s balanced after %.1f intervals (it took %.1f), %d moves, %d writes, %d conflicts, a lease silent for up to %.0f s",
@@ -189,8 +190,8 @@ func happens(t *testing.T, w *world, h happening, still int) {
 	}
 }
 
-// checkBalanced checks that every lease has a living owner, and each host floor or
-// ceil of them.
+// checkBalanced checks that every lease has a live owner and that each host has floor or
+// ceil of the leases.
 func checkBalanced(t *testing.T, w *world, what string) {
 	t.Helper()
 	have, orphans := w.have()

@@ -11,10 +11,10 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// world is a lease store and hosts that balance it, on virtual time: the
-// processor's supervisor reduced to what Decide is about. Listings are 50 to 150 ms
-// old when they are judged, a write takes 2 ms, and an owner that is asked hands
-// over within a renew interval, or when its handler returns.
+// world is a lease store and hosts that balance it, on virtual time. It is a reduced form
+// of the processor's supervisor. Listings are 50 to 150 ms old when they are judged, and
+// a write takes 2 ms. An owner that is asked hands over within a renew interval, or when
+// its handler returns.
 type world struct {
 	rnd    *rand.Rand
 	now    time.Duration
@@ -22,13 +22,13 @@ type world struct {
 	seq    int
 
 	leases  []held
-	indexes map[string]int // lease ID to place
+	indexes map[string]int // lease ID to index
 	hosts   []*host
 	byText  map[string]*host // owner text to host
 
 	shared    lease.Listing // a listing may serve several hosts
 	sharedAt  time.Duration
-	freshness time.Duration         // for how long
+	freshness time.Duration         // how long a listing is shared
 	clockless bool                  // the store has no clock
 	slow      map[int]time.Duration // leases whose handler is busy until then
 
@@ -37,16 +37,16 @@ type world struct {
 	writes    int
 	conflicts int
 	steals    int           // from foreign hosts
-	silent    time.Duration // longest time that a lease was without a living owner, once it had one
+	silent    time.Duration // longest time that a lease had no live owner, after its first one
 }
 
-// held is a lease as the store has it. Renewals are not events: what they have
-// done is worked out when somebody looks.
+// held is a lease in the store. Renewals are not events: their effect is computed on a
+// read.
 type held struct {
 	lease.Lease
-	version  int           // of its ETag
-	written  time.Duration // the last write but renewals
-	orphan   time.Duration // since when nobody alive owns it
+	version  int           // version of its ETag
+	written  time.Duration // the last write except renewals
+	orphan   time.Duration // since when it has no live owner
 	wasOwned bool
 }
 
@@ -71,7 +71,7 @@ const (
 	timerTolerance = 0.1
 )
 
-// etags are made once: worlds write millions of times.
+// etags are created once, because worlds write millions of times.
 var etags = func() (all [1 << 14]string) {
 	for i := range all {
 		all[i] = strconv.Quote(strconv.Itoa(i))
@@ -125,7 +125,7 @@ func (w *world) jitter(d time.Duration) time.Duration {
 
 func (w *world) uniform(d time.Duration) time.Duration { return time.Duration(w.rnd.Int64N(int64(d))) }
 
-// run lets the world go on until then.
+// run advances the world to the time until.
 func (w *world) run(until time.Duration) {
 	for len(w.events) > 0 && w.events[0].at <= until {
 		e := heap.Pop(&w.events).(event)
@@ -135,11 +135,12 @@ func (w *world) run(until time.Duration) {
 	w.now = until
 }
 
-// stamp is the store's clock, and its cut to seconds.
+// stamp returns a time of the store's clock. seconds truncates it to seconds.
 func stamp(d time.Duration) time.Time   { return time.Unix(epoch, 0).Add(d) }
 func seconds(d time.Duration) time.Time { return stamp(d.Truncate(time.Second)) }
 
-// renewed is when the lease was last written, renewals included, and its version then.
+// renewed returns the time of the last write of a lease, renewals included, and its
+// version then.
 func (w *world) renewed(l *held) (time.Duration, int) {
 	if l.Owner == "" {
 		return l.written, l.version
@@ -152,7 +153,7 @@ func (w *world) renewed(l *held) (time.Duration, int) {
 	return l.written + n*renewInterval, l.version + int(n)
 }
 
-// list is the store's List.
+// list is List of the store.
 func (w *world) list() lease.Listing {
 	if w.now-w.sharedAt <= w.freshness {
 		return w.shared
@@ -172,7 +173,7 @@ func (w *world) list() lease.Listing {
 	return w.shared
 }
 
-// current is one lease as it is now.
+// current returns lease i as it is now.
 func (w *world) current(i int) lease.Lease {
 	at, version := w.renewed(&w.leases[i])
 	l := w.leases[i].Lease
@@ -180,7 +181,7 @@ func (w *world) current(i int) lease.Lease {
 	return l
 }
 
-// update is the store's Update: ok tells whether the ETag still was l's.
+// update is Update of the store. ok reports whether the ETag of l was current.
 func (w *world) update(l lease.Lease) (answer lease.Lease, ok bool) {
 	i := w.indexes[l.ID]
 	w.writes++
@@ -206,7 +207,7 @@ func (w *world) update(l lease.Lease) (answer lease.Lease, ok bool) {
 	return w.current(i), true
 }
 
-// owned keeps account of how long a lease was silent.
+// owned updates the record of how long a lease was silent.
 func (w *world) owned(l *held, owner string) {
 	if owner == "" {
 		l.orphan = w.now
@@ -222,7 +223,7 @@ func (w *world) owned(l *held, owner string) {
 	l.wasOwned = true
 }
 
-// join starts a host after a while.
+// join starts a host after a delay.
 func (w *world) join(after time.Duration, bounds Host) *host {
 	bounds.Owner = lease.NewOwner("host"+strconv.Itoa(len(w.hosts)), w.rnd.Uint32())
 	bounds.Terms = times
@@ -233,7 +234,7 @@ func (w *world) join(after time.Duration, bounds Host) *host {
 	return h
 }
 
-// begin starts a cycle of h: its listing.
+// begin starts a cycle of h with its listing.
 func (w *world) begin(h *host, regular bool) {
 	if !h.alive {
 		return
@@ -253,7 +254,7 @@ func (w *world) begin(h *host, regular bool) {
 	})
 }
 
-// step writes what Decide says next, or ends the cycle.
+// step makes the next write of Decide, or ends the cycle.
 func (w *world) step(h *host) {
 	if !h.alive {
 		return
@@ -267,7 +268,7 @@ func (w *world) step(h *host) {
 	if move.Kind == MoveAsk {
 		want = move.Lease.Asked(h.Owner)
 	}
-	if move.Kind == MoveSteal { // a mark is not obeyed before it may be used
+	if move.Kind == MoveSteal { // a mark is not obeyed before the lease may be used
 		w.slow[w.indexes[want.ID]] = max(w.slow[w.indexes[want.ID]], move.Until)
 		w.steals++
 	}
@@ -286,7 +287,7 @@ func (w *world) step(h *host) {
 	w.after(writeTime, func() { w.step(h) })
 }
 
-// end plans the next cycle.
+// end schedules the next cycle.
 func (w *world) end(h *host) {
 	h.cycle.MarksOut = h.plan.MarksOut()
 	h.plan, h.listing = nil, lease.Listing{}
@@ -300,8 +301,8 @@ func (w *world) end(h *host) {
 	w.after(at-w.now, func() { w.begin(h, false) })
 }
 
-// handOver lets the owner of a lease that was asked for release it, when it has
-// seen the mark and its handler has returned.
+// handOver makes the owner of a requested lease release it, when the owner has seen the
+// mark and its handler has returned.
 func (w *world) handOver(l lease.Lease) {
 	i := w.indexes[l.ID]
 	h := w.byText[l.Owner]
@@ -328,7 +329,7 @@ func (w *world) release(h *host, id string) {
 	delete(h.running, id)
 }
 
-// stop lets h release its leases and end.
+// stop makes h release its leases and end.
 func (w *world) stop(h *host) {
 	for i := range w.leases {
 		w.release(h, w.leases[i].ID)
@@ -336,13 +337,13 @@ func (w *world) stop(h *host) {
 	h.alive, h.crashed = false, w.now
 }
 
-// crash ends h where it is, with its leases.
+// crash ends h without a release of its leases.
 func (w *world) crash(h *host) {
 	h.alive, h.crashed = false, w.now
 	w.sharedAt = -time.Hour
 }
 
-// expiry is when the last lease of a dead host has expired.
+// expiry returns the time at which the last lease of a dead host has expired.
 func (w *world) expiry() time.Duration {
 	var last time.Duration
 	for i := range w.leases {
@@ -355,7 +356,8 @@ func (w *world) expiry() time.Duration {
 	return last
 }
 
-// longestSilence is how long a lease that had an owner has had none by now.
+// longestSilence returns the longest time that a lease has had no owner by now, after its
+// first one.
 func (w *world) longestSilence() time.Duration {
 	var longest time.Duration
 	for i := range w.leases {
@@ -366,7 +368,7 @@ func (w *world) longestSilence() time.Duration {
 	return longest
 }
 
-// living are the hosts that work.
+// living returns the live hosts.
 func (w *world) living() []*host {
 	var all []*host
 	for _, h := range w.hosts {
@@ -377,7 +379,8 @@ func (w *world) living() []*host {
 	return all
 }
 
-// have counts the leases of each living host; orphans are those of nobody alive.
+// have returns the number of leases of each live host. orphans is the number of leases
+// without a live owner.
 func (w *world) have() (have map[*host]int, orphans int) {
 	have = map[*host]int{}
 	for i := range w.leases {

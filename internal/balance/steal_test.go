@@ -7,12 +7,12 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// Taking leases from owners of another implementation: the traces that show what
-// the rules are for, by values alone.
+// These tests check steals from owners of another implementation, by values alone. Each
+// test is the trace that shows the reason for a rule.
 
 const (
 	worker7 = "WORKER-7"                             // .NET: a machine's name
-	pod     = "pod-3b9f/0123456789abcdef"            // a Java host's, with a tail that isn't ours
+	pod     = "pod-3b9f/0123456789abcdef"            // a Java host, with a suffix that is not ours
 	guid    = "4f9d3a52-6a51-4b0e-9d3f-0123456789ab" // Azure Functions
 )
 
@@ -33,14 +33,16 @@ func TestOwnerTextAloneIdentifiesAForeignOwner(t *testing.T) {
 		}
 		wantSteal(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), time.Hour+61*time.Second, "idA", "idB")
 	}
-	// Two of ours of one instance name, and one whose instance looks like an owner.
+	// Two of our hosts have one instance name. Another has an instance that looks like an
+	// owner text.
+	// like an owner text.
 	for _, text := range []string{lease.NewOwner("me", 0x22222222), lease.NewOwner(worker7, 1), lease.NewOwner(other, 2), lease.NewOwner("", 3)} {
 		wantMove(t, text, planFor(Host{}, Memory{}, true, aged(0, text, 0), aged(1, text, 0)), MoveAsk)
 	}
 }
 
-// The wait ends when the lease would have expired: E + 1 s after the victim's last
-// write, counted from the moment at which the listing came.
+// The wait ends when the lease would have expired: E + 1 s after the victim's last write,
+// counted from the receipt of the listing.
 func TestStolenLeaseWaitsUntilItsVictimsLastWriteHasExpired(t *testing.T) {
 	for _, age := range []time.Duration{-3 * time.Second, 0, 13 * time.Second, 45 * time.Second, 60 * time.Second} {
 		p := planFor(Host{}, Memory{}, true, aged(0, worker7, age), aged(1, worker7, age))
@@ -49,8 +51,8 @@ func TestStolenLeaseWaitsUntilItsVictimsLastWriteHasExpired(t *testing.T) {
 	wantMove(t, "expired, it is nobody's", planFor(Host{}, Memory{}, true, aged(0, worker7, 61*time.Second)), MoveAcquire, "idA")
 }
 
-// A Java host whose document says no time (a null timestamp reads as "now" there, and
-// the lease never expires for Java) is judged by what the store stamped.
+// A Java host's document may have a null timestamp. Java reads it as "now", and the lease
+// never expires for Java. Our hosts use the store's time stamp instead.
 func TestLeaseWithoutATimestampExpires(t *testing.T) {
 	dead, live := aged(0, worker7, 61*time.Second), aged(1, worker7, 0)
 	dead.Timestamp, live.Timestamp = time.Time{}, time.Time{}
@@ -105,8 +107,9 @@ func TestStealsOnlyTheSurplusOfAForeignOwner(t *testing.T) {
 	wantMove(t, "the larger of two", planFor(Host{}, Memory{}, true, row(guid, worker7, worker7, worker7, guid)...), MoveSteal, "idB", "idC", "idD")
 }
 
-// Each stolen lease is silent for a while, and who comes at the same time isn't seen
-// yet: half of what is short now, rounded up, and the rest in later cycles.
+// Each stolen lease is silent for a while, and hosts that start at the same time do not
+// see each other yet. So a host steals half of its deficit, rounded up, and the rest in
+// later cycles.
 func TestStealsHalfOfItsDeficitInACycle(t *testing.T) {
 	var leases []lease.Lease
 	for i := range 12 {
@@ -135,20 +138,20 @@ func TestStealsHalfOfItsDeficitInACycle(t *testing.T) {
 	}
 }
 
-// A conflict shows the document as it is now: its owner has renewed it, so the wait is
-// counted from that, or another host was faster.
+// A conflict shows the present document. Either the owner has renewed it, so that the
+// wait counts from that renewal, or another host was faster.
 func TestRefusedStealIsJudgedAgain(t *testing.T) {
 	leases := []lease.Lease{aged(0, worker7, 20*time.Second), aged(1, worker7, 20*time.Second)}
 	p := planFor(Host{}, Memory{}, true, leases...)
 	l := wantSteal(t, "at first", p, time.Hour+41*time.Second, "idA", "idB")
-	l.ETag, l.Modified = "2", noon.Add(2*time.Second) // 2 s after the listing
+	l.ETag, l.Modified = "2", noon.Add(2*time.Second) // written 2 s after the listing
 	p.Amend(l)
 	l = wantSteal(t, "renewed meanwhile", p, time.Hour+63*time.Second, l.ID)
 	l.ETag, l.Owner = "3", other
 	p.Amend(l)
 	wantMove(t, "taken by another of ours meanwhile: one each of two", p, MoveNone)
 	if lease.Judge(l, me, l.Continuation, l.Continuation) != lease.Lost {
-		t.Error("the conflict with another owner isn't judged as lost")
+		t.Error("the conflict with another owner is not judged as lost")
 	}
 }
 
@@ -166,8 +169,8 @@ func TestStealNeverTakesAShadowedLeaseOrOneTheHostRuns(t *testing.T) {
 	wantMove(t, "writes of both have failed", p, MoveNone)
 }
 
-// A mark on a foreign owner's lease, kept or copied by its host, means nothing: it is
-// neither obeyed nor counted, and the steal removes it.
+// A foreign host may keep or copy a mark on its lease. The mark is neither obeyed nor
+// counted, and the steal removes it.
 func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
 	leases := []lease.Lease{aged(0, worker7, 0).Asked(third), aged(1, worker7, 0).Asked(third)}
 	l := wantSteal(t, "marked by a third", planFor(Host{}, Memory{}, true, leases...), time.Hour+61*time.Second, "idA", "idB")
@@ -176,8 +179,8 @@ func TestMarkOnAForeignOwnersLeaseIsRemovedByTheSteal(t *testing.T) {
 	}
 }
 
-// Without the store's clock, the victim's last write is dated by the listing that first
-// showed its ETag; what was written since, nobody can date before the next listing.
+// Without the store's clock, the listing that first showed its ETag dates the victim's
+// last write. Later writes have no date before the next listing.
 func TestStealFromAStoreWithoutClock(t *testing.T) {
 	leases := []lease.Lease{aged(0, worker7, time.Hour), aged(1, worker7, time.Hour)}
 	plan := func(m Memory, at time.Duration) *Plan {
@@ -188,8 +191,8 @@ func TestStealFromAStoreWithoutClock(t *testing.T) {
 	p = plan(p.Memory(), 30*time.Second)
 	l := wantSteal(t, "seen 20 s ago", p, 71*time.Second)
 	l.ETag = "2"
-	p.Amend(l) // its owner has written meanwhile
+	p.Amend(l) // the owner wrote meanwhile
 	if m := p.Decide(); m.Lease.ID == l.ID {
-		t.Errorf("%v of a lease that was written nobody knows when", m.Kind)
+		t.Errorf("%v of a lease that was written at an unknown time", m.Kind)
 	}
 }

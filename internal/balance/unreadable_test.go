@@ -12,7 +12,7 @@ import (
 
 var errDamaged = errors.New("version: 7 is unknown")
 
-// damaged is the document of a lease of that token, which can't be read.
+// damaged returns the document of a lease that cannot be read.
 func damaged(token string) lease.Unreadable {
 	u := lease.Unreadable{ID: "prefix.." + token, Token: token, Err: errDamaged}
 	if lower, upper, ok := strings.Cut(token, "-"); ok {
@@ -21,7 +21,8 @@ func damaged(token string) lease.Unreadable {
 	return u
 }
 
-// withDamage is a plan of leases and of one document, of that token, that can't be read.
+// withDamage returns a plan of leases and of one document, with that token, that cannot
+// be read.
 func withDamage(token string, partitions []feed.Partition, initialized time.Time, leases ...lease.Lease) *Plan {
 	l := lease.Listing{Leases: leases, Initialized: initialized, Now: noon, Unreadable: []lease.Unreadable{damaged(token)}}
 	if l.Rangeless() {
@@ -50,8 +51,8 @@ func TestUnreadableLeaseHasNoOwnerAndTheOthersAreTaken(t *testing.T) {
 	}
 }
 
-// What it covers may be more than anybody can tell: nothing is made in its place, nor the
-// marker that would end the bootstrap.
+// An unreadable lease may cover any range. So neither leases nor the marker, which would
+// end the bootstrap, are created.
 func TestUnreadableLeaseKeepsGapsOpen(t *testing.T) {
 	for _, initialized := range []time.Time{{}, noon.Add(-time.Hour)} {
 		p := withDamage("lost", nil, initialized, aged(0, me, 0))
@@ -70,7 +71,8 @@ func TestUnreadableLeaseKeepsGapsOpen(t *testing.T) {
 	}
 }
 
-// Its owner, who may be able to read it, may have a split to finish.
+// The owner of the unreadable lease may be able to read it and may have a split to
+// finish.
 func TestUnreadableAncestorShadows(t *testing.T) {
 	left, right := aged(0, "", 0), aged(1, "", 0)
 	for _, c := range []struct {
@@ -78,7 +80,7 @@ func TestUnreadableAncestorShadows(t *testing.T) {
 		partitions []feed.Partition
 	}{
 		{"A-C", nil},
-		// Retired: its range is what its children have.
+		// A retired partition: its range is that of its children.
 		{"9", []feed.Partition{
 			{ID: "A", Range: left.Range, Parents: []string{"9"}}, {ID: "B", Range: right.Range, Parents: []string{"9"}},
 		}},
