@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// flight is a row of the file. Its columns are those of vega-datasets 3.2.1.
+// flight is a row of the file. It has the columns of vega-datasets 3.2.1.
 type flight struct {
 	Date        int64  `parquet:"date,optional"` // microseconds since 1970
 	Delay       int64  `parquet:"delay,optional"`

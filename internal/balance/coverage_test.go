@@ -73,8 +73,8 @@ func TestMissingRow14HealingWaitsForTheExpiration(t *testing.T) {
 	wantMissing(t, "81", h.look(81, half(1)), halves, "partition 2")
 }
 
-// Row 15: a split under way may tear a listing. A host that has not listed for a long
-// time cannot tell whether leases existed in between.
+// Row 15: a split under way may tear a listing. Leases may have come and gone while a
+// host did not list for a long time.
 func TestMissingRow15AGapCountsOnlyOverCloseListings(t *testing.T) {
 	h := healer{marker: noon.Add(-time.Hour)}
 	h.look(0, half(1))

@@ -80,7 +80,7 @@ func TestUnreadableAncestorShadows(t *testing.T) {
 		partitions []feed.Partition
 	}{
 		{"A-C", nil},
-		// A retired partition: its range is that of its children.
+		// A retired partition has the range of its children.
 		{"9", []feed.Partition{
 			{ID: "A", Range: left.Range, Parents: []string{"9"}}, {ID: "B", Range: right.Range, Parents: []string{"9"}},
 		}},

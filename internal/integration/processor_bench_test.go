@@ -89,8 +89,8 @@ func perSecond(b *testing.B, n int64) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkProcessor measures the processor alone, over a source and leases that cost
-// nothing, without and with metrics.
+// BenchmarkProcessor measures the processor alone, without and with metrics. The source
+// and the leases cost almost nothing.
 func BenchmarkProcessor(b *testing.B) {
 	const partitions, changes = 4, 2_000_000
 	for _, c := range []struct {
@@ -119,9 +119,9 @@ func BenchmarkProcessor(b *testing.B) {
 	}
 }
 
-// BenchmarkProcessorOverStore measures the whole path: documents of 1 KB in 4 partitions of
-// the embedded store, written before and warm in its cache, with the leases in the same
-// store. -cpu 1 gives the figure of one core.
+// BenchmarkProcessorOverStore measures the whole path. The documents of 1 KB in 4
+// partitions of the embedded store are written before and are warm in its cache. The
+// leases are in the same store. -cpu 1 gives the figure of one core.
 func BenchmarkProcessorOverStore(b *testing.B) {
 	const documents = 100_000
 	db, source := loadedStore(b, documents)

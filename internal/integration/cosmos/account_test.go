@@ -43,9 +43,9 @@ func TestConnectionStringsAreReadAsThePortalShowsThem(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with what the user gave, no error shows a key.
+// An error in the user's input must not show a key.
 func TestWhatIsWrongWithAnAccountIsToldWithoutItsKey(t *testing.T) {
-	const secret = "c2VjcmV0IHNlY3JldCBzZWNyZXQ=" //nolint:gosec // of nothing
+	const secret = "c2VjcmV0IHNlY3JldCBzZWNyZXQ=" //nolint:gosec // not a real secret
 	for want, open := range map[string]func() (*cosmos.Account, error){
 		"AccountEndpoint and AccountKey": func() (*cosmos.Account, error) {
 			return cosmos.WithConnectionString("AccountKey="+secret, cosmos.Options{})
@@ -91,7 +91,7 @@ func TestWhatIsWrongWithAnAccountIsToldWithoutItsKey(t *testing.T) {
 			t.Errorf("an account is printed as %s", text)
 		}
 	}
-	// A copy, and one in a field that fmt calls no methods of.
+	// The second is a copy in a field, on which fmt calls no methods.
 	raw, err := base64.StdEncoding.DecodeString(secret)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestWhatIsWrongWithAnAccountIsToldWithoutItsKey(t *testing.T) {
 	}
 }
 
-// credential counts what it is asked for, and gives tokens of an hour.
+// credential counts the requested scopes and returns tokens that are valid for an hour.
 type credential struct {
 	mu     sync.Mutex // guards all
 	asked  []string
@@ -144,7 +144,8 @@ func (c *credential) taken() string {
 	return all
 }
 
-// signed is a transport that answers for an account, and keeps the last Authorization header.
+// signed is a transport that answers for an account and keeps the last Authorization
+// header.
 type signed struct {
 	mu   sync.Mutex // guards last
 	last string
@@ -243,19 +244,19 @@ func TestATokenIsSharedUntilItNearsItsExpiry(t *testing.T) {
 		}
 		time.Sleep(54 * time.Minute)
 		if err := ask(); err != nil || cred.taken() != "" {
-			t.Errorf("six minutes before its end a token was asked for anew (%v)", err)
+			t.Errorf("six minutes before its end a new token was requested (%v)", err)
 		}
 		time.Sleep(2 * time.Minute)
 		if err := ask(); err != nil || cred.taken() == "" || transport.token() != "aad 1.0 token-2+/=" {
-			t.Errorf("four minutes before its end no token was asked for anew (%v), the request has %q", err, transport.token())
+			t.Errorf("four minutes before its end no new token was requested (%v), the request has %q", err, transport.token())
 		}
-		// While the next can't be had, the one at hand is good until its end.
+		// While no new token is available, the current one is used until its end.
 		cred.mu.Lock()
 		cred.fail = func(string) error { return errors.New("Entra ID is down") }
 		cred.mu.Unlock()
 		time.Sleep(56 * time.Minute)
 		if err := ask(); err != nil || transport.token() != "aad 1.0 token-2+/=" {
-			t.Errorf("a token that is still good isn't used: %v", err)
+			t.Errorf("a token that is still good is not used: %v", err)
 		}
 		time.Sleep(5 * time.Minute)
 		if err := ask(); err == nil || !strings.Contains(err.Error(), "Entra ID is down") {
@@ -269,7 +270,7 @@ func TestATokenIsSharedUntilItNearsItsExpiry(t *testing.T) {
 	})
 }
 
-// A proxy is the transport's business; what has to hold is that the request says where it is to go.
+// A proxy is configured in the transport. The request must carry its target.
 func TestRequestsPassAProxy(t *testing.T) {
 	db := changefeedtest.NewServer(t)
 	changefeedtest.NewContainer(t, db.DB, "shop", store.ContainerProperties{ID: "orders", KeyPaths: []string{"/pk"}})
@@ -312,7 +313,7 @@ func TestRequestsPassAProxy(t *testing.T) {
 	}
 }
 
-// The user's part of the pipeline: its policies see the requests, and its name is in the user agent.
+// The user's policies see the requests, and the user's name is in the user agent.
 func TestTheUsersPoliciesAndNameAreInThePipeline(t *testing.T) {
 	seen := &recorder{}
 	db := changefeedtest.NewServer(t)
@@ -335,7 +336,7 @@ func TestTheUsersPoliciesAndNameAreInThePipeline(t *testing.T) {
 	}
 }
 
-// Who traces an application finds the reads of its feeds, and the requests below them.
+// Tracing shows the reads of feeds and the requests below them.
 func TestReadsAreTraced(t *testing.T) {
 	var mu sync.Mutex
 	var spans []string

@@ -17,7 +17,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// bulkContainer makes a container of four partitions.
+// bulkContainer creates a container of four partitions.
 func bulkContainer(t *testing.T, db *store.DB, version store.KeyVersion) *store.Container {
 	t.Helper()
 	return changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{
@@ -36,7 +36,7 @@ func upserts(from, to int) []cosmos.BulkOperation {
 	return ops
 }
 
-// count is how many documents the container has.
+// count returns the number of documents in the container.
 func count(t *testing.T, db *store.DB, c *store.Container) int {
 	t.Helper()
 	n := 0
@@ -94,13 +94,13 @@ func TestBulkAnswersEachOperationForItself(t *testing.T) {
 		t.Errorf("replace with another etag, delete: %+v", got)
 	}
 	if got = do(cosmos.BulkOperation{Kind: cosmos.BulkCreate, Key: key, Body: body}); got[0].Status != http.StatusConflict {
-		t.Errorf("create of what there is: %+v", got)
+		t.Errorf("create of an existing document: %+v", got)
 	}
 	if bulk.Charge() <= 0 {
 		t.Error("it costs nothing")
 	}
 	if _, err := bulk.Do(t.Context(), []cosmos.BulkOperation{{Key: feed.PartitionKey{"a", "b"}, Body: body}}); err == nil {
-		t.Error("a key with a component too many isn't refused")
+		t.Error("a key with a component too many is not refused")
 	}
 }
 
@@ -132,7 +132,8 @@ func TestBulkRoutesKeysToTheirPartitionsAndFollowsSplits(t *testing.T) {
 	}
 }
 
-// An answer has room for 4 MiB of items. The operations beyond that are not done, and have to be sent again.
+// An answer has room for 4 MiB of items. The operations after that are not carried out
+// and must be sent again.
 func TestBulkSendsOperationsAgainForWhichTheAnswerHadNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, account := onServer()(t)
@@ -196,7 +197,7 @@ func TestBulkRefusesARecreatedContainer(t *testing.T) {
 	_, err := bulk.Do(t.Context(), upserts(0, 10))
 	var recreated *cosmos.RecreatedError
 	if !errors.As(err, &recreated) {
-		t.Errorf("a container that was made anew: %v", err)
+		t.Errorf("a recreated container: %v", err)
 	}
 	if n := count(t, db, c); n != 0 {
 		t.Errorf("%d documents were written to the new container", n)

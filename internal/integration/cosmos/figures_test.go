@@ -24,12 +24,13 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// What a processor at its defaults asks of the service, and how soon it hands over a change. The tests print the
-// figures of docs/performance.md, and hold them below bounds.
+// These tests measure the requests of a processor with defaults, and its delay from a
+// write to the handler. They print the figures of docs/performance.md and check their
+// bounds.
 
 var figures = flag.Bool("figures", false, "also measure latencies in real time")
 
-// tally is how many requests there were, and their request units.
+// tally is a number of requests and their request units.
 type tally struct {
 	n  int
 	ru float64
@@ -39,13 +40,13 @@ func (c tally) add(other tally) tally { return tally{c.n + other.n, c.ru + other
 
 func (c tally) String() string { return fmt.Sprintf("%d requests, %.0f RU", c.n, c.ru) }
 
-// ledger counts what passes over several transports.
+// ledger counts the requests of several transports.
 type ledger struct {
 	mu     sync.Mutex // guards counts
 	counts map[string]tally
 }
 
-// counted is the way to one server.
+// counted is a transport to one server that counts its requests.
 type counted struct {
 	*http.Client
 	ledger *ledger
@@ -79,7 +80,7 @@ func kindOf(r *http.Request) string {
 	return "others"
 }
 
-// take returns what was counted since the last time.
+// take returns the counts since the last call.
 func (l *ledger) take() map[string]tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,17 +89,18 @@ func (l *ledger) take() map[string]tally {
 	return counts
 }
 
-// figureScene is a processor at its defaults on a container of several partitions, with its lease container in another account.
+// figureScene is a processor with defaults on a container of several partitions. Its
+// lease container is in another account.
 type figureScene struct {
 	ledger  *ledger
 	items   *store.Container
-	keys    []string // one of each partition
+	keys    []string // one key of each partition
 	handled *latencies
 }
 
-// latencies are the times from a write to its handler.
+// latencies records the times from a write to its handler.
 type latencies struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	written map[string]time.Time
 	took    []time.Duration
 }
@@ -123,7 +125,7 @@ func (l *latencies) Handle(_ context.Context, b *changefeed.Batch) error {
 	return nil
 }
 
-// take returns the times since the last time, in order.
+// take returns the sorted times since the last call.
 func (l *latencies) take() []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,14 +141,14 @@ func (l *latencies) count() int {
 	return len(l.took)
 }
 
-// percentile is the time that a part of sorted ones doesn't exceed.
+// percentile returns the time that a part of the sorted times does not exceed.
 func percentile(sorted []time.Duration, part float64) time.Duration {
 	return sorted[min(int(part*float64(len(sorted))), len(sorted)-1)]
 }
 
 const figurePartitions = 4
 
-// newFigureContainer makes a container, and finds a key for each of its partitions.
+// newFigureContainer creates a container and finds a key for each of its partitions.
 func newFigureContainer(t *testing.T, db *store.DB) (c *store.Container, keys []string) {
 	t.Helper()
 	c = changefeedtest.NewContainer(t, db, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/pk"}, Partitions: figurePartitions})
@@ -176,12 +178,12 @@ func newFigureContainer(t *testing.T, db *store.DB) (c *store.Container, keys []
 	return c, keys
 }
 
-// document is one of 1 KB.
+// document returns a document of 1 KB.
 func document(key, id string) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"pk":%q,"text":%q}`, id, key, strings.Repeat("x", 800))
 }
 
-// write writes a document, and notes when.
+// write writes a document and records the time.
 func (s *figureScene) write(t *testing.T, key, id string) {
 	t.Helper()
 	s.handled.wrote(id)
@@ -190,7 +192,7 @@ func (s *figureScene) write(t *testing.T, key, id string) {
 	}
 }
 
-// runs runs a processor at its defaults until the test's end.
+// runs runs a processor with defaults until the end of the test.
 func runs(t *testing.T, source feed.Source, leases lease.Container, h changefeed.Handler) {
 	t.Helper()
 	p, err := changefeed.New(changefeed.Config{Processor: "figures", Source: source, Leases: leases, Handler: h, Seed: 1})
@@ -221,7 +223,7 @@ func newFigureScene(t *testing.T) *figureScene {
 	return s
 }
 
-// pass lets time pass and returns what was counted in it.
+// pass lets time pass and returns the requests in it.
 func (s *figureScene) pass(d time.Duration) map[string]tally {
 	s.ledger.take()
 	time.Sleep(d)
@@ -229,7 +231,7 @@ func (s *figureScene) pass(d time.Duration) map[string]tally {
 	return s.ledger.take()
 }
 
-// within checks a number of requests against what is due.
+// within checks that a number of requests is within bounds.
 func within(t *testing.T, what string, n int, least, most float64) {
 	t.Helper()
 	if got := float64(n); got < least || got > most {
@@ -237,8 +239,9 @@ func within(t *testing.T, what string, n int, least, most float64) {
 	}
 }
 
-// TestFigureIdleLeaseHour: a lease at rest costs its renewals and its empty reads, a host its listings, and nothing else. The .NET
-// processor reads the lease before each of its renewals, every 17 s, and lists every 13 s.
+// TestFigureIdleLeaseHour: an idle lease costs only its renewals and its empty reads, and
+// a host its listings. The .NET processor reads a lease before each renewal, every 17 s,
+// and lists every 13 s.
 func TestFigureIdleLeaseHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFigureScene(t)
@@ -256,12 +259,13 @@ func TestFigureIdleLeaseHour(t *testing.T) {
 		within(t, "renewals of an hour", writes.n, figurePartitions*3600/13, figurePartitions*3600/13*1.12)
 		within(t, "feed reads of an hour", reads.n, 1, figurePartitions*3600/5*1.02)
 		within(t, "listings of an hour", lists.n, 3600/17*0.9, 3600/17*1.12)
-		within(t, "other requests of an hour", got["others"].n, 0, 3*3600/300) // the accounts' regions, every five minutes
+		within(t, "other requests of an hour", got["others"].n, 0, 3*3600/300) // reads of the accounts' regions, every five minutes
 	})
 }
 
-// TestFigureThousandChanges: a page costs one read and one checkpoint of one request. The .NET processor needs three requests for
-// a checkpoint: a write by an old ETag, a read, a write.
+// TestFigureThousandChanges: a page costs one read and one checkpoint of one request. The
+// .NET processor needs three requests for a checkpoint: a write with an old ETag, a read,
+// and a write.
 func TestFigureThousandChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFigureScene(t)
@@ -312,8 +316,8 @@ func TestFigureThousandChanges(t *testing.T) {
 	})
 }
 
-// TestFigureLatency measures in real time, over loopback HTTP and in process, from the write's answer to the handler: one write
-// a second for each of four partitions.
+// TestFigureLatency measures in real time from the answer to a write to the handler, over
+// loopback HTTP and in process. Each of four partitions gets one write a second.
 func TestFigureLatency(t *testing.T) {
 	if !*figures {
 		t.Skip("it takes two minutes: -figures")

@@ -15,11 +15,11 @@ import (
 	"github.com/changefeed-go/changefeed/lease"
 )
 
-// twice is a policy that sends a write again, as if its answer had been lost: what an SDK, or a user's own policy, does below
-// the caller's sight.
+// twice is a policy that sends a write again, as if its answer had been lost. An SDK or a
+// user's policy does so without the caller's knowledge.
 type twice struct {
 	on *atomic.Bool
-	// between happens after the first attempt was carried out.
+	// between is called after the first attempt was carried out.
 	between *atomic.Pointer[func()]
 }
 
@@ -32,7 +32,7 @@ func (p twice) Do(r *policy.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = res.Body.Close() // it is lost
+	_ = res.Body.Close() // the answer is lost
 	if f := p.between.Load(); f != nil {
 		(*f)()
 	}
@@ -42,8 +42,9 @@ func (p twice) Do(r *policy.Request) (*http.Response, error) {
 	return r.Next()
 }
 
-// A conflict that an earlier attempt of the same call has caused is no conflict: whoever acquires a lease would take his own
-// write for another's, and leave the lease until it expires.
+// An earlier attempt of the same call may cause a conflict, which must not be reported.
+// Otherwise a host would take its own acquire for another host's, and leave the lease
+// until it expires.
 func TestWriteThatTheSDKSentTwiceIsRecognised(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -73,7 +74,8 @@ func TestWriteThatTheSDKSentTwiceIsRecognised(t *testing.T) {
 			t.Fatalf("the next write, by the ETag of that answer: %v", err)
 		}
 
-		// Somebody writes between the two attempts: then it is a conflict, and Current is theirs.
+		// If another host writes between the two attempts, the result is a conflict, and
+		// Current is the other host's document.
 		asker := lease.NewOwner("host", 2)
 		ask := func() {
 			listing, err := theirs.List(ctx)

@@ -20,8 +20,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// openAsGateway opens leases whose server answers 404 without a sub-status for whatever is missing, as gateways of
-// Azure Cosmos DB may do. reads counts the reads of the container.
+// openAsGateway opens leases whose server answers 404 without a sub-status, as gateways
+// of Azure Cosmos DB may do. reads counts the reads of the container.
 func openAsGateway(t *testing.T, s *changefeedtest.Server) (opened lease.Store, reads *atomic.Int64) {
 	t.Helper()
 	reads = new(atomic.Int64)
@@ -37,8 +37,8 @@ func openAsGateway(t *testing.T, s *changefeedtest.Server) (opened lease.Store, 
 	return opened, reads
 }
 
-// An owner answers feed.ErrNotFound by putting its lease back. That is right for a document that was deleted, and
-// wrong for a container that was.
+// An owner answers feed.ErrNotFound with a put-back of its lease. That is right for a
+// deleted document and wrong for a deleted container.
 func TestDeletedContainerIsNoDeletedLease(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, s *changefeedtest.Server) lease.Store{
 		"404/1003": func(t *testing.T, s *changefeedtest.Server) lease.Store {
@@ -82,7 +82,7 @@ func TestDeletedContainerIsNoDeletedLease(t *testing.T) {
 					"update": err, "create": createErr, "list": listErr, "delete": opened.Delete(ctx, l), "mark": opened.Mark(ctx, false),
 				} {
 					if errors.Is(err, feed.ErrNotFound) {
-						t.Errorf("%s: %v, which says that the lease alone is gone", what, err)
+						t.Errorf("%s: %v, which means that only the lease is gone", what, err)
 					}
 					wantWords(t, err, "no container leases of database db")
 				}
@@ -91,7 +91,8 @@ func TestDeletedContainerIsNoDeletedLease(t *testing.T) {
 	}
 }
 
-// A container with many leases is not read once for each of them; and what was read is not believed for long.
+// A container with many missing leases is not read once for each of them. The result of a
+// read is used for a short time only.
 func TestContainerOfMissingLeasesIsReadRarely(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -114,7 +115,7 @@ func TestContainerOfMissingLeasesIsReadRarely(t *testing.T) {
 	})
 }
 
-// Nothing is concluded from a missing document while the container can't be read.
+// A missing document proves nothing while the container cannot be read.
 func TestMissingLeaseIsReportedOnlyAfterItsContainerIsRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -141,8 +142,9 @@ func TestMissingLeaseIsReportedOnlyAfterItsContainerIsRead(t *testing.T) {
 	})
 }
 
-// The whole way: the owner puts no lease back, and names the container that is missing. In one that is created again
-// it resumes. Changes may come again there, because the new container has no marker.
+// The owner puts no lease back and notifies the name of the missing container. It resumes
+// when the container is recreated. Changes may be delivered again then, because the new
+// container has no marker.
 func TestOwnersOutliveTheirLeaseContainer(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

@@ -54,18 +54,18 @@ func TestLeasesConformByKeyField(t *testing.T) {
 	}, "/partitionKey"))
 }
 
-// skipLong leaves the case of thousands of creates to TestLeasesConform.
+// skipLong skips the case of thousands of creates, except in TestLeasesConform.
 func skipLong(t *testing.T) {
 	t.Helper()
 	if strings.Contains(t.Name(), "thousands") {
-		t.Skip("it takes long, and nothing else than in TestLeasesConform")
+		t.Skip("it takes long and is covered by TestLeasesConform")
 	}
 }
 
-// Over TCP and in real time, where connections are kept and closed.
+// This test runs over TCP and in real time, where connections are kept and closed.
 func TestLeasesConformOverLoopback(t *testing.T) { leasetest.Run(t, leasesOn(loopback, "/id")) }
 
-// loopback is an account on a server that listens.
+// loopback returns an account on a server that listens.
 func loopback(t *testing.T) (*store.DB, *cosmos.Account) {
 	t.Helper()
 	skipLong(t)
@@ -92,7 +92,7 @@ func loopback(t *testing.T) (*store.DB, *cosmos.Account) {
 	return db, a
 }
 
-// account is the account of a server in memory.
+// account returns the account of a server in memory.
 func account(t testing.TB, s *changefeedtest.Server, o cosmos.Options) *cosmos.Account {
 	t.Helper()
 	if o.Transport == nil {
@@ -105,8 +105,8 @@ func account(t testing.TB, s *changefeedtest.Server, o cosmos.Options) *cosmos.A
 	return a
 }
 
-// leasesOn makes lease containers partitioned by path on two partitions, so that a listing takes a
-// page of each.
+// leasesOn returns a constructor of lease containers with the partition key path. They
+// have two partitions, so that a listing takes a page of each.
 func leasesOn(open func(t *testing.T) (*store.DB, *cosmos.Account), path string) leasetest.New {
 	return leasesIn(lease.DotNet, open, path)
 }
@@ -127,7 +127,7 @@ func leasesIn(d lease.Dialect, open func(t *testing.T) (*store.DB, *cosmos.Accou
 				return err
 			},
 		}
-		if path == "/id" { // other dialects have their documents nowhere else
+		if path == "/id" { // other dialects need this partition key
 			f.Remove = func(ctx context.Context, id string) error {
 				_, err := c.Delete(ctx, key(id), id, store.WriteOptions{})
 				return err
@@ -137,7 +137,7 @@ func leasesIn(d lease.Dialect, open func(t *testing.T) (*store.DB, *cosmos.Accou
 	}
 }
 
-// fakeKey names the leases of a processor of some monitored container.
+// fakeKey names the leases of a processor of any monitored container.
 var fakeKey = lease.Key{Processor: "p", Identity: feed.Identity{
 	AccountHost: "account.example.com", Database: "db", DatabaseRID: "O7RwAA==", Container: "items", ContainerRID: "O7RwAKylJbY=",
 }}
@@ -153,15 +153,15 @@ func leaseContainer(t *testing.T, s *changefeedtest.Server) {
 	changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, DefaultTTL: -1})
 }
 
-// wantWords checks that an error says what its reader needs.
+// wantWords checks that an error contains words.
 func wantWords(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatalf("no error; want one that says %q", words)
+		t.Fatalf("no error; want one that contains %q", words)
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error is %q; want it to say %q", err, w)
+			t.Errorf("the error is %q; want it to contain %q", err, w)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestMissingLeaseContainerIsCreatedOnlyOnRequest(t *testing.T) {
 		_, err = a.Leases("db", "leases", cosmos.LeaseOptions{}).Open(ctx, fakeKey)
 		wantWords(t, err, "no container leases", "/id", "LeaseOptions.Create")
 		if strings.Contains(err.Error(), "open the lease container") {
-			t.Errorf("%q says what its callers say", err)
+			t.Errorf("%q repeats the text of its callers", err)
 		}
 		opened, err := a.Leases("db", "leases", cosmos.LeaseOptions{Create: true, Throughput: 500}).Open(ctx, fakeKey)
 		if err != nil {
@@ -258,7 +258,7 @@ func TestLeaseErrorsNameTheMissingPart(t *testing.T) {
 	})
 }
 
-// emulatorCredential gives tokens in the form of the emulators.
+// emulatorCredential returns tokens in the form of the emulators.
 type emulatorCredential struct{}
 
 func (emulatorCredential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -270,7 +270,7 @@ func (emulatorCredential) GetToken(context.Context, policy.TokenRequestOptions) 
 	return azcore.AccessToken{Token: strings.Join(parts, "."), ExpiresOn: expires}, nil
 }
 
-// plain leaves out TLS, which tokens are not sent without.
+// plain removes TLS. Tokens are sent only over TLS, so the endpoint has https.
 type plain struct{ *http.Client }
 
 func (p plain) Do(r *http.Request) (*http.Response, error) {
@@ -278,7 +278,8 @@ func (p plain) Do(r *http.Request) (*http.Response, error) {
 	return p.Client.Do(r)
 }
 
-// 429 comes back at once and as such: the caller's lease runs, and the SDK's own attempts would take minutes of it.
+// The status 429 is returned at once. The caller's lease expires meanwhile, and the SDK's
+// own attempts would take minutes.
 func TestThrottledLeaseRequestIsAnsweredAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -319,8 +320,8 @@ func countRequests(s *changefeedtest.Server) func() int64 {
 	return n.Load
 }
 
-// failingDial refuses connections for azcosmos, as while a name can't be resolved. What this package itself asks of the
-// account succeeds: a moment earlier, it was.
+// failingDial refuses connections of azcosmos, as if a name could not be resolved.
+// Requests of package cosmos itself to the account succeed.
 type failingDial struct {
 	next  http.RoundTripper
 	fails atomic.Int64
@@ -333,8 +334,9 @@ func (f *failingDial) Do(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
-// azcosmos 1.5.0 keeps the error of its first look at the account for five minutes, and fails every call with it: a processor
-// that starts a moment before its network would stand for so long.
+// azcosmos 1.5.0 keeps the error of its first read of the account for five minutes and
+// fails every call with it. A processor that starts a moment before its network would not
+// work for so long.
 func TestFirstFailureToReachTheAccountIsNotKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -344,7 +346,7 @@ func TestFirstFailureToReachTheAccountIsNotKept(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := leases.Open(ctx, fakeKey); err == nil {
-			t.Fatal("leases of an account that can't be reached are opened")
+			t.Fatal("leases of an account that cannot be reached are opened")
 		}
 		transport.fails.Store(0)
 		if _, err := leases.Open(ctx, fakeKey); err != nil {
@@ -353,7 +355,7 @@ func TestFirstFailureToReachTheAccountIsNotKept(t *testing.T) {
 	})
 }
 
-// The SDK's own look at the account goes on when its caller has given up.
+// The SDK's own read of the account continues after its caller has given up.
 func TestOpeningLeasesEndsWithItsContext(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -364,7 +366,7 @@ func TestOpeningLeasesEndsWithItsContext(t *testing.T) {
 		began := time.Now()
 		_, err := leases.Open(ctx, fakeKey)
 		if took := time.Since(began); err == nil || took > 11*time.Second {
-			t.Errorf("an account that doesn't answer held Open up for %s: %v; want the 10 s of its context", took, err)
+			t.Errorf("Open of an account that does not answer took %s: %v; want the 10 s of its context", took, err)
 		}
 		s.Faults().Clear()
 		if _, err := leases.Open(t.Context(), fakeKey); err != nil {

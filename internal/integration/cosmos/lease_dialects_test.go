@@ -20,7 +20,7 @@ import (
 
 var dialects = []lease.Dialect{lease.DotNet, lease.JavaHandleChanges, lease.JavaLatestVersion}
 
-// leaseOf is a new lease that the dialect has a form for.
+// leaseOf returns a new lease that the dialect can represent.
 func leaseOf(d lease.Dialect, from, to string) lease.Lease {
 	r := feed.Range{Min: from, Max: to}
 	switch d {
@@ -33,7 +33,7 @@ func leaseOf(d lease.Dialect, from, to string) lease.Lease {
 	return lease.Lease{Token: "0", PartitionID: "0", Range: r}
 }
 
-// both is a lease container as it is seen over HTTP, and in process.
+// both is a lease container as seen over HTTP and in process.
 type both struct {
 	c            *store.Container
 	over, within lease.Store
@@ -53,7 +53,7 @@ func openBoth(t *testing.T, s *changefeedtest.Server, container string, d lease.
 	return both{c, over, within}
 }
 
-// document is a lease's as it is stored, less what the store stamps.
+// document returns a lease's stored document without the members that the store adds.
 func (b both) document(t *testing.T, id string) map[string]any {
 	t.Helper()
 	res, err := b.c.Read(t.Context(), feed.PartitionKey{id}, id, store.ReadOptions{})
@@ -68,7 +68,8 @@ func (b both) document(t *testing.T, id string) map[string]any {
 	return members
 }
 
-// In each dialect the life of a lease leaves the same documents over HTTP as in process, and both show the same listing.
+// In each dialect the life of a lease writes the same documents over HTTP and in process.
+// Both show the same listing.
 func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -130,7 +131,7 @@ func TestLeasesAreTheSameOverHTTPAndInProcess(t *testing.T) {
 	}
 }
 
-// Leases of another dialect are found under whatever prefix they have.
+// Leases of another dialect are found under any prefix.
 func TestLeasesOfAnotherDialectAreRefused(t *testing.T) {
 	for _, theirs := range dialects {
 		for _, ours := range dialects {

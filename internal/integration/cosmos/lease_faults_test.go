@@ -25,8 +25,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// While requests are refused and answers are lost, a caller that keeps to the contract (write the same again after an
-// unknown outcome, recognise your own write) sees a store as if nothing had happened.
+// Requests are refused and answers are lost. A caller that follows the contract sees a
+// store without faults. It repeats a write of unknown outcome and recognises its own
+// write.
 func TestLeasesConformUnderFaults(t *testing.T) {
 	for name, faults := range map[string][]server.Fault{
 		"not carried out": {
@@ -51,9 +52,9 @@ func TestLeasesConformUnderFaults(t *testing.T) {
 					f.Match = func(r *http.Request) bool {
 						switch {
 						case r.Method == http.MethodDelete && f.Status != 429:
-							return false // of a delete nobody can tell whose it was, once the document is gone
+							return false // after a delete, the deleting client cannot be identified
 						case f.After && strings.Contains(t.Name(), "counting"):
-							return false // nor of a write that another one came after, and here everybody writes
+							return false // a write that another write followed cannot be identified either
 						}
 						return true
 					}
@@ -66,7 +67,7 @@ func TestLeasesConformUnderFaults(t *testing.T) {
 	}
 }
 
-// insisting is a lease container used as the protocol wants it used.
+// insisting is a lease container that is used as the protocol requires.
 type insisting struct{ lease.Container }
 
 func (c insisting) Open(ctx context.Context, k lease.Key) (lease.Store, error) {
@@ -80,7 +81,8 @@ type insistingStore struct{ lease.Store }
 // writes numbers the writes.
 var writes atomic.Int64
 
-// insist tries again until the outcome is known. inDoubt: an attempt may have been carried out.
+// insist repeats do until its outcome is known. inDoubt reports that an earlier attempt
+// may have been carried out.
 func insist(do func(inDoubt bool) error) error {
 	inDoubt := false
 	for range 100 {
@@ -119,8 +121,8 @@ func (s insistingStore) Update(ctx context.Context, l lease.Lease) (lease.Lease,
 	return s.write(l, func(l lease.Lease) (lease.Lease, error) { return s.Store.Update(ctx, l) })
 }
 
-// write makes every write another one, by a fraction of its timestamp that the suite overlooks, so that an
-// earlier attempt can be told from what others wrote.
+// write makes every write unique by a fraction of its timestamp that the suite ignores.
+// So an earlier attempt can be distinguished from the writes of others.
 func (s insistingStore) write(l lease.Lease, do func(lease.Lease) (lease.Lease, error)) (answer lease.Lease, err error) {
 	l.Timestamp = l.Timestamp.Truncate(time.Millisecond).Add(time.Duration(writes.Add(1)%5000) * 100 * time.Nanosecond)
 	err = insist(func(inDoubt bool) error {
@@ -159,8 +161,8 @@ func openAltered(t *testing.T, s *changefeedtest.Server, alter func(r *http.Requ
 	return opened
 }
 
-// A throttled read of the document that stood in the way is repeated. The answer 429 would say to write again, and a
-// refused write costs as much as the read that is short of request units.
+// A throttled read of the conflicting document is repeated. If the caller got 429, it
+// would write again. A refused write costs as much as the read that lacks request units.
 func TestThrottledReadOfAConflictIsRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -198,8 +200,9 @@ func TestThrottledReadOfAConflictIsRepeated(t *testing.T) {
 	})
 }
 
-// A replica that the other write hasn't reached shows the document as the writer expected it. A conflict that carries it would
-// tell an owner that its lease is as it was, with an ETag that is refused for ever.
+// A replica may not have the other write yet and show the document as the writer expected
+// it. A conflict with that document would tell an owner that its lease is unchanged. The
+// ETag would then be refused forever.
 func TestReadOfAnOldReplicaIsNoConflict(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -240,7 +243,7 @@ func TestReadOfAnOldReplicaIsNoConflict(t *testing.T) {
 			}
 		}
 		if sessions.Load() != 2 {
-			t.Errorf("%d of 2 reads came with the session of the refusal, which an old replica doesn't answer", sessions.Load())
+			t.Errorf("%d of 2 reads came with the session of the refusal, which an old replica does not answer", sessions.Load())
 		}
 		behind.Store(false)
 		_, err = opened.Update(t.Context(), l.Acquired(lease.NewOwner("host", 2)))
@@ -250,7 +253,8 @@ func TestReadOfAnOldReplicaIsNoConflict(t *testing.T) {
 	})
 }
 
-// Now is the service's clock, and that of the first page: a later one would let leases look older than they are.
+// Listing.Now is the service's clock at the first page. A later time would make leases
+// look older than they are.
 func TestListingTellsTheServicesClock(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "leases", KeyPaths: []string{"/id"}, Partitions: 2})
@@ -276,17 +280,17 @@ func TestListingTellsTheServicesClock(t *testing.T) {
 			t.Fatalf("%d leases, %v", len(listing.Leases), err)
 		}
 		if want := time.Now().Add(time.Hour).Truncate(time.Second); pages < 2 || !listing.Now.Equal(want) {
-			t.Errorf("a listing of %d pages tells %v; want the time of the first, %v", pages, listing.Now, want)
+			t.Errorf("a listing of %d pages reports %v; want the time of the first, %v", pages, listing.Now, want)
 		}
 		silent = true
 		if listing, err = opened.List(t.Context()); err != nil || !listing.Now.IsZero() {
-			t.Errorf("a service that doesn't tell its time: %v, %v; want none", listing.Now, err)
+			t.Errorf("a service that does not report its time: %v, %v; want none", listing.Now, err)
 		}
 	})
 }
 
-// pagedFirst answers the first page of each query without a document and with a continuation, as the service does for a
-// partition in which a query finds nothing.
+// pagedFirst answers the first page of each query without a document and with a
+// continuation. The service does so for a partition in which a query finds no document.
 type pagedFirst struct{ *http.Client }
 
 func (p pagedFirst) Do(r *http.Request) (*http.Response, error) {
@@ -307,7 +311,8 @@ func (p pagedFirst) Do(r *http.Request) (*http.Response, error) {
 	return p.Client.Do(r)
 }
 
-// A listing that ends at an empty page shows a gap that isn't one, and leases are made that exist.
+// A listing that ended at an empty page would show a false gap, and leases would be
+// created that exist.
 func TestListingGoesOnAfterAnEmptyPage(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -326,7 +331,7 @@ func TestListingGoesOnAfterAnEmptyPage(t *testing.T) {
 	})
 }
 
-// Behind a port mapping an account names an address that its client can't reach.
+// With a port mapping an account may name an address that its client cannot reach.
 func TestLeasesStayAtTheEndpointWhenAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)

@@ -32,7 +32,7 @@ import (
 // anotherKey is an account key that no server of these tests has.
 var anotherKey = base64.StdEncoding.EncodeToString([]byte("another account's key"))
 
-// beginner is a processor that is about to start, with the errors that it notifies.
+// beginner is a processor that is about to start. It records the errors that it notifies.
 type beginner struct {
 	config changefeed.Config
 	got    *delivered
@@ -41,7 +41,7 @@ type beginner struct {
 	told []error
 }
 
-// newBeginner makes a processor of db/items with leases in db/leases.
+// newBeginner returns a processor of db/items with leases in db/leases.
 func newBeginner(monitored, leases *cosmos.Account) *beginner {
 	b := &beginner{got: &delivered{counts: map[string]int{}}}
 	b.config = changefeed.Config{
@@ -65,7 +65,7 @@ func (b *beginner) errors() string {
 	return fmt.Sprint(b.told)
 }
 
-// run runs the processor for a time at most.
+// run runs the processor for at most a time.
 func (b *beginner) run(t *testing.T, most time.Duration) error {
 	t.Helper()
 	p, err := changefeed.New(b.config)
@@ -77,7 +77,7 @@ func (b *beginner) run(t *testing.T, most time.Duration) error {
 	return p.Run(ctx)
 }
 
-// monitoredContainer makes db/items with a document.
+// monitoredContainer creates db/items with a document.
 func monitoredContainer(t *testing.T, s *changefeedtest.Server) *store.Container {
 	t.Helper()
 	c := changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: "items", KeyPaths: []string{"/id"}})
@@ -92,7 +92,7 @@ func addDocument(t *testing.T, c *store.Container, id string) {
 	}
 }
 
-// withKey is the account of a server by another key than the server's.
+// withKey returns the account of a server with another key.
 func withKey(t *testing.T, s *changefeedtest.Server, key string) *cosmos.Account {
 	t.Helper()
 	var o cosmos.Options
@@ -104,7 +104,8 @@ func withKey(t *testing.T, s *changefeedtest.Server, key string) *cosmos.Account
 	return a
 }
 
-// Waiting heals none of these, and a program that hangs in silence tells nobody what to do.
+// Waiting heals none of these errors. A program that waits without an error shows no
+// remedy.
 func TestRunEndsAtItsStartWithTheRemedy(t *testing.T) {
 	const readOnly = "cmVhZGVy"
 	good := func(t *testing.T, s *changefeedtest.Server) *cosmos.Account {
@@ -170,7 +171,7 @@ func TestRunEndsAtItsStartWithTheRemedy(t *testing.T) {
 				}
 				wantWords(t, err, c.want...)
 				if told := b.errors(); told != "[]" {
-					t.Errorf("what Run returns is notified, too: %s", told)
+					t.Errorf("the error of Run is also notified: %s", told)
 				}
 			})
 		})
@@ -209,7 +210,7 @@ func TestRunEndsAtItsStartIfTheServersTLSCannotBeTrusted(t *testing.T) {
 	}
 }
 
-// troubled fails requests, as long as it is told to.
+// troubled fails requests while its function returns an error.
 type troubled struct {
 	next    policy.Transporter
 	trouble atomic.Pointer[func(r *http.Request) error]
@@ -226,8 +227,8 @@ func (x *troubled) Do(r *http.Request) (*http.Response, error) {
 
 func (x *troubled) set(trouble func(r *http.Request) error) { x.trouble.Store(&trouble) }
 
-// What passes by itself is named and retried: a program that starts before its network, or before the role that it
-// was just given is known everywhere, works as soon as it can.
+// A transient error is notified and retried. A program may start before its network
+// works, or before a new role assignment is known everywhere. It works as soon as it can.
 func TestRunWaitsAtItsStartForWhatPasses(t *testing.T) {
 	silent := func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }
 	failing := func(err error) func(*http.Request) error { return func(*http.Request) error { return err } }
@@ -274,7 +275,7 @@ func TestRunWaitsAtItsStartForWhatPasses(t *testing.T) {
 				stop := host(t, b.config)
 				time.Sleep(10 * time.Minute)
 				if told := b.errors(); !strings.Contains(told, c.want) {
-					t.Errorf("what fails isn't told: %s; want %q", told, c.want)
+					t.Errorf("the failure is not notified: %s; want %q", told, c.want)
 				}
 				b.got.wantOnce(t, "while it fails", 0)
 				x.trouble.Store(nil)
@@ -289,8 +290,8 @@ func TestRunWaitsAtItsStartForWhatPasses(t *testing.T) {
 	}
 }
 
-// The time of a request often ends in a pause between two attempts. "Context deadline exceeded" alone names nothing
-// that anybody could repair.
+// A request often times out in the delay between two attempts. The text "context deadline
+// exceeded" alone shows no cause to repair.
 func TestARequestThatRunsOutOfTimeNamesItsLastFailure(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -313,8 +314,8 @@ func TestARequestThatRunsOutOfTimeNamesItsLastFailure(t *testing.T) {
 	}
 }
 
-// A key that is renewed while a processor works is no reason to end it: the leases that it holds are good, and a
-// supervisor's restart would find the same.
+// The renewal of a key while a processor works is no reason to end it. Its leases are
+// valid, and a restart would fail in the same way.
 func TestAProcessorThatHasRunOutlivesEverything(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		c := monitoredContainer(t, s)
@@ -334,7 +335,7 @@ func TestAProcessorThatHasRunOutlivesEverything(t *testing.T) {
 		}
 		for _, want := range []string{"use a current key", "leases need a read-write key", "503"} {
 			if told := b.errors(); !strings.Contains(told, want) {
-				t.Errorf("%q isn't told", want)
+				t.Errorf("%q is not notified", want)
 			}
 		}
 		if err := stop(); err != nil {

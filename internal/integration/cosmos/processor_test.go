@@ -18,9 +18,10 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The processor's own tests run over HTTP in changefeedtest. Here is what belongs to this engine.
+// The processor's own tests over HTTP are in changefeedtest. These tests are specific to
+// this engine.
 
-// delivered counts what handlers were given, by id.
+// delivered counts the delivered changes by ID.
 type delivered struct {
 	mu     sync.Mutex // guards counts
 	counts map[string]int
@@ -69,8 +70,8 @@ func host(t *testing.T, cfg changefeed.Config) (stop func() error) {
 	return stop
 }
 
-// Two hosts on one account share leases of each dialect through a split, a merge where the dialect knows one, and the end of
-// one of them.
+// Two hosts on one account share leases of each dialect. They go through a split, a merge
+// if the dialect supports it, and the end of one host.
 func TestHostsShareLeasesOfEachDialect(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -122,9 +123,10 @@ func TestHostsShareLeasesOfEachDialect(t *testing.T) {
 	}
 }
 
-// Leases of Java's first dialect have the container's name in their ids, and outlive it. A host that finds positions of
-// one that was deleted doesn't read the new one from there, which would leave changes out, and says what to do; leases of
-// the other dialects are new ones.
+// Leases of Java's first dialect contain the container's name in their IDs and outlive
+// the container. A host must not read a recreated container from positions of the deleted
+// one, which would skip changes. It returns an error with the remedy. In the other
+// dialects the leases are new.
 func TestLeasesOfAContainerThatWasMadeAnewAreNotGoneOnWith(t *testing.T) {
 	for _, d := range dialects {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -175,7 +177,8 @@ func TestLeasesOfAContainerThatWasMadeAnewAreNotGoneOnWith(t *testing.T) {
 	}
 }
 
-// A budget that several hosts' reads would use up many times over leaves no lease behind: none is lost, and all is read in the end.
+// The reads of several hosts would exceed the budget many times. No lease is lost, and
+// every change is read in the end.
 func TestProcessorWithinABudget(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -238,7 +241,8 @@ func TestProcessorWithinABudget(t *testing.T) {
 	})
 }
 
-// A source and a lease container that were made for different dialects are refused by name, before anything is asked for.
+// A source and a lease container of different dialects are refused by name before any
+// request.
 func TestProcessorRefusesASourceOfAnotherDialect(t *testing.T) {
 	a, err := cosmos.WithKey("https://mine.documents.azure.com:443/", "a2V5", cosmos.Options{})
 	if err != nil {

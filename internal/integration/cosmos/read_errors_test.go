@@ -19,8 +19,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The service may say that a split is being carried out while its list still has the partition: to take it for gone would leave a
-// processor without successors.
+// The service may report a split while its list still has the partition. If the partition
+// were taken as gone, the processor would find no children.
 func TestAPartitionIsGoneOnlyWhenTheListSaysSo(t *testing.T) {
 	for _, sub := range []int{wire.SubPartitionGone, wire.SubCompletingSplit} {
 		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
@@ -67,7 +67,8 @@ func TestAContainerThatWasMadeAnewIsRefused(t *testing.T) {
 	}
 }
 
-// A throttled read is told at once: whoever waits inside of it for minutes neither reports it nor ends with its lease.
+// A throttled read returns at once. A read that waited for minutes could not report the
+// throttling or end with its lease.
 func TestAThrottledReadIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
@@ -86,7 +87,7 @@ func TestAThrottledReadIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// Proxies and gateways on the way use the header of HTTP, which is in seconds.
+// Proxies and gateways use the standard HTTP header, which is in seconds.
 func TestRetryAfterInSecondsIsObeyedByAListing(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		leaseContainer(t, s)
@@ -153,7 +154,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 		}
 		var refused *azcore.ResponseError
 		if !errors.As(err, &refused) || refused.StatusCode != c.fault.Status {
-			t.Errorf("%s: %v doesn't wrap the service's answer", c.fault.Operation, err)
+			t.Errorf("%s: %v does not wrap the service's answer", c.fault.Operation, err)
 		}
 	}
 }
@@ -166,7 +167,8 @@ func TestAMissingContainerIsNotFoundByName(t *testing.T) {
 	}
 }
 
-// An empty text is what a position looks like that was lost: taken for the beginning, everything would come again in silence.
+// An empty text looks like a lost position. If it meant the beginning, every change would
+// be delivered again without notice.
 func TestAnEmptyPositionIsNotTheBeginning(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	if _, err := r.source.Read(t.Context(), feed.Request{From: feed.After("")}); !errors.Is(err, feed.ErrUnsupported) {
@@ -174,7 +176,8 @@ func TestAnEmptyPositionIsNotTheBeginning(t *testing.T) {
 	}
 }
 
-// A feed's position that has passed out of the retention: what lies between is lost, and the caller decides.
+// A position may be older than the retention. The changes between are lost, and the
+// caller decides.
 func TestLostHistoryIsReportedWithTheOldestPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, store.ContainerProperties{Retention: time.Hour}, cosmos.Options{}, cosmos.SourceOptions{})
@@ -183,7 +186,7 @@ func TestLostHistoryIsReportedWithTheOldestPosition(t *testing.T) {
 		r.write("a", "1")
 		r.write("a", "2")
 		var lost *feed.HistoryLostError
-		for range 24 * 30 { // the store forgets in its own time
+		for range 24 * 30 { // the store deletes history in the background
 			time.Sleep(10 * time.Minute)
 			if _, err := r.source.Read(t.Context(), q); errors.As(err, &lost) {
 				break
@@ -192,7 +195,7 @@ func TestLostHistoryIsReportedWithTheOldestPosition(t *testing.T) {
 			}
 		}
 		if lost == nil || lost.Oldest == "" {
-			t.Fatalf("lost history is told as %v", lost)
+			t.Fatalf("lost history is reported as %v", lost)
 		}
 		r.write("a", "3")
 		q.From = feed.After(lost.Oldest)
@@ -208,12 +211,12 @@ func TestAModeThatAContainerLacksIsUnsupported(t *testing.T) {
 		_, err := r.source.Read(t.Context(), feed.Request{Partition: feed.Partition{ID: "0"}, Mode: feed.AllVersionsAndDeletes, From: from})
 		var lost *feed.HistoryLostError
 		if !errors.Is(err, feed.ErrUnsupported) || errors.As(err, &lost) || !strings.Contains(err.Error(), "keeps no versions") {
-			t.Errorf("from %s: %v; want what the service says, and ErrUnsupported", from, err)
+			t.Errorf("from %s: %v; want the service's text, and ErrUnsupported", from, err)
 		}
 	}
 }
 
-// The service can't always gather as many items as it is asked for.
+// The service cannot always return as many items as requested.
 func TestAPageThatTheServiceCannotFillIsRequestedSmaller(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	for i := range 10 {

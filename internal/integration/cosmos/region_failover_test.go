@@ -22,14 +22,14 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// world is an account of several regions: one server, reached by the names of all of them, each of which can be
-// made to fail.
+// world is an account of several regions. One server answers under the names of all
+// regions, and each region can be made to fail.
 type world struct {
 	server *changefeedtest.Server
 	home   string
 
 	mu sync.Mutex // guards all
-	// regions are the account's, the one of writes first.
+	// regions are the account's regions. The first one is the write region.
 	regions   []string
 	multiple  bool
 	trouble   map[string]trouble
@@ -37,13 +37,13 @@ type world struct {
 	documents int
 }
 
-// host is a region's.
+// host returns the host name of a region.
 func (w *world) host(region string) string {
 	account, rest, _ := strings.Cut(w.home, ".")
 	return account + "-" + region + "." + rest
 }
 
-// Do answers for the account, and hands other requests to the server.
+// Do answers requests for the account and passes other requests to the server.
 func (w *world) Do(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	trouble := w.trouble[r.URL.Host]
@@ -91,14 +91,15 @@ func (w *world) account() string {
 	return string(body)
 }
 
-// fail makes a region answer so.
+// fail sets the failure of a region.
 func (w *world) fail(host string, how trouble) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trouble[host] = how
 }
 
-// taken are the regions that were asked since the last call, and how often the account was asked for.
+// taken returns the regions that were asked since the last call, and the number of
+// requests for the account.
 func (w *world) taken() (regions string, documents int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,8 +108,8 @@ func (w *world) taken() (regions string, documents int) {
 	return regions, documents
 }
 
-// trouble is how a region fails: with a status and sub-status, with an error in place of an answer, or with an answer that ends too
-// early. The zero one is none.
+// trouble is the failure of a region: a status and sub-status, an error instead of an
+// answer, or an answer that ends too early. The zero value is no failure.
 type trouble struct {
 	status, sub int
 	err         error
@@ -117,7 +118,7 @@ type trouble struct {
 
 func (f trouble) none() bool { return f == trouble{} }
 
-// answer is what a client sees.
+// answer returns the answer that a client sees.
 func (f trouble) answer(r *http.Request) (*http.Response, error) {
 	switch {
 	case f.hang:
@@ -138,14 +139,15 @@ func (f trouble) answer(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// unreachable is a connection that isn't made.
+// unreachable is the error of a failed connection.
 var unreachable = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 
 type errorReader struct{}
 
 func (errorReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// newWorld is an account with a container, of three regions: east writes.
+// newWorld returns an account with a container and three regions. The write region is
+// east.
 func newWorld(t *testing.T, o cosmos.Options) (*world, *cosmos.Source) {
 	t.Helper()
 	s := changefeedtest.NewServer(t)
@@ -187,8 +189,9 @@ func TestReadsGoToThePreferredRegions(t *testing.T) {
 	}
 }
 
-// What a region may not answer, the next one does, without a pause; one that can't be reached, or isn't the
-// account's any more, is asked last for five minutes.
+// If a region cannot answer a read, the next region does so without a delay. A region
+// that cannot be reached, or was removed from the account, is asked last for five
+// minutes.
 func TestAReadGoesOnWithTheNextRegion(t *testing.T) {
 	for name, c := range map[string]struct {
 		how    trouble
@@ -239,7 +242,8 @@ func TestAReadGoesOnWithTheNextRegion(t *testing.T) {
 	}
 }
 
-// Without a region that answers, azcore's pauses begin, and every attempt asks all regions: the region of writes, too.
+// If no region answers, azcore's delays begin. Every attempt asks all regions, including
+// the write region.
 func TestAllRegionsFailTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := cosmos.Options{PreferredRegions: []string{"west", "north"}}
@@ -261,7 +265,8 @@ func TestAllRegionsFailTogether(t *testing.T) {
 	})
 }
 
-// A region is taken from the account: the next read learns it, without waiting for what is known to grow old.
+// A region is removed from the account. The next read learns of it before the cached
+// account expires.
 func TestAFailoverIsLearnedFromTheAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, source := newWorld(t, cosmos.Options{})
@@ -281,10 +286,10 @@ func TestAFailoverIsLearnedFromTheAccount(t *testing.T) {
 			}
 		}
 		regions, documents := w.taken()
-		if documents != 1 || regions != "global north north" { // the first is east, which is none of the account's any more
+		if documents != 1 || regions != "global north north" { // east is tried first; it was removed from the account
 			t.Errorf("the account was asked for %d times, the regions %q were", documents, regions)
 		}
-		time.Sleep(6 * time.Minute) // the failure is forgotten, and the region isn't the account's
+		time.Sleep(6 * time.Minute) // the failure has expired, and the region is still removed
 		if err := readOnce(t, source); err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +299,8 @@ func TestAFailoverIsLearnedFromTheAccount(t *testing.T) {
 	})
 }
 
-// What is known of an account goes on to be used when the account can't be asked for; nothing known is an error.
+// The cached account is used while the account cannot be read. Without a cached account a
+// read fails.
 func TestAnUnreachableAccountIsUsedAsLastRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o cosmos.Options
@@ -302,7 +308,7 @@ func TestAnUnreachableAccountIsUsedAsLastRead(t *testing.T) {
 		w, source := newWorld(t, o)
 		w.fail(w.home, trouble{status: 503, sub: 0})
 		if err := readOnce(t, source); err == nil {
-			t.Error("an account that nobody knows is read from")
+			t.Error("an account that was never read is used")
 		}
 		w.fail(w.home, trouble{})
 		if err := readOnce(t, source); err != nil {
@@ -311,12 +317,13 @@ func TestAnUnreachableAccountIsUsedAsLastRead(t *testing.T) {
 		w.fail(w.home, trouble{err: unreachable})
 		time.Sleep(6 * time.Minute)
 		if err := readOnce(t, source); err != nil {
-			t.Errorf("a read while the account can't be asked for: %v", err)
+			t.Errorf("a read while the account cannot be read: %v", err)
 		}
 	})
 }
 
-// A region that says nothing holds a read up for as long as a request may take, and no longer, whatever the transport.
+// A region that does not answer delays a read for at most one request timeout, with any
+// transport.
 func TestARegionThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, source := newWorld(t, cosmos.Options{PreferredRegions: []string{"west", "north"}})
@@ -341,7 +348,8 @@ func TestARegionThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-// Who waits less for a read than the pipeline does, as a processor, must not come back to the region that said nothing for ever.
+// A processor's read may have a shorter deadline than the pipeline. Later reads must not
+// return to the region that did not answer.
 func TestARegionThatHangsIsLeftByReadsWithADeadline(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -351,7 +359,7 @@ func TestARegionThatHangsIsLeftByReadsWithADeadline(t *testing.T) {
 		{"a deadline", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 10*time.Second)
 		}, "north"},
-		{"a deadline too short to tell", func(ctx context.Context) (context.Context, context.CancelFunc) {
+		{"a deadline too short to blame the region", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 100*time.Millisecond)
 		}, "west"},
 		{"a caller who gives up", func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -392,9 +400,7 @@ func TestARegionThatHangsIsLeftByReadsWithADeadline(t *testing.T) {
 	}
 }
 
-// An emulator in a container names the address that it has inside.
-
-// An emulator in a container names the address that it has inside.
+// An emulator in a container names an address that is valid inside the container only.
 func TestAnUnreachableAddressOfTheAccountIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, source := newWorld(t, cosmos.Options{})
@@ -402,7 +408,7 @@ func TestAnUnreachableAddressOfTheAccountIsNamed(t *testing.T) {
 			w.fail(w.host(region), trouble{err: unreachable})
 		}
 		if err := readOnce(t, source); err == nil || !strings.Contains(err.Error(), "names the address account-") || !strings.Contains(err.Error(), "LimitToEndpoint") {
-			t.Errorf("%v; want the address, and what helps", err)
+			t.Errorf("%v; want the address and the remedy", err)
 		}
 	})
 }

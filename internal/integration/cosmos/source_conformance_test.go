@@ -18,7 +18,7 @@ func TestSourceConformsInBubble(t *testing.T) {
 	feedtest.RunInBubble(t, feedOn(onServer(), store.DefaultHash))
 }
 
-// Over TCP and in real time.
+// This test runs over TCP and in real time.
 func TestSourceConformsOverLoopback(t *testing.T) {
 	feedtest.Run(t, feedOn(loopback, store.DefaultHash))
 }
@@ -27,8 +27,9 @@ func TestSourceConformsWithKeysOfTheFirstVersion(t *testing.T) {
 	feedtest.RunInBubble(t, feedOn(onServer(), store.HashV1))
 }
 
-// What a Source hides: the service's bad moments. Every third request or so fails, at random: with so many attempts none fails
-// every time, and with so short pauses the times of a case stay what they are.
+// A Source hides transient failures of the service. About every third request fails at
+// random. There are enough attempts that one succeeds, and the delays are short enough
+// for the times of each case.
 func TestSourceConformsThroughFaults(t *testing.T) {
 	feedtest.RunInBubble(t, feedOn(onServer(
 		server.Fault{Operation: "read change feed", Status: 503, Probability: 0.1, Seed: 1},
@@ -43,7 +44,7 @@ func TestSourceConformsThroughFaults(t *testing.T) {
 	), store.DefaultHash))
 }
 
-// onServer is an account on a server in memory, with faults.
+// onServer returns an account on a server in memory, with faults.
 func onServer(faults ...server.Fault) func(t *testing.T) (*store.DB, *cosmos.Account) {
 	return func(t *testing.T) (*store.DB, *cosmos.Account) {
 		s := changefeedtest.NewServer(t)
@@ -56,7 +57,8 @@ func onServer(faults ...server.Fault) func(t *testing.T) (*store.DB, *cosmos.Acc
 	}
 }
 
-// feedOn makes containers that are changed in the store, and read over the protocol.
+// feedOn returns a constructor of containers that are changed in the store and read over
+// the protocol.
 func feedOn(open func(t *testing.T) (*store.DB, *cosmos.Account), hash store.KeyVersion) feedtest.New {
 	return func(t *testing.T, want feedtest.Container) feedtest.Fixture {
 		db, account := open(t)

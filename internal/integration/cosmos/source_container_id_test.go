@@ -18,7 +18,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// alias reaches a server under another name, as that of a region, a private endpoint or a port mapping is.
+// alias reaches a server under another name, such as a region's, a private endpoint's or
+// a port mapping's.
 type alias struct {
 	*http.Client
 	host string
@@ -29,7 +30,7 @@ func (a alias) Do(r *http.Request) (*http.Response, error) {
 	return a.Client.Do(r)
 }
 
-// aliased is the account of a server under another name.
+// aliased returns the account of a server under another name.
 func aliased(t *testing.T, s *changefeedtest.Server) *cosmos.Account {
 	t.Helper()
 	o := cosmos.Options{LimitToEndpoint: true}
@@ -41,13 +42,13 @@ func aliased(t *testing.T, s *changefeedtest.Server) *cosmos.Account {
 	return a
 }
 
-// side is a container as one of an engine's two roles.
+// side is a container in one of the two roles of an engine.
 type side struct {
 	source feed.Source
 	leases lease.Container
 }
 
-// sidesOf are the ways to reach a container of a server.
+// sidesOf returns the ways to reach a container of a server.
 func sidesOf(t *testing.T, s *changefeedtest.Server, c *store.Container) map[string]side {
 	t.Helper()
 	over := func(a *cosmos.Account) side {
@@ -66,8 +67,8 @@ func container(t *testing.T, s *changefeedtest.Server, name string) *store.Conta
 	return changefeedtest.NewContainer(t, s.DB, "db", store.ContainerProperties{ID: name, KeyPaths: []string{"/id"}})
 }
 
-// Each lease write would be a change to deliver, whose checkpoint is a lease write: a loop that on Azure costs money
-// until somebody notices.
+// Each lease write would be a change to deliver, whose checkpoint is a lease write. On
+// Azure that loop costs money until it is noticed.
 func TestTheMonitoredContainerIsRefusedAsItsOwnLeaseContainer(t *testing.T) {
 	failing := changefeed.HandlerFunc(func(context.Context, *changefeed.Batch) error { return errors.New("a handler that has begun the loop") })
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
@@ -106,7 +107,8 @@ func TestTheMonitoredContainerIsRefusedAsItsOwnLeaseContainer(t *testing.T) {
 	})
 }
 
-// A store numbers its containers, so two servers have containers of the same resource ids. Those are not one.
+// A store numbers its containers, so containers of two servers may have the same resource
+// IDs. They are different containers.
 func TestContainersOfTwoAccountsAreTwo(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		twin := changefeedtest.NewServer(t)
@@ -137,7 +139,7 @@ func TestContainersOfTwoAccountsAreTwo(t *testing.T) {
 	})
 }
 
-// A failure to learn the ids is retried as any other of the start.
+// A failure to read the IDs is retried like other errors of the start.
 func TestTheStartWaitsUntilTheContainersAreIdentified(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *changefeedtest.Server) {
 		c := container(t, s, "items")

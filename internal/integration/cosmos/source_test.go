@@ -22,7 +22,7 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// recorder is a transport that keeps the requests which pass.
+// recorder is a transport that records the requests.
 type recorder struct {
 	next *http.Client
 
@@ -37,7 +37,7 @@ func (r *recorder) Do(q *http.Request) (*http.Response, error) {
 	return r.next.Do(q)
 }
 
-// taken are the requests since the last call.
+// taken returns the requests since the last call.
 func (r *recorder) taken() []*http.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +55,7 @@ type rig struct {
 	source    *cosmos.Source
 }
 
-// newRig makes a container of that many partitions, with documents in it.
+// newRig creates a container with a number of partitions and with documents.
 func newRig(t *testing.T, p store.ContainerProperties, o cosmos.Options, so cosmos.SourceOptions) *rig {
 	t.Helper()
 	s := changefeedtest.NewServer(t)
@@ -101,7 +101,7 @@ func TestIdentityEqualsTheStores(t *testing.T) {
 	}
 }
 
-// What goes over the wire, as the SDKs write it.
+// These are the requests on the wire, as the SDKs send them.
 func TestReadsHaveTheServicesHeaders(t *testing.T) {
 	at := time.Date(2026, 1, 15, 9, 30, 0, 0, time.UTC)
 	full := func(r *rig) feed.Request { return feed.Request{Partition: r.server.Partitions("shop", "orders")[0]} }
@@ -110,7 +110,7 @@ func TestReadsHaveTheServicesHeaders(t *testing.T) {
 		request func(r *rig) feed.Request
 		source  cosmos.SourceOptions
 		options cosmos.Options
-		// want are headers; "" means that there is none.
+		// want holds headers. The value "" means that the header is absent.
 		want map[string]string
 	}{
 		{name: "from now", request: full, want: map[string]string{
@@ -172,7 +172,8 @@ func TestReadsHaveTheServicesHeaders(t *testing.T) {
 	}
 }
 
-// A range of keys is addressed by its partition, and by its borders where it is narrower; a key by itself, in ASCII.
+// A range of keys is addressed by its partition, and by its borders if it is narrower. A
+// key is addressed by itself, in ASCII.
 func TestRangesAndKeysAreAddressed(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{ID: "tenants", KeyPaths: []string{"/tenant", "/user"}, KeyVersion: store.MultiHash, Partitions: 2},
 		cosmos.Options{}, cosmos.SourceOptions{})
@@ -225,8 +226,8 @@ func TestRangesAndKeysAreAddressed(t *testing.T) {
 	}
 }
 
-// A key that isn't in the range has no changes there, and those of the range's other keys are not shown in their
-// stead; the position moves on all the same.
+// A key outside of the range has no changes there, and changes of other keys are not
+// returned. The position still advances.
 func TestAKeyOutsideOfItsRangeShowsNothing(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	r.write("a", "1")
@@ -248,8 +249,9 @@ func TestAKeyOutsideOfItsRangeShowsNothing(t *testing.T) {
 	}
 }
 
-// A range lies in one partition until that is split: the list of partitions that a Source keeps must not hide it, and a
-// partition that has come of a merge must be found, too.
+// A range lies in one partition until that partition splits. The Source's cached list of
+// partitions must not hide the split. A partition that a merge has created must be found,
+// too.
 func TestARangeIsFoundAfterItsPartitionIsReplaced(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{})
 	part := feed.Range{Min: "", Max: "10"}
@@ -264,7 +266,7 @@ func TestARangeIsFoundAfterItsPartitionIsReplaced(t *testing.T) {
 	r.read(feed.Request{Range: feed.Full()})
 }
 
-// What attempts cost that failed has been paid, too.
+// The page's charge includes failed attempts, because they were paid.
 func TestAPagesChargeCoversAllAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := cosmos.NewBudget(1000)
@@ -296,7 +298,8 @@ func TestOddNamesAreAddressedAndSigned(t *testing.T) {
 	}
 }
 
-// Later reads show at least what earlier ones did, whichever replica answers; children begin where their parent was.
+// Later reads show at least the changes of earlier ones, from any replica. Children start
+// at their parent's position.
 func TestSessionTokensAreCarriedBetweenReads(t *testing.T) {
 	r := newRig(t, store.ContainerProperties{}, cosmos.Options{}, cosmos.SourceOptions{SessionToken: "0:-1#1,7:-1#9"})
 	token := func(q feed.Request) string {
