@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// account is a part of the response to GET /.
+// account is a part of the answer to GET /.
 type account struct {
 	ID                    string
 	WritableLocations     []struct{ DatabaseAccountEndpoint string }
@@ -43,7 +43,7 @@ func TestTheAccountsEndpointIsTheOneBeforeProxies(t *testing.T) {
 	}
 }
 
-func TestWhoNamesNoHostIsToldTheAddress(t *testing.T) {
+func TestARequestWithoutHostGetsTheListenersAddress(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	http := httptest.NewServer(ts)
 	defer http.Close()

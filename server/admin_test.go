@@ -10,8 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// admin sends a signed request of the admin API; path is what is behind the prefix, escaped, and
-// signed is its link.
+// admin sends a signed request of the admin API. path is the escaped path after the
+// prefix. link is the link that is signed.
 func (ts *testServer) admin(method, path, link, body string) response {
 	ts.t.Helper()
 	r := httptest.NewRequestWithContext(ts.t.Context(), method, "/_changefeed/"+path, strings.NewReader(body))
@@ -25,7 +25,7 @@ func (ts *testServer) admin(method, path, link, body string) response {
 	return a
 }
 
-// plainAdmin is admin of a path without escapes.
+// plainAdmin is like admin, for a path without escapes.
 func (ts *testServer) plainAdmin(method, path, body string) response {
 	ts.t.Helper()
 	return ts.admin(method, path, path, body)
@@ -33,7 +33,7 @@ func (ts *testServer) plainAdmin(method, path, body string) response {
 
 const orderPartitions = "dbs/shop/colls/orders/partitions"
 
-// withPartitions makes the container shop/orders in the store.
+// withPartitions creates the container shop/orders with n partitions in the store.
 func (ts *testServer) withPartitions(n int) *engine.Container {
 	ts.t.Helper()
 	ctx := ts.t.Context()
@@ -47,7 +47,7 @@ func (ts *testServer) withPartitions(n int) *engine.Container {
 	return c
 }
 
-// listed are the ids and ranges of an answer's partitions.
+// listed returns the IDs and ranges of the partitions in an answer.
 func (a response) listed() string {
 	a.t.Helper()
 	var l struct{ Partitions []adminPartition }
@@ -66,7 +66,7 @@ func (a response) wantPartitions(want string) {
 	}
 }
 
-func TestAdminSplitsAndMergesAndListsWhatIsThere(t *testing.T) {
+func TestAdminSplitsMergesAndListsPartitions(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withPartitions(1)
 	const half = "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"
@@ -78,7 +78,7 @@ func TestAdminSplitsAndMergesAndListsWhatIsThere(t *testing.T) {
 	ts.plainAdmin("POST", orderPartitions+"/5/merge", `{"with":"1"}`).wantPartitions("6[-FF)0,1,2,3,4,5")
 }
 
-func TestAdminTellsOfAPartitionThatIsNotThereWhichAre(t *testing.T) {
+func TestAdminListsTheLivePartitionsAfterAnUnknownOne(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withPartitions(2)
 	ts.plainAdmin("POST", orderPartitions+"/7/split", "").want(http.StatusNotFound).wantBody("there is no partition \\\"7\\\" now; there are 0, 1")
@@ -94,7 +94,7 @@ func TestAdminTellsOfAPartitionThatIsNotThereWhichAre(t *testing.T) {
 	ts.plainAdmin("DELETE", orderPartitions, "").want(http.StatusMethodNotAllowed).wantHeader("Allow", "GET")
 }
 
-func TestAdminRefusesWhoeverDoesNotSignOrMayOnlyRead(t *testing.T) {
+func TestAdminRefusesUnsignedRequestsAndReadOnlyKeys(t *testing.T) {
 	reader := "cmVhZGVy"
 	ts := newTestServer(t, Options{ReadOnlyKeys: []string{reader}})
 	ts.withPartitions(1)
@@ -115,7 +115,7 @@ func TestAdminRefusesWhoeverDoesNotSignOrMayOnlyRead(t *testing.T) {
 	ts.plainAdmin("GET", orderPartitions, "").wantPartitions("0[-FF)")
 }
 
-func TestAdminTakesNamesOfAnyKindAndRIDs(t *testing.T) {
+func TestAdminAcceptsNamesOfAnyKindAndRIDs(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ctx := t.Context()
 	if _, err := ts.db.CreateDatabase(ctx, engine.DatabaseProperties{ID: "a b"}); err != nil {
@@ -154,7 +154,8 @@ func TestAdminListsTheDocumentsOfEachPartition(t *testing.T) {
 	}
 }
 
-// A path that can't be read can't be signed, and a stranger learns no more than of any other.
+// A path that cannot be parsed cannot be signed. A stranger learns no more from it than
+// from any other path.
 func TestUnsignedRequestsAreRefusedWhateverTheirPath(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	for _, path := range []string{"/", "/dbs", "/nonsense", "/dbs//colls", "/dbs/a/nonsense/b", "/_changefeed/faults", "/dbs/a/colls/b/docs"} {

@@ -22,7 +22,7 @@ import (
 
 const emulatorTokenHeader = `{"typ":"JWT","alg":"RS256","x5t":"CosmosEmulatorPrimaryMaster","kid":"CosmosEmulatorPrimaryMaster"}`
 
-// emulatorToken makes a token as the SDKs' test credentials do.
+// emulatorToken returns a token in the form of the SDKs' test credentials.
 func emulatorToken(e *base64.Encoding, header, claims, key string) string {
 	return e.EncodeToString([]byte(header)) + "." + e.EncodeToString([]byte(claims)) + "." + e.EncodeToString([]byte(key))
 }
@@ -38,7 +38,7 @@ func (ts *testServer) withToken(method, path, authorization string, h headers, b
 	return ts.do(method, path, h, body)
 }
 
-func TestEmulatorTokensAreTakenInEveryFormThatSDKsWrite(t *testing.T) {
+func TestEmulatorTokensAreAcceptedInEveryFormThatSDKsWrite(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	now := ts.db.Now()
 	claims := claimsAt(now, now.Add(2*time.Hour))
@@ -61,7 +61,7 @@ func TestTokensOfOtherKindsAreRefusedByName(t *testing.T) {
 	now := ts.db.Now()
 	for want, token := range map[string]string{
 		"three parts": "a.b",
-		// A key that may only read is not one that a token may name.
+		// A token must not name a read-only key.
 		"not the account's key": emulatorToken(base64.RawURLEncoding, emulatorTokenHeader, claimsAt(now, now.Add(time.Hour)), "cmVhZGVy"),
 	} {
 		ts.withToken("GET", "/dbs", "type=aad&ver=1.0&sig="+token, nil, "").want(http.StatusUnauthorized).wantBody(want)
@@ -95,7 +95,8 @@ func TestEmulatorTokenWritesDocumentsAndManagesNothing(t *testing.T) {
 	ts.withToken("DELETE", orders, header, nil, "").want(http.StatusForbidden, wire.SubRBACDenied)
 }
 
-// Whatever is in the header, who hasn't the key gets nothing but 401.
+// FuzzAuthorizationWithoutTheKeyIsRefused tests that every header without the key is
+// answered 401.
 func FuzzAuthorizationWithoutTheKeyIsRefused(f *testing.F) {
 	ts := newTestServer(f, Options{})
 	now := ts.db.Now()
@@ -117,12 +118,12 @@ func FuzzAuthorizationWithoutTheKeyIsRefused(f *testing.F) {
 		w := httptest.NewRecorder()
 		ts.ServeHTTP(w, r)
 		if w.Code != http.StatusUnauthorized {
-			t.Errorf("%q is answered with %d", header, w.Code)
+			t.Errorf("%q is answered %d, want 401", header, w.Code)
 		}
 	})
 }
 
-// issuerTransport is the network of an issuer that publishes one key.
+// issuerTransport is a RoundTripper for an issuer that publishes one key.
 type issuerTransport struct{ keys jose.JSONWebKeySet }
 
 func (i issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {

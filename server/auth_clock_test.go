@@ -13,7 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// The store's clock is ahead of the wall clock, which was ahead itself when something was written.
+// The store's clock is ahead of the wall clock, because the wall clock was ahead at an
+// earlier write.
 func TestRequestsAreDatedByTheWallClockToo(t *testing.T) {
 	fs := vfs.NewMem()
 	synctest.Test(t, func(t *testing.T) {

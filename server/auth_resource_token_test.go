@@ -16,7 +16,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// token makes a permission of the user ada, and returns its token.
+// token creates a permission of the user ada and returns its token.
 func (ts *testServer) token(id, mode, resource, key string) string {
 	ts.t.Helper()
 	p := ts.must("POST", ada+"/permissions", nil, permissionJSON(id, mode, resource, key)).object()
@@ -24,15 +24,17 @@ func (ts *testServer) token(id, mode, resource, key string) string {
 	return token
 }
 
-// scoped is a server with a token of each scope, by a letter, capital where its mode is All.
+// scoped is a server with a token of each scope. A letter identifies each token, upper
+// case if its mode is All.
 type scoped struct {
 	*recorded
 	tokens map[byte]string
-	// rids are those of the database and of orders.
+	// rids holds the rids of the database and of orders.
 	rids [2]string
 }
 
-// newScoped makes one whose operations tell that they were reached, once the tokens are made.
+// newScoped returns a scoped server. Its operations only record their calls once the
+// tokens exist.
 func newScoped(t testing.TB) *scoped {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"others","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
@@ -64,8 +66,10 @@ func newScoped(t testing.TB) *scoped {
 	return s
 }
 
-// Which tokens (D database, C container, K partition key, I item, P prefix of a key in another container; capital: All, small: Read) reach
-// which operation. A row for every operation; all others, like those on users and offers, are for the account's key.
+// The tokens that reach each operation: D database, C container, K partition key, I item,
+// P prefix of a key in another container. Upper case means All, lower case means Read.
+// There is a row for every operation. All other operations, such as those on users and
+// offers, need the account key.
 func TestEachScopeOfATokenReachesItsOperationsAndNoOthers(t *testing.T) {
 	s := newScoped(t)
 	batch := func(h headers, atomic string) headers {
@@ -122,8 +126,9 @@ func TestEachScopeOfATokenReachesItsOperationsAndNoOthers(t *testing.T) {
 		{"POST", orders + "/docs", batch(nil, "true"), "DdCc"},
 		{"POST", orders + "/docs", batch(pa, "true"), "DdCcKk"},
 		{"POST", orders + "/docs", batch(pb, "true"), "DdCc"},
-		{"POST", orders + "/docs", batch(nil, "false"), "DdCcKk"}, // each operation for itself
-		// A request does what its method and the first header that counts say; headers of other operations allow nothing.
+		{"POST", orders + "/docs", batch(nil, "false"), "DdCcKk"}, // each operation is checked on its own
+		// The method and the first relevant header determine the operation of a request.
+		// Headers of other operations permit nothing.
 		{"GET", orders + "/docs", plan, "DdCc"},
 		{"GET", orders + "/docs", plan.with(wire.HeaderAIM, wire.AIMIncremental), "DdCc"},
 		{"GET", orders + "/docs", batch(nil, "false"), "DdCc"},
@@ -196,8 +201,8 @@ func (s *scoped) checkTheRestIsRefused(seen map[string]bool) {
 	}
 }
 
-// What a token reaches within a batch is seen only when the batch is read.
-func TestTokensAreHeldAgainstEveryOperationOfABatch(t *testing.T) {
+// The operations of a batch are known only after the batch is parsed.
+func TestTokensAreCheckedForEveryOperationOfABatch(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
 	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"there","pk":"p"}`)
@@ -218,7 +223,7 @@ func TestTokensAreHeldAgainstEveryOperationOfABatch(t *testing.T) {
 		t.Errorf("the operations had the statuses %v", statuses)
 	}
 	ts.do("GET", orders+"/docs/mine", pk(`["q"]`), "").want(404)
-	// In a transaction the request's key is that of every operation.
+	// In a transaction every operation has the request's key.
 	ts.withToken("POST", orders+"/docs", all, transaction.with(wire.HeaderPartitionKey, `["p"]`), "["+op("Upsert", "q", "sly")+"]")
 	ts.do("GET", orders+"/docs/sly", pk(`["q"]`), "").want(404)
 
@@ -250,7 +255,7 @@ func TestTokenOfAPartitionKeySeesOnlyItsDocuments(t *testing.T) {
 			t.Errorf("%s: %s", what, a.body)
 		}
 	}
-	// Nor does a condition lead out of it that says by itself which documents are read.
+	// A condition that determines the documents to read must not reach other keys either.
 	for _, where := range []string{"c.pk = 'q'", "c.pk IN ('q', 'p') AND c.id = 'of q'", "c.id = 'of q'", "STARTSWITH(c.id, 'of q')"} {
 		body := `{"query":"SELECT * FROM c WHERE ` + where + `"}`
 		ts.withToken("POST", orders+"/docs", token, query, body).want(200).wantBody(`"_count":0`)
@@ -259,7 +264,7 @@ func TestTokenOfAPartitionKeySeesOnlyItsDocuments(t *testing.T) {
 	ts.withToken("POST", orders+"/docs", token, pk(`["p"]`), `{"id":"1","pk":"q"}`).want(400, wire.SubPartitionKeyMismatch)
 }
 
-func TestTokenEndsWhenItSaysAndDatesDontMatter(t *testing.T) {
+func TestTokenExpiresAndNeedsNoDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}).withOrders()
 		ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
@@ -291,7 +296,7 @@ func TestTokenLosesItsRightsWithItsPermission(t *testing.T) {
 	all, _ := ts.must("PUT", ada+"/permissions/p", nil, permissionJSON("p", "All", link, "")).object()["_token"].(string)
 	write(all).want(201)
 	read(old).want(200)
-	write(old).want(403) // it was made for reading
+	write(old).want(403) // the token was made with the mode Read
 	ts.must("PUT", ada+"/permissions/p", nil, permissionJSON("p", "Read", link, ""))
 	read(all).want(200)
 	write(all).want(403)
@@ -304,7 +309,7 @@ func TestTokenLosesItsRightsWithItsPermission(t *testing.T) {
 
 	ts.must("DELETE", "/dbs/shop/users/lovelace/permissions/p", nil, "")
 	read(all).want(403).wantBody("deleted")
-	ts.must("POST", "/dbs/shop/users/lovelace/permissions", nil, permissionJSON("p", "All", link, "")) // another one of that name
+	ts.must("POST", "/dbs/shop/users/lovelace/permissions", nil, permissionJSON("p", "All", link, "")) // another permission of the same name
 	read(all).want(403)
 	ts.must("DELETE", "/dbs/shop/users/lovelace", nil, "")
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
@@ -332,7 +337,7 @@ func TestTokenOfAnItemThatIsLinkedByItsRID(t *testing.T) {
 	ts.withToken("GET", orders+"/docs/a", token, pk(`["q"]`), "").want(403)
 	ts.withToken("GET", "/"+b["_self"].(string), token, nil, "").want(403)
 	ts.withToken("GET", orders+"/docs/b", token, pk(`["p"]`), "").want(403)
-	// With another key in the header the rid would be the id of an item of that key.
+	// With another key in the header, the rid would be the ID of an item with that key.
 	rid := a["_rid"].(string)
 	ts.must("POST", orders+"/docs", pk(`["q"]`), `{"id":"`+rid+`","pk":"q"}`)
 	ts.do("GET", "/"+self, pk(`["q"]`), "").want(200).wantBody(`"pk":"q"`)
@@ -343,12 +348,12 @@ func TestTokenOfAnItemThatIsLinkedByItsRID(t *testing.T) {
 	ts.withToken("DELETE", "/"+self, token, nil, "").want(204)
 }
 
-func TestTokenIsTakenInEveryFormThatSDKsWrite(t *testing.T) {
+func TestTokenIsAcceptedInEveryFormThatSDKsWrite(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
-	for i := range 20 { // signatures with + and / among them
+	for i := range 20 { // some signatures contain + and /
 		token := ts.token(fmt.Sprint(i), "Read", "dbs/shop/colls/orders", fmt.Sprintf("[%d]", i))
-		// .NET writes the digits of escapes in lower case.
+		// .NET writes the hexadecimal digits of escapes in lower case.
 		dotnet := regexp.MustCompile("%[0-9A-F]{2}").ReplaceAllStringFunc(url.QueryEscape(token), strings.ToLower)
 		for _, header := range []string{token, url.QueryEscape(token), dotnet, strings.ReplaceAll(url.PathEscape(token), "&", "%26")} {
 			ts.withToken("GET", orders, header, headers{wire.HeaderDate: ""}, "").want(200)
@@ -374,12 +379,14 @@ func TestAdminAPIAndStrangersTokensAreRefused(t *testing.T) {
 	stranger.withToken("GET", orders, token, nil, "").want(401).wantBody("key of this account")
 }
 
-// Whatever is changed of a token, what comes of it allows nothing.
-func FuzzResourceTokenThatWasntMadeHereIsRefused(f *testing.F) {
+// FuzzForgedResourceTokenIsRefused tests that a modified token permits
+// nothing.
+func FuzzForgedResourceTokenIsRefused(f *testing.F) {
 	ts := newTestServer(f, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
 	_, made, _ := strings.Cut(ts.token("p", "Read", "dbs/shop/colls/orders", `["p"]`), "sig=")
-	// The inputs are made in one process and tried in others, which began at another second: its times are fixed.
+	// The times are fixed, because one process generates the inputs and others use them
+	// in another second.
 	own, err := ts.parseToken(made)
 	if err != nil {
 		f.Fatal(err)
@@ -398,7 +405,8 @@ func FuzzResourceTokenThatWasntMadeHereIsRefused(f *testing.F) {
 		r.Header.Set("Authorization", "type=resource&ver=1&sig="+text)
 		w := httptest.NewRecorder()
 		ts.ServeHTTP(w, r)
-		// base64 has several texts for the same bytes where there is padding; those are the token itself.
+		// With padding, base64 has several texts for the same bytes. They all are valid
+		// texts of the token.
 		claimed, err := ts.parseToken(text)
 		switch {
 		case err == nil && claimed != own:
@@ -409,8 +417,9 @@ func FuzzResourceTokenThatWasntMadeHereIsRefused(f *testing.F) {
 	})
 }
 
-// Claims are read as they were written, and what isn't claims is refused.
-func FuzzClaimsComeBackAsTheyWere(f *testing.F) {
+// FuzzClaimsAreEncodedAsTheyWereDecoded tests that decoded claims encode to the same
+// bytes, and that other bytes are refused.
+func FuzzClaimsAreEncodedAsTheyWereDecoded(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(claims{Version: claimsVersion, Database: [4]byte{3: 1}, User: 1, Permission: 2, All: 1, From: 1, Until: 2}.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {

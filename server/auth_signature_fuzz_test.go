@@ -12,8 +12,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Whatever the method, path, date and Authorization of a request are: it is answered, without a 5xx, and an operation is reached only if the
-// Authorization has the signature of one of the links that the path can mean. Those are made here from the description of the protocol.
+// FuzzSignature tests that every request is answered without a 5xx, for any method, path,
+// date and Authorization. An operation may run only if the Authorization has the
+// signature of one of the links that the path can mean. The test derives those links from
+// the description of the protocol.
 func FuzzSignature(f *testing.F) {
 	r := newRecorded(f)
 	now := wire.FormatTime(r.db.Now())
@@ -29,7 +31,7 @@ func FuzzSignature(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, path, date, httpDate, authorization string) {
 		target, err := url.ParseRequestURI(path)
 		if err != nil || !strings.HasPrefix(path, "/") {
-			return // no request has it
+			return // no request can have it
 		}
 		req := &http.Request{Method: method, URL: target, Header: http.Header{}, Body: http.NoBody, Host: "localhost"}
 		req = req.WithContext(t.Context())
@@ -48,7 +50,7 @@ func FuzzSignature(f *testing.F) {
 	})
 }
 
-// signs reports whether a text has, escaped or not, a key's signature of a request.
+// signs reports whether a text, escaped or not, is a key's signature of a request.
 func signs(k wire.Key, r *http.Request, text string) bool {
 	plain, err := url.PathUnescape(text)
 	if err != nil {
@@ -74,7 +76,7 @@ func signs(k wire.Key, r *http.Request, text string) bool {
 	}
 	types := strings.Split(link, "/")
 	for i := 0; i < len(types); i += 2 {
-		types[i] = strings.ToLower(types[i]) // names of types are taken in any case
+		types[i] = strings.ToLower(types[i]) // names of types are accepted in upper and lower case
 	}
 	last := link[strings.LastIndexByte(link, '/')+1:]
 	if n := len(decoded) / 2 * 2; n > 0 {
@@ -84,7 +86,8 @@ func signs(k wire.Key, r *http.Request, text string) bool {
 		payload := strings.ToLower(r.Method+"\n"+kind+"\n") + l + "\n" + strings.ToLower(date+"\n"+httpDate+"\n")
 		for field := range strings.SplitSeq(text+"&"+plain, "&") {
 			_, value, _ := strings.Cut(field, "=")
-			// Decoded: one signature has several texts, which differ in bits that stand for nothing.
+			// Signatures are compared as bytes, because several base64 texts decode to
+			// the same bytes.
 			if sig, err := base64.StdEncoding.DecodeString(value); err == nil && bytes.Equal(sig, k.Sign(payload)) {
 				return true
 			}

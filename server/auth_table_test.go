@@ -12,13 +12,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// What holds for every operation of both tables, so that a new one can't be forgotten: nothing is carried out without a
-// valid signature, and nothing that writes with a key that may only read.
+// These tests cover every operation of both tables, so that a new operation is included.
+// No request is carried out without a valid signature, and no write with a read-only key.
 
 // readerKey is the read-only key of these tests.
 const readerKey = "cmVhZC1vbmx5LWtleS1vZi10aGUtdGVzdHMtb2Ytcm91dGVz"
 
-// recorded is a server whose operations only tell that they were reached.
+// recorded is a server whose operations only record that they were called.
 type recorded struct {
 	*testServer
 	reached []string
@@ -38,7 +38,7 @@ func newRecorded(t testing.TB) *recorded {
 	return r
 }
 
-// try serves a request as it is.
+// try serves a request and returns the operations that it reached.
 func (r *recorded) try(req *http.Request) (status int, reached []string) {
 	r.reached = nil
 	w := httptest.NewRecorder()
@@ -46,7 +46,7 @@ func (r *recorded) try(req *http.Request) (status int, reached []string) {
 	return w.Code, r.reached
 }
 
-// call is a request that some route takes.
+// call is a request that some route accepts.
 type call struct {
 	method, path string
 	h            headers
@@ -55,8 +55,8 @@ type call struct {
 
 func (c call) String() string { return c.op + " (" + c.method + " " + c.path + ")" }
 
-// calls are requests of every path of the table with every header that tells operations apart, as far as some operation takes
-// them, and its name.
+// calls returns requests for every path of the table, with every header that
+// distinguishes operations. It omits requests that no operation accepts.
 func (r *recorded) calls() (all []call) {
 	kinds := []headers{
 		nil,
@@ -89,7 +89,8 @@ func (r *recorded) calls() (all []call) {
 	return all
 }
 
-// forgeries are the ways in which a request's signature can be wrong: what each makes of a good request.
+// forgeries returns copies of a valid request, each with a different error in its
+// signature.
 func (r *recorded) forgeries(c call) map[string]*http.Request {
 	stranger, own := wire.Key("another key of the same length as the right one, or about that"), r.key
 	date := func(d time.Duration) string { return wire.FormatTime(r.db.Now().Add(d)) }
@@ -171,7 +172,7 @@ func TestAReadOnlyKeyReachesReadsAlone(t *testing.T) {
 	}
 }
 
-// Batches are told from reads by their content only, see runBatch.
+// Only the content of a batch shows whether it writes, see runBatch.
 func TestAReadOnlyKeyWritesNothingInBatchesEither(t *testing.T) {
 	ts := newTestServer(t, Options{ReadOnlyKeys: []string{readerKey}}).withOrders()
 	readOnlyKey, err := wire.ParseKey(readerKey)
@@ -204,7 +205,8 @@ func TestTheAdminAPIIsNotReachedWithoutAValidSignature(t *testing.T) {
 	}
 	stranger := wire.Key("a key of nobody")
 	for _, route := range ts.adminTable() {
-		// What the stars stand for needn't exist: who may ask comes first.
+		// The segments for the stars need not exist, because the signature is checked
+		// first.
 		rest := strings.ReplaceAll(route.pattern, "*", "0")
 		send := func(k wire.Key, date time.Time, signedMethod string) int {
 			w := httptest.NewRecorder()

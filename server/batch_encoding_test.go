@@ -16,13 +16,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Headers as .NET's SDK (3.62) writes them. It sets no content type.
+// Headers in the form of .NET's SDK 3.62, which sets no content type.
 var (
 	dotnetTransaction = headers{"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": "True", "x-ms-cosmos-batch-ordered": "True", "x-ms-documentdb-partitionkey": `["p"]`}
 	dotnetBulk        = headers{"x-ms-cosmos-batch-continue-on-error": "True", "x-ms-cosmos-batch-atomic": "False", "x-ms-cosmos-is-batch-request": "True"}
 )
 
-// rowsOf is a stream of operations.
+// rowsOf returns operations as HybridRow.
 func rowsOf(ops ...hybridrow.Operation) string {
 	b := hybridrow.AppendSegment(nil)
 	for _, o := range ops {
@@ -34,7 +34,8 @@ func rowsOf(ops ...hybridrow.Operation) string {
 	return string(b)
 }
 
-// row is an operation: its type, and its id or its document, with a key of its own where that isn't empty.
+// row returns an operation with a type, and an ID or a document. If key is not empty, the
+// operation has this key.
 func row(kind hybridrow.OperationType, key, id, body string) hybridrow.Operation {
 	o := hybridrow.Operation{Type: kind, ID: id}
 	if key != "" {
@@ -46,7 +47,7 @@ func row(kind hybridrow.OperationType, key, id, body string) hybridrow.Operation
 	return o
 }
 
-// results are the rows of an answer.
+// results returns the rows of an answer.
 func (a response) results() []hybridrow.Result {
 	a.t.Helper()
 	var all []hybridrow.Result
@@ -67,7 +68,7 @@ func (a response) results() []hybridrow.Result {
 	}
 }
 
-// rows sends a batch as HybridRow, and checks the status of each operation.
+// rows sends a batch as HybridRow and checks the status of each operation.
 func (ts *testServer) rows(h headers, status int, codes string, ops ...hybridrow.Operation) []hybridrow.Result {
 	ts.t.Helper()
 	results := ts.do("POST", orders+"/docs", h, rowsOf(ops...)).want(status).results()
@@ -101,7 +102,7 @@ func TestTransactionOfDotNet(t *testing.T) {
 	ts.do("GET", orders+"/docs/away", pk(`["p"]`), "").want(404)
 }
 
-func TestTransactionOfDotNetThatFailsDoesNothingAndSaysWhy(t *testing.T) {
+func TestFailedTransactionOfDotNetDoesNothingAndReportsTheCause(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"there","pk":"p","v":1}`)
 	conditional := func(o hybridrow.Operation, ifMatch, ifNoneMatch string) hybridrow.Operation {
@@ -152,11 +153,12 @@ func TestBulkOfDotNet(t *testing.T) {
 	}
 }
 
-// The SDK splits a session token at its colon, and fails at the second number of a token of two partitions.
+// The SDK splits a session token at its colon, and fails at the second number of a token
+// of two partitions.
 func TestBulkOnAPartitionHasItsSessionTokenAlone(t *testing.T) {
 	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
 	var ops []hybridrow.Operation
-	for i := range 8 { // of both partitions, as after a split that the client hasn't seen
+	for i := range 8 { // of both partitions, as after a split that the client has not seen
 		ops = append(ops, row(hybridrow.Create, fmt.Sprintf(`["%d"]`, i), "", fmt.Sprintf(`{"id":"1","pk":"%d"}`, i)))
 	}
 	c, err := ts.db.Container(t.Context(), "shop", "orders")
@@ -189,7 +191,7 @@ func TestBulkOfDotNetOfAPartitionThatIsGoneIsRefusedAsAWhole(t *testing.T) {
 	ts.rows(dotnetBulk.with("x-ms-documentdb-partitionkeyrangeid", c.Identity().ContainerRID+",1"), 200, "201", op)
 }
 
-func TestBulkTellsDotNetWhichOperationsAreThrottled(t *testing.T) {
+func TestBulkReportsThrottledOperationsToDotNet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{EnforceThroughput: true})
 		ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
@@ -231,8 +233,8 @@ func TestHybridRowBeyondTheLimitsIsRefused(t *testing.T) {
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf()).want(400).wantBody("no operations")
 }
 
-// Errors of the request as a whole are JSON, which is where .NET's SDK takes its message from.
-func TestHybridRowThatCannotBeReadIsToldWhatIsWrong(t *testing.T) {
+// Errors of the whole request are JSON, from which .NET's SDK takes its message.
+func TestInvalidHybridRowIsRefusedWithTheCause(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	seconds := int32(5)
 	damaged := []byte(rowsOf(row(hybridrow.Read, "", "1", "")))
@@ -264,7 +266,8 @@ func TestAReadOnlyKeyMayReadByHybridRow(t *testing.T) {
 	ts.do("POST", orders+"/docs", dotnetTransaction, rowsOf(row(hybridrow.Read, "", "1", ""), row(hybridrow.Delete, "", "1", ""))).want(403).wantBody("Delete")
 }
 
-// Whatever the row of an operation is, the batch is answered: refused as a whole, or with as many results as it has operations.
+// FuzzBatchRow tests that every batch is answered. It is refused as a whole, or has as
+// many results as operations.
 func FuzzBatchRow(f *testing.F) {
 	condition := row(hybridrow.Patch, "", "1", `{"operations":[{"op":"incr","path":"/v","value":1}],"condition":"from c where c.v > 1"}`)
 	condition.IfNoneMatch = "*"
@@ -291,12 +294,13 @@ func FuzzBatchRow(f *testing.F) {
 	})
 }
 
-// rawRow is a row that is written as it is.
+// rawRow is a row of the given bytes.
 type rawRow []byte
 
 func (r rawRow) Append(b []byte) []byte { return append(b, r...) }
 
-// As .NET's retry policy knows it: what goes beyond the limit is 413/3402, and was not done.
+// As .NET's retry policy expects, operations beyond the limit are answered 413/3402 and
+// not carried out.
 func TestAnswersToBulkAreBounded(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	large := strings.Repeat("x", engine.MaxDocumentSize-1000)
@@ -320,7 +324,7 @@ func TestAnswersToBulkAreBounded(t *testing.T) {
 		t.Errorf("%d of 6 items of 2 MiB are in an answer of 4", done)
 	}
 
-	// One after the other, so that it is known which are done.
+	// In order, so that the test can predict which operations succeed.
 	inOrder := dotnetBulk.with("x-ms-cosmos-batch-continue-on-error", "False")
 	r := ts.rows(inOrder, 207, "200 200 200 413 424 424", patches...)
 	if r[3].SubStatus != 3402 {
@@ -329,19 +333,20 @@ func TestAnswersToBulkAreBounded(t *testing.T) {
 	ts.do("GET", orders+"/docs/2", pk(`["p"]`), "").want(200).wantBody(`"v":1,`)
 	ts.do("GET", orders+"/docs/3", pk(`["p"]`), "").want(200).wantBody(`"v":0,`)
 
-	// Items that nobody wants back take no room.
+	// Items that the client does not want in the answer use no room in it.
 	for i := range patches {
 		patches[i].Minimal = true
 	}
 	ts.rows(dotnetBulk, 200, "200 200 200 200 200 200", patches...)
 }
 
-// Random batches in both forms, each in a container of its own, have the same results, item by item.
+// Random batches in both forms, each in its own container, must have the same results for
+// each item.
 func TestBothFormsOfABatchDoTheSame(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"binary","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}`)
 	kinds := []hybridrow.OperationType{hybridrow.Create, hybridrow.Upsert, hybridrow.Replace, hybridrow.Patch, hybridrow.Read, hybridrow.Delete}
-	r := rand.New(rand.NewPCG(3, 9)) //nolint:gosec // a repeatable test
+	r := rand.New(rand.NewPCG(3, 9)) //nolint:gosec // the test must be repeatable
 	for n := range 150 {
 		var (
 			texts []string

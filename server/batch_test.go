@@ -15,7 +15,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Headers as the SDKs write them.
+// Headers in the form of the SDKs.
 var (
 	transaction = headers{"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": "True", "x-ms-cosmos-batch-ordered": "True", "x-ms-documentdb-partitionkey": `["p"]`}
 	inBulk      = headers{"x-ms-cosmos-is-batch-request": "true", "x-ms-cosmos-batch-atomic": "false", "x-ms-cosmos-batch-continue-on-error": "true"}
@@ -28,7 +28,7 @@ type batchAnswer []struct {
 	ResourceBody                                      map[string]any
 }
 
-// batch sends a batch, and checks the status of each operation.
+// batch sends a batch and checks the status of each operation.
 func (ts *testServer) batch(h headers, ops string, status int, codes string) batchAnswer {
 	ts.t.Helper()
 	var answer batchAnswer
@@ -100,7 +100,7 @@ func TestTransactionThatFailsDoesNothing(t *testing.T) {
 	ts.do("GET", orders+"/docs", nil, "").want(200).wantHeader(wire.HeaderItemCount, "1").wantBody(`"v":1`)
 }
 
-func TestTransactionIsOnOneKeyWhoeverNamesIt(t *testing.T) {
+func TestTransactionIsOnOneKeyFromHeaderOrOperation(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.batch(transaction, `[{"operationType":"Create","partitionKey":"[ \"p\" ]","resourceBody":{"id":"1","pk":"p"}},{"operationType":"Read","id":"1"}]`, 200, "201 200")
 	without := headers{"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": "True"}
@@ -205,7 +205,8 @@ func TestBulkKeepsTheOrderOfOperationsOnOneItem(t *testing.T) {
 	}
 }
 
-// A small request may patch a hundred large items. Those under way together, and the answer, are bounded.
+// A small request may patch a hundred large items. The server limits the items in memory
+// and the answer.
 func TestBulkBoundsTheItemsThatItsPatchesHaveInMemory(t *testing.T) {
 	const size = 1900 << 10
 	ts := newTestServer(t, Options{}).withOrders()
@@ -249,7 +250,8 @@ func TestBulkBoundsTheItemsThatItsPatchesHaveInMemory(t *testing.T) {
 	})
 }
 
-// A read whose item has no place in the answer is not answered, so the reads after it are not done.
+// A read whose item does not fit into the answer is not answered, so the reads after it
+// are not carried out.
 func TestBulkStopsReadingWhenItsAnswerIsFull(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	var ops []string
@@ -268,7 +270,7 @@ func TestBulkStopsReadingWhenItsAnswerIsFull(t *testing.T) {
 			answered++
 		}
 	}
-	// Two items fit, and bulkItems are read at a time.
+	// Two items fit, and items of bulkItems bytes are read concurrently.
 	if most := 2 + bulkItems/engine.MaxDocumentSize; answered != 2 || read > most {
 		t.Errorf("%d items of %d were read, more than %d; %d are in the answer, want 2", read, len(ops), most, answered)
 	}
@@ -289,7 +291,7 @@ func TestBulkOfAPartitionThatIsGoneIsRefusedAsAWhole(t *testing.T) {
 	ts.do("POST", orders+"/docs", inBulk.with("x-ms-documentdb-partitionkeyrangeid", "1"), op).want(200)
 }
 
-func TestBulkTellsWhichOperationsAreThrottled(t *testing.T) {
+func TestBulkReportsThrottledOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{EnforceThroughput: true})
 		ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
@@ -298,7 +300,8 @@ func TestBulkTellsWhichOperationsAreThrottled(t *testing.T) {
 		for i := range 100 {
 			ops = append(ops, fmt.Sprintf(`{"operationType":"Create","partitionKey":"[1]","resourceBody":{"id":"%d","pk":1}}`, i))
 		}
-		// The first ones spend what there is, and are let in together before what they cost is known.
+		// The first operations use up the throughput. They start together before their
+		// cost is known.
 		ts.must("POST", orders+"/docs", inBulk, `[`+strings.Join(ops, ",")+`]`)
 		time.Sleep(200 * time.Millisecond)
 		var answer batchAnswer
@@ -318,7 +321,8 @@ func TestBulkTellsWhichOperationsAreThrottled(t *testing.T) {
 	})
 }
 
-// Whatever a batch is, it is answered: refused as a whole, or with as many results as it has operations.
+// FuzzBatch tests that every batch is answered. It is refused as a whole, or has as many
+// results as operations.
 func FuzzBatch(f *testing.F) {
 	f.Add([]byte(`[{"operationType":"Create","resourceBody":{"id":"1","pk":"p"}},{"operationType":"Read","id":"1","ifNoneMatch":"*"}]`), true)
 	f.Add([]byte(`[{"operationType":"Patch","id":"1","partitionKey":"[\"p\"]","resourceBody":{"operations":[{"op":"incr","path":"/v","value":1}],"condition":"from c where c.v > 1"}}]`), false)

@@ -12,8 +12,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A page of a feed is made of the bytes that the store has. Would a document be decoded, encoded or copied on its own, each would leave an
-// allocation behind; so what a page of 1,000 allocates must be what one of 10 does.
+// A page of a feed consists of the stored bytes. If each document were decoded, encoded
+// or copied on its own, it would cost an allocation. So a page of 1,000 documents must
+// have as many allocations as a page of 10.
 func TestAPageCostsNoAllocationForADocument(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Hour})
@@ -51,7 +52,7 @@ func TestAPageCostsNoAllocationForADocument(t *testing.T) {
 		many, bytes := measure(documents)
 		t.Logf("%s: %.0f allocations for 10 documents, %.0f for %d, of %d bytes together", name, few, many, documents, bytes)
 		if raceDetector {
-			continue // which empties pools at random
+			continue // the race detector empties pools at random
 		}
 		if many > few+20 {
 			t.Errorf("%s: a page of %d documents takes %.0f allocations, one of 10 takes %.0f", name, documents, many, few)

@@ -16,25 +16,27 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// pageDocuments is how many documents of 1 KB the pages of the benchmarks have.
+// pageDocuments is the number of documents of 1 KB in the pages of the benchmarks.
 const pageDocuments = 1000
 
-// withPage makes orders with one page of documents of 1 KB.
+// withPage creates orders with one page of documents of 1 KB.
 func withPage(b *testing.B) (*testServer, *engine.Container) {
 	b.Helper()
 	ts := newTestServer(b, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range pageDocuments {
 		body := fmt.Sprintf(`{"id":"%06d","pk":"k%d","text":"`, i, i%50)
-		body += strings.Repeat("x", 800-len(body)) + `"}` // and some 230 bytes of system properties
+		body += strings.Repeat("x", 800-len(body)) + `"}` // plus about 230 bytes of system properties
 		put(b, c, "%s", body)
 	}
 	return ts, c
 }
 
-// BenchmarkFeedPage reads pages of 1,000 documents of 1 KB over loopback HTTP with one connection that is kept: from
-// the server, from a handler of net/http that writes the same bytes from memory, and in process, in turns, so that all three see
-// the same machine. It reports the ratios of their rates: "of-handler" is to be 0.35 at least.
+// BenchmarkFeedPage reads pages of 1,000 documents of 1 KB. It reads them over loopback
+// HTTP with one connection from the server, over HTTP from a handler that writes the same
+// bytes from memory, and in process. The three take turns, so that they run under the
+// same conditions. It reports the ratios of their rates. The target for "of-handler" is
+// at least 0.35.
 func BenchmarkFeedPage(b *testing.B) {
 	ts, c := withPage(b)
 	h := latest(items(pageDocuments))
@@ -73,7 +75,8 @@ func BenchmarkFeedPage(b *testing.B) {
 	b.ReportMetric(float64(20*b.N)/spent[1].Seconds(), "handler-pages/s")
 }
 
-// reader serves a handler on loopback and returns a function that sends it a request and reads all of the answer.
+// reader serves a handler on loopback. It returns a function that sends a request and
+// reads the whole answer.
 func reader(b *testing.B, handler http.Handler, r *http.Request, size int) func() {
 	b.Helper()
 	server := httptest.NewServer(handler)
@@ -103,10 +106,11 @@ func reader(b *testing.B, handler http.Handler, r *http.Request, size int) func(
 	}
 }
 
-// onlyWriter hides that io.Discard reads by itself, in pageParts of 8 KB.
+// onlyWriter hides the ReadFrom method of io.Discard, which reads in parts of 8 KB.
 type onlyWriter struct{ io.Writer }
 
-// BenchmarkFeedPageInHandler is the server's own work on a page, without a connection.
+// BenchmarkFeedPageInHandler measures the server's own work on a page, without a
+// connection.
 func BenchmarkFeedPageInHandler(b *testing.B) {
 	ts, _ := withPage(b)
 	r := ts.request("GET", orders+"/docs", latest(items(pageDocuments)), "")
@@ -121,7 +125,8 @@ func BenchmarkFeedPageInHandler(b *testing.B) {
 	}
 }
 
-// BenchmarkQueryFilter is a filter over 1,000 documents of 1 KB of which ten match.
+// BenchmarkQueryFilter measures a filter over 1,000 documents of 1 KB, of which ten
+// match.
 func BenchmarkQueryFilter(b *testing.B) {
 	ts, _ := withPage(b)
 	body := queryBody(b, "SELECT c.id FROM c WHERE c.pk > @low AND ENDSWITH(c.id, '00')", "@low", "a")
@@ -135,7 +140,7 @@ func BenchmarkQueryFilter(b *testing.B) {
 	}
 }
 
-// discard is a ResponseWriter that keeps nothing.
+// discard is a ResponseWriter that discards the answer.
 type discard struct {
 	header http.Header
 	status int

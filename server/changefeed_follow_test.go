@@ -12,15 +12,17 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// follower reads a feed as SDKs do: a position for each range of keys, asked of the partition that has it. When that is gone it
-// reads the ranges anew. After a split each child gets its part and the parent's etag; after a merge the ranges stay
-// as they were, and are asked of the merged partition by their borders.
+// follower reads a feed as SDKs do. It has a position for each range of keys, and reads
+// each range from the partition that holds it. After a 410 it reads the ranges again.
+// After a split, each child gets its part of the range and the parent's etag. After a
+// merge, the ranges stay the same, and the merged partition serves them by their bounds.
 type follower struct {
 	ts     *testServer
 	mode   headers
 	live   []keyRange
 	ranges []followed
-	// seen is what was read: the highest version of each document, and how often each version came.
+	// seen holds the highest version of each document, and got the number of times that
+	// each version arrived.
 	seen map[string]int
 	got  map[string]int
 }
@@ -47,7 +49,7 @@ func (f *follower) refresh() {
 	f.live = list.Ranges
 }
 
-// step reads one page of one range; more is false when there was nothing new.
+// step reads one page of one range. more reports whether there were new documents.
 func (f *follower) step(i int) (more bool) {
 	r := f.ranges[i]
 	var parts []followed
@@ -85,7 +87,7 @@ func (f *follower) step(i int) (more bool) {
 	return a.status == 200
 }
 
-// page are the documents of a page of either mode.
+// page returns the documents of a page of either mode.
 func (f *follower) page(a response) []feedItem {
 	if a.status == 304 || f.mode == nil {
 		return a.page()
@@ -97,7 +99,7 @@ func (f *follower) page(a response) []feedItem {
 	return all
 }
 
-// drain reads until no range has anything new.
+// drain reads until no range has new documents.
 func (f *follower) drain() {
 	for idle := false; !idle; {
 		idle = true
@@ -109,7 +111,8 @@ func (f *follower) drain() {
 	}
 }
 
-// Every change arrives, and none twice, while partitions are split and merged between any two pages, in both modes.
+// Every change arrives once in both modes, while partitions are split and merged between
+// any two pages.
 func TestAReaderThatFollowsSplitsAndMergesMissesNothing(t *testing.T) {
 	for name, mode := range map[string]headers{
 		"latest":   nil,

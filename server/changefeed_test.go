@@ -15,12 +15,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// latest are the headers of a read in latest version mode, with others.
+// latest returns the headers of a read in latest version mode, together with others.
 func latest(more ...headers) headers {
 	return together(append([]headers{{"A-IM": "Incremental Feed"}}, more...)...)
 }
 
-// after is the header of a read behind an etag, and inRange that of a partition.
+// after returns the header of a read after an etag. inRange and items return the headers
+// of a partition and a page size.
 func after(etag string) headers { return headers{"If-None-Match": etag} }
 func inRange(id string) headers { return headers{"x-ms-documentdb-partitionkeyrangeid": id} }
 func items(n int) headers       { return headers{"x-ms-max-item-count": strconv.Itoa(n)} }
@@ -31,7 +32,7 @@ func (ts *testServer) read(h ...headers) response {
 	return ts.do("GET", orders+"/docs", latest(h...), "")
 }
 
-// feedItem is what tests look at of a document in a feed or a query.
+// feedItem holds the members of a document in a feed or a query that tests check.
 type feedItem struct {
 	ID  string `json:"id"`
 	V   int    `json:"v"`
@@ -62,7 +63,7 @@ func (a response) page() []feedItem {
 	return body.Documents
 }
 
-// names are the ids of documents.
+// names returns the IDs of documents, joined by spaces.
 func names(items []feedItem) string {
 	ids := make([]string, len(items))
 	for i, item := range items {
@@ -84,7 +85,7 @@ func (ts *testServer) drain(h ...headers) (all []feedItem, etag string) {
 		}
 		h = append(slices.Clone(h), after(etag))
 	}
-	ts.t.Fatal("the feed doesn't end")
+	ts.t.Fatal("the feed does not end")
 	return nil, ""
 }
 
@@ -126,7 +127,7 @@ func TestAnEmptyFeedIs304WithAPosition(t *testing.T) {
 	etag := ts.read().header.Get("Etag")
 	put(t, c, `{"id":"1","pk":"a"}`)
 	if got := names(ts.read(after(etag)).page()); got != "1" {
-		t.Errorf("behind the etag of 304: %q", got)
+		t.Errorf("after the etag of 304: %q", got)
 	}
 }
 
@@ -148,7 +149,7 @@ func TestStartNowIsTheRequestAndNotTheFirstChange(t *testing.T) {
 	}
 }
 
-func TestPagesHaveTheSizeThatWasAskedForAndLoseNothing(t *testing.T) {
+func TestPagesHaveTheRequestedSizeAndLoseNothing(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
 	for i := range 250 {
@@ -166,7 +167,7 @@ func TestPagesHaveTheSizeThatWasAskedForAndLoseNothing(t *testing.T) {
 		all, _ := ts.drain(items(n))
 		for i, item := range all {
 			if item.V != i {
-				t.Fatalf("page size %d: place %d has document %d", n, i, item.V)
+				t.Fatalf("page size %d: position %d has document %d", n, i, item.V)
 			}
 		}
 		if len(all) != 250 {
@@ -181,7 +182,7 @@ func TestPagesHaveTheSizeThatWasAskedForAndLoseNothing(t *testing.T) {
 	slices.SortFunc(apart, func(a, b feedItem) int { return a.V - b.V })
 	for i, item := range apart {
 		if item.V != i {
-			t.Fatalf("by partition, document %d is at place %d", item.V, i)
+			t.Fatalf("by partition, document %d is at position %d", item.V, i)
 		}
 	}
 	if len(apart) != 250 {
@@ -204,7 +205,8 @@ func TestATransactionIsNeverCut(t *testing.T) {
 	}
 }
 
-// An SDK repeats the time with every page, and sends "UTC" for "GMT" (Go). The second itself is not shown.
+// An SDK repeats the time with every page, and Go sends "UTC" for "GMT". Changes within
+// that second are not returned.
 func TestAStartFromATimeIsAfterThatSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
@@ -222,20 +224,21 @@ func TestAStartFromATimeIsAfterThatSecond(t *testing.T) {
 				t.Errorf("since %s: %q", text, got)
 			}
 			if got := names(ts.read(since, after(`"0"`)).page()); got != "before within after" {
-				t.Errorf("the etag doesn't decide: %q", got)
+				t.Errorf("the etag does not take precedence: %q", got)
 			}
 			ts.read(since, after(a.header.Get("Etag"))).want(304)
 			ts.read(since, after("*")).want(304)
 		}
 		if got := names(ts.read(headers{"If-Modified-Since": "Fri, 01 Jan 1999 00:00:00 GMT"}).page()); got != "before within after" {
-			t.Errorf("since before the container was made: %q", got)
+			t.Errorf("from a time before the container existed: %q", got)
 		}
 		ts.read(headers{"If-Modified-Since": "yesterday"}).want(400).wantBody("If-Modified-Since")
 	})
 }
 
-// The REST API of 2016 answers a time with a position. It must not be that of now: what was written from that second on would be
-// lost to a client written to it.
+// The REST API of 2016 answers a time with a position. That position must not be the
+// current one. Otherwise a client of that API would lose the documents written from that
+// second on.
 func TestTheOldRestApiAnswersATimeWithThePositionBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
@@ -250,10 +253,10 @@ func TestTheOldRestApiAnswersATimeWithThePositionBeforeIt(t *testing.T) {
 		put(t, c, `{"id":"after","pk":"a"}`)
 		etag := ts.read(old, since).want(304).wantHeader("x-ms-item-count", "0").header.Get("Etag")
 		if got := names(ts.read(old, after(etag)).page()); got != "within other after" {
-			t.Errorf("behind the position: %q", got)
+			t.Errorf("after the position: %q", got)
 		}
 		if got := names(ts.read(old, since, after(etag)).page()); got != "within other after" {
-			t.Errorf("behind the position, with the time: %q", got)
+			t.Errorf("after the position, with the time: %q", got)
 		}
 		var apart []string
 		for _, id := range []string{"0", "1"} {
@@ -282,11 +285,11 @@ func TestEtagsThatAreNoPositionAreRefused(t *testing.T) {
 	for _, tag := range []string{`"x"`, `"00000000-0000-0000-0000-000000000000"`, `"-1"`, `"1e3"`, `"99999999999999999999"`, `W/"1"`} {
 		ts.read(after(tag)).want(400).wantBody("continuation")
 	}
-	// A client that strips the quotes means the same.
+	// An etag without quotes has the same meaning, because some clients strip the quotes.
 	if got := names(ts.read(after("0")).page()); got != "1" {
 		t.Errorf("an etag without quotes: %q", got)
 	}
-	// After a restore a client may be ahead.
+	// After a restore, a client may be ahead of the store.
 	ts.read(after(`"1000"`)).want(304).wantHeader("Etag", `"1000"`)
 }
 
@@ -311,7 +314,7 @@ func TestFeedsOfKeysPrefixesAndRangesOfKeys(t *testing.T) {
 	put(t, c, `{"id":"1","t":"t1","u":"u1"}`)
 	put(t, c, `{"id":"2","t":"t1","u":"u2"}`)
 	put(t, c, `{"id":"3","t":"t2","u":"u1"}`)
-	// What the JavaScript SDK sends for the prefix t1.
+	// The headers of the JavaScript SDK for the prefix t1.
 	prefix := headers{
 		"x-ms-start-epk": "3D48BB14DA9D090D22112C96695028B6", "x-ms-end-epk": "3D48BB14DA9D090D22112C96695028B6FF",
 		"x-ms-read-key-type": "EffectivePartitionKeyRange",
@@ -353,7 +356,7 @@ func TestTheSessionTokenIsThatOfTheAddressedRange(t *testing.T) {
 	for id, end := range ends {
 		a := ts.read(inRange(id), items(1)).want(200)
 		a.wantHeader("x-ms-session-token", wire.SessionToken(id, end)).wantHeader("lsn", fmt.Sprint(end))
-		// What .NET and Java take their lag from.
+		// .NET and Java compute their lag from the session token.
 		lsn, ok := wire.SessionLSN(a.header.Get("x-ms-session-token"), id)
 		if !ok || lsn != end {
 			t.Errorf("partition %s: token %q", id, a.header.Get("x-ms-session-token"))
@@ -364,7 +367,7 @@ func TestTheSessionTokenIsThatOfTheAddressedRange(t *testing.T) {
 func TestTheLSNOverSeveralPartitionsIsTheHighest(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
-	byPartition := map[string][]int{} // of each, numbers of documents of it
+	byPartition := map[string][]int{} // the numbers of the documents in each partition
 	for i := range 20 {
 		r := put(t, c, `{"id":"%d","pk":"k%d"}`, i, i)
 		byPartition[r.Partition] = append(byPartition[r.Partition], i)
@@ -372,7 +375,7 @@ func TestTheLSNOverSeveralPartitionsIsTheHighest(t *testing.T) {
 	if len(byPartition) != 2 {
 		t.Fatalf("the documents are in %v", byPartition)
 	}
-	for round, highest := range []string{"0", "1", "0"} { // more is written each time than ever before to the other
+	for round, highest := range []string{"0", "1", "0"} { // each round writes more documents to one partition than the other has
 		var last int64
 		for range 50 * (round + 1) {
 			i := byPartition[highest][0]

@@ -17,7 +17,7 @@ func (ts *testServer) readVersions(more ...headers) response {
 	return ts.read(append([]headers{{"A-IM": "Full-Fidelity Feed", "x-ms-cosmos-changefeed-wire-format-version": "2021-09-15"}}, more...)...)
 }
 
-// versions are the changes of a page.
+// versions returns the changes of a page.
 func (a response) versions() []version {
 	a.t.Helper()
 	var body struct {
@@ -89,7 +89,7 @@ func TestVersionsOfSeveralPartitionsAndAfterASplit(t *testing.T) {
 		}
 		for _, v := range a.versions() {
 			if v.Current.V != next {
-				t.Fatalf("version %d at place %d", v.Current.V, next)
+				t.Fatalf("version %d at position %d", v.Current.V, next)
 			}
 			next++
 		}
@@ -107,15 +107,15 @@ func TestVersionsOfSeveralPartitionsAndAfterASplit(t *testing.T) {
 	}
 }
 
-// Who can't be served is told why, and what to do.
-func TestStartsThatVersionsCantHave(t *testing.T) {
+// Refused requests are answered with the reason and the remedy.
+func TestInvalidStartsOfVersionsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
 		c := ts.made(engine.ContainerProperties{ID: "orders", Retention: time.Minute})
 		ts.readVersions().want(400).wantBody("If-None-Match: *")
 		ts.readVersions(headers{"If-Modified-Since": "Fri, 20 Nov 2026 18:45:41 GMT"}).want(400).wantBody("If-None-Match: *")
 		etag := ts.readVersions(after("*")).want(304).header.Get("Etag")
-		// The etag decides, whatever a client sends beside it.
+		// The etag takes precedence over a time.
 		ts.readVersions(after(etag), headers{"If-Modified-Since": "Fri, 20 Nov 2026 18:45:41 GMT"}).want(304)
 		put(t, c, `{"id":"1","pk":"a"}`)
 		time.Sleep(2 * time.Minute)

@@ -21,24 +21,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testServer is a server over a store in memory, and a client that signs its
-// requests and needs no connection.
+// testServer is a server over a store in memory, with a client that signs its requests
+// and needs no connection.
 type testServer struct {
 	*Server
 	t  testing.TB
 	db *engine.DB
-	// key signs the requests; the account key at first.
+	// key signs the requests. It is the account key at first.
 	key wire.Key
 }
 
-// newTestServer makes a server over an empty store. At the end of the test the store is checked and
-// closed. It may be made inside a synctest bubble.
+// newTestServer returns a server over an empty store. At the end of the test the store is
+// checked and closed. It may be called inside a synctest bubble.
 func newTestServer(t testing.TB, o Options) *testServer {
 	t.Helper()
 	return newTestServerOver(t, engine.Options{IgnoreThroughput: !o.EnforceThroughput}, o)
 }
 
-// newTestServerOver is newTestServer with a store opened in another way.
+// newTestServerOver is like newTestServer, but opens the store with the given options.
 func newTestServerOver(t testing.TB, so engine.Options, o Options) *testServer {
 	t.Helper()
 	db, err := engine.OpenMemory(so)
@@ -60,10 +60,10 @@ func newTestServerOver(t testing.TB, so engine.Options, o Options) *testServer {
 	return &testServer{Server: s, t: t, db: db, key: s.keys[0].key}
 }
 
-// headers are those of a request, by any spelling of their names.
+// headers holds the headers of a request. Names may be in upper or lower case.
 type headers map[string]string
 
-// with returns the headers and one more.
+// with returns a copy of the headers with one more.
 func (h headers) with(name, value string) headers {
 	h = maps.Clone(h)
 	if h == nil {
@@ -73,7 +73,7 @@ func (h headers) with(name, value string) headers {
 	return h
 }
 
-// together are the headers of all together.
+// together merges headers.
 func together(all ...headers) headers {
 	h := headers{}
 	for _, more := range all {
@@ -82,14 +82,14 @@ func together(all ...headers) headers {
 	return h
 }
 
-// pk is the header of a partition key, a JSON array.
+// pk returns the header of a partition key, which is a JSON array.
 func pk(array string) headers { return headers{wire.HeaderPartitionKey: array} }
 
-// query is the header of a query.
+// queryHeaders returns the header of a query.
 func queryHeaders() headers { return headers{"Content-Type": wire.ContentTypeQuery} }
 
-// request makes a signed request of an escaped path. A header of the name
-// "Authorization" or "x-ms-date" takes the place of the right one; an empty one is left out.
+// request returns a signed request for an escaped path. A given "Authorization" or
+// "x-ms-date" header replaces the correct one. An empty one is not sent.
 func (ts *testServer) request(method, path string, h headers, body string) *http.Request {
 	ts.t.Helper()
 	r := httptest.NewRequestWithContext(ts.t.Context(), method, path, strings.NewReader(body))
@@ -113,7 +113,7 @@ func (ts *testServer) request(method, path string, h headers, body string) *http
 	return r
 }
 
-// do sends a signed request of an escaped path, and returns its answer.
+// do sends a signed request for an escaped path and returns the answer.
 func (ts *testServer) do(method, path string, h headers, body string) response {
 	ts.t.Helper()
 	w := httptest.NewRecorder()
@@ -123,7 +123,8 @@ func (ts *testServer) do(method, path string, h headers, body string) response {
 	return a
 }
 
-// must is do, of a request that sets the stage: another status than 2xx fails the test.
+// must is like do, but fails the test if the status is not 2xx. Tests use it for their
+// preparations.
 func (ts *testServer) must(method, path string, h headers, body string) response {
 	ts.t.Helper()
 	a := ts.do(method, path, h, body)
@@ -133,10 +134,11 @@ func (ts *testServer) must(method, path string, h headers, body string) response
 	return a
 }
 
-// orders is the container that most tests work on.
+// orders is the path of the container of most tests.
 const orders = "/dbs/shop/colls/orders"
 
-// withOrders makes the database shop and the container orders, partitioned by /pk.
+// withOrders creates the database shop and the container orders with the partition key
+// /pk.
 func (ts *testServer) withOrders() *testServer {
 	ts.t.Helper()
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
@@ -153,7 +155,7 @@ type response struct {
 	body   []byte
 }
 
-// checkRules checks what holds for every answer.
+// checkRules checks the properties that every answer has.
 func (a response) checkRules() {
 	a.t.Helper()
 	if a.header.Get(wire.HeaderActivityID) == "" {
@@ -181,7 +183,7 @@ func (a response) checkRules() {
 		a.t.Errorf("%s: Content-Type %q", a.what, a.header.Get("Content-Type"))
 	}
 	if len(a.body) > 0 && !json.Valid(a.body) {
-		a.t.Errorf("%s: the body is no JSON: %s", a.what, a.body)
+		a.t.Errorf("%s: the body is not JSON: %s", a.what, a.body)
 	}
 	if a.status >= 400 {
 		var e wire.ErrorBody
@@ -191,13 +193,13 @@ func (a response) checkRules() {
 	}
 }
 
-// sub is the sub-status.
+// sub returns the sub-status.
 func (a response) sub() int {
 	n, _ := strconv.Atoi(a.header.Get(wire.HeaderSubStatus))
 	return n
 }
 
-// want fails the test unless the answer has the status, and the sub-status if one is given.
+// want fails the test unless the answer has the status and, if given, the sub-status.
 func (a response) want(status int, sub ...int) response {
 	a.t.Helper()
 	wantSub := 0
@@ -210,11 +212,11 @@ func (a response) want(status int, sub ...int) response {
 	return a
 }
 
-// wantBody fails the test unless the body has the text.
+// wantBody fails the test unless the body contains the text.
 func (a response) wantBody(text string) response {
 	a.t.Helper()
 	if !bytes.Contains(a.body, []byte(text)) {
-		a.t.Fatalf("%s: the body hasn't %q: %s", a.what, text, a.body)
+		a.t.Fatalf("%s: the body does not contain %q: %s", a.what, text, a.body)
 	}
 	return a
 }
@@ -228,7 +230,7 @@ func (a response) wantHeader(name, value string) response {
 	return a
 }
 
-// decode reads the body.
+// decode parses the body into v.
 func (a response) decode(v any) response {
 	a.t.Helper()
 	if err := json.Unmarshal(a.body, v); err != nil {
@@ -237,7 +239,7 @@ func (a response) decode(v any) response {
 	return a
 }
 
-// object is the body, an object.
+// object returns the body as an object.
 func (a response) object() map[string]any {
 	a.t.Helper()
 	var m map[string]any

@@ -31,7 +31,7 @@ func TestDatabaseLifeCycle(t *testing.T) {
 	ts.do("DELETE", "/dbs/shop", nil, "").want(404)
 }
 
-func TestBodiesOfResourcesAreJudged(t *testing.T) {
+func TestBodiesOfResourcesAreValidated(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for _, body := range []string{``, `[]`, `{`, `{"id":"a"`, `{"id":"a"} x`, `{"id":"a","id":"b"}`, `{"id":7}`, `{}`, `{"id":""}`, `{"id":"a/b"}`} {
 		ts.do("POST", "/dbs", nil, body).want(400)
@@ -46,12 +46,12 @@ func TestBodiesOfResourcesAreJudged(t *testing.T) {
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":0}`, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":"x"}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":1.5}}`,
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":-1}}`,
-		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":307445735}}`, // 26 seconds, where a time.Duration overflows
+		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":307445735}}`, // a time.Duration overflows to 26 seconds
 		`{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":7}`,
 	} {
 		ts.do("POST", "/dbs/shop/colls", nil, body).want(400)
 	}
-	// The store's own text calls 0 off, which the protocol doesn't know.
+	// The store's own message allows 0 for off, which the protocol does not have.
 	for _, ttl := range []string{"0", "-2", "2147483648", `"5"`, "1.5"} {
 		ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":`+ttl+`}`).want(400).wantBody("a number of seconds from 1 to 2147483647, or -1")
 	}
@@ -79,7 +79,7 @@ func TestContainersShowKindAndVersionOfTheirKey(t *testing.T) {
 	}
 }
 
-func TestEverythingThatIsSentOfAContainerIsGivenBack(t *testing.T) {
+func TestAContainersPropertiesAreReturnedAsSent(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	const policy = `"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]}`
 	const settings = `"indexingPolicy":{"indexingMode":"none","automatic":false,"excludedPaths":[{"path":"/<*>"}]},` +
@@ -128,7 +128,7 @@ func TestContainersHaveDefaultPolicies(t *testing.T) {
 	}
 }
 
-func TestRetentionAsAnObjectIsTakenAndShownAsANumber(t *testing.T) {
+func TestRetentionAsAnObjectIsAcceptedAndShownAsANumber(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.do("POST", "/dbs/shop/colls", nil, `{"id":"c","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":{"retentionInMinutes":10}}}`).
 		want(201).wantBody(`"changeFeedPolicy":{"retentionDuration":10}`)
@@ -179,7 +179,7 @@ func TestAContainersNameAndKeyCantBeReplaced(t *testing.T) {
 	ts.do("PUT", "/dbs/shop/colls/none", nil, `{"id":"none","partitionKey":{"paths":["/pk"]}}`).want(404)
 }
 
-func TestListsAreGivenOutInPages(t *testing.T) {
+func TestListsAreReturnedInPages(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for _, id := range []string{"a", "b", "c"} {
 		ts.must("POST", "/dbs/shop/colls", nil, `{"id":"`+id+`","partitionKey":{"paths":["/pk"]}}`)
@@ -226,7 +226,7 @@ func partitionsOf(ts *testServer, id string) int {
 	return len(parts)
 }
 
-func TestThroughputDecidesTheNumberOfPartitions(t *testing.T) {
+func TestThroughputDeterminesTheNumberOfPartitions(t *testing.T) {
 	for _, c := range []struct {
 		h     headers
 		least int

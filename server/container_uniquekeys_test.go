@@ -10,7 +10,8 @@ import (
 
 const uniqueUsers = "/dbs/shop/colls/users"
 
-// withUsers makes a container with a unique key, and the items a (mail 1) and b (mail 2) of the key p.
+// withUsers creates a container with a unique key and two items in the partition key p: a
+// (mail 1) and b (mail 2).
 func (ts *testServer) withUsers() *testServer {
 	ts.t.Helper()
 	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"users","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]}]}}`)
@@ -69,7 +70,7 @@ func TestUniqueKeyViolationsAreConflicts(t *testing.T) {
 	}
 }
 
-func TestUniqueKeyPoliciesAreJudgedAndCannotBeChanged(t *testing.T) {
+func TestUniqueKeyPoliciesAreValidatedAndCannotBeChanged(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders().withUsers()
 	for _, policy := range []string{
 		`7`, `{"uniqueKeys":7}`, `{"uniqueKeys":[{"paths":[]}]}`, `{"uniqueKeys":[{}]}`, `{"uniqueKeys":[{"paths":["mail"]}]}`, `{"uniqueKeys":[{"paths":["/a","/a"]}]}`,
@@ -94,7 +95,7 @@ func TestUniqueKeyPoliciesAreJudgedAndCannotBeChanged(t *testing.T) {
 		ts.do("POST", uniqueUsers+"/docs", pk(`["p"]`), `{"id":"c","pk":"p","mail":2}`).want(409)
 	}
 	ts.do("GET", uniqueUsers, nil, "").want(200).wantBody(kept)
-	// A container that was made without the server shows its keys, too.
+	// The server also shows the unique keys of a container that was created without it.
 	_, err := ts.db.CreateContainer(t.Context(), "shop", engine.ContainerProperties{ID: "own", KeyPaths: []string{"/pk"}, UniqueKeys: [][]string{{"/a", "/b"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// With continuous backup every container of an account can be read in all versions and deletes mode; the SDKs' samples
-// of it make containers that say nothing of a retention.
-func TestContainersKeepVersionsWithoutSayingItWhereTheServerIsToldTo(t *testing.T) {
+// With continuous backup, every container of an account can be read in all versions and
+// deletes mode. The SDKs' samples of this mode create containers without a retention.
+func TestContainersWithoutRetentionKeepVersionsWithOptionsVersions(t *testing.T) {
 	for _, versions := range []time.Duration{0, 10 * time.Minute} {
 		ts := newTestServer(t, Options{Versions: versions})
 		var account struct{ ContinuousBackupEnabled bool }
@@ -25,7 +25,8 @@ func TestContainersKeepVersionsWithoutSayingItWhereTheServerIsToldTo(t *testing.
 			want = 304
 		}
 		ts.readVersions(after("*")).want(want)
-		// One that says it keeps what it says, and a replace that doesn't say it takes nothing away.
+		// A container with its own retention keeps it, and a replacement without one does
+		// not change it.
 		ts.must("POST", "/dbs/shop/colls", nil, `{"id":"own","partitionKey":{"paths":["/pk"]},"changeFeedPolicy":{"retentionDuration":5}}`)
 		var own struct {
 			ChangeFeedPolicy struct{ RetentionDuration int }

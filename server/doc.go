@@ -5,10 +5,10 @@
 //
 //	ServeHTTP -> limits -> path -> route -> signature -> faults -> operation -> answer
 //
-// [Server] finds the operation in one table (routes.go), checks the signature, and calls
-// the operation with a request, which also holds the headers of the answer. An operation
-// returns an error or nil. One function (statusOf in errors.go) maps every error to a
-// status and a sub-status.
+// [Server] finds the operation in one table (routes.go) and checks the signature. It then
+// calls the operation with a request, which also holds the headers of the answer. An
+// operation returns an error or nil. One function (statusOf in errors.go) maps every
+// error to a status and a sub-status.
 //
 // The engine is responsible for conditions, atomicity, time to live and order. This
 // package only translates. It decodes and encodes a document only if an operation changes

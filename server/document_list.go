@@ -8,11 +8,11 @@ import (
 
 // GET docs without A-IM: the read feed, which returns all documents of a container.
 //
-// Supported: the selections of a change feed (container, partition, range of effective
-// partition keys, logical key or a prefix of one), in any combination;
-// x-ms-max-item-count; x-ms-continuation, which remains valid after splits and merges.
-// The order is by effective partition key and ID. A document that exists throughout the
-// reading is returned exactly once.
+// Supported: the selections of a change feed; x-ms-max-item-count; x-ms-continuation,
+// which remains valid after splits and merges. The selections are container, partition,
+// range of effective partition keys, and logical key or a prefix of one, in any
+// combination. The order is by effective partition key and ID. A document that exists
+// throughout the reading is returned exactly once.
 
 func (s *Server) readDocuments(x *request) error {
 	c, err := x.owner()

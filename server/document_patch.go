@@ -19,10 +19,10 @@ import (
 // PATCH docs/<id>: change a part of a document.
 //
 // Supported: add, set, replace, remove, incr and move, at most ten of them, on members
-// and on elements of arrays; a condition (status 412 if it is false); If-Match; a body
-// with or without {"operations":...} around it. No other write to the document happens
-// between the evaluation of the condition and the change. The ID, the partition key and
-// system properties cannot be patched.
+// and on elements of arrays. A patch may have a condition (status 412 if it is false) and
+// If-Match. Its body may have {"operations":...} around the operations. No other write to
+// the document happens between the evaluation of the condition and the change. The ID,
+// the partition key and system properties cannot be patched.
 //
 // A small patch without a condition runs in the sequencer of the store. Every other patch
 // is prepared outside the sequencer, on the last version. It is written if that version

@@ -16,11 +16,12 @@ import (
 const (
 	// conditionalPatch increments v if it is below 1000.
 	conditionalPatch = `{"operations":[{"op":"incr","path":"/v","value":1}],"condition":"from c where c.v < 1000"}`
-	// conditionalOperation is the same in a batch.
+	// conditionalOperation is the same patch in a batch.
 	conditionalOperation = `[{"operationType":"Patch","id":"1","partitionKey":"[\"p\"]","resourceBody":` + conditionalPatch + `}]`
 )
 
-// patches are the ways to send a conditional patch of the item 1: each returns the status of the patch.
+// patches are the ways to send a conditional patch of the item 1. Each returns the status
+// of the patch.
 var patches = map[string]func(ts *testServer) int{
 	"patch": func(ts *testServer) int {
 		return ts.do("PATCH", orders+"/docs/1", pk(`["p"]`), conditionalPatch).status
@@ -36,7 +37,8 @@ func (ts *testServer) batchStatus(h headers) int {
 	return ends[0].StatusCode
 }
 
-// The condition of a patch was once evaluated in the sequencer, so that all writes to all databases waited for it.
+// The condition of a patch was once evaluated in the sequencer, so that all writes to all
+// databases waited for it.
 func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 	for name, patch := range patches {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +63,7 @@ func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 				}()
 				select {
 				case <-written:
-				case <-time.After(time.Hour): // passes only if nobody can go on
+				case <-time.After(time.Hour): // passes only if all goroutines are blocked
 					t.Error("other writes wait for the condition")
 				}
 				close(release)
@@ -75,8 +77,8 @@ func TestNoOtherWriteWaitsForTheConditionOfAPatch(t *testing.T) {
 	}
 }
 
-// A write to another item changes nothing. Each write to the same item meanwhile costs one more evaluation, and the third is
-// answered 449.
+// A write to another item causes no further evaluation. Each concurrent write to the same
+// item causes one, and the third such write makes the answer 449.
 func TestAConditionIsEvaluatedAgainOnlyIfTheItemHasChanged(t *testing.T) {
 	for name, patch := range patches {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +105,8 @@ func TestAConditionIsEvaluatedAgainOnlyIfTheItemHasChanged(t *testing.T) {
 	}
 }
 
-// What becomes true or false meanwhile counts as it is at the commit.
+// The condition is evaluated on the version at the commit, even if a concurrent write
+// changes its result.
 func TestAConditionHoldsAtTheCommit(t *testing.T) {
 	for name, patch := range patches {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +121,7 @@ func TestAConditionHoldsAtTheCommit(t *testing.T) {
 				}
 			}
 			for _, test := range []struct {
-				body   string // what is written during the evaluation; empty: the item is deleted
+				body   string // the concurrent write; if empty, the item is deleted
 				status int
 			}{{`{"id":"1","pk":"p","v":2000}`, 412}, {`{"id":"1","pk":"p","v":5}`, 200}, {"", 404}} {
 				then = []func(){func() {
@@ -139,7 +142,7 @@ func TestAConditionHoldsAtTheCommit(t *testing.T) {
 	}
 }
 
-// In a transaction each condition sees what the operations before it did.
+// In a transaction, each condition sees the effects of the operations before it.
 func TestConditionsOfATransactionSeeTheOperationsBeforeThem(t *testing.T) {
 	patchOf := func(id, op, condition string) string {
 		return fmt.Sprintf(`{"operationType":"Patch","id":%q,"resourceBody":{"operations":[%s],"condition":"from c where %s"}}`, id, op, condition)
@@ -169,7 +172,8 @@ func TestConditionsOfATransactionSeeTheOperationsBeforeThem(t *testing.T) {
 	}
 }
 
-// A patch of a large document once ran in the sequencer for tens of milliseconds, beside any number of others.
+// A patch of a large document once ran in the sequencer for tens of milliseconds, and
+// many could run at once.
 func TestALargePatchIsPreparedOutsideTheSequencer(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItem()
@@ -203,7 +207,7 @@ func TestTheConditionsOfOneRequestHaveALimitedTime(t *testing.T) {
 	})
 }
 
-// One resource token must not take the time of the others, and gets its own back.
+// One resource token must not use up the time of others. It regains its own time.
 func TestTheConditionsOfOneSignerHaveALimitedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
@@ -236,7 +240,8 @@ func TestTheConditionsOfOneSignerHaveALimitedTime(t *testing.T) {
 	})
 }
 
-// The time that conditions take is their own: those that run beside each other would be slower, and all of them would count.
+// Concurrent conditions would slow each other down, and the time of all would count. So
+// they must not run on one processor.
 func TestConcurrentConditionsOfOneSignerDoNotLockItOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})

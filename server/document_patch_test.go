@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// withItem makes the container orders and an item in it.
+// withItem creates the container orders with one item.
 func (ts *testServer) withItem() (h headers, path string) {
 	ts.t.Helper()
 	ts.withOrders()
@@ -14,7 +14,7 @@ func (ts *testServer) withItem() (h headers, path string) {
 	return h, orders + "/docs/1"
 }
 
-func TestPatchChangesWhatItNamesAndNothingElse(t *testing.T) {
+func TestPatchChangesOnlyTheNamedMembers(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	h, path := ts.withItem()
 	was := ts.must("GET", path, h, "").object()

@@ -45,7 +45,7 @@ func TestCreateConflictsWithinItsPartitionKeyOnly(t *testing.T) {
 	ts.do("GET", orders+"/docs/1", pk(`["r"]`), "").want(404)
 }
 
-func TestFailuresTellPositionAndCharge(t *testing.T) {
+func TestFailuresReportPositionAndCharge(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	h := pk(`["p"]`)
 	etag := ts.must("POST", orders+"/docs", h, `{"id":"1","pk":"p"}`).header.Get("Etag")
@@ -119,7 +119,8 @@ func TestIDsOfEveryKindAreAddressed(t *testing.T) {
 	ts.do("POST", orders+"/docs", pk(`["p"]`), `{"id":7,"pk":"p"}`).want(400)
 }
 
-// The service makes no ids. A server that did would let code pass that fails there.
+// The service generates no IDs. A server that did would accept code that fails with the
+// service.
 func TestADocumentWithoutIDIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for _, body := range []string{`{"pk":"p","deep":{"id":"no"}}`, ` { "pk" : "p" } `, `{"pk":"p"}`, `{"id":null,"pk":"p"}`, `{"id":"","pk":"p"}`} {
@@ -155,7 +156,8 @@ func TestConditionsOfReadsAndWrites(t *testing.T) {
 	ts.do("POST", orders+"/docs", h.with("x-ms-documentdb-is-upsert", "true").with("If-None-Match", "*"), `{"id":"1","pk":"p"}`).want(412)
 }
 
-// Java's change feed processor reads a lease with the options of the write that was just refused.
+// Java's change feed processor reads a lease with the options of the write that was
+// refused before.
 func TestReadIgnoresIfMatch(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	h := pk(`["p"]`)
@@ -178,7 +180,7 @@ func TestMinimalAnswersHaveHeadersAndNoBody(t *testing.T) {
 	}
 }
 
-func TestSubStatus1003OnlyForWhatIsAbove(t *testing.T) {
+func TestSubStatus1003OnlyForMissingOwners(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	h := pk(`["p"]`)
 	ts.do("GET", orders+"/docs/1", h, "").want(404)
@@ -192,7 +194,7 @@ func TestSubStatus1003OnlyForWhatIsAbove(t *testing.T) {
 	ts.do("GET", "/dbs/none/colls", nil, "").want(404, 1003)
 }
 
-func TestAnotherContainerThanTheIntendedIsToldApart(t *testing.T) {
+func TestAnotherContainerThanTheIntendedIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	rid, _ := ts.must("GET", orders, nil, "").object()["_rid"].(string)
 	h := pk(`["p"]`).with("x-ms-cosmos-intended-collection-rid", rid)
@@ -228,7 +230,7 @@ func TestDocumentsAreAddressedByRID(t *testing.T) {
 	ts.do("GET", self, nil, "").want(200).wantBody(`"id":"1"`)
 	ts.do("PUT", self, h, `{"id":"1","pk":"p","v":1}`).want(200).wantBody(`"v":1`)
 	ts.do("PUT", self, nil, `{"id":"1","pk":"p","v":2}`).want(200).wantBody(`"v":2`)
-	// A name that looks like a rid is a name first.
+	// A name that looks like a rid is treated as a name first.
 	ts.must("POST", orders+"/docs", h, `{"id":"`+doc["_rid"].(string)+`","pk":"p"}`)
 	ts.do("DELETE", self, h, "").want(204)
 	ts.do("GET", orders+"/docs/1", h, "").want(200)
@@ -313,7 +315,7 @@ func TestReadFeedHasEveryDocumentOnceOverASplit(t *testing.T) {
 	}
 }
 
-func TestThroughputIsEnforcedWhereItIsAskedFor(t *testing.T) {
+func TestThroughputIsEnforcedIfEnabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{EnforceThroughput: true})
 		ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
@@ -334,7 +336,8 @@ func TestThroughputIsEnforcedWhereItIsAskedFor(t *testing.T) {
 	})
 }
 
-// The memory of bodies is used again: by another request while this one isn't through, it would be stored or answered with the other's bytes.
+// The memory of bodies is reused. If another request reused it too early, the server
+// would store or return the wrong bytes.
 func TestBodiesOfRequestsAtTheSameTimeStayApart(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	upsert := pk(`["p"]`).with(wire.HeaderUpsert, "True")
@@ -351,7 +354,8 @@ func TestBodiesOfRequestsAtTheSameTimeStayApart(t *testing.T) {
 				if a := ts.do("POST", orders+"/docs", h, body); a.status/100 != 2 || i%2 == 1 && !bytes.Contains(a.body, []byte(own)) {
 					t.Errorf("%d %.200s", a.status, a.body)
 				}
-				// What is refused, or comes to an end too early, gives its memory back, too.
+				// A refused request, or one whose body ends too early, also returns its
+				// memory.
 				if a := ts.do("POST", orders+"/docs", upsert.with("If-Match", "other"), body); a.status != 412 {
 					t.Errorf("%d %.200s", a.status, a.body)
 				}

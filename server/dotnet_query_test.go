@@ -12,9 +12,10 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Queries as .NET's SDK sends them; see dotnet_test.go.
+// Queries in the form of .NET's SDK; see dotnet_test.go.
 
-// dotnetQuery is what the SDK sends with each page of a query, dotnetPlan with the question for its plan.
+// dotnetQuery holds the headers of each page of a query, and dotnetPlan those of a plan
+// request.
 const (
 	dotnetQuery = "x-ms-max-item-count: -1\nx-ms-documentdb-query-iscontinuationexpected: False\nx-ms-documentdb-isquery: True\n" +
 		"x-ms-cosmos-correlated-activityid: 3d1f7a5c-2f6d-4f0b-8b86-7c2f6f4f7c10\nx-ms-cosmos-supported-serialization-formats: JsonText,CosmosBinary\n" +
@@ -46,7 +47,8 @@ func TestDotNetQueries(t *testing.T) {
 	if plan.PartitionedQueryExecutionInfoVersion != 2 || plan.QueryInfo.DistinctType != "None" || len(plan.QueryRanges) != 1 || plan.QueryRanges[0].Max != feed.MaxEPK {
 		t.Errorf("%+v", plan)
 	}
-	// A page per partition; the answer is JSON, whatever formats are accepted.
+	// There is one page for each partition. The answer is JSON, even if the client also
+	// accepts other formats.
 	found := map[string]bool{}
 	for _, partition := range []string{"0", "1"} {
 		a := ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-query-enablecrosspartition: True\nx-ms-documentdb-partitionkeyrangeid: "+partition+
@@ -63,7 +65,7 @@ func TestDotNetQueries(t *testing.T) {
 	if len(found) != 15 {
 		t.Errorf("%d of 15: %v", len(found), slices.Sorted(maps.Keys(found)))
 	}
-	// ReadMany, the items of a range in one query.
+	// ReadMany reads the items of a range in one query.
 	many := 0
 	for _, partition := range []string{"0", "1"} {
 		a := ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: "+partition+"\nx-ms-cosmos-query-optimisticdirectexecute: False\n"+dotnetQuery,
@@ -76,13 +78,14 @@ func TestDotNetQueries(t *testing.T) {
 	if many != 2 {
 		t.Errorf("%d of 2 items", many)
 	}
-	// The change feed processor's queries, concatenated as it does.
+	// The change feed processor builds its queries by concatenation.
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-query-enablecrosspartition: True\nx-ms-documentdb-partitionkeyrangeid: 0\n"+dotnetQuery,
 		`{"query":"SELECT * FROM c WHERE STARTSWITH(c.id, '`+"p.host_a==_b==.."+`')"}`).want(200).wantHeader(wire.HeaderItemCount, "0")
 }
 
-// A sorted query over two partitions, as the SDK plans it, asks each range, merges, and goes on from a token of its own.
-func TestDotNetSortsOverPartitionsAndGoesOn(t *testing.T) {
+// For a sorted query over two partitions, the SDK queries each range by the plan and
+// merges the rows. It resumes from a token of its own.
+func TestDotNetSortsOverPartitionsAndResumes(t *testing.T) {
 	ts := newTestServer(t, Options{Partitions: 2}).withOrders()
 	for i := range 20 {
 		ts.must("POST", ordersDocs, nil, fmt.Sprintf(`{"id":"%d","pk":"p%d","n":%d}`, i, i, i/3))
@@ -115,7 +118,7 @@ func TestDotNetSortsOverPartitionsAndGoesOn(t *testing.T) {
 		}
 		return all
 	}
-	merge := func(left, right []found) []found { // stable, so that ties are the left partition's first
+	merge := func(left, right []found) []found { // stable, so that the left partition's rows come first in ties
 		all := append(left, right...)
 		slices.SortStableFunc(all, func(a, b found) int { return strings.Compare(b.values()[0], a.values()[0]) })
 		return all
@@ -146,8 +149,8 @@ func TestDotNetSortsOverPartitionsAndGoesOn(t *testing.T) {
 	}
 }
 
-// A query that goes to one partition only the SDK sends as it is, for the server to do all of it.
-func TestDotNetExecutesDirectlyWhereOnePartitionAnswers(t *testing.T) {
+// The SDK sends a query of one partition unchanged, and the server does all of the work.
+func TestDotNetExecutesQueriesOfOnePartitionDirectly(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for i := range 6 {
 		ts.must("POST", ordersDocs, nil, fmt.Sprintf(`{"id":"%d","pk":"p%d","n":%d,"g":%d}`, i, i, 5-i, i%2))
@@ -172,7 +175,8 @@ func TestDotNetExecutesDirectlyWhereOnePartitionAnswers(t *testing.T) {
 	}
 }
 
-// The SDK makes a range of the prefix of a hierarchical key, and asks the partition for that, plan included.
+// The SDK converts the prefix of a hierarchical key to a range. It requests the plan and
+// the rows of that range.
 func TestDotNetQueriesAPrefixOfAHierarchicalKey(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)

@@ -18,10 +18,11 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// Requests as the .NET SDK, 3.62, writes them in gateway mode, by its source: names, values, spelling, and the order in which its
-// GatewayStoreClient and its HttpClient put them on the wire. No .NET client was run.
+// Requests as the .NET SDK 3.62 writes them in gateway mode, according to its source:
+// names, values, spelling and order. GatewayStoreClient and HttpClient determine the
+// order. No .NET client was run.
 
-// dotnetCommon comes behind an operation's own headers in each request.
+// dotnetCommon are the headers that follow an operation's own headers in each request.
 const dotnetCommon = `x-ms-cosmos-sdk-supportedcapabilities: 11
 x-ms-noretry-449: True
 x-ms-activity-id: 5a6f1c2e-1f9b-4a8e-9a55-0f8c8a6d7d11
@@ -31,8 +32,8 @@ x-ms-version: 2020-07-15
 Accept: application/json
 `
 
-// dotnet sends a request: its own headers a line each, and its body. What is signed is link, as the SDK takes it: the resource's
-// name, or its rid in lower case.
+// dotnet sends a request with its own headers, one in each line, and a body. The SDK
+// signs link, which is the resource's name, or its rid in lower case.
 func (ts *testServer) dotnet(method, path, kind, link, own, body string) response {
 	ts.t.Helper()
 	date := wire.FormatTime(ts.db.Now())
@@ -41,7 +42,7 @@ func (ts *testServer) dotnet(method, path, kind, link, own, body string) respons
 	token := strings.NewReplacer("+", "%2b", "/", "%2f", "=", "%3d").Replace("sig=" + base64.StdEncoding.EncodeToString(signature))
 	text := method + " " + path + " HTTP/1.1\nHost: localhost:8081\n" + own + "x-ms-date: " + date + "\nauthorization: type%3dmaster%26ver%3d1.0%26" + token + "\n" + dotnetCommon
 	contentType := ""
-	if at := strings.Index(text, "Content-Type: "); at >= 0 { // with the content, behind all others
+	if at := strings.Index(text, "Content-Type: "); at >= 0 { // it is sent with the content, after all other headers
 		end := at + strings.IndexByte(text[at:], '\n') + 1
 		contentType = text[at:end]
 		text = text[:at] + text[end:]
@@ -63,7 +64,7 @@ func (ts *testServer) dotnet(method, path, kind, link, own, body string) respons
 	return a
 }
 
-// Links of the container that the tests work on.
+// Links of the container that the tests use.
 const (
 	ordersLink = "dbs/shop/colls/orders"
 	ordersDocs = "/dbs/shop/colls/orders/docs"
@@ -90,7 +91,7 @@ func TestDotNetStartsAndReadsItsRoutingMap(t *testing.T) {
 		t.Errorf("by its rid the container is %v", again)
 	}
 
-	// The map is read until 304; what isn't, the SDK would read for ever.
+	// The SDK reads the map until a 304. Without a 304, it would read forever.
 	const whole = "x-ms-max-item-count: -1\nA-IM: Incremental Feed\n"
 	first := ts.dotnet("GET", self+"/pkranges/", "pkranges", strings.ToLower(rid), whole, "").want(200).wantHeader(wire.HeaderItemCount, "2")
 	etag := first.header.Get("Etag")
@@ -106,7 +107,7 @@ func TestDotNetStartsAndReadsItsRoutingMap(t *testing.T) {
 	var more struct{ PartitionKeyRanges []struct{ Parents []string } }
 	ts.dotnet("GET", self+"/pkranges/", "pkranges", strings.ToLower(rid), whole+"If-None-Match: "+etag+"\n", "").want(200).decode(&more)
 	if len(more.PartitionKeyRanges) != 2 || !slices.Equal(more.PartitionKeyRanges[0].Parents, []string{"0"}) {
-		t.Errorf("behind the split come %+v", more)
+		t.Errorf("after the split the ranges are %+v", more)
 	}
 }
 
@@ -115,7 +116,7 @@ func TestDotNetMakesDatabasesAndContainers(t *testing.T) {
 	ts.dotnet("GET", "/dbs/shop", "dbs", "dbs/shop", "", "").want(404)
 	ts.dotnet("POST", "/dbs", "dbs", "", "", `{"id":"shop"}`).want(201)
 	ts.dotnet("POST", "/dbs", "dbs", "", "", `{"id":"shop"}`).want(409)
-	// What ContainerProperties is written as.
+	// The JSON of the SDK's ContainerProperties.
 	made := ts.dotnet("POST", "/dbs/shop/colls", "colls", "dbs/shop", `x-ms-cosmos-offer-autopilot-settings: {"maxThroughput":4000}`+"\n",
 		`{"indexingPolicy":{"automatic":true,"indexingMode":"Consistent","includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/\"_etag\"/?"}],"compositeIndexes":[],`+
 			`"spatialIndexes":[],"vectorIndexes":[],"fullTextIndexes":[]},"id":"orders","partitionKey":{"paths":["/tenant","/user"],"kind":"MultiHash","version":2},`+
@@ -152,7 +153,8 @@ func TestDotNetWorksOnItems(t *testing.T) {
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, key, `{"id":"1","pk":"p"}`).want(409).wantBody(`"code":"Conflict"`)
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, key+"x-ms-documentdb-is-upsert: True\nPrefer: return=minimal\n", `{"id":"1","pk":"p","v":2}`).
 		want(200).wantHeader("Content-Length", "0")
-	// Hierarchies of sessions are several tokens in one; formats are told with each read where binary encoding is switched on.
+	// Sessions of several partitions are several tokens in one. With binary encoding
+	// enabled, each read names the accepted formats.
 	read := ts.dotnet("GET", path, "docs", link, key+session+"x-ms-consistency-level: Session\nx-ms-cosmos-supported-serialization-formats: CosmosBinary\n", "").
 		want(200).wantBody(`"v":2`).wantHeader("Content-Type", "application/json")
 	etag := read.header.Get("Etag")
@@ -168,7 +170,8 @@ func TestDotNetWorksOnItems(t *testing.T) {
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkey: [null]\n", `{"id":"null","pk":null}`).want(201)
 }
 
-// Asked for in the environment, the SDK writes items in binary. The refusal says what to leave out.
+// An environment variable makes the SDK write items in binary. The error names that
+// variable.
 func TestCosmosBinaryIsRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	const binary, key = "\x80\xea\x0a", `x-ms-documentdb-partitionkey: ["p"]` + "\nx-ms-cosmos-supported-serialization-formats: CosmosBinary\n"
@@ -205,7 +208,7 @@ func TestDotNetReadsFeeds(t *testing.T) {
 		if first.header.Get(wire.HeaderItemCount) != fmt.Sprint(len(page.Documents)) || first.header.Get(wire.HeaderContinuation) != "" {
 			t.Errorf("%v", first.header)
 		}
-		// The etag is the position, also of 304, on which the SDK parses the count.
+		// The etag is the position, also of a 304. The SDK parses the count of a 304.
 		ts.dotnet("GET", ordersDocs, "docs", ordersLink, own+"A-IM: Incremental Feed\nIf-None-Match: "+first.header.Get("Etag")+"\n", "").
 			want(304).wantHeader(wire.HeaderItemCount, "0").wantHeader("Etag", first.header.Get("Etag"))
 		// A part of the partition.
@@ -219,12 +222,14 @@ func TestDotNetReadsFeeds(t *testing.T) {
 		t.Errorf("%d changes of 4", got)
 	}
 	ts.dotnet("GET", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: 7\nA-IM: Incremental Feed\n", "").want(410, 1002)
-	// ChangeFeedQuerySpec of the SDK's previews: a query over the changes, not over the items.
+	// ChangeFeedQuerySpec of the SDK's previews is a query over the changes instead of
+	// the items.
 	ts.dotnet("POST", ordersDocs, "docs", ordersLink, "A-IM: Incremental Feed\nx-ms-documentdb-isquery: True\nContent-Type: application/query+json\n",
 		`{"query":"SELECT * FROM c"}`).want(400).wantBody("change feed")
 }
 
-// What the SDK's change feed processor sends to its lease container, and its estimator to the monitored one.
+// The requests of the SDK's change feed processor to its lease container, and of its
+// estimator to the monitored container.
 func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{}).withOrders()
@@ -237,7 +242,7 @@ func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
 			return ts.dotnet("POST", docs, "docs", link, `x-ms-documentdb-partitionkey: ["`+id+`"]`+"\nPrefer: return=minimal\n", body)
 		}
 
-		// The lock of the first start is one host's, until it expires.
+		// One host holds the lock of the first start until the lock expires.
 		path, signed, key := at(prefix + ".info")
 		ts.dotnet("GET", path, "docs", signed, key, "").want(404)
 		write(prefix+".lock", `{"id":"`+prefix+`.lock","ttl":30}`).want(201)
@@ -260,13 +265,15 @@ func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
 		if len(listed.Documents) != 1 || listed.Documents[0]["Owner"] != nil || listed.Documents[0]["LeaseToken"] != "0" {
 			t.Fatalf("%+v", listed)
 		}
-		// Two hosts acquire it: the second is told, by the etag of the listing.
+		// Two hosts acquire the lease. The second is refused because of the etag in the
+		// listing.
 		path, signed, key = at(prefix + "..0")
 		guard := key + "Prefer: return=minimal\nIf-Match: " + listed.Documents[0]["_etag"].(string) + "\n"
 		acquired := ts.dotnet("PUT", path, "docs", signed, guard, lease(`"host1"`, "null")).want(200).wantHeader("Content-Length", "0")
 		ts.dotnet("PUT", path, "docs", signed, guard, lease(`"host2"`, "null")).want(412)
 
-		// A read at "now" is at a time, a second ago; its etag is checkpointed as it is.
+		// A read from "now" starts at a time one second ago. The SDK stores its etag as
+		// the checkpoint.
 		ts.must("POST", ordersDocs, nil, `{"id":"1","pk":"p"}`)
 		page := ts.dotnet("GET", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: 0\nA-IM: Incremental Feed\nIf-Modified-Since: "+
 			wire.FormatTime(ts.db.Now().Add(-time.Second))+"\n", "").want(200).wantHeader(wire.HeaderItemCount, "1")
@@ -276,7 +283,8 @@ func TestDotNetsProcessorKeepsItsLeases(t *testing.T) {
 		}
 		ts.dotnet("PUT", path, "docs", signed, key+"Prefer: return=minimal\nIf-Match: "+acquired.header.Get("Etag")+"\n", lease(`"host1"`, string(position))).want(200)
 
-		// The estimator takes the lag from the session token's LSN and the first change's.
+		// The estimator computes the lag from the LSN of the session token and the LSN of
+		// the first change.
 		ts.must("POST", ordersDocs, nil, `{"id":"2","pk":"p"}`)
 		ts.must("POST", ordersDocs, nil, `{"id":"3","pk":"p"}`)
 		behind := ts.dotnet("GET", ordersDocs, "docs", ordersLink, "x-ms-documentdb-partitionkeyrangeid: 0\nx-ms-max-item-count: 1\nA-IM: Incremental Feed\nIf-None-Match: "+

@@ -34,9 +34,8 @@ type Fault struct {
 	// are hexadecimal, in upper or lower case.
 	Range feed.Range `json:"-"`
 	// Key is a complete logical partition key. It selects requests that have the key in
-	// their header. It does not select requests that have the key elsewhere: a create or
-	// upsert with the key only in the document, a request for a range of keys, or a query
-	// with the key in its condition. Numbers are compared by value.
+	// their header. It does not select requests that have the key only in the document,
+	// in the condition of a query, or in a range of keys. Numbers are compared by value.
 	Key feed.PartitionKey `json:"-"`
 	// Match selects requests by any other property. If nil, it selects all requests. It
 	// is called after all other fields match, may be called concurrently, and may have

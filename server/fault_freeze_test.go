@@ -22,7 +22,7 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
 		ts.withPartitions(2)
-		t.Cleanup(ts.Drain) // else a failed test waits for the held requests for ever
+		t.Cleanup(ts.Drain) // otherwise a failed test waits forever for the held requests
 		ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNoContent)
 		ts.plainAdmin("GET", orderPartitions, "").wantBody(`"frozen":true`).wantBody(`"frozen":false`)
 		var done atomic.Int32
@@ -32,7 +32,7 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 				done.Add(1)
 			}()
 		}
-		// A client that leaves is held no longer.
+		// A client that disconnects is not held any longer.
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		r := ts.request("GET", orders+"/docs", headers{wire.HeaderAIM: wire.AIMIncremental}, "").WithContext(ctx)
@@ -43,13 +43,13 @@ func TestFrozenPartitionHoldsItsRequestsAndNoOthers(t *testing.T) {
 		}
 		ts.feedOf(headers{wire.HeaderPartitionID: "0"}).want(http.StatusNotModified)
 		ts.do("GET", orders+"/pkranges", nil, "")
-		// It stays frozen through a split, and in the part that isn't thawed.
+		// The partition stays frozen through a split, and in the part that is not thawed.
 		ts.plainAdmin("POST", orderPartitions+"/1/split", "").want(http.StatusOK)
 		ts.feedOf(headers{wire.HeaderPartitionID: "1"}).want(http.StatusGone, wire.SubPartitionGone)
 		ts.plainAdmin("POST", orderPartitions+"/2/thaw", "").want(http.StatusNoContent)
 		ts.feedOf(headers{wire.HeaderPartitionID: "2"}).want(http.StatusNotModified)
 		synctest.Wait()
-		if n := done.Load(); n != 1 { // that of partition 1, which is gone
+		if n := done.Load(); n != 1 { // the request of partition 1, which no longer exists
 			t.Errorf("%d of the held requests are answered", n)
 		}
 		ts.plainAdmin("POST", orderPartitions+"/3/thaw", "").want(http.StatusNoContent)
@@ -75,7 +75,7 @@ func TestFreezeEndsWithItsContainer(t *testing.T) {
 			if err := ts.Freeze(t.Context(), (*store.Container)(other), "0"); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(ts.Drain) // else a failed test waits for the held requests for ever
+			t.Cleanup(ts.Drain) // otherwise a failed test waits forever for the held requests
 			ts.plainAdmin("POST", orderPartitions+"/0/freeze", "").want(http.StatusNoContent)
 			ts.plainAdmin("POST", orderPartitions+"/1/freeze", "").want(http.StatusNoContent)
 			answers := make(chan response, 2)
@@ -103,7 +103,7 @@ func TestFreezeEndsWithItsContainer(t *testing.T) {
 	}
 }
 
-func TestFrozenPartitionLetsGoWhenTheServerEnds(t *testing.T) {
+func TestFrozenPartitionRefusesItsRequestsWhenTheServerShutsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
 		c := ts.withPartitions(1)
@@ -112,11 +112,12 @@ func TestFrozenPartitionLetsGoWhenTheServerEnds(t *testing.T) {
 		}
 		time.AfterFunc(time.Hour, ts.Drain)
 		ts.feedOf(nil).want(http.StatusServiceUnavailable)
-		ts.Drain() // twice is once
+		ts.Drain() // a second call has no effect
 	})
 }
 
-// Over a real connection: net/http notices the end of a connection only behind the request's body.
+// This test uses a real connection, because net/http notices the end of a connection only
+// after the body.
 func TestHeldWriteEndsWhenItsClientLeaves(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withPartitions(1)
@@ -143,7 +144,7 @@ func TestHeldWriteEndsWhenItsClientLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-left; err == nil {
-		t.Error("the request ended, and not because its client left")
+		t.Error("the request ended, but not because its client left")
 	}
 	if _, err := c.Read(t.Context(), feed.PartitionKey{"ada"}, "1", engine.ReadOptions{}); !errors.Is(err, feed.ErrNotFound) {
 		t.Errorf("it was carried out: %v", err)

@@ -16,13 +16,13 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// feedOf asks for a container's change feed, with headers.
+// feedOf reads a container's change feed with the given headers.
 func (ts *testServer) feedOf(h headers) response {
 	ts.t.Helper()
 	return ts.do("GET", orders+"/docs", h.with(wire.HeaderAIM, wire.AIMIncremental), "")
 }
 
-// dropped reports whether a request's connection is dropped.
+// dropped reports whether the connection of a request is dropped.
 func (ts *testServer) dropped(r *http.Request) (dropped bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -46,7 +46,7 @@ func (ts *testServer) addFault(f Fault) string {
 	return id
 }
 
-func TestFaultIsTheAnswerOfAsManyRequestsAsItCounts(t *testing.T) {
+func TestFaultAnswersCountRequests(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withPartitions(1)
 	ts.addFault(Fault{
@@ -179,7 +179,7 @@ func TestFaultAfterTheOperationHidesThatItTookEffect(t *testing.T) {
 	}
 }
 
-func TestFaultDelaysAsLongAsItSaysAndNoLongerThanTheClientStays(t *testing.T) {
+func TestFaultDelaysUntilItsTimeOrTheClientsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{})
 		ts.withPartitions(1)
@@ -202,7 +202,7 @@ func TestFaultDelaysAsLongAsItSaysAndNoLongerThanTheClientStays(t *testing.T) {
 	})
 }
 
-func TestFaultsThatMakeNoSenseAreRefusedByName(t *testing.T) {
+func TestInvalidFaultsAreRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	for body, want := range map[string]string{
 		`{}`:                                            "no effect",
@@ -235,7 +235,7 @@ func TestFaultsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	ts.plainAdmin("GET", "faults", "").want(http.StatusOK).wantBody(`{"faults":[]}`)
 }
 
-func TestFaultRangeIsTakenInEitherCase(t *testing.T) {
+func TestFaultRangeIsAcceptedInEitherCase(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withPartitions(1)
 	var set adminFault
@@ -277,11 +277,11 @@ func TestFaultKeyIsComparedByValue(t *testing.T) {
 	}
 	for _, key := range []feed.PartitionKey{{}, {math.NaN()}, {[]int{1}}} {
 		if _, err := ts.Faults().Add(Fault{Status: 503, Key: key}); err == nil {
-			t.Errorf("a fault of the key %v is taken", key)
+			t.Errorf("a fault of the key %v is accepted", key)
 		}
 	}
 	if _, err := ts.Faults().Add(Fault{Status: 503, Probability: math.NaN()}); err == nil {
-		t.Error("a probability that is no number is taken")
+		t.Error("a probability of NaN is accepted")
 	}
 }
 
@@ -300,7 +300,7 @@ func TestFaultKeyIsThatOfTheHeader(t *testing.T) {
 	ts.do("POST", orders+"/docs", nil, `{"id":"2","pk":"ada"}`).want(503)
 }
 
-func TestInjectedStatusHasAWordOfItsOwn(t *testing.T) {
+func TestInjectedStatusHasItsOwnCode(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	for status, code := range map[int]string{
 		400: "BadRequest", 404: "NotFound", 410: "Gone", 413: "RequestEntityTooLarge", 424: "FailedDependency", 429: "TooManyRequests",
@@ -336,7 +336,7 @@ func TestServerHoldsABoundedNumberOfFaults(t *testing.T) {
 		ts.addFault(Fault{Status: 503})
 	}
 	if _, err := ts.Faults().Add(Fault{Status: 503}); err == nil {
-		t.Error("one more is taken")
+		t.Error("one more is accepted")
 	}
 }
 
@@ -355,7 +355,7 @@ func TestDroppedConnectionIsAnErrorForTheClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		out.Header = r.Header
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // else the transport itself repeats it
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // otherwise the transport itself retries
 		a, err := client.Do(out)
 		if err != nil {
 			return err

@@ -19,13 +19,14 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// guarded is a server on a network in memory, watched by its guard.
+// guarded is a server on a network in memory, with a guard.
 type guarded struct {
 	*testServer
 	dial func() net.Conn
 }
 
-// guardedServer runs a test in fake time against a server with a container. At the end, nothing may be counted any more.
+// guardedServer runs a test in fake time against a server with a container. At the end,
+// no memory may be counted.
 func guardedServer(t *testing.T, o Options, test func(t *testing.T, g guarded)) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, o).withOrders()
@@ -60,14 +61,15 @@ func guardedServer(t *testing.T, o Options, test func(t *testing.T, g guarded)) 
 		if ts.budget != nil {
 			for l, places := range ts.budget.slots {
 				if len(places) != 0 {
-					t.Errorf("a place in lane %d was not given back", l)
+					t.Errorf("a slot of class %d was not released", l)
 				}
 			}
 		}
 	})
 }
 
-// write sends a signed request whose body may be longer than what is sent of it.
+// write sends a signed request. announced is its Content-Length, which may exceed the
+// length of body.
 func (g guarded) write(c net.Conn, method, path string, h headers, body string, announced int) {
 	g.t.Helper()
 	r := g.request(method, path, h, "")
@@ -81,7 +83,7 @@ func (g guarded) write(c net.Conn, method, path string, h headers, body string, 
 	}
 }
 
-// reply is an answer that was read.
+// reply is an answer that a client read.
 type reply struct {
 	status int
 	header http.Header
@@ -102,7 +104,7 @@ func (g guarded) answer(c net.Conn) reply {
 	return reply{a.StatusCode, a.Header, string(body)}
 }
 
-// wants checks an answer's status. 429 is a refusal for lack of memory.
+// wants checks the status of an answer. 429 is a refusal for lack of memory.
 func (g guarded) wants(a reply, status int) {
 	g.t.Helper()
 	if a.status != status {
@@ -113,7 +115,7 @@ func (g guarded) wants(a reply, status int) {
 	}
 }
 
-// largeDocument is a document of about so many bytes.
+// largeDocument returns a document of about size bytes.
 func largeDocument(id string, size int) string {
 	return fmt.Sprintf(`{"id":%q,"pk":"p","text":%q}`, id, strings.Repeat("x", size))
 }
@@ -132,7 +134,7 @@ func TestStalledBodiesAreBoundedAndGiveWay(t *testing.T) {
 		g.write(good, "POST", orders+"/docs", pk(`["p"]`), document, 0)
 		g.wants(g.answer(good), http.StatusTooManyRequests)
 		time.Sleep(stallTime)
-		for _, want := range []int{http.StatusTooManyRequests, http.StatusCreated} { // the refusal cuts off the stalled ones
+		for _, want := range []int{http.StatusTooManyRequests, http.StatusCreated} { // the refusal closes the stalled connections
 			g.write(good, "POST", orders+"/docs", pk(`["p"]`), document, 0)
 			g.wants(g.answer(good), want)
 			synctest.Wait()
@@ -169,7 +171,7 @@ func TestHeadersAreBoundedFromTheFirstByteAndGiveWay(t *testing.T) {
 			g.t.Errorf("%d of 20 connections were refused; %d bytes are counted", refused, g.InFlight())
 		}
 		time.Sleep(stallTime)
-		for n := range 2 { // the first request may be the one whose refusal cuts off the stalled ones
+		for n := range 2 { // the refusal of the first request may close the stalled connections
 			c := g.dial()
 			g.write(c, "GET", orders, headers{"X-Long": strings.Repeat("x", 20<<10)}, "", 0)
 			if a := g.answer(c); a.status == http.StatusOK {
@@ -191,7 +193,7 @@ func TestUnreadAnswersAreBoundedAndGiveWay(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := g.budget.used[ofAnswers].Load(); n > MinMemoryLimit/answerShare+6<<20 {
-			g.t.Errorf("%d bytes are counted for answers that nobody reads", n)
+			g.t.Errorf("%d bytes are counted for unread answers", n)
 		}
 		good := g.dial()
 		read := func(want int) {
@@ -199,11 +201,11 @@ func TestUnreadAnswersAreBoundedAndGiveWay(t *testing.T) {
 			g.wants(g.answer(good), want)
 		}
 		read(http.StatusTooManyRequests)
-		// A write that is done is answered, whatever waits to be read.
+		// A write that was carried out is answered, even if other answers are not read.
 		g.write(good, "POST", orders+"/docs", pk(`["p"]`), largeDocument("4", 10), 0)
 		g.wants(g.answer(good), http.StatusCreated)
 		time.Sleep(stallTime)
-		read(http.StatusTooManyRequests) // cuts off those who don't read
+		read(http.StatusTooManyRequests) // closes the connections whose clients do not read
 		synctest.Wait()
 		read(http.StatusOK)
 	})
@@ -229,14 +231,14 @@ func TestAClosedConnectionGivesItsMemoryBack(t *testing.T) {
 		for _, c := range []net.Conn{body, page, header} {
 			_ = c.Close()
 		}
-		time.Sleep(time.Second) // http.Server keeps the headers of a request that failed for half a second
+		time.Sleep(time.Second) // http.Server keeps the headers of a failed request for half a second
 		if n := g.InFlight(); n != 0 {
-			g.t.Errorf("%d bytes are counted behind closed connections", n)
+			g.t.Errorf("%d bytes are counted for closed connections", n)
 		}
 	})
 }
 
-func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
+func TestSortsWaitForASlotAndOtherRequestsDoNot(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
 		g.budget.slots[sortSlots] <- struct{}{} // a sort that takes long
@@ -252,7 +254,7 @@ func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
 		gone := g.dial()
 		sorted(gone)
 		synctest.Wait()
-		_ = gone.Close() // who leaves waits no longer
+		_ = gone.Close() // a client that disconnects no longer waits
 		g.write(c, "POST", orders+"/docs", together(pk(`["p"]`), queryHeaders()), `{"query":"SELECT * FROM c WHERE c.id = '1'"}`, 0)
 		g.wants(g.answer(c), http.StatusOK)
 		sorted(c)
@@ -262,10 +264,10 @@ func TestSortsWaitForTheirLaneAndOthersDoNot(t *testing.T) {
 	})
 }
 
-func TestBulksWhoseItemsAreNotInTheirBodyWaitForTheirLane(t *testing.T) {
+func TestBulkRequestsThatReadItemsWaitForASlot(t *testing.T) {
 	guardedServer(t, Options{MemoryLimit: MinMemoryLimit}, func(_ *testing.T, g guarded) {
 		g.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
-		for range cap(g.budget.slots[bulkSlots]) { // bulks that take long
+		for range cap(g.budget.slots[bulkSlots]) { // bulk requests that take long
 			g.budget.slots[bulkSlots] <- struct{}{}
 		}
 		c := g.dial()
@@ -317,7 +319,7 @@ func TestASortWithLittleMemoryFindsAllRows(t *testing.T) {
 		seen += strings.Count(string(a.body), `"_rid":`) - 1
 		last = a.header.Get(wire.HeaderContinuation)
 		if page > documents {
-			t.Fatal("the pages have no end")
+			t.Fatal("the pages do not end")
 		}
 	}
 	if seen != documents {
@@ -328,7 +330,7 @@ func TestASortWithLittleMemoryFindsAllRows(t *testing.T) {
 	}
 }
 
-func TestWhatCanNeverFitIsRefusedForGood(t *testing.T) {
+func TestARequestThatCanNeverFitIsRefused413(t *testing.T) {
 	ts := newTestServer(t, Options{MemoryLimit: MinMemoryLimit}).withOrders()
 	text := `{"query":"SELECT * FROM c WHERE c.id != '` + strings.Repeat("x", 1<<20) + `'"}`
 	ts.do("POST", orders+"/docs", together(pk(`["p"]`), queryHeaders()), text).want(413).wantBody("--memory-limit")
@@ -359,7 +361,7 @@ func TestConnectionsBeyondTheLimitReplaceTheLongestResting(t *testing.T) {
 	})
 }
 
-func TestConnectionsBeyondTheLimitAreClosedWhereAllAreBusy(t *testing.T) {
+func TestConnectionsBeyondTheLimitAreClosedIfAllAreBusy(t *testing.T) {
 	guardedServer(t, Options{MaxConnections: 1}, func(_ *testing.T, g guarded) {
 		busy := g.dial()
 		g.write(busy, "POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"`, 19)
@@ -395,7 +397,7 @@ func TestAHandshakeHasTheTimeOfHeaders(t *testing.T) {
 			t.Errorf("%d bytes were answered to silence", n)
 		}
 		if after := time.Since(began); after != h.ReadHeaderTimeout {
-			t.Errorf("a client that says nothing was cut off after %s", after)
+			t.Errorf("a silent client was disconnected after %s", after)
 		}
 		_ = c.Close()
 		_ = h.Close()
@@ -435,7 +437,7 @@ func TestRefusedBodiesAreReadToTheirEnd(t *testing.T) {
 				}
 			}
 			g.wants(g.answer(conn), c.want)
-			// The connection is as good as before.
+			// The connection remains usable.
 			g.write(conn, "GET", orders, nil, "", 0)
 			g.wants(g.answer(conn), http.StatusOK)
 		}
@@ -467,7 +469,7 @@ func TestRefusalsWaitOnlyForBodiesThatCome(t *testing.T) {
 	})
 }
 
-func TestAWaitForALaneEndsWithItsRequest(t *testing.T) {
+func TestAWaitForASlotEndsWithItsRequest(t *testing.T) {
 	ts := newTestServer(t, Options{MemoryLimit: MinMemoryLimit})
 	ctx, cancel := context.WithCancel(t.Context())
 	x := newRequest(ts.Server, nil, ts.request("GET", "/", nil, "").WithContext(ctx))

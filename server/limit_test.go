@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-func TestAPanicIsAnsweredWithAnActivityIDAndTheServerGoesOn(t *testing.T) {
+func TestAPanicIsAnsweredWithAnActivityIDAndTheServerContinues(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	routes := ts.routes["/dbs/*"]
 	for i := range routes {
@@ -21,7 +21,7 @@ func TestAPanicIsAnsweredWithAnActivityIDAndTheServerGoesOn(t *testing.T) {
 	}
 	a := ts.do("GET", "/dbs/shop", headers{wire.HeaderActivityID: "a-1"}, "").want(500).wantHeader(wire.HeaderActivityID, "a-1").wantBody("a-1")
 	if strings.Contains(string(a.body), "went wrong") || strings.Contains(string(a.body), ".go:") {
-		t.Errorf("the answer tells of the server's inside: %s", a.body)
+		t.Errorf("the answer reveals internals of the server: %s", a.body)
 	}
 	for range 3 {
 		ts.do("GET", "/dbs/shop", nil, "").want(500)
@@ -48,12 +48,13 @@ func TestAPanicInTheMiddleOfAnAnswerEndsTheConnection(t *testing.T) {
 	ts.ServeHTTP(httptest.NewRecorder(), ts.request("GET", "/dbs/shop", nil, ""))
 }
 
-// nested is JSON of a depth.
+// nested returns JSON of the given depth.
 func nested(depth int, open, inner, closing string) string {
 	return strings.Repeat(open, depth) + inner + strings.Repeat(closing, depth)
 }
 
-// No body, however deep or long, ends the server or gets a 5xx. The depths are above what a decoder's recursion could take.
+// No body, however deep or long, ends the server or is answered 5xx. The depths exceed
+// those that a recursive decoder could parse.
 func TestHugeAndDeepBodiesAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"1","pk":"p"}`)
@@ -136,7 +137,7 @@ func TestLongPathsAndHeadersAreRefused(t *testing.T) {
 	}
 }
 
-func TestRefusalsSayWhatIsMissing(t *testing.T) {
+func TestRefusalsNameTheRemedy(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.do("POST", "/offers", nil, `{"query":"SELECT * FROM root"}`).want(405).wantBody("is a query; send the header Content-Type: application/query+json")
 	ts.do("PUT", "/offers", nil, `{}`).want(405).wantBody("supports GET, POST, not PUT")
@@ -146,7 +147,7 @@ func TestRefusalsSayWhatIsMissing(t *testing.T) {
 	ts.do("PUT", orders+"/docs/1", pk(`["p"]`).with("If-Match", `"x"`), `{"id":"1","pk":"p"}`).want(412).wantBody(`item \"1\" has another etag`)
 }
 
-// A body was once taken as it is, whatever the client said of its encoding.
+// A compressed body was once treated as if it were not compressed.
 func TestACompressedBodyIsRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	h, path := ts.withItem()

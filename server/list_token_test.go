@@ -6,9 +6,9 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// A continuation that isn't one of this list would be a place somewhere in it: the client would miss what is before, and not
-// know.
-func TestReadingGoesOnOnlyFromAContinuationOfTheSameList(t *testing.T) {
+// A continuation of another list would be an arbitrary position in this list. The client
+// would miss the items before it without an error.
+func TestReadingResumesOnlyFromAContinuationOfTheSameList(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(1, 10, 1)
 	for _, id := range []string{"other", "third"} {

@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// collected are the sums, gauges and counts of a reader, as "name{attributes}".
+// collected returns the sums, gauges and counts of a reader by "name{attributes}".
 func collected(t *testing.T, r *metric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -93,7 +93,7 @@ func TestMetricsCountRequestsBytesUnitsDocumentsAndPartitions(t *testing.T) {
 	}
 }
 
-func TestBytesAreCountedThatCameAndNotThoseThatWereAnnounced(t *testing.T) {
+func TestReceivedBytesAreCountedAndAnnouncedBytesAreNot(t *testing.T) {
 	reader := metric.NewManualReader()
 	ts := newTestServer(t, Options{Metrics: metric.NewMeterProvider(metric.WithReader(reader))}).withOrders()
 	const doc = `{"id":"1","pk":"ada"}`
@@ -105,12 +105,13 @@ func TestBytesAreCountedThatCameAndNotThoseThatWereAnnounced(t *testing.T) {
 		return w.Code
 	}
 	if status := send(99_999_999_999, nil); status != http.StatusRequestEntityTooLarge {
-		t.Errorf("a body that says it is huge: %d", status)
+		t.Errorf("a body with a huge Content-Length: %d", status)
 	}
 	if status := send(99_999_999_999, headers{"Authorization": ""}); status != http.StatusUnauthorized {
 		t.Errorf("unsigned: %d", status)
 	}
-	// A body in chunks announces nothing. A held request's body is read before its turn, once.
+	// A body in chunks has no Content-Length. The body of a delayed request is read once,
+	// before the delay.
 	ts.addFault(Fault{Operation: "create document", Delay: time.Nanosecond})
 	if status := send(-1, nil); status != http.StatusCreated {
 		t.Errorf("in chunks: %d", status)

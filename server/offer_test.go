@@ -20,7 +20,7 @@ type offersPage struct {
 	}
 }
 
-// withOffer makes a container with a throughput, and returns the path of its offer.
+// withOffer creates a container with a throughput and returns the path of its offer.
 func (ts *testServer) withOffer(h headers) string {
 	ts.t.Helper()
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
@@ -56,7 +56,7 @@ func TestOfferOfAContainer(t *testing.T) {
 	ts.do("GET", path, nil, "").want(404)
 }
 
-func TestReplacedOffersAreJudged(t *testing.T) {
+func TestReplacedOffersAreValidated(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	path := ts.withOffer(headers{"x-ms-offer-throughput": "400"})
 	for _, body := range []string{
@@ -91,7 +91,7 @@ func TestOffersChangeBetweenManualAndAutoscale(t *testing.T) {
 	}
 }
 
-func TestOffersOfDatabasesAndContainersAreTold(t *testing.T) {
+func TestOffersOfDatabasesAndContainersAreListed(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.must("POST", "/dbs", headers{"x-ms-offer-throughput": "1000"}, `{"id":"shop"}`)
 	ts.must("POST", "/dbs", nil, `{"id":"none"}`)
@@ -116,7 +116,7 @@ func TestOffersOfDatabasesAndContainersAreTold(t *testing.T) {
 	}
 }
 
-func TestThroughputOfACreationIsJudged(t *testing.T) {
+func TestThroughputOfACreationIsValidated(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	for _, h := range []headers{
 		{"x-ms-offer-throughput": "x"},
@@ -131,7 +131,7 @@ func TestThroughputOfACreationIsJudged(t *testing.T) {
 	}
 }
 
-func TestReplacementsAtOnceLoseNothingOfEachOther(t *testing.T) {
+func TestConcurrentReplacementsLoseNoChange(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.must("POST", "/dbs", headers{"x-ms-offer-throughput": "1000"}, `{"id":"shop"}`)
 	ts.must("POST", "/dbs/shop/colls", headers{"x-ms-offer-throughput": "400"}, `{"id":"c","partitionKey":{"paths":["/pk"]}}`)

@@ -18,7 +18,7 @@ import (
 
 const ada = "/dbs/shop/users/ada"
 
-// permissionJSON is the body of a permission; key is JSON, or empty.
+// permissionJSON returns the body of a permission. key is JSON or empty.
 func permissionJSON(id, mode, resource, key string) string {
 	if key != "" {
 		key = `,"resourcePartitionKey":` + key
@@ -113,7 +113,7 @@ func TestPermissionsAreCreatedReadListedReplacedAndDeletedAndEachAnswerHasAToken
 	ts.do("PUT", ada+"/permissions/q", nil, permissionJSON("q", "Read", link, "")).want(404)
 }
 
-func TestPermissionsThatMakeNoSenseAreRefusedByName(t *testing.T) {
+func TestInvalidPermissionsAreRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs", nil, `{"id":"second"}`)
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
@@ -153,7 +153,8 @@ func TestPermissionsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	ts.do("GET", ada+"/permissions/p", nil, "").want(404)
 }
 
-// A permission for the documents without a key is for those alone; and what is no key reaches nothing rather than everything.
+// A permission for the documents without a key covers only those. A value that is not a
+// key covers nothing instead of everything.
 func TestAPermissionForNoKeyDoesNotReachTheOthers(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
@@ -175,7 +176,7 @@ func TestAPermissionForNoKeyDoesNotReachTheOthers(t *testing.T) {
 	}
 }
 
-func TestAUserHasAsManyPermissionsAsARecordHoldsAndThenAClearError(t *testing.T) {
+func TestTooManyPermissionsOfAUserAreRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
 	long := strings.Repeat("x", 60_000)
@@ -194,8 +195,8 @@ func TestAUserHasAsManyPermissionsAsARecordHoldsAndThenAClearError(t *testing.T)
 	ts.do("GET", ada+"/permissions", nil, "").want(200).wantBody(fmt.Sprintf(`"_count":%d`, made))
 }
 
-// Two that make permissions of one user at a time: none is lost.
-func TestPermissionsThatAreMadeTogetherAreAllThere(t *testing.T) {
+// Two clients create permissions of one user concurrently. None is lost.
+func TestConcurrentlyCreatedPermissionsAllExist(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/users", nil, `{"id":"ada"}`)
 	var makers sync.WaitGroup
@@ -208,7 +209,7 @@ func TestPermissionsThatAreMadeTogetherAreAllThere(t *testing.T) {
 	ts.do("GET", ada+"/permissions", nil, "").want(200).wantBody(`"_count":16`)
 }
 
-func TestUsersPermissionsAndTheirTokensOutliveARestart(t *testing.T) {
+func TestUsersPermissionsAndTokensSurviveARestart(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func() (*testServer, func()) {
 		db, err := engine.Open("db", engine.Options{FS: fs, PurgeInterval: -1})

@@ -13,7 +13,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// made makes a container of the database shop in the store itself.
+// made creates a container of the database shop in the store itself.
 func (ts *testServer) made(p engine.ContainerProperties) *engine.Container {
 	ts.t.Helper()
 	if _, err := ts.db.Database(ts.t.Context(), "shop"); err != nil {
@@ -41,7 +41,7 @@ func put(t testing.TB, c *engine.Container, format string, args ...any) engine.R
 	return r
 }
 
-// split and merge change the partitions of a container.
+// split splits a partition of a container.
 func split(t testing.TB, c *engine.Container, id string) []feed.Partition {
 	t.Helper()
 	made, err := c.Split(context.Background(), id, "")
@@ -62,7 +62,7 @@ func merge(t testing.TB, c *engine.Container, a, b string) feed.Partition {
 
 const ordersRanges = orders + "/pkranges"
 
-// incremental are the headers with which SDKs read the ranges since an etag.
+// incremental returns the headers with which SDKs read the ranges since an etag.
 func incremental(etag string) headers {
 	h := headers{"A-IM": "Incremental Feed", "x-ms-max-item-count": "-1"}
 	if etag != "" {
@@ -71,7 +71,7 @@ func incremental(etag string) headers {
 	return h
 }
 
-// ids are the ids of the ranges in an answer.
+// ids returns the IDs of the ranges in an answer.
 func (a response) ids() []string {
 	a.t.Helper()
 	var list keyRanges
@@ -111,7 +111,8 @@ func TestKeyRangesTileTheKeySpaceWithEqualBorders(t *testing.T) {
 	}
 }
 
-// The rid of a range has its container's bytes in front, and the nibble of a range in its last byte.
+// The rid of a range begins with the bytes of its container's rid. Its last byte has the
+// mark of a range.
 func TestTheRidOfAKeyRangeCanBeTakenApart(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 40})
@@ -134,7 +135,7 @@ func TestTheRidOfAKeyRangeCanBeTakenApart(t *testing.T) {
 	}
 }
 
-// azcosmos reads until 304 and gives up after a thousand rounds, and .NET never does.
+// azcosmos reads until a 304 and gives up after a thousand rounds; .NET never gives up.
 func TestReadingKeyRangesAgainEndsWith304(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
@@ -144,7 +145,7 @@ func TestReadingKeyRangesAgainEndsWith304(t *testing.T) {
 		again := ts.do("GET", ordersRanges, incremental(first.header.Get("Etag")), "").want(304)
 		again.wantHeader("Etag", first.header.Get("Etag")).wantHeader("x-ms-item-count", "0")
 	}
-	// Also without A-IM.
+	// The same holds without A-IM.
 	ts.do("GET", ordersRanges, headers{"If-None-Match": first.header.Get("Etag")}, "").want(304)
 }
 
@@ -198,7 +199,7 @@ func TestAnUnknownEtagOfKeyRangesIsNoEtag(t *testing.T) {
 	}
 	other := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
 	if other.Identity().ContainerRID == c.Identity().ContainerRID {
-		t.Fatal("the container made anew has the old rid")
+		t.Fatal("the recreated container has the old rid")
 	}
 	for _, tag := range []string{etag, `"17"`, `"x"`, `*`, `"4294967296.` + other.Identity().ContainerRID + `"`, `"9.` + other.Identity().ContainerRID + `"`} {
 		if got := ts.do("GET", ordersRanges, incremental(tag), "").want(200).ids(); len(got) != 2 {
@@ -207,7 +208,7 @@ func TestAnUnknownEtagOfKeyRangesIsNoEtag(t *testing.T) {
 	}
 }
 
-// Java reads <_self>pkranges, and signs the lower-cased rid alone.
+// Java reads <_self>pkranges and signs only the rid in lower case.
 func TestKeyRangesByRid(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2})
@@ -230,8 +231,9 @@ func TestKeyRangesOfNoContainer(t *testing.T) {
 	ts.do("GET", "/dbs/none/colls/orders/pkranges", nil, "").want(404, 1003)
 }
 
-// SDKs answer a 410 by reading the ranges, at once and without a limit: what replaced the range must be there.
-func TestWhoeverIsToldThatARangeIsGoneFindsItsSuccessors(t *testing.T) {
+// After a 410, SDKs read the ranges at once and without a limit. So the ranges must
+// already have the successors.
+func TestTheSuccessorsOfARangeAreListedAfterA410(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	done := make(chan error, 1)

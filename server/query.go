@@ -14,11 +14,11 @@ import (
 
 // POST docs with a query: its rows, page by page. Package querypage reads them.
 //
-// Supported: the language of internal/query; parameters; the selections of a feed
-// (container, partition, range of effective partition keys, logical key or a prefix of
-// one), in any combination. Continuations remain valid after writes, splits and merges.
-// TOP counts the rows of all pages. Filters, projections, joins and TOP work over any
-// number of partitions.
+// Supported: the language of internal/query; parameters; the selections of a feed, in any
+// combination. The selections are container, partition, range of effective partition
+// keys, and logical key or a prefix of one. Continuations remain valid after writes,
+// splits and merges. TOP counts the rows of all pages. Filters, projections, joins and
+// TOP work over any number of partitions.
 //
 // ORDER BY, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates work within a partition key
 // (from the header or the condition), a partition, or a range of keys. Over a whole
@@ -82,7 +82,8 @@ const querySpecForm = `{"query": text, "parameters": [{"name": "@name", "value":
 
 // crossPartition is the service's message for queries that one request cannot serve.
 const crossPartition = "The provided cross partition query can not be directly served by the gateway. " +
-	"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."
+	"This is a first chance (internal) exception that all newer clients will know " +
+	"how to handle gracefully."
 
 // crossPartitionDisabled is the service's message for a client that sent neither a
 // partition key nor the header for all partitions.

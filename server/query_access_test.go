@@ -11,7 +11,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// lookedAt is how many documents a query had read from the store, by its metrics.
+// lookedAt returns the number of documents that a query read from the store, according to
+// its metrics.
 func (a response) lookedAt() int {
 	a.t.Helper()
 	_, rest, _ := strings.Cut(a.want(200).header.Get("x-ms-documentdb-query-metrics"), "retrievedDocumentCount=")
@@ -34,8 +35,9 @@ func (a response) charge() float64 {
 
 var withMetrics = headers{"x-ms-documentdb-populatequerymetrics": "True", "x-ms-max-item-count": "-1"}
 
-// What a condition says of keys and ids decides which documents are read; the rest of it is evaluated for each.
-func TestQueriesReadOnlyWhatTheirKeysAndIDsLeave(t *testing.T) {
+// Conditions on keys and IDs determine the documents that are read. The rest of the
+// condition is evaluated for each.
+func TestQueriesReadOnlyTheDocumentsOfTheirKeysAndIDs(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
 	for i := range 200 {
@@ -57,17 +59,17 @@ func TestQueriesReadOnlyWhatTheirKeysAndIDsLeave(t *testing.T) {
 		{"c.pk = 'k3' AND STARTSWITH(c.id, '00')", 1, 1},
 		{"c.pk = 'k3' AND c.id IN ('003', '013', '014')", 2, 2},
 		{"(c.id = '001' AND c.pk = 'k1') OR (c.id = '002' AND c.pk = 'k2') OR (c.id = '001' AND c.pk = 'k3')", 2, 2},
-		// Without a key: the index is read, and the documents that it names.
+		// Without a key, the index is read, and then the documents that it names.
 		{"c.id = '017'", 1, 1},
 		{"c.id IN ('017', '018', 'x')", 2, 2},
 		{"c.id >= '190'", 10, 10},
 		{"STARTSWITH(c.id, '01') AND c.v > 15", 4, 10},
 		{"c.pk = 'k3' OR c.id = '004'", 21, 21},
-		// No document can be meant.
+		// No document can match.
 		{"c.pk = 'k1' AND c.pk = 'k2'", 0, 0},
 		{"c.id = 17 OR false", 0, 0},
 		{"c.pk = '" + strings.Repeat("long", 600) + "'", 0, 0},
-		// Not to be told by keys and ids.
+		// Keys and IDs do not determine these.
 		{"c.pk = 'k3' OR c.v = 4", 21, 200},
 		{"c.pk != 'k3'", 180, 200},
 		{"NOT (c.id = '017')", 199, 200},
@@ -86,8 +88,9 @@ func TestQueriesReadOnlyWhatTheirKeysAndIDsLeave(t *testing.T) {
 	}
 }
 
-// Hierarchical keys are read by when every path is known; the key that a header names is kept beside the condition.
-func TestHierarchicalKeysNarrowWhenAllOfThemIsKnown(t *testing.T) {
+// Hierarchical keys determine the documents when every path is known. The key in a header
+// applies together with the condition.
+func TestCompleteHierarchicalKeysNarrowQueries(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 2, KeyPaths: []string{"/tenant", "/user/id"}})
 	for i := range 60 {
@@ -116,7 +119,8 @@ func TestHierarchicalKeysNarrowWhenAllOfThemIsKnown(t *testing.T) {
 	}
 }
 
-// COUNT of what keys and ids tell reads no document; a condition on anything else reads them.
+// COUNT reads no document if keys and IDs determine the count. A condition on anything
+// else reads documents.
 func TestCountsReadNoDocument(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -148,12 +152,13 @@ func TestCountsReadNoDocument(t *testing.T) {
 	}
 }
 
-// Pages of a query by keys and ids are those of the scan that it spares, in the same order, over splits too.
-func TestPagesByKeysAndIDsAreThoseOfAScan(t *testing.T) {
+// A query by keys and IDs must return the same pages as a scan, in the same order, also
+// after splits.
+func TestPagesByKeysAndIDsEqualThoseOfAScan(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withItems(1, 120, 7)
 	for seed := range uint64(12) {
-		r := rand.New(rand.NewPCG(seed, 5)) //nolint:gosec // a repeatable test
+		r := rand.New(rand.NewPCG(seed, 5)) //nolint:gosec // the test must be repeatable
 		var terms []string
 		for range 1 + r.IntN(12) {
 			terms = append(terms, []string{
@@ -175,7 +180,7 @@ func TestPagesByKeysAndIDsAreThoseOfAScan(t *testing.T) {
 			}
 		}
 		got, _ := ts.askAll(size, between, "SELECT VALUE c.v FROM c WHERE "+where)
-		// The analysis doesn't look into a conditional.
+		// The analysis does not enter a conditional expression, so this query is a scan.
 		want, _ := ts.askAll(size, nil, "SELECT VALUE c.v FROM c WHERE ("+where+") ? true : false")
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", where, got, want)
@@ -183,7 +188,8 @@ func TestPagesByKeysAndIDsAreThoseOfAScan(t *testing.T) {
 	}
 }
 
-// The store has a member behind each document that clients don't see: no condition does, whatever of a document it names.
+// The store appends a member to each document that clients do not see. No condition sees
+// it either.
 func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -199,7 +205,7 @@ func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 		{"c['_lsn'] > 0", 0},
 		{"NOT CONTAINS(ToString(c), ',\"_lsn\":')", 20},
 		{"c._lsn = 1 OR c.v = 3", 1},
-		{"CONTAINS(ToString(c), '_lsn') AND c.v >= 0", 20}, // that in the list
+		{"CONTAINS(ToString(c), '_lsn') AND c.v >= 0", 20}, // the one in the list
 		{"CONTAINS(ToString(c), ',\"_lsn\":')", 0},
 		{"ARRAY_LENGTH(c.list) = 1 AND c.list[0]._lsn = 1", 20},
 		{"EXISTS(SELECT VALUE x FROM x IN c.list WHERE x._lsn = 1)", 20},
@@ -211,7 +217,8 @@ func TestConditionsDoNotSeeTheStoresOwnMember(t *testing.T) {
 	}
 }
 
-// Conditions that draw lots do so once for each document, however it is found.
+// A condition with random numbers is evaluated once for each document, however the
+// document is found.
 func TestHalfOfTheItemsHaveRANDBelowAHalf(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 1})
@@ -223,7 +230,8 @@ func TestHalfOfTheItemsHaveRANDBelowAHalf(t *testing.T) {
 		"SELECT VALUE 1 FROM c WHERE RAND() < 0.5",
 		"SELECT VALUE 1 FROM c JOIN (SELECT VALUE RAND()) r WHERE r < 0.5",
 	} {
-		// It is a quarter when the condition is asked twice. Less than 0.4 comes by chance once in 10^9 times.
+		// If the condition were evaluated twice, a quarter would match. Less than 0.4
+		// happens by chance once in 10^9 runs.
 		rows, _ := ts.askAll(latest(pk(`["k"]`), page(n)), nil, text)
 		if len(rows) < n*4/10 || len(rows) > n*6/10 {
 			t.Errorf("%s: %d of %d rows", text, len(rows), n)

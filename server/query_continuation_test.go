@@ -6,7 +6,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/querypage"
 )
 
-// Whatever a client sends as a continuation is a page or a 400.
+// FuzzContinuations tests that every continuation of a client is answered with a page or
+// a 400.
 func FuzzContinuations(f *testing.F) {
 	ts := newTestServer(f, Options{})
 	rid := ts.withItems(2, 20, 3).Identity().ContainerRID
@@ -21,7 +22,7 @@ func FuzzContinuations(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, token string) {
 		ts := &testServer{Server: ts.Server, t: t, db: ts.db, key: ts.key}
-		// Parts that nobody sealed, too: what is behind the checksum is for all to make.
+		// This includes parts with a valid checksum, because any client can compute it.
 		for _, token := range []string{token, querypage.JoinToken(token)} {
 			tryContinuation(t, ts, token)
 		}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// DOCUMENTID is the number in the rid that the store gives, which sorts items of
-// a container by their age.
+// DOCUMENTID returns the number in the rid that the store assigns. It sorts the items of
+// a container by age.
 func TestDocumentIDCountsTheItemsOfAContainer(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for i := range 3 {
@@ -24,9 +24,9 @@ func TestDocumentIDCountsTheItemsOfAContainer(t *testing.T) {
 	}
 }
 
-// What a function can't do is the query's fault and not the server's: 400, with the
-// function's name, whether it is told from the text or by an item.
-func TestWhatAFunctionCannotDoIsABadRequest(t *testing.T) {
+// An error of a function is an error of the query and not of the server. The answer is
+// 400 with the function's name, whether the text or an item causes it.
+func TestAFunctionsErrorIsABadRequest(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", orders+"/docs", pk(`["p"]`), `{"id":"a","pk":"p","pattern":"a(?=b)"}`)
 	for text, want := range map[string]string{

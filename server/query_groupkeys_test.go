@@ -10,7 +10,7 @@ import (
 
 // An object or array in GROUP BY once had the value of the first document in every row.
 func TestEveryGroupHasItsOwnKeyOfAnyKind(t *testing.T) {
-	// The values of the member v; an empty one is undefined.
+	// The values of the member v. The empty string means undefined.
 	values := []string{``, `null`, `false`, `true`, `-1`, `12.5`, `""`, `"s"`, `[]`, `[1,[null]]`, `{}`, `{"a":{"b":[1]}}`}
 	// The expressions, and the format of their value with v.
 	keys := []struct{ expression, defined, undefined string }{
@@ -52,7 +52,7 @@ func TestEveryGroupHasItsOwnKeyOfAnyKind(t *testing.T) {
 			for format, want := range map[string][]string{
 				"SELECT %[1]s AS k, COUNT(1) AS n FROM c GROUP BY %[1]s":       members,
 				"SELECT VALUE {'in': [%[1]s, COUNT(1)]} FROM c GROUP BY %[1]s": elements,
-				// The form in which a query plan has it.
+				// The form of a query in a plan.
 				`SELECT [{"item": %[1]s}] AS groupByItems, {"k": %[1]s, "n": COUNT(1)} AS payload FROM c GROUP BY %[1]s`: partial,
 			} {
 				text := fmt.Sprintf(format, key.expression)

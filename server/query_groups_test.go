@@ -13,7 +13,8 @@ import (
 	"github.com/changefeed-go/changefeed/store"
 )
 
-// withGroups makes orders with 120 documents of key a, in 12 groups g of 10 and one without g, and as many of key b.
+// withGroups creates orders with 120 documents of key a and as many of key b. Each key
+// has 12 groups g of 10 documents, and one without g.
 func (ts *testServer) withGroups(partitions int) *engine.Container {
 	ts.t.Helper()
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
@@ -29,7 +30,7 @@ func (ts *testServer) withGroups(partitions int) *engine.Container {
 	return c
 }
 
-func TestGroupsAndDifferentRowsComeOnceInPagesOfAnySize(t *testing.T) {
+func TestGroupsAndDistinctRowsAreReturnedOnceInPagesOfAnySize(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withGroups(2)
 	for text, want := range map[string]int{
@@ -84,9 +85,9 @@ func TestGroupsAndDifferentRowsComeOnceInPagesOfAnySize(t *testing.T) {
 	}
 }
 
-// The position is a key: groups that come and go, splits and merges change nothing for those that stay, and a server that was
-// started anew goes on with the continuation of the one before.
-func TestPagesOfGroupsGoOnAfterTheLastKeyWhateverHappens(t *testing.T) {
+// The position is a key. New and removed groups, splits and merges have no effect on the
+// remaining groups. A restarted server accepts the continuations of the previous run.
+func TestPagesOfGroupsResumeAfterTheLastKey(t *testing.T) {
 	for _, text := range []string{
 		"SELECT c.g, COUNT(1) AS n FROM c WHERE c.stays GROUP BY c.g", "SELECT DISTINCT c.g, c.stays FROM c WHERE c.stays ORDER BY c.g DESC",
 		"SELECT DISTINCT VALUE c.long FROM c WHERE c.stays",
@@ -101,7 +102,8 @@ func TestPagesOfGroupsGoOnAfterTheLastKeyWhateverHappens(t *testing.T) {
 			t.Fatalf("%s: %v", text, want)
 		}
 		change := func(page int) {
-			// One group before the position, one behind it; and one of them goes again.
+			// One new group is before the position, one is after it, and one is removed
+			// again.
 			put(t, c, `{"id":"new%d","pk":"k1","g":%d,"stays":1,"long":"%s-%d"}`, page, page*10-5, strings.Repeat("long", 100), page)
 			live, err := c.Partitions(t.Context())
 			if err != nil {
@@ -125,8 +127,9 @@ func TestPagesOfGroupsGoOnAfterTheLastKeyWhateverHappens(t *testing.T) {
 	}
 }
 
-// A client that follows a split asks the children with the parent's continuation, and adds up what they answer.
-func TestGroupsOfARangeGoOnInItsChildren(t *testing.T) {
+// After a split, a client queries the children with the parent's continuation and adds up
+// the rows.
+func TestGroupsOfARangeResumeInItsChildren(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 200 {
@@ -157,12 +160,13 @@ func TestGroupsOfARangeGoOnInItsChildren(t *testing.T) {
 	}
 }
 
-// Clients expect one row of each partition, on one page, also where nothing is.
+// Clients expect one row from each partition, on one page, also if the partition is
+// empty.
 func TestAPartitionWithoutDocumentsHasItsRowOfAggregates(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	const avg, lowest = `{"sum": SUM(c.v), "count": COUNT(c.v)}`, `{"item": MIN(c.v), "item2": {"min": MIN(c.v), "count": COUNT(c.v)}}`
-	texts := map[string][3]string{ // of no documents, of undefined values, of strings
+	texts := map[string][3]string{ // for no documents, undefined values, and strings
 		`SELECT VALUE [{"item": COUNT(1)}] FROM c`:                                        {`[{"item":0}]`, `[{"item":1}]`, `[{"item":2}]`},
 		`SELECT VALUE [{"item": SUM(c.v)}] FROM c`:                                        {`[{"item":0}]`, `[{"item":0}]`, `[{}]`},
 		`SELECT VALUE [{"item": ` + avg + `}] FROM c`:                                     {`[{"item":{"sum":0,"count":0}}]`, `[{"item":{"sum":0,"count":0}}]`, `[{"item":{"count":1}}]`},
@@ -184,7 +188,8 @@ func TestAPartitionWithoutDocumentsHasItsRowOfAggregates(t *testing.T) {
 	}
 }
 
-// What doesn't fit into memory makes shorter pages; one group that doesn't is refused.
+// Groups that do not fit into memory together make shorter pages. A single group that
+// does not fit is refused.
 func TestGroupsTakeABoundedAmountOfMemory(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -208,7 +213,8 @@ func TestGroupsTakeABoundedAmountOfMemory(t *testing.T) {
 	ts.ask(pk(`["k"]`), "SELECT "+strings.Join(many, ", ")+" FROM c").want(400).wantBody("bytes of memory")
 }
 
-// SDKs put another filter into the query when they go on, and read the number in a rid in two byte orders. Both have to agree, in ties too.
+// SDKs resume a query with another filter, and read the number in a rid in two byte
+// orders. Both orders must agree, also in ties.
 func TestTiesAreResumedByTheirRidsWithAnyFilter(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -268,7 +274,7 @@ func TestTiesAreResumedByTheirRidsWithAnyFilter(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMadeOfAGroupIsTold(t *testing.T) {
+func TestInvalidExpressionsOfGroupsAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	put(t, c, `{"id":"1","pk":"k","s":"%s"}`, strings.Repeat("s", 1<<20))

@@ -9,7 +9,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// withLists makes orders with n documents, each with an array "xs" of its number of elements: none in 0, 1 in 1...
+// withLists creates orders with n documents. Document i has an array "xs" of i elements.
 func (ts *testServer) withLists(partitions, n int) *engine.Container {
 	ts.t.Helper()
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
@@ -19,7 +19,7 @@ func (ts *testServer) withLists(partitions, n int) *engine.Container {
 	return c
 }
 
-// elements are "0, 1, 2..." with the document's number before each.
+// elements returns "0, 1, 2..." with the document's number before each.
 func elements(i int) string {
 	s := ""
 	for j := range i {
@@ -30,7 +30,8 @@ func elements(i int) string {
 
 func page(n int) headers { return headers{"x-ms-max-item-count": strconv.Itoa(n)} }
 
-// A page may begin and end among the rows of one item. However long pages are, they have the same rows in the same order.
+// A page may begin and end among the rows of one item. Pages of every size have the same
+// rows in the same order.
 func TestPagesOfJoinsHaveAllRowsOnce(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withLists(3, 12)
@@ -51,7 +52,8 @@ func TestPagesOfJoinsHaveAllRowsOnce(t *testing.T) {
 				t.Errorf("%s by %d: %d pages, want %d", text, n, pages, want)
 			}
 		}
-		// TOP and OFFSET LIMIT count rows, over all pages. OFFSET LIMIT is asked within a key.
+		// TOP and OFFSET LIMIT count rows over all pages. OFFSET LIMIT is used within a
+		// key.
 		if rows, _ := ts.askAll(page(4), nil, "SELECT TOP 10"+text[len("SELECT"):]); !slices.Equal(rows, whole[:10]) {
 			t.Errorf("%s, TOP: %v", text, rows)
 		}
@@ -79,10 +81,11 @@ func TestPagesOfOrderedJoinsHaveAllRowsOnce(t *testing.T) {
 	}
 }
 
-// Between two pages others come before the item whose rows were cut, and behind it, or are such as the condition asks for now; it may go, and another
-// one may come in its place. The next page begins in its place, as pages do: what is behind is answered from its first row, no row comes twice, and no
-// page has more rows than were asked for.
-func TestAJoinGoesOnInItsItemWhateverComesAndGoes(t *testing.T) {
+// Between two pages, items change before and after the item whose rows were cut. That
+// item may be deleted, and another may replace it. The next page must begin at its
+// position. Items after it are returned from their first row, no row is returned twice,
+// and no page has too many rows.
+func TestAJoinResumesInItsItemAfterWritesAndDeletes(t *testing.T) {
 	key := pk(`["k2"]`) // 2 with two rows, 5 with five
 	for name, of2 := range map[string][]string{"stays": {`"2.1"`}, "goes": nil, "goes and comes": {`"x"`, `"y"`}} {
 		for _, text := range []string{"SELECT VALUE x FROM c JOIN x IN c.xs", "SELECT VALUE x FROM c JOIN x IN c.xs WHERE NOT IS_DEFINED(c.off)"} {
@@ -118,8 +121,8 @@ func TestAJoinGoesOnInItsItemWhateverComesAndGoes(t *testing.T) {
 	}
 }
 
-// A continuation among the rows of one item is good for the children of a split.
-func TestPagesOfJoinsGoOnOverASplit(t *testing.T) {
+// A continuation among the rows of one item is valid for the children of a split.
+func TestPagesOfJoinsResumeAfterASplit(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withLists(1, 12)
 	const text = "SELECT VALUE x FROM c JOIN x IN c.xs"
@@ -140,7 +143,7 @@ func TestPagesOfJoinsGoOnOverASplit(t *testing.T) {
 	}
 }
 
-// Without FROM there is one row, whatever the container has; an empty one, too.
+// Without FROM, a query returns one row, also in an empty container.
 func TestQueriesWithoutFromHaveOneRow(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withLists(3, 5)
@@ -153,12 +156,12 @@ func TestQueriesWithoutFromHaveOneRow(t *testing.T) {
 			}
 		}
 	}
-	// A client that follows the plan asks one range.
+	// A client that follows the plan queries one range.
 	ts.ask(headers{"x-ms-cosmos-is-query-plan-request": "True"}, "SELECT 1").want(200).
 		wantBody(`"queryRanges":[{"min":"","max":"","isMinInclusive":true,"isMaxInclusive":true}]`)
 }
 
-func TestWhatComesUpAtAnItemIsTheClientsMistake(t *testing.T) {
+func TestAnErrorAtAnItemIsABadRequest(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withLists(1, 5)
 	for _, text := range []string{"SELECT VALUE (SELECT VALUE x FROM x IN c.xs) FROM c", "SELECT VALUE COUNT((SELECT VALUE x FROM x IN c.xs)) FROM c"} {

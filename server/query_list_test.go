@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// askList sends a query of a list and returns the rows under a name.
+// askList queries a list and returns the rows in the given member.
 func (ts *testServer) askList(path, member string, h headers, text string, params ...any) ([]string, response) {
 	ts.t.Helper()
 	all := headers{"Content-Type": wire.ContentTypeQuery}
@@ -33,7 +33,7 @@ func (ts *testServer) askList(path, member string, h headers, text string, param
 	return texts, a
 }
 
-// The text of each SDK: JavaScript, Go, .NET, Python and Java.
+// The texts of the SDKs for JavaScript, Go, .NET, Python and Java.
 func TestTheThroughputOfAContainerIsFoundByTheQueryOfEachSDK(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
@@ -112,8 +112,8 @@ func TestDatabasesAndContainersCanBeQueried(t *testing.T) {
 	ts.do("POST", "/dbs", queryHeaders(), `{"query":"SELECT * FORM c"}`).want(400)
 }
 
-// Lists have no partitions, so that nothing can be said of them.
-func TestWhatIsNotSupportedInQueriesOfListsIsRefusedByName(t *testing.T) {
+// Lists have no partitions, so headers that select partitions are refused.
+func TestUnsupportedQueriesOfListsAreRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for _, path := range []string{"/dbs", "/dbs/shop/colls", "/offers"} {
 		for text, what := range map[string]string{
@@ -129,7 +129,7 @@ func TestWhatIsNotSupportedInQueriesOfListsIsRefusedByName(t *testing.T) {
 	}
 }
 
-// A read-only key asks and lists, and creates nothing.
+// A read-only key may query and list, but create nothing.
 func TestAReadOnlyKeyMayQueryAndPlan(t *testing.T) {
 	ts := newTestServer(t, Options{ReadOnlyKeys: []string{"cmVhZGVyLXJlYWRlci1yZWFkZXI="}})
 	ts.withItems(1, 3, 1)
@@ -146,8 +146,8 @@ func TestAReadOnlyKeyMayQueryAndPlan(t *testing.T) {
 	ts.do("POST", orders+"/docs", pk(`["k0"]`), `{"id":"new","pk":"k0"}`).want(403)
 }
 
-// Rows that a query makes of nothing have a bound in lists of databases and the like too.
-func TestQueriesOfAListAreHeldInBounds(t *testing.T) {
+// The memory for rows that a query generates is also limited in lists.
+func TestQueriesOfAListHaveLimitedMemory(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.must("POST", "/dbs", nil, `{"id":"shop"}`)
 	const twenty = "(SELECT VALUE [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20])"

@@ -12,10 +12,12 @@ import (
 	"github.com/changefeed-go/changefeed/internal/query"
 )
 
-// A client that merges the rows of several partitions by a plan, as SDKs do: sort keys are compared by type and value, then by rid within a
-// partition's order; aggregates are put together from sums, counts, and what was least and greatest.
+// A client that merges the rows of several partitions by a plan, as SDKs do. Sort keys
+// are compared by type and value. Ties are ordered by the number in the rid, in the
+// direction of the first key. Aggregates are combined from sums, counts, minima and
+// maxima.
 
-// mergeRows returns the rows of a query.
+// mergeRows returns the merged rows of a query.
 func mergeRows(t testing.TB, info query.Info, ranges [][]string) []string {
 	t.Helper()
 	var rows []string
@@ -89,7 +91,7 @@ func mergeSorted(t testing.TB, info query.Info, ranges [][]string) []string {
 	return rows
 }
 
-// compareItems is the order of types, and of values within numbers and strings.
+// compareItems compares by type, and numbers and strings by value.
 func compareItems(a, b map[string]any) int {
 	rank := func(m map[string]any) int {
 		v, ok := m["item"]
@@ -130,7 +132,7 @@ func compareItems(a, b map[string]any) int {
 	return 0
 }
 
-// partialResult is what the partitions say of one aggregate.
+// partialResult accumulates the results of the partitions for one aggregate.
 type partialResult struct {
 	kind         string
 	count        float64
@@ -261,7 +263,7 @@ func mergeGroups(t testing.TB, info query.Info, ranges [][]string) []string {
 	return out
 }
 
-// documentNumber is the number in the rid of a document.
+// documentNumber returns the number in the rid of a document.
 func documentNumber(t testing.TB, rid string) uint64 {
 	t.Helper()
 	b, err := engine.RIDEncoding.DecodeString(rid)

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// azcosmos asks with every query, and its own tests fail without an answer.
-func TestMetricsOfAQueryAreToldToWhoAsks(t *testing.T) {
+// azcosmos requests metrics with every query, and its own tests fail without them.
+func TestMetricsOfAQueryAreSentOnRequest(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(2, 40, 8)
 	silent := ts.ask(nil, "SELECT * FROM c").want(200)
 	if silent.header.Get("x-ms-documentdb-query-metrics") != "" || silent.header.Get("x-ms-cosmos-index-utilization") != "" {
-		t.Error("metrics that nobody asked for")
+		t.Error("the answer has metrics without a request for them")
 	}
 	asked := ts.ask(headers{"x-ms-documentdb-populatequerymetrics": "True", "x-ms-cosmos-populateindexmetrics": "true"}, "SELECT c.id FROM c WHERE c.odd").want(200)
 	metrics := map[string]float64{}

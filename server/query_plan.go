@@ -17,9 +17,9 @@ import (
 // plans of queries that one request cannot serve.
 //
 // Supported: a plan for every query that has one in the service, with the text for each
-// partition: ORDER BY, TOP, OFFSET LIMIT, DISTINCT, GROUP BY and aggregates. The
-// continuation and the page size of the request are ignored. If the request has a full
-// partition key, the plan leaves all work to the server.
+// partition. These queries have ORDER BY, TOP, OFFSET LIMIT, DISTINCT, GROUP BY or
+// aggregates. The continuation and the page size of the request are ignored. If the
+// request has a full partition key, the plan leaves all work to the server.
 //
 // Refused: combinations of aggregates over several partitions; features that the client
 // does not list; SELECT VALUE with GROUP BY for Java, whose SDK fails at its rows. A

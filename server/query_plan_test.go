@@ -12,14 +12,14 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// What clients know of merging rows.
+// The query features that the SDKs support.
 const (
 	javascript = "NonValueAggregate,Aggregate,Distinct,MultipleOrderBy,OffsetAndLimit,OrderBy,Top,CompositeAggregate,GroupBy,MultipleAggregates"
 	java       = "Aggregate, CompositeAggregate, MultipleOrderBy, MultipleAggregates, OrderBy, OffsetAndLimit, Distinct, GroupBy, Top, DCount, NonValueAggregate"
 	python     = "Aggregate,CompositeAggregate,Distinct,MultipleOrderBy,OffsetAndLimit,OrderBy,Top"
 )
 
-// planRequest are the headers of a plan request as Java sends it.
+// planRequest returns the headers of a plan request in the form of Java's SDK.
 func planRequest() headers {
 	return headers{wire.HeaderQueryPlan: "True", wire.HeaderQueryFeatures: java, "Content-Type": "application/json"}
 }
@@ -29,7 +29,8 @@ var merged = []string{
 	"SELECT DISTINCT c.v FROM c", "SELECT c.v FROM c GROUP BY c.v", "SELECT VALUE SUM(c.v) FROM c", "SELECT COUNT(1) AS n, MAX(c.v) FROM c",
 }
 
-// However many partitions there are: a plan outlives a split.
+// The answer does not depend on the number of partitions, because a plan remains in use
+// after a split.
 func TestQueriesThatHaveToBeMergedAreAnsweredWithTheirPlan(t *testing.T) {
 	for _, partitions := range []int{1, 2} {
 		ts := newTestServer(t, Options{})
@@ -54,7 +55,8 @@ func TestQueriesThatHaveToBeMergedAreAnsweredWithTheirPlan(t *testing.T) {
 	}
 }
 
-// Python has no GROUP BY over several partitions, and would make wrong rows of it.
+// Python does not support GROUP BY over several partitions, and would return incorrect
+// rows.
 func TestPlansThatAClientDoesNotUnderstandAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(2, 3, 3)
@@ -80,7 +82,7 @@ func TestPlansThatAClientDoesNotUnderstandAreRefused(t *testing.T) {
 	ts.ask(together(as(java), headers{"User-Agent": "azsdk-java-cosmos/4.63.0 Linux/5 JRE/21"}), byValue).want(400).wantBody("SELECT VALUE with GROUP BY")
 }
 
-// pages asks one partition, page by page.
+// pages reads the rows of one partition, page by page.
 func (ts *testServer) pages(partition, text string, size int) []string {
 	ts.t.Helper()
 	h := inRange(partition)
@@ -89,8 +91,8 @@ func (ts *testServer) pages(partition, text string, size int) []string {
 	return rows
 }
 
-// TestServedAndMergedQueriesAreTheSame asks each partition as the plan says, merges as a client does, and compares with a server that
-// does all of it.
+// TestServedAndMergedQueriesAreTheSame queries each partition by the plan and merges the
+// rows as a client does. It compares them with the rows of a server that merges itself.
 func TestServedAndMergedQueriesAreTheSame(t *testing.T) {
 	ts := newTestServer(t, Options{ServeAllQueries: true})
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 3})
@@ -135,7 +137,7 @@ func TestServedAndMergedQueriesAreTheSame(t *testing.T) {
 	}
 }
 
-// canonical is JSON in one spelling.
+// canonical returns JSON in a canonical form.
 func canonical(t testing.TB, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)

@@ -11,7 +11,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// sortedRow is a row of a rewritten query, which clients merge by.
+// sortedRow is a row of a rewritten query. Clients merge rows by its sort keys.
 type sortedRow struct {
 	RID          string `json:"_rid"`
 	OrderByItems []struct {
@@ -20,7 +20,8 @@ type sortedRow struct {
 	Payload string `json:"payload"`
 }
 
-// values are the row's sort keys as .NET tells them to resume: an empty array for undefined.
+// values returns the row's sort keys in the form of .NET's resumeFilter. An empty array
+// means undefined.
 func (r sortedRow) values() []string {
 	var all []string
 	for _, i := range r.OrderByItems {
@@ -33,7 +34,8 @@ func (r sortedRow) values() []string {
 	return all
 }
 
-// resumed reads all pages of a query with a resumeFilter, as .NET does: with the filter in each request, and the continuations.
+// resumed reads all pages of a query with a resumeFilter as .NET does. It sends the
+// filter in each request, together with the continuations.
 func (ts *testServer) resumed(query, filter string) []sortedRow {
 	ts.t.Helper()
 	var all []sortedRow
@@ -54,10 +56,11 @@ func (ts *testServer) resumed(query, filter string) []sortedRow {
 	}
 }
 
-// From whichever row a query is resumed, it goes on with that row, or behind all that are sorted with it.
+// A query can be resumed from any row. It continues with that row, or after all rows with
+// the same sort keys.
 func TestQueriesResumeFromTheValuesOfAnyRow(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
-	r := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // a repeatable test
+	r := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // the test must be repeatable
 	values := []string{`,"a":null`, `,"a":false`, `,"a":true`, `,"a":-1.5`, `,"a":0`, `,"a":10`, `,"a":""`, `,"a":"Z\u0000é"`, ``}
 	for i := range 40 {
 		ts.must("POST", orders+"/docs", nil, fmt.Sprintf(`{"id":"%d","pk":%d%s,"b":%d}`, i, r.IntN(9), values[r.IntN(len(values))], r.IntN(2)))
@@ -102,8 +105,8 @@ func payloads(rows []sortedRow) string {
 	return strings.Join(all, " ")
 }
 
-// What was written since, and isn't behind the place, doesn't come.
-func TestAResumedQueryGoesOnAfterItsRowIsGone(t *testing.T) {
+// A document written later is returned only if it sorts after the position.
+func TestAResumedQueryContinuesAfterItsRowIsDeleted(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for i := range 5 {
 		ts.must("POST", orders+"/docs", pk(`["p"]`), fmt.Sprintf(`{"id":"%d","pk":"p","a":%d}`, i, i/2))
@@ -118,7 +121,7 @@ func TestAResumedQueryGoesOnAfterItsRowIsGone(t *testing.T) {
 	}
 }
 
-func TestResumeFiltersThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidResumeFiltersAreRefused(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	ts.must("POST", "/dbs/shop/colls", nil, `{"id":"other","partitionKey":{"paths":["/pk"]}}`)
 	other := ts.must("POST", "/dbs/shop/colls/other/docs", nil, `{"id":"1","pk":1}`).object()["_rid"].(string)

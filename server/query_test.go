@@ -14,7 +14,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// queryBody is the body of a query; params are names and values in turn.
+// queryBody returns the body of a query. params alternates names and values.
 func queryBody(t testing.TB, text string, params ...any) string {
 	t.Helper()
 	list := []map[string]any{}
@@ -28,16 +28,16 @@ func queryBody(t testing.TB, text string, params ...any) string {
 	return string(b)
 }
 
-// ask sends a query of orders.
+// ask queries orders.
 func (ts *testServer) ask(h headers, text string, params ...any) response {
 	ts.t.Helper()
 	all := headers{"Content-Type": wire.ContentTypeQuery, wire.HeaderCrossPartition: "True"}
 	maps.Copy(all, h)
-	delete(all, "A-IM") // of latest, which puts headers together
+	delete(all, "A-IM") // latest adds this header
 	return ts.do("POST", orders+"/docs", all, queryBody(ts.t, text, params...))
 }
 
-// rows are the rows of a page, as JSON texts.
+// rows returns the rows of a page as JSON texts.
 func (a response) rows() []string {
 	a.t.Helper()
 	var body struct {
@@ -56,7 +56,8 @@ func (a response) rows() []string {
 	return rows
 }
 
-// askAll reads a query to its end, page by page. between is called between the pages, which are counted.
+// askAll reads a query to its end, page by page. It calls between after each page and
+// counts the pages.
 func (ts *testServer) askAll(h headers, between func(page int), text string, params ...any) (rows []string, pages int) {
 	ts.t.Helper()
 	h = maps.Clone(h)
@@ -79,12 +80,12 @@ func (ts *testServer) askAll(h headers, between func(page int), text string, par
 			between(pages)
 		}
 		if pages > 1000 {
-			ts.t.Fatal("the query doesn't end")
+			ts.t.Fatal("the query does not end")
 		}
 	}
 }
 
-// withItems makes orders with n documents over k keys.
+// withItems creates orders with n documents over k keys.
 func (ts *testServer) withItems(partitions, n, k int) *engine.Container {
 	ts.t.Helper()
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: partitions})
@@ -145,7 +146,7 @@ func TestQueriesAreRecognizedInEveryFormThatSDKsSend(t *testing.T) {
 	}
 }
 
-// SELECT * is the document's own text, without _lsn, which belongs to feeds.
+// SELECT * returns the document's own text, without _lsn, which only feeds have.
 func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -155,7 +156,7 @@ func TestRowsAreTheDocumentsOwnBytes(t *testing.T) {
 	}
 }
 
-// What Java's processor asks of its lease container.
+// The queries of Java's processor to its lease container.
 func TestTheQueriesOfJavasLeaseStore(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/id"}, Partitions: 3})
@@ -177,7 +178,7 @@ func TestTheQueriesOfJavasLeaseStore(t *testing.T) {
 	plan.want(200).wantBody(`"top":1`).wantBody(`"queryRanges":[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]`)
 }
 
-func TestPagesOfAQueryHaveTheSizeAskedForAndEveryRowOnce(t *testing.T) {
+func TestPagesOfAQueryHaveTheRequestedSizeAndEveryRowOnce(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(3, 230, 7)
 	for text, want := range map[string]int{
@@ -215,7 +216,7 @@ func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 60 {
-		// Ten of each value, and every sixth document without one.
+		// There are ten documents of each value, and every sixth document has no value.
 		if i%6 == 5 {
 			put(t, c, `{"id":"%03d","pk":"a","n":%d}`, i, i)
 		} else {
@@ -267,8 +268,8 @@ func TestOrderOffsetAndCountWithinAKeyOrRange(t *testing.T) {
 	}
 }
 
-// A client that forgot the partition key would read everything, and pay for it. The service, and the SDK's own tests,
-// want to be told that this is meant.
+// A client that omits the partition key by mistake would read everything, and pay for it.
+// So the service, and the SDK's own tests, require a header that allows it.
 func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
 	for _, partitions := range []int{1, 2} {
 		ts := newTestServer(t, Options{})
@@ -286,7 +287,8 @@ func TestAQueryOverAllPartitionsHasToBeAllowed(t *testing.T) {
 	}
 }
 
-// A prefix of a hierarchical key may be in several partitions. A client that took it for a point would ask one of them.
+// A prefix of a hierarchical key may be in several partitions. A client that treated it
+// as a point would query only one of them.
 func TestAPlanOfAPrefixOfAKeyIsNoPoint(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.made(engine.ContainerProperties{ID: "orders", KeyPaths: []string{"/a", "/b", "/c"}, Partitions: 2})
@@ -311,12 +313,12 @@ func TestAPlanOfOneKeyLeavesEverythingToTheServer(t *testing.T) {
 	ts.ask(together(planned, pk(`[""]`)), "SELECT VALUE COUNT(1) FROM c").want(200).wantBody(point).wantBody(`"aggregates":[]`)
 	ts.ask(together(planned, headers{"Content-Type": "application/json"}), "SELECT c.v FROM c WHERE c.v > @x", "@x", 1).want(200).
 		wantBody(`"partitionedQueryExecutionInfoVersion":2`).wantBody(`"rewrittenQuery":""`)
-	// No document has such a key, and the query still has a plan.
+	// No document can have such a key, but the query still has a plan.
 	ts.ask(planned, "SELECT * FROM c WHERE c.pk = @k", "@k", strings.Repeat("x", 5000)).want(200).wantBody(`"queryRanges":[{"min":"","max":"",`)
 	ts.ask(nil, "SELECT * FROM c WHERE c.pk = @k", "@k", strings.Repeat("x", 5000)).want(200)
 }
 
-func TestAWrongQueryIsToldInTheServicesWords(t *testing.T) {
+func TestAnInvalidQueryIsAnsweredInTheServicesWords(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	ts.withItems(1, 1, 1)
 	for _, h := range []headers{nil, {"x-ms-cosmos-is-query-plan-request": "True"}} {
@@ -359,8 +361,8 @@ func TestAContinuationOfSomethingElseIsRefused(t *testing.T) {
 	refused("SELECT * FROM c ORDER BY c.v", ordered)
 }
 
-// Positions are places among documents: whatever is written, split or merged between two pages, a document that stays is
-// returned once.
+// Positions refer to documents, not to rows. Writes, splits and merges between two pages
+// have no effect on the other documents: each is returned once.
 func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
 	for _, text := range []string{
 		"SELECT VALUE c.v FROM c", "SELECT VALUE c.v FROM c WHERE NOT c.odd", "SELECT VALUE c.v FROM c WHERE c.pk = 'k1' ORDER BY c.w",
@@ -398,8 +400,9 @@ func TestPagesSurviveWritesSplitsAndMerges(t *testing.T) {
 	}
 }
 
-// A client follows a split as SDKs do: 410, the new ranges, and the parent's continuation for each child.
-func TestTheContinuationOfARangeIsGoodForItsChildren(t *testing.T) {
+// A client follows a split as SDKs do: a 410, the new ranges, and the parent's
+// continuation for each child.
+func TestTheContinuationOfARangeIsValidForItsChildren(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withItems(1, 90, 30)
 	a := ts.ask(together(inRange("0"), items(20)), "SELECT VALUE c.v FROM c")
@@ -416,7 +419,7 @@ func TestTheContinuationOfARangeIsGoodForItsChildren(t *testing.T) {
 	}
 }
 
-func TestTheChargeOfAQueryGrowsWithTheDocumentsItLooksAt(t *testing.T) {
+func TestTheChargeOfAQueryGrowsWithTheDocumentsItReads(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
 	for i := range 200 {
@@ -435,7 +438,8 @@ func TestTheChargeOfAQueryGrowsWithTheDocumentsItLooksAt(t *testing.T) {
 	}
 }
 
-// A page of large rows ends early, instead of taking memory for as many as were asked for.
+// A page of large rows ends early, instead of taking memory for the requested number of
+// rows.
 func TestAPageOfLargeRowsIsShort(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.made(engine.ContainerProperties{ID: "orders"})
@@ -457,7 +461,8 @@ func TestAPageOfLargeRowsIsShort(t *testing.T) {
 			t.Errorf("%s: %d rows", text, len(rows))
 		}
 	}
-	// A continuation can't hold such a key. A client that asked for the largest page already is not told to ask for it.
+	// A continuation cannot hold such a key. A client that asked for the largest page
+	// already is not told to ask for it.
 	const largest = "x-ms-max-item-count: -1"
 	ts.ask(together(pk(`["a"]`), items(2)), "SELECT c.id FROM c ORDER BY c.x").want(400).wantBody("sorted by").wantBody(largest)
 	for _, size := range []int{-1, 6} {

@@ -10,7 +10,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/engine"
 )
 
-// withProducts makes orders with items whose joins make 22,500 rows each, and small ones between them.
+// withProducts creates orders with items whose joins return 22,500 rows each, and small
+// items between them.
 func (ts *testServer) withProducts() *engine.Container {
 	ts.t.Helper()
 	c := ts.made(engine.ContainerProperties{ID: "orders", Partitions: 1})
@@ -25,14 +26,15 @@ func (ts *testServer) withProducts() *engine.Container {
 	return c
 }
 
-// A page's time ends it in the middle of an item's rows, and before an item without any. However little time there is, each page
-// gets on, and all have together what one with time has.
-func TestAPageWhoseTimeIsUpEndsWithinAnItemAndTheNextGoesOnThere(t *testing.T) {
+// The time limit may end a page among the rows of an item, or before an item without
+// rows. Each page must make progress, and all pages together must have the rows of a
+// query without a limit.
+func TestAPageEndsWithinAnItemAtItsTimeLimitAndTheNextResumesThere(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	c := ts.withProducts()
 	for _, q := range []struct {
 		text string
-		many bool // one page can't have looked at all of it
+		many bool // one page cannot have read all items
 	}{
 		{"SELECT VALUE c.n * 1000000 + a * 1000 + b FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE (a % 40) * 1000 + b % 50 = 1002", true},
 		{"SELECT VALUE c.n * 1000 + a FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE (a % 100) * 1000 + b = 7149", true},
@@ -59,12 +61,13 @@ func TestAPageWhoseTimeIsUpEndsWithinAnItemAndTheNextGoesOnThere(t *testing.T) {
 			}
 		}
 	}
-	// Items that are looked at for long and make no row don't have one page together.
+	// Items that take long and return no row do not share one page.
 	if rows, pages := ts.askAll(pk(`["k"]`), nil, "SELECT VALUE 1 FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE a + b < 0"); len(rows) > 0 || pages < 3 {
 		t.Errorf("%d rows on %d pages", len(rows), pages)
 	}
-	// The item that a page ended within goes, and others come behind it: they are all answered, the rest of it isn't, and
-	// what stays is answered once.
+	// The item at which a page ended is deleted, and new items follow it. All new items
+	// are returned, the rest of the deleted item is not, and each remaining item is
+	// returned once.
 	const text = "SELECT VALUE c.n * 1000 + a FROM c JOIN a IN c.xs JOIN b IN c.xs WHERE (a % 10) * 1000 + b = 1003"
 	for _, gone := range []bool{false, true} {
 		n, id, row := "-1", "0a", "-999"

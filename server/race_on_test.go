@@ -2,5 +2,6 @@
 
 package server
 
-// raceDetector tells that the tests run several times slower.
+// raceDetector reports whether the race detector is on, which makes the tests several
+// times slower.
 const raceDetector = true

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// deletingBody is a body whose first byte is read when the container is gone.
+// deletingBody is a body that deletes the container when its first byte is read.
 type deletingBody struct {
 	*strings.Reader
 	delete func()
@@ -21,7 +21,8 @@ func (b *deletingBody) Read(p []byte) (int, error) {
 
 func (b *deletingBody) Close() error { return nil }
 
-// A client that is told "not found" of the item alone goes on as if the container were there.
+// If the answer is "not found" for the item alone, the client continues as if the
+// container existed.
 func TestAContainerThatIsDeletedUnderARequestIsTheOwnerThatIsMissing(t *testing.T) {
 	const doc = `{"id":"1","pk":"ada"}`
 	for what, h := range map[string]headers{

@@ -15,7 +15,8 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-// rawAnswer sends a request over HTTP/1.1 and returns the lines of the answer's head, and its body.
+// rawAnswer sends a request over HTTP/1.1. It returns the lines of the answer's head, and
+// its body.
 func rawAnswer(t *testing.T, network *memnet.Network, r *http.Request) (lines []string, body string) {
 	t.Helper()
 	conn, err := network.Dial(t.Context(), "tcp", "server:80")
@@ -35,8 +36,8 @@ func rawAnswer(t *testing.T, network *memnet.Network, r *http.Request) (lines []
 	return strings.Split(head, "\r\n"), body
 }
 
-// .NET's SDK compares x-ms-continuation and others exactly, and passes our own continuation of an ORDER BY on as its own
-// where the name is capitalised.
+// .NET's SDK compares some header names exactly. With a capitalised x-ms-continuation, it
+// passes our continuation of an ORDER BY on as its own.
 func TestHeaderNamesAreSentInLowerCase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTestServer(t, Options{Partitions: 2})

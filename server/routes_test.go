@@ -6,7 +6,7 @@ import (
 	"github.com/changefeed-go/changefeed/internal/wire"
 )
 
-func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
+func TestUnsupportedOperationsAreRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	for path, name := range map[string]string{
 		orders + "/sprocs": "a stored procedure", orders + "/sprocs/run": "a stored procedure", orders + "/triggers": "a trigger",
@@ -22,14 +22,14 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestClientsInDirectModeAreToldToUseTheGateway(t *testing.T) {
+func TestClientsInDirectModeAreReferredToTheGateway(t *testing.T) {
 	ts := newTestServer(t, Options{})
 	for _, path := range []string{"/addresses/?$resolveFor=dbs&$filter=protocol%20eq%20rntbd", "/addresses"} {
 		ts.do("GET", path, headers{"Authorization": "of a link of its own"}, "").want(400).wantBody("gateway mode")
 	}
 }
 
-// Java and JavaScript sign the request as one of the container.
+// Java and JavaScript sign the request as a request for the container.
 func TestDeletingAPartitionKeyIsSignedAsItsContainerAndRefusedByName(t *testing.T) {
 	ts := newTestServer(t, Options{}).withOrders()
 	date := wire.FormatTime(ts.db.Now())

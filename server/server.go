@@ -140,12 +140,12 @@ type Server struct {
 }
 
 // New returns a server over a store. It returns an error if an option is invalid: a key
-// that is not base64, an endpoint that is not an absolute URL, or an impossible number of
-// partitions. An issuer whose responses cannot be trusted is invalid, too, as is a
-// retention that is not whole minutes.
-func New(face *store.DB, o Options) (*Server, error) {
+// that is not base64, an endpoint that is not an absolute URL, or too many partitions. An
+// issuer whose responses cannot be trusted is invalid, too, as is a retention that is not
+// whole minutes.
+func New(st *store.DB, o Options) (*Server, error) {
 	o = o.withDefaults()
-	db := (*engine.DB)(face)
+	db := (*engine.DB)(st)
 	s := &Server{db: db, o: o, draining: make(chan struct{}), conditionSlots: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
 	if o.Partitions < 0 || o.Partitions > engine.MaxPartitions {
 		return nil, fmt.Errorf("server: Partitions is %d; it must be 1 to %d", o.Partitions, engine.MaxPartitions)
