@@ -127,7 +127,7 @@ func checkFormat(fs vfs.FS, dir string) error {
 	}
 	desc, err := pebble.Peek(dir, fs)
 	if err != nil {
-		return &CorruptError{Dir: dir, Detail: "it can't be read", Err: err}
+		return &CorruptError{Dir: dir, Detail: "the files cannot be read", Err: err}
 	}
 	if desc.Exists {
 		return &CorruptError{Dir: dir, Detail: "the file " + formatFile + " is missing"}

@@ -331,7 +331,8 @@ func (d *disk) file(f vfs.File) (vfs.File, error) {
 	return &diskFile{File: f, d: d}, nil
 }
 
-// ReuseForWrite renames an obsolete log and returns it. Pebble does not call it while it opens.
+// ReuseForWrite renames an obsolete log and returns it. Pebble does not call it while it
+// opens.
 func (d *disk) ReuseForWrite(old, name string, kind vfs.DiskWriteCategory) (f vfs.File, err error) {
 	d.do(false, func() (err error) {
 		f, err = d.FS.ReuseForWrite(old, name, kind)

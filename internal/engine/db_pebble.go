@@ -21,8 +21,8 @@ type pebbleDB struct {
 	logger   *slog.Logger
 
 	// events counts created logs, and ended flushes and compactions. seen is the count at
-	// the last call of updateFull, and full is its result. Only the sequencer uses seen and
-	// full.
+	// the last call of updateFull, and full is its result. Only the sequencer uses seen
+	// and full.
 	events   atomic.Uint64
 	seen     uint64
 	full     bool
@@ -142,8 +142,8 @@ func (e *pebbleDB) refusal() error {
 	}
 }
 
-// updateFull sets full. The engine is full if the limit of unflushed memtables or the limit of
-// uncompacted tables is reached.
+// updateFull sets full. The engine is full if the limit of unflushed memtables or the
+// limit of uncompacted tables is reached.
 func (e *pebbleDB) updateFull() {
 	m := e.Metrics()
 	e.full = m.MemTable.Size >= memTables*e.memTable || m.Levels[0].Sublevels >= stopL0

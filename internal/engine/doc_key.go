@@ -61,7 +61,7 @@ func parsePath(what, path string) ([]string, error) {
 	case len(names) == 0 || len(names) >= MaxDepth:
 		return nil, badRequest(BadProperties, "%s %q: it has %d names", what, path, len(names))
 	case slices.Contains(systemNames[:], names[0]):
-		return nil, badRequest(BadProperties, "%s %q: a system property can't be part of a key", what, path)
+		return nil, badRequest(BadProperties, "%s %q: a system property cannot be part of a key", what, path)
 	}
 	return names, nil
 }

@@ -14,16 +14,16 @@ import (
 
 // Sentinel errors. A missing item, container or database is feed.ErrNotFound.
 var (
-	// ErrConflict reports that the item, container or database to create exists.
+	// ErrConflict is returned if the item, container or database to create exists.
 	ErrConflict = errors.New("already exists")
-	// ErrPreconditionFailed reports that IfMatch or IfNoneMatch did not hold.
+	// ErrPreconditionFailed is returned if IfMatch or IfNoneMatch does not hold.
 	ErrPreconditionFailed = errors.New("precondition failed")
-	// ErrNotModified reports that the item still has the ETag of IfNoneMatch.
+	// ErrNotModified is returned by a read if the item still has the ETag of IfNoneMatch.
 	ErrNotModified = errors.New("not modified")
-	// ErrClosed reports that the store was closed.
+	// ErrClosed is returned after the store was closed.
 	ErrClosed = errors.New("the store is closed")
-	// ErrFull reports that a container has used all of its 2^28 resource ids of documents,
-	// those of deleted documents included.
+	// ErrFull is returned if a container has used all of its 2^28 resource ids of
+	// documents. Ids of deleted documents are not used again.
 	ErrFull = errors.New("the container has no document ids (_rid) left")
 )
 
@@ -32,30 +32,31 @@ type BadRequestKind int
 
 // The kinds of [BadRequestError].
 const (
-	// BadBody: the document is not a JSON object, is not UTF-8, is nested deeper than
-	// [MaxDepth], or has a duplicate property.
+	// BadBody means that the document is not a JSON object, is not UTF-8, is nested
+	// deeper than [MaxDepth], or has a duplicate property.
 	BadBody BadRequestKind = iota + 1
-	// BadID: the id is missing, not a string, empty, too long, or contains / \ ? or #.
+	// BadID means that the id is missing, not a string, empty, too long, or contains / \
+	// ? or #.
 	BadID
-	// BadKey: a partition key component is an object, an array, or a number
+	// BadKey means that a partition key component is an object, an array, or a number
 	// beyond the range of a float64.
 	BadKey
-	// KeyMismatch: the key differs from the document's, or has the wrong number of
-	// components (status 400, sub-status 1001).
+	// KeyMismatch means that the key differs from the document's, or has the wrong number
+	// of components (status 400, sub-status 1001).
 	KeyMismatch
-	// BadTTL: a time to live is neither -1 nor between 1 and 2^31-1 seconds.
+	// BadTTL means that a time to live is neither -1 nor between 1 and 2^31-1 seconds.
 	BadTTL
-	// BadProperties: the properties of a database or container are not valid.
+	// BadProperties means that the properties of a database or container are not valid.
 	BadProperties
-	// BadContinuation: this store did not write the continuation.
+	// BadContinuation means that this store did not write the continuation.
 	BadContinuation
-	// BadBatch: the batch is empty, too long, or addresses several keys.
+	// BadBatch means that the batch is empty, too long, or addresses several keys.
 	BadBatch
-	// BadRange: the range of keys is not valid, or cannot be split or merged so.
+	// BadRange means that the range of keys is not valid, or cannot be split or merged.
 	BadRange
 )
 
-// String returns the kind as messages have it.
+// String returns the text of the kind in error messages.
 func (k BadRequestKind) String() string {
 	switch k {
 	case BadBody:
@@ -80,8 +81,7 @@ func (k BadRequestKind) String() string {
 	return "bad request"
 }
 
-// BadRequestError reports that a request is not valid as it is. Sending it again does not
-// help.
+// BadRequestError reports that a request is not valid. Sending it again does not help.
 type BadRequestError struct {
 	Kind BadRequestKind
 	// Detail describes the defect and its position.
@@ -98,7 +98,8 @@ func badRequest(kind BadRequestKind, format string, args ...any) error {
 type TooLargeError struct {
 	// The field What is "document", "partition key", "batch" or "extra properties".
 	What string
-	// Size and Limit are in bytes. For a batch of too many operations they are in operations.
+	// Size and Limit are in bytes. For a batch of too many operations they are in
+	// operations.
 	Size, Limit int
 }
 
@@ -106,14 +107,15 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s is too large: %d, at most %d", e.What, e.Size, e.Limit)
 }
 
-// BatchError reports the operation of a batch that failed. Nothing of the batch was applied.
+// BatchError reports which operation of a batch failed. No operation of the batch was
+// applied.
 type BatchError struct {
 	// Index is the index of the operation in the batch, from 0.
 	Index int
-	// Err is the operation's error. That of an [OpChange] is the error of its function.
+	// Err is the operation's error. For an [OpChange] it may be the function's error.
 	Err error
-	// Partition, End and Charge are as in [Result]. Partition is empty if the batch was refused
-	// before it reached a partition.
+	// Partition, End and Charge are as in [Result]. Partition is empty if the batch was
+	// refused before it reached a partition.
 	Partition string
 	End       int64
 	Charge    float64
@@ -140,7 +142,7 @@ func (e *FormatError) Error() string {
 		e.Dir, e.Found, e.Known)
 }
 
-// LockedError reports that a directory is open in a process, perhaps this one.
+// LockedError reports that a process, perhaps this one, has a directory open.
 type LockedError struct {
 	// Dir is the store's directory.
 	Dir string
@@ -155,12 +157,12 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("open store %s: it is in use by process %d", e.Dir, e.PID)
 }
 
-// DiskError reports that the disk refuses writes: it is full, or it fails. Reads are not
-// affected. The store tries the disk again by itself, and takes writes again when that
-// succeeds. The write that returned the error may be found to be done; later ones, while the
-// disk refuses, are not.
+// DiskError reports that the disk is full or fails, so that it refuses writes. Reads are
+// served. The store retries and resumes writes when the disk accepts them. The write that
+// returned the first DiskError may later prove to be stored. Later writes that return it
+// are not stored.
 type DiskError struct {
-	// Dir is the store's directory; empty in memory.
+	// Dir is the store's directory. It is empty in memory.
 	Dir string
 	// Err is the disk's error, for instance syscall.ENOSPC.
 	Err error
@@ -176,10 +178,10 @@ func (e *DiskError) Error() string {
 // Unwrap returns the disk's error.
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// CorruptError reports that stored data differs from written data: a file is damaged, or
-// [DB.Check] found an invariant broken.
+// CorruptError reports that stored data differs from the data that was written. Either a
+// file is damaged, or [DB.Check] found a broken invariant.
 type CorruptError struct {
-	// Dir is the store's directory; empty in memory.
+	// Dir is the store's directory. It is empty in memory.
 	Dir string
 	// Detail describes the damage.
 	Detail string
@@ -206,12 +208,14 @@ func corrupt(format string, args ...any) error {
 	return &CorruptError{Detail: fmt.Sprintf(format, args...)}
 }
 
-// notFound returns an error that names a missing thing and wraps feed.ErrNotFound.
+// notFound returns an error that names a missing database, container or item and wraps
+// feed.ErrNotFound.
 func notFound(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, feed.ErrNotFound)...)
 }
 
-// ignoreNotFound returns nil for Pebble's error of a missing key.
+// ignoreNotFound returns nil if err is Pebble's error of a missing key, and err
+// otherwise.
 func ignoreNotFound(err error) error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
@@ -219,7 +223,8 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// fault returns the error of an operation on the files. Damage is a CorruptError.
+// fault returns the error to report for an error of the files. It returns a
+// *[CorruptError] for damage, and leaves errors of a context unchanged.
 func (db *DB) fault(err error) error {
 	if known, ok := errors.AsType[*CorruptError](err); ok {
 		if known.Dir == "" {
@@ -236,5 +241,5 @@ func (db *DB) fault(err error) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// unixTime returns the time of a _ts.
+// unixTime returns a _ts as a time.
 func unixTime(ts int64) time.Time { return time.Unix(ts, 0).UTC() }

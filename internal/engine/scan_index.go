@@ -168,7 +168,7 @@ type interval struct{ lower, upper []byte }
 // all items.
 func (c *Container) newItemSets(sets []ItemSet) (*itemSets, error) {
 	if sets == nil {
-		return nil, nil //nolint:nilnil // "not narrowed" isn't "nothing"
+		return nil, nil //nolint:nilnil // nil selects all items
 	}
 	u := &itemSets{}
 	for _, s := range sets {
